@@ -1,0 +1,136 @@
+//! Ports: how neighbouring rooms meet. A device knows the traits below and nothing of who stands
+//! behind them; `machine` joins the two sides.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::frame::Frame;
+use crate::time::Ps;
+
+/// A guest-physical address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PhysAddr(pub u64);
+
+/// A guest-virtual address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct VirtAddr(pub u64);
+
+impl fmt::Display for PhysAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+impl fmt::Display for VirtAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+/// How many bytes a core's access to a device moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AccessSize {
+    /// One byte.
+    B1,
+    /// Two bytes.
+    B2,
+    /// Four bytes.
+    B4,
+    /// Eight bytes.
+    B8,
+}
+
+impl AccessSize {
+    /// The size as a number of bytes.
+    pub const fn bytes(self) -> u64 {
+        match self {
+            AccessSize::B1 => 1,
+            AccessSize::B2 => 2,
+            AccessSize::B4 => 4,
+            AccessSize::B8 => 8,
+        }
+    }
+
+    /// The size of `bytes` bytes, if an access can have it.
+    pub const fn from_bytes(bytes: u64) -> Option<AccessSize> {
+        match bytes {
+            1 => Some(AccessSize::B1),
+            2 => Some(AccessSize::B2),
+            4 => Some(AccessSize::B4),
+            8 => Some(AccessSize::B8),
+            _ => None,
+        }
+    }
+
+    /// A mask of as many low bits as the access moves.
+    pub const fn mask(self) -> u64 {
+        u64::MAX >> (64 - 8 * self.bytes())
+    }
+}
+
+/// What a device moves by DMA, so that placement policies and accounts can tell the kinds apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DmaKind {
+    /// Fetch of receive descriptors.
+    RxDescriptorFetch,
+    /// Write-back of receive descriptors.
+    RxDescriptorWriteback,
+    /// Received frame data.
+    RxData,
+    /// Fetch of transmit descriptors.
+    TxDescriptorFetch,
+    /// Write-back of transmit descriptors.
+    TxDescriptorWriteback,
+    /// Frame data to transmit.
+    TxData,
+}
+
+/// When a request is done: a time, or a completion that comes later as an event that carries the
+/// request's token (a memory controller that reorders cannot name the time in advance).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// Done at this time.
+    At(Ps),
+    /// The requester's completion function will be called with its token.
+    Later,
+}
+
+/// A device's way to guest memory. *When* and *what* are apart: a request is priced first, and at the
+/// time it is done the device moves the bytes with [`read`](DmaPort::read) or
+/// [`write`](DmaPort::write). So a read sees memory as it is when the data leaves it, and a write
+/// is visible from the moment it arrives, in the one order of the machine's events.
+///
+/// Requests of one direction are done in the order made. An address outside RAM reads as all ones,
+/// swallows writes, and is counted by the port's owner.
+pub trait DmaPort {
+    /// Prices a read of `len` bytes that the device asks for at `now`. `token` comes back with a [`Done::Later`].
+    fn request_read(&mut self, now: Ps, addr: PhysAddr, len: u32, kind: DmaKind, token: u64) -> Done;
+    /// Prices a (posted) write of `len` bytes; done when the data is visible in memory.
+    fn request_write(&mut self, now: Ps, addr: PhysAddr, len: u32, kind: DmaKind, token: u64) -> Done;
+    /// Copies guest memory into `into`, now.
+    fn read(&mut self, addr: PhysAddr, into: &mut [u8]);
+    /// Copies `from` into guest memory, now.
+    fn write(&mut self, addr: PhysAddr, from: &[u8]);
+}
+
+/// A level-triggered interrupt line.
+pub trait IrqPort {
+    /// Drives the line to `level`; driving it to the level it has is allowed and does nothing.
+    fn set_irq(&mut self, level: bool);
+}
+
+/// A component's own wake-ups. `E` is the component's event type.
+pub trait Timers<E> {
+    /// Asks for `event` to be handed back at `at` (not before the present).
+    fn wake_at(&mut self, at: Ps, event: E);
+}
+
+/// The end of a link into which a component sends frames. The link is a serial resource.
+pub trait WirePort {
+    /// Sends a frame whose first bit may leave at `now` or as soon after as the link is free.
+    /// Returns when the last bit (and the inter-frame gap) has left, that is when the sender may go on.
+    fn send(&mut self, now: Ps, frame: Frame) -> Ps;
+    /// When the link towards the far end is free for another frame.
+    fn free_at(&self) -> Ps;
+}

@@ -1,0 +1,123 @@
+//! Snapshots. Each component saves a *state*: a serde struct of its own, apart from the live one
+//! and with a version. A snapshot is a list of named sections, each checked by a hash, so that a
+//! truncated or damaged file is refused with the section's name and never half-restored.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Why a snapshot could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SnapshotError {
+    /// The section is not in the file.
+    #[error("the section \"{0}\" is missing")]
+    Missing(String),
+    /// The section was written by another version of the component.
+    #[error("the section \"{name}\" has version {found}; this doorbell reads version {expected}")]
+    Version {
+        /// Which section.
+        name: String,
+        /// The version in the file.
+        found: u32,
+        /// The version this program writes.
+        expected: u32,
+    },
+    /// The section does not decode, or its hash does not match.
+    #[error("the section \"{0}\" is damaged")]
+    Damaged(String),
+    /// The section decodes, but says something impossible.
+    #[error("the section \"{name}\" is inconsistent: {problem}")]
+    Inconsistent {
+        /// Which section.
+        name: String,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+/// One component's saved state: encoded bytes, their version and their hash.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
+pub struct Section {
+    name: String,
+    version: u32,
+    hash: u64,
+    bytes: Vec<u8>,
+}
+
+/// Named sections in the order in which they were added.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
+pub struct Snapshot {
+    sections: Vec<Section>,
+}
+
+impl Snapshot {
+    /// A snapshot without sections.
+    pub fn new() -> Snapshot {
+        Snapshot::default()
+    }
+
+    /// Adds a component's state. A name may stand only once.
+    pub fn put<T: Serialize>(&mut self, name: &str, version: u32, state: &T) {
+        assert!(
+            self.sections.iter().all(|s| s.name != name),
+            "the snapshot section {name} was written twice"
+        );
+        let bytes = postcard::to_stdvec(state).expect("a state struct serialises");
+        self.sections.push(Section { name: name.to_owned(), version, hash: xxh3_64(&bytes), bytes });
+    }
+
+    /// Reads a component's state back.
+    pub fn get<T: DeserializeOwned>(&self, name: &str, version: u32) -> Result<T, SnapshotError> {
+        let section = self.sections.iter().find(|s| s.name == name);
+        let section = section.ok_or_else(|| SnapshotError::Missing(name.to_owned()))?;
+        if section.version != version {
+            return Err(SnapshotError::Version {
+                name: name.to_owned(),
+                found: section.version,
+                expected: version,
+            });
+        }
+        if section.hash != xxh3_64(&section.bytes) {
+            return Err(SnapshotError::Damaged(name.to_owned()));
+        }
+        match postcard::take_from_bytes(&section.bytes) {
+            Ok((state, [])) => Ok(state),
+            _ => Err(SnapshotError::Damaged(name.to_owned())),
+        }
+    }
+
+    /// A hash over all sections: equal states have equal hashes.
+    pub fn state_hash(&self) -> u64 {
+        let mut all = Vec::with_capacity(self.sections.len() * 16);
+        for section in &self.sections {
+            all.extend_from_slice(&xxh3_64(section.name.as_bytes()).to_le_bytes());
+            all.extend_from_slice(&section.hash.to_le_bytes());
+        }
+        xxh3_64(&all)
+    }
+
+    /// Each section's name and hash, to find what differs between two states.
+    pub fn section_hashes(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.sections.iter().map(|section| (section.name.as_str(), section.hash))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_comes_back_only_under_its_name_and_version_and_unharmed() {
+        let mut snapshot = Snapshot::new();
+        snapshot.put("clint", 2, &(7u64, "x".to_owned()));
+        assert_eq!(snapshot.get::<(u64, String)>("clint", 2).unwrap().0, 7);
+        assert!(matches!(snapshot.get::<(u64, String)>("plic", 1), Err(SnapshotError::Missing(_))));
+        assert!(matches!(
+            snapshot.get::<(u64, String)>("clint", 3),
+            Err(SnapshotError::Version { found: 2, .. })
+        ));
+        assert!(matches!(snapshot.get::<u64>("clint", 2), Err(SnapshotError::Damaged(_))));
+        snapshot.sections[0].bytes[0] ^= 1;
+        assert!(matches!(snapshot.get::<(u64, String)>("clint", 2), Err(SnapshotError::Damaged(_))));
+    }
+}

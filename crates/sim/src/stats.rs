@@ -1,0 +1,64 @@
+//! Statistics are plain `u64` fields in a struct that the component owns. The field's doc comment
+//! is its description; a region of interest is a clone at the beginning and a subtraction at the end.
+
+/// A group of counters that can be listed and subtracted.
+pub trait Stats: Clone + Default {
+    /// Name, description and value of every counter, in declaration order.
+    fn counters(&self) -> Vec<Counter>;
+    /// What was counted since `earlier`.
+    fn since(&self, earlier: &Self) -> Self;
+}
+
+/// One counter, as reports list it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counter {
+    /// The field's name.
+    pub name: &'static str,
+    /// The field's doc comment.
+    pub description: &'static str,
+    /// What was counted.
+    pub value: u64,
+}
+
+/// Declares a struct of counters and implements [`Stats`] for it.
+///
+/// ```
+/// doorbell_sim::stats! {
+///     /// What a queue counts.
+///     pub struct QueueStats {
+///         /// Items put in.
+///         pushed,
+///         /// Items taken out.
+///         popped,
+///     }
+/// }
+/// let begin = QueueStats { pushed: 3, popped: 1 };
+/// let end = QueueStats { pushed: 10, popped: 4 };
+/// use doorbell_sim::stats::Stats;
+/// assert_eq!(end.since(&begin).pushed, 7);
+/// assert_eq!(end.counters()[1].description, "Items taken out.");
+/// ```
+#[macro_export]
+macro_rules! stats {
+    ($(#[doc = $group:literal])* pub struct $name:ident { $(#[doc = $doc:literal] $(#[doc = $more:literal])* $field:ident),* $(,)? }) => {
+        $(#[doc = $group])*
+        #[derive(Clone, Debug, Default, PartialEq, Eq, ::serde::Serialize, ::serde::Deserialize)]
+        pub struct $name {
+            $(#[doc = $doc] $(#[doc = $more])* pub $field: u64,)*
+        }
+
+        impl $crate::stats::Stats for $name {
+            fn counters(&self) -> Vec<$crate::stats::Counter> {
+                vec![$($crate::stats::Counter {
+                    name: stringify!($field),
+                    description: concat!($doc, $($more),*).trim_ascii(),
+                    value: self.$field,
+                }),*]
+            }
+
+            fn since(&self, earlier: &Self) -> Self {
+                $name { $($field: self.$field - earlier.$field),* }
+            }
+        }
+    };
+}
