@@ -1,1 +1,22 @@
-//! Not written yet.
+//! RV64GC with the M, S and U privilege levels, executed functionally: what happens, not when.
+//!
+//! Documents: The RISC-V Instruction Set Manual, Volume I (unprivileged: I 2.1, M 2.0, A 2.1, F and D 2.2,
+//! C 2.0, Zicsr 2.0, Zifencei 2.0) and Volume II (privileged 1.12 with Sstc).
+//! Modelled: Sv39 and Sv48 with hardware-updated A and D bits, 16 PMP entries, all traps, misaligned loads and
+//! stores, LR/SC with reservations of 64 bytes. Not modelled: the H, V, B and Zc* extensions, Svnapot, Svpbmt,
+//! debug triggers, hardware performance counters beyond `cycle`, `time` and `instret` (they read as zero).
+
+mod compressed;
+mod csr;
+pub mod decode;
+mod engine;
+pub mod float;
+mod hart;
+pub mod inst;
+mod mmu;
+mod state;
+mod trap;
+
+pub use hart::{Hart, HartConfig, HartStats, Interrupt, MmioRequest, Privilege, Stop};
+pub use state::{HART_STATE_VERSION, HartState};
+pub use trap::Exception;

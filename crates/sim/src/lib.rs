@@ -2,12 +2,13 @@
 //! snapshots, units, and the vocabulary that neighbouring rooms share (frames, memory requests,
 //! ports). This crate knows no hardware and must stay small.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod clock;
 pub mod event;
 pub mod frame;
 pub mod ports;
+pub mod ram;
 pub mod rng;
 pub mod snapshot;
 pub mod stats;
@@ -18,5 +19,6 @@ pub use clock::Clock;
 pub use event::{EventQueue, Phase};
 pub use frame::Frame;
 pub use ports::{AccessSize, Done, PhysAddr, VirtAddr};
+pub use ram::Ram;
 pub use time::Ps;
 pub use units::{BitsPerSec, Bytes, Hertz};

@@ -1,0 +1,306 @@
+//! Control and status registers (privileged manual, chapter "Control and Status Registers"): which
+//! exist, who may access them, which bits can be written.
+
+use crate::hart::{Hart, Privilege};
+use crate::mmu::PmpEntry;
+
+/// Bits of `mstatus`.
+#[allow(missing_docs)]
+pub(crate) mod mstatus {
+    pub const SIE: u64 = 1 << 1;
+    pub const MIE: u64 = 1 << 3;
+    pub const SPIE: u64 = 1 << 5;
+    pub const MPIE: u64 = 1 << 7;
+    pub const SPP: u64 = 1 << 8;
+    pub const MPP: u64 = 3 << 11;
+    pub const FS: u64 = 3 << 13;
+    pub const MPRV: u64 = 1 << 17;
+    pub const SUM: u64 = 1 << 18;
+    pub const MXR: u64 = 1 << 19;
+    pub const TVM: u64 = 1 << 20;
+    pub const TW: u64 = 1 << 21;
+    pub const TSR: u64 = 1 << 22;
+    pub const UXL: u64 = 3 << 32;
+    pub const SD: u64 = 1 << 63;
+}
+use mstatus as ms;
+
+pub(crate) const MSTATUS_MPP_SHIFT: u32 = 11;
+/// UXL = SXL = 64 bits.
+pub(crate) const MSTATUS_FIXED: u64 = 2 << 32 | 2 << 34;
+const MSTATUS_WRITABLE: u64 = ms::SIE
+    | ms::MIE
+    | ms::SPIE
+    | ms::MPIE
+    | ms::SPP
+    | ms::FS
+    | ms::MPRV
+    | ms::SUM
+    | ms::MXR
+    | ms::TVM
+    | ms::TW
+    | ms::TSR;
+const SSTATUS_WRITABLE: u64 = ms::SIE | ms::SPIE | ms::SPP | ms::FS | ms::SUM | ms::MXR;
+const SSTATUS_READABLE: u64 = SSTATUS_WRITABLE | ms::UXL | ms::SD;
+
+const SSIP: u64 = 1 << 1;
+const STIP: u64 = 1 << 5;
+const SEIP: u64 = 1 << 9;
+const S_INTERRUPTS: u64 = SSIP | STIP | SEIP;
+const ALL_INTERRUPTS: u64 = S_INTERRUPTS | 1 << 3 | 1 << 7 | 1 << 11;
+/// Exceptions that can be delegated: all that exist, but not ECALL from M.
+const MEDELEG_WRITABLE: u64 = 0xb3ff;
+const ENVCFG_FIOM: u64 = 1;
+const MENVCFG_STCE: u64 = 1 << 63;
+/// RV64 with I, M, A, F, D, C, S and U.
+const MISA: u64 = 2 << 62 | 1 << 8 | 1 << 12 | 1 << 0 | 1 << 5 | 1 << 3 | 1 << 2 | 1 << 18 | 1 << 20;
+const COUNTER_CYCLE: u64 = 1;
+const COUNTER_TIME: u64 = 2;
+const COUNTER_INSTRET: u64 = 4;
+
+/// The access is an illegal instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Illegal;
+
+/// What a CSR write changed besides the register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    None,
+    /// Interrupt enables, translation or privilege changed.
+    Context,
+    /// The supervisor timer must be set anew.
+    Timer,
+}
+
+impl Hart {
+    /// Whether the hart may access the CSR at all, by its number and the enables of the level above.
+    fn check_csr(&self, number: u16, write: bool) -> Result<(), Illegal> {
+        let lowest = number >> 8 & 3;
+        let level = self.privilege as u16;
+        let read_only = number >> 10 == 3;
+        if level < lowest || (write && read_only) {
+            return Err(Illegal);
+        }
+        let supervisor = self.privilege == Privilege::Supervisor;
+        match number {
+            0x001..=0x003 if !self.fp_enabled => Err(Illegal),
+            0xc00..=0xc1f if self.privilege < Privilege::Machine => {
+                let bit = 1u64 << (number & 0x1f);
+                let user_blocked = !supervisor && self.csr.scounteren & bit == 0;
+                if self.csr.mcounteren & bit == 0 || user_blocked { Err(Illegal) } else { Ok(()) }
+            }
+            0x14d => {
+                let below = self.privilege < Privilege::Machine;
+                let open = self.stimecmp_enabled() && self.csr.mcounteren & COUNTER_TIME != 0;
+                if !self.config.sstc || (below && !open) { Err(Illegal) } else { Ok(()) }
+            }
+            0x180 if supervisor && self.csr.mstatus & ms::TVM != 0 => Err(Illegal),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads a CSR on behalf of an instruction that may also write it.
+    pub(crate) fn read_csr(&self, number: u16, write: bool) -> Result<u64, Illegal> {
+        self.check_csr(number, write)?;
+        let csr = &self.csr;
+        Ok(match number {
+            0x001 => u64::from(self.fflags),
+            0x002 => u64::from(self.frm),
+            0x003 => u64::from(self.frm) << 5 | u64::from(self.fflags),
+            0x100 => self.mstatus() & SSTATUS_READABLE,
+            0x104 => csr.mie & csr.mideleg & S_INTERRUPTS,
+            0x105 => csr.stvec,
+            0x106 => csr.scounteren,
+            0x10a => csr.senvcfg,
+            0x140 => csr.sscratch,
+            0x141 => csr.sepc,
+            0x142 => csr.scause,
+            0x143 => csr.stval,
+            0x144 => self.mip() & csr.mideleg & S_INTERRUPTS,
+            0x14d => csr.stimecmp,
+            0x180 => csr.satp,
+            0x300 => self.mstatus(),
+            0x301 => MISA,
+            0x302 => csr.medeleg,
+            0x303 => csr.mideleg,
+            0x304 => csr.mie,
+            0x305 => csr.mtvec,
+            0x306 => csr.mcounteren,
+            0x30a => csr.menvcfg,
+            0x320 => csr.mcountinhibit,
+            0x323..=0x33f => 0,
+            0x340 => csr.mscratch,
+            0x341 => csr.mepc,
+            0x342 => csr.mcause,
+            0x343 => csr.mtval,
+            0x344 => self.mip(),
+            0x3a0 | 0x3a2 => self.pmp_config_register(number),
+            0x3a4..=0x3ae if number & 1 == 0 => 0,
+            0x3b0..=0x3bf => self.pmp[usize::from(number - 0x3b0)].addr,
+            0x3c0..=0x3ef => 0,
+            0xb00 | 0xc00 => self.cycles().wrapping_add(csr.cycle_offset),
+            0xb02 | 0xc02 => self.retired_before().wrapping_add(csr.instret_offset),
+            0xb03..=0xb1f | 0xc03..=0xc1f => 0,
+            0xc01 => self.time_ticks(self.config.slot_clock.edge(self.slots.wrapping_sub(1))),
+            0xf11..=0xf13 | 0xf15 => 0,
+            0xf14 => self.config.id as u64,
+            _ => return Err(Illegal),
+        })
+    }
+
+    /// Writes a CSR that [`read_csr`](Hart::read_csr) has allowed to be written.
+    pub(crate) fn write_csr(&mut self, number: u16, value: u64) -> Effect {
+        let csr = &mut self.csr;
+        let merge = |old: u64, mask: u64| old & !mask | value & mask;
+        match number {
+            0x001..=0x003 => {
+                match number {
+                    0x001 => self.fflags = value as u8 & 0x1f,
+                    0x002 => self.frm = value as u8 & 7,
+                    _ => (self.fflags, self.frm) = (value as u8 & 0x1f, (value >> 5) as u8 & 7),
+                }
+                self.dirty_fp();
+            }
+            0x100 => return self.write_mstatus(SSTATUS_WRITABLE, value),
+            0x300 => return self.write_mstatus(MSTATUS_WRITABLE, value),
+            0x104 => {
+                csr.mie = merge(csr.mie, csr.mideleg & S_INTERRUPTS);
+                return Effect::Context;
+            }
+            0x304 => {
+                csr.mie = merge(csr.mie, ALL_INTERRUPTS);
+                return Effect::Context;
+            }
+            0x144 => {
+                csr.mip = merge(csr.mip, csr.mideleg & SSIP);
+                return Effect::Context;
+            }
+            0x344 => {
+                // With Sstc enabled STIP is the comparator's output and cannot be written.
+                let timer = if self.config.sstc && csr.menvcfg & MENVCFG_STCE != 0 { 0 } else { STIP };
+                csr.mip = merge(csr.mip, SSIP | timer | SEIP);
+                return Effect::Context;
+            }
+            0x105 => csr.stvec = if value & 2 == 0 { value } else { csr.stvec },
+            0x305 => csr.mtvec = if value & 2 == 0 { value } else { csr.mtvec },
+            0x106 => csr.scounteren = value & 0xffff_ffff,
+            0x306 => csr.mcounteren = value & 0xffff_ffff,
+            0x10a => csr.senvcfg = value & ENVCFG_FIOM,
+            0x30a => {
+                csr.menvcfg = value & (ENVCFG_FIOM | if self.config.sstc { MENVCFG_STCE } else { 0 });
+                csr.mip &= !if csr.menvcfg & MENVCFG_STCE != 0 { STIP } else { 0 };
+                return Effect::Timer;
+            }
+            0x140 => csr.sscratch = value,
+            0x141 => csr.sepc = value & !1,
+            0x142 => csr.scause = value,
+            0x143 => csr.stval = value,
+            0x14d => {
+                csr.stimecmp = value;
+                return Effect::Timer;
+            }
+            0x180 => return self.write_satp(value),
+            0x302 => csr.medeleg = value & MEDELEG_WRITABLE,
+            0x303 => {
+                csr.mideleg = value & S_INTERRUPTS;
+                return Effect::Context;
+            }
+            0x320 => csr.mcountinhibit = value & (COUNTER_CYCLE | COUNTER_INSTRET),
+            0x340 => csr.mscratch = value,
+            0x341 => csr.mepc = value & !1,
+            0x342 => csr.mcause = value,
+            0x343 => csr.mtval = value,
+            0x3a0 | 0x3a2 => {
+                self.write_pmp_config(number, value);
+                return Effect::Context;
+            }
+            0x3b0..=0x3bf => {
+                self.write_pmp_addr(usize::from(number - 0x3b0), value);
+                return Effect::Context;
+            }
+            // A write takes the place of the instruction's own increment.
+            0xb00 => self.csr.cycle_offset = value.wrapping_sub(self.cycles()).wrapping_sub(1),
+            0xb02 => self.csr.instret_offset = value.wrapping_sub(self.retired_before()).wrapping_sub(1),
+            _ => {}
+        }
+        Effect::None
+    }
+
+    /// The whole of `mstatus`, with SD derived from FS.
+    pub(crate) fn mstatus(&self) -> u64 {
+        let dirty = if self.csr.mstatus & ms::FS == ms::FS { ms::SD } else { 0 };
+        self.csr.mstatus | dirty
+    }
+
+    /// `mstatus`, for debuggers and lockstep checks.
+    pub fn mstatus_value(&self) -> u64 {
+        self.mstatus()
+    }
+
+    fn write_mstatus(&mut self, mask: u64, value: u64) -> Effect {
+        let old = self.csr.mstatus;
+        let mut new = old & !mask | value & mask;
+        // MPP holds 0, 1 or 3; writing the reserved 2 keeps what was there.
+        if mask & ms::MIE != 0 && Privilege::from_bits(value >> MSTATUS_MPP_SHIFT).is_some() {
+            new = new & !ms::MPP | value & ms::MPP;
+        }
+        self.csr.mstatus = new;
+        if (old ^ new) & ms::MXR != 0 {
+            self.tlb.flush();
+        }
+        self.context_changed();
+        Effect::Context
+    }
+
+    fn write_satp(&mut self, value: u64) -> Effect {
+        if !matches!(value >> 60, 0 | 8 | 9) || value == self.csr.satp {
+            return Effect::None;
+        }
+        self.csr.satp = value;
+        self.flush_translations();
+        Effect::Context
+    }
+
+    /// Cycles passed before the running CSR instruction.
+    fn cycles(&self) -> u64 {
+        self.config.cycle_clock.edge_at_or_before(self.config.slot_clock.edge(self.slots.wrapping_sub(1)))
+    }
+
+    /// Instructions retired before the running CSR instruction, which the block has counted already.
+    fn retired_before(&self) -> u64 {
+        self.instret.wrapping_sub(1)
+    }
+
+    /// Notes that floating-point state changed.
+    #[inline(always)]
+    pub(crate) fn dirty_fp(&mut self) {
+        self.csr.mstatus |= ms::FS;
+    }
+
+    fn pmp_config_register(&self, number: u16) -> u64 {
+        let first = usize::from(number - 0x3a0) * 4;
+        (0..8).fold(0, |value, i| value | u64::from(self.pmp[first + i].config) << (8 * i))
+    }
+
+    fn write_pmp_config(&mut self, number: u16, value: u64) {
+        let first = usize::from(number - 0x3a0) * 4;
+        for i in 0..8 {
+            let config = (value >> (8 * i)) as u8 & PmpEntry::CONFIG_WRITABLE;
+            let entry = &mut self.pmp[first + i];
+            // Writable but not readable is reserved; a locked entry keeps its value until reset.
+            if !entry.locked() && config & 3 != 2 {
+                entry.config = config;
+            }
+        }
+        self.pmp_changed();
+    }
+
+    fn write_pmp_addr(&mut self, index: usize, value: u64) {
+        let locked_by_next =
+            self.pmp.get(index + 1).is_some_and(|next| next.locked() && next.is_top_of_range());
+        if !self.pmp[index].locked() && !locked_by_next {
+            self.pmp[index].addr = value & PmpEntry::ADDR_WRITABLE;
+        }
+        self.pmp_changed();
+    }
+}

@@ -1,0 +1,159 @@
+//! A: LR, SC and the atomic read-modify-writes. Naturally aligned accesses to RAM only; anything
+//! else is a fault, as the platform's physical memory attributes say.
+
+use doorbell_sim::{PhysAddr, Ram};
+
+use super::memory::leave_stale;
+use super::{Exit, Op, next};
+use crate::hart::Hart;
+use crate::mmu::Access;
+use crate::trap::Exception;
+
+/// The physical address of an atomic access of `len` bytes to RAM.
+fn atomic_address(
+    hart: &mut Hart,
+    ram: &mut Ram,
+    op: &Op,
+    len: u64,
+    access: Access,
+) -> Result<PhysAddr, Exit> {
+    let virt = hart.x[op.rs1 as usize];
+    let misaligned = match access {
+        Access::Load => Exception::LoadAddressMisaligned,
+        _ => Exception::StoreAddressMisaligned,
+    };
+    if virt & (len - 1) != 0 {
+        return Err(hart.trap_at(op, misaligned, virt));
+    }
+    let phys = match hart.translate_data(ram, virt, len, access) {
+        Ok(phys) => phys,
+        Err(exception) => return Err(hart.trap_at(op, exception, virt)),
+    };
+    if ram.offset(phys, len).is_none() {
+        return Err(hart.trap_at(op, access.access_fault(), virt));
+    }
+    Ok(phys)
+}
+
+fn read(ram: &Ram, addr: PhysAddr, len: u64) -> u64 {
+    let value = if len == 4 {
+        ram.load::<4>(addr).map(|bytes| i64::from(i32::from_le_bytes(bytes)) as u64)
+    } else {
+        ram.load_u64(addr)
+    };
+    value.expect("the address was checked")
+}
+
+/// Goes on after an op that may have written to a code page.
+///
+/// # Safety
+/// As for [`next`].
+unsafe fn go_on(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
+    // SAFETY: passes on what it was given.
+    unsafe { if ram.has_stale_code() { leave_stale(hart, op) } else { next(hart, ram, op) } }
+}
+
+#[inline(never)]
+unsafe fn load_reserved(hart: &mut Hart, ram: &mut Ram, op: *const Op, len: u64) -> Exit {
+    // SAFETY: `op` is an op of a block, and LR never ends one.
+    unsafe {
+        let o = &*op;
+        match atomic_address(hart, ram, o, len, Access::Load) {
+            Err(exit) => exit,
+            Ok(addr) => {
+                ram.reserve(hart.config.id, addr);
+                hart.x[o.rd as usize] = read(ram, addr, len);
+                next(hart, ram, op)
+            }
+        }
+    }
+}
+
+#[inline(never)]
+unsafe fn store_conditional(hart: &mut Hart, ram: &mut Ram, op: *const Op, len: u64) -> Exit {
+    // SAFETY: `op` is an op of a block, and SC never ends one.
+    unsafe {
+        let o = &*op;
+        match atomic_address(hart, ram, o, len, Access::Store) {
+            Err(exit) => exit,
+            Ok(addr) => {
+                let reserved = ram.take_reservation(hart.config.id, addr);
+                if reserved {
+                    ram.store(addr, &hart.x[o.rs2 as usize].to_le_bytes()[..len as usize]);
+                }
+                hart.x[o.rd as usize] = u64::from(!reserved);
+                go_on(hart, ram, op)
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn modify(
+    hart: &mut Hart,
+    ram: &mut Ram,
+    op: *const Op,
+    len: u64,
+    change: impl FnOnce(u64, u64) -> u64,
+) -> Exit {
+    // SAFETY: `op` is an op of a block, and an AMO never ends one.
+    unsafe {
+        let o = &*op;
+        match atomic_address(hart, ram, o, len, Access::Store) {
+            Err(exit) => exit,
+            Ok(addr) => {
+                let old = read(ram, addr, len);
+                let operand = hart.x[o.rs2 as usize];
+                ram.store(addr, &change(old, operand).to_le_bytes()[..len as usize]);
+                hart.x[o.rd as usize] = old;
+                go_on(hart, ram, op)
+            }
+        }
+    }
+}
+
+pub(super) unsafe fn lr_w(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
+    // SAFETY: passes on what it was given.
+    unsafe { load_reserved(hart, ram, op, 4) }
+}
+
+pub(super) unsafe fn lr_d(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
+    // SAFETY: passes on what it was given.
+    unsafe { load_reserved(hart, ram, op, 8) }
+}
+
+pub(super) unsafe fn sc_w(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
+    // SAFETY: passes on what it was given.
+    unsafe { store_conditional(hart, ram, op, 4) }
+}
+
+pub(super) unsafe fn sc_d(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
+    // SAFETY: passes on what it was given.
+    unsafe { store_conditional(hart, ram, op, 8) }
+}
+
+/// `old` of a word operation is sign-extended; operands are cut to the word where it matters.
+macro_rules! amos {
+    ($($word:ident, $double:ident: |$old:ident, $operand:ident| $w:expr, $d:expr;)*) => {$(
+        pub(super) unsafe fn $word(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
+            // SAFETY: passes on what it was given.
+            unsafe { modify(hart, ram, op, 4, |$old, $operand| $w) }
+        }
+        pub(super) unsafe fn $double(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
+            // SAFETY: passes on what it was given.
+            unsafe { modify(hart, ram, op, 8, |$old, $operand| $d) }
+        }
+    )*};
+}
+
+amos! {
+    amoswap_w, amoswap_d: |_old, operand| operand, operand;
+    amoadd_w, amoadd_d: |old, operand| old.wrapping_add(operand), old.wrapping_add(operand);
+    amoxor_w, amoxor_d: |old, operand| old ^ operand, old ^ operand;
+    amoand_w, amoand_d: |old, operand| old & operand, old & operand;
+    amoor_w, amoor_d: |old, operand| old | operand, old | operand;
+    amomin_w, amomin_d: |old, operand| (old as i32).min(operand as i32) as u64, (old as i64).min(operand as i64) as u64;
+    amomax_w, amomax_d: |old, operand| (old as i32).max(operand as i32) as u64, (old as i64).max(operand as i64) as u64;
+    amominu_w, amominu_d: |old, operand| u64::from((old as u32).min(operand as u32)), old.min(operand);
+    amomaxu_w, amomaxu_d: |old, operand| u64::from((old as u32).max(operand as u32)), old.max(operand);
+}

@@ -1,0 +1,288 @@
+//! The cache of decoded blocks: found by physical address, linked to each other.
+
+use doorbell_sim::ram::PAGE_BYTES;
+use doorbell_sim::{PhysAddr, Ram};
+
+use super::table::{handler, leave};
+use super::{BLOCK_OPS, Exit, Op};
+use crate::decode::decode;
+use crate::hart::{Hart, SINK};
+use crate::inst::{Inst, Kind};
+use crate::trap::Exception;
+
+/// Index of a block.
+pub(crate) type BlockId = u32;
+/// No block.
+pub(crate) const NO_BLOCK: BlockId = u32::MAX;
+
+/// All ops of all blocks. When they are used up, the cache starts afresh.
+const OPS_CAPACITY: usize = 1 << 20;
+const JUMP_ENTRIES: usize = 4096;
+const HALFWORDS: usize = (PAGE_BYTES / 2) as usize;
+
+/// A block that may follow another: good while `pc` and `context` are what they were.
+#[derive(Clone, Copy)]
+struct Link {
+    pc: u64,
+    context: u32,
+    block: BlockId,
+}
+
+const NO_LINK: Link = Link { pc: 1, context: 0, block: NO_BLOCK };
+
+#[derive(Clone, Copy)]
+struct Block {
+    first_op: u32,
+    count: u32,
+    /// For [`Exit::Next`] and [`Exit::Taken`].
+    links: [Link; 2],
+    /// The second half of an instruction that begins in the page's last halfword. It belongs to another
+    /// virtual page, so such a block is checked each time and never linked to.
+    straddles: Option<u16>,
+}
+
+/// A fetch fault and the address that is to stand in `xtval`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FetchFault {
+    pub cause: Exception,
+    pub tval: u64,
+}
+
+/// The blocks of one physical page, by the halfword at which they begin.
+type PageTable = Box<[BlockId; HALFWORDS]>;
+
+pub(crate) struct Engine {
+    ops: Vec<Op>,
+    blocks: Vec<Block>,
+    /// For each page of RAM, one more than its index in `tables`; 0 if it has no blocks.
+    page_index: Vec<u32>,
+    tables: Vec<PageTable>,
+    free_tables: Vec<u32>,
+    /// Recent targets by virtual address.
+    jumps: Box<[Link; JUMP_ENTRIES]>,
+    /// A block cut short, for runs that end inside it.
+    prefix: [Op; BLOCK_OPS + 1],
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Engine {
+            ops: Vec::with_capacity(OPS_CAPACITY),
+            blocks: Vec::new(),
+            page_index: Vec::new(),
+            tables: Vec::new(),
+            free_tables: Vec::new(),
+            jumps: Box::new([NO_LINK; JUMP_ENTRIES]),
+            prefix: [leave(0); BLOCK_OPS + 1],
+        }
+    }
+}
+
+impl Engine {
+    /// The first op of a block and the number of its instructions.
+    #[inline(always)]
+    pub fn ops(&self, block: BlockId) -> (*const Op, u32) {
+        let block = &self.blocks[block as usize];
+        (&raw const self.ops[block.first_op as usize], block.count)
+    }
+
+    /// The first `count` ops of a block, followed by an op that leaves.
+    pub fn prefix(&mut self, block: BlockId, count: u32) -> *const Op {
+        let first = self.blocks[block as usize].first_op as usize;
+        let count = count as usize;
+        self.prefix[..count].copy_from_slice(&self.ops[first..first + count]);
+        self.prefix[count] = leave(self.ops[first + count].at);
+        self.prefix.as_ptr()
+    }
+
+    /// The block at `hart.pc`, decoded if it is new.
+    #[inline]
+    pub fn find(&mut self, hart: &mut Hart, ram: &mut Ram) -> Result<BlockId, FetchFault> {
+        let (pc, context) = (hart.pc, hart.fetch_context());
+        let slot = (pc >> 1) as usize & (JUMP_ENTRIES - 1);
+        let known = self.jumps[slot];
+        if known.pc == pc && known.context == context {
+            return Ok(known.block);
+        }
+        let block = self.find_by_page(hart, ram)?;
+        if self.blocks[block as usize].straddles.is_none() {
+            self.jumps[slot] = Link { pc, context, block };
+        }
+        Ok(block)
+    }
+
+    /// The block that a finished block leads to by `exit`, through its link if that is good.
+    #[inline(always)]
+    pub fn follow(&mut self, hart: &mut Hart, ram: &mut Ram, from: BlockId, exit: Exit) -> BlockId {
+        let which = (exit == Exit::Taken) as usize;
+        let link = self.blocks[from as usize].links[which];
+        if link.pc == hart.pc && link.context == hart.fetch_context() {
+            return link.block;
+        }
+        self.relink(hart, ram, from, which)
+    }
+
+    #[cold]
+    fn relink(&mut self, hart: &mut Hart, ram: &mut Ram, from: BlockId, which: usize) -> BlockId {
+        let blocks_before = self.blocks.len();
+        // A fetch fault is found again, and raised, by the run loop.
+        let Ok(block) = self.find(hart, ram) else { return NO_BLOCK };
+        if self.blocks.len() < blocks_before {
+            return block; // the cache started afresh, and `from` with it
+        }
+        if self.blocks[block as usize].straddles.is_some() {
+            return NO_BLOCK;
+        }
+        self.blocks[from as usize].links[which] = Link { pc: hart.pc, context: hart.fetch_context(), block };
+        block
+    }
+
+    fn find_by_page(&mut self, hart: &mut Hart, ram: &mut Ram) -> Result<BlockId, FetchFault> {
+        let pc = hart.pc;
+        let fault = |cause| FetchFault { cause, tval: pc };
+        let phys = hart.translate_fetch(ram, pc).map_err(fault)?;
+        let page = ram.page_of(phys).ok_or(fault(Exception::InstructionAccessFault))?;
+        let halfword = (phys.0 % PAGE_BYTES / 2) as usize;
+        if let Some(table) = self.page_index.get(page as usize).and_then(|index| index.checked_sub(1)) {
+            let block = self.tables[table as usize][halfword];
+            if block != NO_BLOCK && self.still_valid(block, hart, ram)? {
+                return Ok(block);
+            }
+        }
+        self.decode_block(hart, ram, phys, page, halfword)
+    }
+
+    /// Whether the block's second page, if it has one, still holds what was decoded.
+    fn still_valid(&self, block: BlockId, hart: &mut Hart, ram: &mut Ram) -> Result<bool, FetchFault> {
+        match self.blocks[block as usize].straddles {
+            None => Ok(true),
+            Some(half) => Ok(second_half(hart, ram)? == half),
+        }
+    }
+
+    fn decode_block(
+        &mut self,
+        hart: &mut Hart,
+        ram: &mut Ram,
+        phys: PhysAddr,
+        page: u64,
+        halfword: usize,
+    ) -> Result<BlockId, FetchFault> {
+        if self.ops.len() + BLOCK_OPS + 1 > OPS_CAPACITY {
+            self.start_afresh(hart);
+        }
+        let first_op = self.ops.len();
+        let mut offset = 0;
+        let mut straddles = None;
+        let page_end = PAGE_BYTES - phys.0 % PAGE_BYTES;
+        while offset < page_end && self.ops.len() - first_op < BLOCK_OPS {
+            let low = load_half(ram, phys.0 + offset);
+            let long = low & 3 == 3;
+            let mut high = 0;
+            if long && offset + 4 > page_end {
+                if offset > 0 {
+                    break; // it gets a block of its own
+                }
+                high = second_half(hart, ram)?;
+                straddles = Some(high);
+            } else if long {
+                high = load_half(ram, phys.0 + offset + 2);
+            }
+            let inst = decode(u32::from(low) | u32::from(high) << 16);
+            self.ops.push(op_of(&inst, offset));
+            offset += u64::from(inst.len);
+            if inst.kind.ends_block() || straddles.is_some() {
+                break;
+            }
+        }
+        let count = (self.ops.len() - first_op) as u32;
+        // Every block ends with an op that leaves. After a jump it is never reached, but it tells where
+        // the block ends.
+        self.ops.push(leave((offset / 2) as u8));
+        hart.counters.blocks_decoded += 1;
+        let id = self.blocks.len() as BlockId;
+        self.blocks.push(Block { first_op: first_op as u32, count, links: [NO_LINK; 2], straddles });
+        self.table_of(page, ram)[halfword] = id;
+        if ram.note_code(page) {
+            hart.watch_stores(ram, page);
+        }
+        Ok(id)
+    }
+
+    fn table_of(&mut self, page: u64, ram: &Ram) -> &mut PageTable {
+        if self.page_index.is_empty() {
+            self.page_index = vec![0; (ram.size().0 / PAGE_BYTES) as usize];
+        }
+        let index = &mut self.page_index[page as usize];
+        if *index == 0 {
+            *index = match self.free_tables.pop() {
+                Some(free) => free + 1,
+                None => {
+                    self.tables.push(Box::new([NO_BLOCK; HALFWORDS]));
+                    self.tables.len() as u32
+                }
+            };
+        }
+        &mut self.tables[*index as usize - 1]
+    }
+
+    /// Forgets the blocks of a page. Links to them die with the context that the caller renames.
+    pub fn forget_page(&mut self, page: u64) {
+        let Some(index) = self.page_index.get_mut(page as usize) else { return };
+        if let Some(table) = std::mem::take(index).checked_sub(1) {
+            self.tables[table as usize].fill(NO_BLOCK);
+            self.free_tables.push(table);
+        }
+    }
+
+    fn start_afresh(&mut self, hart: &mut Hart) {
+        self.ops.clear();
+        self.blocks.clear();
+        self.page_index.clear();
+        self.tables.clear();
+        self.free_tables.clear();
+        self.jumps.fill(NO_LINK);
+        hart.tlb.new_contexts();
+    }
+}
+
+fn load_half(ram: &Ram, addr: u64) -> u16 {
+    u16::from_le_bytes(ram.load(PhysAddr(addr)).expect("a block lies within a page of RAM"))
+}
+
+/// The halfword at `hart.pc + 2`, in the next virtual page.
+fn second_half(hart: &mut Hart, ram: &mut Ram) -> Result<u16, FetchFault> {
+    let virt = hart.pc.wrapping_add(2);
+    let fault = |cause| FetchFault { cause, tval: virt };
+    let phys = hart.translate_fetch(ram, virt).map_err(fault)?;
+    ram.load(phys).map(u16::from_le_bytes).ok_or(fault(Exception::InstructionAccessFault))
+}
+
+/// An instruction at `offset` in its block as an op.
+fn op_of(inst: &Inst, offset: u64) -> Op {
+    use Kind::*;
+    let writes_integer = |rd: u8| if rd == 0 { SINK } else { rd };
+    let mut op = Op {
+        run: handler(inst.kind),
+        imm: inst.imm,
+        rd: if inst.kind.writes_float() { inst.rd } else { writes_integer(inst.rd) },
+        rs1: inst.rs1,
+        rs2: inst.rs2,
+        at: (offset / 2) as u8,
+    };
+    match inst.kind {
+        Auipc => op.imm = op.imm.wrapping_add(offset as i32),
+        Jal => {
+            op.imm += offset as i32;
+            op.rs2 = inst.len;
+        }
+        Beq | Bne | Blt | Bge | Bltu | Bgeu => op.imm += offset as i32,
+        Jalr => op.rs2 = inst.len,
+        FmaddS | FmsubS | FnmsubS | FnmaddS | FmaddD | FmsubD | FnmsubD | FnmaddD => {
+            op.imm = i32::from(inst.rs3) << 8 | i32::from(inst.rm);
+        }
+        kind if kind.rounds() => op.imm = i32::from(inst.rm),
+        _ => {}
+    }
+    op
+}

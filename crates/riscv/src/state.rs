@@ -1,0 +1,123 @@
+//! A hart's saved state.
+//!
+//! The software TLB is part of it: a guest that changes a page table without SFENCE.VMA could otherwise tell a
+//! restored run from an uninterrupted one. Decoded blocks are not: RAM decides what they hold.
+
+use doorbell_sim::Ram;
+use doorbell_sim::snapshot::SnapshotError;
+use serde::{Deserialize, Serialize};
+
+use crate::hart::{Csrs, Hart, HartStats, MmioRequest, Privilege};
+use crate::mmu::{PmpEntry, SavedTlb};
+
+/// Version of [`HartState`].
+pub const HART_STATE_VERSION: u32 = 1;
+
+/// Everything of a hart that a snapshot keeps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HartState {
+    x: [u64; 32],
+    f: [u64; 32],
+    pc: u64,
+    fflags: u8,
+    frm: u8,
+    privilege: Privilege,
+    slots: u64,
+    instret: u64,
+    csr: [u64; 24],
+    pmp: [PmpEntry; 16],
+    irq_inputs: u64,
+    mtime_offset: u64,
+    pending_mmio: Option<MmioRequest>,
+    waiting: bool,
+    tlb: SavedTlb,
+    stats: HartStats,
+}
+
+impl Csrs {
+    /// All registers, in the order in which they are saved.
+    fn fields(&mut self) -> [&mut u64; 24] {
+        [
+            &mut self.mstatus,
+            &mut self.medeleg,
+            &mut self.mideleg,
+            &mut self.mie,
+            &mut self.mip,
+            &mut self.mtvec,
+            &mut self.mcounteren,
+            &mut self.mcountinhibit,
+            &mut self.menvcfg,
+            &mut self.mscratch,
+            &mut self.mepc,
+            &mut self.mcause,
+            &mut self.mtval,
+            &mut self.stvec,
+            &mut self.scounteren,
+            &mut self.senvcfg,
+            &mut self.sscratch,
+            &mut self.sepc,
+            &mut self.scause,
+            &mut self.stval,
+            &mut self.satp,
+            &mut self.stimecmp,
+            &mut self.instret_offset,
+            &mut self.cycle_offset,
+        ]
+    }
+}
+
+impl Hart {
+    /// The state to keep.
+    pub fn save(&self, ram: &Ram) -> HartState {
+        let mut registers = [0; 32];
+        registers.copy_from_slice(&self.x[..32]);
+        HartState {
+            x: registers,
+            f: self.f,
+            pc: self.pc,
+            fflags: self.fflags,
+            frm: self.frm,
+            privilege: self.privilege,
+            slots: self.slots,
+            instret: self.instret,
+            csr: self.csr.clone().fields().map(|field| *field),
+            pmp: self.pmp,
+            irq_inputs: self.irq_inputs,
+            mtime_offset: self.mtime_offset,
+            pending_mmio: self.pending_mmio,
+            waiting: self.waiting,
+            tlb: self.tlb.save(ram),
+            stats: self.counters.clone(),
+        }
+    }
+
+    /// Puts a saved state back. RAM must hold its contents already.
+    pub fn restore(&mut self, state: HartState, ram: &Ram) -> Result<(), SnapshotError> {
+        let bad =
+            |problem: &str| SnapshotError::Inconsistent { name: "hart".into(), problem: problem.into() };
+        if state.x[0] != 0 || state.pc & 1 != 0 || state.frm > 7 || state.fflags > 31 {
+            return Err(bad("a register holds an impossible value"));
+        }
+        let tlb = state.tlb.revive(ram).ok_or_else(|| bad("a translation leads outside RAM"))?;
+        self.x[..32].copy_from_slice(&state.x);
+        self.f = state.f;
+        self.pc = state.pc;
+        (self.fflags, self.frm) = (state.fflags, state.frm);
+        self.privilege = state.privilege;
+        (self.slots, self.instret) = (state.slots, state.instret);
+        for (field, value) in self.csr.fields().into_iter().zip(state.csr) {
+            *field = value;
+        }
+        self.pmp = state.pmp;
+        self.irq_inputs = state.irq_inputs;
+        self.mtime_offset = state.mtime_offset;
+        self.pending_mmio = state.pending_mmio;
+        self.waiting = state.waiting;
+        self.counters = state.stats;
+        self.engine = Some(Box::default());
+        self.pmp_changed();
+        self.context_changed();
+        *self.tlb = tlb;
+        Ok(())
+    }
+}

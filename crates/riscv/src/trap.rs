@@ -1,0 +1,120 @@
+//! Exceptions, interrupts and the return from them (privileged manual, chapters "Machine-Level ISA" and
+//! "Supervisor-Level ISA": trap entry and `xRET`).
+
+use crate::csr::{MSTATUS_MPP_SHIFT, mstatus};
+use crate::hart::{Hart, Privilege};
+
+/// Synchronous exceptions, numbered as in `mcause`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[allow(missing_docs)] // the manual's own names
+pub enum Exception {
+    InstructionAccessFault = 1,
+    IllegalInstruction = 2,
+    Breakpoint = 3,
+    LoadAddressMisaligned = 4,
+    LoadAccessFault = 5,
+    StoreAddressMisaligned = 6,
+    StoreAccessFault = 7,
+    EcallFromUser = 8,
+    EcallFromSupervisor = 9,
+    EcallFromMachine = 11,
+    InstructionPageFault = 12,
+    LoadPageFault = 13,
+    StorePageFault = 15,
+}
+
+const INTERRUPT: u64 = 1 << 63;
+
+/// Interrupts from the highest priority to the lowest: MEI, MSI, MTI, SEI, SSI, STI.
+const BY_PRIORITY: [u64; 6] = [11, 3, 7, 9, 1, 5];
+
+impl Hart {
+    /// Enters the trap handler for an exception of the instruction at `pc`.
+    pub(crate) fn raise(&mut self, exception: Exception, tval: u64, pc: u64) {
+        self.counters.exceptions += 1;
+        let cause = exception as u64;
+        let delegated = self.privilege < Privilege::Machine && self.csr.medeleg >> cause & 1 != 0;
+        self.enter_trap(delegated, cause, tval, pc);
+    }
+
+    /// Takes the most urgent interrupt that is pending and enabled. Returns whether there was one.
+    pub(crate) fn take_interrupt(&mut self) -> bool {
+        let pending = self.mip() & self.csr.mie;
+        if pending == 0 {
+            return false;
+        }
+        let (mie, sie) = (self.csr.mstatus & mstatus::MIE != 0, self.csr.mstatus & mstatus::SIE != 0);
+        let to_machine = self.privilege < Privilege::Machine || mie;
+        let to_supervisor =
+            self.privilege < Privilege::Supervisor || (self.privilege == Privilege::Supervisor && sie);
+        let machine = if to_machine { pending & !self.csr.mideleg } else { 0 };
+        let supervisor = if to_supervisor { pending & self.csr.mideleg } else { 0 };
+        let (enabled, delegated) = if machine != 0 { (machine, false) } else { (supervisor, true) };
+        let Some(cause) = BY_PRIORITY.into_iter().find(|cause| enabled >> cause & 1 != 0) else {
+            return false;
+        };
+        self.counters.interrupts += 1;
+        self.enter_trap(delegated, INTERRUPT | cause, 0, self.pc);
+        true
+    }
+
+    fn enter_trap(&mut self, to_supervisor: bool, cause: u64, tval: u64, pc: u64) {
+        let csr = &mut self.csr;
+        let status = csr.mstatus;
+        let vector = if to_supervisor {
+            csr.sepc = pc;
+            csr.scause = cause;
+            csr.stval = tval;
+            let spie = if status & mstatus::SIE != 0 { mstatus::SPIE } else { 0 };
+            let spp = if self.privilege == Privilege::Supervisor { mstatus::SPP } else { 0 };
+            csr.mstatus = status & !(mstatus::SIE | mstatus::SPIE | mstatus::SPP) | spie | spp;
+            self.privilege = Privilege::Supervisor;
+            csr.stvec
+        } else {
+            csr.mepc = pc;
+            csr.mcause = cause;
+            csr.mtval = tval;
+            let mpie = if status & mstatus::MIE != 0 { mstatus::MPIE } else { 0 };
+            let mpp = (self.privilege as u64) << MSTATUS_MPP_SHIFT;
+            csr.mstatus = status & !(mstatus::MIE | mstatus::MPIE | mstatus::MPP) | mpie | mpp;
+            self.privilege = Privilege::Machine;
+            csr.mtvec
+        };
+        let vectored = vector & 3 == 1 && cause & INTERRUPT != 0;
+        self.pc = (vector & !3).wrapping_add(if vectored { 4 * (cause & !INTERRUPT) } else { 0 });
+        self.context_changed();
+    }
+
+    /// MRET; `false` if it is illegal here.
+    pub(crate) fn mret(&mut self) -> bool {
+        if self.privilege != Privilege::Machine {
+            return false;
+        }
+        let status = self.csr.mstatus;
+        let target = Privilege::from_bits(status >> MSTATUS_MPP_SHIFT).unwrap_or(Privilege::User);
+        let mie = if status & mstatus::MPIE != 0 { mstatus::MIE } else { 0 };
+        let cleared =
+            mstatus::MIE | mstatus::MPP | if target == Privilege::Machine { 0 } else { mstatus::MPRV };
+        self.csr.mstatus = status & !cleared | mie | mstatus::MPIE;
+        self.privilege = target;
+        self.pc = self.csr.mepc;
+        self.context_changed();
+        true
+    }
+
+    /// SRET; `false` if it is illegal here.
+    pub(crate) fn sret(&mut self) -> bool {
+        let trapped = self.privilege == Privilege::Supervisor && self.csr.mstatus & mstatus::TSR != 0;
+        if self.privilege < Privilege::Supervisor || trapped {
+            return false;
+        }
+        let status = self.csr.mstatus;
+        let sie = if status & mstatus::SPIE != 0 { mstatus::SIE } else { 0 };
+        self.csr.mstatus = status & !(mstatus::SIE | mstatus::SPP | mstatus::MPRV) | sie | mstatus::SPIE;
+        self.privilege = if status & mstatus::SPP != 0 { Privilege::Supervisor } else { Privilege::User };
+        self.pc = self.csr.sepc;
+        self.context_changed();
+        true
+    }
+}

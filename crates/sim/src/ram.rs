@@ -1,0 +1,273 @@
+//! Guest RAM: the one truth of memory contents. Caches and controllers keep tags and times, never
+//! data. Harts reach it through their TLBs by host address, devices through checked copies.
+//!
+//! The host allocates a page only when it is touched, so a guest costs what it uses. Three facts are
+//! kept of each 4 KiB page: *touched* (worth saving), *code* (a hart holds decoded
+//! instructions of it), and *watched stores* follow from code: a hart must not cache a writable
+//! mapping of a code page, so that every store to it comes by here.
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+
+use crate::ports::PhysAddr;
+use crate::units::Bytes;
+
+/// Bytes of a page, the grain of what RAM remembers of its contents.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// LR/SC reservations are held on lines of this many bytes.
+pub const RESERVATION_BYTES: u64 = 64;
+
+const TOUCHED: u8 = 1;
+const CODE: u8 = 2;
+
+/// No reservation.
+const NONE: u64 = u64::MAX;
+
+/// Guest RAM, zero at the start.
+pub struct Ram {
+    base: u64,
+    size: u64,
+    allocation: NonNull<u8>,
+    /// The first page boundary inside the allocation.
+    memory: NonNull<u8>,
+    pages: Vec<u8>,
+    /// Code pages written since the harts looked last.
+    stale_code_pages: Vec<u64>,
+    /// The reserved line of each hart, or [`NONE`].
+    reservations: Vec<u64>,
+}
+
+// SAFETY: `memory` is owned by this struct alone; host addresses given out by `host_address` are only
+// dereferenced by the thread that holds the machine.
+unsafe impl Send for Ram {}
+
+impl Ram {
+    /// RAM of `size` bytes (a multiple of 4 KiB, not zero) at `base`.
+    pub fn new(base: PhysAddr, size: Bytes, harts: usize) -> Ram {
+        assert!(size.0 > 0 && size.0.is_multiple_of(PAGE_BYTES), "RAM is a whole number of pages");
+        assert!(base.0.is_multiple_of(PAGE_BYTES) && base.0.checked_add(size.0).is_some());
+        let layout = Ram::layout(size.0);
+        // SAFETY: the layout's size is not zero.
+        let allocation = unsafe { alloc_zeroed(layout) };
+        let allocation = NonNull::new(allocation).unwrap_or_else(|| handle_alloc_error(layout));
+        let skip = allocation.as_ptr().align_offset(PAGE_BYTES as usize);
+        // SAFETY: the layout has a page to spare, so at least `size` bytes follow the boundary.
+        let memory = unsafe { allocation.add(skip) };
+        Ram {
+            base: base.0,
+            size: size.0,
+            allocation,
+            memory,
+            pages: vec![0; (size.0 / PAGE_BYTES) as usize],
+            stale_code_pages: Vec::new(),
+            reservations: vec![NONE; harts],
+        }
+    }
+
+    fn layout(size: u64) -> Layout {
+        // Asking for page alignment would make the allocator clear, and so touch, every page itself.
+        Layout::from_size_align((size + PAGE_BYTES) as usize, 16).expect("RAM fits the host's address space")
+    }
+
+    /// The first address.
+    pub fn base(&self) -> PhysAddr {
+        PhysAddr(self.base)
+    }
+
+    /// The size in bytes.
+    pub fn size(&self) -> Bytes {
+        Bytes(self.size)
+    }
+
+    /// Offset of `addr` from the base if `len` bytes from there lie in RAM.
+    pub fn offset(&self, addr: PhysAddr, len: u64) -> Option<u64> {
+        let offset = addr.0.wrapping_sub(self.base);
+        (offset < self.size && len <= self.size - offset).then_some(offset)
+    }
+
+    /// Where the byte at `addr` lies in the host's memory. Valid as long as this `Ram` lives.
+    pub fn host_address(&self, addr: PhysAddr) -> Option<*mut u8> {
+        let offset = self.offset(addr, 1)?;
+        // SAFETY: offset < size, so the result stays inside the allocation.
+        Some(unsafe { self.memory.as_ptr().add(offset as usize) })
+    }
+
+    /// The page number (from the base) of an address in RAM.
+    pub fn page_of(&self, addr: PhysAddr) -> Option<u64> {
+        self.offset(addr, 1).map(|offset| offset / PAGE_BYTES)
+    }
+
+    /// Reads `N` bytes; `None` outside RAM.
+    pub fn load<const N: usize>(&self, addr: PhysAddr) -> Option<[u8; N]> {
+        let offset = self.offset(addr, N as u64)? as usize;
+        // SAFETY: offset + N ≤ size; byte arrays have no alignment.
+        Some(unsafe { self.memory.as_ptr().add(offset).cast::<[u8; N]>().read() })
+    }
+
+    /// Reads a little-endian doubleword; `None` outside RAM.
+    pub fn load_u64(&self, addr: PhysAddr) -> Option<u64> {
+        self.load::<8>(addr).map(u64::from_le_bytes)
+    }
+
+    /// Writes bytes; `false` (and nothing written) where they do not all lie in RAM.
+    pub fn store(&mut self, addr: PhysAddr, bytes: &[u8]) -> bool {
+        let Some(offset) = self.offset(addr, bytes.len() as u64) else { return false };
+        if bytes.is_empty() {
+            return true;
+        }
+        for page in offset / PAGE_BYTES..=(offset + bytes.len() as u64 - 1) / PAGE_BYTES {
+            self.note_store(page);
+        }
+        // SAFETY: the destination lies inside the allocation, which `bytes` cannot overlap (it is a
+        // Rust slice, and no Rust slice is ever made of guest memory).
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                bytes.as_ptr(),
+                self.memory.as_ptr().add(offset as usize),
+                bytes.len(),
+            )
+        };
+        true
+    }
+
+    /// Copies guest memory out; `false` (and `into` untouched) where it does not all lie in RAM.
+    pub fn copy_out(&self, addr: PhysAddr, into: &mut [u8]) -> bool {
+        let Some(offset) = self.offset(addr, into.len() as u64) else { return false };
+        // SAFETY: as in `store`.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                self.memory.as_ptr().add(offset as usize),
+                into.as_mut_ptr(),
+                into.len(),
+            )
+        };
+        true
+    }
+
+    /// A store by a device: besides writing, it breaks the reservations of all harts on the lines it touches.
+    pub fn store_from_device(&mut self, addr: PhysAddr, bytes: &[u8]) -> bool {
+        let end = addr.0.saturating_add(bytes.len() as u64);
+        for line in &mut self.reservations {
+            if *line != NONE && *line < end && *line + RESERVATION_BYTES > addr.0 {
+                *line = NONE;
+            }
+        }
+        self.store(addr, bytes)
+    }
+
+    /// Marks a page as written. If it holds decoded code, the harts are told to forget that code.
+    pub fn note_store(&mut self, page: u64) {
+        let flags = &mut self.pages[page as usize];
+        if *flags & CODE != 0 {
+            *flags &= !CODE;
+            self.stale_code_pages.push(page);
+        }
+        *flags |= TOUCHED;
+    }
+
+    /// Marks a page as holding decoded instructions. Returns whether it did not before.
+    pub fn note_code(&mut self, page: u64) -> bool {
+        let flags = &mut self.pages[page as usize];
+        let new = *flags & CODE == 0;
+        *flags |= CODE;
+        new
+    }
+
+    /// Whether stores to the page must come by [`note_store`](Ram::note_store).
+    pub fn is_code(&self, page: u64) -> bool {
+        self.pages[page as usize] & CODE != 0
+    }
+
+    /// Whether decoded code has become stale since [`take_stale_code_pages`](Ram::take_stale_code_pages).
+    pub fn has_stale_code(&self) -> bool {
+        !self.stale_code_pages.is_empty()
+    }
+
+    /// The code pages written since the last call.
+    pub fn take_stale_code_pages(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.stale_code_pages)
+    }
+
+    /// Numbers of the pages that may differ from zero, in order.
+    pub fn touched_pages(&self) -> impl Iterator<Item = u64> {
+        self.pages.iter().enumerate().filter(|(_, flags)| **flags & TOUCHED != 0).map(|(page, _)| page as u64)
+    }
+
+    /// A copy of one page's contents.
+    pub fn page(&self, page: u64) -> [u8; PAGE_BYTES as usize] {
+        self.load(PhysAddr(self.base + page * PAGE_BYTES)).expect("a page number inside RAM")
+    }
+
+    /// Reserves the line of `addr` for a hart (LR).
+    pub fn reserve(&mut self, hart: usize, addr: PhysAddr) {
+        self.reservations[hart] = addr.0 & !(RESERVATION_BYTES - 1);
+    }
+
+    /// Ends a hart's reservation and tells whether it covered `addr` (SC).
+    pub fn take_reservation(&mut self, hart: usize, addr: PhysAddr) -> bool {
+        std::mem::replace(&mut self.reservations[hart], NONE) == addr.0 & !(RESERVATION_BYTES - 1)
+    }
+
+    /// All harts' reservations, for snapshots.
+    pub fn reservations(&self) -> &[u64] {
+        &self.reservations
+    }
+
+    /// Puts reservations back; their number must be the number of harts.
+    pub fn set_reservations(&mut self, reservations: &[u64]) -> bool {
+        let fits = reservations.len() == self.reservations.len();
+        if fits {
+            self.reservations.copy_from_slice(reservations);
+        }
+        fits
+    }
+}
+
+impl Drop for Ram {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with the same layout.
+        unsafe { dealloc(self.allocation.as_ptr(), Ram::layout(self.size)) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ram() -> Ram {
+        Ram::new(PhysAddr(0x8000_0000), Bytes(4 * PAGE_BYTES), 2)
+    }
+
+    #[test]
+    fn accesses_that_do_not_lie_wholly_in_ram_are_refused() {
+        let mut ram = ram();
+        assert!(ram.store(PhysAddr(0x8000_3ffc), &[1, 2, 3, 4]));
+        assert!(!ram.store(PhysAddr(0x8000_3ffd), &[1, 2, 3, 4]));
+        assert!(!ram.store(PhysAddr(0x7fff_ffff), &[1]));
+        assert_eq!(ram.load::<4>(PhysAddr(0x8000_3ffc)), Some([1, 2, 3, 4]));
+        assert_eq!(ram.load_u64(PhysAddr(0x8000_3ffc)), None);
+        assert_eq!(ram.load_u64(PhysAddr(u64::MAX)), None);
+        assert_eq!(ram.touched_pages().collect::<Vec<_>>(), [3]);
+    }
+
+    #[test]
+    fn a_store_to_a_code_page_makes_its_code_stale_once() {
+        let mut ram = ram();
+        assert!(ram.note_code(1) && !ram.note_code(1));
+        ram.store(PhysAddr(0x8000_0ffe), &[0; 4]);
+        assert_eq!(ram.take_stale_code_pages(), [1]);
+        assert!(!ram.is_code(1) && !ram.has_stale_code());
+    }
+
+    #[test]
+    fn a_device_write_breaks_the_reservation_on_its_lines_only() {
+        let mut ram = ram();
+        ram.reserve(0, PhysAddr(0x8000_0040));
+        ram.reserve(1, PhysAddr(0x8000_0080));
+        ram.store_from_device(PhysAddr(0x8000_007f), &[1]);
+        assert!(!ram.take_reservation(0, PhysAddr(0x8000_0040)));
+        assert!(ram.take_reservation(1, PhysAddr(0x8000_00bc)));
+    }
+}
