@@ -1,1 +1,21 @@
-//! Not written yet.
+//! Benchmarks: which image, which guest program, when it is ready, which load, when to warm up and
+//! when to measure. The registry is an explicit list that drives the command line and its help.
+
+#![forbid(unsafe_code)]
+
+mod config;
+mod error;
+mod folder;
+mod measure;
+mod registry;
+mod session;
+mod summary;
+mod testpmd;
+
+pub use config::{RunConfig, RunParams, TestpmdConfig, resolve};
+pub use error::RunError;
+pub use folder::ResultFolder;
+pub use measure::{Point, run_point};
+pub use registry::{BENCHMARKS, Benchmark, benchmark};
+pub use session::{Control, Places, Session, Source, guest_identity, read_guest};
+pub use summary::{Drops, LatencyNs, PointSummary, RunSummary};

@@ -1,1 +1,36 @@
-//! Not written yet.
+//! Guest images: the kernel, firmware and initial RAM file system that a machine boots.
+//!
+//! An image is described by a recipe (`guest/images/NAME/image.toml`, see [`Recipe`]) and built on the host, without
+//! root, from the packages of a Debian suite for a foreign architecture:
+//!
+//! 1. `apt` sets up a private apt in the cache folder, which fetches the suite's index and verifies its signature;
+//! 2. `index` follows the recipe's packages to what they depend on, and apt downloads those, hash by hash;
+//! 3. `tree` and `elf` pick from the unpacked packages only the files that the recipe's programs need;
+//! 4. `cpio` packs them, with the recipe's own files, into a byte-for-byte reproducible initramfs;
+//! 5. `manifest` records every package and file with its size and SHA-256, and [`Image::open`] checks them.
+//!
+//! Nothing here runs guest code: no package script is executed, and no binary of the image is run on the host.
+
+#![forbid(unsafe_code)]
+
+mod apt;
+mod assemble;
+mod builder;
+mod builtin;
+mod cpio;
+mod elf;
+mod error;
+mod host;
+mod image;
+mod index;
+mod manifest;
+mod recipe;
+mod sources;
+mod tree;
+
+pub use builder::{BuildOptions, build};
+pub use builtin::{BUILTIN, BuiltinRecipe};
+pub use error::ImageError;
+pub use image::Image;
+pub use manifest::{FileRecord, Manifest, PackageRecord};
+pub use recipe::Recipe;

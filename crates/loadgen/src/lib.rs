@@ -1,1 +1,44 @@
-//! Not written yet.
+//! The hardware load generator: the far end of the wire, as a traffic tester stands there.
+//!
+//! A [`LoadGen`] sends frames of one size at a constant rate, each with a signature and a payload that no
+//! other frame has, takes the time of each that comes back, checks it byte by byte, and accounts for all
+//! of them. It is a component like any other: driven by events, seeing the machine only through its
+//! ports, with a state of its own in snapshots. It takes no simulated time to decide anything and is
+//! never the bottleneck; only its link is.
+//!
+//! | File | What lives there |
+//! |---|---|
+//! | `config` | what a user can set |
+//! | `rate` | rates, and the exact time at which the nth frame is due |
+//! | `frame` | making a frame from its number, and checking one that came back |
+//! | `in_flight` | the send times of frames on their way |
+//! | `latency` | a distribution of round trips |
+//! | `measure` | a measurement window, and the figures that it yields |
+//! | `arrival` | what an arrived frame can be, and all counters |
+//! | `generator` | the generator itself |
+//! | `state` | its saved state |
+
+#![forbid(unsafe_code)]
+
+pub mod arrival;
+pub mod config;
+pub mod frame;
+pub mod generator;
+pub mod latency;
+pub mod measure;
+pub mod rate;
+pub mod state;
+
+mod in_flight;
+
+#[cfg(test)]
+mod testbench;
+
+pub use arrival::{Arrival, LoadGenStats};
+pub use config::{ConfigError, LoadGenConfig, Returned, TrafficConfig};
+pub use frame::{Mismatch, Signature};
+pub use generator::{Event, LoadGen, LoadGenPorts};
+pub use latency::{Latency, LatencySummary};
+pub use measure::{Measurement, Summary, Throughput, Volume};
+pub use rate::{Pacing, Rate};
+pub use state::LoadGenState;

@@ -1,1 +1,32 @@
-//! Not written yet.
+//! The whole machine: configuration, wiring, the run loop, checkpoints. The only room that knows all
+//! the others.
+//!
+//! The timing contract (see `ARCHITECTURE.md`): one clock of picoseconds, one queue of events, one thread. The machine
+//! advances whichever is earliest, a hart or an event, and a hart stops before the next event.
+
+#![forbid(unsafe_code)]
+
+mod boot;
+mod bus;
+mod checkpoint;
+pub mod config;
+mod console;
+mod events;
+mod interrupts;
+mod machine;
+pub mod overlay;
+mod port;
+mod presets;
+mod run;
+
+pub use boot::{BootError, Guest};
+pub use checkpoint::{CHECKPOINT_VERSION, CheckpointError, CheckpointFile};
+pub use config::{ConfigError, CoreConfig, MachineConfig, PlatformConfig};
+pub use console::Console;
+pub use machine::{Machine, MachineStats};
+pub use port::Port;
+pub use presets::{PRESETS, Preset, preset};
+pub use run::{Limits, Outcome};
+
+pub use doorbell_pcie::PathConfig;
+pub use doorbell_wire::LinkConfig;

@@ -1,1 +1,266 @@
-//! Not written yet.
+//! The NIC: an Intel 82540EM at register level, after Intel's "PCI/PCI-X Family of Gigabit Ethernet
+//! Controllers Software Developer's Manual" (317453) and what Linux's e1000 and DPDK's em drivers
+//! do with it. Section numbers in this crate are that manual's.
+//!
+//! A frame's way in: [`Nic::frame_arrived`] → filters → receive FIFO (full? the drop is classed) →
+//! DMA to the buffers of descriptors fetched ahead → write-back → interrupt. A frame's way out: the
+//! tail register → descriptors fetched → buffers read → offloads → transmit FIFO → the wire.
+//!
+//! Modelled: all registers of the table in [`regs`], EEPROM and PHY, receive filters, VLAN, legacy,
+//! context and data descriptors with checksum offload and TCP segmentation, thresholds, interrupt
+//! moderation, statistics, PAUSE, loopback. Not modelled: wake-up, management (ASF), half duplex,
+//! speeds below the link's, message signalled interrupts, the packet buffer's diagnostic window.
+//!
+//! The clock is the caller's: every entry takes `now`, and what the device wants to do later it asks
+//! for through [`Timers`].
+
+#![forbid(unsafe_code)]
+
+mod access;
+mod bits;
+mod checksum;
+mod config;
+mod control;
+mod counters;
+mod dma;
+mod drops;
+mod eeprom;
+mod identity;
+mod interrupts;
+mod link;
+mod phy;
+pub mod regs;
+mod ring;
+mod rx;
+mod state;
+mod stats;
+mod timer;
+mod tx;
+
+use doorbell_sim::ports::{DmaPort, IrqPort, Timers, WirePort};
+use doorbell_sim::{Bytes, Frame, Ps};
+use serde::{Deserialize, Serialize};
+
+pub use config::{ConfigError, MacAddress, NicConfig};
+pub use drops::{ArrivalState, DropClass, classify};
+pub use identity::{BarIdentity, IDENTITY, IO_BYTES, MMIO_BYTES, PciIdentity, PowerManagementIdentity};
+pub use regs::register_reference;
+pub use state::{NIC_STATE_VERSION, NicState};
+pub use stats::NicStats;
+
+use regs::{Reg, Regs};
+
+/// The packet buffer that PBA divides (§13.4.14).
+pub const PACKET_BUFFER: Bytes = Bytes(64 << 10);
+
+/// The NIC's own wake-ups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    /// The DMA read of this number is done.
+    ReadDone(u64),
+    /// The DMA write of this number is done.
+    WriteDone(u64),
+    /// The wire may be free for the next frame.
+    Wire,
+    /// A looped-back frame arrives.
+    Loopback,
+    /// Autonegotiation is over.
+    Link,
+    /// The interrupt throttle's interval is over.
+    Throttle,
+    /// The receive delay timer.
+    RxDelay,
+    /// The absolute receive delay timer.
+    RxAbsolute,
+    /// The transmit delay timer.
+    TxDelay,
+    /// The absolute transmit delay timer.
+    TxAbsolute,
+    /// The partner's pause is over.
+    PauseOver,
+    /// An access to the PHY is over.
+    Mdio,
+}
+
+/// Everything that a NIC meets.
+pub trait NicPorts: DmaPort + IrqPort + WirePort + Timers<Event> {}
+
+impl<T: DmaPort + IrqPort + WirePort + Timers<Event>> NicPorts for T {}
+
+/// One 82540EM.
+#[derive(Debug)]
+pub struct Nic {
+    config: NicConfig,
+    name: String,
+    regs: Regs,
+    eeprom: eeprom::Eeprom,
+    phy: phy::Phy,
+    link: link::Link,
+    control: control::Control,
+    irq: interrupts::Interrupts,
+    dma: dma::Dma,
+    rx: rx::Rx,
+    tx: tx::Tx,
+    stats: NicStats,
+    bus_master: bool,
+}
+
+impl Nic {
+    /// NIC number `index` of a machine, as it is after power-on; [`Nic::power_on`] starts its PHY.
+    pub fn new(config: NicConfig, index: usize) -> Result<Nic, ConfigError> {
+        config.validate()?;
+        let mut nic = Nic {
+            eeprom: eeprom::Eeprom::new(config.mac_of(index)),
+            name: format!("nic{index}"),
+            config,
+            regs: Regs::new(),
+            phy: phy::Phy::new(),
+            link: link::Link::default(),
+            control: control::Control::default(),
+            irq: interrupts::Interrupts::default(),
+            dma: dma::Dma::default(),
+            rx: rx::Rx::default(),
+            tx: tx::Tx::default(),
+            stats: NicStats::default(),
+            bus_master: true,
+        };
+        nic.load_eeprom();
+        Ok(nic)
+    }
+
+    /// Power is on: the PHY begins to negotiate.
+    pub fn power_on(&mut self, now: Ps, ports: &mut impl NicPorts) {
+        self.restart_link(now, ports);
+    }
+
+    /// The figures for the function's configuration space.
+    pub const fn function_identity() -> &'static PciIdentity {
+        &IDENTITY
+    }
+
+    /// The name under which sections and counters of this NIC stand, such as "nic0".
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The parameters.
+    pub fn config(&self) -> &NicConfig {
+        &self.config
+    }
+
+    /// The counters.
+    pub fn stats(&self) -> &NicStats {
+        &self.stats
+    }
+
+    /// A value in the register file, without side effects, for reports and tests; `None` if no register has the name.
+    pub fn peek(&self, name: &str) -> Option<u32> {
+        let (reg, _) = regs::TABLE
+            .iter()
+            .find(|register| register.name == name)
+            .and_then(|register| regs::lookup(register.offset.into()))?;
+        (reg.info().access != regs::Access::Absent).then(|| self.regs.get(reg))
+    }
+
+    /// The last bit of a frame has arrived from the link.
+    pub fn frame_arrived(&mut self, now: Ps, frame: Frame, ports: &mut impl NicPorts) {
+        self.arrive(now, frame, false, ports);
+    }
+
+    /// A wake-up that the NIC has asked for.
+    pub fn on_event(&mut self, now: Ps, event: Event, ports: &mut impl NicPorts) {
+        match event {
+            Event::ReadDone(sequence) => self.read_done(now, sequence, ports),
+            Event::WriteDone(sequence) => self.write_done(now, sequence, ports),
+            Event::Wire => self.wire_woken(now, ports),
+            Event::Loopback => self.loopback_arrived(now, ports),
+            Event::Link => self.link_woken(now, ports),
+            Event::PauseOver => self.pause_woken(now, ports),
+            Event::Mdio => self.mdio_woken(now, ports),
+            Event::Throttle | Event::RxDelay | Event::RxAbsolute | Event::TxDelay | Event::TxAbsolute => {
+                self.interrupt_timer_woken(now, event, ports);
+            }
+        }
+    }
+
+    /// Whether the device may start DMA (the command register's bus master bit). While it may not, it starts none.
+    pub fn set_bus_master(&mut self, now: Ps, enabled: bool, ports: &mut impl NicPorts) {
+        self.bus_master = enabled;
+        if enabled {
+            self.rx_advance(now, ports);
+            self.tx_advance(now, ports);
+        }
+    }
+
+    /// The device resets itself: CTRL.RST (§13.4.1), or a return from D3. The PHY and configuration space stay.
+    pub fn reset(&mut self, now: Ps, ports: &mut impl NicPorts) {
+        self.stats.resets += 1;
+        self.rx_reset();
+        self.tx_reset();
+        self.dma.reads.clear();
+        self.dma.writes.clear();
+        self.control.reset();
+        self.regs.reset();
+        self.load_eeprom();
+        self.irq.reset();
+        self.link.reset();
+        self.update_irq(now, ports);
+    }
+
+    /// A power-on or bus reset: the PHY starts anew too.
+    pub fn hardware_reset(&mut self, now: Ps, ports: &mut impl NicPorts) {
+        self.reset(now, ports);
+        self.phy.hardware_reset();
+        self.restart_link(now, ports);
+    }
+
+    /// What the device loads from its EEPROM: the first station address.
+    fn load_eeprom(&mut self) {
+        let [a, b, c, d, e, f] = self.eeprom.mac();
+        self.regs.set_at(Reg::Ral, 0, u32::from_le_bytes([a, b, c, d]));
+        self.regs.set_at(Reg::Rah, 0, u32::from(u16::from_le_bytes([e, f])) | bits::rah::AV);
+    }
+
+    /// Frames inside: accepted and not yet delivered, and put together and not yet sent.
+    pub fn in_flight(&self) -> InFlight {
+        InFlight { rx: self.rx.frames(), tx: self.tx.frames() }
+    }
+
+    /// Asserts that every frame that came in is accounted for, in both directions.
+    pub fn check_conservation(&self) {
+        let (s, inside) = (&self.stats, self.in_flight());
+        let dropped = s.rx_drop_dma
+            + s.rx_drop_core
+            + s.rx_drop_tx
+            + s.rx_drop_address
+            + s.rx_drop_vlan
+            + s.rx_drop_fcs
+            + s.rx_drop_undersize
+            + s.rx_drop_oversize
+            + s.rx_drop_disabled
+            + s.rx_drop_link_down
+            + s.rx_drop_loopback
+            + s.rx_drop_reset;
+        assert_eq!(
+            s.rx_arrived,
+            s.rx_delivered + dropped + s.rx_control + inside.rx,
+            "{}: received frames do not add up: {s:?}",
+            self.name
+        );
+        assert_eq!(
+            s.tx_frames,
+            s.tx_sent + s.tx_looped_back + s.tx_drop_reset + inside.tx,
+            "{}: sent frames do not add up: {s:?}",
+            self.name
+        );
+    }
+}
+
+/// How many frames are inside a NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InFlight {
+    /// In the receive FIFO, in DMA, or waiting for their descriptors' write-back.
+    pub rx: u64,
+    /// In the transmit FIFO.
+    pub tx: u64,
+}

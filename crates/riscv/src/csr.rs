@@ -102,6 +102,11 @@ impl Hart {
     /// Reads a CSR on behalf of an instruction that may also write it.
     pub(crate) fn read_csr(&self, number: u16, write: bool) -> Result<u64, Illegal> {
         self.check_csr(number, write)?;
+        self.csr_value(number)
+    }
+
+    /// A CSR's value, whoever asks.
+    pub(crate) fn csr_value(&self, number: u16) -> Result<u64, Illegal> {
         let csr = &self.csr;
         Ok(match number {
             0x001 => u64::from(self.fflags),
@@ -253,7 +258,12 @@ impl Hart {
     }
 
     fn write_satp(&mut self, value: u64) -> Effect {
-        if !matches!(value >> 60, 0 | 8 | 9) || value == self.csr.satp {
+        let known = match value >> 60 {
+            0 | 8 => true,
+            9 => self.config.sv48,
+            _ => false,
+        };
+        if !known || value == self.csr.satp {
             return Effect::None;
         }
         self.csr.satp = value;

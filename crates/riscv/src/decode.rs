@@ -142,6 +142,7 @@ fn op_32(funct7: u8, funct3: u8) -> Kind {
 fn system(bits: u32, base: Inst) -> Inst {
     let csr = (bits >> 20) as i32;
     let kind = match field(bits, 12, 3) {
+        0 if field(bits, 25, 7) == 0x09 && base.rd == 0 => return Inst { kind: SfenceVma, ..base },
         0 if bits & 0x000f_ff80 == 0 => match bits >> 20 {
             0x000 => Ecall,
             0x001 => Ebreak,
@@ -150,7 +151,6 @@ fn system(bits: u32, base: Inst) -> Inst {
             0x105 => Wfi,
             _ => Illegal,
         },
-        0 if field(bits, 25, 7) == 0x09 && base.rd == 0 => return Inst { kind: SfenceVma, ..base },
         3 => Csrrc,
         2 => Csrrs,
         1 => Csrrw,

@@ -51,6 +51,8 @@ pub struct HartConfig {
     pub timebase: Clock,
     /// Whether `stimecmp` exists (Sstc).
     pub sstc: bool,
+    /// Whether `satp` takes Sv48 besides Sv39.
+    pub sv48: bool,
     /// Where execution starts.
     pub reset_pc: u64,
 }
@@ -320,6 +322,11 @@ impl Hart {
     /// Lets time pass without executing, to a later slot. Going back is not possible.
     pub fn skip_to(&mut self, slot: u64) {
         self.slots = self.slots.max(slot);
+    }
+
+    /// Puts the hart at another slot, because its slot clock is not the one under which it was saved.
+    pub fn rebase(&mut self, slot: u64) {
+        self.slots = slot;
     }
 
     /// Whether the hart sleeps in WFI.

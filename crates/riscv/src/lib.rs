@@ -13,6 +13,7 @@ mod engine;
 pub mod float;
 mod hart;
 pub mod inst;
+mod inspect;
 mod mmu;
 mod state;
 mod trap;

@@ -116,6 +116,11 @@ impl<E> EventQueue<E> {
         self.heap.len()
     }
 
+    /// The events that wait, in no particular order.
+    pub fn events(&self) -> impl Iterator<Item = &E> {
+        self.heap.iter().map(|entry| &entry.event)
+    }
+
     /// Whether no event waits.
     pub fn is_empty(&self) -> bool {
         self.heap.is_empty()

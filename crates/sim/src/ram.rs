@@ -200,6 +200,16 @@ impl Ram {
         self.load(PhysAddr(self.base + page * PAGE_BYTES)).expect("a page number inside RAM")
     }
 
+    /// Numbers of the pages that hold decoded instructions, in order.
+    pub fn code_pages(&self) -> impl Iterator<Item = u64> {
+        self.pages.iter().enumerate().filter(|(_, flags)| **flags & CODE != 0).map(|(page, _)| page as u64)
+    }
+
+    /// Marks pages as code again, so that stores to them are seen as before; `false` if one does not exist.
+    pub fn set_code_pages(&mut self, pages: &[u64]) -> bool {
+        pages.iter().all(|page| self.pages.get_mut(*page as usize).map(|flags| *flags |= CODE).is_some())
+    }
+
     /// Reserves the line of `addr` for a hart (LR).
     pub fn reserve(&mut self, hart: usize, addr: PhysAddr) {
         self.reservations[hart] = addr.0 & !(RESERVATION_BYTES - 1);

@@ -1,1 +1,39 @@
-//! Not written yet.
+//! The wire: what travels on it ([`ethernet`], [`ipv4`], [`udp`] header views), the [`link`] that
+//! carries it, and the [`pcap`] captures that record it.
+//!
+//! A header has a *view* (borrowed bytes, checked once, whose accessors cannot panic afterwards) and
+//! a *repr* (an owned struct with `parse` and `emit`).
+
+#![forbid(unsafe_code)]
+
+pub mod checksum;
+pub mod ethernet;
+pub mod ipv4;
+pub mod link;
+pub mod pcap;
+pub mod udp;
+
+mod faults;
+
+pub use ethernet::{EtherType, Ethernet, EthernetRepr, MacAddr, VlanTag};
+pub use ipv4::{Ipv4, Ipv4Repr};
+pub use link::{Link, LinkConfig, LinkState, LinkStats, Sent};
+pub use pcap::{PcapError, PcapFile, PcapWriter};
+pub use udp::{Udp, UdpRepr};
+
+/// Why bytes are not the header that was expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeaderError {
+    /// Fewer bytes than the header, or than its length field says.
+    #[error("the {header} header or what it announces is truncated")]
+    Truncated {
+        /// Which header.
+        header: &'static str,
+    },
+    /// A version or length field with a value that the format forbids.
+    #[error("the {header} header is malformed")]
+    Malformed {
+        /// Which header.
+        header: &'static str,
+    },
+}

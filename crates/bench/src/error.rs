@@ -1,0 +1,77 @@
+//! What can go wrong in a run, each with what to do about it.
+
+use std::path::PathBuf;
+
+use doorbell_image::ImageError;
+use doorbell_machine::{BootError, CheckpointError, ConfigError, Outcome};
+use doorbell_sim::Ps;
+
+/// Why a run failed.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The guest image is missing or damaged.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// The guest cannot be booted.
+    #[error("cannot boot the image: {0}")]
+    Boot(#[from] BootError),
+    /// The checkpoint cannot be used.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// A file cannot be read or written.
+    #[error("cannot {action} {}: {error}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// What the host said.
+        error: std::io::Error,
+    },
+    /// The capture cannot be written.
+    #[error(transparent)]
+    Capture(#[from] doorbell_wire::pcap::PcapError),
+    /// The guest did not get ready.
+    #[error("{why}\nThe console's last lines:\n{console}")]
+    NotReady {
+        /// What happened instead.
+        why: String,
+        /// What the guest printed last.
+        console: String,
+    },
+    /// The guest ended in the middle of a measurement.
+    #[error("the guest ended during the measurement ({why})\nThe console's last lines:\n{console}")]
+    Ended {
+        /// What happened.
+        why: String,
+        /// What the guest printed last.
+        console: String,
+    },
+    /// Ctrl-C.
+    #[error("interrupted; what was already written is whole")]
+    Interrupted,
+}
+
+impl RunError {
+    /// An I/O error about `path`.
+    pub fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> RunError {
+        let path = path.into();
+        move |error| RunError::Io { action, path, error }
+    }
+}
+
+/// What an outcome that should not have come means, in words.
+pub(crate) fn describe(outcome: Outcome, waited: Ps) -> String {
+    match outcome {
+        Outcome::Time => format!("the guest was not ready after {:.3} simulated seconds (run.boot_timeout)", waited.as_secs_f64()),
+        Outcome::Reset => "the guest asked for a reset: its kernel panicked, or a program rebooted it".into(),
+        Outcome::PowerOff { code: 0 } => "the guest powered off".into(),
+        Outcome::PowerOff { code } => format!("the guest powered off with the failure code {code}"),
+        Outcome::Asleep => "the guest sleeps and nothing is left that would wake it".into(),
+        Outcome::M5Op { function, .. } => format!("the guest ended the run with the m5op {function:#x}"),
+        Outcome::Instructions | Outcome::Marker => "the run ended early".into(),
+    }
+}

@@ -1,0 +1,238 @@
+//! From a configuration to a machine whose application is ready: by booting it, or from the
+//! checkpoint that an earlier run with the same guest left in the cache.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use doorbell_image::{BuildOptions, Image, Recipe, build};
+use doorbell_machine::{CheckpointError, CheckpointFile, Guest, Limits, Machine, Outcome};
+use doorbell_sim::Ps;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::config::RunConfig;
+use crate::error::{RunError, describe};
+use crate::registry::Benchmark;
+
+/// Console lines quoted in an error.
+const LINES_SHOWN: usize = 12;
+/// Instructions between looks at the clock, at Ctrl-C and at the progress display.
+const SLICE_INSTRUCTIONS: u64 = 20_000_000;
+
+/// Where images, packages and checkpoints are kept.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// The cache folder.
+    pub cache: PathBuf,
+}
+
+impl Places {
+    /// The folder of an image.
+    pub fn image(&self, name: &str) -> PathBuf {
+        self.cache.join("images").join(name)
+    }
+
+    fn checkpoints(&self) -> PathBuf {
+        self.cache.join("checkpoints")
+    }
+
+    /// Builds an image, or takes the one that is there.
+    pub fn build_image(&self, name: &str, say: &mut dyn FnMut(&str)) -> Result<Image, RunError> {
+        let recipe = Recipe::load(name)?;
+        fs::create_dir_all(&self.cache).map_err(RunError::io("create the cache folder", &self.cache))?;
+        let options =
+            BuildOptions { cache_dir: self.cache.join("packages"), out_dir: self.image(name), ..Default::default() };
+        Ok(build(&recipe, &options, say)?)
+    }
+}
+
+/// Where a session's machine comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The cached checkpoint of this guest if there is one; else boot, and keep a checkpoint.
+    Cache,
+    /// Boot, and keep no checkpoint.
+    Boot,
+    /// This checkpoint file.
+    File(PathBuf),
+}
+
+/// How a long piece of work reports and is interrupted.
+pub struct Control<'a> {
+    /// Set when the user wants to stop.
+    pub interrupted: &'a AtomicBool,
+    /// Told in a few words what is going on.
+    pub say: &'a mut dyn FnMut(&str),
+    /// Told how far the machine is: instructions and simulated time.
+    pub progress: &'a mut dyn FnMut(u64, Ps),
+}
+
+impl Control<'_> {
+    fn check(&self) -> Result<(), RunError> {
+        if self.interrupted.load(Ordering::Relaxed) { Err(RunError::Interrupted) } else { Ok(()) }
+    }
+}
+
+/// Runs a machine to a limit in slices, so that it can be watched and interrupted.
+pub(crate) fn run_watched(machine: &mut Machine, limits: &Limits, control: &mut Control) -> Result<Outcome, RunError> {
+    loop {
+        let slice = machine.instructions().saturating_add(SLICE_INSTRUCTIONS).min(limits.instructions);
+        let outcome = machine.run(&Limits { instructions: slice, ..limits.clone() });
+        control.check()?;
+        (control.progress)(machine.instructions(), machine.now());
+        if outcome != Outcome::Instructions || slice == limits.instructions {
+            return Ok(outcome);
+        }
+    }
+}
+
+/// A benchmark whose application is ready to be measured, any number of times.
+pub struct Session {
+    config: RunConfig,
+    benchmark: &'static Benchmark,
+    guest: String,
+    checkpoint: CheckpointFile,
+    /// What the guest had printed when it was ready; empty if it came from a checkpoint.
+    pub console: String,
+    /// Host time and instructions of the boot; `None` if it came from a checkpoint.
+    pub boot: Option<(f64, u64)>,
+}
+
+impl Session {
+    /// Gets the application ready.
+    pub fn prepare(
+        config: &RunConfig,
+        benchmark: &'static Benchmark,
+        places: &Places,
+        source: &Source,
+        control: &mut Control,
+    ) -> Result<Session, RunError> {
+        config.validate()?;
+        let image = places.build_image(benchmark.image, control.say)?;
+        let bootargs = format!("{} {}", image.command_line(), (benchmark.guest_words)(config));
+        let guest = guest_identity(&image, &bootargs);
+        let machine_config = config.machine();
+        let cached = places.checkpoints().join(format!(
+            "{}-{:016x}.ckpt",
+            benchmark.name,
+            machine_config.guest_hash() ^ xxh3_64(guest.as_bytes())
+        ));
+        let mut session = Session {
+            config: config.clone(),
+            benchmark,
+            guest,
+            checkpoint: CheckpointFile::empty(),
+            console: String::new(),
+            boot: None,
+        };
+        let found = match source {
+            Source::Boot => None,
+            Source::File(path) => Some(CheckpointFile::read(path)?),
+            Source::Cache => session.read_cached(&cached, control),
+        };
+        match found {
+            Some(checkpoint) => {
+                session.checkpoint = checkpoint;
+                // A checkpoint that does not fit is found here and not in the first measurement.
+                if matches!(source, Source::File(_)) {
+                    session.machine()?;
+                }
+            }
+            None => {
+                let guest_files = read_guest(&image, bootargs)?;
+                session.boot(guest_files, control)?;
+                if *source == Source::Cache {
+                    session.keep(&cached, control);
+                }
+            }
+        }
+        Ok(session)
+    }
+
+    /// A cached checkpoint that cannot be used is no error: a new one is made.
+    fn read_cached(&self, path: &Path, control: &mut Control) -> Option<CheckpointFile> {
+        match CheckpointFile::read(path) {
+            Ok(checkpoint) => Some(checkpoint),
+            Err(CheckpointError::Io { error, .. }) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => {
+                (control.say)(&format!("not using the cached checkpoint: {error}"));
+                None
+            }
+        }
+    }
+
+    /// Failing to keep a checkpoint costs the next run a boot, and nothing else.
+    fn keep(&self, path: &Path, control: &mut Control) {
+        let folder = path.parent().expect("the checkpoint folder has a name");
+        let kept = fs::create_dir_all(folder)
+            .map_err(|error| CheckpointError::Io { action: "create the folder of", path: path.to_owned(), error })
+            .and_then(|()| self.checkpoint.write(path));
+        if let Err(error) = kept {
+            (control.say)(&format!("{error}; the next run will boot again"));
+        }
+    }
+
+    fn boot(&mut self, guest: Guest, control: &mut Control) -> Result<(), RunError> {
+        let started = Instant::now();
+        (control.say)(&format!("booting Debian until {} is ready", self.benchmark.name));
+        let mut machine = Machine::new(self.config.machine(), self.config.run.seed)?;
+        machine.load(&guest)?;
+        drop(guest);
+        machine.console.watch(Some(self.benchmark.ready_marker));
+        let limits = Limits { on_marker: true, ..Limits::until(self.config.run.boot_timeout) };
+        let outcome = run_watched(&mut machine, &limits, control)?;
+        if outcome != Outcome::Marker {
+            let why = describe(outcome, self.config.run.boot_timeout);
+            return Err(RunError::NotReady { why, console: machine.console.last_lines(LINES_SHOWN) });
+        }
+        self.console = machine.console.text();
+        self.boot = Some((started.elapsed().as_secs_f64(), machine.instructions()));
+        self.checkpoint = machine.checkpoint(&self.guest, self.benchmark.name);
+        Ok(())
+    }
+
+    /// A machine at the point where the application has just become ready.
+    pub fn machine(&self) -> Result<Machine, RunError> {
+        let mut machine = Machine::new(self.config.machine(), self.config.run.seed)?;
+        machine.restore(&self.checkpoint, &self.guest)?;
+        Ok(machine)
+    }
+
+    /// The checkpoint from which measurements start.
+    pub fn checkpoint(&self) -> &CheckpointFile {
+        &self.checkpoint
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &RunConfig {
+        &self.config
+    }
+
+    /// The benchmark.
+    pub fn benchmark(&self) -> &'static Benchmark {
+        self.benchmark
+    }
+}
+
+/// Names an image's contents and what is booted from it.
+pub fn guest_identity(image: &Image, bootargs: &str) -> String {
+    let files: String = image.manifest().files.iter().map(|file| file.sha256.as_str()).collect();
+    format!("{} {:016x} {bootargs}", image.name(), xxh3_64(files.as_bytes()))
+}
+
+/// Reads an image's files.
+pub fn read_guest(image: &Image, bootargs: String) -> Result<Guest, RunError> {
+    let read = |path: PathBuf| fs::read(&path).map_err(RunError::io("read", path));
+    let firmware = image.firmware("fw_dynamic.bin").ok_or_else(|| RunError::Io {
+        action: "find",
+        path: image.dir().join("fw_dynamic.bin"),
+        error: std::io::ErrorKind::NotFound.into(),
+    })?;
+    Ok(Guest {
+        firmware: read(firmware)?,
+        kernel: read(image.kernel())?,
+        initramfs: read(image.initramfs())?,
+        bootargs,
+    })
+}

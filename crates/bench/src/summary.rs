@@ -1,0 +1,119 @@
+//! The figures of a run as `summary.json` holds them.
+
+use doorbell_loadgen::Summary;
+use serde::Serialize;
+
+/// Round trips in nanoseconds, from the time each frame was due.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LatencyNs {
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Standard deviation.
+    pub stddev: f64,
+    /// The shortest.
+    pub min: f64,
+    /// Median (nearest rank, like the other percentiles).
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p99_9: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+/// Where the frames of the measurement that did not come back were lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Drops {
+    /// RX FIFO full because DMA was too slow.
+    pub dma: u64,
+    /// RX FIFO full because the cores returned descriptors too slowly.
+    pub core: u64,
+    /// RX FIFO full because transmission was too slow.
+    pub tx: u64,
+    /// Dropped by the NIC for any other reason (filters, bad FCS, sizes, receiver off); `stats.json` has each.
+    pub nic_other: u64,
+    /// Lost on the link (configured faults).
+    pub link: u64,
+    /// Accepted by the NIC and not sent back: dropped by the guest's software. Derived, the forwarder being one-to-one.
+    pub guest: u64,
+}
+
+/// One offered load and what became of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PointSummary {
+    /// The benchmark's name.
+    pub benchmark: String,
+    /// Hash of the resolved configuration.
+    pub config_hash: String,
+    /// The rate as it was asked for.
+    pub rate: String,
+    /// Bytes of each frame with FCS.
+    pub frame_size: u64,
+    /// Frames whose first bit left in the measurement.
+    pub frames_offered: u64,
+    /// Of these, those that came back unharmed.
+    pub frames_delivered: u64,
+    /// Of these, those that came back changed.
+    pub frames_corrupt: u64,
+    /// 1 − delivered / offered.
+    pub drop_rate: f64,
+    /// Where the others were lost.
+    pub drops: Drops,
+    /// Offered bits a second at layer 2 (with FCS), in units of 10⁹.
+    pub offered_gbps: f64,
+    /// Delivered bits a second at layer 2.
+    pub delivered_gbps: f64,
+    /// Offered frames a second, in millions.
+    pub offered_mpps: f64,
+    /// Delivered frames a second, in millions.
+    pub delivered_mpps: f64,
+    /// Round trips; `null` if no frame came back.
+    pub latency_ns: Option<LatencyNs>,
+    /// Length of the measurement in simulated seconds.
+    pub simulated_seconds: f64,
+    /// Instructions retired in the measurement.
+    pub instructions: u64,
+    /// Instructions a core cycle in the measurement, waiting included.
+    pub ipc: f64,
+    /// Instructions retired a delivered frame, empty polls included.
+    pub instructions_per_frame: f64,
+    /// Time the host took from the restored checkpoint to the end.
+    pub host_seconds: f64,
+    /// Million guest instructions a host second in that time.
+    pub host_mips: f64,
+    /// Hash of the machine's state at the end: two runs of one configuration have the same.
+    pub state_hash: String,
+}
+
+/// A whole run: one point or a table of several.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunSummary {
+    /// The benchmark's name.
+    pub benchmark: String,
+    /// The preset that the configuration started from.
+    pub preset: String,
+    /// The version of Doorbell.
+    pub doorbell_version: String,
+    /// The command that made this.
+    pub command: String,
+    /// Every point, in the order in which the rates were given.
+    pub points: Vec<PointSummary>,
+}
+
+impl LatencyNs {
+    pub(crate) fn from_summary(summary: &Summary) -> Option<LatencyNs> {
+        summary.latency_ns.as_ref().map(|l| LatencyNs {
+            mean: l.mean,
+            stddev: l.stddev,
+            min: l.min,
+            p50: l.p50,
+            p90: l.p90,
+            p99: l.p99,
+            p99_9: l.p99_9,
+            max: l.max,
+        })
+    }
+}

@@ -1,0 +1,297 @@
+//! A private apt for a foreign architecture: its own configuration, lists, state and keyring in the cache folder, so that
+//! it needs no root and neither reads nor changes what the host has installed. Signatures are always checked: the suite's
+//! signed Release file vouches for the index, the index's hashes for the packages.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::error::ImageError;
+use crate::host::{self, APT_CACHE, APT_CONFIG, APT_GET, Tool};
+use crate::index::Package;
+use crate::manifest::measure;
+
+/// Where Debian's packages of `debian-archive-keyring` put the keys, by release.
+const KEYRINGS: [&str; 2] =
+    ["/usr/share/keyrings/debian-archive-keyring.gpg", "/usr/share/keyrings/debian-archive-keyring.pgp"];
+
+/// A private apt.
+#[derive(Debug)]
+pub(crate) struct Apt {
+    /// Configuration, lists and state of one suite and architecture.
+    dir: PathBuf,
+    /// Downloaded packages, shared by all suites: their names tell them apart.
+    debs: PathBuf,
+}
+
+/// What a private apt is set up for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setup<'a> {
+    pub cache: &'a Path,
+    pub suite: &'a str,
+    pub architecture: &'a str,
+    pub mirror: &'a str,
+    pub keyring: Option<&'a Path>,
+}
+
+impl Apt {
+    /// Writes the configuration; nothing is fetched yet.
+    pub(crate) fn set_up(setup: &Setup) -> Result<Self, ImageError> {
+        check_mirror(setup.mirror)?;
+        let keyring = find_keyring(setup.keyring)?;
+        let cache = setup.cache.canonicalize().map_err(ImageError::io("open", setup.cache))?;
+        let printable = cache.to_str().filter(|text| !text.contains(['"', '\n', '\\', ';']));
+        let Some(cache_text) = printable else {
+            let reason = io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "apt cannot use a path with quotes or semicolons",
+            );
+            return Err(ImageError::io("use", &cache)(reason));
+        };
+        let name = format!("{}-{}", setup.suite, setup.architecture);
+        let dir = cache.join("apt").join(&name);
+        let debs = cache.join("debs");
+        for part in
+            ["lists/partial", "archives/partial", "etc/apt.conf.d", "etc/preferences.d", "etc/trusted.gpg.d"]
+        {
+            let path = dir.join(part);
+            fs::create_dir_all(&path).map_err(ImageError::io("create", &path))?;
+        }
+        fs::create_dir_all(&debs).map_err(ImageError::io("create", &debs))?;
+        let extension = if keyring.extension() == Some(OsStr::new("asc")) { "asc" } else { "gpg" };
+        let keys = fs::read(&keyring).map_err(ImageError::io("read", &keyring))?;
+        write(&dir.join(format!("etc/trusted.gpg.d/archive.{extension}")), &keys)?;
+        write(&dir.join("status"), b"")?;
+        let source = format!("deb {} {} main\n", setup.mirror, setup.suite);
+        write(&dir.join("etc/sources.list"), source.as_bytes())?;
+        let conf =
+            configuration(&format!("{cache_text}/apt/{name}"), setup.architecture, &host_network_settings()?);
+        write(&dir.join("apt.conf"), conf.as_bytes())?;
+        Ok(Self { dir, debs })
+    }
+
+    /// Fetches and verifies the suite's index.
+    pub(crate) fn update(&self) -> Result<(), ImageError> {
+        let mut command = self.command(APT_GET);
+        host::run_with_hint(command.args(["update", "-q"]), "apt-get update", update_hint).map(drop)
+    }
+
+    /// Whether an index was fetched before.
+    pub(crate) fn has_index(&self) -> bool {
+        let lists = fs::read_dir(self.dir.join("lists"));
+        lists.is_ok_and(|entries| {
+            entries.flatten().any(|entry| entry.file_name().to_string_lossy().contains("_Packages"))
+        })
+    }
+
+    /// The verified index, as paragraphs of control fields.
+    pub(crate) fn index(&self) -> Result<String, ImageError> {
+        let text = host::run(self.command(APT_CACHE).arg("dumpavail"), "reading the package index")?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// The packages' files in the cache, each with the index's hash; what is not there is downloaded, unless `offline`.
+    pub(crate) fn fetch(&self, packages: &[&Package], offline: bool) -> Result<Vec<PathBuf>, ImageError> {
+        let mut missing = Vec::new();
+        for package in packages {
+            let path = self.debs.join(package.file_name());
+            match check_hash(package, &path) {
+                Ok(()) => {}
+                Err(ImageError::Io { .. } | ImageError::PackageHash { .. }) => missing.push(*package),
+                Err(other) => return Err(other),
+            }
+        }
+        if offline && let Some(package) = missing.first() {
+            return Err(ImageError::Offline {
+                what: format!("package {}", package.name),
+                cache: self.debs.clone(),
+            });
+        }
+        if !missing.is_empty() {
+            self.download(&missing)?;
+        }
+        Ok(packages.iter().map(|package| self.debs.join(package.file_name())).collect())
+    }
+
+    /// Downloads into a folder of its own and moves each package into the cache once its hash is right, so that an
+    /// interrupted download leaves nothing that looks whole.
+    fn download(&self, packages: &[&Package]) -> Result<(), ImageError> {
+        let incoming = tempfile::Builder::new()
+            .prefix(".incoming-")
+            .tempdir_in(&self.debs)
+            .map_err(ImageError::io("create a folder in", &self.debs))?;
+        let mut command = self.command(APT_GET);
+        command.current_dir(incoming.path()).args(["download", "-q"]);
+        command.args(packages.iter().map(|package| format!("{}={}", package.name, package.version)));
+        host::run_with_hint(&mut command, "apt-get download", update_hint)?;
+        for package in packages {
+            let from = incoming.path().join(package.file_name());
+            check_hash(package, &from)?;
+            fs::rename(&from, self.debs.join(package.file_name())).map_err(ImageError::io("move", &from))?;
+        }
+        Ok(())
+    }
+
+    fn command(&self, tool: Tool) -> Command {
+        let mut command = host::command(tool);
+        command.env("APT_CONFIG", self.dir.join("apt.conf")).env("DEBIAN_FRONTEND", "noninteractive");
+        command
+    }
+}
+
+fn write(path: &Path, content: &[u8]) -> Result<(), ImageError> {
+    fs::write(path, content).map_err(ImageError::io("write", path))
+}
+
+fn check_mirror(mirror: &str) -> Result<(), ImageError> {
+    let bad = |problem| Err(ImageError::BadMirror { mirror: mirror.to_owned(), problem });
+    if mirror.chars().any(|c| c.is_whitespace() || c.is_control() || "[]\"".contains(c)) {
+        return bad("contains white space, quotes or brackets");
+    }
+    if !mirror.contains(":/") {
+        return bad("is not an address");
+    }
+    Ok(())
+}
+
+fn find_keyring(chosen: Option<&Path>) -> Result<PathBuf, ImageError> {
+    if let Some(path) = chosen {
+        let found = path.is_file().then(|| path.to_owned());
+        return found.ok_or_else(|| ImageError::NoKeyring { looked_for: path.display().to_string() });
+    }
+    let found = KEYRINGS.iter().map(PathBuf::from).find(|path| path.is_file());
+    found.ok_or_else(|| ImageError::NoKeyring { looked_for: KEYRINGS[0].to_owned() })
+}
+
+/// The host's proxies, certificates and retries: lines of `apt-config dump` that are about the network.
+fn host_network_settings() -> Result<String, ImageError> {
+    let dump = host::run(host::command(APT_CONFIG).arg("dump"), "apt-config dump")?;
+    let dump = String::from_utf8_lossy(&dump);
+    let about_network = |line: &&str| {
+        ["Acquire::http::", "Acquire::https::", "Acquire::ftp::", "Acquire::Retries"]
+            .iter()
+            .any(|key| line.starts_with(key))
+    };
+    Ok(dump.lines().filter(about_network).map(|line| format!("{line}\n")).collect())
+}
+
+/// Every folder is our own; only the download methods and the credentials for mirrors are the host's.
+fn configuration(dir: &str, architecture: &str, network: &str) -> String {
+    format!(
+        r#"// Written by Doorbell at each build.
+{network}APT::Architecture "{architecture}";
+APT::Architectures {{ "{architecture}"; }};
+APT::Default-Release "";
+APT::Get::AllowUnauthenticated "false";
+APT::Update::Error-Mode "any";
+// Without root there is no other user to change to; with root, that user could not write here.
+APT::Sandbox::User "root";
+Acquire::AllowInsecureRepositories "false";
+Acquire::AllowWeakRepositories "false";
+Acquire::AllowDowngradeToInsecureRepositories "false";
+Acquire::Languages "none";
+Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
+Dir::State "{dir}";
+Dir::State::lists "{dir}/lists";
+Dir::State::status "{dir}/status";
+Dir::Cache "{dir}";
+Dir::Cache::archives "{dir}/archives";
+Dir::Log "{dir}";
+Dir::Etc "{dir}/etc";
+Dir::Etc::main "{dir}/etc/apt.conf";
+Dir::Etc::parts "{dir}/etc/apt.conf.d";
+Dir::Etc::sourcelist "{dir}/etc/sources.list";
+Dir::Etc::sourceparts "{dir}/etc/sources.list.d";
+Dir::Etc::preferences "{dir}/etc/preferences";
+Dir::Etc::preferencesparts "{dir}/etc/preferences.d";
+Dir::Etc::trusted "{dir}/etc/trusted.gpg";
+Dir::Etc::trustedparts "{dir}/etc/trusted.gpg.d";
+Dir::Etc::netrc "/etc/apt/auth.conf";
+Dir::Etc::netrcparts "/etc/apt/auth.conf.d";
+"#
+    )
+}
+
+fn update_hint(printed: &str) -> &'static str {
+    if printed.contains("NO_PUBKEY")
+        || printed.contains("couldn't be verified")
+        || printed.contains("is not signed")
+    {
+        "; the archive's signature was not accepted: bring the package debian-archive-keyring up to date, and check that \
+         the mirror is one of Debian's"
+    } else if printed.contains("does not have a Release file") || printed.contains("404") {
+        "; the mirror does not carry this suite: name another with DOORBELL_DEBIAN_MIRROR"
+    } else if printed.contains("Could not resolve")
+        || printed.contains("Could not connect")
+        || printed.contains("timed out")
+    {
+        "; the mirror cannot be reached: check the network and its proxy, or name another mirror with DOORBELL_DEBIAN_MIRROR"
+    } else if printed.contains("No space left") {
+        "; the disk is full"
+    } else {
+        ""
+    }
+}
+
+fn check_hash(package: &Package, path: &Path) -> Result<(), ImageError> {
+    let (_, actual) = measure(path).map_err(ImageError::io("read", path))?;
+    if actual == package.sha256 {
+        return Ok(());
+    }
+    let (package, expected) = (package.name.clone(), package.sha256.clone());
+    Err(ImageError::PackageHash { package, expected, actual, path: path.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_never_switches_verification_off() {
+        let text = configuration("/cache", "riscv64", "Acquire::http::Proxy \"http://proxy.example:1\";\n");
+        for forbidden in
+            ["Unauthenticated \"true\"", "Insecure \"true\"", "Repositories \"true\"", "trusted=yes"]
+        {
+            assert!(!text.contains(forbidden));
+        }
+        // What the host allows for itself must not leak in: ours come after the host's network settings.
+        assert!(text.find("Proxy").unwrap() < text.find("AllowInsecureRepositories \"false\"").unwrap());
+    }
+
+    #[test]
+    fn a_mirror_must_be_one_plain_address() {
+        assert!(check_mirror("http://a.example/debian").is_ok());
+        assert!(check_mirror("mirror+file:/etc/apt/mirrors/debian.list").is_ok());
+        for bad in [
+            "a.example/debian",
+            "http://a.example/debian [trusted=yes]",
+            "[trusted=yes] http://a.example/debian",
+            "",
+        ] {
+            assert!(check_mirror(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_missing_keyring_names_the_package_to_install() {
+        let error = find_keyring(Some(Path::new("/nonexistent.gpg"))).unwrap_err().to_string();
+        assert!(error.contains("/nonexistent.gpg") && error.contains("debian-archive-keyring"), "{error}");
+    }
+
+    #[test]
+    fn a_package_with_another_hash_is_refused_by_name() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let package = Package {
+            name: "hello".into(),
+            version: "1".into(),
+            architecture: "all".into(),
+            depends: Vec::new(),
+            size_bytes: 0,
+            sha256: "00".into(),
+        };
+        let error = check_hash(&package, file.path()).unwrap_err().to_string();
+        assert!(error.contains("hello") && error.contains("e3b0c442"), "{error}");
+    }
+}

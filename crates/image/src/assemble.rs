@@ -1,0 +1,280 @@
+//! From unpacked packages to the files of an image: kernel, firmware and initramfs.
+//!
+//! The kernel is the raw `Image` of Linux's RISC-V boot protocol (Documentation/arch/riscv/boot-image-header.rst).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::path::Path;
+
+use crate::cpio::{Archive, Node};
+use crate::elf::{dynamic, module_depends};
+use crate::error::ImageError;
+use crate::host::{self, XZ};
+use crate::image::{INITRAMFS_FILE, KERNEL_FILE};
+use crate::recipe::{Recipe, Spec};
+use crate::tree::Tree;
+
+/// Where `init` finds the modules, and the list of their files in loading order.
+const MODULE_FOLDER: &str = "usr/lib/modules";
+const MODULE_ORDER: &str = "usr/lib/modules/order";
+/// The second magic number of a RISC-V `Image`, at byte 56.
+const IMAGE_MAGIC: (usize, &[u8]) = (56, b"RSC\x05");
+
+/// What was written.
+#[derive(Debug)]
+pub(crate) struct Assembled {
+    /// File names in the output folder, in alphabetical order.
+    pub files: Vec<String>,
+    /// As `uname -r` says.
+    pub kernel_release: String,
+}
+
+/// Writes an image's files into `out`.
+pub(crate) fn assemble(recipe: &Recipe, tree: &Tree, out: &Path) -> Result<Assembled, ImageError> {
+    let fail = |problem: String| ImageError::Content { image: recipe.name().to_owned(), problem };
+    let spec = &recipe.spec;
+    let (kernel, kernel_release) = kernel(spec, tree).map_err(fail)?;
+    write(out, KERNEL_FILE, &kernel)?;
+    let mut files = vec![KERNEL_FILE.to_owned(), INITRAMFS_FILE.to_owned()];
+    for (name, pattern) in &spec.firmware {
+        let content = only_file(tree, pattern).map_err(fail)?.1;
+        write(out, name, &content)?;
+        files.push(name.clone());
+    }
+    let mut archive = Archive::new();
+    put_skeleton(recipe, &mut archive).map_err(fail)?;
+    put_programs(spec, tree, &mut archive).map_err(fail)?;
+    put_modules(spec, tree, &kernel_release, &mut archive)?;
+    write(out, INITRAMFS_FILE, &archive.to_bytes())?;
+    files.sort();
+    Ok(Assembled { files, kernel_release })
+}
+
+fn write(out: &Path, name: &str, content: &[u8]) -> Result<(), ImageError> {
+    let path = out.join(name);
+    fs::write(&path, content).map_err(ImageError::io("write", &path))
+}
+
+/// The one file that a pattern finds: its path and content.
+fn only_file(tree: &Tree, pattern: &str) -> Result<(String, Vec<u8>), String> {
+    let found = tree.glob(pattern);
+    let [path] = found.as_slice() else {
+        return Err(format!(
+            "{pattern} should be one file of the packages, but is {} ({})",
+            found.len(),
+            found.join(", ")
+        ));
+    };
+    match tree.resolve(path)?.pop() {
+        Some((_, Node::File { content, .. })) => Ok((path.clone(), content)),
+        _ => Err(format!("{path} is not a file")),
+    }
+}
+
+fn kernel(spec: &Spec, tree: &Tree) -> Result<(Vec<u8>, String), String> {
+    let (path, content) = only_file(tree, &spec.kernel.image)?;
+    let (at, magic) = IMAGE_MAGIC;
+    if content.get(at..at + magic.len()) != Some(magic) {
+        return Err(format!(
+            "{path} is not a raw RISC-V Image (it may be compressed or for another architecture)"
+        ));
+    }
+    let file = path.rsplit('/').next().unwrap_or(&path);
+    let release = file.split_once('-').map_or(file, |(_, release)| release).to_owned();
+    Ok((content, release))
+}
+
+/// Directories, the console, links and the recipe's own files.
+fn put_skeleton(recipe: &Recipe, archive: &mut Archive) -> Result<(), String> {
+    let spec = &recipe.spec.initramfs;
+    archive.put("dev/console", Node::CharDevice { major: 5, minor: 1 })?;
+    for path in &spec.directories {
+        archive.put(path, Node::Directory)?;
+    }
+    for (path, target) in &spec.links {
+        archive.put(path, Node::Link { target: target.clone() })?;
+    }
+    for (path, local) in &spec.files {
+        let content = recipe.files[&local.from].clone();
+        archive.put(path, Node::File { executable: local.executable, content })?;
+    }
+    Ok(())
+}
+
+/// The recipe's programs and libraries, their interpreters and every library they need.
+fn put_programs(spec: &Spec, tree: &Tree, archive: &mut Archive) -> Result<(), String> {
+    for (path, target) in &spec.initramfs.links {
+        tree.link(path, target)?;
+    }
+    let mut open = VecDeque::new();
+    for pattern in &spec.initramfs.elf {
+        let found = tree.glob(pattern);
+        if found.is_empty() {
+            return Err(format!("{pattern} is in none of the packages"));
+        }
+        open.extend(found);
+    }
+    // A path leads to the links on its way and to a file, whose needs are looked at once.
+    let mut done: BTreeMap<String, ()> = BTreeMap::new();
+    while let Some(path) = open.pop_front() {
+        if done.insert(path.clone(), ()).is_some() {
+            continue;
+        }
+        for (place, node) in tree.resolve(&path)? {
+            if let Node::File { content, .. } = &node
+                && (place == path || done.insert(place.clone(), ()).is_none())
+            {
+                let needs = dynamic(content).map_err(|problem| format!("{place} is {problem}"))?;
+                for library in needs.needed {
+                    open.push_back(find_library(spec, tree, &library, &place)?);
+                }
+                open.extend(needs.interpreter.map(|path| path.trim_start_matches('/').to_owned()));
+            }
+            archive.put(&place, node)?;
+        }
+    }
+    Ok(())
+}
+
+fn find_library(spec: &Spec, tree: &Tree, library: &str, user: &str) -> Result<String, String> {
+    let mut candidates = spec.initramfs.library_path.iter().map(|dir| format!("{dir}/{library}"));
+    candidates.find(|path| tree.has(path)).ok_or_else(|| {
+        format!("{user} needs {library}, which is in none of the packages: is its package among packages.leave_out?")
+    })
+}
+
+/// The modules and what they depend on, unpacked, with a list in loading order.
+fn put_modules(spec: &Spec, tree: &Tree, release: &str, archive: &mut Archive) -> Result<(), ImageError> {
+    let fail = |problem: String| ImageError::Content { image: spec.name.clone(), problem };
+    let all = tree.walk(&format!("{MODULE_FOLDER}/{release}/kernel"));
+    let mut loaded: Vec<String> = Vec::new();
+    // Depth first: a module is ready when the ones it depends on are in the list.
+    let mut stack: Vec<String> = spec.kernel.modules.iter().rev().map(|name| canonical(name)).collect();
+    let mut contents: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+    while let Some(name) = stack.pop() {
+        if loaded.contains(&name) {
+            continue;
+        }
+        if !contents.contains_key(&name) {
+            contents.insert(name.clone(), read_module(spec, tree, &all, &name)?);
+        }
+        let needs = module_depends(&contents[&name])
+            .map_err(|problem| fail(format!("module {name} is {problem}")))?;
+        let missing: Vec<String> =
+            needs.iter().map(|need| canonical(need)).filter(|need| !loaded.contains(need)).collect();
+        if missing.is_empty() {
+            loaded.push(name);
+        } else if missing.iter().any(|need| stack.contains(need) && contents.contains_key(need)) {
+            return Err(fail(format!("module {name} depends on itself")));
+        } else {
+            stack.push(name);
+            stack.extend(missing);
+        }
+    }
+    let order: String = loaded.iter().map(|name| format!("{name}.ko\n")).collect();
+    let order = Node::File { executable: false, content: order.into_bytes() };
+    archive.put(MODULE_ORDER, order).map_err(fail)?;
+    for (name, content) in contents {
+        let node = Node::File { executable: false, content };
+        archive.put(&format!("{MODULE_FOLDER}/{name}.ko"), node).map_err(fail)?;
+    }
+    Ok(())
+}
+
+/// The kernel writes a module's name with underscores whatever its file is called.
+fn canonical(name: &str) -> String {
+    name.replace('-', "_")
+}
+
+fn read_module(spec: &Spec, tree: &Tree, all: &[String], name: &str) -> Result<Vec<u8>, ImageError> {
+    let fail = |problem: String| ImageError::Content { image: spec.name.clone(), problem };
+    let stem = |path: &str| {
+        path.rsplit('/').next().and_then(|file| file.split_once(".ko").map(|(stem, _)| canonical(stem)))
+    };
+    let path = all
+        .iter()
+        .find(|path| stem(path).as_deref() == Some(name))
+        .ok_or_else(|| fail(format!("the kernel has no module \"{name}\" (it may be built in)")))?;
+    let on_host = tree.on_host(path);
+    match path.rsplit('.').next() {
+        Some("ko") => fs::read(&on_host).map_err(ImageError::io("read", &on_host)),
+        Some("xz") => {
+            host::run(host::command(XZ).args(["-dc", "--"]).arg(&on_host), "unpacking a kernel module")
+        }
+        _ => Err(fail(format!("{path} has an unknown compression; known are none and xz"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree_with(files: &[(&str, &[u8])]) -> (tempfile::TempDir, Tree) {
+        let dir = tempfile::tempdir().unwrap();
+        for (path, content) in files {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        let tree = Tree::new(dir.path());
+        (dir, tree)
+    }
+
+    fn raw_image() -> Vec<u8> {
+        let mut image = vec![0; 64];
+        image[56..60].copy_from_slice(b"RSC\x05");
+        image
+    }
+
+    #[test]
+    fn the_kernel_must_be_one_raw_image() {
+        let recipe = Recipe::load("testpmd").unwrap();
+        let (_dir, tree) = tree_with(&[("boot/vmlinux-6.12-riscv64", &raw_image())]);
+        assert_eq!(kernel(&recipe.spec, &tree).unwrap().1, "6.12-riscv64");
+        let (_dir, tree) = tree_with(&[("boot/vmlinux-6.12", b"\x1f\x8b compressed")]);
+        assert!(kernel(&recipe.spec, &tree).unwrap_err().contains("not a raw RISC-V Image"));
+        let (_dir, tree) = tree_with(&[("boot/vmlinux-1", &raw_image()), ("boot/vmlinux-2", &raw_image())]);
+        assert!(kernel(&recipe.spec, &tree).unwrap_err().contains("boot/vmlinux-1, boot/vmlinux-2"));
+    }
+
+    #[test]
+    fn a_program_brings_its_libraries_and_its_interpreter() {
+        let mut recipe = Recipe::load("testpmd").unwrap();
+        let own = fs::read(std::env::current_exe().unwrap()).unwrap();
+        let needs = dynamic(&own).unwrap();
+        let library = [0x7f]; // no ELF file
+        let interpreter = needs.interpreter.unwrap().trim_start_matches('/').to_owned();
+        let mut files: Vec<(String, &[u8])> = vec![("usr/bin/tool".into(), &own), (interpreter, &library)];
+        files.extend(needs.needed.iter().map(|name| (format!("usr/lib/{name}"), library.as_slice())));
+        let borrowed: Vec<(&str, &[u8])> =
+            files.iter().map(|(path, content)| (path.as_str(), *content)).collect();
+        let (dir, tree) = tree_with(&borrowed);
+        recipe.spec.initramfs.elf = vec!["usr/bin/*".into()];
+        recipe.spec.initramfs.links.clear();
+        // Its libraries were found, and then found not to be ELF files.
+        let error = put_programs(&recipe.spec, &tree, &mut Archive::new()).unwrap_err();
+        assert!(error.contains("ELF"), "{error}");
+        fs::remove_file(dir.path().join(format!("usr/lib/{}", needs.needed[0]))).unwrap();
+        let error = put_programs(&recipe.spec, &tree, &mut Archive::new()).unwrap_err();
+        assert!(error.contains(&needs.needed[0]) && error.contains("usr/bin/tool needs"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_program_or_module_is_named() {
+        let recipe = Recipe::load("testpmd").unwrap();
+        let (_dir, tree) = tree_with(&[]);
+        let error = put_programs(&recipe.spec, &tree, &mut Archive::new()).unwrap_err();
+        assert!(error.contains("usr/bin/busybox"), "{error}");
+        let error = put_modules(&recipe.spec, &tree, "6.12", &mut Archive::new()).unwrap_err().to_string();
+        assert!(error.contains("\"uio_pci_generic\""), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_module_is_refused() {
+        let recipe = Recipe::load("testpmd").unwrap();
+        let path = "usr/lib/modules/6.12/kernel/drivers/uio/uio-pci-generic.ko";
+        let (_dir, tree) = tree_with(&[(path, b"not ELF")]);
+        let error = put_modules(&recipe.spec, &tree, "6.12", &mut Archive::new()).unwrap_err().to_string();
+        assert!(error.contains("not a kernel module"), "{error}");
+    }
+}

@@ -1,0 +1,155 @@
+//! What can go wrong, in words that say what to do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why an image could not be built or opened.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    /// No recipe has this name.
+    #[error(
+        "there is no image recipe \"{name}\"; the built-in ones are: {known} (or name a folder with an image.toml)"
+    )]
+    UnknownRecipe {
+        /// What was asked for.
+        name: String,
+        /// The built-in names, comma-separated.
+        known: String,
+    },
+    /// A recipe that cannot be read or makes no sense.
+    #[error("recipe {recipe}: {problem}")]
+    Recipe {
+        /// The recipe's name or path.
+        recipe: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A program of the host is missing.
+    #[error(
+        "{tool} is not installed on this machine; install the package {package} (apt-get install {package})"
+    )]
+    MissingTool {
+        /// The program's name.
+        tool: &'static str,
+        /// The Debian package that has it.
+        package: &'static str,
+    },
+    /// The host does not say where a Debian archive is.
+    #[error(
+        "no Debian archive found in this machine's apt sources ({searched}); name one, for example your nearest Debian mirror's \
+         address ending in /debian, with the environment variable DOORBELL_DEBIAN_MIRROR"
+    )]
+    NoMirror {
+        /// The folder that was searched.
+        searched: PathBuf,
+    },
+    /// The mirror's address cannot be used.
+    #[error("the Debian mirror \"{mirror}\" {problem}; expected an address such as one that ends in /debian")]
+    BadMirror {
+        /// The address as given.
+        mirror: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// The keys that verify the archive are missing.
+    #[error(
+        "Debian's archive keys are not on this machine ({looked_for}), so packages cannot be verified; install the package \
+         debian-archive-keyring, or name a keyring file with the environment variable DOORBELL_DEBIAN_KEYRING"
+    )]
+    NoKeyring {
+        /// The path or paths tried.
+        looked_for: String,
+    },
+    /// A program of the host failed.
+    #[error("{what} failed ({status}){hint}\n{output}")]
+    Tool {
+        /// What was being done.
+        what: String,
+        /// Its exit status.
+        status: String,
+        /// What to try; empty or starting with a semicolon.
+        hint: String,
+        /// The last lines it printed.
+        output: String,
+    },
+    /// Something is needed from the network, which must not be used.
+    #[error(
+        "{what} is not in the cache {cache}, and the build must stay off line; build once without --offline"
+    )]
+    Offline {
+        /// What is missing.
+        what: String,
+        /// The cache folder.
+        cache: PathBuf,
+    },
+    /// The packages do not hold what the recipe asks for, or not in the expected form.
+    #[error("image {image}: {problem}")]
+    Content {
+        /// The recipe's name.
+        image: String,
+        /// What is missing or wrong.
+        problem: String,
+    },
+    /// A downloaded package is not what the signed index says.
+    #[error(
+        "package {package} has the wrong SHA-256: expected {expected}, got {actual}; delete {path} and build again"
+    )]
+    PackageHash {
+        /// The package.
+        package: String,
+        /// The index's hash.
+        expected: String,
+        /// The file's hash.
+        actual: String,
+        /// The file.
+        path: PathBuf,
+    },
+    /// There is no built image in a folder.
+    #[error(
+        "there is no built image in {dir} ({missing} is missing); build it with: doorbell image build {name}"
+    )]
+    NotBuilt {
+        /// The folder.
+        dir: PathBuf,
+        /// The first file that is missing.
+        missing: &'static str,
+        /// The folder's name, which is usually the image's.
+        name: String,
+    },
+    /// A built image was changed or cut short.
+    #[error("the image in {dir} is damaged: {problem}; build it again with: doorbell image build {name}")]
+    Damaged {
+        /// The folder.
+        dir: PathBuf,
+        /// Which file, and how it differs.
+        problem: String,
+        /// The image's name.
+        name: String,
+    },
+    /// The output folder holds something that is not an image.
+    #[error(
+        "{dir} exists and is not an image (it has no manifest.json), so it is left alone; choose another folder or remove it"
+    )]
+    NotAnImage {
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// A file could not be read or written.
+    #[error("cannot {action} {path}: {source}")]
+    Io {
+        /// "read", "write", "create" …
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The operating system's reason.
+        source: io::Error,
+    },
+}
+
+impl ImageError {
+    /// Wraps an I/O error with what was being done to which file: `map_err(ImageError::io("read", &path))`.
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { action, path, source }
+    }
+}

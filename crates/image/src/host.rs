@@ -1,0 +1,104 @@
+//! Running the host's programs: found first, in one locale, and with their last words kept for the error message.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use crate::error::ImageError;
+
+/// A program that building needs, and the Debian package that has it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tool {
+    pub name: &'static str,
+    pub package: &'static str,
+}
+
+pub(crate) const APT_GET: Tool = Tool { name: "apt-get", package: "apt" };
+pub(crate) const APT_CACHE: Tool = Tool { name: "apt-cache", package: "apt" };
+pub(crate) const APT_CONFIG: Tool = Tool { name: "apt-config", package: "apt" };
+pub(crate) const DPKG_DEB: Tool = Tool { name: "dpkg-deb", package: "dpkg" };
+pub(crate) const GPGV: Tool = Tool { name: "gpgv", package: "gpgv" };
+pub(crate) const XZ: Tool = Tool { name: "xz", package: "xz-utils" };
+
+/// How many of a failed program's last lines are shown.
+const LINES_SHOWN: usize = 12;
+
+/// Fails on the first of the tools that is not in `search_path` (the PATH variable).
+pub(crate) fn require(tools: &[Tool], search_path: Option<&OsStr>) -> Result<(), ImageError> {
+    for tool in tools {
+        let found = search_path
+            .is_some_and(|path| std::env::split_paths(path).any(|dir| is_program(&dir.join(tool.name))));
+        if !found {
+            return Err(ImageError::MissingTool { tool: tool.name, package: tool.package });
+        }
+    }
+    Ok(())
+}
+
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+/// A command without standard input that speaks the C locale.
+pub(crate) fn command(tool: Tool) -> Command {
+    let mut command = Command::new(tool.name);
+    command.env("LC_ALL", "C").env_remove("LANGUAGE").stdin(Stdio::null());
+    command
+}
+
+/// Runs a command to its end and returns what it wrote to standard output. `what` says in the error what failed.
+pub(crate) fn run(command: &mut Command, what: &str) -> Result<Vec<u8>, ImageError> {
+    run_with_hint(command, what, |_| "")
+}
+
+/// As [`run`], with a hint that is chosen by what the program printed.
+pub(crate) fn run_with_hint(
+    command: &mut Command,
+    what: &str,
+    hint: impl Fn(&str) -> &'static str,
+) -> Result<Vec<u8>, ImageError> {
+    let program = Path::new(command.get_program()).to_owned();
+    let output: Output = command.output().map_err(ImageError::io("run", &program))?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    let printed = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
+    let printed = String::from_utf8_lossy(&printed);
+    let lines: Vec<&str> = printed.lines().collect();
+    Err(ImageError::Tool {
+        what: what.to_owned(),
+        status: output.status.to_string(),
+        hint: hint(&printed).to_owned(),
+        output: lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHELL: Tool = Tool { name: "sh", package: "dash" };
+
+    #[test]
+    fn a_missing_tool_is_named_with_its_package() {
+        let empty = tempfile::tempdir().unwrap();
+        let error = require(&[DPKG_DEB], Some(empty.path().as_os_str())).unwrap_err().to_string();
+        assert!(error.contains("dpkg-deb") && error.contains("apt-get install dpkg"), "{error}");
+        assert!(require(&[XZ], None).unwrap_err().to_string().contains("xz-utils"));
+        assert!(require(&[SHELL], Some(OsStr::new("/usr/bin:/bin"))).is_ok());
+    }
+
+    #[test]
+    fn a_failed_command_tells_its_status_its_last_words_and_the_hint() {
+        let mut failing = command(SHELL);
+        failing.args([
+            "-c",
+            "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14; do echo line $i; done; echo the end >&2; exit 3",
+        ]);
+        let hint = |printed: &str| if printed.contains("line 1\n") { "; try this" } else { "" };
+        let error = run_with_hint(&mut failing, "a test", hint).unwrap_err().to_string();
+        assert!(error.starts_with("a test failed (exit status: 3); try this"), "{error}");
+        assert!(error.ends_with("line 14\nthe end") && !error.contains("line 2\n"), "{error}");
+    }
+}

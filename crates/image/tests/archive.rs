@@ -1,0 +1,383 @@
+//! Whole builds from a small Debian archive made here: signed with a key of its own by gpg, with packages made by
+//! dpkg-deb. The code under test runs the host's real apt against it, so what is checked is what apt really verifies.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use doorbell_image::{BuildOptions, Image, ImageError, Recipe, build};
+use sha2::{Digest, Sha256};
+
+const RECIPE: &str = r#"
+schema = 1
+name = "tiny"
+description = "a kernel that is no kernel"
+suite = "testing-suite"
+architecture = "riscv64"
+ram_min = "1MiB"
+command_line = "console=ttyS0"
+firmware = { "fw.bin" = "usr/lib/fw-*.bin" }
+
+[packages]
+roots = ["tiny-kernel"]
+leave_out = ["*-dev"]
+
+[kernel]
+image = "boot/vmlinux-*"
+
+[initramfs]
+elf = []
+library_path = ["usr/lib"]
+directories = ["proc"]
+files = { "init" = { from = "init", executable = true } }
+"#;
+
+/// An archive, a keyring, a recipe and the folders to build in; removed in the end.
+struct World {
+    dir: tempfile::TempDir,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        // gpg starts an agent for each home, which would outlive the test.
+        let _ = Command::new("gpgconf")
+            .arg("--homedir")
+            .arg(self.path("gpg"))
+            .args(["--kill", "gpg-agent"])
+            .status();
+    }
+}
+
+fn sha256(content: &[u8]) -> String {
+    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl World {
+    fn new() -> Self {
+        let world = Self { dir: tempfile::tempdir().unwrap() };
+        let recipe = world.path("recipe");
+        fs::create_dir_all(&recipe).unwrap();
+        fs::write(recipe.join("image.toml"), RECIPE).unwrap();
+        fs::write(recipe.join("init"), "#!/bin/sh\n").unwrap();
+        fs::create_dir_all(world.path("gpg")).unwrap();
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        fs::set_permissions(world.path("gpg"), private).unwrap();
+        world.make_key("archive");
+        world.publish("1:1.0-1", Some("archive"));
+        world
+    }
+
+    /// A signing key, and its public half as a keyring file.
+    fn make_key(&self, name: &str) {
+        let user = format!("{name}@doorbell.invalid");
+        self.gpg(&["--passphrase", "", "--quick-generate-key", &user, "ed25519", "sign", "never"]);
+        let keyring = self.path(&format!("{name}.gpg"));
+        self.gpg(&["--output", keyring.to_str().unwrap(), "--export", &user]);
+    }
+
+    fn gpg(&self, arguments: &[&str]) {
+        let output = Command::new("gpg")
+            .arg("--homedir")
+            .arg(self.path("gpg"))
+            .args(["--batch", "--yes", "--pinentry-mode", "loopback"])
+            .args(arguments)
+            .stdin(Stdio::null())
+            .output()
+            .expect("these tests need gpg (apt-get install gpg gpg-agent)");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Fills the archive with packages of a version, and signs it.
+    fn publish(&self, version: &str, key: Option<&str>) {
+        let mirror = self.path("mirror/debian");
+        let _ = fs::remove_dir_all(&mirror);
+        let dist = mirror.join("dists/testing-suite");
+        fs::create_dir_all(dist.join("main/binary-riscv64")).unwrap();
+        let mut image = vec![0u8; 4096];
+        image[56..60].copy_from_slice(b"RSC\x05");
+        image.extend_from_slice(version.as_bytes());
+        let kernel_files: [(&str, &[u8]); 1] = [("boot/vmlinux-6.0-tiny", &image)];
+        let firmware_files: [(&str, &[u8]); 1] = [("usr/lib/fw-1.bin", b"firmware")];
+        let index = [
+            self.package(&mirror, "tiny-kernel", version, "tiny-firmware | none, tiny-dev", &kernel_files),
+            self.package(&mirror, "tiny-firmware", version, "", &firmware_files),
+            self.package(&mirror, "tiny-dev", version, "", &[]),
+        ]
+        .join("\n");
+        fs::write(dist.join("main/binary-riscv64/Packages"), &index).unwrap();
+        let release = format!(
+            "Origin: Debian\nSuite: testing-suite\nCodename: testing-suite\nArchitectures: riscv64\nComponents: main\n\
+             Date: Thu, 01 Jan 2026 00:00:00 UTC\nSHA256:\n {} {} main/binary-riscv64/Packages\n",
+            sha256(index.as_bytes()),
+            index.len(),
+        );
+        fs::write(dist.join("Release"), release).unwrap();
+        let Some(key) = key else { return };
+        let (release, signed) = (dist.join("Release"), dist.join("InRelease"));
+        let user = format!("{key}@doorbell.invalid");
+        let files = [signed.to_str().unwrap(), "--clearsign", release.to_str().unwrap()];
+        self.gpg(&[&["--local-user", &user, "--output"], files.as_slice()].concat());
+    }
+
+    /// Makes one package and returns its paragraph of the index.
+    fn package(
+        &self,
+        mirror: &Path,
+        name: &str,
+        version: &str,
+        depends: &str,
+        files: &[(&str, &[u8])],
+    ) -> String {
+        let tree = self.path(&format!("package-{name}"));
+        let _ = fs::remove_dir_all(&tree);
+        fs::create_dir_all(tree.join("DEBIAN")).unwrap();
+        let depends = if depends.is_empty() { String::new() } else { format!("Depends: {depends}\n") };
+        let control = format!(
+            "Package: {name}\nVersion: {version}\nArchitecture: riscv64\nMaintainer: nobody\n{depends}Description: test\n"
+        );
+        fs::write(tree.join("DEBIAN/control"), &control).unwrap();
+        for (path, content) in files {
+            let path = tree.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        let deb = mirror.join(format!("{name}.deb"));
+        let made = Command::new("dpkg-deb")
+            .args(["--root-owner-group", "-b"])
+            .arg(&tree)
+            .arg(&deb)
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let content = fs::read(&deb).unwrap();
+        format!("{control}Filename: {name}.deb\nSize: {}\nSHA256: {}\n", content.len(), sha256(&content))
+    }
+
+    fn options(&self) -> BuildOptions {
+        BuildOptions {
+            cache_dir: self.path("a cache"),
+            out_dir: self.path("images/tiny"),
+            // Of a file: archive apt would keep links only; this one is copied like one from the network.
+            mirror: Some(format!("copy:{}", self.path("mirror/debian").display())),
+            keyring: Some(self.path("archive.gpg")),
+            ..BuildOptions::default()
+        }
+    }
+
+    fn recipe(&self) -> Recipe {
+        Recipe::load(self.path("recipe")).unwrap()
+    }
+
+    fn build(&self, options: &BuildOptions) -> Result<Image, ImageError> {
+        build(&self.recipe(), options, &mut |_| ())
+    }
+
+    /// Everything in the images' folder besides locks.
+    fn images(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.path("images")).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().into_string().unwrap());
+        names.filter(|name| !name.ends_with(".lock")).collect()
+    }
+}
+
+fn versions(image: &Image) -> Vec<(&str, &str)> {
+    image
+        .manifest()
+        .packages
+        .iter()
+        .map(|package| (package.name.as_str(), package.version.as_str()))
+        .collect()
+}
+
+#[test]
+fn an_image_is_built_from_verified_packages_and_the_manifest_tells_which() {
+    let world = World::new();
+    let image = world.build(&world.options()).unwrap();
+    assert_eq!(versions(&image), [("tiny-firmware", "1:1.0-1"), ("tiny-kernel", "1:1.0-1")]);
+    assert_eq!(fs::read(image.firmware("fw.bin").unwrap()).unwrap(), b"firmware");
+    assert_eq!(image.manifest().kernel_release, "6.0-tiny");
+    assert_eq!(image.manifest().recipe_sha256, world.recipe().hash());
+    let deb = fs::read(world.path("mirror/debian/tiny-kernel.deb")).unwrap();
+    assert_eq!(image.manifest().packages[1].sha256, sha256(&deb));
+    assert_eq!(world.images(), ["tiny"]);
+}
+
+#[test]
+fn a_second_build_is_byte_for_byte_the_same() {
+    let world = World::new();
+    let first = world.build(&world.options()).unwrap();
+    let elsewhere = BuildOptions {
+        out_dir: world.path("images/other"),
+        cache_dir: world.path("other-cache"),
+        ..world.options()
+    };
+    let second = world.build(&elsewhere).unwrap();
+    for file in ["kernel", "initramfs.cpio", "fw.bin", "manifest.json"] {
+        let read = |image: &Image| fs::read(image.dir().join(file)).unwrap();
+        assert_eq!(read(&first), read(&second), "{file}");
+    }
+}
+
+#[test]
+fn a_built_image_is_reused_without_the_archive_until_a_refresh_finds_newer_packages() {
+    let world = World::new();
+    world.build(&world.options()).unwrap();
+    world.publish("1:2.0-1", Some("archive"));
+    let cached = world.build(&world.options()).unwrap();
+    assert_eq!(versions(&cached)[1], ("tiny-kernel", "1:1.0-1"));
+    let refresh = BuildOptions { refresh: true, ..world.options() };
+    assert_eq!(versions(&world.build(&refresh).unwrap())[1], ("tiny-kernel", "1:2.0-1"));
+    fs::remove_dir_all(world.path("mirror")).unwrap();
+    assert_eq!(versions(&world.build(&world.options()).unwrap())[1], ("tiny-kernel", "1:2.0-1"));
+}
+
+#[test]
+fn a_changed_recipe_or_a_damaged_file_is_built_anew_off_line_from_the_cache() {
+    let world = World::new();
+    let first = world.build(&world.options()).unwrap();
+    let offline = BuildOptions { offline: true, ..world.options() };
+    fs::remove_dir_all(world.path("mirror")).unwrap();
+    fs::write(first.kernel(), "cut").unwrap();
+    assert!(matches!(Image::open(first.dir()), Err(ImageError::Damaged { .. })));
+    world.build(&offline).unwrap();
+    fs::write(world.path("recipe/init"), "#!/bin/sh\necho changed\n").unwrap();
+    let changed = world.build(&offline).unwrap();
+    let (before, after) =
+        (first.manifest().file("initramfs.cpio"), changed.manifest().file("initramfs.cpio"));
+    assert_ne!(before.unwrap().sha256, after.unwrap().sha256);
+    assert_eq!(first.manifest().file("kernel"), changed.manifest().file("kernel"));
+}
+
+#[test]
+fn off_line_without_a_cache_says_what_is_missing() {
+    let world = World::new();
+    let offline = BuildOptions { offline: true, ..world.options() };
+    let error = world.build(&offline).unwrap_err();
+    assert!(matches!(&error, ImageError::Offline { what, .. } if what.contains("testing-suite")), "{error}");
+    // With the index, but a package gone from the cache:
+    world.build(&world.options()).unwrap();
+    fs::remove_file(world.path("a cache/debs/tiny-firmware_1%3a1.0-1_riscv64.deb")).unwrap();
+    let error = world.build(&BuildOptions { force: true, ..offline }).unwrap_err();
+    assert!(matches!(&error, ImageError::Offline { what, .. } if what.contains("tiny-firmware")), "{error}");
+}
+
+#[test]
+fn an_unsigned_archive_and_one_signed_by_a_stranger_are_refused() {
+    for key in [None, Some("stranger")] {
+        let world = World::new();
+        world.make_key("stranger");
+        world.publish("1:1.0-1", key);
+        let error = world.build(&world.options()).unwrap_err().to_string();
+        assert!(
+            error.contains("signature was not accepted") && error.contains("debian-archive-keyring"),
+            "{error}"
+        );
+        assert!(world.images().is_empty(), "nothing half-built: {:?}", world.images());
+    }
+}
+
+#[test]
+fn an_index_or_a_package_that_was_tampered_with_is_refused() {
+    let world = World::new();
+    let index = world.path("mirror/debian/dists/testing-suite/main/binary-riscv64/Packages");
+    let honest = fs::read_to_string(&index).unwrap();
+    fs::write(&index, honest.replace("Depends: tiny-firmware", "Depends: tiny-malware")).unwrap();
+    assert!(world.build(&world.options()).unwrap_err().to_string().contains("apt-get update failed"));
+    fs::write(&index, honest).unwrap();
+    let deb = world.path("mirror/debian/tiny-kernel.deb");
+    let mut content = fs::read(&deb).unwrap();
+    *content.last_mut().unwrap() ^= 1;
+    fs::write(&deb, content).unwrap();
+    assert!(world.build(&world.options()).is_err());
+    assert!(world.images().is_empty(), "nothing half-built: {:?}", world.images());
+}
+
+#[test]
+fn a_package_damaged_in_the_cache_is_fetched_again() {
+    let world = World::new();
+    world.build(&world.options()).unwrap();
+    let deb = world.path("a cache/debs/tiny-kernel_1%3a1.0-1_riscv64.deb");
+    let whole = fs::read(&deb).unwrap();
+    fs::write(&deb, &whole[..whole.len() / 2]).unwrap();
+    world.build(&BuildOptions { force: true, ..world.options() }).unwrap();
+    assert_eq!(fs::read(&deb).unwrap(), whole);
+}
+
+#[test]
+fn a_recipe_that_cannot_be_fulfilled_leaves_the_old_image_whole() {
+    let world = World::new();
+    let image = world.build(&world.options()).unwrap();
+    let text = RECIPE.replace("elf = []", "elf = [\"usr/bin/absent\"]");
+    fs::write(world.path("recipe/image.toml"), text).unwrap();
+    let error = world.build(&world.options()).unwrap_err().to_string();
+    assert!(error.contains("usr/bin/absent is in none of the packages"), "{error}");
+    assert_eq!(Image::open(image.dir()).unwrap().manifest(), image.manifest());
+    assert_eq!(world.images(), ["tiny"]);
+    assert!(
+        !fs::read_dir(world.path("a cache"))
+            .unwrap()
+            .flatten()
+            .any(|entry| { entry.file_name().to_string_lossy().starts_with(".unpack-") })
+    );
+}
+
+#[test]
+fn leftovers_of_a_killed_build_are_removed_by_the_next() {
+    let world = World::new();
+    let left = [
+        world.path("images/.tiny.building-x1"),
+        world.path("a cache/.unpack-x1"),
+        world.path("a cache/debs/.incoming-x1"),
+    ];
+    for path in &left {
+        fs::create_dir_all(path).unwrap();
+        fs::write(path.join("part"), "half").unwrap();
+    }
+    world.build(&world.options()).unwrap();
+    assert!(left.iter().all(|path| !path.exists()));
+}
+
+#[test]
+fn builds_at_the_same_time_wait_for_each_other_and_agree() {
+    let world = World::new();
+    let results: Vec<_> = std::thread::scope(|scope| {
+        let start = |force| {
+            let world = &world;
+            scope.spawn(move || world.build(&BuildOptions { force, ..world.options() }).unwrap())
+        };
+        let threads = [start(false), start(true), start(true)];
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    for image in &results {
+        assert_eq!(image.manifest(), results[0].manifest());
+    }
+    assert_eq!(world.images(), ["tiny"]);
+}
+
+#[test]
+fn a_folder_of_something_else_is_never_replaced() {
+    let world = World::new();
+    fs::create_dir_all(world.path("images/tiny")).unwrap();
+    fs::write(world.path("images/tiny/thesis.tex"), "years of work").unwrap();
+    for force in [false, true] {
+        let error = world.build(&BuildOptions { force, ..world.options() }).unwrap_err();
+        assert!(matches!(error, ImageError::NotAnImage { .. }), "{error}");
+    }
+    assert_eq!(fs::read(world.path("images/tiny/thesis.tex")).unwrap(), b"years of work");
+}
+
+#[test]
+fn a_suite_or_mirror_that_does_not_exist_gives_a_hint() {
+    let world = World::new();
+    let text = RECIPE.replace("testing-suite", "other-suite");
+    fs::write(world.path("recipe/image.toml"), text).unwrap();
+    let error = world.build(&world.options()).unwrap_err().to_string();
+    assert!(
+        error.contains("does not carry this suite") && error.contains("DOORBELL_DEBIAN_MIRROR"),
+        "{error}"
+    );
+}

@@ -1,0 +1,195 @@
+//! What a user can set about the generator and its traffic.
+
+use std::net::Ipv4Addr;
+
+use doorbell_sim::{Bytes, Frame, Ps};
+use doorbell_wire::MacAddr;
+use serde::{Deserialize, Serialize};
+
+use crate::rate::Rate;
+
+/// A load generator, as configuration files write it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LoadGenConfig {
+    /// How many of the frames sent last are remembered until they return: rounded up to a power of two, 16
+    /// bytes of memory each. A frame that comes back after so many others were sent is counted as late, and
+    /// has no latency. The default, 262144, is more than 100 Gbps of 64-byte frames have in flight
+    /// behind a 200 µs link, a 4 MiB FIFO and a ring of 4096.
+    pub tracked_frames: u32,
+    /// What it sends.
+    pub traffic: TrafficConfig,
+}
+
+impl Default for LoadGenConfig {
+    fn default() -> Self {
+        LoadGenConfig { tracked_frames: 1 << 18, traffic: TrafficConfig::default() }
+    }
+}
+
+/// What a generator sends and what it expects back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TrafficConfig {
+    /// How fast, see [`Rate`].
+    pub rate: Rate,
+    /// Bytes of each frame with its FCS, 64 B to 16 KiB.
+    pub frame_size: Bytes,
+    /// From the start of the traffic to the first frame.
+    pub start_after: Ps,
+    /// Stop after so many frames.
+    pub frames: Option<u64>,
+    /// Stop after this time: no frame leaves so long after the first was due, or later. Without this and
+    /// without `frames` traffic goes on until it is stopped.
+    pub duration: Option<Ps>,
+    /// The station that the frames are for.
+    pub destination: MacAddr,
+    /// The generator's own address.
+    pub source: MacAddr,
+    /// The IPv4 packets' receiver. The defaults are in the range that RFC 2544 (appendix C.2.2) reserves
+    /// for such tests.
+    pub destination_ip: Ipv4Addr,
+    /// The IPv4 packets' sender.
+    pub source_ip: Ipv4Addr,
+    /// The UDP datagrams' destination port.
+    pub destination_port: u16,
+    /// The UDP datagrams' source port.
+    pub source_port: u16,
+    /// What the machine is expected to do to the frames.
+    pub returned: Returned,
+}
+
+impl Default for TrafficConfig {
+    fn default() -> Self {
+        TrafficConfig {
+            rate: Rate::Frames(1_000_000),
+            frame_size: Bytes(64),
+            start_after: Ps::ZERO,
+            frames: None,
+            duration: None,
+            destination: MacAddr([0x52, 0x54, 0x00, 0x12, 0x34, 0x56]),
+            source: MacAddr([0x02, 0x00, 0x00, 0x00, 0x00, 0x01]),
+            destination_ip: Ipv4Addr::new(198, 18, 1, 1),
+            source_ip: Ipv4Addr::new(198, 18, 0, 1),
+            destination_port: 50_000,
+            source_port: 50_001,
+            returned: Returned::Any,
+        }
+    }
+}
+
+/// What a returned frame's addresses must be. Everything behind them must be as it was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Returned {
+    /// Source and destination are exchanged (testpmd's macswap).
+    #[serde(rename = "macswap")]
+    MacSwap,
+    /// As sent (testpmd's io).
+    #[serde(rename = "io")]
+    AsSent,
+    /// Anything.
+    #[serde(rename = "any")]
+    Any,
+}
+
+/// What is wrong with a generator's configuration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// A frame that Ethernet or the generator does not know.
+    #[error("frame_size = \"{0}\" is out of range; it must be from \"64B\" to \"16KiB\" (with FCS)")]
+    FrameSize(Bytes),
+    /// Too few or too many frames to remember.
+    #[error("tracked_frames = {0} is out of range; it must be from 1024 to 16777216")]
+    TrackedFrames(u32),
+    /// Nothing would be sent.
+    #[error("{0} is zero, so that nothing would be sent; leave it out to send until stopped")]
+    Nothing(&'static str),
+    /// A group address as sender.
+    #[error("source = \"{0}\" is a group address; a sender's first byte is even")]
+    GroupSource(MacAddr),
+}
+
+impl LoadGenConfig {
+    /// Checks every field's range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if !(1 << 10..=1 << 24).contains(&self.tracked_frames) {
+            return Err(ConfigError::TrackedFrames(self.tracked_frames));
+        }
+        self.traffic.validate()
+    }
+}
+
+impl TrafficConfig {
+    /// Checks every field's range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if !(Frame::MIN_BYTES_WITH_FCS as u64..=16 << 10).contains(&self.frame_size.0) {
+            return Err(ConfigError::FrameSize(self.frame_size));
+        }
+        if self.frames == Some(0) {
+            return Err(ConfigError::Nothing("frames"));
+        }
+        if self.duration == Some(Ps::ZERO) {
+            return Err(ConfigError::Nothing("duration"));
+        }
+        if self.source.is_group() {
+            return Err(ConfigError::GroupSource(self.source));
+        }
+        Ok(())
+    }
+
+    /// Bytes of each frame without its FCS.
+    pub fn frame_len(&self) -> usize {
+        self.frame_size.0 as usize - Frame::FCS_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_reads_units_and_prints_as_it_reads() {
+        let text = "tracked_frames = 4096\n[traffic]\nrate = \"40%\"\nframe_size = \"1518B\"\n\
+                    duration = \"2ms\"\nreturned = \"macswap\"\ndestination = \"52:54:00:00:00:01\"\n";
+        let config: LoadGenConfig = toml::from_str(text).unwrap();
+        assert_eq!(config.traffic.frame_len(), 1514);
+        assert_eq!(config.traffic.duration, Some(Ps::from_ms(2)));
+        assert_eq!(config.traffic.frames, None);
+        assert_eq!(config.traffic.source_port, 50_001);
+        assert_eq!(config.validate(), Ok(()));
+        assert_eq!(toml::from_str::<LoadGenConfig>(&toml::to_string(&config).unwrap()).unwrap(), config);
+    }
+
+    #[test]
+    fn unknown_keys_and_values_are_named() {
+        for (text, part) in [
+            ("[traffic]\nframe_length = \"64B\"", "frame_length"),
+            ("[traffic]\nrate = \"10\"", "no unit"),
+            ("[traffic]\nreturned = \"swap\"", "macswap"),
+            ("[traffic]\nsource = \"1:2\"", "MAC address"),
+        ] {
+            let error = toml::from_str::<LoadGenConfig>(text).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn values_out_of_range_are_refused_by_name() {
+        let traffic = TrafficConfig::default;
+        for (config, part) in [
+            (TrafficConfig { frame_size: Bytes(63), ..traffic() }, "frame_size"),
+            (TrafficConfig { frame_size: Bytes(16_385), ..traffic() }, "frame_size"),
+            (TrafficConfig { frames: Some(0), ..traffic() }, "frames"),
+            (TrafficConfig { duration: Some(Ps::ZERO), ..traffic() }, "duration"),
+            (TrafficConfig { source: MacAddr::BROADCAST, ..traffic() }, "source"),
+        ] {
+            assert!(config.validate().unwrap_err().to_string().contains(part));
+        }
+        for tracked_frames in [0, 1023, u32::MAX] {
+            let config = LoadGenConfig { tracked_frames, ..LoadGenConfig::default() };
+            assert!(config.validate().unwrap_err().to_string().contains("tracked_frames"));
+        }
+        let largest = TrafficConfig { frame_size: Bytes(16_384), ..traffic() };
+        assert_eq!(largest.validate(), Ok(()));
+    }
+}

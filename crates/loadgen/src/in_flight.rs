@@ -1,0 +1,256 @@
+//! The send times of the frames on their way, by sequence number: a ring of the frames sent last, of
+//! bounded size.
+
+use doorbell_sim::Ps;
+use serde::{Deserialize, Serialize};
+
+/// When a frame was due and when its first bit left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SendTimes {
+    pub(crate) intended: Ps,
+    pub(crate) actual: Ps,
+}
+
+impl SendTimes {
+    /// Stands where a frame has returned. No frame leaves at this time.
+    const RETURNED: SendTimes = SendTimes { intended: Ps::MAX, actual: Ps::MAX };
+}
+
+/// What the ring knows of a sequence number that came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lookup {
+    /// On its way.
+    Outstanding(SendTimes),
+    /// It had returned before.
+    Returned,
+    /// Sent in this run, so long ago that it is not remembered.
+    Forgotten,
+    /// Sent in an earlier run.
+    EarlierRun,
+    /// Never sent.
+    NeverSent,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct InFlight {
+    /// The frame with sequence number n stands in slot n modulo the number of slots, a power of two.
+    slots: Vec<SendTimes>,
+    /// The first sequence number of this run, and the next to be sent.
+    run_first: u64,
+    next: u64,
+    outstanding: u64,
+}
+
+/// What a snapshot keeps of the ring: the remembered frames in order of sequence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct InFlightState {
+    slots: u64,
+    run_first: u64,
+    next: u64,
+    /// For each frame the time by which it was due after the frame before, and by which it left late;
+    /// `None` where it has returned.
+    frames: Vec<Option<(u64, u64)>>,
+}
+
+impl InFlight {
+    pub(crate) fn new(tracked_frames: u32) -> InFlight {
+        let slots = (tracked_frames as usize).next_power_of_two();
+        InFlight { slots: vec![SendTimes::RETURNED; slots], run_first: 0, next: 0, outstanding: 0 }
+    }
+
+    /// The sequence number of the next frame.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// The sequence number of this run's first frame.
+    pub(crate) fn run_first(&self) -> u64 {
+        self.run_first
+    }
+
+    /// Frames that are remembered and have not returned.
+    pub(crate) fn outstanding(&self) -> u64 {
+        self.outstanding
+    }
+
+    fn oldest(&self) -> u64 {
+        self.run_first.max(self.next.saturating_sub(self.slots.len() as u64))
+    }
+
+    fn slot(&self, sequence: u64) -> usize {
+        // The length is a power of two, so cutting the sequence number to it loses nothing.
+        sequence as usize & (self.slots.len() - 1)
+    }
+
+    /// Remembers the next frame. Returns the sequence number of a frame that must be given up for it.
+    pub(crate) fn push(&mut self, times: SendTimes) -> Option<u64> {
+        let (slot, count) = (self.slot(self.next), self.slots.len() as u64);
+        let full = self.next - self.run_first >= count;
+        let given_up = (full && self.slots[slot] != SendTimes::RETURNED).then(|| self.next - count);
+        self.slots[slot] = times;
+        self.next += 1;
+        self.outstanding += u64::from(given_up.is_none());
+        given_up
+    }
+
+    pub(crate) fn look_up(&self, sequence: u64) -> Lookup {
+        if sequence >= self.next {
+            Lookup::NeverSent
+        } else if sequence < self.run_first {
+            Lookup::EarlierRun
+        } else if sequence < self.oldest() {
+            Lookup::Forgotten
+        } else {
+            match self.slots[self.slot(sequence)] {
+                SendTimes::RETURNED => Lookup::Returned,
+                times => Lookup::Outstanding(times),
+            }
+        }
+    }
+
+    /// Notes that an outstanding frame has returned.
+    pub(crate) fn returned(&mut self, sequence: u64) {
+        let slot = self.slot(sequence);
+        debug_assert_ne!(self.slots[slot], SendTimes::RETURNED);
+        self.slots[slot] = SendTimes::RETURNED;
+        self.outstanding -= 1;
+    }
+
+    /// Begins a new run; frames of the one before are no longer waited for.
+    pub(crate) fn begin_run(&mut self) {
+        self.run_first = self.next;
+        self.outstanding = 0;
+    }
+
+    pub(crate) fn save(&self) -> InFlightState {
+        let mut before = 0;
+        let mut frames = Vec::with_capacity((self.next - self.oldest()) as usize);
+        for sequence in self.oldest()..self.next {
+            let times = self.slots[self.slot(sequence)];
+            frames.push((times != SendTimes::RETURNED).then(|| {
+                let saved = (times.intended.0 - before, times.actual.0 - times.intended.0);
+                before = times.intended.0;
+                saved
+            }));
+        }
+        InFlightState { slots: self.slots.len() as u64, run_first: self.run_first, next: self.next, frames }
+    }
+
+    /// The ring as it was saved, unless no ring can have been so.
+    pub(crate) fn restore(state: InFlightState) -> Option<InFlight> {
+        let count = u32::try_from(state.slots).ok().filter(|n| n.is_power_of_two() && *n <= 1 << 24)?;
+        let mut ring = InFlight { run_first: state.run_first, next: state.next, ..InFlight::new(count) };
+        if state.next > 1 << 62
+            || state.run_first > state.next
+            || state.frames.len() as u64 != state.next - ring.oldest()
+        {
+            return None;
+        }
+        let (oldest, mut before) = (ring.oldest(), 0u64);
+        for (sequence, frame) in (oldest..).zip(state.frames) {
+            if let Some((step, late)) = frame {
+                let intended = before.checked_add(step)?;
+                let actual = intended.checked_add(late).filter(|actual| *actual != u64::MAX)?;
+                let slot = ring.slot(sequence);
+                ring.slots[slot] = SendTimes { intended: Ps(intended), actual: Ps(actual) };
+                ring.outstanding += 1;
+                before = intended;
+            }
+        }
+        Some(ring)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn times(n: u64) -> SendTimes {
+        SendTimes { intended: Ps(10 * n), actual: Ps(10 * n + n % 3) }
+    }
+
+    #[test]
+    fn a_frame_is_forgotten_when_the_ring_has_come_round_and_not_before() {
+        let mut ring = InFlight::new(1024);
+        for n in 0..1024 {
+            assert_eq!(ring.push(times(n)), None);
+        }
+        assert_eq!(ring.look_up(0), Lookup::Outstanding(times(0)));
+        ring.returned(1);
+        assert_eq!(ring.push(times(1024)), Some(0), "frame 0 is given up");
+        assert_eq!((ring.look_up(0), ring.look_up(1)), (Lookup::Forgotten, Lookup::Returned));
+        assert_eq!(ring.push(times(1025)), None, "frame 1 had returned");
+        assert_eq!(ring.look_up(1026), Lookup::NeverSent);
+        ring.begin_run();
+        assert_eq!((ring.look_up(1025), ring.outstanding()), (Lookup::EarlierRun, 0));
+        assert_eq!(ring.push(times(2000)), None, "what an earlier run left is not given up twice");
+    }
+
+    #[test]
+    fn a_state_that_no_ring_can_have_is_refused() {
+        let good = InFlight::new(1024).save();
+        assert!(InFlight::restore(good.clone()).is_some());
+        for wrong in [
+            InFlightState { slots: 0, ..good.clone() },
+            InFlightState { slots: 1000, ..good.clone() },
+            InFlightState { slots: 1 << 40, ..good.clone() },
+            InFlightState { run_first: 1, ..good.clone() },
+            InFlightState { run_first: u64::MAX, next: u64::MAX, ..good.clone() },
+            InFlightState { frames: vec![None], ..good.clone() },
+            InFlightState { next: 1, frames: vec![Some((u64::MAX, 0))], ..good.clone() },
+        ] {
+            assert!(InFlight::restore(wrong).is_none());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_ring_answers_as_a_map_of_everything_would(
+            steps in prop::collection::vec((0u8..8, 0u64..3000), 1..6000),
+            save_at in 0usize..6000,
+        ) {
+            let mut ring = InFlight::new(1024);
+            let (mut map, mut run_first, mut next) = (BTreeMap::new(), 0u64, 0u64);
+            for (i, (kind, back)) in steps.into_iter().enumerate() {
+                if i == save_at {
+                    let bytes = postcard::to_stdvec(&ring.save()).unwrap();
+                    ring = InFlight::restore(postcard::from_bytes(&bytes).unwrap()).unwrap();
+                }
+                match (kind, back) {
+                    (0, 0) => {
+                        ring.begin_run();
+                        map.clear();
+                        run_first = next;
+                    }
+                    (0..5, _) => {
+                        let given_up = next.checked_sub(1024).filter(|old| map.remove(old).is_some());
+                        prop_assert_eq!(ring.push(times(next)), given_up);
+                        map.insert(next, times(next));
+                        next += 1;
+                    }
+                    _ => {
+                        let sequence = (next + 2).saturating_sub(back);
+                        let expected = if sequence >= next {
+                            Lookup::NeverSent
+                        } else if sequence < run_first {
+                            Lookup::EarlierRun
+                        } else if sequence + 1024 < next {
+                            Lookup::Forgotten
+                        } else if let Some(times) = map.remove(&sequence) {
+                            Lookup::Outstanding(times)
+                        } else {
+                            Lookup::Returned
+                        };
+                        prop_assert_eq!(ring.look_up(sequence), expected);
+                        if matches!(expected, Lookup::Outstanding(_)) {
+                            ring.returned(sequence);
+                        }
+                    }
+                }
+                prop_assert_eq!(ring.outstanding(), map.len() as u64);
+            }
+        }
+    }
+}

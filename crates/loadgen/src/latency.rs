@@ -1,0 +1,261 @@
+//! A distribution of round trips: exact count, extremes, mean and standard deviation, and percentiles from
+//! a histogram whose buckets are at most 1/1024 of their value wide.
+
+use doorbell_sim::Ps;
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+/// Recorded latencies.
+#[derive(Clone, Debug)]
+pub struct Latency {
+    histogram: Histogram<u64>,
+    count: u64,
+    sum: u128,
+    sum_of_squares: u128,
+    min: Ps,
+    max: Ps,
+}
+
+/// What a snapshot keeps of a [`Latency`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatencyState {
+    /// A value in each bucket that is not empty, and its count.
+    buckets: Vec<(u64, u64)>,
+    sum: u128,
+    sum_of_squares: u128,
+    min: Ps,
+    max: Ps,
+}
+
+/// A distribution's figures for a report, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LatencySummary {
+    /// How many latencies.
+    pub frames: u64,
+    /// The mean.
+    pub mean: f64,
+    /// The standard deviation (of these frames, not an estimate for more).
+    pub stddev: f64,
+    /// The smallest.
+    pub min: f64,
+    /// The median. Percentiles are nearest rank: the smallest recorded value that at least so many are at
+    /// or below, to within 0.1 %, never below the true one and never above the largest.
+    pub p50: f64,
+    /// 90 % are at or below.
+    pub p90: f64,
+    /// 99 % are at or below.
+    pub p99: f64,
+    /// 99.9 % are at or below.
+    pub p99_9: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        // Three digits make buckets of at most 1/1024; the histogram grows with what is recorded.
+        let histogram = Histogram::new(3).expect("three digits are allowed");
+        Latency { histogram, count: 0, sum: 0, sum_of_squares: 0, min: Ps::MAX, max: Ps::ZERO }
+    }
+}
+
+impl Latency {
+    /// Records one latency.
+    pub fn record(&mut self, latency: Ps) {
+        self.histogram.record(latency.0).expect("the histogram grows to any value");
+        self.count += 1;
+        let value = u128::from(latency.0);
+        self.sum = self.sum.wrapping_add(value);
+        self.sum_of_squares = self.sum_of_squares.wrapping_add(value * value);
+        self.min = self.min.min(latency);
+        self.max = self.max.max(latency);
+    }
+
+    /// Adds another distribution.
+    pub fn merge(&mut self, other: &Latency) {
+        self.histogram.add(&other.histogram).expect("the histogram grows to any value");
+        self.count += other.count;
+        self.sum = self.sum.wrapping_add(other.sum);
+        self.sum_of_squares = self.sum_of_squares.wrapping_add(other.sum_of_squares);
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
+
+    /// How many latencies were recorded.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The smallest and the largest latency.
+    pub fn extremes(&self) -> Option<(Ps, Ps)> {
+        (self.count > 0).then_some((self.min, self.max))
+    }
+
+    /// The histogram in picoseconds: each bucket's largest value, and its count, in ascending order.
+    pub fn buckets(&self) -> impl Iterator<Item = (Ps, u64)> {
+        self.histogram.iter_recorded().map(|step| (Ps(step.value_iterated_to()), step.count_at_value()))
+    }
+
+    /// The percentile `numerator / denominator` by nearest rank: the smallest value such that at least that
+    /// share of all is at or below it. The result is the upper end of the value's bucket, or the exact
+    /// extreme where that is nearer.
+    pub fn percentile(&self, numerator: u64, denominator: u64) -> Option<Ps> {
+        let rank = (u128::from(self.count) * u128::from(numerator)).div_ceil(u128::from(denominator)).max(1);
+        let mut seen = 0u128;
+        for (value, count) in self.buckets() {
+            seen += u128::from(count);
+            if seen >= rank {
+                return Some(value.clamp(self.min, self.max));
+            }
+        }
+        None
+    }
+
+    /// The mean and the standard deviation in picoseconds. Sums are exact; only the last steps round.
+    fn mean_and_stddev(&self) -> (f64, f64) {
+        let count = u128::from(self.count);
+        let (mean, rest) = (self.sum / count, self.sum % count);
+        // Σ(x − m)² with the whole part m of the mean, for which Σx = m·n + r. The terms may pass 2^128, the
+        // result does not, so it is right modulo 2^128.
+        let squares = mean.wrapping_mul(mean).wrapping_mul(count).wrapping_add(self.sum_of_squares);
+        let squares = squares.wrapping_sub(mean.wrapping_mul(self.sum).wrapping_mul(2));
+        let offset = rest as f64 / count as f64;
+        let variance = squares as f64 / count as f64 - offset * offset;
+        (mean as f64 + offset, variance.max(0.0).sqrt())
+    }
+
+    /// The figures for a report; `None` if nothing was recorded.
+    pub fn summary(&self) -> Option<LatencySummary> {
+        let (min, max) = self.extremes()?;
+        let (mean, stddev) = self.mean_and_stddev();
+        let percentile = |numerator| self.percentile(numerator, 1000).map(Ps::as_ns_f64);
+        Some(LatencySummary {
+            frames: self.count,
+            mean: mean / 1e3,
+            stddev: stddev / 1e3,
+            min: min.as_ns_f64(),
+            p50: percentile(500)?,
+            p90: percentile(900)?,
+            p99: percentile(990)?,
+            p99_9: percentile(999)?,
+            max: max.as_ns_f64(),
+        })
+    }
+
+    /// The distribution for a snapshot.
+    pub fn save(&self) -> LatencyState {
+        LatencyState {
+            buckets: self.buckets().map(|(value, count)| (value.0, count)).collect(),
+            sum: self.sum,
+            sum_of_squares: self.sum_of_squares,
+            min: self.min,
+            max: self.max,
+        }
+    }
+
+    /// A distribution as it was saved, unless no distribution can have been so.
+    pub fn restore(state: &LatencyState) -> Option<Latency> {
+        let mut latency = Latency {
+            sum: state.sum,
+            sum_of_squares: state.sum_of_squares,
+            min: state.min,
+            max: state.max,
+            ..Latency::default()
+        };
+        for (value, count) in &state.buckets {
+            latency.histogram.record_n(*value, *count).ok()?;
+            latency.count = latency.count.checked_add(*count)?;
+        }
+        (latency.count == 0 || latency.min <= latency.max).then_some(latency)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn recorded(samples: &[u64]) -> Latency {
+        let mut latency = Latency::default();
+        samples.iter().for_each(|sample| latency.record(Ps(*sample)));
+        latency
+    }
+
+    /// Nearest rank as it is defined, on the sorted samples.
+    fn naive(samples: &[u64], per_mille: usize) -> u64 {
+        let mut sorted = samples.to_vec();
+        sorted.sort_unstable();
+        sorted[(samples.len() * per_mille).div_ceil(1000).max(1) - 1]
+    }
+
+    #[test]
+    fn percentiles_are_nearest_rank() {
+        let latency = recorded(&[15, 20, 35, 40, 50]);
+        let at = |percent| latency.percentile(percent, 100).unwrap().0;
+        assert_eq!([5, 30, 40, 50, 100].map(at), [15, 20, 20, 35, 50]);
+        assert_eq!(Latency::default().summary(), None);
+    }
+
+    #[test]
+    fn mean_and_deviation_are_exact_where_floats_would_lose_them() {
+        // A deviation of 1 ps around a second: the squares agree in their first 24 digits.
+        let second = Ps::PER_SECOND;
+        let summary = recorded(&[second - 1, second + 1, second - 1, second + 1]).summary().unwrap();
+        assert_eq!((summary.mean, summary.stddev), (1e9, 0.001));
+        let summary = recorded(&[2_000, 4_000, 4_000, 4_000, 5_000, 5_000, 7_000, 9_000]).summary().unwrap();
+        assert_eq!((summary.mean, summary.stddev, summary.min, summary.max), (5.0, 2.0, 2.0, 9.0));
+    }
+
+    #[test]
+    fn a_state_that_no_distribution_can_have_is_refused() {
+        let good = recorded(&[5, 6]).save();
+        assert!(Latency::restore(&good).is_some());
+        let twice = LatencyState { buckets: vec![(5, u64::MAX), (6, 1)], ..good.clone() };
+        assert!(Latency::restore(&twice).is_none());
+        assert!(Latency::restore(&LatencyState { min: Ps(7), ..good }).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn small_values_have_exact_percentiles(samples in prop::collection::vec(0u64..2048, 1..400)) {
+            let latency = recorded(&samples);
+            for per_mille in [1usize, 10, 250, 500, 900, 990, 999, 1000] {
+                let found = latency.percentile(per_mille as u64, 1000).unwrap().0;
+                prop_assert_eq!(found, naive(&samples, per_mille));
+            }
+        }
+
+        #[test]
+        fn large_values_have_percentiles_within_a_thousandth(
+            samples in prop::collection::vec((0u32..50, any::<u64>()), 1..400),
+        ) {
+            let samples: Vec<u64> = samples.into_iter().map(|(bits, x)| x & ((1 << bits) - 1)).collect();
+            let latency = recorded(&samples);
+            for per_mille in [1usize, 10, 250, 500, 900, 990, 999, 1000] {
+                let (exact, found) = (naive(&samples, per_mille), latency.percentile(per_mille as u64, 1000).unwrap().0);
+                prop_assert!(exact <= found && found - exact <= exact / 1024, "{} for {}", found, exact);
+            }
+            prop_assert_eq!(latency.extremes().unwrap().1.0, naive(&samples, 1000));
+        }
+
+        #[test]
+        fn mean_and_deviation_follow_their_definition(samples in prop::collection::vec(0u64..1 << 40, 1..200)) {
+            let summary = recorded(&samples).summary().unwrap();
+            let n = samples.len() as f64;
+            let mean = samples.iter().map(|s| *s as f64).sum::<f64>() / n;
+            let stddev = (samples.iter().map(|s| (*s as f64 - mean).powi(2)).sum::<f64>() / n).sqrt();
+            prop_assert!((summary.mean * 1e3 - mean).abs() <= 1e-9 * mean + 1e-3);
+            prop_assert!((summary.stddev * 1e3 - stddev).abs() <= 1e-6 * mean + 1e-3);
+        }
+
+        #[test]
+        fn parts_merge_and_saved_states_restore_to_the_whole(samples in prop::collection::vec(any::<u64>().prop_map(|x| x >> 14), 2..200), cut: prop::sample::Index) {
+            let (front, back) = samples.split_at(cut.index(samples.len()));
+            let bytes = postcard::to_stdvec(&recorded(front).save()).unwrap();
+            let mut latency = Latency::restore(&postcard::from_bytes(&bytes).unwrap()).unwrap();
+            latency.merge(&recorded(back));
+            prop_assert_eq!(latency.save(), recorded(&samples).save());
+            prop_assert_eq!(latency.summary(), recorded(&samples).summary());
+        }
+    }
+}

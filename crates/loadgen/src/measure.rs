@@ -1,0 +1,353 @@
+//! A measurement window and the figures that it yields.
+//!
+//! A window lies between two calls, [`begin_window`](crate::LoadGen::begin_window) and
+//! [`end_window`](crate::LoadGen::end_window). Three groups of frames belong to it:
+//!
+//! | Group | Which frames | What it says |
+//! |---|---|---|
+//! | offered | whose first bit left in the window | the load |
+//! | delivered | those of the offered that came back unharmed, *whenever* they did | loss, frame by frame |
+//! | arrived | that came back unharmed in the window, whenever they were sent | the rate at which the machine worked then |
+//!
+//! Latencies are those of the delivered frames. Loss is exact once no frame of the window is outstanding:
+//! let the machine drain before the figures are taken. It needs no correction for what buffers hold, but
+//! it is the loss of *these* frames: a window that begins while empty buffers fill up sees less loss than one
+//! that begins when they are full, so warm up at the same rate first. Where offered and arrived
+//! differ by more than the loss explains, buffers were filling or emptying.
+//!
+//! A frame that leaves or arrives in the very picosecond of a call belongs to what was before it, if the event
+//! was handled before; calls from the `Control` phase come last in their picosecond.
+
+use doorbell_sim::Ps;
+use doorbell_sim::snapshot::SnapshotError;
+use serde::{Deserialize, Serialize};
+
+use crate::in_flight::SendTimes;
+use crate::latency::{Latency, LatencyState, LatencySummary};
+
+/// Frames and their bytes at both layers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Volume {
+    /// How many frames.
+    pub frames: u64,
+    /// Their bytes with FCS.
+    pub bytes_l2: u64,
+    /// Their bytes with FCS, preamble and gap, as the generator's link charges them.
+    pub bytes_l1: u64,
+}
+
+impl Volume {
+    /// Adds another volume.
+    pub fn add(&mut self, other: Volume) {
+        self.frames += other.frames;
+        self.bytes_l2 += other.bytes_l2;
+        self.bytes_l1 += other.bytes_l1;
+    }
+
+    fn over(self, span: Ps) -> Throughput {
+        // Scaled to the unit before the one division, so that round figures stay round.
+        let per_ps = |amount: u64, scale: f64| {
+            if span == Ps::ZERO { 0.0 } else { amount as f64 * scale / span.0 as f64 }
+        };
+        Throughput {
+            mpps: per_ps(self.frames, 1e6),
+            gbps_l2: per_ps(8 * self.bytes_l2, 1e3),
+            gbps_l1: per_ps(8 * self.bytes_l1, 1e3),
+        }
+    }
+}
+
+/// A volume a second.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Throughput {
+    /// Million frames a second.
+    pub mpps: f64,
+    /// Gigabits a second with FCS.
+    pub gbps_l2: f64,
+    /// Gigabits a second with FCS, preamble and gap.
+    pub gbps_l1: f64,
+}
+
+/// A window, open or closed. Its figures go on changing while frames of it are outstanding.
+#[derive(Clone, Debug)]
+pub struct Measurement {
+    begin: Ps,
+    end: Option<Ps>,
+    /// The sequence numbers of the offered frames: from the first to before the second.
+    sequences: (u64, Option<u64>),
+    offered: Volume,
+    delivered: Volume,
+    arrived: Volume,
+    corrupt: u64,
+    /// Offered frames that are no longer waited for.
+    given_up: u64,
+    duplicates: u64,
+    reordered: u64,
+    foreign: u64,
+    late: u64,
+    lag_max: Ps,
+    from_intended: Latency,
+    from_actual: Latency,
+}
+
+/// What a snapshot keeps of a [`Measurement`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MeasurementState {
+    begin: Ps,
+    end: Option<Ps>,
+    sequences: (u64, Option<u64>),
+    offered: Volume,
+    delivered: Volume,
+    arrived: Volume,
+    /// Corrupt, given up, duplicates, reordered, foreign, late.
+    counts: [u64; 6],
+    lag_max: Ps,
+    from_intended: LatencyState,
+    from_actual: LatencyState,
+}
+
+/// Figures of a window for a report.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// Length of the window in simulated seconds.
+    pub seconds: f64,
+    /// Frames whose first bit left in the window.
+    pub frames_offered: u64,
+    /// Of these, those that came back unharmed.
+    pub frames_delivered: u64,
+    /// Of these, those that came back with a byte changed that should not be.
+    pub frames_corrupt: u64,
+    /// Of these, those that have not come back: offered − delivered − corrupt.
+    pub frames_lost: u64,
+    /// Of the lost, those that may still come back. Not zero means that the figures are preliminary.
+    pub frames_outstanding: u64,
+    /// Frames that came back unharmed in the window, whenever they were sent.
+    pub frames_arrived: u64,
+    /// Frames that came back in the window though they had before.
+    pub frames_duplicate: u64,
+    /// Unharmed frames that arrived in the window after one that was sent later (RFC 4737 §3.4).
+    pub frames_reordered: u64,
+    /// Frames that arrived in the window and that no generator had sent.
+    pub frames_foreign: u64,
+    /// Frames that arrived in the window too long after they were sent to be remembered.
+    pub frames_late: u64,
+    /// Lost and corrupt frames as a share of the offered: 1 − delivered / offered.
+    pub drop_rate: f64,
+    /// The offered frames over the length of the window.
+    pub offered: Throughput,
+    /// The delivered frames over the length of the window: offered × (1 − drop rate).
+    pub delivered: Throughput,
+    /// The arrived frames over the length of the window.
+    pub arrived: Throughput,
+    /// By how much a frame left after it was due, at most: large when the rate exceeds what the link carries.
+    pub send_lag_ns_max: f64,
+    /// Round trips from the time a frame was due: free of coordinated omission. From there to the time the
+    /// frame's last bit is back. `None` if no frame was delivered.
+    pub latency_ns: Option<LatencySummary>,
+    /// Round trips from the time the first bit left.
+    pub latency_from_actual_ns: Option<LatencySummary>,
+}
+
+impl Measurement {
+    pub(crate) fn begin(now: Ps, next_sequence: u64) -> Measurement {
+        Measurement {
+            begin: now,
+            end: None,
+            sequences: (next_sequence, None),
+            offered: Volume::default(),
+            delivered: Volume::default(),
+            arrived: Volume::default(),
+            corrupt: 0,
+            given_up: 0,
+            duplicates: 0,
+            reordered: 0,
+            foreign: 0,
+            late: 0,
+            lag_max: Ps::ZERO,
+            from_intended: Latency::default(),
+            from_actual: Latency::default(),
+        }
+    }
+
+    pub(crate) fn close(&mut self, now: Ps, next_sequence: u64) {
+        if self.end.is_none() {
+            self.end = Some(now);
+            self.sequences.1 = Some(next_sequence);
+        }
+    }
+
+    /// Whether the window has not ended yet.
+    pub fn is_open(&self) -> bool {
+        self.end.is_none()
+    }
+
+    /// When the window began, and when it ended if it has.
+    pub fn span(&self) -> (Ps, Option<Ps>) {
+        (self.begin, self.end)
+    }
+
+    /// The load, what became of it, and what arrived, see the module's head.
+    pub fn volumes(&self) -> (Volume, Volume, Volume) {
+        (self.offered, self.delivered, self.arrived)
+    }
+
+    /// Offered frames that may still come back.
+    pub fn outstanding(&self) -> u64 {
+        self.offered.frames - self.delivered.frames - self.corrupt - self.given_up
+    }
+
+    /// Round trips of the delivered frames from the time each was due.
+    pub fn latency(&self) -> &Latency {
+        &self.from_intended
+    }
+
+    /// Round trips of the delivered frames from the time the first bit of each left.
+    pub fn latency_from_actual(&self) -> &Latency {
+        &self.from_actual
+    }
+
+    fn has(&self, sequence: u64) -> bool {
+        sequence >= self.sequences.0 && self.sequences.1.is_none_or(|end| sequence < end)
+    }
+
+    pub(crate) fn on_sent(&mut self, volume: Volume, times: SendTimes) {
+        if self.is_open() {
+            self.offered.add(volume);
+            self.lag_max = self.lag_max.max(times.actual - times.intended);
+        }
+    }
+
+    pub(crate) fn on_returned(
+        &mut self,
+        now: Ps,
+        sequence: u64,
+        volume: Volume,
+        times: SendTimes,
+        reordered: bool,
+    ) {
+        if self.is_open() {
+            self.arrived.add(volume);
+            self.reordered += u64::from(reordered);
+        }
+        if self.has(sequence) {
+            self.delivered.add(volume);
+            self.from_intended.record(now - times.intended);
+            self.from_actual.record(now - times.actual);
+        }
+    }
+
+    pub(crate) fn on_corrupt(&mut self, sequence: u64) {
+        self.corrupt += u64::from(self.has(sequence));
+    }
+
+    pub(crate) fn on_given_up(&mut self, sequence: u64) {
+        self.given_up += u64::from(self.has(sequence));
+    }
+
+    /// Frames of the run that ends are no longer waited for.
+    pub(crate) fn give_up_all(&mut self) {
+        self.given_up += self.outstanding();
+    }
+
+    pub(crate) fn on_duplicate(&mut self) {
+        self.duplicates += u64::from(self.is_open());
+    }
+
+    pub(crate) fn on_foreign(&mut self) {
+        self.foreign += u64::from(self.is_open());
+    }
+
+    pub(crate) fn on_late(&mut self) {
+        self.late += u64::from(self.is_open());
+    }
+
+    /// Adds another generator's window over the same time, for the sum over a machine's ports.
+    pub fn merge(&mut self, other: &Measurement) {
+        self.begin = self.begin.min(other.begin);
+        self.end = self.end.max(other.end);
+        self.offered.add(other.offered);
+        self.delivered.add(other.delivered);
+        self.arrived.add(other.arrived);
+        self.corrupt += other.corrupt;
+        self.given_up += other.given_up;
+        self.duplicates += other.duplicates;
+        self.reordered += other.reordered;
+        self.foreign += other.foreign;
+        self.late += other.late;
+        self.lag_max = self.lag_max.max(other.lag_max);
+        self.from_intended.merge(&other.from_intended);
+        self.from_actual.merge(&other.from_actual);
+    }
+
+    /// The figures so far; for a window that is still open, up to `now`.
+    pub fn summary(&self, now: Ps) -> Summary {
+        let span = self.end.unwrap_or(now).saturating_sub(self.begin);
+        let (offered, delivered) = (self.offered.frames, self.delivered.frames);
+        Summary {
+            seconds: span.as_secs_f64(),
+            frames_offered: offered,
+            frames_delivered: delivered,
+            frames_corrupt: self.corrupt,
+            frames_lost: offered - delivered - self.corrupt,
+            frames_outstanding: self.outstanding(),
+            frames_arrived: self.arrived.frames,
+            frames_duplicate: self.duplicates,
+            frames_reordered: self.reordered,
+            frames_foreign: self.foreign,
+            frames_late: self.late,
+            drop_rate: if offered == 0 { 0.0 } else { (offered - delivered) as f64 / offered as f64 },
+            offered: self.offered.over(span),
+            delivered: self.delivered.over(span),
+            arrived: self.arrived.over(span),
+            send_lag_ns_max: self.lag_max.as_ns_f64(),
+            latency_ns: self.from_intended.summary(),
+            latency_from_actual_ns: self.from_actual.summary(),
+        }
+    }
+
+    pub(crate) fn save(&self) -> MeasurementState {
+        MeasurementState {
+            begin: self.begin,
+            end: self.end,
+            sequences: self.sequences,
+            offered: self.offered,
+            delivered: self.delivered,
+            arrived: self.arrived,
+            counts: [self.corrupt, self.given_up, self.duplicates, self.reordered, self.foreign, self.late],
+            lag_max: self.lag_max,
+            from_intended: self.from_intended.save(),
+            from_actual: self.from_actual.save(),
+        }
+    }
+
+    pub(crate) fn restore(state: &MeasurementState) -> Result<Measurement, SnapshotError> {
+        let wrong = |problem: &str| SnapshotError::Inconsistent {
+            name: "loadgen".to_owned(),
+            problem: problem.to_owned(),
+        };
+        let [corrupt, given_up, duplicates, reordered, foreign, late] = state.counts;
+        let known =
+            [state.delivered.frames, corrupt, given_up].iter().try_fold(0u64, |a, b| a.checked_add(*b));
+        if known.is_none_or(|known| known > state.offered.frames) {
+            return Err(wrong("a window has more frames back than were sent"));
+        }
+        let latency = |state| Latency::restore(state).ok_or_else(|| wrong("a histogram is not one"));
+        Ok(Measurement {
+            begin: state.begin,
+            end: state.end,
+            sequences: state.sequences,
+            offered: state.offered,
+            delivered: state.delivered,
+            arrived: state.arrived,
+            corrupt,
+            given_up,
+            duplicates,
+            reordered,
+            foreign,
+            late,
+            lag_max: state.lag_max,
+            from_intended: latency(&state.from_intended)?,
+            from_actual: latency(&state.from_actual)?,
+        })
+    }
+}

@@ -1,0 +1,259 @@
+//! Rates as users write them, and the exact time at which the nth frame is due.
+
+use std::fmt;
+use std::str::FromStr;
+
+use doorbell_sim::units::{UnitError, parse_scaled};
+use doorbell_sim::{BitsPerSec, Ps};
+use doorbell_wire::LinkConfig;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// How fast to send.
+///
+/// | Text | Meaning |
+/// |---|---|
+/// | `5Mpps` | frames a second |
+/// | `10Gbps` or `10Gbps-l2` | bits a second at layer 2: the frame with its FCS |
+/// | `10Gbps-l1` | bits a second at layer 1: with preamble and gap, as the line carries them |
+/// | `40%` | of the highest frame rate that the link carries at this frame size |
+///
+/// A rate above what the link carries is allowed: frames then leave back to back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rate {
+    /// Frames a second.
+    Frames(u64),
+    /// Bits a second at layer 2.
+    BitsL2(BitsPerSec),
+    /// Bits a second at layer 1.
+    BitsL1(BitsPerSec),
+    /// Millionths of a percent of the link's highest frame rate.
+    Line(u64),
+}
+
+impl Rate {
+    const EXPECTED: &'static str = "a rate such as \"5Mpps\", \"10Gbps\", \"10Gbps-l1\" or \"40%\"";
+    const FRAMES: [(&'static str, u64); 4] =
+        [("pps", 1), ("kpps", 1_000), ("Mpps", 1_000_000), ("Gpps", 1_000_000_000)];
+    const PERCENT: u64 = 1_000_000;
+    const UNITS: [(&'static str, u64); 10] = [
+        Self::FRAMES[0],
+        Self::FRAMES[1],
+        Self::FRAMES[2],
+        Self::FRAMES[3],
+        ("bps", 1),
+        ("kbps", 1_000),
+        ("Mbps", 1_000_000),
+        ("Gbps", 1_000_000_000),
+        ("Tbps", 1_000_000_000_000),
+        ("%", Self::PERCENT),
+    ];
+
+    /// The time between two frames of `frame_len` bytes (without FCS) on this link, in picoseconds, as a
+    /// fraction.
+    fn period(self, frame_len: usize, link: &LinkConfig) -> (u128, u128) {
+        let second = u128::from(Ps::PER_SECOND);
+        let (l2, l1) = (bits_l2(frame_len), 8 * u128::from(link.wire_bytes(frame_len)));
+        let (numerator, denominator) = match self {
+            Rate::Frames(frames) => (second, u128::from(frames)),
+            Rate::BitsL2(rate) => (l2 * second, u128::from(rate.0)),
+            Rate::BitsL1(rate) => (l1 * second, u128::from(rate.0)),
+            Rate::Line(share) => {
+                (l1 * second * u128::from(100 * Self::PERCENT), u128::from(link.rate.0) * u128::from(share))
+            }
+        };
+        let divisor = greatest_common_divisor(numerator, denominator);
+        (numerator / divisor, denominator / divisor)
+    }
+}
+
+fn bits_l2(frame_len: usize) -> u128 {
+    8 * (frame_len as u128 + doorbell_sim::Frame::FCS_BYTES as u128)
+}
+
+fn greatest_common_divisor(a: u128, b: u128) -> u128 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
+impl FromStr for Rate {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Rate, UnitError> {
+        let trimmed = text.trim();
+        let layer_1 = trimmed.strip_suffix("bps-l1").is_some();
+        let layer = if layer_1 { "-l1" } else { "-l2" };
+        let plain = if trimmed.ends_with("bps-l1") || trimmed.ends_with("bps-l2") {
+            trimmed.trim_end_matches(layer)
+        } else {
+            trimmed
+        };
+        let fail = |problem: String| UnitError { text: text.to_owned(), problem, expected: Self::EXPECTED };
+        let value = parse_scaled(plain, &Self::UNITS, Self::EXPECTED).map_err(|error| fail(error.problem))?;
+        if value == 0 {
+            return Err(fail("is no rate at all".to_owned()));
+        }
+        Ok(if plain.ends_with('%') {
+            Rate::Line(value)
+        } else if plain.ends_with("pps") {
+            Rate::Frames(value)
+        } else if layer_1 {
+            Rate::BitsL1(BitsPerSec(value))
+        } else {
+            Rate::BitsL2(BitsPerSec(value))
+        })
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Rate::Frames(frames) => {
+                let mut units = Self::FRAMES.iter().rev();
+                let (unit, scale) =
+                    units.find(|(_, scale)| frames.is_multiple_of(*scale)).unwrap_or(&Self::FRAMES[0]);
+                write!(f, "{}{unit}", frames / scale)
+            }
+            Rate::BitsL2(rate) => write!(f, "{rate}"),
+            Rate::BitsL1(rate) => write!(f, "{rate}-l1"),
+            Rate::Line(share) => {
+                let fraction = format!("{:06}", share % Self::PERCENT);
+                let fraction = fraction.trim_end_matches('0');
+                let point = if fraction.is_empty() { "" } else { "." };
+                write!(f, "{}{point}{fraction}%", share / Self::PERCENT)
+            }
+        }
+    }
+}
+
+impl Serialize for Rate {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Rate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Rate, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// When each frame of a constant rate is due. The nth time is computed from n, so there is no drift.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pacing {
+    start: Ps,
+    /// The period in picoseconds is `numerator / denominator`.
+    numerator: u128,
+    denominator: u128,
+}
+
+impl Pacing {
+    /// Frames of `frame_len` bytes (without FCS) at `rate`, the first at `start`.
+    pub fn new(start: Ps, rate: Rate, frame_len: usize, link: &LinkConfig) -> Pacing {
+        let (numerator, denominator) = rate.period(frame_len, link);
+        Pacing { start, numerator, denominator }
+    }
+
+    /// When frame `n`, counted from 0, is due, to the picosecond below; [`Ps::MAX`] for a time that no
+    /// run reaches.
+    pub fn nth(&self, n: u64) -> Ps {
+        let Some(product) = u128::from(n).checked_mul(self.numerator) else { return Ps::MAX };
+        let offset = u64::try_from(product / self.denominator).unwrap_or(u64::MAX);
+        self.start.saturating_add(Ps(offset))
+    }
+
+    /// Frames a second, for reports.
+    pub fn frames_per_second(&self) -> f64 {
+        Ps::PER_SECOND as f64 * self.denominator as f64 / self.numerator as f64
+    }
+
+    /// Whether the period is one that [`Pacing::new`] can yield.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.numerator != 0 && self.denominator != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn rate(text: &str) -> Rate {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn rates_parse_in_frames_bits_of_either_layer_and_percent() {
+        for (text, parsed, shown) in [
+            ("5Mpps", Rate::Frames(5_000_000), "5Mpps"),
+            ("14.88 Mpps", Rate::Frames(14_880_000), "14880kpps"),
+            ("10Gbps", Rate::BitsL2(BitsPerSec(10_000_000_000)), "10Gbps"),
+            ("10Gbps-l2", Rate::BitsL2(BitsPerSec(10_000_000_000)), "10Gbps"),
+            ("2.5Gbps-l1", Rate::BitsL1(BitsPerSec(2_500_000_000)), "2500Mbps-l1"),
+            ("40%", Rate::Line(40_000_000), "40%"),
+            ("33.3%", Rate::Line(33_300_000), "33.3%"),
+            ("0.000001%", Rate::Line(1), "0.000001%"),
+        ] {
+            assert_eq!((rate(text), parsed.to_string().as_str()), (parsed, shown));
+            assert_eq!(rate(shown), parsed);
+        }
+    }
+
+    #[test]
+    fn a_wrong_rate_is_told_with_right_ones() {
+        for text in ["5", "5Mfps", "", "0Mpps", "0%", "10Gbps-l3", "5Mpps-l1", "40%-l1", "1e9pps", "-5Mpps"] {
+            let error = text.parse::<Rate>().unwrap_err().to_string();
+            assert!(error.contains("10Gbps-l1") && error.contains(&format!("\"{text}\"")), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_units_agree_where_they_must() {
+        let link = LinkConfig { rate: "10Gbps".parse().unwrap(), ..LinkConfig::default() };
+        let pace = |text: &str| Pacing::new(Ps::ZERO, rate(text), 60, &link);
+        // 64 B at 10 Gbps: 67.2 ns a frame on the line, 51.2 ns without preamble and gap.
+        assert_eq!(pace("100%").nth(10), Ps(672_000));
+        assert_eq!(pace("10Gbps-l1"), pace("100%"));
+        assert_eq!(pace("10Gbps").nth(10), Ps(512_000));
+        assert_eq!(pace("40%").nth(2), Ps(336_000));
+        assert_eq!(pace("5Mpps").nth(5), Ps(1_000_000));
+        assert!((pace("100%").frames_per_second() / 14_880_952.38 - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_billion_frames_later_there_is_no_drift() {
+        let link = LinkConfig::default();
+        let pacing = Pacing::new(Ps(5), rate("3Mpps"), 60, &link);
+        // 10⁹ frames at 3 Mpps are 333 1/3 s.
+        assert_eq!(pacing.nth(1_000_000_000), Ps(5 + 333_333_333_333_333));
+        assert_eq!(pacing.nth(3_000_000), Ps(5 + Ps::PER_SECOND));
+        let line = Pacing::new(Ps::ZERO, rate("100%"), 60, &link);
+        assert_eq!(line.nth(1_000_000_000), Ps(6_720_000_000_000));
+    }
+
+    #[test]
+    fn a_time_that_no_run_reaches_is_never() {
+        let pacing = Pacing::new(Ps::ZERO, rate("1pps"), 60, &LinkConfig::default());
+        assert_eq!(pacing.nth(u64::MAX), Ps::MAX);
+        let slow = Pacing::new(Ps::ZERO, rate("0.000001%"), 16_380, &LinkConfig::default());
+        assert_eq!(slow.nth(u64::MAX), Ps::MAX);
+    }
+
+    proptest! {
+        #[test]
+        fn the_nth_time_is_the_floor_of_n_periods(pps in 1u64..400_000_000, n in 0u64..10_000_000) {
+            let pacing = Pacing::new(Ps::ZERO, Rate::Frames(pps), 60, &LinkConfig::default());
+            let t = u128::from(pacing.nth(n).0);
+            let exact = u128::from(n) * 1_000_000_000_000;
+            prop_assert!(t * u128::from(pps) <= exact && exact < (t + 1) * u128::from(pps));
+        }
+
+        #[test]
+        fn every_rate_prints_as_it_parses(value in 1u64..u64::MAX / 2, kind in 0u8..4) {
+            let rate = match kind {
+                0 => Rate::Frames(value),
+                1 => Rate::BitsL2(BitsPerSec(value)),
+                2 => Rate::BitsL1(BitsPerSec(value)),
+                _ => Rate::Line(value),
+            };
+            prop_assert_eq!(rate.to_string().parse::<Rate>().unwrap(), rate);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The generator's saved state. Buffers kept for reuse are no part of it.
+
+use doorbell_sim::snapshot::SnapshotError;
+use serde::{Deserialize, Serialize};
+
+use crate::arrival::LoadGenStats;
+use crate::config::TrafficConfig;
+use crate::generator::{LoadGen, Stage, make_run};
+use crate::in_flight::{InFlight, InFlightState};
+use crate::measure::{Measurement, MeasurementState};
+use crate::rate::Pacing;
+
+/// What a snapshot keeps of a [`LoadGen`].
+///
+/// The traffic is part of it, so a generator that is restored in the middle of a run goes on with the traffic
+/// that was running, whatever it was made with; [`LoadGen::set_traffic`] then sets another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadGenState {
+    stream: u32,
+    run: u32,
+    traffic: TrafficConfig,
+    /// With this key the frames on their way were filled; those of later runs follow the generator's own seed.
+    key: u64,
+    pacing: Pacing,
+    stage: Stage,
+    in_flight: InFlightState,
+    highest_returned: Option<u64>,
+    stats: LoadGenStats,
+    measurement: Option<MeasurementState>,
+}
+
+impl LoadGenState {
+    /// The version to save this state under.
+    pub const VERSION: u32 = 1;
+}
+
+impl LoadGen {
+    /// The generator's state for a snapshot.
+    pub fn save(&self) -> LoadGenState {
+        LoadGenState {
+            stream: self.stream,
+            run: self.run.number,
+            traffic: self.run.traffic.clone(),
+            key: self.run.maker.stored_key(),
+            pacing: self.run.pacing,
+            stage: self.run.stage,
+            in_flight: self.in_flight.save(),
+            highest_returned: self.highest_returned,
+            stats: self.stats.clone(),
+            measurement: self.measurement.as_ref().map(Measurement::save),
+        }
+    }
+
+    /// Takes up a saved state. The generator is unchanged if the state is refused.
+    pub fn restore(&mut self, state: LoadGenState) -> Result<(), SnapshotError> {
+        let wrong = |problem: String| SnapshotError::Inconsistent { name: "loadgen".to_owned(), problem };
+        if state.stream != self.stream {
+            return Err(wrong(format!("it is of generator {}, not {}", state.stream, self.stream)));
+        }
+        state.traffic.validate().map_err(|error| wrong(error.to_string()))?;
+        if !state.pacing.is_sound() {
+            return Err(wrong("its period is zero".to_owned()));
+        }
+        let in_flight = InFlight::restore(state.in_flight);
+        let in_flight = in_flight.ok_or_else(|| wrong("its frames in flight do not add up".to_owned()))?;
+        let measurement = state.measurement.as_ref().map(Measurement::restore).transpose()?;
+        self.run = make_run(state.run, state.traffic, self.stream, state.key, &self.link);
+        self.run.pacing = state.pacing;
+        self.run.stage = state.stage;
+        self.in_flight = in_flight;
+        self.highest_returned = state.highest_returned;
+        self.stats = state.stats;
+        self.measurement = measurement;
+        Ok(())
+    }
+}

@@ -1,0 +1,116 @@
+//! The generator's frames as another program reads them: tshark must find nothing to remark and every checksum
+//! good. Where tshark is not installed the test says that it was skipped.
+
+use std::process::Command;
+
+use doorbell_loadgen::{Event, LoadGen, LoadGenConfig, TrafficConfig};
+use doorbell_sim::ports::{Timers, WirePort};
+use doorbell_sim::rng::Rng;
+use doorbell_sim::{Bytes, Frame, Ps};
+use doorbell_wire::pcap::WHOLE_FRAMES;
+use doorbell_wire::{Link, LinkConfig, PcapFile};
+
+/// A link whose frames end in a capture.
+struct Captured {
+    link: Link,
+    capture: PcapFile,
+    wake: Option<(Ps, Event)>,
+}
+
+impl WirePort for Captured {
+    fn send(&mut self, now: Ps, frame: Frame) -> Ps {
+        let sent = self.link.send(now, frame.bytes.len());
+        self.capture.record(sent.start, &frame);
+        sent.free_at
+    }
+    fn free_at(&self) -> Ps {
+        self.link.free_at()
+    }
+}
+
+impl Timers<Event> for Captured {
+    fn wake_at(&mut self, at: Ps, event: Event) {
+        self.wake = Some((at, event));
+    }
+}
+
+const FRAMES_OF_EACH_SIZE: u64 = 2_000;
+const SIZES: [u64; 6] = [64, 65, 128, 1023, 1518, 9018];
+
+fn write_capture(path: &std::path::Path) {
+    let link = LinkConfig { rate: "10Gbps".parse().unwrap(), ..LinkConfig::default() };
+    let mut end = Captured {
+        link: Link::new(link.clone(), Rng::stream(1, "link")).unwrap(),
+        capture: PcapFile::create(path, WHOLE_FRAMES).unwrap(),
+        wake: None,
+    };
+    let traffic = |size| TrafficConfig {
+        rate: "50%".parse().unwrap(),
+        frame_size: Bytes(size),
+        frames: Some(FRAMES_OF_EACH_SIZE),
+        ..TrafficConfig::default()
+    };
+    let config = LoadGenConfig { traffic: traffic(64), ..LoadGenConfig::default() };
+    let mut generator = LoadGen::new(0, 1, &config, &link).unwrap();
+    let mut now = Ps::ZERO;
+    for size in SIZES {
+        generator.set_traffic(traffic(size)).unwrap();
+        // The link is free again by then, so each run's first frame leaves when it is due.
+        generator.start(now + Ps::from_us(10), &mut end);
+        while let Some((at, event)) = end.wake.take() {
+            now = at;
+            generator.on_event(now, event, &mut end);
+        }
+    }
+    assert_eq!(end.capture.finish().unwrap(), FRAMES_OF_EACH_SIZE * SIZES.len() as u64);
+}
+
+#[test]
+fn tshark_parses_every_frame_without_a_remark_and_finds_every_checksum_good() {
+    if Command::new("tshark").arg("--version").output().is_err() {
+        println!("skipped: tshark is not installed");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("wire.pcap");
+    write_capture(&path);
+    let fields = [
+        "frame.protocols",
+        "_ws.expert.message",
+        "_ws.malformed",
+        "ip.checksum.status",
+        "udp.checksum.status",
+        "frame.time_epoch",
+        "frame.len",
+        "data.data",
+    ];
+    let output = Command::new("tshark")
+        .args(["-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE", "-T", "fields", "-r"])
+        .arg(&path)
+        .args(fields.iter().flat_map(|field| ["-e", field]))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (mut at, mut count) = (0u64, 0u64);
+    for (sequence, line) in text.lines().enumerate() {
+        let found: Vec<&str> = line.split('\t').collect();
+        let size = SIZES[sequence / FRAMES_OF_EACH_SIZE as usize];
+        assert_eq!(found[0], "eth:ethertype:ip:udp:data", "frame {sequence}");
+        assert_eq!(found[1..5], ["", "", "1", "1"], "frame {sequence}: {line}");
+        let (seconds, fraction) = found[5].split_once('.').unwrap();
+        let stamp = seconds.parse::<u64>().unwrap() * 1_000_000_000 + fraction.parse::<u64>().unwrap();
+        let in_run = sequence as u64 % FRAMES_OF_EACH_SIZE;
+        if in_run == 0 {
+            at = stamp;
+        }
+        // In tenths of nanoseconds: a frame is due after twice the time its bytes take, 0.8 ns each.
+        let due = at * 10 + in_run * 2 * (size + 20) * 8;
+        assert!((stamp * 10).abs_diff(due) <= 20, "frame {sequence}: {stamp} for {due}");
+        assert_eq!(found[6].parse::<u64>().unwrap(), size - 4);
+        let signature = format!("4472624c00000000{sequence:016x}");
+        assert!(found[7].starts_with(&signature), "frame {sequence}: {}", found[7]);
+        count += 1;
+    }
+    assert_eq!(count, FRAMES_OF_EACH_SIZE * SIZES.len() as u64);
+}

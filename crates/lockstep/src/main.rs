@@ -1,0 +1,109 @@
+//! Boots a kernel on our hart and on QEMU side by side and compares all registers after every instruction.
+//!
+//! `cargo run --release -p doorbell-lockstep -- --image .cache/images/testpmd --instructions 1000000`
+//!
+//! QEMU (`qemu-system-riscv64`, Debian's `qemu-system-misc`) executes one instruction a block and logs its state
+//! before each; our hart starts with the same memory. The exit code is 1 if the two ever differ.
+
+mod lockstep;
+mod log;
+mod qemu;
+mod state;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+
+use lockstep::Lockstep;
+use log::Log;
+use qemu::{Options, Qemu, RAM_BASE};
+
+/// Compares our hart with QEMU, instruction by instruction, on a kernel's boot.
+#[derive(Parser)]
+struct Arguments {
+    /// Folder of a built guest image (firmware, kernel, initramfs).
+    #[arg(long)]
+    image: PathBuf,
+    /// How many instructions to compare.
+    #[arg(long, default_value_t = 1_000_000)]
+    instructions: u64,
+    /// The kernel's command line. QEMU 7.2 offers Sv57, which our hart has not, so the kernel must not use it.
+    #[arg(long, default_value = "console=ttyS0 no5lvl")]
+    append: String,
+    /// RAM in MiB.
+    #[arg(long, default_value_t = 256)]
+    memory: u64,
+    /// Leave Sstc (the supervisor timer's comparator) out, so that the firmware sets timers.
+    #[arg(long)]
+    no_sstc: bool,
+    /// Compare floating-point registers too.
+    #[arg(long)]
+    floats: bool,
+}
+
+/// Progress is printed each so many instructions.
+const PROGRESS: u64 = 1_000_000;
+
+fn run(arguments: Arguments) -> Result<()> {
+    let mut qemu = Qemu::start(Options {
+        image: arguments.image,
+        command_line: arguments.append,
+        ram_mib: arguments.memory,
+        sstc: !arguments.no_sstc,
+        floats: arguments.floats,
+    })?;
+    let mut ours = Lockstep::new(&qemu.memory()?, !arguments.no_sstc);
+    let mut log = Log::new(qemu.take_log(), arguments.floats);
+    qemu.command("cont")?;
+    let begun = Instant::now();
+    let mut before = loop {
+        let state = log.read()?.context("QEMU ended in its boot ROM")?;
+        if state.pc == RAM_BASE {
+            break state;
+        }
+    };
+    ours.adopt(&before).map_err(anyhow::Error::msg)?;
+    let (mut compared, mut repeated) = (0u64, 0u64);
+    while compared < arguments.instructions {
+        let Some(after) = log.read()? else {
+            bail!("QEMU's log ended after {compared} instructions");
+        };
+        // QEMU logs a block that it then leaves at once, for an interrupt or a device, a second time.
+        if before.same_but_pending(&after) {
+            repeated += 1;
+        } else {
+            if let Err(text) = ours.advance(&before, &after) {
+                bail!("divergence at instruction {compared}: {text}");
+            }
+            compared += 1;
+            if compared.is_multiple_of(PROGRESS) {
+                println!("{compared} instructions, {:.0} s", begun.elapsed().as_secs_f64());
+            }
+        }
+        before = after;
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    println!("{compared} instructions are the same on both ({seconds:.1} s, {repeated} repeated log entries)");
+    println!("kinds of instructions covered: {}", ours.kinds.len());
+    for (what, times) in &ours.injected {
+        println!("injected: {what}: {times}");
+    }
+    for (cause, times) in &ours.traps {
+        let kind = if cause >> 63 != 0 { "interrupt" } else { "exception" };
+        println!("{kind} {}: {times}", cause << 1 >> 1);
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

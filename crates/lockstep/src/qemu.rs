@@ -1,0 +1,154 @@
+//! The reference: one `qemu-system-riscv64` process, stopped at reset, its memory dumped, then logging.
+
+use std::io::{BufReader, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use tempfile::TempDir;
+
+/// Where RAM begins on QEMU's `virt` board.
+pub const RAM_BASE: u64 = 0x8000_0000;
+
+/// What to run.
+pub struct Options {
+    /// Folder with `fw_dynamic.bin`, `kernel` and `initramfs.cpio`.
+    pub image: PathBuf,
+    /// Kernel command line.
+    pub command_line: String,
+    /// RAM in MiB.
+    pub ram_mib: u64,
+    /// Whether the hart has Sstc.
+    pub sstc: bool,
+    /// Whether floating-point registers are logged.
+    pub floats: bool,
+}
+
+/// A running QEMU, killed when dropped.
+pub struct Qemu {
+    child: Child,
+    monitor: UnixStream,
+    folder: TempDir,
+    options: Options,
+}
+
+impl Drop for Qemu {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// How this version is told to execute one instruction a block.
+fn single_step_option() -> Result<Vec<&'static str>> {
+    let output = Command::new("qemu-system-riscv64").arg("--version").output();
+    let output = output.context(
+        "qemu-system-riscv64 does not start: install Debian's package qemu-system-misc (apt-get install qemu-system-misc)",
+    )?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let version = text.split_whitespace().skip_while(|word| *word != "version").nth(1).unwrap_or("0.0");
+    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    let version = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    Ok(if version >= (8, 1) { vec!["-accel", "tcg,one-insn-per-tb=on"] } else { vec!["-singlestep"] })
+}
+
+impl Qemu {
+    /// Starts QEMU, stopped before its first instruction.
+    pub fn start(options: Options) -> Result<Qemu> {
+        let folder = tempfile::tempdir().context("no temporary folder")?;
+        let socket = folder.path().join("monitor");
+        let listener = UnixListener::bind(&socket).context("no socket for the monitor")?;
+        let file = |name: &str| -> Result<PathBuf> {
+            let path = options.image.join(name);
+            ensure!(path.is_file(), "{} is missing: build the image first", path.display());
+            Ok(path)
+        };
+        let onoff = |on: bool| if on { "on" } else { "off" };
+        // The same ISA as ours; ids as ours; time by instructions, so that every run is the same.
+        let cpu = format!(
+            "rv64,h=off,v=off,zba=off,zbb=off,zbc=off,zbs=off,debug=off,pmu-num=0,marchid=0,mimpid=0,sstc={}",
+            onoff(options.sstc)
+        );
+        let mut command = Command::new("qemu-system-riscv64");
+        command
+            .args(single_step_option()?)
+            .args(["-M", "virt", "-cpu", &cpu, "-m", &options.ram_mib.to_string()])
+            .args(["-nodefaults", "-display", "none", "-serial", "null"])
+            .args(["-icount", "shift=3,sleep=off", "-seed", "1", "-S"])
+            .args(["-d", if options.floats { "cpu,fpu,nochain" } else { "cpu,nochain" }])
+            .args(["-D", "/dev/stdout"])
+            .arg("-bios")
+            .arg(file("fw_dynamic.bin")?)
+            .arg("-kernel")
+            .arg(file("kernel")?)
+            .arg("-initrd")
+            .arg(file("initramfs.cpio")?)
+            .args(["-append", &options.command_line])
+            .args(["-chardev", &format!("socket,id=monitor,path={}", socket.display())])
+            .args(["-mon", "chardev=monitor"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().context("qemu-system-riscv64 does not start")?;
+        let monitor = accept(&listener, &mut child)?;
+        let mut qemu = Qemu { child, monitor, folder, options };
+        qemu.prompt()?;
+        Ok(qemu)
+    }
+
+    /// Reads the monitor up to its prompt.
+    fn prompt(&mut self) -> Result<String> {
+        let mut text = Vec::new();
+        let mut byte = [0];
+        while !text.ends_with(b"(qemu) ") {
+            ensure!(self.monitor.read(&mut byte)? == 1, "QEMU closed its monitor");
+            text.push(byte[0]);
+        }
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// Gives the monitor a command and waits for its end.
+    pub fn command(&mut self, command: &str) -> Result<String> {
+        writeln!(self.monitor, "{command}")?;
+        self.prompt()
+    }
+
+    /// All of RAM as it is now.
+    pub fn memory(&mut self) -> Result<Vec<u8>> {
+        let path = self.folder.path().join("memory");
+        let size = self.options.ram_mib << 20;
+        let answer = self.command(&format!("pmemsave {RAM_BASE:#x} {size:#x} \"{}\"", path.display()))?;
+        let memory = read_file(&path).with_context(|| format!("QEMU did not dump its memory: {answer}"))?;
+        ensure!(memory.len() as u64 == size, "QEMU dumped {} bytes of memory instead of {size}", memory.len());
+        std::fs::remove_file(&path)?;
+        Ok(memory)
+    }
+
+    /// The log's stream.
+    pub fn take_log(&mut self) -> BufReader<ChildStdout> {
+        let stdout = self.child.stdout.take().expect("the log is taken once");
+        BufReader::with_capacity(1 << 18, stdout)
+    }
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>> {
+    Ok(std::fs::read(path)?)
+}
+
+/// Waits for QEMU to connect, or to die of a bad option.
+fn accept(listener: &UnixListener, child: &mut Child) -> Result<UnixStream> {
+    listener.set_nonblocking(true)?;
+    for _ in 0..1000 {
+        if let Ok((stream, _)) = listener.accept() {
+            stream.set_nonblocking(false)?;
+            return Ok(stream);
+        }
+        if let Some(status) = child.try_wait()? {
+            bail!("qemu-system-riscv64 ended at once ({status}); its message stands above");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let _ = child.kill();
+    bail!("qemu-system-riscv64 did not connect to its monitor within ten seconds")
+}

@@ -1,0 +1,71 @@
+//! Putting firmware, kernel and initial RAM file system into a new machine.
+
+use doorbell_platform::device_tree::{self, DEFAULT_ISA};
+use doorbell_platform::{BootImages, BootLayout, DeviceTreeConfig, DeviceTreeError, Payload};
+
+use crate::machine::Machine;
+
+/// What to boot.
+#[derive(Clone, Debug)]
+pub struct Guest {
+    /// OpenSBI's `fw_dynamic.bin`.
+    pub firmware: Vec<u8>,
+    /// The kernel, a raw Image.
+    pub kernel: Vec<u8>,
+    /// The initial RAM file system.
+    pub initramfs: Vec<u8>,
+    /// The kernel's command line.
+    pub bootargs: String,
+}
+
+/// Why a guest cannot be booted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BootError {
+    /// A file is not what it should be, or RAM does not hold them all.
+    #[error(transparent)]
+    Layout(#[from] doorbell_platform::BootError),
+    /// The device tree cannot describe the machine.
+    #[error(transparent)]
+    DeviceTree(#[from] DeviceTreeError),
+}
+
+impl Machine {
+    /// Loads a guest into the machine; its harts start at the reset vector.
+    pub fn load(&mut self, guest: &Guest) -> Result<(), BootError> {
+        let images =
+            BootImages { firmware: &guest.firmware, kernel: &guest.kernel, initrd: Some(&guest.initramfs) };
+        let platform = self.config.platform.clone();
+        let layout = BootLayout::plan(platform.ram, &images)?;
+        let isa = if platform.sstc { DEFAULT_ISA.to_owned() } else { DEFAULT_ISA.replace("_sstc", "") };
+        let tree = device_tree::build(&DeviceTreeConfig {
+            harts: platform.harts,
+            isa,
+            mmu: platform.mmu,
+            timebase: platform.timebase,
+            ram: platform.ram,
+            bootargs: guest.bootargs.clone(),
+            initrd: layout.initrd.clone(),
+            seed: platform.boot_seed,
+        })?;
+        let hand_over = layout.hand_over(&tree)?;
+        for load in &hand_over.loads {
+            let bytes = match load.payload {
+                Payload::Firmware => &guest.firmware,
+                Payload::Kernel => &guest.kernel,
+                Payload::Initrd => &guest.initramfs,
+                Payload::DeviceTree => &tree,
+            };
+            assert!(self.ram.store(load.addr, bytes), "a boot layout lies inside RAM");
+        }
+        self.reset_rom = hand_over.reset_rom.clone();
+        for (id, hart) in self.harts.iter_mut().enumerate() {
+            // The reset ROM's few instructions are skipped: devices are not fetched from.
+            let start = hand_over.at_firmware(id as u32);
+            hart.set_pc(start.pc);
+            for (register, value) in [(5, start.t0), (10, start.a0), (11, start.a1), (12, start.a2)] {
+                hart.set_reg(register, value);
+            }
+        }
+        Ok(())
+    }
+}

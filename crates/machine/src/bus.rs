@@ -1,0 +1,234 @@
+//! Loads and stores of harts to devices: which device answers, when, and what follows from it.
+//!
+//! Platform devices answer at once. Accesses to PCI take the path's latency: a store is posted and takes
+//! effect when it arrives; a load, or any access to configuration space, makes the hart wait for the answer.
+
+use doorbell_platform::map::{self, RegionId};
+use doorbell_platform::{Action, ClintEffect};
+use doorbell_riscv::{Interrupt, MmioRequest};
+use doorbell_sim::{AccessSize, Phase, PhysAddr, Ps};
+
+use crate::events::Event;
+use crate::machine::{Machine, pci_device};
+use crate::port::NicSide;
+use crate::run::Outcome;
+
+impl Machine {
+    /// Starts the device access at which a hart has stopped.
+    pub(crate) fn start_device_access(&mut self, hart: u32, request: MmioRequest) {
+        let now = self.harts[hart as usize].time();
+        let Some((region, offset)) = map::lookup(request.addr.0) else {
+            self.stats.bus_errors += 1;
+            self.harts[hart as usize].fail_device_access();
+            return;
+        };
+        let latency = match region.id {
+            RegionId::PciEcam | RegionId::PciIo | RegionId::PciMmio32 | RegionId::PciMmio64 => {
+                self.config.pcie.mmio_latency
+            }
+            _ => return self.access_platform(hart, region.id, offset, request, now),
+        };
+        let arrives = now + latency;
+        match request.store_value() {
+            Some(value) if region.id != RegionId::PciEcam => {
+                let MmioRequest { addr, size, .. } = request;
+                self.queue.schedule(arrives, Phase::Mmio, Event::DeviceWrite { addr, size, value });
+                self.harts[hart as usize].complete_store();
+            }
+            _ => self.queue.schedule(arrives, Phase::Mmio, Event::DeviceRead { hart }),
+        }
+    }
+
+    /// An access to a device beside the harts, done at once.
+    fn access_platform(&mut self, hart: u32, id: RegionId, offset: u64, request: MmioRequest, now: Ps) {
+        let size = request.size;
+        match request.store_value() {
+            Some(value) => {
+                // The store retires first: what it causes (a reset, an interrupt) comes after it.
+                self.harts[hart as usize].complete_store();
+                self.write_platform(id, offset, size, value, now);
+            }
+            None => {
+                let value = self.read_platform(id, offset, size, now);
+                self.harts[hart as usize].complete_load(value);
+            }
+        }
+    }
+
+    fn read_platform(&mut self, id: RegionId, offset: u64, size: AccessSize, now: Ps) -> u64 {
+        match id {
+            RegionId::Clint => {
+                let ticks = self.ticks(now);
+                self.clint.read(offset, size, ticks)
+            }
+            RegionId::Plic => {
+                let value = self.plic.read(offset, size);
+                self.update_interrupts();
+                value
+            }
+            RegionId::Uart => {
+                let value = self.uart.read(offset, size);
+                self.update_interrupts();
+                value
+            }
+            RegionId::Rtc => self.rtc.read(offset, size, now),
+            RegionId::Syscon => self.syscon.read(offset, size),
+            _ => self.read_reset_rom(offset, size),
+        }
+    }
+
+    fn write_platform(&mut self, id: RegionId, offset: u64, size: AccessSize, value: u64, now: Ps) {
+        match id {
+            RegionId::Clint => {
+                let ticks = self.ticks(now);
+                match self.clint.write(offset, size, value, ticks) {
+                    ClintEffect::None => {}
+                    ClintEffect::Software(hart) => {
+                        let level = self.clint.msip(hart);
+                        self.drive(hart, Interrupt::MachineSoftware, level);
+                    }
+                    ClintEffect::Timer(hart) => self.update_timers(hart, now),
+                    ClintEffect::AllTimers => {
+                        let offset = self.clint.mtime(0);
+                        for hart in 0..self.harts.len() as u32 {
+                            self.harts[hart as usize].set_time_offset(offset);
+                            self.update_timers(hart, now);
+                        }
+                    }
+                }
+            }
+            RegionId::Plic => {
+                self.plic.write(offset, size, value);
+                self.update_interrupts();
+            }
+            RegionId::Uart => {
+                self.uart.write(offset, size, value);
+                if self.uart.has_output() {
+                    self.console.push(&self.uart.take_output());
+                }
+                self.update_interrupts();
+            }
+            RegionId::Rtc => {
+                self.rtc.write(offset, size, value, now);
+                self.update_alarm(now);
+            }
+            RegionId::Syscon => match self.syscon.write(offset, size, value) {
+                Some(Action::PowerOff { code }) => self.outcome = Some(Outcome::PowerOff { code }),
+                Some(Action::Reset) => self.outcome = Some(Outcome::Reset),
+                None => {}
+            },
+            _ => self.stats.bus_errors += 1,
+        }
+    }
+
+    fn read_reset_rom(&self, offset: u64, size: AccessSize) -> u64 {
+        (0..size.bytes()).rev().fold(0, |value, i| {
+            value << 8 | u64::from(*self.reset_rom.get((offset + i) as usize).unwrap_or(&0))
+        })
+    }
+
+    /// A posted store to PCI arrives.
+    pub(crate) fn device_write(&mut self, now: Ps, addr: PhysAddr, size: AccessSize, value: u64) {
+        let target = map::lookup(addr.0).and_then(|(region, offset)| match region.id {
+            RegionId::PciIo => self.bridge.decode_io(offset).map(|decoded| (decoded, true)),
+            _ => self.bridge.decode_memory(addr.0).map(|decoded| (decoded, false)),
+        });
+        let Some((decoded, io)) = target else {
+            self.stats.unclaimed_pci_accesses += 1;
+            return;
+        };
+        let port = decoded.device - pci_device(0);
+        self.with_nic(port, |nic, side| match io {
+            true => nic.io_write(now, decoded.offset, size, value, side),
+            false => nic.mmio_write(now, decoded.offset, size, value, side),
+        });
+    }
+
+    /// A hart's load from PCI, or its access to configuration space, arrives.
+    pub(crate) fn device_read(&mut self, now: Ps, hart: u32) {
+        let request = self.harts[hart as usize].pending_mmio().expect("a hart waits for each read under way");
+        let (region, offset) = map::lookup(request.addr.0).expect("the address was looked up before");
+        let mut done = now + self.config.pcie.mmio_latency;
+        let value = match region.id {
+            RegionId::PciEcam => match request.store_value() {
+                Some(value) => {
+                    self.config_write(offset, request.size, value);
+                    0
+                }
+                None => self.bridge.config_read(offset, request.size),
+            },
+            _ => {
+                let (value, answered) = self.read_function(now, region.id, request.addr, offset, request.size);
+                done = done.max(answered);
+                value
+            }
+        };
+        self.queue.schedule(done, Phase::Mmio, Event::DeviceAnswer { hart, value });
+    }
+
+    fn read_function(&mut self, now: Ps, id: RegionId, addr: PhysAddr, offset: u64, size: AccessSize) -> (u64, Ps) {
+        let decoded = match id {
+            RegionId::PciIo => self.bridge.decode_io(offset),
+            _ => self.bridge.decode_memory(addr.0),
+        };
+        let Some(decoded) = decoded else {
+            self.stats.unclaimed_pci_accesses += 1;
+            return (size.mask(), now);
+        };
+        let port = decoded.device - pci_device(0);
+        let value = self.with_nic(port, |nic, side| match id {
+            RegionId::PciIo => nic.io_read(now, decoded.offset, size, side),
+            _ => nic.mmio_read(now, decoded.offset, size, side),
+        });
+        (value, self.ports[usize::from(port)].path.mmio_answer(now))
+    }
+
+    /// The answer to a device access is back; the hart goes on.
+    pub(crate) fn device_answer(&mut self, now: Ps, hart: u32, value: u64) {
+        let hart = &mut self.harts[hart as usize];
+        match hart.pending_mmio().expect("a hart waits for each answer under way").store_value() {
+            Some(_) => hart.complete_store(),
+            None => hart.complete_load(value),
+        }
+        // The instruction ends when its answer is there.
+        let slot = hart.slot_at(now);
+        hart.skip_to(slot);
+    }
+
+    fn config_write(&mut self, offset: u64, size: AccessSize, value: u64) {
+        let write = self.bridge.config_write(offset, size, value);
+        if let Some(port) = write.device.checked_sub(pci_device(0)) {
+            let now = self.queue.now();
+            if write.effects.reset {
+                self.with_nic(port, |nic, side| nic.reset(now, side));
+            }
+            if write.effects.bus_master_changed {
+                let enabled = self.bridge.bus_master(write.device);
+                self.with_nic(port, |nic, side| nic.set_bus_master(now, enabled, side));
+            }
+        }
+        self.update_pci_interrupts();
+    }
+
+    /// Calls a NIC with its side of the machine, then carries its interrupt line on.
+    pub(crate) fn with_nic<R>(
+        &mut self,
+        port: u8,
+        call: impl FnOnce(&mut doorbell_nic::Nic, &mut NicSide<'_>) -> R,
+    ) -> R {
+        let parts = &mut self.ports[usize::from(port)];
+        let mut side = NicSide {
+            port,
+            queue: &mut self.queue,
+            ram: &mut self.ram,
+            path: &mut parts.path,
+            link: &mut parts.link_out,
+            irq: &mut parts.irq,
+            dma: &mut parts.dma,
+            bus_master: self.bridge.bus_master(pci_device(port)),
+        };
+        let result = call(&mut parts.nic, &mut side);
+        self.update_nic_interrupt(port);
+        result
+    }
+}

@@ -1,0 +1,328 @@
+//! Checkpoints: a machine's whole state as bytes, and back.
+//!
+//! A checkpoint has a head (format, versions, which guest and guest-visible configuration it belongs to),
+//! the snapshot's sections and the RAM pages that are not zero, all compressed, behind a hash of
+//! everything. A machine takes one up only if its guest-visible configuration is the same; clocks, links, DMA and
+//! FIFOs may differ.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use doorbell_nic::NIC_STATE_VERSION;
+use doorbell_riscv::HART_STATE_VERSION;
+use doorbell_sim::event::QueueState;
+use doorbell_sim::ram::PAGE_BYTES;
+use doorbell_sim::snapshot::{Snapshot, SnapshotError};
+use doorbell_sim::{Clock, EventQueue, Hertz, PhysAddr};
+use doorbell_platform::clint::ClintState;
+use doorbell_platform::plic::PlicState;
+use doorbell_platform::rtc::RtcState;
+use doorbell_platform::syscon::SysconState;
+use doorbell_platform::uart::UartState;
+use doorbell_platform::map;
+use doorbell_pcie::host_bridge::HostBridgeState;
+use doorbell_pcie::path::PathState;
+use doorbell_loadgen::LoadGenState;
+use doorbell_wire::link::LinkState;
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+use crate::events::Event;
+use crate::machine::Machine;
+
+/// Version of the file's layout. Sections have versions of their own.
+pub const CHECKPOINT_VERSION: u32 = 1;
+
+const MAGIC: &[u8; 16] = b"DOORBELL CKPT\r\n\x1a";
+const COMPRESSION_LEVEL: i32 = 1;
+const MACHINE_VERSION: u32 = 1;
+
+/// Why a checkpoint cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointError {
+    /// The file cannot be read or written.
+    #[error("cannot {action} the checkpoint {}: {error}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// What the host said.
+        error: std::io::Error,
+    },
+    /// Not a checkpoint.
+    #[error("this file is not a Doorbell checkpoint")]
+    NotACheckpoint,
+    /// Written by another version.
+    #[error("the checkpoint has format {found}, this doorbell reads format {CHECKPOINT_VERSION}; make a new one")]
+    Version {
+        /// The file's format.
+        found: u32,
+    },
+    /// Truncated or changed.
+    #[error("the checkpoint is truncated or damaged; delete it and make a new one")]
+    Damaged,
+    /// Another guest-visible machine.
+    #[error(
+        "the checkpoint belongs to another machine: {0}; use the configuration it was made with, or make a new one"
+    )]
+    OtherMachine(String),
+    /// A section is wrong.
+    #[error("the checkpoint cannot be restored: {0}")]
+    Snapshot(#[from] SnapshotError),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Head {
+    guest_hash: u64,
+    guest: String,
+    note: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Body {
+    head: Head,
+    snapshot: Snapshot,
+    /// Page numbers, in order, of the pages that follow.
+    pages: Vec<u64>,
+}
+
+/// What does not belong to any one device.
+#[derive(Serialize, Deserialize)]
+struct MachineState {
+    slot_hertz: u64,
+    reset_rom: Vec<u8>,
+    reservations: Vec<u64>,
+    code_pages: Vec<u64>,
+    irqs: Vec<bool>,
+    dma: Vec<crate::port::DmaStats>,
+    stats: crate::machine::MachineStats,
+}
+
+/// A checkpoint in memory: what stands in the file.
+#[derive(Clone)]
+pub struct CheckpointFile {
+    bytes: Vec<u8>,
+}
+
+impl CheckpointFile {
+    /// Reads a file and checks that it is whole.
+    pub fn read(path: &Path) -> Result<CheckpointFile, CheckpointError> {
+        let io = |error| CheckpointError::Io { action: "read", path: path.to_owned(), error };
+        CheckpointFile::from_bytes(fs::read(path).map_err(io)?)
+    }
+
+    /// Checks that bytes are a whole checkpoint.
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<CheckpointFile, CheckpointError> {
+        let rest = bytes.strip_prefix(MAGIC.as_slice()).ok_or(CheckpointError::NotACheckpoint)?;
+        let (version, rest) = rest.split_first_chunk::<4>().ok_or(CheckpointError::Damaged)?;
+        let found = u32::from_le_bytes(*version);
+        if found != CHECKPOINT_VERSION {
+            return Err(CheckpointError::Version { found });
+        }
+        let (hash, payload) = rest.split_first_chunk::<8>().ok_or(CheckpointError::Damaged)?;
+        if xxh3_64(payload) != u64::from_le_bytes(*hash) {
+            return Err(CheckpointError::Damaged);
+        }
+        Ok(CheckpointFile { bytes })
+    }
+
+    /// Writes the file; either the whole of it appears under `path` or nothing changes there.
+    pub fn write(&self, path: &Path) -> Result<(), CheckpointError> {
+        let io = |error| CheckpointError::Io { action: "write", path: path.to_owned(), error };
+        let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut file = tempfile::NamedTempFile::new_in(folder).map_err(io)?;
+        file.write_all(&self.bytes).map_err(io)?;
+        file.as_file().sync_all().map_err(io)?;
+        file.persist(path).map_err(|error| io(error.error))?;
+        Ok(())
+    }
+
+    /// A place for a checkpoint that is still to be made; it cannot be restored.
+    pub fn empty() -> CheckpointFile {
+        CheckpointFile { bytes: Vec::new() }
+    }
+
+    /// The file's size in bytes.
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn pack(payload: &[u8]) -> CheckpointFile {
+        let compressed = zstd::encode_all(payload, COMPRESSION_LEVEL).expect("compressing into memory does not fail");
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&CHECKPOINT_VERSION.to_le_bytes());
+        bytes.extend_from_slice(&xxh3_64(&compressed).to_le_bytes());
+        bytes.extend_from_slice(&compressed);
+        CheckpointFile { bytes }
+    }
+
+    fn unpack(&self) -> Result<Vec<u8>, CheckpointError> {
+        zstd::decode_all(self.bytes.get(MAGIC.len() + 12..).unwrap_or_default()).map_err(|_| CheckpointError::Damaged)
+    }
+}
+
+impl Machine {
+    /// Saves the machine without disturbing it. `guest` names the image and command line that run in it.
+    pub fn checkpoint(&self, guest: &str, note: &str) -> CheckpointFile {
+        let head =
+            Head { guest_hash: self.config.guest_hash(), guest: guest.to_owned(), note: note.to_owned() };
+        let pages: Vec<u64> = self.pages_not_zero().collect();
+        let body = Body { head, snapshot: self.snapshot(), pages };
+        let mut payload = postcard::to_stdvec(&body).expect("a state serialises");
+        let head_bytes = (payload.len() as u64).to_le_bytes();
+        payload.splice(0..0, head_bytes);
+        payload.reserve(body.pages.len() * PAGE_BYTES as usize);
+        for page in &body.pages {
+            payload.extend_from_slice(&self.ram.page(*page));
+        }
+        CheckpointFile::pack(&payload)
+    }
+
+    /// Takes up a checkpoint in a machine that has just been built.
+    pub fn restore(&mut self, file: &CheckpointFile, guest: &str) -> Result<(), CheckpointError> {
+        let payload = file.unpack()?;
+        let (length, rest) = payload.split_first_chunk::<8>().ok_or(CheckpointError::Damaged)?;
+        let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| CheckpointError::Damaged)?;
+        let (body, contents) = rest.split_at_checked(length).ok_or(CheckpointError::Damaged)?;
+        let body: Body = postcard::from_bytes(body).map_err(|_| CheckpointError::Damaged)?;
+        if body.head.guest_hash != self.config.guest_hash() {
+            let problem = "its RAM size, harts, timebase, NICs or their addresses differ";
+            return Err(CheckpointError::OtherMachine(problem.to_owned()));
+        }
+        if body.head.guest != guest {
+            let problem = format!("it runs \"{}\", not \"{guest}\"", body.head.guest);
+            return Err(CheckpointError::OtherMachine(problem));
+        }
+        if contents.len() as u64 != body.pages.len() as u64 * PAGE_BYTES {
+            return Err(CheckpointError::Damaged);
+        }
+        for (page, bytes) in body.pages.iter().zip(contents.chunks_exact(PAGE_BYTES as usize)) {
+            let offset = page.checked_mul(PAGE_BYTES).ok_or(CheckpointError::Damaged)?;
+            if !self.ram.store(PhysAddr(self.ram.base().0.saturating_add(offset)), bytes) {
+                return Err(CheckpointError::Damaged);
+            }
+        }
+        self.restore_snapshot(&body.snapshot)
+    }
+
+    /// A hash of the machine's whole state: equal states have equal hashes.
+    pub fn state_hash(&self) -> u64 {
+        let mut hasher = Xxh3::new();
+        hasher.update(&self.snapshot().state_hash().to_le_bytes());
+        for page in self.pages_not_zero() {
+            hasher.update(&page.to_le_bytes());
+            hasher.update(&self.ram.page(page));
+        }
+        hasher.digest()
+    }
+
+    /// Name and hash of each section of the state, RAM apart, to find where two runs differ.
+    pub fn section_hashes(&self) -> Vec<(String, u64)> {
+        self.snapshot().section_hashes().map(|(name, hash)| (name.to_owned(), hash)).collect()
+    }
+
+    fn pages_not_zero(&self) -> impl Iterator<Item = u64> {
+        self.ram.touched_pages().filter(|page| self.ram.page(*page).iter().any(|byte| *byte != 0))
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let mut snapshot = Snapshot::new();
+        let state = MachineState {
+            slot_hertz: self.config.core.slot_clock().frequency().0,
+            reset_rom: self.reset_rom.clone(),
+            reservations: self.ram.reservations().to_vec(),
+            code_pages: self.ram.code_pages().collect(),
+            irqs: self.ports.iter().map(|port| port.irq).collect(),
+            dma: self.ports.iter().map(|port| port.dma.clone()).collect(),
+            stats: self.stats.clone(),
+        };
+        snapshot.put("machine", MACHINE_VERSION, &state);
+        for (index, hart) in self.harts.iter().enumerate() {
+            snapshot.put(&format!("hart{index}"), HART_STATE_VERSION, &hart.save(&self.ram));
+        }
+        snapshot.put("clint", ClintState::VERSION, &self.clint.save());
+        snapshot.put("plic", PlicState::VERSION, &self.plic.save());
+        snapshot.put("uart", UartState::VERSION, &self.uart.save());
+        snapshot.put("rtc", RtcState::VERSION, &self.rtc.save());
+        snapshot.put("syscon", SysconState::VERSION, &self.syscon.save());
+        snapshot.put("pci", HostBridgeState::VERSION, &self.bridge.save());
+        for (index, port) in self.ports.iter().enumerate() {
+            snapshot.put(&format!("port{index}.nic"), NIC_STATE_VERSION, &port.nic.save());
+            snapshot.put(&format!("port{index}.path"), PathState::VERSION, &port.path.save());
+            snapshot.put(&format!("port{index}.link_in"), LinkState::VERSION, &port.link_in.save());
+            snapshot.put(&format!("port{index}.link_out"), LinkState::VERSION, &port.link_out.save());
+            snapshot.put(&format!("port{index}.loadgen"), LoadGenState::VERSION, &port.loadgen.save());
+        }
+        snapshot.put("queue", MACHINE_VERSION, &self.queue.save());
+        snapshot
+    }
+
+    fn restore_snapshot(&mut self, snapshot: &Snapshot) -> Result<(), CheckpointError> {
+        let state: MachineState = snapshot.get("machine", MACHINE_VERSION)?;
+        let inconsistent = |problem: &str| SnapshotError::Inconsistent { name: "machine".into(), problem: problem.into() };
+        if state.irqs.len() != self.ports.len() || state.dma.len() != self.ports.len() {
+            return Err(inconsistent("the number of NICs differs").into());
+        }
+        if !self.ram.set_reservations(&state.reservations) || !self.ram.set_code_pages(&state.code_pages) {
+            return Err(inconsistent("its memory is not this machine's").into());
+        }
+        let saved_clock = (1..=1_000_000_000_000).contains(&state.slot_hertz).then(|| Clock::new(Hertz(state.slot_hertz)));
+        let saved_clock = saved_clock.ok_or_else(|| inconsistent("its clock is impossible"))?;
+        self.reset_rom = state.reset_rom;
+        self.stats = state.stats;
+        let queue: QueueState<Event> = snapshot.get("queue", MACHINE_VERSION)?;
+        self.queue = EventQueue::restore(queue);
+        for (index, hart) in self.harts.iter_mut().enumerate() {
+            hart.restore(snapshot.get(&format!("hart{index}"), HART_STATE_VERSION)?, &self.ram)?;
+            if saved_clock != self.config.core.slot_clock() {
+                let slot = hart.slot_at(saved_clock.edge(hart.slots()));
+                hart.rebase(slot);
+            }
+        }
+        self.clint.restore(snapshot.get("clint", ClintState::VERSION)?)?;
+        self.plic.restore(snapshot.get("plic", PlicState::VERSION)?)?;
+        self.uart.restore(snapshot.get("uart", UartState::VERSION)?)?;
+        self.rtc.restore(snapshot.get("rtc", RtcState::VERSION)?)?;
+        self.syscon.restore(snapshot.get("syscon", SysconState::VERSION)?)?;
+        self.bridge.restore(snapshot.get("pci", HostBridgeState::VERSION)?)?;
+        for (index, port) in self.ports.iter_mut().enumerate() {
+            (port.irq, port.dma) = (state.irqs[index], state.dma[index].clone());
+            port.nic.restore(snapshot.get(&format!("port{index}.nic"), NIC_STATE_VERSION)?)?;
+            port.path.restore(snapshot.get(&format!("port{index}.path"), PathState::VERSION)?)?;
+            port.link_in.restore(snapshot.get(&format!("port{index}.link_in"), LinkState::VERSION)?)?;
+            port.link_out.restore(snapshot.get(&format!("port{index}.link_out"), LinkState::VERSION)?)?;
+            port.loadgen.restore(snapshot.get(&format!("port{index}.loadgen"), LoadGenState::VERSION)?)?;
+        }
+        self.check_restored_events().map_err(|problem| inconsistent(problem).into())
+    }
+
+    /// A damaged file must not make events reach for parts that do not exist.
+    fn check_restored_events(&self) -> Result<(), &'static str> {
+        let (harts, ports) = (self.harts.len() as u32, self.ports.len());
+        let mut answers = vec![0; self.harts.len()];
+        for event in self.queue.events() {
+            match event {
+                Event::DeviceRead { hart } | Event::DeviceAnswer { hart, .. } => {
+                    let waiting = self.harts.get(*hart as usize).and_then(|hart| hart.pending_mmio());
+                    let request = waiting.ok_or("an answer comes to a hart that waits for none")?;
+                    map::lookup(request.addr.0).ok_or("a hart waits for an address without a device")?;
+                    answers[*hart as usize] += 1;
+                }
+                Event::HartTimer { hart } if *hart >= harts => return Err("a timer belongs to no hart"),
+                Event::Nic { port, .. }
+                | Event::LoadGen { port, .. }
+                | Event::FrameAtNic { port, .. }
+                | Event::FrameAtLoadGen { port, .. }
+                    if usize::from(*port) >= ports =>
+                {
+                    return Err("an event belongs to no NIC");
+                }
+                _ => {}
+            }
+        }
+        let waiting = self.harts.iter().map(|hart| i32::from(hart.pending_mmio().is_some()));
+        if waiting.ne(answers) { Err("a hart waits for an answer that never comes") } else { Ok(()) }
+    }
+}

@@ -1,0 +1,154 @@
+//! What a machine is made of. A preset and the user's overrides become a [`MachineConfig`], which is
+//! checked as a whole before anything is built from it.
+
+use doorbell_loadgen::LoadGenConfig;
+use doorbell_nic::NicConfig;
+use doorbell_pcie::PathConfig;
+use doorbell_platform::{MmuMode, RtcConfig};
+use doorbell_sim::ram::PAGE_BYTES;
+use doorbell_sim::{Bytes, Clock, Hertz};
+use doorbell_wire::LinkConfig;
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// A whole machine, as configuration files write it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MachineConfig {
+    /// What the guest sees: changing it needs a new boot.
+    pub platform: PlatformConfig,
+    /// The cores.
+    pub core: CoreConfig,
+    /// The path between the NICs and memory, one for each NIC.
+    pub pcie: PathConfig,
+    /// The NICs.
+    pub nic: NicConfig,
+    /// The link between each NIC and its load generator, both ways.
+    pub link: LinkConfig,
+    /// The load generators.
+    pub loadgen: LoadGenConfig,
+}
+
+/// The part of a machine that a guest can tell from another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PlatformConfig {
+    /// Guest memory.
+    pub ram: Bytes,
+    /// How many harts. This version builds one.
+    pub harts: u32,
+    /// Frequency of the `time` counter.
+    pub timebase: Hertz,
+    /// Whether harts have `stimecmp` (Sstc); without it the kernel asks the firmware for each timer.
+    pub sstc: bool,
+    /// The largest address translation that the device tree offers.
+    pub mmu: MmuMode,
+    /// How many NICs, each with its own link and load generator.
+    pub nics: u32,
+    /// The real-time clock.
+    pub rtc: RtcConfig,
+    /// From which the kernel's first random numbers come. Apart from a run's seed, so that runs with
+    /// different seeds can share a boot.
+    pub boot_seed: u64,
+}
+
+impl Default for PlatformConfig {
+    fn default() -> Self {
+        PlatformConfig {
+            ram: Bytes(256 << 20),
+            harts: 1,
+            timebase: Hertz(1_000_000_000),
+            sstc: true,
+            mmu: MmuMode::Sv48,
+            nics: 1,
+            rtc: RtcConfig::default(),
+            boot_seed: 1,
+        }
+    }
+}
+
+/// The functional core: every instruction costs the same.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CoreConfig {
+    /// Clock frequency.
+    pub frequency: Hertz,
+    /// Instructions a cycle, from 0.01 to 16.
+    pub ipc: f64,
+}
+
+impl Default for CoreConfig {
+    fn default() -> Self {
+        CoreConfig { frequency: Hertz(3_000_000_000), ipc: 1.0 }
+    }
+}
+
+impl CoreConfig {
+    /// The clock whose edges are the beginnings of instructions.
+    pub fn slot_clock(&self) -> Clock {
+        Clock::new(Hertz((self.frequency.0 as f64 * self.ipc).round() as u64))
+    }
+}
+
+/// What is wrong with a configuration: which key, and what it can be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key}: {problem}")]
+pub struct ConfigError {
+    /// The key's path, as `--set` takes it.
+    pub key: String,
+    /// What is wrong and what would be right.
+    pub problem: String,
+}
+
+impl ConfigError {
+    /// An error about `key`.
+    pub fn new(key: impl Into<String>, problem: impl ToString) -> ConfigError {
+        ConfigError { key: key.into(), problem: problem.to_string() }
+    }
+}
+
+const RAM_MIN: u64 = 64 << 20;
+const RAM_MAX: u64 = 12 << 30;
+
+impl MachineConfig {
+    /// Checks every value, alone and together.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let check = |ok: bool, key: &str, problem: String| if ok { Ok(()) } else { Err(ConfigError::new(key, problem)) };
+        let p = &self.platform;
+        check(
+            (RAM_MIN..=RAM_MAX).contains(&p.ram.0) && p.ram.0.is_multiple_of(PAGE_BYTES),
+            "platform.ram",
+            format!("{} is not from \"64MiB\" to \"12GiB\" in whole pages of 4 KiB", p.ram),
+        )?;
+        check(p.harts == 1, "platform.harts", format!("{} harts; this version builds machines with 1", p.harts))?;
+        check(p.nics <= 8, "platform.nics", format!("{} NICs; a machine has 0 to 8", p.nics))?;
+        check(
+            (1_000_000..=10_000_000_000).contains(&p.timebase.0),
+            "platform.timebase",
+            format!("{} is not from \"1MHz\" to \"10GHz\"", p.timebase),
+        )?;
+        check(
+            (1_000_000..=20_000_000_000).contains(&self.core.frequency.0),
+            "core.frequency",
+            format!("{} is not from \"1MHz\" to \"20GHz\"", self.core.frequency),
+        )?;
+        check(
+            (0.01..=16.0).contains(&self.core.ipc),
+            "core.ipc",
+            format!("{} is not from 0.01 to 16", self.core.ipc),
+        )?;
+        self.pcie.validate().map_err(|e| ConfigError::new("pcie", e))?;
+        self.nic.validate().map_err(|e| ConfigError::new("nic", e))?;
+        self.link.validate().map_err(|e| ConfigError::new("link", e))?;
+        self.loadgen.validate().map_err(|e| ConfigError::new("loadgen", e))?;
+        Ok(())
+    }
+
+    /// A hash of everything that the guest can tell apart from configuration: a checkpoint goes on only
+    /// in a machine with the same.
+    pub fn guest_hash(&self) -> u64 {
+        let macs: Vec<_> = (0..self.platform.nics as usize).map(|i| self.nic.mac_of(i).0).collect();
+        let visible = (&self.platform, macs);
+        xxh3_64(&postcard::to_stdvec(&visible).expect("a configuration serialises"))
+    }
+}

@@ -1,0 +1,73 @@
+//! The console's output: kept whole for reports, watched for markers.
+
+/// What the guest has printed. An observer: not part of the machine's state.
+#[derive(Clone, Debug, Default)]
+pub struct Console {
+    text: Vec<u8>,
+    /// How far the watched marker has been looked for.
+    searched: usize,
+    marker: Option<String>,
+}
+
+/// More of a guest's output than this is not kept; what is dropped is the oldest.
+const KEPT_BYTES: usize = 4 << 20;
+
+impl Console {
+    /// Appends output.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.text.extend_from_slice(bytes);
+        if self.text.len() > 2 * KEPT_BYTES {
+            let excess = self.text.len() - KEPT_BYTES;
+            self.text.drain(..excess);
+            self.searched = self.searched.saturating_sub(excess);
+        }
+    }
+
+    /// Watches for a text in what is printed from now on.
+    pub fn watch(&mut self, marker: Option<&str>) {
+        self.marker = marker.map(str::to_owned);
+        self.searched = self.text.len();
+    }
+
+    /// Whether the watched text has appeared; it is reported once.
+    pub fn marker_seen(&mut self) -> bool {
+        let Some(marker) = &self.marker else { return false };
+        let from = self.searched.saturating_sub(marker.len());
+        let found = self.text[from..].windows(marker.len().max(1)).any(|window| window == marker.as_bytes());
+        self.searched = self.text.len();
+        if found {
+            self.marker = None;
+        }
+        found
+    }
+
+    /// All that is kept.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.text).replace('\r', "")
+    }
+
+    /// The last `count` lines.
+    pub fn last_lines(&self, count: usize) -> String {
+        let text = self.text();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(count)..].join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_marker_is_seen_once_even_if_it_arrives_in_pieces() {
+        let mut console = Console::default();
+        console.push(b"ready");
+        console.watch(Some("ready"));
+        assert!(!console.marker_seen(), "only what comes after the watch counts");
+        console.push(b" ... rea");
+        assert!(!console.marker_seen());
+        console.push(b"dy\n");
+        assert!(console.marker_seen());
+        assert!(!console.marker_seen());
+    }
+}

@@ -1,0 +1,91 @@
+//! Interrupt lines and timers between devices and harts.
+
+use doorbell_platform::map;
+use doorbell_riscv::Interrupt;
+use doorbell_sim::{Phase, Ps};
+
+use crate::events::Event;
+use crate::machine::{Machine, pci_device};
+
+impl Machine {
+    /// The count of the timebase at `now`.
+    pub(crate) fn ticks(&self, now: Ps) -> u64 {
+        self.timebase.edge_at_or_before(now)
+    }
+
+    /// Carries the levels of all devices' lines to the interrupt controller and from there to the harts.
+    pub(crate) fn update_interrupts(&mut self) {
+        self.plic.set_level(map::UART_IRQ, self.uart.irq());
+        self.plic.set_level(map::RTC_IRQ, self.rtc.irq());
+        self.forward_external_interrupts();
+    }
+
+    /// Carries one NIC's line to the interrupt controller.
+    pub(crate) fn update_nic_interrupt(&mut self, port: u8) {
+        let level = self.ports[usize::from(port)].irq;
+        if self.bridge.set_interrupt(pci_device(port), level) {
+            self.update_pci_interrupts();
+        }
+    }
+
+    /// Carries the PCI pins' levels, after masks, to the interrupt controller.
+    pub(crate) fn update_pci_interrupts(&mut self) {
+        for (source, level) in self.bridge.intx_levels() {
+            self.plic.set_level(source, level);
+        }
+        self.forward_external_interrupts();
+    }
+
+    fn forward_external_interrupts(&mut self) {
+        if !self.plic.take_lines_changed() {
+            return;
+        }
+        for hart in 0..self.harts.len() as u32 {
+            let (machine, supervisor) = (self.plic.line(2 * hart), self.plic.line(2 * hart + 1));
+            self.harts[hart as usize].set_interrupt(Interrupt::MachineExternal, machine);
+            self.drive(hart, Interrupt::SupervisorExternal, supervisor);
+        }
+    }
+
+    /// Drives an interrupt input of a hart and, if that wakes it, lets it go on from the present.
+    pub(crate) fn drive(&mut self, hart: u32, interrupt: Interrupt, level: bool) {
+        let hart = &mut self.harts[hart as usize];
+        hart.set_interrupt(interrupt, level);
+        if hart.is_waiting() && hart.interrupt_pending() {
+            let slot = hart.slot_at(self.queue.now());
+            hart.skip_to(slot);
+        }
+    }
+
+    /// Brings a hart's timer inputs up to date at `now` and schedules the next moment at which they change.
+    pub(crate) fn update_timers(&mut self, hart: u32, now: Ps) {
+        let ticks = self.ticks(now);
+        let mtime = self.clint.mtime(ticks);
+        let machine = self.clint.mtimecmp(hart);
+        let supervisor = self.harts[hart as usize].supervisor_timer();
+        self.drive(hart, Interrupt::MachineTimer, mtime >= machine);
+        self.drive(hart, Interrupt::SupervisorTimer, supervisor.is_some_and(|compare| mtime >= compare));
+        for compare in [Some(machine), supervisor].into_iter().flatten().filter(|compare| *compare > mtime) {
+            let due = self.timebase.edge(self.clint.ticks_when_mtime_reaches(compare, ticks));
+            if due < Ps::MAX {
+                self.queue.schedule(due.max(self.queue.now()), Phase::Timer, Event::HartTimer { hart });
+            }
+        }
+    }
+
+    /// A timer event: only levels change, for whoever set a compare value scheduled its event.
+    pub(crate) fn timer_due(&mut self, hart: u32, now: Ps) {
+        let mtime = self.clint.mtime(self.ticks(now));
+        let supervisor = self.harts[hart as usize].supervisor_timer();
+        self.drive(hart, Interrupt::MachineTimer, mtime >= self.clint.mtimecmp(hart));
+        self.drive(hart, Interrupt::SupervisorTimer, supervisor.is_some_and(|compare| mtime >= compare));
+    }
+
+    /// Schedules the real-time clock's alarm.
+    pub(crate) fn update_alarm(&mut self, now: Ps) {
+        if let Some(due) = self.rtc.alarm_at(now) {
+            self.queue.schedule(due.max(self.queue.now()), Phase::Timer, Event::RtcAlarm);
+        }
+        self.update_interrupts();
+    }
+}

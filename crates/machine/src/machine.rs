@@ -1,0 +1,202 @@
+//! The machine's parts and how they are built from a configuration.
+
+use doorbell_loadgen::LoadGen;
+use doorbell_nic::{IDENTITY, Nic};
+use doorbell_pcie::{BarKind, Capability, FunctionIdentity, HostBridge, HostBridgeConfig, Path};
+use doorbell_platform::{Clint, MmuMode, Plic, PlicConfig, Rtc, Syscon, Uart, map};
+use doorbell_riscv::{Hart, HartConfig};
+use doorbell_sim::rng::Rng;
+use doorbell_sim::{Clock, EventQueue, PhysAddr, Ps, Ram};
+use doorbell_wire::Link;
+
+use crate::config::{ConfigError, MachineConfig};
+use crate::console::Console;
+use crate::events::Event;
+use crate::port::{DmaStats, Port};
+use crate::run::Outcome;
+
+/// A simulated computer with its NICs, links and load generators.
+pub struct Machine {
+    pub(crate) config: MachineConfig,
+    pub(crate) ram: Ram,
+    pub(crate) harts: Vec<Hart>,
+    pub(crate) queue: EventQueue<Event>,
+    pub(crate) timebase: Clock,
+    pub(crate) clint: Clint,
+    pub(crate) plic: Plic,
+    pub(crate) uart: Uart,
+    pub(crate) rtc: Rtc,
+    pub(crate) syscon: Syscon,
+    pub(crate) reset_rom: Vec<u8>,
+    pub(crate) bridge: HostBridge,
+    pub(crate) ports: Vec<Port>,
+    pub(crate) stats: MachineStats,
+    /// Something happened that ends the run.
+    pub(crate) outcome: Option<Outcome>,
+    /// What was printed. An observer.
+    pub console: Console,
+}
+
+doorbell_sim::stats! {
+    /// What the machine itself counts.
+    pub struct MachineStats {
+        /// Events handled.
+        events,
+        /// Loads and stores to addresses at which nothing answers.
+        bus_errors,
+        /// Loads and stores to PCI memory or I/O space that no function claims: read as all ones.
+        unclaimed_pci_accesses,
+    }
+}
+
+/// NIC `index` is PCI device `index + 1` (00:01.0 and so on).
+pub(crate) fn pci_device(port: u8) -> u8 {
+    port + 1
+}
+
+impl Machine {
+    /// Builds a machine. Its RAM is empty and its harts stand at the reset vector.
+    pub fn new(config: MachineConfig, seed: u64) -> Result<Machine, ConfigError> {
+        config.validate()?;
+        let platform = &config.platform;
+        let harts: Vec<Hart> = (0..platform.harts as usize).map(|id| Hart::new(hart_config(&config, id))).collect();
+        let slots = (0..platform.nics as u8).map(|port| (pci_device(port), nic_identity())).collect();
+        let bridge = HostBridge::new(HostBridgeConfig::default(), slots)
+            .map_err(|error| ConfigError::new("platform.nics", error))?;
+        let ports = (0..platform.nics as usize).map(|i| build_port(&config, seed, i)).collect::<Result<_, _>>()?;
+        let mut machine = Machine {
+            ram: Ram::new(PhysAddr(map::RAM_BASE), platform.ram, harts.len()),
+            harts,
+            queue: EventQueue::new(),
+            timebase: Clock::new(platform.timebase),
+            clint: Clint::new(platform.harts),
+            plic: Plic::new(PlicConfig::virt(platform.harts)),
+            uart: Uart::new(),
+            rtc: Rtc::new(&platform.rtc),
+            syscon: Syscon::new(),
+            reset_rom: Vec::new(),
+            bridge,
+            ports,
+            stats: MachineStats::default(),
+            outcome: None,
+            console: Console::default(),
+            config,
+        };
+        for port in 0..machine.ports.len() as u8 {
+            machine.with_nic(port, |nic, side| nic.power_on(Ps::ZERO, side));
+        }
+        Ok(machine)
+    }
+
+    /// The configuration that the machine was built from.
+    pub fn config(&self) -> &MachineConfig {
+        &self.config
+    }
+
+    /// Simulated time: that of the latest event or hart.
+    pub fn now(&self) -> Ps {
+        let harts = self.harts.iter().filter(|hart| !hart.is_waiting()).map(Hart::time).max();
+        self.queue.now().max(harts.unwrap_or(Ps::ZERO))
+    }
+
+    /// Instructions retired by all harts.
+    pub fn instructions(&self) -> u64 {
+        self.harts.iter().map(Hart::instructions).sum()
+    }
+
+    /// The harts.
+    pub fn harts(&self) -> &[Hart] {
+        &self.harts
+    }
+
+    /// The network ports.
+    pub fn ports(&self) -> &[Port] {
+        &self.ports
+    }
+
+    /// Guest memory.
+    pub fn ram(&self) -> &Ram {
+        &self.ram
+    }
+
+    /// The network ports, to attach observers.
+    pub fn ports_mut(&mut self) -> &mut [Port] {
+        &mut self.ports
+    }
+
+    /// What the machine itself counted.
+    pub fn stats(&self) -> &MachineStats {
+        &self.stats
+    }
+
+    /// What each NIC's DMA met beside RAM.
+    pub fn dma_stats(&self, port: usize) -> &DmaStats {
+        &self.ports[port].dma
+    }
+
+    /// Types on the console's keyboard. Returns how many bytes were taken.
+    pub fn type_input(&mut self, bytes: &[u8]) -> usize {
+        let taken = self.uart.push_input(bytes);
+        self.update_interrupts();
+        taken
+    }
+}
+
+pub(crate) fn hart_config(config: &MachineConfig, id: usize) -> HartConfig {
+    HartConfig {
+        id,
+        slot_clock: config.core.slot_clock(),
+        cycle_clock: Clock::new(config.core.frequency),
+        timebase: Clock::new(config.platform.timebase),
+        sstc: config.platform.sstc,
+        sv48: config.platform.mmu == MmuMode::Sv48,
+        reset_pc: map::get(map::RegionId::ResetRom).base,
+    }
+}
+
+fn build_port(config: &MachineConfig, seed: u64, index: usize) -> Result<Port, ConfigError> {
+    let link = |direction: &str| {
+        let rng = Rng::stream(seed, &format!("port{index}.link.{direction}"));
+        Link::new(config.link.clone(), rng).map_err(|error| ConfigError::new("link", error))
+    };
+    Ok(Port {
+        nic: Nic::new(config.nic.clone(), index).map_err(|error| ConfigError::new("nic", error))?,
+        path: Path::new(config.pcie.clone()),
+        link_in: link("in")?,
+        link_out: link("out")?,
+        loadgen: LoadGen::new(index as u32, seed, &config.loadgen, &config.link)
+            .map_err(|error| ConfigError::new("loadgen", error))?,
+        capture: None,
+        irq: false,
+        dma: DmaStats::default(),
+    })
+}
+
+/// The 82540EM's own figures in the host bridge's terms.
+fn nic_identity() -> FunctionIdentity {
+    let mut bars = [BarKind::None; 6];
+    for bar in IDENTITY.bars {
+        bars[usize::from(bar.index)] = match bar.io {
+            true => BarKind::Io { bytes: bar.size },
+            false => BarKind::Memory32 { bytes: bar.size, prefetchable: false },
+        };
+    }
+    let power = IDENTITY.power_management;
+    FunctionIdentity {
+        vendor: IDENTITY.vendor,
+        device: IDENTITY.device,
+        revision: IDENTITY.revision,
+        class: IDENTITY.class,
+        subsystem_vendor: IDENTITY.subsystem_vendor,
+        subsystem: IDENTITY.subsystem,
+        bars,
+        interrupt_pin: IDENTITY.interrupt_pin,
+        min_grant_max_latency: [IDENTITY.min_grant, IDENTITY.max_latency],
+        capabilities: vec![Capability::PowerManagement {
+            offset: power.offset,
+            capabilities: power.capabilities,
+            no_soft_reset: false,
+        }],
+        extended_space: false,
+    }
+}

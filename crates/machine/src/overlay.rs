@@ -1,0 +1,144 @@
+//! Presets and overrides: TOML trees laid over each other, the last word winning, then read as a
+//! configuration with errors that name the key.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use toml::{Table, Value};
+
+use crate::config::ConfigError;
+
+/// A configuration under construction.
+#[derive(Clone, Debug, Default)]
+pub struct Overlay {
+    tree: Table,
+}
+
+impl Overlay {
+    /// Starts from the text of a preset or configuration file called `name`.
+    pub fn from_toml(name: &str, text: &str) -> Result<Overlay, ConfigError> {
+        let tree = text.parse::<Table>().map_err(|e| ConfigError::new(name, e.to_string().trim_end()))?;
+        Ok(Overlay { tree })
+    }
+
+    /// Lays the text of another file over what is there.
+    pub fn merge_toml(&mut self, name: &str, text: &str) -> Result<(), ConfigError> {
+        let other = Overlay::from_toml(name, text)?;
+        merge(&mut self.tree, other.tree);
+        Ok(())
+    }
+
+    /// Applies one `path=value` as `--set` takes it. The value is read as TOML if it is a number, a truth value, a
+    /// list or a quoted string, and otherwise as text, so that units need no quotes.
+    pub fn set(&mut self, assignment: &str) -> Result<(), ConfigError> {
+        let Some((path, value)) = assignment.split_once('=') else {
+            return Err(ConfigError::new(assignment, "is not of the form path=value, such as nic.rx_fifo=48KiB"));
+        };
+        let (path, value) = (path.trim(), value.trim());
+        let parsed = format!("v = {value}").parse::<Table>().ok().and_then(|mut table| table.remove("v"));
+        self.insert(path, parsed.unwrap_or_else(|| Value::String(value.to_owned())))
+    }
+
+    /// Puts a value at a dotted path.
+    pub fn insert(&mut self, path: &str, value: Value) -> Result<(), ConfigError> {
+        let mut keys: Vec<&str> = path.split('.').collect();
+        if keys.iter().any(|key| key.is_empty()) {
+            return Err(ConfigError::new(path, "is not a path of names joined by dots, such as nic.rx_fifo"));
+        }
+        let last = keys.pop().expect("a split has at least one part");
+        let mut table = &mut self.tree;
+        for key in keys {
+            let entry = table.entry(key).or_insert_with(|| Value::Table(Table::new()));
+            table = match entry {
+                Value::Table(inner) => inner,
+                _ => return Err(ConfigError::new(path, format!("\"{key}\" is a value and has no parts"))),
+            };
+        }
+        table.insert(last.to_owned(), value);
+        Ok(())
+    }
+
+    /// Reads the whole as a configuration. An unknown key is answered with the nearest known one.
+    pub fn resolve<T: DeserializeOwned + Serialize + Default>(&self) -> Result<T, ConfigError> {
+        let tree = Value::Table(self.tree.clone());
+        serde_path_to_error::deserialize(tree).map_err(|error| {
+            let path = error.path().to_string();
+            let text = error.into_inner().to_string().trim_end().replace('\n', " ");
+            let (key, hint) = match unknown_field(&text) {
+                Some((field, known)) => {
+                    let parent = path.rsplit_once('.').map(|(parent, _)| format!("{parent}."));
+                    let parent = if path == "." || path == field { String::new() } else { parent.unwrap_or_default() };
+                    (format!("{parent}{field}"), nearest(&field, &known).map(str::to_owned))
+                }
+                None => (path, None),
+            };
+            let hint = hint.map_or(String::new(), |name| format!("; did you mean \"{name}\"?"));
+            ConfigError::new(key, format!("{text}{hint}"))
+        })
+    }
+}
+
+fn merge(into: &mut Table, from: Table) {
+    for (key, value) in from {
+        match (into.get_mut(&key), value) {
+            (Some(Value::Table(old)), Value::Table(new)) => merge(old, new),
+            (_, value) => {
+                into.insert(key, value);
+            }
+        }
+    }
+}
+
+/// Takes serde's "unknown field `x`, expected one of `a`, `b`" apart.
+fn unknown_field(text: &str) -> Option<(String, Vec<String>)> {
+    let rest = text.split_once("unknown field `")?.1;
+    let mut names = rest.split('`').step_by(2);
+    let field = names.next()?.to_owned();
+    let known = rest.split('`').skip(2).step_by(2).map(str::to_owned).collect();
+    Some((field, known))
+}
+
+/// The name most like `wanted`, if any is like it.
+pub fn nearest<'a>(
+    wanted: &str,
+    known: impl IntoIterator<Item = &'a (impl AsRef<str> + ?Sized + 'a)>,
+) -> Option<&'a str> {
+    let scored = known.into_iter().map(|name| (strsim::jaro_winkler(wanted, name.as_ref()), name.as_ref()));
+    scored.filter(|(score, _)| *score > 0.7).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::MachineConfig;
+
+    fn with(assignments: &[&str]) -> Result<MachineConfig, String> {
+        let mut overlay = Overlay::default();
+        for assignment in assignments {
+            overlay.set(assignment).map_err(|e| e.to_string())?;
+        }
+        overlay.resolve().map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn overrides_take_units_numbers_and_truth_values_without_quotes() {
+        let config = with(&["nic.rx_fifo=48KiB", "core.ipc=2", "platform.sstc=false", "link.rate = 10Gbps"]).unwrap();
+        assert_eq!(config.nic.rx_fifo.unwrap().0, 48 << 10);
+        assert_eq!((config.core.ipc, config.platform.sstc, config.link.rate.0), (2.0, false, 10_000_000_000));
+    }
+
+    #[test]
+    fn a_misspelt_key_is_answered_with_the_right_one() {
+        let error = with(&["nic.rx_fifi=48KiB"]).unwrap_err();
+        assert!(error.starts_with("nic.rx_fifi: ") && error.contains("did you mean \"rx_fifo\"?"), "{error}");
+        let error = with(&["nik.rx_fifo=48KiB"]).unwrap_err();
+        assert!(error.starts_with("nik: ") && error.contains("did you mean \"nic\"?"), "{error}");
+    }
+
+    #[test]
+    fn a_wrong_unit_names_the_key_and_the_units() {
+        let error = with(&["link.rate=10Gb"]).unwrap_err();
+        assert!(error.starts_with("link.rate: ") && error.contains("Gbps"), "{error}");
+        let error = with(&["core.frequency=3"]).unwrap_err();
+        assert!(error.starts_with("core.frequency: "), "{error}");
+    }
+}

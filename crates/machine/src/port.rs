@@ -1,0 +1,139 @@
+//! A network port of the machine: NIC, the path to memory behind it, the link in front of it, and
+//! the load generator at the link's far end, with the small structs that join them.
+
+use doorbell_loadgen::LoadGen;
+use doorbell_nic::Nic;
+use doorbell_pcie::Path;
+use doorbell_sim::ports::{DmaKind, DmaPort, IrqPort, Timers, WirePort};
+use doorbell_sim::{Done, EventQueue, Frame, Phase, PhysAddr, Ps, Ram};
+use doorbell_wire::Link;
+use doorbell_wire::pcap::PcapFile;
+
+use crate::events::Event;
+
+/// A NIC and everything that is its alone.
+pub struct Port {
+    /// The NIC.
+    pub nic: Nic,
+    /// From the NIC to memory.
+    pub path: Path,
+    /// From the load generator to the NIC.
+    pub link_in: Link,
+    /// From the NIC to the load generator.
+    pub link_out: Link,
+    /// The load generator.
+    pub loadgen: LoadGen,
+    /// A capture of both directions at the load generator's connector. An observer.
+    pub capture: Option<PcapFile>,
+    pub(crate) irq: bool,
+    pub(crate) dma: DmaStats,
+}
+
+doorbell_sim::stats! {
+    /// DMA that found no RAM, or was not allowed.
+    pub struct DmaStats {
+        /// Reads and writes outside RAM: read as all ones, writes swallowed.
+        outside_ram,
+        /// Reads and writes while the command register's bus-master bit was off.
+        not_bus_master,
+    }
+}
+
+/// What a NIC sees of the machine.
+pub(crate) struct NicSide<'a> {
+    pub port: u8,
+    pub queue: &'a mut EventQueue<Event>,
+    pub ram: &'a mut Ram,
+    pub path: &'a mut Path,
+    pub link: &'a mut Link,
+    pub irq: &'a mut bool,
+    pub dma: &'a mut DmaStats,
+    pub bus_master: bool,
+}
+
+impl DmaPort for NicSide<'_> {
+    fn request_read(&mut self, now: Ps, _addr: PhysAddr, len: u32, kind: DmaKind, _token: u64) -> Done {
+        Done::At(self.path.read(now, len, kind))
+    }
+
+    fn request_write(&mut self, now: Ps, _addr: PhysAddr, len: u32, kind: DmaKind, _token: u64) -> Done {
+        Done::At(self.path.write(now, len, kind))
+    }
+
+    fn read(&mut self, addr: PhysAddr, into: &mut [u8]) {
+        self.dma.not_bus_master += u64::from(!self.bus_master);
+        if !self.bus_master || !self.ram.copy_out(addr, into) {
+            self.dma.outside_ram += u64::from(self.bus_master);
+            into.fill(0xff);
+        }
+    }
+
+    fn write(&mut self, addr: PhysAddr, from: &[u8]) {
+        if !self.bus_master {
+            self.dma.not_bus_master += 1;
+        } else if !self.ram.store_from_device(addr, from) {
+            self.dma.outside_ram += 1;
+        }
+    }
+}
+
+impl IrqPort for NicSide<'_> {
+    fn set_irq(&mut self, level: bool) {
+        *self.irq = level;
+    }
+}
+
+impl Timers<doorbell_nic::Event> for NicSide<'_> {
+    fn wake_at(&mut self, at: Ps, event: doorbell_nic::Event) {
+        let port = self.port;
+        self.queue.schedule(at, Phase::Dma, Event::Nic { port, event });
+    }
+}
+
+impl WirePort for NicSide<'_> {
+    fn send(&mut self, now: Ps, mut frame: Frame) -> Ps {
+        let sent = self.link.transmit(now, &mut frame);
+        if !sent.lost {
+            let port = self.port;
+            self.queue.schedule(sent.arrives_at, Phase::Wire, Event::FrameAtLoadGen { port, frame });
+        }
+        sent.free_at
+    }
+
+    fn free_at(&self) -> Ps {
+        self.link.free_at()
+    }
+}
+
+/// What a load generator sees of the machine.
+pub(crate) struct LoadGenSide<'a> {
+    pub port: u8,
+    pub queue: &'a mut EventQueue<Event>,
+    pub link: &'a mut Link,
+    pub capture: &'a mut Option<PcapFile>,
+}
+
+impl Timers<doorbell_loadgen::Event> for LoadGenSide<'_> {
+    fn wake_at(&mut self, at: Ps, event: doorbell_loadgen::Event) {
+        let port = self.port;
+        self.queue.schedule(at, Phase::Stimulus, Event::LoadGen { port, event });
+    }
+}
+
+impl WirePort for LoadGenSide<'_> {
+    fn send(&mut self, now: Ps, mut frame: Frame) -> Ps {
+        let sent = self.link.transmit(now, &mut frame);
+        if let Some(capture) = self.capture {
+            capture.record(sent.last_bit_left, &frame);
+        }
+        if !sent.lost {
+            let port = self.port;
+            self.queue.schedule(sent.arrives_at, Phase::Wire, Event::FrameAtNic { port, frame });
+        }
+        sent.free_at
+    }
+
+    fn free_at(&self) -> Ps {
+        self.link.free_at()
+    }
+}

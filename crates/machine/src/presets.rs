@@ -1,0 +1,53 @@
+//! The presets: machines by name, each a TOML file whose comments say where its values come from.
+
+use crate::config::ConfigError;
+use crate::overlay::{Overlay, nearest};
+
+/// A machine by name.
+#[derive(Clone, Copy, Debug)]
+pub struct Preset {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it is for, in one line.
+    pub summary: &'static str,
+    /// The file.
+    pub toml: &'static str,
+}
+
+/// All presets; the first is the default.
+pub const PRESETS: &[Preset] = &[Preset {
+    name: "fast",
+    summary: "functional: a fixed cost an instruction, latency and bandwidth for DMA and links",
+    toml: include_str!("../presets/fast.toml"),
+}];
+
+/// The preset called `name`, ready for overrides.
+pub fn preset(name: &str) -> Result<Overlay, ConfigError> {
+    let Some(preset) = PRESETS.iter().find(|preset| preset.name == name) else {
+        let names: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
+        let hint = nearest(name, names.iter()).map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
+        let problem = format!("there is no preset \"{name}\"{hint} (presets: {})", names.join(", "));
+        return Err(ConfigError::new("preset", problem));
+    };
+    Overlay::from_toml(preset.name, preset.toml)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::MachineConfig;
+
+    #[test]
+    fn every_preset_is_a_valid_machine() {
+        for known in PRESETS {
+            let config: MachineConfig = preset(known.name).unwrap().resolve().unwrap();
+            config.validate().unwrap();
+        }
+    }
+
+    #[test]
+    fn an_unknown_preset_is_answered_with_the_names() {
+        let error = preset("fats").unwrap_err().to_string();
+        assert!(error.contains("did you mean \"fast\"?"), "{error}");
+    }
+}

@@ -1,0 +1,155 @@
+//! The run loop: whichever is earliest, a hart or an event, goes first.
+
+use doorbell_riscv::Stop;
+use doorbell_sim::Ps;
+
+use crate::events::Event;
+use crate::machine::Machine;
+use crate::port::LoadGenSide;
+
+/// When a run is to end, whichever comes first.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Simulated time.
+    pub time: Ps,
+    /// Instructions retired by all harts since the machine was built, exactly.
+    pub instructions: u64,
+    /// Also end when the console's watched marker appears.
+    pub on_marker: bool,
+    /// Also end when a gem5 m5op other than "work begin" and "work end" retires.
+    pub on_m5op: bool,
+}
+
+impl Limits {
+    /// Runs to a point in simulated time.
+    pub fn until(time: Ps) -> Limits {
+        Limits { time, instructions: u64::MAX, on_marker: false, on_m5op: true }
+    }
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The limit in time.
+    Time,
+    /// The limit in instructions.
+    Instructions,
+    /// The watched text appeared on the console.
+    Marker,
+    /// The guest switched the machine off.
+    PowerOff {
+        /// Its exit code; 0 is success.
+        code: u16,
+    },
+    /// The guest asked for a reset. A kernel that panics does, with `panic=-1`.
+    Reset,
+    /// All harts wait and nothing will ever wake them.
+    Asleep,
+    /// A gem5 m5op retired.
+    M5Op {
+        /// Its function number.
+        function: u8,
+        /// Its arguments.
+        args: [u64; 2],
+    },
+}
+
+impl Machine {
+    /// Runs until a limit is reached or something ends the run.
+    pub fn run(&mut self, limits: &Limits) -> Outcome {
+        loop {
+            if let Some(outcome) = self.outcome.take() {
+                return outcome;
+            }
+            if limits.on_marker && self.console.marker_seen() {
+                return Outcome::Marker;
+            }
+            let next_event = self.queue.next_time();
+            let horizon = next_event.min(limits.time);
+            match self.earliest_hart() {
+                Some(hart) if self.harts[hart].time() < horizon => {
+                    if self.instructions() >= limits.instructions {
+                        return Outcome::Instructions;
+                    }
+                    self.run_hart(hart, horizon, limits);
+                }
+                _ if next_event <= limits.time && next_event < Ps::MAX => self.handle_next_event(),
+                None if next_event == Ps::MAX => return Outcome::Asleep,
+                _ => return Outcome::Time,
+            }
+        }
+    }
+
+    /// The hart that is furthest behind of those that can run.
+    fn earliest_hart(&self) -> Option<usize> {
+        let can_run = |hart: &&doorbell_riscv::Hart| {
+            hart.pending_mmio().is_none() && (!hart.is_waiting() || hart.interrupt_pending())
+        };
+        let harts = self.harts.iter().enumerate().filter(|(_, hart)| can_run(hart));
+        harts.min_by_key(|(_, hart)| hart.time()).map(|(index, _)| index)
+    }
+
+    fn run_hart(&mut self, index: usize, horizon: Ps, limits: &Limits) {
+        let left = limits.instructions - self.instructions();
+        let hart = &mut self.harts[index];
+        let slot = hart.slot_at(horizon).min(hart.slots().saturating_add(left));
+        let id = index as u32;
+        match hart.run(&mut self.ram, slot) {
+            Stop::Slot | Stop::Wfi => {}
+            Stop::Mmio(request) => self.start_device_access(id, request),
+            Stop::Timer => {
+                let now = self.harts[index].time();
+                self.update_timers(id, now);
+            }
+            Stop::M5Op { function, args } => self.m5op(function, args, limits),
+        }
+    }
+
+    fn m5op(&mut self, function: u8, args: [u64; 2], limits: &Limits) {
+        if limits.on_m5op {
+            self.outcome = Some(Outcome::M5Op { function, args });
+        }
+    }
+
+    fn handle_next_event(&mut self) {
+        let Some((now, event)) = self.queue.pop() else { return };
+        self.stats.events += 1;
+        match event {
+            Event::DeviceWrite { addr, size, value } => self.device_write(now, addr, size, value),
+            Event::DeviceRead { hart } => self.device_read(now, hart),
+            Event::DeviceAnswer { hart, value } => self.device_answer(now, hart, value),
+            Event::HartTimer { hart } => self.timer_due(hart, now),
+            Event::RtcAlarm => {
+                self.rtc.expire(now);
+                self.update_alarm(now);
+            }
+            Event::Nic { port, event } => self.with_nic(port, |nic, side| nic.on_event(now, event, side)),
+            Event::FrameAtNic { port, frame } => self.with_nic(port, |nic, side| nic.frame_arrived(now, frame, side)),
+            Event::LoadGen { port, event } => self.with_loadgen(port, |gen_, side| gen_.on_event(now, event, side)),
+            Event::FrameAtLoadGen { port, frame } => {
+                let parts = &mut self.ports[usize::from(port)];
+                if let Some(capture) = &mut parts.capture {
+                    capture.record(now, &frame);
+                }
+                parts.loadgen.frame_arrived(now, &frame);
+                parts.loadgen.recycle(frame);
+            }
+        }
+    }
+
+    /// Calls a load generator with its side of the machine.
+    pub(crate) fn with_loadgen<R>(
+        &mut self,
+        port: u8,
+        call: impl FnOnce(&mut doorbell_loadgen::LoadGen, &mut LoadGenSide<'_>) -> R,
+    ) -> R {
+        let parts = &mut self.ports[usize::from(port)];
+        let mut side = LoadGenSide {
+            port,
+            queue: &mut self.queue,
+            link: &mut parts.link_in,
+            capture: &mut parts.capture,
+        };
+        call(&mut parts.loadgen, &mut side)
+    }
+}

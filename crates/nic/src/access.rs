@@ -1,0 +1,201 @@
+//! The cores' accesses: registers in BAR 0 (§13.1) and the I/O window in BAR 2 (§13.2).
+//!
+//! Registers are 32 bits wide. Other accesses are counted and have this result: a 64-bit access is
+//! two of 32 bits, the low one first; a narrower one uses the byte lanes of the word that its first
+//! byte lies in. A narrow read has the word's read effects; a narrow write keeps the word's other
+//! bytes as they are stored, and presents zeros there to a register on whose bits writing acts.
+
+use doorbell_sim::{AccessSize, Ps};
+
+use crate::bits::{ctrl_ext, tctl};
+use crate::regs::{self, Access, Reg};
+use crate::{Nic, NicPorts, PACKET_BUFFER};
+
+/// Offsets in the I/O window.
+const IO_ADDRESS: u64 = 0;
+const IO_DATA: u64 = 4;
+
+impl Nic {
+    /// A core reads from BAR 0.
+    pub fn mmio_read(&mut self, now: Ps, offset: u64, size: AccessSize, ports: &mut impl NicPorts) -> u64 {
+        self.stats.register_accesses += 1;
+        if size == AccessSize::B4 && offset.is_multiple_of(4) {
+            return self.read_register(now, offset, ports).into();
+        }
+        self.stats.odd_accesses += 1;
+        let word = offset & !3;
+        let shift = 8 * (offset & 3);
+        let low = u64::from(self.read_register(now, word, ports)) >> shift;
+        if size != AccessSize::B8 {
+            return low & size.mask();
+        }
+        low | u64::from(self.read_register(now, word.wrapping_add(4), ports)) << (32 - shift)
+    }
+
+    /// A core writes to BAR 0.
+    pub fn mmio_write(
+        &mut self,
+        now: Ps,
+        offset: u64,
+        size: AccessSize,
+        value: u64,
+        ports: &mut impl NicPorts,
+    ) {
+        self.stats.register_accesses += 1;
+        if size == AccessSize::B4 && offset.is_multiple_of(4) {
+            return self.write_register(now, offset, value as u32, ports);
+        }
+        self.stats.odd_accesses += 1;
+        let word = offset & !3;
+        let shift = 8 * (offset & 3);
+        if size == AccessSize::B8 && shift == 0 {
+            self.write_register(now, word, value as u32, ports);
+            return self.write_register(now, word.wrapping_add(4), (value >> 32) as u32, ports);
+        }
+        let lanes = (size.mask().min(u64::from(u32::MAX)) << shift) as u32;
+        let merged = self.stored_word(word) & !lanes | (value << shift) as u32 & lanes;
+        self.write_register(now, word, merged, ports);
+    }
+
+    /// The bytes that a narrow write leaves alone.
+    fn stored_word(&self, offset: u64) -> u32 {
+        match regs::lookup(offset) {
+            Some((Reg::CtrlDup, _)) => self.regs.get(Reg::Ctrl),
+            Some((Reg::Eecd, _)) => self.eeprom.read_eecd(),
+            Some((Reg::Ims, _)) => 0,
+            Some((reg, index)) if reg.info().access == Access::Rw => self.regs.at(reg, index),
+            _ => 0,
+        }
+    }
+
+    /// A core reads from BAR 2.
+    pub fn io_read(&mut self, now: Ps, offset: u64, size: AccessSize, ports: &mut impl NicPorts) -> u64 {
+        match (offset, size) {
+            (IO_ADDRESS, AccessSize::B4) => self.control.io_address.into(),
+            (IO_DATA, AccessSize::B4) => {
+                self.mmio_read(now, u64::from(self.control.io_address), AccessSize::B4, ports)
+            }
+            _ => {
+                self.stats.odd_accesses += 1;
+                0
+            }
+        }
+    }
+
+    /// A core writes to BAR 2.
+    pub fn io_write(
+        &mut self,
+        now: Ps,
+        offset: u64,
+        size: AccessSize,
+        value: u64,
+        ports: &mut impl NicPorts,
+    ) {
+        match (offset, size) {
+            // The window reaches the registers; the low bits of the address do not exist.
+            (IO_ADDRESS, AccessSize::B4) => self.control.io_address = value as u32 & 0x000f_fffc,
+            (IO_DATA, AccessSize::B4) => {
+                self.mmio_write(now, u64::from(self.control.io_address), AccessSize::B4, value, ports);
+            }
+            _ => self.stats.odd_accesses += 1,
+        }
+    }
+
+    fn read_register(&mut self, now: Ps, offset: u64, ports: &mut impl NicPorts) -> u32 {
+        let Some((reg, index)) = regs::lookup(offset) else {
+            self.stats.unknown_reads += 1;
+            return 0;
+        };
+        match reg {
+            Reg::CtrlDup => self.regs.get(Reg::Ctrl),
+            Reg::Status => self.read_status(),
+            Reg::Eecd => self.eeprom.read_eecd(),
+            Reg::Eerd => self.read_eerd(now),
+            Reg::Icr => self.read_icr(now, ports),
+            Reg::Rdfpc => self.rx.fifo_frames(),
+            Reg::Tdfpc => self.tx.fifo_frames(),
+            _ => match reg.info().access {
+                Access::Rc => self.regs.take(reg),
+                Access::Wo | Access::Absent => 0,
+                _ => self.regs.at(reg, index),
+            },
+        }
+    }
+
+    fn write_register(&mut self, now: Ps, offset: u64, value: u32, ports: &mut impl NicPorts) {
+        let Some((reg, index)) = regs::lookup(offset) else {
+            self.stats.unknown_writes += 1;
+            return;
+        };
+        let info = reg.info();
+        let masked = value & info.mask;
+        match reg {
+            Reg::Ctrl | Reg::CtrlDup => self.write_ctrl(now, value, ports),
+            Reg::CtrlExt => self.write_ctrl_ext(masked, value),
+            Reg::Eecd => self.eeprom.write_eecd(value),
+            Reg::Eerd => self.write_eerd(now, value),
+            Reg::Mdic => self.write_mdic(now, value, ports),
+            Reg::Ics => self.set_cause(now, masked, ports),
+            Reg::Icr => {
+                self.regs.set(reg, self.regs.get(reg) & !value);
+                self.update_irq(now, ports);
+            }
+            Reg::Ims => {
+                self.regs.set(reg, self.regs.get(reg) | masked);
+                self.update_irq(now, ports);
+            }
+            Reg::Imc => {
+                self.regs.set(Reg::Ims, self.regs.get(Reg::Ims) & !masked);
+                self.update_irq(now, ports);
+            }
+            Reg::Itr => {
+                self.regs.set(reg, masked);
+                self.update_irq(now, ports);
+            }
+            Reg::Pba => self.write_pba(masked),
+            Reg::Rdtr => self.write_rdtr(now, value, ports),
+            _ => {
+                match info.access {
+                    Access::Rw => self.regs.set_at(reg, index, masked),
+                    Access::W1c => self.regs.set_at(reg, index, self.regs.at(reg, index) & !masked),
+                    Access::Ro | Access::Rc | Access::RcW1c | Access::Wo | Access::Absent => return,
+                }
+                self.register_written(now, reg, ports);
+            }
+        }
+    }
+
+    /// What a plain register's new value sets in motion.
+    fn register_written(&mut self, now: Ps, reg: Reg, ports: &mut impl NicPorts) {
+        match reg {
+            Reg::Rdbal | Reg::Rdbah | Reg::Rdlen | Reg::Rdh => self.rx_ring_rewritten(),
+            Reg::Tdbal | Reg::Tdbah | Reg::Tdlen | Reg::Tdh => self.tx_ring_rewritten(),
+            Reg::Rdt | Reg::Rxdctl => self.rx_advance(now, ports),
+            Reg::Rctl => {
+                self.rx_advance(now, ports);
+                self.tx_advance(now, ports);
+            }
+            Reg::Tdt | Reg::Txdctl | Reg::Tctl => self.tx_advance(now, ports),
+            _ => {}
+        }
+    }
+
+    fn write_ctrl_ext(&mut self, masked: u32, value: u32) {
+        self.regs.set(Reg::CtrlExt, masked & !ctrl_ext::EE_RST);
+        if value & ctrl_ext::EE_RST != 0 {
+            self.load_eeprom();
+        }
+    }
+
+    /// Software names the receive part in KiB; the transmit part is what is left.
+    fn write_pba(&mut self, receive_kib: u32) {
+        let total = (PACKET_BUFFER.0 >> 10) as u32;
+        let receive = receive_kib.min(total);
+        self.regs.set(Reg::Pba, (total - receive) << 16 | receive);
+    }
+
+    /// Whether the transmitter is on and DMA allowed.
+    pub(crate) fn transmitter_on(&self) -> bool {
+        self.bus_master && self.regs.has(Reg::Tctl, tctl::EN)
+    }
+}

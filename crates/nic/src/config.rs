@@ -1,0 +1,205 @@
+//! The NIC's parameters: what a preset or `--set nic.rx_fifo=48KiB` can change.
+
+use std::fmt;
+use std::str::FromStr;
+
+use doorbell_sim::{BitsPerSec, Bytes, Ps};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// An Ethernet address, spelled "52:54:00:12:34:56".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MacAddress(pub [u8; 6]);
+
+impl fmt::Display for MacAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl FromStr for MacAddress {
+    type Err = ConfigError;
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let wrong = || ConfigError::Mac(text.to_owned());
+        let mut bytes = [0u8; 6];
+        let mut parts = text.split(':');
+        for byte in &mut bytes {
+            let part = parts.next().filter(|part| part.len() == 2).ok_or_else(wrong)?;
+            *byte = u8::from_str_radix(part, 16).map_err(|_| wrong())?;
+        }
+        match parts.next() {
+            None if bytes[0] & 1 == 0 => Ok(MacAddress(bytes)),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl Serialize for MacAddress {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for MacAddress {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// Why a configuration is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// Not a unicast Ethernet address.
+    #[error("\"{0}\" is not a unicast Ethernet address such as \"52:54:00:12:34:56\"")]
+    Mac(String),
+    /// A number outside its range.
+    #[error("nic.{field} is {value}; it must be from {least} to {most}")]
+    Range {
+        /// The field's name.
+        field: &'static str,
+        /// What was given.
+        value: u64,
+        /// The least legal value.
+        least: u64,
+        /// The greatest legal value.
+        most: u64,
+    },
+}
+
+/// The parameters of one NIC.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NicConfig {
+    /// The station address in the EEPROM; without one, 52:54:00:12:34:56 plus the NIC's number.
+    pub mac: Option<MacAddress>,
+    /// Size of the receive FIFO; without one, what PBA gives it (PBA stays readable and writable either way).
+    pub rx_fifo: Option<Bytes>,
+    /// Size of the transmit FIFO; without one, what PBA leaves of the 64 KiB packet buffer.
+    pub tx_fifo: Option<Bytes>,
+    /// What a frame occupies in the receive FIFO beside its own bytes (FCS included), before rounding up to 16.
+    pub rx_fifo_frame_overhead: Bytes,
+    /// Receive descriptors that the chip can hold.
+    pub rx_descriptor_cache: u16,
+    /// Transmit descriptors that the chip can hold.
+    pub tx_descriptor_cache: u16,
+    /// Most descriptors that one fetch asks for.
+    pub descriptor_fetch_max: u16,
+    /// Reads of frame data in flight at once. Fetches of descriptors, one a ring, come on top.
+    pub reads_in_flight: u16,
+    /// Writes of frame data in flight at once. Write-backs of descriptors come on top.
+    pub writes_in_flight: u16,
+    /// The longest read of frame data; longer buffers are read in pieces.
+    pub tx_read_max: Bytes,
+    /// Time for which the receive DMA engine is busy with each frame, beside its transfers.
+    pub rx_frame_time: Ps,
+    /// Time for which the transmit DMA engine is busy with each buffer that it reads.
+    pub tx_buffer_time: Ps,
+    /// Time for which either engine is busy with each descriptor that it fetches.
+    pub descriptor_time: Ps,
+    /// Time from the start of autonegotiation until the link is up. Far shorter than on a real wire.
+    pub autonegotiation: Ps,
+    /// Duration of one access to the PHY over MDIO: 64 bits at 2.5 MHz.
+    pub mdio_time: Ps,
+    /// Duration of one read of an EEPROM word through EERD.
+    pub eerd_time: Ps,
+    /// Rate at which looped-back frames are serialised and in which pause times are counted.
+    pub link_rate: BitsPerSec,
+    /// Whether the link partner advertises PAUSE. If it does, drivers turn flow control on and overload no longer drops.
+    pub pause_frames: bool,
+}
+
+impl Default for NicConfig {
+    fn default() -> Self {
+        NicConfig {
+            mac: None,
+            rx_fifo: None,
+            tx_fifo: None,
+            rx_fifo_frame_overhead: Bytes(0),
+            rx_descriptor_cache: 64,
+            tx_descriptor_cache: 64,
+            descriptor_fetch_max: 64,
+            reads_in_flight: 32,
+            writes_in_flight: 64,
+            tx_read_max: Bytes(4096),
+            rx_frame_time: Ps::ZERO,
+            tx_buffer_time: Ps::ZERO,
+            descriptor_time: Ps::ZERO,
+            autonegotiation: Ps::from_us(20),
+            mdio_time: Ps::from_ns(25_600),
+            eerd_time: Ps::from_us(30),
+            link_rate: BitsPerSec(1_000_000_000),
+            pause_frames: false,
+        }
+    }
+}
+
+impl NicConfig {
+    /// Whether all parameters are within their ranges.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let sizes = [
+            ("rx_fifo", self.rx_fifo.map_or(64 << 10, |bytes| bytes.0), 2 << 10, 1 << 30),
+            ("tx_fifo", self.tx_fifo.map_or(64 << 10, |bytes| bytes.0), 2 << 10, 1 << 30),
+            ("rx_fifo_frame_overhead", self.rx_fifo_frame_overhead.0, 0, 1024),
+            ("rx_descriptor_cache", self.rx_descriptor_cache.into(), 8, 4096),
+            ("tx_descriptor_cache", self.tx_descriptor_cache.into(), 8, 4096),
+            ("descriptor_fetch_max", self.descriptor_fetch_max.into(), 1, 4096),
+            ("reads_in_flight", self.reads_in_flight.into(), 1, 4096),
+            ("writes_in_flight", self.writes_in_flight.into(), 1, 4096),
+            ("tx_read_max", self.tx_read_max.0, 64, 16 << 10),
+            ("rx_frame_time (ps)", self.rx_frame_time.0, 0, Ps::from_ms(1).0),
+            ("tx_buffer_time (ps)", self.tx_buffer_time.0, 0, Ps::from_ms(1).0),
+            ("descriptor_time (ps)", self.descriptor_time.0, 0, Ps::from_ms(1).0),
+            ("autonegotiation (ps)", self.autonegotiation.0, 1, Ps::from_ms(10_000).0),
+            ("mdio_time (ps)", self.mdio_time.0, 0, Ps::from_ms(10).0),
+            ("eerd_time (ps)", self.eerd_time.0, 0, Ps::from_ms(10).0),
+            ("link_rate (bps)", self.link_rate.0, 1_000_000, 10_000_000_000_000),
+        ];
+        for (field, value, least, most) in sizes {
+            if !(least..=most).contains(&value) {
+                return Err(ConfigError::Range { field, value, least, most });
+            }
+        }
+        match self.mac {
+            Some(mac) if mac.0[0] & 1 != 0 => Err(ConfigError::Mac(mac.to_string())),
+            _ => Ok(()),
+        }
+    }
+
+    /// The station address of NIC number `index`.
+    pub fn mac_of(&self, index: usize) -> MacAddress {
+        self.mac.unwrap_or_else(|| {
+            let low = 0x12_3456u32.wrapping_add(index as u32).to_be_bytes();
+            MacAddress([0x52, 0x54, 0x00, low[1], low[2], low[3]])
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_is_read_with_units_and_unknown_keys_are_refused() {
+        let config: NicConfig =
+            toml::from_str("rx_fifo = \"48KiB\"\nmac = \"02:00:00:00:00:07\"\nrx_frame_time = \"6ns\"").unwrap();
+        assert_eq!(config.rx_fifo, Some(Bytes(48 << 10)));
+        assert_eq!(config.mac_of(3).0, [2, 0, 0, 0, 0, 7]);
+        assert_eq!(config.rx_frame_time, Ps::from_ns(6));
+        config.validate().unwrap();
+        assert!(toml::from_str::<NicConfig>("rx_fifoo = \"48KiB\"").is_err());
+        for mac in ["01:00:00:00:00:00", "02:00:00:00:00", "02:00:00:00:00:00:00", "2:0:0:0:0:0", "x"] {
+            assert!(mac.parse::<MacAddress>().is_err(), "{mac}");
+        }
+    }
+
+    #[test]
+    fn a_number_outside_its_range_is_named() {
+        let config = NicConfig { reads_in_flight: 0, ..NicConfig::default() };
+        assert!(config.validate().unwrap_err().to_string().contains("nic.reads_in_flight is 0"));
+    }
+
+    #[test]
+    fn every_nic_has_its_own_default_address() {
+        assert_eq!(NicConfig::default().mac_of(1).to_string(), "52:54:00:12:34:57");
+    }
+}

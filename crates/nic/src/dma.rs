@@ -1,0 +1,223 @@
+//! The DMA engine's books: what has been asked of the bus and not been done yet. Reads and writes
+//! are a queue each, because the port does the requests of one direction in the order made. A
+//! request's sequence number is its token; one that a reset has forgotten is ignored when it comes.
+
+use std::collections::VecDeque;
+
+use doorbell_sim::ports::DmaKind;
+use doorbell_sim::{Done, PhysAddr, Ps};
+use serde::{Deserialize, Serialize};
+
+use crate::{Event, Nic, NicPorts};
+
+/// A read in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Read {
+    /// Its purpose is gone.
+    Cancelled,
+    RxFetch { addr: u64, count: u32 },
+    TxFetch { addr: u64, count: u32 },
+    TxData { addr: u64, len: u32 },
+}
+
+/// A write in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Write {
+    /// Its purpose is gone.
+    Cancelled,
+    /// Bytes of the frame at the front of the receive FIFO; the last ones free it.
+    RxData { addr: u64, offset: u32, len: u32, last: bool },
+    RxWriteback { addr: u64, count: u32 },
+    TxWriteback { addr: u64, count: u32 },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Op<K> {
+    kind: K,
+    done: bool,
+}
+
+/// The requests of one direction in flight, oldest first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Channel<K> {
+    ops: VecDeque<Op<K>>,
+    next: u64,
+}
+
+impl<K> Default for Channel<K> {
+    fn default() -> Self {
+        Channel { ops: VecDeque::new(), next: 0 }
+    }
+}
+
+impl<K: Copy> Channel<K> {
+    fn push(&mut self, kind: K) -> u64 {
+        self.ops.push_back(Op { kind, done: false });
+        self.next += 1;
+        self.next - 1
+    }
+
+    /// Request `sequence` is done; unknown ones are ignored.
+    fn mark(&mut self, sequence: u64) {
+        let Some(first) = self.next.checked_sub(self.ops.len() as u64) else { return };
+        let index = sequence.checked_sub(first).and_then(|index| usize::try_from(index).ok());
+        if let Some(op) = index.and_then(|index| self.ops.get_mut(index)) {
+            op.done = true;
+        }
+    }
+
+    fn pop_done(&mut self) -> Option<K> {
+        match self.ops.front() {
+            Some(op) if op.done => self.ops.pop_front().map(|op| op.kind),
+            _ => None,
+        }
+    }
+
+    /// Forgets everything in flight.
+    pub fn clear(&mut self) {
+        self.ops.clear();
+    }
+
+    /// What is in flight, oldest first.
+    pub fn kinds(&self) -> impl Iterator<Item = &K> {
+        self.ops.iter().map(|op| &op.kind)
+    }
+
+    /// The same, to be changed.
+    pub fn kinds_mut(&mut self) -> impl Iterator<Item = &mut K> {
+        self.ops.iter_mut().map(|op| &mut op.kind)
+    }
+
+    /// Whether a saved channel is one that can exist.
+    pub fn is_consistent(&self) -> bool {
+        self.ops.len() as u64 <= self.next && self.next < u64::MAX / 4
+    }
+}
+
+/// Both directions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Dma {
+    pub reads: Channel<Read>,
+    pub writes: Channel<Write>,
+}
+
+/// Bytes of a descriptor.
+pub(crate) const DESCRIPTOR_BYTES: u32 = 16;
+
+impl Nic {
+    /// Asks for a read at `at`; the completion comes back as an event or through [`Nic::dma_done`].
+    pub(crate) fn issue_read(
+        &mut self,
+        at: Ps,
+        (addr, len): (u64, u32),
+        kind: DmaKind,
+        read: Read,
+        ports: &mut impl NicPorts,
+    ) {
+        let sequence = self.dma.reads.push(read);
+        if let Done::At(done) = ports.request_read(at, PhysAddr(addr), len, kind, sequence << 1) {
+            ports.wake_at(done, Event::ReadDone(sequence));
+        }
+    }
+
+    /// Asks for a write at `at`.
+    pub(crate) fn issue_write(
+        &mut self,
+        at: Ps,
+        (addr, len): (u64, u32),
+        kind: DmaKind,
+        write: Write,
+        ports: &mut impl NicPorts,
+    ) {
+        let sequence = self.dma.writes.push(write);
+        if let Done::At(done) = ports.request_write(at, PhysAddr(addr), len, kind, sequence << 1 | 1) {
+            ports.wake_at(done, Event::WriteDone(sequence));
+        }
+    }
+
+    /// A request that the port answered with [`Done::Later`] is done.
+    pub fn dma_done(&mut self, now: Ps, token: u64, ports: &mut impl NicPorts) {
+        match token & 1 {
+            0 => self.read_done(now, token >> 1, ports),
+            _ => self.write_done(now, token >> 1, ports),
+        }
+    }
+
+    pub(crate) fn read_done(&mut self, now: Ps, sequence: u64, ports: &mut impl NicPorts) {
+        self.dma.reads.mark(sequence);
+        let (mut receive, mut transmit) = (false, false);
+        while let Some(read) = self.dma.reads.pop_done() {
+            match read {
+                Read::Cancelled => {}
+                Read::RxFetch { addr, count } => {
+                    self.rx_fetched(addr, count, ports);
+                    receive = true;
+                }
+                Read::TxFetch { addr, count } => {
+                    self.tx_fetched(addr, count, ports);
+                    transmit = true;
+                }
+                Read::TxData { addr, len } => {
+                    self.tx_data_arrived(addr, len, ports);
+                    transmit = true;
+                }
+            }
+        }
+        if receive {
+            self.rx_advance(now, ports);
+        }
+        if transmit {
+            self.tx_advance(now, ports);
+        }
+    }
+
+    pub(crate) fn write_done(&mut self, now: Ps, sequence: u64, ports: &mut impl NicPorts) {
+        self.dma.writes.mark(sequence);
+        let (mut receive, mut transmit) = (false, false);
+        while let Some(write) = self.dma.writes.pop_done() {
+            match write {
+                Write::Cancelled => {}
+                Write::RxData { addr, offset, len, last } => {
+                    self.rx_data_written(addr, offset, len, last, ports);
+                    receive = true;
+                }
+                Write::RxWriteback { addr, count } => {
+                    self.rx_written_back(now, addr, count, ports);
+                    receive = true;
+                }
+                Write::TxWriteback { addr, count } => {
+                    self.tx_written_back(now, addr, count, ports);
+                    transmit = true;
+                }
+            }
+        }
+        if receive {
+            self.rx_advance(now, ports);
+        }
+        if transmit {
+            self.tx_advance(now, ports);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_end_in_order_and_forgotten_ones_are_ignored() {
+        let mut channel = Channel::default();
+        let [a, b, c] = [10, 20, 30].map(|kind| channel.push(kind));
+        channel.mark(b);
+        assert_eq!(channel.pop_done(), None);
+        channel.mark(a);
+        assert_eq!([channel.pop_done(), channel.pop_done(), channel.pop_done()], [Some(10), Some(20), None]);
+        channel.clear();
+        channel.mark(c);
+        let d = channel.push(40);
+        assert_eq!(channel.pop_done(), None);
+        channel.mark(d);
+        assert_eq!(channel.pop_done(), Some(40));
+        channel.mark(u64::MAX);
+    }
+}

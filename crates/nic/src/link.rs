@@ -1,0 +1,209 @@
+//! The link: up or down as the PHY and CTRL.SLU say (§13.4.1, §13.4.2), loopback (RCTL.LBM and the
+//! PHY's), and PAUSE (§8.7 and IEEE 802.3 annex 31B): received pauses stop the transmitter if
+//! CTRL.RFCE says so, and a filling FIFO sends XOFF and XON if CTRL.TFCE does.
+
+use doorbell_sim::{Frame, Ps};
+use serde::{Deserialize, Serialize};
+
+use crate::bits::{cause, ctrl, fcrtl, rctl, status, tctl};
+use crate::regs::Reg;
+use crate::timer::{Timer, Wake};
+use crate::{Event, Nic, NicPorts};
+
+const OPCODE_PAUSE: u16 = 0x0001;
+/// A pause's unit: the time of 512 bits.
+const PAUSE_QUANTUM_BITS: u64 = 512;
+
+/// What happens to the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinkChange {
+    Up,
+    Down,
+    /// The PHY did not change, but what software sees of it may have.
+    Look,
+}
+
+/// The link as the MAC sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Link {
+    /// Autonegotiation.
+    timer: Timer,
+    /// STATUS.LU, to notice its change.
+    up: bool,
+    /// The partner's pause; armed while transmission is paused.
+    pause: Timer,
+    /// XOFF is sent and not taken back.
+    xoff_sent: bool,
+}
+
+impl Link {
+    /// A device reset; the PHY goes on, and with it autonegotiation.
+    pub fn reset(&mut self) {
+        self.up = false;
+        self.pause.cancel();
+        self.xoff_sent = false;
+    }
+}
+
+impl Nic {
+    /// STATUS.
+    pub(crate) fn read_status(&self) -> u32 {
+        let up = if self.link.up { status::LU } else { 0 };
+        let paused = if self.link.pause.is_armed() { status::TXOFF } else { 0 };
+        status::FD | status::SPEED_1000 | status::ASDV_1000 | up | paused
+    }
+
+    pub(crate) fn link_up(&self) -> bool {
+        self.link.up
+    }
+
+    /// Whether what is sent comes back.
+    pub(crate) fn loops_back(&self) -> bool {
+        self.phy.loopback() || self.regs.has(Reg::Rctl, rctl::LBM)
+    }
+
+    /// Whether frames (but PAUSE frames) may leave now.
+    pub(crate) fn may_send(&self) -> bool {
+        let stopped = self.link.pause.is_armed() || self.regs.has(Reg::Tctl, tctl::SWXOFF);
+        self.loops_back() || self.link.up && !stopped
+    }
+
+    /// CTRL is written. RST wins over everything else.
+    pub(crate) fn write_ctrl(&mut self, now: Ps, value: u32, ports: &mut impl NicPorts) {
+        if value & ctrl::RST != 0 {
+            return self.reset(now, ports);
+        }
+        let before = self.regs.get(Reg::Ctrl);
+        self.regs.set(Reg::Ctrl, value & Reg::Ctrl.info().mask);
+        if (before ^ value) & ctrl::PHY_RST != 0 {
+            self.phy.hardware_reset();
+            self.restart_link(now, ports);
+        } else {
+            self.change_link(now, LinkChange::Look, ports);
+        }
+    }
+
+    /// The link goes down and autonegotiation starts.
+    pub(crate) fn restart_link(&mut self, now: Ps, ports: &mut impl NicPorts) {
+        self.change_link(now, LinkChange::Down, ports);
+        if let Some(at) = self.link.timer.arm(now.saturating_add(self.config.autonegotiation)) {
+            ports.wake_at(at, Event::Link);
+        }
+    }
+
+    pub(crate) fn link_woken(&mut self, now: Ps, ports: &mut impl NicPorts) {
+        match self.link.timer.wake(now) {
+            Wake::Ignore => {}
+            Wake::Again(at) => ports.wake_at(at, Event::Link),
+            Wake::Expired => {
+                let held = self.regs.has(Reg::Ctrl, ctrl::PHY_RST) || self.phy.powered_down();
+                if !held {
+                    self.change_link(now, LinkChange::Up, ports);
+                }
+            }
+        }
+    }
+
+    /// The link changes, and software learns of it if STATUS.LU does.
+    pub(crate) fn change_link(&mut self, now: Ps, change: LinkChange, ports: &mut impl NicPorts) {
+        match change {
+            LinkChange::Up => self.phy.set_link(true),
+            LinkChange::Down => {
+                self.phy.set_link(false);
+                self.link.timer.cancel();
+            }
+            LinkChange::Look => {}
+        }
+        let up = self.phy.link() && self.regs.has(Reg::Ctrl, ctrl::SLU);
+        if up != self.link.up {
+            self.link.up = up;
+            self.set_cause(now, cause::LSC, ports);
+        }
+        self.tx_advance(now, ports);
+    }
+
+    /// Whether a frame is a MAC control frame for this station, and its opcode and first parameter.
+    pub(crate) fn control_frame(&self, bytes: &[u8]) -> Option<(u16, u16)> {
+        let [type_high, type_low, op_high, op_low, time_high, time_low] = *bytes.get(12..18)?.first_chunk()?;
+        let fct = self.regs.get(Reg::Fct);
+        if fct == 0 || u32::from(u16::from_be_bytes([type_high, type_low])) != fct {
+            return None;
+        }
+        let low = self.regs.get(Reg::Fcal).to_le_bytes();
+        let high = self.regs.get(Reg::Fcah).to_le_bytes();
+        let ours = [low[0], low[1], low[2], low[3], high[0], high[1]];
+        let to_us = bytes[..6] == ours || bytes[..6] == self.station_address();
+        to_us.then(|| (u16::from_be_bytes([op_high, op_low]), u16::from_be_bytes([time_high, time_low])))
+    }
+
+    /// A MAC control frame has arrived. True if the host gets to see it (RCTL.PMCF, RCTL.DPF; §8.7.4).
+    pub(crate) fn take_control_frame(
+        &mut self,
+        now: Ps,
+        (opcode, time): (u16, u16),
+        ports: &mut impl NicPorts,
+    ) -> bool {
+        if opcode != OPCODE_PAUSE {
+            self.regs.count(Reg::Fcruc);
+            return self.regs.has(Reg::Rctl, rctl::PMCF);
+        }
+        self.regs.count(if time == 0 { Reg::Xonrxc } else { Reg::Xoffrxc });
+        if self.regs.has(Reg::Ctrl, ctrl::RFCE) {
+            let span = self.config.link_rate.time_for_bits(u64::from(time) * PAUSE_QUANTUM_BITS);
+            if time == 0 {
+                self.link.pause.cancel();
+                self.tx_advance(now, ports);
+            } else if let Some(at) = self.link.pause.arm(now.saturating_add(span)) {
+                ports.wake_at(at, Event::PauseOver);
+            }
+        }
+        self.regs.has(Reg::Rctl, rctl::PMCF) && !self.regs.has(Reg::Rctl, rctl::DPF)
+    }
+
+    pub(crate) fn pause_woken(&mut self, now: Ps, ports: &mut impl NicPorts) {
+        match self.link.pause.wake(now) {
+            Wake::Ignore => {}
+            Wake::Again(at) => ports.wake_at(at, Event::PauseOver),
+            Wake::Expired => self.tx_advance(now, ports),
+        }
+    }
+
+    /// The receive FIFO's level has changed: XOFF at the high mark, XON below the low one.
+    pub(crate) fn watch_fifo_level(&mut self, now: Ps, ports: &mut impl NicPorts) {
+        if !self.regs.has(Reg::Ctrl, ctrl::TFCE) || !self.link.up {
+            return;
+        }
+        let used = self.rx.fifo_used();
+        let high = u64::from(self.regs.get(Reg::Fcrth));
+        let low = u64::from(self.regs.get(Reg::Fcrtl) & 0xfff8);
+        if !self.link.xoff_sent && high != 0 && used >= high {
+            self.link.xoff_sent = true;
+            self.regs.count(Reg::Xofftxc);
+            self.send_pause(now, self.regs.get(Reg::Fcttv) as u16, ports);
+        } else if self.link.xoff_sent && used <= low {
+            self.link.xoff_sent = false;
+            if self.regs.has(Reg::Fcrtl, fcrtl::XONE) {
+                self.regs.count(Reg::Xontxc);
+                self.send_pause(now, 0, ports);
+            }
+        }
+    }
+
+    fn send_pause(&mut self, now: Ps, time: u16, ports: &mut impl NicPorts) {
+        let mut bytes = vec![0u8; Frame::MIN_BYTES_WITH_FCS - Frame::FCS_BYTES];
+        bytes[..6].copy_from_slice(&[0x01, 0x80, 0xc2, 0x00, 0x00, 0x01]);
+        bytes[6..12].copy_from_slice(&self.station_address());
+        bytes[12..14].copy_from_slice(&(self.regs.get(Reg::Fct) as u16).to_be_bytes());
+        bytes[14..16].copy_from_slice(&OPCODE_PAUSE.to_be_bytes());
+        bytes[16..18].copy_from_slice(&time.to_be_bytes());
+        self.tx_queue_pause(Frame::new(bytes));
+        self.tx_advance(now, ports);
+    }
+
+    /// The first station address.
+    pub(crate) fn station_address(&self) -> [u8; 6] {
+        let low = self.regs.at(Reg::Ral, 0).to_le_bytes();
+        let high = self.regs.at(Reg::Rah, 0).to_le_bytes();
+        [low[0], low[1], low[2], low[3], high[0], high[1]]
+    }
+}

@@ -1,0 +1,216 @@
+//! The internal PHY, an M88E1011 as drivers know it (manual chapter 8 and §11.3; IEEE 802.3 clause
+//! 22). Modelled: identity, control with reset, power-down, loopback and autonegotiation, link
+//! status with its latch, the partner's abilities. The vendor's registers from 16 on hold their
+//! values. Not modelled: speeds below 1000 Mb/s, half duplex, cable diagnosis.
+
+use serde::{Deserialize, Serialize};
+
+/// The PHY's address on the management bus.
+pub const ADDRESS: u32 = 1;
+
+mod reg {
+    pub const CONTROL: usize = 0;
+    pub const STATUS: usize = 1;
+    pub const ID1: usize = 2;
+    pub const ID2: usize = 3;
+    pub const ADVERTISE: usize = 4;
+    pub const PARTNER: usize = 5;
+    pub const EXPANSION: usize = 6;
+    pub const NEXT_PAGE: usize = 7;
+    pub const GIGABIT_CONTROL: usize = 9;
+    pub const GIGABIT_STATUS: usize = 10;
+    pub const EXTENDED_STATUS: usize = 15;
+    pub const SPECIFIC_CONTROL: usize = 16;
+    pub const SPECIFIC_STATUS: usize = 17;
+    pub const EXTENDED_CONTROL: usize = 20;
+}
+
+mod control {
+    pub const RESET: u16 = 1 << 15;
+    pub const LOOPBACK: u16 = 1 << 14;
+    pub const AUTONEGOTIATE: u16 = 1 << 12;
+    pub const POWER_DOWN: u16 = 1 << 11;
+    pub const RESTART: u16 = 1 << 9;
+    /// 1000 Mb/s, full duplex, autonegotiation.
+    pub const DEFAULT: u16 = 0x1140;
+    /// Bits whose change makes the link come up anew.
+    pub const LINK_BITS: u16 = LOOPBACK | AUTONEGOTIATE | POWER_DOWN | 1 << 13 | 1 << 8 | 1 << 6;
+}
+
+const STATUS_CAPABILITIES: u16 = 0x7949;
+const STATUS_LINK: u16 = 1 << 2;
+const STATUS_NEGOTIATED: u16 = 1 << 5;
+const PAUSE: u16 = 1 << 10;
+
+/// What a register write does to the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkAction {
+    /// Nothing.
+    Keep,
+    /// The link goes down and comes up again after autonegotiation.
+    Restart,
+    /// The link goes down for good.
+    Down,
+}
+
+/// The PHY's registers and link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Phy {
+    registers: [u16; 32],
+    link: bool,
+    /// The link was down at some time since the last read of the status register.
+    link_lost: bool,
+}
+
+impl Phy {
+    /// A PHY after power-on; its link is down.
+    pub fn new() -> Phy {
+        let mut phy = Phy { registers: [0; 32], link: false, link_lost: true };
+        phy.set_defaults();
+        phy
+    }
+
+    fn set_defaults(&mut self) {
+        self.registers = [0; 32];
+        for (register, value) in [
+            (reg::CONTROL, control::DEFAULT),
+            (reg::ID1, 0x0141),
+            (reg::ID2, 0x0c20),
+            (reg::ADVERTISE, 0x0de1),
+            (reg::NEXT_PAGE, 0x2001),
+            (reg::GIGABIT_CONTROL, 0x0f00),
+            (reg::EXTENDED_STATUS, 0x3000),
+            (reg::SPECIFIC_CONTROL, 0x0068),
+            (reg::EXTENDED_CONTROL, 0x0d60),
+        ] {
+            self.registers[register] = value;
+        }
+    }
+
+    /// Whether the link is up.
+    pub fn link(&self) -> bool {
+        self.link
+    }
+
+    /// The link comes up or goes down.
+    pub fn set_link(&mut self, up: bool) {
+        self.link = up;
+        self.link_lost |= !up;
+    }
+
+    /// Whether transmitted frames come back instead of leaving.
+    pub fn loopback(&self) -> bool {
+        self.registers[reg::CONTROL] & control::LOOPBACK != 0
+    }
+
+    /// Whether software has switched the PHY off.
+    pub fn powered_down(&self) -> bool {
+        self.registers[reg::CONTROL] & control::POWER_DOWN != 0
+    }
+
+    /// The reset pin: all registers take their defaults.
+    pub fn hardware_reset(&mut self) {
+        self.set_defaults();
+    }
+
+    /// A register as software reads it. `pause` says whether the partner advertises PAUSE.
+    pub fn read(&mut self, register: u32, pause: bool) -> u16 {
+        let register = register as usize % 32;
+        let linked = |value: u16| if self.link { value } else { 0 };
+        match register {
+            reg::STATUS => {
+                let up = self.link && !self.link_lost;
+                self.link_lost = !self.link;
+                let negotiating = self.registers[reg::CONTROL] & control::AUTONEGOTIATE != 0;
+                let negotiated = if self.link && negotiating { STATUS_NEGOTIATED } else { 0 };
+                STATUS_CAPABILITIES | negotiated | if up { STATUS_LINK } else { 0 }
+            }
+            reg::PARTNER => linked(0x41e1 | if pause { PAUSE } else { 0 }),
+            reg::EXPANSION => linked(0x0001),
+            reg::GIGABIT_STATUS => linked(0x7c00),
+            // 1000 Mb/s, full duplex, resolved, link, 50 to 80 m of cable.
+            reg::SPECIFIC_STATUS => linked(0xac80),
+            _ => self.registers[register],
+        }
+    }
+
+    /// Software writes a register.
+    pub fn write(&mut self, register: u32, value: u16) -> LinkAction {
+        let register = register as usize % 32;
+        match register {
+            reg::CONTROL => self.write_control(value),
+            reg::STATUS
+            | reg::ID1
+            | reg::ID2
+            | reg::PARTNER
+            | reg::EXPANSION
+            | reg::GIGABIT_STATUS
+            | reg::EXTENDED_STATUS
+            | reg::SPECIFIC_STATUS => LinkAction::Keep,
+            _ => {
+                self.registers[register] = value;
+                LinkAction::Keep
+            }
+        }
+    }
+
+    /// RESET and RESTART clear themselves; the vendor's registers keep their values over a software reset.
+    fn write_control(&mut self, value: u16) -> LinkAction {
+        let before = self.registers[reg::CONTROL];
+        let after = value & !(control::RESET | control::RESTART);
+        self.registers[reg::CONTROL] = after;
+        let restarted = value & (control::RESET | control::RESTART) != 0;
+        if after & control::POWER_DOWN != 0 {
+            LinkAction::Down
+        } else if restarted || (before ^ after) & control::LINK_BITS != 0 {
+            LinkAction::Restart
+        } else {
+            LinkAction::Keep
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_identity_is_the_one_that_drivers_accept_for_an_82540() {
+        let mut phy = Phy::new();
+        assert_eq!((phy.read(2, false), phy.read(3, false) & 0xfff0), (0x0141, 0x0c20));
+    }
+
+    #[test]
+    fn the_link_bit_is_latched_low_until_read() {
+        let mut phy = Phy::new();
+        phy.set_link(true);
+        assert_eq!(phy.read(1, false) & 0x0024, 0x0020);
+        assert_eq!(phy.read(1, false) & 0x0024, 0x0024);
+        phy.set_link(false);
+        phy.set_link(true);
+        assert_eq!(phy.read(1, false) & 4, 0);
+        assert_eq!(phy.read(1, false) & 4, 4);
+    }
+
+    #[test]
+    fn reset_and_restart_clear_themselves_and_restart_the_link() {
+        let mut phy = Phy::new();
+        assert_eq!(phy.write(0, 0x9140), LinkAction::Restart);
+        assert_eq!(phy.read(0, false), 0x1140);
+        assert_eq!(phy.write(0, 0x1340), LinkAction::Restart);
+        assert_eq!(phy.read(0, false), 0x1140);
+        assert_eq!(phy.write(0, 0x1940), LinkAction::Down);
+        assert!(phy.powered_down());
+        assert_eq!(phy.write(0, 0x4140), LinkAction::Restart);
+        assert!(phy.loopback());
+        assert_eq!(phy.write(0, 0x4140), LinkAction::Keep);
+    }
+
+    #[test]
+    fn the_partner_advertises_pause_only_if_configured() {
+        let mut phy = Phy::new();
+        phy.set_link(true);
+        assert_eq!(phy.read(5, false) & 0x0c00, 0);
+        assert_eq!(phy.read(5, true) & 0x0c00, 0x0400);
+    }
+}

@@ -1,0 +1,240 @@
+//! The receive DMA engine: descriptors are fetched ahead, frames written to their buffers, used
+//! descriptors written back (§3.2.4 to §3.2.6). Several frames are in DMA at once. A write-back is
+//! asked for right behind the data, and posted writes keep their order, so data is always visible
+//! first.
+//!
+//! Write-back happens as soon as RXDCTL.WTHRESH used descriptors wait, and also when the FIFO holds
+//! nothing more to dispatch or the chip has no unused descriptor left: a polling driver never waits.
+
+use doorbell_sim::Ps;
+use doorbell_sim::ports::{DmaKind, PhysAddr};
+
+use super::Completed;
+use crate::bits::{cause, rctl, rxd};
+use crate::dma::{DESCRIPTOR_BYTES, Read, Write};
+use crate::regs::Reg;
+use crate::ring::{Direction, Ring, Thresholds};
+use crate::{Nic, NicPorts};
+
+/// Bytes of a receive buffer by RCTL.BSIZE, without and with RCTL.BSEX. The reserved code counts as the smallest of its row.
+const BUFFER_BYTES: [[usize; 4]; 2] = [[2048, 1024, 512, 256], [4096, 16384, 8192, 4096]];
+
+impl Nic {
+    /// Does whatever can be done now. Work is bounded by the descriptors on the chip.
+    pub(crate) fn rx_advance(&mut self, now: Ps, ports: &mut impl NicPorts) {
+        if !self.bus_master {
+            return;
+        }
+        self.rx_dispatch(now, ports);
+        let thresholds = Thresholds::read(self.regs.get(Reg::Rxdctl));
+        let waiting = self.rx.completed.len() - self.rx.issued;
+        let drained = self.rx.dispatched == self.rx.fifo.len() || self.rx.cache.is_empty();
+        if drained || waiting >= thresholds.write_back as usize {
+            self.rx_flush(now, ports);
+        }
+        self.rx_fetch(now, thresholds, ports);
+    }
+
+    /// Frames from the FIFO to the buffers of cached descriptors.
+    fn rx_dispatch(&mut self, now: Ps, ports: &mut impl NicPorts) {
+        let rctl = self.regs.get(Reg::Rctl);
+        let buffer = BUFFER_BYTES[usize::from(rctl & rctl::BSEX != 0)][(rctl >> rctl::BSIZE_SHIFT & 3) as usize];
+        while self.rx.writes_in_flight < self.config.writes_in_flight.into() {
+            let Some(frame) = self.rx.fifo.get(self.rx.dispatched) else { break };
+            let Some(addr) = self.rx.cache.pop_front() else { break };
+            self.stats.rx_descriptors += 1;
+            if addr == 0 {
+                self.stats.rx_null_descriptors += 1;
+                let words = [0, u64::from(rxd::DD) << 32];
+                self.rx.completed.push_back(Completed { words, frame_bytes: 0 });
+                continue;
+            }
+            let offset = self.rx.cursor;
+            let len = buffer.min(frame.bytes.len() - offset);
+            let last = offset + len == frame.bytes.len();
+            let mut second = len as u64 | u64::from(rxd::DD) << 32;
+            if last {
+                let notes = frame.notes;
+                second |= u64::from(notes.checksum) << 16
+                    | u64::from(notes.status | rxd::EOP) << 32
+                    | u64::from(notes.errors) << 40
+                    | u64::from(notes.special) << 48;
+            }
+            let frame_bytes = if last { frame.wire_bytes } else { 0 };
+            self.rx.completed.push_back(Completed { words: [addr, second], frame_bytes });
+            if last {
+                self.rx.dispatched += 1;
+                self.rx.cursor = 0;
+                self.stats.rx_multi_descriptor += u64::from(offset != 0);
+            } else {
+                self.rx.cursor += len;
+            }
+            self.rx.writes_in_flight += 1;
+            let at = self.rx.engine_free.max(now);
+            let busy = if offset == 0 { self.config.rx_frame_time } else { Ps::ZERO };
+            self.rx.engine_free = at.saturating_add(busy);
+            let write = Write::RxData { addr, offset: offset as u32, len: len as u32, last };
+            self.issue_write(self.rx.engine_free, (addr, len as u32), DmaKind::RxData, write, ports);
+        }
+    }
+
+    /// Asks for the write-back of every used descriptor.
+    pub(crate) fn rx_flush(&mut self, now: Ps, ports: &mut impl NicPorts) {
+        while self.bus_master && self.rx.issued < self.rx.completed.len() {
+            let Some(ring) = Ring::read(&self.regs, Direction::Receive) else {
+                self.stats.ring_nonsense += 1;
+                return;
+            };
+            let first = ring.after(ring.head, self.rx.issued as u32);
+            let count = ((self.rx.completed.len() - self.rx.issued) as u32).min(ring.count - first);
+            self.rx.issued += count as usize;
+            self.stats.rx_write_backs += 1;
+            let addr = ring.address(first);
+            let at = self.rx.engine_free.max(now);
+            let write = Write::RxWriteback { addr, count };
+            let bytes = count * DESCRIPTOR_BYTES;
+            self.issue_write(at, (addr, bytes), DmaKind::RxDescriptorWriteback, write, ports);
+        }
+    }
+
+    /// Fetches descriptors if the thresholds say so; one fetch at a time, never across the ring's end.
+    fn rx_fetch(&mut self, now: Ps, thresholds: Thresholds, ports: &mut impl NicPorts) {
+        if self.rx.fetching != 0 || !self.regs.has(Reg::Rctl, rctl::EN) {
+            return;
+        }
+        let Some(ring) = Ring::read(&self.regs, Direction::Receive) else {
+            self.stats.ring_nonsense += u64::from(self.regs.get(Reg::Rdlen) != 0);
+            return;
+        };
+        let available = ring.distance(self.rx.fetched, ring.tail);
+        let cached = self.rx.cache.len() as u32;
+        if !thresholds.fetch(cached, available) {
+            return;
+        }
+        let on_chip = cached + self.rx.completed.len() as u32;
+        let room = u32::from(self.config.rx_descriptor_cache).saturating_sub(on_chip);
+        let count =
+            available.min(room).min(self.config.descriptor_fetch_max.into()).min(ring.count - self.rx.fetched);
+        if count == 0 {
+            return;
+        }
+        let addr = ring.address(self.rx.fetched);
+        self.rx.fetched = ring.after(self.rx.fetched, count);
+        self.rx.fetching = count;
+        self.stats.rx_fetches += 1;
+        let busy = Ps(self.config.descriptor_time.0 * u64::from(count));
+        let read = Read::RxFetch { addr, count };
+        let at = now.saturating_add(busy);
+        self.issue_read(at, (addr, count * DESCRIPTOR_BYTES), DmaKind::RxDescriptorFetch, read, ports);
+    }
+
+    pub(crate) fn rx_fetched(&mut self, addr: u64, count: u32, ports: &mut impl NicPorts) {
+        self.rx.fetching = 0;
+        let mut bytes = std::mem::take(&mut self.tx.scratch);
+        bytes.resize((count * DESCRIPTOR_BYTES) as usize, 0);
+        ports.read(PhysAddr(addr), &mut bytes);
+        let (descriptors, _) = bytes.as_chunks::<16>();
+        for descriptor in descriptors {
+            let (words, _) = descriptor.as_chunks::<8>();
+            self.rx.cache.push_back(u64::from_le_bytes(words[0]));
+        }
+        self.tx.scratch = bytes;
+    }
+
+    /// Bytes of the frame at the front have reached memory.
+    pub(crate) fn rx_data_written(
+        &mut self,
+        addr: u64,
+        offset: u32,
+        len: u32,
+        last: bool,
+        ports: &mut impl NicPorts,
+    ) {
+        self.rx.writes_in_flight -= 1;
+        let Some(frame) = self.rx.fifo.front() else { return };
+        let (from, to) = (offset as usize, (offset + len) as usize);
+        ports.write(PhysAddr(addr), frame.bytes.get(from..to).unwrap_or(&[]));
+        if last && let Some(frame) = self.rx.fifo.pop_front() {
+            self.rx.fifo_used -= u64::from(frame.stored);
+            self.rx.dispatched -= 1;
+            self.tx.recycle(frame.bytes);
+        }
+    }
+
+    /// Descriptors have been written back: the head moves, and software is told.
+    pub(crate) fn rx_written_back(&mut self, now: Ps, addr: u64, count: u32, ports: &mut impl NicPorts) {
+        let free_before = self.rx_free_descriptors();
+        let mut bytes = std::mem::take(&mut self.tx.scratch);
+        bytes.clear();
+        self.rx.issued -= count as usize;
+        let mut frames = std::mem::take(&mut self.tx.frame_sizes);
+        frames.clear();
+        for completed in self.rx.completed.drain(..count as usize) {
+            bytes.extend_from_slice(&completed.words[0].to_le_bytes());
+            bytes.extend_from_slice(&completed.words[1].to_le_bytes());
+            if completed.frame_bytes != 0 {
+                frames.push(completed.frame_bytes);
+            }
+        }
+        ports.write(PhysAddr(addr), &bytes);
+        self.tx.scratch = bytes;
+        self.advance_head(Reg::Rdh, Reg::Rdlen, count);
+        for bytes in &frames {
+            self.stats.rx_delivered += 1;
+            self.stats.rx_delivered_bytes += u64::from(*bytes);
+            self.frame_received_interrupt(now, *bytes, ports);
+        }
+        self.tx.frame_sizes = frames;
+        let free_after = self.rx_free_descriptors();
+        let fraction = 1 + (self.regs.get(Reg::Rctl) >> rctl::RDMTS_SHIFT & 3).min(2);
+        let minimum = (self.regs.get(Reg::Rdlen) / DESCRIPTOR_BYTES) >> fraction;
+        if free_before > minimum && free_after <= minimum {
+            self.set_cause(now, cause::RXDMT0, ports);
+        }
+        self.watch_fifo_level(now, ports);
+    }
+
+    fn rx_free_descriptors(&self) -> u32 {
+        Ring::read(&self.regs, Direction::Receive).map_or(0, |ring| ring.distance(ring.head, ring.tail))
+    }
+
+    /// Moves a head register on; the ring's length is not zero, or nothing would have been on its way.
+    pub(crate) fn advance_head(&mut self, head: Reg, length: Reg, steps: u32) {
+        let count = self.regs.get(length) / DESCRIPTOR_BYTES;
+        if count != 0 {
+            self.regs.set(head, (self.regs.get(head) + steps) % count);
+        }
+    }
+
+    /// Software has moved the ring away: what hangs on it is lost, the rest of the FIFO stays.
+    pub(crate) fn rx_ring_rewritten(&mut self) {
+        for write in self.dma.writes.kinds_mut() {
+            if matches!(write, Write::RxData { .. } | Write::RxWriteback { .. }) {
+                *write = Write::Cancelled;
+            }
+        }
+        for read in self.dma.reads.kinds_mut() {
+            if matches!(read, Read::RxFetch { .. }) {
+                *read = Read::Cancelled;
+            }
+        }
+        let torn = usize::from(self.rx.cursor != 0);
+        let untouched = (self.rx.fifo.len() - self.rx.dispatched - torn) as u64;
+        self.stats.rx_drop_reset += self.rx.frames() - untouched;
+        let freed: u64 =
+            self.rx.fifo.drain(..self.rx.dispatched + torn).map(|frame| u64::from(frame.stored)).sum();
+        self.rx.fifo_used -= freed;
+        (self.rx.dispatched, self.rx.cursor, self.rx.issued) = (0, 0, 0);
+        (self.rx.fetching, self.rx.writes_in_flight) = (0, 0);
+        self.rx.cache.clear();
+        self.rx.completed.clear();
+        self.rx.fetched = self.regs.get(Reg::Rdh);
+    }
+
+    /// A device reset: the FIFO is lost too.
+    pub(crate) fn rx_reset(&mut self) {
+        self.rx_ring_rewritten();
+        self.stats.rx_drop_reset += self.rx.frames();
+        self.rx = super::Rx::default();
+    }
+}

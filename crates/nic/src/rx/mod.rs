@@ -1,0 +1,243 @@
+//! Receive: from the wire into the FIFO. A frame passes the link, the receiver's switch, the length
+//! and FCS checks, flow control and the filters, and then needs room in the FIFO.
+//!
+//! The FIFO stores a frame with its FCS, rounded up to 16 bytes, plus a configurable overhead; a
+//! frame's room is free again when its last byte has been written to memory.
+
+mod engine;
+mod filter;
+mod offload;
+
+use std::collections::VecDeque;
+
+use doorbell_sim::{Frame, Ps};
+use serde::{Deserialize, Serialize};
+
+use crate::bits::{cause, ctrl, rctl, rxd};
+use crate::checksum;
+use crate::counters::Cast;
+use crate::drops::{ArrivalState, DropClass, classify};
+use crate::regs::Reg;
+use crate::ring::{Direction, Ring};
+use crate::{Nic, NicPorts, PACKET_BUFFER};
+use filter::Verdict;
+
+/// What the descriptor says of a frame beside its length.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FrameNotes {
+    pub status: u8,
+    pub errors: u8,
+    pub special: u16,
+    pub checksum: u16,
+}
+
+/// A frame in the FIFO, as it will lie in memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RxFrame {
+    pub bytes: Vec<u8>,
+    pub notes: FrameNotes,
+    /// What it occupies in the FIFO.
+    pub stored: u32,
+    /// Its length on the wire, FCS included.
+    pub wire_bytes: u32,
+}
+
+/// A descriptor that is used and waits for its write-back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Completed {
+    pub words: [u64; 2],
+    /// With the end of a frame: its length on the wire. Otherwise zero.
+    pub frame_bytes: u32,
+}
+
+/// The receive side's state.
+#[derive(Debug, Default)]
+pub(crate) struct Rx {
+    /// Frames, oldest first. The first `dispatched` ones are in DMA.
+    pub(crate) fifo: VecDeque<RxFrame>,
+    pub(crate) fifo_used: u64,
+    pub(crate) dispatched: usize,
+    /// Bytes of the frame after those that are in DMA already.
+    pub(crate) cursor: usize,
+    /// Buffer addresses of descriptors that are fetched and not used.
+    pub(crate) cache: VecDeque<u64>,
+    /// Descriptors asked for.
+    pub(crate) fetching: u32,
+    /// Index of the next descriptor to ask for.
+    pub(crate) fetched: u32,
+    /// Used descriptors. The first `issued` ones are being written back.
+    pub(crate) completed: VecDeque<Completed>,
+    pub(crate) issued: usize,
+    /// Data writes in flight.
+    pub(crate) writes_in_flight: u32,
+    /// When the engine can take the next frame.
+    pub(crate) engine_free: Ps,
+    /// The facts at the arrival before.
+    pub(crate) previous: ArrivalState,
+}
+
+impl Rx {
+    /// Frames accepted and not delivered.
+    pub fn frames(&self) -> u64 {
+        let waiting = self.completed.iter().filter(|descriptor| descriptor.frame_bytes != 0).count();
+        (self.fifo.len() - self.dispatched + waiting) as u64
+    }
+
+    pub fn fifo_used(&self) -> u64 {
+        self.fifo_used
+    }
+
+    pub fn fifo_frames(&self) -> u32 {
+        self.fifo.len() as u32
+    }
+}
+
+impl Nic {
+    /// The receive FIFO's size now.
+    pub fn rx_fifo_capacity(&self) -> u64 {
+        self.config.rx_fifo.map_or_else(|| u64::from(self.regs.get(Reg::Pba) & 0xffff) << 10, |bytes| bytes.0)
+    }
+
+    /// The transmit FIFO's size now.
+    pub fn tx_fifo_capacity(&self) -> u64 {
+        let left = || PACKET_BUFFER.0.saturating_sub(u64::from(self.regs.get(Reg::Pba) & 0xffff) << 10);
+        self.config.tx_fifo.map_or_else(left, |bytes| bytes.0)
+    }
+
+    /// A frame's last bit is here, from the wire or looped back.
+    pub(crate) fn arrive(&mut self, now: Ps, frame: Frame, looped: bool, ports: &mut impl NicPorts) {
+        let bytes = frame.len_with_fcs();
+        self.stats.rx_arrived += 1;
+        self.stats.rx_arrived_bytes += bytes as u64;
+        if !looped && self.loops_back() {
+            self.stats.rx_drop_loopback += 1;
+            return;
+        }
+        if !looped && !self.link_up() {
+            self.stats.rx_drop_link_down += 1;
+            return;
+        }
+        if !self.regs.has(Reg::Rctl, rctl::EN) {
+            self.stats.rx_drop_disabled += 1;
+            return;
+        }
+        self.regs.count(Reg::Tpr);
+        self.regs.count_bytes(Reg::Torl, Reg::Torh, bytes);
+        if !self.is_well_formed(&frame) {
+            return;
+        }
+        if let Some(control) = self.control_frame(&frame.bytes).filter(|_| !frame.fcs_bad)
+            && !self.take_control_frame(now, control, ports)
+        {
+            self.stats.rx_control += 1;
+            return;
+        }
+        match self.filter(&frame.bytes) {
+            Verdict::Address => self.stats.rx_drop_address += 1,
+            Verdict::Vlan => self.stats.rx_drop_vlan += 1,
+            Verdict::Exact => self.admit(now, frame, 0, ports),
+            Verdict::Inexact => self.admit(now, frame, rxd::PIF, ports),
+        }
+    }
+
+    /// Length and FCS (§3.2.2). RCTL.SBP lets bad frames pass, but not runts and giants: the model keeps those out.
+    fn is_well_formed(&mut self, frame: &Frame) -> bool {
+        /// Longest frame without RCTL.LPE: 1518 bytes and a VLAN tag.
+        const LONGEST: usize = 1522;
+        /// Longest frame with it.
+        const LONGEST_JUMBO: usize = 16384;
+        let bytes = frame.len_with_fcs();
+        let longest = if self.regs.has(Reg::Rctl, rctl::LPE) { LONGEST_JUMBO } else { LONGEST };
+        if bytes < Frame::MIN_BYTES_WITH_FCS {
+            self.regs.count(if frame.fcs_bad { Reg::Rfc } else { Reg::Ruc });
+            self.regs.count(Reg::Rlec);
+            self.stats.rx_drop_undersize += 1;
+            false
+        } else if bytes > longest {
+            self.regs.count(if frame.fcs_bad { Reg::Rjc } else { Reg::Roc });
+            self.regs.count(Reg::Rlec);
+            self.stats.rx_drop_oversize += 1;
+            false
+        } else if frame.fcs_bad {
+            self.regs.count(Reg::Crcerrs);
+            let stored = self.regs.has(Reg::Rctl, rctl::SBP);
+            self.stats.rx_drop_fcs += u64::from(!stored);
+            stored
+        } else {
+            true
+        }
+    }
+
+    /// The frame belongs to this station: into the FIFO, if it fits.
+    fn admit(&mut self, now: Ps, frame: Frame, status: u8, ports: &mut impl NicPorts) {
+        let wire_bytes = frame.len_with_fcs();
+        let stored = (wire_bytes as u64 + self.config.rx_fifo_frame_overhead.0).next_multiple_of(16);
+        let state = self.arrival_state(stored);
+        let previous = std::mem::replace(&mut self.rx.previous, state);
+        self.stats.rx_fifo_full += u64::from(state.rx_fifo_full);
+        self.stats.rx_ring_full += u64::from(state.rx_ring_full);
+        self.stats.tx_ring_full += u64::from(state.tx_ring_full);
+        if state.rx_ring_full {
+            self.regs.count(Reg::Rnbc);
+        }
+        if state.rx_fifo_full {
+            match classify(previous, state) {
+                DropClass::Dma => self.stats.rx_drop_dma += 1,
+                DropClass::Core => self.stats.rx_drop_core += 1,
+                DropClass::Tx => self.stats.rx_drop_tx += 1,
+            }
+            self.regs.count(Reg::Mpc);
+            return self.set_cause(now, cause::RXO, ports);
+        }
+        if frame.fcs_bad {
+            self.regs.count(Reg::Rxerrc);
+        } else {
+            self.count_received(Cast::of(&frame.bytes), wire_bytes);
+        }
+        self.rx.fifo_used += stored;
+        self.stats.rx_fifo_peak_bytes = self.stats.rx_fifo_peak_bytes.max(self.rx.fifo_used);
+        let frame = self.prepare(frame, status, stored as u32);
+        self.rx.fifo.push_back(frame);
+        self.watch_fifo_level(now, ports);
+        self.rx_advance(now, ports);
+    }
+
+    /// The three facts that a drop's class depends on.
+    fn arrival_state(&mut self, stored: u64) -> ArrivalState {
+        let receive = Ring::read(&self.regs, Direction::Receive);
+        let fetchable = receive.is_some_and(|ring| self.rx.fetched != ring.tail);
+        let transmit = Ring::read(&self.regs, Direction::Transmit);
+        ArrivalState {
+            rx_fifo_full: self.rx.fifo_used + stored > self.rx_fifo_capacity(),
+            rx_ring_full: self.rx.cache.is_empty() && self.rx.fetching == 0 && !fetchable,
+            tx_ring_full: transmit.is_some_and(|ring| ring.is_full()),
+        }
+    }
+
+    /// What the FIFO keeps of a frame: tag stripped (CTRL.VME), FCS kept (without RCTL.SECRC), checksums taken.
+    fn prepare(&mut self, frame: Frame, mut status: u8, stored: u32) -> RxFrame {
+        let wire_bytes = frame.len_with_fcs() as u32;
+        let Frame { mut bytes, fcs_bad } = frame;
+        let mut special = 0;
+        let keeps_fcs = !self.regs.has(Reg::Rctl, rctl::SECRC);
+        let fcs = if keeps_fcs { checksum::fcs(&bytes) ^ if fcs_bad { !0 } else { 0 } } else { 0 };
+        if self.regs.has(Reg::Ctrl, ctrl::VME)
+            && let Some(tag) = self.vlan_tag(&bytes)
+        {
+            bytes.copy_within(16.., 12);
+            bytes.truncate(bytes.len() - 4);
+            status |= rxd::VP;
+            special = tag;
+        }
+        let mut notes = offload::receive(&bytes, self.regs.get(Reg::Rxcsum), self.regs.get(Reg::Vet));
+        notes.status |= status;
+        notes.special = special;
+        if fcs_bad {
+            notes.errors |= rxd::ERROR_CE;
+        }
+        if keeps_fcs {
+            bytes.extend_from_slice(&fcs.to_le_bytes());
+        }
+        RxFrame { bytes, notes, stored, wire_bytes }
+    }
+}

@@ -1,0 +1,99 @@
+//! What the NIC counts for the simulation's user, apart from the chip's own statistics registers.
+
+doorbell_sim::stats! {
+    /// The NIC's counters. Conservation: `rx_arrived` = `rx_delivered` + every `rx_drop_*` + `rx_control` + in flight.
+    pub struct NicStats {
+        /// Frames whose last bit has arrived, from the link or by loopback.
+        rx_arrived,
+        /// Bytes of those frames, FCS included.
+        rx_arrived_bytes,
+        /// Frames that the host can see whole, with their descriptors written back.
+        rx_delivered,
+        /// Bytes of those frames, FCS included.
+        rx_delivered_bytes,
+        /// Frames dropped for a full receive FIFO because DMA was too slow.
+        rx_drop_dma,
+        /// Frames dropped for a full receive FIFO because the cores were too slow.
+        rx_drop_core,
+        /// Frames dropped for a full receive FIFO because transmission was too slow.
+        rx_drop_tx,
+        /// Frames dropped because no address filter passed them.
+        rx_drop_address,
+        /// Frames dropped because the VLAN filter did not pass them.
+        rx_drop_vlan,
+        /// Frames dropped for a bad FCS.
+        rx_drop_fcs,
+        /// Frames dropped because they were shorter than 64 bytes.
+        rx_drop_undersize,
+        /// Frames dropped because they were longer than RCTL.LPE allows.
+        rx_drop_oversize,
+        /// Frames dropped because the receiver was off.
+        rx_drop_disabled,
+        /// Frames dropped because the link was down.
+        rx_drop_link_down,
+        /// Frames from the wire dropped because the device was looping back.
+        rx_drop_loopback,
+        /// Accepted frames dropped by a reset or by a rewritten ring register.
+        rx_drop_reset,
+        /// MAC control frames that the NIC kept for itself.
+        rx_control,
+        /// Received frames that needed more than one descriptor.
+        rx_multi_descriptor,
+        /// Receive descriptors consumed.
+        rx_descriptors,
+        /// Receive descriptors with a null address.
+        rx_null_descriptors,
+        /// Fetches of receive descriptors.
+        rx_fetches,
+        /// Write-backs of receive descriptors.
+        rx_write_backs,
+        /// Arrivals that found the receive FIFO too full.
+        rx_fifo_full,
+        /// Arrivals that found no receive descriptor.
+        rx_ring_full,
+        /// Arrivals that found the transmit ring full.
+        tx_ring_full,
+        /// Most bytes that the receive FIFO held.
+        rx_fifo_peak_bytes,
+        /// Frames put into the transmit FIFO.
+        tx_frames,
+        /// Frames handed to the wire.
+        tx_sent,
+        /// Bytes of those frames, FCS included.
+        tx_sent_bytes,
+        /// Frames looped back instead.
+        tx_looped_back,
+        /// Frames in the transmit FIFO dropped by a reset.
+        tx_drop_reset,
+        /// Packets dropped because they were longer than the device can send.
+        tx_drop_oversize,
+        /// Packets dropped because they had no bytes.
+        tx_drop_empty,
+        /// Pause frames sent; not counted in `tx_frames`.
+        tx_pause_frames,
+        /// Transmit descriptors consumed.
+        tx_descriptors,
+        /// Transmit descriptors with an unknown type or impossible offsets.
+        tx_malformed,
+        /// Fetches of transmit descriptors.
+        tx_fetches,
+        /// Write-backs of transmit descriptors.
+        tx_write_backs,
+        /// TCP segments cut by the device.
+        tx_segments,
+        /// Times that a ring could not be worked on, its length, head or tail making no sense.
+        ring_nonsense,
+        /// Device resets by CTRL.RST, by power management or by the bus.
+        resets,
+        /// Times that the interrupt line was asserted.
+        interrupts,
+        /// Accesses to registers.
+        register_accesses,
+        /// Reads of offsets without a register.
+        unknown_reads,
+        /// Writes to offsets without a register.
+        unknown_writes,
+        /// Accesses that are not 32 bits wide and aligned.
+        odd_accesses,
+    }
+}

@@ -1,0 +1,273 @@
+//! The transmit DMA engine: fetching descriptors, reading buffers, writing descriptors back
+//! (§3.4.1 to §3.4.3).
+//!
+//! With TXDCTL.WTHRESH zero a descriptor with RS is written back as soon as it is done, alone or
+//! with neighbours that are done too. With a threshold they gather, descriptors without RS in
+//! between are written too, and the burst goes when the threshold is reached, a delay timer
+//! expires, or the chip has nothing more to do: a polling driver never waits.
+
+use doorbell_sim::Ps;
+use doorbell_sim::ports::{DmaKind, PhysAddr};
+
+use super::descriptor::Descriptor;
+use super::{Done, Job};
+use crate::bits::{cause, dctl, txd};
+use crate::dma::{DESCRIPTOR_BYTES, Read, Write};
+use crate::regs::Reg;
+use crate::ring::{Direction, Ring, Thresholds};
+use crate::{Nic, NicPorts};
+
+impl Nic {
+    /// Does whatever can be done now. Work is bounded by the descriptors on the chip and the reads in flight.
+    pub(crate) fn tx_advance(&mut self, now: Ps, ports: &mut impl NicPorts) {
+        self.tx_release_room(now);
+        if self.transmitter_on() {
+            self.tx_request(now, ports);
+        }
+        self.tx_retire();
+        self.tx_send(now, ports);
+        self.tx_write_back(now, ports);
+        if self.transmitter_on() {
+            self.tx_fetch(now, ports);
+        }
+    }
+
+    /// Asks for buffers, as far as the reads in flight and the FIFO allow.
+    fn tx_request(&mut self, now: Ps, ports: &mut impl NicPorts) {
+        loop {
+            let Some(job) = self.tx.jobs.get(self.tx.requested).copied() else {
+                let Some(words) = self.tx.cache.pop_front() else { return };
+                self.stats.tx_descriptors += 1;
+                let len = Descriptor::buffer_len(words);
+                self.tx.jobs.push_back(Job { words, len, to_request: len, to_arrive: len });
+                continue;
+            };
+            if job.to_request == 0 {
+                self.tx.requested += 1;
+                continue;
+            }
+            let len = job.to_request.min(self.config.tx_read_max.0 as u32);
+            if self.tx.reads_in_flight >= self.config.reads_in_flight.into() || !self.tx_has_room(now, len, ports) {
+                return;
+            }
+            let offset = u64::from(job.len - job.to_request);
+            self.tx.jobs[self.tx.requested].to_request -= len;
+            self.tx.reads_in_flight += 1;
+            self.tx.reserved += u64::from(len);
+            let addr = job.words[0].wrapping_add(offset);
+            self.tx.engine_free = self.tx.engine_free.max(now).saturating_add(self.config.tx_buffer_time);
+            let read = Read::TxData { addr, len };
+            self.issue_read(self.tx.engine_free, (addr, len), DmaKind::TxData, read, ports);
+        }
+    }
+
+    /// Whether the FIFO takes `len` more bytes. If not, the departure of the frame on the wire will be watched.
+    fn tx_has_room(&mut self, now: Ps, len: u32, ports: &mut impl NicPorts) -> bool {
+        let leaving = self.tx.leaving.map_or(0, |(_, room)| room);
+        let nothing_leaves = self.tx.queued + leaving == 0 && self.tx.reads_in_flight == 0;
+        let used = self.tx.queued + leaving + self.tx.reserved;
+        if used + u64::from(len) <= self.tx_fifo_capacity() || nothing_leaves {
+            return true;
+        }
+        if let Some((at, _)) = self.tx.leaving {
+            self.wake_for_wire(at.max(now), ports);
+        }
+        false
+    }
+
+    /// Jobs whose bytes are all here leave in order.
+    pub(super) fn tx_retire(&mut self) {
+        while self.tx.jobs.front().is_some_and(|job| job.to_request == 0 && job.to_arrive == 0) {
+            let Some(job) = self.tx.jobs.pop_front() else { return };
+            self.tx.requested = self.tx.requested.saturating_sub(1);
+            let descriptor = Descriptor::parse(job.words);
+            self.tx_process(descriptor);
+            let report = descriptor.command() & txd::RS != 0;
+            let delayed = descriptor.command() & txd::IDE != 0;
+            let words = [job.words[0], job.words[1] | txd::STATUS_DD];
+            self.tx.done.push_back(Done { words, report, interrupts: report, delayed });
+        }
+    }
+
+    /// Write-backs as the threshold says, and the head past what needs none.
+    fn tx_write_back(&mut self, now: Ps, ports: &mut impl NicPorts) {
+        let threshold = Thresholds::read(self.regs.get(Reg::Txdctl)).write_back as usize;
+        if threshold == 0 {
+            return self.tx_issue_write_backs(now, ports);
+        }
+        // Descriptors gather from the first with RS on.
+        let mut waiting = self.tx.done.range(self.tx.issued..).skip_while(|done| !done.report);
+        let (first, gathered) = (waiting.next(), 1 + waiting.count());
+        let idle = self.tx.jobs.is_empty() && self.tx.cache.is_empty();
+        if first.is_none() {
+            self.tx_pass_silent(now, ports);
+        } else if gathered >= threshold || idle {
+            self.tx_flush(now, ports);
+        }
+    }
+
+    /// Writes back everything that has gathered, in one burst with what lies between.
+    pub(crate) fn tx_flush(&mut self, now: Ps, ports: &mut impl NicPorts) {
+        let burst = Thresholds::read(self.regs.get(Reg::Txdctl)).write_back != 0;
+        let last = self.tx.done.iter().rposition(|done| done.report);
+        if let Some(last) = last.filter(|_| burst) {
+            let range = self.tx.issued.min(last)..=last;
+            self.tx.done.range_mut(range).skip_while(|done| !done.report).for_each(|done| done.report = true);
+        }
+        self.tx_issue_write_backs(now, ports);
+    }
+
+    /// Asks for the write-back of each run of descriptors to be reported.
+    fn tx_issue_write_backs(&mut self, now: Ps, ports: &mut impl NicPorts) {
+        while self.bus_master && self.tx.issued < self.tx.done.len() {
+            if !self.tx.done[self.tx.issued].report {
+                self.tx.issued += 1;
+                continue;
+            }
+            let Some(ring) = Ring::read(&self.regs, Direction::Transmit) else {
+                self.stats.ring_nonsense += 1;
+                break;
+            };
+            let first = ring.after(ring.head, self.tx.issued as u32);
+            let most = (ring.count - first) as usize;
+            let count = self.tx.done.range(self.tx.issued..).take(most).take_while(|done| done.report).count() as u32;
+            self.tx.issued += count as usize;
+            self.stats.tx_write_backs += 1;
+            let addr = ring.address(first);
+            let write = Write::TxWriteback { addr, count };
+            let bytes = count * DESCRIPTOR_BYTES;
+            self.issue_write(now, (addr, bytes), DmaKind::TxDescriptorWriteback, write, ports);
+        }
+        self.tx_pass_silent(now, ports);
+    }
+
+    /// The head passes descriptors at the front that need no report.
+    fn tx_pass_silent(&mut self, now: Ps, ports: &mut impl NicPorts) {
+        let silent = self.tx.done.iter().take_while(|done| !done.report).count();
+        self.tx.done.drain(..silent);
+        self.tx.issued = self.tx.issued.saturating_sub(silent);
+        self.tx_move_head(now, silent as u32, ports);
+    }
+
+    pub(crate) fn tx_written_back(&mut self, now: Ps, addr: u64, count: u32, ports: &mut impl NicPorts) {
+        let mut bytes = std::mem::take(&mut self.tx.scratch);
+        bytes.clear();
+        let (mut at_once, mut delayed) = (false, false);
+        for done in self.tx.done.drain(..count as usize) {
+            bytes.extend_from_slice(&done.words[0].to_le_bytes());
+            bytes.extend_from_slice(&done.words[1].to_le_bytes());
+            at_once |= done.interrupts && !done.delayed;
+            delayed |= done.interrupts && done.delayed;
+        }
+        self.tx.issued -= count as usize;
+        ports.write(PhysAddr(addr), &bytes);
+        self.tx.scratch = bytes;
+        self.tx_move_head(now, count, ports);
+        self.tx_pass_silent(now, ports);
+        if delayed {
+            self.descriptor_sent_interrupt(now, true, ports);
+        }
+        if at_once {
+            self.descriptor_sent_interrupt(now, false, ports);
+        }
+    }
+
+    /// The head moves on: perhaps few descriptors are left (TXD_LOW), or none (TXQE).
+    fn tx_move_head(&mut self, now: Ps, steps: u32, ports: &mut impl NicPorts) {
+        if steps == 0 {
+            return;
+        }
+        let left = |nic: &Nic| {
+            Ring::read(&nic.regs, Direction::Transmit).map_or(0, |ring| ring.distance(ring.head, ring.tail))
+        };
+        let before = left(self);
+        self.advance_head(Reg::Tdh, Reg::Tdlen, steps);
+        let after = left(self);
+        let low = 8 * (self.regs.get(Reg::Txdctl) >> dctl::LWTHRESH_SHIFT);
+        let mut causes = 0;
+        if before > low && after <= low {
+            causes |= cause::TXD_LOW;
+        }
+        if after == 0 {
+            causes |= cause::TXQE;
+        }
+        if causes != 0 {
+            self.set_cause(now, causes, ports);
+        }
+    }
+
+    /// Fetches descriptors if the thresholds say so; one fetch at a time, never across the ring's end.
+    fn tx_fetch(&mut self, now: Ps, ports: &mut impl NicPorts) {
+        if self.tx.fetching != 0 {
+            return;
+        }
+        let Some(ring) = Ring::read(&self.regs, Direction::Transmit) else {
+            self.stats.ring_nonsense += u64::from(self.regs.get(Reg::Tdlen) != 0);
+            return;
+        };
+        let available = ring.distance(self.tx.fetched, ring.tail);
+        let cached = self.tx.cache.len();
+        if !Thresholds::read(self.regs.get(Reg::Txdctl)).fetch(cached as u32, available) {
+            return;
+        }
+        let on_chip = (cached + self.tx.jobs.len() + self.tx.done.len()) as u32;
+        let room = u32::from(self.config.tx_descriptor_cache).saturating_sub(on_chip);
+        let count =
+            available.min(room).min(self.config.descriptor_fetch_max.into()).min(ring.count - self.tx.fetched);
+        if count == 0 {
+            return;
+        }
+        let addr = ring.address(self.tx.fetched);
+        self.tx.fetched = ring.after(self.tx.fetched, count);
+        self.tx.fetching = count;
+        self.stats.tx_fetches += 1;
+        let at = now.saturating_add(Ps(self.config.descriptor_time.0 * u64::from(count)));
+        let read = Read::TxFetch { addr, count };
+        self.issue_read(at, (addr, count * DESCRIPTOR_BYTES), DmaKind::TxDescriptorFetch, read, ports);
+    }
+
+    pub(crate) fn tx_fetched(&mut self, addr: u64, count: u32, ports: &mut impl NicPorts) {
+        self.tx.fetching = 0;
+        let mut bytes = std::mem::take(&mut self.tx.scratch);
+        bytes.resize((count * DESCRIPTOR_BYTES) as usize, 0);
+        ports.read(PhysAddr(addr), &mut bytes);
+        let (descriptors, _) = bytes.as_chunks::<16>();
+        for descriptor in descriptors {
+            let (words, _) = descriptor.as_chunks::<8>();
+            self.tx.cache.push_back([u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1])]);
+        }
+        self.tx.scratch = bytes;
+    }
+
+    /// Software has moved the ring away: what hangs on it is lost, whole frames stay.
+    pub(crate) fn tx_ring_rewritten(&mut self) {
+        for write in self.dma.writes.kinds_mut() {
+            if matches!(write, Write::TxWriteback { .. }) {
+                *write = Write::Cancelled;
+            }
+        }
+        for read in self.dma.reads.kinds_mut() {
+            if matches!(read, Read::TxFetch { .. } | Read::TxData { .. }) {
+                *read = Read::Cancelled;
+            }
+        }
+        let tx = &mut self.tx;
+        tx.cache.clear();
+        tx.jobs.clear();
+        tx.done.clear();
+        (tx.requested, tx.issued, tx.fetching, tx.reads_in_flight) = (0, 0, 0, 0);
+        tx.packet.clear();
+        tx.reserved = 0;
+        tx.fetched = self.regs.get(Reg::Tdh);
+    }
+
+    /// A device reset: the FIFO is lost too.
+    pub(crate) fn tx_reset(&mut self) {
+        self.tx_ring_rewritten();
+        self.stats.tx_drop_reset += self.tx.frames();
+        // The frame on the wire goes on, and so does the wake-up that may be on its way.
+        let (wire_free, wire, looped) =
+            (self.tx.wire_free, self.tx.wire, std::mem::take(&mut self.tx.looped));
+        self.tx = super::Tx { wire_free, wire, looped, ..super::Tx::default() };
+    }
+}

@@ -1,0 +1,69 @@
+//! The type 0 header of configuration space as a table: which registers there are, and which of their
+//! bits software may change.
+//!
+//! Document: PCI Local Bus Specification 3.0, section 6.2.
+
+pub(crate) const COMMAND_IO: u16 = 1 << 0;
+pub(crate) const COMMAND_MEMORY: u16 = 1 << 1;
+pub(crate) const COMMAND_BUS_MASTER: u16 = 1 << 2;
+pub(crate) const COMMAND_SERR: u16 = 1 << 8;
+pub(crate) const COMMAND_INTX_DISABLE: u16 = 1 << 10;
+pub(crate) const COMMAND_WRITABLE: u16 =
+    COMMAND_IO | COMMAND_MEMORY | COMMAND_BUS_MASTER | COMMAND_SERR | COMMAND_INTX_DISABLE;
+const STATUS_ERRORS: u32 = 0xf900;
+
+/// A register of the type 0 header: where it lies and what software may change.
+#[derive(Clone, Copy, Debug)]
+pub struct HeaderRegister {
+    /// The specification's name.
+    pub name: &'static str,
+    /// The first byte.
+    pub offset: u8,
+    /// How many bytes.
+    pub bytes: u8,
+    /// Bits that can be written.
+    pub writable: u32,
+    /// Bits that are cleared by writing one.
+    pub write_one_clears: u32,
+    /// Section of the PCI 3.0 specification.
+    pub section: &'static str,
+}
+
+const fn row(
+    name: &'static str,
+    offset: u8,
+    bytes: u8,
+    writable: u32,
+    write_one_clears: u32,
+    section: &'static str,
+) -> HeaderRegister {
+    HeaderRegister { name, offset, bytes, writable, write_one_clears, section }
+}
+
+/// The type 0 header. Base address registers get their writable bits from the function's identity.
+pub const HEADER: [HeaderRegister; 24] = [
+    row("Vendor ID", 0x00, 2, 0, 0, "6.2.1"),
+    row("Device ID", 0x02, 2, 0, 0, "6.2.1"),
+    row("Command", 0x04, 2, COMMAND_WRITABLE as u32, 0, "6.2.2"),
+    row("Status", 0x06, 2, 0, STATUS_ERRORS, "6.2.3"),
+    row("Revision ID", 0x08, 1, 0, 0, "6.2.1"),
+    row("Class Code", 0x09, 3, 0, 0, "6.2.1"),
+    row("Cacheline Size", 0x0c, 1, 0xff, 0, "6.2.4"),
+    row("Latency Timer", 0x0d, 1, 0, 0, "6.2.4"),
+    row("Header Type", 0x0e, 1, 0, 0, "6.2.1"),
+    row("BIST", 0x0f, 1, 0, 0, "6.2.4"),
+    row("Base Address 0", 0x10, 4, 0, 0, "6.2.5.1"),
+    row("Base Address 1", 0x14, 4, 0, 0, "6.2.5.1"),
+    row("Base Address 2", 0x18, 4, 0, 0, "6.2.5.1"),
+    row("Base Address 3", 0x1c, 4, 0, 0, "6.2.5.1"),
+    row("Base Address 4", 0x20, 4, 0, 0, "6.2.5.1"),
+    row("Base Address 5", 0x24, 4, 0, 0, "6.2.5.1"),
+    row("Cardbus CIS Pointer", 0x28, 4, 0, 0, "6.2.4"),
+    row("Subsystem Vendor ID and ID", 0x2c, 4, 0, 0, "6.2.4"),
+    row("Expansion ROM Base Address", 0x30, 4, 0, 0, "6.2.5.2"),
+    row("Capabilities Pointer", 0x34, 1, 0, 0, "6.2.4"),
+    row("Interrupt Line", 0x3c, 1, 0xff, 0, "6.2.4"),
+    row("Interrupt Pin", 0x3d, 1, 0, 0, "6.2.4"),
+    row("Min_Gnt", 0x3e, 1, 0, 0, "6.2.4"),
+    row("Max_Lat", 0x3f, 1, 0, 0, "6.2.4"),
+];

@@ -1,0 +1,340 @@
+//! The flattened device tree that tells firmware and kernel what the machine has.
+//!
+//! Documents: Devicetree Specification 0.4; the kernel's bindings for RISC-V CPUs, PLIC, CLINT, ns16550a,
+//! goldfish-rtc, syscon-poweroff and pci-host-ecam-generic. The nodes are those of QEMU's `virt` for the
+//! devices that exist here, with the same names and properties; the addresses come from the map.
+
+use std::ops::Range;
+
+use doorbell_sim::rng::Rng;
+use doorbell_sim::{Bytes, Hertz};
+use serde::{Deserialize, Serialize};
+use vm_fdt::{Error as FdtError, FdtWriter};
+
+use crate::clint::MAX_HARTS;
+use crate::map::{self, RegionId};
+
+/// An ISA string that says what the harts do: RV64GC with counters and the supervisor's own timer.
+pub const DEFAULT_ISA: &str = "rv64imafdc_zicntr_zicsr_zifencei_zihpm_sstc";
+/// The UART's input clock, which only scales divisors.
+const UART_CLOCK_HZ: u32 = 3_686_400;
+/// Bytes of randomness for the kernel's generator.
+const RNG_SEED_BYTES: usize = 32;
+
+/// Handles by which nodes refer to one another; harts' interrupt controllers follow the last.
+const PLIC_PHANDLE: u32 = 1;
+const TEST_PHANDLE: u32 = 2;
+const FIRST_HART_PHANDLE: u32 = 3;
+
+/// Interrupts of a hart's own controller, by their cause numbers (privileged architecture, mcause).
+const MACHINE_SOFTWARE: u32 = 3;
+const MACHINE_TIMER: u32 = 7;
+const SUPERVISOR_EXTERNAL: u32 = 9;
+const MACHINE_EXTERNAL: u32 = 11;
+
+/// Spaces of a PCI address (first cell of `ranges`, IEEE 1275 PCI binding).
+const PCI_IO_SPACE: u32 = 0x0100_0000;
+const PCI_MEMORY32_SPACE: u32 = 0x0200_0000;
+const PCI_MEMORY64_SPACE: u32 = 0x0300_0000;
+
+/// The largest page-table format that the harts have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MmuMode {
+    /// Three levels.
+    Sv39,
+    /// Four levels.
+    #[default]
+    Sv48,
+}
+
+/// What the tree describes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceTreeConfig {
+    /// How many harts.
+    pub harts: u32,
+    /// The ISA string of all harts, such as [`DEFAULT_ISA`].
+    pub isa: String,
+    /// Their largest page-table format.
+    pub mmu: MmuMode,
+    /// How fast `time` counts.
+    pub timebase: Hertz,
+    /// How much RAM there is.
+    pub ram: Bytes,
+    /// The kernel's command line.
+    pub bootargs: String,
+    /// Where the initial RAM file system lies.
+    pub initrd: Option<Range<u64>>,
+    /// The run's seed, from which the kernel's random seed is drawn.
+    pub seed: u64,
+}
+
+/// A machine that a tree cannot describe.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeviceTreeError {
+    /// The ISA string is none.
+    #[error("the ISA string \"{isa}\" {problem}; expected one such as \"{DEFAULT_ISA}\"")]
+    Isa {
+        /// What was given.
+        isa: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// No or too many harts.
+    #[error("{0} harts cannot be described; use 1 to {MAX_HARTS}")]
+    Harts(u32),
+    /// The timebase does not fit.
+    #[error("a timebase of {0} cannot be described; use 1Hz to 4GHz")]
+    Timebase(Hertz),
+    /// The command line cannot be a property.
+    #[error("the kernel's command line contains a NUL character")]
+    BootArgs,
+}
+
+/// The extensions of an ISA string, base letter first, as `riscv,isa-extensions` lists them.
+pub fn isa_extensions(isa: &str) -> Result<Vec<String>, DeviceTreeError> {
+    let fail = |problem: &str| DeviceTreeError::Isa { isa: isa.to_owned(), problem: problem.to_owned() };
+    let rest = isa.strip_prefix("rv64").ok_or_else(|| fail("does not begin with \"rv64\""))?;
+    let mut parts = rest.split('_');
+    let letters = parts.next().unwrap_or_default();
+    if !letters.starts_with('i') {
+        return Err(fail("does not name the base ISA \"i\" first"));
+    }
+    let mut extensions: Vec<String> = letters.chars().map(String::from).collect();
+    extensions.extend(parts.map(str::to_owned));
+    for (index, name) in extensions.iter().enumerate() {
+        let letters_and_digits = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+        if name.is_empty() || !letters_and_digits || !name.starts_with(|c: char| c.is_ascii_lowercase()) {
+            return Err(fail("has an extension that is not spelled in lower-case letters"));
+        }
+        if index >= letters.len() && name.len() < 2 {
+            return Err(fail("has a single-letter extension after an underscore"));
+        }
+        if extensions[..index].contains(name) {
+            return Err(fail("names an extension twice"));
+        }
+    }
+    Ok(extensions)
+}
+
+/// Makes the tree.
+pub fn build(config: &DeviceTreeConfig) -> Result<Vec<u8>, DeviceTreeError> {
+    let extensions = isa_extensions(&config.isa)?;
+    if !(1..=MAX_HARTS).contains(&config.harts) {
+        return Err(DeviceTreeError::Harts(config.harts));
+    }
+    if config.timebase.0 == 0 || u32::try_from(config.timebase.0).is_err() {
+        return Err(DeviceTreeError::Timebase(config.timebase));
+    }
+    if config.bootargs.contains('\0') {
+        return Err(DeviceTreeError::BootArgs);
+    }
+    Ok(write(config, &extensions).expect("names and nesting of the tree are fixed and right"))
+}
+
+fn write(config: &DeviceTreeConfig, extensions: &[String]) -> Result<Vec<u8>, FdtError> {
+    let mut fdt = FdtWriter::new()?;
+    let root = fdt.begin_node("")?;
+    fdt.property_u32("#address-cells", 2)?;
+    fdt.property_u32("#size-cells", 2)?;
+    fdt.property_string("compatible", "riscv-virtio")?;
+    fdt.property_string("model", "riscv-virtio,doorbell")?;
+    chosen(&mut fdt, config)?;
+    cpus(&mut fdt, config, extensions)?;
+    let memory = fdt.begin_node(&format!("memory@{:x}", map::RAM_BASE))?;
+    fdt.property_string("device_type", "memory")?;
+    fdt.property_array_u64("reg", &[map::RAM_BASE, config.ram.0])?;
+    fdt.end_node(memory)?;
+    let soc = fdt.begin_node("soc")?;
+    fdt.property_u32("#address-cells", 2)?;
+    fdt.property_u32("#size-cells", 2)?;
+    fdt.property_string("compatible", "simple-bus")?;
+    fdt.property_null("ranges")?;
+    interrupt_controllers(&mut fdt, config.harts)?;
+    simple_devices(&mut fdt)?;
+    pci(&mut fdt)?;
+    fdt.end_node(soc)?;
+    power_nodes(&mut fdt)?;
+    fdt.end_node(root)?;
+    fdt.finish()
+}
+
+fn chosen(fdt: &mut FdtWriter, config: &DeviceTreeConfig) -> Result<(), FdtError> {
+    let node = fdt.begin_node("chosen")?;
+    let uart = map::get(RegionId::Uart).base;
+    fdt.property_string("stdout-path", &format!("/soc/serial@{uart:x}"))?;
+    fdt.property_string("bootargs", &config.bootargs)?;
+    if let Some(initrd) = &config.initrd {
+        fdt.property_u64("linux,initrd-start", initrd.start)?;
+        fdt.property_u64("linux,initrd-end", initrd.end)?;
+    }
+    let mut random = Rng::stream(config.seed, "platform.device_tree.rng_seed");
+    let seed: Vec<u8> = (0..RNG_SEED_BYTES / 8).flat_map(|_| random.next_u64().to_be_bytes()).collect();
+    fdt.property("rng-seed", &seed)?;
+    fdt.end_node(node)
+}
+
+fn hart_intc(hart: u32) -> u32 {
+    FIRST_HART_PHANDLE + 2 * hart + 1
+}
+
+fn cpus(fdt: &mut FdtWriter, config: &DeviceTreeConfig, extensions: &[String]) -> Result<(), FdtError> {
+    let node = fdt.begin_node("cpus")?;
+    fdt.property_u32("#address-cells", 1)?;
+    fdt.property_u32("#size-cells", 0)?;
+    fdt.property_u32("timebase-frequency", config.timebase.0 as u32)?;
+    for hart in 0..config.harts {
+        let cpu = fdt.begin_node(&format!("cpu@{hart:x}"))?;
+        fdt.property_phandle(FIRST_HART_PHANDLE + 2 * hart)?;
+        fdt.property_string("device_type", "cpu")?;
+        fdt.property_u32("reg", hart)?;
+        fdt.property_string("status", "okay")?;
+        fdt.property_string("compatible", "riscv")?;
+        fdt.property_string("riscv,isa", &config.isa)?;
+        fdt.property_string("riscv,isa-base", "rv64i")?;
+        fdt.property_string_list("riscv,isa-extensions", extensions.to_vec())?;
+        let mmu = match config.mmu {
+            MmuMode::Sv39 => "riscv,sv39",
+            MmuMode::Sv48 => "riscv,sv48",
+        };
+        fdt.property_string("mmu-type", mmu)?;
+        let intc = fdt.begin_node("interrupt-controller")?;
+        fdt.property_phandle(hart_intc(hart))?;
+        fdt.property_u32("#address-cells", 0)?;
+        fdt.property_u32("#interrupt-cells", 1)?;
+        fdt.property_null("interrupt-controller")?;
+        fdt.property_string("compatible", "riscv,cpu-intc")?;
+        fdt.end_node(intc)?;
+        fdt.end_node(cpu)?;
+    }
+    let cpu_map = fdt.begin_node("cpu-map")?;
+    let cluster = fdt.begin_node("cluster0")?;
+    for hart in 0..config.harts {
+        let core = fdt.begin_node(&format!("core{hart}"))?;
+        fdt.property_u32("cpu", FIRST_HART_PHANDLE + 2 * hart)?;
+        fdt.end_node(core)?;
+    }
+    fdt.end_node(cluster)?;
+    fdt.end_node(cpu_map)?;
+    fdt.end_node(node)
+}
+
+/// The `reg` property of a device of the map.
+fn reg(fdt: &mut FdtWriter, id: RegionId) -> Result<(), FdtError> {
+    let region = map::get(id);
+    fdt.property_array_u64("reg", &[region.base, region.size])
+}
+
+fn node_name(name: &str, id: RegionId) -> String {
+    format!("{name}@{:x}", map::get(id).base)
+}
+
+fn strings(list: &[&str]) -> Vec<String> {
+    list.iter().map(|&text| text.to_owned()).collect()
+}
+
+fn interrupt_controllers(fdt: &mut FdtWriter, harts: u32) -> Result<(), FdtError> {
+    let wires = |causes: [u32; 2]| -> Vec<u32> {
+        (0..harts)
+            .flat_map(|hart| causes.into_iter().flat_map(move |cause| [hart_intc(hart), cause]))
+            .collect()
+    };
+    let plic = fdt.begin_node(&node_name("plic", RegionId::Plic))?;
+    fdt.property_phandle(PLIC_PHANDLE)?;
+    fdt.property_string_list("compatible", strings(&["sifive,plic-1.0.0", "riscv,plic0"]))?;
+    reg(fdt, RegionId::Plic)?;
+    fdt.property_u32("#address-cells", 0)?;
+    fdt.property_u32("#interrupt-cells", 1)?;
+    fdt.property_null("interrupt-controller")?;
+    fdt.property_u32("riscv,ndev", map::PLIC_SOURCES)?;
+    fdt.property_array_u32("interrupts-extended", &wires([MACHINE_EXTERNAL, SUPERVISOR_EXTERNAL]))?;
+    fdt.end_node(plic)?;
+    let clint = fdt.begin_node(&node_name("clint", RegionId::Clint))?;
+    fdt.property_string_list("compatible", strings(&["sifive,clint0", "riscv,clint0"]))?;
+    reg(fdt, RegionId::Clint)?;
+    fdt.property_array_u32("interrupts-extended", &wires([MACHINE_SOFTWARE, MACHINE_TIMER]))?;
+    fdt.end_node(clint)
+}
+
+fn simple_devices(fdt: &mut FdtWriter) -> Result<(), FdtError> {
+    let uart = fdt.begin_node(&node_name("serial", RegionId::Uart))?;
+    fdt.property_string("compatible", "ns16550a")?;
+    reg(fdt, RegionId::Uart)?;
+    fdt.property_u32("clock-frequency", UART_CLOCK_HZ)?;
+    fdt.property_u32("interrupt-parent", PLIC_PHANDLE)?;
+    fdt.property_u32("interrupts", map::UART_IRQ)?;
+    fdt.end_node(uart)?;
+    let rtc = fdt.begin_node(&node_name("rtc", RegionId::Rtc))?;
+    fdt.property_string("compatible", "google,goldfish-rtc")?;
+    reg(fdt, RegionId::Rtc)?;
+    fdt.property_u32("interrupt-parent", PLIC_PHANDLE)?;
+    fdt.property_u32("interrupts", map::RTC_IRQ)?;
+    fdt.end_node(rtc)?;
+    let test = fdt.begin_node(&node_name("test", RegionId::Syscon))?;
+    fdt.property_phandle(TEST_PHANDLE)?;
+    fdt.property_string_list("compatible", strings(&["sifive,test1", "sifive,test0", "syscon"]))?;
+    reg(fdt, RegionId::Syscon)?;
+    fdt.end_node(test)
+}
+
+fn power_nodes(fdt: &mut FdtWriter) -> Result<(), FdtError> {
+    for (name, compatible, value) in [
+        ("poweroff", "syscon-poweroff", crate::syscon::PASS),
+        ("reboot", "syscon-reboot", crate::syscon::RESET),
+    ] {
+        let node = fdt.begin_node(name)?;
+        fdt.property_string("compatible", compatible)?;
+        fdt.property_u32("regmap", TEST_PHANDLE)?;
+        fdt.property_u32("offset", 0)?;
+        fdt.property_u32("value", value)?;
+        fdt.end_node(node)?;
+    }
+    Ok(())
+}
+
+fn halves(value: u64) -> [u32; 2] {
+    [(value >> 32) as u32, value as u32]
+}
+
+fn pci(fdt: &mut FdtWriter) -> Result<(), FdtError> {
+    let node = fdt.begin_node(&node_name("pci", RegionId::PciEcam))?;
+    fdt.property_string("compatible", "pci-host-ecam-generic")?;
+    fdt.property_string("device_type", "pci")?;
+    reg(fdt, RegionId::PciEcam)?;
+    fdt.property_u32("#address-cells", 3)?;
+    fdt.property_u32("#size-cells", 2)?;
+    fdt.property_u32("#interrupt-cells", 1)?;
+    fdt.property_u32("linux,pci-domain", 0)?;
+    fdt.property_array_u32("bus-range", &[0, 0xff])?;
+    fdt.property_null("dma-coherent")?;
+    let mut ranges = Vec::new();
+    for (space, id) in [
+        (PCI_IO_SPACE, RegionId::PciIo),
+        (PCI_MEMORY32_SPACE, RegionId::PciMmio32),
+        (PCI_MEMORY64_SPACE, RegionId::PciMmio64),
+    ] {
+        let region = map::get(id);
+        // Memory has one address on both sides; ports count from zero.
+        let pci_address = if space == PCI_IO_SPACE { 0 } else { region.base };
+        ranges.push(space);
+        ranges.extend([pci_address, region.base, region.size].into_iter().flat_map(halves));
+    }
+    fdt.property_array_u32("ranges", &ranges)?;
+    // Which source a pin drives repeats every four devices, so two bits of the device number and the pin
+    // decide it.
+    let device_bits = (map::PCI_INTX_COUNT - 1) << 11;
+    fdt.property_array_u32("interrupt-map-mask", &[device_bits, 0, 0, 0x7])?;
+    let mut interrupt_map = Vec::new();
+    for device in 0..map::PCI_INTX_COUNT {
+        for pin in 1..=map::PCI_INTX_COUNT {
+            let source = map::PCI_INTX_IRQ + (device + pin - 1) % map::PCI_INTX_COUNT;
+            interrupt_map.extend([device << 11, 0, 0, pin, PLIC_PHANDLE, source]);
+        }
+    }
+    fdt.property_array_u32("interrupt-map", &interrupt_map)?;
+    fdt.end_node(node)
+}
+
+#[cfg(test)]
+#[path = "device_tree_tests.rs"]
+mod tests;

@@ -1,0 +1,259 @@
+//! The tree is read back by a reader of the format that knows nothing of the writer.
+
+use super::*;
+use std::collections::BTreeMap;
+use std::process::Command;
+
+#[derive(Debug, Default)]
+struct Node {
+    properties: BTreeMap<String, Vec<u8>>,
+    children: BTreeMap<String, Node>,
+}
+
+fn word(blob: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(blob[at..at + 4].try_into().unwrap())
+}
+
+fn text(blob: &[u8], at: usize) -> String {
+    let end = at + blob[at..].iter().position(|byte| *byte == 0).unwrap();
+    String::from_utf8(blob[at..end].to_vec()).unwrap()
+}
+
+/// Devicetree Specification 0.4, chapter 5: header, structure block, strings block.
+fn parse(blob: &[u8]) -> Node {
+    assert_eq!(word(blob, 0), 0xd00d_feed);
+    assert_eq!(word(blob, 4) as usize, blob.len());
+    assert!(word(blob, 24) <= 17 && word(blob, 20) >= 16, "versions");
+    let mut at = word(blob, 8) as usize;
+    let strings = word(blob, 12) as usize;
+    let mut open = vec![(String::new(), Node::default())];
+    loop {
+        let token = word(blob, at);
+        at += 4;
+        match token {
+            1 => {
+                let name = text(blob, at);
+                at += (name.len() + 1).next_multiple_of(4);
+                open.push((name, Node::default()));
+            }
+            2 => {
+                let (name, node) = open.pop().unwrap();
+                assert!(open.last_mut().unwrap().1.children.insert(name, node).is_none(), "two of a name");
+            }
+            3 => {
+                let (len, name) =
+                    (word(blob, at) as usize, text(blob, strings + word(blob, at + 4) as usize));
+                let value = blob[at + 8..at + 8 + len].to_vec();
+                at += 8 + len.next_multiple_of(4);
+                assert!(open.last_mut().unwrap().1.properties.insert(name, value).is_none(), "two of a name");
+            }
+            4 => {}
+            9 => break,
+            other => panic!("token {other}"),
+        }
+    }
+    assert_eq!(open.len(), 1);
+    open.pop().unwrap().1.children.remove("").unwrap()
+}
+
+impl Node {
+    fn at(&self, path: &str) -> &Node {
+        path.split('/').fold(self, |node, name| &node.children[name])
+    }
+    fn cells(&self, name: &str) -> Vec<u32> {
+        self.properties[name].chunks(4).map(|cell| u32::from_be_bytes(cell.try_into().unwrap())).collect()
+    }
+    fn strings(&self, name: &str) -> Vec<String> {
+        let value = self.properties[name].strip_suffix(&[0]).unwrap();
+        value.split(|byte| *byte == 0).map(|part| String::from_utf8(part.to_vec()).unwrap()).collect()
+    }
+}
+
+fn config() -> DeviceTreeConfig {
+    DeviceTreeConfig {
+        harts: 2,
+        isa: DEFAULT_ISA.to_owned(),
+        mmu: MmuMode::Sv48,
+        timebase: Hertz(10_000_000),
+        ram: Bytes(256 << 20),
+        bootargs: "console=ttyS0 quiet".to_owned(),
+        initrd: Some(0x8f00_0000..0x8f12_3456),
+        seed: 7,
+    }
+}
+
+#[test]
+fn harts_memory_and_boot_parameters_are_told() {
+    let tree = parse(&build(&config()).unwrap());
+    assert_eq!(tree.at("cpus").cells("timebase-frequency"), [10_000_000]);
+    assert_eq!(tree.at("memory@80000000").cells("reg"), [0, 0x8000_0000, 0, 0x1000_0000]);
+    let hart = tree.at("cpus/cpu@1");
+    assert_eq!(hart.cells("reg"), [1]);
+    assert_eq!(hart.strings("mmu-type"), ["riscv,sv48"]);
+    assert_eq!(hart.strings("riscv,isa-base"), ["rv64i"]);
+    let extensions = hart.strings("riscv,isa-extensions");
+    assert_eq!(extensions[..6], ["i", "m", "a", "f", "d", "c"]);
+    assert_eq!(extensions[6..], ["zicntr", "zicsr", "zifencei", "zihpm", "sstc"]);
+    let chosen = tree.at("chosen");
+    assert_eq!(chosen.strings("bootargs"), ["console=ttyS0 quiet"]);
+    assert_eq!(chosen.cells("linux,initrd-start"), [0, 0x8f00_0000]);
+    assert_eq!(chosen.cells("linux,initrd-end"), [0, 0x8f12_3456]);
+    assert_eq!(chosen.properties["rng-seed"].len(), 32);
+    assert!(tree.at("soc").children.contains_key(&chosen.strings("stdout-path")[0]["/soc/".len()..]));
+}
+
+#[test]
+fn without_a_file_system_none_is_told() {
+    let tree = parse(&build(&DeviceTreeConfig { initrd: None, mmu: MmuMode::Sv39, ..config() }).unwrap());
+    assert!(!tree.at("chosen").properties.contains_key("linux,initrd-start"));
+    assert_eq!(tree.at("cpus/cpu@0").strings("mmu-type"), ["riscv,sv39"]);
+}
+
+#[test]
+fn interrupts_lead_to_the_controllers_they_belong_to() {
+    let tree = parse(&build(&config()).unwrap());
+    let plic = tree.at("soc/plic@c000000");
+    let intc = |hart: u32| tree.at(&format!("cpus/cpu@{hart}/interrupt-controller")).cells("phandle")[0];
+    assert_eq!(plic.cells("interrupts-extended"), [intc(0), 11, intc(0), 9, intc(1), 11, intc(1), 9]);
+    let clint = tree.at("soc/clint@2000000");
+    assert_eq!(clint.cells("interrupts-extended"), [intc(0), 3, intc(0), 7, intc(1), 3, intc(1), 7]);
+    for (name, source) in [("soc/serial@10000000", 10), ("soc/rtc@101000", 11)] {
+        assert_eq!(tree.at(name).cells("interrupts"), [source]);
+        assert_eq!(tree.at(name).cells("interrupt-parent"), plic.cells("phandle"));
+    }
+    let test = tree.at("soc/test@100000").cells("phandle");
+    assert_eq!(tree.at("poweroff").cells("regmap"), test);
+    assert_eq!(tree.at("reboot").cells("regmap"), test);
+}
+
+#[test]
+fn the_kernels_random_seed_is_the_runs() {
+    let seed = |seed| {
+        parse(&build(&DeviceTreeConfig { seed, ..config() }).unwrap()).at("chosen").properties["rng-seed"]
+            .clone()
+    };
+    assert_eq!(seed(1), seed(1));
+    assert_ne!(seed(1), seed(2));
+}
+
+#[test]
+fn a_machine_that_cannot_be_described_is_refused() {
+    for isa in
+        ["", "rv32imac", "rv64", "rv64mi", "rv64i_", "rv64i_Zicsr", "rv64imm", "rv64i_m", "rv64i__zicsr"]
+    {
+        let error = build(&DeviceTreeConfig { isa: isa.into(), ..config() }).unwrap_err();
+        assert!(matches!(error, DeviceTreeError::Isa { .. }), "{isa}");
+    }
+    assert!(build(&DeviceTreeConfig { harts: 0, ..config() }).is_err());
+    assert!(build(&DeviceTreeConfig { harts: 4096, ..config() }).is_err());
+    assert!(build(&DeviceTreeConfig { timebase: Hertz(0), ..config() }).is_err());
+    assert!(build(&DeviceTreeConfig { timebase: Hertz(5_000_000_000), ..config() }).is_err());
+    assert!(build(&DeviceTreeConfig { bootargs: "a\0b".into(), ..config() }).is_err());
+}
+
+/// A folder that is gone when the test is over.
+struct Scratch(std::path::PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("doorbell-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Scratch(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn the_device_tree_compiler_has_no_complaint() {
+    let scratch = Scratch::new("dtc");
+    let path = scratch.0.join("machine.dtb");
+    std::fs::write(&path, build(&config()).unwrap()).unwrap();
+    let Ok(output) = Command::new("dtc").args(["-I", "dtb", "-O", "dts"]).arg(&path).output() else {
+        println!("not checked: dtc is not installed");
+        return;
+    };
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && complaints.trim().is_empty(), "{complaints}");
+}
+
+/// The names of QEMU's nodes and their phandles, to compare references by what they mean.
+fn phandles(node: &Node, path: &str, into: &mut BTreeMap<u32, String>) {
+    if node.properties.contains_key("phandle") {
+        into.insert(node.cells("phandle")[0], path.to_owned());
+    }
+    for (name, child) in &node.children {
+        phandles(child, &format!("{path}/{name}"), into);
+    }
+}
+
+/// Cells of a property in which every `reference`-th of `group` names a node.
+fn resolved(tree: &Node, path: &str, name: &str, group: usize, reference: usize) -> Vec<String> {
+    let mut names = BTreeMap::new();
+    phandles(tree, "", &mut names);
+    let cells = tree.at(path).cells(name);
+    let resolve = |(i, cell): (usize, &u32)| match i % group == reference {
+        true => names[cell].clone(),
+        false => cell.to_string(),
+    };
+    cells.iter().enumerate().map(resolve).collect()
+}
+
+#[test]
+fn the_tree_says_of_each_device_what_qemus_says() {
+    let scratch = Scratch::new("qemu-dtb");
+    let path = scratch.0.join("virt.dtb");
+    let machine = format!("virt,dumpdtb={}", path.display());
+    let run = Command::new("qemu-system-riscv64")
+        .args(["-M", &machine, "-smp", "2", "-m", "256", "-display", "none"])
+        .output();
+    if run.is_err() {
+        println!("not checked: qemu-system-riscv64 is not installed");
+        return;
+    }
+    let file = std::fs::read(&path).unwrap();
+    // The file is padded beyond the blob's own length.
+    let theirs = parse(&file[..word(&file, 4) as usize]);
+    let ours = parse(&build(&config()).unwrap());
+    let mut compared = 0;
+    for device in [
+        "soc/pci@30000000",
+        "soc/serial@10000000",
+        "soc/rtc@101000",
+        "soc/test@100000",
+        "soc/plic@c000000",
+        "soc/clint@2000000",
+        "memory@80000000",
+        "poweroff",
+        "reboot",
+        "cpus",
+        "soc",
+    ] {
+        let (ours, theirs) = (ours.at(device), theirs.at(device));
+        let references = ["phandle", "interrupt-parent", "interrupts-extended", "interrupt-map", "regmap"];
+        for (name, value) in &theirs.properties {
+            if !references.contains(&name.as_str()) {
+                assert_eq!(ours.properties.get(name), Some(value), "{device} {name}");
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 40, "{compared}");
+    for (path, name, group, reference) in [
+        ("soc/pci@30000000", "interrupt-map", 6, 4),
+        ("soc/plic@c000000", "interrupts-extended", 2, 0),
+        ("soc/clint@2000000", "interrupts-extended", 2, 0),
+        ("soc/serial@10000000", "interrupt-parent", 1, 0),
+        ("poweroff", "regmap", 1, 0),
+    ] {
+        assert_eq!(
+            resolved(&ours, path, name, group, reference),
+            resolved(&theirs, path, name, group, reference),
+            "{path} {name}"
+        );
+    }
+}

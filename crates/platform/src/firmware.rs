@@ -1,0 +1,272 @@
+//! From reset to firmware: where firmware, kernel, initial RAM file system and device tree lie in RAM,
+//! what the reset ROM holds, and the registers that a hart starts with.
+//!
+//! Document: OpenSBI, "OpenSBI Platform Firmwares" and "FW_DYNAMIC" (a0 = hart, a1 = device tree, a2 =
+//! `fw_dynamic_info`, version 2). The reset ROM has the layout of QEMU's `virt`, so that an execution can be
+//! compared from reset; a machine may as well start its harts right at the firmware.
+//!
+//! RAM from below: firmware at its start, kernel at its text offset (2 MiB). From above: the device
+//! tree on a 2 MiB boundary with room to grow, since firmware adds to it, and the file system under it.
+
+use std::ops::Range;
+
+use doorbell_sim::{Bytes, PhysAddr};
+
+use crate::linux_image::{ALIGNMENT, ImageError, LinuxImage};
+use crate::map::{self, RegionId};
+
+const PAGE_BYTES: u64 = 4096;
+/// Room for the device tree at the top of RAM, aligned to as much.
+pub const DEVICE_TREE_ROOM_BYTES: u64 = 2 << 20;
+/// Firmware may grow the tree by this much.
+const DEVICE_TREE_GROWTH_BYTES: u64 = 64 << 10;
+
+const FW_DYNAMIC_MAGIC: u64 = 0x4942_534f;
+const FW_DYNAMIC_VERSION: u64 = 2;
+const NEXT_MODE_SUPERVISOR: u64 = 1;
+const NO_OPTIONS: u64 = 0;
+
+/// Offsets in the reset ROM behind its six instructions.
+const ROM_START_ADDRESS: usize = 0x18;
+const ROM_DEVICE_TREE_ADDRESS: usize = 0x20;
+const ROM_DYNAMIC_INFO: usize = 0x28;
+
+/// The files to boot.
+#[derive(Clone, Copy, Debug)]
+pub struct BootImages<'a> {
+    /// OpenSBI's `fw_dynamic.bin`.
+    pub firmware: &'a [u8],
+    /// The kernel, a raw Image.
+    pub kernel: &'a [u8],
+    /// The initial RAM file system.
+    pub initrd: Option<&'a [u8]>,
+}
+
+/// Why a machine cannot boot these files.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BootError {
+    /// The kernel is none.
+    #[error(transparent)]
+    Kernel(#[from] ImageError),
+    /// The firmware is empty or reaches into the kernel.
+    #[error("the firmware has {found} bytes; there is room for 1 to {room} below the kernel")]
+    Firmware {
+        /// Its size.
+        found: u64,
+        /// The room for it.
+        room: u64,
+    },
+    /// The initial RAM file system is empty.
+    #[error("the initial RAM file system is empty; build the image again")]
+    EmptyInitrd,
+    /// The RAM does not hold everything.
+    #[error("{ram} of RAM are too little for this kernel and its file system; use at least {needed}")]
+    RamTooSmall {
+        /// What the machine has.
+        ram: Bytes,
+        /// What it needs.
+        needed: Bytes,
+    },
+    /// The RAM does not fit into the address map.
+    #[error("the map has no room for {ram} of RAM; use a multiple of 4KiB up to {limit}")]
+    RamSize {
+        /// What was asked for.
+        ram: Bytes,
+        /// The largest.
+        limit: Bytes,
+    },
+    /// The device tree outgrew its place.
+    #[error("the device tree has {found} bytes; there is room for {room}")]
+    DeviceTree {
+        /// Its size.
+        found: u64,
+        /// The room for it.
+        room: u64,
+    },
+}
+
+/// Where everything lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BootLayout {
+    /// The firmware's file.
+    pub firmware: Range<u64>,
+    /// The kernel, with the memory behind its file that it takes.
+    pub kernel: Range<u64>,
+    /// The initial RAM file system.
+    pub initrd: Option<Range<u64>>,
+    /// The start of the device tree.
+    pub device_tree: u64,
+}
+
+/// Which bytes a load brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Payload {
+    /// [`BootImages::firmware`].
+    Firmware,
+    /// [`BootImages::kernel`].
+    Kernel,
+    /// [`BootImages::initrd`].
+    Initrd,
+    /// The device tree that was handed over.
+    DeviceTree,
+}
+
+/// Bytes to be put into RAM before the first instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Where to.
+    pub addr: PhysAddr,
+    /// What.
+    pub payload: Payload,
+}
+
+/// Registers with which a hart starts; all others are zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HartReset {
+    /// Program counter.
+    pub pc: u64,
+    /// The hart's number.
+    pub a0: u64,
+    /// The device tree's address.
+    pub a1: u64,
+    /// The address of `fw_dynamic_info`.
+    pub a2: u64,
+    /// The firmware's address, which the reset ROM jumps to by t0.
+    pub t0: u64,
+}
+
+/// What the machine needs to start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandOver {
+    /// What goes where in RAM.
+    pub loads: Vec<Load>,
+    /// The contents of the reset ROM from its first byte.
+    pub reset_rom: Vec<u8>,
+    device_tree: u64,
+}
+
+impl BootLayout {
+    /// Finds a place for everything in a machine with this much RAM.
+    pub fn plan(ram: Bytes, images: &BootImages) -> Result<BootLayout, BootError> {
+        let limit = Bytes(map::RAM_LIMIT - map::RAM_BASE);
+        if ram > limit || !ram.0.is_multiple_of(PAGE_BYTES) {
+            return Err(BootError::RamSize { ram, limit });
+        }
+        let kernel = LinuxImage::parse(images.kernel)?;
+        let found = images.firmware.len() as u64;
+        if found == 0 || found > kernel.text_offset {
+            return Err(BootError::Firmware { found, room: kernel.text_offset });
+        }
+        let initrd_bytes = images.initrd.map(|initrd| initrd.len() as u64);
+        if initrd_bytes == Some(0) {
+            return Err(BootError::EmptyInitrd);
+        }
+        let kernel_end = kernel.text_offset + kernel.memory_bytes;
+        let initrd_room = initrd_bytes.unwrap_or(0).next_multiple_of(PAGE_BYTES);
+        let needed =
+            (kernel_end + initrd_room).next_multiple_of(DEVICE_TREE_ROOM_BYTES) + DEVICE_TREE_ROOM_BYTES;
+        // What lies above the last boundary is not used, so rounding down keeps the sum right.
+        let usable = ram.0 / DEVICE_TREE_ROOM_BYTES * DEVICE_TREE_ROOM_BYTES;
+        if usable < needed {
+            return Err(BootError::RamTooSmall { ram, needed: Bytes(needed) });
+        }
+        let device_tree = map::RAM_BASE + usable - DEVICE_TREE_ROOM_BYTES;
+        let initrd = initrd_bytes.map(|bytes| {
+            let start = device_tree - initrd_room;
+            start..start + bytes
+        });
+        Ok(BootLayout {
+            firmware: map::RAM_BASE..map::RAM_BASE + found,
+            kernel: map::RAM_BASE + kernel.text_offset..map::RAM_BASE + kernel_end,
+            initrd,
+            device_tree,
+        })
+    }
+
+    /// Completes the hand-over with the device tree, which had to know this layout.
+    pub fn hand_over(&self, device_tree: &[u8]) -> Result<HandOver, BootError> {
+        let room = DEVICE_TREE_ROOM_BYTES - DEVICE_TREE_GROWTH_BYTES;
+        let found = device_tree.len() as u64;
+        if found > room {
+            return Err(BootError::DeviceTree { found, room });
+        }
+        let mut loads = vec![
+            Load { addr: PhysAddr(self.firmware.start), payload: Payload::Firmware },
+            Load { addr: PhysAddr(self.kernel.start), payload: Payload::Kernel },
+            Load { addr: PhysAddr(self.device_tree), payload: Payload::DeviceTree },
+        ];
+        if let Some(initrd) = &self.initrd {
+            loads.push(Load { addr: PhysAddr(initrd.start), payload: Payload::Initrd });
+        }
+        let reset_rom = reset_rom(self.firmware.start, self.device_tree, &dynamic_info(self.kernel.start));
+        Ok(HandOver { loads, reset_rom, device_tree: self.device_tree })
+    }
+}
+
+impl HandOver {
+    /// A hart that starts right at the firmware, as the reset ROM would have left it.
+    pub fn at_firmware(&self, hart: u32) -> HartReset {
+        HartReset {
+            pc: map::RAM_BASE,
+            a0: u64::from(hart),
+            a1: self.device_tree,
+            a2: map::get(RegionId::ResetRom).base + ROM_DYNAMIC_INFO as u64,
+            t0: map::RAM_BASE,
+        }
+    }
+
+    /// A hart that starts at the reset ROM's first instruction.
+    pub fn at_reset_rom(&self) -> HartReset {
+        HartReset { pc: map::get(RegionId::ResetRom).base, a0: 0, a1: 0, a2: 0, t0: 0 }
+    }
+}
+
+/// `struct fw_dynamic_info` of a 64-bit machine: start this kernel in supervisor mode, on hart 0 (a
+/// fixed hart, where a lottery would depend on timing).
+fn dynamic_info(kernel: u64) -> Vec<u8> {
+    let boot_hart = 0;
+    [FW_DYNAMIC_MAGIC, FW_DYNAMIC_VERSION, kernel, NEXT_MODE_SUPERVISOR, NO_OPTIONS, boot_hart]
+        .iter()
+        .flat_map(|field| field.to_le_bytes())
+        .collect()
+}
+
+const ZERO: u32 = 0;
+const T0: u32 = 5;
+const A0: u32 = 10;
+const A1: u32 = 11;
+const A2: u32 = 12;
+const CSR_MHARTID: u32 = 0xf14;
+
+/// An I-type instruction (unprivileged architecture, "Base instruction formats").
+const fn i_type(opcode: u32, funct3: u32, rd: u32, rs1: u32, immediate: u32) -> u32 {
+    immediate << 20 | rs1 << 15 | funct3 << 12 | rd << 7 | opcode
+}
+
+const fn ld(rd: u32, rs1: u32, offset: usize) -> u32 {
+    i_type(0x03, 3, rd, rs1, offset as u32)
+}
+
+fn reset_rom(firmware: u64, device_tree: u64, info: &[u8]) -> Vec<u8> {
+    let code = [
+        T0 << 7 | 0x17,                                   // auipc t0, 0
+        i_type(0x13, 0, A2, T0, ROM_DYNAMIC_INFO as u32), // addi a2, t0, info
+        i_type(0x73, 2, A0, ZERO, CSR_MHARTID),           // csrr a0, mhartid
+        ld(A1, T0, ROM_DEVICE_TREE_ADDRESS),
+        ld(T0, T0, ROM_START_ADDRESS),
+        i_type(0x67, 0, ZERO, T0, 0), // jr t0
+    ];
+    let mut rom: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
+    assert_eq!(rom.len(), ROM_START_ADDRESS);
+    rom.extend(firmware.to_le_bytes());
+    rom.extend(device_tree.to_le_bytes());
+    rom.extend(info);
+    rom
+}
+
+// A kernel that is aligned keeps the device tree's place aligned to the same.
+const _: () = assert!(DEVICE_TREE_ROOM_BYTES.is_multiple_of(ALIGNMENT));
+
+#[cfg(test)]
+#[path = "firmware_tests.rs"]
+mod tests;

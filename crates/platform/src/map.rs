@@ -1,0 +1,136 @@
+//! The address map of QEMU's `virt` machine (hw/riscv/virt, version 7.2), as far as its devices are
+//! modelled: what lies where, and which PLIC sources it drives. RAM is not in the table: it starts at
+//! [`RAM_BASE`] and is as large as configured, up to [`RAM_LIMIT`].
+
+/// Where RAM starts.
+pub const RAM_BASE: u64 = 0x8000_0000;
+/// RAM must end at or below the 64-bit PCI window.
+pub const RAM_LIMIT: u64 = 0x4_0000_0000;
+/// Sources of the PLIC, numbered from 1.
+pub const PLIC_SOURCES: u32 = 96;
+/// The PLIC source of the UART.
+pub const UART_IRQ: u32 = 10;
+/// The PLIC source of the RTC.
+pub const RTC_IRQ: u32 = 11;
+/// The PLIC source of PCI INTA of device 0; INTB to INTD follow.
+pub const PCI_INTX_IRQ: u32 = 32;
+/// How many INTx sources there are.
+pub const PCI_INTX_COUNT: u32 = 4;
+
+/// The devices that the map places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RegionId {
+    /// The reset vector's ROM.
+    ResetRom,
+    /// The power switch.
+    Syscon,
+    /// The real-time clock.
+    Rtc,
+    /// Software and timer interrupts.
+    Clint,
+    /// PCI I/O ports.
+    PciIo,
+    /// The interrupt controller.
+    Plic,
+    /// The console.
+    Uart,
+    /// PCI configuration space.
+    PciEcam,
+    /// PCI memory below 4 GiB.
+    PciMmio32,
+    /// PCI memory above RAM.
+    PciMmio64,
+}
+
+/// One row of the map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Which device.
+    pub id: RegionId,
+    /// Its name in listings.
+    pub name: &'static str,
+    /// The first address.
+    pub base: u64,
+    /// How many bytes.
+    pub size: u64,
+    /// The first PLIC source that the device drives, and how many.
+    pub interrupts: Option<(u32, u32)>,
+}
+
+const fn region(
+    id: RegionId,
+    name: &'static str,
+    base: u64,
+    size: u64,
+    interrupts: Option<(u32, u32)>,
+) -> Region {
+    Region { id, name, base, size, interrupts }
+}
+
+/// The map, in order of addresses and of [`RegionId`].
+pub const REGIONS: [Region; 10] = [
+    region(RegionId::ResetRom, "reset ROM", 0x1000, 0xf000, None),
+    region(RegionId::Syscon, "syscon", 0x10_0000, 0x1000, None),
+    region(RegionId::Rtc, "RTC", 0x10_1000, 0x1000, Some((RTC_IRQ, 1))),
+    region(RegionId::Clint, "CLINT", 0x200_0000, 0x1_0000, None),
+    region(RegionId::PciIo, "PCI I/O", 0x300_0000, 0x1_0000, None),
+    region(RegionId::Plic, "PLIC", 0xc00_0000, 0x60_0000, None),
+    region(RegionId::Uart, "UART", 0x1000_0000, 0x100, Some((UART_IRQ, 1))),
+    region(RegionId::PciEcam, "PCI ECAM", 0x3000_0000, 0x1000_0000, Some((PCI_INTX_IRQ, PCI_INTX_COUNT))),
+    region(RegionId::PciMmio32, "PCI MMIO32", 0x4000_0000, 0x4000_0000, None),
+    region(RegionId::PciMmio64, "PCI MMIO64", 0x4_0000_0000, 0x4_0000_0000, None),
+];
+
+/// The row of a device.
+pub const fn get(id: RegionId) -> Region {
+    REGIONS[id as usize]
+}
+
+/// Which device an address belongs to, and the offset in it. RAM and holes belong to none.
+pub fn lookup(addr: u64) -> Option<(Region, u64)> {
+    let after = REGIONS.partition_point(|region| region.base <= addr);
+    let region = REGIONS[after.checked_sub(1)?];
+    let offset = addr - region.base;
+    (offset < region.size).then_some((region, offset))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_regions_overlap_each_other_or_ram_or_share_an_interrupt() {
+        for pair in REGIONS.windows(2) {
+            assert!(pair[0].base + pair[0].size <= pair[1].base, "{pair:?}");
+        }
+        for region in REGIONS {
+            assert!(region.base + region.size <= RAM_BASE || region.base >= RAM_LIMIT, "{region:?}");
+        }
+        let mut used = [false; PLIC_SOURCES as usize + 1];
+        for (first, count) in REGIONS.iter().filter_map(|region| region.interrupts) {
+            for source in first..first + count {
+                assert!(source >= 1 && !std::mem::replace(&mut used[source as usize], true));
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_is_found_by_its_name_in_code() {
+        for region in REGIONS {
+            assert_eq!(get(region.id), region);
+        }
+    }
+
+    #[test]
+    fn lookup_agrees_with_a_linear_search_at_every_edge() {
+        let mut addresses = vec![0, RAM_BASE, u64::MAX];
+        for region in REGIONS {
+            let end = region.base + region.size;
+            addresses.extend([region.base - 1, region.base, end - 1, end]);
+        }
+        for addr in addresses {
+            let naive = REGIONS.iter().find(|r| addr >= r.base && addr - r.base < r.size);
+            assert_eq!(lookup(addr), naive.map(|r| (*r, addr - r.base)), "{addr:#x}");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Register tables: each device lists its registers once, and decoding, reset values, the reference
+//! listing and the no-overlap test come from that list.
+
+use doorbell_sim::AccessSize;
+
+/// What software may do to a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Read and write.
+    ReadWrite,
+    /// Writes are ignored.
+    ReadOnly,
+    /// Reads give zero.
+    WriteOnly,
+    /// Reading has a side effect.
+    ReadActs,
+    /// Both reading and writing have side effects of their own.
+    BothAct,
+}
+
+impl Access {
+    /// Whether the register answers reads.
+    pub const fn readable(self) -> bool {
+        !matches!(self, Access::WriteOnly)
+    }
+
+    /// Whether the register takes writes.
+    pub const fn writable(self) -> bool {
+        !matches!(self, Access::ReadOnly | Access::ReadActs)
+    }
+}
+
+/// A register, or an array of equal ones.
+#[derive(Clone, Copy, Debug)]
+pub struct Register<R: 'static> {
+    /// The device's own name for it in code.
+    pub id: R,
+    /// The name in the manual.
+    pub name: &'static str,
+    /// Where the first one lies.
+    pub offset: u64,
+    /// How many bytes each has.
+    pub bytes: u64,
+    /// How many there are, at most.
+    pub count: u64,
+    /// From one to the next, in bytes.
+    pub stride: u64,
+    /// The value after reset.
+    pub reset: u64,
+    /// What software may do to it.
+    pub access: Access,
+    /// Document and section.
+    pub section: &'static str,
+}
+
+impl<R> Register<R> {
+    /// A single register.
+    #[allow(clippy::too_many_arguments)]
+    pub const fn one(
+        id: R,
+        name: &'static str,
+        offset: u64,
+        bytes: u64,
+        reset: u64,
+        access: Access,
+        section: &'static str,
+    ) -> Self {
+        Register { id, name, offset, bytes, count: 1, stride: bytes, reset, access, section }
+    }
+
+    /// The same as an array of `count`, each `stride` bytes after the last.
+    pub const fn array(self, count: u64, stride: u64) -> Self
+    where
+        R: Copy,
+    {
+        Register { count, stride, ..self }
+    }
+
+    /// The end of the last one.
+    pub const fn end(&self) -> u64 {
+        self.offset + (self.count - 1) * self.stride + self.bytes
+    }
+}
+
+/// Where an access landed in a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hit<R> {
+    /// Which register.
+    pub id: R,
+    /// Which one of an array.
+    pub index: usize,
+    /// The first byte of it that the access touches.
+    pub byte: u64,
+    /// The bits of it that the access touches.
+    pub mask: u64,
+}
+
+impl<R> Hit<R> {
+    /// The accessed part of a register's value.
+    pub fn extract(&self, value: u64) -> u64 {
+        (value & self.mask) >> (8 * self.byte)
+    }
+
+    /// The register's value after the accessed part was replaced.
+    pub fn merge(&self, old: u64, written: u64) -> u64 {
+        (old & !self.mask) | ((written << (8 * self.byte)) & self.mask)
+    }
+}
+
+/// Finds the register of which an access touches all its bytes or a part; `None` if the access is
+/// not aligned to its size or leaves the register.
+pub fn find<R: Copy>(table: &[Register<R>], offset: u64, size: AccessSize) -> Option<Hit<R>> {
+    if !offset.is_multiple_of(size.bytes()) {
+        return None;
+    }
+    table.iter().find_map(|register| {
+        if offset < register.offset || offset >= register.end() {
+            return None;
+        }
+        let index = (offset - register.offset) / register.stride;
+        let byte = (offset - register.offset) % register.stride;
+        let inside = byte + size.bytes() <= register.bytes;
+        inside.then(|| Hit { id: register.id, index: index as usize, byte, mask: size.mask() << (8 * byte) })
+    })
+}
+
+/// The names of two registers of the table that share a byte, if there are any. Arrays may
+/// interleave, so every element is looked at.
+pub fn overlap<R>(table: &[Register<R>]) -> Option<(&'static str, &'static str)> {
+    for (i, a) in table.iter().enumerate() {
+        for b in &table[i + 1..] {
+            let mut starts = (0..b.count).map(|n| b.offset + n * b.stride);
+            if starts.any(|start| touches(a, start, b.bytes)) {
+                return Some((a.name, b.name));
+            }
+        }
+    }
+    None
+}
+
+/// Whether any element of `register` shares a byte with the `bytes` bytes at `start`.
+fn touches<R>(register: &Register<R>, start: u64, bytes: u64) -> bool {
+    (start..start + bytes).any(|at| {
+        let within = at >= register.offset && at < register.end();
+        within && (at - register.offset) % register.stride < register.bytes
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: [Register<u8>; 2] = [
+        Register::one(0, "A", 0, 4, 0, Access::ReadWrite, "-").array(3, 8),
+        Register::one(1, "B", 0x20, 8, 0, Access::ReadWrite, "-"),
+    ];
+
+    #[test]
+    fn an_access_finds_the_element_and_the_bytes_it_touches() {
+        let hit = find(&TABLE, 0x10, AccessSize::B4).unwrap();
+        assert_eq!((hit.id, hit.index, hit.byte), (0, 2, 0));
+        let hit = find(&TABLE, 0x24, AccessSize::B4).unwrap();
+        assert_eq!((hit.id, hit.byte), (1, 4));
+        assert_eq!(hit.extract(0x1122_3344_5566_7788), 0x1122_3344);
+        assert_eq!(hit.merge(0x1122_3344_5566_7788, 0xaabb_ccdd), 0xaabb_ccdd_5566_7788);
+    }
+
+    #[test]
+    fn holes_and_crossings_and_unaligned_accesses_are_not_found() {
+        assert!(find(&TABLE, 0x4, AccessSize::B4).is_none(), "the hole between elements");
+        assert!(find(&TABLE, 0x0, AccessSize::B8).is_none(), "wider than the register");
+        assert!(find(&TABLE, 0x22, AccessSize::B4).is_none(), "unaligned");
+        assert!(find(&TABLE, 0x18, AccessSize::B4).is_none(), "past the array");
+    }
+
+    #[test]
+    fn an_overlap_is_named() {
+        assert_eq!(overlap(&TABLE), None);
+        let bad = [TABLE[0], Register::one(2, "C", 0x10, 1, 0, Access::ReadOnly, "-")];
+        assert_eq!(overlap(&bad), Some(("A", "C")));
+    }
+}

@@ -1,0 +1,304 @@
+//! The real-time clock of QEMU's `virt`: the "goldfish" RTC, a 64-bit count of nanoseconds since 1970
+//! with one alarm.
+//!
+//! Document: Android's goldfish virtual hardware guide, "Goldfish real-time clock". Modelled: all
+//! registers, including a settable time. The date at which a run begins is a parameter with a fixed
+//! default, because a run must not depend on the day on which it is made. Bytes and halves are not
+//! defined: they read as zero and are counted.
+
+use doorbell_sim::snapshot::SnapshotError;
+use doorbell_sim::{AccessSize, Ps};
+use serde::{Deserialize, Serialize};
+
+use crate::registers::{Access, Register, find};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum RtcRegister {
+    TimeLow,
+    TimeHigh,
+    AlarmLow,
+    AlarmHigh,
+    IrqEnabled,
+    ClearAlarm,
+    AlarmStatus,
+    ClearInterrupt,
+}
+
+const SECTION: &str = "goldfish RTC";
+
+/// The register table.
+pub const REGISTERS: [Register<RtcRegister>; 8] = [
+    Register::one(RtcRegister::TimeLow, "TIME_LOW", 0x00, 4, 0, Access::BothAct, SECTION),
+    Register::one(RtcRegister::TimeHigh, "TIME_HIGH", 0x04, 4, 0, Access::ReadWrite, SECTION),
+    Register::one(RtcRegister::AlarmLow, "ALARM_LOW", 0x08, 4, 0, Access::BothAct, SECTION),
+    Register::one(RtcRegister::AlarmHigh, "ALARM_HIGH", 0x0c, 4, 0, Access::ReadWrite, SECTION),
+    Register::one(RtcRegister::IrqEnabled, "IRQ_ENABLED", 0x10, 4, 0, Access::ReadWrite, SECTION),
+    Register::one(RtcRegister::ClearAlarm, "CLEAR_ALARM", 0x14, 4, 0, Access::WriteOnly, SECTION),
+    Register::one(RtcRegister::AlarmStatus, "ALARM_STATUS", 0x18, 4, 0, Access::ReadOnly, SECTION),
+    Register::one(RtcRegister::ClearInterrupt, "CLEAR_INTERRUPT", 0x1c, 4, 0, Access::WriteOnly, SECTION),
+];
+
+/// When the machine's clock starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RtcConfig {
+    /// Seconds from 1970-01-01T00:00:00Z to the moment at which simulated time begins.
+    pub start_unix_seconds: u32,
+}
+
+impl Default for RtcConfig {
+    /// 2026-01-01T00:00:00Z.
+    fn default() -> RtcConfig {
+        RtcConfig { start_unix_seconds: 1_767_225_600 }
+    }
+}
+
+doorbell_sim::stats! {
+    /// What the RTC counts.
+    pub struct RtcStats {
+        /// Alarms that went off.
+        alarms,
+        /// Accesses to no register, of a width that is not defined, or against the register's direction.
+        undefined_accesses,
+    }
+}
+
+/// The live device.
+#[derive(Clone, Debug)]
+pub struct Rtc {
+    state: RtcState,
+}
+
+/// What a snapshot keeps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RtcState {
+    /// The clock minus simulated time, in nanoseconds, wrapping.
+    offset_ns: u64,
+    /// The upper half of the time when TIME_LOW was last read.
+    latched_high: u32,
+    alarm_ns: u64,
+    alarm_armed: bool,
+    irq_enabled: bool,
+    irq_pending: bool,
+    stats: RtcStats,
+}
+
+impl RtcState {
+    /// The version of this layout.
+    pub const VERSION: u32 = 1;
+}
+
+fn with_low(value: u64, low: u64) -> u64 {
+    (value & !0xffff_ffff) | (low & 0xffff_ffff)
+}
+
+fn with_high(value: u64, high: u64) -> u64 {
+    (value & 0xffff_ffff) | (high << 32)
+}
+
+impl Rtc {
+    /// A clock that shows the configured date at time zero.
+    pub fn new(config: &RtcConfig) -> Rtc {
+        Rtc {
+            state: RtcState {
+                offset_ns: u64::from(config.start_unix_seconds) * 1_000_000_000,
+                latched_high: 0,
+                alarm_ns: 0,
+                alarm_armed: false,
+                irq_enabled: false,
+                irq_pending: false,
+                stats: RtcStats::default(),
+            },
+        }
+    }
+
+    /// Its counters.
+    pub fn stats(&self) -> &RtcStats {
+        &self.state.stats
+    }
+
+    /// What the clock shows: nanoseconds since 1970.
+    pub fn time_ns(&self, now: Ps) -> u64 {
+        (now.0 / 1000).wrapping_add(self.state.offset_ns)
+    }
+
+    /// The interrupt line.
+    pub fn irq(&self) -> bool {
+        self.state.irq_enabled && self.state.irq_pending
+    }
+
+    /// When [`expire`](Rtc::expire) is to be called, if an alarm is armed. Never before `now`.
+    pub fn alarm_at(&self, now: Ps) -> Option<Ps> {
+        let wait_ns = self.state.alarm_ns.saturating_sub(self.time_ns(now));
+        // The clock counts whole nanoseconds of simulated time, so the alarm falls on one.
+        let at = (now.0 / 1000).saturating_add(wait_ns).saturating_mul(1000);
+        self.state.alarm_armed.then_some(Ps(at.max(now.0)))
+    }
+
+    /// Lets an armed alarm go off if its time has come; calling it early or again does nothing.
+    pub fn expire(&mut self, now: Ps) {
+        if self.state.alarm_armed && self.time_ns(now) >= self.state.alarm_ns {
+            self.state.alarm_armed = false;
+            self.state.irq_pending = true;
+            self.state.stats.alarms += 1;
+        }
+    }
+
+    /// Reads a register; reading TIME_LOW latches TIME_HIGH.
+    pub fn read(&mut self, offset: u64, size: AccessSize, now: Ps) -> u64 {
+        let hit = find(&REGISTERS, offset, size).filter(|_| size == AccessSize::B4);
+        let value = match hit.map(|hit| hit.id) {
+            Some(RtcRegister::TimeLow) => {
+                let time = self.time_ns(now);
+                self.state.latched_high = (time >> 32) as u32;
+                time as u32
+            }
+            Some(RtcRegister::TimeHigh) => self.state.latched_high,
+            Some(RtcRegister::AlarmLow) => self.state.alarm_ns as u32,
+            Some(RtcRegister::AlarmHigh) => (self.state.alarm_ns >> 32) as u32,
+            Some(RtcRegister::IrqEnabled) => u32::from(self.state.irq_enabled),
+            Some(RtcRegister::AlarmStatus) => u32::from(self.state.alarm_armed),
+            Some(RtcRegister::ClearAlarm | RtcRegister::ClearInterrupt) | None => {
+                self.state.stats.undefined_accesses += 1;
+                0
+            }
+        };
+        u64::from(value)
+    }
+
+    /// Writes a register. Afterwards [`irq`](Rtc::irq) and [`alarm_at`](Rtc::alarm_at) may have changed.
+    pub fn write(&mut self, offset: u64, size: AccessSize, value: u64, now: Ps) {
+        let time = self.time_ns(now);
+        let hit = find(&REGISTERS, offset, size).filter(|_| size == AccessSize::B4);
+        match hit.map(|hit| hit.id) {
+            Some(RtcRegister::TimeLow) => self.set_time(with_low(time, value), now),
+            Some(RtcRegister::TimeHigh) => self.set_time(with_high(time, value), now),
+            Some(RtcRegister::AlarmLow) => {
+                self.state.alarm_ns = with_low(self.state.alarm_ns, value);
+                self.state.alarm_armed = true;
+                self.expire(now);
+            }
+            Some(RtcRegister::AlarmHigh) => self.state.alarm_ns = with_high(self.state.alarm_ns, value),
+            Some(RtcRegister::IrqEnabled) => self.state.irq_enabled = value & 1 != 0,
+            Some(RtcRegister::ClearAlarm) => self.state.alarm_armed = false,
+            Some(RtcRegister::ClearInterrupt) => self.state.irq_pending = false,
+            Some(RtcRegister::AlarmStatus) | None => self.state.stats.undefined_accesses += 1,
+        }
+    }
+
+    fn set_time(&mut self, time_ns: u64, now: Ps) {
+        self.state.offset_ns = time_ns.wrapping_sub(now.0 / 1000);
+        self.expire(now);
+    }
+
+    /// The state to keep.
+    pub fn save(&self) -> RtcState {
+        self.state.clone()
+    }
+
+    /// Takes a saved state over.
+    pub fn restore(&mut self, state: RtcState) -> Result<(), SnapshotError> {
+        self.state = state;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registers::overlap;
+    use AccessSize::{B1, B4, B8};
+
+    const EPOCH_NS: u64 = 1_767_225_600_000_000_000;
+
+    fn write(rtc: &mut Rtc, offset: u64, value: u64, now: Ps) {
+        rtc.write(offset, B4, value, now);
+    }
+
+    fn arm(rtc: &mut Rtc, alarm_ns: u64, now: Ps) {
+        write(rtc, 0x0c, alarm_ns >> 32, now);
+        write(rtc, 0x08, alarm_ns, now);
+    }
+
+    #[test]
+    fn no_registers_overlap() {
+        assert_eq!(overlap(&REGISTERS), None);
+    }
+
+    #[test]
+    fn the_high_half_is_latched_by_reading_the_low_half() {
+        let mut rtc = Rtc::new(&RtcConfig { start_unix_seconds: 4 });
+        let before_carry = Ps(294_967_295_000); // 2^32 − 1 ns
+        assert_eq!(rtc.read(0, B4, before_carry), 0xffff_ffff);
+        assert_eq!(rtc.read(4, B4, before_carry + Ps::from_ns(1)), 0);
+        assert_eq!(rtc.read(0, B4, before_carry + Ps::from_ns(1)), 0);
+        assert_eq!(rtc.read(4, B4, before_carry), 1);
+    }
+
+    #[test]
+    fn an_alarm_goes_off_at_its_nanosecond_and_not_a_picosecond_before() {
+        let mut rtc = Rtc::new(&RtcConfig::default());
+        write(&mut rtc, 0x10, 1, Ps::ZERO);
+        arm(&mut rtc, EPOCH_NS + 5000, Ps(1_500));
+        assert_eq!(rtc.read(0x18, B4, Ps(1_500)), 1);
+        let at = rtc.alarm_at(Ps(1_500)).unwrap();
+        assert_eq!(at, Ps::from_us(5));
+        rtc.expire(at - Ps(1));
+        assert!(!rtc.irq());
+        rtc.expire(at);
+        assert!(rtc.irq());
+        assert_eq!((rtc.alarm_at(at), rtc.read(0x18, B4, at)), (None, 0));
+        write(&mut rtc, 0x1c, 1, at);
+        assert!(!rtc.irq());
+    }
+
+    #[test]
+    fn a_disabled_interrupt_stays_pending_and_a_cleared_alarm_never_comes() {
+        let mut rtc = Rtc::new(&RtcConfig::default());
+        arm(&mut rtc, EPOCH_NS, Ps::ZERO);
+        assert!(!rtc.irq());
+        write(&mut rtc, 0x10, 1, Ps::ZERO);
+        assert!(rtc.irq(), "it was pending already");
+        write(&mut rtc, 0x1c, 0, Ps::ZERO);
+        arm(&mut rtc, EPOCH_NS + 10, Ps::ZERO);
+        write(&mut rtc, 0x14, 0, Ps::ZERO);
+        rtc.expire(Ps::from_us(1));
+        assert!(!rtc.irq());
+    }
+
+    #[test]
+    fn setting_the_clock_moves_it_and_may_set_the_alarm_off() {
+        let mut rtc = Rtc::new(&RtcConfig::default());
+        write(&mut rtc, 0x10, 1, Ps::ZERO);
+        arm(&mut rtc, EPOCH_NS + 1_000_000_000_000, Ps::ZERO);
+        let new = EPOCH_NS + 2_000_000_000_000;
+        write(&mut rtc, 0x04, new >> 32, Ps::from_ms(3));
+        write(&mut rtc, 0x00, new, Ps::from_ms(3));
+        assert_eq!(rtc.time_ns(Ps::from_ms(4)), new + 1_000_000);
+        assert!(rtc.irq());
+    }
+
+    #[test]
+    fn an_alarm_beyond_the_end_of_time_is_no_overflow() {
+        let mut rtc = Rtc::new(&RtcConfig::default());
+        arm(&mut rtc, u64::MAX, Ps::ZERO);
+        assert_eq!(rtc.alarm_at(Ps::ZERO), Some(Ps::MAX));
+    }
+
+    #[test]
+    fn undefined_accesses_are_counted_and_a_saved_clock_goes_on() {
+        let mut rtc = Rtc::new(&RtcConfig::default());
+        for (offset, size) in [(0, B1), (0, B8), (0x14, B4), (0x20, B4), (0xffc, B4)] {
+            assert_eq!(rtc.read(offset, size, Ps::ZERO), 0);
+        }
+        rtc.write(0x18, B4, 1, Ps::ZERO);
+        assert_eq!(rtc.stats().undefined_accesses, 6);
+        arm(&mut rtc, EPOCH_NS + 77, Ps::ZERO);
+        let bytes = postcard::to_stdvec(&rtc.save()).unwrap();
+        let mut copy = Rtc::new(&RtcConfig { start_unix_seconds: 0 });
+        copy.restore(postcard::from_bytes(&bytes).unwrap()).unwrap();
+        assert_eq!(copy.alarm_at(Ps(9)), rtc.alarm_at(Ps(9)));
+        assert_eq!(copy.save(), rtc.save());
+    }
+}

@@ -1,0 +1,274 @@
+//! Devices compared with QEMU's `virt`, register by register, through QEMU's test protocol. Without
+//! qemu-system-riscv64 on the machine nothing is compared, and the tests say so.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use doorbell_platform::map::{self, RegionId};
+use doorbell_platform::{Clint, Plic, PlicConfig, Rtc, RtcConfig, Uart};
+use doorbell_sim::rng::Rng;
+use doorbell_sim::{AccessSize, Ps};
+
+struct Qemu {
+    process: Child,
+    commands: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Qemu {
+    fn start() -> Option<Qemu> {
+        let options = "-M virt -m 64 -smp 2 -display none -bios none -serial null -monitor none -nodefaults \
+                       -qtest stdio -qtest-log /dev/null";
+        let mut process = Command::new("qemu-system-riscv64")
+            .args(options.split_whitespace())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|_| println!("not checked: qemu-system-riscv64 is not installed"))
+            .ok()?;
+        let commands = process.stdin.take()?;
+        let answers = BufReader::new(process.stdout.take()?);
+        Some(Qemu { process, commands, answers })
+    }
+
+    fn ask(&mut self, command: &str) -> String {
+        writeln!(self.commands, "{command}").unwrap();
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.answers.read_line(&mut line).unwrap(), 0, "QEMU ended at: {command}");
+            if let Some(rest) = line.strip_prefix("OK") {
+                return rest.trim().to_owned();
+            }
+            assert!(line.starts_with("IRQ"), "{command}: {line}");
+        }
+    }
+
+    fn read(&mut self, addr: u64, size: AccessSize) -> u64 {
+        let answer = self.ask(&format!("read{} {addr:#x}", letter(size)));
+        u64::from_str_radix(answer.trim_start_matches("0x"), 16).unwrap()
+    }
+
+    fn write(&mut self, addr: u64, size: AccessSize, value: u64) {
+        self.ask(&format!("write{} {addr:#x} {:#x}", letter(size), value & size.mask()));
+    }
+}
+
+impl Drop for Qemu {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn letter(size: AccessSize) -> char {
+    match size {
+        AccessSize::B1 => 'b',
+        AccessSize::B2 => 'w',
+        AccessSize::B4 => 'l',
+        AccessSize::B8 => 'q',
+    }
+}
+
+const PLIC: u64 = 0xc00_0000;
+const PLIC_CLAIM_S: u64 = PLIC + 0x20_1004;
+
+/// Lets QEMU's PLIC report one source to supervisor mode of hart 0.
+fn watch(qemu: &mut Qemu, source: u32) {
+    qemu.write(PLIC + 4 * u64::from(source), AccessSize::B4, 1);
+    qemu.write(PLIC + 0x2080, AccessSize::B4, 1 << source);
+}
+
+/// Whether the watched source's line was found high since the last call. QEMU latches each sighting; a
+/// level that just stays high is not seen again.
+fn seen_high(qemu: &mut Qemu) -> bool {
+    let source = qemu.read(PLIC_CLAIM_S, AccessSize::B4);
+    qemu.write(PLIC_CLAIM_S, AccessSize::B4, source);
+    source != 0
+}
+
+/// Compares what QEMU saw of a line during a step with our levels before, within and after it.
+fn check_line(seen: bool, levels: &[bool], step: &str) {
+    let high = levels.contains(&true);
+    assert!(!seen || high, "{step}: QEMU's interrupt line was high, ours was not");
+    let rose = !levels[0] && high;
+    assert!(seen || !rose, "{step}: our interrupt line rose, QEMU's did not");
+}
+
+fn base(id: RegionId) -> u64 {
+    map::get(id).base
+}
+
+#[test]
+fn the_uart_answers_as_qemus_to_eight_thousand_random_accesses() {
+    let Some(mut qemu) = Qemu::start() else { return };
+    let (at, b1) = (base(RegionId::Uart), AccessSize::B1);
+    let mut uart = Uart::new();
+    let mut random = Rng::stream(1, "platform.against_qemu.uart");
+    watch(&mut qemu, map::UART_IRQ);
+    // QEMU leaves OUT2 set after reset.
+    uart.write(4, b1, 0);
+    qemu.write(at + 4, b1, 0);
+    for step in 0..8_000 {
+        let offset = random.below(8);
+        let mut levels = vec![uart.irq()];
+        if random.below(2) == 0 {
+            let mut value = random.next_u64() & 0xff;
+            match offset {
+                // No loopback, where QEMU lets time pass before it reports waiting bytes.
+                4 => value &= !0x10,
+                // The data sheet ignores the other bits without the first; QEMU acts on them.
+                2 if value & 1 == 0 => value = 0,
+                _ => {}
+            }
+            uart.write(offset, b1, value);
+            qemu.write(at + offset, b1, value);
+            levels.push(uart.irq());
+        }
+        let (ours, theirs) = (uart.read(offset, b1), qemu.read(at + offset, b1));
+        assert_eq!(ours, theirs, "step {step}, offset {offset}");
+        levels.push(uart.irq());
+        check_line(seen_high(&mut qemu), &levels, &format!("step {step}, offset {offset}"));
+    }
+}
+
+#[test]
+fn the_uarts_loopback_moves_modem_lines_as_qemus() {
+    let Some(mut qemu) = Qemu::start() else { return };
+    let (at, b1) = (base(RegionId::Uart), AccessSize::B1);
+    let mut uart = Uart::new();
+    for mcr in 0x10..0x20 {
+        uart.write(4, b1, mcr);
+        qemu.write(at + 4, b1, mcr);
+        // QEMU knows no delta bits in loopback; the data sheet does.
+        assert_eq!(uart.read(6, b1) & 0xf0, qemu.read(at + 6, b1) & 0xf0, "{mcr:#x}");
+    }
+}
+
+#[test]
+fn plic_registers_keep_the_bits_that_qemus_keep() {
+    let Some(mut qemu) = Qemu::start() else { return };
+    let (at, b4) = (base(RegionId::Plic), AccessSize::B4);
+    let mut plic = Plic::new(PlicConfig::virt(2));
+    let priorities = (1..=96).map(|source| 4 * source);
+    let enables = (0..4).flat_map(|context| (0..3).map(move |word| 0x2000 + 0x80 * context + 4 * word));
+    let thresholds = (0..4).map(|context| 0x20_0000 + 0x1000 * context);
+    for offset in priorities.chain(enables).chain(thresholds) {
+        for value in [0xffff_ffff, 0x5a5a_5a5a, 0] {
+            plic.write(offset, b4, value);
+            qemu.write(at + offset, b4, value);
+            // QEMU also keeps the enable bit of source 0, which does not exist.
+            let ignored = if (0x2000..0x20_0000).contains(&offset) && offset % 0x80 == 0 { 1 } else { 0 };
+            assert_eq!(plic.read(offset, b4), qemu.read(at + offset, b4) & !ignored, "{offset:#x}");
+        }
+    }
+    assert_eq!(plic.stats.undefined_accesses, 0);
+}
+
+#[test]
+fn an_interrupt_takes_the_way_through_the_plic_that_it_takes_in_qemus() {
+    let Some(mut qemu) = Qemu::start() else { return };
+    let (at, b4) = (base(RegionId::Plic), AccessSize::B4);
+    let mut plic = Plic::new(PlicConfig::virt(2));
+    let both = |qemu: &mut Qemu, plic: &mut Plic, offset, value| {
+        plic.write(offset, b4, value);
+        qemu.write(at + offset, b4, value);
+    };
+    both(&mut qemu, &mut plic, 4 * u64::from(map::UART_IRQ), 1);
+    both(&mut qemu, &mut plic, 4 * u64::from(map::RTC_IRQ), 2);
+    both(&mut qemu, &mut plic, 0x2080, 0xc00);
+    // Both devices' interrupts: the UART's empty transmitter, the RTC's alarm in the past.
+    qemu.write(base(RegionId::Uart) + 1, AccessSize::B1, 2);
+    qemu.write(base(RegionId::Rtc) + 0x10, b4, 1);
+    qemu.write(base(RegionId::Rtc) + 0x08, b4, 0);
+    plic.set_level(map::UART_IRQ, true);
+    plic.set_level(map::RTC_IRQ, true);
+    let claim = 0x20_1004;
+    for _ in 0..2 {
+        assert_eq!(plic.read(0x1000, b4), qemu.read(at + 0x1000, b4));
+        let (ours, theirs) = (plic.read(claim, b4), qemu.read(at + claim, b4));
+        assert_eq!(ours, theirs);
+        assert_ne!(ours, 0);
+        plic.set_level(ours as u32, false);
+    }
+    qemu.write(base(RegionId::Rtc) + 0x1c, b4, 0);
+    qemu.write(base(RegionId::Uart) + 1, AccessSize::B1, 0);
+    for source in [map::RTC_IRQ, map::UART_IRQ] {
+        both(&mut qemu, &mut plic, claim, u64::from(source));
+    }
+    assert_eq!((plic.read(claim, b4), qemu.read(at + claim, b4)), (0, 0));
+}
+
+#[test]
+fn clint_registers_of_existing_and_missing_harts_read_back_as_qemus() {
+    let Some(mut qemu) = Qemu::start() else { return };
+    let at = base(RegionId::Clint);
+    let mut clint = Clint::new(2);
+    let (b4, b8) = (AccessSize::B4, AccessSize::B8);
+    for (offset, size) in
+        [(0x0, b4), (0x4, b4), (0x8, b4), (0x4000, b8), (0x4008, b4), (0x400c, b4), (0x4010, b8)]
+    {
+        for value in [u64::MAX, 0x1234_5678_9abc_def0] {
+            clint.write(offset, size, value, 0);
+            qemu.write(at + offset, size, value);
+            assert_eq!(clint.read(offset, size, 0), qemu.read(at + offset, size), "{offset:#x}");
+        }
+    }
+    // mtime can be set; QEMU's runs on.
+    clint.write(0xbff8, b8, 1 << 40, 500);
+    qemu.write(at + 0xbff8, b8, 1 << 40);
+    assert_eq!(clint.read(0xbff8, b8, 500), 1 << 40);
+    assert_eq!(qemu.read(at + 0xbff8, b8) >> 32, 1 << 8);
+}
+
+#[test]
+fn rtc_alarm_registers_behave_as_qemus() {
+    let Some(mut qemu) = Qemu::start() else { return };
+    let (at, b4) = (base(RegionId::Rtc), AccessSize::B4);
+    let mut rtc = Rtc::new(&RtcConfig::default());
+    watch(&mut qemu, map::RTC_IRQ);
+    let mut rises = 0;
+    for (offset, value) in [
+        (0x10, 1),
+        (0x0c, 0x7fff_ffff),
+        (0x08, 0x1234),
+        (0x14, 0),
+        (0x0c, 0),
+        (0x08, 5),
+        (0x10, 0),
+        (0x10, 0xffff_ffff),
+        (0x1c, 0),
+        (0x08, 7),
+        (0x14, 0),
+        (0x1c, 1),
+    ] {
+        let before = rtc.irq();
+        rtc.write(offset, b4, value, Ps::from_ms(1));
+        qemu.write(at + offset, b4, value);
+        for register in [0x08, 0x0c, 0x10, 0x18] {
+            let (ours, theirs) = (rtc.read(register, b4, Ps::from_ms(1)), qemu.read(at + register, b4));
+            assert_eq!(ours, theirs, "after {value:#x} to {offset:#x}: register {register:#x}");
+        }
+        check_line(seen_high(&mut qemu), &[before, rtc.irq()], &format!("{value:#x} to {offset:#x}"));
+        rises += u32::from(!before && rtc.irq());
+    }
+    assert_eq!(rises, 3);
+}
+
+#[test]
+fn the_reset_rom_has_qemus_instructions() {
+    let Some(mut qemu) = Qemu::start() else { return };
+    let mut kernel = vec![0u8; 0x1000];
+    kernel[8..16].copy_from_slice(&0x20_0000u64.to_le_bytes());
+    kernel[16..24].copy_from_slice(&0x1000u64.to_le_bytes());
+    kernel[0x38..0x3c].copy_from_slice(b"RSC\x05");
+    let images = doorbell_platform::BootImages { firmware: &[1], kernel: &kernel, initrd: None };
+    let layout = doorbell_platform::BootLayout::plan(doorbell_sim::Bytes(64 << 20), &images).unwrap();
+    let rom = layout.hand_over(&[0; 64]).unwrap().reset_rom;
+    // Six instructions, the start address; then the device tree's place, which may differ; then the
+    // hand-over structure's magic number and version.
+    for (at, word) in rom.chunks(4).enumerate().filter(|(at, _)| *at < 8 || (10..14).contains(at)) {
+        let theirs = qemu.read(base(RegionId::ResetRom) + 4 * at as u64, AccessSize::B4);
+        assert_eq!(u64::from(u32::from_le_bytes(word.try_into().unwrap())), theirs, "word {at}");
+    }
+}

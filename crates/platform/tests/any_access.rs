@@ -1,0 +1,76 @@
+//! Whatever a guest reads and writes, no device panics; and after reset each register reads as its table
+//! says.
+
+use doorbell_platform::{Clint, Plic, PlicConfig, Rtc, RtcConfig, Syscon, Uart, clint, plic, rtc};
+use doorbell_sim::{AccessSize, Ps};
+use proptest::prelude::*;
+
+fn size() -> impl Strategy<Value = AccessSize> {
+    prop::sample::select(vec![AccessSize::B1, AccessSize::B2, AccessSize::B4, AccessSize::B8])
+}
+
+/// Mostly offsets where registers are, sometimes any.
+fn offset() -> impl Strategy<Value = u64> {
+    let near =
+        prop::sample::select(vec![0u64, 0x1000, 0x2000, 0x4000, 0xbff0, 0x20_0000, 0x20_1000, 0x5f_fff0]);
+    prop_oneof![
+        4 => (near, 0u64..0x90).prop_map(|(start, more)| start + more),
+        1 => any::<u64>(),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn no_access_makes_a_device_panic(
+        accesses in prop::collection::vec((any::<bool>(), offset(), size(), any::<u64>(), any::<u64>()), 1..100),
+    ) {
+        let mut clint = Clint::new(3);
+        let mut plic = Plic::new(PlicConfig::virt(3));
+        let mut rtc = Rtc::new(&RtcConfig::default());
+        let mut uart = Uart::new();
+        let mut syscon = Syscon::new();
+        for (write, offset, size, value, time) in accesses {
+            let now = Ps(time);
+            if write {
+                clint.write(offset, size, value, time);
+                plic.set_level((value % 96) as u32 + 1, value & 0x80 != 0);
+                plic.write(offset, size, value);
+                rtc.write(offset, size, value, now);
+                uart.write(offset, size, value);
+                syscon.write(offset, size, value);
+            } else {
+                let values = [
+                    clint.read(offset, size, time),
+                    plic.read(offset, size),
+                    rtc.read(offset, size, now),
+                    uart.read(offset, size),
+                    syscon.read(offset, size),
+                ];
+                prop_assert!(values.iter().all(|value| value & !size.mask() == 0));
+            }
+            rtc.expire(now);
+            prop_assert!(rtc.alarm_at(now).is_none_or(|at| at >= now));
+            prop_assert!(clint.ticks_when_mtime_reaches(clint.mtimecmp(1), time) >= time);
+        }
+    }
+}
+
+#[test]
+fn registers_read_after_reset_as_their_tables_say() {
+    let mut clint = Clint::new(clint::MAX_HARTS);
+    for row in clint::REGISTERS {
+        for offset in (0..row.count).map(|index| row.offset + index * row.stride) {
+            let size = AccessSize::from_bytes(row.bytes).unwrap();
+            assert_eq!(clint.read(offset, size, 0), row.reset, "{} at {offset:#x}", row.name);
+        }
+    }
+    assert_eq!(clint.stats.undefined_accesses, 0);
+    let mut plic = Plic::new(PlicConfig::virt(1));
+    for row in plic::REGISTERS {
+        assert_eq!(plic.read(row.offset, AccessSize::B4), row.reset, "{}", row.name);
+    }
+    let mut rtc = Rtc::new(&RtcConfig { start_unix_seconds: 0 });
+    for row in rtc::REGISTERS {
+        assert_eq!(rtc.read(row.offset, AccessSize::B4, Ps::ZERO), row.reset, "{}", row.name);
+    }
+}

@@ -1,0 +1,142 @@
+//! A test program: forms of instructions, each executed on a table of operands, their results written to standard
+//! output. The same ELF runs on QEMU's user-mode emulation and on our hart.
+
+use crate::asm::{Asm, addi, reg};
+
+pub const CODE: u64 = 0x1000_0000;
+pub const TABLES: u64 = 0x1200_0000;
+pub const SCRATCH: u64 = 0x1300_0000;
+pub const SCRATCH_BYTES: u64 = 0x1_0000;
+pub const OUTPUT: u64 = 0x1400_0000;
+/// Where our hart's traps lead; not part of the ELF.
+pub const TRAP: u64 = 0x17ff_f000;
+pub const MEMORY_END: u64 = 0x1800_0000;
+
+/// Operands of one execution.
+pub type Record = [u64; 4];
+
+/// A table of operands in the program's memory.
+#[derive(Clone, Copy)]
+pub struct Table {
+    addr: u64,
+    first: usize,
+    records: usize,
+}
+
+/// An instruction form as executed over a table.
+struct Form {
+    text: String,
+    output: u64,
+    /// Doublewords of result for each record.
+    stride: u64,
+    table: Table,
+}
+
+/// A program in the making.
+pub struct Program {
+    pub asm: Asm,
+    records: Vec<Record>,
+    forms: Vec<Form>,
+    output_len: u64,
+}
+
+impl Default for Program {
+    fn default() -> Self {
+        Program { asm: Asm::new(CODE), records: Vec::new(), forms: Vec::new(), output_len: 0 }
+    }
+}
+
+impl Program {
+    pub fn table(&mut self, records: &[Record]) -> Table {
+        let first = self.records.len();
+        self.records.extend_from_slice(records);
+        Table { addr: TABLES + first as u64 * 32, first, records: records.len() }
+    }
+
+    pub fn cases(&self) -> usize {
+        self.forms.iter().map(|form| form.table.records).sum()
+    }
+
+    /// Runs `body` once a record: `reg::IN` points to the record, `reg::OUT` to where `stride` doublewords of
+    /// result belong.
+    pub fn form(&mut self, text: String, table: Table, stride: u64, body: impl FnOnce(&mut Asm)) {
+        let output = OUTPUT + self.output_len;
+        self.output_len += table.records as u64 * stride * 8;
+        let asm = &mut self.asm;
+        asm.li(reg::IN, table.addr).li(reg::END, table.addr + table.records as u64 * 32);
+        asm.li(reg::OUT, output);
+        let start = asm.here();
+        body(asm);
+        asm.word(addi(reg::IN, reg::IN, 32)).word(addi(reg::OUT, reg::OUT, stride as i32 * 8));
+        asm.branch(1, reg::IN, reg::END, start);
+        self.forms.push(Form { text, output, stride, table });
+    }
+
+    /// Ends the program and makes its ELF.
+    pub fn finish(mut self) -> Finished {
+        assert!(OUTPUT + self.output_len < TRAP, "the results fit");
+        // write(1, x20, x21) until all is out, then exit(0).
+        self.asm.li(20, OUTPUT).li(21, OUTPUT + self.output_len);
+        let again = self.asm.here();
+        self.asm.li(10, 1).word(addi(11, 20, 0)).word(crate::asm::r_type(0x33, 0, 0x20, 12, 21, 20)).syscall(64);
+        self.asm.word(crate::asm::r_type(0x33, 0, 0, 20, 20, 10)).branch(6, 20, 21, again);
+        self.asm.li(10, 0).syscall(93);
+        let Program { asm, records, forms, output_len } = self;
+        let code = asm.into_code();
+        assert!(CODE + (code.len() as u64) < TABLES, "the code fits");
+        let tables = records.iter().flatten().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
+        assert!(TABLES + (tables.len() as u64) < SCRATCH, "the tables fit");
+        Finished { elf: crate::elf::build(&code, &tables, output_len), records, forms, output_len }
+    }
+}
+
+/// A program ready to run.
+pub struct Finished {
+    pub elf: Vec<u8>,
+    records: Vec<Record>,
+    forms: Vec<Form>,
+    pub output_len: u64,
+}
+
+impl Finished {
+    /// Describes the first differences of two outputs; `None` if they are equal.
+    pub fn compare(&self, ours: &[u8], qemu: &[u8]) -> Option<String> {
+        if ours == qemu {
+            return None;
+        }
+        if ours.len() != qemu.len() {
+            return Some(format!("ours wrote {} bytes, QEMU {}", ours.len(), qemu.len()));
+        }
+        let mut text = String::new();
+        let (mut differing, mut shown) = (0, 0);
+        for form in &self.forms {
+            let mut shown_of_form = 0;
+            for record in 0..form.table.records {
+                let width = form.stride as usize * 8;
+                let at = (form.output - OUTPUT) as usize + record * width;
+                let (a, b) = (&ours[at..at + width], &qemu[at..at + width]);
+                if a == b {
+                    continue;
+                }
+                differing += 1;
+                shown_of_form += 1;
+                if shown < 40 && shown_of_form <= 3 {
+                    shown += 1;
+                    let operands = self.records[form.table.first + record];
+                    text += &format!("{}\n  operands {operands:016x?}\n", form.text);
+                    for (index, (ours, qemu)) in a.chunks(8).zip(b.chunks(8)).enumerate() {
+                        if ours != qemu {
+                            let value = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight"));
+                            text += &format!(
+                                "  result {index}: ours {:016x}, QEMU {:016x}\n",
+                                value(ours),
+                                value(qemu)
+                            );
+                        }
+                    }
+                }
+            }
+        }
+        Some(format!("{differing} cases differ, among them:\n{text}"))
+    }
+}
