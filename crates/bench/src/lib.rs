@@ -6,6 +6,7 @@
 mod config;
 mod error;
 mod folder;
+mod m5;
 mod measure;
 mod registry;
 mod session;
@@ -14,7 +15,8 @@ mod testpmd;
 
 pub use config::{RunConfig, RunParams, TestpmdConfig, resolve};
 pub use error::RunError;
-pub use folder::ResultFolder;
+pub use folder::{ResultFolder, summary_json};
+pub use m5::{M5Next, M5Ops};
 pub use measure::{Point, run_point};
 pub use registry::{BENCHMARKS, Benchmark, benchmark};
 pub use session::{Control, Places, Session, Source, guest_identity, read_guest};

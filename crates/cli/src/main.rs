@@ -1,1 +1,74 @@
-fn main() {}
+//! The `doorbell` command.
+
+#![forbid(unsafe_code)]
+
+mod boot;
+mod config_cmd;
+mod image_cmd;
+mod report_cmd;
+mod run_cmd;
+mod screen;
+mod terminal;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use doorbell_bench::Places;
+
+/// A full-system simulator for network-intensive computers.
+#[derive(Parser)]
+#[command(name = "doorbell", version, arg_required_else_help = true, max_term_width = 110)]
+struct Cli {
+    /// Folder for images, packages and checkpoints [default: $XDG_CACHE_HOME/doorbell, else ~/.cache/doorbell]
+    #[arg(long, global = true, env = "DOORBELL_CACHE", value_name = "DIR", hide_env_values = true)]
+    cache: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a benchmark at one or several offered loads; print a summary and write a result folder
+    Run(run_cmd::RunArgs),
+    /// Boot a guest with its console on this terminal
+    Boot(boot::BootArgs),
+    /// Build, list and show guest images
+    #[command(subcommand)]
+    Image(image_cmd::ImageCommand),
+    /// Show presets and the resolved configuration
+    #[command(subcommand)]
+    Config(config_cmd::ConfigCommand),
+    /// Make report.html anew from a result folder
+    Report(report_cmd::ReportArgs),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match execute(cli) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("doorbell: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
+    let places = Places { cache: cache_folder(cli.cache)? };
+    match cli.command {
+        Command::Run(args) => run_cmd::run(&args, &places),
+        Command::Boot(args) => boot::boot(&args, &places),
+        Command::Image(command) => image_cmd::image(&command, &places),
+        Command::Config(command) => config_cmd::config(&command),
+        Command::Report(args) => report_cmd::report(&args),
+    }
+}
+
+fn cache_folder(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+    let from_env = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    given
+        .or_else(|| from_env("XDG_CACHE_HOME").map(|dir| dir.join("doorbell")))
+        .or_else(|| from_env("HOME").map(|dir| dir.join(".cache/doorbell")))
+        .ok_or_else(|| anyhow::anyhow!("there is no home folder to keep images in; name one with --cache DIR"))
+}

@@ -6,6 +6,8 @@ pub struct Console {
     text: Vec<u8>,
     /// How far the watched marker has been looked for.
     searched: usize,
+    /// How far the output has been taken by [`take_new`](Console::take_new).
+    taken: usize,
     marker: Option<String>,
 }
 
@@ -20,6 +22,7 @@ impl Console {
             let excess = self.text.len() - KEPT_BYTES;
             self.text.drain(..excess);
             self.searched = self.searched.saturating_sub(excess);
+            self.taken = self.taken.saturating_sub(excess);
         }
     }
 
@@ -39,6 +42,13 @@ impl Console {
             self.marker = None;
         }
         found
+    }
+
+    /// What was printed since the last call, byte for byte.
+    pub fn take_new(&mut self) -> Vec<u8> {
+        let new = self.text[self.taken..].to_vec();
+        self.taken = self.text.len();
+        new
     }
 
     /// All that is kept.

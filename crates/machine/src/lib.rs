@@ -18,6 +18,7 @@ pub mod overlay;
 mod port;
 mod presets;
 mod run;
+mod traffic;
 
 pub use boot::{BootError, Guest};
 pub use checkpoint::{CHECKPOINT_VERSION, CheckpointError, CheckpointFile};
@@ -29,4 +30,5 @@ pub use presets::{PRESETS, Preset, preset};
 pub use run::{Limits, Outcome};
 
 pub use doorbell_pcie::PathConfig;
+pub use doorbell_pcie::path::KINDS as PATH_KINDS;
 pub use doorbell_wire::LinkConfig;

@@ -1,1 +1,46 @@
-//! Not written yet.
+//! What a person reads of a run: a text table for the terminal and one self-contained HTML page.
+//!
+//! Everything here is made from the JSON of a result folder's `summary.json`, read by [`RunSummary::from_json`], so
+//! that a report can be made again from an old folder and this room needs to know no other. The output is a
+//! function of the input alone: no clock, no locale, no random identifiers.
+//!
+//! | File | Question it answers |
+//! |---|---|
+//! | `summary` | what does the file say, and is it one of ours? |
+//! | `causes` | what can become of a frame that did not come back? |
+//! | `number`, `scale` | how are figures written, and where do axes have their ticks? |
+//! | `text` | what does the terminal show? |
+//! | `svg`, `figures` | what does each plot show? A new plot is one file there and one line in its list |
+//! | `html`, `numbers`, `headline` | how do they become a page? |
+
+#![forbid(unsafe_code)]
+
+mod causes;
+mod escape;
+#[cfg(any())]
+mod figures;
+#[cfg(any())]
+mod headline;
+#[cfg(any())]
+mod html;
+mod number;
+#[cfg(any())]
+mod numbers;
+mod scale;
+mod summary;
+#[cfg(any())]
+mod svg;
+mod text;
+
+#[cfg(test)]
+#[cfg(any())]
+mod html_tests;
+#[cfg(test)]
+mod sample;
+#[cfg(test)]
+mod text_tests;
+
+#[cfg(any())]
+pub use html::html;
+pub use summary::{Drops, LatencyNs, PointSummary, ReportError, RunSummary};
+pub use text::{summary_text, table};

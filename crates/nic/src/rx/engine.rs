@@ -112,7 +112,9 @@ impl Nic {
             return;
         }
         let on_chip = cached + self.rx.completed.len() as u32;
-        let room = u32::from(self.config.rx_descriptor_cache).saturating_sub(on_chip);
+        let cache = u32::from(self.config.rx_descriptor_cache);
+        // A tail that software has moved back must not make the engine overtake the head.
+        let room = cache.min(ring.count - 1).saturating_sub(on_chip);
         let count =
             available.min(room).min(self.config.descriptor_fetch_max.into()).min(ring.count - self.rx.fetched);
         if count == 0 {

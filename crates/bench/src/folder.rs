@@ -1,0 +1,93 @@
+//! The result folder. Each file appears whole or not at all.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use crate::error::RunError;
+use crate::measure::{Point, all_counters};
+use crate::summary::RunSummary;
+
+/// A folder that results are written to.
+#[derive(Clone, Debug)]
+pub struct ResultFolder {
+    path: PathBuf,
+}
+
+impl ResultFolder {
+    /// Makes the folder, if need be, and checks that it can be written, before any time is spent.
+    pub fn create(path: &Path) -> Result<ResultFolder, RunError> {
+        fs::create_dir_all(path).map_err(RunError::io("create the result folder", path))?;
+        tempfile::tempfile_in(path).map_err(RunError::io("write to the result folder", path))?;
+        Ok(ResultFolder { path: path.to_owned() })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A folder inside it.
+    pub fn sub(&self, name: &str) -> Result<ResultFolder, RunError> {
+        ResultFolder::create(&self.path.join(name))
+    }
+
+    /// Writes a file, replacing one that is there.
+    pub fn write(&self, name: &str, contents: &str) -> Result<(), RunError> {
+        let target = self.path.join(name);
+        let io = |error| RunError::Io { action: "write", path: target.clone(), error };
+        let mut file = tempfile::NamedTempFile::new_in(&self.path).map_err(io)?;
+        file.write_all(contents.as_bytes()).map_err(io)?;
+        let temporary = file.into_temp_path();
+        make_readable(&temporary).map_err(io)?;
+        temporary.persist(&target).map_err(|error| io(error.error))
+    }
+
+    /// Writes a point's configuration, counters and console.
+    pub fn write_point(&self, point: &Point) -> Result<(), RunError> {
+        let hash = point.config.hash();
+        self.write("config.toml", &format!("# config_hash = \"{hash}\"\n\n{}", point.config.to_toml()))?;
+        let mut stats = Map::new();
+        for (name, counter) in all_counters(&point.machine) {
+            stats.insert(name, json!({ "value": counter.value, "description": counter.description }));
+        }
+        let sections: Map<String, Value> =
+            point.machine.section_hashes().into_iter().map(|(name, hash)| (name, json!(format!("{hash:016x}")))).collect();
+        let all = json!({ "config_hash": hash, "counters": stats, "state_section_hashes": sections });
+        self.write("stats.json", &pretty(&all))
+    }
+
+    /// Writes the summary. With a single point its figures stand at the top as well.
+    pub fn write_summary(&self, summary: &RunSummary) -> Result<String, RunError> {
+        let text = summary_json(summary);
+        self.write("summary.json", &text)?;
+        Ok(text)
+    }
+}
+
+/// The text of `summary.json`.
+pub fn summary_json(summary: &RunSummary) -> String {
+    let mut value = serde_json::to_value(summary).expect("a summary serialises");
+    if let ([point], Value::Object(object)) = (summary.points.as_slice(), &mut value) {
+        let fields = serde_json::to_value(point).expect("a summary serialises");
+        if let Value::Object(fields) = fields {
+            object.extend(fields);
+        }
+    }
+    pretty(&value)
+}
+
+/// JSON as people like to read it.
+pub(crate) fn pretty(value: &Value) -> String {
+    let mut text = serde_json::to_string_pretty(value).expect("a JSON value can be written");
+    text.push('\n');
+    text
+}
+
+/// Temporary files are private; results are for everyone whom the user's umask admits.
+fn make_readable(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o644))
+}

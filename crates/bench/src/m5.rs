@@ -1,0 +1,97 @@
+//! gem5's m5ops: what a guest program may ask of the simulator while it runs.
+//!
+//! | Function | Operation | What happens |
+//! |---|---|---|
+//! | 0x21 | exit | the run ends; a0 is a delay in nanoseconds, which is not waited for |
+//! | 0x22 | fail | the run ends with the exit code in a1 |
+//! | 0x40 | reset stats | counters count from here |
+//! | 0x41 | dump stats | counters are written to `m5stats-N.json` |
+//! | 0x42 | dump and reset stats | both |
+//! | 0x43 | checkpoint | the machine is written to `m5checkpoint-N.ckpt` |
+//! | 0x5a, 0x5b | work begin, work end | a line is said, with the work's id (a0) and the time |
+//!
+//! Any other function is said and ignored.
+
+use doorbell_machine::Machine;
+use doorbell_sim::stats::Counter;
+use serde_json::{Map, Value, json};
+
+use crate::error::RunError;
+use crate::folder::{ResultFolder, pretty};
+use crate::measure::all_counters;
+
+/// What a run does after an m5op.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum M5Next {
+    /// The guest goes on.
+    Continue,
+    /// The guest has asked to end, with this exit code.
+    Exit(u8),
+}
+
+/// The simulator's side of a guest's m5ops.
+pub struct M5Ops {
+    folder: ResultFolder,
+    guest: String,
+    base: Vec<(String, Counter)>,
+    dumps: u32,
+    checkpoints: u32,
+}
+
+impl M5Ops {
+    /// Writes what is asked for into `folder`. `guest` names the guest in checkpoints.
+    pub fn new(folder: ResultFolder, guest: &str) -> M5Ops {
+        M5Ops { folder, guest: guest.to_owned(), base: Vec::new(), dumps: 0, checkpoints: 0 }
+    }
+
+    /// Does what the guest asked.
+    pub fn perform(
+        &mut self,
+        machine: &Machine,
+        function: u8,
+        args: [u64; 2],
+        say: &mut dyn FnMut(&str),
+    ) -> Result<M5Next, RunError> {
+        match function {
+            0x21 => return Ok(M5Next::Exit(0)),
+            0x22 => return Ok(M5Next::Exit(u8::try_from(args[1]).unwrap_or(u8::MAX).max(1))),
+            0x40 => self.base = all_counters(machine),
+            0x41 => self.dump(machine, say)?,
+            0x42 => {
+                self.dump(machine, say)?;
+                self.base = all_counters(machine);
+            }
+            0x43 => {
+                let path = self.folder.path().join(format!("m5checkpoint-{}.ckpt", self.checkpoints));
+                self.checkpoints += 1;
+                machine.checkpoint(&self.guest, "m5 checkpoint").write(&path)?;
+                say(&format!("m5 checkpoint: {}", path.display()));
+            }
+            0x5a | 0x5b => {
+                let what = if function == 0x5a { "begin" } else { "end" };
+                say(&format!("m5 work {what}: id {} at {} simulated ns", args[0], machine.now().0 / 1000));
+            }
+            other => say(&format!("m5op {other:#x} is not supported and was ignored")),
+        }
+        Ok(M5Next::Continue)
+    }
+
+    fn dump(&mut self, machine: &Machine, say: &mut dyn FnMut(&str)) -> Result<(), RunError> {
+        let base: Map<String, Value> =
+            self.base.iter().map(|(name, counter)| (name.clone(), json!(counter.value))).collect();
+        let since = |name: &str, value: u64| value - base.get(name).and_then(Value::as_u64).unwrap_or(0);
+        let counters: Map<String, Value> = all_counters(machine)
+            .into_iter()
+            .map(|(name, counter)| {
+                let value = since(&name, counter.value);
+                (name, json!({ "value": value, "description": counter.description }))
+            })
+            .collect();
+        let name = format!("m5stats-{}.json", self.dumps);
+        self.dumps += 1;
+        let all = json!({ "simulated_seconds": machine.now().as_secs_f64(), "counters": counters });
+        self.folder.write(&name, &pretty(&all))?;
+        say(&format!("m5 dump stats: {}", self.folder.path().join(name).display()));
+        Ok(())
+    }
+}

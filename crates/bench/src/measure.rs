@@ -1,0 +1,264 @@
+//! One offered load: warm up, measure, drain, and account for every frame.
+//!
+//! The measurement window begins and ends between two frames, so that exactly the frames offered in it reach the
+//! NIC while the NIC's counters are watched, one link latency later. Loss is counted frame by frame: a frame
+//! of the window that has not come back when the traffic has drained is lost, and the NIC's counters say why. What
+//! the NIC accepted and did not send back, the guest dropped.
+
+use std::path::Path;
+use std::time::Instant;
+
+use doorbell_loadgen::{Measurement, Rate, TrafficConfig};
+use doorbell_machine::{Limits, Machine, Outcome};
+use doorbell_nic::NicStats;
+use doorbell_sim::stats::Stats;
+use doorbell_sim::{Bytes, Ps};
+use doorbell_wire::pcap::PcapFile;
+
+use crate::config::RunConfig;
+use crate::error::{RunError, describe};
+use crate::session::{Control, Session, run_watched};
+use crate::summary::{Drops, LatencyNs, PointSummary};
+use crate::testpmd;
+
+/// Bytes of each frame that a capture keeps: all of any frame.
+const CAPTURE_SNAP_LEN: u32 = 65_535;
+/// How often a drain looks whether everything has come back.
+const DRAIN_STEP: Ps = Ps::from_us(100);
+
+/// A measured point.
+pub struct Point {
+    /// Its figures.
+    pub summary: PointSummary,
+    /// The configuration that it was measured with, its rate and frame size filled in.
+    pub config: RunConfig,
+    /// The machine as it was at the end, for its counters.
+    pub machine: Machine,
+    /// What the generators measured, all ports together.
+    pub measurement: Measurement,
+    /// Frames that the capture has, if one was written.
+    pub captured: Option<u64>,
+}
+
+/// What the NICs counted, all together.
+fn nic_totals(machine: &Machine) -> NicTotals {
+    machine.ports().iter().fold(NicTotals::default(), |mut sum, port| {
+        let s: &NicStats = port.nic.stats();
+        sum.arrived += s.rx_arrived;
+        sum.dma += s.rx_drop_dma;
+        sum.core += s.rx_drop_core;
+        sum.tx += s.rx_drop_tx;
+        sum.other += s.rx_drop_address + s.rx_drop_vlan + s.rx_drop_fcs + s.rx_drop_undersize + s.rx_drop_oversize;
+        sum.other += s.rx_drop_disabled + s.rx_drop_link_down + s.rx_drop_loopback + s.rx_drop_reset + s.rx_control;
+        sum.link += port.link_in.stats().lost + port.link_out.stats().lost;
+        sum
+    })
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct NicTotals {
+    arrived: u64,
+    dma: u64,
+    core: u64,
+    tx: u64,
+    other: u64,
+    link: u64,
+}
+
+/// Measures one rate and frame size. With `capture`, writes the wire of port 0 to that file.
+pub fn run_point(
+    session: &Session,
+    rate: Rate,
+    frame_size: Bytes,
+    capture: Option<&Path>,
+    control: &mut Control,
+) -> Result<Point, RunError> {
+    let started = Instant::now();
+    let mut machine = session.machine()?;
+    let mut config = session.config().clone();
+    config.loadgen.traffic = TrafficConfig {
+        rate,
+        frame_size,
+        returned: testpmd::returned(&config),
+        ..config.loadgen.traffic.clone()
+    };
+    if let (Some(path), Some(port)) = (capture, machine.ports_mut().first_mut()) {
+        port.capture = Some(PcapFile::create(path, CAPTURE_SNAP_LEN)?);
+    }
+    let booted = machine.instructions();
+    let mut run = Run { machine: &mut machine, control };
+    let window = run.measure(&config)?;
+    run.drain(config.run.drain)?;
+    machine.check_conservation();
+    let captured = match machine.ports_mut().first_mut().and_then(|port| port.capture.take()) {
+        Some(capture) => Some(capture.finish()?),
+        None => None,
+    };
+    let host_seconds = started.elapsed().as_secs_f64();
+    let executed = machine.instructions() - booted;
+    let measurement = merged_measurement(&machine);
+    let summary = summarise(session, &config, &machine, &measurement, &window, (host_seconds, executed));
+    Ok(Point { summary, config, machine, measurement, captured })
+}
+
+/// What changed during the window.
+struct Window {
+    begin: NicTotals,
+    end: NicTotals,
+    instructions: u64,
+}
+
+struct Run<'a, 'c> {
+    machine: &'a mut Machine,
+    control: &'a mut Control<'c>,
+}
+
+impl Run<'_, '_> {
+    /// Runs to a time; anything else that ends the run is an error.
+    fn until(&mut self, time: Ps) -> Result<(), RunError> {
+        match run_watched(self.machine, &Limits::until(time), self.control)? {
+            Outcome::Time | Outcome::Asleep => Ok(()),
+            outcome => Err(RunError::Ended {
+                why: describe(outcome, time),
+                console: self.machine.console.last_lines(12),
+            }),
+        }
+    }
+
+    fn measure(&mut self, config: &RunConfig) -> Result<Window, RunError> {
+        let traffic = &config.loadgen.traffic;
+        self.machine.start_traffic(traffic)?;
+        let start = self.machine.now();
+        self.until(start + config.run.warmup)?;
+        self.until(self.machine.next_gap())?;
+        self.machine.begin_window();
+        let (begun, instructions) = (self.machine.now(), self.machine.instructions());
+        self.until(begun + config.link.latency)?;
+        let begin = nic_totals(self.machine);
+        match config.run.frames {
+            Some(frames) => self.until_offered(frames, config)?,
+            None => self.until(begun + config.run.duration)?,
+        }
+        self.until(self.machine.next_gap())?;
+        self.machine.end_window();
+        self.machine.stop_traffic();
+        let instructions = self.machine.instructions() - instructions;
+        self.until(self.machine.now() + config.link.latency)?;
+        Ok(Window { begin, end: nic_totals(self.machine), instructions })
+    }
+
+    /// Runs until exactly `frames` frames have been offered by each generator in the window.
+    fn until_offered(&mut self, frames: u64, config: &RunConfig) -> Result<(), RunError> {
+        let offered = |machine: &Machine| {
+            let measurement = machine.ports()[0].loadgen.measurement().expect("a window was begun");
+            measurement.volumes().0.frames
+        };
+        let traffic = &config.loadgen.traffic;
+        let line = config.link.frames_per_second(traffic.frame_len());
+        let per_second = doorbell_loadgen::Pacing::new(Ps::ZERO, traffic.rate, traffic.frame_len(), &config.link)
+            .frames_per_second()
+            .min(line.0 as f64 / line.1 as f64);
+        loop {
+            let left = frames.saturating_sub(offered(self.machine));
+            if left == 0 {
+                return Ok(());
+            }
+            // Half a frame short of the last: a step never goes beyond it, and the last step is half a frame.
+            let step = ((left as f64 - 0.5) / per_second * 1e12) as u64;
+            self.until(self.machine.now() + Ps(step.max(1)))?;
+        }
+    }
+
+    /// Waits until every frame has come back or cannot come back any more.
+    fn drain(&mut self, longest: Ps) -> Result<(), RunError> {
+        let end = self.machine.now() + longest;
+        while self.machine.frames_outstanding() > 0 && self.machine.now() < end {
+            let step = self.machine.now().saturating_add(DRAIN_STEP).min(end);
+            let before = self.machine.frames_outstanding();
+            self.until(step)?;
+            let inside: u64 = self.machine.ports().iter().map(|p| p.nic.in_flight().rx + p.nic.in_flight().tx).sum();
+            // Nothing moved for a step and nothing is inside a NIC: the rest was lost.
+            if inside == 0 && self.machine.frames_outstanding() == before {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn merged_measurement(machine: &Machine) -> Measurement {
+    let mut measurements = machine.ports().iter().filter_map(|port| port.loadgen.measurement());
+    let mut all = measurements.next().expect("a window was begun at every generator").clone();
+    measurements.for_each(|other| all.merge(other));
+    all
+}
+
+fn summarise(
+    session: &Session,
+    config: &RunConfig,
+    machine: &Machine,
+    measurement: &Measurement,
+    window: &Window,
+    (host_seconds, executed): (f64, u64),
+) -> PointSummary {
+    let figures = measurement.summary(machine.now());
+    let (begin, end) = (window.begin, window.end);
+    let mut drops = Drops {
+        dma: end.dma - begin.dma,
+        core: end.core - begin.core,
+        tx: end.tx - begin.tx,
+        nic_other: end.other - begin.other,
+        link: end.link - begin.link,
+        guest: 0,
+    };
+    let named = drops.dma + drops.core + drops.tx + drops.nic_other + drops.link;
+    drops.guest = (figures.frames_offered - figures.frames_delivered - figures.frames_corrupt).saturating_sub(named);
+    let cycles = figures.seconds * config.core.frequency.0 as f64 * machine.harts().len() as f64;
+    let per = |amount: f64, over: f64| if over == 0.0 { 0.0 } else { amount / over };
+    PointSummary {
+        benchmark: session.benchmark().name.to_owned(),
+        config_hash: config.hash(),
+        rate: config.loadgen.traffic.rate.to_string(),
+        frame_size: config.loadgen.traffic.frame_size.0,
+        frames_offered: figures.frames_offered,
+        frames_delivered: figures.frames_delivered,
+        frames_corrupt: figures.frames_corrupt,
+        drop_rate: figures.drop_rate,
+        drops,
+        offered_gbps: figures.offered.gbps_l2,
+        delivered_gbps: figures.delivered.gbps_l2,
+        offered_mpps: figures.offered.mpps,
+        delivered_mpps: figures.delivered.mpps,
+        latency_ns: LatencyNs::from_summary(&figures),
+        simulated_seconds: figures.seconds,
+        instructions: window.instructions,
+        ipc: per(window.instructions as f64, cycles),
+        instructions_per_frame: per(window.instructions as f64, figures.frames_delivered as f64),
+        host_seconds,
+        host_mips: per(executed as f64 / 1e6, host_seconds),
+        state_hash: format!("{:016x}", machine.state_hash()),
+    }
+}
+
+/// All counters of a machine by hierarchical name, with their descriptions, for `stats.json`.
+pub(crate) fn all_counters(machine: &Machine) -> Vec<(String, doorbell_sim::stats::Counter)> {
+    let mut all = Vec::new();
+    let mut add = |path: &str, counters: Vec<doorbell_sim::stats::Counter>| {
+        all.extend(counters.into_iter().map(|counter| (format!("{path}.{}", counter.name), counter)));
+    };
+    add("machine", machine.stats().counters());
+    for (index, hart) in machine.harts().iter().enumerate() {
+        add(&format!("hart{index}"), hart.stats().counters());
+    }
+    for (index, port) in machine.ports().iter().enumerate() {
+        add(&format!("port{index}.nic"), port.nic.stats().counters());
+        add(&format!("port{index}.dma"), machine.dma_stats(index).counters());
+        for (kind, name) in doorbell_machine::PATH_KINDS {
+            add(&format!("port{index}.pcie.{name}"), port.path.stats(kind).counters());
+        }
+        add(&format!("port{index}.link_in"), port.link_in.stats().counters());
+        add(&format!("port{index}.link_out"), port.link_out.stats().counters());
+        add(&format!("port{index}.loadgen"), port.loadgen.stats().counters());
+    }
+    all
+}

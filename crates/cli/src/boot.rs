@@ -1,0 +1,134 @@
+//! `doorbell boot`: a guest with its console on the terminal.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use anyhow::bail;
+use clap::Args;
+use doorbell_bench::{M5Next, M5Ops, Places, ResultFolder, guest_identity, read_guest};
+use doorbell_machine::{CheckpointFile, Limits, Machine, Outcome};
+use doorbell_sim::Ps;
+
+use crate::run_cmd::CommonArgs;
+use crate::screen::interrupt_flag;
+use crate::terminal::{Input, Terminal};
+
+/// Instructions between looks at the keyboard: some milliseconds of host time.
+const SLICE_INSTRUCTIONS: u64 = 2_000_000;
+/// How long to wait for a key while the guest is ahead of the wall clock.
+const IDLE_WAIT_MS: u32 = 5;
+
+#[derive(Args)]
+#[command(after_help = "Keys: Ctrl-A X leaves, Ctrl-A Ctrl-A sends a Ctrl-A. Simulated time does not run ahead of the \
+                        wall clock, so an idle guest costs nothing.")]
+pub struct BootArgs {
+    /// Which image
+    #[arg(long, value_name = "NAME", default_value = "testpmd")]
+    image: String,
+    /// Words to add to the kernel's command line (for instance doorbell.app=testpmd; without any, a shell)
+    #[arg(long, value_name = "WORDS", default_value = "")]
+    append: String,
+    #[command(flatten)]
+    common: CommonArgs,
+    /// Go on from this checkpoint instead of booting
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Option<PathBuf>,
+    /// Write a checkpoint when the guest ends or you leave
+    #[arg(long, value_name = "FILE")]
+    save_checkpoint: Option<PathBuf>,
+    /// Leave after this simulated time, such as 2s
+    #[arg(long, value_name = "TIME")]
+    max_time: Option<Ps>,
+    /// Folder for what the guest asks for by gem5 m5ops (statistics, checkpoints)
+    #[arg(long, value_name = "DIR", default_value = "results/boot")]
+    out: PathBuf,
+    /// Let simulated time run as fast as it can, also while the guest waits
+    #[arg(long)]
+    fast_forward: bool,
+}
+
+/// Boots and stays until the guest ends or the user leaves.
+pub fn boot(args: &BootArgs, places: &Places) -> anyhow::Result<ExitCode> {
+    let config = args.common.resolve(&[])?;
+    let image = places.build_image(&args.image, &mut |line| eprintln!("{line}"))?;
+    let bootargs = format!("{} {}", image.command_line(), args.append).trim().to_owned();
+    let guest = guest_identity(&image, &bootargs);
+    let mut machine = Machine::new(config.machine(), config.run.seed)?;
+    match &args.checkpoint {
+        Some(path) => machine.restore(&CheckpointFile::read(path)?, &guest)?,
+        None => machine.load(&read_guest(&image, bootargs)?)?,
+    }
+    let interrupted = interrupt_flag()?;
+    let mut shell = Shell {
+        machine,
+        terminal: Terminal::open()?,
+        m5: None,
+        out: args.out.clone(),
+        guest,
+        limit: args.max_time.unwrap_or(Ps::MAX),
+        real_time: !args.fast_forward,
+    };
+    let ended = shell.run(&interrupted);
+    let Shell { machine, terminal, guest, .. } = shell;
+    drop(terminal);
+    let code = ended?;
+    if let Some(path) = &args.save_checkpoint {
+        machine.checkpoint(&guest, "boot").write(path)?;
+        eprintln!("checkpoint in {}", path.display());
+    }
+    Ok(code)
+}
+
+struct Shell {
+    machine: Machine,
+    terminal: Terminal,
+    m5: Option<M5Ops>,
+    out: PathBuf,
+    guest: String,
+    limit: Ps,
+    real_time: bool,
+}
+
+impl Shell {
+    fn run(&mut self, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
+        let (started, first) = (Instant::now(), self.machine.now());
+        let mut unsent = Vec::new();
+        loop {
+            let wall = first.saturating_add(Ps(started.elapsed().as_nanos() as u64 * 1000));
+            let horizon = if self.real_time { wall.min(self.limit) } else { self.limit };
+            let instructions = self.machine.instructions() + SLICE_INSTRUCTIONS;
+            let outcome = self.machine.run(&Limits { instructions, ..Limits::until(horizon) });
+            self.terminal.write(&self.machine.console.take_new())?;
+            let ahead = match outcome {
+                Outcome::Time | Outcome::Asleep => true,
+                Outcome::Instructions | Outcome::Marker => false,
+                Outcome::PowerOff { code: 0 } => return Ok(ExitCode::SUCCESS),
+                Outcome::PowerOff { code } => bail!("the guest powered off with the failure code {code}"),
+                Outcome::Reset => bail!("the guest asked for a reset (its kernel panicked, or a program rebooted it)"),
+                Outcome::M5Op { function, args } => match self.m5op(function, args)? {
+                    M5Next::Continue => false,
+                    M5Next::Exit(code) => return Ok(ExitCode::from(code)),
+                },
+            };
+            if self.machine.now() >= self.limit || interrupted.load(Ordering::Relaxed) {
+                return Ok(ExitCode::SUCCESS);
+            }
+            match self.terminal.read(if ahead { IDLE_WAIT_MS } else { 0 })? {
+                Input::Quit => return Ok(ExitCode::SUCCESS),
+                Input::Bytes(bytes) => unsent.extend(bytes),
+            }
+            let taken = self.machine.type_input(&unsent);
+            unsent.drain(..taken);
+        }
+    }
+
+    fn m5op(&mut self, function: u8, args: [u64; 2]) -> anyhow::Result<M5Next> {
+        if self.m5.is_none() {
+            self.m5 = Some(M5Ops::new(ResultFolder::create(&self.out)?, &self.guest));
+        }
+        let m5 = self.m5.as_mut().expect("it was just made");
+        Ok(m5.perform(&self.machine, function, args, &mut |line| eprint!("{line}\r\n"))?)
+    }
+}

@@ -1,0 +1,62 @@
+//! What is told on standard error while work goes on: lines, and a progress line on a terminal.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use doorbell_sim::Ps;
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Where progress is shown.
+pub struct Screen {
+    quiet: bool,
+    bar: Option<ProgressBar>,
+}
+
+impl Screen {
+    /// A screen; `quiet` shows nothing. The moving line is only for terminals.
+    pub fn new(quiet: bool) -> Screen {
+        let bar = (!quiet && std::io::stderr().is_terminal()).then(|| {
+            let style = ProgressStyle::with_template("{spinner} {msg}").expect("the template is well formed");
+            let bar = ProgressBar::new_spinner().with_style(style);
+            bar.enable_steady_tick(Duration::from_millis(100));
+            bar
+        });
+        Screen { quiet, bar }
+    }
+
+    /// Tells a line.
+    pub fn say(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| eprintln!("{line}")),
+            None if !self.quiet => eprintln!("{line}"),
+            None => {}
+        }
+    }
+
+    /// Shows how far a machine is.
+    pub fn progress(&self, doing: &str, instructions: u64, now: Ps) {
+        if let Some(bar) = &self.bar {
+            let millions = instructions / 1_000_000;
+            bar.set_message(format!("{doing}: {millions} M instructions, {:.3} simulated s", now.as_secs_f64()));
+        }
+    }
+
+    /// Removes the moving line.
+    pub fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// A flag that Ctrl-C and a polite kill set. The second Ctrl-C ends the program at once.
+pub fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))?;
+        signal_hook::flag::register(signal, Arc::clone(&flag))?;
+    }
+    Ok(flag)
+}

@@ -1,0 +1,106 @@
+//! The terminal as a console: keys go to the guest one by one, Ctrl-A X leaves.
+
+use std::io::{IsTerminal, Read, Write};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+
+const CTRL_A: u8 = 1;
+
+/// Standard input and output as a guest's console. Dropping it gives the terminal its mode back.
+pub struct Terminal {
+    saved: Option<Termios>,
+    open: bool,
+    escaped: bool,
+}
+
+/// What came from the keyboard.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Input {
+    /// Bytes for the guest, possibly none.
+    Bytes(Vec<u8>),
+    /// The user wants to leave.
+    Quit,
+}
+
+impl Terminal {
+    /// Takes the terminal over, if standard input is one.
+    pub fn open() -> anyhow::Result<Terminal> {
+        let stdin = std::io::stdin();
+        let saved = if stdin.is_terminal() { Some(tcgetattr(&stdin)?) } else { None };
+        if let Some(mode) = &saved {
+            let mut raw = mode.clone();
+            raw.make_raw();
+            tcsetattr(&stdin, OptionalActions::Now, &raw)?;
+        }
+        Ok(Terminal { saved, open: true, escaped: false })
+    }
+
+    /// Whether a person sits at it.
+    pub fn is_interactive(&self) -> bool {
+        self.saved.is_some()
+    }
+
+    /// Waits up to `wait_ms` for input.
+    pub fn read(&mut self, wait_ms: u32) -> anyhow::Result<Input> {
+        let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(wait_ms) * 1_000_000 };
+        if !self.open {
+            std::thread::sleep(std::time::Duration::from_millis(u64::from(wait_ms)));
+            return Ok(Input::Bytes(Vec::new()));
+        }
+        let stdin = std::io::stdin();
+        let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
+        match poll(&mut fds, Some(&wait)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(Input::Bytes(Vec::new())),
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut buffer = [0; 256];
+        let count = stdin.lock().read(&mut buffer)?;
+        self.open = count > 0;
+        Ok(if self.is_interactive() { self.unescape(&buffer[..count]) } else { Input::Bytes(buffer[..count].to_vec()) })
+    }
+
+    /// Ctrl-A X leaves, Ctrl-A Ctrl-A sends a Ctrl-A.
+    fn unescape(&mut self, keys: &[u8]) -> Input {
+        let mut bytes = Vec::with_capacity(keys.len());
+        for key in keys {
+            match (std::mem::take(&mut self.escaped), *key) {
+                (true, b'x' | b'X') => return Input::Quit,
+                (true, other) => bytes.push(other),
+                (false, CTRL_A) => self.escaped = true,
+                (false, other) => bytes.push(other),
+            }
+        }
+        Input::Bytes(bytes)
+    }
+
+    /// Shows what the guest printed.
+    pub fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        let mut stdout = std::io::stdout().lock();
+        stdout.write_all(bytes)?;
+        stdout.flush()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        if let Some(mode) = &self.saved {
+            // Nothing better can be done at this point if the terminal has gone away.
+            let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, mode);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_a_x_leaves_and_control_a_twice_sends_one() {
+        let mut terminal = Terminal { saved: None, open: true, escaped: false };
+        assert_eq!(terminal.unescape(b"ls\r\x01\x01"), Input::Bytes(b"ls\r\x01".to_vec()));
+        assert_eq!(terminal.unescape(b"\x01"), Input::Bytes(Vec::new()));
+        assert_eq!(terminal.unescape(b"x"), Input::Quit);
+    }
+}

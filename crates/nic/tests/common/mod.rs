@@ -1,0 +1,377 @@
+//! A machine as small as a NIC needs: memory behind a fixed latency, an interrupt line, a wire, an
+//! event queue; and a driver that declares its constants for itself.
+
+#![allow(dead_code)]
+
+use doorbell_nic::{Event, Nic, NicConfig};
+use doorbell_sim::ports::{DmaKind, DmaPort, IrqPort, Timers, WirePort};
+use doorbell_sim::{AccessSize, BitsPerSec, Done, EventQueue, Frame, Phase, PhysAddr, Ps};
+
+pub const CTRL: u64 = 0x0000;
+pub const STATUS: u64 = 0x0008;
+pub const EECD: u64 = 0x0010;
+pub const EERD: u64 = 0x0014;
+pub const MDIC: u64 = 0x0020;
+pub const FCAL: u64 = 0x0028;
+pub const FCAH: u64 = 0x002c;
+pub const FCT: u64 = 0x0030;
+pub const VET: u64 = 0x0038;
+pub const ICR: u64 = 0x00c0;
+pub const ITR: u64 = 0x00c4;
+pub const ICS: u64 = 0x00c8;
+pub const IMS: u64 = 0x00d0;
+pub const IMC: u64 = 0x00d8;
+pub const RCTL: u64 = 0x0100;
+pub const FCTTV: u64 = 0x0170;
+pub const TXCW: u64 = 0x0178;
+pub const TCTL: u64 = 0x0400;
+pub const TIPG: u64 = 0x0410;
+pub const PBA: u64 = 0x1000;
+pub const FCRTL: u64 = 0x2160;
+pub const FCRTH: u64 = 0x2168;
+pub const RDBAL: u64 = 0x2800;
+pub const RDBAH: u64 = 0x2804;
+pub const RDLEN: u64 = 0x2808;
+pub const RDH: u64 = 0x2810;
+pub const RDT: u64 = 0x2818;
+pub const RDTR: u64 = 0x2820;
+pub const RXDCTL: u64 = 0x2828;
+pub const RADV: u64 = 0x282c;
+pub const RSRPD: u64 = 0x2c00;
+pub const TDBAL: u64 = 0x3800;
+pub const TDBAH: u64 = 0x3804;
+pub const TDLEN: u64 = 0x3808;
+pub const TDH: u64 = 0x3810;
+pub const TDT: u64 = 0x3818;
+pub const TIDV: u64 = 0x3820;
+pub const TXDCTL: u64 = 0x3828;
+pub const TADV: u64 = 0x382c;
+pub const MPC: u64 = 0x4010;
+pub const RNBC: u64 = 0x40a0;
+pub const GPRC: u64 = 0x4074;
+pub const GPTC: u64 = 0x4080;
+pub const RXCSUM: u64 = 0x5000;
+pub const MTA: u64 = 0x5200;
+pub const RAL: u64 = 0x5400;
+pub const RAH: u64 = 0x5404;
+pub const VFTA: u64 = 0x5600;
+
+pub const MEMORY: usize = 8 << 20;
+pub const RX_RING: u64 = 0x1_0000;
+pub const TX_RING: u64 = 0x8_0000;
+pub const RX_BUFFERS: u64 = 0x10_0000;
+pub const TX_BUFFERS: u64 = 0x60_0000;
+pub const RX_BUFFER: u64 = 2048;
+
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+pub enum Ev {
+    Nic(Event),
+    Dma(u64),
+    Frame(Frame),
+}
+
+/// Everything around the NIC.
+#[derive(Clone)]
+pub struct World {
+    pub memory: Vec<u8>,
+    pub queue: EventQueue<Ev>,
+    pub read_latency: Ps,
+    pub write_latency: Ps,
+    /// Bytes a nanosecond in either direction.
+    pub bytes_per_ns: u64,
+    pub read_free: Ps,
+    pub write_free: Ps,
+    /// Completions come as calls instead of times.
+    pub later: bool,
+    pub irq: bool,
+    pub irq_rises: Vec<Ps>,
+    pub sent: Vec<(Ps, Frame)>,
+    pub rate: BitsPerSec,
+    pub wire_free: Ps,
+    /// Every DMA: when asked for, kind, bytes.
+    pub dma: Vec<(Ps, DmaKind, u32)>,
+}
+
+impl World {
+    pub fn new() -> World {
+        World {
+            memory: vec![0; MEMORY],
+            queue: EventQueue::new(),
+            read_latency: Ps::from_ns(500),
+            write_latency: Ps::from_ns(200),
+            bytes_per_ns: 8,
+            read_free: Ps::ZERO,
+            write_free: Ps::ZERO,
+            later: false,
+            irq: false,
+            irq_rises: Vec::new(),
+            sent: Vec::new(),
+            rate: BitsPerSec(10_000_000_000),
+            wire_free: Ps::ZERO,
+            dma: Vec::new(),
+        }
+    }
+
+    fn answer(&mut self, done: Ps, token: u64) -> Done {
+        if self.later {
+            self.queue.schedule(done, Phase::Dma, Ev::Dma(token));
+            Done::Later
+        } else {
+            Done::At(done)
+        }
+    }
+
+    pub fn now(&self) -> Ps {
+        self.queue.now()
+    }
+
+    pub fn word(&self, at: u64) -> u64 {
+        let at = at as usize;
+        u64::from_le_bytes(self.memory[at..at + 8].try_into().unwrap())
+    }
+
+    pub fn put_word(&mut self, at: u64, value: u64) {
+        let at = at as usize;
+        self.memory[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    }
+
+    pub fn count_dma(&self, kind: DmaKind) -> usize {
+        self.dma.iter().filter(|(_, k, _)| *k == kind).count()
+    }
+}
+
+impl DmaPort for World {
+    fn request_read(&mut self, now: Ps, _: PhysAddr, len: u32, kind: DmaKind, token: u64) -> Done {
+        self.dma.push((now, kind, len));
+        self.read_free = self.read_free.max(now) + Ps::from_ns(u64::from(len) / self.bytes_per_ns);
+        let done = self.read_free + self.read_latency;
+        self.answer(done, token)
+    }
+
+    fn request_write(&mut self, now: Ps, _: PhysAddr, len: u32, kind: DmaKind, token: u64) -> Done {
+        self.dma.push((now, kind, len));
+        self.write_free = self.write_free.max(now) + Ps::from_ns(u64::from(len) / self.bytes_per_ns);
+        let done = self.write_free + self.write_latency;
+        self.answer(done, token)
+    }
+
+    fn read(&mut self, addr: PhysAddr, into: &mut [u8]) {
+        for (i, byte) in into.iter_mut().enumerate() {
+            let at = addr.0.wrapping_add(i as u64);
+            *byte = usize::try_from(at).ok().and_then(|at| self.memory.get(at)).copied().unwrap_or(0xff);
+        }
+    }
+
+    fn write(&mut self, addr: PhysAddr, from: &[u8]) {
+        for (i, byte) in from.iter().enumerate() {
+            let at = usize::try_from(addr.0.wrapping_add(i as u64)).unwrap();
+            if let Some(cell) = self.memory.get_mut(at) {
+                *cell = *byte;
+            }
+        }
+    }
+}
+
+impl IrqPort for World {
+    fn set_irq(&mut self, level: bool) {
+        if level && !self.irq {
+            self.irq_rises.push(self.queue.now());
+        }
+        self.irq = level;
+    }
+}
+
+impl WirePort for World {
+    fn send(&mut self, now: Ps, frame: Frame) -> Ps {
+        let start = self.wire_free.max(now);
+        self.wire_free = start + self.rate.time_for_bits((frame.len_with_fcs() as u64 + 20) * 8);
+        self.sent.push((start, frame));
+        self.wire_free
+    }
+
+    fn free_at(&self) -> Ps {
+        self.wire_free
+    }
+}
+
+impl Timers<Event> for World {
+    fn wake_at(&mut self, at: Ps, event: Event) {
+        let phase = if matches!(event, Event::ReadDone(_) | Event::WriteDone(_)) { Phase::Dma } else { Phase::Timer };
+        self.queue.schedule(at, phase, Ev::Nic(event));
+    }
+}
+
+/// The NIC, its world and a driver's view of both.
+pub struct Bench {
+    pub nic: Nic,
+    pub world: World,
+    pub rx_count: u64,
+    pub rx_next: u64,
+    /// The beginning of a frame whose end is not here yet.
+    pub rx_partial: Vec<u8>,
+    pub tx_count: u64,
+    pub tx_next: u64,
+}
+
+impl Bench {
+    pub fn new(config: NicConfig) -> Bench {
+        let mut bench = Bench {
+            nic: Nic::new(config, 0).unwrap(),
+            world: World::new(),
+            rx_count: 0,
+            rx_next: 0,
+            rx_partial: Vec::new(),
+            tx_count: 0,
+            tx_next: 0,
+        };
+        bench.nic.power_on(Ps::ZERO, &mut bench.world);
+        bench
+    }
+
+    /// A NIC with its link up, receiver and transmitter on, and rings of these sizes.
+    pub fn running(config: NicConfig, rx_count: u64, tx_count: u64) -> Bench {
+        let mut bench = Bench::new(config);
+        bench.write(CTRL, 0x41);
+        bench.run_for(Ps::from_us(50));
+        bench.write(RXDCTL, 0x0100_0000);
+        bench.write(TXDCTL, 0x0100_0000);
+        bench.set_up_rx(rx_count);
+        bench.set_up_tx(tx_count);
+        bench.write(TCTL, 0x0000_000a);
+        bench.write(RCTL, 0x0400_8002);
+        bench.read(ICR);
+        bench.run_for(Ps::from_us(10));
+        bench
+    }
+
+    pub fn read(&mut self, offset: u64) -> u32 {
+        self.nic.mmio_read(self.world.queue.now(), offset, AccessSize::B4, &mut self.world) as u32
+    }
+
+    pub fn write(&mut self, offset: u64, value: u32) {
+        self.nic.mmio_write(self.world.queue.now(), offset, AccessSize::B4, value.into(), &mut self.world);
+    }
+
+    pub fn set_up_rx(&mut self, count: u64) {
+        self.rx_count = count;
+        self.rx_next = 0;
+        for i in 0..count {
+            self.world.put_word(RX_RING + 16 * i, RX_BUFFERS + RX_BUFFER * i);
+            self.world.put_word(RX_RING + 16 * i + 8, 0);
+        }
+        self.write(RDBAL, RX_RING as u32);
+        self.write(RDBAH, 0);
+        self.write(RDLEN, (count * 16) as u32);
+        self.write(RDH, 0);
+        self.write(RDT, (count - 1) as u32);
+    }
+
+    pub fn set_up_tx(&mut self, count: u64) {
+        self.tx_count = count;
+        self.tx_next = 0;
+        self.write(TDBAL, TX_RING as u32);
+        self.write(TDBAH, 0);
+        self.write(TDLEN, (count * 16) as u32);
+        self.write(TDH, 0);
+        self.write(TDT, 0);
+    }
+
+    /// Puts a descriptor into the transmit ring; the doorbell is the caller's.
+    pub fn put_tx(&mut self, first: u64, second: u64) {
+        self.world.put_word(TX_RING + 16 * self.tx_next, first);
+        self.world.put_word(TX_RING + 16 * self.tx_next + 8, second);
+        self.tx_next = (self.tx_next + 1) % self.tx_count;
+    }
+
+    pub fn ring_tx(&mut self) {
+        self.write(TDT, self.tx_next as u32);
+    }
+
+    /// Sends one buffer by a legacy descriptor with this command.
+    pub fn send_legacy(&mut self, bytes: &[u8], command: u64) {
+        let buffer = TX_BUFFERS + 2048 * self.tx_next;
+        self.world.memory[buffer as usize..buffer as usize + bytes.len()].copy_from_slice(bytes);
+        self.put_tx(buffer, bytes.len() as u64 | command << 24);
+        self.ring_tx();
+    }
+
+    /// What a polling driver finds: the frames in done descriptors, which it gives back.
+    pub fn poll(&mut self) -> Vec<Vec<u8>> {
+        self.poll_status().into_iter().map(|(bytes, _)| bytes).collect()
+    }
+
+    /// The same with each frame's second descriptor word.
+    pub fn poll_status(&mut self) -> Vec<(Vec<u8>, u64)> {
+        let mut frames = Vec::new();
+        loop {
+            let at = RX_RING + 16 * self.rx_next;
+            let (buffer, second) = (self.world.word(at), self.world.word(at + 8));
+            if second >> 32 & 1 == 0 {
+                break;
+            }
+            let len = second as u16 as usize;
+            self.rx_partial.extend_from_slice(&self.world.memory[buffer as usize..buffer as usize + len]);
+            self.world.put_word(at, RX_BUFFERS + RX_BUFFER * self.rx_next);
+            self.world.put_word(at + 8, 0);
+            if second >> 33 & 1 != 0 {
+                frames.push((std::mem::take(&mut self.rx_partial), second));
+            }
+            let given_back = self.rx_next;
+            self.rx_next = (self.rx_next + 1) % self.rx_count;
+            self.write(RDT, given_back as u32);
+        }
+        frames
+    }
+
+    pub fn arrive(&mut self, frame: Frame) {
+        let now = self.world.queue.now();
+        self.nic.frame_arrived(now, frame, &mut self.world);
+    }
+
+    pub fn arrive_at(&mut self, at: Ps, frame: Frame) {
+        self.world.queue.schedule(at, Phase::Wire, Ev::Frame(frame));
+    }
+
+    /// The next event, if there is one.
+    pub fn step(&mut self) -> bool {
+        let Some((now, event)) = self.world.queue.pop() else { return false };
+        match event {
+            Ev::Nic(event) => self.nic.on_event(now, event, &mut self.world),
+            Ev::Dma(token) => self.nic.dma_done(now, token, &mut self.world),
+            Ev::Frame(frame) => self.nic.frame_arrived(now, frame, &mut self.world),
+        }
+        true
+    }
+
+    /// Runs all events up to and including `until`, which becomes the present.
+    pub fn run_until(&mut self, until: Ps) {
+        while self.world.queue.next_time() <= until {
+            self.step();
+        }
+        // A marker moves the queue's present on: an event of no consequence.
+        if self.world.queue.now() < until {
+            self.world.queue.schedule(until, Phase::Control, Ev::Nic(Event::ReadDone(u64::MAX / 2)));
+            self.step();
+        }
+    }
+
+    pub fn run_for(&mut self, span: Ps) {
+        self.run_until(self.world.queue.now() + span);
+    }
+
+    pub fn check(&self) {
+        self.nic.check_conservation();
+    }
+}
+
+/// A frame of `bytes` on the wire (FCS included) to the default address, with a pattern of its own.
+pub fn frame(bytes: usize, number: u32) -> Frame {
+    let mut frame = vec![0x52, 0x54, 0x00, 0x12, 0x34, 0x56, 2, 0, 0, 0, 0, 9, 0x88, 0xb5];
+    frame.extend_from_slice(&number.to_be_bytes());
+    let from = frame.len();
+    frame.resize(bytes - 4, 0);
+    for (i, byte) in frame[from..].iter_mut().enumerate() {
+        *byte = (i as u32).wrapping_mul(7).wrapping_add(number) as u8;
+    }
+    Frame::new(frame)
+}

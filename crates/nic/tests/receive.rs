@@ -1,0 +1,400 @@
+//! Receive: a polling driver, thresholds, filters, large frames, the FIFO and why it drops.
+
+mod common;
+
+use common::*;
+use doorbell_nic::{NicConfig, NicStats};
+use doorbell_sim::ports::DmaKind;
+use doorbell_sim::{Bytes, Frame, Ps};
+
+#[test]
+fn a_polling_driver_sees_a_lone_frame_whatever_the_write_back_threshold() {
+    for thresholds in [0x0100_0000, 0x0101_0000, 0x0104_0000, 0x013f_0000, 0x0001_0000, 0x003f_3f3f] {
+        let mut bench = Bench::running(NicConfig::default(), 256, 64);
+        bench.write(RXDCTL, thresholds);
+        bench.arrive(frame(64, 1));
+        // 60 bytes of data, 16 of descriptor, at 8 bytes a nanosecond, and 200 ns until they are visible.
+        bench.run_for(Ps::from_ns(7 + 2 + 200) - Ps(1));
+        assert!(bench.poll().is_empty());
+        bench.run_for(Ps(1));
+        assert_eq!(bench.poll(), [frame(64, 1).bytes], "{thresholds:#x}");
+        bench.check();
+    }
+}
+
+#[test]
+fn data_is_visible_before_its_descriptor() {
+    let mut bench = Bench::running(NicConfig::default(), 64, 64);
+    bench.arrive(frame(1518, 3));
+    while bench.world.word(RX_RING + 8) == 0 {
+        bench.step();
+    }
+    assert_eq!(bench.poll(), [frame(1518, 3).bytes]);
+}
+
+#[test]
+fn frames_come_in_order_through_many_turns_of_the_ring() {
+    let mut bench = Bench::running(NicConfig::default(), 8, 64);
+    for turn in 0..50 {
+        for i in 0..5 {
+            bench.arrive(frame(64 + (turn + i) as usize % 900, turn * 5 + i));
+            bench.run_for(Ps::from_ns(900));
+        }
+        bench.run_for(Ps::from_us(3));
+        let expected: Vec<_> = (0..5).map(|i| frame(64 + (turn + i) as usize % 900, turn * 5 + i).bytes).collect();
+        assert_eq!(bench.poll(), expected);
+    }
+    assert_eq!(bench.nic.stats().rx_delivered, 250);
+    bench.check();
+}
+
+/// Everything the polling driver gets when frames of 64 bytes come at `spacing`.
+fn throughput(config: NicConfig, thresholds: u32, spacing: Ps, frames: u32) -> (usize, NicStats) {
+    let mut bench = Bench::running(config, 1024, 64);
+    bench.write(RXDCTL, thresholds);
+    bench.world.bytes_per_ns = 64;
+    let start = bench.world.now();
+    for i in 0..frames {
+        bench.arrive_at(start + Ps(spacing.0 * u64::from(i)), frame(64, i));
+    }
+    let mut seen = 0;
+    for _ in 0..frames / 16 + 40 {
+        bench.run_for(Ps(spacing.0 * 16));
+        seen += bench.poll().len();
+    }
+    bench.check();
+    (seen, bench.nic.stats().clone())
+}
+
+#[test]
+fn throughput_is_not_one_frame_a_round_trip() {
+    // 200 ns of write and 500 ns of read latency; a frame each 30 ns.
+    let (seen, stats) = throughput(NicConfig::default(), 0x0100_0000, Ps::from_ns(30), 20_000);
+    assert_eq!((seen, stats.rx_delivered), (20_000, 20_000));
+    // With one write in flight it is one a round trip, and frames are lost.
+    let narrow = NicConfig { writes_in_flight: 1, ..NicConfig::default() };
+    let (_, stats) = throughput(narrow, 0x0100_0000, Ps::from_ns(30), 20_000);
+    assert!(stats.rx_drop_dma > 10_000, "{stats:?}");
+}
+
+#[test]
+fn fetches_take_whole_batches_and_prefetch_follows_its_thresholds() {
+    let (_, lazy) = throughput(NicConfig::default(), 0x0100_0000, Ps::from_ns(100), 6400);
+    assert!(lazy.rx_fetches <= 6400 / 32, "{}", lazy.rx_fetches);
+    let (_, eager) = throughput(NicConfig::default(), 0x0100_0420, Ps::from_ns(100), 6400);
+    assert!(eager.rx_fetches > lazy.rx_fetches);
+    // A prefetch at a level of 63 with a host threshold of 1 asks again for every few frames.
+    let (_, greedy) = throughput(NicConfig::default(), 0x0100_013f, Ps::from_ns(100), 6400);
+    assert!(greedy.rx_fetches > eager.rx_fetches);
+    for stats in [lazy, eager, greedy] {
+        assert_eq!(stats.rx_delivered, 6400);
+    }
+}
+
+#[test]
+fn a_write_back_threshold_gathers_descriptors_while_frames_queue() {
+    let frame_time = NicConfig { writes_in_flight: 2, ..NicConfig::default() };
+    let (_, single) = throughput(frame_time.clone(), 0x0100_0000, Ps::from_ns(60), 2000);
+    let (_, gathered) = throughput(frame_time, 0x0108_0000, Ps::from_ns(60), 2000);
+    assert!(gathered.rx_write_backs * 3 < gathered.rx_delivered, "{gathered:?}");
+    assert!(single.rx_write_backs * 10 > single.rx_delivered * 9, "{single:?}");
+}
+
+#[test]
+fn large_frames_span_descriptors() {
+    let mut bench = Bench::running(NicConfig::default(), 64, 64);
+    bench.write(RCTL, 0x0400_8022);
+    bench.arrive(frame(9018, 5));
+    bench.arrive(frame(2052, 6));
+    bench.arrive(frame(2053, 7));
+    bench.run_for(Ps::from_us(20));
+    let frames = bench.poll_status();
+    assert_eq!(frames.len(), 3);
+    for (got, sent) in frames.iter().zip([frame(9018, 5), frame(2052, 6), frame(2053, 7)]) {
+        assert_eq!(got.0, sent.bytes);
+    }
+    assert_eq!(bench.nic.stats().rx_descriptors, 5 + 1 + 2);
+    bench.write(RCTL, 0x0400_8002);
+    bench.arrive(frame(1522, 8));
+    bench.arrive(frame(1523, 9));
+    assert_eq!((bench.nic.stats().rx_drop_oversize, bench.read(0x40ac)), (1, 1));
+    bench.check();
+}
+
+#[test]
+fn every_buffer_size_is_used_as_set() {
+    for (rctl, size) in [
+        (0x0400_8022, 2048),
+        (0x0401_8022, 1024),
+        (0x0402_8022, 512),
+        (0x0403_8022, 256),
+        (0x0601_8022, 16384),
+        (0x0602_8022, 8192),
+        (0x0603_8022, 4096u64),
+    ] {
+        let mut bench = Bench::running(NicConfig::default(), 64, 64);
+        bench.write(RCTL, rctl);
+        bench.arrive(frame(9018, 1));
+        bench.run_for(Ps::from_us(30));
+        assert_eq!(bench.nic.stats().rx_descriptors, 9014u64.div_ceil(size), "{rctl:#x}");
+    }
+}
+
+#[test]
+fn the_fcs_is_kept_when_asked_for_and_a_null_descriptor_is_skipped() {
+    let mut bench = Bench::running(NicConfig::default(), 64, 64);
+    bench.write(RCTL, 0x8002);
+    bench.world.put_word(RX_RING + 16 * 70, 0);
+    bench.arrive(frame(64, 1));
+    bench.run_for(Ps::from_us(3));
+    let got = bench.poll();
+    assert_eq!((got[0].len(), &got[0][..60]), (64, &frame(64, 1).bytes[..]));
+    // CRC of the whole, FCS included, leaves the residue that the standard names.
+    let mut crc = !0u32;
+    for byte in &got[0] {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = if crc & 1 != 0 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
+        }
+    }
+    assert_eq!(crc, 0xdebb_20e3);
+
+    let mut bench = Bench::running(NicConfig::default(), 64, 64);
+    bench.write(RCTL, 0);
+    bench.set_up_rx(64);
+    bench.world.put_word(RX_RING, 0);
+    bench.write(RCTL, 0x0400_8002);
+    bench.run_for(Ps::from_us(3));
+    bench.arrive(frame(64, 1));
+    bench.run_for(Ps::from_us(3));
+    assert_eq!(bench.poll(), [frame(64, 1).bytes]);
+    assert_eq!(bench.nic.stats().rx_null_descriptors, 1);
+    bench.check();
+}
+
+fn to(address: [u8; 6]) -> Frame {
+    let mut frame = frame(64, 0);
+    frame.bytes[..6].copy_from_slice(&address);
+    frame
+}
+
+/// Whether a frame passes, and whether as an inexact match, with these registers.
+fn passes(rctl: u32, registers: &[(u64, u32)], frame: Frame) -> Option<bool> {
+    let mut bench = Bench::running(NicConfig::default(), 64, 64);
+    bench.write(RCTL, 0x0400_0002 | rctl);
+    for (offset, value) in registers {
+        bench.write(*offset, *value);
+    }
+    bench.arrive(frame);
+    bench.run_for(Ps::from_us(3));
+    bench.check();
+    bench.poll_status().first().map(|(_, second)| second >> 39 & 1 != 0)
+}
+
+#[test]
+fn addresses_pass_exactly_as_the_filters_say() {
+    let station = to([0x52, 0x54, 0, 0x12, 0x34, 0x56]);
+    let other = to([0x52, 0x54, 0, 0x12, 0x34, 0x57]);
+    let broadcast = to([0xff; 6]);
+    // The manual's example for the multicast hash: 12:AA... its last two bytes give the bits.
+    let multicast = to([0x01, 0, 0x5e, 0, 0x56, 0x34]);
+    let (exact, inexact) = (Some(false), Some(true));
+    assert_eq!(passes(0, &[], station.clone()), exact);
+    assert_eq!(passes(0, &[(RAH, 0x5634)], station), None, "entry not valid");
+    assert_eq!(passes(0, &[], other.clone()), None);
+    assert_eq!(passes(0x8, &[], other.clone()), inexact, "unicast promiscuous");
+    let entry = [(RAL + 8 * 15, 0x1200_5452), (RAH + 8 * 15, 0x8000_5734)];
+    assert_eq!(passes(0, &entry, other), exact, "the last entry");
+    assert_eq!(passes(0, &[], broadcast.clone()), None);
+    assert_eq!(passes(0x8000, &[], broadcast), exact);
+    assert_eq!(passes(0x8008, &[], multicast.clone()), None);
+    assert_eq!(passes(0x10, &[], multicast.clone()), inexact, "multicast promiscuous");
+    for (offset_bits, bits) in [(0u32, 0x345u64), (1, 0x68a), (2, 0xd15), (3, 0x456)] {
+        let hit = [(MTA + (bits >> 5) * 4, 1u32 << (bits & 31))];
+        assert_eq!(passes(offset_bits << 12, &hit, multicast.clone()), inexact, "offset {offset_bits}");
+        let miss = [(MTA + (bits >> 5) * 4, !(1u32 << (bits & 31)))];
+        assert_eq!(passes(offset_bits << 12, &miss, multicast.clone()), None, "offset {offset_bits}");
+    }
+}
+
+fn tagged(tag: u16) -> Frame {
+    let mut frame = frame(68, 0);
+    frame.bytes[12..16].copy_from_slice(&[0x81, 0, (tag >> 8) as u8, tag as u8]);
+    frame
+}
+
+#[test]
+fn vlan_tags_are_filtered_and_stripped() {
+    let filter = 1 << 18;
+    assert_eq!(passes(filter, &[], frame(64, 0)), Some(false), "untagged frames pass");
+    assert_eq!(passes(filter, &[], tagged(5)), None);
+    assert_eq!(passes(filter, &[(VFTA, 1 << 5)], tagged(5)), Some(false));
+    assert_eq!(passes(filter, &[(VFTA + 4 * 127, 1 << 31)], tagged(0xefff)), Some(false));
+    let cfi = filter | 1 << 19;
+    assert_eq!(passes(cfi, &[(VFTA, 1 << 5)], tagged(0x1005)), None);
+    assert_eq!(passes(cfi | 1 << 20, &[(VFTA, 1 << 5)], tagged(0x1005)), Some(false));
+
+    let mut bench = Bench::running(NicConfig::default(), 64, 64);
+    bench.write(CTRL, 0x4000_0041);
+    bench.arrive(tagged(0x6123));
+    bench.run_for(Ps::from_us(3));
+    let (bytes, second) = bench.poll_status().remove(0);
+    assert_eq!((second >> 48, second >> 35 & 1), (0x6123, 1));
+    let whole = tagged(0x6123).bytes;
+    assert_eq!(bytes, [&whole[..12], &whole[16..]].concat());
+}
+
+#[test]
+fn bad_and_short_frames_are_dropped_with_their_reasons() {
+    let mut bench = Bench::running(NicConfig::default(), 64, 64);
+    let bad = |bytes| Frame { fcs_bad: true, ..frame(bytes, 0) };
+    for frame in [bad(64), frame(63, 0), bad(63), bad(1600), frame(1600, 0)] {
+        bench.arrive(frame);
+    }
+    let s = bench.nic.stats();
+    assert_eq!((s.rx_drop_fcs, s.rx_drop_undersize, s.rx_drop_oversize), (1, 2, 2));
+    // CRCERRS, RUC, RFC, ROC, RJC, RLEC and, after clearing, CRCERRS again; and the totals.
+    let registers = [0x4000, 0x40a4, 0x40a8, 0x40ac, 0x40b0, 0x4040, 0x4000].map(|offset| bench.read(offset));
+    assert_eq!(registers, [1, 1, 1, 1, 1, 4, 0]);
+    assert_eq!((bench.read(0x40d0), bench.read(GPRC)), (5, 0));
+    bench.write(RCTL, 0x0400_8006);
+    bench.arrive(bad(64));
+    bench.run_for(Ps::from_us(3));
+    assert_eq!(bench.poll_status()[0].1 >> 40 & 1, 1, "stored with its error");
+    bench.check();
+}
+
+#[test]
+fn the_fifo_has_the_size_of_pba_unless_it_is_overridden() {
+    let fits = |config: NicConfig, pba: u32, bytes: usize| {
+        let mut bench = Bench::running(config, 64, 64);
+        bench.write(PBA, pba);
+        assert_eq!(bench.read(PBA), pba | (64 - pba) << 16);
+        // A ring without descriptors, so that the FIFO only fills.
+        bench.write(RDH, 0);
+        bench.write(RDT, 0);
+        for i in 0..5000 {
+            bench.arrive(frame(bytes, i));
+        }
+        bench.check();
+        assert_eq!(u64::from(bench.read(MPC)), 5000 - bench.nic.in_flight().rx);
+        assert_eq!((bench.read(RNBC), bench.read(ICR) & 0x40), (5000, 0x40));
+        bench.nic.in_flight().rx
+    };
+    let default = NicConfig::default();
+    assert_eq!(fits(default.clone(), 40, 64), 640);
+    assert_eq!(fits(default.clone(), 48, 64), 768);
+    assert_eq!(fits(default.clone(), 48, 65), 49152 / 80);
+    assert_eq!(fits(default, 48, 1518), 49152 / 1520);
+    let own = NicConfig { rx_fifo: Some(Bytes(128 << 10)), ..NicConfig::default() };
+    assert_eq!(fits(own, 40, 64), 2048);
+    let overhead = NicConfig { rx_fifo_frame_overhead: Bytes(16), ..NicConfig::default() };
+    assert_eq!(fits(overhead, 40, 64), 512);
+}
+
+#[test]
+fn pba_divides_64_kib_whatever_is_written() {
+    let mut bench = Bench::new(NicConfig::default());
+    for (written, read) in [(0, 64 << 16), (64, 64), (65, 64), (0xffff_ffff, 64), (30, 34 << 16 | 30)] {
+        bench.write(PBA, written);
+        assert_eq!(bench.read(PBA), read);
+    }
+}
+
+#[test]
+fn a_full_fifo_with_an_empty_ring_blames_the_core() {
+    let mut bench = Bench::running(NicConfig::default(), 8, 8);
+    for i in 0..800 {
+        bench.arrive(frame(64, i));
+        bench.run_for(Ps::from_ns(100));
+    }
+    let s = bench.nic.stats();
+    assert_eq!((s.rx_drop_core, s.rx_drop_dma, s.rx_drop_tx), (800 - 768 - 7, 0, 0));
+    bench.check();
+}
+
+#[test]
+fn a_full_fifo_with_descriptors_blames_dma() {
+    let mut bench = Bench::running(NicConfig::default(), 1024, 8);
+    for i in 0..1000 {
+        bench.arrive(frame(64, i));
+    }
+    let s = bench.nic.stats();
+    assert_eq!(s.rx_drop_dma, 1000 - 768);
+    assert_eq!(s.rx_drop_core + s.rx_drop_tx, 0);
+    bench.check();
+    bench.run_for(Ps::from_ms(1));
+    bench.check();
+    assert_eq!(bench.nic.in_flight().rx, 0);
+}
+
+#[test]
+fn a_full_fifo_with_both_rings_full_blames_transmission() {
+    let mut bench = Bench::running(NicConfig::default(), 8, 8);
+    // The transmitter is off and its ring is full, from before the receive ring runs out.
+    bench.write(TCTL, 0);
+    bench.write(TDT, 7);
+    for i in 0..800 {
+        bench.arrive(frame(64, i));
+        bench.run_for(Ps::from_ns(100));
+    }
+    let s = bench.nic.stats();
+    assert_eq!((s.rx_drop_tx, s.rx_drop_dma, s.rx_drop_core), (800 - 768 - 7, 0, 0));
+    bench.check();
+}
+
+#[test]
+fn a_reset_or_a_moved_ring_loses_frames_with_a_reason() {
+    for reset in [true, false] {
+        let mut bench = Bench::running(NicConfig::default(), 64, 64);
+        for i in 0..100 {
+            bench.arrive(frame(64, i));
+        }
+        bench.run_for(Ps::from_ns(250));
+        if reset {
+            bench.write(CTRL, 1 << 26);
+        } else {
+            bench.write(RDH, 0);
+        }
+        bench.check();
+        let s = bench.nic.stats();
+        assert!(s.rx_delivered > 0 && s.rx_drop_reset > 0, "{s:?}");
+        assert_eq!(s.rx_delivered + s.rx_drop_reset + bench.nic.in_flight().rx, 100);
+        bench.run_for(Ps::from_ms(1));
+        bench.check();
+    }
+}
+
+#[test]
+fn without_bus_mastering_frames_wait_in_the_fifo() {
+    let mut bench = Bench::running(NicConfig::default(), 64, 64);
+    let now = bench.world.now();
+    bench.nic.set_bus_master(now, false, &mut bench.world);
+    let before = bench.world.dma.len();
+    bench.arrive(frame(64, 1));
+    bench.run_for(Ps::from_us(10));
+    assert_eq!(bench.world.dma.len(), before);
+    let now = bench.world.now();
+    bench.nic.set_bus_master(now, true, &mut bench.world);
+    bench.run_for(Ps::from_us(10));
+    assert_eq!(bench.poll(), [frame(64, 1).bytes]);
+    assert_eq!(bench.world.count_dma(DmaKind::RxData), 1);
+}
+
+#[test]
+fn the_statistics_registers_count_by_size_and_kind() {
+    let mut bench = Bench::running(NicConfig::default(), 64, 64);
+    bench.write(RCTL, 0x0400_8012);
+    let sizes = [64, 65, 127, 128, 255, 256, 511, 512, 1023, 1024, 1518];
+    for bytes in sizes {
+        bench.arrive(frame(bytes, 0));
+    }
+    bench.arrive(to([0xff; 6]));
+    bench.arrive(to([1, 0, 0, 0, 0, 1]));
+    let by_size: Vec<u32> = (0..6).map(|i| bench.read(0x405c + 4 * i)).collect();
+    assert_eq!(by_size, [3, 2, 2, 2, 2, 2]);
+    let total = sizes.iter().sum::<usize>() as u32 + 128;
+    assert_eq!((bench.read(GPRC), bench.read(0x4078), bench.read(0x407c)), (13, 1, 1));
+    assert_eq!((bench.read(0x4088), bench.read(0x40c0)), (total, total));
+    assert_eq!((bench.read(0x408c), bench.read(0x4088)), (0, 0), "the high half clears both");
+}

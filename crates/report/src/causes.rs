@@ -1,0 +1,96 @@
+//! What can become of a frame that did not come back unharmed, in the order of `summary.json`. One list that the
+//! table, the plots, their legend and the page's numbers all follow.
+
+use crate::summary::PointSummary;
+
+/// One reason for a loss.
+pub(crate) struct Cause {
+    /// Column head in the terminal, and the class of its colour in the page's style sheet.
+    pub key: &'static str,
+    /// Name in a legend.
+    pub name: &'static str,
+    /// What it means.
+    pub meaning: &'static str,
+    /// Frames of a point.
+    pub count: fn(&PointSummary) -> u64,
+}
+
+/// Every reason; a point's counts add up to the frames it lost unless more drops than losses were counted.
+pub(crate) const CAUSES: [Cause; 8] = [
+    Cause {
+        key: "dma",
+        name: "DMA",
+        meaning: "receive FIFO full because DMA was too slow",
+        count: |p| p.drops.dma,
+    },
+    Cause {
+        key: "core",
+        name: "Core",
+        meaning: "receive FIFO full because the cores returned descriptors too slowly",
+        count: |p| p.drops.core,
+    },
+    Cause {
+        key: "tx",
+        name: "TX",
+        meaning: "receive FIFO full because transmission was too slow",
+        count: |p| p.drops.tx,
+    },
+    Cause {
+        key: "other",
+        name: "NIC, other",
+        meaning: "dropped by the NIC for a reason other than a full receive FIFO (stats.json has each)",
+        count: |p| p.drops.nic_other,
+    },
+    Cause { key: "link", name: "Link", meaning: "lost on the link", count: |p| p.drops.link },
+    Cause {
+        key: "guest",
+        name: "Guest",
+        meaning: "accepted by the NIC and not sent back by the guest's software",
+        count: |p| p.drops.guest,
+    },
+    Cause { key: "corrupt", name: "Corrupt", meaning: "came back changed", count: |p| p.frames_corrupt },
+    Cause {
+        key: "unknown",
+        name: "Not accounted for",
+        meaning: "lost without a cause that this report knows",
+        count: |p| u64::try_from(p.imbalance().max(0)).unwrap_or(u64::MAX),
+    },
+];
+
+/// Those that the simulated machine counts itself, which a reader expects to hear of even when they are zero.
+pub(crate) const NAMED: &[Cause] = CAUSES.split_at(6).0;
+
+/// The reasons that lost at least one frame in `points`.
+pub(crate) fn present(points: &[&PointSummary]) -> Vec<&'static Cause> {
+    CAUSES.iter().filter(|cause| total(cause, points) > 0).collect()
+}
+
+/// Frames lost to `cause` in all `points`.
+pub(crate) fn total(cause: &Cause, points: &[&PointSummary]) -> u64 {
+    points.iter().fold(0, |sum, point| sum.saturating_add((cause.count)(point)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn the_causes_of_each_point_add_up_to_its_losses() {
+        let mut points = sample::loads().points;
+        points[5].drops.core -= 17;
+        for point in &points {
+            let sum: u64 = CAUSES.iter().map(|cause| (cause.count)(point)).sum();
+            assert_eq!(sum, point.lost(), "at {}", point.rate);
+        }
+        assert_eq!((CAUSES[7].count)(&points[5]), 17);
+    }
+
+    #[test]
+    fn only_causes_that_lost_something_are_present() {
+        let summary = sample::loads();
+        let points: Vec<&PointSummary> = summary.points.iter().collect();
+        let keys: Vec<&str> = present(&points).iter().map(|cause| cause.key).collect();
+        assert_eq!(keys, ["dma", "core"]);
+    }
+}

@@ -1,0 +1,39 @@
+//! Text that stands in HTML without becoming HTML.
+
+use std::fmt;
+
+/// Displays text escaped for an element's content or a quoted attribute.
+pub(crate) struct Esc<T>(pub T);
+
+impl<T: fmt::Display> fmt::Display for Esc<T> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.to_string().chars() {
+            match c {
+                '&' => out.write_str("&amp;")?,
+                '<' => out.write_str("&lt;")?,
+                '>' => out.write_str("&gt;")?,
+                '"' => out.write_str("&quot;")?,
+                '\'' => out.write_str("&#39;")?,
+                // HTML has no way to write these; a browser would drop or replace them anyway.
+                c if c.is_control() && !matches!(c, '\n' | '\t' | '\r') => out.write_str("\u{fffd}")?,
+                c => write!(out, "{c}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markup_becomes_text() {
+        assert_eq!(
+            Esc("<a href=\"x\" title='y'>&amp;</a>").to_string(),
+            "&lt;a href=&quot;x&quot; title=&#39;y&#39;&gt;&amp;amp;&lt;/a&gt;"
+        );
+        assert_eq!(Esc("µs\tok\n").to_string(), "µs\tok\n");
+        assert_eq!(Esc("a\0b\u{1b}[1m").to_string(), "a\u{fffd}b\u{fffd}[1m");
+    }
+}

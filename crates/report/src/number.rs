@@ -1,0 +1,153 @@
+//! Figures as people read them: thousands grouped, a sensible number of digits, SI prefixes. No locale.
+
+/// What stands where there is no figure.
+pub(crate) const NONE: &str = "–";
+
+/// A whole number with its thousands grouped.
+pub(crate) fn grouped(value: u64) -> String {
+    group_digits(&value.to_string())
+}
+
+fn group_digits(digits: &str) -> String {
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A value that is not negative, with a fixed number of decimals and its thousands grouped.
+pub(crate) fn fixed(value: f64, decimals: usize) -> String {
+    let text = format!("{:.decimals$}", value.max(0.0));
+    match text.split_once('.') {
+        Some((whole, fraction)) => format!("{}.{fraction}", group_digits(whole)),
+        None => group_digits(&text),
+    }
+}
+
+/// About three significant digits: 0.512, 9.41, 14.9, 231, 1,234.
+pub(crate) fn short(value: f64) -> String {
+    // The limits are where rounding to one decimal less would still show three digits.
+    let decimals = match value {
+        v if v >= 99.95 || v <= 0.0 => 0,
+        v if v >= 9.995 => 1,
+        v if v >= 0.9995 => 2,
+        _ => 3,
+    };
+    fixed(value, decimals)
+}
+
+/// A count in at most five characters: 9,999, then 10.0k, 123k, 1.23M.
+pub(crate) fn count(value: u64) -> String {
+    if value < 10_000 {
+        return grouped(value);
+    }
+    scaled(value as f64, &[(1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"), (1e15, "P"), (1e18, "E")], "")
+}
+
+/// A time given in nanoseconds: 640 ns, 2.14 µs, 180 µs, 1.23 ms.
+pub(crate) fn duration_ns(ns: f64) -> String {
+    scaled(ns, &[(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")], " ")
+}
+
+/// A time given in seconds.
+pub(crate) fn duration_s(seconds: f64) -> String {
+    duration_ns(seconds * 1e9)
+}
+
+/// The value in the first of `units` in which it has less than four digits before the point.
+fn scaled(value: f64, units: &[(f64, &str)], gap: &str) -> String {
+    let (scale, unit) =
+        units.iter().find(|(scale, _)| value / scale < 999.5).or(units.last()).copied().unwrap_or((1.0, ""));
+    format!("{}{gap}{unit}", short(value / scale))
+}
+
+/// A loss ratio in percent: three decimals, and never a zero for a loss that happened.
+pub(crate) fn percent(ratio: Option<f64>) -> String {
+    match ratio {
+        None => NONE.to_owned(),
+        Some(ratio) if ratio > 0.0 && ratio < 0.000_005 => "<0.001".to_owned(),
+        Some(ratio) => fixed(ratio * 100.0, 3),
+    }
+}
+
+/// A short percentage with its sign, for labels: 0 %, 0.53 %, 36.7 %, 100 %.
+pub(crate) fn percent_label(ratio: f64) -> String {
+    match ratio * 100.0 {
+        v if v <= 0.0 => "0 %".to_owned(),
+        v if v < 0.005 => "<0.01 %".to_owned(),
+        v if v < 9.995 => format!("{} %", fixed(v, 2)),
+        v if v < 99.95 => format!("{} %", fixed(v, 1)),
+        v => format!("{} %", fixed(v, 0)),
+    }
+}
+
+/// An offered or delivered rate: 9.412, 0.500, 148.8.
+pub(crate) fn rate(value: f64) -> String {
+    fixed(value, if value >= 99.995 { 2 } else { 3 })
+}
+
+/// A rate without trailing zeros, for axis labels and prose: 1, 4.5, 14.88.
+pub(crate) fn trimmed(value: f64) -> String {
+    let text = fixed(value, 3);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_grouped() {
+        let cases = [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")];
+        for (value, text) in cases {
+            assert_eq!(grouped(value), text);
+        }
+        assert_eq!(fixed(1234.56, 1), "1,234.6");
+        assert_eq!(fixed(999_999.96, 1), "1,000,000.0");
+        assert_eq!(fixed(-0.0, 1), "0.0");
+    }
+
+    #[test]
+    fn rounding_never_gives_a_fourth_digit_before_the_unit_changes() {
+        let cases =
+            [(9_999, "9,999"), (10_000, "10.0k"), (99_950, "100k"), (999_499, "999k"), (999_500, "1.00M")];
+        for (value, text) in cases {
+            assert_eq!(count(value), text);
+        }
+        assert!(count(u64::MAX).chars().count() <= 5, "{}", count(u64::MAX));
+        assert_eq!(duration_ns(999.4), "999 ns");
+        assert_eq!(duration_ns(999.6), "1.00 µs");
+        assert_eq!(duration_ns(2_140.0), "2.14 µs");
+        assert_eq!(duration_ns(180_340.0), "180 µs");
+        assert_eq!(duration_s(0.002), "2.00 ms");
+        assert_eq!(duration_s(61.0), "61.0 s");
+        assert_eq!(short(0.512), "0.512");
+        assert_eq!(short(9.999), "10.0");
+        assert_eq!(short(99.97), "100");
+        assert_eq!(short(0.0), "0");
+    }
+
+    #[test]
+    fn a_loss_is_never_written_as_none() {
+        assert_eq!(percent(Some(0.0)), "0.000");
+        assert_eq!(percent(Some(1e-9)), "<0.001");
+        assert_eq!(percent(Some(0.367_47)), "36.747");
+        assert_eq!(percent(None), "–");
+        assert_eq!(percent_label(1e-9), "<0.01 %");
+        assert_eq!(percent_label(0.0), "0 %");
+        assert_eq!(percent_label(0.3675), "36.8 %");
+        assert_eq!(percent_label(1.0), "100 %");
+    }
+
+    #[test]
+    fn labels_have_no_trailing_zeros() {
+        assert_eq!(trimmed(14.88), "14.88");
+        assert_eq!(trimmed(10.0), "10");
+        assert_eq!(trimmed(0.0), "0");
+        assert_eq!(trimmed(1500.0), "1,500");
+    }
+}

@@ -1,0 +1,179 @@
+//! Axes: from a value to a place between 0 and 1, with ticks at numbers that people count in.
+
+/// A labelled place on an axis.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Tick {
+    /// Where, in the axis's unit.
+    pub value: f64,
+    /// What stands there.
+    pub label: String,
+}
+
+/// How an axis maps its values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Scale {
+    /// From zero to a nice number at or above the largest value, in steps of `step`.
+    Linear {
+        /// The end of the axis.
+        max: f64,
+        /// The distance of its ticks.
+        step: f64,
+    },
+    /// Between two nice numbers around the values.
+    Log {
+        /// The start of the axis.
+        min: f64,
+        /// The end of the axis.
+        max: f64,
+    },
+}
+
+/// Above this ratio of the largest to the smallest value, a linear axis would press the small ones flat.
+const LOG_FROM_RATIO: f64 = 20.0;
+
+impl Scale {
+    /// An axis from zero with about `ticks` steps.
+    pub fn linear(largest: f64, ticks: u32) -> Scale {
+        let largest = if largest > 0.0 { largest } else { 1.0 };
+        let step = nice_at_least(largest / f64::from(ticks) * 0.8);
+        // A value within a thousandth of a step beyond a tick ends on that tick.
+        let steps = (largest / step - 0.001).ceil().max(1.0);
+        Scale::Linear { max: steps * step, step }
+    }
+
+    /// A logarithmic axis if the values need one, and a linear one otherwise.
+    pub fn fitting(values: &[f64], ticks: u32) -> Scale {
+        let largest = values.iter().copied().fold(0.0, f64::max);
+        let smallest = values.iter().copied().fold(f64::INFINITY, f64::min);
+        if smallest > 0.0 && largest / smallest > LOG_FROM_RATIO {
+            Scale::Log { min: nice_at_most(smallest), max: nice_at_least(largest) }
+        } else {
+            Scale::linear(largest, ticks)
+        }
+    }
+
+    /// Where a value lies: 0 at the axis's start, 1 at its end, clamped.
+    pub fn place(&self, value: f64) -> f64 {
+        let place = match *self {
+            Scale::Linear { max, .. } => value / max,
+            Scale::Log { min, max } => (value.max(min) / min).ln() / (max / min).ln(),
+        };
+        place.clamp(0.0, 1.0)
+    }
+
+    /// The ticks, labelled by `label`.
+    pub fn ticks(&self, label: impl Fn(f64) -> String) -> Vec<Tick> {
+        let values: Vec<f64> = match *self {
+            Scale::Linear { max, step } => {
+                (0..=(max / step).round() as u32).map(|n| f64::from(n) * step).collect()
+            }
+            Scale::Log { min, max } => log_ticks(min, max),
+        };
+        values.into_iter().map(|value| Tick { value, label: label(value) }).collect()
+    }
+
+    /// Whether equal distances are equal ratios.
+    pub fn is_log(&self) -> bool {
+        matches!(self, Scale::Log { .. })
+    }
+}
+
+/// 1, 2 and 5 in each decade; only the decades when they are many.
+fn log_ticks(min: f64, max: f64) -> Vec<f64> {
+    let digits: &[f64] = match (max / min).log10() {
+        decades if decades <= 2.2 => &[1.0, 2.0, 5.0],
+        _ => &[1.0],
+    };
+    // The decade of each nice number is exact enough that a thousandth of slack catches only the ends.
+    let (low, high) = (min * 0.999, max * 1.001);
+    let mut ticks: Vec<f64> = (min.log10().floor() as i32..=max.log10().ceil() as i32)
+        .flat_map(|exponent| digits.iter().map(move |digit| digit * 10f64.powi(exponent)))
+        .filter(|value| (low..=high).contains(value))
+        .collect();
+    if ticks.len() > 8 {
+        let every = ticks.len().div_ceil(8);
+        ticks = ticks.into_iter().step_by(every).collect();
+    }
+    ticks
+}
+
+/// The smallest of 1, 2, 5 times a power of ten that is at least `value` (within a thousandth).
+fn nice_at_least(value: f64) -> f64 {
+    let decade = 10f64.powi(value.log10().floor() as i32);
+    let digit = [1.0, 2.0, 5.0].into_iter().find(|digit| digit * decade * 1.001 >= value);
+    digit.unwrap_or(10.0) * decade
+}
+
+/// The largest of 1, 2, 5 times a power of ten that is at most `value`.
+fn nice_at_most(value: f64) -> f64 {
+    let decade = 10f64.powi(value.log10().floor() as i32);
+    let digit = [5.0, 2.0, 1.0].into_iter().find(|digit| digit * decade * 0.999 <= value);
+    digit.unwrap_or(1.0) * decade
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::number::{duration_ns, trimmed};
+    use proptest::prelude::*;
+
+    fn labels(scale: Scale) -> Vec<String> {
+        scale.ticks(trimmed).into_iter().map(|tick| tick.label).collect()
+    }
+
+    #[test]
+    fn linear_ticks_count_in_ones_twos_and_fives() {
+        assert_eq!(labels(Scale::linear(14.88, 6)), ["0", "2", "4", "6", "8", "10", "12", "14", "16"]);
+        assert_eq!(labels(Scale::linear(36.7, 4)), ["0", "10", "20", "30", "40"]);
+        assert_eq!(labels(Scale::linear(0.9, 4)), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
+        assert_eq!(labels(Scale::linear(10.0, 5)), ["0", "2", "4", "6", "8", "10"]);
+    }
+
+    #[test]
+    fn an_axis_without_values_still_has_a_length() {
+        let scale = Scale::linear(0.0, 5);
+        assert_eq!(labels(scale), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
+        assert_eq!(scale.place(0.0), 0.0);
+    }
+
+    #[test]
+    fn logarithmic_ticks_end_at_nice_numbers_around_the_values() {
+        let scale = Scale::fitting(&[2_100.0, 180_000.0], 5);
+        assert_eq!(scale, Scale::Log { min: 2_000.0, max: 200_000.0 });
+        let labels: Vec<String> = scale.ticks(duration_ns).into_iter().map(|tick| tick.label).collect();
+        assert_eq!(labels, [
+            "2.00 µs", "5.00 µs", "10.0 µs", "20.0 µs", "50.0 µs", "100 µs", "200 µs"
+        ]);
+        assert_eq!(scale.place(2_000.0), 0.0);
+        assert!((scale.place(20_000.0) - 0.5).abs() < 1e-9);
+        assert_eq!(scale.place(200_000.0), 1.0);
+    }
+
+    #[test]
+    fn values_within_a_factor_of_twenty_stay_linear() {
+        assert!(!Scale::fitting(&[10.0, 200.0], 5).is_log());
+        assert!(Scale::fitting(&[10.0, 201.0], 5).is_log());
+        assert!(!Scale::fitting(&[0.0, 201.0], 5).is_log(), "no logarithm of zero");
+    }
+
+    proptest! {
+        #[test]
+        fn every_axis_holds_its_values_and_has_few_ticks(
+            values in prop::collection::vec((1u64..1000, -9i32..12), 1..9),
+            ticks in 3u32..8,
+        ) {
+            let values: Vec<f64> = values.iter().map(|(m, e)| *m as f64 * 10f64.powi(*e)).collect();
+            let largest = values.iter().copied().fold(0.0, f64::max);
+            for scale in [Scale::linear(largest, ticks), Scale::fitting(&values, ticks)] {
+                let ticks = scale.ticks(trimmed);
+                prop_assert!((2..=14).contains(&ticks.len()), "{ticks:?}");
+                prop_assert!(ticks.is_sorted_by(|a, b| a.value < b.value));
+                let end = match scale { Scale::Linear { max, .. } | Scale::Log { max, .. } => max };
+                prop_assert!(end * 1.01 >= largest && end <= largest * 10.0, "{scale:?} for {largest}");
+                for value in &values {
+                    prop_assert!((0.0..=1.0).contains(&scale.place(*value)));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! The terminal's view: a table of offered against delivered for a run, and a few lines for a point. Plain text of at
+//! most [`WIDTH`] columns, so that it survives a mail, an issue and a paper's appendix.
+
+use std::fmt::Write;
+
+use crate::causes;
+use crate::number::{NONE, count, duration_ns, duration_s, fixed, grouped, percent, rate, short};
+use crate::summary::{LatencyNs, PointSummary, RunSummary};
+
+/// No line of a table is longer.
+pub(crate) const WIDTH: usize = 100;
+
+/// More causes than this do not fit beside the rates; the rarest share a column.
+const CAUSE_COLUMNS: usize = 6;
+
+/// Columns under one heading.
+struct Group {
+    title: &'static str,
+    columns: Vec<Column>,
+}
+
+/// A head and a cell for each point.
+struct Column {
+    head: String,
+    cells: Vec<String>,
+}
+
+impl Column {
+    fn new(head: &str, points: &[&PointSummary], cell: impl Fn(&PointSummary) -> String) -> Column {
+        Column { head: head.to_owned(), cells: points.iter().map(|point| cell(point)).collect() }
+    }
+
+    fn width(&self) -> usize {
+        self.cells.iter().chain([&self.head]).map(|text| text.chars().count()).max().unwrap_or(0)
+    }
+}
+
+/// The run as a table: offered and delivered rates, losses by cause, round trips. Causes that lost nothing have no
+/// column; a line below names them.
+pub fn table(summary: &RunSummary) -> String {
+    let mut out = format!(
+        "{} · preset {} · Doorbell {}\n",
+        one_line(&summary.benchmark),
+        one_line(&summary.preset),
+        one_line(&summary.doorbell_version)
+    );
+    if summary.points.is_empty() {
+        out.push_str("\nNo load was measured.\n");
+        return out;
+    }
+    for (frame_size, points) in summary.by_frame_size() {
+        let _ = writeln!(out, "\nFrames of {} bytes\n", grouped(frame_size));
+        let rest = render_points(&points, &mut out);
+        out.push('\n');
+        footnotes(&points, &rest, &mut out);
+    }
+    totals(summary, &mut out);
+    out
+}
+
+/// A name on one line, whatever the file says.
+fn one_line(text: &str) -> String {
+    let printable: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    printable.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Writes the table of one frame size; the names of the causes that had to share a column.
+fn render_points(points: &[&PointSummary], out: &mut String) -> Vec<&'static str> {
+    let mut causes = causes::present(points);
+    // The rarest share a column, and the others stay in their order.
+    let mut rest = Vec::new();
+    while causes.len() + usize::from(!rest.is_empty()) > CAUSE_COLUMNS {
+        let rarest = (0..causes.len()).min_by_key(|&index| causes::total(causes[index], points)).unwrap_or(0);
+        rest.push(causes.remove(rarest));
+    }
+    let mut lost: Vec<Column> =
+        causes.iter().map(|cause| Column::new(cause.key, points, |p| count((cause.count)(p)))).collect();
+    if !rest.is_empty() {
+        let shared = |p: &PointSummary| rest.iter().fold(0, |sum: u64, c| sum.saturating_add((c.count)(p)));
+        lost.push(Column::new("rest", points, |p| count(shared(p))));
+    }
+    let mut groups = vec![
+        Group {
+            title: "offered",
+            columns: vec![
+                Column::new("Mpps", points, |p| rate(p.offered_mpps)),
+                Column::new("Gbps", points, |p| rate(p.offered_gbps)),
+            ],
+        },
+        Group {
+            title: "delivered",
+            columns: vec![
+                Column::new("Mpps", points, |p| rate(p.delivered_mpps)),
+                Column::new("Gbps", points, |p| rate(p.delivered_gbps)),
+            ],
+        },
+        Group { title: "lost", columns: vec![Column::new("%", points, |p| percent(p.drop_rate))] },
+        Group { title: "frames lost to", columns: lost },
+        latency_group(points),
+    ];
+    groups.retain(|group| !group.columns.is_empty());
+    render(&groups, points.len(), out);
+    rest.iter().map(|cause| cause.key).collect()
+}
+
+/// Round trips in one unit and with as many decimals as the longest leaves room for.
+fn latency_group(points: &[&PointSummary]) -> Group {
+    let longest = points.iter().filter_map(|p| p.latency_ns.as_ref()).map(|l| l.max).fold(0.0, f64::max);
+    let (title, scale) = match longest {
+        ns if ns < 1e8 => ("round trip, µs", 1e3),
+        ns if ns < 1e11 => ("round trip, ms", 1e6),
+        _ => ("round trip, s", 1e9),
+    };
+    let decimals = match longest / scale {
+        v if v < 1_000.0 => 2,
+        v if v < 10_000.0 => 1,
+        _ => 0,
+    };
+    let column = |head, percentile: fn(&LatencyNs) -> f64| {
+        Column::new(head, points, |p| match &p.latency_ns {
+            Some(latency) => fixed(percentile(latency) / scale, decimals),
+            None => NONE.to_owned(),
+        })
+    };
+    Group { title, columns: vec![column("p50", |l| l.p50), column("p99", |l| l.p99), column("max", |l| l.max)] }
+}
+
+/// Writes headings, heads and rows with the widest gaps between columns that fit.
+fn render(groups: &[Group], rows: usize, out: &mut String) {
+    let gap = [3, 2, 1].into_iter().find(|&gap| total_width(groups, gap) <= WIDTH).unwrap_or(1);
+    let (mut titles, mut heads) = (String::new(), String::new());
+    let mut lines = vec![String::new(); rows];
+    for group in groups {
+        let width = group_width(group, gap);
+        let _ = write!(titles, "{}{:─^width$}", " ".repeat(gap + 1), format!(" {} ", group.title));
+        // What a long heading adds stands before the first column.
+        let mut pad = gap + 1 + width - columns_width(group, gap);
+        for column in &group.columns {
+            let width = pad + column.width();
+            let _ = write!(heads, "{:>width$}", column.head);
+            for (line, cell) in lines.iter_mut().zip(&column.cells) {
+                let _ = write!(line, "{cell:>width$}");
+            }
+            pad = gap;
+        }
+    }
+    for line in [titles, heads].into_iter().chain(lines) {
+        // Every line starts with the gap of its first group.
+        let _ = writeln!(out, "{}", line[gap + 1..].trim_end());
+    }
+}
+
+fn columns_width(group: &Group, gap: usize) -> usize {
+    group.columns.iter().map(Column::width).sum::<usize>() + gap * (group.columns.len() - 1)
+}
+
+/// As wide as its columns, or as its heading with a blank on each side.
+fn group_width(group: &Group, gap: usize) -> usize {
+    columns_width(group, gap).max(group.title.chars().count() + 2)
+}
+
+fn total_width(groups: &[Group], gap: usize) -> usize {
+    groups.iter().map(|group| group_width(group, gap) + gap + 1).sum::<usize>() - (gap + 1)
+}
+
+/// What the columns leave out, and books that do not balance.
+fn footnotes(points: &[&PointSummary], rest: &[&str], out: &mut String) {
+    let best = points.iter().max_by(|a, b| a.delivered_mpps.total_cmp(&b.delivered_mpps));
+    if let Some(best) = best.filter(|best| best.delivered_mpps > 0.0) {
+        let _ = writeln!(
+            out,
+            "Most delivered: {} Mpps ({} Gbps) of {} Mpps offered.",
+            rate(best.delivered_mpps),
+            rate(best.delivered_gbps),
+            rate(best.offered_mpps)
+        );
+    } else {
+        out.push_str("No frame came back.\n");
+    }
+    let none: Vec<&str> =
+        causes::NAMED.iter().filter(|cause| causes::total(cause, points) == 0).map(|cause| cause.key).collect();
+    if none.len() == causes::NAMED.len() {
+        out.push_str("No frame was dropped.\n");
+    } else if !none.is_empty() {
+        let _ = writeln!(out, "No frame lost to: {}.", none.join(", "));
+    }
+    if !rest.is_empty() {
+        let _ = writeln!(out, "Rest: {}.", rest.join(", "));
+    }
+    for point in points.iter().filter(|point| point.imbalance() != 0) {
+        let _ = writeln!(out, "{}", imbalance_note(point));
+    }
+}
+
+/// What to know about a point whose drops and losses differ.
+pub(crate) fn imbalance_note(point: &PointSummary) -> String {
+    let difference = point.imbalance();
+    let frames = grouped(u64::try_from(difference.unsigned_abs()).unwrap_or(u64::MAX));
+    let load = rate(point.offered_mpps);
+    if difference > 0 {
+        format!("At {load} Mpps the causes leave {frames} lost frames unexplained.")
+    } else {
+        format!("At {load} Mpps the causes count {frames} frames more than were lost.")
+    }
+}
+
+/// What the run cost.
+fn totals(summary: &RunSummary, out: &mut String) {
+    let simulated: f64 = summary.points.iter().map(|p| p.simulated_seconds).sum();
+    let host: f64 = summary.points.iter().map(|p| p.host_seconds).sum();
+    let _ = writeln!(
+        out,
+        "Measured for {} of simulated time in all; {} of host time.",
+        duration_s(simulated),
+        duration_s(host)
+    );
+}
+
+/// One point in a few lines.
+pub fn summary_text(point: &PointSummary) -> String {
+    let mut out = format!(
+        "{} · {} bytes a frame · {} offered · measured for {}\n\n",
+        one_line(&point.benchmark),
+        grouped(point.frame_size),
+        one_line(&point.rate),
+        duration_s(point.simulated_seconds)
+    );
+    for (name, mpps, gbps, frames) in [
+        ("offered", point.offered_mpps, point.offered_gbps, point.frames_offered),
+        ("delivered", point.delivered_mpps, point.delivered_gbps, point.frames_delivered),
+    ] {
+        let (mpps, gbps) = (rate(mpps), rate(gbps));
+        let _ = writeln!(out, "  {name:<12}{mpps:>8} Mpps {gbps:>9} Gbps {:>15} frames", grouped(frames));
+    }
+    let lost = grouped(point.lost());
+    let _ = writeln!(out, "  {:<12}{:>8} % {lost:>27} frames", "lost", percent(point.drop_rate));
+    for cause in causes::present(&[point]) {
+        let frames = (cause.count)(point);
+        let share = percent(Some(frames as f64 / point.frames_offered.max(1) as f64));
+        let _ = writeln!(out, "    {:<10}{share:>8} % {:>27} frames", cause.key, grouped(frames));
+    }
+    if point.imbalance() < 0 {
+        let _ = writeln!(out, "  {}", imbalance_note(point));
+    }
+    match &point.latency_ns {
+        Some(latency) => latency_lines(latency, &mut out),
+        None => out.push_str("  round trip  no frame came back\n"),
+    }
+    let optional = |value: Option<f64>| value.map_or(NONE.to_owned(), short);
+    let (ipc, per_frame) = (optional(point.ipc), optional(point.instructions_per_frame));
+    let _ = writeln!(out, "  cores       {ipc} instructions a cycle, {per_frame} a delivered frame");
+    let (host, mips) = (duration_s(point.host_seconds), optional(point.host_mips));
+    let _ = writeln!(out, "  host        {host}, {mips} million guest instructions a second");
+    let _ = writeln!(out, "  state hash  {}", one_line(&point.state_hash));
+    out
+}
+
+fn latency_lines(latency: &LatencyNs, out: &mut String) {
+    let percentiles = [
+        ("p50", latency.p50),
+        ("p90", latency.p90),
+        ("p99", latency.p99),
+        ("p99.9", latency.p99_9),
+        ("max", latency.max),
+    ];
+    let list: Vec<String> =
+        percentiles.iter().map(|(name, ns)| format!("{name} {}", duration_ns(*ns))).collect();
+    let _ = writeln!(out, "  round trip  {}", list.join("   "));
+    let deviation = latency.stddev.map_or(NONE.to_owned(), duration_ns);
+    let (mean, min) = (duration_ns(latency.mean), duration_ns(latency.min));
+    let _ = writeln!(out, "              min {min}   mean {mean}   standard deviation {deviation}");
+}

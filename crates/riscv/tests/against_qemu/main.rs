@@ -1,0 +1,82 @@
+//! Every RV64GC instruction against QEMU's user-mode emulation (`qemu-riscv64`, Debian's package qemu-user).
+//!
+//! A test writes a RISC-V executable that runs each form of an instruction on a table of operands, random and
+//! extreme, and writes results, flags and memory effects to its output. QEMU runs it, our hart runs it, and the two
+//! outputs must be equal byte for byte. Encodings come from an assembler of the tests' own.
+
+mod asm;
+mod elf;
+mod float;
+mod host;
+mod integer;
+mod memory;
+mod program;
+mod random;
+
+use host::Chunks;
+use program::Program;
+use random::Random;
+
+/// Builds a program, runs it on both and compares.
+fn check(seed: u64, build: impl FnOnce(&mut Program, &mut Random)) {
+    if host::skipped() {
+        return;
+    }
+    let mut program = Program::default();
+    build(&mut program, &mut Random::new(seed));
+    let cases = program.cases();
+    let program = program.finish();
+    let qemu = host::on_qemu(&program.elf);
+    assert_eq!(qemu.len() as u64, program.output_len, "QEMU wrote all results");
+    for chunks in [Chunks::Whole, Chunks::Random(seed)] {
+        let ours = host::on_ours(&program.elf, chunks);
+        if let Some(text) = program.compare(&ours, &qemu) {
+            panic!("our hart ({chunks:?}) and QEMU differ: {text}");
+        }
+    }
+    println!("{cases} cases are the same on QEMU and on our hart");
+}
+
+#[test]
+fn integer_arithmetic_is_as_on_qemu() {
+    check(1, |program, random| {
+        integer::register_arithmetic(program, random);
+        integer::immediate_arithmetic(program, random);
+    });
+}
+
+#[test]
+fn jumps_and_branches_are_as_on_qemu() {
+    check(2, |program, random| {
+        integer::jumps(program, random);
+        integer::branches(program, random);
+    });
+}
+
+#[test]
+fn loads_and_stores_of_every_alignment_are_as_on_qemu() {
+    check(3, |program, random| {
+        memory::loads(program, random);
+        memory::stores(program, random);
+    });
+}
+
+#[test]
+fn atomics_are_as_on_qemu() {
+    check(4, memory::atomics);
+}
+
+#[test]
+fn control_registers_of_the_floating_point_unit_are_as_on_qemu() {
+    check(5, memory::control_registers);
+}
+
+#[test]
+fn single_precision_is_as_on_qemu() {
+    check(6, |program, random| float::all(program, random, false));
+}
+
+#[test]
+fn double_precision_is_as_on_qemu() {
+    check(7, |program, random| float::all(program, random, true));
+}
