@@ -16,8 +16,13 @@ use crate::state::{State, Trap, index};
 
 const HISTORY: usize = 20;
 
-/// Exception number of EBREAK.
+// Exception numbers.
+const INSTRUCTION_ACCESS_FAULT: u64 = 1;
+const ILLEGAL_INSTRUCTION: u64 = 2;
 const BREAKPOINT: u64 = 3;
+const LOAD_ACCESS_FAULT: u64 = 5;
+const STORE_ACCESS_FAULT: u64 = 7;
+const INSTRUCTION_PAGE_FAULT: u64 = 12;
 
 /// Our side.
 pub struct Lockstep {
@@ -123,9 +128,16 @@ impl Lockstep {
         {
             self.inject_interrupt(number);
         }
+        if let Some(trap) = trap
+            && matches!(trap.cause, INSTRUCTION_ACCESS_FAULT | INSTRUCTION_PAGE_FAULT)
+            && trap.epc == self.hart.pc()
+        {
+            // QEMU finds no block to log where the fetch fails.
+            self.hart.run(&mut self.ram, self.hart.slots() + 1);
+        }
         if let (Some(trap), Some(csr)) = (trap, csr_of(&inst))
             && may_be_missing(csr)
-            && trap.cause == 2
+            && trap.cause == ILLEGAL_INSTRUCTION
         {
             self.count("CSRs that only our hart has");
             self.adopt_machine_trap(after);
@@ -177,7 +189,7 @@ impl Lockstep {
     }
 
     fn complete(&mut self, request: MmioRequest, after: &State, trap: Option<Trap>, inst: &Inst) {
-        if trap.is_some_and(|trap| matches!(trap.cause, 5 | 7) && trap.epc == self.hart.pc()) {
+        if trap.is_some_and(|trap| matches!(trap.cause, LOAD_ACCESS_FAULT | STORE_ACCESS_FAULT) && trap.epc == self.hart.pc()) {
             self.count("accesses that nothing answers");
             self.hart.fail_device_access();
         } else if request.store_value().is_some() {

@@ -162,6 +162,27 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    /// A port that answers with a time and one that completes by a call are the same to the NIC.
+    #[test]
+    fn completions_may_be_times_or_calls(setup in config(), actions in prop::collection::vec(action(), 1..80)) {
+        let run = |later: bool| {
+            let mut setup = setup.clone();
+            setup.5 = later;
+            let mut bench = start(setup);
+            let mut model = Model::default();
+            for (i, action) in actions.iter().enumerate() {
+                act(&mut bench, &mut model, i as u32, action);
+            }
+            drain(&mut bench, &mut model);
+            (bench.nic.save(), bench.world.sent, bench.world.memory, bench.world.irq_rises, bench.world.dma)
+        };
+        prop_assert!(run(false) == run(true));
+    }
+}
+
 /// Accesses, frames and time, without any sense.
 #[derive(Clone, Debug)]
 enum Abuse {

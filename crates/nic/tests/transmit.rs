@@ -324,3 +324,15 @@ fn a_packet_larger_than_the_fifo_still_leaves_and_one_too_long_is_dropped() {
     assert_eq!(bench.read(TDH), 5);
     bench.check();
 }
+
+#[test]
+fn a_buffer_that_waits_for_the_last_frame_to_leave_is_read_when_it_has() {
+    let config = NicConfig { tx_fifo: Some(Bytes(2048)), reads_in_flight: 1, ..NicConfig::default() };
+    let mut bench = Bench::running(config, 64, 64);
+    for bytes in [1229, 845, 1185] {
+        bench.put_tx(TX_BUFFERS, bytes | 0x0b << 24);
+    }
+    bench.ring_tx();
+    bench.run_for(Ps::from_us(100));
+    assert_eq!(bench.world.sent.len(), 3);
+}

@@ -17,30 +17,23 @@
 
 mod causes;
 mod escape;
-#[cfg(any())]
 mod figures;
-#[cfg(any())]
 mod headline;
-#[cfg(any())]
 mod html;
 mod number;
-#[cfg(any())]
 mod numbers;
 mod scale;
 mod summary;
-#[cfg(any())]
 mod svg;
 mod text;
 
 #[cfg(test)]
-#[cfg(any())]
 mod html_tests;
 #[cfg(test)]
 mod sample;
 #[cfg(test)]
 mod text_tests;
 
-#[cfg(any())]
 pub use html::html;
 pub use summary::{Drops, LatencyNs, PointSummary, ReportError, RunSummary};
 pub use text::{summary_text, table};

@@ -141,9 +141,7 @@ mod tests {
         let scale = Scale::fitting(&[2_100.0, 180_000.0], 5);
         assert_eq!(scale, Scale::Log { min: 2_000.0, max: 200_000.0 });
         let labels: Vec<String> = scale.ticks(duration_ns).into_iter().map(|tick| tick.label).collect();
-        assert_eq!(labels, [
-            "2.00 µs", "5.00 µs", "10.0 µs", "20.0 µs", "50.0 µs", "100 µs", "200 µs"
-        ]);
+        assert_eq!(labels, ["2.00 µs", "5.00 µs", "10.0 µs", "20.0 µs", "50.0 µs", "100 µs", "200 µs"]);
         assert_eq!(scale.place(2_000.0), 0.0);
         assert!((scale.place(20_000.0) - 0.5).abs() < 1e-9);
         assert_eq!(scale.place(200_000.0), 1.0);

@@ -147,7 +147,9 @@ impl RunSummary {
                 ReportError::Truncated { line: error.line(), column: error.column() }
             }
             serde_json::error::Category::Data => ReportError::Foreign(error),
-            serde_json::error::Category::Syntax | serde_json::error::Category::Io => ReportError::NotJson(error),
+            serde_json::error::Category::Syntax | serde_json::error::Category::Io => {
+                ReportError::NotJson(error)
+            }
         })?;
         for (index, point) in summary.points.iter().enumerate() {
             point.check(index + 1)?;
@@ -280,10 +282,10 @@ mod tests {
         summary.points.reverse();
         summary.points[0].frame_size = 1518;
         let groups = summary.by_frame_size();
-        assert_eq!(groups.iter().map(|(size, points)| (*size, points.len())).collect::<Vec<_>>(), [
-            (64, 5),
-            (1518, 1)
-        ]);
+        assert_eq!(
+            groups.iter().map(|(size, points)| (*size, points.len())).collect::<Vec<_>>(),
+            [(64, 5), (1518, 1)]
+        );
         assert!(groups[0].1.is_sorted_by(|a, b| a.offered_mpps <= b.offered_mpps));
     }
 

@@ -122,7 +122,10 @@ fn latency_group(points: &[&PointSummary]) -> Group {
             None => NONE.to_owned(),
         })
     };
-    Group { title, columns: vec![column("p50", |l| l.p50), column("p99", |l| l.p99), column("max", |l| l.max)] }
+    Group {
+        title,
+        columns: vec![column("p50", |l| l.p50), column("p99", |l| l.p99), column("max", |l| l.max)],
+    }
 }
 
 /// Writes headings, heads and rows with the widest gaps between columns that fit.
@@ -177,8 +180,11 @@ fn footnotes(points: &[&PointSummary], rest: &[&str], out: &mut String) {
     } else {
         out.push_str("No frame came back.\n");
     }
-    let none: Vec<&str> =
-        causes::NAMED.iter().filter(|cause| causes::total(cause, points) == 0).map(|cause| cause.key).collect();
+    let none: Vec<&str> = causes::NAMED
+        .iter()
+        .filter(|cause| causes::total(cause, points) == 0)
+        .map(|cause| cause.key)
+        .collect();
     if none.len() == causes::NAMED.len() {
         out.push_str("No frame was dropped.\n");
     } else if !none.is_empty() {

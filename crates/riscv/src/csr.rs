@@ -2,7 +2,7 @@
 //! exist, who may access them, which bits can be written.
 
 use crate::hart::{Hart, Privilege};
-use crate::mmu::PmpEntry;
+use crate::pmp::PmpEntry;
 
 /// Bits of `mstatus`.
 #[allow(missing_docs)]
@@ -267,7 +267,7 @@ impl Hart {
             return Effect::None;
         }
         self.csr.satp = value;
-        self.flush_translations();
+        self.tlb.flush();
         Effect::Context
     }
 

@@ -7,7 +7,8 @@
 use doorbell_sim::{AccessSize, Clock, PhysAddr, Ps, Ram};
 
 use crate::engine::Engine;
-use crate::mmu::{Mode, PmpEntry, Tlb};
+use crate::pmp::PmpEntry;
+use crate::tlb::{Mode, Tlb};
 
 /// Registers are indexed by a `u8`, so that no access needs a bounds check. The first 32 are the real
 /// ones; [`SINK`] takes what is written to x0.

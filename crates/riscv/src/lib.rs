@@ -15,7 +15,9 @@ mod hart;
 pub mod inst;
 mod inspect;
 mod mmu;
+mod pmp;
 mod state;
+mod tlb;
 mod trap;
 
 pub use hart::{Hart, HartConfig, HartStats, Interrupt, MmioRequest, Privilege, Stop};

@@ -1,14 +1,15 @@
 //! A hart's saved state.
 //!
-//! The software TLB is part of it: a guest that changes a page table without SFENCE.VMA could otherwise tell a
-//! restored run from an uninterrupted one. Decoded blocks are not: RAM decides what they hold.
+//! The software TLB's data entries are part of it: a guest that changes a page table without SFENCE.VMA could
+//! otherwise tell a restored run from an uninterrupted one. Decoded blocks are not: RAM decides what they hold.
 
 use doorbell_sim::Ram;
 use doorbell_sim::snapshot::SnapshotError;
 use serde::{Deserialize, Serialize};
 
 use crate::hart::{Csrs, Hart, HartStats, MmioRequest, Privilege};
-use crate::mmu::{PmpEntry, SavedTlb};
+use crate::pmp::PmpEntry;
+use crate::tlb::SavedTlb;
 
 /// Version of [`HartState`].
 pub const HART_STATE_VERSION: u32 = 1;
@@ -87,7 +88,8 @@ impl Hart {
             pending_mmio: self.pending_mmio,
             waiting: self.waiting,
             tlb: self.tlb.save(ram),
-            stats: self.counters.clone(),
+            // Counters of the simulator's own caches depend on what is decoded and are not kept.
+            stats: HartStats { page_walks: 0, blocks_decoded: 0, code_pages_invalidated: 0, ..self.counters.clone() },
         }
     }
 

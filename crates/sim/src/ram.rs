@@ -94,6 +94,11 @@ impl Ram {
         Some(unsafe { self.memory.as_ptr().add(offset as usize) })
     }
 
+    /// The guest-physical address of a byte in the host's memory that [`host_address`](Ram::host_address) gave.
+    pub fn phys_of_host(&self, host: u64) -> PhysAddr {
+        PhysAddr(host.wrapping_sub(self.memory.as_ptr() as u64).wrapping_add(self.base))
+    }
+
     /// The page number (from the base) of an address in RAM.
     pub fn page_of(&self, addr: PhysAddr) -> Option<u64> {
         self.offset(addr, 1).map(|offset| offset / PAGE_BYTES)

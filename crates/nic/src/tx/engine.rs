@@ -21,22 +21,23 @@ impl Nic {
     /// Does whatever can be done now. Work is bounded by the descriptors on the chip and the reads in flight.
     pub(crate) fn tx_advance(&mut self, now: Ps, ports: &mut impl NicPorts) {
         self.tx_release_room(now);
-        if self.transmitter_on() {
-            self.tx_request(now, ports);
-        }
+        let blocked = self.transmitter_on() && self.tx_request(now, ports);
         self.tx_retire();
         self.tx_send(now, ports);
+        if blocked && let Some((at, _)) = self.tx.leaving {
+            self.wake_for_wire(at, ports);
+        }
         self.tx_write_back(now, ports);
         if self.transmitter_on() {
             self.tx_fetch(now, ports);
         }
     }
 
-    /// Asks for buffers, as far as the reads in flight and the FIFO allow.
-    fn tx_request(&mut self, now: Ps, ports: &mut impl NicPorts) {
+    /// Asks for buffers, as far as the reads in flight and the FIFO allow. True if it is the FIFO that has no room.
+    fn tx_request(&mut self, now: Ps, ports: &mut impl NicPorts) -> bool {
         loop {
             let Some(job) = self.tx.jobs.get(self.tx.requested).copied() else {
-                let Some(words) = self.tx.cache.pop_front() else { return };
+                let Some(words) = self.tx.cache.pop_front() else { return false };
                 self.stats.tx_descriptors += 1;
                 let len = Descriptor::buffer_len(words);
                 self.tx.jobs.push_back(Job { words, len, to_request: len, to_arrive: len });
@@ -47,8 +48,11 @@ impl Nic {
                 continue;
             }
             let len = job.to_request.min(self.config.tx_read_max.0 as u32);
-            if self.tx.reads_in_flight >= self.config.reads_in_flight.into() || !self.tx_has_room(now, len, ports) {
-                return;
+            if self.tx.reads_in_flight >= self.config.reads_in_flight.into() {
+                return false;
+            }
+            if !self.tx_has_room(len) {
+                return true;
             }
             let offset = u64::from(job.len - job.to_request);
             self.tx.jobs[self.tx.requested].to_request -= len;
@@ -61,18 +65,12 @@ impl Nic {
         }
     }
 
-    /// Whether the FIFO takes `len` more bytes. If not, the departure of the frame on the wire will be watched.
-    fn tx_has_room(&mut self, now: Ps, len: u32, ports: &mut impl NicPorts) -> bool {
+    /// Whether the FIFO takes `len` more bytes.
+    fn tx_has_room(&self, len: u32) -> bool {
         let leaving = self.tx.leaving.map_or(0, |(_, room)| room);
         let nothing_leaves = self.tx.queued + leaving == 0 && self.tx.reads_in_flight == 0;
         let used = self.tx.queued + leaving + self.tx.reserved;
-        if used + u64::from(len) <= self.tx_fifo_capacity() || nothing_leaves {
-            return true;
-        }
-        if let Some((at, _)) = self.tx.leaving {
-            self.wake_for_wire(at.max(now), ports);
-        }
-        false
+        used + u64::from(len) <= self.tx_fifo_capacity() || nothing_leaves
     }
 
     /// Jobs whose bytes are all here leave in order.

@@ -310,7 +310,8 @@ impl Bench {
                 break;
             }
             let len = second as u16 as usize;
-            self.rx_partial.extend_from_slice(&self.world.memory[buffer as usize..buffer as usize + len]);
+            let data = usize::try_from(buffer).ok().and_then(|at| self.world.memory.get(at..at.checked_add(len)?));
+            self.rx_partial.extend_from_slice(data.unwrap_or(&[]));
             self.world.put_word(at, RX_BUFFERS + RX_BUFFER * self.rx_next);
             self.world.put_word(at + 8, 0);
             if second >> 33 & 1 != 0 {

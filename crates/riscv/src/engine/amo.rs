@@ -25,6 +25,9 @@ fn atomic_address(
     if virt & (len - 1) != 0 {
         return Err(hart.trap_at(op, misaligned, virt));
     }
+    if let Some(phys) = hart.tlb_lookup(ram, virt, len, access) {
+        return Ok(phys);
+    }
     let phys = match hart.translate_data(ram, virt, len, access) {
         Ok(phys) => phys,
         Err(exception) => return Err(hart.trap_at(op, exception, virt)),

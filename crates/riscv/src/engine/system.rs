@@ -89,9 +89,15 @@ pub(super) unsafe fn sfence_vma(hart: &mut Hart, ram: &mut Ram, op: *const Op) -
         // SAFETY: `op` is an op of a block.
         return hart.illegal(ram, unsafe { &*op });
     }
-    hart.flush_translations();
     // SAFETY: SFENCE.VMA ends its block.
-    unsafe { hart.step_over(op) };
+    let o = unsafe {
+        hart.step_over(op);
+        &*op
+    };
+    match o.rs1 {
+        0 => hart.tlb.flush(),
+        register => hart.tlb.flush_address(hart.x[register as usize]),
+    }
     Exit::Changed
 }
 

@@ -82,7 +82,6 @@ pub fn csr(funct3: u32, rd: u32, number: u32, source: u32) -> u32 {
 }
 
 pub const ECALL: u32 = 0x73;
-pub const FENCE_I: u32 = 0x100f;
 
 /// Code being written for a fixed address.
 pub struct Asm {
@@ -119,9 +118,10 @@ impl Asm {
         self.word(b_type(funct3, rs1, rs2, offset))
     }
 
-    pub fn jump(&mut self, target: u64) -> &mut Asm {
-        let offset = target.wrapping_sub(self.here()) as i64 as i32;
-        self.word(j_type(0, offset))
+    /// Replaces the word at an address.
+    pub fn patch(&mut self, at: u64, word: u32) {
+        let at = (at - self.base) as usize;
+        self.code[at..at + 4].copy_from_slice(&word.to_le_bytes());
     }
 
     /// Any 64-bit constant.

@@ -146,8 +146,10 @@ fn tables(program: &mut Program, random: &mut Random, double: bool) -> Tables {
 
 /// All forms of one format.
 pub fn all(program: &mut Program, random: &mut Random, double: bool) {
-    let tables = tables(program, random, double);
+    let [own, other] = [double, !double].map(|double| tables(program, random, double));
     for operation in &OPERATIONS {
+        // The conversion between the formats has operands of the other.
+        let tables = if operation.shape == Unary(9) { &other } else { &own };
         let modes: &[(u32, u32)] = match operation.rm {
             Fixed(_) => &[(0, 0)],
             // Static modes, then dynamic ones by frm.

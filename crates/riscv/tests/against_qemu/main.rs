@@ -6,12 +6,14 @@
 
 mod asm;
 mod elf;
+mod encodings;
 mod float;
 mod host;
 mod integer;
 mod memory;
 mod program;
 mod random;
+mod streams;
 
 use host::Chunks;
 use program::Program;
@@ -19,6 +21,10 @@ use random::Random;
 
 /// Builds a program, runs it on both and compares.
 fn check(seed: u64, build: impl FnOnce(&mut Program, &mut Random)) {
+    check_in(&[Chunks::Whole, Chunks::Random(seed)], seed, build);
+}
+
+fn check_in(ways: &[Chunks], seed: u64, build: impl FnOnce(&mut Program, &mut Random)) {
     if host::skipped() {
         return;
     }
@@ -28,8 +34,8 @@ fn check(seed: u64, build: impl FnOnce(&mut Program, &mut Random)) {
     let program = program.finish();
     let qemu = host::on_qemu(&program.elf);
     assert_eq!(qemu.len() as u64, program.output_len, "QEMU wrote all results");
-    for chunks in [Chunks::Whole, Chunks::Random(seed)] {
-        let ours = host::on_ours(&program.elf, chunks);
+    for chunks in ways {
+        let ours = host::on_ours(&program.elf, *chunks);
         if let Some(text) = program.compare(&ours, &qemu) {
             panic!("our hart ({chunks:?}) and QEMU differ: {text}");
         }
@@ -79,4 +85,25 @@ fn single_precision_is_as_on_qemu() {
 #[test]
 fn double_precision_is_as_on_qemu() {
     check(7, |program, random| float::all(program, random, true));
+}
+
+#[test]
+fn compressed_encodings_do_or_are_refused_as_on_qemu() {
+    check(8, encodings::compressed);
+}
+
+#[test]
+fn compressed_jumps_of_every_offset_are_as_on_qemu() {
+    check(9, encodings::compressed_jumps);
+}
+
+#[test]
+fn random_encodings_do_or_are_refused_as_on_qemu() {
+    check(10, encodings::random_words);
+}
+
+#[test]
+fn random_streams_are_as_on_qemu_however_they_are_chopped() {
+    let ways = [Chunks::Whole, Chunks::Single, Chunks::Random(11), Chunks::Random(12)];
+    check_in(&ways, 11, |program, random| streams::streams(program, random, 400));
 }

@@ -1,7 +1,7 @@
 //! A test program: forms of instructions, each executed on a table of operands, their results written to standard
 //! output. The same ELF runs on QEMU's user-mode emulation and on our hart.
 
-use crate::asm::{Asm, addi, reg};
+use crate::asm::{Asm, addi, r_type, reg, sd};
 
 pub const CODE: u64 = 0x1000_0000;
 pub const TABLES: u64 = 0x1200_0000;
@@ -53,6 +53,22 @@ impl Program {
         Table { addr: TABLES + first as u64 * 32, first, records: records.len() }
     }
 
+    /// Constants in memory; their address.
+    pub fn data(&mut self, values: &[u64]) -> u64 {
+        let records = values.chunks(4).map(|chunk| std::array::from_fn(|i| chunk.get(i).copied().unwrap_or(0)));
+        let records: Vec<Record> = records.collect();
+        self.table(&records).addr
+    }
+
+    /// Fills memory with values that are all different.
+    pub fn fill_memory(&mut self, addr: u64, len: u64) {
+        let asm = &mut self.asm;
+        asm.li(6, addr).li(7, addr + len).li(10, 0x9e37_79b9_7f4a_7c15).li(11, 0x1234_5678);
+        let again = asm.here();
+        asm.word(r_type(0x33, 0, 1, 11, 11, 10)).word(addi(11, 11, 1)).word(sd(11, 6, 0));
+        asm.word(addi(6, 6, 8)).branch(6, 6, 7, again);
+    }
+
     pub fn cases(&self) -> usize {
         self.forms.iter().map(|form| form.table.records).sum()
     }
@@ -78,8 +94,8 @@ impl Program {
         // write(1, x20, x21) until all is out, then exit(0).
         self.asm.li(20, OUTPUT).li(21, OUTPUT + self.output_len);
         let again = self.asm.here();
-        self.asm.li(10, 1).word(addi(11, 20, 0)).word(crate::asm::r_type(0x33, 0, 0x20, 12, 21, 20)).syscall(64);
-        self.asm.word(crate::asm::r_type(0x33, 0, 0, 20, 20, 10)).branch(6, 20, 21, again);
+        self.asm.li(10, 1).word(addi(11, 20, 0)).word(r_type(0x33, 0, 0x20, 12, 21, 20)).syscall(64);
+        self.asm.word(r_type(0x33, 0, 0, 20, 20, 10)).branch(6, 20, 21, again);
         self.asm.li(10, 0).syscall(93);
         let Program { asm, records, forms, output_len } = self;
         let code = asm.into_code();

@@ -1,0 +1,86 @@
+//! What became of the frames that did not come back: shares of the offered frames, stacked by cause.
+
+use super::{Data, Figure, Ids};
+use crate::causes::{self, Cause};
+use crate::number::{grouped, percent_label, trimmed};
+use crate::scale::Scale;
+use crate::summary::PointSummary;
+use crate::svg::{Anchor, Plot};
+
+/// Thinner bars than this have no room for a label each.
+const LABEL_WIDTH: f64 = 42.0;
+const BAR_WIDTH_MAX: f64 = 46.0;
+
+pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
+    let causes = causes::present(points);
+    let heads: Vec<&str> = causes.iter().map(|cause| cause.name).chain(["All lost frames"]).collect();
+    let data = Data::by_load(points, &heads, |p| {
+        causes.iter().map(|cause| (cause.count)(p)).chain([p.lost()]).map(grouped).collect()
+    });
+    let meanings: Vec<String> =
+        causes.iter().map(|cause| format!("{}: {}.", cause.name, cause.meaning)).collect();
+    let caption = if causes.is_empty() {
+        "No frame was lost at any of these loads.".to_owned()
+    } else {
+        format!("Share of the offered frames that was lost, by cause. {}", meanings.join(" "))
+    };
+    Figure {
+        title: "Losses by cause",
+        caption,
+        legend: causes.iter().map(|cause| (format!("c-{}", cause.key), cause.name.to_owned())).collect(),
+        svg: (!causes.is_empty()).then(|| draw(ids, points, &causes)),
+        data,
+    }
+}
+
+fn draw(ids: &Ids, points: &[&PointSummary], causes: &[&Cause]) -> String {
+    let stacks: Vec<f64> =
+        points.iter().map(|p| causes.iter().map(|cause| share(cause, p)).sum::<f64>()).collect();
+    let largest = stacks.iter().copied().fold(0.0, f64::max);
+    // A little more than the highest bar, for its label.
+    let y = Scale::linear(largest * 100.0 * 1.04, 5);
+    let mut plot = Plot::new(Scale::linear(1.0, 1), y, 44.0, 6.0);
+    plot.y_axis("Lost, % of the offered frames", trimmed);
+    let band = plot.inner_width() / points.len() as f64;
+    let width = (band * 0.68).min(BAR_WIDTH_MAX);
+    let every = ((LABEL_WIDTH / band).ceil() as usize).max(1);
+    for (index, (point, stack)) in points.iter().zip(&stacks).enumerate() {
+        let middle = plot.x(0.0) + band * (index as f64 + 0.5);
+        let mut below = 0.0;
+        for cause in causes {
+            let share = share(cause, point);
+            let (top, bottom) = (plot.y((below + share) * 100.0), plot.y(below * 100.0));
+            below += share;
+            if share > 0.0 {
+                let tip = format!(
+                    "{} Mpps offered: {} of {} frames ({}) lost. {}: {}",
+                    trimmed(point.offered_mpps),
+                    grouped((cause.count)(point)),
+                    grouped(point.frames_offered),
+                    percent_label(share),
+                    cause.name,
+                    cause.meaning
+                );
+                // However small, a loss is seen.
+                let height = (bottom - top).max(1.0);
+                plot.svg.bar(
+                    [middle - width / 2.0, bottom - height, width, height],
+                    &format!("c-{}", cause.key),
+                    &tip,
+                );
+            }
+        }
+        if index % every == 0 {
+            let top = plot.y(stack * 100.0) - 6.0;
+            plot.svg.text((middle, top), Anchor::Middle, "value", percent_label(*stack));
+            let floor = plot.floor() + 19.0;
+            plot.svg.text((middle, floor), Anchor::Middle, "tick", trimmed(point.offered_mpps));
+        }
+    }
+    plot.x_line("Offered, Mpps");
+    plot.svg.finish(&ids.title, &ids.caption)
+}
+
+fn share(cause: &Cause, point: &PointSummary) -> f64 {
+    (cause.count)(point) as f64 / point.frames_offered.max(1) as f64
+}

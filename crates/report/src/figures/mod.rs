@@ -1,0 +1,153 @@
+//! The page's figures: each one question about the points of one frame size, with a sentence that says what is seen,
+//! and the numbers that were drawn. A new figure is a file here and a line in [`CURVES`] or [`SINGLE`].
+
+use std::fmt::Write;
+
+use crate::escape::Esc;
+use crate::number;
+use crate::summary::PointSummary;
+
+mod fate;
+mod latency;
+mod losses;
+mod percentiles;
+mod throughput;
+mod work;
+
+/// Draws one figure; the first argument makes its identifiers unique on the page.
+type Draw = fn(&Ids, &[&PointSummary]) -> Figure;
+
+/// For several loads: the figure's short name, and how it is drawn.
+const CURVES: [(&str, Draw); 4] = [
+    ("throughput", throughput::figure),
+    ("losses", losses::figure),
+    ("latency", latency::figure),
+    ("work", work::figure),
+];
+
+/// For a single load.
+const SINGLE: [(&str, Draw); 2] = [("fate", fate::figure), ("percentiles", percentiles::figure)];
+
+/// Identifiers of the elements that name and describe a figure.
+pub(crate) struct Ids {
+    title: String,
+    caption: String,
+}
+
+/// A drawing with what belongs to it.
+pub(crate) struct Figure {
+    title: &'static str,
+    caption: String,
+    legend: Vec<(String, String)>,
+    /// Nothing if there is nothing to draw; the caption then says why.
+    svg: Option<String>,
+    data: Data,
+}
+
+/// The numbers behind a figure.
+pub(crate) struct Data {
+    heads: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Data {
+    /// A row a point, which starts with the offered load.
+    fn by_load(
+        points: &[&PointSummary],
+        heads: &[&str],
+        cells: impl Fn(&PointSummary) -> Vec<String>,
+    ) -> Data {
+        let heads = ["Offered, Mpps"].iter().chain(heads).map(|head| (*head).to_owned()).collect();
+        let row = |point: &&PointSummary| [vec![number::rate(point.offered_mpps)], cells(point)].concat();
+        Data { heads, rows: points.iter().map(row).collect() }
+    }
+}
+
+/// All figures for the points of one frame size, as HTML.
+pub(crate) fn html(frame_size: u64, points: &[&PointSummary], command: &str) -> String {
+    let list: &[(&str, Draw)] = if points.len() > 1 { &CURVES } else { &SINGLE };
+    let mut out = String::from("<div class=\"figures\">\n");
+    for (name, draw) in list {
+        let id = format!("{name}-{frame_size}");
+        let ids = Ids { title: format!("{id}-title"), caption: format!("{id}-caption") };
+        let figure = draw(&ids, points);
+        write_figure(&id, &ids, &figure, command, &mut out);
+    }
+    out.push_str("</div>\n");
+    out
+}
+
+fn write_figure(id: &str, ids: &Ids, figure: &Figure, command: &str, out: &mut String) {
+    let _ = writeln!(out, "<figure id=\"{id}\">\n<h3 id=\"{}\">{}</h3>", ids.title, Esc(figure.title));
+    if !figure.legend.is_empty() && figure.svg.is_some() {
+        out.push_str("<ul class=\"legend\">\n");
+        for (class, label) in &figure.legend {
+            let _ = writeln!(out, "<li><span class=\"swatch {class}\"></span>{}</li>", Esc(label));
+        }
+        out.push_str("</ul>\n");
+    }
+    match &figure.svg {
+        Some(svg) => out.push_str(svg),
+        None => out.push_str("<p class=\"nothing\">Nothing to draw.</p>\n"),
+    }
+    let _ = writeln!(out, "<figcaption id=\"{}\">{}</figcaption>", ids.caption, Esc(&figure.caption));
+    out.push_str("<details>\n<summary>Data</summary>\n<div class=\"scroll\"><table>\n<thead><tr>");
+    for head in &figure.data.heads {
+        let _ = write!(out, "<th scope=\"col\">{}</th>", Esc(head));
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for row in &figure.data.rows {
+        out.push_str("<tr>");
+        for (index, cell) in row.iter().enumerate() {
+            let (open, close) = if index == 0 { ("th scope=\"row\"", "th") } else { ("td", "td") };
+            let _ = write!(out, "<{open}>{}</{close}>", Esc(cell));
+        }
+        out.push_str("</tr>\n");
+    }
+    let _ = writeln!(out, "</tbody>\n</table></div>\n<pre>{}</pre>\n</details>\n</figure>", Esc(command));
+}
+
+/// The runs of neighbouring points that have a value, so that a line breaks where there is none.
+fn unbroken(points: &[&PointSummary], value: impl Fn(&PointSummary) -> Option<f64>) -> Vec<Vec<(f64, f64)>> {
+    let places: Vec<Option<(f64, f64)>> =
+        points.iter().map(|point| value(point).map(|value| (point.offered_mpps, value))).collect();
+    places
+        .split(Option::is_none)
+        .map(|run| run.iter().flatten().copied().collect::<Vec<_>>())
+        .filter(|run| !run.is_empty())
+        .collect()
+}
+
+/// The largest offered load, for the horizontal axis.
+fn largest_load(points: &[&PointSummary]) -> f64 {
+    points.iter().map(|point| point.offered_mpps).fold(0.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn a_line_breaks_where_a_point_has_no_value() {
+        let mut summary = sample::loads();
+        summary.points[2].latency_ns = None;
+        let points: Vec<&PointSummary> = summary.points.iter().collect();
+        let runs = unbroken(&points, |p| p.latency_ns.as_ref().map(|l| l.p50));
+        assert_eq!(runs.iter().map(Vec::len).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(runs[1][0], (9.0, 11_600.0));
+    }
+
+    #[test]
+    fn each_figure_of_several_loads_has_a_drawing_a_caption_and_a_row_a_point() {
+        let summary = sample::loads();
+        let points: Vec<&PointSummary> = summary.points.iter().collect();
+        for (name, draw) in CURVES {
+            let figure = draw(&Ids { title: "t".into(), caption: "c".into() }, &points);
+            assert!(figure.svg.as_ref().is_some_and(|svg| svg.contains("<title>")), "{name}");
+            assert!(figure.caption.len() > 40, "{name}");
+            assert_eq!(figure.data.rows.len(), 6, "{name}");
+            assert!(figure.data.rows.iter().all(|row| row.len() == figure.data.heads.len()), "{name}");
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! The few figures that a reader wants first.
+
+use std::fmt::Write;
+
+use crate::causes;
+use crate::escape::Esc;
+use crate::number::{NONE, duration_ns, grouped, percent_label, rate, short};
+use crate::summary::PointSummary;
+
+/// The loss that the MSB measure allows.
+const TOLERATED: f64 = 0.01;
+
+/// A figure with its name and what to know about it.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Card {
+    name: &'static str,
+    value: String,
+    unit: &'static str,
+    note: String,
+}
+
+/// The headline of one frame size's points.
+pub(crate) fn cards(points: &[&PointSummary]) -> Vec<Card> {
+    match points {
+        [] => Vec::new(),
+        [point] => of_one(point),
+        _ => of_several(points),
+    }
+}
+
+/// Cards as a list of names and values.
+pub(crate) fn html(cards: &[Card]) -> String {
+    let mut out = String::from("<dl class=\"cards\">\n");
+    for Card { name, value, unit, note } in cards {
+        let _ = writeln!(
+            out,
+            "<div><dt>{}</dt><dd><span class=\"figure\">{}</span> <span class=\"unit\">{}</span>\
+             <span class=\"note\">{}</span></dd></div>",
+            Esc(name),
+            Esc(value),
+            Esc(unit),
+            Esc(note)
+        );
+    }
+    out.push_str("</dl>\n");
+    out
+}
+
+fn of_several(points: &[&PointSummary]) -> Vec<Card> {
+    let mut cards = Vec::new();
+    if let Some(best) = points.iter().max_by(|a, b| a.delivered_mpps.total_cmp(&b.delivered_mpps)) {
+        cards.push(Card {
+            name: "Most delivered",
+            value: rate(best.delivered_mpps),
+            unit: "Mpps",
+            note: format!(
+                "{} Gbps at layer 2, with {} Mpps offered",
+                rate(best.delivered_gbps),
+                rate(best.offered_mpps)
+            ),
+        });
+    }
+    let lossless = highest(points, |p| p.lost() == 0);
+    cards.push(rate_card("Highest load without loss", lossless, "every load lost frames"));
+    let tolerable = highest(points, |p| p.drop_rate.is_some_and(|ratio| ratio <= TOLERATED));
+    cards.push(rate_card("Highest load with at most 1 % loss", tolerable, "every load lost more"));
+    let quiet = tolerable.or(points.first().copied());
+    cards.push(latency_card(quiet, quiet.map(|p| format!("at {} Mpps", rate(p.offered_mpps)))));
+    cards.push(cause_card(points));
+    cards
+}
+
+fn of_one(point: &PointSummary) -> Vec<Card> {
+    vec![
+        Card {
+            name: "Delivered",
+            value: rate(point.delivered_mpps),
+            unit: "Mpps",
+            note: format!("{} Gbps at layer 2", rate(point.delivered_gbps)),
+        },
+        Card {
+            name: "Offered",
+            value: rate(point.offered_mpps),
+            unit: "Mpps",
+            note: format!("{} Gbps, {} frames", rate(point.offered_gbps), grouped(point.frames_offered)),
+        },
+        Card {
+            name: "Lost",
+            value: point.drop_rate.map_or(NONE.to_owned(), percent_label),
+            unit: "",
+            note: format!("{} frames", grouped(point.lost())),
+        },
+        latency_card(Some(point), None),
+        Card {
+            name: "Work a frame",
+            value: point.instructions_per_frame.map_or(NONE.to_owned(), short),
+            unit: "instructions",
+            note: format!("IPC {}", point.ipc.map_or(NONE.to_owned(), short)),
+        },
+    ]
+}
+
+fn highest<'a>(
+    points: &[&'a PointSummary],
+    fits: impl Fn(&PointSummary) -> bool,
+) -> Option<&'a PointSummary> {
+    points
+        .iter()
+        .copied()
+        .filter(|point| point.frames_offered > 0 && fits(point))
+        .max_by(|a, b| a.offered_mpps.total_cmp(&b.offered_mpps))
+}
+
+fn rate_card(name: &'static str, point: Option<&PointSummary>, otherwise: &str) -> Card {
+    match point {
+        Some(point) => Card {
+            name,
+            value: rate(point.offered_mpps),
+            unit: "Mpps",
+            note: match point.lost() {
+                0 => "of the loads tried".to_owned(),
+                _ => format!(
+                    "of the loads tried; {} lost",
+                    point.drop_rate.map_or(NONE.to_owned(), percent_label)
+                ),
+            },
+        },
+        None => Card { name, value: NONE.to_owned(), unit: "", note: otherwise.to_owned() },
+    }
+}
+
+fn latency_card(point: Option<&PointSummary>, at: Option<String>) -> Card {
+    let name = "Median round trip";
+    let Some(latency) = point.and_then(|point| point.latency_ns.as_ref()) else {
+        return Card { name, value: NONE.to_owned(), unit: "", note: "no frame came back".to_owned() };
+    };
+    let tail = format!("p99 {}", duration_ns(latency.p99));
+    let note = at.map_or(tail.clone(), |at| format!("{at}; {tail}"));
+    let text = duration_ns(latency.p50);
+    let (value, unit) = text.split_once(' ').unwrap_or((&text, ""));
+    let unit = ["ns", "µs", "ms"].into_iter().find(|known| *known == unit).unwrap_or("s");
+    Card { name, value: value.to_owned(), unit, note }
+}
+
+fn cause_card(points: &[&PointSummary]) -> Card {
+    let name = "Main cause of loss";
+    let lost: u64 = points.iter().fold(0, |sum, point| sum.saturating_add(point.lost()));
+    let present = causes::present(points);
+    let main = present.into_iter().max_by_key(|cause| causes::total(cause, points));
+    match main {
+        Some(cause) => Card {
+            name,
+            value: cause.name.to_owned(),
+            unit: "",
+            note: format!(
+                "{} of all lost frames: {}",
+                percent_label(causes::total(cause, points) as f64 / lost.max(1) as f64),
+                cause.meaning
+            ),
+        },
+        None => Card { name, value: "none".to_owned(), unit: "", note: "no frame was lost".to_owned() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    fn values(summary: &crate::RunSummary) -> Vec<String> {
+        let points: Vec<&PointSummary> = summary.points.iter().collect();
+        cards(&points).iter().map(|card| format!("{} {}", card.value, card.unit).trim().to_owned()).collect()
+    }
+
+    #[test]
+    fn the_headline_of_six_loads() {
+        assert_eq!(values(&sample::loads()), ["9.412 Mpps", "8.000 Mpps", "9.000 Mpps", "11.6 µs", "Core"]);
+    }
+
+    #[test]
+    fn a_load_of_exactly_one_percent_loss_is_tolerated() {
+        let mut summary = sample::loads();
+        summary.points[4].drop_rate = Some(0.01);
+        assert_eq!(values(&summary)[2], "10.000 Mpps");
+        summary.points[4].drop_rate = Some(0.010_01);
+        assert_eq!(values(&summary)[2], "9.000 Mpps");
+    }
+
+    #[test]
+    fn a_single_load_has_its_own_headline() {
+        assert_eq!(
+            values(&sample::single(0)),
+            ["1.000 Mpps", "1.000 Mpps", "0 %", "2.08 µs", "3,930 instructions"]
+        );
+        assert_eq!(values(&sample::silent()), ["0.000 Mpps", "1.000 Mpps", "100 %", "–", "– instructions"]);
+    }
+}

@@ -1,0 +1,111 @@
+//! The table with all numbers of all points. A column a load and a row a measure: runs have few loads and many
+//! measures, and on a phone the names of the measures stay while the loads scroll.
+
+use std::fmt::Write;
+
+use crate::causes::CAUSES;
+use crate::escape::Esc;
+use crate::number::{NONE, fixed, grouped, percent, rate};
+use crate::summary::{LatencyNs, PointSummary};
+
+/// A measure: its name with its unit, and a point's figure.
+type Row = (String, Box<dyn Fn(&PointSummary) -> String>);
+
+/// Letters of a hash that are shown; the rest stands in its title.
+const HASH_SHOWN: usize = 12;
+
+/// The table as HTML.
+pub(crate) fn html(points: &[&PointSummary]) -> String {
+    let mut out = String::from(
+        "<div class=\"scroll\" role=\"region\" aria-label=\"All numbers\" tabindex=\"0\">\n\
+         <table class=\"numbers\">\n<thead><tr><th scope=\"col\">Asked for</th>",
+    );
+    for point in points {
+        let _ = write!(out, "<th scope=\"col\">{}</th>", Esc(&point.rate));
+    }
+    out.push_str("</tr></thead>\n");
+    for (section, rows) in sections() {
+        let span = points.len() + 1;
+        let _ = writeln!(
+            out,
+            "<tbody>\n<tr class=\"section\"><th scope=\"rowgroup\" colspan=\"{span}\"><span>{section}</span></th></tr>"
+        );
+        for (name, cell) in rows {
+            let _ = write!(out, "<tr><th scope=\"row\">{}</th>", Esc(name));
+            for point in points {
+                let text = cell(point);
+                let class = if text == "0" || text == NONE { " class=\"zero\"" } else { "" };
+                let _ = write!(out, "<td{class}>{}</td>", Esc(text));
+            }
+            out.push_str("</tr>\n");
+        }
+        out.push_str("</tbody>\n");
+    }
+    out.push_str("<tbody>\n");
+    hashes("Configuration hash", points, |p| &p.config_hash, &mut out);
+    hashes("State hash at the end", points, |p| &p.state_hash, &mut out);
+    out.push_str("</tbody>\n</table></div>\n");
+    out
+}
+
+fn row(name: &str, cell: impl Fn(&PointSummary) -> String + 'static) -> Row {
+    (name.to_owned(), Box::new(cell))
+}
+
+fn sections() -> [(&'static str, Vec<Row>); 4] {
+    let optional = |value: Option<f64>, decimals| value.map_or(NONE.to_owned(), |v| fixed(v, decimals));
+    let load = vec![
+        row("Offered, Mpps", |p| rate(p.offered_mpps)),
+        row("Delivered, Mpps", |p| rate(p.delivered_mpps)),
+        row("Offered, Gbps (layer 2)", |p| rate(p.offered_gbps)),
+        row("Delivered, Gbps (layer 2)", |p| rate(p.delivered_gbps)),
+        row("Frame, bytes with FCS", |p| grouped(p.frame_size)),
+    ];
+    let mut frames = vec![
+        row("Offered", |p| grouped(p.frames_offered)),
+        row("Delivered", |p| grouped(p.frames_delivered)),
+        row("Lost", |p| grouped(p.lost())),
+        row("Lost, %", |p| percent(p.drop_rate)),
+    ];
+    frames.extend(
+        CAUSES.iter().map(|cause| row(&format!("Lost: {}", cause.name), |p| grouped((cause.count)(p)))),
+    );
+    let machine = vec![
+        row("Measured, simulated ms", |p| fixed(p.simulated_seconds * 1e3, 3)),
+        row("Instructions", |p| grouped(p.instructions)),
+        row("Instructions a cycle", move |p| optional(p.ipc, 3)),
+        row("Instructions a delivered frame", move |p| optional(p.instructions_per_frame, 1)),
+        row("Host time, s", |p| fixed(p.host_seconds, 2)),
+        row("Million instructions a host second", move |p| optional(p.host_mips, 1)),
+    ];
+    [("Load", load), ("Frames", frames), ("Round trip, µs", latency()), ("Machine and host", machine)]
+}
+
+fn latency() -> Vec<Row> {
+    let row = |name, of: fn(&LatencyNs) -> Option<f64>| {
+        row(name, move |p| {
+            p.latency_ns.as_ref().and_then(of).map_or(NONE.to_owned(), |ns| fixed(ns / 1e3, 3))
+        })
+    };
+    vec![
+        row("Mean", |l| Some(l.mean)),
+        row("Standard deviation", |l| l.stddev),
+        row("Min", |l| Some(l.min)),
+        row("p50", |l| Some(l.p50)),
+        row("p90", |l| Some(l.p90)),
+        row("p99", |l| Some(l.p99)),
+        row("p99.9", |l| Some(l.p99_9)),
+        row("Max", |l| Some(l.max)),
+    ]
+}
+
+fn hashes(name: &str, points: &[&PointSummary], of: fn(&PointSummary) -> &String, out: &mut String) {
+    let _ = write!(out, "<tr><th scope=\"row\">{name}</th>");
+    for point in points {
+        let hash = of(point);
+        let shown: String = hash.chars().take(HASH_SHOWN).collect();
+        let more = if shown.len() < hash.len() { "…" } else { "" };
+        let _ = write!(out, "<td class=\"hash\" title=\"{}\">{}{more}</td>", Esc(hash), Esc(shown));
+    }
+    out.push_str("</tr>\n");
+}

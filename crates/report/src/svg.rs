@@ -1,0 +1,233 @@
+//! A plot as inline SVG: a frame with axes, and marks placed in the units of its scales. Colours, weights and fonts
+//! are classes that the page's style sheet gives a meaning, so that one drawing serves light, dark and print.
+//!
+//! Drawn in a box of [`WIDTH`] by [`HEIGHT`], narrow enough that its letters stay legible when a phone scales it down.
+
+use std::fmt::{Display, Write};
+
+use crate::escape::Esc;
+use crate::scale::{Scale, Tick};
+
+/// Width of every plot, in its own units.
+pub(crate) const WIDTH: f64 = 480.0;
+/// Height of a plot with two axes.
+pub(crate) const HEIGHT: f64 = 300.0;
+const TOP: f64 = 34.0;
+const BOTTOM: f64 = 46.0;
+
+/// Which end of a text stands at its place.
+#[derive(Clone, Copy)]
+pub(crate) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+impl Anchor {
+    fn name(self) -> &'static str {
+        match self {
+            Anchor::Start => "start",
+            Anchor::Middle => "middle",
+            Anchor::End => "end",
+        }
+    }
+}
+
+/// A drawing that grows.
+pub(crate) struct Svg {
+    height: f64,
+    body: String,
+}
+
+impl Svg {
+    /// An empty drawing.
+    pub fn new(height: f64) -> Svg {
+        Svg { height, body: String::new() }
+    }
+
+    /// A rectangle with what a pointer resting on it reads.
+    pub fn bar(&mut self, [x, y, width, height]: [f64; 4], class: &str, tip: &str) {
+        let _ = writeln!(
+            self.body,
+            "<rect class=\"bar {class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\">\
+             <title>{}</title></rect>",
+            Esc(tip)
+        );
+    }
+
+    /// A word.
+    pub fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, class: &str, text: impl Display) {
+        let anchor = anchor.name();
+        let _ = writeln!(
+            self.body,
+            "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>",
+            Esc(text)
+        );
+    }
+
+    /// A straight line.
+    pub fn rule(&mut self, (x1, y1): (f64, f64), (x2, y2): (f64, f64), class: &str) {
+        let _ = writeln!(
+            self.body,
+            "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>"
+        );
+    }
+
+    /// The whole element, named and described by the elements with these identifiers.
+    pub fn finish(self, title_id: &str, description_id: &str) -> String {
+        format!(
+            "<svg viewBox=\"0 0 {WIDTH:.0} {:.0}\" role=\"img\" aria-labelledby=\"{}\" aria-describedby=\"{}\">\n{}</svg>\n",
+            self.height,
+            Esc(title_id),
+            Esc(description_id),
+            self.body
+        )
+    }
+}
+
+/// A drawing with two axes.
+pub(crate) struct Plot {
+    pub svg: Svg,
+    x: Scale,
+    y: Scale,
+    left: f64,
+    right: f64,
+}
+
+impl Plot {
+    /// A plot without its axes, `left` and `right` of whose box are kept free for labels.
+    pub fn new(x: Scale, y: Scale, left: f64, right: f64) -> Plot {
+        Plot { svg: Svg::new(HEIGHT), x, y, left, right }
+    }
+
+    /// Where a value of the horizontal axis stands.
+    pub fn x(&self, value: f64) -> f64 {
+        self.left + self.x.place(value) * self.inner_width()
+    }
+
+    /// Where a value of the vertical axis stands.
+    pub fn y(&self, value: f64) -> f64 {
+        HEIGHT - BOTTOM - self.y.place(value) * (HEIGHT - TOP - BOTTOM)
+    }
+
+    /// Width between the axes' ends.
+    pub fn inner_width(&self) -> f64 {
+        WIDTH - self.left - self.right
+    }
+
+    /// The right end of the horizontal axis.
+    pub fn end(&self) -> f64 {
+        WIDTH - self.right
+    }
+
+    /// The horizontal axis's place.
+    pub fn floor(&self) -> f64 {
+        HEIGHT - BOTTOM
+    }
+
+    /// Grid lines, their labels, and the axis's title above them.
+    pub fn y_axis(&mut self, title: &str, label: impl Fn(f64) -> String) {
+        self.svg.text((0.0, 14.0), Anchor::Start, "axis-title", title);
+        for Tick { value, label } in self.y.ticks(label) {
+            let y = self.y(value);
+            self.svg.rule((self.left, y), (self.end(), y), "grid");
+            self.svg.text((self.left - 8.0, y + 4.5), Anchor::End, "tick", label);
+        }
+    }
+
+    /// Ticks, their labels, and the axis's title below them.
+    pub fn x_axis(&mut self, title: &str, label: impl Fn(f64) -> String) {
+        for Tick { value, label } in self.x.ticks(label) {
+            let x = self.x(value);
+            self.svg.rule((x, self.floor()), (x, self.floor() + 4.0), "axis");
+            self.svg.text((x, self.floor() + 19.0), Anchor::Middle, "tick", label);
+        }
+        self.x_line(title);
+    }
+
+    /// The horizontal axis without ticks.
+    pub fn x_line(&mut self, title: &str) {
+        let floor = self.floor();
+        self.svg.rule((self.left, floor), (self.end(), floor), "axis");
+        self.svg.text((self.end(), HEIGHT - 6.0), Anchor::End, "axis-title", title);
+    }
+
+    /// A line through points given in the axes' units.
+    pub fn line(&mut self, points: &[(f64, f64)], class: &str) {
+        let _ =
+            writeln!(self.svg.body, "<polyline class=\"line {class}\" points=\"{}\"/>", self.path(points));
+    }
+
+    /// A filled outline through points given in the axes' units.
+    pub fn area(&mut self, outline: &[(f64, f64)], class: &str) {
+        let _ = writeln!(self.svg.body, "<polygon class=\"{class}\" points=\"{}\"/>", self.path(outline));
+    }
+
+    /// A point with what a pointer resting near it reads.
+    pub fn mark(&mut self, (x, y): (f64, f64), class: &str, tip: &str) {
+        let (x, y) = (self.x(x), self.y(y));
+        let _ = writeln!(
+            self.svg.body,
+            "<g class=\"mark {class}\"><title>{}</title><circle class=\"hit\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"10\"/>\
+             <circle class=\"dot\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\"/></g>",
+            Esc(tip)
+        );
+    }
+
+    fn path(&self, points: &[(f64, f64)]) -> String {
+        let places: Vec<String> =
+            points.iter().map(|(x, y)| format!("{:.1},{:.1}", self.x(*x), self.y(*y))).collect();
+        places.join(" ")
+    }
+}
+
+/// Moves labels apart to at least `gap`, in their order, none below `lowest` if they fit above it. `wanted` ascends.
+pub(crate) fn spread(wanted: &[f64], gap: f64, lowest: f64) -> Vec<f64> {
+    let mut places = wanted.to_vec();
+    let mut floor = lowest;
+    for place in places.iter_mut().rev() {
+        *place = place.min(floor);
+        floor = *place - gap;
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::number::trimmed;
+
+    #[test]
+    fn the_ends_of_the_axes_are_the_corners_of_the_plot() {
+        let plot = Plot::new(Scale::linear(10.0, 5), Scale::linear(4.0, 4), 50.0, 20.0);
+        assert_eq!((plot.x(0.0), plot.x(10.0)), (50.0, 460.0));
+        assert_eq!((plot.y(0.0), plot.y(4.0)), (254.0, 34.0));
+        assert_eq!((plot.x(5.0), plot.y(2.0)), (255.0, 144.0));
+    }
+
+    #[test]
+    fn an_axis_draws_a_line_and_a_label_a_tick() {
+        let mut plot = Plot::new(Scale::linear(10.0, 5), Scale::linear(4.0, 4), 50.0, 20.0);
+        plot.y_axis("Things", trimmed);
+        let svg = plot.svg.finish("t", "d");
+        assert_eq!(svg.matches("class=\"grid\"").count(), 5);
+        assert_eq!(svg.matches("class=\"tick\"").count(), 5);
+        assert!(svg.contains("aria-labelledby=\"t\" aria-describedby=\"d\""));
+    }
+
+    #[test]
+    fn what_a_pointer_reads_is_escaped() {
+        let mut svg = Svg::new(100.0);
+        svg.bar([0.0, 0.0, 1.0, 1.0], "c-dma", "</title><script>");
+        svg.text((0.0, 0.0), Anchor::Start, "tick", "<b>");
+        let text = svg.finish("t", "d");
+        assert!(text.contains("&lt;/title&gt;&lt;script&gt;") && text.contains("&lt;b&gt;"), "{text}");
+    }
+
+    #[test]
+    fn labels_too_close_are_moved_apart_upwards() {
+        assert_eq!(spread(&[10.0, 50.0, 90.0], 15.0, 200.0), [10.0, 50.0, 90.0]);
+        assert_eq!(spread(&[48.0, 49.0, 50.0], 15.0, 200.0), [20.0, 35.0, 50.0]);
+        assert_eq!(spread(&[98.0, 99.0], 15.0, 90.0), [75.0, 90.0]);
+    }
+}

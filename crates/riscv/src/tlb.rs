@@ -1,0 +1,255 @@
+//! The software TLB: translations and permissions by virtual page, so that most loads and stores cost one
+//! look-up and a host access.
+//!
+//! It exists for the simulator's speed and holds only what SFENCE.VMA lets a hart hold. The timed TLB is a matter
+//! of the core's timing model. Data entries depend on the guest's instructions alone and are part of
+//! a saved state, so that a restored run walks page tables exactly when the uninterrupted one does. Fetch
+//! entries and links between blocks depend on what happened to be decoded and are not saved.
+
+use doorbell_sim::ram::PAGE_BYTES;
+use doorbell_sim::{PhysAddr, Ram};
+use serde::{Deserialize, Serialize};
+
+use crate::hart::{Hart, Privilege};
+use crate::mmu::{Access, Leaf, PAGE_MASK};
+
+/// The circumstances that decide what a data access may do; each has its own entries, so that going
+/// back and forth between them costs nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Mode {
+    User = 0,
+    Supervisor = 1,
+    /// Supervisor with SUM: user pages may be accessed.
+    SupervisorUser = 2,
+    /// Machine mode: no translation.
+    Bare = 3,
+}
+
+/// A cached translation. A tag is the virtual page, or a value that no page has. Comparing with an
+/// address whose offset bits above the access's size are cleared also finds misaligned accesses.
+#[derive(Clone, Copy)]
+pub(crate) struct TlbEntry {
+    pub load_tag: u64,
+    pub store_tag: u64,
+    /// Host address minus virtual address.
+    pub addend: u64,
+}
+
+const EMPTY: u64 = u64::MAX;
+const NO_ENTRY: TlbEntry = TlbEntry { load_tag: EMPTY, store_tag: EMPTY, addend: 0 };
+const NO_FETCH: (u64, u32, u64) = (EMPTY, 0, 0);
+const ENTRIES: usize = 512;
+/// Superpages that are told apart; one more makes each SFENCE.VMA of an address flush everything.
+const SUPERPAGES_MAX: usize = 8;
+/// A filter of the virtual pages that code was fetched from, one bit for each of so many classes.
+const FETCH_CLASSES: usize = 1 << 15;
+
+pub(crate) struct Tlb {
+    data: [[TlbEntry; ENTRIES]; 4],
+    /// Superpages that data entries are pieces of: first address and size.
+    superpages: Vec<(u64, u64)>,
+    /// Virtual page, context and physical page of instruction fetches.
+    fetch: [(u64, u32, u64); ENTRIES],
+    fetched: [u64; FETCH_CLASSES / 64],
+    /// Names the translation in force for each privilege level; links between decoded blocks carry it.
+    contexts: [u32; 4],
+    last_context: u32,
+}
+
+impl Default for Tlb {
+    fn default() -> Self {
+        Tlb {
+            data: [[NO_ENTRY; ENTRIES]; 4],
+            superpages: Vec::with_capacity(SUPERPAGES_MAX + 1),
+            fetch: [NO_FETCH; ENTRIES],
+            fetched: [0; FETCH_CLASSES / 64],
+            contexts: [1, 2, 3, 4],
+            last_context: 4,
+        }
+    }
+}
+
+fn slot(virt: u64) -> usize {
+    (virt >> 12) as usize & (ENTRIES - 1)
+}
+
+/// Word and bit of a virtual page in the filter of fetched pages.
+fn fetch_class(virt: u64) -> (usize, u64) {
+    let class = (virt >> 12) as usize & (FETCH_CLASSES - 1);
+    (class / 64, 1 << (class % 64))
+}
+
+impl Tlb {
+    /// Forgets all data translations and renames the contexts, which forgets fetches and block links.
+    pub fn flush(&mut self) {
+        self.data = [[NO_ENTRY; ENTRIES]; 4];
+        self.superpages.clear();
+        self.new_contexts();
+    }
+
+    /// Forgets what may be known of one address: SFENCE.VMA with an address.
+    pub fn flush_address(&mut self, virt: u64) {
+        let in_superpage = |(base, size): &(u64, u64)| virt.wrapping_sub(*base) < *size;
+        if self.superpages.len() > SUPERPAGES_MAX || self.superpages.iter().any(in_superpage) {
+            return self.flush();
+        }
+        for entries in &mut self.data {
+            let entry = &mut entries[slot(virt)];
+            let page = virt & PAGE_MASK;
+            if entry.load_tag == page || entry.store_tag == page {
+                *entry = NO_ENTRY;
+            }
+        }
+        let (word, bit) = fetch_class(virt);
+        if self.fetched[word] & bit != 0 {
+            self.new_contexts();
+        }
+    }
+
+    /// Makes every fetch translation and every link between decoded blocks void.
+    pub fn new_contexts(&mut self) {
+        if self.last_context > u32::MAX - 8 {
+            self.fetch = [NO_FETCH; ENTRIES];
+        }
+        self.fetched = [0; FETCH_CLASSES / 64];
+        for context in &mut self.contexts {
+            self.last_context = self.last_context.wrapping_add(1).max(1);
+            *context = self.last_context;
+        }
+    }
+
+    fn note_superpage(&mut self, virt: u64, size: u64) {
+        let page = (virt & !(size - 1), size);
+        if size > PAGE_BYTES && self.superpages.len() <= SUPERPAGES_MAX && !self.superpages.contains(&page) {
+            self.superpages.push(page);
+        }
+    }
+
+    /// Stores to this host page must no longer take the fast way.
+    fn drop_store_entries(&mut self, host_page: u64) {
+        for entry in self.data.as_flattened_mut() {
+            if entry.store_tag != EMPTY && entry.store_tag.wrapping_add(entry.addend) == host_page {
+                entry.store_tag = EMPTY;
+            }
+        }
+    }
+
+    /// The state to keep.
+    pub fn save(&self, ram: &Ram) -> SavedTlb {
+        let mut data = Vec::new();
+        for (mode, entries) in self.data.iter().enumerate() {
+            for (index, entry) in entries.iter().enumerate() {
+                let (loads, stores) = (entry.load_tag != EMPTY, entry.store_tag != EMPTY);
+                if loads || stores {
+                    let virt = if loads { entry.load_tag } else { entry.store_tag };
+                    let phys = ram.phys_of_host(virt.wrapping_add(entry.addend)).0;
+                    data.push((mode as u8, index as u16, virt, phys, loads, stores));
+                }
+            }
+        }
+        SavedTlb { data, superpages: self.superpages.clone() }
+    }
+}
+
+/// What a snapshot keeps of a TLB, by physical address.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SavedTlb {
+    /// Mode, index, virtual page, physical page, may load, may store.
+    data: Vec<(u8, u16, u64, u64, bool, bool)>,
+    superpages: Vec<(u64, u64)>,
+}
+
+impl SavedTlb {
+    /// A TLB with these entries; `None` if one does not fit this RAM.
+    pub fn revive(&self, ram: &Ram) -> Option<Tlb> {
+        let mut tlb = Tlb { superpages: self.superpages.clone(), ..Tlb::default() };
+        if tlb.superpages.len() > SUPERPAGES_MAX + 1 {
+            return None;
+        }
+        for &(mode, index, virt, phys, loads, stores) in &self.data {
+            let addend = (ram.host_address(PhysAddr(phys))? as u64).wrapping_sub(virt);
+            if (virt | phys) & !PAGE_MASK != 0 {
+                return None;
+            }
+            let tag = |set: bool| if set { virt } else { EMPTY };
+            let entry = TlbEntry { load_tag: tag(loads), store_tag: tag(stores), addend };
+            *tlb.data.get_mut(usize::from(mode))?.get_mut(usize::from(index))? = entry;
+        }
+        Some(tlb)
+    }
+}
+
+impl Hart {
+    /// The name of the translation in force for fetches.
+    #[inline(always)]
+    pub(crate) fn fetch_context(&self) -> u32 {
+        self.tlb.contexts[self.privilege as usize]
+    }
+
+    #[inline(always)]
+    pub(crate) fn tlb_entry(&self, virt: u64) -> &TlbEntry {
+        &self.tlb.data[self.data_mode as usize][slot(virt)]
+    }
+
+    /// The physical address of an aligned access of `len` bytes, if the TLB has it. It then lies in RAM.
+    #[inline(always)]
+    pub(crate) fn tlb_lookup(&self, ram: &Ram, virt: u64, len: u64, access: Access) -> Option<PhysAddr> {
+        let entry = self.tlb_entry(virt);
+        let tag = if access == Access::Store { entry.store_tag } else { entry.load_tag };
+        (tag == virt & (PAGE_MASK | (len - 1))).then(|| ram.phys_of_host(virt.wrapping_add(entry.addend)))
+    }
+
+    /// Remembers where a data page lies, if it is RAM and what PMP says holds for the whole page.
+    pub(crate) fn fill(&mut self, ram: &mut Ram, virt: u64, leaf: Leaf, privilege: Privilege, access: Access) {
+        let (virt_page, phys_page) = (virt & PAGE_MASK, PhysAddr(leaf.phys & PAGE_MASK));
+        let (Some(host), Some(page)) = (ram.host_address(phys_page), ram.page_of(phys_page)) else { return };
+        let (read, write) = if self.pmp_active {
+            self.pmp_permission(phys_page.0, PAGE_BYTES, privilege).map_or((false, false), |p| (p.read, p.write))
+        } else {
+            (true, true)
+        };
+        let loads = read && self.readable(leaf.pte);
+        // The walk has set D if this is a store, so only a store makes the page writable here.
+        let stores = write && access == Access::Store && !ram.is_code(page);
+        if stores {
+            ram.note_store(page);
+        }
+        self.tlb.note_superpage(virt, leaf.page_bytes);
+        let old = *self.tlb_entry(virt);
+        let addend = (host as u64).wrapping_sub(virt_page);
+        // Keep the other kind's permission if the entry is for the same page already.
+        let keep = |tag: u64| if old.addend == addend && tag == virt_page { tag } else { EMPTY };
+        self.tlb.data[self.data_mode as usize][slot(virt)] = TlbEntry {
+            load_tag: if loads { virt_page } else { keep(old.load_tag) },
+            store_tag: if stores { virt_page } else { keep(old.store_tag) },
+            addend,
+        };
+    }
+
+    /// The physical address of an instruction's halfword, if it was fetched from there before.
+    pub(crate) fn fetch_lookup(&self, virt: u64) -> Option<PhysAddr> {
+        let (page, context, phys_page) = self.tlb.fetch[slot(virt)];
+        let known = page == virt & PAGE_MASK && context == self.fetch_context();
+        known.then_some(PhysAddr(phys_page | virt & !PAGE_MASK))
+    }
+
+    /// Remembers where a page of code lies, unless PMP cuts through it.
+    pub(crate) fn fill_fetch(&mut self, virt: u64, phys: PhysAddr) {
+        let phys_page = phys.0 & PAGE_MASK;
+        let (word, bit) = fetch_class(virt);
+        self.tlb.fetched[word] |= bit;
+        let whole_page = !self.pmp_active
+            || self.pmp_permission(phys_page, PAGE_BYTES, self.privilege).is_some_and(|p| p.execute);
+        if whole_page {
+            self.tlb.fetch[slot(virt)] = (virt & PAGE_MASK, self.fetch_context(), phys_page);
+        }
+    }
+
+    /// A page now holds decoded code: stores to it must be seen.
+    pub(crate) fn watch_stores(&mut self, ram: &Ram, page: u64) {
+        let phys = PhysAddr(ram.base().0 + page * PAGE_BYTES);
+        let host = ram.host_address(phys).expect("a page number inside RAM");
+        self.tlb.drop_store_entries(host as u64);
+    }
+}
