@@ -20,6 +20,9 @@ const LINES_SHOWN: usize = 12;
 /// Instructions between looks at the clock, at Ctrl-C and at the progress display.
 const SLICE_INSTRUCTIONS: u64 = 20_000_000;
 
+/// How often an application that calls itself ready is asked whether its links are up.
+const LINK_STEP: Ps = Ps::from_us(100);
+
 /// Where images, packages and checkpoints are kept.
 #[derive(Clone, Debug)]
 pub struct Places {
@@ -182,9 +185,19 @@ impl Session {
         machine.console.watch(Some(self.benchmark.ready_marker));
         let limits = Limits { on_marker: true, ..Limits::until(self.config.run.boot_timeout) };
         let outcome = run_watched(&mut machine, &limits, control)?;
+        let not_ready = |machine: &Machine, why: String| {
+            Err(RunError::NotReady { why, console: machine.console.last_lines(LINES_SHOWN) })
+        };
         if outcome != Outcome::Marker {
-            let why = describe(outcome, self.config.run.boot_timeout);
-            return Err(RunError::NotReady { why, console: machine.console.last_lines(LINES_SHOWN) });
+            return not_ready(&machine, describe(outcome, self.config.run.boot_timeout));
+        }
+        // The application says it is ready; its NICs must be, too.
+        while !machine.ports().iter().all(|port| port.nic.is_receiving()) {
+            let step = machine.now().saturating_add(LINK_STEP);
+            let outcome = run_watched(&mut machine, &Limits::until(step), control)?;
+            if !matches!(outcome, Outcome::Time | Outcome::Asleep) || step > self.config.run.boot_timeout {
+                return not_ready(&machine, format!("a NIC does not receive: {}", describe(outcome, step)));
+            }
         }
         self.console = machine.console.text();
         self.boot = Some((started.elapsed().as_secs_f64(), machine.instructions()));

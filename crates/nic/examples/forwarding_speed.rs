@@ -136,7 +136,11 @@ fn main() {
         }
     }
     let seconds = started.elapsed().as_secs_f64();
-    println!("{:.2} million frames a second forwarded, {} of {FRAMES} sent", world.sent as f64 / seconds / 1e6, world.sent);
+    println!(
+        "{:.2} million frames a second forwarded, {} of {FRAMES} sent",
+        world.sent as f64 / seconds / 1e6,
+        world.sent
+    );
     println!("dropped {}", nic.stats().rx_drop_dma + nic.stats().rx_drop_core + nic.stats().rx_drop_tx);
     nic.check_conservation();
 }

@@ -175,7 +175,11 @@ impl Nic {
                 self.rx_advance(now, ports);
                 self.tx_advance(now, ports);
             }
-            Reg::Tdt | Reg::Txdctl | Reg::Tctl => self.tx_advance(now, ports),
+            Reg::Tctl => {
+                self.software_xoff(now, ports);
+                self.tx_advance(now, ports);
+            }
+            Reg::Tdt | Reg::Txdctl => self.tx_advance(now, ports),
             _ => {}
         }
     }

@@ -79,7 +79,7 @@ pub mod rdtr {
     pub const FPD: u32 = 1 << 31;
 }
 
-/// RXCSUM, §13.4.49.
+/// RXCSUM, §13.4.47.
 pub mod rxcsum {
     pub const IPOFL: u32 = 1 << 8;
     pub const TUOFL: u32 = 1 << 9;

@@ -90,6 +90,8 @@ pub struct NicConfig {
     pub writes_in_flight: u16,
     /// The longest read of frame data; longer buffers are read in pieces.
     pub tx_read_max: Bytes,
+    /// Frames handed to the link ahead of time while PAUSE is not honoured: fewer events, the same times on the wire.
+    pub wire_frames_ahead: u16,
     /// Time for which the receive DMA engine is busy with each frame, beside its transfers.
     pub rx_frame_time: Ps,
     /// Time for which the transmit DMA engine is busy with each buffer that it reads.
@@ -121,6 +123,7 @@ impl Default for NicConfig {
             reads_in_flight: 32,
             writes_in_flight: 64,
             tx_read_max: Bytes(4096),
+            wire_frames_ahead: 16,
             rx_frame_time: Ps::ZERO,
             tx_buffer_time: Ps::ZERO,
             descriptor_time: Ps::ZERO,
@@ -146,6 +149,7 @@ impl NicConfig {
             ("reads_in_flight", self.reads_in_flight.into(), 1, 4096),
             ("writes_in_flight", self.writes_in_flight.into(), 1, 4096),
             ("tx_read_max", self.tx_read_max.0, 64, 16 << 10),
+            ("wire_frames_ahead", self.wire_frames_ahead.into(), 1, 1024),
             ("rx_frame_time (ps)", self.rx_frame_time.0, 0, Ps::from_ms(1).0),
             ("tx_buffer_time (ps)", self.tx_buffer_time.0, 0, Ps::from_ms(1).0),
             ("descriptor_time (ps)", self.descriptor_time.0, 0, Ps::from_ms(1).0),
@@ -181,7 +185,8 @@ mod tests {
     #[test]
     fn a_configuration_is_read_with_units_and_unknown_keys_are_refused() {
         let config: NicConfig =
-            toml::from_str("rx_fifo = \"48KiB\"\nmac = \"02:00:00:00:00:07\"\nrx_frame_time = \"6ns\"").unwrap();
+            toml::from_str("rx_fifo = \"48KiB\"\nmac = \"02:00:00:00:00:07\"\nrx_frame_time = \"6ns\"")
+                .unwrap();
         assert_eq!(config.rx_fifo, Some(Bytes(48 << 10)));
         assert_eq!(config.mac_of(3).0, [2, 0, 0, 0, 0, 7]);
         assert_eq!(config.rx_frame_time, Ps::from_ns(6));

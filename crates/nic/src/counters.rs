@@ -6,8 +6,10 @@ use doorbell_sim::Frame;
 use crate::Nic;
 use crate::regs::{Reg, Regs};
 
-const RECEIVED_BY_SIZE: [Reg; 6] = [Reg::Prc64, Reg::Prc127, Reg::Prc255, Reg::Prc511, Reg::Prc1023, Reg::Prc1522];
-const SENT_BY_SIZE: [Reg; 6] = [Reg::Ptc64, Reg::Ptc127, Reg::Ptc255, Reg::Ptc511, Reg::Ptc1023, Reg::Ptc1522];
+const RECEIVED_BY_SIZE: [Reg; 6] =
+    [Reg::Prc64, Reg::Prc127, Reg::Prc255, Reg::Prc511, Reg::Prc1023, Reg::Prc1522];
+const SENT_BY_SIZE: [Reg; 6] =
+    [Reg::Ptc64, Reg::Ptc127, Reg::Ptc255, Reg::Ptc511, Reg::Ptc1023, Reg::Ptc1522];
 
 fn size_class(bytes: usize) -> usize {
     match bytes {
@@ -80,11 +82,14 @@ impl Nic {
         }
     }
 
-    /// A frame leaves.
-    pub(crate) fn count_sent(&mut self, frame: &Frame) {
+    /// A frame leaves. PAUSE frames and runts are in the totals only.
+    pub(crate) fn count_sent(&mut self, frame: &Frame, pause: bool) {
         let bytes = frame.len_with_fcs();
         self.regs.count(Reg::Tpt);
         self.regs.count_bytes(Reg::Totl, Reg::Toth, bytes);
+        if pause || bytes < Frame::MIN_BYTES_WITH_FCS {
+            return;
+        }
         self.regs.count(SENT_BY_SIZE[size_class(bytes)]);
         self.regs.count(Reg::Gptc);
         self.regs.count_bytes(Reg::Gotcl, Reg::Gotch, bytes);

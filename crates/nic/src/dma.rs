@@ -15,9 +15,18 @@ use crate::{Event, Nic, NicPorts};
 pub(crate) enum Read {
     /// Its purpose is gone.
     Cancelled,
-    RxFetch { addr: u64, count: u32 },
-    TxFetch { addr: u64, count: u32 },
-    TxData { addr: u64, len: u32 },
+    RxFetch {
+        addr: u64,
+        count: u32,
+    },
+    TxFetch {
+        addr: u64,
+        count: u32,
+    },
+    TxData {
+        addr: u64,
+        len: u32,
+    },
 }
 
 /// A write in flight.
@@ -26,15 +35,28 @@ pub(crate) enum Write {
     /// Its purpose is gone.
     Cancelled,
     /// Bytes of the frame at the front of the receive FIFO; the last ones free it.
-    RxData { addr: u64, offset: u32, len: u32, last: bool },
-    RxWriteback { addr: u64, count: u32 },
-    TxWriteback { addr: u64, count: u32 },
+    RxData {
+        addr: u64,
+        offset: u32,
+        len: u32,
+        last: bool,
+    },
+    RxWriteback {
+        addr: u64,
+        count: u32,
+    },
+    TxWriteback {
+        addr: u64,
+        count: u32,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Op<K> {
     kind: K,
     done: bool,
+    /// It has no completion of its own, and counts as done when the next one is.
+    rides: bool,
 }
 
 /// The requests of one direction in flight, oldest first.
@@ -52,17 +74,30 @@ impl<K> Default for Channel<K> {
 
 impl<K: Copy> Channel<K> {
     fn push(&mut self, kind: K) -> u64 {
-        self.ops.push_back(Op { kind, done: false });
+        self.ops.push_back(Op { kind, done: false, rides: false });
         self.next += 1;
         self.next - 1
     }
 
-    /// Request `sequence` is done; unknown ones are ignored.
+    fn index(&self, sequence: u64) -> Option<usize> {
+        let first = self.next.checked_sub(self.ops.len() as u64)?;
+        let index = usize::try_from(sequence.checked_sub(first)?).ok()?;
+        (index < self.ops.len()).then_some(index)
+    }
+
+    /// Request `sequence` is done, and one that rides on it; unknown ones are ignored, and so are completions of riders.
     fn mark(&mut self, sequence: u64) {
-        let Some(first) = self.next.checked_sub(self.ops.len() as u64) else { return };
-        let index = sequence.checked_sub(first).and_then(|index| usize::try_from(index).ok());
-        if let Some(op) = index.and_then(|index| self.ops.get_mut(index)) {
-            op.done = true;
+        let Some(index) = self.index(sequence).filter(|index| !self.ops[*index].rides) else { return };
+        self.ops[index].done = true;
+        if let Some(before) = index.checked_sub(1).map(|before| &mut self.ops[before]) {
+            before.done |= before.rides;
+        }
+    }
+
+    /// Request `sequence` needs no completion of its own: the next one's will do.
+    fn ride(&mut self, sequence: u64) {
+        if let Some(index) = self.index(sequence) {
+            self.ops[index].rides = true;
         }
     }
 
@@ -101,6 +136,14 @@ pub(crate) struct Dma {
     pub writes: Channel<Write>,
 }
 
+/// A write whose wake-up is held back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeldWrite {
+    sequence: u64,
+    /// When it is done; none if the port completes it by a call.
+    done: Option<Ps>,
+}
+
 /// Bytes of a descriptor.
 pub(crate) const DESCRIPTOR_BYTES: u32 = 16;
 
@@ -129,9 +172,39 @@ impl Nic {
         write: Write,
         ports: &mut impl NicPorts,
     ) {
+        let held = self.request_write(at, (addr, len), kind, write, ports);
+        self.wake_for_write(Some(held), false, ports);
+    }
+
+    /// Asks for a write, but not yet for the wake-up at its end.
+    pub(crate) fn request_write(
+        &mut self,
+        at: Ps,
+        (addr, len): (u64, u32),
+        kind: DmaKind,
+        write: Write,
+        ports: &mut impl NicPorts,
+    ) -> HeldWrite {
         let sequence = self.dma.writes.push(write);
-        if let Done::At(done) = ports.request_write(at, PhysAddr(addr), len, kind, sequence << 1 | 1) {
-            ports.wake_at(done, Event::WriteDone(sequence));
+        let done = match ports.request_write(at, PhysAddr(addr), len, kind, sequence << 1 | 1) {
+            Done::At(done) => Some(done),
+            Done::Later => None,
+        };
+        HeldWrite { sequence, done }
+    }
+
+    /// Asks for the wake-up that was held back, unless another write was asked for right behind it: that one's will do
+    /// for both, as the port does writes in order. This saves an event a frame.
+    pub(crate) fn wake_for_write(
+        &mut self,
+        held: Option<HeldWrite>,
+        followed: bool,
+        ports: &mut impl NicPorts,
+    ) {
+        match held {
+            Some(write) if followed => self.dma.writes.ride(write.sequence),
+            Some(HeldWrite { sequence, done: Some(done) }) => ports.wake_at(done, Event::WriteDone(sequence)),
+            _ => {}
         }
     }
 
@@ -219,5 +292,11 @@ mod tests {
         channel.mark(d);
         assert_eq!(channel.pop_done(), Some(40));
         channel.mark(u64::MAX);
+        let [e, f] = [50, 60].map(|kind| channel.push(kind));
+        channel.ride(e);
+        channel.mark(e);
+        assert_eq!(channel.pop_done(), None);
+        channel.mark(f);
+        assert_eq!([channel.pop_done(), channel.pop_done()], [Some(50), Some(60)]);
     }
 }

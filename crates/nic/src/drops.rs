@@ -63,7 +63,11 @@ mod tests {
         ];
         for (previous, row) in table.iter().enumerate() {
             for (now, class) in row.iter().enumerate() {
-                assert_eq!(classify(state(previous as u8), state(4 + now as u8)), *class, "{previous:03b} {now:02b}");
+                assert_eq!(
+                    classify(state(previous as u8), state(4 + now as u8)),
+                    *class,
+                    "{previous:03b} {now:02b}"
+                );
             }
         }
     }

@@ -50,7 +50,7 @@ pub use stats::NicStats;
 
 use regs::{Reg, Regs};
 
-/// The packet buffer that PBA divides (§13.4.14).
+/// The packet buffer that PBA divides (§13.4.16).
 pub const PACKET_BUFFER: Bytes = Bytes(64 << 10);
 
 /// The NIC's own wake-ups.
@@ -160,6 +160,11 @@ impl Nic {
             .find(|register| register.name == name)
             .and_then(|register| regs::lookup(register.offset.into()))?;
         (reg.info().access != regs::Access::Absent).then(|| self.regs.get(reg))
+    }
+
+    /// Whether frames from the wire are taken: the link is up and the receiver is on.
+    pub fn is_receiving(&self) -> bool {
+        self.link_up() && self.regs.has(Reg::Rctl, bits::rctl::EN)
     }
 
     /// The last bit of a frame has arrived from the link.

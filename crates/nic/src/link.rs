@@ -64,8 +64,8 @@ impl Nic {
 
     /// Whether frames (but PAUSE frames) may leave now.
     pub(crate) fn may_send(&self) -> bool {
-        let stopped = self.link.pause.is_armed() || self.regs.has(Reg::Tctl, tctl::SWXOFF);
-        self.loops_back() || self.link.up && !stopped
+        let on = self.regs.has(Reg::Tctl, tctl::EN);
+        on && (self.loops_back() || self.link.up && !self.link.pause.is_armed())
     }
 
     /// CTRL is written. RST wins over everything else.
@@ -124,7 +124,8 @@ impl Nic {
 
     /// Whether a frame is a MAC control frame for this station, and its opcode and first parameter.
     pub(crate) fn control_frame(&self, bytes: &[u8]) -> Option<(u16, u16)> {
-        let [type_high, type_low, op_high, op_low, time_high, time_low] = *bytes.get(12..18)?.first_chunk()?;
+        let [type_high, type_low, op_high, op_low, time_high, time_low] =
+            *bytes.get(12..18)?.first_chunk()?;
         let fct = self.regs.get(Reg::Fct);
         if fct == 0 || u32::from(u16::from_be_bytes([type_high, type_low])) != fct {
             return None;
@@ -186,6 +187,16 @@ impl Nic {
                 self.regs.count(Reg::Xontxc);
                 self.send_pause(now, 0, ports);
             }
+        }
+    }
+
+    /// TCTL.SWXOFF (§13.4.33) sends one XOFF and clears itself.
+    pub(crate) fn software_xoff(&mut self, now: Ps, ports: &mut impl NicPorts) {
+        let tctl = self.regs.get(Reg::Tctl);
+        if tctl & tctl::SWXOFF != 0 {
+            self.regs.set(Reg::Tctl, tctl & !tctl::SWXOFF);
+            self.regs.count(Reg::Xofftxc);
+            self.send_pause(now, self.regs.get(Reg::Fcttv) as u16, ports);
         }
     }
 

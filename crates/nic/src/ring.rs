@@ -86,7 +86,8 @@ mod tests {
 
     fn ring(length: u32, head: u32, tail: u32) -> Option<Ring> {
         let mut regs = Regs::new();
-        for (reg, value) in [(Reg::Tdbah, 1), (Reg::Tdbal, 0x1000), (Reg::Tdlen, length), (Reg::Tdh, head), (Reg::Tdt, tail)]
+        for (reg, value) in
+            [(Reg::Tdbah, 1), (Reg::Tdbal, 0x1000), (Reg::Tdlen, length), (Reg::Tdh, head), (Reg::Tdt, tail)]
         {
             regs.set(reg, value);
         }

@@ -26,6 +26,9 @@ use crate::{Nic, NicStats};
 /// The version of [`NicState`].
 pub const NIC_STATE_VERSION: u32 = 1;
 
+/// No moment in a saved state lies beyond this: some fifty days.
+const LATEST: Ps = Ps(u64::MAX / 4);
+
 /// A saved NIC.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NicState {
@@ -70,7 +73,7 @@ struct TransmitState {
     plain_context: Context,
     segment_context: Context,
     fifo: VecDeque<Frame>,
-    leaving: Option<(Ps, u64)>,
+    leaving: VecDeque<(Ps, u64)>,
     pauses: VecDeque<Frame>,
     wire_free: Ps,
     wire: Timer,
@@ -97,12 +100,16 @@ impl Nic {
 
     /// Continues from a saved state. On an error the NIC is as it was.
     pub fn restore(&mut self, state: NicState) -> Result<(), SnapshotError> {
-        let refuse = |problem: &str| SnapshotError::Inconsistent { name: self.name.clone(), problem: problem.into() };
+        let refuse =
+            |problem: &str| SnapshotError::Inconsistent { name: self.name.clone(), problem: problem.into() };
         let mut regs = self.regs.clone();
         if !regs.restore(&state.registers) {
             return Err(refuse("it has another number of registers"));
         }
-        if !state.eeprom.is_consistent() || !state.dma.reads.is_consistent() || !state.dma.writes.is_consistent() {
+        if !state.eeprom.is_consistent()
+            || !state.dma.reads.is_consistent()
+            || !state.dma.writes.is_consistent()
+        {
             return Err(refuse("the EEPROM or the DMA queues are impossible"));
         }
         let rx = load_receive(state.receive, &state.dma).map_err(refuse)?;
@@ -203,6 +210,9 @@ fn load_receive(state: ReceiveState, dma: &Dma) -> Result<Rx, &'static str> {
     if !agree || issued > state.completed.len() || walk != dispatched {
         return Err("the receive descriptors and the DMA in flight do not agree");
     }
+    if state.engine_free > LATEST {
+        return Err("the receiver is busy for longer than any run");
+    }
     Ok(Rx {
         fifo_used: state.fifo.iter().map(|frame| u64::from(frame.stored)).sum(),
         fifo: state.fifo,
@@ -233,7 +243,7 @@ fn save_transmit(tx: &Tx) -> TransmitState {
         plain_context: tx.plain_context,
         segment_context: tx.segment_context,
         fifo: tx.fifo.clone(),
-        leaving: tx.leaving,
+        leaving: tx.leaving.clone(),
         pauses: tx.pauses.clone(),
         wire_free: tx.wire_free,
         wire: tx.wire,
@@ -284,13 +294,25 @@ fn load_transmit(state: TransmitState, dma: &Dma) -> Result<Tx, &'static str> {
         .map(|write| if let Write::TxWriteback { count, .. } = write { u64::from(*count) } else { 0 })
         .sum();
     let reported = state.done.iter().take(issued).filter(|done| done.report).count() as u64;
-    if issued > state.done.len() || written_back != reported || fetching != u64::from(state.fetching) || fetching >= 1 << 16
+    if issued > state.done.len()
+        || written_back != reported
+        || fetching != u64::from(state.fetching)
+        || fetching >= 1 << 16
     {
         return Err("the transmit descriptors and the DMA in flight do not agree");
     }
     let small = |frame: &Frame| frame.bytes.len() <= 1 << 16;
-    if state.packet.bytes.len() > 1 << 17 || !state.fifo.iter().all(small) || state.leaving.is_some_and(|l| l.1 > 1 << 20) {
+    if state.packet.bytes.len() > 1 << 17
+        || !state.fifo.iter().all(small)
+        || state.leaving.iter().any(|l| l.1 > 1 << 17)
+    {
         return Err("a packet in the transmit FIFO is too long");
+    }
+    if state.engine_free > LATEST
+        || state.wire_free > LATEST
+        || state.looped.iter().any(|(at, _)| *at > LATEST)
+    {
+        return Err("the transmitter is busy for longer than any run");
     }
     Ok(Tx {
         reserved: flying + state.packet.bytes.len() as u64,
@@ -308,6 +330,7 @@ fn load_transmit(state: TransmitState, dma: &Dma) -> Result<Tx, &'static str> {
         plain_context: state.plain_context,
         segment_context: state.segment_context,
         fifo: state.fifo,
+        leaving_room: state.leaving.iter().map(|(_, room)| room).sum(),
         leaving: state.leaving,
         pauses: state.pauses,
         wire_free: state.wire_free,

@@ -352,10 +352,40 @@ fn a_filling_fifo_sends_xoff_and_xon() {
         bench.arrive(frame(64, i));
     }
     bench.run_for(Ps::from_us(50));
-    let times: Vec<u16> = bench.world.sent.iter().map(|(_, f)| u16::from_be_bytes([f.bytes[16], f.bytes[17]])).collect();
+    let times: Vec<u16> =
+        bench.world.sent.iter().map(|(_, f)| u16::from_be_bytes([f.bytes[16], f.bytes[17]])).collect();
     assert_eq!(times, [0x680, 0]);
-    assert_eq!(bench.world.sent[0].1.bytes[..16], [1, 0x80, 0xc2, 0, 0, 1, 0x52, 0x54, 0, 0x12, 0x34, 0x56, 0x88, 8, 0, 1]);
+    assert_eq!(
+        bench.world.sent[0].1.bytes[..16],
+        [1, 0x80, 0xc2, 0, 0, 1, 0x52, 0x54, 0, 0x12, 0x34, 0x56, 0x88, 8, 0, 1]
+    );
     assert_eq!((bench.read(0x4054), bench.read(0x404c)), (1, 1));
     assert_eq!(bench.poll().len(), 20);
+    bench.check();
+}
+
+#[test]
+fn software_can_send_xoff_and_switching_off_keeps_frames_in_the_fifo() {
+    let mut bench = Bench::running(NicConfig::default(), 64, 64);
+    bench.write(FCT, 0x8808);
+    bench.write(FCTTV, 0x1234);
+    bench.write(TCTL, 0x0040_000a);
+    assert_eq!(bench.read(TCTL), 0x0a, "the bit clears itself");
+    assert_eq!(bench.world.sent[0].1.bytes[12..18], [0x88, 0x08, 0, 1, 0x12, 0x34]);
+    assert_eq!((bench.read(GPTC), bench.read(0x40d4)), (0, 1), "a PAUSE frame is in the totals only");
+    bench.world.sent.clear();
+    for i in 0..40 {
+        bench.send_legacy(&frame(1518, i).bytes, 0x0b);
+    }
+    bench.run_for(Ps::from_us(3));
+    bench.write(TCTL, 0);
+    bench.run_for(Ps::from_us(50));
+    let (sent, kept) = (bench.world.sent.len() as u64, bench.nic.in_flight().tx);
+    bench.run_for(Ps::from_us(50));
+    assert_eq!((bench.world.sent.len() as u64, bench.nic.in_flight().tx), (sent, kept));
+    assert!(sent < 40);
+    bench.write(TCTL, 0x0a);
+    bench.run_for(Ps::from_us(100));
+    assert_eq!(bench.world.sent.len(), 40);
     bench.check();
 }

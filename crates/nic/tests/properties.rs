@@ -97,7 +97,10 @@ fn act(bench: &mut Bench, model: &mut Model, number: u32, action: &Action) {
 fn drain(bench: &mut Bench, model: &mut Model) {
     for _ in 0..2000 {
         model.received.extend(bench.poll());
-        if bench.nic.in_flight().rx == 0 && bench.read(TDH) == bench.read(TDT) && bench.nic.in_flight().tx == 0 {
+        if bench.nic.in_flight().rx == 0
+            && bench.read(TDH) == bench.read(TDT)
+            && bench.nic.in_flight().tx == 0
+        {
             break;
         }
         bench.run_for(Ps::from_us(2));
@@ -117,7 +120,7 @@ fn through_a_checkpoint(bench: Bench, config: &NicConfig) -> Bench {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 20000, ..ProptestConfig::default() })]
 
     #[test]
     fn what_goes_in_comes_out_in_order(setup in config(), actions in prop::collection::vec(action(), 1..150)) {
@@ -163,7 +166,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 5000, ..ProptestConfig::default() })]
 
     /// A port that answers with a time and one that completes by a call are the same to the NIC.
     #[test]
@@ -200,20 +203,28 @@ enum Abuse {
 /// Registers that matter, so that abuse gets somewhere, and any offset at all.
 fn offset() -> impl Strategy<Value = u64> {
     let interesting = vec![
-        CTRL, EECD, EERD, MDIC, ICR, ITR, ICS, IMS, IMC, RCTL, TCTL, PBA, RDBAL, RDLEN, RDH, RDT, RDTR, RXDCTL, RADV,
-        TDBAL, TDLEN, TDH, TDT, TIDV, TXDCTL, TADV, RXCSUM, FCRTH, FCRTL, FCT, 0x18, VET, RAH,
+        CTRL, EECD, EERD, MDIC, ICR, ITR, ICS, IMS, IMC, RCTL, TCTL, PBA, RDBAL, RDLEN, RDH, RDT, RDTR,
+        RXDCTL, RADV, TDBAL, TDLEN, TDH, TDT, TIDV, TXDCTL, TADV, RXCSUM, FCRTH, FCRTL, FCT, 0x18, VET, RAH,
     ];
     prop_oneof![8 => prop::sample::select(interesting), 1 => 0u64..0x2_0010, 1 => any::<u64>()]
 }
 
 fn value() -> impl Strategy<Value = u64> {
-    prop_oneof![0u64..64, (0u64..64).prop_map(|n| n * 128), any::<u64>(), Just(0x0400_803a), Just(0x0a), Just(0x41)]
+    prop_oneof![
+        0u64..64,
+        (0u64..64).prop_map(|n| n * 128),
+        any::<u64>(),
+        Just(0x0400_803a),
+        Just(0x0a),
+        Just(0x41)
+    ]
 }
 
 /// A descriptor's second word: lengths, commands and types as they come.
 fn descriptor() -> impl Strategy<Value = u64> {
-    (0u64..0x10_0000, 0u64..4, any::<u8>(), any::<u32>())
-        .prop_map(|(len, kind, command, high)| len >> (high & 15) | kind << 20 | u64::from(command) << 24 | u64::from(high) << 32)
+    (0u64..0x10_0000, 0u64..4, any::<u8>(), any::<u32>()).prop_map(|(len, kind, command, high)| {
+        len >> (high & 15) | kind << 20 | u64::from(command) << 24 | u64::from(high) << 32
+    })
 }
 
 fn abuse() -> impl Strategy<Value = Abuse> {
@@ -233,7 +244,7 @@ fn abuse() -> impl Strategy<Value = Abuse> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 60000, ..ProptestConfig::default() })]
 
     #[test]
     fn no_sequence_of_accesses_and_descriptors_panics(

@@ -41,7 +41,8 @@ fn frames_come_in_order_through_many_turns_of_the_ring() {
             bench.run_for(Ps::from_ns(900));
         }
         bench.run_for(Ps::from_us(3));
-        let expected: Vec<_> = (0..5).map(|i| frame(64 + (turn + i) as usize % 900, turn * 5 + i).bytes).collect();
+        let expected: Vec<_> =
+            (0..5).map(|i| frame(64 + (turn + i) as usize % 900, turn * 5 + i).bytes).collect();
         assert_eq!(bench.poll(), expected);
     }
     assert_eq!(bench.nic.stats().rx_delivered, 250);
@@ -397,4 +398,44 @@ fn the_statistics_registers_count_by_size_and_kind() {
     assert_eq!((bench.read(GPRC), bench.read(0x4078), bench.read(0x407c)), (13, 1, 1));
     assert_eq!((bench.read(0x4088), bench.read(0x40c0)), (total, total));
     assert_eq!((bench.read(0x408c), bench.read(0x4088)), (0, 0), "the high half clears both");
+}
+
+#[test]
+fn the_packet_checksum_stands_in_the_first_descriptor() {
+    for (rctl, start, size) in
+        [(0x0400_8002u32, 14usize, 1500), (0x8002, 0, 64), (0x0403_8022, 14, 1500), (0x8002, 200, 64)]
+    {
+        let mut bench = Bench::running(NicConfig::default(), 64, 64);
+        bench.write(RCTL, rctl);
+        bench.write(RXCSUM, start as u32);
+        bench.arrive(frame(size, 77));
+        bench.run_for(Ps::from_us(5));
+        let first = bench.world.word(RX_RING + 8);
+        let stored = bench.poll().remove(0);
+        let mut sum = 0u32;
+        for pair in stored.get(start..).unwrap_or(&[]).chunks(2) {
+            sum += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        assert_eq!((first >> 16) as u16, !(sum as u16));
+    }
+}
+
+#[test]
+fn checksums_are_reported_in_the_descriptor() {
+    let mut bench = Bench::running(NicConfig::default(), 64, 64);
+    bench.write(RXCSUM, 0x300);
+    let mut packet = frame(64, 0);
+    packet.bytes[12..42].copy_from_slice(&[
+        8, 0, 0x45, 0, 0, 30, 0, 0, 0x40, 0, 64, 17, 0x26, 0xcd, 10, 0, 0, 1, 10, 0, 0, 2, 0, 1, 0, 2, 0, 10,
+        0x83, 0x6b,
+    ]);
+    packet.bytes[42..44].copy_from_slice(b"hi");
+    bench.arrive(packet.clone());
+    packet.bytes[42] = b'H';
+    bench.arrive(packet);
+    bench.arrive(frame(64, 1));
+    bench.run_for(Ps::from_us(5));
+    let notes: Vec<u64> = bench.poll_status().iter().map(|(_, second)| second >> 32 & 0xffff).collect();
+    assert_eq!(notes, [0x0063, 0x2063, 0x0007]);
 }

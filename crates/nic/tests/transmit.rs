@@ -46,12 +46,29 @@ fn ipv4_tcp(payload: usize, udp: bool) -> Vec<u8> {
     let l4 = if udp { 8 } else { 20 };
     let total = 20 + l4 + payload;
     let mut bytes = frame(64, 1).bytes[..12].to_vec();
-    bytes.extend([8, 0, 0x45, 0, (total >> 8) as u8, total as u8, 0x12, 0xfe, 0x40, 0, 64, if udp { 17 } else { 6 }, 0, 0]);
+    bytes.extend([
+        8,
+        0,
+        0x45,
+        0,
+        (total >> 8) as u8,
+        total as u8,
+        0x12,
+        0xfe,
+        0x40,
+        0,
+        64,
+        if udp { 17 } else { 6 },
+        0,
+        0,
+    ]);
     bytes.extend([10, 0, 0, 1, 10, 0, 0, 2]);
     if udp {
         bytes.extend([0x12, 0x34, 0x56, 0x78, ((l4 + payload) >> 8) as u8, (l4 + payload) as u8, 0, 0]);
     } else {
-        bytes.extend([0x12, 0x34, 0x56, 0x78, 0xff, 0xff, 0xff, 0x00, 0, 0, 0, 1, 0x50, 0x19, 0x20, 0, 0, 0, 0, 0]);
+        bytes.extend([
+            0x12, 0x34, 0x56, 0x78, 0xff, 0xff, 0xff, 0x00, 0, 0, 0, 1, 0x50, 0x19, 0x20, 0, 0, 0, 0, 0,
+        ]);
     }
     bytes.extend((0..payload).map(|i| (i * 31 + i / 251) as u8));
     bytes

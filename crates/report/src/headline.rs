@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::causes;
 use crate::escape::Esc;
 use crate::number::{NONE, duration_ns, grouped, percent_label, rate, short};
-use crate::summary::PointSummary;
+use crate::summary::{PointSummary, most_delivered};
 
 /// The loss that the MSB measure allows.
 const TOLERATED: f64 = 0.01;
@@ -48,7 +48,7 @@ pub(crate) fn html(cards: &[Card]) -> String {
 
 fn of_several(points: &[&PointSummary]) -> Vec<Card> {
     let mut cards = Vec::new();
-    if let Some(best) = points.iter().max_by(|a, b| a.delivered_mpps.total_cmp(&b.delivered_mpps)) {
+    if let Some(best) = most_delivered(points) {
         cards.push(Card {
             name: "Most delivered",
             value: rate(best.delivered_mpps),
@@ -61,9 +61,9 @@ fn of_several(points: &[&PointSummary]) -> Vec<Card> {
         });
     }
     let lossless = highest(points, |p| p.lost() == 0);
-    cards.push(rate_card("Highest load without loss", lossless, "every load lost frames"));
+    cards.push(rate_card("Load without loss", lossless, "every load lost frames"));
     let tolerable = highest(points, |p| p.drop_rate.is_some_and(|ratio| ratio <= TOLERATED));
-    cards.push(rate_card("Highest load with at most 1 % loss", tolerable, "every load lost more"));
+    cards.push(rate_card("Load with at most 1\u{a0}% loss", tolerable, "every load lost more"));
     let quiet = tolerable.or(points.first().copied());
     cards.push(latency_card(quiet, quiet.map(|p| format!("at {} Mpps", rate(p.offered_mpps)))));
     cards.push(cause_card(points));
@@ -118,9 +118,9 @@ fn rate_card(name: &'static str, point: Option<&PointSummary>, otherwise: &str) 
             value: rate(point.offered_mpps),
             unit: "Mpps",
             note: match point.lost() {
-                0 => "of the loads tried".to_owned(),
+                0 => "the highest of those tried".to_owned(),
                 _ => format!(
-                    "of the loads tried; {} lost",
+                    "the highest of those tried; {} lost",
                     point.drop_rate.map_or(NONE.to_owned(), percent_label)
                 ),
             },
@@ -190,8 +190,11 @@ mod tests {
     fn a_single_load_has_its_own_headline() {
         assert_eq!(
             values(&sample::single(0)),
-            ["1.000 Mpps", "1.000 Mpps", "0 %", "2.08 µs", "3,930 instructions"]
+            ["1.000 Mpps", "1.000 Mpps", "0\u{a0}%", "2.08 µs", "3,930 instructions"]
         );
-        assert_eq!(values(&sample::silent()), ["0.000 Mpps", "1.000 Mpps", "100 %", "–", "– instructions"]);
+        assert_eq!(
+            values(&sample::silent()),
+            ["0.000 Mpps", "1.000 Mpps", "100\u{a0}%", "–", "– instructions"]
+        );
     }
 }

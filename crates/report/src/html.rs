@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::escape::Esc;
 use crate::number::{duration_s, grouped, trimmed};
 use crate::summary::{PointSummary, RunSummary};
-use crate::text::imbalance_note;
+use crate::text::imbalance_notes;
 use crate::{figures, headline, numbers};
 
 const STYLE: &str = include_str!("page.css");
@@ -81,8 +81,13 @@ fn header(summary: &RunSummary, out: &mut String) {
 
 /// Says aloud where drops and losses differ.
 fn books(points: &[&PointSummary], out: &mut String) {
-    for point in points.iter().filter(|point| point.imbalance() != 0) {
-        let _ = writeln!(out, "<p class=\"warning\" role=\"note\">{}</p>", Esc(imbalance_note(point)));
+    let notes = imbalance_notes(points);
+    if !notes.is_empty() {
+        out.push_str("<div class=\"warning\" role=\"note\">\n");
+        for note in notes {
+            let _ = writeln!(out, "<p>{}</p>", Esc(note));
+        }
+        out.push_str("</div>\n");
     }
 }
 

@@ -74,14 +74,14 @@ pub(crate) fn percent(ratio: Option<f64>) -> String {
     }
 }
 
-/// A short percentage with its sign, for labels: 0 %, 0.53 %, 36.7 %, 100 %.
+/// A short percentage with its sign (and a space that does not break), for labels: 0 %, 0.53 %, 36.7 %, 100 %.
 pub(crate) fn percent_label(ratio: f64) -> String {
     match ratio * 100.0 {
-        v if v <= 0.0 => "0 %".to_owned(),
-        v if v < 0.005 => "<0.01 %".to_owned(),
-        v if v < 9.995 => format!("{} %", fixed(v, 2)),
-        v if v < 99.95 => format!("{} %", fixed(v, 1)),
-        v => format!("{} %", fixed(v, 0)),
+        v if v <= 0.0 => "0\u{a0}%".to_owned(),
+        v if v < 0.005 => "<0.01\u{a0}%".to_owned(),
+        v if v < 9.995 => format!("{}\u{a0}%", fixed(v, 2)),
+        v if v < 99.95 => format!("{}\u{a0}%", fixed(v, 1)),
+        v => format!("{}\u{a0}%", fixed(v, 0)),
     }
 }
 
@@ -137,10 +137,10 @@ mod tests {
         assert_eq!(percent(Some(1e-9)), "<0.001");
         assert_eq!(percent(Some(0.367_47)), "36.747");
         assert_eq!(percent(None), "–");
-        assert_eq!(percent_label(1e-9), "<0.01 %");
-        assert_eq!(percent_label(0.0), "0 %");
-        assert_eq!(percent_label(0.3675), "36.8 %");
-        assert_eq!(percent_label(1.0), "100 %");
+        assert_eq!(percent_label(1e-9), "<0.01\u{a0}%");
+        assert_eq!(percent_label(0.0), "0\u{a0}%");
+        assert_eq!(percent_label(0.3675), "36.8\u{a0}%");
+        assert_eq!(percent_label(1.0), "100\u{a0}%");
     }
 
     #[test]

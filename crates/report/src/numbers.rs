@@ -14,11 +14,18 @@ type Row = (String, Box<dyn Fn(&PointSummary) -> String>);
 /// Letters of a hash that are shown; the rest stands in its title.
 const HASH_SHOWN: usize = 12;
 
+/// No more loads than this make a narrow table.
+const FEW: usize = 3;
+
 /// The table as HTML.
 pub(crate) fn html(points: &[&PointSummary]) -> String {
-    let mut out = String::from(
-        "<div class=\"scroll\" role=\"region\" aria-label=\"All numbers\" tabindex=\"0\">\n\
-         <table class=\"numbers\">\n<thead><tr><th scope=\"col\">Asked for</th>",
+    // Few columns spread over a whole page would be hard to read along.
+    let class = if points.len() <= FEW { "numbers few" } else { "numbers" };
+    let mut out = format!(
+        "<div class=\"scroll\" role=\"region\" aria-label=\"All numbers\" tabindex=\"0\">
+\
+         <table class=\"{class}\">
+<thead><tr><th scope=\"col\">Asked for</th>",
     );
     for point in points {
         let _ = write!(out, "<th scope=\"col\">{}</th>", Esc(&point.rate));

@@ -78,23 +78,17 @@ impl Scale {
     }
 }
 
-/// 1, 2 and 5 in each decade; only the decades when they are many.
+/// 1, 2 and 5 in each decade; only the decades, or some of them, when they are many.
 fn log_ticks(min: f64, max: f64) -> Vec<f64> {
-    let digits: &[f64] = match (max / min).log10() {
-        decades if decades <= 2.2 => &[1.0, 2.0, 5.0],
-        _ => &[1.0],
-    };
-    // The decade of each nice number is exact enough that a thousandth of slack catches only the ends.
+    let decades = (max / min).log10();
+    let digits: &[f64] = if decades < 3.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+    let every = if decades < 3.0 { 1 } else { (decades / 7.0).ceil() as usize };
+    // The slack of a thousandth catches the ends, whatever the rounding of their powers of ten.
     let (low, high) = (min * 0.999, max * 1.001);
-    let mut ticks: Vec<f64> = (min.log10().floor() as i32..=max.log10().ceil() as i32)
+    let ticks = (min.log10().floor() as i32..=max.log10().ceil() as i32)
         .flat_map(|exponent| digits.iter().map(move |digit| digit * 10f64.powi(exponent)))
-        .filter(|value| (low..=high).contains(value))
-        .collect();
-    if ticks.len() > 8 {
-        let every = ticks.len().div_ceil(8);
-        ticks = ticks.into_iter().step_by(every).collect();
-    }
-    ticks
+        .filter(|value| (low..=high).contains(value));
+    ticks.step_by(every).collect()
 }
 
 /// The smallest of 1, 2, 5 times a power of ten that is at least `value` (within a thousandth).
@@ -145,6 +139,12 @@ mod tests {
         assert_eq!(scale.place(2_000.0), 0.0);
         assert!((scale.place(20_000.0) - 0.5).abs() < 1e-9);
         assert_eq!(scale.place(200_000.0), 1.0);
+    }
+
+    #[test]
+    fn many_decades_have_a_tick_each_or_fewer() {
+        assert_eq!(labels(Scale::fitting(&[1.0, 1e5], 5)), ["1", "10", "100", "1,000", "10,000", "100,000"]);
+        assert_eq!(Scale::fitting(&[1.0, 1e12], 5).ticks(trimmed).len(), 7);
     }
 
     #[test]

@@ -221,6 +221,14 @@ impl PointSummary {
     }
 }
 
+/// The point that delivered the most; of equals, the one that needed the least load.
+pub(crate) fn most_delivered<'a>(points: &[&'a PointSummary]) -> Option<&'a PointSummary> {
+    points.iter().copied().reduce(|best, point| match point.delivered_mpps > best.delivered_mpps {
+        true => point,
+        false => best,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -287,6 +295,15 @@ mod tests {
             [(64, 5), (1518, 1)]
         );
         assert!(groups[0].1.is_sorted_by(|a, b| a.offered_mpps <= b.offered_mpps));
+    }
+
+    #[test]
+    fn of_equal_deliveries_the_least_load_counts() {
+        let mut summary = sample::loads();
+        summary.points[5].delivered_mpps = summary.points[4].delivered_mpps;
+        let points: Vec<&PointSummary> = summary.points.iter().collect();
+        assert_eq!(most_delivered(&points).map(|p| p.offered_mpps), Some(10.0));
+        assert_eq!(most_delivered(&[]), None);
     }
 
     #[test]

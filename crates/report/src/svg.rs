@@ -181,15 +181,25 @@ impl Plot {
     }
 }
 
-/// Moves labels apart to at least `gap`, in their order, none below `lowest` if they fit above it. `wanted` ascends.
+/// Moves labels apart to at least `gap` with the least movement, in their order (`wanted` ascends), none below
+/// `lowest`.
 pub(crate) fn spread(wanted: &[f64], gap: f64, lowest: f64) -> Vec<f64> {
-    let mut places = wanted.to_vec();
-    let mut floor = lowest;
-    for place in places.iter_mut().rev() {
-        *place = place.min(floor);
-        floor = *place - gap;
+    // Less its share of the gaps, each place need only not descend: neighbours that do stand at their mean.
+    let mut blocks: Vec<(f64, usize)> = Vec::new();
+    for (index, place) in wanted.iter().enumerate() {
+        let mut block = (place - gap * index as f64, 1);
+        while let Some(before) = blocks.pop_if(|before| before.0 > block.0) {
+            let count = before.1 + block.1;
+            block = ((before.0 * before.1 as f64 + block.0 * block.1 as f64) / count as f64, count);
+        }
+        blocks.push(block);
     }
-    places
+    let apart = blocks.into_iter().flat_map(|(place, count)| std::iter::repeat_n(place, count));
+    let last = wanted.len().saturating_sub(1);
+    apart
+        .enumerate()
+        .map(|(n, place)| (place + gap * n as f64).min(lowest - gap * (last - n) as f64))
+        .collect()
 }
 
 #[cfg(test)]
@@ -225,9 +235,11 @@ mod tests {
     }
 
     #[test]
-    fn labels_too_close_are_moved_apart_upwards() {
+    fn labels_too_close_are_moved_apart_by_as_little_as_it_takes() {
         assert_eq!(spread(&[10.0, 50.0, 90.0], 15.0, 200.0), [10.0, 50.0, 90.0]);
-        assert_eq!(spread(&[48.0, 49.0, 50.0], 15.0, 200.0), [20.0, 35.0, 50.0]);
+        assert_eq!(spread(&[49.0, 50.0, 51.0], 15.0, 200.0), [35.0, 50.0, 65.0]);
+        assert_eq!(spread(&[10.0, 50.0, 50.0], 10.0, 200.0), [10.0, 45.0, 55.0]);
         assert_eq!(spread(&[98.0, 99.0], 15.0, 90.0), [75.0, 90.0]);
+        assert_eq!(spread(&[], 15.0, 90.0), [0.0; 0]);
     }
 }

@@ -5,13 +5,16 @@ use std::fmt::Write;
 
 use crate::causes;
 use crate::number::{NONE, count, duration_ns, duration_s, fixed, grouped, percent, rate, short};
-use crate::summary::{LatencyNs, PointSummary, RunSummary};
+use crate::summary::{LatencyNs, PointSummary, RunSummary, most_delivered};
 
 /// No line of a table is longer.
 pub(crate) const WIDTH: usize = 100;
 
 /// More causes than this do not fit beside the rates; the rarest share a column.
 const CAUSE_COLUMNS: usize = 6;
+
+/// A run whose books do not balance at more loads than this has made its point.
+const IMBALANCE_NOTES: usize = 3;
 
 /// Columns under one heading.
 struct Group {
@@ -135,7 +138,12 @@ fn render(groups: &[Group], rows: usize, out: &mut String) {
     let mut lines = vec![String::new(); rows];
     for group in groups {
         let width = group_width(group, gap);
-        let _ = write!(titles, "{}{:─^width$}", " ".repeat(gap + 1), format!(" {} ", group.title));
+        // A rule shows what a heading spans, unless it spans no more than itself.
+        let title = format!(" {} ", group.title);
+        let _ = match width < title.chars().count() + 2 {
+            true => write!(titles, "{}{title:^width$}", " ".repeat(gap + 1)),
+            false => write!(titles, "{}{title:─^width$}", " ".repeat(gap + 1)),
+        };
         // What a long heading adds stands before the first column.
         let mut pad = gap + 1 + width - columns_width(group, gap);
         for column in &group.columns {
@@ -168,8 +176,7 @@ fn total_width(groups: &[Group], gap: usize) -> usize {
 
 /// What the columns leave out, and books that do not balance.
 fn footnotes(points: &[&PointSummary], rest: &[&str], out: &mut String) {
-    let best = points.iter().max_by(|a, b| a.delivered_mpps.total_cmp(&b.delivered_mpps));
-    if let Some(best) = best.filter(|best| best.delivered_mpps > 0.0) {
+    if let Some(best) = most_delivered(points).filter(|best| best.delivered_mpps > 0.0) {
         let _ = writeln!(
             out,
             "Most delivered: {} Mpps ({} Gbps) of {} Mpps offered.",
@@ -193,20 +200,34 @@ fn footnotes(points: &[&PointSummary], rest: &[&str], out: &mut String) {
     if !rest.is_empty() {
         let _ = writeln!(out, "Rest: {}.", rest.join(", "));
     }
-    for point in points.iter().filter(|point| point.imbalance() != 0) {
-        let _ = writeln!(out, "{}", imbalance_note(point));
+    for note in imbalance_notes(points) {
+        let _ = writeln!(out, "{note}");
     }
 }
 
+/// Says aloud where drops and losses differ, for the first few points that need it.
+pub(crate) fn imbalance_notes(points: &[&PointSummary]) -> Vec<String> {
+    let mut notes: Vec<String> =
+        points.iter().filter(|point| point.imbalance() != 0).map(|point| imbalance_note(point)).collect();
+    let more = notes.len().saturating_sub(IMBALANCE_NOTES);
+    if more > 0 {
+        notes.truncate(IMBALANCE_NOTES);
+        let loads = if more == 1 { "load" } else { "loads" };
+        notes.push(format!("Nor do the books of {more} more {loads} balance."));
+    }
+    notes
+}
+
 /// What to know about a point whose drops and losses differ.
-pub(crate) fn imbalance_note(point: &PointSummary) -> String {
+fn imbalance_note(point: &PointSummary) -> String {
     let difference = point.imbalance();
-    let frames = grouped(u64::try_from(difference.unsigned_abs()).unwrap_or(u64::MAX));
+    let amount = grouped(u64::try_from(difference.unsigned_abs()).unwrap_or(u64::MAX));
+    let frames = if difference.unsigned_abs() == 1 { "frame" } else { "frames" };
     let load = rate(point.offered_mpps);
     if difference > 0 {
-        format!("At {load} Mpps the causes leave {frames} lost frames unexplained.")
+        format!("At {load} Mpps the causes leave {amount} lost {frames} unexplained.")
     } else {
-        format!("At {load} Mpps the causes count {frames} frames more than were lost.")
+        format!("At {load} Mpps the causes count {amount} {frames} more than were lost.")
     }
 }
 
@@ -239,11 +260,11 @@ pub fn summary_text(point: &PointSummary) -> String {
         let _ = writeln!(out, "  {name:<12}{mpps:>8} Mpps {gbps:>9} Gbps {:>15} frames", grouped(frames));
     }
     let lost = grouped(point.lost());
-    let _ = writeln!(out, "  {:<12}{:>8} % {lost:>27} frames", "lost", percent(point.drop_rate));
+    let _ = writeln!(out, "  {:<12}{:>8} % {lost:>33} frames", "lost", percent(point.drop_rate));
     for cause in causes::present(&[point]) {
         let frames = (cause.count)(point);
         let share = percent(Some(frames as f64 / point.frames_offered.max(1) as f64));
-        let _ = writeln!(out, "    {:<10}{share:>8} % {:>27} frames", cause.key, grouped(frames));
+        let _ = writeln!(out, "    {:<10}{share:>8} % {:>33} frames", cause.key, grouped(frames));
     }
     if point.imbalance() < 0 {
         let _ = writeln!(out, "  {}", imbalance_note(point));

@@ -5,22 +5,76 @@ use crate::text::{WIDTH, summary_text, table};
 
 #[test]
 fn the_table_of_six_loads() {
-    insta::assert_snapshot!(table(&sample::loads()), @"");
+    insta::assert_snapshot!(table(&sample::loads()), @r"
+    testpmd · preset simple · Doorbell 0.1.0
+
+    Frames of 64 bytes
+
+    ── offered ───    ─ delivered ─     lost      frames lost to     ──── round trip, µs ────
+      Mpps    Gbps     Mpps    Gbps         %         dma    core       p50      p99      max
+     1.000   0.512    1.000   0.512     0.000           0       0      2.08     3.42     6.30
+     4.000   2.048    4.000   2.048     0.000           0       0      2.31     4.65    11.80
+     8.000   4.096    8.000   4.096     0.000           0       0      4.82    15.90    38.70
+     9.000   4.608    8.986   4.601     0.158           0     142     11.60    61.20   104.90
+    10.000   5.120    9.412   4.819     5.880           0   5,880    171.30   183.90   191.20
+    14.880   7.619    9.386   4.806    36.922       1,873   53.1k    180.40   191.80   203.50
+
+    Most delivered: 9.412 Mpps (4.819 Gbps) of 10.000 Mpps offered.
+    No frame lost to: tx, other, link, guest.
+    Measured for 60.0 ms of simulated time in all; 12.2 s of host time.
+    ");
 }
 
 #[test]
 fn a_run_of_which_nothing_came_back() {
-    insta::assert_snapshot!(table(&sample::silent()), @"");
+    insta::assert_snapshot!(table(&sample::silent()), @r"
+    testpmd · preset simple · Doorbell 0.1.0
+
+    Frames of 64 bytes
+
+    ── offered ──    ─ delivered ─     lost       frames lost to      round trip, µs
+     Mpps    Gbps     Mpps    Gbps          %        core   guest     p50   p99   max
+    1.000   0.512    0.000   0.000    100.000       9,488     512       –     –     –
+
+    No frame came back.
+    No frame lost to: dma, tx, other, link.
+    Measured for 10.0 ms of simulated time in all; 610 ms of host time.
+    ");
 }
 
 #[test]
 fn a_point_in_a_few_lines() {
-    insta::assert_snapshot!(summary_text(&sample::loads().points[5]), @"");
+    insta::assert_snapshot!(summary_text(&sample::loads().points[5]), @r"
+    testpmd · 64 bytes a frame · 14.88Mpps offered · measured for 10.0 ms
+
+      offered       14.880 Mpps     7.619 Gbps         148,800 frames
+      delivered      9.386 Mpps     4.806 Gbps          93,860 frames
+      lost          36.922 %                            54,940 frames
+        dma          1.259 %                             1,873 frames
+        core        35.663 %                            53,067 frames
+      round trip  p50 180 µs   p90 186 µs   p99 192 µs   p99.9 196 µs   max 204 µs
+                  min 1.87 µs   mean 186 µs   standard deviation 4.56 µs
+      cores       1.31 instructions a cycle, 419 a delivered frame
+      host        3.52 s, 11.2 million guest instructions a second
+      state hash  8d116ece1738f7d9
+    ");
 }
 
 #[test]
 fn a_silent_point_in_a_few_lines() {
-    insta::assert_snapshot!(summary_text(&sample::silent().points[0]), @"");
+    insta::assert_snapshot!(summary_text(&sample::silent().points[0]), @r"
+    testpmd · 64 bytes a frame · 1Mpps offered · measured for 10.0 ms
+
+      offered        1.000 Mpps     0.512 Gbps          10,000 frames
+      delivered      0.000 Mpps     0.000 Gbps               0 frames
+      lost         100.000 %                            10,000 frames
+        core        94.880 %                             9,488 frames
+        guest        5.120 %                               512 frames
+      round trip  no frame came back
+      cores       1.31 instructions a cycle, – a delivered frame
+      host        610 ms, 64.4 million guest instructions a second
+      state hash  6513270e269e0d37
+    ");
 }
 
 #[test]
@@ -32,7 +86,11 @@ fn the_widest_table_fits_a_hundred_columns() {
         assert!(line.chars().count() <= WIDTH, "{} columns: {line}", line.chars().count());
     }
     assert!(text.contains("Rest: guest, tx, dma."), "{text}");
-    insta::assert_snapshot!(text.lines().skip(4).take(3).collect::<Vec<_>>().join("\n"), @"");
+    insta::assert_snapshot!(text.lines().skip(4).take(3).collect::<Vec<_>>().join("\n"), @r"
+    ── offered ──   delivered    lost   ─────────── frames lost to ───────────   round trip, µs
+      Mpps   Gbps   Mpps  Gbps       %  core other  link corrupt unknown  rest    p50 p99    max
+    148.81 76.190  1.000 0.512  37.007  123M  100k 1.23M    123M    303M 22.4k      2   3 98,765
+    ");
 }
 
 #[test]
@@ -66,4 +124,13 @@ fn a_name_cannot_break_the_terminal() {
     let mut summary = sample::loads();
     summary.benchmark = "a\u{1b}[31m\nb".to_owned();
     assert!(table(&summary).starts_with("a [31m b · preset"));
+}
+
+#[test]
+fn many_unbalanced_loads_share_a_line() {
+    let mut summary = sample::loads();
+    summary.points.iter_mut().for_each(|point| point.drops.guest += 1);
+    let text = table(&summary);
+    assert_eq!(text.matches("the causes count 1 frame more").count(), 3, "{text}");
+    assert!(text.contains("Nor do the books of 3 more loads balance."), "{text}");
 }

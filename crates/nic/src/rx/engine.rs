@@ -11,7 +11,7 @@ use doorbell_sim::ports::{DmaKind, PhysAddr};
 
 use super::Completed;
 use crate::bits::{cause, rctl, rxd};
-use crate::dma::{DESCRIPTOR_BYTES, Read, Write};
+use crate::dma::{DESCRIPTOR_BYTES, HeldWrite, Read, Write};
 use crate::regs::Reg;
 use crate::ring::{Direction, Ring, Thresholds};
 use crate::{Nic, NicPorts};
@@ -25,20 +25,22 @@ impl Nic {
         if !self.bus_master {
             return;
         }
-        self.rx_dispatch(now, ports);
+        let held = self.rx_dispatch(now, ports);
         let thresholds = Thresholds::read(self.regs.get(Reg::Rxdctl));
         let waiting = self.rx.completed.len() - self.rx.issued;
         let drained = self.rx.dispatched == self.rx.fifo.len() || self.rx.cache.is_empty();
-        if drained || waiting >= thresholds.write_back as usize {
-            self.rx_flush(now, ports);
-        }
+        let flush = drained || waiting >= thresholds.write_back as usize;
+        let followed = flush && self.rx_flush(now, ports);
+        self.wake_for_write(held, followed, ports);
         self.rx_fetch(now, thresholds, ports);
     }
 
-    /// Frames from the FIFO to the buffers of cached descriptors.
-    fn rx_dispatch(&mut self, now: Ps, ports: &mut impl NicPorts) {
+    /// Frames from the FIFO to the buffers of cached descriptors. The last write's wake-up is held back.
+    fn rx_dispatch(&mut self, now: Ps, ports: &mut impl NicPorts) -> Option<HeldWrite> {
+        let mut held = None;
         let rctl = self.regs.get(Reg::Rctl);
-        let buffer = BUFFER_BYTES[usize::from(rctl & rctl::BSEX != 0)][(rctl >> rctl::BSIZE_SHIFT & 3) as usize];
+        let buffer =
+            BUFFER_BYTES[usize::from(rctl & rctl::BSEX != 0)][(rctl >> rctl::BSIZE_SHIFT & 3) as usize];
         while self.rx.writes_in_flight < self.config.writes_in_flight.into() {
             let Some(frame) = self.rx.fifo.get(self.rx.dispatched) else { break };
             let Some(addr) = self.rx.cache.pop_front() else { break };
@@ -52,11 +54,14 @@ impl Nic {
             let offset = self.rx.cursor;
             let len = buffer.min(frame.bytes.len() - offset);
             let last = offset + len == frame.bytes.len();
+            let notes = frame.notes;
             let mut second = len as u64 | u64::from(rxd::DD) << 32;
+            if offset == 0 {
+                // The packet checksum stands in the first descriptor, everything else in the last.
+                second |= u64::from(notes.checksum) << 16;
+            }
             if last {
-                let notes = frame.notes;
-                second |= u64::from(notes.checksum) << 16
-                    | u64::from(notes.status | rxd::EOP) << 32
+                second |= u64::from(notes.status | rxd::EOP) << 32
                     | u64::from(notes.errors) << 40
                     | u64::from(notes.special) << 48;
             }
@@ -74,17 +79,27 @@ impl Nic {
             let busy = if offset == 0 { self.config.rx_frame_time } else { Ps::ZERO };
             self.rx.engine_free = at.saturating_add(busy);
             let write = Write::RxData { addr, offset: offset as u32, len: len as u32, last };
-            self.issue_write(self.rx.engine_free, (addr, len as u32), DmaKind::RxData, write, ports);
+            self.wake_for_write(held, false, ports);
+            held = Some(self.request_write(
+                self.rx.engine_free,
+                (addr, len as u32),
+                DmaKind::RxData,
+                write,
+                ports,
+            ));
         }
+        held
     }
 
-    /// Asks for the write-back of every used descriptor.
-    pub(crate) fn rx_flush(&mut self, now: Ps, ports: &mut impl NicPorts) {
+    /// Asks for the write-back of every used descriptor. True if there was any.
+    pub(crate) fn rx_flush(&mut self, now: Ps, ports: &mut impl NicPorts) -> bool {
+        let mut any = false;
         while self.bus_master && self.rx.issued < self.rx.completed.len() {
             let Some(ring) = Ring::read(&self.regs, Direction::Receive) else {
                 self.stats.ring_nonsense += 1;
-                return;
+                return any;
             };
+            any = true;
             let first = ring.after(ring.head, self.rx.issued as u32);
             let count = ((self.rx.completed.len() - self.rx.issued) as u32).min(ring.count - first);
             self.rx.issued += count as usize;
@@ -95,6 +110,7 @@ impl Nic {
             let bytes = count * DESCRIPTOR_BYTES;
             self.issue_write(at, (addr, bytes), DmaKind::RxDescriptorWriteback, write, ports);
         }
+        any
     }
 
     /// Fetches descriptors if the thresholds say so; one fetch at a time, never across the ring's end.
@@ -115,8 +131,10 @@ impl Nic {
         let cache = u32::from(self.config.rx_descriptor_cache);
         // A tail that software has moved back must not make the engine overtake the head.
         let room = cache.min(ring.count - 1).saturating_sub(on_chip);
-        let count =
-            available.min(room).min(self.config.descriptor_fetch_max.into()).min(ring.count - self.rx.fetched);
+        let count = available
+            .min(room)
+            .min(self.config.descriptor_fetch_max.into())
+            .min(ring.count - self.rx.fetched);
         if count == 0 {
             return;
         }

@@ -177,7 +177,7 @@ impl Nic {
         self.stats.rx_fifo_full += u64::from(state.rx_fifo_full);
         self.stats.rx_ring_full += u64::from(state.rx_ring_full);
         self.stats.tx_ring_full += u64::from(state.tx_ring_full);
-        if state.rx_ring_full {
+        if Ring::read(&self.regs, Direction::Receive).is_none_or(|ring| ring.head == ring.tail) {
             self.regs.count(Reg::Rnbc);
         }
         if state.rx_fifo_full {
@@ -238,6 +238,9 @@ impl Nic {
         if keeps_fcs {
             bytes.extend_from_slice(&fcs.to_le_bytes());
         }
+        // The packet checksum covers what is stored, from RXCSUM.PCSS on.
+        let start = (self.regs.get(Reg::Rxcsum) & 0xff) as usize;
+        notes.checksum = !checksum::sum(bytes.get(start..).unwrap_or(&[]));
         RxFrame { bytes, notes, stored, wire_bytes }
     }
 }

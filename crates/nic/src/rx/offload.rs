@@ -1,5 +1,4 @@
-//! Receive checksum offload (§3.2.9, §13.4.47): the packet checksum from RXCSUM.PCSS on, the IPv4
-//! header's, and TCP's or UDP's over IPv4. Where the chip did not look, it says so (IXSM). Not
+//! Receive checksum offload (§3.2.9, §13.4.47): the IPv4 header's, and TCP's or UDP's over IPv4. Where the chip did not look, it says so (IXSM). Not
 //! checked: fragments, IPv6, what hides behind more than one VLAN tag.
 
 use super::FrameNotes;
@@ -12,8 +11,7 @@ const PROTOCOL_UDP: u8 = 17;
 
 /// What the chip finds out about a frame (without FCS).
 pub(super) fn receive(bytes: &[u8], rxcsum: u32, vet: u32) -> FrameNotes {
-    let start = (rxcsum & 0xff) as usize;
-    let mut notes = FrameNotes { checksum: !sum(bytes.get(start..).unwrap_or(&[])), ..FrameNotes::default() };
+    let mut notes = FrameNotes::default();
     let (check_ip, check_l4) = (rxcsum & rxcsum::IPOFL != 0, rxcsum & rxcsum::TUOFL != 0);
     let packet = if check_ip || check_l4 { ipv4(bytes, vet) } else { None };
     let Some((header, payload)) = packet else {
@@ -117,7 +115,10 @@ mod tests {
         assert_eq!(receive(&[0; 60], BOTH, 0x8100).status, 0x04);
         let mut fragment = udp();
         (fragment[20], fragment[24], fragment[25]) = (0x20, 0x46, 0xcd);
-        assert_eq!((receive(&fragment, BOTH, 0x8100).status, receive(&fragment, BOTH, 0x8100).errors), (0x40, 0));
+        assert_eq!(
+            (receive(&fragment, BOTH, 0x8100).status, receive(&fragment, BOTH, 0x8100).errors),
+            (0x40, 0)
+        );
         let mut without = udp();
         (without[40], without[41]) = (0, 0);
         assert_eq!(receive(&without, BOTH, 0x8100).status, 0x40);

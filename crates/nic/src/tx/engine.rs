@@ -24,7 +24,7 @@ impl Nic {
         let blocked = self.transmitter_on() && self.tx_request(now, ports);
         self.tx_retire();
         self.tx_send(now, ports);
-        if blocked && let Some((at, _)) = self.tx.leaving {
+        if blocked && let Some((at, _)) = self.tx.leaving.front().copied() {
             self.wake_for_wire(at, ports);
         }
         self.tx_write_back(now, ports);
@@ -67,9 +67,9 @@ impl Nic {
 
     /// Whether the FIFO takes `len` more bytes.
     fn tx_has_room(&self, len: u32) -> bool {
-        let leaving = self.tx.leaving.map_or(0, |(_, room)| room);
-        let nothing_leaves = self.tx.queued + leaving == 0 && self.tx.reads_in_flight == 0;
-        let used = self.tx.queued + leaving + self.tx.reserved;
+        let frames = self.tx.queued + self.tx.leaving_room;
+        let nothing_leaves = frames == 0 && self.tx.reads_in_flight == 0;
+        let used = frames + self.tx.reserved;
         used + u64::from(len) <= self.tx_fifo_capacity() || nothing_leaves
     }
 
@@ -128,7 +128,8 @@ impl Nic {
             };
             let first = ring.after(ring.head, self.tx.issued as u32);
             let most = (ring.count - first) as usize;
-            let count = self.tx.done.range(self.tx.issued..).take(most).take_while(|done| done.report).count() as u32;
+            let count =
+                self.tx.done.range(self.tx.issued..).take(most).take_while(|done| done.report).count() as u32;
             self.tx.issued += count as usize;
             self.stats.tx_write_backs += 1;
             let addr = ring.address(first);
@@ -212,8 +213,10 @@ impl Nic {
         let cache = u32::from(self.config.tx_descriptor_cache);
         // A tail that software has moved back must not make the engine overtake the head.
         let room = cache.min(ring.count - 1).saturating_sub(on_chip);
-        let count =
-            available.min(room).min(self.config.descriptor_fetch_max.into()).min(ring.count - self.tx.fetched);
+        let count = available
+            .min(room)
+            .min(self.config.descriptor_fetch_max.into())
+            .min(ring.count - self.tx.fetched);
         if count == 0 {
             return;
         }

@@ -74,8 +74,9 @@ pub(crate) struct Tx {
     /// Whole frames, oldest first, and the room they take.
     pub(crate) fifo: VecDeque<Frame>,
     pub(crate) queued: u64,
-    /// The frame on the wire: when it has left and the room it takes.
-    pub(crate) leaving: Option<(Ps, u64)>,
+    /// Frames handed to the link: when each has left and the room it takes until then.
+    pub(crate) leaving: VecDeque<(Ps, u64)>,
+    pub(crate) leaving_room: u64,
     /// PAUSE frames go first and take no room.
     pub(crate) pauses: VecDeque<Frame>,
     /// When the wire takes the next frame.

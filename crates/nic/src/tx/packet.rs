@@ -1,8 +1,8 @@
 //! Putting packets together: bytes arrive, descriptors retire, and at the end of a packet (or of a
 //! TCP segment) a frame goes into the FIFO.
 
-use doorbell_sim::ports::PhysAddr;
 use doorbell_sim::Frame;
+use doorbell_sim::ports::PhysAddr;
 use serde::{Deserialize, Serialize};
 
 use super::descriptor::{Context, Descriptor};
@@ -21,6 +21,8 @@ pub(crate) struct Packet {
     pub bytes: Vec<u8>,
     /// POPTS of the first data descriptor.
     pub options: u8,
+    /// CSS of the first legacy descriptor.
+    pub checksum_start: u8,
     /// Whether a descriptor of this packet has retired, so that `options` and `segments` are known.
     pub begun: bool,
     /// The packet is cut into segments.
@@ -81,6 +83,9 @@ impl Nic {
             return;
         }
         self.tx.packet.begun = true;
+        if let Descriptor::Legacy { checksum_start, .. } = descriptor {
+            self.tx.packet.checksum_start = checksum_start;
+        }
         if let Descriptor::Data { command, options, .. } = descriptor {
             self.tx.packet.options = options;
             let context = &self.tx.segment_context;
@@ -124,9 +129,9 @@ impl Nic {
         } else {
             let buffer = self.tx.buffer();
             let mut bytes = std::mem::replace(&mut self.tx.packet.bytes, buffer);
-            let options = self.tx.packet.options;
+            let Packet { options, checksum_start, .. } = self.tx.packet;
             let good = match descriptor {
-                Descriptor::Legacy { command, checksum_offset, checksum_start, .. } if command & txd::IC != 0 => {
+                Descriptor::Legacy { command, checksum_offset, .. } if command & txd::IC != 0 => {
                     offload::insert(&mut bytes, checksum_start.into(), 0, checksum_offset.into(), false)
                 }
                 Descriptor::Data { .. } => offload::checksums(&mut bytes, &self.tx.plain_context, options),
@@ -185,7 +190,8 @@ impl Nic {
         packet.cut = packet.cut.wrapping_add(1);
         packet.cut_bytes = packet.cut_bytes.wrapping_add(len as u32);
         let options = packet.options;
-        let good = offload::segment(&mut bytes, &context, part) & offload::checksums(&mut bytes, &context, options);
+        let good =
+            offload::segment(&mut bytes, &context, part) & offload::checksums(&mut bytes, &context, options);
         self.stats.tx_malformed += u64::from(!good);
         self.stats.tx_segments += 1;
         self.queue_frame(bytes, ending);

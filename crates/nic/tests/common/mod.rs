@@ -196,7 +196,8 @@ impl WirePort for World {
 
 impl Timers<Event> for World {
     fn wake_at(&mut self, at: Ps, event: Event) {
-        let phase = if matches!(event, Event::ReadDone(_) | Event::WriteDone(_)) { Phase::Dma } else { Phase::Timer };
+        let phase =
+            if matches!(event, Event::ReadDone(_) | Event::WriteDone(_)) { Phase::Dma } else { Phase::Timer };
         self.queue.schedule(at, phase, Ev::Nic(event));
     }
 }
@@ -310,7 +311,8 @@ impl Bench {
                 break;
             }
             let len = second as u16 as usize;
-            let data = usize::try_from(buffer).ok().and_then(|at| self.world.memory.get(at..at.checked_add(len)?));
+            let data =
+                usize::try_from(buffer).ok().and_then(|at| self.world.memory.get(at..at.checked_add(len)?));
             self.rx_partial.extend_from_slice(data.unwrap_or(&[]));
             self.world.put_word(at, RX_BUFFERS + RX_BUFFER * self.rx_next);
             self.world.put_word(at + 8, 0);

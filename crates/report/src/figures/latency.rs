@@ -17,7 +17,7 @@ const PERCENTILES: [Percentile; 5] = [
     ("c-q2", "p90", |l| l.p90),
     ("c-q1", "p50", |l| l.p50),
 ];
-const LABEL_GAP: f64 = 15.0;
+const LABEL_GAP: f64 = 17.0;
 
 pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
     let all: Vec<f64> = points

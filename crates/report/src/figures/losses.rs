@@ -8,7 +8,7 @@ use crate::summary::PointSummary;
 use crate::svg::{Anchor, Plot};
 
 /// Thinner bars than this have no room for a label each.
-const LABEL_WIDTH: f64 = 42.0;
+const LABEL_WIDTH: f64 = 44.0;
 const BAR_WIDTH_MAX: f64 = 46.0;
 
 pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
@@ -42,43 +42,53 @@ fn draw(ids: &Ids, points: &[&PointSummary], causes: &[&Cause]) -> String {
     let mut plot = Plot::new(Scale::linear(1.0, 1), y, 44.0, 6.0);
     plot.y_axis("Lost, % of the offered frames", trimmed);
     let band = plot.inner_width() / points.len() as f64;
-    let width = (band * 0.68).min(BAR_WIDTH_MAX);
+    let start = plot.x(0.0);
+    let middle = |index: usize| start + band * (index as f64 + 0.5);
+    for (index, point) in points.iter().enumerate() {
+        stack_bar(&mut plot, middle(index), (band * 0.68).min(BAR_WIDTH_MAX), point, causes);
+    }
+    // With room for a label a bar, each has its sum; otherwise only the highest, which no neighbour can hide.
     let every = ((LABEL_WIDTH / band).ceil() as usize).max(1);
+    let highest = stacks.iter().position(|stack| *stack == largest);
     for (index, (point, stack)) in points.iter().zip(&stacks).enumerate() {
-        let middle = plot.x(0.0) + band * (index as f64 + 0.5);
-        let mut below = 0.0;
-        for cause in causes {
-            let share = share(cause, point);
-            let (top, bottom) = (plot.y((below + share) * 100.0), plot.y(below * 100.0));
-            below += share;
-            if share > 0.0 {
-                let tip = format!(
-                    "{} Mpps offered: {} of {} frames ({}) lost. {}: {}",
-                    trimmed(point.offered_mpps),
-                    grouped((cause.count)(point)),
-                    grouped(point.frames_offered),
-                    percent_label(share),
-                    cause.name,
-                    cause.meaning
-                );
-                // However small, a loss is seen.
-                let height = (bottom - top).max(1.0);
-                plot.svg.bar(
-                    [middle - width / 2.0, bottom - height, width, height],
-                    &format!("c-{}", cause.key),
-                    &tip,
-                );
-            }
+        let x = middle(index);
+        if every == 1 || Some(index) == highest {
+            // A thin bar at the right end has its label inside the drawing all the same.
+            let place = (x.min(plot.end() - LABEL_WIDTH / 2.0), plot.y(stack * 100.0) - 6.0);
+            plot.svg.text(place, Anchor::Middle, "value", percent_label(*stack));
         }
         if index % every == 0 {
-            let top = plot.y(stack * 100.0) - 6.0;
-            plot.svg.text((middle, top), Anchor::Middle, "value", percent_label(*stack));
             let floor = plot.floor() + 19.0;
-            plot.svg.text((middle, floor), Anchor::Middle, "tick", trimmed(point.offered_mpps));
+            plot.svg.text((x, floor), Anchor::Middle, "tick", trimmed(point.offered_mpps));
         }
     }
     plot.x_line("Offered, Mpps");
     plot.svg.finish(&ids.title, &ids.caption)
+}
+
+/// One load's losses, from the axis upwards.
+fn stack_bar(plot: &mut Plot, middle: f64, width: f64, point: &PointSummary, causes: &[&Cause]) {
+    let mut below = 0.0;
+    for cause in causes {
+        let share = share(cause, point);
+        let (top, bottom) = (plot.y((below + share) * 100.0), plot.y(below * 100.0));
+        below += share;
+        if share > 0.0 {
+            let tip = format!(
+                "{} Mpps offered: {} of {} frames ({}) lost. {}: {}",
+                trimmed(point.offered_mpps),
+                grouped((cause.count)(point)),
+                grouped(point.frames_offered),
+                percent_label(share),
+                cause.name,
+                cause.meaning
+            );
+            // However small, a loss is seen.
+            let height = (bottom - top).max(1.0);
+            let place = [middle - width / 2.0, bottom - height, width, height];
+            plot.svg.bar(place, &format!("c-{}", cause.key), &tip);
+        }
+    }
 }
 
 fn share(cause: &Cause, point: &PointSummary) -> f64 {

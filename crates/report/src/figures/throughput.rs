@@ -3,7 +3,7 @@
 use super::{Data, Figure, Ids, largest_load, unbroken};
 use crate::number::{percent, percent_label, rate, trimmed};
 use crate::scale::Scale;
-use crate::summary::PointSummary;
+use crate::summary::{PointSummary, most_delivered};
 use crate::svg::{Anchor, Plot};
 
 pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
@@ -55,20 +55,18 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
     }
 }
 
-/// The loss at the right end, in the area that shows it, if there is room for it.
+/// The loss at the right end, under the curve, or above it where the curve leaves no room.
 fn label_largest_loss(plot: &mut Plot, points: &[&PointSummary]) {
     let Some(last) = points.last() else { return };
-    let (above, below) = (plot.y(last.offered_mpps), plot.y(last.delivered_mpps));
-    if let Some(ratio) = last.drop_rate.filter(|_| below - above > 40.0) {
-        // Two thirds down, where the wedge is wide enough for the words.
-        let place = (plot.x(last.offered_mpps) - 7.0, above + (below - above) * 0.75);
-        plot.svg.text(place, Anchor::End, "note", format!("{} lost", percent_label(ratio)));
-    }
+    let Some(ratio) = last.drop_rate.filter(|ratio| *ratio > 0.0) else { return };
+    let line = plot.y(last.delivered_mpps);
+    let y = if plot.floor() - line > 30.0 { line + 20.0 } else { line - 10.0 };
+    let x = plot.x(last.offered_mpps) + 2.0;
+    plot.svg.text((x, y), Anchor::End, "note", format!("{} lost", percent_label(ratio)));
 }
 
 fn caption(points: &[&PointSummary]) -> String {
-    let best = points.iter().max_by(|a, b| a.delivered_mpps.total_cmp(&b.delivered_mpps));
-    match best.filter(|best| best.delivered_mpps > 0.0) {
+    match most_delivered(points).filter(|best| best.delivered_mpps > 0.0) {
         Some(best) => format!(
             "Delivered against offered load. The most was {} Mpps, at {} Mpps offered.",
             rate(best.delivered_mpps),

@@ -4,6 +4,7 @@
 //! extreme, and writes results, flags and memory effects to its output. QEMU runs it, our hart runs it, and the two
 //! outputs must be equal byte for byte. Encodings come from an assembler of the tests' own.
 
+#[path = "../common/asm.rs"]
 mod asm;
 mod elf;
 mod encodings;
@@ -12,6 +13,7 @@ mod host;
 mod integer;
 mod memory;
 mod program;
+#[path = "../common/random.rs"]
 mod random;
 mod streams;
 

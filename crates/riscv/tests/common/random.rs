@@ -1,4 +1,5 @@
 //! Random numbers and operands. Splitmix64: the same on every host and for ever.
+#![allow(dead_code)] // each test program uses a part of it
 
 pub struct Random(u64);
 

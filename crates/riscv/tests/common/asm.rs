@@ -1,5 +1,6 @@
 //! A small assembler, independent of the decoder under test: instruction formats from the unprivileged manual,
 //! chapters "RV32I Base" (formats) and "RV32/64G Instruction Set Listings", written down a second time.
+#![allow(dead_code)] // each test program uses a part of it
 
 /// Registers that the test programs keep for themselves.
 pub mod reg {
@@ -82,6 +83,24 @@ pub fn csr(funct3: u32, rd: u32, number: u32, source: u32) -> u32 {
 }
 
 pub const ECALL: u32 = 0x73;
+
+pub fn lw(rd: u32, rs1: u32, imm: i32) -> u32 {
+    i_type(0x03, 2, rd, rs1, imm)
+}
+
+pub const NOP: u32 = 0x13;
+pub const C_NOP: u16 = 1;
+pub const EBREAK: u32 = 0x0010_0073;
+pub const SRET: u32 = 0x1020_0073;
+pub const WFI: u32 = 0x1050_0073;
+pub const MRET: u32 = 0x3020_0073;
+pub const SFENCE_VMA: u32 = 0x1200_0073;
+pub const FENCE_I: u32 = 0x0000_100f;
+
+/// gem5's m5op with this function number.
+pub fn m5op(function: u32) -> u32 {
+    0x7b | function << 25
+}
 
 /// Code being written for a fixed address.
 pub struct Asm {

@@ -1,0 +1,37 @@
+# `make run` and `make test` are all that a new user needs. Both install or name what is missing first.
+
+DOORBELL := target/release/doorbell
+
+.PHONY: help run test test-long bench lint build setup-run setup-test
+
+help:
+	@echo "make run        build Doorbell and its guest image, then measure testpmd at several loads"
+	@echo "make test       lint and the test suite with its short end-to-end checks (about 10 minutes)"
+	@echo "make test-long  the long checks: a million frames, tens of millions of instructions in lockstep"
+	@echo "make bench      speed and memory, beside QEMU where there is something to compare"
+	@echo "make build      only build $(DOORBELL)"
+
+run: build
+	$(DOORBELL) run testpmd --rate 1Mpps,4Mpps,8Mpps,9Mpps,10Mpps,14Mpps
+
+test: setup-test lint
+	tests/short
+
+test-long: setup-test build
+	tests/long
+
+bench: setup-test build
+	tests/bench
+
+build: setup-run
+	cargo build --release --locked
+
+lint: setup-run
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+setup-run:
+	@tools/setup run
+
+setup-test:
+	@tools/setup test

@@ -1,0 +1,120 @@
+//! The `doorbell` command as a process.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// No command of these checks takes longer on the slowest host.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// How a command ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Its exit code; `None` if a signal ended it.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Ended {
+    /// Asserts success and returns standard output.
+    #[track_caller]
+    pub fn success(self) -> String {
+        assert_eq!(self.code, Some(0), "the command failed:\n{}\n{}", self.stdout, self.stderr);
+        self.stdout
+    }
+
+    /// Asserts that the command failed by itself (an exit code, no signal, no panic) and that
+    /// standard error has each of these texts.
+    #[track_caller]
+    pub fn refused_with(&self, texts: &[&str]) {
+        let code = self.code.unwrap_or_else(|| panic!("a signal ended it:\n{}", self.stderr));
+        assert!(code != 0, "it should have failed:\n{}\n{}", self.stdout, self.stderr);
+        assert!(code != 101 && !self.stderr.contains("panicked"), "it panicked:\n{}", self.stderr);
+        for text in texts {
+            assert!(self.stderr.contains(text), "no \"{text}\" in:\n{}", self.stderr);
+        }
+    }
+}
+
+/// A command under way.
+pub struct Running {
+    child: Child,
+    readers: [std::thread::JoinHandle<String>; 2],
+}
+
+impl Running {
+    /// Starts a command without input.
+    pub fn start(mut command: Command) -> Running {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the command starts");
+        let read = |mut from: Box<dyn Read + Send>| {
+            std::thread::spawn(move || {
+                let mut bytes = Vec::new();
+                from.read_to_end(&mut bytes).expect("a pipe can be read");
+                String::from_utf8_lossy(&bytes).into_owned()
+            })
+        };
+        let stdout = read(Box::new(child.stdout.take().expect("it is piped")));
+        let stderr = read(Box::new(child.stderr.take().expect("it is piped")));
+        Running { child, readers: [stdout, stderr] }
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("the process is ours");
+    }
+
+    /// Waits for the end.
+    pub fn end(mut self) -> Ended {
+        let status = wait(&mut self.child);
+        let [stdout, stderr] = self.readers.map(|reader| reader.join().expect("a reader does not panic"));
+        Ended { code: status.code(), stdout, stderr }
+    }
+}
+
+/// Waits for a process, and ends it if it takes too long.
+pub(crate) fn wait(child: &mut Child) -> std::process::ExitStatus {
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().expect("a child can be waited for") {
+            return status;
+        }
+        if started.elapsed() > PATIENCE {
+            child.kill().expect("a child can be killed");
+            child.wait().expect("a child can be waited for");
+            panic!("the command did not end within {PATIENCE:?}");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Runs `doorbell` with these arguments to its end.
+pub fn doorbell<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> Ended {
+    let mut command = Command::new(doorbell_path());
+    command.args(arguments);
+    Running::start(command).end()
+}
+
+/// The command, built from this source in the profile of the calling program.
+pub fn doorbell_path() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let own = std::env::current_exe().expect("a program knows where it is");
+        let folder = own.ancestors().nth(2).expect("tests and examples lie two folders below their profile's");
+        let profile = folder.file_name().and_then(|name| name.to_str()).expect("profiles have plain names");
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--quiet", "--package", "doorbell", "--bin", "doorbell"]);
+        build.args(["--profile", if profile == "debug" { "dev" } else { profile }]);
+        build.arg("--target-dir").arg(folder.parent().expect("a profile's folder lies in the target folder"));
+        build.current_dir(env!("CARGO_MANIFEST_DIR"));
+        assert!(build.status().expect("cargo runs").success(), "doorbell does not build");
+        folder.join("doorbell")
+    })
+}

@@ -1,0 +1,97 @@
+//! A guest that is booted once and measured by all.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use doorbell_bench::{Control, Places, Session, Source, benchmark, resolve};
+use doorbell_sim::stats::Stats;
+
+use doorbell_machine::CheckpointFile;
+
+static NEVER_INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Calls `run` with a control that tells nothing and never interrupts.
+pub fn quiet<R>(run: impl FnOnce(&mut Control) -> R) -> R {
+    let mut control =
+        Control { interrupted: &NEVER_INTERRUPTED, say: &mut |_| {}, progress: &mut |_, _| {} };
+    run(&mut control)
+}
+
+/// A folder that goes away at the end of the test.
+pub fn scratch() -> tempfile::TempDir {
+    tempfile::Builder::new().prefix("doorbell-acceptance-").tempdir().expect("a scratch folder can be made")
+}
+
+/// Where the images are: as the command finds them.
+pub fn places() -> Places {
+    let from_env = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = from_env("DOORBELL_CACHE")
+        .or_else(|| from_env("XDG_CACHE_HOME").map(|dir| dir.join("doorbell")))
+        .or_else(|| from_env("HOME").map(|dir| dir.join(".cache/doorbell")));
+    Places { cache: cache.expect("there is a home folder, or DOORBELL_CACHE names one") }
+}
+
+fn prepare(overrides: &[String], source: &Source) -> Session {
+    let config = resolve("fast", overrides).expect("the check's configuration is right");
+    let chosen = benchmark("testpmd").expect("testpmd is a benchmark");
+    quiet(|control| Session::prepare(&config, chosen, &places(), source, control))
+        .unwrap_or_else(|error| panic!("testpmd does not get ready with {overrides:?}: {error}"))
+}
+
+/// Boots testpmd with these overrides, whatever was booted before.
+pub fn fresh_session(overrides: &[&str]) -> Session {
+    prepare(&owned(overrides), &Source::Boot)
+}
+
+/// testpmd ready with these overrides. `guest` are those that the guest can see: for each set of them it
+/// boots once, and never from the user's cache, which may be older than this source. `others` may differ.
+pub fn session(guest: &[&str], others: &[&str]) -> Session {
+    let path = shared_checkpoint(guest);
+    let mut overrides = owned(guest);
+    overrides.extend(owned(others));
+    prepare(&overrides, &Source::File(path.to_path_buf()))
+}
+
+type Boots = Mutex<BTreeMap<Vec<String>, Arc<OnceLock<PathBuf>>>>;
+
+/// The checkpoint of testpmd ready with these guest-visible overrides, as a file for other processes.
+pub fn shared_checkpoint(guest: &[&str]) -> PathBuf {
+    static BOOTS: Boots = Mutex::new(BTreeMap::new());
+    let overrides = owned(guest);
+    let boot = Arc::clone(BOOTS.lock().expect("no check panics here").entry(overrides.clone()).or_default());
+    boot.get_or_init(|| {
+        let session = prepare(&overrides, &Source::Boot);
+        let path = shared_folder().join(format!("{}.ckpt", overrides.join("-").replace(['/', '='], "_")));
+        keep(session.checkpoint(), &path);
+        path
+    })
+    .clone()
+}
+
+fn keep(checkpoint: &CheckpointFile, path: &Path) {
+    checkpoint.write(path).expect("a checkpoint can be kept");
+}
+
+/// Where this process's checkpoints lie; each run begins with an empty folder.
+fn shared_folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let exe = std::env::current_exe().expect("a program knows where it is");
+        let target = exe.ancestors().nth(3).expect("tests lie three folders below target");
+        let folder = target.join("acceptance-checkpoints");
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).expect("the target folder can be written");
+        folder
+    })
+}
+
+fn owned(overrides: &[&str]) -> Vec<String> {
+    overrides.iter().map(|&text| text.to_owned()).collect()
+}
+
+/// The sum of the counters whose names `wanted` accepts.
+pub fn counter(stats: &impl Stats, wanted: impl Fn(&str) -> bool) -> u64 {
+    stats.counters().iter().filter(|counter| wanted(counter.name)).map(|counter| counter.value).sum()
+}

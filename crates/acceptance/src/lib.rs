@@ -1,0 +1,25 @@
+//! What the acceptance checks share: the `doorbell` command as a user has it, a guest booted once for
+//! all of them, and a terminal to sit at.
+//!
+//! The checks themselves are in `tests/acceptance`, one file a promise. They run in a short form; with
+//! `DOORBELL_LONG=1` in the environment they run with the full numbers.
+
+#![forbid(unsafe_code)]
+
+mod command;
+mod guest;
+mod pty;
+
+pub use command::{Ended, Running, doorbell, doorbell_path};
+pub use guest::{counter, fresh_session, quiet, scratch, session, shared_checkpoint};
+pub use pty::Pty;
+
+/// Whether the full numbers were asked for.
+pub fn long() -> bool {
+    std::env::var_os("DOORBELL_LONG").is_some_and(|value| value != "0" && !value.is_empty())
+}
+
+/// The one value in a short run, the other in a long one.
+pub fn short_or_long<T>(short: T, at_length: T) -> T {
+    if long() { at_length } else { short }
+}

@@ -1,0 +1,15 @@
+//! The privileged architecture, tested as firmware would speak to it: with instructions from an assembler of the
+//! tests' own, and against rules said naively.
+
+#[path = "../common/asm.rs"]
+mod asm;
+mod bench;
+mod code;
+mod csr;
+mod devices;
+mod paging;
+mod pmp;
+#[path = "../common/random.rs"]
+mod random;
+mod saving;
+mod traps;
