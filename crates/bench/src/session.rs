@@ -1,6 +1,7 @@
 //! From a configuration to a machine whose application is ready: by booting it, or from the
 //! checkpoint that an earlier run with the same guest left in the cache.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -96,6 +97,8 @@ pub struct Session {
     benchmark: &'static Benchmark,
     guest: String,
     checkpoint: CheckpointFile,
+    /// The machine restored when the checkpoint was tried, for the first measurement.
+    first: Cell<Option<Machine>>,
     /// What the guest had printed when it was ready; empty if it came from a checkpoint.
     pub console: String,
     /// Host time and instructions of the boot; `None` if it came from a checkpoint.
@@ -126,6 +129,7 @@ impl Session {
             benchmark,
             guest,
             checkpoint: CheckpointFile::empty(),
+            first: Cell::new(None),
             console: String::new(),
             boot: None,
         };
@@ -138,19 +142,31 @@ impl Session {
             Some(checkpoint) => {
                 session.checkpoint = checkpoint;
                 // A checkpoint that does not fit is found here and not in the first measurement.
-                if matches!(source, Source::File(_)) {
-                    session.machine()?;
+                match session.restored() {
+                    Ok(machine) => session.first = Cell::new(Some(machine)),
+                    Err(error) if *source == Source::Cache => {
+                        (control.say)(&format!("not using the cached checkpoint: {error}"));
+                        session.boot_and_keep(&image, bootargs, &cached, control)?;
+                    }
+                    Err(error) => return Err(error),
                 }
             }
-            None => {
-                let guest_files = read_guest(&image, bootargs)?;
-                session.boot(guest_files, control)?;
-                if *source == Source::Cache {
-                    session.keep(&cached, control);
-                }
-            }
+            None if *source == Source::Boot => session.boot(read_guest(&image, bootargs)?, control)?,
+            None => session.boot_and_keep(&image, bootargs, &cached, control)?,
         }
         Ok(session)
+    }
+
+    fn boot_and_keep(
+        &mut self,
+        image: &Image,
+        bootargs: String,
+        cached: &Path,
+        control: &mut Control,
+    ) -> Result<(), RunError> {
+        self.boot(read_guest(image, bootargs)?, control)?;
+        self.keep(cached, control);
+        Ok(())
     }
 
     /// A cached checkpoint that cannot be used is no error: a new one is made.
@@ -207,6 +223,10 @@ impl Session {
 
     /// A machine at the point where the application has just become ready.
     pub fn machine(&self) -> Result<Machine, RunError> {
+        self.first.take().map_or_else(|| self.restored(), Ok)
+    }
+
+    fn restored(&self) -> Result<Machine, RunError> {
         let mut machine = Machine::new(self.config.machine(), self.config.run.seed)?;
         machine.restore(&self.checkpoint, &self.guest)?;
         Ok(machine)

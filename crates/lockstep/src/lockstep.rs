@@ -6,15 +6,26 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 
+use anyhow::Context;
 use doorbell_riscv::decode::decode;
 use doorbell_riscv::inst::{Inst, Kind};
-use doorbell_riscv::{Hart, HartConfig, Interrupt, MmioRequest, Stop};
+use doorbell_riscv::{Hart, HartConfig, Interrupt, MmioRequest, Privilege, Stop};
 use doorbell_sim::{Bytes, Clock, Hertz, PhysAddr, Ram};
 
+use crate::gdb::Gdb;
 use crate::qemu::RAM_BASE;
-use crate::state::{State, Trap, index};
+use crate::state::{CSRS, State, Trap, index};
 
 const HISTORY: usize = 20;
+
+/// ABI names in the order of the registers' numbers, as GDB knows them.
+const INTEGER_NAMES: &str = "zero ra sp gp tp t0 t1 t2 fp s1 a0 a1 a2 a3 a4 a5 a6 a7 s2 s3 s4 s5 s6 s7 s8 s9 s10 s11 \
+                             t3 t4 t5 t6";
+const FLOAT_NAMES: &str = "ft0 ft1 ft2 ft3 ft4 ft5 ft6 ft7 fs0 fs1 fa0 fa1 fa2 fa3 fa4 fa5 fa6 fa7 fs2 fs3 fs4 fs5 \
+                           fs6 fs7 fs8 fs9 fs10 fs11 ft8 ft9 ft10 ft11";
+
+/// The supervisor's software interrupt in `mip`.
+const SSIP: u64 = 2;
 
 // Exception numbers.
 const INSTRUCTION_ACCESS_FAULT: u64 = 1;
@@ -104,6 +115,57 @@ impl Lockstep {
         }
     }
 
+    /// Takes over everything from a stopped QEMU, and gives the state that both are now in.
+    pub fn take_over(&mut self, gdb: &mut Gdb, floats: bool) -> anyhow::Result<State> {
+        let read = |gdb: &mut Gdb, name: &str| -> anyhow::Result<u64> {
+            gdb.register(name)?.with_context(|| format!("QEMU does not tell {name}"))
+        };
+        let mut state = State { pc: read(gdb, "pc")?, f: floats.then(Box::default), ..State::default() };
+        for (number, name) in INTEGER_NAMES.split(' ').enumerate() {
+            state.x[number] = read(gdb, name)?;
+            self.hart.set_reg(number, state.x[number]);
+        }
+        for (number, name) in FLOAT_NAMES.split(' ').enumerate() {
+            let value = read(gdb, name)?;
+            self.hart.set_freg(number, value);
+            if let Some(f) = &mut state.f {
+                f[number] = value;
+            }
+        }
+        for entry in 0..16 {
+            self.set_csr(0x3b0 + entry, read(gdb, &format!("pmpaddr{entry}"))?);
+        }
+        let others = [("pmpcfg0", 0x3a0), ("pmpcfg2", 0x3a2), ("menvcfg", 0x30a), ("mcounteren", 0x306)];
+        let more = [("scounteren", 0x106), ("senvcfg", 0x10a), ("fflags", 1), ("frm", 2)];
+        for (name, number) in others.into_iter().chain(more) {
+            self.set_csr(number, read(gdb, name)?);
+        }
+        for (position, (name, number)) in CSRS.into_iter().enumerate() {
+            state.csr[position] = read(gdb, name)?;
+            // Of mip, what software has raised; the inputs come when they are taken.
+            let mask = if position == index::MIP { SSIP } else { u64::MAX };
+            self.set_csr(number, state.csr[position] & mask);
+        }
+        self.hart.set_privilege(match read(gdb, "priv")? {
+            0 => Privilege::User,
+            1 => Privilege::Supervisor,
+            _ => Privilege::Machine,
+        });
+        self.hart.set_pc(state.pc);
+        let differences = state.differences(&self.hart);
+        anyhow::ensure!(differences.is_empty(), "QEMU's state could not be taken over:\n{differences}");
+        Ok(state)
+    }
+
+    fn set_csr(&mut self, number: u16, value: u64) {
+        assert!(self.hart.set_csr(number, value), "CSR {number:#x} exists");
+    }
+
+    /// Our hart's privilege level.
+    pub fn privilege(&self) -> Privilege {
+        self.hart.privilege()
+    }
+
     /// Goes from `before`, in which both are, to `after`, which QEMU logged next.
     pub fn advance(&mut self, before: &State, after: &State) -> Result<(), String> {
         let trap = after.trap_since(before);
@@ -189,7 +251,9 @@ impl Lockstep {
     }
 
     fn complete(&mut self, request: MmioRequest, after: &State, trap: Option<Trap>, inst: &Inst) {
-        if trap.is_some_and(|trap| matches!(trap.cause, LOAD_ACCESS_FAULT | STORE_ACCESS_FAULT) && trap.epc == self.hart.pc()) {
+        if trap.is_some_and(|trap| {
+            matches!(trap.cause, LOAD_ACCESS_FAULT | STORE_ACCESS_FAULT) && trap.epc == self.hart.pc()
+        }) {
             self.count("accesses that nothing answers");
             self.hart.fail_device_access();
         } else if request.store_value().is_some() {
@@ -233,7 +297,7 @@ impl Lockstep {
 
     /// Where only QEMU traps, to M: puts our hart where QEMU is.
     fn adopt_machine_trap(&mut self, after: &State) {
-        self.hart.set_privilege(doorbell_riscv::Privilege::Machine);
+        self.hart.set_privilege(Privilege::Machine);
         for (position, number) in
             [(index::MSTATUS, 0x300), (index::MEPC, 0x341), (index::MCAUSE, 0x342), (index::MTVAL, 0x343)]
         {
@@ -250,7 +314,8 @@ impl Lockstep {
         if differences.is_empty() {
             return Ok(());
         }
-        let mut text = format!("after the instruction at {:#x} the two machines differ:\n{differences}", before.pc);
+        let mut text =
+            format!("after the instruction at {:#x} the two machines differ:\n{differences}", before.pc);
         let _ = writeln!(text, "the state before it, on both:");
         let _ = writeln!(text, "  pc {:016x}", before.pc);
         for (row, values) in before.x.chunks(4).enumerate() {
@@ -260,7 +325,7 @@ impl Lockstep {
             }
             text.push('\n');
         }
-        for ((name, _), value) in crate::state::CSRS.iter().zip(before.csr) {
+        for ((name, _), value) in CSRS.iter().zip(before.csr) {
             let _ = writeln!(text, "  {name:8} {value:016x}");
         }
         let _ = writeln!(text, "our privilege level now: {:?}", self.hart.privilege());

@@ -79,7 +79,8 @@ mod tests {
 
     #[test]
     fn a_block_of_lines_is_one_state_and_unknown_lines_do_no_harm() {
-        let mut text = String::from("Trace 0: nothing\n pc       0000000080000004\n mstatus  0000000a00000080\n");
+        let mut text =
+            String::from("Trace 0: nothing\n pc       0000000080000004\n mstatus  0000000a00000080\n");
         for row in 0..8 {
             for column in 0..4 {
                 let number = row * 4 + column;

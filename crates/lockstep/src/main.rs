@@ -5,21 +5,25 @@
 //! QEMU (`qemu-system-riscv64`, Debian's `qemu-system-misc`) executes one instruction a block and logs its state
 //! before each; our hart starts with the same memory. The exit code is 1 if the two ever differ.
 
+mod gdb;
 mod lockstep;
 mod log;
 mod qemu;
 mod state;
 
+use std::io::BufRead;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 
+use gdb::Gdb;
 use lockstep::Lockstep;
 use log::Log;
 use qemu::{Options, Qemu, RAM_BASE};
+use state::State;
 
 /// Compares our hart with QEMU, instruction by instruction, on a kernel's boot.
 #[derive(Parser)]
@@ -39,6 +43,9 @@ struct Arguments {
     /// Leave Sstc (the supervisor timer's comparator) out, so that the firmware sets timers.
     #[arg(long)]
     no_sstc: bool,
+    /// Let QEMU run alone for so many seconds first, and begin where it is then: a sample of later code.
+    #[arg(long, default_value_t = 0.0)]
+    after: f64,
     /// Compare floating-point registers too.
     #[arg(long)]
     floats: bool,
@@ -46,6 +53,16 @@ struct Arguments {
 
 /// Progress is printed each so many instructions.
 const PROGRESS: u64 = 1_000_000;
+
+/// The state at the firmware's first instruction.
+fn past_boot_rom(log: &mut Log<impl BufRead>) -> Result<State> {
+    loop {
+        let state = log.read()?.context("QEMU ended in its boot ROM")?;
+        if state.pc == RAM_BASE {
+            return Ok(state);
+        }
+    }
+}
 
 fn run(arguments: Arguments) -> Result<()> {
     let mut qemu = Qemu::start(Options {
@@ -55,17 +72,31 @@ fn run(arguments: Arguments) -> Result<()> {
         sstc: !arguments.no_sstc,
         floats: arguments.floats,
     })?;
+    let gdb = qemu.take_gdb();
+    if arguments.after > 0.0 {
+        qemu.command("cont")?;
+        std::thread::sleep(Duration::from_secs_f64(arguments.after));
+        qemu.command("stop")?;
+    }
     let mut ours = Lockstep::new(&qemu.memory()?, !arguments.no_sstc);
     let mut log = Log::new(qemu.take_log(), arguments.floats);
-    qemu.command("cont")?;
+    let registers = if arguments.after > 0.0 { Some(Gdb::new(gdb)?) } else { None };
+    qemu.log_instructions()?;
     let begun = Instant::now();
-    let mut before = loop {
-        let state = log.read()?.context("QEMU ended in its boot ROM")?;
-        if state.pc == RAM_BASE {
-            break state;
+    let mut before = match registers {
+        Some(mut gdb) => {
+            let state = ours.take_over(&mut gdb, arguments.floats)?;
+            println!("beginning at {:#x} in {:?} mode", state.pc, ours.privilege());
+            qemu.command("cont")?;
+            state
+        }
+        None => {
+            qemu.command("cont")?;
+            let state = past_boot_rom(&mut log)?;
+            ours.adopt(&state).map_err(anyhow::Error::msg)?;
+            state
         }
     };
-    ours.adopt(&before).map_err(anyhow::Error::msg)?;
     let (mut compared, mut repeated) = (0u64, 0u64);
     while compared < arguments.instructions {
         let Some(after) = log.read()? else {
@@ -86,7 +117,9 @@ fn run(arguments: Arguments) -> Result<()> {
         before = after;
     }
     let seconds = begun.elapsed().as_secs_f64();
-    println!("{compared} instructions are the same on both ({seconds:.1} s, {repeated} repeated log entries)");
+    println!(
+        "{compared} instructions are the same on both ({seconds:.1} s, {repeated} repeated log entries)"
+    );
     println!("kinds of instructions covered: {}", ours.kinds.len());
     for (what, times) in &ours.injected {
         println!("injected: {what}: {times}");

@@ -30,6 +30,8 @@ pub struct Options {
 pub struct Qemu {
     child: Child,
     monitor: UnixStream,
+    gdb: Option<UnixStream>,
+    single_step: &'static str,
     folder: TempDir,
     options: Options,
 }
@@ -41,25 +43,31 @@ impl Drop for Qemu {
     }
 }
 
-/// How this version is told to execute one instruction a block.
-fn single_step_option() -> Result<Vec<&'static str>> {
+/// The monitor's word for one instruction a block, which changed with version 8.1.
+fn single_step_command() -> Result<&'static str> {
     let output = Command::new("qemu-system-riscv64").arg("--version").output();
     let output = output.context(
-        "qemu-system-riscv64 does not start: install Debian's package qemu-system-misc (apt-get install qemu-system-misc)",
+        "qemu-system-riscv64 does not start: \
+         install Debian's package qemu-system-misc (apt-get install qemu-system-misc)",
     )?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let version = text.split_whitespace().skip_while(|word| *word != "version").nth(1).unwrap_or("0.0");
     let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
     let version = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
-    Ok(if version >= (8, 1) { vec!["-accel", "tcg,one-insn-per-tb=on"] } else { vec!["-singlestep"] })
+    Ok(if version >= (8, 1) { "one-insn-per-tb on" } else { "singlestep on" })
 }
 
 impl Qemu {
     /// Starts QEMU, stopped before its first instruction.
     pub fn start(options: Options) -> Result<Qemu> {
         let folder = tempfile::tempdir().context("no temporary folder")?;
-        let socket = folder.path().join("monitor");
-        let listener = UnixListener::bind(&socket).context("no socket for the monitor")?;
+        let single_step = single_step_command()?;
+        let socket = |name: &str| -> Result<(PathBuf, UnixListener)> {
+            let path = folder.path().join(name);
+            let listener = UnixListener::bind(&path).context("no socket for QEMU")?;
+            Ok((path, listener))
+        };
+        let (monitor, gdb) = (socket("monitor")?, socket("gdb")?);
         let file = |name: &str| -> Result<PathBuf> {
             let path = options.image.join(name);
             ensure!(path.is_file(), "{} is missing: build the image first", path.display());
@@ -73,11 +81,9 @@ impl Qemu {
         );
         let mut command = Command::new("qemu-system-riscv64");
         command
-            .args(single_step_option()?)
             .args(["-M", "virt", "-cpu", &cpu, "-m", &options.ram_mib.to_string()])
             .args(["-nodefaults", "-display", "none", "-serial", "null"])
             .args(["-icount", "shift=3,sleep=off", "-seed", "1", "-S"])
-            .args(["-d", if options.floats { "cpu,fpu,nochain" } else { "cpu,nochain" }])
             .args(["-D", "/dev/stdout"])
             .arg("-bios")
             .arg(file("fw_dynamic.bin")?)
@@ -86,13 +92,15 @@ impl Qemu {
             .arg("-initrd")
             .arg(file("initramfs.cpio")?)
             .args(["-append", &options.command_line])
-            .args(["-chardev", &format!("socket,id=monitor,path={}", socket.display())])
-            .args(["-mon", "chardev=monitor"])
+            .args(["-chardev", &format!("socket,id=monitor,path={}", monitor.0.display())])
+            .args(["-chardev", &format!("socket,id=gdb,path={}", gdb.0.display())])
+            .args(["-mon", "chardev=monitor", "-gdb", "chardev:gdb"])
             .stdin(Stdio::null())
             .stdout(Stdio::piped());
         let mut child = command.spawn().context("qemu-system-riscv64 does not start")?;
-        let monitor = accept(&listener, &mut child)?;
-        let mut qemu = Qemu { child, monitor, folder, options };
+        let monitor = accept(&monitor.1, &mut child)?;
+        let gdb = Some(accept(&gdb.1, &mut child)?);
+        let mut qemu = Qemu { child, monitor, gdb, single_step, folder, options };
         qemu.prompt()?;
         Ok(qemu)
     }
@@ -114,13 +122,29 @@ impl Qemu {
         self.prompt()
     }
 
+    /// Logs the state before each instruction from now on.
+    pub fn log_instructions(&mut self) -> Result<()> {
+        self.command(self.single_step)?;
+        self.command(if self.options.floats { "log cpu,fpu,nochain" } else { "log cpu,nochain" })?;
+        Ok(())
+    }
+
+    /// The GDB stub's stream.
+    pub fn take_gdb(&mut self) -> UnixStream {
+        self.gdb.take().expect("the GDB stub is taken once")
+    }
+
     /// All of RAM as it is now.
     pub fn memory(&mut self) -> Result<Vec<u8>> {
         let path = self.folder.path().join("memory");
         let size = self.options.ram_mib << 20;
         let answer = self.command(&format!("pmemsave {RAM_BASE:#x} {size:#x} \"{}\"", path.display()))?;
         let memory = read_file(&path).with_context(|| format!("QEMU did not dump its memory: {answer}"))?;
-        ensure!(memory.len() as u64 == size, "QEMU dumped {} bytes of memory instead of {size}", memory.len());
+        ensure!(
+            memory.len() as u64 == size,
+            "QEMU dumped {} bytes of memory instead of {size}",
+            memory.len()
+        );
         std::fs::remove_file(&path)?;
         Ok(memory)
     }

@@ -160,7 +160,7 @@ fn build_port(config: &MachineConfig, seed: u64, index: usize) -> Result<Port, C
         Link::new(config.link.clone(), rng).map_err(|error| ConfigError::new("link", error))
     };
     Ok(Port {
-        nic: Nic::new(config.nic.clone(), index).map_err(|error| ConfigError::new("nic", error))?,
+        nic: Nic::new(config.nic.clone(), config.link.rate, index).map_err(|error| ConfigError::new("nic", error))?,
         path: Path::new(config.pcie.clone()),
         link_in: link("in")?,
         link_out: link("out")?,

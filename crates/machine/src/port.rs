@@ -124,7 +124,9 @@ impl WirePort for LoadGenSide<'_> {
     fn send(&mut self, now: Ps, mut frame: Frame) -> Ps {
         let sent = self.link.transmit(now, &mut frame);
         if let Some(capture) = self.capture {
-            capture.record(sent.last_bit_left, &frame);
+            // Stamped as its first bit leaves, a returning one as its last is in: so the file is in order of time, and
+            // the difference of two stamps is the generator's round trip.
+            capture.record(now, &frame);
         }
         if !sent.lost {
             let port = self.port;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use doorbell_nic::{Event, Nic, NicConfig};
 use doorbell_sim::ports::{DmaKind, DmaPort, IrqPort, Timers, WirePort};
-use doorbell_sim::{AccessSize, Done, EventQueue, Frame, Phase, PhysAddr, Ps};
+use doorbell_sim::{AccessSize, BitsPerSec, Done, EventQueue, Frame, Phase, PhysAddr, Ps};
 
 const RING: u64 = 1024;
 const RX_RING: u64 = 0x1_0000;
@@ -95,7 +95,7 @@ fn forward(nic: &mut Nic, world: &mut World, now: Ps, next: &mut u64) {
 
 fn main() {
     const FRAMES: u64 = 4_000_000;
-    let mut nic = Nic::new(NicConfig::default(), 0).expect("the default configuration is valid");
+    let mut nic = Nic::new(NicConfig::default(), BitsPerSec(1_000_000_000), 0).expect("the default configuration is valid");
     let mut world = World {
         memory: vec![0; 8 << 20],
         queue: EventQueue::new(),

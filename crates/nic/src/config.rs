@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use doorbell_sim::{BitsPerSec, Bytes, Ps};
+use doorbell_sim::{Bytes, Ps};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// An Ethernet address, spelled "52:54:00:12:34:56".
@@ -104,8 +104,6 @@ pub struct NicConfig {
     pub mdio_time: Ps,
     /// Duration of one read of an EEPROM word through EERD.
     pub eerd_time: Ps,
-    /// Rate at which looped-back frames are serialised and in which pause times are counted.
-    pub link_rate: BitsPerSec,
     /// Whether the link partner advertises PAUSE. If it does, drivers turn flow control on and overload no longer drops.
     pub pause_frames: bool,
 }
@@ -130,7 +128,6 @@ impl Default for NicConfig {
             autonegotiation: Ps::from_us(20),
             mdio_time: Ps::from_ns(25_600),
             eerd_time: Ps::from_us(30),
-            link_rate: BitsPerSec(1_000_000_000),
             pause_frames: false,
         }
     }
@@ -156,7 +153,6 @@ impl NicConfig {
             ("autonegotiation (ps)", self.autonegotiation.0, 1, Ps::from_ms(10_000).0),
             ("mdio_time (ps)", self.mdio_time.0, 0, Ps::from_ms(10).0),
             ("eerd_time (ps)", self.eerd_time.0, 0, Ps::from_ms(10).0),
-            ("link_rate (bps)", self.link_rate.0, 1_000_000, 10_000_000_000_000),
         ];
         for (field, value, least, most) in sizes {
             if !(least..=most).contains(&value) {

@@ -44,7 +44,7 @@ pub struct PciIdentity {
     pub max_latency: u8,
     /// The windows.
     pub bars: [BarIdentity; 2],
-    /// The one capability modelled. Message signalled interrupts are left out, as most systems had them off for this part.
+    /// The one capability modelled; message signalled interrupts are not.
     pub power_management: PowerManagementIdentity,
 }
 

@@ -38,7 +38,7 @@ mod timer;
 mod tx;
 
 use doorbell_sim::ports::{DmaPort, IrqPort, Timers, WirePort};
-use doorbell_sim::{Bytes, Frame, Ps};
+use doorbell_sim::{BitsPerSec, Bytes, Frame, Ps};
 use serde::{Deserialize, Serialize};
 
 pub use config::{ConfigError, MacAddress, NicConfig};
@@ -91,6 +91,8 @@ impl<T: DmaPort + IrqPort + WirePort + Timers<Event>> NicPorts for T {}
 #[derive(Debug)]
 pub struct Nic {
     config: NicConfig,
+    /// Rate at which looped-back frames are serialised and in which pause times are counted.
+    link_rate: BitsPerSec,
     name: String,
     regs: Regs,
     eeprom: eeprom::Eeprom,
@@ -106,13 +108,14 @@ pub struct Nic {
 }
 
 impl Nic {
-    /// NIC number `index` of a machine, as it is after power-on; [`Nic::power_on`] starts its PHY.
-    pub fn new(config: NicConfig, index: usize) -> Result<Nic, ConfigError> {
+    /// NIC number `index` of a machine, at a link of this rate, as it is after power-on; [`Nic::power_on`] starts its PHY.
+    pub fn new(config: NicConfig, link_rate: BitsPerSec, index: usize) -> Result<Nic, ConfigError> {
         config.validate()?;
         let mut nic = Nic {
             eeprom: eeprom::Eeprom::new(config.mac_of(index)),
             name: format!("nic{index}"),
             config,
+            link_rate,
             regs: Regs::new(),
             phy: phy::Phy::new(),
             link: link::Link::default(),

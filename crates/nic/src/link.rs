@@ -150,7 +150,7 @@ impl Nic {
         }
         self.regs.count(if time == 0 { Reg::Xonrxc } else { Reg::Xoffrxc });
         if self.regs.has(Reg::Ctrl, ctrl::RFCE) {
-            let span = self.config.link_rate.time_for_bits(u64::from(time) * PAUSE_QUANTUM_BITS);
+            let span = self.link_rate.time_for_bits(u64::from(time) * PAUSE_QUANTUM_BITS);
             if time == 0 {
                 self.link.pause.cancel();
                 self.tx_advance(now, ports);

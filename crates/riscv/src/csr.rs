@@ -143,8 +143,8 @@ impl Hart {
             0x3a4..=0x3ae if number & 1 == 0 => 0,
             0x3b0..=0x3bf => self.pmp[usize::from(number - 0x3b0)].addr,
             0x3c0..=0x3ef => 0,
-            0xb00 | 0xc00 => self.cycles().wrapping_add(csr.cycle_offset),
-            0xb02 | 0xc02 => self.retired_before().wrapping_add(csr.instret_offset),
+            0xb00 | 0xc00 => self.counter(COUNTER_CYCLE),
+            0xb02 | 0xc02 => self.counter(COUNTER_INSTRET),
             0xb03..=0xb1f | 0xc03..=0xc1f => 0,
             0xc01 => self.time_ticks(self.config.slot_clock.edge(self.slots.wrapping_sub(1))),
             0xf11..=0xf13 | 0xf15 => 0,
@@ -210,7 +210,7 @@ impl Hart {
                 csr.mideleg = value & S_INTERRUPTS;
                 return Effect::Context;
             }
-            0x320 => csr.mcountinhibit = value & (COUNTER_CYCLE | COUNTER_INSTRET),
+            0x320 => self.write_mcountinhibit(value & (COUNTER_CYCLE | COUNTER_INSTRET)),
             0x340 => csr.mscratch = value,
             0x341 => csr.mepc = value & !1,
             0x342 => csr.mcause = value,
@@ -223,9 +223,8 @@ impl Hart {
                 self.write_pmp_addr(usize::from(number - 0x3b0), value);
                 return Effect::Context;
             }
-            // A write takes the place of the instruction's own increment.
-            0xb00 => self.csr.cycle_offset = value.wrapping_sub(self.cycles()).wrapping_sub(1),
-            0xb02 => self.csr.instret_offset = value.wrapping_sub(self.retired_before()).wrapping_sub(1),
+            0xb00 => self.csr.cycle_offset = self.counter_offset(COUNTER_CYCLE, value),
+            0xb02 => self.csr.instret_offset = self.counter_offset(COUNTER_INSTRET, value),
             _ => {}
         }
         Effect::None
@@ -269,6 +268,35 @@ impl Hart {
         self.csr.satp = value;
         self.tlb.flush();
         Effect::Context
+    }
+
+    /// What a counter's offset is added to: nothing while the counter is inhibited.
+    fn counter_base(&self, which: u64) -> u64 {
+        match which {
+            _ if self.csr.mcountinhibit & which != 0 => 0,
+            COUNTER_CYCLE => self.cycles(),
+            _ => self.retired_before(),
+        }
+    }
+
+    fn counter(&self, which: u64) -> u64 {
+        let offset = if which == COUNTER_CYCLE { self.csr.cycle_offset } else { self.csr.instret_offset };
+        self.counter_base(which).wrapping_add(offset)
+    }
+
+    /// The offset with which a written counter reads `value` at the next instruction: the write takes the place of
+    /// the writing instruction's own increment.
+    fn counter_offset(&self, which: u64, value: u64) -> u64 {
+        let increment = u64::from(self.csr.mcountinhibit & which == 0);
+        value.wrapping_sub(self.counter_base(which)).wrapping_sub(increment)
+    }
+
+    /// Stops or resumes counters at the values they have.
+    fn write_mcountinhibit(&mut self, inhibit: u64) {
+        let [cycles, retired] = [COUNTER_CYCLE, COUNTER_INSTRET].map(|which| self.counter(which));
+        self.csr.mcountinhibit = inhibit;
+        self.csr.cycle_offset = cycles.wrapping_sub(self.counter_base(COUNTER_CYCLE));
+        self.csr.instret_offset = retired.wrapping_sub(self.counter_base(COUNTER_INSTRET));
     }
 
     /// Cycles passed before the running CSR instruction.

@@ -188,6 +188,8 @@ pub struct Hart {
     pub(crate) csr: Csrs,
     pub(crate) pmp: [PmpEntry; 16],
     pub(crate) pmp_active: bool,
+    /// PMP cuts through the page that was fetched from last: instructions are checked one by one.
+    pub(crate) partly_executable: bool,
     pub(crate) irq_inputs: u64,
     pub(crate) mtime_offset: u64,
     pub(crate) stop: Stop,
@@ -238,6 +240,7 @@ impl Hart {
             csr: Csrs::default(),
             pmp: Default::default(),
             pmp_active: false,
+            partly_executable: false,
             irq_inputs: 0,
             mtime_offset: 0,
             stop: Stop::Slot,

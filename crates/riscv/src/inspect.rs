@@ -4,7 +4,8 @@
 use crate::hart::Hart;
 
 impl Hart {
-    /// A CSR's value as machine mode would read it; `None` if it does not exist.
+    /// A CSR's value as machine mode would read it; `None` if it does not exist. Counters and time read as they did
+    /// for the instruction that was executed last.
     pub fn csr(&self, number: u16) -> Option<u64> {
         self.csr_value(number).ok()
     }

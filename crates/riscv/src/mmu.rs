@@ -94,7 +94,11 @@ impl Hart {
             virt
         } else {
             self.counters.page_walks += 1;
-            self.walk(ram, virt, access, privilege)?.phys
+            let leaf = self.walk(ram, virt, access, privilege)?;
+            if access == Access::Fetch {
+                self.tlb.note_fetch_superpage(virt, leaf.page_bytes);
+            }
+            leaf.phys
         };
         if !self.pmp_allows(phys, len, access, privilege) {
             return Err(access.access_fault());

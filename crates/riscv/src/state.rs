@@ -89,7 +89,12 @@ impl Hart {
             waiting: self.waiting,
             tlb: self.tlb.save(ram),
             // Counters of the simulator's own caches depend on what is decoded and are not kept.
-            stats: HartStats { page_walks: 0, blocks_decoded: 0, code_pages_invalidated: 0, ..self.counters.clone() },
+            stats: HartStats {
+                page_walks: 0,
+                blocks_decoded: 0,
+                code_pages_invalidated: 0,
+                ..self.counters.clone()
+            },
         }
     }
 

@@ -49,6 +49,8 @@ pub(crate) struct Tlb {
     data: [[TlbEntry; ENTRIES]; 4],
     /// Superpages that data entries are pieces of: first address and size.
     superpages: Vec<(u64, u64)>,
+    /// The same for fetches.
+    fetch_superpages: Vec<(u64, u64)>,
     /// Virtual page, context and physical page of instruction fetches.
     fetch: [(u64, u32, u64); ENTRIES],
     fetched: [u64; FETCH_CLASSES / 64],
@@ -62,6 +64,7 @@ impl Default for Tlb {
         Tlb {
             data: [[NO_ENTRY; ENTRIES]; 4],
             superpages: Vec::with_capacity(SUPERPAGES_MAX + 1),
+            fetch_superpages: Vec::with_capacity(SUPERPAGES_MAX + 1),
             fetch: [NO_FETCH; ENTRIES],
             fetched: [0; FETCH_CLASSES / 64],
             contexts: [1, 2, 3, 4],
@@ -80,6 +83,14 @@ fn fetch_class(virt: u64) -> (usize, u64) {
     (class / 64, 1 << (class % 64))
 }
 
+/// Adds a page to a list of superpages, which is given up once it is too long.
+fn note(superpages: &mut Vec<(u64, u64)>, virt: u64, size: u64) {
+    let page = (virt & !(size - 1), size);
+    if size > PAGE_BYTES && superpages.len() <= SUPERPAGES_MAX && !superpages.contains(&page) {
+        superpages.push(page);
+    }
+}
+
 impl Tlb {
     /// Forgets all data translations and renames the contexts, which forgets fetches and block links.
     pub fn flush(&mut self) {
@@ -90,8 +101,11 @@ impl Tlb {
 
     /// Forgets what may be known of one address: SFENCE.VMA with an address.
     pub fn flush_address(&mut self, virt: u64) {
-        let in_superpage = |(base, size): &(u64, u64)| virt.wrapping_sub(*base) < *size;
-        if self.superpages.len() > SUPERPAGES_MAX || self.superpages.iter().any(in_superpage) {
+        let in_any = |superpages: &[(u64, u64)]| {
+            superpages.len() > SUPERPAGES_MAX
+                || superpages.iter().any(|(base, size)| virt.wrapping_sub(*base) < *size)
+        };
+        if in_any(&self.superpages) {
             return self.flush();
         }
         for entries in &mut self.data {
@@ -102,7 +116,7 @@ impl Tlb {
             }
         }
         let (word, bit) = fetch_class(virt);
-        if self.fetched[word] & bit != 0 {
+        if self.fetched[word] & bit != 0 || in_any(&self.fetch_superpages) {
             self.new_contexts();
         }
     }
@@ -113,6 +127,7 @@ impl Tlb {
             self.fetch = [NO_FETCH; ENTRIES];
         }
         self.fetched = [0; FETCH_CLASSES / 64];
+        self.fetch_superpages.clear();
         for context in &mut self.contexts {
             self.last_context = self.last_context.wrapping_add(1).max(1);
             *context = self.last_context;
@@ -120,10 +135,12 @@ impl Tlb {
     }
 
     fn note_superpage(&mut self, virt: u64, size: u64) {
-        let page = (virt & !(size - 1), size);
-        if size > PAGE_BYTES && self.superpages.len() <= SUPERPAGES_MAX && !self.superpages.contains(&page) {
-            self.superpages.push(page);
-        }
+        note(&mut self.superpages, virt, size);
+    }
+
+    /// A fetch used a page of this size.
+    pub fn note_fetch_superpage(&mut self, virt: u64, size: u64) {
+        note(&mut self.fetch_superpages, virt, size);
     }
 
     /// Stores to this host page must no longer take the fast way.
@@ -173,6 +190,8 @@ impl SavedTlb {
                 return None;
             }
             let tag = |set: bool| if set { virt } else { EMPTY };
+            // Where the state is put back in place, the page may hold decoded code by now.
+            let stores = stores && !ram.page_of(PhysAddr(phys)).is_some_and(|page| ram.is_code(page));
             let entry = TlbEntry { load_tag: tag(loads), store_tag: tag(stores), addend };
             *tlb.data.get_mut(usize::from(mode))?.get_mut(usize::from(index))? = entry;
         }
@@ -201,11 +220,19 @@ impl Hart {
     }
 
     /// Remembers where a data page lies, if it is RAM and what PMP says holds for the whole page.
-    pub(crate) fn fill(&mut self, ram: &mut Ram, virt: u64, leaf: Leaf, privilege: Privilege, access: Access) {
+    pub(crate) fn fill(
+        &mut self,
+        ram: &mut Ram,
+        virt: u64,
+        leaf: Leaf,
+        privilege: Privilege,
+        access: Access,
+    ) {
         let (virt_page, phys_page) = (virt & PAGE_MASK, PhysAddr(leaf.phys & PAGE_MASK));
         let (Some(host), Some(page)) = (ram.host_address(phys_page), ram.page_of(phys_page)) else { return };
         let (read, write) = if self.pmp_active {
-            self.pmp_permission(phys_page.0, PAGE_BYTES, privilege).map_or((false, false), |p| (p.read, p.write))
+            self.pmp_permission(phys_page.0, PAGE_BYTES, privilege)
+                .map_or((false, false), |p| (p.read, p.write))
         } else {
             (true, true)
         };
@@ -239,9 +266,9 @@ impl Hart {
         let phys_page = phys.0 & PAGE_MASK;
         let (word, bit) = fetch_class(virt);
         self.tlb.fetched[word] |= bit;
-        let whole_page = !self.pmp_active
-            || self.pmp_permission(phys_page, PAGE_BYTES, self.privilege).is_some_and(|p| p.execute);
-        if whole_page {
+        self.partly_executable = self.pmp_active
+            && !self.pmp_permission(phys_page, PAGE_BYTES, self.privilege).is_some_and(|p| p.execute);
+        if !self.partly_executable {
             self.tlb.fetch[slot(virt)] = (virt & PAGE_MASK, self.fetch_context(), phys_page);
         }
     }

@@ -1,1 +1,128 @@
-//! placeholder
+//! The books balance exactly, below and above what the guest sustains, as three parties count: the load
+//! generator, the NIC's counters, and testpmd's own statistics on the guest's console.
+
+use doorbell_acceptance::{counter, quiet, session, short_or_long};
+use doorbell_bench::{Point, run_point};
+use doorbell_loadgen::Rate;
+use doorbell_machine::{Limits, Machine, Outcome, Port};
+use doorbell_sim::{Bytes, Ps};
+
+/// An offered load and what shall be lost where.
+struct Load {
+    rate: &'static str,
+    frame_size: u64,
+    overrides: &'static [&'static str],
+    /// Kinds of loss that must occur, as `summary.json` names them. All others must not, unless allowed.
+    lost: &'static [&'static str],
+    /// Kinds of loss that may occur or not.
+    perhaps: &'static [&'static str],
+}
+
+const LOADS: &[Load] = &[
+    Load { rate: "9Mpps", frame_size: 64, overrides: &[], lost: &[], perhaps: &[] },
+    // The core is the limit, and PCIe is not.
+    Load { rate: "12Mpps", frame_size: 64, overrides: &[], lost: &["core"], perhaps: &["dma"] },
+    Load { rate: "100%", frame_size: 64, overrides: &[], lost: &["core"], perhaps: &["dma"] },
+    Load { rate: "12Mpps", frame_size: 256, overrides: &[], lost: &["core"], perhaps: &["dma"] },
+    // PCIe is the limit, and the core is not.
+    Load { rate: "100%", frame_size: 1518, overrides: &[], lost: &["dma"], perhaps: &[] },
+    // Transmission is slower than reception and than the core: the ring fills, and testpmd drops.
+    Load { rate: "5Mpps", frame_size: 64, overrides: &["nic.tx_buffer_time=400ns"], lost: &["guest"], perhaps: &[] },
+    // Transmission is the slowest and the core is too slow as well: the ring is full whenever the FIFO is.
+    Load {
+        rate: "20Mpps",
+        frame_size: 64,
+        overrides: &["nic.tx_buffer_time=400ns"],
+        lost: &["guest", "tx"],
+        perhaps: &["core", "dma"],
+    },
+    // Frames vanish on the wire, both ways, and some arrive damaged at the NIC.
+    Load {
+        rate: "2Mpps",
+        frame_size: 512,
+        overrides: &["link.frame_loss=0.01", "link.bit_error_rate=1e-6"],
+        lost: &["link", "nic_other"],
+        perhaps: &[],
+    },
+];
+
+#[test]
+fn offered_frames_are_delivered_or_dropped_under_a_name_and_testpmd_agrees() {
+    for load in LOADS {
+        println!("{} of {} bytes, {:?}", load.rate, load.frame_size, load.overrides);
+        let mut point = measure(load);
+        check_since_boot(&point.machine.ports()[0]);
+        check_window(load, &point);
+        check_testpmd(&mut point.machine);
+    }
+}
+
+fn measure(load: &Load) -> Point {
+    let run = format!("run.duration={}", short_or_long("2ms", "20ms"));
+    let mut others = vec![run.as_str(), "run.warmup=1ms"];
+    others.extend(load.overrides);
+    let session = session(&[], &others);
+    let rate: Rate = load.rate.parse().unwrap();
+    quiet(|control| run_point(&session, rate, Bytes(load.frame_size), None, control)).unwrap()
+}
+
+/// The chain from the generator to the NIC, through it, and back, counted since the machine was built.
+fn check_since_boot(port: &Port) {
+    let (generator, nic) = (port.loadgen.stats(), port.nic.stats());
+    let (way_in, way_out) = (port.link_in.stats(), port.link_out.stats());
+    let inside = port.nic.in_flight();
+    assert_eq!(generator.sent, way_in.frames);
+    assert_eq!(nic.rx_arrived, way_in.frames - way_in.lost, "nothing is on its way after the drain");
+    let dropped = counter(nic, |name| name.starts_with("rx_drop_")) + nic.rx_control;
+    assert_eq!(nic.rx_arrived, nic.rx_delivered + dropped + inside.rx);
+    assert_eq!(inside.rx, 0);
+    assert_eq!(nic.tx_frames, nic.tx_sent + counter(nic, |name| name == "tx_drop_reset") + inside.tx);
+    assert_eq!(nic.tx_sent, way_out.frames);
+    assert_eq!(generator.received, way_out.frames - way_out.lost, "nothing is on its way after the drain");
+    let kinds = ["returned", "corrupt", "duplicates", "late", "stale", "never_sent", "misrouted", "foreign", "bad_fcs"];
+    assert_eq!(generator.received, counter(generator, |name| kinds.contains(&name)));
+    let strange = &kinds[1..kinds.len() - 1];
+    assert_eq!(counter(generator, |name| strange.contains(&name)), 0, "{generator:?}");
+    assert_eq!(generator.bad_fcs, way_out.corrupted);
+    assert_eq!(nic.rx_drop_fcs, way_in.corrupted);
+}
+
+/// The window's figures: every offered frame has one fate, and the fates are those that the load provokes.
+fn check_window(load: &Load, point: &Point) {
+    let s = &point.summary;
+    let d = &s.drops;
+    let kinds =
+        [("dma", d.dma), ("core", d.core), ("tx", d.tx), ("nic_other", d.nic_other), ("link", d.link), ("guest", d.guest)];
+    let lost: u64 = kinds.iter().map(|(_, frames)| frames).sum();
+    println!("offered {} delivered {} corrupt {} {kinds:?}", s.frames_offered, s.frames_delivered, s.frames_corrupt);
+    assert_eq!(s.frames_offered, s.frames_delivered + s.frames_corrupt + lost);
+    for (name, frames) in kinds {
+        if load.lost.contains(&name) {
+            assert!(frames > 0, "no frame was lost to {name}");
+        } else if !load.perhaps.contains(&name) {
+            assert_eq!(frames, 0, "frames were lost to {name}");
+        }
+    }
+}
+
+/// Ends testpmd with the key it waits for and compares what it prints with what the NIC counted.
+fn check_testpmd(machine: &mut Machine) {
+    let before = machine.console.text().len();
+    assert_eq!(machine.type_input(b"\r"), 1);
+    let patience = machine.now() + Ps::from_ms(10_000);
+    let outcome = machine.run(&Limits::until(patience));
+    let console = machine.console.text().split_off(before);
+    assert_eq!(outcome, Outcome::PowerOff { code: 0 }, "{console}");
+    assert!(console.contains("doorbell: exit 0"), "{console}");
+    let said = |name: &str| {
+        // The statistics of port 0 come first, then those of all ports.
+        let line = console.split_once(name).unwrap_or_else(|| panic!("no {name} in {console}")).1;
+        line.split_whitespace().next().and_then(|word| word.parse::<u64>().ok()).expect("a figure follows")
+    };
+    let nic = machine.ports()[0].nic.stats();
+    assert_eq!(said("RX-packets:"), nic.rx_delivered, "{console}");
+    assert_eq!(said("TX-packets:"), nic.tx_sent, "{console}");
+    assert_eq!(said("TX-dropped:"), nic.rx_delivered - nic.tx_sent, "{console}");
+    let missed = nic.rx_drop_dma + nic.rx_drop_core + nic.rx_drop_tx;
+    assert_eq!(said("RX-dropped:"), missed, "{console}");
+}

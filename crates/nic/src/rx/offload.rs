@@ -1,5 +1,6 @@
-//! Receive checksum offload (§3.2.9, §13.4.47): the IPv4 header's, and TCP's or UDP's over IPv4. Where the chip did not look, it says so (IXSM). Not
-//! checked: fragments, IPv6, what hides behind more than one VLAN tag.
+//! Receive checksum offload (§3.2.9, §13.4.47): the IPv4 header's checksum, and TCP's or UDP's over
+//! IPv4. Where the chip did not look, it says so (IXSM). Not checked: fragments, IPv6, what hides
+//! behind more than one VLAN tag.
 
 use super::FrameNotes;
 use crate::bits::{rxcsum, rxd};

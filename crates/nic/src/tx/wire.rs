@@ -54,7 +54,7 @@ impl Nic {
         if self.loops_back() {
             let bits = (frame.len_with_fcs() as u64 + GAP_BYTES) * 8;
             let start = self.tx.wire_free.max(now);
-            self.tx.wire_free = start.saturating_add(self.config.link_rate.time_for_bits(bits));
+            self.tx.wire_free = start.saturating_add(self.link_rate.time_for_bits(bits));
             self.stats.tx_looped_back += 1;
             self.tx.looped.push_back((self.tx.wire_free, frame));
             ports.wake_at(self.tx.wire_free, Event::Loopback);

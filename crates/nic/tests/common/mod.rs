@@ -7,6 +7,9 @@ use doorbell_nic::{Event, Nic, NicConfig};
 use doorbell_sim::ports::{DmaKind, DmaPort, IrqPort, Timers, WirePort};
 use doorbell_sim::{AccessSize, BitsPerSec, Done, EventQueue, Frame, Phase, PhysAddr, Ps};
 
+/// The rate of the link that the NICs of the tests are at.
+pub const LINK_RATE: BitsPerSec = BitsPerSec(1_000_000_000);
+
 pub const CTRL: u64 = 0x0000;
 pub const STATUS: u64 = 0x0008;
 pub const EECD: u64 = 0x0010;
@@ -217,7 +220,7 @@ pub struct Bench {
 impl Bench {
     pub fn new(config: NicConfig) -> Bench {
         let mut bench = Bench {
-            nic: Nic::new(config, 0).unwrap(),
+            nic: Nic::new(config, LINK_RATE, 0).unwrap(),
             world: World::new(),
             rx_count: 0,
             rx_next: 0,

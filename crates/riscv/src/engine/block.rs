@@ -101,14 +101,25 @@ impl Engine {
         let (pc, context) = (hart.pc, hart.fetch_context());
         let slot = (pc >> 1) as usize & (JUMP_ENTRIES - 1);
         let known = self.jumps[slot];
+        hart.partly_executable = false;
         if known.pc == pc && known.context == context {
             return Ok(known.block);
         }
         let block = self.find_by_page(hart, ram)?;
-        if self.blocks[block as usize].straddles.is_none() {
+        if hart.partly_executable {
+            self.check_second_half(hart, ram, block)?;
+        } else if self.blocks[block as usize].straddles.is_none() {
             self.jumps[slot] = Link { pc, context, block };
         }
         Ok(block)
+    }
+
+    /// Where PMP cuts through a page, a block's first instruction must be executable to its end.
+    #[cold]
+    fn check_second_half(&self, hart: &mut Hart, ram: &mut Ram, block: BlockId) -> Result<(), FetchFault> {
+        let block = &self.blocks[block as usize];
+        let halfwords = self.ops[block.first_op as usize + 1].at;
+        if halfwords == 2 && block.straddles.is_none() { second_half(hart, ram).map(drop) } else { Ok(()) }
     }
 
     /// The block that a finished block leads to by `exit`, through its link if that is good.
@@ -130,7 +141,7 @@ impl Engine {
         if self.blocks.len() < blocks_before {
             return block; // the cache started afresh, and `from` with it
         }
-        if self.blocks[block as usize].straddles.is_some() {
+        if self.blocks[block as usize].straddles.is_some() || hart.partly_executable {
             return NO_BLOCK;
         }
         self.blocks[from as usize].links[which] = Link { pc: hart.pc, context: hart.fetch_context(), block };
@@ -250,7 +261,7 @@ fn load_half(ram: &Ram, addr: u64) -> u16 {
     u16::from_le_bytes(ram.load(PhysAddr(addr)).expect("a block lies within a page of RAM"))
 }
 
-/// The halfword at `hart.pc + 2`, in the next virtual page.
+/// The halfword at `hart.pc + 2`, which may lie in the next virtual page.
 fn second_half(hart: &mut Hart, ram: &mut Ram) -> Result<u16, FetchFault> {
     let virt = hart.pc.wrapping_add(2);
     let fault = |cause| FetchFault { cause, tval: virt };

@@ -54,9 +54,9 @@ arithmetic! {
     srlw: |a, reg b| word(u64::from(a as u32 >> (b & 31)));
     sraw: |a, reg b| i64::from(a as i32 >> (b & 31)) as u64;
     mul: |a, reg b| a.wrapping_mul(b);
-    mulh: |a, reg b| (i128::from(a as i64) * i128::from(b as i64) >> 64) as u64;
+    mulh: |a, reg b| ((i128::from(a as i64) * i128::from(b as i64)) >> 64) as u64;
     mulhsu: |a, reg b| (i128::from(a as i64).wrapping_mul(b as i128) >> 64) as u64;
-    mulhu: |a, reg b| (u128::from(a) * u128::from(b) >> 64) as u64;
+    mulhu: |a, reg b| ((u128::from(a) * u128::from(b)) >> 64) as u64;
     div: |a, reg b| if b == 0 { u64::MAX } else { (a as i64).wrapping_div(b as i64) as u64 };
     divu: |a, reg b| a.checked_div(b).unwrap_or(u64::MAX);
     rem: |a, reg b| if b == 0 { a } else { (a as i64).wrapping_rem(b as i64) as u64 };

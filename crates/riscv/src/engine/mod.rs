@@ -135,7 +135,8 @@ impl Hart {
                     }
                 }
             };
-            let (exit, whole) = self.run_block(engine, ram, block, until);
+            let limit = if self.partly_executable { self.slots + 1 } else { until };
+            let (exit, whole) = self.run_block(engine, ram, block, limit);
             linked = match exit {
                 Exit::Next | Exit::Taken if whole => engine.follow(self, ram, block, exit),
                 Exit::Changed => {

@@ -216,7 +216,8 @@ pub fn compressed_jumps(program: &mut Program, random: &mut Random) {
 }
 
 fn gather(half: u16, places: &[u32], sign: u32) -> i32 {
-    let bits = places.iter().enumerate().fold(0, |value, (from, to)| value | (half as i32 >> (from + 2) & 1) << to);
+    let bits =
+        places.iter().enumerate().fold(0, |value, (from, to)| value | (half as i32 >> (from + 2) & 1) << to);
     bits << (31 - sign) >> (31 - sign)
 }
 
@@ -232,7 +233,7 @@ fn c_b_offset(half: u16) -> i32 {
 /// Pads of eight bytes, one a register, each leaving its own mark in the floating-point registers.
 fn landing_pads(program: &mut Program, routines: &Routines) -> u64 {
     let asm = &mut program.asm;
-    while asm.here() % 8 != 0 {
+    while !asm.here().is_multiple_of(8) {
         asm.half(1);
     }
     let pads = asm.here();
@@ -275,8 +276,8 @@ fn finish_snippets(program: &mut Program, begun: Begun) {
 /// Opcodes whose random encodings are harmless: they do not jump, and their addresses lie in the window. Those that
 /// nobody has (custom and reserved ones) must be refused.
 const OPCODES: [u32; 26] = [
-    0x13, 0x1b, 0x33, 0x3b, 0x53, 0x53, 0x53, 0x53, 0x43, 0x47, 0x4b, 0x4f, 0x2f, 0x03, 0x07, 0x23, 0x27, 0x37,
-    0x17, 0x0f, 0x0b, 0x2b, 0x5b, 0x6b, 0x77, 0x57,
+    0x13, 0x1b, 0x33, 0x3b, 0x53, 0x53, 0x53, 0x53, 0x43, 0x47, 0x4b, 0x4f, 0x2f, 0x03, 0x07, 0x23, 0x27,
+    0x37, 0x17, 0x0f, 0x0b, 0x2b, 0x5b, 0x6b, 0x77, 0x57,
 ];
 
 /// A random word with one of the opcodes; `None` if running it would say nothing.

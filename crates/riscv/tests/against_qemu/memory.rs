@@ -35,12 +35,7 @@ fn records(random: &mut Random, imm: i32) -> Vec<Record> {
         .map(|at| [(MIDDLE - 32 + at).wrapping_sub(imm as i64 as u64), random.next(), 0, random.next()])
         .collect::<Vec<_>>();
     for _ in 0..64 {
-        records.push([
-            address(random).wrapping_sub(imm as i64 as u64),
-            random.integer(),
-            0,
-            random.next(),
-        ]);
+        records.push([address(random).wrapping_sub(imm as i64 as u64), random.integer(), 0, random.next()]);
     }
     records
 }
@@ -119,12 +114,7 @@ fn atomic_operands(program: &mut Program, random: &mut Random, align: u64) -> Ta
         }
     }
     for _ in 0..500 {
-        records.push([
-            address(random) & !(align - 1),
-            random.integer(),
-            random.integer(),
-            random.next(),
-        ]);
+        records.push([address(random) & !(align - 1), random.integer(), random.integer(), random.next()]);
     }
     program.table(&records)
 }
@@ -173,7 +163,11 @@ fn reserved(program: &mut Program, table: Table, suffix: &str, funct3: u32, orde
         asm.word(sc(12, 6, 0)); // the reservation is used up
         asm.word(sd(12, reg::OUT, 24));
         // Another line than the reserved one.
-        asm.word(lr(10, 6)).word(i_type(0x13, 0, 13, 6, 1024)).word(sc(12, 13, 11)).word(sd(12, reg::OUT, 32));
+        asm.word(lr(10, 6)).word(i_type(0x13, 0, 13, 6, 1024)).word(sc(12, 13, 11)).word(sd(
+            12,
+            reg::OUT,
+            32,
+        ));
         asm.word(ld(29, 7, 0)).word(sd(29, reg::OUT, 40));
     });
 }

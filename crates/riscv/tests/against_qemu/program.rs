@@ -55,7 +55,8 @@ impl Program {
 
     /// Constants in memory; their address.
     pub fn data(&mut self, values: &[u64]) -> u64 {
-        let records = values.chunks(4).map(|chunk| std::array::from_fn(|i| chunk.get(i).copied().unwrap_or(0)));
+        let records =
+            values.chunks(4).map(|chunk| std::array::from_fn(|i| chunk.get(i).copied().unwrap_or(0)));
         let records: Vec<Record> = records.collect();
         self.table(&records).addr
     }

@@ -1,7 +1,9 @@
 //! Random streams of instructions: arithmetic, floating point, memory, atomics, branches, loops and calls mixed,
 //! so that decoded blocks of many shapes are made, linked, entered in the middle and cut short.
 
-use crate::asm::{Asm, FCSR, FFLAGS, addi, csr, fld, fsd, i_type, j_type, ld, r_type, r4_type, reg, s_type, sd};
+use crate::asm::{
+    Asm, FCSR, FFLAGS, addi, csr, fld, fsd, i_type, j_type, ld, r_type, r4_type, reg, s_type, sd,
+};
 use crate::integer::{FREE, IMMEDIATE_FORMS, REGISTER_FORMS};
 use crate::program::{Program, SCRATCH, Table};
 use crate::random::Random;
@@ -78,12 +80,12 @@ fn compressed(asm: &mut Asm, random: &mut Random) {
     let imm = random.below(64) as u16;
     let six = (imm >> 5 & 1) << 12 | (imm & 0x1f) << 2;
     let half = match random.below(6) {
-        0 => 0x0001 | rd << 7 | six,            // c.addi
-        1 => 0x2001 | rd << 7 | six,            // c.addiw
-        2 => 0x4001 | rd << 7 | six,            // c.li
-        3 => 0x8002 | rd << 7 | rs2 << 2,       // c.mv
-        4 => 0x9002 | rd << 7 | rs2 << 2,       // c.add
-        _ => 0x0002 | rd << 7 | six,            // c.slli
+        0 => 0x0001 | rd << 7 | six,      // c.addi
+        1 => 0x2001 | rd << 7 | six,      // c.addiw
+        2 => 0x4001 | rd << 7 | six,      // c.li
+        3 => 0x8002 | rd << 7 | rs2 << 2, // c.mv
+        4 => 0x9002 | rd << 7 | rs2 << 2, // c.add
+        _ => 0x0002 | rd << 7 | six,      // c.slli
     };
     asm.half(half);
 }
@@ -123,7 +125,8 @@ fn piece(asm: &mut Asm, random: &mut Random) {
     let count = random.below(12);
     match random.below(8) {
         0..3 => {
-            let (funct3, rs1, rs2) = (random.pick(&[0, 1, 4, 5, 6, 7]), random.pick(&FREE), random.pick(&FREE));
+            let (funct3, rs1, rs2) =
+                (random.pick(&[0, 1, 4, 5, 6, 7]), random.pick(&FREE), random.pick(&FREE));
             skippable(
                 asm,
                 random,
@@ -131,7 +134,9 @@ fn piece(asm: &mut Asm, random: &mut Random) {
                 |asm, random| straight(asm, random, count),
             );
         }
-        3 => skippable(asm, random, |distance| j_type(0, distance), |asm, random| straight(asm, random, count)),
+        3 => {
+            skippable(asm, random, |distance| j_type(0, distance), |asm, random| straight(asm, random, count))
+        }
         4 => {
             // A loop that ends.
             asm.li(COUNTER, 1 + random.below(5));
@@ -186,7 +191,11 @@ pub fn streams(program: &mut Program, random: &mut Random, count: usize) {
     for number in 0..count {
         let length = 2 + random.below(14);
         program.form(format!("stream {number}"), table, 26 + 32 + 2, |asm| {
-            asm.word(ld(reg::TEMP, reg::IN, 8)).word(csr(1, 0, FCSR, reg::TEMP)).word(ld(reg::TEMP, reg::IN, 0));
+            asm.word(ld(reg::TEMP, reg::IN, 8)).word(csr(1, 0, FCSR, reg::TEMP)).word(ld(
+                reg::TEMP,
+                reg::IN,
+                0,
+            ));
             for register in 0..32 {
                 asm.word(fld(register, reg::TEMP, 256 + 8 * register as i32));
             }

@@ -93,7 +93,12 @@ pub mod pte {
 pub enum Outcome {
     Retired,
     /// A trap into this level, with cause, value and the address of the instruction.
-    Trap { to: Privilege, cause: u64, tval: u64, epc: u64 },
+    Trap {
+        to: Privilege,
+        cause: u64,
+        tval: u64,
+        epc: u64,
+    },
     /// The machine has to act.
     Stopped(Stop),
 }

@@ -48,8 +48,13 @@ fn stores_of_every_kind_make_decoded_code_stale() {
     let fsw = s_type(0x27, 2, 6, 1, 0);
     let to_float = r_type(0x53, 0, 0x78, 1, 7, 0); // fmv.w.x
     let c_sw = 0xc35c; // c.sw a5, 4(a4)
-    let kinds: [&[u32]; 5] =
-        [&[s_type(0x23, 2, 6, 7, 0)], &[amoswap], &[lr, sc], &[to_float, fsw], &[c_sw | (C_NOP as u32) << 16]];
+    let kinds: [&[u32]; 5] = [
+        &[s_type(0x23, 2, 6, 7, 0)],
+        &[amoswap],
+        &[lr, sc],
+        &[to_float, fsw],
+        &[c_sw | (C_NOP as u32) << 16],
+    ];
     for (index, store) in kinds.into_iter().enumerate() {
         let mut bench = Bench::new();
         bench.enable(status::FS_INITIAL);
@@ -60,7 +65,9 @@ fn stores_of_every_kind_make_decoded_code_stale() {
         let after = CODE + 4 + 4 * store.len() as u64;
         let code = [&[call(CODE)], store, &[call(after), END]].concat();
         bench.write(CODE, &code);
-        for (register, value) in [(6, function), (7, count(50).into()), (14, function - 4), (15, count(50).into())] {
+        for (register, value) in
+            [(6, function), (7, count(50).into()), (14, function - 4), (15, count(50).into())]
+        {
             bench.hart.set_reg(register, value);
         }
         assert_eq!(run_from(&mut bench, CODE), 51, "kind {index}");

@@ -31,7 +31,8 @@ fn allowed(bench: &mut Bench, level: Privilege, word: u32) -> bool {
 
 #[test]
 fn a_csr_belongs_to_the_level_in_its_number_and_may_be_read_only() {
-    let numbers = [0x100, 0x104, 0x140, 0x144, 0x180, 0x300, 0x304, 0x340, 0x344, 0x3a0, 0x3b0, 0xb00, 0xf11, 0xf14];
+    let numbers =
+        [0x100, 0x104, 0x140, 0x144, 0x180, 0x300, 0x304, 0x340, 0x344, 0x3a0, 0x3b0, 0xb00, 0xf11, 0xf14];
     for number in numbers {
         for level in LEVELS {
             let lowest = number >> 8 & 3;
@@ -67,7 +68,7 @@ fn fields_hold_only_what_they_can_mean() {
     check(MIE, ones, 0xaaa);
     check(MIDELEG, 0x200, 0x200);
     check(SIE, 0, 0);
-    check(MIE, 0xaaa & !0x200, 0x8a2); // SIE cleared only what is delegated
+    check(MIE, 0xaaa & !0x200, 0x8aa);
     check(MTVEC, 0x8000_0001, 0x8000_0001);
     check(MTVEC, 0x9000_0002, 0x8000_0001); // a reserved mode is refused
     check(MTVEC, 0x9000_0003, 0x8000_0001);
@@ -102,7 +103,11 @@ fn counters_are_open_as_far_as_the_levels_above_allow() {
                     let mut bench = Bench::new();
                     bench.set(MCOUNTEREN, machine);
                     bench.set(SCOUNTEREN, supervisor);
-                    assert_eq!(allowed(&mut bench, level, read(number)), expected(level), "{number:#x} {level:?}");
+                    assert_eq!(
+                        allowed(&mut bench, level, read(number)),
+                        expected(level),
+                        "{number:#x} {level:?}"
+                    );
                 }
             }
         }
@@ -120,7 +125,10 @@ fn counters_count_what_was_before_the_instruction_that_reads_them() {
     // A written counter goes on from what was written: the next instruction reads it.
     bench.hart.set_reg(6, 1000);
     for (counter, step) in [(MINSTRET, 0), (MCYCLE, 1)] {
-        bench.write(CODE, &[write(counter), csr(2, 10, counter.into(), 0), NOP, csr(2, 11, counter.into(), 0), m5op(0)]);
+        bench.write(
+            CODE,
+            &[write(counter), csr(2, 10, counter.into(), 0), NOP, csr(2, 11, counter.into(), 0), m5op(0)],
+        );
         bench.go(Machine, CODE);
         bench.run();
         let (first, second) = (bench.hart.reg(10), bench.hart.reg(11));
@@ -146,7 +154,7 @@ fn inhibited_counters_stand_still() {
     bench.write(CODE, &[NOP, NOP, NOP, m5op(0)]);
     bench.go(Machine, CODE);
     bench.run();
-    assert_eq!(bench.get(MINSTRET) - stood, 4);
+    assert_eq!(bench.get(MINSTRET).wrapping_sub(stood), 4);
 }
 
 #[test]

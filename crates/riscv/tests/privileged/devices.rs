@@ -90,7 +90,10 @@ fn a_block_goes_on_after_a_device_access_in_its_middle() {
     let mut bench = Bench::new();
     bench.hart.set_reg(6, DEVICE);
     let lw = i_type(0x03, 2, 5, 6, 0);
-    bench.write(CODE, &[addi(10, 0, 1), lw, addi(11, 5, 1), s_type(0x23, 2, 6, 11, 4), addi(12, 0, 2), m5op(9)]);
+    bench.write(
+        CODE,
+        &[addi(10, 0, 1), lw, addi(11, 5, 1), s_type(0x23, 2, 6, 11, 4), addi(12, 0, 2), m5op(9)],
+    );
     bench.go(Machine, CODE);
     assert!(matches!(bench.run(), Stop::Mmio(_)));
     assert_eq!((bench.hart.reg(10), bench.hart.instructions(), bench.hart.slots()), (1, 1, 1));

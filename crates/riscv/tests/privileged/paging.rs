@@ -38,13 +38,18 @@ fn fetch(bench: &mut Bench, level: Privilege, virt: u64) -> Outcome {
     bench.step()
 }
 
+/// A virtual address that even the biggest page does not share with the code.
+fn high_page(levels: u32) -> u64 {
+    if levels == 4 { 0x7f00_0000_0000 } else { 0x30_0000_0000 }
+}
+
 #[test]
 fn pages_of_every_size_translate_in_both_modes() {
     for levels in [3, 4] {
         for level in 0..levels {
             let (mut bench, table) = paged(levels);
             let size = 1u64 << (12 + 9 * level);
-            let virt = if levels == 4 { 0x7f00_0000_0000 } else { 0x30_0000_0000 };
+            let virt = high_page(levels);
             // The big pages begin at address 0 or 0x8000_0000, below or at RAM.
             let phys = 0x8000_0000 & !(size - 1);
             bench.map(table, virt, phys, level, pte::ALL);
@@ -63,8 +68,9 @@ fn a_superpage_that_is_not_aligned_to_its_size_faults() {
     for levels in [3, 4] {
         for level in 1..levels {
             let (mut bench, table) = paged(levels);
-            bench.map(table, PAGE, 0x8000_0000 | 1 << (12 + 9 * level - 1), level, pte::ALL);
-            assert_eq!(load(&mut bench, PAGE).trap(), Some((LOAD_PAGE_FAULT, PAGE)));
+            let virt = high_page(levels);
+            bench.map(table, virt, 1 << (12 + 9 * level - 1), level, pte::ALL);
+            assert_eq!(load(&mut bench, virt).trap(), Some((LOAD_PAGE_FAULT, virt)));
         }
     }
 }
@@ -105,7 +111,9 @@ fn permissions_are_as_the_manual_says_for_every_combination() {
     for bits in 0..32u64 {
         for (sum, mxr) in [(false, false), (false, true), (true, false), (true, true)] {
             for level in [User, Supervisor] {
-                for (access, cause) in [('r', LOAD_PAGE_FAULT), ('w', STORE_PAGE_FAULT), ('x', FETCH_PAGE_FAULT)] {
+                for (access, cause) in
+                    [('r', LOAD_PAGE_FAULT), ('w', STORE_PAGE_FAULT), ('x', FETCH_PAGE_FAULT)]
+                {
                     let flags = bits | pte::A | pte::D;
                     let expected = permitted(flags, level, access, sum, mxr);
                     let case = format!("flags {flags:#x} {level:?} {access} sum {sum} mxr {mxr}");
@@ -118,8 +126,11 @@ fn permissions_are_as_the_manual_says_for_every_combination() {
                     let user_code = if level == User { pte::U } else { 0 };
                     bench.map(table, CODE, CODE, 0, pte::ALL | user_code);
                     let word = if access == 'w' { sd(7, 6, 0) } else { ld(5, 6, 0) };
-                    let outcome =
-                        if access == 'x' { fetch(&mut bench, level, PAGE) } else { bench.execute(level, word) };
+                    let outcome = if access == 'x' {
+                        fetch(&mut bench, level, PAGE)
+                    } else {
+                        bench.execute(level, word)
+                    };
                     assert_eq!(outcome == Outcome::Retired, expected, "{case}");
                     if !expected {
                         assert_eq!(outcome.trap(), Some((cause, PAGE)), "{case}");
@@ -242,6 +253,42 @@ fn sfence_vma_makes_changed_entries_count() {
 }
 
 #[test]
+fn sfence_vma_of_one_address_forgets_all_of_its_superpage() {
+    let (mut bench, table) = paged(3);
+    let (virt, at) = (high_page(3), 0x3000);
+    let [first, second] = [crate::bench::BASE + (4 << 20), crate::bench::BASE + (6 << 20)];
+    for (phys, n) in [(first, 1), (second, 2)] {
+        bench.write(phys + at, &[addi(5, 0, n), m5op(0)]);
+        bench.write_u64(phys + at + 64, n as u64);
+    }
+    let slot = bench.entry(table, virt, 1);
+    // Fenced by an address in the same superpage, but not the one that is used.
+    let fence = SFENCE_VMA | 10 << 15;
+    for (phys, expected) in [(first, 1), (second, 2), (first, 1)] {
+        bench.write_u64(slot, phys >> 12 << 10 | pte::ALL);
+        bench.hart.set_reg(10, virt + 0x10_0000);
+        assert_eq!(bench.execute(Supervisor, fence), Outcome::Retired);
+        bench.go(Supervisor, virt + at);
+        bench.run();
+        assert_eq!(bench.hart.reg(5), expected, "fetched");
+        load(&mut bench, virt + at + 64);
+        assert_eq!(bench.hart.reg(5), expected, "loaded");
+    }
+    // And one of a small page forgets that page, as data and as code.
+    let small = bench.map(table, PAGE, first + 0x3000, 0, pte::ALL);
+    for (phys, expected) in [(first, 1), (second, 2)] {
+        bench.write_u64(small, (phys + at) >> 12 << 10 | pte::ALL);
+        bench.hart.set_reg(10, PAGE + 8);
+        assert_eq!(bench.execute(Supervisor, fence), Outcome::Retired);
+        bench.go(Supervisor, PAGE);
+        bench.run();
+        assert_eq!(bench.hart.reg(5), expected);
+        load(&mut bench, PAGE + 64);
+        assert_eq!(bench.hart.reg(5), expected);
+    }
+}
+
+#[test]
 fn each_address_space_has_its_own_translations() {
     let (mut bench, first) = paged(3);
     let first_satp = bench.get(SATP);
@@ -304,7 +351,10 @@ fn an_instruction_across_pages_faults_at_the_address_of_its_second_half() {
         bench.write_halves(TARGET, &[(word >> 16) as u16]);
         let pc = PAGE + 4094;
         let outcome = fetch(&mut bench, level, pc);
-        assert_eq!(outcome, Outcome::Trap { to: Machine, cause: FETCH_PAGE_FAULT, tval: PAGE + 4096, epc: pc });
+        assert_eq!(
+            outcome,
+            Outcome::Trap { to: Machine, cause: FETCH_PAGE_FAULT, tval: PAGE + 4096, epc: pc }
+        );
         bench.write_u64(second, TARGET >> 12 << 10 | pte::ALL | user);
         assert_eq!(fetch(&mut bench, level, pc), Outcome::Retired);
         assert_eq!((bench.hart.reg(5), bench.hart.pc()), (77, PAGE + 4098));

@@ -58,13 +58,12 @@ fn expected(entries: &[(u64, u64)], start: u64, len: u64, level: Privilege, righ
             }
         }
     };
-    for index in 0..entries.len() {
+    for (index, (config, _)) in entries.iter().enumerate() {
         let (low, high) = range(index);
         let matched = (start..start + len).filter(|byte| (low..high).contains(byte)).count() as u64;
         if matched == 0 {
             continue;
         }
-        let config = entries[index].0;
         return matched == len && ((level == Machine && config & LOCKED == 0) || config & right != 0);
     }
     level == Machine
@@ -77,7 +76,10 @@ fn loads_and_stores_are_allowed_as_the_manual_says() {
     for round in 0..3000 {
         let mut bench = Bench::new();
         let mut entries = Vec::new();
-        for index in 0..5 {
+        // The test's code first: every level may execute it.
+        entries.push((NAPOT | X, napot(CODE, 4096)));
+        bench.set(PMPADDR0, entries[0].1);
+        for index in 1..6 {
             let kind = random.pick(&[0, TOR, NA4, NAPOT, NAPOT]);
             let rights = random.pick(&[0, R, X, R | W, R | X, R | W | X]);
             let locked = if random.below(4) == 0 { LOCKED } else { 0 };
@@ -87,12 +89,9 @@ fn loads_and_stores_are_allowed_as_the_manual_says() {
                 _ => base >> 2,
             };
             entries.push((kind | rights | locked, addr));
-            // The same through CSRs, addresses first because a locked entry cannot be written.
             bench.set(PMPADDR0 + index, addr);
         }
-        // The test's code: every level may execute it.
-        entries.push((NAPOT | X, napot(CODE, 4096)));
-        bench.set(PMPADDR0 + 5, entries[5].1);
+        // Configurations last, because a locked entry's address cannot be written.
         let register = entries.iter().enumerate().fold(0, |all, (i, (config, _))| all | config << (8 * i));
         bench.set(PMPCFG0, register);
         assert_eq!(bench.get(PMPCFG0), register);
@@ -109,12 +108,17 @@ fn loads_and_stores_are_allowed_as_the_manual_says() {
             };
             let expected = expected(&entries, addr, 1 << size, level, if store { W } else { R });
             let outcome = bench.execute(level, word);
-            let case = format!("round {round}: {entries:x?} {level:?} store {store} size {size} at {addr:#x}");
+            let case =
+                format!("round {round}: {entries:x?} {level:?} store {store} size {size} at {addr:#x}");
             if expected {
                 assert_eq!(outcome, Outcome::Retired, "{case}");
                 allowed += 1;
             } else {
-                assert_eq!(outcome.trap(), Some((if store { STORE_FAULT } else { LOAD_FAULT }, addr)), "{case}");
+                assert_eq!(
+                    outcome.trap(),
+                    Some((if store { STORE_FAULT } else { LOAD_FAULT }, addr)),
+                    "{case}"
+                );
                 refused += 1;
             }
         }

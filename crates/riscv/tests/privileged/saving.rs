@@ -9,8 +9,30 @@ use crate::bench::{BASE, Bench, CODE, DATA, DEVICE, SIZE, config, csrs::*, pte, 
 use crate::random::Random;
 
 const CSRS: [u16; 24] = [
-    MSTATUS, MEDELEG, MIDELEG, MIE, MIP, MTVEC, MCOUNTEREN, MCOUNTINHIBIT, MENVCFG, MSCRATCH, MEPC, MCAUSE, MTVAL,
-    STVEC, SCOUNTEREN, SEPC, SCAUSE, STVAL, SATP, STIMECMP, MCYCLE, MINSTRET, PMPCFG0, PMPADDR0,
+    MSTATUS,
+    MEDELEG,
+    MIDELEG,
+    MIE,
+    MIP,
+    MTVEC,
+    MCOUNTEREN,
+    MCOUNTINHIBIT,
+    MENVCFG,
+    MSCRATCH,
+    MEPC,
+    MCAUSE,
+    MTVAL,
+    STVEC,
+    SCOUNTEREN,
+    SEPC,
+    SCAUSE,
+    STVAL,
+    SATP,
+    STIMECMP,
+    MCYCLE,
+    MINSTRET,
+    PMPCFG0,
+    PMPADDR0,
 ];
 
 /// A user program on Sv39 pages that loads, stores, multiplies, calls the supervisor, touches a device, changes its
@@ -113,7 +135,8 @@ fn a_run_that_is_saved_and_restored_goes_on_as_one_that_is_not() {
         let mut random = Random::new(seed);
         let mut whole = endless(&mut random);
         let mut first = endless(&mut Random::new(seed));
-        let (mut hart, mut ram) = (first.hart, std::mem::replace(&mut first.ram, Ram::new(PhysAddr(0), Bytes(4096), 1)));
+        let (mut hart, mut ram) =
+            (first.hart, std::mem::replace(&mut first.ram, Ram::new(PhysAddr(0), Bytes(4096), 1)));
         run_to(&mut whole.hart, &mut whole.ram, LENGTH);
         while hart.slots() < LENGTH {
             let slot = (hart.slots() + random.below(6000)).min(LENGTH);
@@ -126,6 +149,10 @@ fn a_run_that_is_saved_and_restored_goes_on_as_one_that_is_not() {
             (hart, ram) = (fresh, copy);
         }
         assert_same((&whole.hart, &whole.ram), (&hart, &ram), &format!("seed {seed}"));
+        assert!(
+            whole.hart.save(&whole.ram) == hart.save(&ram),
+            "the saved states are the same too, seed {seed}"
+        );
     }
 }
 

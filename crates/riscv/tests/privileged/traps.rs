@@ -137,7 +137,13 @@ fn only_interrupts_are_vectored() {
 }
 
 /// The manual's rule, said naively: for each interrupt in order of priority, whether it is taken, and to where.
-fn expected_interrupt(pending: u64, mie: u64, mideleg: u64, mstatus: u64, level: Privilege) -> Option<(u64, Privilege)> {
+fn expected_interrupt(
+    pending: u64,
+    mie: u64,
+    mideleg: u64,
+    mstatus: u64,
+    level: Privilege,
+) -> Option<(u64, Privilege)> {
     for target in [Machine, Supervisor] {
         for number in [11, 3, 7, 9, 1, 5] {
             let bit = 1 << number;
@@ -176,8 +182,12 @@ fn interrupts_are_taken_by_priority_level_enable_and_delegation() {
         let expected = expected_interrupt(pending, mie, mideleg & 0x222, mstatus, level);
         bench.go(level, CODE);
         let got = bench.poll();
-        let wanted = expected.map(|(number, to)| Outcome::Trap { to, cause: 1 << 63 | number, tval: 0, epc: CODE });
-        assert_eq!(got, wanted, "pending {pending:#x} mie {mie:#x} mideleg {mideleg:#x} mstatus {mstatus:#x} {level:?}");
+        let wanted =
+            expected.map(|(number, to)| Outcome::Trap { to, cause: 1 << 63 | number, tval: 0, epc: CODE });
+        assert_eq!(
+            got, wanted,
+            "pending {pending:#x} mie {mie:#x} mideleg {mideleg:#x} mstatus {mstatus:#x} {level:?}"
+        );
         taken += u32::from(got.is_some());
     }
     assert!(taken > 500);
