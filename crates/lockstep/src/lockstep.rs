@@ -136,9 +136,13 @@ impl Lockstep {
             self.set_csr(0x3b0 + entry, read(gdb, &format!("pmpaddr{entry}"))?);
         }
         let others = [("pmpcfg0", 0x3a0), ("pmpcfg2", 0x3a2), ("menvcfg", 0x30a), ("mcounteren", 0x306)];
-        let more = [("scounteren", 0x106), ("senvcfg", 0x10a), ("fflags", 1), ("frm", 2)];
+        let more = [("scounteren", 0x106), ("senvcfg", 0x10a)];
         for (name, number) in others.into_iter().chain(more) {
             self.set_csr(number, read(gdb, name)?);
+        }
+        for (name, number) in [("fflags", 1), ("frm", 2)] {
+            // Refused while the floating-point unit is off; software sets it before it is used again.
+            self.set_csr(number, gdb.register(name)?.unwrap_or(0));
         }
         for (position, (name, number)) in CSRS.into_iter().enumerate() {
             state.csr[position] = read(gdb, name)?;

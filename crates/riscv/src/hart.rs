@@ -7,7 +7,7 @@
 use doorbell_sim::{AccessSize, Clock, PhysAddr, Ps, Ram};
 
 use crate::engine::Engine;
-use crate::pmp::PmpEntry;
+use crate::pmp::{PmpEntry, PmpRange};
 use crate::tlb::{Mode, Tlb};
 
 /// Registers are indexed by a `u8`, so that no access needs a bounds check. The first 32 are the real
@@ -188,6 +188,7 @@ pub struct Hart {
     pub(crate) csr: Csrs,
     pub(crate) pmp: [PmpEntry; 16],
     pub(crate) pmp_active: bool,
+    pub(crate) pmp_ranges: Vec<PmpRange>,
     /// PMP cuts through the page that was fetched from last: instructions are checked one by one.
     pub(crate) partly_executable: bool,
     pub(crate) irq_inputs: u64,
@@ -240,6 +241,7 @@ impl Hart {
             csr: Csrs::default(),
             pmp: Default::default(),
             pmp_active: false,
+            pmp_ranges: Vec::with_capacity(16),
             partly_executable: false,
             irq_inputs: 0,
             mtime_offset: 0,

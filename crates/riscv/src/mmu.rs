@@ -53,8 +53,6 @@ impl Access {
 pub(crate) struct Leaf {
     /// The physical address.
     pub phys: u64,
-    /// The leaf entry, with A (and D for stores) set.
-    pub pte: u64,
     /// The size of the page that it maps.
     pub page_bytes: u64,
 }
@@ -150,7 +148,7 @@ impl Hart {
                 ram.store(PhysAddr(slot), &wanted.to_le_bytes());
             }
             let phys = ppn << 12 | virt & offset_mask;
-            return Ok(Leaf { phys, pte: wanted, page_bytes: offset_mask + 1 });
+            return Ok(Leaf { phys, page_bytes: offset_mask + 1 });
         }
         Err(access.page_fault())
     }
@@ -170,7 +168,7 @@ impl Hart {
             }
     }
 
-    pub(crate) fn readable(&self, pte: u64) -> bool {
+    fn readable(&self, pte: u64) -> bool {
         pte & PTE_R != 0 || (self.csr.mstatus & mstatus::MXR != 0 && pte & PTE_X != 0)
     }
 
@@ -184,7 +182,9 @@ impl Hart {
     ) -> Result<PhysAddr, Exception> {
         let privilege = self.data_privilege();
         let leaf = if privilege == Privilege::Machine || self.csr.satp >> 60 == 0 {
-            Leaf { phys: virt, pte: PTE_R | PTE_W | PTE_D, page_bytes: PAGE_BYTES }
+            Leaf { phys: virt, page_bytes: PAGE_BYTES }
+        } else if let Some(leaf) = self.known_superpage(virt, access) {
+            leaf
         } else {
             self.counters.page_walks += 1;
             self.walk(ram, virt, access, privilege)?

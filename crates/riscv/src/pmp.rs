@@ -25,21 +25,32 @@ impl PmpEntry {
         self.config >> 3 & 3 == 1
     }
 
-    /// The address range matched, end exclusive; `previous` is the entry below.
-    fn range(self, previous: Option<PmpEntry>) -> Option<(u128, u128)> {
-        let base = u128::from(self.addr) << 2;
+    /// The address range matched, end exclusive; `previous` is the entry below. No range reaches beyond 2^57.
+    fn range(self, previous: Option<PmpEntry>) -> Option<(u64, u64)> {
+        let base = self.addr << 2;
         match self.config >> 3 & 3 {
             0 => None,
-            1 => Some((previous.map_or(0, |p| u128::from(p.addr) << 2), base)),
+            1 => Some((previous.map_or(0, |p| p.addr << 2), base)),
             2 => Some((base, base + 4)),
             _ => {
-                let ones = (!self.addr).trailing_zeros();
-                let size = 8u128 << ones;
-                let start = (u128::from(self.addr) << 2) & !(size - 1);
+                let size = 8u64 << (!self.addr).trailing_zeros();
+                let start = base & !(size - 1);
                 Some((start, start + size))
             }
         }
     }
+
+    fn permission(self) -> Permission {
+        Permission { read: self.config & 1 != 0, write: self.config & 2 != 0, execute: self.config & 4 != 0 }
+    }
+}
+
+/// An entry that is on, worked out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PmpRange {
+    low: u64,
+    high: u64,
+    entry: PmpEntry,
 }
 
 /// What PMP says of a range of addresses.
@@ -63,6 +74,13 @@ impl Permission {
 impl Hart {
     pub(crate) fn pmp_changed(&mut self) {
         self.pmp_active = self.pmp.iter().any(|entry| entry.config >> 3 & 3 != 0);
+        self.pmp_ranges.clear();
+        let mut previous = None;
+        for entry in self.pmp {
+            let range = entry.range(previous).filter(|(low, high)| low < high);
+            self.pmp_ranges.extend(range.map(|(low, high)| PmpRange { low, high, entry }));
+            previous = Some(entry);
+        }
         self.tlb.flush();
     }
 
@@ -71,21 +89,13 @@ impl Hart {
     pub(crate) fn pmp_permission(&self, phys: u64, len: u64, privilege: Privilege) -> Option<Permission> {
         let free = privilege == Privilege::Machine;
         let all = Permission { read: true, write: true, execute: true };
-        let (start, end) = (u128::from(phys), u128::from(phys) + u128::from(len));
-        let mut previous = None;
-        for entry in self.pmp {
-            if let Some((low, high)) = entry.range(previous)
-                && low < high
-                && start < high
-                && low < end
-            {
-                let config = entry.config;
-                let granted =
-                    Permission { read: config & 1 != 0, write: config & 2 != 0, execute: config & 4 != 0 };
-                let covers = low <= start && end <= high;
-                return covers.then_some(if free && !entry.locked() { all } else { granted });
+        let end = phys.saturating_add(len);
+        for range in &self.pmp_ranges {
+            if phys < range.high && range.low < end {
+                let covers = range.low <= phys && end <= range.high;
+                let unchecked = free && !range.entry.locked();
+                return covers.then(|| if unchecked { all } else { range.entry.permission() });
             }
-            previous = Some(entry);
         }
         let granted = free || !self.pmp_active;
         Some(Permission { read: granted, write: granted, execute: granted })

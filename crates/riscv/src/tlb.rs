@@ -40,15 +40,33 @@ const EMPTY: u64 = u64::MAX;
 const NO_ENTRY: TlbEntry = TlbEntry { load_tag: EMPTY, store_tag: EMPTY, addend: 0 };
 const NO_FETCH: (u64, u32, u64) = (EMPTY, 0, 0);
 const ENTRIES: usize = 512;
-/// Superpages that are told apart; one more makes each SFENCE.VMA of an address flush everything.
-const SUPERPAGES_MAX: usize = 8;
+/// Superpages are remembered in pieces of 2 MiB, so many for each mode.
+const SUPERPAGE_ENTRIES: usize = 64;
+const SUPERPAGE_BYTES: u64 = 2 << 20;
+/// Superpages that code is fetched from and that are told apart; one more makes each SFENCE.VMA of an address
+/// forget all fetches.
+const FETCH_SUPERPAGES_MAX: usize = 8;
 /// A filter of the virtual pages that code was fetched from, one bit for each of so many classes.
 const FETCH_CLASSES: usize = 1 << 15;
 
+/// A piece of a superpage. It spares the walks for pages whose own entries had to make room, and tells
+/// SFENCE.VMA of an address when there may be entries of other addresses to forget.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+struct SuperpageEntry {
+    virt: u64,
+    phys: u64,
+    /// What the walks so far have allowed; a store's walk has set D.
+    loads: bool,
+    stores: bool,
+}
+
+const NO_SUPERPAGE: SuperpageEntry = SuperpageEntry { virt: EMPTY, phys: 0, loads: false, stores: false };
+
 pub(crate) struct Tlb {
     data: [[TlbEntry; ENTRIES]; 4],
-    /// Superpages that data entries are pieces of: first address and size.
-    superpages: Vec<(u64, u64)>,
+    superpages: [[SuperpageEntry; SUPERPAGE_ENTRIES]; 4],
+    /// A page larger than 2 MiB was used, so that a fence of one of its addresses concerns many entries.
+    gigapages: bool,
     /// The same for fetches.
     fetch_superpages: Vec<(u64, u64)>,
     /// Virtual page, context and physical page of instruction fetches.
@@ -63,8 +81,9 @@ impl Default for Tlb {
     fn default() -> Self {
         Tlb {
             data: [[NO_ENTRY; ENTRIES]; 4],
-            superpages: Vec::with_capacity(SUPERPAGES_MAX + 1),
-            fetch_superpages: Vec::with_capacity(SUPERPAGES_MAX + 1),
+            superpages: [[NO_SUPERPAGE; SUPERPAGE_ENTRIES]; 4],
+            gigapages: false,
+            fetch_superpages: Vec::with_capacity(FETCH_SUPERPAGES_MAX + 1),
             fetch: [NO_FETCH; ENTRIES],
             fetched: [0; FETCH_CLASSES / 64],
             contexts: [1, 2, 3, 4],
@@ -77,6 +96,10 @@ fn slot(virt: u64) -> usize {
     (virt >> 12) as usize & (ENTRIES - 1)
 }
 
+fn superpage_slot(virt: u64) -> usize {
+    (virt >> 21) as usize & (SUPERPAGE_ENTRIES - 1)
+}
+
 /// Word and bit of a virtual page in the filter of fetched pages.
 fn fetch_class(virt: u64) -> (usize, u64) {
     let class = (virt >> 12) as usize & (FETCH_CLASSES - 1);
@@ -86,7 +109,7 @@ fn fetch_class(virt: u64) -> (usize, u64) {
 /// Adds a page to a list of superpages, which is given up once it is too long.
 fn note(superpages: &mut Vec<(u64, u64)>, virt: u64, size: u64) {
     let page = (virt & !(size - 1), size);
-    if size > PAGE_BYTES && superpages.len() <= SUPERPAGES_MAX && !superpages.contains(&page) {
+    if size > PAGE_BYTES && superpages.len() <= FETCH_SUPERPAGES_MAX && !superpages.contains(&page) {
         superpages.push(page);
     }
 }
@@ -95,17 +118,16 @@ impl Tlb {
     /// Forgets all data translations and renames the contexts, which forgets fetches and block links.
     pub fn flush(&mut self) {
         self.data = [[NO_ENTRY; ENTRIES]; 4];
-        self.superpages.clear();
+        self.superpages = [[NO_SUPERPAGE; SUPERPAGE_ENTRIES]; 4];
+        self.gigapages = false;
         self.new_contexts();
     }
 
     /// Forgets what may be known of one address: SFENCE.VMA with an address.
     pub fn flush_address(&mut self, virt: u64) {
-        let in_any = |superpages: &[(u64, u64)]| {
-            superpages.len() > SUPERPAGES_MAX
-                || superpages.iter().any(|(base, size)| virt.wrapping_sub(*base) < *size)
-        };
-        if in_any(&self.superpages) {
+        let piece = virt & !(SUPERPAGE_BYTES - 1);
+        let of_superpage = self.superpages.iter().any(|entries| entries[superpage_slot(virt)].virt == piece);
+        if self.gigapages || of_superpage {
             return self.flush();
         }
         for entries in &mut self.data {
@@ -116,7 +138,9 @@ impl Tlb {
             }
         }
         let (word, bit) = fetch_class(virt);
-        if self.fetched[word] & bit != 0 || in_any(&self.fetch_superpages) {
+        let fetch_superpage = self.fetch_superpages.len() > FETCH_SUPERPAGES_MAX
+            || self.fetch_superpages.iter().any(|(base, size)| virt.wrapping_sub(*base) < *size);
+        if self.fetched[word] & bit != 0 || fetch_superpage {
             self.new_contexts();
         }
     }
@@ -134,8 +158,32 @@ impl Tlb {
         }
     }
 
-    fn note_superpage(&mut self, virt: u64, size: u64) {
-        note(&mut self.superpages, virt, size);
+    /// Remembers the 2 MiB around a data access to a superpage. The piece that it displaces takes its
+    /// pages' entries along: a fence of one of its addresses could not tell that they belong together.
+    fn note_superpage(&mut self, mode: Mode, virt: u64, leaf: &Leaf, access: Access) {
+        let (piece, phys) = (virt & !(SUPERPAGE_BYTES - 1), leaf.phys & !(SUPERPAGE_BYTES - 1));
+        self.gigapages |= leaf.page_bytes > SUPERPAGE_BYTES;
+        let entry = &mut self.superpages[mode as usize][superpage_slot(virt)];
+        if entry.virt != piece || entry.phys != phys {
+            let displaced = std::mem::replace(entry, SuperpageEntry { virt: piece, phys, ..NO_SUPERPAGE }).virt;
+            let inside = |tag: u64| tag != EMPTY && tag & !(SUPERPAGE_BYTES - 1) == displaced;
+            for page in &mut self.data[mode as usize] {
+                if displaced != EMPTY && (inside(page.load_tag) || inside(page.store_tag)) {
+                    *page = NO_ENTRY;
+                }
+            }
+        }
+        let entry = &mut self.superpages[mode as usize][superpage_slot(virt)];
+        entry.loads |= access == Access::Load;
+        entry.stores |= access == Access::Store;
+    }
+
+    /// The physical address if it lies in a superpage whose walk is known to allow the access.
+    fn superpage_lookup(&self, mode: Mode, virt: u64, access: Access) -> Option<u64> {
+        let entry = &self.superpages[mode as usize][superpage_slot(virt)];
+        let known = entry.virt == virt & !(SUPERPAGE_BYTES - 1);
+        let allowed = if access == Access::Store { entry.stores } else { entry.loads };
+        (known && allowed).then_some(entry.phys | virt & (SUPERPAGE_BYTES - 1))
     }
 
     /// A fetch used a page of this size.
@@ -165,7 +213,11 @@ impl Tlb {
                 }
             }
         }
-        SavedTlb { data, superpages: self.superpages.clone() }
+        let mut superpages = Vec::new();
+        for (mode, entries) in self.superpages.iter().enumerate() {
+            superpages.extend(entries.iter().filter(|e| e.virt != EMPTY).map(|entry| (mode as u8, *entry)));
+        }
+        SavedTlb { data, superpages, gigapages: self.gigapages }
     }
 }
 
@@ -174,15 +226,20 @@ impl Tlb {
 pub(crate) struct SavedTlb {
     /// Mode, index, virtual page, physical page, may load, may store.
     data: Vec<(u8, u16, u64, u64, bool, bool)>,
-    superpages: Vec<(u64, u64)>,
+    /// Mode and entry.
+    superpages: Vec<(u8, SuperpageEntry)>,
+    gigapages: bool,
 }
 
 impl SavedTlb {
     /// A TLB with these entries; `None` if one does not fit this RAM.
     pub fn revive(&self, ram: &Ram) -> Option<Tlb> {
-        let mut tlb = Tlb { superpages: self.superpages.clone(), ..Tlb::default() };
-        if tlb.superpages.len() > SUPERPAGES_MAX + 1 {
-            return None;
+        let mut tlb = Tlb { gigapages: self.gigapages, ..Tlb::default() };
+        for (mode, entry) in &self.superpages {
+            if (entry.virt | entry.phys) & (SUPERPAGE_BYTES - 1) != 0 {
+                return None;
+            }
+            tlb.superpages.get_mut(usize::from(*mode))?[superpage_slot(entry.virt)] = *entry;
         }
         for &(mode, index, virt, phys, loads, stores) in &self.data {
             let addend = (ram.host_address(PhysAddr(phys))? as u64).wrapping_sub(virt);
@@ -219,6 +276,12 @@ impl Hart {
         (tag == virt & (PAGE_MASK | (len - 1))).then(|| ram.phys_of_host(virt.wrapping_add(entry.addend)))
     }
 
+    /// The leaf that a walk would find, if the address lies in a superpage that was walked to before.
+    pub(crate) fn known_superpage(&self, virt: u64, access: Access) -> Option<Leaf> {
+        let phys = self.tlb.superpage_lookup(self.data_mode, virt, access)?;
+        Some(Leaf { phys, page_bytes: SUPERPAGE_BYTES })
+    }
+
     /// Remembers where a data page lies, if it is RAM and what PMP says holds for the whole page.
     pub(crate) fn fill(
         &mut self,
@@ -236,19 +299,21 @@ impl Hart {
         } else {
             (true, true)
         };
-        let loads = read && self.readable(leaf.pte);
-        // The walk has set D if this is a store, so only a store makes the page writable here.
+        // What may be stored to may be loaded (W without R is reserved). The walk has set D if this is a
+        // store, so only a store makes the page writable here.
         let stores = write && access == Access::Store && !ram.is_code(page);
         if stores {
             ram.note_store(page);
         }
-        self.tlb.note_superpage(virt, leaf.page_bytes);
+        if leaf.page_bytes > PAGE_BYTES {
+            self.tlb.note_superpage(self.data_mode, virt, &leaf, access);
+        }
         let old = *self.tlb_entry(virt);
         let addend = (host as u64).wrapping_sub(virt_page);
         // Keep the other kind's permission if the entry is for the same page already.
         let keep = |tag: u64| if old.addend == addend && tag == virt_page { tag } else { EMPTY };
         self.tlb.data[self.data_mode as usize][slot(virt)] = TlbEntry {
-            load_tag: if loads { virt_page } else { keep(old.load_tag) },
+            load_tag: if read { virt_page } else { keep(old.load_tag) },
             store_tag: if stores { virt_page } else { keep(old.store_tag) },
             addend,
         };

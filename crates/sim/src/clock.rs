@@ -8,13 +8,16 @@ use crate::units::Hertz;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
     hertz: u64,
+    /// The period in picoseconds as a reduced fraction, which keeps most products within 64 bits.
+    period: (u64, u64),
 }
 
 impl Clock {
     /// A clock of the given frequency, which must be from 1 Hz to 1 THz.
     pub fn new(frequency: Hertz) -> Clock {
         assert!((1..=Ps::PER_SECOND).contains(&frequency.0), "a clock's frequency is from 1 Hz to 1 THz");
-        Clock { hertz: frequency.0 }
+        let divisor = gcd(Ps::PER_SECOND, frequency.0);
+        Clock { hertz: frequency.0, period: (Ps::PER_SECOND / divisor, frequency.0 / divisor) }
     }
 
     /// The clock's frequency.
@@ -23,22 +26,39 @@ impl Clock {
     }
 
     /// When edge `number` happens, to the picosecond below.
+    #[inline]
     pub fn edge(self, number: u64) -> Ps {
-        let ps = u128::from(number) * u128::from(Ps::PER_SECOND) / u128::from(self.hertz);
-        Ps(u64::try_from(ps).unwrap_or(u64::MAX))
+        let (ps, edges) = self.period;
+        match number.checked_mul(ps) {
+            Some(product) => Ps(product / edges),
+            None => Ps(wide(u128::from(number) * u128::from(ps) / u128::from(edges))),
+        }
     }
 
     /// The number of the last edge at or before `time`.
+    #[inline]
     pub fn edge_at_or_before(self, time: Ps) -> u64 {
-        // edge(n) = floor(n·10¹²/f) ≤ t  ⇔  n·10¹² < (t+1)·f
-        let n = ((u128::from(time.0) + 1) * u128::from(self.hertz) - 1) / u128::from(Ps::PER_SECOND);
-        u64::try_from(n).unwrap_or(u64::MAX)
+        // edge(n) = floor(n·ps/edges) ≤ t  ⇔  n·ps < (t+1)·edges
+        let (ps, edges) = self.period;
+        match time.0.checked_add(1).and_then(|after| after.checked_mul(edges)) {
+            Some(product) => (product - 1) / ps,
+            None => wide(((u128::from(time.0) + 1) * u128::from(edges) - 1) / u128::from(ps)),
+        }
     }
 
     /// The number of the first edge at or after `time`.
     pub fn edge_at_or_after(self, time: Ps) -> u64 {
         if time.0 == 0 { 0 } else { self.edge_at_or_before(Ps(time.0 - 1)) + 1 }
     }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// A number that may be beyond what time can hold.
+fn wide(value: u128) -> u64 {
+    u64::try_from(value).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -1,1 +1,194 @@
-//! placeholder
+//! A run of N instructions equals k saved plus N − k restored in a new process, bit for bit, wherever k
+//! lies; saving does not disturb; the same seed gives the same run.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use doorbell_acceptance::{doorbell, places, quiet, scratch, session, shared_checkpoint};
+use doorbell_bench::{Session, guest_identity, read_guest, resolve, run_point};
+use doorbell_loadgen::{Rate, TrafficConfig};
+use doorbell_machine::{CheckpointFile, Guest, Limits, Machine, Outcome};
+use doorbell_sim::{Bytes, Ps};
+use serde_json::Value;
+
+/// Set for a process that is to continue checkpoints: a file with one line for each.
+const CONTINUE: &str = "DOORBELL_ACCEPTANCE_CONTINUE";
+
+/// Where a boot is saved, in instructions from reset.
+const BOOT_SAVES: [(&str, u64); 6] = [
+    ("the firmware's first instructions", 1_000),
+    ("the firmware", 200_000),
+    ("the kernel before its page tables", 1_500_000),
+    ("the kernel before its devices", 40_000_000),
+    ("the kernel probing devices", 120_000_000),
+    ("user space", 330_000_000),
+];
+
+/// How far a restored machine runs in the new process.
+const CONTINUED_INSTRUCTIONS: u64 = 3_000_000;
+
+/// What is to be equal.
+#[derive(Debug, PartialEq, Eq)]
+struct Mark {
+    instructions: u64,
+    time: Ps,
+    state_hash: u64,
+    console: String,
+}
+
+impl Mark {
+    /// Runs a machine to an instruction and looks at it. The console's text is what was printed since `console`.
+    fn at(machine: &mut Machine, instructions: u64) -> Mark {
+        let before = machine.console.text().len();
+        let outcome = machine.run(&Limits { instructions, ..Limits::until(Ps::MAX) });
+        assert_eq!(outcome, Outcome::Instructions);
+        Mark {
+            instructions: machine.instructions(),
+            time: machine.now(),
+            state_hash: machine.state_hash(),
+            console: machine.console.text().split_off(before),
+        }
+    }
+}
+
+fn guest_files(session: &Session) -> (Guest, String) {
+    let image = places().build_image("testpmd", &mut |_| {}).unwrap();
+    let words = (session.benchmark().guest_words)(session.config());
+    let bootargs = format!("{} {words}", image.command_line());
+    let identity = guest_identity(&image, &bootargs);
+    (read_guest(&image, bootargs).unwrap(), identity)
+}
+
+#[test]
+fn a_boot_continues_bit_for_bit_in_a_new_process_wherever_it_was_saved() {
+    let session = session(&[], &[]);
+    let (guest, identity) = guest_files(&session);
+    let folder = scratch();
+    let mut machine = Machine::new(session.config().machine(), session.config().run.seed).unwrap();
+    machine.load(&guest).unwrap();
+    machine.console.watch(Some(session.benchmark().ready_marker));
+    let mut jobs = Vec::new();
+    for (place, saved_at) in BOOT_SAVES {
+        Mark::at(&mut machine, saved_at);
+        let path = folder.path().join(format!("{saved_at}.ckpt"));
+        machine.checkpoint(&identity, place).write(&path).unwrap();
+        jobs.push((path, Mark::at(&mut machine, saved_at + CONTINUED_INSTRUCTIONS)));
+    }
+    continue_in_a_new_process(folder.path(), &jobs, &identity);
+    // Six times stopped and saved, this boot still ends as the one that ran through.
+    let outcome = machine.run(&Limits { on_marker: true, ..Limits::until(Ps(60 * Ps::PER_SECOND)) });
+    assert_eq!(outcome, Outcome::Marker);
+    assert_eq!(machine.state_hash(), session.machine().unwrap().state_hash());
+}
+
+#[test]
+fn a_run_continues_bit_for_bit_with_frames_and_posted_writes_on_their_way() {
+    let session = session(&[], &[]);
+    let (_, identity) = guest_files(&session);
+    let folder = scratch();
+    let mut machine = session.machine().unwrap();
+    let traffic = TrafficConfig { rate: "12Mpps".parse().unwrap(), ..session.config().loadgen.traffic.clone() };
+    machine.start_traffic(&traffic).unwrap();
+    machine.run(&Limits::until(machine.now() + Ps::from_ms(1)));
+    let (frames_seen, mut jobs, mut posted_seen) = (machine.frames_outstanding(), Vec::new(), 0);
+    assert!(frames_seen > 1000, "an overloaded machine holds many frames, not {frames_seen}");
+    let unposted = fewest_posted(&mut machine);
+    for index in 0..3000 {
+        let at = machine.instructions() + 97;
+        Mark::at(&mut machine, at);
+        let inside = machine.ports()[0].nic.in_flight();
+        let posted = accesses_under_way(&machine) > unposted;
+        // One with a posted write on its way, then one without, and so on, with both FIFOs in use.
+        if posted == (jobs.len() % 2 == 0) && inside.rx > 0 && inside.tx > 0 {
+            let path = folder.path().join(format!("traffic-{index}.ckpt"));
+            machine.checkpoint(&identity, "under traffic").write(&path).unwrap();
+            posted_seen += u32::from(posted);
+            let until = machine.instructions() + CONTINUED_INSTRUCTIONS / 10;
+            jobs.push((path, Mark::at(&mut machine, until)));
+        }
+        if jobs.len() == 4 {
+            break;
+        }
+    }
+    assert_eq!((jobs.len(), posted_seen), (4, 2), "the moments wanted did not come");
+    continue_in_a_new_process(folder.path(), &jobs, &identity);
+}
+
+/// Accesses that the hart has made and no NIC has seen yet, plus a constant of the boot.
+fn accesses_under_way(machine: &Machine) -> u64 {
+    machine.harts()[0].stats().device_accesses - machine.ports()[0].nic.stats().register_accesses
+}
+
+fn fewest_posted(machine: &mut Machine) -> u64 {
+    let mut sample = || {
+        let at = machine.instructions() + 101;
+        Mark::at(machine, at);
+        accesses_under_way(machine)
+    };
+    (0..40).map(|_| sample()).min().unwrap_or_default()
+}
+
+/// Gives the checkpoints to another process of this program and compares where it arrives.
+fn continue_in_a_new_process(folder: &Path, jobs: &[(PathBuf, Mark)], identity: &str) {
+    let list = folder.join("jobs");
+    let lines: Vec<String> =
+        jobs.iter().map(|(path, mark)| format!("{}\t{}\t{identity}", path.display(), mark.instructions)).collect();
+    std::fs::write(&list, lines.join("\n")).unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "checkpoints::in_a_new_process", "--nocapture", "--include-ignored"]);
+    let output = command.env(CONTINUE, &list).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    let arrived: Vec<&str> = text.lines().filter_map(|line| line.split_once("MARK ")).map(|(_, rest)| rest).collect();
+    let expected: Vec<String> = jobs.iter().map(|(_, mark)| format!("{mark:?}")).collect();
+    assert_eq!(arrived, expected);
+}
+
+#[test]
+#[ignore = "is called by the others in a process of its own"]
+fn in_a_new_process() {
+    let Some(list) = std::env::var_os(CONTINUE) else { return };
+    let config = resolve("fast", &[]).unwrap();
+    for line in std::fs::read_to_string(list).unwrap().lines() {
+        let [path, instructions, identity] = line.splitn(3, '\t').collect::<Vec<_>>().try_into().unwrap();
+        let mut machine = Machine::new(config.machine(), config.run.seed).unwrap();
+        machine.restore(&CheckpointFile::read(Path::new(path)).unwrap(), identity).unwrap();
+        println!("\nMARK {:?}", Mark::at(&mut machine, instructions.parse().unwrap()));
+    }
+}
+
+#[test]
+fn the_seed_decides_the_run_and_nothing_else_does() {
+    let hash = |overrides: &[&str]| {
+        let mut others = vec!["run.duration=200us", "run.warmup=100us"];
+        others.extend(overrides);
+        let session = session(&[], &others);
+        let rate: Rate = "2Mpps".parse().unwrap();
+        let point = quiet(|control| run_point(&session, rate, Bytes(64), None, control)).unwrap();
+        (point.summary.state_hash, point.summary.frames_delivered)
+    };
+    let first = hash(&[]);
+    assert_eq!(hash(&[]), first, "twice the same seed");
+    assert_ne!(hash(&["run.seed=2"]).0, first.0, "another seed fills the frames differently");
+    let loss = "link.frame_loss=0.05";
+    let lossy = hash(&[loss]);
+    assert_eq!(hash(&[loss]), lossy);
+    assert_ne!(hash(&[loss, "run.seed=2"]).1, lossy.1, "another seed loses other frames, and another number");
+}
+
+#[test]
+fn a_point_does_not_depend_on_the_points_before_it() {
+    let checkpoint = shared_checkpoint(&[]);
+    let hashes = |rates: &str| -> Vec<String> {
+        let folder = scratch();
+        let [out, checkpoint] = [folder.path(), &checkpoint].map(|path| path.display().to_string());
+        let arguments = ["run", "testpmd", "--json", "-q", "--duration", "300us", "--warmup", "300us", "--rate"];
+        let arguments = [arguments.as_slice(), &[rates, "--out", &out, "--checkpoint", &checkpoint]].concat();
+        let summary: Value = serde_json::from_str(&doorbell(&arguments).success()).unwrap();
+        let points = summary["points"].as_array().unwrap();
+        points.iter().map(|point| point["state_hash"].as_str().unwrap().to_owned()).collect()
+    };
+    let [slow, fast] = hashes("1Mpps,12Mpps").try_into().unwrap();
+    assert_eq!(hashes("12Mpps,1Mpps"), [fast.clone(), slow]);
+    assert_eq!(hashes("12Mpps"), [fast]);
+}

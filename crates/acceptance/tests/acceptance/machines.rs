@@ -1,1 +1,91 @@
-//! placeholder
+//! Machines of other shapes: two NICs, other FIFOs, other links.
+
+use doorbell_acceptance::{counter, quiet, session};
+use doorbell_bench::{Point, run_point};
+use doorbell_loadgen::Rate;
+use doorbell_sim::Bytes;
+
+fn measure(guest: &[&str], others: &[&str], rate: &str, frame_size: u64) -> Point {
+    let mut others = others.to_vec();
+    others.extend(["run.warmup=1ms", "run.duration=2ms"]);
+    let session = session(guest, &others);
+    let rate: Rate = rate.parse().unwrap();
+    quiet(|control| run_point(&session, rate, Bytes(frame_size), None, control)).unwrap()
+}
+
+#[test]
+fn two_nics_forward_what_their_two_generators_send() {
+    for (rate, sustained) in [("2Mpps", true), ("8Mpps", false)] {
+        let mut point = measure(&["platform.nics=2"], &[], rate, 64);
+        let s = &point.summary;
+        let hertz = rate.trim_end_matches("Mpps").parse::<u64>().unwrap();
+        // Two generators, two milliseconds; a window may end a frame early or late.
+        assert!(s.frames_offered.abs_diff(2 * 2000 * hertz) <= 4, "{} frames offered", s.frames_offered);
+        assert_eq!(s.frames_delivered == s.frames_offered, sustained);
+        let d = &s.drops;
+        let lost = d.dma + d.core + d.tx + d.nic_other + d.link + d.guest;
+        assert_eq!(s.frames_offered, s.frames_delivered + s.frames_corrupt + lost);
+        for port in point.machine.ports() {
+            let (nic, generator) = (port.nic.stats(), port.loadgen.stats());
+            assert_eq!(nic.rx_arrived, nic.rx_delivered + counter(nic, |name| name.starts_with("rx_drop_")));
+            assert_eq!((generator.sent, generator.returned), (nic.rx_arrived, nic.tx_sent));
+            assert!(nic.tx_sent > 3000, "a port stood idle: {nic:?}");
+        }
+        point.machine.type_input(b"\r");
+        let end = point.machine.now() + doorbell_sim::Ps::from_ms(10_000);
+        point.machine.run(&doorbell_machine::Limits::until(end));
+        let console = point.machine.console.text();
+        let received: Vec<u64> = console
+            .split("RX-packets:")
+            .skip(1)
+            .map(|rest| rest.split_whitespace().next().unwrap().parse().unwrap())
+            .collect();
+        let delivered: Vec<u64> = point.machine.ports().iter().map(|port| port.nic.stats().rx_delivered).collect();
+        assert_eq!(received, [delivered[0], delivered[1], delivered[0] + delivered[1]], "{console}");
+    }
+}
+
+#[test]
+fn the_receive_fifo_is_what_pba_gives_it_unless_a_parameter_does() {
+    let pba_kib = |point: &Point| u64::from(point.machine.ports()[0].nic.peek("PBA").unwrap() & 0xffff);
+    let peak = |point: &Point| point.machine.ports()[0].nic.stats().rx_fifo_peak_bytes;
+    let usual = measure(&[], &[], "20Mpps", 64);
+    let given = pba_kib(&usual) << 10;
+    assert!((given - 128..=given).contains(&peak(&usual)), "PBA gives {given}, the peak was {}", peak(&usual));
+    for (fifo, bytes) in [("16KiB", 16 << 10), ("256KiB", 256 << 10)] {
+        let other = measure(&[], &[&format!("nic.rx_fifo={fifo}")], "20Mpps", 64);
+        assert_eq!(pba_kib(&other), pba_kib(&usual), "PBA stays what the driver wrote");
+        assert!((bytes - 128..=bytes).contains(&peak(&other)), "{fifo}: the peak was {}", peak(&other));
+        // What waits in the FIFO waits at the pace of the core: a larger one costs latency.
+        let wait = |point: &Point| point.summary.latency_ns.as_ref().unwrap().p50;
+        assert_eq!(wait(&other) > wait(&usual), bytes > given);
+    }
+}
+
+#[test]
+fn links_carry_their_line_rate_to_the_frame() {
+    for (rate, bits, frame_size) in
+        [("1Gbps", 1e9, 64), ("1Gbps", 1e9, 1518), ("10Gbps", 1e10, 1518), ("10Gbps", 1e10, 256), ("25Gbps", 2.5e10, 1518)]
+    {
+        let point = measure(&[], &[&format!("link.rate={rate}")], "100%", frame_size);
+        let s = &point.summary;
+        let per_second = bits / (8.0 * (frame_size as f64 + 20.0));
+        assert_eq!(s.frames_delivered, s.frames_offered, "{rate}, {frame_size} bytes");
+        let offered = s.frames_offered as f64;
+        assert!((offered - per_second * s.simulated_seconds).abs() <= 1.0, "{offered} frames at {rate}");
+    }
+    // The minimum frame at 10 Gbps is more than this core forwards.
+    let point = measure(&[], &["link.rate=10Gbps"], "100%", 64);
+    assert!((point.summary.offered_mpps - 14.881).abs() < 0.001);
+    assert!(point.summary.delivered_mpps < 14.0 && point.summary.drops.core > 0);
+}
+
+#[test]
+fn a_long_link_delays_every_frame_and_loses_none() {
+    let near = measure(&[], &["link.latency=0ns"], "5Mpps", 64);
+    let far = measure(&[], &["link.latency=200us"], "5Mpps", 64);
+    assert_eq!(far.summary.frames_delivered, far.summary.frames_offered);
+    let shortest = |point: &Point| point.summary.latency_ns.as_ref().unwrap().min;
+    let more = shortest(&far) - shortest(&near);
+    assert!((more - 400_000.0).abs() < 100.0, "{more} ns more");
+}

@@ -1,1 +1,83 @@
-//! placeholder
+//! `doorbell boot` as a person uses it, at a terminal, and as a script does, through a pipe.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use doorbell_acceptance::{Pty, doorbell_path, scratch};
+
+/// The prompt of the image's shell.
+const PROMPT: &str = "# ";
+
+fn boot(arguments: &[&str]) -> Command {
+    let mut command = Command::new(doorbell_path());
+    command.arg("boot").args(arguments);
+    command
+}
+
+#[test]
+fn a_guest_is_a_shell_on_the_terminal() {
+    let folder = scratch();
+    let file = folder.path().join("shell.ckpt");
+    let file = file.to_str().unwrap();
+    leave_with_ctrl_a_x_and_save(file);
+    go_on_and_power_off(file);
+    commands_through_a_pipe(file);
+    a_checkpoint_of_the_shell_is_none_of_another_command_line(Path::new(file));
+}
+
+fn leave_with_ctrl_a_x_and_save(file: &str) {
+    let mut terminal = Pty::start(boot(&["--save-checkpoint", file]));
+    assert!(terminal.is_cooked());
+    terminal.wait_for("doorbell: start shell");
+    terminal.wait_for(PROMPT);
+    assert!(!terminal.is_cooked(), "keys go to the guest one by one");
+    // The answer is not in the question, so that the echo is not taken for it.
+    terminal.type_keys("echo answer $((6 * 7)); uname -sm\r");
+    terminal.wait_for("answer 42");
+    terminal.wait_for("Linux riscv64");
+    terminal.wait_for(PROMPT);
+    // Ctrl-C is the guest's: it ends the guest's command and not the simulator.
+    terminal.type_keys("sleep 1000\r");
+    terminal.wait_for("sleep 1000");
+    terminal.type_keys("\x03");
+    terminal.wait_for(PROMPT);
+    terminal.type_keys("kept=17\r");
+    terminal.wait_for(PROMPT);
+    terminal.type_keys("\x01x");
+    assert!(terminal.end().success());
+    assert!(terminal.is_cooked(), "the terminal has its mode back");
+    assert!(terminal.screen().contains("checkpoint in"));
+}
+
+fn go_on_and_power_off(file: &str) {
+    let mut terminal = Pty::start(boot(&["--checkpoint", file]));
+    let mode = terminal.mode();
+    terminal.type_keys("echo still $kept\r");
+    terminal.wait_for("still 17");
+    terminal.type_keys("poweroff -f\r");
+    assert!(terminal.end().success());
+    let after = terminal.mode();
+    assert_eq!(
+        (after.input_modes, after.output_modes, after.local_modes, after.control_modes),
+        (mode.input_modes, mode.output_modes, mode.local_modes, mode.control_modes)
+    );
+}
+
+fn commands_through_a_pipe(file: &str) {
+    let mut command = boot(&["--checkpoint", file]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    // More than the guest's UART takes at once; a comment is what the shell has to read all of.
+    let comment = "x".repeat(600);
+    let script = format!("# {comment}\necho piped $((kept * 2))\npoweroff -f\n");
+    child.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("piped 34"), "{text}");
+}
+
+fn a_checkpoint_of_the_shell_is_none_of_another_command_line(file: &Path) {
+    let output = boot(&["--append", "doorbell.app=testpmd", "--checkpoint"]).arg(file).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && text.contains("belongs to another machine"), "{text}");
+}
