@@ -46,6 +46,8 @@ pub struct Lockstep {
     pub traps: BTreeMap<u64, u64>,
     /// Instructions compared by kind, to tell what the run covered.
     pub kinds: BTreeMap<Kind, u64>,
+    /// Instructions compared by privilege level.
+    pub levels: BTreeMap<Privilege, u64>,
 }
 
 /// Counters, time and pending bits: readable on both sides, with values that may differ.
@@ -100,6 +102,7 @@ impl Lockstep {
             injected: BTreeMap::new(),
             traps: BTreeMap::new(),
             kinds: BTreeMap::new(),
+            levels: BTreeMap::new(),
         }
     }
 
@@ -173,6 +176,9 @@ impl Lockstep {
     /// Goes from `before`, in which both are, to `after`, which QEMU logged next.
     pub fn advance(&mut self, before: &State, after: &State) -> Result<(), String> {
         let trap = after.trap_since(before);
+        if let Some(trap) = trap {
+            *self.traps.entry(trap.cause).or_default() += 1;
+        }
         let entered = trap.and_then(|trap| trap.interrupt().zip(Some(trap.epc)));
         if let Some((number, epc)) = entered
             && epc == before.pc
@@ -216,9 +222,6 @@ impl Lockstep {
             self.count("xtval of a breakpoint");
             self.hart.set_csr(if trap.supervisor { 0x143 } else { 0x343 }, 0);
         }
-        if let Some(trap) = trap {
-            *self.traps.entry(trap.cause).or_default() += 1;
-        }
         self.check(before, after)
     }
 
@@ -242,6 +245,7 @@ impl Lockstep {
         }
         self.history.push_back((pc, bits, inst));
         *self.kinds.entry(inst.kind).or_default() += 1;
+        *self.levels.entry(self.hart.privilege()).or_default() += 1;
         inst
     }
 
@@ -290,7 +294,6 @@ impl Lockstep {
 
     fn inject_interrupt(&mut self, number: u64) {
         self.count("interrupts");
-        *self.traps.entry(1 << 63 | number).or_default() += 1;
         let Some(input) = interrupt(number) else { return };
         self.hart.set_interrupt(input, true);
         let slots = self.hart.slots();

@@ -120,7 +120,10 @@ fn run(arguments: Arguments) -> Result<()> {
     println!(
         "{compared} instructions are the same on both ({seconds:.1} s, {repeated} repeated log entries)"
     );
-    println!("kinds of instructions covered: {}", ours.kinds.len());
+    println!("kinds of instructions covered: {}; by privilege level:", ours.kinds.len());
+    for (level, times) in &ours.levels {
+        println!("{level:?}: {times}");
+    }
     for (what, times) in &ours.injected {
         println!("injected: {what}: {times}");
     }

@@ -79,8 +79,10 @@ impl Qemu {
             "rv64,h=off,v=off,zba=off,zbb=off,zbc=off,zbs=off,debug=off,pmu-num=0,marchid=0,mimpid=0,sstc={}",
             onoff(options.sstc)
         );
-        let mut command = Command::new("qemu-system-riscv64");
+        // setpriv (util-linux) lets QEMU die with us, however we end.
+        let mut command = Command::new("setpriv");
         command
+            .args(["--pdeathsig", "KILL", "qemu-system-riscv64"])
             .args(["-M", "virt", "-cpu", &cpu, "-m", &options.ram_mib.to_string()])
             .args(["-nodefaults", "-display", "none", "-serial", "null"])
             .args(["-icount", "shift=3,sleep=off", "-seed", "1", "-S"])

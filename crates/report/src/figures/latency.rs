@@ -48,7 +48,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
 }
 
 fn draw(ids: &Ids, points: &[&PointSummary], y: Scale) -> String {
-    let mut plot = Plot::new(Scale::linear(largest_load(points), 6), y, 56.0, 52.0);
+    let mut plot = Plot::new(Scale::linear(largest_load(points), 6), y, 56.0, 64.0);
     plot.y_axis("Round trip", tick);
     plot.x_axis("Offered, Mpps", trimmed);
     for (class, _, of) in PERCENTILES {

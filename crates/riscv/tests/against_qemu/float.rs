@@ -88,6 +88,7 @@ fn operand(random: &mut Random, double: bool) -> u64 {
     match random.below(16) {
         0 => boxed & !(1 << (32 + random.below(32))), // one bit of the box is missing
         1 => random.double(),
+        2 => 0xffff_fffe_ffff_ffff, // the highest value that is not boxed
         _ => boxed,
     }
 }

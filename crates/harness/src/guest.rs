@@ -1,0 +1,217 @@
+//! A fuzzed guest in a whole machine: its program runs while traffic arrives, and then everything that must hold
+//! of any run is checked.
+
+use doorbell_loadgen::TrafficConfig;
+use doorbell_machine::{Guest, Limits, Machine, MachineConfig, Outcome};
+use doorbell_sim::{Bytes, Hertz, Ps};
+
+use crate::input::Input;
+use crate::operations::{self, Profile};
+use crate::places;
+use crate::watchdog::Watchdog;
+
+const OPERATIONS_MAX: usize = 400;
+const SEGMENTS_MAX: u64 = 4;
+const SEGMENT: Ps = Ps::from_us(60);
+const SEGMENT_INSTRUCTIONS: u64 = 4_000;
+/// What goes on after a checkpoint in both machines.
+const TAIL: Ps = Ps::from_us(10);
+const TAIL_INSTRUCTIONS: u64 = 1_000;
+/// A NIC at line rate needs about one event a nanosecond; a machine that needs many more is in a loop.
+const EVENTS_A_NANOSECOND_MAX: u64 = 8;
+const EVENTS_MAX: u64 = 20_000;
+
+/// Runs the case that some bytes stand for.
+pub fn run(profile: Profile, bytes: &[u8]) {
+    let _watchdog = Watchdog::start();
+    let mut case = Case::new(profile, &mut Input::new(bytes));
+    let mut machine = case.build();
+    let mut twin = case.chopped.then(|| case.build());
+    for _ in 0..case.segments {
+        let action = Action::choose(&mut case.choices);
+        action.apply(&mut machine);
+        if let Some(twin) = &mut twin {
+            action.apply(twin);
+        }
+        let (end, instructions) = (machine.now() + SEGMENT, machine.instructions() + SEGMENT_INSTRUCTIONS);
+        run_checked(&mut machine, end, instructions);
+        if let Some(twin) = &mut twin {
+            run_in_pieces(twin, end, instructions, &mut case.choices);
+            assert_same(&machine, twin, "a run in pieces differs from a run in one");
+        }
+    }
+    machine.check_conservation();
+    continues_after_restore(&case, &mut machine);
+}
+
+/// A machine, a guest and what happens to them.
+#[derive(Clone, Debug)]
+pub struct Case {
+    config: MachineConfig,
+    seed: u64,
+    program: Vec<u8>,
+    segments: u64,
+    chopped: bool,
+    choices: Choices,
+}
+
+impl Case {
+    /// Reads a case.
+    pub fn new(profile: Profile, input: &mut Input<'_>) -> Case {
+        let choice = input.u8();
+        let mut config = small_machine();
+        config.platform.nics = 1 + u32::from(choice & 1);
+        config.platform.sstc = choice & 2 == 0;
+        config.core.frequency = Hertz(if choice & 4 == 0 { 100_000_000 } else { 3_000_000_000 });
+        config.nic.pause_frames = choice & 8 != 0;
+        config.loadgen.traffic.frame_size = Bytes(64 + u64::from(choice >> 4) * 128);
+        let seed = u64::from(input.u32());
+        let (segments, chopped) = (1 + seed % SEGMENTS_MAX, seed & 0x10 != 0);
+        let program = operations::program(profile, input, OPERATIONS_MAX);
+        Case { config, seed, program, segments, chopped, choices: Choices(seed) }
+    }
+
+    /// The machine with its guest.
+    pub fn build(&self) -> Machine {
+        let mut machine = Machine::new(self.config.clone(), self.seed).expect("the configuration is legal");
+        machine.load(&guest(self.program.clone(), self.seed)).expect("the guest is small");
+        machine
+    }
+}
+
+/// A configuration that is quick to build and to save.
+pub fn small_machine() -> MachineConfig {
+    let mut config = MachineConfig::default();
+    config.platform.ram = Bytes(64 << 20);
+    config.nic.autonegotiation = Ps::from_us(1);
+    config.loadgen.tracked_frames = 1024;
+    config
+}
+
+/// A guest whose firmware is this program. The kernel is only a header, the file system is memory with rings of
+/// descriptors in it.
+pub fn guest(program: Vec<u8>, seed: u64) -> Guest {
+    let mut kernel = vec![0; 64];
+    kernel[8..16].copy_from_slice(&(2u64 << 20).to_le_bytes());
+    kernel[16..24].copy_from_slice(&64u64.to_le_bytes());
+    kernel[0x38..0x3c].copy_from_slice(b"RSC\x05");
+    Guest { firmware: program, kernel, initramfs: places::data(seed), bootargs: String::new() }
+}
+
+/// Choices that no byte of the program should move: a small generator.
+#[derive(Clone, Debug)]
+struct Choices(u64);
+
+impl Choices {
+    fn next(&mut self) -> u64 {
+        // An odd multiplier and a shift: plenty for choosing where to stop.
+        self.0 = self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(0x1234_5678_9abc_def1);
+        self.0 >> 24
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}
+
+/// What an experimenter does between two runs.
+#[derive(Clone, Copy, Debug)]
+enum Action {
+    Nothing,
+    Traffic { rate: u64, size: u64 },
+    StopTraffic,
+    Type(u64),
+    BeginWindow,
+    EndWindow,
+}
+
+impl Action {
+    fn choose(choices: &mut Choices) -> Action {
+        match choices.below(16) {
+            0 => Action::Nothing,
+            1 => Action::StopTraffic,
+            2 => Action::Type(choices.next()),
+            3 => Action::BeginWindow,
+            4 => Action::EndWindow,
+            _ => {
+                let rate = 1_000_000 << choices.below(7);
+                let longest = 1 << choices.below(12);
+                Action::Traffic { rate, size: 64 + choices.below(longest) }
+            }
+        }
+    }
+
+    fn apply(self, machine: &mut Machine) {
+        match self {
+            Action::Nothing => {}
+            Action::Traffic { rate, size } => {
+                let rate = format!("{rate}pps").parse().expect("a rate");
+                let usual = machine.config().loadgen.traffic.clone();
+                let traffic = TrafficConfig { rate, frame_size: Bytes(size), ..usual };
+                machine.start_traffic(&traffic).expect("the traffic is legal");
+            }
+            Action::StopTraffic => machine.stop_traffic(),
+            Action::Type(keys) => {
+                machine.type_input(&keys.to_le_bytes());
+            }
+            Action::BeginWindow => machine.begin_window(),
+            Action::EndWindow => machine.end_window(),
+        }
+    }
+}
+
+/// Runs to a point, whatever the guest says meanwhile, and checks that it did not take too many events.
+pub fn run_checked(machine: &mut Machine, end: Ps, instructions: u64) {
+    let (from, events) = (machine.now(), machine.stats().events);
+    run_on(machine, end, instructions);
+    let nanoseconds = machine.now().saturating_sub(from).0 / 1_000;
+    let events = machine.stats().events - events;
+    let ports = machine.ports().len().max(1) as u64;
+    assert!(
+        events <= EVENTS_MAX + EVENTS_A_NANOSECOND_MAX * nanoseconds * ports,
+        "{events} events in {nanoseconds} ns of simulated time"
+    );
+}
+
+fn run_on(machine: &mut Machine, end: Ps, instructions: u64) {
+    loop {
+        match machine.run(&Limits { instructions, ..Limits::until(end) }) {
+            Outcome::Time | Outcome::Instructions | Outcome::Asleep => return,
+            Outcome::Marker | Outcome::PowerOff { .. } | Outcome::Reset | Outcome::M5Op { .. } => {}
+        }
+    }
+}
+
+fn run_in_pieces(machine: &mut Machine, end: Ps, instructions: u64, choices: &mut Choices) {
+    for _ in 0..20 {
+        let sooner = machine.now() + Ps(choices.below(SEGMENT.0 / 8));
+        let fewer = machine.instructions() + choices.below(SEGMENT_INSTRUCTIONS / 8);
+        run_on(machine, sooner.min(end), fewer.min(instructions));
+    }
+    run_on(machine, end, instructions);
+}
+
+fn assert_same(one: &Machine, other: &Machine, what: &str) {
+    if one.state_hash() == other.state_hash() {
+        return;
+    }
+    let sections = one.section_hashes().into_iter().zip(other.section_hashes());
+    let names: Vec<String> = sections.filter(|(a, b)| a != b).map(|(a, _)| a.0).collect();
+    panic!("{what}, in: {}", if names.is_empty() { "RAM".to_owned() } else { names.join(", ") });
+}
+
+/// Saves the machine and lets it and a restored one go on; they must not differ.
+fn continues_after_restore(case: &Case, machine: &mut Machine) {
+    let before = machine.state_hash();
+    let file = machine.checkpoint("fuzzed", "");
+    assert_eq!(machine.state_hash(), before, "saving disturbs the machine");
+    let mut restored = Machine::new(case.config.clone(), case.seed).expect("the configuration is legal");
+    restored.restore(&file, "fuzzed").expect("a checkpoint just taken is restored");
+    assert_same(machine, &restored, "a restored machine differs");
+    let (end, instructions) = (machine.now() + TAIL, machine.instructions() + TAIL_INSTRUCTIONS);
+    for machine in [&mut *machine, &mut restored] {
+        run_checked(machine, end, instructions);
+    }
+    assert_same(machine, &restored, "a restored machine goes on differently");
+    restored.check_conservation();
+}

@@ -1,0 +1,22 @@
+//! Whatever a guest does, whatever a checkpoint or a configuration says: no panic, no endless loop, no
+//! frame unaccounted for. This crate turns arbitrary bytes into such cases and checks a whole machine with them. The
+//! fuzz targets in `fuzz/` and the tests of this crate share it, so that what a fuzzer finds becomes a file
+//! that the ordinary tests replay.
+//!
+//! | Case | Bytes become |
+//! |---|---|
+//! | [`guest::run`] | a program in machine mode for the simulated hart, and traffic that arrives meanwhile |
+//! | [`checkpoint::run`] | changes to a valid checkpoint, behind hashes that are made right again |
+//! | [`config::run`] | values for the keys of a configuration |
+
+#![forbid(unsafe_code)]
+
+pub mod assembler;
+//CK
+//CF
+//CT
+pub mod guest;
+pub mod input;
+pub mod operations;
+pub mod places;
+pub mod watchdog;

@@ -1,0 +1,305 @@
+//! What a fuzzed guest does, operation by operation. Each operation is a piece of code after which the program
+//! goes on with the next, also when it traps: the trap handler jumps to where `mscratch` points.
+
+use crate::assembler::{Assembler, Reg, T0, T1, T2, T5, T6, X0, csr};
+use crate::input::Input;
+use crate::places::{self, DATA, ECAM, NIC_STRIDE, PCI_IO, PCI_MEMORY, RING_BYTES, RINGS_STRIDE, TRANSMIT_RING};
+
+/// Which operations a program prefers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// Accesses to device registers, a NIC's above all, with rings of descriptors and traffic.
+    Mmio,
+    /// Accesses to PCI configuration space, and to what it moves about.
+    ConfigSpace,
+    /// Everything a program can do.
+    Program,
+}
+
+/// One operation.
+#[derive(Clone, Copy, Debug)]
+enum Operation {
+    Store,
+    Load,
+    Atomic,
+    Fetch,
+    Csr,
+    AnyWord,
+    Wait,
+    Sleep,
+    NicSetUp,
+    NicRegister,
+    IoWindow,
+    Descriptors,
+    Tail,
+    Config,
+    MoveBar,
+}
+
+use Operation::*;
+
+impl Profile {
+    /// More often named, more often chosen.
+    fn operations(self) -> &'static [Operation] {
+        match self {
+            Profile::Mmio => &[
+                Store, Store, Load, Atomic, Wait, NicSetUp, NicRegister, NicRegister, NicRegister, NicRegister,
+                IoWindow, Descriptors, Descriptors, Tail, Tail, Sleep,
+            ],
+            Profile::ConfigSpace => &[
+                Config, Config, Config, Config, Config, Config, MoveBar, MoveBar, MoveBar, NicRegister, Load, Store,
+                NicSetUp, Tail,
+            ],
+            Profile::Program => &[
+                Store, Load, Atomic, Fetch, Csr, Csr, Csr, AnyWord, AnyWord, Wait, Sleep, NicSetUp, NicRegister,
+                IoWindow, Descriptors, Tail, Config, MoveBar,
+            ],
+        }
+    }
+}
+
+/// CSRs that exist, and some that do not.
+const CSRS: [u32; 40] = [
+    0x001, 0x002, 0x003, 0x100, 0x104, 0x105, 0x106, 0x10a, 0x140, 0x141, 0x142, 0x143, 0x144, 0x14d, 0x180, 0x300,
+    0x301, 0x302, 0x303, 0x304, 0x305, 0x306, 0x30a, 0x320, 0x341, 0x342, 0x343, 0x344, 0x3a0, 0x3a2, 0x3b0, 0x3b1,
+    0x3bf, 0xb00, 0xb02, 0xb03, 0xc00, 0xc01, 0xc02, 0xf14,
+];
+/// The five high bits of AMO encodings: those that exist, LR and SC among them.
+const AMOS: [u32; 11] = [0x00, 0x01, 0x02, 0x03, 0x04, 0x08, 0x0c, 0x10, 0x14, 0x18, 0x1c];
+
+/// The program that some bytes stand for. It runs round and round.
+pub fn program(profile: Profile, input: &mut Input<'_>, operations_max: usize) -> Vec<u8> {
+    let mut asm = Assembler::new(places::PROGRAM);
+    // The handler lies first; a jump leads over it.
+    let handler = asm.here() + 4;
+    let handler_code = trap_handler(handler);
+    asm.jump(4 + handler_code.len() as i32);
+    asm.append(&handler_code);
+    asm.constant(T0, handler);
+    asm.csr_write(csr::MTVEC, T0);
+    asm.csr_write(csr::STVEC, T0);
+    if input.flag() {
+        // Most programs find a NIC that works, and break it from there.
+        for nic in 0..2 {
+            let next = begin(&mut asm);
+            nic_set_up(&mut asm, &mut Input::new(&[nic, 0x78]));
+            let here = asm.here();
+            asm.patch(next, here);
+        }
+    }
+    let (start, mut count) = (asm.here(), 0);
+    while !input.is_empty() && count < operations_max {
+        let next = begin(&mut asm);
+        let operation = input.pick(profile.operations());
+        emit(&mut asm, operation, input);
+        let here = asm.here();
+        asm.patch(next, here);
+        count += 1;
+    }
+    let next = begin(&mut asm);
+    asm.patch(next, start);
+    asm.constant(T0, start);
+    asm.i(0x67, 0, X0, T0, 0);
+    asm.finish()
+}
+
+/// Skips what trapped: on with the next operation, in machine mode, without interrupts if one came.
+fn trap_handler(base: u64) -> Vec<u8> {
+    let mut asm = Assembler::new(base);
+    asm.csr_set(T5, csr::MCAUSE, X0);
+    asm.branch(5, T5, X0, 8);
+    asm.csr_write(csr::MIE, X0);
+    asm.csr_set(T6, csr::MSCRATCH, X0);
+    asm.csr_write(csr::MEPC, T6);
+    // MPP = machine: 0x1800 = 0x2000 - 0x800.
+    asm.word(0x2000 | T6 << 7 | 0x37);
+    asm.addi(T6, T6, -0x800);
+    asm.csr_set(X0, csr::MSTATUS, T6);
+    asm.word(0x3020_0073); // mret
+    asm.finish()
+}
+
+fn begin(asm: &mut Assembler) -> usize {
+    let next = asm.constant(T6, 0);
+    asm.csr_write(csr::MSCRATCH, T6);
+    next
+}
+
+fn write(asm: &mut Assembler, size: u32, address: u64, value: u64) {
+    asm.constant(T0, address);
+    asm.constant(T1, value);
+    asm.store(size, false, T1, T0);
+}
+
+fn read(asm: &mut Assembler, size: u32, address: u64) {
+    asm.constant(T0, address);
+    asm.load(size, false, T1, T0);
+}
+
+fn emit(asm: &mut Assembler, operation: Operation, input: &mut Input<'_>) {
+    match operation {
+        Store => {
+            let (size, float) = (u32::from(input.u8() % 4), input.u8() == 0xff);
+            asm.constant(T0, places::any(input));
+            asm.constant(T1, input.value());
+            asm.store(size, float, T1, T0);
+        }
+        Load => {
+            let (size, float) = (u32::from(input.u8() % 7), input.u8() == 0xff);
+            asm.constant(T0, places::any(input));
+            asm.load(size, float, T1, T0);
+        }
+        Atomic => {
+            asm.constant(T0, places::any(input));
+            asm.constant(T1, input.value());
+            let choice = input.u8();
+            let function = AMOS[usize::from(choice) % AMOS.len()];
+            let second = if function == 0x02 { X0 } else { T1 };
+            asm.r(0x2f, 2 + u32::from(choice >> 7), function << 2, [T2, T0, second]);
+        }
+        Fetch => {
+            asm.constant(T0, places::any(input));
+            asm.i(0x67, 0, T1, T0, 0);
+        }
+        Csr => {
+            let number = if input.u8() % 16 == 0 { u32::from(input.u16() & 0xfff) } else { input.pick(&CSRS) };
+            asm.constant(T0, input.value());
+            asm.i(0x73, 1 + u32::from(input.u8() % 3), T1, T0, number as i32);
+        }
+        AnyWord => {
+            let word = input.u32();
+            asm.word(if input.flag() { word | 3 } else { word });
+        }
+        Wait => {
+            asm.constant(T0, u64::from(input.u8()) * 4 + 1);
+            asm.addi(T0, T0, -1);
+            asm.branch(1, T0, X0, -4);
+        }
+        Sleep => sleep(asm, input),
+        NicSetUp => nic_set_up(asm, input),
+        Descriptors => descriptors(asm, input),
+        NicRegister | IoWindow | Tail | Config | MoveBar => pci(asm, operation, input),
+    }
+}
+
+fn pci(asm: &mut Assembler, operation: Operation, input: &mut Input<'_>) {
+    match operation {
+        NicRegister => {
+            let address = places::nic_register(input);
+            match input.u8() % 4 {
+                0 => read(asm, 2, address),
+                _ => write(asm, 2, address, input.value()),
+            }
+        }
+        IoWindow => {
+            let base = PCI_IO + 0x1000 + u64::from(input.u8() & 1) * 64;
+            write(asm, 2, base, places::nic_register(input) - PCI_MEMORY);
+            match input.flag() {
+                true => read(asm, 2, base + 4),
+                false => write(asm, 2, base + 4, input.value()),
+            }
+        }
+        Tail => {
+            let register = input.pick(&[0x2818u64, 0x3818]);
+            let base = PCI_MEMORY + u64::from(input.u8() & 1) * NIC_STRIDE;
+            write(asm, 2, base + register, u64::from(input.u8()));
+        }
+        Config => {
+            let (address, size) = (places::config_register(input), u32::from(input.u8() % 4));
+            match input.u8() % 3 {
+                0 => read(asm, size, address),
+                _ => write(asm, size, address, input.value()),
+            }
+        }
+        _ => {
+            let device = u64::from(input.u8() & 3);
+            let bar = input.pick(&[0x10u64, 0x10, 0x18]);
+            let to = match input.flag() {
+                true => places::any(input),
+                false => PCI_MEMORY + u64::from(input.u8() & 7) * 0x1_0000,
+            };
+            write(asm, 2, ECAM + (device << 15) + bar, to);
+            write(asm, 1, ECAM + (device << 15) + 4, u64::from(input.u8()) | 2);
+        }
+    }
+}
+
+/// Waits for an interrupt, with some enabled and a timer set.
+fn sleep(asm: &mut Assembler, input: &mut Input<'_>) {
+    let choice = input.u8();
+    write(asm, 3, 0x200_4000, u64::from(input.u16()));
+    asm.constant(T0, if choice & 1 == 0 { 0xaaa } else { u64::from(input.u16()) });
+    asm.csr_write(csr::MIE, T0);
+    if choice & 2 != 0 {
+        asm.constant(T1, 8);
+        asm.csr_set(X0, csr::MSTATUS, T1);
+    }
+    asm.word(0x1050_0073); // wfi
+}
+
+/// Brings a NIC up as a driver does, with the rings anywhere.
+fn nic_set_up(asm: &mut Assembler, input: &mut Input<'_>) {
+    let (nic, choice) = (u64::from(input.u8() & 1), input.u8());
+    let (config, registers) = (ECAM + ((nic + 1) << 15), PCI_MEMORY + nic * NIC_STRIDE);
+    write(asm, 2, config + 0x10, registers);
+    write(asm, 2, config + 0x18, 0x1000 + nic * 64);
+    write(asm, 1, config + 4, 7);
+    let sane = choice & 1 == 0;
+    for (base, tail, usual) in [(0x2800, 0x2818, 0), (0x3800, 0x3818, TRANSMIT_RING)] {
+        let ring = if choice & 2 == 0 { DATA + nic * RINGS_STRIDE + usual } else { places::dma(input) };
+        let length = if choice & 4 == 0 { RING_BYTES } else { u64::from(input.u16()) << 7 };
+        write(asm, 2, registers + base, ring);
+        write(asm, 2, registers + base + 4, ring >> 32);
+        write(asm, 2, registers + base + 8, length);
+        write(asm, 2, registers + base + 0x10, 0);
+        write(asm, 2, registers + tail, u64::from(choice >> 3));
+        if choice & 0x80 != 0 {
+            write(asm, 2, registers + base + 0x28, u64::from(input.u32()));
+        }
+    }
+    let receive = if sane { 0x0400_801e } else { u64::from(input.u32()) | 2 };
+    let transmit = if sane { 0x4_010a } else { u64::from(input.u32()) | 2 };
+    write(asm, 2, registers, 0x240); // CTRL: the link may come up
+    write(asm, 2, registers + 0x100, receive);
+    write(asm, 2, registers + 0x400, transmit);
+    write(asm, 2, registers + 0xd0, u64::from(input.u16()));
+}
+
+/// Writes descriptors where rings are.
+fn descriptors(asm: &mut Assembler, input: &mut Input<'_>) {
+    let count = 1 + u64::from(input.u8() % 16);
+    let nic = u64::from(input.u8() & 1);
+    let first = DATA + nic * RINGS_STRIDE + u64::from(input.flag()) * TRANSMIT_RING + u64::from(input.u8() & 0x3f) * 16;
+    let kind = input.u8() % 8;
+    for index in 0..count {
+        let [address, other] = descriptor(kind, input);
+        asm.constant(T0, first + 16 * index);
+        store_doubleword(asm, T0, address);
+        store_doubleword(asm, T0, other);
+    }
+}
+
+fn descriptor(kind: u8, input: &mut Input<'_>) -> [u64; 2] {
+    let byte = |input: &mut Input<'_>, at: u32| u64::from(input.u8()) << at;
+    match kind {
+        // A buffer to receive into.
+        0 | 1 => [places::dma(input), 0],
+        // Legacy: length, command, and no more.
+        2 | 3 => [places::dma(input), u64::from(input.u16() & 0x7ff) | byte(input, 24) & 0x8f00_0000 | 1 << 24],
+        // Data: length, type 1, command with DEXT, options.
+        4 => [places::dma(input), u64::from(input.u16()) | 1 << 20 | byte(input, 24) | 1 << 29 | byte(input, 40)],
+        // Context: checksum offsets; payload length, type 0, command with DEXT, header length, segment size.
+        5 => {
+            let second = u64::from(input.u16()) | byte(input, 24) | 1 << 29 | byte(input, 40);
+            [u64::from(input.u32()), second | u64::from(input.u16()) << 48]
+        }
+        6 => [places::dma(input), input.value()],
+        _ => [input.u64(), input.u64()],
+    }
+}
+
+fn store_doubleword(asm: &mut Assembler, address: Reg, value: u64) {
+    asm.constant(T1, value);
+    asm.store(3, false, T1, address);
+    asm.addi(address, address, 8);
+}

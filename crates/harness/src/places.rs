@@ -1,0 +1,144 @@
+//! Addresses that a fuzzed guest should know: devices, their registers, and memory set aside.
+
+use doorbell_sim::rng::Rng;
+
+use crate::input::Input;
+
+/// Where the program runs.
+pub const PROGRAM: u64 = 0x8000_0000;
+/// RAM of the machines.
+pub const RAM_BYTES: u64 = 64 << 20;
+/// Memory that programs use for rings and buffers: where the file system lies, below the device tree's 2 MiB.
+pub const DATA: u64 = PROGRAM + RAM_BYTES - (2 << 20) - DATA_BYTES;
+/// Bytes of it.
+pub const DATA_BYTES: u64 = 256 << 10;
+/// From one NIC's rings to the next's.
+pub const RINGS_STRIDE: u64 = 0x4000;
+/// From a NIC's receive ring to its transmit ring.
+pub const TRANSMIT_RING: u64 = 0x1000;
+/// Bytes of a ring as programs usually set it.
+pub const RING_BYTES: u64 = 0x400;
+/// PCI configuration space; each function has 4 KiB, each device 32 KiB, each bus 1 MiB.
+pub const ECAM: u64 = 0x3000_0000;
+/// The PCI I/O window.
+pub const PCI_IO: u64 = 0x300_0000;
+/// The PCI memory window, where programs put the NICs' registers.
+pub const PCI_MEMORY: u64 = 0x4000_0000;
+/// Distance between two NICs' register windows.
+pub const NIC_STRIDE: u64 = 0x2_0000;
+
+/// First address and size of each region worth an access, with offsets that have registers.
+const REGIONS: [(u64, u64, &[u64]); 11] = [
+    (0x1000, 0xf000, &[0, 0x18, 0x28]),
+    (0x10_0000, 0x1000, &[0]),
+    (0x10_1000, 0x1000, &[0, 4, 8, 0xc, 0x10, 0x14, 0x18, 0x1c]),
+    (0x200_0000, 0x1_0000, &[0, 4, 0x4000, 0x4004, 0xbff8, 0xbffc]),
+    (PCI_IO, 0x1_0000, &[0, 4, 0x1000, 0x1004]),
+    (0xc00_0000, 0x60_0000, &[0x28, 0x80, 0x84, 0x1000, 0x1004, 0x2000, 0x2004, 0x2080, 0x20_0000, 0x20_0004, 0x20_1000, 0x20_1004]),
+    (0x1000_0000, 0x100, &[0, 1, 2, 3, 4, 5, 6, 7]),
+    (ECAM, 0x1000_0000, &[0, 4, 0x8000, 0x8004, 0x8010]),
+    (PCI_MEMORY, 0x4000_0000, &[0, 8]),
+    (0x4_0000_0000, 0x4_0000_0000, &[0]),
+    (DATA, DATA_BYTES, &[0]),
+];
+
+/// Registers of the NIC that do something, by offset in BAR 0.
+const NIC_REGISTERS: [u64; 48] = [
+    0x0000, 0x0004, 0x0008, 0x0010, 0x0014, 0x0018, 0x0020, 0x0028, 0x002c, 0x0030, 0x0038, 0x00c0, 0x00c4, 0x00c8,
+    0x00d0, 0x00d8, 0x0100, 0x0170, 0x0400, 0x1000, 0x2160, 0x2168, 0x2800, 0x2804, 0x2808, 0x2810, 0x2818, 0x2820,
+    0x2828, 0x282c, 0x2c00, 0x3800, 0x3804, 0x3808, 0x3810, 0x3818, 0x3820, 0x3828, 0x382c, 0x3830, 0x4000, 0x40c0,
+    0x40d0, 0x5000, 0x5200, 0x5400, 0x5404, 0x5600,
+];
+
+/// Registers of a function's configuration space that do something.
+const CONFIG_REGISTERS: [u64; 20] = [
+    0x00, 0x02, 0x04, 0x05, 0x06, 0x08, 0x0c, 0x0e, 0x10, 0x14, 0x18, 0x1c, 0x20, 0x30, 0x34, 0x3c, 0x3d, 0xdc, 0xe0, 0xe2,
+];
+
+/// Any address: mostly a device register, sometimes beside one, in a hole or anywhere.
+pub fn any(input: &mut Input<'_>) -> u64 {
+    match input.u8() % 16 {
+        0 => input.u64(),
+        1 => u64::from(input.u32()),
+        2 => {
+            // Around a region's edges.
+            let (base, size, _) = input.pick(&REGIONS);
+            let edge = if input.flag() { base } else { base + size };
+            edge.wrapping_add(u64::from(input.u8() % 32)).wrapping_sub(16)
+        }
+        3 | 4 => nic_register(input),
+        5 => config_register(input),
+        6 => {
+            let (base, size, _) = input.pick(&REGIONS);
+            base + u64::from(input.u32()) % size
+        }
+        7 => {
+            let (base, _, registers) = input.pick(&REGIONS);
+            base + input.pick(registers) + u64::from(input.u8() % 8)
+        }
+        _ => {
+            let (base, _, registers) = input.pick(&REGIONS);
+            base + input.pick(registers)
+        }
+    }
+}
+
+/// An address in a NIC's registers, where programs put them.
+pub fn nic_register(input: &mut Input<'_>) -> u64 {
+    let choice = input.u8();
+    let base = PCI_MEMORY + u64::from(choice >> 6) * NIC_STRIDE;
+    base + match choice & 0x3f {
+        index @ 0..48 => NIC_REGISTERS[usize::from(index)],
+        48..56 => 0x5200 + u64::from(input.u8()) * 4,
+        56..60 => 0x4000 + u64::from(input.u8()) * 4,
+        60..62 => 0x5400 + u64::from(input.u8()),
+        _ => u64::from(input.u32()) % NIC_STRIDE,
+    }
+}
+
+/// An address in configuration space.
+pub fn config_register(input: &mut Input<'_>) -> u64 {
+    let choice = input.u8();
+    let device = u64::from(choice & 3);
+    let register = input.pick(&CONFIG_REGISTERS);
+    ECAM + match choice >> 4 {
+        0..12 => device << 15 | register,
+        12 => device << 15 | register + u64::from(input.u8() % 4),
+        13 => device << 15 | u64::from(input.u8() & 7) << 12 | register,
+        14 => u64::from(input.u8()) << 20 | device << 15 | register,
+        _ => u64::from(input.u32()) % 0x1000_0000,
+    }
+}
+
+/// An address that software may give to a device for DMA: mostly memory set aside, sometimes its end, a device or
+/// nothing.
+pub fn dma(input: &mut Input<'_>) -> u64 {
+    match input.u8() % 16 {
+        0 => any(input),
+        1 => PROGRAM + RAM_BYTES - u64::from(input.u8()),
+        2 => PROGRAM + u64::from(input.u16()),
+        _ => DATA + u64::from(input.u8() & 0x3f) * 0x1000,
+    }
+}
+
+/// What the memory set aside holds at first: for two NICs a ring of buffers to receive into, and one of frames to send,
+/// with command bits, lengths and types that vary.
+pub fn data(seed: u64) -> Vec<u8> {
+    let mut rng = Rng::stream(seed, "rings");
+    let mut bytes = vec![0; DATA_BYTES as usize];
+    let mut put = |at: u64, value: u64| bytes[at as usize..at as usize + 8].copy_from_slice(&value.to_le_bytes());
+    for nic in 0..2 {
+        for at in (0..RING_BYTES).step_by(16) {
+            let buffer = DATA + rng.below(DATA_BYTES / 0x800) * 0x800;
+            put(nic * RINGS_STRIDE + at, buffer);
+            let transmit = nic * RINGS_STRIDE + TRANSMIT_RING + at;
+            let draw = rng.next_u64();
+            // DCMD: EOP, IFCS, often RS and DEXT; DTYP, TSE and the rest at times.
+            let command = 0x03 | draw >> 8 & 0x2c & (draw >> 16) | draw & 0x08;
+            let length = 16 + (draw >> 32 & 0x7ff);
+            put(transmit, buffer + (draw >> 48 & 0xff));
+            put(transmit + 8, length | (draw >> 60 & 1) << 20 | command << 24 | (draw >> 24 & 3) << 40);
+        }
+    }
+    bytes
+}
