@@ -15,7 +15,7 @@ static NEVER_INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// Calls `run` with a control that tells nothing and never interrupts.
 pub fn quiet<R>(run: impl FnOnce(&mut Control) -> R) -> R {
     let mut control =
-        Control { interrupted: &NEVER_INTERRUPTED, say: &mut |_| {}, progress: &mut |_, _| {} };
+        Control { interrupted: &NEVER_INTERRUPTED, say: &mut |_| {}, progress: &mut |_, _| {}, m5: None };
     run(&mut control)
 }
 

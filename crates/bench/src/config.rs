@@ -85,7 +85,7 @@ pub struct TestpmdConfig {
     pub txd: u32,
     /// Frames it takes at once (--burst), 1 to 512.
     pub burst: u32,
-    /// Packet buffers (--total-num-mbufs). 2,048 would starve rings of 1024.
+    /// Packet buffers for each NIC (--total-num-mbufs is their sum). 2,048 would starve rings of 1024.
     pub mbufs: u32,
     /// Packet buffers cached by a core (--mbcache), 0 to 512.
     pub mbcache: u32,

@@ -32,22 +32,22 @@ pub enum M5Next {
 /// The simulator's side of a guest's m5ops.
 pub struct M5Ops {
     folder: ResultFolder,
-    guest: String,
     base: Vec<(String, Counter)>,
     dumps: u32,
     checkpoints: u32,
 }
 
 impl M5Ops {
-    /// Writes what is asked for into `folder`. `guest` names the guest in checkpoints.
-    pub fn new(folder: ResultFolder, guest: &str) -> M5Ops {
-        M5Ops { folder, guest: guest.to_owned(), base: Vec::new(), dumps: 0, checkpoints: 0 }
+    /// Writes what is asked for into `folder`.
+    pub fn new(folder: ResultFolder) -> M5Ops {
+        M5Ops { folder, base: Vec::new(), dumps: 0, checkpoints: 0 }
     }
 
-    /// Does what the guest asked.
+    /// Does what the guest asked. `guest` names it in checkpoints.
     pub fn perform(
         &mut self,
         machine: &Machine,
+        guest: &str,
         function: u8,
         args: [u64; 2],
         say: &mut dyn FnMut(&str),
@@ -64,7 +64,7 @@ impl M5Ops {
             0x43 => {
                 let path = self.folder.path().join(format!("m5checkpoint-{}.ckpt", self.checkpoints));
                 self.checkpoints += 1;
-                machine.checkpoint(&self.guest, "m5 checkpoint").write(&path)?;
+                machine.checkpoint(guest, "m5 checkpoint").write(&path)?;
                 say(&format!("m5 checkpoint: {}", path.display()));
             }
             0x5a | 0x5b => {

@@ -86,7 +86,7 @@ pub fn run_point(
         port.capture = Some(PcapFile::create(path, CAPTURE_SNAP_LEN)?);
     }
     let booted = machine.instructions();
-    let mut run = Run { machine: &mut machine, control };
+    let mut run = Run { machine: &mut machine, guest: session.guest(), control };
     let window = run.measure(&config)?;
     run.drain(config.run.drain)?;
     machine.check_conservation();
@@ -110,13 +110,14 @@ struct Window {
 
 struct Run<'a, 'c> {
     machine: &'a mut Machine,
+    guest: &'a str,
     control: &'a mut Control<'c>,
 }
 
 impl Run<'_, '_> {
     /// Runs to a time; anything else that ends the run is an error.
     fn until(&mut self, time: Ps) -> Result<(), RunError> {
-        match run_watched(self.machine, &Limits::until(time), self.control)? {
+        match run_watched(self.machine, self.guest, &Limits::until(time), self.control)? {
             Outcome::Time | Outcome::Asleep => Ok(()),
             outcome => Err(RunError::Ended {
                 why: describe(outcome, time),

@@ -14,6 +14,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::config::RunConfig;
 use crate::error::{RunError, describe};
+use crate::m5::{M5Next, M5Ops};
 use crate::registry::Benchmark;
 
 /// Console lines quoted in an error.
@@ -70,6 +71,8 @@ pub struct Control<'a> {
     pub say: &'a mut dyn FnMut(&str),
     /// Told how far the machine is: instructions and simulated time.
     pub progress: &'a mut dyn FnMut(u64, Ps),
+    /// Does what the guest asks by m5ops; without it they are ignored.
+    pub m5: Option<&'a mut M5Ops>,
 }
 
 impl Control<'_> {
@@ -78,15 +81,31 @@ impl Control<'_> {
     }
 }
 
-/// Runs a machine to a limit in slices, so that it can be watched and interrupted.
-pub(crate) fn run_watched(machine: &mut Machine, limits: &Limits, control: &mut Control) -> Result<Outcome, RunError> {
+/// Runs a machine to a limit in slices, so that it can be watched and interrupted. The guest's m5ops are done on the
+/// way; only one that ends the guest ends the run.
+pub(crate) fn run_watched(
+    machine: &mut Machine,
+    guest: &str,
+    limits: &Limits,
+    control: &mut Control,
+) -> Result<Outcome, RunError> {
     loop {
         let slice = machine.instructions().saturating_add(SLICE_INSTRUCTIONS).min(limits.instructions);
         let outcome = machine.run(&Limits { instructions: slice, ..limits.clone() });
         control.check()?;
         (control.progress)(machine.instructions(), machine.now());
-        if outcome != Outcome::Instructions || slice == limits.instructions {
-            return Ok(outcome);
+        match outcome {
+            Outcome::Instructions if slice < limits.instructions => {}
+            Outcome::M5Op { function, args } => {
+                let next = match &mut control.m5 {
+                    Some(m5) => m5.perform(machine, guest, function, args, control.say)?,
+                    None => M5Next::Continue,
+                };
+                if next != M5Next::Continue {
+                    return Ok(outcome);
+                }
+            }
+            _ => return Ok(outcome),
         }
     }
 }
@@ -200,7 +219,7 @@ impl Session {
         drop(guest);
         machine.console.watch(Some(self.benchmark.ready_marker));
         let limits = Limits { on_marker: true, ..Limits::until(self.config.run.boot_timeout) };
-        let outcome = run_watched(&mut machine, &limits, control)?;
+        let outcome = run_watched(&mut machine, &self.guest, &limits, control)?;
         let not_ready = |machine: &Machine, why: String| {
             Err(RunError::NotReady { why, console: machine.console.last_lines(LINES_SHOWN) })
         };
@@ -210,7 +229,7 @@ impl Session {
         // The application says it is ready; its NICs must be, too.
         while !machine.ports().iter().all(|port| port.nic.is_receiving()) {
             let step = machine.now().saturating_add(LINK_STEP);
-            let outcome = run_watched(&mut machine, &Limits::until(step), control)?;
+            let outcome = run_watched(&mut machine, &self.guest, &Limits::until(step), control)?;
             if !matches!(outcome, Outcome::Time | Outcome::Asleep) || step > self.config.run.boot_timeout {
                 return not_ready(&machine, format!("a NIC does not receive: {}", describe(outcome, step)));
             }
@@ -242,6 +261,11 @@ impl Session {
         &self.config
     }
 
+    /// Names the guest in checkpoints.
+    pub fn guest(&self) -> &str {
+        &self.guest
+    }
+
     /// The benchmark.
     pub fn benchmark(&self) -> &'static Benchmark {
         self.benchmark
@@ -252,6 +276,11 @@ impl Session {
 pub fn guest_identity(image: &Image, bootargs: &str) -> String {
     let files: String = image.manifest().files.iter().map(|file| file.sha256.as_str()).collect();
     format!("{} {:016x} {bootargs}", image.name(), xxh3_64(files.as_bytes()))
+}
+
+/// Names a bare-metal program.
+pub fn bare_identity(program: &[u8]) -> String {
+    format!("bare {:016x}", xxh3_64(program))
 }
 
 /// Reads an image's files.

@@ -17,7 +17,12 @@ pub(crate) fn guest_words(config: &RunConfig) -> String {
     format!(
         "doorbell.app=testpmd doorbell.mode={mode} doorbell.rxd={} doorbell.txd={} doorbell.burst={} \
          doorbell.mbufs={} doorbell.mbcache={} doorbell.txrst={}",
-        t.rxd, t.txd, t.burst, t.mbufs, t.mbcache, t.txrst
+        t.rxd,
+        t.txd,
+        t.burst,
+        t.mbufs * config.platform.nics,
+        t.mbcache,
+        t.txrst
     )
 }
 

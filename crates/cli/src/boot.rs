@@ -1,13 +1,13 @@
 //! `doorbell boot`: a guest with its console on the terminal.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::Args;
-use doorbell_bench::{M5Next, M5Ops, Places, ResultFolder, guest_identity, read_guest};
+use doorbell_bench::{M5Next, M5Ops, Places, ResultFolder, RunConfig, bare_identity, guest_identity, read_guest};
 use doorbell_machine::{CheckpointFile, Limits, Machine, Outcome};
 use doorbell_sim::Ps;
 
@@ -32,6 +32,9 @@ pub struct BootArgs {
     append: String,
     #[command(flatten)]
     common: CommonArgs,
+    /// Run this raw binary from the beginning of RAM (0x80000000) in machine mode instead of an image
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["image", "append"])]
+    bare: Option<PathBuf>,
     /// Go on from this checkpoint instead of booting
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
@@ -52,14 +55,10 @@ pub struct BootArgs {
 /// Boots and stays until the guest ends or the user leaves.
 pub fn boot(args: &BootArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let config = args.common.resolve(&[])?;
-    let image = places.build_image(&args.image, &mut |line| eprintln!("{line}"))?;
-    let bootargs = format!("{} {}", image.command_line(), args.append).trim().to_owned();
-    let guest = guest_identity(&image, &bootargs);
-    let mut machine = Machine::new(config.machine(), config.run.seed)?;
-    match &args.checkpoint {
-        Some(path) => machine.restore(&CheckpointFile::read(path)?, &guest)?,
-        None => machine.load(&read_guest(&image, bootargs)?)?,
-    }
+    let (machine, guest) = match &args.bare {
+        Some(path) => bare(args, &config, path)?,
+        None => from_image(args, &config, places)?,
+    };
     let interrupted = interrupt_flag()?;
     let mut shell = Shell {
         machine,
@@ -79,6 +78,30 @@ pub fn boot(args: &BootArgs, places: &Places) -> anyhow::Result<ExitCode> {
         eprintln!("checkpoint in {}", path.display());
     }
     Ok(code)
+}
+
+fn from_image(args: &BootArgs, config: &RunConfig, places: &Places) -> anyhow::Result<(Machine, String)> {
+    let image = places.build_image(&args.image, &mut |line| eprintln!("{line}"))?;
+    let bootargs = format!("{} {}", image.command_line(), args.append).trim().to_owned();
+    let guest = guest_identity(&image, &bootargs);
+    let mut machine = Machine::new(config.machine(), config.run.seed)?;
+    match &args.checkpoint {
+        Some(path) => machine.restore(&CheckpointFile::read(path)?, &guest)?,
+        None => machine.load(&read_guest(&image, bootargs)?)?,
+    }
+    Ok((machine, guest))
+}
+
+fn bare(args: &BootArgs, config: &RunConfig, path: &Path) -> anyhow::Result<(Machine, String)> {
+    let program = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let guest = bare_identity(&program);
+    let mut machine = Machine::new(config.machine(), config.run.seed)?;
+    match &args.checkpoint {
+        Some(checkpoint) => machine.restore(&CheckpointFile::read(checkpoint)?, &guest)?,
+        None if machine.load_bare(&program) => {}
+        None => bail!("{} does not fit into the machine's {} of RAM", path.display(), config.platform.ram),
+    }
+    Ok((machine, guest))
 }
 
 struct Shell {
@@ -126,9 +149,9 @@ impl Shell {
 
     fn m5op(&mut self, function: u8, args: [u64; 2]) -> anyhow::Result<M5Next> {
         if self.m5.is_none() {
-            self.m5 = Some(M5Ops::new(ResultFolder::create(&self.out)?, &self.guest));
+            self.m5 = Some(M5Ops::new(ResultFolder::create(&self.out)?));
         }
         let m5 = self.m5.as_mut().expect("it was just made");
-        Ok(m5.perform(&self.machine, function, args, &mut |line| eprint!("{line}\r\n"))?)
+        Ok(m5.perform(&self.machine, &self.guest, function, args, &mut |line| eprint!("{line}\r\n"))?)
     }
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use doorbell_bench::{
-    BENCHMARKS, Benchmark, Control, Point, ResultFolder, RunConfig, RunSummary, Session, Source, benchmark, resolve,
+    BENCHMARKS, Benchmark, Control, M5Ops, Point, ResultFolder, RunConfig, RunSummary, Session, Source, benchmark, resolve,
     run_point,
 };
 use doorbell_bench::Places;
@@ -129,7 +129,9 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let folder = ResultFolder::create(&args.out)?;
     let screen = Screen::new(args.quiet);
     let interrupted = interrupt_flag()?;
+    let mut m5 = M5Ops::new(folder.clone());
     let mut control = Control {
+        m5: Some(&mut m5),
         interrupted: &interrupted,
         say: &mut |line| screen.say(line),
         progress: &mut |instructions, now| screen.progress("simulating", instructions, now),

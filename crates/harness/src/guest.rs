@@ -26,20 +26,7 @@ pub fn run(profile: Profile, bytes: &[u8]) {
     let _watchdog = Watchdog::start();
     let mut case = Case::new(profile, &mut Input::new(bytes));
     let mut machine = case.build();
-    let mut twin = case.chopped.then(|| case.build());
-    for _ in 0..case.segments {
-        let action = Action::choose(&mut case.choices);
-        action.apply(&mut machine);
-        if let Some(twin) = &mut twin {
-            action.apply(twin);
-        }
-        let (end, instructions) = (machine.now() + SEGMENT, machine.instructions() + SEGMENT_INSTRUCTIONS);
-        run_checked(&mut machine, end, instructions);
-        if let Some(twin) = &mut twin {
-            run_in_pieces(twin, end, instructions, &mut case.choices);
-            assert_same(&machine, twin, "a run in pieces differs from a run in one");
-        }
-    }
+    case.run_segments(&mut machine);
     machine.check_conservation();
     continues_after_restore(&case, &mut machine);
 }
@@ -69,6 +56,30 @@ impl Case {
         let (segments, chopped) = (1 + seed % SEGMENTS_MAX, seed & 0x10 != 0);
         let program = operations::program(profile, input, OPERATIONS_MAX);
         Case { config, seed, program, segments, chopped, choices: Choices(seed) }
+    }
+
+    /// The machine's configuration.
+    pub fn config(&self) -> &MachineConfig {
+        &self.config
+    }
+
+    /// Lets the guest run while an experimenter does this and that; a second machine that is stopped
+    /// more often must not differ.
+    pub fn run_segments(&mut self, machine: &mut Machine) {
+        let mut twin = self.chopped.then(|| self.build());
+        for _ in 0..self.segments {
+            let action = Action::choose(&mut self.choices);
+            action.apply(machine);
+            if let Some(twin) = &mut twin {
+                action.apply(twin);
+            }
+            let (end, instructions) = (machine.now() + SEGMENT, machine.instructions() + SEGMENT_INSTRUCTIONS);
+            run_checked(machine, end, instructions);
+            if let Some(twin) = &mut twin {
+                run_in_pieces(twin, end, instructions, &mut self.choices);
+                assert_same(machine, twin, "a run in pieces differs from a run in one");
+            }
+        }
     }
 
     /// The machine with its guest.
@@ -173,7 +184,8 @@ pub fn run_checked(machine: &mut Machine, end: Ps, instructions: u64) {
     );
 }
 
-fn run_on(machine: &mut Machine, end: Ps, instructions: u64) {
+/// Runs to a point, whatever the guest says meanwhile.
+pub fn run_on(machine: &mut Machine, end: Ps, instructions: u64) {
     loop {
         match machine.run(&Limits { instructions, ..Limits::until(end) }) {
             Outcome::Time | Outcome::Instructions | Outcome::Asleep => return,

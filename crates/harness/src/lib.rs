@@ -12,9 +12,9 @@
 #![forbid(unsafe_code)]
 
 pub mod assembler;
-//CK
+pub mod checkpoint;
 //CF
-//CT
+pub mod container;
 pub mod guest;
 pub mod input;
 pub mod operations;

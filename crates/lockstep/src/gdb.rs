@@ -44,7 +44,8 @@ impl Gdb {
         if answer.is_empty() || answer.starts_with('E') {
             return Ok(None);
         }
-        let bytes = (0..answer.len().min(16)).step_by(2).map(|at| u8::from_str_radix(&answer[at..at + 2], 16));
+        let bytes =
+            (0..answer.len().min(16)).step_by(2).map(|at| u8::from_str_radix(&answer[at..at + 2], 16));
         let mut value = [0; 8];
         for (place, byte) in value.iter_mut().zip(bytes) {
             *place = byte.with_context(|| format!("the answer {answer} for {name}"))?;
@@ -65,9 +66,26 @@ impl Gdb {
         }
     }
 
+    /// Lets the machine run to the instruction at `addr`.
+    pub fn run_to(&mut self, addr: u64) -> Result<()> {
+        for kind in ["Z", "z"] {
+            let answer = self.ask(&format!("{kind}1,{addr:x},2"))?;
+            ensure!(answer == "OK", "QEMU's GDB stub refuses a breakpoint at {addr:#x}: {answer}");
+            if kind == "Z" {
+                self.send("c")?;
+                while !self.packet()?.starts_with('T') {}
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, packet: &str) -> Result<()> {
+        let sum = packet.bytes().fold(0u8, u8::wrapping_add);
+        Ok(write!(self.stream, "${packet}#{sum:02x}")?)
+    }
+
     fn ask(&mut self, question: &str) -> Result<String> {
-        let sum = question.bytes().fold(0u8, u8::wrapping_add);
-        write!(self.stream, "${question}#{sum:02x}")?;
+        self.send(question)?;
         loop {
             let answer = self.packet()?;
             // Reports of the machine's stopping come unasked.
@@ -115,7 +133,8 @@ mod tests {
 
     #[test]
     fn attributes_are_found_in_their_elements() {
-        let text = r#"<target><xi:include href="a.xml"/><other href="b.xml"/><xi:include href="c.xml"/></target>"#;
+        let text =
+            r#"<target><xi:include href="a.xml"/><other href="b.xml"/><xi:include href="c.xml"/></target>"#;
         assert_eq!(attribute_values(text, "<xi:include ", "href"), ["a.xml", "c.xml"]);
         assert_eq!(attribute(r#"name="ra" bitsize="64" regnum="1"/"#, "regnum").as_deref(), Some("1"));
     }

@@ -2,6 +2,9 @@
 //!
 //! `cargo run --release -p doorbell-lockstep -- --image .cache/images/testpmd --instructions 1000000`
 //!
+//! `… -- --image .cache/images/testpmd --from 0x80200000` begins at the kernel's first instruction,
+//! `… --after 3` wherever QEMU is after three seconds.
+//!
 //! QEMU (`qemu-system-riscv64`, Debian's `qemu-system-misc`) executes one instruction a block and logs its state
 //! before each; our hart starts with the same memory. The exit code is 1 if the two ever differ.
 
@@ -46,6 +49,10 @@ struct Arguments {
     /// Let QEMU run alone for so many seconds first, and begin where it is then: a sample of later code.
     #[arg(long, default_value_t = 0.0)]
     after: f64,
+    /// Let QEMU run alone to the instruction at this (virtual) address, and begin there; the kernel's first is
+    /// 0x80200000. Unlike --after, this is the same every time.
+    #[arg(long, value_parser = hexadecimal, conflicts_with = "after")]
+    from: Option<u64>,
     /// Compare floating-point registers too.
     #[arg(long)]
     floats: bool,
@@ -53,6 +60,11 @@ struct Arguments {
 
 /// Progress is printed each so many instructions.
 const PROGRESS: u64 = 1_000_000;
+
+fn hexadecimal(text: &str) -> Result<u64, String> {
+    let digits = text.strip_prefix("0x").ok_or("an address begins with 0x")?;
+    u64::from_str_radix(digits, 16).map_err(|error| error.to_string())
+}
 
 /// The state at the firmware's first instruction.
 fn past_boot_rom(log: &mut Log<impl BufRead>) -> Result<State> {
@@ -72,18 +84,20 @@ fn run(arguments: Arguments) -> Result<()> {
         sstc: !arguments.no_sstc,
         floats: arguments.floats,
     })?;
-    let gdb = qemu.take_gdb();
-    if arguments.after > 0.0 {
+    let mut gdb = None;
+    if let Some(addr) = arguments.from {
+        gdb.insert(Gdb::new(qemu.take_gdb())?).run_to(addr)?;
+    } else if arguments.after > 0.0 {
         qemu.command("cont")?;
         std::thread::sleep(Duration::from_secs_f64(arguments.after));
         qemu.command("stop")?;
+        gdb = Some(Gdb::new(qemu.take_gdb())?);
     }
     let mut ours = Lockstep::new(&qemu.memory()?, !arguments.no_sstc);
     let mut log = Log::new(qemu.take_log(), arguments.floats);
-    let registers = if arguments.after > 0.0 { Some(Gdb::new(gdb)?) } else { None };
     qemu.log_instructions()?;
     let begun = Instant::now();
-    let mut before = match registers {
+    let mut before = match gdb {
         Some(mut gdb) => {
             let state = ours.take_over(&mut gdb, arguments.floats)?;
             println!("beginning at {:#x} in {:?} mode", state.pc, ours.privilege());

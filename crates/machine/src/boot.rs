@@ -30,6 +30,18 @@ pub enum BootError {
 }
 
 impl Machine {
+    /// Puts a bare-metal program at the beginning of RAM; every hart starts there in machine mode, with its number
+    /// in a0. `false` if RAM is too small.
+    #[must_use]
+    pub fn load_bare(&mut self, program: &[u8]) -> bool {
+        let base = self.ram.base();
+        for (id, hart) in self.harts.iter_mut().enumerate() {
+            hart.set_pc(base.0);
+            hart.set_reg(10, id as u64);
+        }
+        self.ram.store(base, program)
+    }
+
     /// Loads a guest into the machine; its harts start at the reset vector.
     pub fn load(&mut self, guest: &Guest) -> Result<(), BootError> {
         let images =

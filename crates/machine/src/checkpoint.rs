@@ -6,7 +6,7 @@
 //! FIFOs may differ.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use doorbell_nic::NIC_STATE_VERSION;
@@ -37,6 +37,12 @@ pub const CHECKPOINT_VERSION: u32 = 1;
 const MAGIC: &[u8; 16] = b"DOORBELL CKPT\r\n\x1a";
 const COMPRESSION_LEVEL: i32 = 1;
 const MACHINE_VERSION: u32 = 1;
+/// What a frame that a generator remembers takes at most: two numbers of variable length, and rounding up.
+const REMEMBERED_FRAME_BYTES_MAX: u64 = 64;
+/// What everything else takes at most: devices, FIFOs and frames on their way.
+const REST_BYTES_MAX: u64 = 1 << 30;
+/// No saved moment, and no saved count, lies beyond this: some fifty days of simulated time.
+const LATEST: u64 = u64::MAX / 4;
 
 /// Why a checkpoint cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -149,6 +155,11 @@ impl CheckpointFile {
         self.bytes.len()
     }
 
+    /// The file's contents.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     fn pack(payload: &[u8]) -> CheckpointFile {
         let compressed = zstd::encode_all(payload, COMPRESSION_LEVEL).expect("compressing into memory does not fail");
         let mut bytes = MAGIC.to_vec();
@@ -158,8 +169,13 @@ impl CheckpointFile {
         CheckpointFile { bytes }
     }
 
-    fn unpack(&self) -> Result<Vec<u8>, CheckpointError> {
-        zstd::decode_all(self.bytes.get(MAGIC.len() + 12..).unwrap_or_default()).map_err(|_| CheckpointError::Damaged)
+    /// The payload, which has at most so many bytes: a few bytes could unpack to more than the host has.
+    fn unpack(&self, bytes_max: u64) -> Result<Vec<u8>, CheckpointError> {
+        let compressed = self.bytes.get(MAGIC.len() + 12..).unwrap_or_default();
+        let decoder = zstd::Decoder::with_buffer(compressed).map_err(|_| CheckpointError::Damaged)?;
+        let mut payload = Vec::new();
+        let read = decoder.take(bytes_max + 1).read_to_end(&mut payload).map_err(|_| CheckpointError::Damaged)?;
+        if read as u64 > bytes_max { Err(CheckpointError::Damaged) } else { Ok(payload) }
     }
 }
 
@@ -182,7 +198,7 @@ impl Machine {
 
     /// Takes up a checkpoint in a machine that has just been built.
     pub fn restore(&mut self, file: &CheckpointFile, guest: &str) -> Result<(), CheckpointError> {
-        let payload = file.unpack()?;
+        let payload = file.unpack(self.checkpoint_bytes_max())?;
         let (length, rest) = payload.split_first_chunk::<8>().ok_or(CheckpointError::Damaged)?;
         let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| CheckpointError::Damaged)?;
         let (body, contents) = rest.split_at_checked(length).ok_or(CheckpointError::Damaged)?;
@@ -205,6 +221,12 @@ impl Machine {
             }
         }
         self.restore_snapshot(&body.snapshot)
+    }
+
+    /// No checkpoint of this machine unpacks to more: RAM, the frames that generators remember, and the rest.
+    fn checkpoint_bytes_max(&self) -> u64 {
+        let remembered = self.ports.len() as u64 * u64::from(self.config.loadgen.tracked_frames);
+        self.config.platform.ram.0 + remembered * REMEMBERED_FRAME_BYTES_MAX + REST_BYTES_MAX
     }
 
     /// A hash of the machine's whole state: equal states have equal hashes.
@@ -273,9 +295,15 @@ impl Machine {
         self.reset_rom = state.reset_rom;
         self.stats = state.stats;
         let queue: QueueState<Event> = snapshot.get("queue", MACHINE_VERSION)?;
+        if !queue.is_sound() {
+            return Err(inconsistent("its events are in an impossible order").into());
+        }
         self.queue = EventQueue::restore(queue);
         for (index, hart) in self.harts.iter_mut().enumerate() {
             hart.restore(snapshot.get(&format!("hart{index}"), HART_STATE_VERSION)?, &self.ram)?;
+            if saved_clock.edge(hart.slots()).0 > LATEST || hart.instructions() > LATEST {
+                return Err(inconsistent("a hart's time is impossible").into());
+            }
             if saved_clock != self.config.core.slot_clock() {
                 let slot = hart.slot_at(saved_clock.edge(hart.slots()));
                 hart.rebase(slot);

@@ -16,7 +16,7 @@ pub struct Limits {
     pub instructions: u64,
     /// Also end when the console's watched marker appears.
     pub on_marker: bool,
-    /// Also end when a gem5 m5op other than "work begin" and "work end" retires.
+    /// Also end when a gem5 m5op retires; otherwise it does nothing.
     pub on_m5op: bool,
 }
 

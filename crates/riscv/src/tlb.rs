@@ -165,7 +165,8 @@ impl Tlb {
         self.gigapages |= leaf.page_bytes > SUPERPAGE_BYTES;
         let entry = &mut self.superpages[mode as usize][superpage_slot(virt)];
         if entry.virt != piece || entry.phys != phys {
-            let displaced = std::mem::replace(entry, SuperpageEntry { virt: piece, phys, ..NO_SUPERPAGE }).virt;
+            let displaced =
+                std::mem::replace(entry, SuperpageEntry { virt: piece, phys, ..NO_SUPERPAGE }).virt;
             let inside = |tag: u64| tag != EMPTY && tag & !(SUPERPAGE_BYTES - 1) == displaced;
             for page in &mut self.data[mode as usize] {
                 if displaced != EMPTY && (inside(page.load_tag) || inside(page.store_tag)) {

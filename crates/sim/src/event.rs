@@ -74,6 +74,15 @@ pub struct QueueState<E> {
     entries: Vec<Entry<E>>,
 }
 
+impl<E> QueueState<E> {
+    /// Whether a queue can be in this state: no event lies in the past, and none was added after the last.
+    pub fn is_sound(&self) -> bool {
+        let latest = u64::MAX / 4;
+        let sound = |entry: &Entry<E>| entry.at >= self.now && entry.sequence < self.next_sequence;
+        self.now.0 <= latest && self.next_sequence <= latest && self.entries.iter().all(sound)
+    }
+}
+
 impl<E> Default for EventQueue<E> {
     fn default() -> Self {
         EventQueue { heap: BinaryHeap::new(), now: Ps::ZERO, next_sequence: 0 }

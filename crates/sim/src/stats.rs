@@ -1,6 +1,9 @@
 //! Statistics are plain `u64` fields in a struct that the component owns. The field's doc comment
 //! is its description; a region of interest is a clone at the beginning and a subtraction at the end.
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+
 /// A group of counters that can be listed and subtracted.
 pub trait Stats: Clone + Default {
     /// Name, description and value of every counter, in declaration order.
@@ -18,6 +21,12 @@ pub struct Counter {
     pub description: &'static str,
     /// What was counted.
     pub value: u64,
+}
+
+/// Reads a counter, which no run of the simulator brings beyond a quarter of what it holds.
+pub fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let value = u64::deserialize(deserializer)?;
+    if value > u64::MAX / 4 { Err(D::Error::custom("a counter is impossibly high")) } else { Ok(value) }
 }
 
 /// Declares a struct of counters and implements [`Stats`] for it.
@@ -44,7 +53,12 @@ macro_rules! stats {
         $(#[doc = $group])*
         #[derive(Clone, Debug, Default, PartialEq, Eq, ::serde::Serialize, ::serde::Deserialize)]
         pub struct $name {
-            $(#[doc = $doc] $(#[doc = $more])* pub $field: u64,)*
+            $(
+                #[doc = $doc]
+                $(#[doc = $more])*
+                #[serde(deserialize_with = "doorbell_sim::stats::count")]
+                pub $field: u64,
+            )*
         }
 
         impl $crate::stats::Stats for $name {

@@ -1,0 +1,94 @@
+//! gem5's m5ops as instructions of a guest program.
+
+use doorbell_bench::{M5Next, M5Ops, ResultFolder, bare_identity, resolve};
+use doorbell_machine::{CheckpointFile, Limits, Machine, Outcome};
+use doorbell_sim::Ps;
+
+const RESET_STATS: u32 = 0x40;
+const DUMP_STATS: u32 = 0x41;
+const CHECKPOINT: u32 = 0x43;
+const WORK_BEGIN: u32 = 0x5a;
+const WORK_END: u32 = 0x5b;
+const EXIT: u32 = 0x21;
+const FAIL: u32 = 0x22;
+
+/// The instruction word of an m5op on RISC-V.
+fn m5(function: u32) -> u32 {
+    0x7b | function << 25
+}
+
+/// ADDI rd, x0, value.
+fn li(rd: u32, value: u32) -> u32 {
+    value << 20 | rd << 7 | 0x13
+}
+
+const NOP: u32 = 0x13;
+const A0: u32 = 10;
+const A1: u32 = 11;
+
+struct Run {
+    machine: Machine,
+    ops: M5Ops,
+    guest: String,
+    said: Vec<String>,
+    folder: tempfile::TempDir,
+}
+
+fn start(program: &[u32]) -> Run {
+    let bytes: Vec<u8> = program.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let config = resolve("fast", &["platform.ram=64MiB".into()]).unwrap();
+    let mut machine = Machine::new(config.machine(), 1).unwrap();
+    assert!(machine.load_bare(&bytes));
+    let folder = tempfile::tempdir().unwrap();
+    let ops = M5Ops::new(ResultFolder::create(folder.path()).unwrap());
+    Run { machine, ops, guest: bare_identity(&bytes), said: Vec::new(), folder }
+}
+
+impl Run {
+    /// Runs until the guest asks to end; gives its exit code.
+    fn to_end(&mut self) -> u8 {
+        loop {
+            let Outcome::M5Op { function, args } = self.machine.run(&Limits::until(Ps::from_ms(1))) else {
+                panic!("the guest never asked to end")
+            };
+            let said = &mut self.said;
+            match self.ops.perform(&self.machine, &self.guest, function, args, &mut |line| said.push(line.to_owned())).unwrap() {
+                M5Next::Continue => {}
+                M5Next::Exit(code) => return code,
+            }
+        }
+    }
+}
+
+#[test]
+fn statistics_count_from_the_reset_and_are_dumped_when_asked() {
+    let mut run = start(&[NOP, NOP, m5(RESET_STATS), NOP, NOP, NOP, m5(DUMP_STATS), m5(EXIT)]);
+    assert_eq!(run.to_end(), 0);
+    let text = std::fs::read_to_string(run.folder.path().join("m5stats-0.json")).unwrap();
+    let stats: serde_json::Value = serde_json::from_str(&text).unwrap();
+    // Three NOPs and the dump itself.
+    assert_eq!(stats["counters"]["hart0.instructions"]["value"], 4);
+}
+
+#[test]
+fn a_checkpoint_that_the_guest_asks_for_goes_on_behind_the_instruction() {
+    let program = [li(A0, 7), m5(CHECKPOINT), m5(WORK_BEGIN), li(A1, 3), m5(FAIL)];
+    let mut run = start(&program);
+    assert_eq!(run.to_end(), 3);
+    let bytes: Vec<u8> = program.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let mut again = start(&[NOP]);
+    let file = CheckpointFile::read(&run.folder.path().join("m5checkpoint-0.ckpt")).unwrap();
+    again.machine = Machine::new(again.machine.config().clone(), 1).unwrap();
+    again.machine.restore(&file, &bare_identity(&bytes)).unwrap();
+    assert_eq!(again.to_end(), 3);
+    assert_eq!(again.machine.state_hash(), run.machine.state_hash());
+    assert_eq!(again.said.len(), 1, "only what comes behind the checkpoint happens again: {:?}", again.said);
+}
+
+#[test]
+fn work_marks_are_said_with_their_id() {
+    let mut run = start(&[li(A0, 42), m5(WORK_BEGIN), NOP, m5(WORK_END), m5(0x55), m5(EXIT)]);
+    assert_eq!(run.to_end(), 0);
+    assert!(run.said[0].contains("work begin: id 42") && run.said[1].contains("work end: id 42"), "{:?}", run.said);
+    assert!(run.said[2].contains("0x55"), "an unknown m5op is named: {:?}", run.said);
+}
