@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Termios, tcgetattr};
 
@@ -73,6 +74,11 @@ impl Pty {
     /// Everything that was shown.
     pub fn screen(&self) -> String {
         String::from_utf8_lossy(&self.seen).into_owned()
+    }
+
+    /// Sends the command a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("the process is ours");
     }
 
     /// The terminal's mode.

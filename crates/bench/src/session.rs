@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use doorbell_image::{BuildOptions, Image, Recipe, build};
-use doorbell_machine::{CheckpointError, CheckpointFile, Guest, Limits, Machine, Outcome};
+use doorbell_machine::{CheckpointError, CheckpointFile, ConfigError, Guest, Limits, Machine, Outcome};
 use doorbell_sim::Ps;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -135,6 +135,10 @@ impl Session {
     ) -> Result<Session, RunError> {
         config.validate()?;
         let image = places.build_image(benchmark.image, control.say)?;
+        if config.platform.ram < image.ram_min() {
+            let problem = format!("{} is too little: this image needs {}", config.platform.ram, image.ram_min());
+            return Err(ConfigError::new("platform.ram", problem).into());
+        }
         let bootargs = format!("{} {}", image.command_line(), (benchmark.guest_words)(config));
         let guest = guest_identity(&image, &bootargs);
         let machine_config = config.machine();

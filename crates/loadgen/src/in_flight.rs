@@ -73,6 +73,12 @@ impl InFlight {
         self.outstanding
     }
 
+    /// How many outstanding frames have such a sequence number.
+    pub(crate) fn count(&self, wanted: impl Fn(u64) -> bool) -> u64 {
+        let outstanding = |sequence: &u64| matches!(self.look_up(*sequence), Lookup::Outstanding(_));
+        (self.oldest()..self.next).filter(outstanding).filter(|sequence| wanted(*sequence)).count() as u64
+    }
+
     fn oldest(&self) -> u64 {
         self.run_first.max(self.next.saturating_sub(self.slots.len() as u64))
     }

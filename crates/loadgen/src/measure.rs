@@ -44,6 +44,10 @@ impl Volume {
         self.bytes_l1 += other.bytes_l1;
     }
 
+    fn parts(self) -> [u64; 3] {
+        [self.frames, self.bytes_l2, self.bytes_l1]
+    }
+
     fn over(self, span: Ps) -> Throughput {
         // Scaled to the unit before the one division, so that round figures stay round.
         let per_ps = |amount: u64, scale: f64| {
@@ -206,14 +210,14 @@ impl Measurement {
         &self.from_actual
     }
 
-    fn has(&self, sequence: u64) -> bool {
+    pub(crate) fn has(&self, sequence: u64) -> bool {
         sequence >= self.sequences.0 && self.sequences.1.is_none_or(|end| sequence < end)
     }
 
     pub(crate) fn on_sent(&mut self, volume: Volume, times: SendTimes) {
         if self.is_open() {
             self.offered.add(volume);
-            self.lag_max = self.lag_max.max(times.actual - times.intended);
+            self.lag_max = self.lag_max.max(times.actual.saturating_sub(times.intended));
         }
     }
 
@@ -231,8 +235,8 @@ impl Measurement {
         }
         if self.has(sequence) {
             self.delivered.add(volume);
-            self.from_intended.record(now - times.intended);
-            self.from_actual.record(now - times.actual);
+            self.from_intended.record(now.saturating_sub(times.intended));
+            self.from_actual.record(now.saturating_sub(times.actual));
         }
     }
 
@@ -330,6 +334,10 @@ impl Measurement {
             [state.delivered.frames, corrupt, given_up].iter().try_fold(0u64, |a, b| a.checked_add(*b));
         if known.is_none_or(|known| known > state.offered.frames) {
             return Err(wrong("a window has more frames back than were sent"));
+        }
+        let volumes = [state.offered, state.delivered, state.arrived].map(Volume::parts);
+        if volumes.iter().flatten().chain(&state.counts).any(|count| *count > u64::MAX / 64) {
+            return Err(wrong("a window's counts are impossibly high"));
         }
         let latency = |state| Latency::restore(state).ok_or_else(|| wrong("a histogram is not one"));
         Ok(Measurement {

@@ -105,7 +105,9 @@ impl Gdb {
                 byte => bytes.push(byte),
             }
         }
-        (self.byte()?, self.byte()?);
+        for _checksum_digit in 0..2 {
+            self.byte()?;
+        }
         self.stream.write_all(b"+")?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }

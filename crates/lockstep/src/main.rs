@@ -134,6 +134,11 @@ fn run(arguments: Arguments) -> Result<()> {
     println!(
         "{compared} instructions are the same on both ({seconds:.1} s, {repeated} repeated log entries)"
     );
+    summarise(&ours);
+    Ok(())
+}
+
+fn summarise(ours: &Lockstep) {
     println!("kinds of instructions covered: {}; by privilege level:", ours.kinds.len());
     for (level, times) in &ours.levels {
         println!("{level:?}: {times}");
@@ -145,7 +150,6 @@ fn run(arguments: Arguments) -> Result<()> {
         let kind = if cause >> 63 != 0 { "interrupt" } else { "exception" };
         println!("{kind} {}: {times}", cause << 1 >> 1);
     }
-    Ok(())
 }
 
 fn main() -> ExitCode {

@@ -37,6 +37,9 @@ pub const CHECKPOINT_VERSION: u32 = 1;
 const MAGIC: &[u8; 16] = b"DOORBELL CKPT\r\n\x1a";
 const COMPRESSION_LEVEL: i32 = 1;
 const MACHINE_VERSION: u32 = 1;
+const HASH_BYTES: usize = 8;
+/// Where the compressed part begins: behind magic, version and hash.
+const PAYLOAD_AT: usize = MAGIC.len() + 4 + HASH_BYTES;
 /// What a frame that a generator remembers takes at most: two numbers of variable length, and rounding up.
 const REMEMBERED_FRAME_BYTES_MAX: u64 = 64;
 /// What everything else takes at most: devices, FIFOs and frames on their way.
@@ -160,22 +163,24 @@ impl CheckpointFile {
         &self.bytes
     }
 
-    fn pack(payload: &[u8]) -> CheckpointFile {
-        let compressed = zstd::encode_all(payload, COMPRESSION_LEVEL).expect("compressing into memory does not fail");
+    /// What stands before the compressed part. The hash is filled in when everything is known.
+    fn begin() -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&CHECKPOINT_VERSION.to_le_bytes());
-        bytes.extend_from_slice(&xxh3_64(&compressed).to_le_bytes());
-        bytes.extend_from_slice(&compressed);
+        bytes.extend_from_slice(&[0; HASH_BYTES]);
+        bytes
+    }
+
+    fn seal(mut bytes: Vec<u8>) -> CheckpointFile {
+        let hash = xxh3_64(&bytes[PAYLOAD_AT..]);
+        bytes[PAYLOAD_AT - HASH_BYTES..PAYLOAD_AT].copy_from_slice(&hash.to_le_bytes());
         CheckpointFile { bytes }
     }
 
-    /// The payload, which has at most so many bytes: a few bytes could unpack to more than the host has.
-    fn unpack(&self, bytes_max: u64) -> Result<Vec<u8>, CheckpointError> {
-        let compressed = self.bytes.get(MAGIC.len() + 12..).unwrap_or_default();
-        let decoder = zstd::Decoder::with_buffer(compressed).map_err(|_| CheckpointError::Damaged)?;
-        let mut payload = Vec::new();
-        let read = decoder.take(bytes_max + 1).read_to_end(&mut payload).map_err(|_| CheckpointError::Damaged)?;
-        if read as u64 > bytes_max { Err(CheckpointError::Damaged) } else { Ok(payload) }
+    /// The decompressed part, to be read piece by piece: a copy of the guest's RAM besides the RAM would be a waste.
+    fn payload(&self) -> Result<impl Read, CheckpointError> {
+        let compressed = self.bytes.get(PAYLOAD_AT..).unwrap_or_default();
+        zstd::Decoder::with_buffer(compressed).map_err(|_| CheckpointError::Damaged)
     }
 }
 
@@ -186,23 +191,33 @@ impl Machine {
             Head { guest_hash: self.config.guest_hash(), guest: guest.to_owned(), note: note.to_owned() };
         let pages: Vec<u64> = self.pages_not_zero().collect();
         let body = Body { head, snapshot: self.snapshot(), pages };
-        let mut payload = postcard::to_stdvec(&body).expect("a state serialises");
-        let head_bytes = (payload.len() as u64).to_le_bytes();
-        payload.splice(0..0, head_bytes);
-        payload.reserve(body.pages.len() * PAGE_BYTES as usize);
-        for page in &body.pages {
-            payload.extend_from_slice(&self.ram.page(*page));
-        }
-        CheckpointFile::pack(&payload)
+        let encoded = postcard::to_stdvec(&body).expect("a state serialises");
+        let compress = || -> std::io::Result<Vec<u8>> {
+            let mut out = zstd::Encoder::new(CheckpointFile::begin(), COMPRESSION_LEVEL)?;
+            out.write_all(&(encoded.len() as u64).to_le_bytes())?;
+            out.write_all(&encoded)?;
+            for page in &body.pages {
+                out.write_all(&self.ram.page(*page))?;
+            }
+            out.finish()
+        };
+        CheckpointFile::seal(compress().expect("compressing into memory does not fail"))
     }
 
     /// Takes up a checkpoint in a machine that has just been built.
     pub fn restore(&mut self, file: &CheckpointFile, guest: &str) -> Result<(), CheckpointError> {
-        let payload = file.unpack(self.checkpoint_bytes_max())?;
-        let (length, rest) = payload.split_first_chunk::<8>().ok_or(CheckpointError::Damaged)?;
-        let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| CheckpointError::Damaged)?;
-        let (body, contents) = rest.split_at_checked(length).ok_or(CheckpointError::Damaged)?;
-        let body: Body = postcard::from_bytes(body).map_err(|_| CheckpointError::Damaged)?;
+        let damaged = |_| CheckpointError::Damaged;
+        let mut payload = file.payload()?;
+        let mut length = [0; 8];
+        payload.read_exact(&mut length).map_err(damaged)?;
+        let length = u64::from_le_bytes(length);
+        let mut body = Vec::new();
+        // A few bytes could unpack to more than the host has.
+        payload.by_ref().take(length.min(self.body_bytes_max())).read_to_end(&mut body).map_err(damaged)?;
+        if body.len() as u64 != length {
+            return Err(CheckpointError::Damaged);
+        }
+        let body: Body = postcard::from_bytes(&body).map_err(|_| CheckpointError::Damaged)?;
         if body.head.guest_hash != self.config.guest_hash() {
             let problem = "its RAM size, harts, timebase, NICs or their addresses differ";
             return Err(CheckpointError::OtherMachine(problem.to_owned()));
@@ -211,22 +226,24 @@ impl Machine {
             let problem = format!("it runs \"{}\", not \"{guest}\"", body.head.guest);
             return Err(CheckpointError::OtherMachine(problem));
         }
-        if contents.len() as u64 != body.pages.len() as u64 * PAGE_BYTES {
-            return Err(CheckpointError::Damaged);
-        }
-        for (page, bytes) in body.pages.iter().zip(contents.chunks_exact(PAGE_BYTES as usize)) {
+        let mut contents = [0; PAGE_BYTES as usize];
+        for page in &body.pages {
+            payload.read_exact(&mut contents).map_err(damaged)?;
             let offset = page.checked_mul(PAGE_BYTES).ok_or(CheckpointError::Damaged)?;
-            if !self.ram.store(PhysAddr(self.ram.base().0.saturating_add(offset)), bytes) {
+            if !self.ram.store(PhysAddr(self.ram.base().0.saturating_add(offset)), &contents) {
                 return Err(CheckpointError::Damaged);
             }
+        }
+        if payload.read(&mut contents).map_err(damaged)? != 0 {
+            return Err(CheckpointError::Damaged);
         }
         self.restore_snapshot(&body.snapshot)
     }
 
-    /// No checkpoint of this machine unpacks to more: RAM, the frames that generators remember, and the rest.
-    fn checkpoint_bytes_max(&self) -> u64 {
+    /// No checkpoint of this machine has more state beside RAM: the frames that generators remember, and the rest.
+    fn body_bytes_max(&self) -> u64 {
         let remembered = self.ports.len() as u64 * u64::from(self.config.loadgen.tracked_frames);
-        self.config.platform.ram.0 + remembered * REMEMBERED_FRAME_BYTES_MAX + REST_BYTES_MAX
+        remembered * REMEMBERED_FRAME_BYTES_MAX + REST_BYTES_MAX
     }
 
     /// A hash of the machine's whole state: equal states have equal hashes.

@@ -63,6 +63,10 @@ impl Overlay {
         serde_path_to_error::deserialize(tree).map_err(|error| {
             let path = error.path().to_string();
             let text = error.into_inner().to_string().trim_end().replace('\n', " ");
+            if text.starts_with("invalid type") && text.contains("expected a string") {
+                let problem = "a number without a unit; write one behind it, such as 10ns, 48KiB, 3GHz or 10Gbps";
+                return ConfigError::new(path, problem);
+            }
             let (key, hint) = match unknown_field(&text) {
                 Some((field, known)) => {
                     let parent = path.rsplit_once('.').map(|(parent, _)| format!("{parent}."));
@@ -139,6 +143,6 @@ mod tests {
         let error = with(&["link.rate=10Gb"]).unwrap_err();
         assert!(error.starts_with("link.rate: ") && error.contains("Gbps"), "{error}");
         let error = with(&["core.frequency=3"]).unwrap_err();
-        assert!(error.starts_with("core.frequency: "), "{error}");
+        assert!(error.starts_with("core.frequency: ") && error.contains("unit"), "{error}");
     }
 }

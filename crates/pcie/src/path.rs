@@ -217,6 +217,11 @@ impl Path {
 
     /// Takes a saved state over.
     pub fn restore(&mut self, state: PathState) -> Result<(), SnapshotError> {
+        let latest = Ps(u64::MAX / 4);
+        if [state.up_free, state.down_free, state.last_write_done].iter().any(|time| *time > latest) {
+            let problem = "a time is impossibly late".to_owned();
+            return Err(SnapshotError::Inconsistent { name: "path".to_owned(), problem });
+        }
         self.state = state;
         Ok(())
     }

@@ -275,8 +275,8 @@ impl Link {
 
     /// Takes up a saved state. A link whose rate has changed since is busy until the same picosecond.
     pub fn restore(&mut self, state: LinkState) -> Result<(), SnapshotError> {
-        if state.rate == 0 || state.free.part >= state.rate || state.free.ps == u64::MAX {
-            let problem = "a link's time is not a fraction of its rate".to_owned();
+        if state.rate == 0 || state.free.part >= state.rate || state.free.ps > u64::MAX / 4 {
+            let problem = "a link's time is impossible or not a fraction of its rate".to_owned();
             return Err(SnapshotError::Inconsistent { name: "link".to_owned(), problem });
         }
         self.free = if state.rate == self.config.rate.0 {

@@ -1,1 +1,201 @@
-//! placeholder
+//! Bad input of every kind: a clear message, a non-zero exit, nothing half-written.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use doorbell_acceptance::{Ended, Running, doorbell, doorbell_path, places, scratch, shared_checkpoint};
+
+/// A short run with these arguments, from the shared checkpoint.
+fn short_run(out: &Path, further: &[&str]) -> Ended {
+    let checkpoint = shared_checkpoint(&[]);
+    run_from(&checkpoint, out, further)
+}
+
+fn run_from(checkpoint: &Path, out: &Path, further: &[&str]) -> Ended {
+    let [checkpoint, out] = [checkpoint, out].map(|path| path.to_str().expect("scratch paths are plain"));
+    let arguments = ["run", "testpmd", "-q", "--duration", "100us", "--warmup", "100us"];
+    doorbell(&[&arguments, ["--checkpoint", checkpoint, "--out", out].as_slice(), further].concat())
+}
+
+#[test]
+fn words_that_are_not_known_are_answered_with_the_nearest_that_is() {
+    let folder = scratch();
+    let out = folder.path().join("out");
+    let out_text = out.to_str().unwrap();
+    for (arguments, texts) in [
+        (vec!["run", "testpdm"], ["no benchmark \"testpdm\"", "did you mean \"testpmd\"?"]),
+        (vec!["run", "testpmd", "--preset", "fats"], ["no preset \"fats\"", "did you mean \"fast\"?"]),
+        (vec!["run", "testpmd", "--raet", "1Mpps"], ["--raet", "'--rate'"]),
+        (vec!["run", "testpmd", "--set", "nic.rx_fifi=48KiB"], ["nic.rx_fifi", "did you mean \"rx_fifo\"?"]),
+        (vec!["run", "testpmd", "--set", "testpmd.brust=32"], ["testpmd.brust", "did you mean \"burst\"?"]),
+        (vec!["run", "testpmd", "--set", "testpmd.mode=macswop"], ["testpmd.mode", "macswap"]),
+    ] {
+        doorbell(&[arguments, vec!["--out", out_text]].concat()).refused_with(&texts);
+        assert!(!out.exists(), "a result folder was made for nothing");
+    }
+    doorbell(&["bood"]).refused_with(&["'bood'", "'boot'"]);
+    doorbell(&["boot", "--image", "nope"]).refused_with(&["\"nope\"", "testpmd"]);
+}
+
+#[test]
+fn values_without_a_unit_with_a_wrong_one_or_out_of_range_are_refused() {
+    let folder = scratch();
+    let out = folder.path().join("out");
+    for (arguments, texts) in [
+        (["--rate", "5"], ["--rate", "no unit"]),
+        (["--rate", "5Mbpss"], ["--rate", "unknown unit \"Mbpss\""]),
+        (["--rate", "0Mpps"], ["--rate", "no rate"]),
+        (["--rate", "-5Mpps"], ["-5", "--rate"]),
+        (["--duration", "10"], ["--duration", "no unit"]),
+        (["--warmup", "5parsec"], ["--warmup", "unknown unit \"parsec\""]),
+        (["--frame-size", "63"], ["frame_size", "64B"]),
+        (["--frame-size", "64ns"], ["--frame-size", "unit"]),
+        (["--frames", "0"], ["run.duration", "some frames"]),
+        (["--set", "link.rate=10"], ["link.rate", "unit"]),
+        (["--set", "link.rate=10Gb"], ["link.rate", "Gbps"]),
+        (["--set", "core.ipc=0"], ["core.ipc", "0.01"]),
+        (["--set", "platform.ram=1KiB"], ["platform.ram", "64MiB"]),
+        (["--set", "platform.ram=64MiB"], ["platform.ram", "too little"]),
+        (["--set", "testpmd.rxd=100"], ["testpmd.rxd", "multiple of 8"]),
+        (["--set", "nic.rx_fifo"], ["nic.rx_fifo", "path=value"]),
+        (["--seed", "one"], ["--seed", "'one'"]),
+    ] {
+        if arguments[0] == "--duration" || arguments[0] == "--warmup" {
+            doorbell(&[["run", "testpmd"], arguments].concat()).refused_with(&texts);
+        } else {
+            let all = [&["run", "testpmd", "--out", out.to_str().unwrap()], arguments.as_slice()].concat();
+            doorbell(&all).refused_with(&texts);
+        }
+        assert!(!out.join("summary.json").exists());
+    }
+}
+
+#[test]
+fn a_checkpoint_that_does_not_fit_is_refused() {
+    let folder = scratch();
+    let [out, file] = ["out", "wrong.ckpt"].map(|name| folder.path().join(name));
+    let good = fs::read(shared_checkpoint(&[])).unwrap();
+    let refused = |bytes: Option<&[u8]>, text: &str| {
+        bytes.map(|bytes| fs::write(&file, bytes).unwrap());
+        run_from(&file, &out, &[]).refused_with(&[text]);
+        assert!(!out.join("summary.json").exists());
+    };
+    refused(None, "No such file");
+    refused(Some(b""), "not a Doorbell checkpoint");
+    refused(Some(b"#!/bin/sh\n"), "not a Doorbell checkpoint");
+    refused(Some(&good[..18]), "truncated");
+    refused(Some(&good[..good.len() / 2]), "truncated or damaged");
+    refused(Some(&good[..good.len() - 1]), "truncated or damaged");
+    let mut changed = good.clone();
+    changed[good.len() / 3] ^= 4;
+    refused(Some(&changed), "truncated or damaged");
+    // The format's version stands behind the 16 bytes that name the file.
+    let mut other_version = good.clone();
+    other_version[16] += 1;
+    refused(Some(&other_version), "this doorbell reads format");
+    run_from(folder.path(), &out, &[]).refused_with(&["directory"]);
+    for set in ["platform.ram=512MiB", "platform.timebase=10MHz", "nic.mac=02:00:00:00:00:07", "testpmd.rxd=512"] {
+        short_run(&out, &["--set", set]).refused_with(&["belongs to another machine"]);
+    }
+    // What the guest cannot see may differ.
+    short_run(&out, &["--set", "link.rate=40Gbps", "--set", "nic.rx_fifo=128KiB"]).success();
+}
+
+#[test]
+fn a_result_folder_that_cannot_be_written_is_refused_at_once() {
+    let folder = scratch();
+    let file = folder.path().join("file");
+    fs::write(&file, "mine").unwrap();
+    for out in [&file, &file.join("below"), Path::new("/proc/doorbell")] {
+        short_run(out, &[]).refused_with(&["result folder"]);
+    }
+    assert_eq!(fs::read(&file).unwrap(), b"mine");
+}
+
+#[test]
+fn a_full_disk_is_told_and_what_was_written_is_whole() {
+    let folder = scratch();
+    let checkpoint = shared_checkpoint(&[]).display().to_string();
+    let small = folder.path().join("small");
+    fs::create_dir(&small).unwrap();
+    let script = "mount -t tmpfs -o size=$1 tmpfs \"$2\" || exit 77; shift; cd \"$1\"; shift; \"$@\"; code=$?; \
+                  find . -type f | while read -r file; do cp --parents \"$file\" ../kept; done; exit $code";
+    let kept = folder.path().join("kept");
+    for (size, further) in [("200k", vec!["--pcap"]), ("30k", vec!["--rate", "1Mpps,2Mpps"]), ("3M", vec!["--save-checkpoint", "c"])] {
+        let _ = fs::remove_dir_all(&kept);
+        fs::create_dir(&kept).unwrap();
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c", script, "sh", size]).arg(&small).arg(doorbell_path());
+        command.args(["run", "testpmd", "-q", "--duration", "1ms", "--warmup", "1ms", "--checkpoint", &checkpoint]);
+        let ended = Running::start({ command.args(["--out", "out"]).args(&further); command }).end();
+        if ended.code == Some(77) || ended.stderr.contains("unshare failed") {
+            println!("not checked: this host does not let us mount a small disk");
+            return;
+        }
+        ended.refused_with(&["No space left on device"]);
+        check_whole(&kept);
+        assert!(!kept.join("c").exists(), "a part of a checkpoint was left");
+    }
+}
+
+/// Every file in a folder is what its name says, from beginning to end.
+fn check_whole(folder: &Path) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            check_whole(&path);
+            continue;
+        }
+        let text = || fs::read_to_string(&path).unwrap();
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("json") => drop(serde_json::from_str::<serde_json::Value>(&text()).unwrap()),
+            Some("toml") => assert!(text().contains("[loadgen.traffic]")),
+            Some("html") => assert!(text().trim_end().ends_with("</html>")),
+            Some("pcap") => {
+                let output = Command::new("tshark").arg("-r").arg(&path).output().expect("tshark runs");
+                assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            }
+            other => panic!("{} was left, a {other:?}", path.display()),
+        }
+    }
+}
+
+#[test]
+fn a_damaged_image_is_named() {
+    let folder = scratch();
+    let image = folder.path().join("images/testpmd");
+    fs::create_dir_all(&image).unwrap();
+    let from = places().image("testpmd");
+    let show = || doorbell(&["--cache", folder.path().to_str().unwrap(), "image", "show", "testpmd"]);
+    show().refused_with(&["no built image", "doorbell image build testpmd"]);
+    let files = ["kernel", "initramfs.cpio", "fw_dynamic.bin", "manifest.json"];
+    for file in fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()) {
+        fs::copy(&file, image.join(file.file_name().unwrap())).unwrap();
+    }
+    show().success();
+    for file in files {
+        let (path, aside) = (image.join(file), image.join("aside"));
+        fs::rename(&path, &aside).unwrap();
+        show().refused_with(&[file, "missing"]);
+        let bytes = fs::read(&aside).unwrap();
+        fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+        show().refused_with(&["damaged", file, "doorbell image build testpmd"]);
+        fs::rename(&aside, &path).unwrap();
+    }
+    show().success();
+}
+
+#[test]
+fn a_guest_that_does_not_get_ready_ends_the_run_with_its_last_words() {
+    let folder = scratch();
+    let out = folder.path().to_str().unwrap();
+    let run = |set: &str| doorbell(&["run", "testpmd", "-q", "--boot", "--out", out, "--set", set]);
+    run("run.boot_timeout=2ms").refused_with(&["not ready", "run.boot_timeout", "last lines", "OpenSBI"]);
+    // More hugepages than the guest has memory for: testpmd does not start.
+    run("testpmd.mbufs=100000").refused_with(&["powered off", "last lines", "doorbell: exit"]);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "there is no result, so there is no file");
+    let panicked = doorbell(&["boot", "--fast-forward", "--append", "rdinit=/nonexistent"]);
+    assert!(panicked.stdout.contains("Kernel panic"), "{}", panicked.stdout);
+    panicked.refused_with(&["panicked"]);
+}
