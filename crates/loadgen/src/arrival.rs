@@ -1,6 +1,7 @@
 //! What an arrived frame can be, and the counters of everything sent and received.
 
 use crate::frame::Mismatch;
+use crate::responder::Answered;
 
 doorbell_sim::stats! {
     /// What a generator has counted since it was made.
@@ -33,8 +34,14 @@ doorbell_sim::stats! {
         never_sent,
         /// Arrivals of another generator's frame.
         misrouted,
-        /// Arrivals of a frame that no generator sent, or whose signature is damaged.
+        /// Arrivals of a frame that no generator sent, or whose signature is damaged, and that was not answered.
         foreign,
+        /// ARP requests answered.
+        arp_answered,
+        /// ICMP echo requests answered.
+        echo_answered,
+        /// Packets to the mirror's address sent back.
+        mirrored,
         /// Arrivals with a bad FCS, of whosever frame.
         bad_fcs,
         /// Frames given up because too many were sent after them.
@@ -61,6 +68,8 @@ pub enum Arrival {
     NeverSent,
     /// Another generator's frame.
     Misrouted,
+    /// A request, or a packet to the mirror: an answer was sent.
+    Answered(Answered),
     /// Nobody's frame.
     Foreign,
     /// Its FCS is bad; nothing else was looked at.
@@ -79,6 +88,9 @@ impl LoadGenStats {
             Arrival::Stale => &mut self.stale,
             Arrival::NeverSent => &mut self.never_sent,
             Arrival::Misrouted => &mut self.misrouted,
+            Arrival::Answered(Answered::Arp) => &mut self.arp_answered,
+            Arrival::Answered(Answered::Echo) => &mut self.echo_answered,
+            Arrival::Answered(Answered::Mirrored) => &mut self.mirrored,
             Arrival::Foreign => &mut self.foreign,
             Arrival::BadFcs => &mut self.bad_fcs,
         } += 1;
@@ -99,10 +111,11 @@ impl LoadGenStats {
             self.returned + self.corrupt + self.expired + self.abandoned + outstanding,
             "frames sent are not all accounted for: {self:?}"
         );
+        let answered = self.arp_answered + self.echo_answered + self.mirrored;
         let ours = self.returned + self.corrupt + self.duplicates + self.late + self.stale + self.never_sent;
         assert_eq!(
             self.received,
-            ours + self.misrouted + self.foreign + self.bad_fcs,
+            ours + answered + self.misrouted + self.foreign + self.bad_fcs,
             "frames received are not all accounted for: {self:?}"
         );
     }

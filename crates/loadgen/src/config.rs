@@ -7,6 +7,7 @@ use doorbell_wire::MacAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::rate::Rate;
+use crate::responder::ResponderConfig;
 
 /// A load generator, as configuration files write it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,11 +20,17 @@ pub struct LoadGenConfig {
     pub tracked_frames: u32,
     /// What it sends.
     pub traffic: TrafficConfig,
+    /// What it answers to.
+    pub responder: ResponderConfig,
 }
 
 impl Default for LoadGenConfig {
     fn default() -> Self {
-        LoadGenConfig { tracked_frames: 1 << 18, traffic: TrafficConfig::default() }
+        LoadGenConfig {
+            tracked_frames: 1 << 18,
+            traffic: TrafficConfig::default(),
+            responder: ResponderConfig::default(),
+        }
     }
 }
 
@@ -107,6 +114,9 @@ pub enum ConfigError {
     /// A group address as sender.
     #[error("source = \"{0}\" is a group address; a sender's first byte is even")]
     GroupSource(MacAddr),
+    /// One address for two purposes.
+    #[error("responder.ip and responder.mirror are both {0}; they must differ")]
+    MirrorIsIp(Ipv4Addr),
 }
 
 impl LoadGenConfig {
@@ -114,6 +124,9 @@ impl LoadGenConfig {
     pub fn validate(&self) -> Result<(), ConfigError> {
         if !(1 << 10..=1 << 24).contains(&self.tracked_frames) {
             return Err(ConfigError::TrackedFrames(self.tracked_frames));
+        }
+        if self.responder.ip == self.responder.mirror {
+            return Err(ConfigError::MirrorIsIp(self.responder.ip));
         }
         self.traffic.validate()
     }
@@ -189,6 +202,9 @@ mod tests {
             let config = LoadGenConfig { tracked_frames, ..LoadGenConfig::default() };
             assert!(config.validate().unwrap_err().to_string().contains("tracked_frames"));
         }
+        let responder = ResponderConfig { mirror: ResponderConfig::default().ip, ..Default::default() };
+        let config = LoadGenConfig { responder, ..LoadGenConfig::default() };
+        assert!(config.validate().unwrap_err().to_string().contains("responder.mirror"));
         let largest = TrafficConfig { frame_size: Bytes(16_384), ..traffic() };
         assert_eq!(largest.validate(), Ok(()));
     }

@@ -15,6 +15,7 @@
 //! | `latency` | a distribution of round trips |
 //! | `measure` | a measurement window, and the figures that it yields |
 //! | `arrival` | what an arrived frame can be, and all counters |
+//! | `responder` | answers to ARP and ICMP echo, and the mirror |
 //! | `generator` | the generator itself |
 //! | `state` | its saved state |
 
@@ -27,6 +28,7 @@ pub mod generator;
 pub mod latency;
 pub mod measure;
 pub mod rate;
+pub mod responder;
 pub mod state;
 
 mod in_flight;
@@ -41,4 +43,5 @@ pub use generator::{Event, LoadGen, LoadGenPorts};
 pub use latency::{Latency, LatencySummary};
 pub use measure::{Measurement, Summary, Throughput, Volume};
 pub use rate::{Pacing, Rate};
+pub use responder::{Answered, ResponderConfig};
 pub use state::LoadGenState;

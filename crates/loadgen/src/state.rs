@@ -31,7 +31,7 @@ pub struct LoadGenState {
 
 impl LoadGenState {
     /// The version to save this state under.
-    pub const VERSION: u32 = 1;
+    pub const VERSION: u32 = 2;
 }
 
 impl LoadGen {

@@ -118,7 +118,8 @@ impl Bench {
                 }
             }
             Happening::AtGenerator(frame) => {
-                self.generator.frame_arrived(now, &frame);
+                let mut ports = Ports { queue: &mut self.queue, link: &mut self.there, tap: &mut self.tap };
+                self.generator.frame_arrived(now, &frame, &mut ports);
                 self.generator.recycle(frame);
             }
         }

@@ -14,7 +14,7 @@ use doorbell_riscv::HART_STATE_VERSION;
 use doorbell_sim::event::QueueState;
 use doorbell_sim::ram::PAGE_BYTES;
 use doorbell_sim::snapshot::{Snapshot, SnapshotError};
-use doorbell_sim::{Clock, EventQueue, Hertz, PhysAddr};
+use doorbell_sim::{Clock, EventQueue, Hertz, PhysAddr, Ps};
 use doorbell_platform::clint::ClintState;
 use doorbell_platform::plic::PlicState;
 use doorbell_platform::rtc::RtcState;
@@ -100,6 +100,7 @@ struct Body {
 /// What does not belong to any one device.
 #[derive(Serialize, Deserialize)]
 struct MachineState {
+    now: Ps,
     slot_hertz: u64,
     reset_rom: Vec<u8>,
     reservations: Vec<u64>,
@@ -226,6 +227,9 @@ impl Machine {
             let problem = format!("it runs \"{}\", not \"{guest}\"", body.head.guest);
             return Err(CheckpointError::OtherMachine(problem));
         }
+        if !body.pages.is_sorted_by(|one, next| one < next) {
+            return Err(CheckpointError::Damaged);
+        }
         let mut contents = [0; PAGE_BYTES as usize];
         for page in &body.pages {
             payload.read_exact(&mut contents).map_err(damaged)?;
@@ -269,6 +273,7 @@ impl Machine {
     fn snapshot(&self) -> Snapshot {
         let mut snapshot = Snapshot::new();
         let state = MachineState {
+            now: self.now(),
             slot_hertz: self.config.core.slot_clock().frequency().0,
             reset_rom: self.reset_rom.clone(),
             reservations: self.ram.reservations().to_vec(),
@@ -309,6 +314,10 @@ impl Machine {
         }
         let saved_clock = (1..=1_000_000_000_000).contains(&state.slot_hertz).then(|| Clock::new(Hertz(state.slot_hertz)));
         let saved_clock = saved_clock.ok_or_else(|| inconsistent("its clock is impossible"))?;
+        if state.now.0 > LATEST {
+            return Err(inconsistent("its time is impossible").into());
+        }
+        self.reached = state.now;
         self.reset_rom = state.reset_rom;
         self.stats = state.stats;
         let queue: QueueState<Event> = snapshot.get("queue", MACHINE_VERSION)?;
@@ -340,7 +349,21 @@ impl Machine {
             port.link_out.restore(snapshot.get(&format!("port{index}.link_out"), LinkState::VERSION)?)?;
             port.loadgen.restore(snapshot.get(&format!("port{index}.loadgen"), LoadGenState::VERSION)?)?;
         }
-        self.check_restored_events().map_err(|problem| inconsistent(problem).into())
+        self.check_restored_events().and_then(|()| self.check_restored_times()).map_err(|problem| inconsistent(problem).into())
+    }
+
+    /// A hart is neither behind the last event nor ahead of the next. Each side gets the slot that rounding takes and,
+    /// ahead, that of an access to a device.
+    fn check_restored_times(&self) -> Result<(), &'static str> {
+        for hart in &self.harts {
+            if Machine::can_run(hart) && hart.time() < self.queue.now() {
+                return Err("a hart that runs lies in the past");
+            }
+            if hart.slots() > hart.slot_at(self.queue.next_time()).saturating_add(2) {
+                return Err("a hart has run past an event");
+            }
+        }
+        Ok(())
     }
 
     /// A damaged file must not make events reach for parts that do not exist.

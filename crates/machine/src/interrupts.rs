@@ -52,7 +52,7 @@ impl Machine {
         let hart = &mut self.harts[hart as usize];
         hart.set_interrupt(interrupt, level);
         if hart.is_waiting() && hart.interrupt_pending() {
-            let slot = hart.slot_at(self.queue.now());
+            let slot = hart.slot_at(self.queue.now().max(self.reached));
             hart.skip_to(slot);
         }
     }

@@ -31,6 +31,8 @@ pub struct Machine {
     pub(crate) bridge: HostBridge,
     pub(crate) ports: Vec<Port>,
     pub(crate) stats: MachineStats,
+    /// How far the machine was run, which may be beyond the last event while all harts wait.
+    pub(crate) reached: Ps,
     /// Something happened that ends the run.
     pub(crate) outcome: Option<Outcome>,
     /// What was printed. An observer.
@@ -78,6 +80,7 @@ impl Machine {
             bridge,
             ports,
             stats: MachineStats::default(),
+            reached: Ps::ZERO,
             outcome: None,
             console: Console::default(),
             config,
@@ -93,10 +96,10 @@ impl Machine {
         &self.config
     }
 
-    /// Simulated time: that of the latest event or hart.
+    /// Simulated time: how far events, harts and runs have come.
     pub fn now(&self) -> Ps {
-        let harts = self.harts.iter().filter(|hart| !hart.is_waiting()).map(Hart::time).max();
-        self.queue.now().max(harts.unwrap_or(Ps::ZERO))
+        let harts = self.harts.iter().map(Hart::time).max();
+        self.queue.now().max(self.reached).max(harts.unwrap_or(Ps::ZERO))
     }
 
     /// Instructions retired by all harts.

@@ -1,6 +1,6 @@
 //! The run loop: whichever is earliest, a hart or an event, goes first.
 
-use doorbell_riscv::Stop;
+use doorbell_riscv::{Hart, Stop};
 use doorbell_sim::Ps;
 
 use crate::events::Event;
@@ -75,18 +75,23 @@ impl Machine {
                 }
                 _ if next_event <= limits.time && next_event < Ps::MAX => self.handle_next_event(),
                 None if next_event == Ps::MAX => return Outcome::Asleep,
-                _ => return Outcome::Time,
+                _ => {
+                    self.reached = self.reached.max(limits.time);
+                    return Outcome::Time;
+                }
             }
         }
     }
 
     /// The hart that is furthest behind of those that can run.
     fn earliest_hart(&self) -> Option<usize> {
-        let can_run = |hart: &&doorbell_riscv::Hart| {
-            hart.pending_mmio().is_none() && (!hart.is_waiting() || hart.interrupt_pending())
-        };
-        let harts = self.harts.iter().enumerate().filter(|(_, hart)| can_run(hart));
+        let harts = self.harts.iter().enumerate().filter(|(_, hart)| Machine::can_run(hart));
         harts.min_by_key(|(_, hart)| hart.time()).map(|(index, _)| index)
+    }
+
+    /// Whether a hart has something to do before another event.
+    pub(crate) fn can_run(hart: &Hart) -> bool {
+        hart.pending_mmio().is_none() && (!hart.is_waiting() || hart.interrupt_pending())
     }
 
     fn run_hart(&mut self, index: usize, horizon: Ps, limits: &Limits) {
@@ -127,12 +132,13 @@ impl Machine {
             Event::FrameAtNic { port, frame } => self.with_nic(port, |nic, side| nic.frame_arrived(now, frame, side)),
             Event::LoadGen { port, event } => self.with_loadgen(port, |gen_, side| gen_.on_event(now, event, side)),
             Event::FrameAtLoadGen { port, frame } => {
-                let parts = &mut self.ports[usize::from(port)];
-                if let Some(capture) = &mut parts.capture {
+                if let Some(capture) = &mut self.ports[usize::from(port)].capture {
                     capture.record(now, &frame);
                 }
-                parts.loadgen.frame_arrived(now, &frame);
-                parts.loadgen.recycle(frame);
+                self.with_loadgen(port, |gen_, side| {
+                    gen_.frame_arrived(now, &frame, side);
+                    gen_.recycle(frame);
+                });
             }
         }
     }
