@@ -20,4 +20,4 @@ pub use m5::{M5Next, M5Ops};
 pub use measure::{Point, run_point};
 pub use registry::{BENCHMARKS, Benchmark, benchmark};
 pub use session::{Control, Places, Session, Source, bare_identity, guest_identity, read_guest};
-pub use summary::{Drops, LatencyNs, PointSummary, RunSummary};
+pub use summary::{Drops, PointSummary, RunSummary};

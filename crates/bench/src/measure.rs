@@ -18,7 +18,7 @@ use doorbell_wire::pcap::PcapFile;
 use crate::config::RunConfig;
 use crate::error::{RunError, describe};
 use crate::session::{Control, Session, run_watched};
-use crate::summary::{Drops, LatencyNs, PointSummary};
+use crate::summary::{Drops, PointSummary};
 use crate::testpmd;
 
 /// Bytes of each frame that a capture keeps: all of any frame.
@@ -230,7 +230,7 @@ fn summarise(
         delivered_gbps: figures.delivered.gbps_l2,
         offered_mpps: figures.offered.mpps,
         delivered_mpps: figures.delivered.mpps,
-        latency_ns: LatencyNs::from_summary(&figures),
+        latency_ns: figures.latency_ns.clone(),
         simulated_seconds: figures.seconds,
         instructions: window.instructions,
         ipc: per(window.instructions as f64, cycles),

@@ -1,28 +1,7 @@
 //! The figures of a run as `summary.json` holds them.
 
-use doorbell_loadgen::Summary;
+use doorbell_loadgen::LatencySummary;
 use serde::Serialize;
-
-/// Round trips in nanoseconds, from the time each frame was due.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct LatencyNs {
-    /// Arithmetic mean.
-    pub mean: f64,
-    /// Standard deviation.
-    pub stddev: f64,
-    /// The shortest.
-    pub min: f64,
-    /// Median (nearest rank, like the other percentiles).
-    pub p50: f64,
-    /// 90th percentile.
-    pub p90: f64,
-    /// 99th percentile.
-    pub p99: f64,
-    /// 99.9th percentile.
-    pub p99_9: f64,
-    /// The longest.
-    pub max: f64,
-}
 
 /// Where the frames of the measurement that did not come back were lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -70,8 +49,8 @@ pub struct PointSummary {
     pub offered_mpps: f64,
     /// Delivered frames a second, in millions.
     pub delivered_mpps: f64,
-    /// Round trips; `null` if no frame came back.
-    pub latency_ns: Option<LatencyNs>,
+    /// Round trips in nanoseconds, from the time each frame was due; `null` if no frame came back.
+    pub latency_ns: Option<LatencySummary>,
     /// Length of the measurement in simulated seconds.
     pub simulated_seconds: f64,
     /// Instructions retired in the measurement.
@@ -101,19 +80,4 @@ pub struct RunSummary {
     pub command: String,
     /// Every point, in the order in which the rates were given.
     pub points: Vec<PointSummary>,
-}
-
-impl LatencyNs {
-    pub(crate) fn from_summary(summary: &Summary) -> Option<LatencyNs> {
-        summary.latency_ns.as_ref().map(|l| LatencyNs {
-            mean: l.mean,
-            stddev: l.stddev,
-            min: l.min,
-            p50: l.p50,
-            p90: l.p90,
-            p99: l.p99,
-            p99_9: l.p99_9,
-            max: l.max,
-        })
-    }
 }

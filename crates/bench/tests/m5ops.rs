@@ -46,7 +46,7 @@ fn start(program: &[u32]) -> Run {
 
 impl Run {
     /// Runs until the guest asks to end; gives its exit code.
-    fn to_end(&mut self) -> u8 {
+    fn run_to_its_end(&mut self) -> u8 {
         loop {
             let Outcome::M5Op { function, args } = self.machine.run(&Limits::until(Ps::from_ms(1))) else {
                 panic!("the guest never asked to end")
@@ -63,7 +63,7 @@ impl Run {
 #[test]
 fn statistics_count_from_the_reset_and_are_dumped_when_asked() {
     let mut run = start(&[NOP, NOP, m5(RESET_STATS), NOP, NOP, NOP, m5(DUMP_STATS), m5(EXIT)]);
-    assert_eq!(run.to_end(), 0);
+    assert_eq!(run.run_to_its_end(), 0);
     let text = std::fs::read_to_string(run.folder.path().join("m5stats-0.json")).unwrap();
     let stats: serde_json::Value = serde_json::from_str(&text).unwrap();
     // Three NOPs and the dump itself.
@@ -74,13 +74,13 @@ fn statistics_count_from_the_reset_and_are_dumped_when_asked() {
 fn a_checkpoint_that_the_guest_asks_for_goes_on_behind_the_instruction() {
     let program = [li(A0, 7), m5(CHECKPOINT), m5(WORK_BEGIN), li(A1, 3), m5(FAIL)];
     let mut run = start(&program);
-    assert_eq!(run.to_end(), 3);
+    assert_eq!(run.run_to_its_end(), 3);
     let bytes: Vec<u8> = program.iter().flat_map(|word| word.to_le_bytes()).collect();
     let mut again = start(&[NOP]);
     let file = CheckpointFile::read(&run.folder.path().join("m5checkpoint-0.ckpt")).unwrap();
     again.machine = Machine::new(again.machine.config().clone(), 1).unwrap();
     again.machine.restore(&file, &bare_identity(&bytes)).unwrap();
-    assert_eq!(again.to_end(), 3);
+    assert_eq!(again.run_to_its_end(), 3);
     assert_eq!(again.machine.state_hash(), run.machine.state_hash());
     assert_eq!(again.said.len(), 1, "only what comes behind the checkpoint happens again: {:?}", again.said);
 }
@@ -88,7 +88,7 @@ fn a_checkpoint_that_the_guest_asks_for_goes_on_behind_the_instruction() {
 #[test]
 fn work_marks_are_said_with_their_id() {
     let mut run = start(&[li(A0, 42), m5(WORK_BEGIN), NOP, m5(WORK_END), m5(0x55), m5(EXIT)]);
-    assert_eq!(run.to_end(), 0);
+    assert_eq!(run.run_to_its_end(), 0);
     assert!(run.said[0].contains("work begin: id 42") && run.said[1].contains("work end: id 42"), "{:?}", run.said);
     assert!(run.said[2].contains("0x55"), "an unknown m5op is named: {:?}", run.said);
 }

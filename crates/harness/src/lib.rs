@@ -13,7 +13,7 @@
 
 pub mod assembler;
 pub mod checkpoint;
-//CF
+pub mod config;
 pub mod container;
 pub mod guest;
 pub mod input;

@@ -58,6 +58,8 @@ impl Profile {
     }
 }
 
+const WFI: u32 = 0x1050_0073;
+const MRET: u32 = 0x3020_0073;
 /// CSRs that exist, and some that do not.
 const CSRS: [u32; 40] = [
     0x001, 0x002, 0x003, 0x100, 0x104, 0x105, 0x106, 0x10a, 0x140, 0x141, 0x142, 0x143, 0x144, 0x14d, 0x180, 0x300,
@@ -79,13 +81,8 @@ pub fn program(profile: Profile, input: &mut Input<'_>, operations_max: usize) -
     asm.csr_write(csr::MTVEC, T0);
     asm.csr_write(csr::STVEC, T0);
     if input.flag() {
-        // Most programs find a NIC that works, and break it from there.
-        for nic in 0..2 {
-            let next = begin(&mut asm);
-            nic_set_up(&mut asm, &mut Input::new(&[nic, 0x78]));
-            let here = asm.here();
-            asm.patch(next, here);
-        }
+        // Many programs find NICs that work, and break them from there.
+        set_up_all(&mut asm);
     }
     let (start, mut count) = (asm.here(), 0);
     while !input.is_empty() && count < operations_max {
@@ -103,6 +100,26 @@ pub fn program(profile: Profile, input: &mut Input<'_>, operations_max: usize) -
     asm.finish()
 }
 
+/// A program that brings two NICs up and then sleeps for ever.
+pub fn idle_program() -> Vec<u8> {
+    let mut asm = Assembler::new(places::PROGRAM);
+    asm.constant(T0, places::PROGRAM);
+    asm.csr_write(csr::MTVEC, T0);
+    set_up_all(&mut asm);
+    asm.word(WFI);
+    asm.jump(-4);
+    asm.finish()
+}
+
+fn set_up_all(asm: &mut Assembler) {
+    for nic in 0..2 {
+        let next = begin(asm);
+        nic_set_up(asm, &mut Input::new(&[nic, 0x78]));
+        let here = asm.here();
+        asm.patch(next, here);
+    }
+}
+
 /// Skips what trapped: on with the next operation, in machine mode, without interrupts if one came.
 fn trap_handler(base: u64) -> Vec<u8> {
     let mut asm = Assembler::new(base);
@@ -115,7 +132,7 @@ fn trap_handler(base: u64) -> Vec<u8> {
     asm.word(0x2000 | T6 << 7 | 0x37);
     asm.addi(T6, T6, -0x800);
     asm.csr_set(X0, csr::MSTATUS, T6);
-    asm.word(0x3020_0073); // mret
+    asm.word(MRET);
     asm.finish()
 }
 
@@ -234,7 +251,7 @@ fn sleep(asm: &mut Assembler, input: &mut Input<'_>) {
         asm.constant(T1, 8);
         asm.csr_set(X0, csr::MSTATUS, T1);
     }
-    asm.word(0x1050_0073); // wfi
+    asm.word(WFI);
 }
 
 /// Brings a NIC up as a driver does, with the rings anywhere.

@@ -4,7 +4,8 @@
 #[derive(Clone, Debug, Default)]
 pub struct Console {
     text: Vec<u8>,
-    /// How far the watched marker has been looked for.
+    /// Where the watch began, and how far the marker has been looked for.
+    watched_from: usize,
     searched: usize,
     /// How far the output has been taken by [`take_new`](Console::take_new).
     taken: usize,
@@ -21,6 +22,7 @@ impl Console {
         if self.text.len() > 2 * KEPT_BYTES {
             let excess = self.text.len() - KEPT_BYTES;
             self.text.drain(..excess);
+            self.watched_from = self.watched_from.saturating_sub(excess);
             self.searched = self.searched.saturating_sub(excess);
             self.taken = self.taken.saturating_sub(excess);
         }
@@ -29,13 +31,15 @@ impl Console {
     /// Watches for a text in what is printed from now on.
     pub fn watch(&mut self, marker: Option<&str>) {
         self.marker = marker.map(str::to_owned);
+        self.watched_from = self.text.len();
         self.searched = self.text.len();
     }
 
     /// Whether the watched text has appeared; it is reported once.
     pub fn marker_seen(&mut self) -> bool {
         let Some(marker) = &self.marker else { return false };
-        let from = self.searched.saturating_sub(marker.len());
+        // It may have come in two pieces.
+        let from = self.searched.saturating_sub(marker.len()).max(self.watched_from);
         let found = self.text[from..].windows(marker.len().max(1)).any(|window| window == marker.as_bytes());
         self.searched = self.text.len();
         if found {

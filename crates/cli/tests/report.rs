@@ -1,0 +1,47 @@
+//! The page is made from the file that a run writes, so the two must speak of the same fields.
+
+use doorbell_bench::{Drops, PointSummary, RunSummary, summary_json};
+
+fn point() -> PointSummary {
+    PointSummary {
+        benchmark: "testpmd".into(),
+        config_hash: "0".into(),
+        rate: "1Mpps".into(),
+        frame_size: 64,
+        frames_offered: 10,
+        frames_delivered: 7,
+        frames_corrupt: 0,
+        drop_rate: 0.3,
+        drops: Drops { dma: 1, core: 1, tx: 0, nic_other: 0, link: 0, guest: 1 },
+        offered_gbps: 0.512,
+        delivered_gbps: 0.3584,
+        offered_mpps: 1.0,
+        delivered_mpps: 0.7,
+        latency_ns: None,
+        simulated_seconds: 1e-5,
+        instructions: 30_000,
+        ipc: 1.0,
+        instructions_per_frame: f64::INFINITY,
+        host_seconds: 0.1,
+        host_mips: 0.3,
+        state_hash: "0".into(),
+    }
+}
+
+#[test]
+fn what_a_run_writes_the_report_reads() {
+    for points in [vec![point()], vec![point(), point()]] {
+        let count = points.len();
+        let summary = RunSummary {
+            benchmark: "testpmd".into(),
+            preset: "fast".into(),
+            doorbell_version: "0".into(),
+            command: "doorbell run testpmd".into(),
+            points,
+        };
+        let read = doorbell_report::RunSummary::from_json(&summary_json(&summary)).unwrap();
+        assert_eq!(read.points.len(), count);
+        assert_eq!(read.points[0].drops.guest, 1);
+        assert!(doorbell_report::html(&read, "").contains("doorbell run testpmd"));
+    }
+}

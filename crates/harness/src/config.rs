@@ -1,0 +1,158 @@
+//! Configurations that nobody tried. Whatever values the keys are given, either the configuration is refused with a
+//! message that names one of the keys, or the machine is built and runs under traffic.
+
+use doorbell_machine::overlay::Overlay;
+use doorbell_machine::{ConfigError, Machine, MachineConfig};
+use doorbell_sim::Ps;
+use toml::Value;
+
+use crate::guest;
+use crate::input::Input;
+use crate::operations;
+use crate::watchdog::Watchdog;
+
+const CHANGES_MAX: u64 = 4;
+const RUN: Ps = Ps::from_ms(1);
+const RUN_INSTRUCTIONS: u64 = 20_000;
+/// Enough to fill rings and FIFOs.
+const FRAMES_MAX: u64 = 600;
+/// More than this of RAM, or of frames remembered, costs the host time and shows nothing new.
+const LARGE_RAM: u64 = 1 << 30;
+const MANY_TRACKED: u32 = 1 << 16;
+
+/// Keys without a value in the default configuration, which a walk over it does not find.
+const OPTIONAL_KEYS: [&str; 5] =
+    ["nic.mac", "nic.rx_fifo", "nic.tx_fifo", "loadgen.traffic.frames", "loadgen.traffic.duration"];
+
+const NUMBERS: [&str; 16] =
+    ["0", "1", "2", "3", "7", "8", "63", "64", "100", "128", "1000", "1024", "4096", "65535", "16777216", "18446744073709551615"];
+const UNITS: [&str; 21] = [
+    "ps", "ns", "us", "ms", "s", "B", "KiB", "MiB", "GiB", "bps", "kbps", "Mbps", "Gbps", "Tbps", "Hz", "MHz", "GHz", "pps",
+    "Mpps", "%", "",
+];
+const WORDS: [&str; 12] = [
+    "true", "false", "sv39", "sv48", "macswap", "io", "any", "02:00:00:00:00:01", "01:00:00:00:00:01", "10.0.0.1", "", "0.5",
+];
+
+/// Every key of a configuration.
+pub fn keys() -> Vec<String> {
+    let tree = Value::try_from(MachineConfig::default()).expect("a configuration is TOML");
+    let mut keys = OPTIONAL_KEYS.map(str::to_owned).to_vec();
+    walk(&tree, "", &mut keys);
+    keys.sort();
+    keys.dedup();
+    keys
+}
+
+fn walk(value: &Value, path: &str, keys: &mut Vec<String>) {
+    let Value::Table(table) = value else { return keys.push(path.to_owned()) };
+    for (key, value) in table {
+        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        walk(value, &path, keys);
+    }
+}
+
+/// Runs the case that some bytes stand for.
+pub fn run(bytes: &[u8]) {
+    let _watchdog = Watchdog::start();
+    let mut input = Input::new(bytes);
+    let keys = keys();
+    let mut overlay = Overlay::default();
+    let mut changed = Vec::new();
+    for _ in 0..1 + input.below(CHANGES_MAX) {
+        let key = &keys[input.below(keys.len() as u64) as usize];
+        changed.push(key.as_str());
+        overlay.set(&format!("{key}={}", value(key, &mut input))).expect("the key is a path");
+    }
+    let config = match overlay.resolve::<MachineConfig>().and_then(|config| config.validate().map(|()| config)) {
+        Ok(config) => config,
+        Err(error) => return assert_names_a_key(&error, &changed),
+    };
+    run_machine(config);
+}
+
+/// Mostly a value of the kind that the key has, with a unit that its default has.
+fn value(key: &str, input: &mut Input<'_>) -> String {
+    let unit = match input.u8() % 8 {
+        0 => input.pick(&UNITS),
+        1 => return input.pick(&WORDS).to_owned(),
+        2 => return format!("{}.{}", input.u8(), input.u8()),
+        _ => usual_unit(key),
+    };
+    match input.u8() % 4 {
+        0 => format!("{}{unit}", input.pick(&NUMBERS)),
+        1 => format!("{}{unit}", input.value() >> (input.u8() % 64)),
+        // Near the default: those are most often legal.
+        _ => format!("{}{unit}", (usual_number(key) >> (input.u8() % 4)).wrapping_mul(u64::from(input.u8() % 8)) + u64::from(input.u8() & 1)),
+    }
+}
+
+/// The default as it is spelled.
+fn usual(key: &str) -> String {
+    let tree = Value::try_from(MachineConfig::default()).expect("a configuration is TOML");
+    let value = key.split('.').try_fold(&tree, |tree, part| tree.get(part));
+    value.map_or(String::new(), |value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+}
+
+fn usual_number(key: &str) -> u64 {
+    let text = usual(key);
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    text[..digits].parse().unwrap_or(64)
+}
+
+fn usual_unit(key: &str) -> &'static str {
+    let text = usual(key);
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    UNITS.iter().find(|known| **known == unit).copied().unwrap_or_default()
+}
+
+/// The message must lead to a key that was set, by its whole path or by its last part.
+fn assert_names_a_key(error: &ConfigError, changed: &[&str]) {
+    let message = error.to_string();
+    let named = changed.iter().any(|key| message.contains(key.rsplit('.').next().expect("a key has a part")));
+    assert!(named, "\"{message}\" names none of {changed:?}");
+}
+
+fn run_machine(mut config: MachineConfig) {
+    config.platform.ram.0 = config.platform.ram.0.min(LARGE_RAM);
+    config.loadgen.tracked_frames = config.loadgen.tracked_frames.min(MANY_TRACKED);
+    let frames = config.loadgen.traffic.frames.unwrap_or(FRAMES_MAX);
+    config.loadgen.traffic.frames = Some(frames.min(FRAMES_MAX));
+    let mut machine = Machine::new(config.clone(), 1).expect("a validated configuration builds");
+    machine.load(&guest::guest(operations::idle_program(), 1)).expect("the guest fits into the least RAM");
+    machine.start_traffic(&config.loadgen.traffic).expect("validated traffic");
+    machine.begin_window();
+    let (end, instructions) = (machine.now() + RUN, machine.instructions() + RUN_INSTRUCTIONS);
+    guest::run_on(&mut machine, end, instructions);
+    assert!(machine.instructions() < RUN_INSTRUCTIONS, "the guest does not sleep");
+    machine.end_window();
+    machine.check_conservation();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_takes_a_value_back_that_it_gives() {
+        let tree = Value::try_from(MachineConfig::default()).unwrap();
+        for key in keys() {
+            let Some(value) = key.split('.').try_fold(&tree, |tree, part| tree.get(part)) else { continue };
+            let mut overlay = Overlay::default();
+            overlay.insert(&key, value.clone()).unwrap();
+            assert_eq!(overlay.resolve::<MachineConfig>().unwrap(), MachineConfig::default(), "{key}");
+        }
+    }
+
+    #[test]
+    fn optional_keys_exist_and_have_no_default() {
+        let tree = Value::try_from(MachineConfig::default()).unwrap();
+        for key in OPTIONAL_KEYS {
+            assert!(key.split('.').try_fold(&tree, |tree, part| tree.get(part)).is_none(), "{key} has a default");
+            let mut overlay = Overlay::default();
+            overlay.set(&format!("{key}=[]")).unwrap();
+            let error = overlay.resolve::<MachineConfig>().unwrap_err().to_string();
+            assert!(!error.contains("unknown field"), "{error}");
+        }
+    }
+}
