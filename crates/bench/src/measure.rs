@@ -230,7 +230,7 @@ fn summarise(
         delivered_gbps: figures.delivered.gbps_l2,
         offered_mpps: figures.offered.mpps,
         delivered_mpps: figures.delivered.mpps,
-        latency_ns: figures.latency_ns.clone(),
+        latency_ns: figures.latency_ns,
         simulated_seconds: figures.seconds,
         instructions: window.instructions,
         ipc: per(window.instructions as f64, cycles),

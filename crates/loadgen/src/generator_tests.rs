@@ -174,8 +174,7 @@ fn three_sent(returned: Returned) -> (Bench, Vec<Frame>) {
 fn every_kind_of_arrival_is_told_from_the_others() {
     let (mut bench, frames) = three_sent(Returned::AsSent);
     let now = bench.queue.now() + Ps::from_us(1);
-    let generator = &mut bench.generator;
-    let mut arrive = |frame: &Frame| generator.frame_arrived(now, frame);
+    let mut arrive = |frame: &Frame| bench.arrive(now, frame);
     assert_eq!(arrive(&frames[1]), Arrival::Returned);
     assert_eq!(arrive(&frames[1]), Arrival::Duplicate);
     assert_eq!(arrive(&frames[0]), Arrival::Returned, "and reordered");
@@ -198,13 +197,13 @@ fn every_kind_of_arrival_is_told_from_the_others() {
     bench.generator.assert_conservation();
 
     let (mut bench, frames) = three_sent(Returned::MacSwap);
-    assert_eq!(bench.generator.frame_arrived(now, &frames[0]), Arrival::Corrupt(Mismatch::Addresses));
+    assert_eq!(bench.arrive(now, &frames[0]), Arrival::Corrupt(Mismatch::Addresses));
     let mut longer = frames[1].clone();
     longer.bytes.push(0);
-    assert_eq!(bench.generator.frame_arrived(now, &longer), Arrival::Corrupt(Mismatch::Length));
+    assert_eq!(bench.arrive(now, &longer), Arrival::Corrupt(Mismatch::Length));
     let mut headers = swap(0, frames[2].clone()).remove(0).1;
     headers.bytes[22] -= 1;
-    assert_eq!(bench.generator.frame_arrived(now, &headers), Arrival::Corrupt(Mismatch::Headers));
+    assert_eq!(bench.arrive(now, &headers), Arrival::Corrupt(Mismatch::Headers));
     bench.generator.assert_conservation();
 }
 
@@ -226,13 +225,17 @@ fn a_frame_of_an_earlier_run_is_stale_and_its_run_gave_it_up() {
     assert_eq!(counts(&bench), (2, 2, 0), "the window's frames are given up as well");
     assert_eq!((bench.generator.outstanding(), bench.generator.stats().abandoned), (0, 3 + 2));
     let now = bench.queue.now() + Ps::from_us(1);
-    assert_eq!(bench.generator.frame_arrived(now, &frames[0]), Arrival::Stale);
+    assert_eq!(bench.arrive(now, &frames[0]), Arrival::Stale);
     bench.generator.assert_conservation();
 }
 
 #[test]
 fn a_frame_that_comes_after_too_many_others_is_late_and_was_given_up() {
-    let config = LoadGenConfig { tracked_frames: 1_024, traffic: traffic("1Mpps", 1_100) };
+    let config = LoadGenConfig {
+        tracked_frames: 1_024,
+        traffic: traffic("1Mpps", 1_100),
+        ..LoadGenConfig::default()
+    };
     let mut bench = Bench::with_config(link("10Gbps", "1us"), config, |_, _| Vec::new());
     bench.tap = Some(Vec::new());
     bench.generator.begin_window(Ps::ZERO);
@@ -240,8 +243,8 @@ fn a_frame_that_comes_after_too_many_others_is_late_and_was_given_up() {
     bench.run();
     let now = bench.queue.now();
     let frames = bench.tap.take().unwrap();
-    assert_eq!(bench.generator.frame_arrived(now, &frames[75].1), Arrival::Late);
-    assert_eq!(bench.generator.frame_arrived(now, &frames[76].1), Arrival::Returned);
+    assert_eq!(bench.arrive(now, &frames[75].1), Arrival::Late);
+    assert_eq!(bench.arrive(now, &frames[76].1), Arrival::Returned);
     let summary = bench.generator.summary(now).unwrap();
     assert_eq!((summary.frames_lost, summary.frames_outstanding, summary.frames_late), (1_099, 1_023, 1));
     bench.generator.assert_conservation();
@@ -388,7 +391,7 @@ fn unruly(n: u64, mut frame: Frame) -> Vec<(Ps, Frame)> {
 fn unruly_bench(frames: u64, percent: u64) -> Bench {
     let link = LinkConfig { frame_loss: 0.05, bit_error_rate: 1e-4, ..link("10Gbps", "3us") };
     let traffic = TrafficConfig { returned: Returned::AsSent, ..traffic(&format!("{percent}%"), frames) };
-    Bench::with_config(link, LoadGenConfig { tracked_frames: 1_024, traffic }, unruly)
+    Bench::with_config(link, LoadGenConfig { tracked_frames: 1_024, traffic, ..LoadGenConfig::default() }, unruly)
 }
 
 proptest! {
@@ -440,7 +443,7 @@ proptest! {
         }
         let bytes = postcard::to_stdvec(&bench.generator.save()).unwrap();
         // The other generator was made for other traffic, another seed and a larger ring.
-        let other = LoadGenConfig { tracked_frames: 4_096, traffic: traffic("1kpps", 7) };
+        let other = LoadGenConfig { tracked_frames: 4_096, traffic: traffic("1kpps", 7), ..LoadGenConfig::default() };
         let mut copy = bench.clone();
         copy.generator = LoadGen::new(0, 99, &other, bench.there.config()).unwrap();
         copy.generator.restore(postcard::from_bytes(&bytes).unwrap()).unwrap();
@@ -505,13 +508,13 @@ fn frames_a_host_second() {
                 && let Some(mut frame) = on_their_way.pop_front()
             {
                 frame.bytes[..12].rotate_left(6);
-                generator.frame_arrived(now + Ps(123_456), &frame);
+                generator.frame_arrived(now + Ps(123_456), &frame, &mut end);
                 generator.recycle(frame);
             }
         }
         for mut frame in on_their_way {
             frame.bytes[..12].rotate_left(6);
-            generator.frame_arrived(now + Ps(123_456), &frame);
+            generator.frame_arrived(now + Ps(123_456), &frame, &mut end);
         }
         let seconds = begin.elapsed().as_secs_f64();
         assert_eq!(generator.stats().returned, frames);

@@ -5,6 +5,7 @@ use doorbell_sim::rng::Rng;
 use doorbell_sim::{EventQueue, Frame, Phase, Ps};
 use doorbell_wire::{Link, LinkConfig};
 
+use crate::arrival::Arrival;
 use crate::config::{LoadGenConfig, TrafficConfig};
 use crate::generator::{Event, LoadGen};
 
@@ -94,6 +95,12 @@ impl Bench {
         self.generator.start(now, &mut ports);
     }
 
+    /// Hands the generator a frame directly.
+    pub(crate) fn arrive(&mut self, now: Ps, frame: &Frame) -> Arrival {
+        let mut ports = Ports { queue: &mut self.queue, link: &mut self.there, tap: &mut self.tap };
+        self.generator.frame_arrived(now, frame, &mut ports)
+    }
+
     /// Handles one event; false when there is none before or at `until`.
     pub(crate) fn step(&mut self, until: Ps) -> bool {
         if self.queue.is_empty() || self.queue.next_time() > until {
@@ -118,8 +125,7 @@ impl Bench {
                 }
             }
             Happening::AtGenerator(frame) => {
-                let mut ports = Ports { queue: &mut self.queue, link: &mut self.there, tap: &mut self.tap };
-                self.generator.frame_arrived(now, &frame, &mut ports);
+                self.arrive(now, &frame);
                 self.generator.recycle(frame);
             }
         }
