@@ -36,7 +36,7 @@ impl Ended {
     pub fn refused_with(&self, texts: &[&str]) {
         let code = self.code.unwrap_or_else(|| panic!("a signal ended it:\n{}", self.stderr));
         assert!(code != 0, "it should have failed:\n{}\n{}", self.stdout, self.stderr);
-        assert!(code != 101 && !self.stderr.contains("panicked"), "it panicked:\n{}", self.stderr);
+        assert!(code != 101 && !self.stderr.contains("panicked at "), "it panicked:\n{}", self.stderr);
         for text in texts {
             assert!(self.stderr.contains(text), "no \"{text}\" in:\n{}", self.stderr);
         }
@@ -110,7 +110,8 @@ pub fn doorbell_path() -> &'static Path {
             return given.into();
         }
         let own = std::env::current_exe().expect("a program knows where it is");
-        let folder = own.ancestors().nth(2).expect("tests and examples lie two folders below their profile's");
+        let folder =
+            own.ancestors().nth(2).expect("tests and examples lie two folders below their profile's");
         let profile = folder.file_name().and_then(|name| name.to_str()).expect("profiles have plain names");
         let mut build = Command::new(env!("CARGO"));
         build.args(["build", "--quiet", "--package", "doorbell", "--bin", "doorbell"]);

@@ -27,7 +27,8 @@ pub struct Pty {
 impl Pty {
     /// Starts a command with its three standard streams at a new terminal.
     pub fn start(mut command: Command) -> Pty {
-        let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("the host has pseudo-terminals");
+        let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
+            .expect("the host has pseudo-terminals");
         grantpt(&near).and_then(|()| unlockpt(&near)).expect("a new terminal can be opened");
         let name = ptsname(&near, Vec::new()).expect("a terminal has a name");
         let name = name.to_str().expect("a terminal's name is plain").to_owned();
@@ -56,7 +57,11 @@ impl Pty {
                 return before;
             }
             let waited = started.elapsed();
-            assert!(waited < PATIENCE, "no \"{text}\" within {waited:?}; the screen shows:\n{}", self.screen());
+            assert!(
+                waited < PATIENCE,
+                "no \"{text}\" within {waited:?}; the screen shows:\n{}",
+                self.screen()
+            );
             self.look(Duration::from_millis(50));
         }
     }
@@ -66,7 +71,9 @@ impl Pty {
         let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(wait.subsec_nanos()) };
         let mut buffer = [0; 4096];
         let ready = poll(&mut [PollFd::new(&self.near, PollFlags::IN)], Some(&wait)).unwrap_or(0);
-        if ready > 0 && let Ok(count) = self.near.read(&mut buffer) {
+        if ready > 0
+            && let Ok(count) = self.near.read(&mut buffer)
+        {
             self.seen.extend_from_slice(&buffer[..count]);
         }
     }

@@ -72,6 +72,6 @@ pub(crate) fn describe(outcome: Outcome, waited: Ps) -> String {
         Outcome::PowerOff { code } => format!("the guest powered off with the failure code {code}"),
         Outcome::Asleep => "the guest sleeps and nothing is left that would wake it".into(),
         Outcome::M5Op { function, .. } => format!("the guest ended the run with the m5op {function:#x}"),
-        Outcome::Instructions | Outcome::Marker => "the run ended early".into(),
+        Outcome::Instructions | Outcome::Marker | Outcome::Breakpoint { .. } => "the run ended early".into(),
     }
 }

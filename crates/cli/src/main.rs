@@ -48,10 +48,19 @@ fn main() -> ExitCode {
     match execute(cli) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("doorbell: {error:#}");
+            eprintln!("doorbell: {}", told(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// An error and its causes, each said once: some errors quote their cause themselves.
+fn told(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
+        "" => cause,
+        said if said.contains(&cause) => text,
+        said => format!("{said}: {cause}"),
+    })
 }
 
 fn execute(cli: Cli) -> anyhow::Result<ExitCode> {

@@ -90,7 +90,13 @@ impl Assembler {
     /// A jump by `offset` bytes.
     pub fn jump(&mut self, offset: i32) {
         let o = offset as u32;
-        self.word((o >> 20 & 1) << 31 | (o >> 1 & 0x3ff) << 21 | (o >> 11 & 1) << 20 | (o >> 12 & 0xff) << 12 | 0x6f);
+        self.word(
+            (o >> 20 & 1) << 31
+                | (o >> 1 & 0x3ff) << 21
+                | (o >> 11 & 1) << 20
+                | (o >> 12 & 0xff) << 12
+                | 0x6f,
+        );
     }
 
     /// A branch by `offset` bytes: `funct3` 1 is "not equal", 5 "not less".

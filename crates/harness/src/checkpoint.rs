@@ -62,11 +62,13 @@ pub fn run(bytes: &[u8]) {
         assert!(!unchanged, "a whole checkpoint is refused");
         return;
     }
-    let (end, instructions) = (machine.now().saturating_add(RUN_ON), machine.instructions() + RUN_ON_INSTRUCTIONS);
+    let (end, instructions) =
+        (machine.now().saturating_add(RUN_ON), machine.instructions() + RUN_ON_INSTRUCTIONS);
     guest::run_on(&mut machine, end, instructions);
     machine.start_traffic(&base.config.loadgen.traffic).expect("the traffic is legal");
     machine.begin_window();
-    let (end, instructions) = (machine.now().saturating_add(RUN_ON), machine.instructions() + RUN_ON_INSTRUCTIONS);
+    let (end, instructions) =
+        (machine.now().saturating_add(RUN_ON), machine.instructions() + RUN_ON_INSTRUCTIONS);
     guest::run_on(&mut machine, end, instructions);
     machine.end_window();
     machine.state_hash();
@@ -84,7 +86,8 @@ fn changed(base: &Base, input: &mut Input<'_>) -> (Vec<u8>, bool) {
         }
         1 => {
             // Every length of the front, and any other.
-            let length = if input.flag() { input.u8() as usize % (PAYLOAD_AT + 2) } else { input.u64() as usize };
+            let length =
+                if input.flag() { input.u8() as usize % (PAYLOAD_AT + 2) } else { input.u64() as usize };
             file.truncate(length % file.len());
             (file, true)
         }
@@ -160,7 +163,10 @@ fn change(bytes: &mut Vec<u8>, input: &mut Input<'_>) {
         4 | 5 => bytes[at] ^= 1 << (input.u8() % 7),
         _ => {
             let first = bytes[..at].iter().rposition(|byte| byte & 0x80 == 0).map_or(0, |before| before + 1);
-            let last = bytes[at..].iter().position(|byte| byte & 0x80 == 0).map_or(bytes.len(), |more| at + more + 1);
+            let last = bytes[at..]
+                .iter()
+                .position(|byte| byte & 0x80 == 0)
+                .map_or(bytes.len(), |more| at + more + 1);
             bytes.splice(first..last, variable_length(input.value()));
         }
     }

@@ -24,14 +24,41 @@ const MANY_TRACKED: u32 = 1 << 16;
 const OPTIONAL_KEYS: [&str; 5] =
     ["nic.mac", "nic.rx_fifo", "nic.tx_fifo", "loadgen.traffic.frames", "loadgen.traffic.duration"];
 
-const NUMBERS: [&str; 16] =
-    ["0", "1", "2", "3", "7", "8", "63", "64", "100", "128", "1000", "1024", "4096", "65535", "16777216", "18446744073709551615"];
+const NUMBERS: [&str; 16] = [
+    "0",
+    "1",
+    "2",
+    "3",
+    "7",
+    "8",
+    "63",
+    "64",
+    "100",
+    "128",
+    "1000",
+    "1024",
+    "4096",
+    "65535",
+    "16777216",
+    "18446744073709551615",
+];
 const UNITS: [&str; 21] = [
-    "ps", "ns", "us", "ms", "s", "B", "KiB", "MiB", "GiB", "bps", "kbps", "Mbps", "Gbps", "Tbps", "Hz", "MHz", "GHz", "pps",
-    "Mpps", "%", "",
+    "ps", "ns", "us", "ms", "s", "B", "KiB", "MiB", "GiB", "bps", "kbps", "Mbps", "Gbps", "Tbps", "Hz",
+    "MHz", "GHz", "pps", "Mpps", "%", "",
 ];
 const WORDS: [&str; 12] = [
-    "true", "false", "sv39", "sv48", "macswap", "io", "any", "02:00:00:00:00:01", "01:00:00:00:00:01", "10.0.0.1", "", "0.5",
+    "true",
+    "false",
+    "sv39",
+    "sv48",
+    "macswap",
+    "io",
+    "any",
+    "02:00:00:00:00:01",
+    "01:00:00:00:00:01",
+    "10.0.0.1",
+    "",
+    "0.5",
 ];
 
 /// Every key of a configuration.
@@ -64,10 +91,11 @@ pub fn run(bytes: &[u8]) {
         changed.push(key.as_str());
         overlay.set(&format!("{key}={}", value(key, &mut input))).expect("the key is a path");
     }
-    let config = match overlay.resolve::<MachineConfig>().and_then(|config| config.validate().map(|()| config)) {
-        Ok(config) => config,
-        Err(error) => return assert_names_a_key(&error, &changed),
-    };
+    let config =
+        match overlay.resolve::<MachineConfig>().and_then(|config| config.validate().map(|()| config)) {
+            Ok(config) => config,
+            Err(error) => return assert_names_a_key(&error, &changed),
+        };
     run_machine(config);
 }
 
@@ -83,7 +111,11 @@ fn value(key: &str, input: &mut Input<'_>) -> String {
         0 => format!("{}{unit}", input.pick(&NUMBERS)),
         1 => format!("{}{unit}", input.value() >> (input.u8() % 64)),
         // Near the default: those are most often legal.
-        _ => format!("{}{unit}", (usual_number(key) >> (input.u8() % 4)).wrapping_mul(u64::from(input.u8() % 8)) + u64::from(input.u8() & 1)),
+        _ => format!(
+            "{}{unit}",
+            (usual_number(key) >> (input.u8() % 4)).wrapping_mul(u64::from(input.u8() % 8))
+                + u64::from(input.u8() & 1)
+        ),
     }
 }
 
@@ -148,7 +180,10 @@ mod tests {
     fn optional_keys_exist_and_have_no_default() {
         let tree = Value::try_from(MachineConfig::default()).unwrap();
         for key in OPTIONAL_KEYS {
-            assert!(key.split('.').try_fold(&tree, |tree, part| tree.get(part)).is_none(), "{key} has a default");
+            assert!(
+                key.split('.').try_fold(&tree, |tree, part| tree.get(part)).is_none(),
+                "{key} has a default"
+            );
             let mut overlay = Overlay::default();
             overlay.set(&format!("{key}=[]")).unwrap();
             let error = overlay.resolve::<MachineConfig>().unwrap_err().to_string();

@@ -10,6 +10,7 @@ use crate::operations::{self, Profile};
 use crate::places;
 use crate::watchdog::Watchdog;
 
+const GUEST: &str = "fuzzed";
 const OPERATIONS_MAX: usize = 400;
 const SEGMENTS_MAX: u64 = 4;
 const SEGMENT: Ps = Ps::from_us(60);
@@ -29,6 +30,7 @@ pub fn run(profile: Profile, bytes: &[u8]) {
     case.run_segments(&mut machine);
     machine.check_conservation();
     continues_after_restore(&case, &mut machine);
+    continues_in_another_machine(&case, &machine);
 }
 
 /// A machine, a guest and what happens to them.
@@ -73,7 +75,8 @@ impl Case {
             if let Some(twin) = &mut twin {
                 action.apply(twin);
             }
-            let (end, instructions) = (machine.now() + SEGMENT, machine.instructions() + SEGMENT_INSTRUCTIONS);
+            let (end, instructions) =
+                (machine.now() + SEGMENT, machine.instructions() + SEGMENT_INSTRUCTIONS);
             run_checked(machine, end, instructions);
             if let Some(twin) = &mut twin {
                 run_in_pieces(twin, end, instructions, &mut self.choices);
@@ -190,6 +193,7 @@ pub fn run_on(machine: &mut Machine, end: Ps, instructions: u64) {
         match machine.run(&Limits { instructions, ..Limits::until(end) }) {
             Outcome::Time | Outcome::Instructions | Outcome::Asleep => return,
             Outcome::Marker | Outcome::PowerOff { .. } | Outcome::Reset | Outcome::M5Op { .. } => {}
+            Outcome::Breakpoint { .. } => unreachable!("no debugger is attached"),
         }
     }
 }
@@ -203,7 +207,8 @@ fn run_in_pieces(machine: &mut Machine, end: Ps, instructions: u64, choices: &mu
     run_on(machine, end, instructions);
 }
 
-fn assert_same(one: &Machine, other: &Machine, what: &str) {
+/// Compares two machines, and names the parts in which they differ.
+pub fn assert_same(one: &Machine, other: &Machine, what: &str) {
     if one.state_hash() == other.state_hash() {
         return;
     }
@@ -215,10 +220,10 @@ fn assert_same(one: &Machine, other: &Machine, what: &str) {
 /// Saves the machine and lets it and a restored one go on; they must not differ.
 fn continues_after_restore(case: &Case, machine: &mut Machine) {
     let before = machine.state_hash();
-    let file = machine.checkpoint("fuzzed", "");
+    let file = machine.checkpoint(GUEST, "");
     assert_eq!(machine.state_hash(), before, "saving disturbs the machine");
     let mut restored = Machine::new(case.config.clone(), case.seed).expect("the configuration is legal");
-    restored.restore(&file, "fuzzed").expect("a checkpoint just taken is restored");
+    restored.restore(&file, GUEST).expect("a checkpoint just taken is restored");
     assert_same(machine, &restored, "a restored machine differs");
     let (end, instructions) = (machine.now() + TAIL, machine.instructions() + TAIL_INSTRUCTIONS);
     for machine in [&mut *machine, &mut restored] {
@@ -226,4 +231,22 @@ fn continues_after_restore(case: &Case, machine: &mut Machine) {
     }
     assert_same(machine, &restored, "a restored machine goes on differently");
     restored.check_conservation();
+}
+
+/// A checkpoint goes on in a machine whose clocks, links and paths are others.
+fn continues_in_another_machine(case: &Case, machine: &Machine) {
+    let file = machine.checkpoint(GUEST, "");
+    let mut config = case.config.clone();
+    config.core.frequency.0 =
+        if config.core.frequency.0 > 1_000_000_000 { 70_000_000 } else { 2_900_000_000 };
+    config.link.rate.0 /= 7;
+    config.pcie.mmio_latency = Ps::from_ns(77);
+    config.nic.rx_descriptor_cache = 16;
+    config.nic.rx_fifo = Some(Bytes(4 << 10));
+    config.nic.tx_fifo = Some(Bytes(4 << 10));
+    let mut other = Machine::new(config, case.seed + 1).expect("the configuration is legal");
+    other.restore(&file, GUEST).expect("clocks and sizes are no part of a checkpoint");
+    let (end, instructions) = (other.now() + TAIL, other.instructions() + TAIL_INSTRUCTIONS);
+    run_checked(&mut other, end, instructions);
+    other.check_conservation();
 }

@@ -19,4 +19,5 @@ pub mod guest;
 pub mod input;
 pub mod operations;
 pub mod places;
+pub mod sweep;
 pub mod watchdog;

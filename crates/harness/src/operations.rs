@@ -3,7 +3,9 @@
 
 use crate::assembler::{Assembler, Reg, T0, T1, T2, T5, T6, X0, csr};
 use crate::input::Input;
-use crate::places::{self, DATA, ECAM, NIC_STRIDE, PCI_IO, PCI_MEMORY, RING_BYTES, RINGS_STRIDE, TRANSMIT_RING};
+use crate::places::{
+    self, DATA, ECAM, NIC_STRIDE, PCI_IO, PCI_MEMORY, RING_BYTES, RINGS_STRIDE, TRANSMIT_RING,
+};
 
 /// Which operations a program prefers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,16 +45,58 @@ impl Profile {
     fn operations(self) -> &'static [Operation] {
         match self {
             Profile::Mmio => &[
-                Store, Store, Load, Atomic, Wait, NicSetUp, NicRegister, NicRegister, NicRegister, NicRegister,
-                IoWindow, Descriptors, Descriptors, Tail, Tail, Sleep,
+                Store,
+                Store,
+                Load,
+                Atomic,
+                Wait,
+                NicSetUp,
+                NicRegister,
+                NicRegister,
+                NicRegister,
+                NicRegister,
+                IoWindow,
+                Descriptors,
+                Descriptors,
+                Tail,
+                Tail,
+                Sleep,
             ],
             Profile::ConfigSpace => &[
-                Config, Config, Config, Config, Config, Config, MoveBar, MoveBar, MoveBar, NicRegister, Load, Store,
-                NicSetUp, Tail,
+                Config,
+                Config,
+                Config,
+                Config,
+                Config,
+                Config,
+                MoveBar,
+                MoveBar,
+                MoveBar,
+                NicRegister,
+                Load,
+                Store,
+                NicSetUp,
+                Tail,
             ],
             Profile::Program => &[
-                Store, Load, Atomic, Fetch, Csr, Csr, Csr, AnyWord, AnyWord, Wait, Sleep, NicSetUp, NicRegister,
-                IoWindow, Descriptors, Tail, Config, MoveBar,
+                Store,
+                Load,
+                Atomic,
+                Fetch,
+                Csr,
+                Csr,
+                Csr,
+                AnyWord,
+                AnyWord,
+                Wait,
+                Sleep,
+                NicSetUp,
+                NicRegister,
+                IoWindow,
+                Descriptors,
+                Tail,
+                Config,
+                MoveBar,
             ],
         }
     }
@@ -62,9 +106,9 @@ const WFI: u32 = 0x1050_0073;
 const MRET: u32 = 0x3020_0073;
 /// CSRs that exist, and some that do not.
 const CSRS: [u32; 40] = [
-    0x001, 0x002, 0x003, 0x100, 0x104, 0x105, 0x106, 0x10a, 0x140, 0x141, 0x142, 0x143, 0x144, 0x14d, 0x180, 0x300,
-    0x301, 0x302, 0x303, 0x304, 0x305, 0x306, 0x30a, 0x320, 0x341, 0x342, 0x343, 0x344, 0x3a0, 0x3a2, 0x3b0, 0x3b1,
-    0x3bf, 0xb00, 0xb02, 0xb03, 0xc00, 0xc01, 0xc02, 0xf14,
+    0x001, 0x002, 0x003, 0x100, 0x104, 0x105, 0x106, 0x10a, 0x140, 0x141, 0x142, 0x143, 0x144, 0x14d, 0x180,
+    0x300, 0x301, 0x302, 0x303, 0x304, 0x305, 0x306, 0x30a, 0x320, 0x341, 0x342, 0x343, 0x344, 0x3a0, 0x3a2,
+    0x3b0, 0x3b1, 0x3bf, 0xb00, 0xb02, 0xb03, 0xc00, 0xc01, 0xc02, 0xf14,
 ];
 /// The five high bits of AMO encodings: those that exist, LR and SC among them.
 const AMOS: [u32; 11] = [0x00, 0x01, 0x02, 0x03, 0x04, 0x08, 0x0c, 0x10, 0x14, 0x18, 0x1c];
@@ -179,7 +223,8 @@ fn emit(asm: &mut Assembler, operation: Operation, input: &mut Input<'_>) {
             asm.i(0x67, 0, T1, T0, 0);
         }
         Csr => {
-            let number = if input.u8() % 16 == 0 { u32::from(input.u16() & 0xfff) } else { input.pick(&CSRS) };
+            let number =
+                if input.u8() & 15 == 0 { u32::from(input.u16() & 0xfff) } else { input.pick(&CSRS) };
             asm.constant(T0, input.value());
             asm.i(0x73, 1 + u32::from(input.u8() % 3), T1, T0, number as i32);
         }
@@ -286,7 +331,10 @@ fn nic_set_up(asm: &mut Assembler, input: &mut Input<'_>) {
 fn descriptors(asm: &mut Assembler, input: &mut Input<'_>) {
     let count = 1 + u64::from(input.u8() % 16);
     let nic = u64::from(input.u8() & 1);
-    let first = DATA + nic * RINGS_STRIDE + u64::from(input.flag()) * TRANSMIT_RING + u64::from(input.u8() & 0x3f) * 16;
+    let first = DATA
+        + nic * RINGS_STRIDE
+        + u64::from(input.flag()) * TRANSMIT_RING
+        + u64::from(input.u8() & 0x3f) * 16;
     let kind = input.u8() % 8;
     for index in 0..count {
         let [address, other] = descriptor(kind, input);
@@ -302,9 +350,14 @@ fn descriptor(kind: u8, input: &mut Input<'_>) -> [u64; 2] {
         // A buffer to receive into.
         0 | 1 => [places::dma(input), 0],
         // Legacy: length, command, and no more.
-        2 | 3 => [places::dma(input), u64::from(input.u16() & 0x7ff) | byte(input, 24) & 0x8f00_0000 | 1 << 24],
+        2 | 3 => {
+            [places::dma(input), u64::from(input.u16() & 0x7ff) | byte(input, 24) & 0x8f00_0000 | 1 << 24]
+        }
         // Data: length, type 1, command with DEXT, options.
-        4 => [places::dma(input), u64::from(input.u16()) | 1 << 20 | byte(input, 24) | 1 << 29 | byte(input, 40)],
+        4 => [
+            places::dma(input),
+            u64::from(input.u16()) | 1 << 20 | byte(input, 24) | 1 << 29 | byte(input, 40),
+        ],
         // Context: checksum offsets; payload length, type 0, command with DEXT, header length, segment size.
         5 => {
             let second = u64::from(input.u16()) | byte(input, 24) | 1 << 29 | byte(input, 40);

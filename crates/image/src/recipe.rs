@@ -234,7 +234,7 @@ impl Spec {
     }
 }
 
-fn is_relative_path(path: &str) -> bool {
+pub(crate) fn is_relative_path(path: &str) -> bool {
     let normal = |part: &str| !part.is_empty() && part != "." && part != ".." && !part.contains('\0');
     path.split('/').all(normal) && PathBuf::from(path).is_relative()
 }

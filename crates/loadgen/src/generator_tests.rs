@@ -349,10 +349,10 @@ fn the_saved_form_changes_only_with_its_version() {
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let golden = "000005334d7070734000010300525400123456020000000001c6120101c6120001d08603d1860302\
                   d3c9b2f1e3c7c5e3ba0100c0843d0302aae52c808010000303000001aad828000101030202000000\
-                  000000000000000000000000010000000003c001fc01028001a801028001a8010000000000000001\
+                  000000000000000000000000000000010000000003c001fc01028001a801028001a8010000000000000001\
                   ff8f810102809a82028080d2b6b68402808d8101808d810101ff8f810102809a82028080d2b6b684\
                   02808d8101808d8101";
-    assert_eq!((crate::LoadGenState::VERSION, hex.as_str()), (1, golden));
+    assert_eq!((crate::LoadGenState::VERSION, hex.as_str()), (2, golden));
 }
 
 #[test]

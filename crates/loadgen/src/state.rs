@@ -65,8 +65,8 @@ impl LoadGen {
         let in_flight = in_flight.ok_or_else(|| wrong("its frames in flight do not add up".to_owned()))?;
         let measurement = state.measurement.as_ref().map(Measurement::restore).transpose()?;
         // Frames that a window waits for are frames in flight, or its books could not be closed.
-        let awaited = measurement.as_ref().is_none_or(|window| window.outstanding() == in_flight.count(|n| window.has(n)));
-        if !awaited {
+        let awaited = |window: &Measurement| in_flight.count(|sequence| window.has(sequence));
+        if measurement.as_ref().is_some_and(|window| window.outstanding() != awaited(window)) {
             return Err(wrong("its window waits for other frames than are in flight".to_owned()));
         }
         self.run = make_run(state.run, state.traffic, self.stream, state.key, &self.link);

@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use doorbell_nic::NIC_STATE_VERSION;
-use doorbell_riscv::HART_STATE_VERSION;
+use doorbell_riscv::{HART_STATE_VERSION, Hart};
 use doorbell_sim::event::QueueState;
 use doorbell_sim::ram::PAGE_BYTES;
 use doorbell_sim::snapshot::{Snapshot, SnapshotError};
@@ -24,6 +24,7 @@ use doorbell_platform::map;
 use doorbell_pcie::host_bridge::HostBridgeState;
 use doorbell_pcie::path::PathState;
 use doorbell_loadgen::LoadGenState;
+use doorbell_wire::Link;
 use doorbell_wire::link::LinkState;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
@@ -46,6 +47,8 @@ const REMEMBERED_FRAME_BYTES_MAX: u64 = 64;
 const REST_BYTES_MAX: u64 = 1 << 30;
 /// No saved moment, and no saved count, lies beyond this: some fifty days of simulated time.
 const LATEST: u64 = u64::MAX / 4;
+/// A hart may be this far beyond the event before which it stops.
+const SLOTS_AHEAD_MAX: u64 = 2;
 
 /// Why a checkpoint cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -327,7 +330,9 @@ impl Machine {
         self.queue = EventQueue::restore(queue);
         for (index, hart) in self.harts.iter_mut().enumerate() {
             hart.restore(snapshot.get(&format!("hart{index}"), HART_STATE_VERSION)?, &self.ram)?;
-            if saved_clock.edge(hart.slots()).0 > LATEST || hart.instructions() > LATEST {
+            // A hart stops before the next event, give or take rounding and an access to a device.
+            let stopped = saved_clock.edge(hart.slots().saturating_sub(SLOTS_AHEAD_MAX));
+            if stopped > self.queue.next_time() || stopped.0 > LATEST || hart.instructions() > LATEST {
                 return Err(inconsistent("a hart's time is impossible").into());
             }
             if saved_clock != self.config.core.slot_clock() {
@@ -345,22 +350,22 @@ impl Machine {
             (port.irq, port.dma) = (state.irqs[index], state.dma[index].clone());
             port.nic.restore(snapshot.get(&format!("port{index}.nic"), NIC_STATE_VERSION)?)?;
             port.path.restore(snapshot.get(&format!("port{index}.path"), PathState::VERSION)?)?;
-            port.link_in.restore(snapshot.get(&format!("port{index}.link_in"), LinkState::VERSION)?)?;
-            port.link_out.restore(snapshot.get(&format!("port{index}.link_out"), LinkState::VERSION)?)?;
+            restore_link(&mut port.link_in, snapshot.get(&format!("port{index}.link_in"), LinkState::VERSION)?)?;
+            restore_link(&mut port.link_out, snapshot.get(&format!("port{index}.link_out"), LinkState::VERSION)?)?;
             port.loadgen.restore(snapshot.get(&format!("port{index}.loadgen"), LoadGenState::VERSION)?)?;
         }
         self.check_restored_events().and_then(|()| self.check_restored_times()).map_err(|problem| inconsistent(problem).into())
     }
 
-    /// A hart is neither behind the last event nor ahead of the next. Each side gets the slot that rounding takes and,
-    /// ahead, that of an access to a device.
+    /// Neither a hart that runs nor the machine is out of step with the events.
     fn check_restored_times(&self) -> Result<(), &'static str> {
+        let latest_hart = self.harts.iter().map(Hart::time).max().unwrap_or(Ps::ZERO);
+        if self.reached > self.queue.next_time().max(latest_hart) {
+            return Err("it was run past an event");
+        }
         for hart in &self.harts {
             if Machine::can_run(hart) && hart.time() < self.queue.now() {
                 return Err("a hart that runs lies in the past");
-            }
-            if hart.slots() > hart.slot_at(self.queue.next_time()).saturating_add(2) {
-                return Err("a hart has run past an event");
             }
         }
         Ok(())
@@ -393,4 +398,15 @@ impl Machine {
         let waiting = self.harts.iter().map(|hart| i32::from(hart.pending_mmio().is_some()));
         if waiting.ne(answers) { Err("a hart waits for an answer that never comes") } else { Ok(()) }
     }
+}
+
+/// A link that has carried nothing yet keeps its own stream of faults: so the seed of a run that goes on from the
+/// moment when the application was ready decides its faults, whatever the seed of the boot was.
+fn restore_link(link: &mut Link, state: LinkState) -> Result<(), SnapshotError> {
+    let fresh = link.clone();
+    link.restore(state)?;
+    if link.stats().frames == 0 {
+        *link = fresh;
+    }
+    Ok(())
 }

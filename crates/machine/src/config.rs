@@ -109,6 +109,8 @@ impl ConfigError {
 
 const RAM_MIN: u64 = 64 << 20;
 const RAM_MAX: u64 = 12 << 30;
+/// The device tree has 32 bits for it.
+const TIMEBASE_MAX: u64 = 4_000_000_000;
 
 impl MachineConfig {
     /// Checks every value, alone and together.
@@ -123,9 +125,9 @@ impl MachineConfig {
         check(p.harts == 1, "platform.harts", format!("{} harts; this version builds machines with 1", p.harts))?;
         check(p.nics <= 8, "platform.nics", format!("{} NICs; a machine has 0 to 8", p.nics))?;
         check(
-            (1_000_000..=10_000_000_000).contains(&p.timebase.0),
+            (1_000_000..=TIMEBASE_MAX).contains(&p.timebase.0),
             "platform.timebase",
-            format!("{} is not from \"1MHz\" to \"10GHz\"", p.timebase),
+            format!("{} is not from \"1MHz\" to \"4GHz\"", p.timebase),
         )?;
         check(
             (1_000_000..=20_000_000_000).contains(&self.core.frequency.0),

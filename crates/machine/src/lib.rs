@@ -11,6 +11,7 @@ mod bus;
 mod checkpoint;
 pub mod config;
 mod console;
+mod debug;
 mod events;
 mod interrupts;
 mod machine;

@@ -45,6 +45,11 @@ pub enum Outcome {
     Reset,
     /// All harts wait and nothing will ever wake them.
     Asleep,
+    /// The next instruction of this hart has a breakpoint.
+    Breakpoint {
+        /// Which hart.
+        hart: usize,
+    },
     /// A gem5 m5op retired.
     M5Op {
         /// Its function number.
@@ -106,6 +111,7 @@ impl Machine {
                 let now = self.harts[index].time();
                 self.update_timers(id, now);
             }
+            Stop::Breakpoint => self.outcome = Some(Outcome::Breakpoint { hart: index }),
             Stop::M5Op { function, args } => self.m5op(function, args, limits),
         }
     }

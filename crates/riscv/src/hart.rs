@@ -125,6 +125,8 @@ pub enum Stop {
     Wfi,
     /// `stimecmp` (or what enables it) was written: the timer must be set anew.
     Timer,
+    /// A debugger's breakpoint stands at the next instruction; see [`Hart::set_breakpoints`].
+    Breakpoint,
     /// A gem5 m5op retired, with this function number and the values of a0 and a1.
     M5Op {
         /// Bits 31:25 of the instruction.

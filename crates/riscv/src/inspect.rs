@@ -1,6 +1,10 @@
 //! A debugger's view of the CSRs: whatever the privilege level, and without an instruction's side effects.
 //! The GDB stub, user-mode harnesses and the lockstep check look and reach in here.
 
+use std::collections::BTreeSet;
+
+use doorbell_sim::Ram;
+
 use crate::hart::Hart;
 
 impl Hart {
@@ -18,5 +22,29 @@ impl Hart {
             let _ = self.write_csr(number, value);
         }
         exists
+    }
+
+    /// Writes memory at a virtual address of the present translation, whatever the page's permissions, as a device
+    /// would: reservations break, decoded code is forgotten. `false`, and nothing is written, where it is not all RAM.
+    pub fn poke(&self, ram: &mut Ram, addr: u64, bytes: &[u8]) -> bool {
+        let place = |ram: &Ram, i: usize| {
+            let phys = self.probe(ram, addr.wrapping_add(i as u64))?;
+            ram.page_of(phys).map(|_| phys)
+        };
+        let all: Option<Vec<_>> = (0..bytes.len()).map(|i| place(ram, i)).collect();
+        let Some(places) = all else { return false };
+        places.into_iter().zip(bytes).all(|(phys, byte)| ram.store_from_device(phys, &[*byte]))
+    }
+
+    /// Sets the virtual addresses before whose instructions [`Hart::run`] stops, whichever address space is in force.
+    /// Guest memory stays as it is. Code without breakpoints runs as fast as ever: decoded blocks end before a
+    /// breakpoint, and none is kept that begins at one.
+    pub fn set_breakpoints(&mut self, breakpoints: &BTreeSet<u64>) {
+        self.engine.as_mut().expect("a hart's engine is absent only while it runs").set_breakpoints(breakpoints);
+    }
+
+    /// Ends a WFI as if an interrupt had come. Returns whether the hart slept.
+    pub fn end_wait(&mut self) -> bool {
+        std::mem::take(&mut self.waiting)
     }
 }

@@ -20,12 +20,22 @@ const SAMPLE: &str = "4000";
 
 #[test]
 fn testpmd_returns_every_64_byte_frame_as_macswap_makes_it() {
-    check(&Load { mode: "macswap", frame_size: 64, rate_hz: 8_000_000, frames: short_or_long(20_000, 1_000_000) });
+    check(&Load {
+        mode: "macswap",
+        frame_size: 64,
+        rate_hz: 8_000_000,
+        frames: short_or_long(20_000, 1_000_000),
+    });
 }
 
 #[test]
 fn testpmd_returns_every_1518_byte_frame_as_macswap_makes_it() {
-    check(&Load { mode: "macswap", frame_size: 1518, rate_hz: 3_000_000, frames: short_or_long(3_000, 100_000) });
+    check(&Load {
+        mode: "macswap",
+        frame_size: 1518,
+        rate_hz: 3_000_000,
+        frames: short_or_long(3_000, 100_000),
+    });
 }
 
 #[test]
@@ -72,7 +82,8 @@ fn run(load: &Load, folder: &Path) -> std::path::PathBuf {
         mode => vec![format!("testpmd.mode={mode}")],
     };
     let checkpoint = shared_checkpoint(&guest.iter().map(String::as_str).collect::<Vec<_>>());
-    let mut arguments: Vec<String> = ["run", "testpmd", "--json", "--quiet", "--pcap", "--warmup", "1ms"].map(Into::into).into();
+    let mut arguments: Vec<String> =
+        ["run", "testpmd", "--json", "--quiet", "--pcap", "--warmup", "1ms"].map(Into::into).into();
     for (option, value) in [
         ("--rate", format!("{}pps", load.rate_hz)),
         ("--frame-size", load.frame_size.to_string()),
@@ -106,7 +117,9 @@ fn tshark(capture: &Path) {
     let mut command = Command::new("tshark");
     command.arg("-r").arg(capture).args(["-n", "-c", SAMPLE, "-T", "fields", "-E", "separator=/s"]);
     command.args(["-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE"]);
-    for field in ["ip.checksum.status", "udp.checksum.status", "frame.protocols", "_ws.malformed", "_ws.expert"] {
+    for field in
+        ["ip.checksum.status", "udp.checksum.status", "frame.protocols", "_ws.malformed", "_ws.expert"]
+    {
         command.args(["-e", field]);
     }
     let output = command.output().expect("tshark runs (package tshark)");

@@ -87,7 +87,8 @@ fn a_run_continues_bit_for_bit_with_frames_and_posted_writes_on_their_way() {
     let (_, identity) = guest_files(&session);
     let folder = scratch();
     let mut machine = session.machine().unwrap();
-    let traffic = TrafficConfig { rate: "12Mpps".parse().unwrap(), ..session.config().loadgen.traffic.clone() };
+    let traffic =
+        TrafficConfig { rate: "12Mpps".parse().unwrap(), ..session.config().loadgen.traffic.clone() };
     machine.start_traffic(&traffic).unwrap();
     machine.run(&Limits::until(machine.now() + Ps::from_ms(1)));
     let (frames_seen, mut jobs, mut posted_seen) = (machine.frames_outstanding(), Vec::new(), 0);
@@ -131,15 +132,18 @@ fn fewest_posted(machine: &mut Machine) -> u64 {
 /// Gives the checkpoints to another process of this program and compares where it arrives.
 fn continue_in_a_new_process(folder: &Path, jobs: &[(PathBuf, Mark)], identity: &str) {
     let list = folder.join("jobs");
-    let lines: Vec<String> =
-        jobs.iter().map(|(path, mark)| format!("{}\t{}\t{identity}", path.display(), mark.instructions)).collect();
+    let lines: Vec<String> = jobs
+        .iter()
+        .map(|(path, mark)| format!("{}\t{}\t{identity}", path.display(), mark.instructions))
+        .collect();
     std::fs::write(&list, lines.join("\n")).unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "checkpoints::in_a_new_process", "--nocapture", "--include-ignored"]);
     let output = command.env(CONTINUE, &list).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
-    let arrived: Vec<&str> = text.lines().filter_map(|line| line.split_once("MARK ")).map(|(_, rest)| rest).collect();
+    let arrived: Vec<&str> =
+        text.lines().filter_map(|line| line.split_once("MARK ")).map(|(_, rest)| rest).collect();
     let expected: Vec<String> = jobs.iter().map(|(_, mark)| format!("{mark:?}")).collect();
     assert_eq!(arrived, expected);
 }
@@ -176,7 +180,8 @@ fn the_seed_decides_the_run_and_nothing_else_does() {
 fn the_seed_decides_which_frames_are_lost() {
     let delivered = |seed: &str| {
         let session = session(&[], &["run.duration=1ms", "run.warmup=100us", "link.frame_loss=0.05", seed]);
-        let point = quiet(|control| run_point(&session, "2Mpps".parse().unwrap(), Bytes(64), None, control)).unwrap();
+        let point =
+            quiet(|control| run_point(&session, "2Mpps".parse().unwrap(), Bytes(64), None, control)).unwrap();
         point.summary.frames_delivered
     };
     let first = delivered("run.seed=1");
@@ -192,7 +197,8 @@ fn a_point_does_not_depend_on_the_points_before_it() {
     let hashes = |rates: &str| -> Vec<String> {
         let folder = scratch();
         let [out, checkpoint] = [folder.path(), &checkpoint].map(|path| path.display().to_string());
-        let arguments = ["run", "testpmd", "--json", "-q", "--duration", "300us", "--warmup", "300us", "--rate"];
+        let arguments =
+            ["run", "testpmd", "--json", "-q", "--duration", "300us", "--warmup", "300us", "--rate"];
         let arguments = [arguments.as_slice(), &[rates, "--out", &out, "--checkpoint", &checkpoint]].concat();
         let summary: Value = serde_json::from_str(&doorbell(&arguments).success()).unwrap();
         let points = summary["points"].as_array().unwrap();

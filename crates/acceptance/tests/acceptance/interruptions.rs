@@ -36,7 +36,17 @@ fn an_interrupted_measurement_leaves_the_points_before_it_whole() {
     let folder = scratch();
     let checkpoint = shared_checkpoint(&[]).display().to_string();
     // The second point would take an hour.
-    let further = ["--checkpoint", &checkpoint, "--frames", "300", "--rate", "1Mpps,1pps", "--pcap", "--set", "run.warmup=1us"];
+    let further = [
+        "--checkpoint",
+        &checkpoint,
+        "--frames",
+        "300",
+        "--rate",
+        "1Mpps,1pps",
+        "--pcap",
+        "--set",
+        "run.warmup=1us",
+    ];
     let running = Running::start(run(folder.path(), &further));
     let second = folder.path().join("point-01");
     let started = Instant::now();
@@ -56,7 +66,12 @@ fn an_interrupted_measurement_leaves_the_points_before_it_whole() {
     assert!(!folder.path().join("summary.json").exists() && !second.join("summary.json").exists());
     for capture in [first.join("wire.pcap"), second.join("wire.pcap")] {
         let output = Command::new("tshark").arg("-r").arg(&capture).output().expect("tshark runs");
-        assert!(output.status.success(), "{}: {}", capture.display(), String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{}: {}",
+            capture.display(),
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
     let left: Vec<_> = fs::read_dir(&second).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["wire.pcap"]);

@@ -45,7 +45,10 @@ fn an_unloaded_round_trip_is_the_sum_of_its_parts() {
         let quick = shortest_ns(&["core.frequency=12GHz"], frame_size) - known_ns(frame_size);
         let code_ns = (slow - quick) * 4.0 / 3.0;
         let unexplained = slow - code_ns;
-        println!("{frame_size} B: known {:.1} ns, code {code_ns:.1} ns, unexplained {unexplained:.1} ns", known_ns(frame_size));
+        println!(
+            "{frame_size} B: known {:.1} ns, code {code_ns:.1} ns, unexplained {unexplained:.1} ns",
+            known_ns(frame_size)
+        );
         assert!(unexplained.abs() < UNEXPLAINED_NS, "{unexplained} ns are not explained");
         // From the first load of a finished descriptor to the store of the tail: one burst of one frame.
         assert!((400.0..1200.0).contains(&(code_ns * 3.0)), "{} instructions", code_ns * 3.0);
@@ -55,7 +58,9 @@ fn an_unloaded_round_trip_is_the_sum_of_its_parts() {
 #[test]
 fn each_latency_counts_as_often_as_a_frame_meets_it() {
     let base = shortest_ns(&[], 64);
-    for (key, times) in [("link.latency=1500ns", 2.0), ("pcie.latency=1300ns", 5.0), ("pcie.mmio_latency=1300ns", 1.0)] {
+    for (key, times) in
+        [("link.latency=1500ns", 2.0), ("pcie.latency=1300ns", 5.0), ("pcie.mmio_latency=1300ns", 1.0)]
+    {
         let more = shortest_ns(&[key], 64) - base;
         println!("{key}: {more:.1} ns more");
         assert!((more - times * 1000.0).abs() < UNEXPLAINED_NS, "{key}: {more} ns more");

@@ -40,7 +40,8 @@ fn two_nics_forward_what_their_two_generators_send() {
             .skip(1)
             .map(|rest| rest.split_whitespace().next().unwrap().parse().unwrap())
             .collect();
-        let delivered: Vec<u64> = point.machine.ports().iter().map(|port| port.nic.stats().rx_delivered).collect();
+        let delivered: Vec<u64> =
+            point.machine.ports().iter().map(|port| port.nic.stats().rx_delivered).collect();
         assert_eq!(received, [delivered[0], delivered[1], delivered[0] + delivered[1]], "{console}");
     }
 }
@@ -51,7 +52,11 @@ fn the_receive_fifo_is_what_pba_gives_it_unless_a_parameter_does() {
     let peak = |point: &Point| point.machine.ports()[0].nic.stats().rx_fifo_peak_bytes;
     let usual = measure(&[], &[], "20Mpps", 64);
     let given = pba_kib(&usual) << 10;
-    assert!((given - 128..=given).contains(&peak(&usual)), "PBA gives {given}, the peak was {}", peak(&usual));
+    assert!(
+        (given - 128..=given).contains(&peak(&usual)),
+        "PBA gives {given}, the peak was {}",
+        peak(&usual)
+    );
     for (fifo, bytes) in [("16KiB", 16 << 10), ("256KiB", 256 << 10)] {
         let other = measure(&[], &[&format!("nic.rx_fifo={fifo}")], "20Mpps", 64);
         assert_eq!(pba_kib(&other), pba_kib(&usual), "PBA stays what the driver wrote");
@@ -64,9 +69,13 @@ fn the_receive_fifo_is_what_pba_gives_it_unless_a_parameter_does() {
 
 #[test]
 fn links_carry_their_line_rate_to_the_frame() {
-    for (rate, bits, frame_size) in
-        [("1Gbps", 1e9, 64), ("1Gbps", 1e9, 1518), ("10Gbps", 1e10, 1518), ("10Gbps", 1e10, 256), ("25Gbps", 2.5e10, 1518)]
-    {
+    for (rate, bits, frame_size) in [
+        ("1Gbps", 1e9, 64),
+        ("1Gbps", 1e9, 1518),
+        ("10Gbps", 1e10, 1518),
+        ("10Gbps", 1e10, 256),
+        ("25Gbps", 2.5e10, 1518),
+    ] {
         let point = measure(&[], &[&format!("link.rate={rate}")], "100%", frame_size);
         let s = &point.summary;
         let per_second = bits / (8.0 * (frame_size as f64 + 20.0));

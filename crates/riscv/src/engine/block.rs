@@ -1,5 +1,7 @@
 //! The cache of decoded blocks: found by physical address, linked to each other.
 
+use std::collections::BTreeSet;
+
 use doorbell_sim::ram::PAGE_BYTES;
 use doorbell_sim::{PhysAddr, Ram};
 
@@ -41,7 +43,8 @@ struct Block {
     straddles: Option<u16>,
 }
 
-/// A fetch fault and the address that is to stand in `xtval`.
+/// A fetch fault and the address that is to stand in `xtval`; or `Breakpoint`, which fetching cannot raise, for a
+/// debugger's breakpoint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FetchFault {
     pub cause: Exception,
@@ -62,6 +65,8 @@ pub(crate) struct Engine {
     jumps: Box<[Link; JUMP_ENTRIES]>,
     /// A block cut short, for runs that end inside it.
     prefix: [Op; BLOCK_OPS + 1],
+    /// A debugger's, by virtual address.
+    breakpoints: BTreeSet<u64>,
 }
 
 impl Default for Engine {
@@ -74,6 +79,7 @@ impl Default for Engine {
             free_tables: Vec::new(),
             jumps: Box::new([NO_LINK; JUMP_ENTRIES]),
             prefix: [leave(0); BLOCK_OPS + 1],
+            breakpoints: BTreeSet::new(),
         }
     }
 }
@@ -153,6 +159,10 @@ impl Engine {
         let fault = |cause| FetchFault { cause, tval: pc };
         let phys = hart.translate_fetch(ram, pc).map_err(fault)?;
         let page = ram.page_of(phys).ok_or(fault(Exception::InstructionAccessFault))?;
+        // Here and not earlier: of a block at a breakpoint neither a link nor a recent target ever tells.
+        if self.breakpoints.contains(&pc) {
+            return Err(fault(Exception::Breakpoint));
+        }
         let halfword = (phys.0 % PAGE_BYTES / 2) as usize;
         if let Some(table) = self.page_index.get(page as usize).and_then(|index| index.checked_sub(1)) {
             let block = self.tables[table as usize][halfword];
@@ -187,6 +197,9 @@ impl Engine {
         let mut straddles = None;
         let page_end = PAGE_BYTES - phys.0 % PAGE_BYTES;
         while offset < page_end && self.ops.len() - first_op < BLOCK_OPS {
+            if offset > 0 && self.may_break_at(phys.0 + offset) {
+                break;
+            }
             let low = load_half(ram, phys.0 + offset);
             let long = low & 3 == 3;
             let mut high = 0;
@@ -246,14 +259,32 @@ impl Engine {
         }
     }
 
+    /// Whether a breakpoint may stand at a physical address: all that is known is its place within the page.
+    fn may_break_at(&self, phys: u64) -> bool {
+        self.breakpoints.iter().any(|virt| virt % PAGE_BYTES == phys % PAGE_BYTES)
+    }
+
+    /// Exchanges the breakpoints. All blocks are decoded anew; what is known of translations stays, so that the guest
+    /// cannot tell.
+    pub fn set_breakpoints(&mut self, breakpoints: &BTreeSet<u64>) {
+        if self.breakpoints != *breakpoints {
+            self.breakpoints.clone_from(breakpoints);
+            self.forget_all();
+        }
+    }
+
     fn start_afresh(&mut self, hart: &mut Hart) {
+        self.forget_all();
+        hart.tlb.new_contexts();
+    }
+
+    fn forget_all(&mut self) {
         self.ops.clear();
         self.blocks.clear();
         self.page_index.clear();
         self.tables.clear();
         self.free_tables.clear();
         self.jumps.fill(NO_LINK);
-        hart.tlb.new_contexts();
     }
 }
 

@@ -127,6 +127,7 @@ impl Hart {
             } else {
                 match engine.find(self, ram) {
                     Ok(block) => block,
+                    Err(exception) if exception.cause == Exception::Breakpoint => return Stop::Breakpoint,
                     Err(exception) => {
                         self.slots += 1;
                         let pc = self.pc;

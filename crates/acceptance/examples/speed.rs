@@ -1,0 +1,212 @@
+//! How fast the simulator is and how much memory it takes, with ratios to QEMU and to a stored baseline. A benchmark, not
+//! a test: hosts differ and are busy.
+//!
+//!     cargo run --release -p doorbell-acceptance --example speed [-- --runs 5] [--store]
+//!
+//! | Part | What is measured |
+//! |---|---|
+//! | boot, init | host time from nothing to /init's last line before testpmd, and from there until testpmd is ready |
+//! | QEMU | the same image, command line and NIC in QEMU's TCG, until the same two lines are on its console |
+//! | first frame | the whole `doorbell run testpmd` command for one frame, without and with a checkpoint |
+//! | memory | the command's peak resident memory less the guest memory that was touched |
+//!
+//! Runs alternate between the two simulators, and medians are printed. QEMU counts no instructions in this mode: its
+//! rate is ours to the same line over its time. Its guest has the same extensions, and a timebase of 10 MHz.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use doorbell_acceptance::{doorbell_path, places, scratch};
+use doorbell_bench::{RunConfig, benchmark, guest_identity, read_guest, resolve};
+use doorbell_machine::{CheckpointFile, Guest, Limits, Machine, Outcome};
+use doorbell_sim::Ps;
+use doorbell_sim::ram::PAGE_BYTES;
+use serde_json::{Map, Value, json};
+
+/// Printed by /init just before it starts the application.
+const BOOTED: &str = "doorbell: start testpmd";
+
+/// Host seconds of the two phases.
+#[derive(Clone, Copy)]
+struct Phases {
+    boot: f64,
+    init: f64,
+}
+
+/// The guest and what to look for.
+struct Subject {
+    config: RunConfig,
+    guest: Guest,
+    identity: String,
+    folder: PathBuf,
+    ready: &'static str,
+}
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let runs = words.iter().position(|word| word == "--runs").and_then(|at| words.get(at + 1)?.parse().ok());
+    let runs: usize = runs.unwrap_or(5).max(1);
+    let subject = subject();
+    let (mut ours, mut qemus, mut figures) = (Vec::new(), Vec::new(), Map::new());
+    let (mut counts, mut touched, mut checkpoint) = ((0, 0), 0, None);
+    for _ in 0..runs {
+        let (phases, booted, machine) = simulate(&subject);
+        counts = (booted, machine.instructions() - booted);
+        touched = machine.ram().touched_pages().count() as u64 * PAGE_BYTES;
+        checkpoint = Some(machine.checkpoint(&subject.identity, "speed"));
+        ours.push(phases);
+        drop(machine);
+        qemus.extend(qemu(&subject));
+    }
+    let (ours, qemu) = (medians(&ours), (!qemus.is_empty()).then(|| medians(&qemus)));
+    for (name, count, own, other) in [
+        ("boot", counts.0, ours.boot, qemu.map(|phases| phases.boot)),
+        ("init", counts.1, ours.init, qemu.map(|phases| phases.init)),
+        ("both", counts.0 + counts.1, ours.boot + ours.init, qemu.map(|phases| phases.boot + phases.init)),
+    ] {
+        let millions = count as f64 / 1e6;
+        figures.insert(format!("{name}_million_instructions"), json!(millions));
+        figures.insert(format!("{name}_mips"), json!(millions / own));
+        if let Some(seconds) = other {
+            figures.insert(format!("{name}_mips_qemu"), json!(millions / seconds));
+            figures.insert(format!("{name}_ratio_to_qemu"), json!(seconds / own));
+        }
+    }
+    first_frames(&checkpoint.expect("there was a run"), runs, touched, &mut figures);
+    print_and_store(figures, words.iter().any(|word| word == "--store"));
+}
+
+fn subject() -> Subject {
+    let config = resolve("fast", &[]).expect("the preset is valid");
+    let chosen = benchmark("testpmd").expect("it is a benchmark");
+    let image =
+        places().build_image(chosen.image, &mut |line| eprintln!("{line}")).expect("the image is there");
+    let bootargs = format!("{} {}", image.command_line(), (chosen.guest_words)(&config));
+    let identity = guest_identity(&image, &bootargs);
+    let guest = read_guest(&image, bootargs).expect("the image is whole");
+    Subject { config, guest, identity, folder: image.dir().to_owned(), ready: chosen.ready_marker }
+}
+
+/// Boots in this process. Returns the times, the instructions of the first phase, and the machine.
+fn simulate(subject: &Subject) -> (Phases, u64, Machine) {
+    let started = Instant::now();
+    let mut machine = Machine::new(subject.config.machine(), 1).expect("the preset is valid");
+    machine.load(&subject.guest).expect("the image can be booted");
+    let mut run_to = |marker: &str| {
+        machine.console.watch(Some(marker));
+        let outcome = machine.run(&Limits { on_marker: true, ..Limits::until(Ps(60 * Ps::PER_SECOND)) });
+        assert_eq!(outcome, Outcome::Marker, "{}", machine.console.last_lines(12));
+        (started.elapsed().as_secs_f64(), machine.instructions())
+    };
+    let (boot, booted) = run_to(BOOTED);
+    let (both, _) = run_to(subject.ready);
+    (Phases { boot, init: both - boot }, booted, machine)
+}
+
+/// Boots in QEMU; `None` if it is not installed.
+fn qemu(subject: &Subject) -> Option<Phases> {
+    let mut command = Command::new("qemu-system-riscv64");
+    command.args(["-machine", "virt", "-m", "256M", "-smp", "1", "-display", "none", "-monitor", "none"]);
+    // What our hart has, and no more.
+    command.args(["-cpu", "rv64,sstc=on,h=off,v=off,zba=off,zbb=off,zbc=off,zbs=off", "-accel", "tcg"]);
+    command.args(["-serial", "stdio", "-nic", "none", "-device", "e1000,addr=1"]);
+    command.arg("-bios").arg(subject.folder.join("fw_dynamic.bin"));
+    command.arg("-kernel").arg(subject.folder.join("kernel"));
+    command.arg("-initrd").arg(subject.folder.join("initramfs.cpio"));
+    command.args(["-append", &subject.guest.bootargs]);
+    let started = Instant::now();
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut child = child.inspect_err(|error| eprintln!("no comparison with QEMU: {error}")).ok()?;
+    let times = console_times(&mut child, &[BOOTED, subject.ready], started);
+    let _ = child.kill();
+    let _ = child.wait();
+    let [boot, both] = times?.try_into().expect("a time for each marker");
+    Some(Phases { boot, init: both - boot })
+}
+
+fn console_times(child: &mut Child, markers: &[&str], started: Instant) -> Option<Vec<f64>> {
+    let mut console = child.stdout.take().expect("it is piped");
+    let (mut text, mut buffer, mut times) = (Vec::new(), [0; 4096], Vec::new());
+    while times.len() < markers.len() {
+        let count = console.read(&mut buffer).ok().filter(|count| *count > 0)?;
+        text.extend_from_slice(&buffer[..count]);
+        let marker = markers[times.len()].as_bytes();
+        if let Some(at) = text.windows(marker.len()).position(|window| window == marker) {
+            text.drain(..at);
+            times.push(started.elapsed().as_secs_f64());
+        }
+    }
+    Some(times)
+}
+
+fn medians(all: &[Phases]) -> Phases {
+    Phases { boot: median(all.iter().map(|p| p.boot)), init: median(all.iter().map(|p| p.init)) }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Whole commands for one frame.
+fn first_frames(checkpoint: &CheckpointFile, runs: usize, touched: u64, figures: &mut Map<String, Value>) {
+    let folder = scratch();
+    let file = folder.path().join("ready.ckpt");
+    checkpoint.write(&file).expect("a checkpoint can be written");
+    let file = file.display().to_string();
+    for (name, further) in [("boot", vec!["--boot"]), ("checkpoint", vec!["--checkpoint", &file])] {
+        let all: Vec<(f64, u64)> = (0..runs).map(|_| one_frame(folder.path(), &further)).collect();
+        figures
+            .insert(format!("first_frame_from_{name}_seconds"), json!(median(all.iter().map(|one| one.0))));
+        let peak = all.iter().map(|one| one.1).max().unwrap_or_default();
+        let beside = (peak as f64 - touched as f64) / f64::from(1 << 20);
+        figures.insert(format!("memory_beside_guest_from_{name}_mib"), json!(beside));
+    }
+    figures.insert("guest_memory_touched_mib".to_owned(), json!(touched as f64 / f64::from(1 << 20)));
+}
+
+/// Seconds and peak resident bytes of a command that forwards one frame.
+fn one_frame(folder: &Path, further: &[&str]) -> (f64, u64) {
+    let mut command = Command::new(doorbell_path());
+    command
+        .args(["run", "testpmd", "-q", "--warmup", "0ns", "--frames", "1", "--out"])
+        .arg(folder)
+        .args(further);
+    let started = Instant::now();
+    let mut child = command.stdout(Stdio::null()).spawn().expect("doorbell starts");
+    let status_file = format!("/proc/{}/status", child.id());
+    let mut peak_kib = 0;
+    while child.try_wait().expect("a child can be waited for").is_none() {
+        let status = std::fs::read_to_string(&status_file).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let words = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+        peak_kib = peak_kib.max(words.unwrap_or_default());
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    assert!(child.wait().expect("it has ended").success(), "the run failed");
+    (seconds, peak_kib << 10)
+}
+
+/// A line a figure, with its ratio to the baseline.
+fn print_and_store(figures: Map<String, Value>, store: bool) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("speed-baseline.json");
+    let baseline: Value = std::fs::read_to_string(&path)
+        .ok()
+        .and_then(|text| serde_json::from_str(&text).ok())
+        .unwrap_or_default();
+    println!("{:<42} {:>12} {:>12}", "", "now", "of baseline");
+    for (name, value) in &figures {
+        let now = value.as_f64().unwrap_or_default();
+        let ratio = baseline[name].as_f64().map_or("-".to_owned(), |before| format!("{:.2}", now / before));
+        println!("{name:<42} {now:>12.2} {ratio:>12}");
+    }
+    if store {
+        let text = serde_json::to_string_pretty(&figures).expect("figures are JSON");
+        std::fs::write(&path, text + "\n").expect("the baseline can be written");
+        println!("stored in {}", path.display());
+    }
+}

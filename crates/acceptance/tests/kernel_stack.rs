@@ -1,0 +1,142 @@
+//! The machine under the kernel's own network stack: the net image's `nic-check` passes, another program finds
+//! nothing wrong in what was on the wire, and the books balance. Needs tshark.
+
+#![forbid(unsafe_code)]
+
+use std::path::Path;
+use std::process::Command;
+
+use doorbell_acceptance::{places, scratch};
+use doorbell_bench::{read_guest, resolve};
+use doorbell_image::{GuestFile, overlay};
+use doorbell_machine::{Limits, Machine, Outcome};
+use doorbell_sim::Ps;
+use doorbell_wire::PcapFile;
+
+/// Of simulated time, nearly all of it idle.
+const PATIENCE: Ps = Ps(120 * Ps::PER_SECOND);
+/// Enough of a frame for its headers; a checksum needs all of it.
+const WHOLE_FRAMES: u32 = doorbell_wire::pcap::WHOLE_FRAMES;
+
+/// The net image with these words on its command line, `script` as `/scripts/ours`, and a capture of the first port.
+fn boot(overrides: &[&str], words: &str, script: &str, capture: Option<&Path>) -> Machine {
+    let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
+    let config = resolve("fast", &overrides).expect("the check's configuration is right");
+    let image = places().build_image("net", &mut |_| {}).expect("the net image can be built");
+    let mut guest =
+        read_guest(&image, format!("{} {words}", image.command_line())).expect("an image can be read");
+    let ours =
+        GuestFile { path: "scripts/ours".into(), executable: false, content: script.as_bytes().to_vec() };
+    guest.initramfs.extend(overlay(&[ours]).expect("a script can be laid over an image"));
+    let mut machine = Machine::new(config.machine(), config.run.seed).expect("the machine can be built");
+    machine.load(&guest).expect("the guest fits");
+    if let Some(path) = capture {
+        machine.ports_mut()[0].capture =
+            Some(PcapFile::create(path, WHOLE_FRAMES).expect("a capture can be made"));
+    }
+    machine
+}
+
+/// Runs to the power-off and returns the console.
+fn run(machine: &mut Machine) -> String {
+    let outcome = machine.run(&Limits::until(PATIENCE));
+    let console = machine.console.text();
+    assert_eq!(outcome, Outcome::PowerOff { code: 0 }, "{console}");
+    for port in machine.ports() {
+        port.nic.check_conservation();
+        port.loadgen.assert_conservation();
+    }
+    console
+}
+
+#[test]
+fn the_nic_passes_its_drivers_self_test_and_every_offload_and_filter_works() {
+    let folder = scratch();
+    let pcap = folder.path().join("wire.pcap");
+    let mut machine = boot(&[], "doorbell.app=nic-check", "", Some(&pcap));
+    let console = run(&mut machine);
+    assert!(console.contains("nic-check: self-test ok") && console.contains("nic-check: all ok"), "{console}");
+    assert!(!console.contains("FAILED") && !console.contains("unknown option"), "{console}");
+
+    let port = &mut machine.ports_mut()[0];
+    port.capture.take().expect("it was set").finish().expect("the capture is whole");
+    let generator = port.loadgen.stats();
+    assert_eq!(generator.foreign, 0, "all that the guest sends is answered: {generator:?}");
+    assert!(generator.arp_answered > 0 && generator.echo_answered > 20 && generator.mirrored > 5_000);
+    assert!(port.nic.stats().tx_segments > 1_000, "TCP was segmented by the NIC");
+    look_with_tshark(&pcap, generator.received);
+}
+
+/// Every frame's checksums are right as tshark computes them, and tags and jumbo frames are among them.
+fn look_with_tshark(pcap: &Path, received: u64) {
+    let mut command = Command::new("tshark");
+    command.arg("-r").arg(pcap).args(["-n", "-T", "fields", "-E", "separator=,", "-E", "occurrence=f"]);
+    for protocol in ["ip", "tcp", "udp"] {
+        command.arg("-o").arg(format!("{protocol}.check_checksum:TRUE"));
+    }
+    let fields =
+        ["frame.len", "vlan.id", "ip.checksum.status", "tcp.checksum.status", "icmp.checksum.status", "_ws.malformed"];
+    fields.iter().for_each(|field| drop(command.args(["-e", field])));
+    let output = command.output().expect("this check needs tshark (package tshark)");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("tshark writes text");
+    let (mut frames, mut tagged, mut jumbo, mut tcp) = (0, 0, 0, 0);
+    for line in text.lines() {
+        let [length, vlan, ip_sum, tcp_sum, icmp_sum, malformed] =
+            *line.split(',').collect::<Vec<_>>().as_array().expect("as many fields as asked for");
+        let length: u32 = length.parse().expect("a length is a number");
+        frames += 1;
+        tagged += u32::from(vlan == "5");
+        jumbo += u32::from(length > 1518);
+        tcp += u32::from(tcp_sum == "1");
+        assert!((60..=9018).contains(&length), "frame {frames}: {line}");
+        for sum in [ip_sum, tcp_sum, icmp_sum] {
+            assert!(sum.is_empty() || sum == "1", "frame {frames} has a wrong checksum: {line}");
+        }
+        assert!(malformed.is_empty(), "frame {frames} is malformed: {line}");
+    }
+    // Each frame that came was answered, and the capture has both.
+    assert_eq!(frames, 2 * received);
+    assert!(tagged > 1_000 && jumbo > 100 && tcp > 5_000, "{tagged} tagged, {jumbo} jumbo, {tcp} TCP");
+}
+
+#[test]
+fn two_nics_are_two_ports_and_the_kernel_routes_between_them() {
+    let script = "ping -n -q -c 2 -i 0.01 10.0.0.1 && ping -n -q -c 2 -i 0.01 10.0.1.1 && ping -n -q -c 1 10.0.1.254\n";
+    let mut machine = boot(&["platform.nics=2"], "doorbell.forward=1 doorbell.app=ours", script, None);
+    let console = run(&mut machine);
+    for expected in ["eth0 10.0.0.2/24 up", "eth1 10.0.1.2/24 up", "doorbell: ports 2", "doorbell: exit 0"] {
+        assert!(console.contains(expected), "no \"{expected}\":\n{console}");
+    }
+    let answered = |port: usize| machine.ports()[port].loadgen.stats().echo_answered;
+    assert_eq!((answered(0), answered(1)), (2, 2));
+    // The echo request came back as if from the mirror, and the guest's own reply to it came back too.
+    assert_eq!(machine.ports()[1].loadgen.stats().mirrored, 2);
+    assert_eq!(machine.ports()[0].loadgen.stats().mirrored, 0);
+}
+
+#[test]
+fn a_checkpoint_in_the_middle_of_traffic_changes_nothing() {
+    let words = "doorbell.app=ours";
+    let script = "ping -n -q -c 20 -i 0.002 -s 1400 10.0.0.254\n";
+    let straight = {
+        let mut machine = boot(&[], words, script, None);
+        run(&mut machine);
+        (machine.instructions(), machine.now())
+    };
+    let mut first = boot(&[], words, script, None);
+    // Some pings into the run: the console says when it starts.
+    first.console.watch(Some("doorbell: start ours"));
+    let outcome = first.run(&Limits { on_marker: true, ..Limits::until(PATIENCE) });
+    assert_eq!(outcome, Outcome::Marker);
+    first.console.watch(None);
+    let later = first.now() + Ps::from_ms(30);
+    assert_eq!(first.run(&Limits::until(later)), Outcome::Time);
+    let mirrored = first.ports()[0].loadgen.stats().mirrored;
+    assert!(mirrored > 0 && mirrored < 40, "in the middle: {mirrored}");
+    let checkpoint = first.checkpoint("net", "test");
+    let mut second = Machine::new(first.config().clone(), 1).expect("the machine can be built");
+    second.restore(&checkpoint, "net").expect("the checkpoint is whole");
+    run(&mut second);
+    assert_eq!((second.instructions(), second.now()), straight);
+}

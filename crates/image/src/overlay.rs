@@ -1,0 +1,60 @@
+//! Files of a run's own, laid over an image: a second archive behind the image's initramfs. Linux unpacks the
+//! archives of an initramfs one after the other (kernel documentation, driver-api/early-userspace/buffer-format), so the
+//! image's own file stays as it is and its hash with it.
+
+use crate::cpio::{Archive, Node};
+use crate::error::ImageError;
+
+/// One file for the guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuestFile {
+    /// Where it goes, without a leading slash. Its folders come into being; none may be a link in the image (`bin` is
+    /// one in the built-in images: write `usr/bin`). A file of the image at this path is replaced.
+    pub path: String,
+    /// Whether it is a program.
+    pub executable: bool,
+    /// What is in it.
+    pub content: Vec<u8>,
+}
+
+/// The archive to append to an image's initramfs.
+pub fn overlay(files: &[GuestFile]) -> Result<Vec<u8>, ImageError> {
+    let fail = |problem: String| ImageError::Content { image: "files laid over an image".to_owned(), problem };
+    let mut archive = Archive::new();
+    for file in files {
+        if !crate::recipe::is_relative_path(&file.path) {
+            return Err(fail(format!("\"{}\" must be a relative path without . or .. in it", file.path)));
+        }
+        let node = Node::File { executable: file.executable, content: file.content.clone() };
+        archive.put(&file.path, node).map_err(fail)?;
+    }
+    Ok(archive.to_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str, content: &str) -> GuestFile {
+        GuestFile { path: path.into(), executable: true, content: content.into() }
+    }
+
+    #[test]
+    fn an_overlay_has_the_files_and_their_folders_and_ends_on_a_word() {
+        let bytes = overlay(&[file("scripts/mine", "echo hello\n")]).unwrap();
+        let has = |text: &[u8]| bytes.windows(text.len()).any(|window| window == text);
+        assert!(has(b"scripts\0") && has(b"scripts/mine\0") && has(b"echo hello\n"));
+        // The next archive must begin at a multiple of four.
+        assert!(bytes.starts_with(b"070701") && bytes.len().is_multiple_of(4));
+    }
+
+    #[test]
+    fn paths_that_lead_out_or_collide_are_refused_by_name() {
+        for bad in ["/etc/passwd", "../x", "a//b", ""] {
+            let error = overlay(&[file(bad, "")]).unwrap_err().to_string();
+            assert!(error.contains(&format!("\"{bad}\"")), "{error}");
+        }
+        assert!(overlay(&[file("a", "1"), file("a", "2")]).is_err());
+        assert!(overlay(&[file("a", "1"), file("a/b", "2")]).is_err());
+    }
+}

@@ -1,0 +1,97 @@
+//! A debugger's way into the machine: looking without side effects, changing what a hart sees, breakpoints and
+//! single steps. Nothing here makes time pass except [`Machine::step`].
+
+use std::collections::BTreeSet;
+
+use doorbell_riscv::Hart;
+use doorbell_sim::Ps;
+
+use crate::machine::Machine;
+use crate::run::{Limits, Outcome};
+
+impl Machine {
+    /// A hart, to change its registers. CSRs and the program counter are better changed by
+    /// [`set_csr`](Machine::set_csr) and [`jump`](Machine::jump), which do what follows from it.
+    pub fn hart_mut(&mut self, hart: usize) -> &mut Hart {
+        &mut self.harts[hart]
+    }
+
+    /// Reads RAM at a virtual address of a hart's present translation; tells how many bytes could be read.
+    pub fn peek(&self, hart: usize, addr: u64, into: &mut [u8]) -> usize {
+        let mut count = 0;
+        for byte in into.iter_mut() {
+            let at = addr.wrapping_add(count as u64);
+            if self.harts[hart].peek(&self.ram, at, std::slice::from_mut(byte)).is_none() {
+                break;
+            }
+            count += 1;
+        }
+        count
+    }
+
+    /// Writes RAM at a virtual address, whatever the page's permissions; `false`, and nothing is written, where it is
+    /// not all mapped RAM.
+    pub fn poke(&mut self, hart: usize, addr: u64, bytes: &[u8]) -> bool {
+        self.harts[hart].poke(&mut self.ram, addr, bytes)
+    }
+
+    /// Writes a CSR as machine mode would; `false` if it does not exist.
+    pub fn set_csr(&mut self, hart: usize, number: u16, value: u64) -> bool {
+        let exists = self.harts[hart].set_csr(number, value);
+        if exists {
+            let now = self.harts[hart].time();
+            self.update_timers(hart as u32, now);
+        }
+        exists
+    }
+
+    /// Lets a hart go on at another address, also if it slept. `false`, and nothing happens, while it waits for a
+    /// device's answer: that instruction is not over.
+    pub fn jump(&mut self, hart: usize, pc: u64) -> bool {
+        if self.harts[hart].pending_mmio().is_some() {
+            return false;
+        }
+        let now = self.queue.now().max(self.reached);
+        let hart = &mut self.harts[hart];
+        hart.set_pc(pc);
+        if hart.end_wait() {
+            let slot = hart.slot_at(now);
+            hart.skip_to(slot);
+        }
+        true
+    }
+
+    /// Sets the virtual addresses at which harts stop before executing, in whatever address space.
+    pub fn set_breakpoints(&mut self, breakpoints: &BTreeSet<u64>) {
+        for hart in &mut self.harts {
+            hart.set_breakpoints(breakpoints);
+        }
+    }
+
+    /// Runs until a hart has executed one instruction or trapped instead: then `None`. A hart that sleeps is waited
+    /// for within `limits`, which otherwise do not matter.
+    pub fn step(&mut self, hart: usize, limits: &Limits) -> Option<Outcome> {
+        let progress = |hart: &Hart| (hart.instructions(), hart.stats().exceptions);
+        let before = progress(&self.harts[hart]);
+        loop {
+            let this = &self.harts[hart];
+            let asleep = this.is_waiting() && !this.interrupt_pending();
+            let within = if Machine::can_run(this) {
+                // To the end of the slot that begins now.
+                let time = this.time().saturating_add(Ps(1));
+                Limits { time, instructions: u64::MAX, ..limits.clone() }
+            } else {
+                let time = if asleep { limits.time } else { Ps::MAX };
+                Limits { time, instructions: self.instructions() + 1, ..limits.clone() }
+            };
+            let outcome = self.run(&within);
+            let done = progress(&self.harts[hart]) != before;
+            match outcome {
+                Outcome::Time | Outcome::Instructions if done => return None,
+                Outcome::Time if !asleep => {}
+                Outcome::Instructions => {}
+                other => return Some(other),
+            }
+        }
+    }
+}
