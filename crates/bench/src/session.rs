@@ -22,6 +22,9 @@ const LINES_SHOWN: usize = 12;
 /// Instructions between looks at the clock, at Ctrl-C and at the progress display.
 const SLICE_INSTRUCTIONS: u64 = 20_000_000;
 
+/// Linux on RISC-V silently drops what is beyond (COMMAND_LINE_SIZE, less the final zero).
+const COMMAND_LINE_BYTES_MAX: usize = 1023;
+
 /// How often an application that calls itself ready is asked whether its links are up.
 const LINK_STEP: Ps = Ps::from_us(100);
 
@@ -47,7 +50,7 @@ impl Places {
         let recipe = Recipe::load(name)?;
         fs::create_dir_all(&self.cache).map_err(RunError::io("create the cache folder", &self.cache))?;
         let options =
-            BuildOptions { cache_dir: self.cache.join("packages"), out_dir: self.image(name), ..Default::default() };
+            BuildOptions { cache_dir: self.cache.join("packages"), out_dir: self.image(recipe.name()), ..Default::default() };
         Ok(build(&recipe, &options, say)?)
     }
 }
@@ -289,6 +292,13 @@ pub fn bare_identity(program: &[u8]) -> String {
 
 /// Reads an image's files.
 pub fn read_guest(image: &Image, bootargs: String) -> Result<Guest, RunError> {
+    if bootargs.len() > COMMAND_LINE_BYTES_MAX {
+        let problem = format!(
+            "the kernel's command line has {} bytes and is cut after {COMMAND_LINE_BYTES_MAX}; use fewer or shorter words",
+            bootargs.len()
+        );
+        return Err(ConfigError::new("command line", problem).into());
+    }
     let read = |path: PathBuf| fs::read(&path).map_err(RunError::io("read", path));
     let firmware = image.firmware("fw_dynamic.bin").ok_or_else(|| RunError::Io {
         action: "find",

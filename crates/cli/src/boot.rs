@@ -1,13 +1,15 @@
 //! `doorbell boot`: a guest with its console on the terminal.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
 use doorbell_bench::{M5Next, M5Ops, Places, ResultFolder, RunConfig, bare_identity, guest_identity, read_guest};
+use doorbell_gdb::{Debuggee, Server, Status};
 use doorbell_machine::{CheckpointFile, Limits, Machine, Outcome};
 use doorbell_sim::Ps;
 
@@ -17,6 +19,8 @@ use crate::terminal::{Input, Terminal};
 
 /// Instructions between looks at the keyboard: some milliseconds of host time.
 const SLICE_INSTRUCTIONS: u64 = 2_000_000;
+/// Simulated time between attempts to type what is still unsent.
+const TYPING_STEP: Ps = Ps::from_ms(1);
 /// How long to wait for a key while the guest is ahead of the wall clock.
 const IDLE_WAIT_MS: u32 = 5;
 
@@ -50,34 +54,50 @@ pub struct BootArgs {
     /// Let simulated time run as fast as it can, also while the guest waits
     #[arg(long)]
     fast_forward: bool,
+    /// Hold the guest for a debugger that speaks gdb's remote protocol, and serve it at this address
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:1234")]
+    gdb: Option<SocketAddr>,
 }
 
 /// Boots and stays until the guest ends or the user leaves.
 pub fn boot(args: &BootArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let config = args.common.resolve(&[])?;
-    let (machine, guest) = match &args.bare {
+    let (machine, identity) = match &args.bare {
         Some(path) => bare(args, &config, path)?,
         None => from_image(args, &config, places)?,
     };
     let interrupted = interrupt_flag()?;
+    let gdb = args.gdb.map(listen).transpose()?;
     let mut shell = Shell {
-        machine,
+        guest: Debuggee::new(machine),
+        gdb,
         terminal: Terminal::open()?,
         m5: None,
         out: args.out.clone(),
-        guest,
+        identity,
         limit: args.max_time.unwrap_or(Ps::MAX),
         real_time: !args.fast_forward,
     };
     let ended = shell.run(&interrupted);
-    let Shell { machine, terminal, guest, .. } = shell;
+    if let Some(gdb) = &mut shell.gdb {
+        // A debugger that has gone away meanwhile need not hear of it.
+        let _ = gdb.exited(&mut shell.guest, *ended.as_ref().unwrap_or(&1));
+    }
+    let Shell { guest, terminal, identity, .. } = shell;
     drop(terminal);
     let code = ended?;
     if let Some(path) = &args.save_checkpoint {
-        machine.checkpoint(&guest, "boot").write(path)?;
+        guest.machine.checkpoint(&identity, "boot").write(path)?;
         eprintln!("checkpoint in {}", path.display());
     }
-    Ok(code)
+    Ok(ExitCode::from(code))
+}
+
+fn listen(address: SocketAddr) -> anyhow::Result<Server> {
+    let server = Server::bind(address).with_context(|| format!("cannot listen at {address} for a debugger"))?;
+    let address = server.address()?;
+    eprintln!("the guest waits for a debugger: gdb-multiarch -ex 'target remote {address}'");
+    Ok(server)
 }
 
 fn from_image(args: &BootArgs, config: &RunConfig, places: &Places) -> anyhow::Result<(Machine, String)> {
@@ -105,45 +125,87 @@ fn bare(args: &BootArgs, config: &RunConfig, path: &Path) -> anyhow::Result<(Mac
 }
 
 struct Shell {
-    machine: Machine,
+    guest: Debuggee,
+    gdb: Option<Server>,
     terminal: Terminal,
     m5: Option<M5Ops>,
     out: PathBuf,
-    guest: String,
+    /// Names the guest in checkpoints.
+    identity: String,
     limit: Ps,
     real_time: bool,
 }
 
 impl Shell {
-    fn run(&mut self, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
-        let (started, first) = (Instant::now(), self.machine.now());
+    /// Runs to the end and tells the exit code.
+    fn run(&mut self, interrupted: &AtomicBool) -> anyhow::Result<u8> {
+        let (started, first) = (Instant::now(), self.guest.machine.now());
+        let mut held = Duration::ZERO;
         let mut unsent = Vec::new();
         loop {
-            let wall = first.saturating_add(Ps(started.elapsed().as_nanos() as u64 * 1000));
+            let looked = Instant::now();
+            let status = self.serve_debugger();
+            if status == Status::Killed {
+                return Ok(0);
+            }
+            if status != Status::Running {
+                let wait_ms = if status == Status::Expecting { IDLE_WAIT_MS } else { 0 };
+                match self.terminal.read(wait_ms)? {
+                    Input::Quit => return Ok(0),
+                    Input::Bytes(bytes) => unsent.extend(bytes),
+                }
+                if interrupted.load(Ordering::Relaxed) {
+                    return Ok(0);
+                }
+                // A guest that was held does not hurry to make up for it.
+                held += looked.elapsed();
+                continue;
+            }
+            let wall = first.saturating_add(Ps((started.elapsed() - held).as_nanos() as u64 * 1000));
             let horizon = if self.real_time { wall.min(self.limit) } else { self.limit };
-            let instructions = self.machine.instructions() + SLICE_INSTRUCTIONS;
-            let outcome = self.machine.run(&Limits { instructions, ..Limits::until(horizon) });
-            self.terminal.write(&self.machine.console.take_new())?;
+            // While the UART's FIFO has no room for all that was typed, time goes on in small steps.
+            let typing = if unsent.is_empty() { Ps::MAX } else { self.guest.machine.now().saturating_add(TYPING_STEP) };
+            let horizon = horizon.min(typing);
+            let instructions = self.guest.machine.instructions() + SLICE_INSTRUCTIONS;
+            let outcome = self.guest.run(&Limits { instructions, ..Limits::until(horizon) });
+            self.terminal.write(&self.guest.machine.console.take_new())?;
             let ahead = match outcome {
                 Outcome::Time | Outcome::Asleep => true,
-                Outcome::Instructions | Outcome::Marker => false,
-                Outcome::PowerOff { code: 0 } => return Ok(ExitCode::SUCCESS),
+                Outcome::Instructions | Outcome::Marker | Outcome::Breakpoint { .. } => false,
+                Outcome::PowerOff { code: 0 } => return Ok(0),
                 Outcome::PowerOff { code } => bail!("the guest powered off with the failure code {code}"),
                 Outcome::Reset => bail!("the guest asked for a reset (its kernel panicked, or a program rebooted it)"),
                 Outcome::M5Op { function, args } => match self.m5op(function, args)? {
                     M5Next::Continue => false,
-                    M5Next::Exit(code) => return Ok(ExitCode::from(code)),
+                    M5Next::Exit(code) => return Ok(code),
                 },
             };
-            if self.machine.now() >= self.limit || interrupted.load(Ordering::Relaxed) {
-                return Ok(ExitCode::SUCCESS);
+            self.report_to_debugger(outcome);
+            if self.guest.machine.now() >= self.limit || interrupted.load(Ordering::Relaxed) {
+                return Ok(0);
             }
             match self.terminal.read(if ahead { IDLE_WAIT_MS } else { 0 })? {
-                Input::Quit => return Ok(ExitCode::SUCCESS),
+                Input::Quit => return Ok(0),
                 Input::Bytes(bytes) => unsent.extend(bytes),
             }
-            let taken = self.machine.type_input(&unsent);
+            let taken = self.guest.machine.type_input(&unsent);
             unsent.drain(..taken);
+        }
+    }
+
+    /// What the debugger, if there is one, lets the guest do. One whose connection breaks has gone.
+    fn serve_debugger(&mut self) -> Status {
+        let Some(gdb) = &mut self.gdb else { return Status::Running };
+        gdb.poll(&mut self.guest).unwrap_or_else(|error| {
+            eprint!("the debugger's session has ended: {error}\r\n");
+            Status::Running
+        })
+    }
+
+    fn report_to_debugger(&mut self, outcome: Outcome) {
+        let Some(gdb) = &mut self.gdb else { return };
+        if let Err(error) = gdb.report(&mut self.guest, outcome) {
+            eprint!("the debugger's session has ended: {error}\r\n");
         }
     }
 
@@ -152,6 +214,6 @@ impl Shell {
             self.m5 = Some(M5Ops::new(ResultFolder::create(&self.out)?));
         }
         let m5 = self.m5.as_mut().expect("it was just made");
-        Ok(m5.perform(&self.machine, &self.guest, function, args, &mut |line| eprint!("{line}\r\n"))?)
+        Ok(m5.perform(&self.guest.machine, &self.identity, function, args, &mut |line| eprint!("{line}\r\n"))?)
     }
 }

@@ -16,7 +16,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("machine", &["sim", "wire", "loadgen", "nic", "pcie", "riscv", "platform"]),
     ("bench", &["sim", "wire", "loadgen", "nic", "machine", "image"]),
     ("report", &["sim"]),
-    ("cli", &["sim", "loadgen", "nic", "machine", "image", "bench", "report"]),
+    ("gdb", &["sim", "riscv", "machine"]),
+    ("cli", &["sim", "loadgen", "nic", "machine", "image", "bench", "report", "gdb"]),
     // Tools that only tests use.
     ("lockstep", &["sim", "riscv", "platform", "image"]),
     ("acceptance", &["sim", "wire", "loadgen", "nic", "machine", "image", "bench", "report"]),

@@ -25,6 +25,9 @@ use gdbstub_arch::riscv::reg::RiscvCoreRegs;
 
 use crate::description::target_description;
 
+/// "Bad address", as the protocol's errors are numbered.
+const EFAULT: u8 = 14;
+
 /// A machine that a debugger may be attached to. Without one it runs as it would alone.
 pub struct Debuggee {
     /// The machine.
@@ -50,8 +53,8 @@ impl Debuggee {
         Debuggee { machine, breakpoints: BTreeSet::new(), step: None, stepped: false, description }
     }
 
-    /// Runs as the debugger has asked, within `limits`. A finished step looks like a limit in instructions; the
-    /// session tells it from one.
+    /// Runs as the debugger has asked, within `limits`. A finished step looks like a limit in instructions unless the
+    /// instruction did something that ends a run; the session knows.
     pub fn run(&mut self, limits: &Limits) -> Outcome {
         let Some(hart) = self.step else {
             self.machine.set_breakpoints(&self.breakpoints);
@@ -60,13 +63,9 @@ impl Debuggee {
         // A breakpoint at the instruction to be executed does not keep it from being executed.
         let lifted = self.breakpoints.contains(&self.machine.harts()[hart].pc());
         self.machine.set_breakpoints(if lifted { const { &BTreeSet::new() } } else { &self.breakpoints });
-        match self.machine.step(hart, limits) {
-            None => {
-                self.stepped = true;
-                Outcome::Instructions
-            }
-            Some(outcome) => outcome,
-        }
+        let (outcome, done) = self.machine.step(hart, limits);
+        self.stepped |= done;
+        outcome
     }
 
     /// Whether the step that was asked for is done; forgets it.
@@ -148,14 +147,14 @@ impl MultiThreadBase for Debuggee {
     fn read_addrs(&mut self, start: u64, data: &mut [u8], thread: Tid) -> TargetResult<usize, Self> {
         let hart = self.hart_of(thread)?;
         match self.machine.peek(hart, start, data) {
-            0 if !data.is_empty() => Err(TargetError::NonFatal),
+            0 if !data.is_empty() => Err(TargetError::Errno(EFAULT)),
             count => Ok(count),
         }
     }
 
     fn write_addrs(&mut self, start: u64, data: &[u8], thread: Tid) -> TargetResult<(), Self> {
         let hart = self.hart_of(thread)?;
-        if self.machine.poke(hart, start, data) { Ok(()) } else { Err(TargetError::NonFatal) }
+        if self.machine.poke(hart, start, data) { Ok(()) } else { Err(TargetError::Errno(EFAULT)) }
     }
 
     fn list_active_threads(&mut self, found: &mut dyn FnMut(Tid)) -> Result<(), Infallible> {

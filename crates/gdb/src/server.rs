@@ -112,7 +112,7 @@ impl Connection for TcpWire {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.stream.write_all(&std::mem::take(&mut self.unsent))
+        Write::write_all(&mut self.stream, &std::mem::take(&mut self.unsent))
     }
 }
 
@@ -129,7 +129,12 @@ impl Wire for TcpWire {
                 into.extend(&buffer[..count]);
                 Ok(count > 0)
             }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                ) =>
+            {
                 Ok(true)
             }
             Err(error) => Err(error),

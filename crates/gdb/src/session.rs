@@ -65,10 +65,8 @@ impl<W: Wire> Session<W> {
                     return Ok(self.ended);
                 }
                 Some(GdbStubStateMachine::CtrlCInterrupt(inner)) => {
-                    let reason = MultiThreadStopReason::SignalWithThread {
-                        tid: thread_of(0),
-                        signal: Signal::SIGINT,
-                    };
+                    let reason =
+                        MultiThreadStopReason::SignalWithThread { tid: thread_of(0), signal: Signal::SIGINT };
                     inner.interrupt_handled(debuggee, Some(reason))
                 }
                 Some(state) => {

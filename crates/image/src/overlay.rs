@@ -19,7 +19,8 @@ pub struct GuestFile {
 
 /// The archive to append to an image's initramfs.
 pub fn overlay(files: &[GuestFile]) -> Result<Vec<u8>, ImageError> {
-    let fail = |problem: String| ImageError::Content { image: "files laid over an image".to_owned(), problem };
+    let fail =
+        |problem: String| ImageError::Content { image: "files laid over an image".to_owned(), problem };
     let mut archive = Archive::new();
     for file in files {
         if !crate::recipe::is_relative_path(&file.path) {

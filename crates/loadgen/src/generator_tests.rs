@@ -231,11 +231,8 @@ fn a_frame_of_an_earlier_run_is_stale_and_its_run_gave_it_up() {
 
 #[test]
 fn a_frame_that_comes_after_too_many_others_is_late_and_was_given_up() {
-    let config = LoadGenConfig {
-        tracked_frames: 1_024,
-        traffic: traffic("1Mpps", 1_100),
-        ..LoadGenConfig::default()
-    };
+    let config =
+        LoadGenConfig { tracked_frames: 1_024, traffic: traffic("1Mpps", 1_100), ..LoadGenConfig::default() };
     let mut bench = Bench::with_config(link("10Gbps", "1us"), config, |_, _| Vec::new());
     bench.tap = Some(Vec::new());
     bench.generator.begin_window(Ps::ZERO);
@@ -391,7 +388,11 @@ fn unruly(n: u64, mut frame: Frame) -> Vec<(Ps, Frame)> {
 fn unruly_bench(frames: u64, percent: u64) -> Bench {
     let link = LinkConfig { frame_loss: 0.05, bit_error_rate: 1e-4, ..link("10Gbps", "3us") };
     let traffic = TrafficConfig { returned: Returned::AsSent, ..traffic(&format!("{percent}%"), frames) };
-    Bench::with_config(link, LoadGenConfig { tracked_frames: 1_024, traffic, ..LoadGenConfig::default() }, unruly)
+    Bench::with_config(
+        link,
+        LoadGenConfig { tracked_frames: 1_024, traffic, ..LoadGenConfig::default() },
+        unruly,
+    )
 }
 
 proptest! {

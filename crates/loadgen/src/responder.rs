@@ -132,7 +132,8 @@ impl Responder {
             return Some(Answered::Mirrored);
         }
         let is_echo = view.protocol() == ICMP
-            && u16::from_be_bytes([packet[IP_FRAGMENT], packet[IP_FRAGMENT + 1]]) & MORE_FRAGMENTS_AND_OFFSET == 0
+            && u16::from_be_bytes([packet[IP_FRAGMENT], packet[IP_FRAGMENT + 1]]) & MORE_FRAGMENTS_AND_OFFSET
+                == 0
             && view.payload().len() >= ICMP_HEADER_BYTES
             && view.payload()[..2] == [ICMP_ECHO, 0]
             && Sum::new().plus(view.payload()).finish() == 0;

@@ -143,7 +143,8 @@ fn further_ports_count_up_and_a_responder_that_is_off_answers_nothing() {
 }
 
 fn bench(responder: ResponderConfig) -> Bench {
-    let traffic = TrafficConfig { rate: "100%".parse().unwrap(), frames: Some(500), ..TrafficConfig::default() };
+    let traffic =
+        TrafficConfig { rate: "100%".parse().unwrap(), frames: Some(500), ..TrafficConfig::default() };
     let config = LoadGenConfig { traffic, responder, ..LoadGenConfig::default() };
     Bench::with_config(LinkConfig::default(), config, swap)
 }

@@ -37,7 +37,7 @@ pub const CHECKPOINT_VERSION: u32 = 1;
 
 const MAGIC: &[u8; 16] = b"DOORBELL CKPT\r\n\x1a";
 const COMPRESSION_LEVEL: i32 = 1;
-const MACHINE_VERSION: u32 = 1;
+const MACHINE_VERSION: u32 = 2;
 const HASH_BYTES: usize = 8;
 /// Where the compressed part begins: behind magic, version and hash.
 const PAYLOAD_AT: usize = MAGIC.len() + 4 + HASH_BYTES;
@@ -144,6 +144,10 @@ impl CheckpointFile {
     /// Writes the file; either the whole of it appears under `path` or nothing changes there.
     pub fn write(&self, path: &Path) -> Result<(), CheckpointError> {
         let io = |error| CheckpointError::Io { action: "write", path: path.to_owned(), error };
+        // A rename would put the file in the place of a device such as /dev/null.
+        if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+            return Err(io(std::io::Error::other("it exists and is not a regular file")));
+        }
         let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut file = tempfile::NamedTempFile::new_in(folder).map_err(io)?;
         file.write_all(&self.bytes).map_err(io)?;

@@ -68,9 +68,9 @@ impl Machine {
         }
     }
 
-    /// Runs until a hart has executed one instruction or trapped instead: then `None`. A hart that sleeps is waited
-    /// for within `limits`, which otherwise do not matter.
-    pub fn step(&mut self, hart: usize, limits: &Limits) -> Option<Outcome> {
+    /// Runs until a hart has executed one instruction or trapped instead, or something else ends the run; tells
+    /// whether the hart has done so. A hart that sleeps is waited for within `limits`, which otherwise do not matter.
+    pub fn step(&mut self, hart: usize, limits: &Limits) -> (Outcome, bool) {
         let progress = |hart: &Hart| (hart.instructions(), hart.stats().exceptions);
         let before = progress(&self.harts[hart]);
         loop {
@@ -87,10 +87,10 @@ impl Machine {
             let outcome = self.run(&within);
             let done = progress(&self.harts[hart]) != before;
             match outcome {
-                Outcome::Time | Outcome::Instructions if done => return None,
+                Outcome::Time | Outcome::Instructions if done => return (Outcome::Instructions, true),
                 Outcome::Time if !asleep => {}
                 Outcome::Instructions => {}
-                other => return Some(other),
+                other => return (other, done),
             }
         }
     }

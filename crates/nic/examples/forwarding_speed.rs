@@ -95,7 +95,8 @@ fn forward(nic: &mut Nic, world: &mut World, now: Ps, next: &mut u64) {
 
 fn main() {
     const FRAMES: u64 = 4_000_000;
-    let mut nic = Nic::new(NicConfig::default(), BitsPerSec(1_000_000_000), 0).expect("the default configuration is valid");
+    let mut nic = Nic::new(NicConfig::default(), BitsPerSec(1_000_000_000), 0)
+        .expect("the default configuration is valid");
     let mut world = World {
         memory: vec![0; 8 << 20],
         queue: EventQueue::new(),

@@ -3,7 +3,11 @@
 
 /// CTRL, §13.4.1.
 pub mod ctrl {
+    pub const FD: u32 = 1 << 0;
     pub const SLU: u32 = 1 << 6;
+    pub const SPEED_SHIFT: u32 = 8;
+    pub const FRCSPD: u32 = 1 << 11;
+    pub const FRCDPLX: u32 = 1 << 12;
     pub const RST: u32 = 1 << 26;
     pub const RFCE: u32 = 1 << 27;
     pub const TFCE: u32 = 1 << 28;
@@ -16,10 +20,10 @@ pub mod status {
     pub const FD: u32 = 1 << 0;
     pub const LU: u32 = 1 << 1;
     pub const TXOFF: u32 = 1 << 4;
-    /// SPEED (7:6) = 10b: 1000 Mb/s.
-    pub const SPEED_1000: u32 = 0b10 << 6;
-    /// ASDV (9:8) = 10b: 1000 Mb/s detected.
-    pub const ASDV_1000: u32 = 0b10 << 8;
+    /// SPEED (7:6): 0 is 10 Mb/s, 1 is 100, 2 is 1000.
+    pub const SPEED_SHIFT: u32 = 6;
+    /// ASDV (9:8): the speed detected, coded alike.
+    pub const ASDV_SHIFT: u32 = 8;
 }
 
 /// CTRL_EXT, §13.4.6.

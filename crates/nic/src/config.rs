@@ -88,6 +88,9 @@ pub struct NicConfig {
     pub reads_in_flight: u16,
     /// Writes of frame data in flight at once. Write-backs of descriptors come on top.
     pub writes_in_flight: u16,
+    /// Bytes of frame data in those writes, as the posted-data credits of a PCIe link bound them. Reads queue behind
+    /// the writes that are under way, so more would let received frames starve transmission.
+    pub write_bytes_in_flight: Bytes,
     /// The longest read of frame data; longer buffers are read in pieces.
     pub tx_read_max: Bytes,
     /// Frames handed to the link ahead of time while PAUSE is not honoured: fewer events, the same times on the wire.
@@ -120,6 +123,7 @@ impl Default for NicConfig {
             descriptor_fetch_max: 64,
             reads_in_flight: 32,
             writes_in_flight: 64,
+            write_bytes_in_flight: Bytes(8 << 10),
             tx_read_max: Bytes(4096),
             wire_frames_ahead: 16,
             rx_frame_time: Ps::ZERO,
@@ -145,6 +149,7 @@ impl NicConfig {
             ("descriptor_fetch_max", self.descriptor_fetch_max.into(), 1, 4096),
             ("reads_in_flight", self.reads_in_flight.into(), 1, 4096),
             ("writes_in_flight", self.writes_in_flight.into(), 1, 4096),
+            ("write_bytes_in_flight", self.write_bytes_in_flight.0, 64, 1 << 20),
             ("tx_read_max", self.tx_read_max.0, 64, 16 << 10),
             ("wire_frames_ahead", self.wire_frames_ahead.into(), 1, 1024),
             ("rx_frame_time (ps)", self.rx_frame_time.0, 0, Ps::from_ms(1).0),

@@ -8,8 +8,9 @@
 //!
 //! Modelled: all registers of the table in [`regs`], EEPROM and PHY, receive filters, VLAN, legacy,
 //! context and data descriptors with checksum offload and TCP segmentation, thresholds, interrupt
-//! moderation, statistics, PAUSE, loopback. Not modelled: wake-up, management (ASF), half duplex,
-//! speeds below the link's, message signalled interrupts, the packet buffer's diagnostic window.
+//! moderation, statistics, PAUSE, loopback, and speed and duplex as negotiated or forced (told to
+//! software; frames go at the link's rate whatever it is told, and never collide). Not modelled:
+//! wake-up, management (ASF), message signalled interrupts, the packet buffer's diagnostic window.
 //!
 //! The clock is the caller's: every entry takes `now`, and what the device wants to do later it asks
 //! for through [`Timers`].
@@ -62,6 +63,10 @@ pub enum Event {
     WriteDone(u64),
     /// The wire may be free for the next frame.
     Wire,
+    /// The receive engine is free for the next frame.
+    RxEngine,
+    /// The transmit engine is free for the next buffer.
+    TxEngine,
     /// A looped-back frame arrives.
     Loopback,
     /// Autonegotiation is over.
@@ -181,6 +186,8 @@ impl Nic {
             Event::ReadDone(sequence) => self.read_done(now, sequence, ports),
             Event::WriteDone(sequence) => self.write_done(now, sequence, ports),
             Event::Wire => self.wire_woken(now, ports),
+            Event::RxEngine => self.rx_advance(now, ports),
+            Event::TxEngine => self.tx_advance(now, ports),
             Event::Loopback => self.loopback_arrived(now, ports),
             Event::Link => self.link_woken(now, ports),
             Event::PauseOver => self.pause_woken(now, ports),

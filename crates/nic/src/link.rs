@@ -1,4 +1,4 @@
-//! The link: up or down as the PHY and CTRL.SLU say (§13.4.1, §13.4.2), loopback (RCTL.LBM and the
+//! The link: up or down as the PHY and CTRL.SLU say, speed and duplex as told (§13.4.1, §13.4.2), loopback (RCTL.LBM and the
 //! PHY's), and PAUSE (§8.7 and IEEE 802.3 annex 31B): received pauses stop the transmitter if
 //! CTRL.RFCE says so, and a filling FIFO sends XOFF and XON if CTRL.TFCE does.
 
@@ -50,7 +50,13 @@ impl Nic {
     pub(crate) fn read_status(&self) -> u32 {
         let up = if self.link.up { status::LU } else { 0 };
         let paused = if self.link.pause.is_armed() { status::TXOFF } else { 0 };
-        status::FD | status::SPEED_1000 | status::ASDV_1000 | up | paused
+        let mode = self.phy.mode();
+        let ctrl = self.regs.get(Reg::Ctrl);
+        // Software may force the MAC's idea of speed and duplex; otherwise the PHY says.
+        let speed = if ctrl & ctrl::FRCSPD != 0 { ctrl >> ctrl::SPEED_SHIFT & 3 } else { mode.speed.into() };
+        let full = if ctrl & ctrl::FRCDPLX != 0 { ctrl & ctrl::FD != 0 } else { mode.full_duplex };
+        let duplex = if full { status::FD } else { 0 };
+        duplex | speed << status::SPEED_SHIFT | u32::from(mode.speed) << status::ASDV_SHIFT | up | paused
     }
 
     pub(crate) fn link_up(&self) -> bool {

@@ -1,7 +1,8 @@
 //! The internal PHY, an M88E1011 as drivers know it (manual chapter 8 and §11.3; IEEE 802.3 clause
 //! 22). Modelled: identity, control with reset, power-down, loopback and autonegotiation, link
-//! status with its latch, the partner's abilities. The vendor's registers from 16 on hold their
-//! values. Not modelled: speeds below 1000 Mb/s, half duplex, cable diagnosis.
+//! status with its latch, the partner's abilities, and the speed and duplex that result from what software
+//! advertises or forces. The vendor's registers from 16 on hold their values. Speed and duplex are what software is
+//! told, no more: frames go at the link's configured rate and never collide. Not modelled: cable diagnosis.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,16 +32,38 @@ mod control {
     pub const AUTONEGOTIATE: u16 = 1 << 12;
     pub const POWER_DOWN: u16 = 1 << 11;
     pub const RESTART: u16 = 1 << 9;
+    pub const SPEED_LOW: u16 = 1 << 13;
+    pub const FULL_DUPLEX: u16 = 1 << 8;
+    pub const SPEED_HIGH: u16 = 1 << 6;
     /// 1000 Mb/s, full duplex, autonegotiation.
     pub const DEFAULT: u16 = 0x1140;
     /// Bits whose change makes the link come up anew.
-    pub const LINK_BITS: u16 = LOOPBACK | AUTONEGOTIATE | POWER_DOWN | 1 << 13 | 1 << 8 | 1 << 6;
+    pub const LINK_BITS: u16 = LOOPBACK | AUTONEGOTIATE | POWER_DOWN | SPEED_LOW | FULL_DUPLEX | SPEED_HIGH;
 }
 
 const STATUS_CAPABILITIES: u16 = 0x7949;
 const STATUS_LINK: u16 = 1 << 2;
 const STATUS_NEGOTIATED: u16 = 1 << 5;
 const PAUSE: u16 = 1 << 10;
+
+/// A speed, coded as in the MAC's STATUS and in the PHY's status register 17, and whether both may send at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkMode {
+    /// 0: 10 Mb/s, 1: 100 Mb/s, 2: 1000 Mb/s.
+    pub speed: u8,
+    /// Full duplex.
+    pub full_duplex: bool,
+}
+
+/// What can be advertised, best first (IEEE 802.3 §28.3 and annex 28B.3): register, bit, and the mode. The partner can do
+/// all of them but 1000 Mb/s in half duplex.
+const MODES: [(usize, u16, LinkMode); 5] = [
+    (reg::GIGABIT_CONTROL, 1 << 9, LinkMode { speed: 2, full_duplex: true }),
+    (reg::ADVERTISE, 1 << 8, LinkMode { speed: 1, full_duplex: true }),
+    (reg::ADVERTISE, 1 << 7, LinkMode { speed: 1, full_duplex: false }),
+    (reg::ADVERTISE, 1 << 6, LinkMode { speed: 0, full_duplex: true }),
+    (reg::ADVERTISE, 1 << 5, LinkMode { speed: 0, full_duplex: false }),
+];
 
 /// What a register write does to the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +126,22 @@ impl Phy {
         self.registers[reg::CONTROL] & control::LOOPBACK != 0
     }
 
+    /// Speed and duplex: the best that both ends advertise, or what software forces. Software that advertises
+    /// nothing gets 10 Mb/s in half duplex.
+    pub fn mode(&self) -> LinkMode {
+        let control = self.registers[reg::CONTROL];
+        if control & control::AUTONEGOTIATE != 0 {
+            let common = MODES.iter().find(|(register, bit, _)| self.registers[*register] & bit != 0);
+            return common.map_or(LinkMode { speed: 0, full_duplex: false }, |(_, _, mode)| *mode);
+        }
+        let speed = match (control & control::SPEED_HIGH != 0, control & control::SPEED_LOW != 0) {
+            (true, _) => 2,
+            (false, true) => 1,
+            (false, false) => 0,
+        };
+        LinkMode { speed, full_duplex: control & control::FULL_DUPLEX != 0 }
+    }
+
     /// Whether software has switched the PHY off.
     pub fn powered_down(&self) -> bool {
         self.registers[reg::CONTROL] & control::POWER_DOWN != 0
@@ -128,8 +167,11 @@ impl Phy {
             reg::PARTNER => linked(0x41e1 | if pause { PAUSE } else { 0 }),
             reg::EXPANSION => linked(0x0001),
             reg::GIGABIT_STATUS => linked(0x7c00),
-            // 1000 Mb/s, full duplex, resolved, link, 50 to 80 m of cable.
-            reg::SPECIFIC_STATUS => linked(0xac80),
+            // Speed, duplex, resolved, link, 50 to 80 m of cable.
+            reg::SPECIFIC_STATUS => {
+                let mode = self.mode();
+                linked(u16::from(mode.speed) << 14 | u16::from(mode.full_duplex) << 13 | 0x0c80)
+            }
             _ => self.registers[register],
         }
     }
@@ -204,6 +246,29 @@ mod tests {
         assert_eq!(phy.write(0, 0x4140), LinkAction::Restart);
         assert!(phy.loopback());
         assert_eq!(phy.write(0, 0x4140), LinkAction::Keep);
+    }
+
+    #[test]
+    fn speed_and_duplex_follow_what_is_advertised_or_forced() {
+        let mut phy = Phy::new();
+        phy.set_link(true);
+        let mut told = |writes: &[(u32, u16)]| {
+            for (register, value) in writes {
+                phy.write(*register, *value);
+            }
+            phy.read(17, false) & 0xec00
+        };
+        assert_eq!(told(&[]), 0xac00, "1000 Mb/s, full duplex");
+        assert_eq!(told(&[(9, 0x0100)]), 0x6c00, "no 1000 Mb/s in full duplex: 100");
+        assert_eq!(told(&[(4, 0x0081)]), 0x4c00, "100, half");
+        assert_eq!(told(&[(4, 0x0061)]), 0x2c00, "10, full");
+        assert_eq!(told(&[(4, 0x0021)]), 0x0c00, "10, half");
+        assert_eq!(told(&[(4, 0x0001)]), 0x0c00, "nothing in common");
+        assert_eq!(told(&[(0, 0x2100)]), 0x6c00, "forced to 100, full");
+        assert_eq!(told(&[(0, 0x0000)]), 0x0c00, "forced to 10, half");
+        assert_eq!(told(&[(0, 0x0140)]), 0xac00, "forced to 1000, full");
+        phy.set_link(false);
+        assert_eq!(phy.read(17, false), 0);
     }
 
     #[test]

@@ -24,7 +24,7 @@ use crate::tx::{self, Context, Done, Job, Packet, Tx};
 use crate::{Nic, NicStats};
 
 /// The version of [`NicState`].
-pub const NIC_STATE_VERSION: u32 = 1;
+pub const NIC_STATE_VERSION: u32 = 2;
 
 /// No moment in a saved state lies beyond this: some fifty days.
 const LATEST: Ps = Ps(u64::MAX / 4);
@@ -56,6 +56,7 @@ struct ReceiveState {
     completed: VecDeque<Completed>,
     issued: u64,
     engine_free: Ps,
+    engine_wake: Ps,
     previous: ArrivalState,
 }
 
@@ -69,6 +70,7 @@ struct TransmitState {
     done: VecDeque<Done>,
     issued: u64,
     engine_free: Ps,
+    engine_wake: Ps,
     packet: Packet,
     plain_context: Context,
     segment_context: Context,
@@ -169,6 +171,7 @@ fn save_receive(rx: &Rx) -> ReceiveState {
         completed: rx.completed.clone(),
         issued: rx.issued as u64,
         engine_free: rx.engine_free,
+        engine_wake: rx.engine_wake,
         previous: rx.previous,
     }
 }
@@ -182,7 +185,7 @@ fn load_receive(state: ReceiveState, dma: &Dma) -> Result<Rx, &'static str> {
     if !sizes || dispatched > state.fifo.len() || state.cursor != 0 && state.cursor as usize >= torn {
         return Err("the receive FIFO is impossible");
     }
-    let (mut fetching, mut written_back, mut data) = (0u64, 0u64, 0u32);
+    let (mut fetching, mut written_back, mut data, mut data_bytes) = (0u64, 0u64, 0u32, 0u64);
     for read in dma.reads.kinds() {
         if let Read::RxFetch { count, .. } = read {
             fetching += u64::from(*count);
@@ -194,6 +197,7 @@ fn load_receive(state: ReceiveState, dma: &Dma) -> Result<Rx, &'static str> {
         match write {
             Write::RxData { offset, len, last, .. } => {
                 data += 1;
+                data_bytes += u64::from(*len);
                 let end = u64::from(*offset) + u64::from(*len);
                 let bytes = state.fifo.get(walk).map_or(0, |frame| frame.bytes.len() as u64);
                 let fits = walk <= dispatched && (*last == (end == bytes)) && end <= bytes;
@@ -224,7 +228,9 @@ fn load_receive(state: ReceiveState, dma: &Dma) -> Result<Rx, &'static str> {
         completed: state.completed,
         issued,
         writes_in_flight: data,
+        write_bytes_in_flight: data_bytes,
         engine_free: state.engine_free,
+        engine_wake: state.engine_wake,
         previous: state.previous,
     })
 }
@@ -239,6 +245,7 @@ fn save_transmit(tx: &Tx) -> TransmitState {
         done: tx.done.clone(),
         issued: tx.issued as u64,
         engine_free: tx.engine_free,
+        engine_wake: tx.engine_wake,
         packet: tx.packet.clone(),
         plain_context: tx.plain_context,
         segment_context: tx.segment_context,
@@ -326,6 +333,7 @@ fn load_transmit(state: TransmitState, dma: &Dma) -> Result<Tx, &'static str> {
         done: state.done,
         issued,
         engine_free: state.engine_free,
+        engine_wake: state.engine_wake,
         packet: state.packet,
         plain_context: state.plain_context,
         segment_context: state.segment_context,

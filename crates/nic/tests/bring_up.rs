@@ -52,6 +52,30 @@ fn eeprom_read(bench: &mut Bench, address: u32) -> u16 {
 }
 
 #[test]
+fn status_tells_the_speed_and_duplex_that_were_negotiated_or_forced() {
+    const SPEEDS_AND_DUPLEX: u32 = 0x3c1;
+    let mut bench = Bench::new(NicConfig::default());
+    bench.write(CTRL, 0x41);
+    bench.run_for(Ps::from_ms(100));
+    assert_eq!(bench.read(STATUS) & SPEEDS_AND_DUPLEX, 0x281, "1000 Mb/s, full duplex");
+    mdio_write(&mut bench, 0, 0x2100);
+    bench.run_for(Ps::from_ms(100));
+    assert_eq!(
+        bench.read(STATUS) & (SPEEDS_AND_DUPLEX | 2),
+        0x143,
+        "the PHY is forced to 100, and the link is up"
+    );
+    mdio_write(&mut bench, 0, 0x2000);
+    assert_eq!(bench.read(STATUS) & SPEEDS_AND_DUPLEX, 0x140, "half duplex");
+    bench.write(CTRL, 0x1a41);
+    assert_eq!(
+        bench.read(STATUS) & SPEEDS_AND_DUPLEX,
+        0x181,
+        "the MAC is forced to 1000, full; 100 is detected"
+    );
+}
+
+#[test]
 fn the_eeprom_reads_the_same_by_its_pins_and_by_eerd_and_its_sum_is_right() {
     let mut bench = Bench::new(NicConfig::default());
     assert_ne!(bench.read(EECD) & 0x100, 0, "the EEPROM is present");

@@ -77,7 +77,9 @@ fn a_checkpoint_that_does_not_fit_is_refused() {
     let [out, file] = ["out", "wrong.ckpt"].map(|name| folder.path().join(name));
     let good = fs::read(shared_checkpoint(&[])).unwrap();
     let refused = |bytes: Option<&[u8]>, text: &str| {
-        bytes.map(|bytes| fs::write(&file, bytes).unwrap());
+        if let Some(bytes) = bytes {
+            fs::write(&file, bytes).unwrap();
+        }
         run_from(&file, &out, &[]).refused_with(&[text]);
         assert!(!out.join("summary.json").exists());
     };

@@ -14,7 +14,7 @@ use crate::bits::{cause, rctl, rxd};
 use crate::dma::{DESCRIPTOR_BYTES, HeldWrite, Read, Write};
 use crate::regs::Reg;
 use crate::ring::{Direction, Ring, Thresholds};
-use crate::{Nic, NicPorts};
+use crate::{Event, Nic, NicPorts};
 
 /// Bytes of a receive buffer by RCTL.BSIZE, without and with RCTL.BSEX. The reserved code counts as the smallest of its row.
 const BUFFER_BYTES: [[usize; 4]; 2] = [[2048, 1024, 512, 256], [4096, 16384, 8192, 4096]];
@@ -43,7 +43,14 @@ impl Nic {
             BUFFER_BYTES[usize::from(rctl & rctl::BSEX != 0)][(rctl >> rctl::BSIZE_SHIFT & 3) as usize];
         while self.rx.writes_in_flight < self.config.writes_in_flight.into() {
             let Some(frame) = self.rx.fifo.get(self.rx.dispatched) else { break };
-            let Some(addr) = self.rx.cache.pop_front() else { break };
+            let Some(&addr) = self.rx.cache.front() else { break };
+            let offset = self.rx.cursor;
+            let len = buffer.min(frame.bytes.len() - offset);
+            if addr != 0 && !self.rx_engine_takes(now, len, ports) {
+                break;
+            }
+            let Some(frame) = self.rx.fifo.get(self.rx.dispatched) else { break };
+            self.rx.cache.pop_front();
             self.stats.rx_descriptors += 1;
             if addr == 0 {
                 self.stats.rx_null_descriptors += 1;
@@ -51,8 +58,6 @@ impl Nic {
                 self.rx.completed.push_back(Completed { words, frame_bytes: 0 });
                 continue;
             }
-            let offset = self.rx.cursor;
-            let len = buffer.min(frame.bytes.len() - offset);
             let last = offset + len == frame.bytes.len();
             let notes = frame.notes;
             let mut second = len as u64 | u64::from(rxd::DD) << 32;
@@ -75,20 +80,28 @@ impl Nic {
                 self.rx.cursor += len;
             }
             self.rx.writes_in_flight += 1;
-            let at = self.rx.engine_free.max(now);
+            self.rx.write_bytes_in_flight += len as u64;
             let busy = if offset == 0 { self.config.rx_frame_time } else { Ps::ZERO };
-            self.rx.engine_free = at.saturating_add(busy);
+            self.rx.engine_free = now.saturating_add(busy);
             let write = Write::RxData { addr, offset: offset as u32, len: len as u32, last };
             self.wake_for_write(held, false, ports);
-            held = Some(self.request_write(
-                self.rx.engine_free,
-                (addr, len as u32),
-                DmaKind::RxData,
-                write,
-                ports,
-            ));
+            held = Some(self.request_write(now, (addr, len as u32), DmaKind::RxData, write, ports));
         }
         held
+    }
+
+    /// Whether the engine can write `len` bytes now. If it is busy it is woken when it is not; room for
+    /// bytes comes with the completion of a write.
+    fn rx_engine_takes(&mut self, now: Ps, len: usize, ports: &mut impl NicPorts) -> bool {
+        if self.rx.engine_free > now {
+            if self.rx.engine_wake != self.rx.engine_free {
+                self.rx.engine_wake = self.rx.engine_free;
+                ports.wake_at(self.rx.engine_free, Event::RxEngine);
+            }
+            return false;
+        }
+        let bytes = self.rx.write_bytes_in_flight;
+        bytes == 0 || bytes + len as u64 <= self.config.write_bytes_in_flight.0
     }
 
     /// Asks for the write-back of every used descriptor. True if there was any.
@@ -105,10 +118,9 @@ impl Nic {
             self.rx.issued += count as usize;
             self.stats.rx_write_backs += 1;
             let addr = ring.address(first);
-            let at = self.rx.engine_free.max(now);
             let write = Write::RxWriteback { addr, count };
             let bytes = count * DESCRIPTOR_BYTES;
-            self.issue_write(at, (addr, bytes), DmaKind::RxDescriptorWriteback, write, ports);
+            self.issue_write(now, (addr, bytes), DmaKind::RxDescriptorWriteback, write, ports);
         }
         any
     }
@@ -143,9 +155,9 @@ impl Nic {
         self.rx.fetching = count;
         self.stats.rx_fetches += 1;
         let busy = Ps(self.config.descriptor_time.0 * u64::from(count));
+        self.rx.engine_free = self.rx.engine_free.max(now).saturating_add(busy);
         let read = Read::RxFetch { addr, count };
-        let at = now.saturating_add(busy);
-        self.issue_read(at, (addr, count * DESCRIPTOR_BYTES), DmaKind::RxDescriptorFetch, read, ports);
+        self.issue_read(now, (addr, count * DESCRIPTOR_BYTES), DmaKind::RxDescriptorFetch, read, ports);
     }
 
     pub(crate) fn rx_fetched(&mut self, addr: u64, count: u32, ports: &mut impl NicPorts) {
@@ -171,6 +183,7 @@ impl Nic {
         ports: &mut impl NicPorts,
     ) {
         self.rx.writes_in_flight -= 1;
+        self.rx.write_bytes_in_flight -= u64::from(len);
         let Some(frame) = self.rx.fifo.front() else { return };
         let (from, to) = (offset as usize, (offset + len) as usize);
         ports.write(PhysAddr(addr), frame.bytes.get(from..to).unwrap_or(&[]));
@@ -245,7 +258,7 @@ impl Nic {
             self.rx.fifo.drain(..self.rx.dispatched + torn).map(|frame| u64::from(frame.stored)).sum();
         self.rx.fifo_used -= freed;
         (self.rx.dispatched, self.rx.cursor, self.rx.issued) = (0, 0, 0);
-        (self.rx.fetching, self.rx.writes_in_flight) = (0, 0);
+        (self.rx.fetching, self.rx.writes_in_flight, self.rx.write_bytes_in_flight) = (0, 0, 0);
         self.rx.cache.clear();
         self.rx.completed.clear();
         self.rx.fetched = self.regs.get(Reg::Rdh);

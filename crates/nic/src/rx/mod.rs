@@ -68,10 +68,12 @@ pub(crate) struct Rx {
     /// Used descriptors. The first `issued` ones are being written back.
     pub(crate) completed: VecDeque<Completed>,
     pub(crate) issued: usize,
-    /// Data writes in flight.
+    /// Data writes in flight, and their bytes.
     pub(crate) writes_in_flight: u32,
-    /// When the engine can take the next frame.
+    pub(crate) write_bytes_in_flight: u64,
+    /// When the engine can take the next frame, and for when it was last woken to do so.
     pub(crate) engine_free: Ps,
+    pub(crate) engine_wake: Ps,
     /// The facts at the arrival before.
     pub(crate) previous: ArrivalState,
 }

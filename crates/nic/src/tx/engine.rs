@@ -15,7 +15,7 @@ use crate::bits::{cause, dctl, txd};
 use crate::dma::{DESCRIPTOR_BYTES, Read, Write};
 use crate::regs::Reg;
 use crate::ring::{Direction, Ring, Thresholds};
-use crate::{Nic, NicPorts};
+use crate::{Event, Nic, NicPorts};
 
 impl Nic {
     /// Does whatever can be done now. Work is bounded by the descriptors on the chip and the reads in flight.
@@ -54,14 +54,21 @@ impl Nic {
             if !self.tx_has_room(len) {
                 return true;
             }
+            if self.tx.engine_free > now {
+                if self.tx.engine_wake != self.tx.engine_free {
+                    self.tx.engine_wake = self.tx.engine_free;
+                    ports.wake_at(self.tx.engine_free, Event::TxEngine);
+                }
+                return false;
+            }
             let offset = u64::from(job.len - job.to_request);
             self.tx.jobs[self.tx.requested].to_request -= len;
             self.tx.reads_in_flight += 1;
             self.tx.reserved += u64::from(len);
             let addr = job.words[0].wrapping_add(offset);
-            self.tx.engine_free = self.tx.engine_free.max(now).saturating_add(self.config.tx_buffer_time);
+            self.tx.engine_free = now.saturating_add(self.config.tx_buffer_time);
             let read = Read::TxData { addr, len };
-            self.issue_read(self.tx.engine_free, (addr, len), DmaKind::TxData, read, ports);
+            self.issue_read(now, (addr, len), DmaKind::TxData, read, ports);
         }
     }
 
@@ -224,9 +231,10 @@ impl Nic {
         self.tx.fetched = ring.after(self.tx.fetched, count);
         self.tx.fetching = count;
         self.stats.tx_fetches += 1;
-        let at = now.saturating_add(Ps(self.config.descriptor_time.0 * u64::from(count)));
+        let busy = Ps(self.config.descriptor_time.0 * u64::from(count));
+        self.tx.engine_free = self.tx.engine_free.max(now).saturating_add(busy);
         let read = Read::TxFetch { addr, count };
-        self.issue_read(at, (addr, count * DESCRIPTOR_BYTES), DmaKind::TxDescriptorFetch, read, ports);
+        self.issue_read(now, (addr, count * DESCRIPTOR_BYTES), DmaKind::TxDescriptorFetch, read, ports);
     }
 
     pub(crate) fn tx_fetched(&mut self, addr: u64, count: u32, ports: &mut impl NicPorts) {

@@ -63,8 +63,9 @@ pub(crate) struct Tx {
     pub(crate) issued: usize,
     /// Data reads in flight.
     pub(crate) reads_in_flight: u32,
-    /// When the engine can ask for the next buffer.
+    /// When the engine can ask for the next buffer, and for when it was last woken to do so.
     pub(crate) engine_free: Ps,
+    pub(crate) engine_wake: Ps,
     /// The packet being put together, and the offload contexts.
     pub(crate) packet: Packet,
     pub(crate) plain_context: Context,
