@@ -2,9 +2,9 @@
 //! from them. It is written to the result folder with its hash.
 
 use doorbell_loadgen::LoadGenConfig;
+use doorbell_machine::overlay;
 use doorbell_machine::overlay::Overlay;
 use doorbell_machine::{ConfigError, CoreConfig, MachineConfig, PlatformConfig};
-use doorbell_machine::overlay;
 use doorbell_nic::NicConfig;
 use doorbell_sim::Ps;
 use serde::{Deserialize, Serialize};
@@ -96,7 +96,15 @@ pub struct TestpmdConfig {
 
 impl Default for TestpmdConfig {
     fn default() -> Self {
-        TestpmdConfig { mode: ForwardMode::MacSwap, rxd: 1024, txd: 1024, burst: 32, mbufs: 4096, mbcache: 250, txrst: 32 }
+        TestpmdConfig {
+            mode: ForwardMode::MacSwap,
+            rxd: 1024,
+            txd: 1024,
+            burst: 32,
+            mbufs: 4096,
+            mbcache: 250,
+            txrst: 32,
+        }
     }
 }
 
@@ -132,7 +140,10 @@ impl RunConfig {
         }
         for (key, value) in [("testpmd.rxd", t.rxd), ("testpmd.txd", t.txd)] {
             if value % 8 != 0 {
-                return Err(ConfigError::new(key, format!("{value} is not a multiple of 8, as the NIC demands")));
+                return Err(ConfigError::new(
+                    key,
+                    format!("{value} is not a multiple of 8, as the NIC demands"),
+                ));
             }
         }
         if self.platform.nics == 0 {
@@ -181,7 +192,11 @@ mod tests {
 
     #[test]
     fn values_out_of_range_name_their_key() {
-        for (wrong, key) in [("testpmd.rxd=100", "testpmd.rxd"), ("platform.ram=1MiB", "platform.ram"), ("core.ipc=0", "core.ipc")] {
+        for (wrong, key) in [
+            ("testpmd.rxd=100", "testpmd.rxd"),
+            ("platform.ram=1MiB", "platform.ram"),
+            ("core.ipc=0", "core.ipc"),
+        ] {
             let error = resolve("fast", &[wrong.into()]).unwrap_err();
             assert_eq!(error.key, key);
         }

@@ -66,7 +66,10 @@ impl RunError {
 /// What an outcome that should not have come means, in words.
 pub(crate) fn describe(outcome: Outcome, waited: Ps) -> String {
     match outcome {
-        Outcome::Time => format!("the guest was not ready after {:.3} simulated seconds (run.boot_timeout)", waited.as_secs_f64()),
+        Outcome::Time => format!(
+            "the guest was not ready after {:.3} simulated seconds (run.boot_timeout)",
+            waited.as_secs_f64()
+        ),
         Outcome::Reset => "the guest asked for a reset: its kernel panicked, or a program rebooted it".into(),
         Outcome::PowerOff { code: 0 } => "the guest powered off".into(),
         Outcome::PowerOff { code } => format!("the guest powered off with the failure code {code}"),

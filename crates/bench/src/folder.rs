@@ -53,8 +53,12 @@ impl ResultFolder {
         for (name, counter) in all_counters(&point.machine) {
             stats.insert(name, json!({ "value": counter.value, "description": counter.description }));
         }
-        let sections: Map<String, Value> =
-            point.machine.section_hashes().into_iter().map(|(name, hash)| (name, json!(format!("{hash:016x}")))).collect();
+        let sections: Map<String, Value> = point
+            .machine
+            .section_hashes()
+            .into_iter()
+            .map(|(name, hash)| (name, json!(format!("{hash:016x}"))))
+            .collect();
         let all = json!({ "config_hash": hash, "counters": stats, "state_section_hashes": sections });
         self.write("stats.json", &pretty(&all))
     }

@@ -48,8 +48,10 @@ fn nic_totals(machine: &Machine) -> NicTotals {
         sum.dma += s.rx_drop_dma;
         sum.core += s.rx_drop_core;
         sum.tx += s.rx_drop_tx;
-        sum.other += s.rx_drop_address + s.rx_drop_vlan + s.rx_drop_fcs + s.rx_drop_undersize + s.rx_drop_oversize;
-        sum.other += s.rx_drop_disabled + s.rx_drop_link_down + s.rx_drop_loopback + s.rx_drop_reset + s.rx_control;
+        sum.other +=
+            s.rx_drop_address + s.rx_drop_vlan + s.rx_drop_fcs + s.rx_drop_undersize + s.rx_drop_oversize;
+        sum.other +=
+            s.rx_drop_disabled + s.rx_drop_link_down + s.rx_drop_loopback + s.rx_drop_reset + s.rx_control;
         // A frame damaged on its way in is the NIC's to drop; one damaged on its way back is lost.
         sum.link += port.link_in.stats().lost + port.link_out.stats().lost + port.link_out.stats().corrupted;
         sum
@@ -157,9 +159,10 @@ impl Run<'_, '_> {
         };
         let traffic = &config.loadgen.traffic;
         let line = config.link.frames_per_second(traffic.frame_len());
-        let per_second = doorbell_loadgen::Pacing::new(Ps::ZERO, traffic.rate, traffic.frame_len(), &config.link)
-            .frames_per_second()
-            .min(line.0 as f64 / line.1 as f64);
+        let per_second =
+            doorbell_loadgen::Pacing::new(Ps::ZERO, traffic.rate, traffic.frame_len(), &config.link)
+                .frames_per_second()
+                .min(line.0 as f64 / line.1 as f64);
         loop {
             let left = frames.saturating_sub(offered(self.machine));
             if left == 0 {
@@ -178,7 +181,8 @@ impl Run<'_, '_> {
             let step = self.machine.now().saturating_add(DRAIN_STEP).min(end);
             let before = self.machine.frames_outstanding();
             self.until(step)?;
-            let inside: u64 = self.machine.ports().iter().map(|p| p.nic.in_flight().rx + p.nic.in_flight().tx).sum();
+            let inside: u64 =
+                self.machine.ports().iter().map(|p| p.nic.in_flight().rx + p.nic.in_flight().tx).sum();
             // Nothing moved for a step and nothing is inside a NIC: the rest was lost.
             if inside == 0 && self.machine.frames_outstanding() == before {
                 break;
@@ -214,7 +218,8 @@ fn summarise(
         guest: 0,
     };
     let named = drops.dma + drops.core + drops.tx + drops.nic_other + drops.link;
-    drops.guest = (figures.frames_offered - figures.frames_delivered - figures.frames_corrupt).saturating_sub(named);
+    drops.guest =
+        (figures.frames_offered - figures.frames_delivered - figures.frames_corrupt).saturating_sub(named);
     let cycles = figures.seconds * config.core.frequency.0 as f64 * machine.harts().len() as f64;
     let per = |amount: f64, over: f64| if over == 0.0 { 0.0 } else { amount / over };
     PointSummary {

@@ -34,7 +34,11 @@ pub const BENCHMARKS: &[Benchmark] = &[Benchmark {
 pub fn benchmark(name: &str) -> Result<&'static Benchmark, ConfigError> {
     BENCHMARKS.iter().find(|known| known.name == name).ok_or_else(|| {
         let names: Vec<&str> = BENCHMARKS.iter().map(|known| known.name).collect();
-        let hint = nearest(name, names.iter()).map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
-        ConfigError::new("benchmark", format!("there is no benchmark \"{name}\"{hint} (benchmarks: {})", names.join(", ")))
+        let hint =
+            nearest(name, names.iter()).map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
+        ConfigError::new(
+            "benchmark",
+            format!("there is no benchmark \"{name}\"{hint} (benchmarks: {})", names.join(", ")),
+        )
     })
 }

@@ -49,8 +49,11 @@ impl Places {
     pub fn build_image(&self, name: &str, say: &mut dyn FnMut(&str)) -> Result<Image, RunError> {
         let recipe = Recipe::load(name)?;
         fs::create_dir_all(&self.cache).map_err(RunError::io("create the cache folder", &self.cache))?;
-        let options =
-            BuildOptions { cache_dir: self.cache.join("packages"), out_dir: self.image(recipe.name()), ..Default::default() };
+        let options = BuildOptions {
+            cache_dir: self.cache.join("packages"),
+            out_dir: self.image(recipe.name()),
+            ..Default::default()
+        };
         Ok(build(&recipe, &options, say)?)
     }
 }
@@ -139,7 +142,8 @@ impl Session {
         config.validate()?;
         let image = places.build_image(benchmark.image, control.say)?;
         if config.platform.ram < image.ram_min() {
-            let problem = format!("{} is too little: this image needs {}", config.platform.ram, image.ram_min());
+            let problem =
+                format!("{} is too little: this image needs {}", config.platform.ram, image.ram_min());
             return Err(ConfigError::new("platform.ram", problem).into());
         }
         let bootargs = format!("{} {}", image.command_line(), (benchmark.guest_words)(config));
@@ -211,7 +215,11 @@ impl Session {
     fn keep(&self, path: &Path, control: &mut Control) {
         let folder = path.parent().expect("the checkpoint folder has a name");
         let kept = fs::create_dir_all(folder)
-            .map_err(|error| CheckpointError::Io { action: "create the folder of", path: path.to_owned(), error })
+            .map_err(|error| CheckpointError::Io {
+                action: "create the folder of",
+                path: path.to_owned(),
+                error,
+            })
             .and_then(|()| self.checkpoint.write(path));
         if let Err(error) = kept {
             (control.say)(&format!("{error}; the next run will boot again"));

@@ -52,7 +52,11 @@ impl Run {
                 panic!("the guest never asked to end")
             };
             let said = &mut self.said;
-            match self.ops.perform(&self.machine, &self.guest, function, args, &mut |line| said.push(line.to_owned())).unwrap() {
+            match self
+                .ops
+                .perform(&self.machine, &self.guest, function, args, &mut |line| said.push(line.to_owned()))
+                .unwrap()
+            {
                 M5Next::Continue => {}
                 M5Next::Exit(code) => return code,
             }
@@ -89,6 +93,10 @@ fn a_checkpoint_that_the_guest_asks_for_goes_on_behind_the_instruction() {
 fn work_marks_are_said_with_their_id() {
     let mut run = start(&[li(A0, 42), m5(WORK_BEGIN), NOP, m5(WORK_END), m5(0x55), m5(EXIT)]);
     assert_eq!(run.run_to_its_end(), 0);
-    assert!(run.said[0].contains("work begin: id 42") && run.said[1].contains("work end: id 42"), "{:?}", run.said);
+    assert!(
+        run.said[0].contains("work begin: id 42") && run.said[1].contains("work end: id 42"),
+        "{:?}",
+        run.said
+    );
     assert!(run.said[2].contains("0x55"), "an unknown m5op is named: {:?}", run.said);
 }

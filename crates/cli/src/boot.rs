@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use doorbell_bench::{M5Next, M5Ops, Places, ResultFolder, RunConfig, bare_identity, guest_identity, read_guest};
+use doorbell_bench::{
+    M5Next, M5Ops, Places, ResultFolder, RunConfig, bare_identity, guest_identity, read_guest,
+};
 use doorbell_gdb::{Debuggee, Server, Status};
 use doorbell_machine::{CheckpointFile, Limits, Machine, Outcome};
 use doorbell_sim::Ps;
@@ -25,8 +27,10 @@ const TYPING_STEP: Ps = Ps::from_ms(1);
 const IDLE_WAIT_MS: u32 = 5;
 
 #[derive(Args)]
-#[command(after_help = "Keys: Ctrl-A X leaves, Ctrl-A Ctrl-A sends a Ctrl-A. Simulated time does not run ahead of the \
-                        wall clock, so an idle guest costs nothing.")]
+#[command(
+    after_help = "Keys: Ctrl-A X leaves, Ctrl-A Ctrl-A sends a Ctrl-A. Simulated time does not run ahead of the \
+                        wall clock, so an idle guest costs nothing."
+)]
 pub struct BootArgs {
     /// Which image
     #[arg(long, value_name = "NAME", default_value = "testpmd")]
@@ -94,7 +98,8 @@ pub fn boot(args: &BootArgs, places: &Places) -> anyhow::Result<ExitCode> {
 }
 
 fn listen(address: SocketAddr) -> anyhow::Result<Server> {
-    let server = Server::bind(address).with_context(|| format!("cannot listen at {address} for a debugger"))?;
+    let server =
+        Server::bind(address).with_context(|| format!("cannot listen at {address} for a debugger"))?;
     let address = server.address()?;
     eprintln!("the guest waits for a debugger: gdb-multiarch -ex 'target remote {address}'");
     Ok(server)
@@ -164,7 +169,11 @@ impl Shell {
             let wall = first.saturating_add(Ps((started.elapsed() - held).as_nanos() as u64 * 1000));
             let horizon = if self.real_time { wall.min(self.limit) } else { self.limit };
             // While the UART's FIFO has no room for all that was typed, time goes on in small steps.
-            let typing = if unsent.is_empty() { Ps::MAX } else { self.guest.machine.now().saturating_add(TYPING_STEP) };
+            let typing = if unsent.is_empty() {
+                Ps::MAX
+            } else {
+                self.guest.machine.now().saturating_add(TYPING_STEP)
+            };
             let horizon = horizon.min(typing);
             let instructions = self.guest.machine.instructions() + SLICE_INSTRUCTIONS;
             let outcome = self.guest.run(&Limits { instructions, ..Limits::until(horizon) });
@@ -174,7 +183,9 @@ impl Shell {
                 Outcome::Instructions | Outcome::Marker | Outcome::Breakpoint { .. } => false,
                 Outcome::PowerOff { code: 0 } => return Ok(0),
                 Outcome::PowerOff { code } => bail!("the guest powered off with the failure code {code}"),
-                Outcome::Reset => bail!("the guest asked for a reset (its kernel panicked, or a program rebooted it)"),
+                Outcome::Reset => {
+                    bail!("the guest asked for a reset (its kernel panicked, or a program rebooted it)")
+                }
                 Outcome::M5Op { function, args } => match self.m5op(function, args)? {
                     M5Next::Continue => false,
                     M5Next::Exit(code) => return Ok(code),
@@ -214,6 +225,8 @@ impl Shell {
             self.m5 = Some(M5Ops::new(ResultFolder::create(&self.out)?));
         }
         let m5 = self.m5.as_mut().expect("it was just made");
-        Ok(m5.perform(&self.guest.machine, &self.identity, function, args, &mut |line| eprint!("{line}\r\n"))?)
+        Ok(m5.perform(&self.guest.machine, &self.identity, function, args, &mut |line| {
+            eprint!("{line}\r\n")
+        })?)
     }
 }

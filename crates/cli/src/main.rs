@@ -79,5 +79,7 @@ fn cache_folder(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     given
         .or_else(|| from_env("XDG_CACHE_HOME").map(|dir| dir.join("doorbell")))
         .or_else(|| from_env("HOME").map(|dir| dir.join(".cache/doorbell")))
-        .ok_or_else(|| anyhow::anyhow!("there is no home folder to keep images in; name one with --cache DIR"))
+        .ok_or_else(|| {
+            anyhow::anyhow!("there is no home folder to keep images in; name one with --cache DIR")
+        })
 }

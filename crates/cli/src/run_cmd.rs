@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-use doorbell_bench::{
-    BENCHMARKS, Benchmark, Control, M5Ops, Point, ResultFolder, RunConfig, RunSummary, Session, Source, benchmark, resolve,
-    run_point,
-};
 use doorbell_bench::Places;
+use doorbell_bench::{
+    BENCHMARKS, Benchmark, Control, M5Ops, Point, ResultFolder, RunConfig, RunSummary, Session, Source,
+    benchmark, resolve, run_point,
+};
 use doorbell_loadgen::Rate;
 use doorbell_machine::PRESETS;
 use doorbell_sim::{Bytes, Ps};
@@ -94,7 +94,9 @@ impl RunArgs {
     fn config(&self) -> anyhow::Result<RunConfig> {
         let mut further = Vec::new();
         further.extend(self.frames.map(|frames| format!("run.frames={frames}")));
-        for (option, key, value) in [("--duration", "run.duration", &self.duration), ("--warmup", "run.warmup", &self.warmup)] {
+        for (option, key, value) in
+            [("--duration", "run.duration", &self.duration), ("--warmup", "run.warmup", &self.warmup)]
+        {
             if let Some(text) = value {
                 text.parse::<Ps>().with_context(|| option.to_owned())?;
                 further.push(format!("{key}={text}"));
@@ -117,7 +119,8 @@ impl RunArgs {
 
 /// A frame size may be given without a unit: the field counts in bytes.
 fn frame_size(text: &str) -> anyhow::Result<Bytes> {
-    let with_unit = if text.bytes().all(|b| b.is_ascii_digit()) { format!("{text}B") } else { text.to_owned() };
+    let with_unit =
+        if text.bytes().all(|b| b.is_ascii_digit()) { format!("{text}B") } else { text.to_owned() };
     with_unit.parse().context("--frame-size")
 }
 
@@ -142,7 +145,8 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
         (control.say)(&format!("{}: {rate} of {} frames", chosen.name, config.loadgen.traffic.frame_size));
         let own = if rates.len() == 1 { folder.clone() } else { folder.sub(&format!("point-{index:02}"))? };
         let capture = args.pcap.then(|| own.path().join("wire.pcap"));
-        let point = run_point(&session, *rate, config.loadgen.traffic.frame_size, capture.as_deref(), &mut control)?;
+        let point =
+            run_point(&session, *rate, config.loadgen.traffic.frame_size, capture.as_deref(), &mut control)?;
         write_point(args, &own, &point, rates.len() > 1)?;
         points.push(point.summary);
     }
@@ -155,7 +159,10 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
         print!("{json}");
     } else {
         print!("{}", doorbell_report::table(&report));
-        println!("Results in {} (report.html, summary.json, stats.json, config.toml).", folder.path().display());
+        println!(
+            "Results in {} (report.html, summary.json, stats.json, config.toml).",
+            folder.path().display()
+        );
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -176,7 +183,9 @@ fn prepare(
     if let Some((seconds, instructions)) = session.boot {
         let millions = instructions as f64 / 1e6;
         let rate = millions / seconds;
-        (control.say)(&format!("ready after {millions:.0} M instructions, {seconds:.1} s ({rate:.0} M a second)"));
+        (control.say)(&format!(
+            "ready after {millions:.0} M instructions, {seconds:.1} s ({rate:.0} M a second)"
+        ));
     }
     if let Some(path) = &args.save_checkpoint {
         session.checkpoint().write(path)?;
@@ -185,7 +194,12 @@ fn prepare(
 }
 
 /// One of several points gets a whole result folder of its own.
-fn write_point(args: &RunArgs, folder: &ResultFolder, point: &Point, one_of_several: bool) -> anyhow::Result<()> {
+fn write_point(
+    args: &RunArgs,
+    folder: &ResultFolder,
+    point: &Point,
+    one_of_several: bool,
+) -> anyhow::Result<()> {
     folder.write_point(point)?;
     if one_of_several {
         let json = folder.write_summary(&whole_summary(args, vec![point.summary.clone()]))?;

@@ -39,7 +39,10 @@ impl Screen {
     pub fn progress(&self, doing: &str, instructions: u64, now: Ps) {
         if let Some(bar) = &self.bar {
             let millions = instructions / 1_000_000;
-            bar.set_message(format!("{doing}: {millions} M instructions, {:.3} simulated s", now.as_secs_f64()));
+            bar.set_message(format!(
+                "{doing}: {millions} M instructions, {:.3} simulated s",
+                now.as_secs_f64()
+            ));
         }
     }
 

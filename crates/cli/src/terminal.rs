@@ -58,7 +58,11 @@ impl Terminal {
         let mut buffer = [0; 256];
         let count = stdin.lock().read(&mut buffer)?;
         self.open = count > 0;
-        Ok(if self.is_interactive() { self.unescape(&buffer[..count]) } else { Input::Bytes(buffer[..count].to_vec()) })
+        Ok(if self.is_interactive() {
+            self.unescape(&buffer[..count])
+        } else {
+            Input::Bytes(buffer[..count].to_vec())
+        })
     }
 
     /// Ctrl-A X leaves, Ctrl-A Ctrl-A sends a Ctrl-A.

@@ -44,7 +44,8 @@ fn no_room_knows_one_that_it_may_not() {
     for entry in std::fs::read_dir(crates()).unwrap() {
         let folder = entry.unwrap().path();
         let room = folder.file_name().unwrap().to_str().unwrap().to_owned();
-        let allowed = rules.get(room.as_str()).unwrap_or_else(|| panic!("no rule says what crates/{room} may know"));
+        let allowed =
+            rules.get(room.as_str()).unwrap_or_else(|| panic!("no rule says what crates/{room} may know"));
         for dependency in dependencies(&folder.join("Cargo.toml")) {
             assert!(allowed.contains(&dependency.as_str()), "crates/{room} must not know {dependency}");
         }

@@ -64,7 +64,10 @@ fn functions_are_short() {
         for (number, line) in production_lines(&path).iter().enumerate() {
             let indent = line.len() - line.trim_start().len();
             let words = line.trim_start();
-            if begun.is_none() && (words.starts_with("fn ") || words.contains(" fn ")) && !words.starts_with("//") {
+            if begun.is_none()
+                && (words.starts_with("fn ") || words.contains(" fn "))
+                && !words.starts_with("//")
+            {
                 begun = Some((number, indent, words.to_owned()));
             }
             let Some((first, depth, name)) = &begun else { continue };

@@ -158,7 +158,8 @@ impl Machine {
                 None => self.bridge.config_read(offset, request.size),
             },
             _ => {
-                let (value, answered) = self.read_function(now, region.id, request.addr, offset, request.size);
+                let (value, answered) =
+                    self.read_function(now, region.id, request.addr, offset, request.size);
                 done = done.max(answered);
                 value
             }
@@ -166,7 +167,14 @@ impl Machine {
         self.queue.schedule(done, Phase::Mmio, Event::DeviceAnswer { hart, value });
     }
 
-    fn read_function(&mut self, now: Ps, id: RegionId, addr: PhysAddr, offset: u64, size: AccessSize) -> (u64, Ps) {
+    fn read_function(
+        &mut self,
+        now: Ps,
+        id: RegionId,
+        addr: PhysAddr,
+        offset: u64,
+        size: AccessSize,
+    ) -> (u64, Ps) {
         let decoded = match id {
             RegionId::PciIo => self.bridge.decode_io(offset),
             _ => self.bridge.decode_memory(addr.0),

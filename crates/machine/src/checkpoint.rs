@@ -9,21 +9,21 @@ use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
+use doorbell_loadgen::LoadGenState;
 use doorbell_nic::NIC_STATE_VERSION;
+use doorbell_pcie::host_bridge::HostBridgeState;
+use doorbell_pcie::path::PathState;
+use doorbell_platform::clint::ClintState;
+use doorbell_platform::map;
+use doorbell_platform::plic::PlicState;
+use doorbell_platform::rtc::RtcState;
+use doorbell_platform::syscon::SysconState;
+use doorbell_platform::uart::UartState;
 use doorbell_riscv::{HART_STATE_VERSION, Hart};
 use doorbell_sim::event::QueueState;
 use doorbell_sim::ram::PAGE_BYTES;
 use doorbell_sim::snapshot::{Snapshot, SnapshotError};
 use doorbell_sim::{Clock, EventQueue, Hertz, PhysAddr, Ps};
-use doorbell_platform::clint::ClintState;
-use doorbell_platform::plic::PlicState;
-use doorbell_platform::rtc::RtcState;
-use doorbell_platform::syscon::SysconState;
-use doorbell_platform::uart::UartState;
-use doorbell_platform::map;
-use doorbell_pcie::host_bridge::HostBridgeState;
-use doorbell_pcie::path::PathState;
-use doorbell_loadgen::LoadGenState;
 use doorbell_wire::Link;
 use doorbell_wire::link::LinkState;
 use serde::{Deserialize, Serialize};
@@ -67,7 +67,9 @@ pub enum CheckpointError {
     #[error("this file is not a Doorbell checkpoint")]
     NotACheckpoint,
     /// Written by another version.
-    #[error("the checkpoint has format {found}, this doorbell reads format {CHECKPOINT_VERSION}; make a new one")]
+    #[error(
+        "the checkpoint has format {found}, this doorbell reads format {CHECKPOINT_VERSION}; make a new one"
+    )]
     Version {
         /// The file's format.
         found: u32,
@@ -312,14 +314,16 @@ impl Machine {
 
     fn restore_snapshot(&mut self, snapshot: &Snapshot) -> Result<(), CheckpointError> {
         let state: MachineState = snapshot.get("machine", MACHINE_VERSION)?;
-        let inconsistent = |problem: &str| SnapshotError::Inconsistent { name: "machine".into(), problem: problem.into() };
+        let inconsistent =
+            |problem: &str| SnapshotError::Inconsistent { name: "machine".into(), problem: problem.into() };
         if state.irqs.len() != self.ports.len() || state.dma.len() != self.ports.len() {
             return Err(inconsistent("the number of NICs differs").into());
         }
         if !self.ram.set_reservations(&state.reservations) || !self.ram.set_code_pages(&state.code_pages) {
             return Err(inconsistent("its memory is not this machine's").into());
         }
-        let saved_clock = (1..=1_000_000_000_000).contains(&state.slot_hertz).then(|| Clock::new(Hertz(state.slot_hertz)));
+        let saved_clock =
+            (1..=1_000_000_000_000).contains(&state.slot_hertz).then(|| Clock::new(Hertz(state.slot_hertz)));
         let saved_clock = saved_clock.ok_or_else(|| inconsistent("its clock is impossible"))?;
         if state.now.0 > LATEST {
             return Err(inconsistent("its time is impossible").into());
@@ -354,11 +358,19 @@ impl Machine {
             (port.irq, port.dma) = (state.irqs[index], state.dma[index].clone());
             port.nic.restore(snapshot.get(&format!("port{index}.nic"), NIC_STATE_VERSION)?)?;
             port.path.restore(snapshot.get(&format!("port{index}.path"), PathState::VERSION)?)?;
-            restore_link(&mut port.link_in, snapshot.get(&format!("port{index}.link_in"), LinkState::VERSION)?)?;
-            restore_link(&mut port.link_out, snapshot.get(&format!("port{index}.link_out"), LinkState::VERSION)?)?;
+            restore_link(
+                &mut port.link_in,
+                snapshot.get(&format!("port{index}.link_in"), LinkState::VERSION)?,
+            )?;
+            restore_link(
+                &mut port.link_out,
+                snapshot.get(&format!("port{index}.link_out"), LinkState::VERSION)?,
+            )?;
             port.loadgen.restore(snapshot.get(&format!("port{index}.loadgen"), LoadGenState::VERSION)?)?;
         }
-        self.check_restored_events().and_then(|()| self.check_restored_times()).map_err(|problem| inconsistent(problem).into())
+        self.check_restored_events()
+            .and_then(|()| self.check_restored_times())
+            .map_err(|problem| inconsistent(problem).into())
     }
 
     /// Neither a hart that runs nor the machine is out of step with the events.

@@ -115,14 +115,20 @@ const TIMEBASE_MAX: u64 = 4_000_000_000;
 impl MachineConfig {
     /// Checks every value, alone and together.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let check = |ok: bool, key: &str, problem: String| if ok { Ok(()) } else { Err(ConfigError::new(key, problem)) };
+        let check = |ok: bool, key: &str, problem: String| {
+            if ok { Ok(()) } else { Err(ConfigError::new(key, problem)) }
+        };
         let p = &self.platform;
         check(
             (RAM_MIN..=RAM_MAX).contains(&p.ram.0) && p.ram.0.is_multiple_of(PAGE_BYTES),
             "platform.ram",
             format!("{} is not from \"64MiB\" to \"12GiB\" in whole pages of 4 KiB", p.ram),
         )?;
-        check(p.harts == 1, "platform.harts", format!("{} harts; this version builds machines with 1", p.harts))?;
+        check(
+            p.harts == 1,
+            "platform.harts",
+            format!("{} harts; this version builds machines with 1", p.harts),
+        )?;
         check(p.nics <= 8, "platform.nics", format!("{} NICs; a machine has 0 to 8", p.nics))?;
         check(
             (1_000_000..=TIMEBASE_MAX).contains(&p.timebase.0),

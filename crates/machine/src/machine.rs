@@ -61,11 +61,13 @@ impl Machine {
     pub fn new(config: MachineConfig, seed: u64) -> Result<Machine, ConfigError> {
         config.validate()?;
         let platform = &config.platform;
-        let harts: Vec<Hart> = (0..platform.harts as usize).map(|id| Hart::new(hart_config(&config, id))).collect();
+        let harts: Vec<Hart> =
+            (0..platform.harts as usize).map(|id| Hart::new(hart_config(&config, id))).collect();
         let slots = (0..platform.nics as u8).map(|port| (pci_device(port), nic_identity())).collect();
         let bridge = HostBridge::new(HostBridgeConfig::default(), slots)
             .map_err(|error| ConfigError::new("platform.nics", error))?;
-        let ports = (0..platform.nics as usize).map(|i| build_port(&config, seed, i)).collect::<Result<_, _>>()?;
+        let ports =
+            (0..platform.nics as usize).map(|i| build_port(&config, seed, i)).collect::<Result<_, _>>()?;
         let mut machine = Machine {
             ram: Ram::new(PhysAddr(map::RAM_BASE), platform.ram, harts.len()),
             harts,
@@ -163,7 +165,8 @@ fn build_port(config: &MachineConfig, seed: u64, index: usize) -> Result<Port, C
         Link::new(config.link.clone(), rng).map_err(|error| ConfigError::new("link", error))
     };
     Ok(Port {
-        nic: Nic::new(config.nic.clone(), config.link.rate, index).map_err(|error| ConfigError::new("nic", error))?,
+        nic: Nic::new(config.nic.clone(), config.link.rate, index)
+            .map_err(|error| ConfigError::new("nic", error))?,
         path: Path::new(config.pcie.clone()),
         link_in: link("in")?,
         link_out: link("out")?,

@@ -31,7 +31,10 @@ impl Overlay {
     /// list or a quoted string, and otherwise as text, so that units need no quotes.
     pub fn set(&mut self, assignment: &str) -> Result<(), ConfigError> {
         let Some((path, value)) = assignment.split_once('=') else {
-            return Err(ConfigError::new(assignment, "is not of the form path=value, such as nic.rx_fifo=48KiB"));
+            return Err(ConfigError::new(
+                assignment,
+                "is not of the form path=value, such as nic.rx_fifo=48KiB",
+            ));
         };
         let (path, value) = (path.trim(), value.trim());
         let parsed = format!("v = {value}").parse::<Table>().ok().and_then(|mut table| table.remove("v"));
@@ -64,13 +67,15 @@ impl Overlay {
             let path = error.path().to_string();
             let text = error.into_inner().to_string().trim_end().replace('\n', " ");
             if text.starts_with("invalid type") && text.contains("expected a string") {
-                let problem = "a number without a unit; write one behind it, such as 10ns, 48KiB, 3GHz or 10Gbps";
+                let problem =
+                    "a number without a unit; write one behind it, such as 10ns, 48KiB, 3GHz or 10Gbps";
                 return ConfigError::new(path, problem);
             }
             let (key, hint) = match unknown_field(&text) {
                 Some((field, known)) => {
                     let parent = path.rsplit_once('.').map(|(parent, _)| format!("{parent}."));
-                    let parent = if path == "." || path == field { String::new() } else { parent.unwrap_or_default() };
+                    let parent =
+                        if path == "." || path == field { String::new() } else { parent.unwrap_or_default() };
                     (format!("{parent}{field}"), nearest(&field, &known).map(str::to_owned))
                 }
                 None => (path, None),
@@ -125,7 +130,8 @@ mod tests {
 
     #[test]
     fn overrides_take_units_numbers_and_truth_values_without_quotes() {
-        let config = with(&["nic.rx_fifo=48KiB", "core.ipc=2", "platform.sstc=false", "link.rate = 10Gbps"]).unwrap();
+        let config =
+            with(&["nic.rx_fifo=48KiB", "core.ipc=2", "platform.sstc=false", "link.rate = 10Gbps"]).unwrap();
         assert_eq!(config.nic.rx_fifo.unwrap().0, 48 << 10);
         assert_eq!((config.core.ipc, config.platform.sstc, config.link.rate.0), (2.0, false, 10_000_000_000));
     }

@@ -25,7 +25,8 @@ pub const PRESETS: &[Preset] = &[Preset {
 pub fn preset(name: &str) -> Result<Overlay, ConfigError> {
     let Some(preset) = PRESETS.iter().find(|preset| preset.name == name) else {
         let names: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
-        let hint = nearest(name, names.iter()).map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
+        let hint =
+            nearest(name, names.iter()).map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
         let problem = format!("there is no preset \"{name}\"{hint} (presets: {})", names.join(", "));
         return Err(ConfigError::new("preset", problem));
     };

@@ -135,8 +135,12 @@ impl Machine {
                 self.update_alarm(now);
             }
             Event::Nic { port, event } => self.with_nic(port, |nic, side| nic.on_event(now, event, side)),
-            Event::FrameAtNic { port, frame } => self.with_nic(port, |nic, side| nic.frame_arrived(now, frame, side)),
-            Event::LoadGen { port, event } => self.with_loadgen(port, |gen_, side| gen_.on_event(now, event, side)),
+            Event::FrameAtNic { port, frame } => {
+                self.with_nic(port, |nic, side| nic.frame_arrived(now, frame, side))
+            }
+            Event::LoadGen { port, event } => {
+                self.with_loadgen(port, |gen_, side| gen_.on_event(now, event, side))
+            }
             Event::FrameAtLoadGen { port, frame } => {
                 if let Some(capture) = &mut self.ports[usize::from(port)].capture {
                     capture.record(now, &frame);

@@ -37,9 +37,10 @@ fn leave_with_ctrl_a_x_and_save(file: &str) {
     terminal.wait_for("answer 42");
     terminal.wait_for("Linux riscv64");
     terminal.wait_for(PROMPT);
-    // Ctrl-C is the guest's: it ends the guest's command and not the simulator.
-    terminal.type_keys("sleep 1000\r");
-    terminal.wait_for("sleep 1000");
+    // Ctrl-C is the guest's: it ends the guest's command and not the simulator. The answer comes when the
+    // shell has given the terminal the mode in which Ctrl-C interrupts.
+    terminal.type_keys("echo sleeps $((2 * 4)); sleep 1000\r");
+    terminal.wait_for("sleeps 8");
     terminal.type_keys("\x03");
     terminal.wait_for(PROMPT);
     terminal.type_keys("kept=17\r");
