@@ -6,7 +6,7 @@ DOORBELL := target/release/doorbell
 
 help:
 	@echo "make run        build Doorbell and its guest image, then measure testpmd at several loads"
-	@echo "make test       lint and the test suite with its short end-to-end checks (about 10 minutes)"
+	@echo "make test       lint and the test suite with its short end-to-end checks (about 8 minutes)"
 	@echo "make test-long  the long checks: a million frames, tens of millions of instructions in lockstep"
 	@echo "make bench      speed and memory, beside QEMU where there is something to compare"
 	@echo "make build      only build $(DOORBELL)"
