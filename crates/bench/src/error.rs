@@ -21,6 +21,14 @@ pub enum RunError {
     /// The checkpoint cannot be used.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
+    /// The checkpoint that the user named cannot be used.
+    #[error("{}: {error}", path.display())]
+    NamedCheckpoint {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: CheckpointError,
+    },
     /// A file cannot be read or written.
     #[error("cannot {action} {}: {error}", path.display())]
     Io {

@@ -165,7 +165,7 @@ impl Session {
         };
         let found = match source {
             Source::Boot => None,
-            Source::File(path) => Some(CheckpointFile::read(path)?),
+            Source::File(path) => Some(CheckpointFile::read(path).map_err(|error| named(path, error))?),
             Source::Cache => session.read_cached(&cached, control),
         };
         match found {
@@ -177,6 +177,10 @@ impl Session {
                     Err(error) if *source == Source::Cache => {
                         (control.say)(&format!("not using the cached checkpoint: {error}"));
                         session.boot_and_keep(&image, bootargs, &cached, control)?;
+                    }
+                    Err(RunError::Checkpoint(error)) => {
+                        let Source::File(path) = source else { return Err(error.into()) };
+                        return Err(named(path, error));
                     }
                     Err(error) => return Err(error),
                 }
@@ -284,6 +288,14 @@ impl Session {
     /// The benchmark.
     pub fn benchmark(&self) -> &'static Benchmark {
         self.benchmark
+    }
+}
+
+/// An error about a checkpoint that the user named; one about reading the file names it already.
+fn named(path: &Path, error: CheckpointError) -> RunError {
+    match error {
+        CheckpointError::Io { .. } => error.into(),
+        error => RunError::NamedCheckpoint { path: path.to_owned(), error },
     }
 }
 
