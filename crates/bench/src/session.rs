@@ -21,6 +21,8 @@ use crate::registry::Benchmark;
 const LINES_SHOWN: usize = 12;
 /// Instructions between looks at the clock, at Ctrl-C and at the progress display.
 const SLICE_INSTRUCTIONS: u64 = 20_000_000;
+/// The same in simulated time: a guest that traps without end retires no instructions.
+const SLICE_TIME: Ps = Ps::from_ms(20);
 
 /// Linux on RISC-V silently drops what is beyond (COMMAND_LINE_SIZE, less the final zero).
 const COMMAND_LINE_BYTES_MAX: usize = 1023;
@@ -97,11 +99,13 @@ pub(crate) fn run_watched(
 ) -> Result<Outcome, RunError> {
     loop {
         let slice = machine.instructions().saturating_add(SLICE_INSTRUCTIONS).min(limits.instructions);
-        let outcome = machine.run(&Limits { instructions: slice, ..limits.clone() });
+        let time = machine.now().saturating_add(SLICE_TIME).min(limits.time);
+        let outcome = machine.run(&Limits { instructions: slice, time, ..limits.clone() });
         control.check()?;
         (control.progress)(machine.instructions(), machine.now());
         match outcome {
             Outcome::Instructions if slice < limits.instructions => {}
+            Outcome::Time if time < limits.time => {}
             Outcome::M5Op { function, args } => {
                 let next = match &mut control.m5 {
                     Some(m5) => m5.perform(machine, guest, function, args, control.say)?,

@@ -21,6 +21,8 @@ use crate::terminal::{Input, Terminal};
 
 /// Instructions between looks at the keyboard: some milliseconds of host time.
 const SLICE_INSTRUCTIONS: u64 = 2_000_000;
+/// The same in simulated time: a guest that traps without end retires no instructions.
+const SLICE_TIME: Ps = Ps::from_ms(10);
 /// Simulated time between attempts to type what is still unsent.
 const TYPING_STEP: Ps = Ps::from_ms(1);
 /// How long to wait for a key while the guest is ahead of the wall clock.
@@ -167,7 +169,8 @@ impl Shell {
                 continue;
             }
             let wall = first.saturating_add(Ps((started.elapsed() - held).as_nanos() as u64 * 1000));
-            let horizon = if self.real_time { wall.min(self.limit) } else { self.limit };
+            let slice = self.guest.machine.now().saturating_add(SLICE_TIME).min(self.limit);
+            let horizon = if self.real_time { wall.min(slice) } else { slice };
             // While the UART's FIFO has no room for all that was typed, time goes on in small steps.
             let typing = if unsent.is_empty() {
                 Ps::MAX
@@ -179,7 +182,8 @@ impl Shell {
             let outcome = self.guest.run(&Limits { instructions, ..Limits::until(horizon) });
             self.terminal.write(&self.guest.machine.console.take_new())?;
             let ahead = match outcome {
-                Outcome::Time | Outcome::Asleep => true,
+                Outcome::Time => self.real_time,
+                Outcome::Asleep => true,
                 Outcome::Instructions | Outcome::Marker | Outcome::Breakpoint { .. } => false,
                 Outcome::PowerOff { code: 0 } => return Ok(0),
                 Outcome::PowerOff { code } => bail!("the guest powered off with the failure code {code}"),
