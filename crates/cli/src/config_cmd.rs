@@ -6,6 +6,7 @@ use clap::Subcommand;
 use doorbell_machine::PRESETS;
 
 use crate::run_cmd::CommonArgs;
+use crate::screen::end_on_closed_pipe;
 
 #[derive(Subcommand)]
 pub enum ConfigCommand {
@@ -19,6 +20,7 @@ pub enum ConfigCommand {
 
 /// Does what was asked about configurations.
 pub fn config(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
+    end_on_closed_pipe()?;
     match command {
         ConfigCommand::Presets => {
             for preset in PRESETS {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::screen::end_on_closed_pipe;
 use clap::Subcommand;
 use doorbell_bench::Places;
 use doorbell_image::{BUILTIN, BuildOptions, Image, Recipe, build};
@@ -40,6 +41,7 @@ pub enum ImageCommand {
 
 /// Does what was asked about images.
 pub fn image(command: &ImageCommand, places: &Places) -> anyhow::Result<ExitCode> {
+    end_on_closed_pipe()?;
     match command {
         ImageCommand::Build { recipe, mirror, keyring, offline, refresh, force } => {
             let recipe = Recipe::load(recipe)?;

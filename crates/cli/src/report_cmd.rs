@@ -8,6 +8,8 @@ use clap::Args;
 use doorbell_bench::ResultFolder;
 use doorbell_report::RunSummary;
 
+use crate::screen::end_on_closed_pipe;
+
 #[derive(Args)]
 pub struct ReportArgs {
     /// Result folders
@@ -17,6 +19,7 @@ pub struct ReportArgs {
 
 /// Makes each folder's page anew and prints its table.
 pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
+    end_on_closed_pipe()?;
     for path in &args.folders {
         let read = |name: &str| {
             let file = path.join(name);

@@ -14,7 +14,7 @@ use doorbell_loadgen::Rate;
 use doorbell_machine::PRESETS;
 use doorbell_sim::{Bytes, Ps};
 
-use crate::screen::{Screen, interrupt_flag};
+use crate::screen::{Screen, end_on_closed_pipe, interrupt_flag};
 
 #[derive(Args)]
 #[command(after_help = run_help())]
@@ -155,6 +155,7 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let json = folder.write_summary(&summary)?;
     let report = doorbell_report::RunSummary::from_json(&json)?;
     folder.write("report.html", &doorbell_report::html(&report, &config.to_toml()))?;
+    end_on_closed_pipe()?;
     if args.json {
         print!("{json}");
     } else {

@@ -54,6 +54,14 @@ impl Screen {
     }
 }
 
+/// From here on a reader that closes the pipe, as `| head` does, ends the program quietly instead of by a panic. For
+/// commands that only print, or have written everything else.
+pub fn end_on_closed_pipe() -> anyhow::Result<()> {
+    let always = Arc::new(AtomicBool::new(true));
+    signal_hook::flag::register_conditional_default(signal_hook::consts::SIGPIPE, always)?;
+    Ok(())
+}
+
 /// A flag that Ctrl-C and a polite kill set. The second Ctrl-C ends the program at once.
 pub fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));

@@ -18,7 +18,7 @@ pub mod units;
 pub use clock::Clock;
 pub use event::{EventQueue, Phase};
 pub use frame::Frame;
-pub use ports::{AccessSize, Done, PhysAddr, VirtAddr};
+pub use ports::{AccessSize, Done, PhysAddr};
 pub use ram::Ram;
 pub use time::Ps;
 pub use units::{BitsPerSec, Bytes, Hertz};
