@@ -252,7 +252,7 @@ impl Lockstep {
     fn step(&mut self, after: &State, trap: Option<Trap>, inst: &Inst) {
         let slot = self.hart.slots() + 1;
         match self.hart.run(&mut self.ram, slot) {
-            Stop::Slot | Stop::Timer | Stop::Breakpoint | Stop::M5Op { .. } => {}
+            Stop::Slot | Stop::Ahead | Stop::Timer | Stop::Breakpoint | Stop::M5Op { .. } => {}
             Stop::Wfi => self.wake(after),
             Stop::Mmio(request) => self.complete(request, after, trap, inst),
         }

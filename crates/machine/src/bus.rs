@@ -42,6 +42,7 @@ impl Machine {
     /// An access to a device beside the harts, done at once.
     fn access_platform(&mut self, hart: u32, id: RegionId, offset: u64, request: MmioRequest, now: Ps) {
         let size = request.size;
+        self.access_at = now;
         match request.store_value() {
             Some(value) => {
                 // The store retires first: what it causes (a reset, an interrupt) comes after it.
@@ -53,6 +54,7 @@ impl Machine {
                 self.harts[hart as usize].complete_load(value);
             }
         }
+        self.access_at = Ps::ZERO;
     }
 
     fn read_platform(&mut self, id: RegionId, offset: u64, size: AccessSize, now: Ps) -> u64 {

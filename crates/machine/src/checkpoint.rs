@@ -22,6 +22,7 @@ use doorbell_platform::uart::UartState;
 use doorbell_riscv::{HART_STATE_VERSION, Hart};
 use doorbell_sim::event::QueueState;
 use doorbell_sim::ram::PAGE_BYTES;
+use doorbell_sim::sharing::SharingState;
 use doorbell_sim::snapshot::{Snapshot, SnapshotError};
 use doorbell_sim::{Clock, EventQueue, Hertz, PhysAddr, Ps};
 use doorbell_wire::Link;
@@ -29,6 +30,7 @@ use doorbell_wire::link::LinkState;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
+use crate::config::QUANTUM_MAX;
 use crate::events::Event;
 use crate::machine::Machine;
 
@@ -37,7 +39,7 @@ pub const CHECKPOINT_VERSION: u32 = 1;
 
 const MAGIC: &[u8; 16] = b"DOORBELL CKPT\r\n\x1a";
 const COMPRESSION_LEVEL: i32 = 1;
-const MACHINE_VERSION: u32 = 2;
+const MACHINE_VERSION: u32 = 3;
 const HASH_BYTES: usize = 8;
 /// Where the compressed part begins: behind magic, version and hash.
 const PAYLOAD_AT: usize = MAGIC.len() + 4 + HASH_BYTES;
@@ -108,7 +110,7 @@ struct MachineState {
     now: Ps,
     slot_hertz: u64,
     reset_rom: Vec<u8>,
-    reservations: Vec<u64>,
+    sharing: SharingState,
     code_pages: Vec<u64>,
     irqs: Vec<bool>,
     dma: Vec<crate::port::DmaStats>,
@@ -285,7 +287,7 @@ impl Machine {
             now: self.now(),
             slot_hertz: self.config.core.slot_clock().frequency().0,
             reset_rom: self.reset_rom.clone(),
-            reservations: self.ram.reservations().to_vec(),
+            sharing: self.ram.sharing().clone(),
             code_pages: self.ram.code_pages().collect(),
             irqs: self.ports.iter().map(|port| port.irq).collect(),
             dma: self.ports.iter().map(|port| port.dma.clone()).collect(),
@@ -319,7 +321,7 @@ impl Machine {
         if state.irqs.len() != self.ports.len() || state.dma.len() != self.ports.len() {
             return Err(inconsistent("the number of NICs differs").into());
         }
-        if !self.ram.set_reservations(&state.reservations) || !self.ram.set_code_pages(&state.code_pages) {
+        if !self.ram.set_sharing(&state.sharing) || !self.ram.set_code_pages(&state.code_pages) {
             return Err(inconsistent("its memory is not this machine's").into());
         }
         let saved_clock =
@@ -336,11 +338,17 @@ impl Machine {
             return Err(inconsistent("its events are in an impossible order").into());
         }
         self.queue = EventQueue::restore(queue);
+        let several = self.harts.len() > 1;
         for (index, hart) in self.harts.iter_mut().enumerate() {
             hart.restore(snapshot.get(&format!("hart{index}"), HART_STATE_VERSION)?, &self.ram)?;
-            // A hart stops before the next event, give or take rounding and an access to a device.
+            // A hart stops before the next event, give or take rounding and an access to a device. Where there are
+            // others, one of these may have caused an event that lies within the turn of this one.
+            let turn = if several { QUANTUM_MAX } else { Ps::ZERO };
             let stopped = saved_clock.edge(hart.slots().saturating_sub(SLOTS_AHEAD_MAX));
-            if stopped > self.queue.next_time() || stopped.0 > LATEST || hart.instructions() > LATEST {
+            if stopped.saturating_sub(turn) > self.queue.next_time()
+                || stopped.0 > LATEST
+                || hart.instructions() > LATEST
+            {
                 return Err(inconsistent("a hart's time is impossible").into());
             }
             if saved_clock != self.config.core.slot_clock() {

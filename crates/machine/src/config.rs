@@ -6,7 +6,7 @@ use doorbell_nic::NicConfig;
 use doorbell_pcie::PathConfig;
 use doorbell_platform::{MmuMode, RtcConfig};
 use doorbell_sim::ram::PAGE_BYTES;
-use doorbell_sim::{Bytes, Clock, Hertz};
+use doorbell_sim::{Bytes, Clock, Hertz, Ps};
 use doorbell_wire::LinkConfig;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
@@ -35,7 +35,7 @@ pub struct MachineConfig {
 pub struct PlatformConfig {
     /// Guest memory.
     pub ram: Bytes,
-    /// How many harts. This version builds one.
+    /// How many harts, 1 to 16.
     pub harts: u32,
     /// Frequency of the `time` counter.
     pub timebase: Hertz,
@@ -75,11 +75,13 @@ pub struct CoreConfig {
     pub frequency: Hertz,
     /// Instructions a cycle, from 0.01 to 16.
     pub ipc: f64,
+    /// How far one hart may run ahead of the others: 10ns to 100us. With one hart it does not matter.
+    pub quantum: Ps,
 }
 
 impl Default for CoreConfig {
     fn default() -> Self {
-        CoreConfig { frequency: Hertz(3_000_000_000), ipc: 1.0 }
+        CoreConfig { frequency: Hertz(3_000_000_000), ipc: 1.0, quantum: Ps::from_ns(500) }
     }
 }
 
@@ -107,6 +109,10 @@ impl ConfigError {
     }
 }
 
+/// The largest `core.quantum`.
+pub(crate) const QUANTUM_MAX: Ps = Ps::from_us(100);
+const QUANTUM_MIN: Ps = Ps::from_ns(10);
+const HARTS_MAX: u32 = 16;
 const RAM_MIN: u64 = 64 << 20;
 const RAM_MAX: u64 = 12 << 30;
 /// The device tree has 32 bits for it.
@@ -125,9 +131,9 @@ impl MachineConfig {
             format!("{} is not from \"64MiB\" to \"12GiB\" in whole pages of 4 KiB", p.ram),
         )?;
         check(
-            p.harts == 1,
+            (1..=HARTS_MAX).contains(&p.harts),
             "platform.harts",
-            format!("{} harts; this version builds machines with 1", p.harts),
+            format!("{} harts; a machine has 1 to {HARTS_MAX}", p.harts),
         )?;
         check(p.nics <= 8, "platform.nics", format!("{} NICs; a machine has 0 to 8", p.nics))?;
         check(
@@ -144,6 +150,11 @@ impl MachineConfig {
             (0.01..=16.0).contains(&self.core.ipc),
             "core.ipc",
             format!("{} is not from 0.01 to 16", self.core.ipc),
+        )?;
+        check(
+            (QUANTUM_MIN..=QUANTUM_MAX).contains(&self.core.quantum),
+            "core.quantum",
+            format!("{} is not from \"10ns\" to \"100us\"", self.core.quantum),
         )?;
         self.pcie.validate().map_err(|e| ConfigError::new("pcie", e))?;
         self.nic.validate().map_err(|e| ConfigError::new("nic", e))?;

@@ -49,10 +49,11 @@ impl Machine {
 
     /// Drives an interrupt input of a hart and, if that wakes it, lets it go on from the present.
     pub(crate) fn drive(&mut self, hart: u32, interrupt: Interrupt, level: bool) {
+        let present = self.queue.now().max(self.reached).max(self.access_at);
         let hart = &mut self.harts[hart as usize];
         hart.set_interrupt(interrupt, level);
         if hart.is_waiting() && hart.interrupt_pending() {
-            let slot = hart.slot_at(self.queue.now().max(self.reached));
+            let slot = hart.slot_at(present);
             hart.skip_to(slot);
         }
     }

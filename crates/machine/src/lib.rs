@@ -20,6 +20,7 @@ mod port;
 mod presets;
 mod run;
 mod traffic;
+mod turns;
 
 pub use boot::{BootError, Guest};
 pub use checkpoint::{CHECKPOINT_VERSION, CheckpointError, CheckpointFile};

@@ -14,6 +14,7 @@ use crate::console::Console;
 use crate::events::Event;
 use crate::port::{DmaStats, Port};
 use crate::run::Outcome;
+use crate::turns::Turns;
 
 /// A simulated computer with its NICs, links and load generators.
 pub struct Machine {
@@ -33,6 +34,9 @@ pub struct Machine {
     pub(crate) stats: MachineStats,
     /// How far the machine was run, which may be beyond the last event while all harts wait.
     pub(crate) reached: Ps,
+    /// When the device access that is being made was made; zero if none is.
+    pub(crate) access_at: Ps,
+    pub(crate) turns: Turns,
     /// Something happened that ends the run.
     pub(crate) outcome: Option<Outcome>,
     /// What was printed. An observer.
@@ -83,6 +87,8 @@ impl Machine {
             ports,
             stats: MachineStats::default(),
             reached: Ps::ZERO,
+            access_at: Ps::ZERO,
+            turns: Turns::new(platform.harts as usize),
             outcome: None,
             console: Console::default(),
             config,

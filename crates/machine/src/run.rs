@@ -62,24 +62,25 @@ pub enum Outcome {
 impl Machine {
     /// Runs until a limit is reached or something ends the run.
     pub fn run(&mut self, limits: &Limits) -> Outcome {
+        if self.harts.len() > 1 {
+            return self.run_in_turns(limits);
+        }
         loop {
-            if let Some(outcome) = self.outcome.take() {
+            if let Some(outcome) = self.ended(limits) {
                 return outcome;
-            }
-            if limits.on_marker && self.console.marker_seen() {
-                return Outcome::Marker;
             }
             let next_event = self.queue.next_time();
             let horizon = next_event.min(limits.time);
-            match self.earliest_hart() {
-                Some(hart) if self.harts[hart].time() < horizon => {
+            let runs = Machine::can_run(&self.harts[0]);
+            match runs {
+                true if self.harts[0].time() < horizon => {
                     if self.instructions() >= limits.instructions {
                         return Outcome::Instructions;
                     }
-                    self.run_hart(hart, horizon, limits);
+                    self.run_hart(0, horizon, limits);
                 }
                 _ if next_event <= limits.time && next_event < Ps::MAX => self.handle_next_event(),
-                None if next_event == Ps::MAX => return Outcome::Asleep,
+                false if next_event == Ps::MAX => return Outcome::Asleep,
                 _ => {
                     self.reached = self.reached.max(limits.time);
                     return Outcome::Time;
@@ -88,10 +89,10 @@ impl Machine {
         }
     }
 
-    /// The hart that is furthest behind of those that can run.
-    fn earliest_hart(&self) -> Option<usize> {
-        let harts = self.harts.iter().enumerate().filter(|(_, hart)| Machine::can_run(hart));
-        harts.min_by_key(|(_, hart)| hart.time()).map(|(index, _)| index)
+    /// What has ended the run, if anything has.
+    pub(crate) fn ended(&mut self, limits: &Limits) -> Option<Outcome> {
+        let marker = limits.on_marker && self.console.marker_seen();
+        self.outcome.take().or(marker.then_some(Outcome::Marker))
     }
 
     /// Whether a hart has something to do before another event.
@@ -99,13 +100,15 @@ impl Machine {
         hart.pending_mmio().is_none() && (!hart.is_waiting() || hart.interrupt_pending())
     }
 
-    fn run_hart(&mut self, index: usize, horizon: Ps, limits: &Limits) {
+    /// Runs a hart to the first slot at or after `horizon`, and sees to what it stops for.
+    pub(crate) fn run_hart(&mut self, index: usize, horizon: Ps, limits: &Limits) -> Stop {
         let left = limits.instructions - self.instructions();
         let hart = &mut self.harts[index];
         let slot = hart.slot_at(horizon).min(hart.slots().saturating_add(left));
         let id = index as u32;
-        match hart.run(&mut self.ram, slot) {
-            Stop::Slot | Stop::Wfi => {}
+        let stop = hart.run(&mut self.ram, slot);
+        match stop {
+            Stop::Slot | Stop::Wfi | Stop::Ahead => {}
             Stop::Mmio(request) => self.start_device_access(id, request),
             Stop::Timer => {
                 let now = self.harts[index].time();
@@ -114,6 +117,7 @@ impl Machine {
             Stop::Breakpoint => self.outcome = Some(Outcome::Breakpoint { hart: index }),
             Stop::M5Op { function, args } => self.m5op(function, args, limits),
         }
+        stop
     }
 
     fn m5op(&mut self, function: u8, args: [u64; 2], limits: &Limits) {
@@ -122,7 +126,7 @@ impl Machine {
         }
     }
 
-    fn handle_next_event(&mut self) {
+    pub(crate) fn handle_next_event(&mut self) {
         let Some((now, event)) = self.queue.pop() else { return };
         self.stats.events += 1;
         match event {

@@ -121,6 +121,9 @@ pub enum Stop {
     Slot,
     /// The next instruction accesses a device; see [`Hart::complete_load`] and its neighbours.
     Mmio(MmioRequest),
+    /// The next instruction reads the time or accesses a device, and other harts have not come as far; see
+    /// [`Hart::set_synced_until`].
+    Ahead,
     /// WFI with nothing pending. Call [`Hart::run`] again after [`Hart::interrupt_pending`] became true.
     Wfi,
     /// `stimecmp` (or what enables it) was written: the timer must be set anew.
@@ -186,6 +189,8 @@ pub struct Hart {
     /// The op at which a block was left early.
     pub(crate) exit_op: usize,
     pub(crate) slots: u64,
+    /// Up to this slot, time may be read and devices may be accessed.
+    pub(crate) synced_slot: u64,
     pub(crate) instret: u64,
     pub(crate) csr: Csrs,
     pub(crate) pmp: [PmpEntry; 16],
@@ -239,6 +244,7 @@ impl Hart {
             tlb: Box::default(),
             exit_op: 0,
             slots: 0,
+            synced_slot: u64::MAX,
             instret: 0,
             csr: Csrs::default(),
             pmp: Default::default(),
@@ -335,6 +341,12 @@ impl Hart {
     /// Puts the hart at another slot, because its slot clock is not the one under which it was saved.
     pub fn rebase(&mut self, slot: u64) {
         self.slots = slot;
+    }
+
+    /// Tells how far all other harts have come: what this one sees of the time, and does to devices, must not come
+    /// before what they do. [`Hart::run`] stops in time.
+    pub fn set_synced_until(&mut self, time: Ps) {
+        self.synced_slot = self.config.slot_clock.edge_at_or_before(time);
     }
 
     /// Whether the hart sleeps in WFI.

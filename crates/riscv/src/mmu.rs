@@ -145,7 +145,7 @@ impl Hart {
                 if !self.pmp_allows(slot, 8, Access::Store, Privilege::Supervisor) {
                     return Err(access.access_fault());
                 }
-                ram.store(PhysAddr(slot), &wanted.to_le_bytes());
+                ram.store_from_hart(self.config.id, PhysAddr(slot), &wanted.to_le_bytes());
             }
             let phys = ppn << 12 | virt & offset_mask;
             return Ok(Leaf { phys, page_bytes: offset_mask + 1 });

@@ -302,7 +302,7 @@ impl Hart {
         };
         // What may be stored to may be loaded (W without R is reserved). The walk has set D if this is a
         // store, so only a store makes the page writable here.
-        let stores = write && access == Access::Store && !ram.is_code(page);
+        let stores = write && access == Access::Store && !ram.is_watched(self.config.id, page);
         if stores {
             ram.note_store(page);
         }
@@ -339,7 +339,7 @@ impl Hart {
         }
     }
 
-    /// A page now holds decoded code: stores to it must be seen.
+    /// A page now holds decoded code, or another hart's reservation: stores to it must be seen.
     pub(crate) fn watch_stores(&mut self, ram: &Ram, page: u64) {
         let phys = PhysAddr(ram.base().0 + page * PAGE_BYTES);
         let host = ram.host_address(phys).expect("a page number inside RAM");

@@ -10,6 +10,7 @@ pub mod frame;
 pub mod ports;
 pub mod ram;
 pub mod rng;
+pub mod sharing;
 pub mod snapshot;
 pub mod stats;
 pub mod time;

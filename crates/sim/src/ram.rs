@@ -4,26 +4,22 @@
 //! The host allocates a page only when it is touched, so a guest costs what it uses. Three facts are
 //! kept of each 4 KiB page: *touched* (worth saving), *code* (a hart holds decoded
 //! instructions of it), and *watched stores* follow from code: a hart must not cache a writable
-//! mapping of a code page, so that every store to it comes by here.
+//! mapping of a code page, so that every store to it comes by here. What one hart's accesses mean to the other harts is
+//! kept in [`sharing`](crate::sharing).
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
 use crate::ports::PhysAddr;
+use crate::sharing::{News, Sharing, SharingState};
 use crate::units::Bytes;
 
 /// Bytes of a page, the grain of what RAM remembers of its contents.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// LR/SC reservations are held on lines of this many bytes.
-pub const RESERVATION_BYTES: u64 = 64;
-
 const TOUCHED: u8 = 1;
 const CODE: u8 = 2;
-
-/// No reservation.
-const NONE: u64 = u64::MAX;
 
 /// Guest RAM, zero at the start.
 pub struct Ram {
@@ -33,10 +29,8 @@ pub struct Ram {
     /// The first page boundary inside the allocation.
     memory: NonNull<u8>,
     pages: Vec<u8>,
-    /// Code pages written since the harts looked last.
-    stale_code_pages: Vec<u64>,
-    /// The reserved line of each hart, or [`NONE`].
-    reservations: Vec<u64>,
+    /// Reservations, and what the harts have yet to learn about code.
+    sharing: Sharing,
 }
 
 // SAFETY: `memory` is owned by this struct alone; host addresses given out by `host_address` are only
@@ -61,8 +55,7 @@ impl Ram {
             allocation,
             memory,
             pages: vec![0; (size.0 / PAGE_BYTES) as usize],
-            stale_code_pages: Vec::new(),
-            reservations: vec![NONE; harts],
+            sharing: Sharing::new(base.0, harts),
         }
     }
 
@@ -153,12 +146,14 @@ impl Ram {
 
     /// A store by a device: besides writing, it breaks the reservations of all harts on the lines it touches.
     pub fn store_from_device(&mut self, addr: PhysAddr, bytes: &[u8]) -> bool {
-        let end = addr.0.saturating_add(bytes.len() as u64);
-        for line in &mut self.reservations {
-            if *line != NONE && *line < end && *line + RESERVATION_BYTES > addr.0 {
-                *line = NONE;
-            }
-        }
+        self.sharing.break_reservations(None, addr, bytes.len());
+        self.store(addr, bytes)
+    }
+
+    /// A store by a hart: besides writing, it breaks the reservations of the other harts on the lines it touches. Its
+    /// stores to pages that are not [`watched`](Ram::is_watched) need not come by here.
+    pub fn store_from_hart(&mut self, hart: usize, addr: PhysAddr, bytes: &[u8]) -> bool {
+        self.sharing.break_reservations(Some(hart), addr, bytes.len());
         self.store(addr, bytes)
     }
 
@@ -167,32 +162,46 @@ impl Ram {
         let flags = &mut self.pages[page as usize];
         if *flags & CODE != 0 {
             *flags &= !CODE;
-            self.stale_code_pages.push(page);
+            self.sharing.code_changed(page);
         }
         *flags |= TOUCHED;
     }
 
-    /// Marks a page as holding decoded instructions. Returns whether it did not before.
-    pub fn note_code(&mut self, page: u64) -> bool {
+    /// Marks a page as holding instructions that a hart has decoded. Returns whether it did not before; the other harts
+    /// get to know.
+    pub fn note_code(&mut self, hart: usize, page: u64) -> bool {
         let flags = &mut self.pages[page as usize];
         let new = *flags & CODE == 0;
         *flags |= CODE;
+        if new {
+            self.sharing.code_found(hart, page);
+        }
         new
     }
 
-    /// Whether stores to the page must come by [`note_store`](Ram::note_store).
+    /// Whether the page holds decoded instructions.
     pub fn is_code(&self, page: u64) -> bool {
         self.pages[page as usize] & CODE != 0
     }
 
-    /// Whether decoded code has become stale since [`take_stale_code_pages`](Ram::take_stale_code_pages).
-    pub fn has_stale_code(&self) -> bool {
-        !self.stale_code_pages.is_empty()
+    /// Whether a hart's stores to the page must come by here: it holds decoded code, or another hart's reservation.
+    pub fn is_watched(&self, hart: usize, page: u64) -> bool {
+        self.is_code(page) || self.sharing.reserved_by_other(hart, page)
     }
 
-    /// The code pages written since the last call.
-    pub fn take_stale_code_pages(&mut self) -> Vec<u64> {
-        std::mem::take(&mut self.stale_code_pages)
+    /// Whether decoded code has become stale and the hart that runs does not know yet.
+    pub fn has_stale_code(&self) -> bool {
+        self.sharing.has_stale_code()
+    }
+
+    /// The code pages written since the running hart asked last; the others will learn of them.
+    pub fn take_stale_code_pages(&mut self, hart: usize) -> Vec<u64> {
+        self.sharing.take_stale_code(hart)
+    }
+
+    /// What other harts have done since this one ran last, if that is of any concern to it.
+    pub fn take_news(&mut self, hart: usize) -> Option<News> {
+        self.sharing.take_news(hart)
     }
 
     /// Numbers of the pages that may differ from zero, in order.
@@ -217,26 +226,22 @@ impl Ram {
 
     /// Reserves the line of `addr` for a hart (LR).
     pub fn reserve(&mut self, hart: usize, addr: PhysAddr) {
-        self.reservations[hart] = addr.0 & !(RESERVATION_BYTES - 1);
+        self.sharing.reserve(hart, addr);
     }
 
     /// Ends a hart's reservation and tells whether it covered `addr` (SC).
     pub fn take_reservation(&mut self, hart: usize, addr: PhysAddr) -> bool {
-        std::mem::replace(&mut self.reservations[hart], NONE) == addr.0 & !(RESERVATION_BYTES - 1)
+        self.sharing.take_reservation(hart, addr)
     }
 
-    /// All harts' reservations, for snapshots.
-    pub fn reservations(&self) -> &[u64] {
-        &self.reservations
+    /// Reservations and what harts have yet to learn, for snapshots.
+    pub fn sharing(&self) -> &SharingState {
+        self.sharing.state()
     }
 
-    /// Puts reservations back; their number must be the number of harts.
-    pub fn set_reservations(&mut self, reservations: &[u64]) -> bool {
-        let fits = reservations.len() == self.reservations.len();
-        if fits {
-            self.reservations.copy_from_slice(reservations);
-        }
-        fits
+    /// Puts a saved sharing back; `false` if it is not for as many harts, or not for this RAM.
+    pub fn set_sharing(&mut self, state: &SharingState) -> bool {
+        self.sharing.restore(state, self.pages.len() as u64)
     }
 }
 
@@ -270,9 +275,9 @@ mod tests {
     #[test]
     fn a_store_to_a_code_page_makes_its_code_stale_once() {
         let mut ram = ram();
-        assert!(ram.note_code(1) && !ram.note_code(1));
+        assert!(ram.note_code(0, 1) && !ram.note_code(0, 1));
         ram.store(PhysAddr(0x8000_0ffe), &[0; 4]);
-        assert_eq!(ram.take_stale_code_pages(), [1]);
+        assert_eq!(ram.take_stale_code_pages(0), [1]);
         assert!(!ram.is_code(1) && !ram.has_stale_code());
     }
 
@@ -284,5 +289,29 @@ mod tests {
         ram.store_from_device(PhysAddr(0x8000_007f), &[1]);
         assert!(!ram.take_reservation(0, PhysAddr(0x8000_0040)));
         assert!(ram.take_reservation(1, PhysAddr(0x8000_00bc)));
+    }
+
+    #[test]
+    fn a_hart_breaks_the_reservations_of_the_others_and_must_come_by_to_do_so() {
+        let mut ram = ram();
+        ram.reserve(0, PhysAddr(0x8000_0040));
+        ram.reserve(1, PhysAddr(0x8000_0044));
+        assert!(ram.is_watched(0, 0) && ram.is_watched(1, 0) && !ram.is_watched(0, 1));
+        ram.store_from_hart(0, PhysAddr(0x8000_0078), &[1; 8]);
+        assert!(ram.take_reservation(0, PhysAddr(0x8000_0040)), "its own stays");
+        assert!(!ram.take_reservation(1, PhysAddr(0x8000_0044)));
+        assert!(!ram.is_watched(0, 0) && !ram.is_watched(1, 0));
+    }
+
+    #[test]
+    fn each_hart_learns_once_of_code_that_became_stale() {
+        let mut ram = ram();
+        ram.note_code(0, 2);
+        assert_eq!(ram.take_news(1).map(|news| news.watch), Some(vec![2]));
+        ram.store_from_device(PhysAddr(0x8000_2000), &[0]);
+        assert_eq!(ram.take_stale_code_pages(1), [2]);
+        assert!(!ram.has_stale_code() && ram.take_news(1).is_none());
+        assert_eq!(ram.take_news(0).map(|news| news.stale_code_pages), Some(vec![2]));
+        assert!(ram.take_news(0).is_none());
     }
 }

@@ -82,7 +82,11 @@ unsafe fn store_conditional(hart: &mut Hart, ram: &mut Ram, op: *const Op, len: 
             Ok(addr) => {
                 let reserved = ram.take_reservation(hart.config.id, addr);
                 if reserved {
-                    ram.store(addr, &hart.x[o.rs2 as usize].to_le_bytes()[..len as usize]);
+                    ram.store_from_hart(
+                        hart.config.id,
+                        addr,
+                        &hart.x[o.rs2 as usize].to_le_bytes()[..len as usize],
+                    );
                 }
                 hart.x[o.rd as usize] = u64::from(!reserved);
                 go_on(hart, ram, op)
@@ -107,7 +111,8 @@ unsafe fn modify(
             Ok(addr) => {
                 let old = read(ram, addr, len);
                 let operand = hart.x[o.rs2 as usize];
-                ram.store(addr, &change(old, operand).to_le_bytes()[..len as usize]);
+                let new = change(old, operand).to_le_bytes();
+                ram.store_from_hart(hart.config.id, addr, &new[..len as usize]);
                 hart.x[o.rd as usize] = old;
                 go_on(hart, ram, op)
             }

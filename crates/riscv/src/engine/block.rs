@@ -227,7 +227,7 @@ impl Engine {
         let id = self.blocks.len() as BlockId;
         self.blocks.push(Block { first_op: first_op as u32, count, links: [NO_LINK; 2], straddles });
         self.table_of(page, ram)[halfword] = id;
-        if ram.note_code(page) {
+        if ram.note_code(hart.config.id, page) {
             hart.watch_stores(ram, page);
         }
         Ok(id)

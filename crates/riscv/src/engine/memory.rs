@@ -63,12 +63,12 @@ fn store_slow(hart: &mut Hart, ram: &mut Ram, virt: u64, len: u64, value: u64) -
         if ram.offset(low, in_page).is_none() || ram.offset(high, len - in_page).is_none() {
             return Err(Missed::Fault(Exception::StoreAccessFault, virt));
         }
-        ram.store(low, first);
-        ram.store(high, second);
+        ram.store_from_hart(hart.config.id, low, first);
+        ram.store_from_hart(hart.config.id, high, second);
         return Ok(());
     }
     let phys = hart.translate_data(ram, virt, len, Access::Store).map_err(fault(virt))?;
-    if ram.store(phys, &bytes[..len as usize]) {
+    if ram.store_from_hart(hart.config.id, phys, &bytes[..len as usize]) {
         return Ok(());
     }
     if virt & (len - 1) != 0 {

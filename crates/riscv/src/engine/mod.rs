@@ -18,6 +18,7 @@ mod system;
 mod table;
 
 use doorbell_sim::Ram;
+use doorbell_sim::sharing::News;
 
 pub(crate) use block::Engine;
 use block::{BlockId, NO_BLOCK};
@@ -66,6 +67,8 @@ pub(crate) enum Exit {
     Stale,
     /// The op at `hart.exit_op` needs a device access and has not retired.
     Device,
+    /// The op at `hart.exit_op` has not retired: it must wait until other harts have come as far as this one.
+    Ahead,
     /// The last instruction retired, and the machine must act: `hart.stop` says on what.
     Stop,
 }
@@ -109,6 +112,9 @@ impl Hart {
             self.waiting = false;
         }
         let mut engine = self.engine.take().expect("a hart's engine is absent only while it runs");
+        if let Some(news) = ram.take_news(self.config.id) {
+            self.learn(&mut engine, ram, &news);
+        }
         let stop = self.run_blocks(&mut engine, ram, until);
         self.engine = Some(engine);
         stop
@@ -145,6 +151,12 @@ impl Hart {
                     NO_BLOCK
                 }
                 Exit::Stop => return self.stop,
+                Exit::Ahead => return Stop::Ahead,
+                Exit::Device if self.slots > self.synced_slot => {
+                    // It is executed again when its turn comes.
+                    self.pending_mmio = None;
+                    return Stop::Ahead;
+                }
                 Exit::Device => {
                     return Stop::Mmio(self.pending_mmio.expect("a device access was requested"));
                 }
@@ -170,7 +182,7 @@ impl Hart {
         self.instret += u64::from(count);
         // SAFETY: `first` is the first op of a block or of a prefix, both ended by an op that leaves.
         let exit = unsafe { ((*first).run)(self, ram, first) };
-        if matches!(exit, Exit::Trapped | Exit::Stale | Exit::Device) {
+        if matches!(exit, Exit::Trapped | Exit::Stale | Exit::Device | Exit::Ahead) {
             self.account_early_exit(exit, first, count);
         }
         (exit, whole)
@@ -192,10 +204,26 @@ impl Hart {
 
     #[cold]
     fn forget_stale_code(&mut self, engine: &mut Engine, ram: &mut Ram) {
-        for page in ram.take_stale_code_pages() {
+        let pages = ram.take_stale_code_pages(self.config.id);
+        self.forget_pages(engine, &pages);
+    }
+
+    fn forget_pages(&mut self, engine: &mut Engine, pages: &[u64]) {
+        for page in pages {
             self.counters.code_pages_invalidated += 1;
-            engine.forget_page(page);
+            engine.forget_page(*page);
         }
         self.tlb.new_contexts();
+    }
+
+    /// Takes note of what other harts have done since this one ran last.
+    #[cold]
+    fn learn(&mut self, engine: &mut Engine, ram: &Ram, news: &News) {
+        if !news.stale_code_pages.is_empty() {
+            self.forget_pages(engine, &news.stale_code_pages);
+        }
+        for page in &news.watch {
+            self.watch_stores(ram, *page);
+        }
     }
 }

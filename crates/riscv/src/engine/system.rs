@@ -9,6 +9,7 @@ use crate::trap::Exception;
 
 const MIP: u16 = 0x344;
 const SIP: u16 = 0x144;
+const TIME: u16 = 0xc01;
 
 impl Hart {
     /// Raises an illegal-instruction exception; `xtval` gets the instruction's bits.
@@ -22,6 +23,14 @@ impl Hart {
         let low = half(self, ram, pc);
         let bits = if low & 3 == 3 { low | half(self, ram, pc.wrapping_add(2)) << 16 } else { low };
         self.trap_at(op, Exception::IllegalInstruction, bits)
+    }
+
+    /// Leaves the block before `op`, for other harts to catch up.
+    #[cold]
+    fn ahead_at(&mut self, op: &Op) -> Exit {
+        self.exit_op = op as *const Op as usize;
+        self.pc = self.pc_of(op);
+        Exit::Ahead
     }
 
     /// Moves `pc` behind a block's last instruction.
@@ -137,6 +146,10 @@ unsafe fn csr(
     // SAFETY: a CSR instruction ends its block.
     let o = unsafe { &*op };
     let number = o.imm as u16 & 0xfff;
+    // The slots of the whole block are counted already.
+    if number == TIME && hart.slots - 1 > hart.synced_slot {
+        return hart.ahead_at(o);
+    }
     let Ok(old) = hart.read_csr(number, writes) else { return hart.illegal(ram, o) };
     // SEIP reads as the input or the software bit, but only the software bit is modified and written back.
     let base = match number {

@@ -1,0 +1,102 @@
+//! Several harts take turns.
+//!
+//! The harts' way is cut into segments that end at the multiples of `core.quantum` and at each event. Within a segment they
+//! run one after another, by number, each to the segment's end. Only what would show that they do not run at the
+//! same time keeps them closer: a hart that wants to read the time or to access a device waits until no other is
+//! behind it, so that time never seems to go back and devices are accessed in order of time.
+//!
+//! Whose turn it is follows from the machine's state alone: where a run is stopped and taken up again, by a limit, a
+//! debugger or a checkpoint, nothing comes out differently. That is why a limit in time does not cut a turn short:
+//! the run ends once every hart is past it.
+
+use doorbell_riscv::{Hart, Stop};
+use doorbell_sim::Ps;
+
+use crate::machine::Machine;
+use crate::run::{Limits, Outcome};
+
+/// Of each hart that waits for others to catch up, its time.
+#[derive(Default)]
+pub(crate) struct Turns {
+    ahead: Vec<Option<Ps>>,
+}
+
+impl Turns {
+    pub fn new(harts: usize) -> Turns {
+        Turns { ahead: vec![None; harts] }
+    }
+
+    /// Something happened that may give a waiting hart another instruction to execute, such as an interrupt.
+    pub fn anew(&mut self) {
+        self.ahead.fill(None);
+    }
+}
+
+impl Machine {
+    /// Runs a machine with several harts; see [`Machine::run`].
+    pub(crate) fn run_in_turns(&mut self, limits: &Limits) -> Outcome {
+        self.turns.anew();
+        loop {
+            if let Some(outcome) = self.ended(limits) {
+                return outcome;
+            }
+            let next_event = self.queue.next_time();
+            let earliest = self.runnable().map(|(_, hart)| hart.time()).min();
+            let reached = earliest.unwrap_or(Ps::MAX).min(next_event);
+            if reached == Ps::MAX {
+                return Outcome::Asleep;
+            }
+            if reached > limits.time
+                || earliest.is_some_and(|earliest| earliest >= limits.time) && next_event > limits.time
+            {
+                self.reached = self.reached.max(limits.time);
+                return Outcome::Time;
+            }
+            match earliest {
+                Some(earliest) if earliest < next_event => {
+                    if self.instructions() >= limits.instructions {
+                        return Outcome::Instructions;
+                    }
+                    let end = self.segment_end(earliest).min(next_event);
+                    self.take_turn(end, limits);
+                }
+                _ => {
+                    self.handle_next_event();
+                    self.turns.anew();
+                }
+            }
+        }
+    }
+
+    fn runnable(&self) -> impl Iterator<Item = (usize, &Hart)> {
+        self.harts.iter().enumerate().filter(|(_, hart)| Machine::can_run(hart))
+    }
+
+    /// How far the harts other than this one have come; those that wait will go on from the present.
+    fn others_reached(&self, index: usize) -> Ps {
+        let others = self.runnable().filter(|(other, _)| *other != index);
+        others.map(|(_, hart)| hart.time()).min().unwrap_or(Ps::MAX)
+    }
+
+    fn segment_end(&self, earliest: Ps) -> Ps {
+        let quantum = self.config.core.quantum.0;
+        Ps((earliest.0 / quantum + 1).saturating_mul(quantum))
+    }
+
+    /// The first hart that has not come to the segment's end and need not wait runs until it does.
+    fn take_turn(&mut self, end: Ps, limits: &Limits) {
+        let waits =
+            |index: usize| self.turns.ahead[index].is_some_and(|time| time > self.others_reached(index));
+        let next = self.runnable().find(|(index, hart)| hart.time() < end && !waits(*index));
+        let (index, _) = next.expect("the hart that is furthest behind waits for none");
+        let others = self.others_reached(index);
+        self.harts[index].set_synced_until(others);
+        self.turns.ahead[index] = None;
+        let stop = self.run_hart(index, end, limits);
+        match stop {
+            Stop::Ahead => self.turns.ahead[index] = Some(self.harts[index].time()),
+            Stop::Slot => {}
+            _ => self.turns.anew(),
+        }
+    }
+}
