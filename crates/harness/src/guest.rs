@@ -56,6 +56,7 @@ impl Case {
         config.loadgen.traffic.frame_size = Bytes(64 + u64::from(choice >> 4) * 128);
         let seed = u64::from(input.u32());
         let (segments, chopped) = (1 + seed % SEGMENTS_MAX, seed & 0x10 != 0);
+        config.platform.harts = [1, 1, 2, 3][(seed >> 5 & 3) as usize];
         let program = operations::program(profile, input, OPERATIONS_MAX);
         Case { config, seed, program, segments, chopped, choices: Choices(seed) }
     }

@@ -144,7 +144,11 @@ impl Sharing {
         let harts = self.state.reservations.len();
         let lists = || state.stale_for.iter().chain(&state.code_for).chain([&state.stale]);
         let fits = [state.reservations.len(), state.stale_for.len(), state.code_for.len()] == [harts; 3]
-            && lists().flatten().all(|page| *page < pages);
+            && lists().flatten().all(|page| *page < pages)
+            && state
+                .reservations
+                .iter()
+                .all(|line| page_of(self.base, *line).is_none_or(|page| page < pages));
         if fits {
             *self = Sharing { state: state.clone(), ..Sharing::new(self.base, harts) };
         }
