@@ -22,7 +22,6 @@ use doorbell_platform::uart::UartState;
 use doorbell_riscv::{HART_STATE_VERSION, Hart};
 use doorbell_sim::event::QueueState;
 use doorbell_sim::ram::PAGE_BYTES;
-use doorbell_sim::sharing::SharingState;
 use doorbell_sim::snapshot::{Snapshot, SnapshotError};
 use doorbell_sim::{Clock, EventQueue, Hertz, PhysAddr, Ps};
 use doorbell_wire::Link;
@@ -33,6 +32,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use crate::config::QUANTUM_MAX;
 use crate::events::Event;
 use crate::machine::Machine;
+use crate::turns::Turns;
 
 /// Version of the file's layout. Sections have versions of their own.
 pub const CHECKPOINT_VERSION: u32 = 1;
@@ -110,8 +110,8 @@ struct MachineState {
     now: Ps,
     slot_hertz: u64,
     reset_rom: Vec<u8>,
-    sharing: SharingState,
-    code_pages: Vec<u64>,
+    reservations: Vec<u64>,
+    turns: Turns,
     irqs: Vec<bool>,
     dma: Vec<crate::port::DmaStats>,
     stats: crate::machine::MachineStats,
@@ -287,8 +287,8 @@ impl Machine {
             now: self.now(),
             slot_hertz: self.config.core.slot_clock().frequency().0,
             reset_rom: self.reset_rom.clone(),
-            sharing: self.ram.sharing().clone(),
-            code_pages: self.ram.code_pages().collect(),
+            reservations: self.ram.reservations().to_vec(),
+            turns: self.turns.clone(),
             irqs: self.ports.iter().map(|port| port.irq).collect(),
             dma: self.ports.iter().map(|port| port.dma.clone()).collect(),
             stats: self.stats.clone(),
@@ -321,7 +321,7 @@ impl Machine {
         if state.irqs.len() != self.ports.len() || state.dma.len() != self.ports.len() {
             return Err(inconsistent("the number of NICs differs").into());
         }
-        if !self.ram.set_sharing(&state.sharing) || !self.ram.set_code_pages(&state.code_pages) {
+        if !self.ram.set_reservations(&state.reservations) {
             return Err(inconsistent("its memory is not this machine's").into());
         }
         let saved_clock =
@@ -330,6 +330,10 @@ impl Machine {
         if state.now.0 > LATEST {
             return Err(inconsistent("its time is impossible").into());
         }
+        if !state.turns.is_for(self.harts.len()) {
+            return Err(inconsistent("it is of another number of harts").into());
+        }
+        self.turns = state.turns;
         self.reached = state.now;
         self.reset_rom = state.reset_rom;
         self.stats = state.stats;

@@ -6,36 +6,42 @@
 //! behind it, so that time never seems to go back and devices are accessed in order of time.
 //!
 //! Whose turn it is follows from the machine's state alone: where a run is stopped and taken up again, by a limit, a
-//! debugger or a checkpoint, nothing comes out differently. That is why a limit in time does not cut a turn short:
-//! the run ends once every hart is past it.
+//! debugger or a checkpoint, nothing comes out differently. That is why a limit in time does not cut a turn short
+//! (the run ends once every hart is past it), why it is part of the state which harts wait, and why a turn ends where
+//! another hart's waiting may.
 
 use doorbell_riscv::{Hart, Stop};
 use doorbell_sim::Ps;
+use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 use crate::run::{Limits, Outcome};
 
-/// Of each hart that waits for others to catch up, its time.
-#[derive(Default)]
+/// Which harts wait for others to catch up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Turns {
-    ahead: Vec<Option<Ps>>,
+    ahead: Vec<bool>,
 }
 
 impl Turns {
     pub fn new(harts: usize) -> Turns {
-        Turns { ahead: vec![None; harts] }
+        Turns { ahead: vec![false; harts] }
     }
 
     /// Something happened that may give a waiting hart another instruction to execute, such as an interrupt.
     pub fn anew(&mut self) {
-        self.ahead.fill(None);
+        self.ahead.fill(false);
+    }
+
+    /// Whether this can be the state of so many harts.
+    pub fn is_for(&self, harts: usize) -> bool {
+        self.ahead.len() == harts
     }
 }
 
 impl Machine {
     /// Runs a machine with several harts; see [`Machine::run`].
     pub(crate) fn run_in_turns(&mut self, limits: &Limits) -> Outcome {
-        self.turns.anew();
         loop {
             if let Some(outcome) = self.ended(limits) {
                 return outcome;
@@ -85,16 +91,19 @@ impl Machine {
 
     /// The first hart that has not come to the segment's end and need not wait runs until it does.
     fn take_turn(&mut self, end: Ps, limits: &Limits) {
-        let waits =
-            |index: usize| self.turns.ahead[index].is_some_and(|time| time > self.others_reached(index));
-        let next = self.runnable().find(|(index, hart)| hart.time() < end && !waits(*index));
-        let (index, _) = next.expect("the hart that is furthest behind waits for none");
+        let waits = |(index, hart): &(usize, &Hart)| {
+            self.turns.ahead[*index] && hart.time() > self.others_reached(*index)
+        };
+        let next = self.runnable().find(|each| each.1.time() < end && !waits(each));
+        let (index, hart) = next.expect("the hart that is furthest behind waits for none");
+        let now = hart.time();
+        let waiting = self.runnable().filter(|each| waits(each) && each.1.time() > now);
+        let end = waiting.map(|(_, hart)| hart.time()).min().unwrap_or(end).min(end);
         let others = self.others_reached(index);
         self.harts[index].set_synced_until(others);
-        self.turns.ahead[index] = None;
-        let stop = self.run_hart(index, end, limits);
-        match stop {
-            Stop::Ahead => self.turns.ahead[index] = Some(self.harts[index].time()),
+        self.turns.ahead[index] = false;
+        match self.run_hart(index, end, limits) {
+            Stop::Ahead => self.turns.ahead[index] = true,
             Stop::Slot => {}
             _ => self.turns.anew(),
         }

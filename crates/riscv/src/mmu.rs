@@ -180,6 +180,11 @@ impl Hart {
         len: u64,
         access: Access,
     ) -> Result<PhysAddr, Exception> {
+        if access == Access::Store
+            && let Some(phys) = self.watched_store(ram, virt)
+        {
+            return Ok(phys);
+        }
         let privilege = self.data_privilege();
         let leaf = if privilege == Privilege::Machine || self.csr.satp >> 60 == 0 {
             Leaf { phys: virt, page_bytes: PAGE_BYTES }

@@ -37,6 +37,9 @@ pub(crate) struct TlbEntry {
 }
 
 const EMPTY: u64 = u64::MAX;
+/// Set in the store tag of a page whose stores RAM must see: no address, aligned or not, matches it, and the translation
+/// is not forgotten.
+const WATCHED: u64 = 8;
 const NO_ENTRY: TlbEntry = TlbEntry { load_tag: EMPTY, store_tag: EMPTY, addend: 0 };
 const NO_FETCH: (u64, u32, u64) = (EMPTY, 0, 0);
 const ENTRIES: usize = 512;
@@ -133,7 +136,7 @@ impl Tlb {
         for entries in &mut self.data {
             let entry = &mut entries[slot(virt)];
             let page = virt & PAGE_MASK;
-            if entry.load_tag == page || entry.store_tag == page {
+            if entry.load_tag == page || entry.store_tag & !WATCHED == page {
                 *entry = NO_ENTRY;
             }
         }
@@ -193,10 +196,10 @@ impl Tlb {
     }
 
     /// Stores to this host page must no longer take the fast way.
-    fn drop_store_entries(&mut self, host_page: u64) {
+    fn watch_stores(&mut self, host_page: u64) {
         for entry in self.data.as_flattened_mut() {
             if entry.store_tag != EMPTY && entry.store_tag.wrapping_add(entry.addend) == host_page {
-                entry.store_tag = EMPTY;
+                entry.store_tag |= WATCHED;
             }
         }
     }
@@ -208,7 +211,7 @@ impl Tlb {
             for (index, entry) in entries.iter().enumerate() {
                 let (loads, stores) = (entry.load_tag != EMPTY, entry.store_tag != EMPTY);
                 if loads || stores {
-                    let virt = if loads { entry.load_tag } else { entry.store_tag };
+                    let virt = if loads { entry.load_tag } else { entry.store_tag & !WATCHED };
                     let phys = ram.phys_of_host(virt.wrapping_add(entry.addend)).0;
                     data.push((mode as u8, index as u16, virt, phys, loads, stores));
                 }
@@ -247,10 +250,10 @@ impl SavedTlb {
             if (virt | phys) & !PAGE_MASK != 0 {
                 return None;
             }
-            let tag = |set: bool| if set { virt } else { EMPTY };
-            // Where the state is put back in place, the page may hold decoded code by now.
-            let stores = stores && !ram.page_of(PhysAddr(phys)).is_some_and(|page| ram.is_code(page));
-            let entry = TlbEntry { load_tag: tag(loads), store_tag: tag(stores), addend };
+            // Whether RAM must see stores to the page is found out at the first.
+            let (load_tag, store_tag) =
+                (if loads { virt } else { EMPTY }, if stores { virt | WATCHED } else { EMPTY });
+            let entry = TlbEntry { load_tag, store_tag, addend };
             *tlb.data.get_mut(usize::from(mode))?.get_mut(usize::from(index))? = entry;
         }
         Some(tlb)
@@ -273,8 +276,25 @@ impl Hart {
     #[inline(always)]
     pub(crate) fn tlb_lookup(&self, ram: &Ram, virt: u64, len: u64, access: Access) -> Option<PhysAddr> {
         let entry = self.tlb_entry(virt);
-        let tag = if access == Access::Store { entry.store_tag } else { entry.load_tag };
+        // Atomics are seen by RAM, always.
+        let tag = if access == Access::Store { entry.store_tag & !WATCHED } else { entry.load_tag };
         (tag == virt & (PAGE_MASK | (len - 1))).then(|| ram.phys_of_host(virt.wrapping_add(entry.addend)))
+    }
+
+    /// The physical address of a store to a page that was watched when it was translated. If it no longer is, the next
+    /// store takes the fast way.
+    pub(crate) fn watched_store(&mut self, ram: &mut Ram, virt: u64) -> Option<PhysAddr> {
+        let id = self.config.id;
+        let entry = &mut self.tlb.data[self.data_mode as usize][slot(virt)];
+        if entry.store_tag != virt & PAGE_MASK | WATCHED {
+            return None;
+        }
+        let phys = ram.phys_of_host(virt.wrapping_add(entry.addend));
+        if let Some(page) = ram.page_of(phys).filter(|page| !ram.is_watched(id, *page)) {
+            entry.store_tag &= !WATCHED;
+            ram.note_store(page);
+        }
+        Some(phys)
     }
 
     /// The leaf that a walk would find, if the address lies in a superpage that was walked to before.
@@ -302,8 +322,9 @@ impl Hart {
         };
         // What may be stored to may be loaded (W without R is reserved). The walk has set D if this is a
         // store, so only a store makes the page writable here.
-        let stores = write && access == Access::Store && !ram.is_watched(self.config.id, page);
-        if stores {
+        let stores = write && access == Access::Store;
+        let watched = if ram.is_watched(self.config.id, page) { WATCHED } else { 0 };
+        if stores && watched == 0 {
             ram.note_store(page);
         }
         if leaf.page_bytes > PAGE_BYTES {
@@ -312,10 +333,10 @@ impl Hart {
         let old = *self.tlb_entry(virt);
         let addend = (host as u64).wrapping_sub(virt_page);
         // Keep the other kind's permission if the entry is for the same page already.
-        let keep = |tag: u64| if old.addend == addend && tag == virt_page { tag } else { EMPTY };
+        let keep = |tag: u64| if old.addend == addend && tag & !WATCHED == virt_page { tag } else { EMPTY };
         self.tlb.data[self.data_mode as usize][slot(virt)] = TlbEntry {
             load_tag: if read { virt_page } else { keep(old.load_tag) },
-            store_tag: if stores { virt_page } else { keep(old.store_tag) },
+            store_tag: if stores { virt_page | watched } else { keep(old.store_tag) },
             addend,
         };
     }
@@ -343,6 +364,6 @@ impl Hart {
     pub(crate) fn watch_stores(&mut self, ram: &Ram, page: u64) {
         let phys = PhysAddr(ram.base().0 + page * PAGE_BYTES);
         let host = ram.host_address(phys).expect("a page number inside RAM");
-        self.tlb.drop_store_entries(host as u64);
+        self.tlb.watch_stores(host as u64);
     }
 }

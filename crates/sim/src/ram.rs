@@ -12,7 +12,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
 use crate::ports::PhysAddr;
-use crate::sharing::{News, Sharing, SharingState};
+use crate::sharing::{News, Sharing};
 use crate::units::Bytes;
 
 /// Bytes of a page, the grain of what RAM remembers of its contents.
@@ -214,16 +214,6 @@ impl Ram {
         self.load(PhysAddr(self.base + page * PAGE_BYTES)).expect("a page number inside RAM")
     }
 
-    /// Numbers of the pages that hold decoded instructions, in order.
-    pub fn code_pages(&self) -> impl Iterator<Item = u64> {
-        self.pages.iter().enumerate().filter(|(_, flags)| **flags & CODE != 0).map(|(page, _)| page as u64)
-    }
-
-    /// Marks pages as code again, so that stores to them are seen as before; `false` if one does not exist.
-    pub fn set_code_pages(&mut self, pages: &[u64]) -> bool {
-        pages.iter().all(|page| self.pages.get_mut(*page as usize).map(|flags| *flags |= CODE).is_some())
-    }
-
     /// Reserves the line of `addr` for a hart (LR).
     pub fn reserve(&mut self, hart: usize, addr: PhysAddr) {
         self.sharing.reserve(hart, addr);
@@ -234,14 +224,14 @@ impl Ram {
         self.sharing.take_reservation(hart, addr)
     }
 
-    /// Reservations and what harts have yet to learn, for snapshots.
-    pub fn sharing(&self) -> &SharingState {
-        self.sharing.state()
+    /// All harts' reservations, for snapshots.
+    pub fn reservations(&self) -> &[u64] {
+        self.sharing.reservations()
     }
 
-    /// Puts a saved sharing back; `false` if it is not for as many harts, or not for this RAM.
-    pub fn set_sharing(&mut self, state: &SharingState) -> bool {
-        self.sharing.restore(state, self.pages.len() as u64)
+    /// Puts reservations back; `false` if they are not of as many harts, or not in this RAM.
+    pub fn set_reservations(&mut self, reservations: &[u64]) -> bool {
+        self.sharing.set_reservations(reservations, self.pages.len() as u64)
     }
 }
 

@@ -4,8 +4,6 @@
 //! first takes the *news*: pages whose stores it must no longer make on the quick (they hold code that another
 //! hart has decoded, or a line that another has reserved), and pages of which it must forget what it has decoded.
 
-use serde::{Deserialize, Serialize};
-
 use crate::ports::PhysAddr;
 use crate::ram::PAGE_BYTES;
 
@@ -24,9 +22,11 @@ pub struct News {
     pub watch: Vec<u64>,
 }
 
-/// The part that a snapshot keeps.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SharingState {
+/// See the module. A snapshot keeps the reservations; a restored hart has decoded nothing and finds out anew which
+/// stores RAM must see.
+pub(crate) struct Sharing {
+    /// Where RAM begins.
+    base: u64,
     /// The reserved line of each hart, or [`NONE`].
     reservations: Vec<u64>,
     /// Code pages written of which the hart that runs does not know yet.
@@ -35,13 +35,6 @@ pub struct SharingState {
     stale_for: Vec<Vec<u64>>,
     /// and pages that another has begun to hold code of.
     code_for: Vec<Vec<u64>>,
-}
-
-/// See the module.
-pub(crate) struct Sharing {
-    /// Where RAM begins.
-    base: u64,
-    state: SharingState,
     /// For each hart, the reservations of the others that it knows of and that have stood since: its stores there are
     /// watched already.
     known: Vec<Vec<u64>>,
@@ -49,20 +42,21 @@ pub(crate) struct Sharing {
 
 impl Sharing {
     pub fn new(base: u64, harts: usize) -> Sharing {
-        let state = SharingState {
+        Sharing {
+            base,
             reservations: vec![NONE; harts],
             stale: Vec::new(),
             stale_for: vec![Vec::new(); harts],
             code_for: vec![Vec::new(); harts],
-        };
-        Sharing { base, known: vec![vec![NONE; harts]; harts], state }
+            known: vec![vec![NONE; harts]; harts],
+        }
     }
 
     /// A store to `len` bytes breaks all reservations on its lines except the storing hart's own.
     #[inline]
     pub fn break_reservations(&mut self, by: Option<usize>, addr: PhysAddr, len: usize) {
         let end = addr.0.saturating_add(len as u64);
-        for (hart, line) in self.state.reservations.iter_mut().enumerate() {
+        for (hart, line) in self.reservations.iter_mut().enumerate() {
             let touched = *line != NONE && *line < end && *line + RESERVATION_BYTES > addr.0;
             if touched && by != Some(hart) {
                 *line = NONE;
@@ -73,23 +67,23 @@ impl Sharing {
     }
 
     pub fn reserve(&mut self, hart: usize, addr: PhysAddr) {
-        self.state.reservations[hart] = addr.0 & !(RESERVATION_BYTES - 1);
+        self.reservations[hart] = addr.0 & !(RESERVATION_BYTES - 1);
     }
 
     pub fn take_reservation(&mut self, hart: usize, addr: PhysAddr) -> bool {
-        let reserved = std::mem::replace(&mut self.state.reservations[hart], NONE);
+        let reserved = std::mem::replace(&mut self.reservations[hart], NONE);
         reserved == addr.0 & !(RESERVATION_BYTES - 1)
     }
 
     /// Whether a hart other than this one has reserved a line of a page.
     pub fn reserved_by_other(&self, hart: usize, page: u64) -> bool {
-        let mut others = self.state.reservations.iter().enumerate().filter(|(other, _)| *other != hart);
+        let mut others = self.reservations.iter().enumerate().filter(|(other, _)| *other != hart);
         others.any(|(_, line)| page_of(self.base, *line) == Some(page))
     }
 
     /// A hart has decoded the first code of a page.
     pub fn code_found(&mut self, by: usize, page: u64) {
-        for (hart, pages) in self.state.code_for.iter_mut().enumerate() {
+        for (hart, pages) in self.code_for.iter_mut().enumerate() {
             if hart != by {
                 pages.push(page);
             }
@@ -98,17 +92,17 @@ impl Sharing {
 
     /// Someone has written to a page with decoded code.
     pub fn code_changed(&mut self, page: u64) {
-        self.state.stale.push(page);
+        self.stale.push(page);
     }
 
     #[inline(always)]
     pub fn has_stale_code(&self) -> bool {
-        !self.state.stale.is_empty()
+        !self.stale.is_empty()
     }
 
     pub fn take_stale_code(&mut self, by: usize) -> Vec<u64> {
-        let pages = std::mem::take(&mut self.state.stale);
-        for (hart, stale) in self.state.stale_for.iter_mut().enumerate() {
+        let pages = std::mem::take(&mut self.stale);
+        for (hart, stale) in self.stale_for.iter_mut().enumerate() {
             if hart != by {
                 stale.extend(&pages);
             }
@@ -118,15 +112,14 @@ impl Sharing {
 
     #[inline]
     pub fn take_news(&mut self, hart: usize) -> Option<News> {
-        let state = &mut self.state;
-        if state.reservations.len() == 1 {
+        if self.reservations.len() == 1 {
             return None;
         }
         let mut news = News {
-            stale_code_pages: std::mem::take(&mut state.stale_for[hart]),
-            watch: std::mem::take(&mut state.code_for[hart]),
+            stale_code_pages: std::mem::take(&mut self.stale_for[hart]),
+            watch: std::mem::take(&mut self.code_for[hart]),
         };
-        for (other, line) in state.reservations.iter().enumerate() {
+        for (other, line) in self.reservations.iter().enumerate() {
             if other != hart && self.known[hart][other] != *line {
                 self.known[hart][other] = *line;
                 news.watch.extend(page_of(self.base, *line));
@@ -135,22 +128,16 @@ impl Sharing {
         (!news.watch.is_empty() || !news.stale_code_pages.is_empty()).then_some(news)
     }
 
-    pub fn state(&self) -> &SharingState {
-        &self.state
+    pub fn reservations(&self) -> &[u64] {
+        &self.reservations
     }
 
-    /// Takes a saved state over; `false` if it is not for as many harts and a RAM of so many pages.
-    pub fn restore(&mut self, state: &SharingState, pages: u64) -> bool {
-        let harts = self.state.reservations.len();
-        let lists = || state.stale_for.iter().chain(&state.code_for).chain([&state.stale]);
-        let fits = [state.reservations.len(), state.stale_for.len(), state.code_for.len()] == [harts; 3]
-            && lists().flatten().all(|page| *page < pages)
-            && state
-                .reservations
-                .iter()
-                .all(|line| page_of(self.base, *line).is_none_or(|page| page < pages));
+    /// Takes saved reservations over; `false` if they are not of as many harts and in a RAM of so many pages.
+    pub fn set_reservations(&mut self, reservations: &[u64], pages: u64) -> bool {
+        let inside = |line: &u64| page_of(self.base, *line).is_none_or(|page| page < pages);
+        let fits = reservations.len() == self.reservations.len() && reservations.iter().all(inside);
         if fits {
-            *self = Sharing { state: state.clone(), ..Sharing::new(self.base, harts) };
+            self.reservations.copy_from_slice(reservations);
         }
         fits
     }

@@ -110,7 +110,7 @@ fn copy_of(ram: &Ram) -> Ram {
     for page in ram.touched_pages() {
         copy.store(PhysAddr(BASE + 4096 * page), &ram.page(page));
     }
-    assert!(copy.set_sharing(ram.sharing()));
+    assert!(copy.set_reservations(ram.reservations()));
     copy
 }
 
