@@ -8,6 +8,7 @@
 
 mod command;
 mod guest;
+pub mod net_guest;
 mod pty;
 
 pub use command::{Ended, Running, doorbell, doorbell_path};

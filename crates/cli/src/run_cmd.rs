@@ -70,6 +70,9 @@ pub struct CommonArgs {
     /// Override any parameter, for instance --set nic.rx_fifo=48KiB (repeatable; see `doorbell config show`)
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub set: Vec<String>,
+    /// How many harts; short for --set platform.harts=N
+    #[arg(long, value_name = "N")]
+    pub harts: Option<u32>,
     /// Seed of all random streams
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -84,6 +87,7 @@ impl CommonArgs {
     /// The configuration, with further overrides laid over the user's.
     pub fn resolve(&self, further: &[String]) -> anyhow::Result<RunConfig> {
         let mut overrides = self.set.clone();
+        overrides.extend(self.harts.map(|harts| format!("platform.harts={harts}")));
         overrides.extend(self.seed.map(|seed| format!("run.seed={seed}")));
         overrides.extend_from_slice(further);
         Ok(resolve(&self.preset, &overrides)?)
