@@ -4,9 +4,12 @@
 
 #![deny(unsafe_code)]
 
+pub mod calendar;
 pub mod clock;
 pub mod event;
 pub mod frame;
+pub mod memory;
+pub mod op;
 pub mod ports;
 pub mod ram;
 pub mod rng;
@@ -16,9 +19,11 @@ pub mod stats;
 pub mod time;
 pub mod units;
 
+pub use calendar::Calendar;
 pub use clock::Clock;
 pub use event::{EventQueue, Phase};
 pub use frame::Frame;
+pub use op::{Op, OpClass};
 pub use ports::{AccessSize, Done, PhysAddr};
 pub use ram::Ram;
 pub use time::Ps;

@@ -1,0 +1,1 @@
+//! Memory controllers and DRAM.

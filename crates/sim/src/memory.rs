@@ -1,0 +1,101 @@
+//! How cores and devices meet the memory system when it is timed. *When* only: data are in [`Ram`](crate::Ram).
+
+use serde::{Deserialize, Serialize};
+
+use crate::ports::{DmaKind, PhysAddr};
+use crate::time::Ps;
+
+/// Bytes of a cache line, the unit in which memory is moved and kept.
+pub const LINE_BYTES: u64 = 64;
+
+/// Why a core accesses memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AccessKind {
+    /// Instructions.
+    Fetch,
+    /// A load.
+    Load,
+    /// A store that has committed, or an atomic: it needs the line for itself.
+    Store,
+    /// A page-table walk.
+    Walk,
+}
+
+/// Which level had the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[repr(u8)]
+pub enum Level {
+    /// The first-level cache.
+    L1,
+    /// The private second-level cache.
+    L2,
+    /// The shared last-level cache.
+    Llc,
+    /// Another core's private cache.
+    Peer,
+    /// Memory.
+    Dram,
+}
+
+impl Level {
+    /// How many levels there are.
+    pub const COUNT: usize = Level::Dram as usize + 1;
+}
+
+/// An access by a core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoreAccess {
+    /// Why.
+    pub kind: AccessKind,
+    /// Where; an access lies within one line.
+    pub addr: PhysAddr,
+    /// The instruction, by which prefetchers tell streams apart.
+    pub pc: u64,
+}
+
+/// How an access was served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// The core's cycle in which the data can be used, or from which the line may be written.
+    pub at: u64,
+    /// From where. An access that finds its line on the way counts for where the line comes from.
+    pub level: Level,
+}
+
+/// The page-table entries that a walk reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Walk {
+    /// Their addresses, root first.
+    pub entries: [PhysAddr; 5],
+    /// How many.
+    pub levels: u8,
+    /// Bytes of the page that the last one maps.
+    pub page_bytes: u64,
+}
+
+/// What surrounds a core. Times are its own cycles, and they need not grow from call to call.
+pub trait CoreMemory {
+    /// Prices an access that leaves the core in cycle `cycle`, address translated.
+    fn access(&mut self, cycle: u64, access: CoreAccess) -> Served;
+    /// Which entries a walk for `virt` reads, as the page tables stand; no levels where addresses are not translated.
+    fn walk(&mut self, virt: u64) -> Walk;
+}
+
+/// What a device's access to memory is about, for placement and for accounts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DmaAccess {
+    /// The device, counted from 0.
+    pub device: u8,
+    /// What is moved.
+    pub kind: DmaKind,
+    /// Of frame data: how far into the frame this line is, in bytes.
+    pub offset: u32,
+}
+
+/// The memory system behind the root complex. One call is one line, or a part of one.
+pub trait HostMemory {
+    /// Prices a device's read; returns when the data are back at the root complex.
+    fn device_read(&mut self, now: Ps, addr: PhysAddr, bytes: u32, access: DmaAccess) -> Ps;
+    /// Prices a device's write; returns when it is visible (and its buffer is free).
+    fn device_write(&mut self, now: Ps, addr: PhysAddr, bytes: u32, access: DmaAccess) -> Ps;
+}
