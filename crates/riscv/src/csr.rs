@@ -1,6 +1,7 @@
 //! Control and status registers (privileged manual, chapter "Control and Status Registers"): which
 //! exist, who may access them, which bits can be written.
 
+use crate::engine::noted::TranslationFence;
 use crate::hart::{Hart, Privilege};
 use crate::pmp::PmpEntry;
 
@@ -267,6 +268,7 @@ impl Hart {
         }
         self.csr.satp = value;
         self.tlb.flush();
+        self.translation_fence = Some(TranslationFence::All);
         Effect::Context
     }
 

@@ -70,7 +70,7 @@ fn decode_full(bits: u32) -> Inst {
         0x33 => with(op(field(bits, 25, 7), funct3), 0),
         0x3b => with(op_32(field(bits, 25, 7), funct3), 0),
         0x0f => match funct3 {
-            0 => Inst::new(Fence, 4),
+            0 => Inst { imm: (bits >> 20) as i32, ..Inst::new(Fence, 4) },
             1 => Inst::new(FenceI, 4),
             _ => illegal(bits),
         },

@@ -7,6 +7,7 @@
 use doorbell_sim::{AccessSize, Clock, PhysAddr, Ps, Ram};
 
 use crate::engine::Engine;
+use crate::engine::noted::{Notes, TranslationFence};
 use crate::pmp::{PmpEntry, PmpRange};
 use crate::tlb::{Mode, Tlb};
 
@@ -204,6 +205,8 @@ pub struct Hart {
     pub(crate) pending_mmio: Option<MmioRequest>,
     pub(crate) waiting: bool,
     pub(crate) engine: Option<Box<Engine>>,
+    pub(crate) notes: Box<Notes>,
+    pub(crate) translation_fence: Option<TranslationFence>,
     pub(crate) config: HartConfig,
     pub(crate) counters: HartStats,
 }
@@ -257,6 +260,8 @@ impl Hart {
             pending_mmio: None,
             waiting: false,
             engine: Some(Box::default()),
+            notes: Box::default(),
+            translation_fence: None,
             config,
             counters: HartStats::default(),
         };

@@ -20,6 +20,7 @@ mod state;
 mod tlb;
 mod trap;
 
+pub use engine::noted::{TranslationFence, Turn};
 pub use hart::{Hart, HartConfig, HartStats, Interrupt, MmioRequest, Privilege, Stop};
 pub use state::{HART_STATE_VERSION, HartState};
 pub use trap::Exception;

@@ -1,5 +1,6 @@
 //! Address translation (privileged manual: Sv39 and Sv48), with A and D bits updated by hardware.
 
+use doorbell_sim::memory::Walk;
 use doorbell_sim::ram::PAGE_BYTES;
 use doorbell_sim::{PhysAddr, Ram};
 
@@ -209,6 +210,28 @@ impl Hart {
         let phys = self.translate(ram, virt, 2, Access::Fetch)?;
         self.fill_fetch(virt, phys);
         Ok(phys)
+    }
+
+    /// Which page-table entries a walk for `virt` reads, as the tables stand: what a timed walk costs.
+    pub fn page_walk(&self, ram: &Ram, virt: u64) -> Walk {
+        let mut walk = Walk { page_bytes: PAGE_BYTES, ..Walk::default() };
+        if self.privilege == Privilege::Machine || self.csr.satp >> 60 == 0 {
+            return walk;
+        }
+        let levels: u32 = if self.csr.satp >> 60 == 8 { 3 } else { 4 };
+        let mut table = (self.csr.satp & PTE_PPN_MASK) << 12;
+        for level in (0..levels).rev() {
+            let slot = PhysAddr(table + (virt >> (12 + 9 * level) & 0x1ff) * 8);
+            walk.entries[usize::from(walk.levels)] = slot;
+            walk.levels += 1;
+            walk.page_bytes = 1 << (12 + 9 * level);
+            let pte = ram.load_u64(slot).unwrap_or(0);
+            if pte & PTE_V == 0 || pte & (PTE_R | PTE_X) != 0 {
+                break;
+            }
+            table = (pte >> PTE_PPN_SHIFT & PTE_PPN_MASK) << 12;
+        }
+        walk
     }
 
     /// Translation without side effects, for debuggers.

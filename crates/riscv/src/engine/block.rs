@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 
 use doorbell_sim::ram::PAGE_BYTES;
-use doorbell_sim::{PhysAddr, Ram};
+use doorbell_sim::{Op as TimedOp, PhysAddr, Ram};
 
+use super::noted::noting_handler;
 use super::table::{handler, leave};
+use super::template::{reads_counter, template};
 use super::{BLOCK_OPS, Exit, Op};
 use crate::decode::decode;
 use crate::hart::{Hart, SINK};
@@ -56,6 +58,9 @@ type PageTable = Box<[BlockId; HALFWORDS]>;
 
 pub(crate) struct Engine {
     ops: Vec<Op>,
+    /// While the hart notes what it does, what timing models are told of each op.
+    templates: Vec<TimedOp>,
+    noting: bool,
     blocks: Vec<Block>,
     /// For each page of RAM, one more than its index in `tables`; 0 if it has no blocks.
     page_index: Vec<u32>,
@@ -73,6 +78,8 @@ impl Default for Engine {
     fn default() -> Self {
         Engine {
             ops: Vec::with_capacity(OPS_CAPACITY),
+            templates: Vec::new(),
+            noting: false,
             blocks: Vec::new(),
             page_index: Vec::new(),
             tables: Vec::new(),
@@ -90,6 +97,21 @@ impl Engine {
     pub fn ops(&self, block: BlockId) -> (*const Op, u32) {
         let block = &self.blocks[block as usize];
         (&raw const self.ops[block.first_op as usize], block.count)
+    }
+
+    /// Decodes blocks for a hart that notes what it does, or for one that does not.
+    pub fn set_noting(&mut self, noting: bool) {
+        if self.noting != noting {
+            self.noting = noting;
+            self.forget_all();
+        }
+    }
+
+    /// What timing models are told of a block's ops.
+    #[inline(always)]
+    pub fn templates(&self, block: BlockId) -> &[TimedOp] {
+        let block = &self.blocks[block as usize];
+        &self.templates[block.first_op as usize..][..block.count as usize]
     }
 
     /// The first `count` ops of a block, followed by an op that leaves.
@@ -213,7 +235,10 @@ impl Engine {
                 high = load_half(ram, phys.0 + offset + 2);
             }
             let inst = decode(u32::from(low) | u32::from(high) << 16);
-            self.ops.push(op_of(&inst, offset));
+            if self.noting && offset > 0 && reads_counter(&inst) {
+                break;
+            }
+            self.push(&inst, offset);
             offset += u64::from(inst.len);
             if inst.kind.ends_block() || straddles.is_some() {
                 break;
@@ -223,6 +248,9 @@ impl Engine {
         // Every block ends with an op that leaves. After a jump it is never reached, but it tells where
         // the block ends.
         self.ops.push(leave((offset / 2) as u8));
+        if self.noting {
+            self.templates.push(TimedOp::default());
+        }
         hart.counters.blocks_decoded += 1;
         let id = self.blocks.len() as BlockId;
         self.blocks.push(Block { first_op: first_op as u32, count, links: [NO_LINK; 2], straddles });
@@ -231,6 +259,15 @@ impl Engine {
             hart.watch_stores(ram, page);
         }
         Ok(id)
+    }
+
+    fn push(&mut self, inst: &Inst, offset: u64) {
+        let mut op = op_of(inst, offset);
+        if self.noting {
+            self.templates.push(template(inst, offset));
+            op.run = noting_handler(inst.kind).unwrap_or(op.run);
+        }
+        self.ops.push(op);
     }
 
     fn table_of(&mut self, page: u64, ram: &Ram) -> &mut PageTable {
@@ -280,6 +317,7 @@ impl Engine {
 
     fn forget_all(&mut self) {
         self.ops.clear();
+        self.templates.clear();
         self.blocks.clear();
         self.page_index.clear();
         self.tables.clear();

@@ -14,8 +14,10 @@ mod block;
 mod float_ops;
 mod integer;
 mod memory;
+pub(crate) mod noted;
 mod system;
 mod table;
+mod template;
 
 use doorbell_sim::Ram;
 use doorbell_sim::sharing::News;
@@ -112,6 +114,7 @@ impl Hart {
             self.waiting = false;
         }
         let mut engine = self.engine.take().expect("a hart's engine is absent only while it runs");
+        engine.set_noting(false);
         if let Some(news) = ram.take_news(self.config.id) {
             self.learn(&mut engine, ram, &news);
         }
@@ -169,7 +172,13 @@ impl Hart {
     /// Runs a block, or as much of it as fits before slot `until`. Tells how it was left and whether
     /// it was run as it stands in the cache.
     #[inline(always)]
-    fn run_block(&mut self, engine: &mut Engine, ram: &mut Ram, block: BlockId, until: u64) -> (Exit, bool) {
+    pub(crate) fn run_block(
+        &mut self,
+        engine: &mut Engine,
+        ram: &mut Ram,
+        block: BlockId,
+        until: u64,
+    ) -> (Exit, bool) {
         let (mut first, mut count) = engine.ops(block);
         let left = until - self.slots;
         let whole = u64::from(count) <= left;

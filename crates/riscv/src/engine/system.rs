@@ -2,6 +2,7 @@
 
 use doorbell_sim::{PhysAddr, Ram};
 
+use super::noted::TranslationFence;
 use super::{Exit, Op};
 use crate::csr::{Effect, mstatus};
 use crate::hart::{Hart, Privilege, Stop};
@@ -104,8 +105,15 @@ pub(super) unsafe fn sfence_vma(hart: &mut Hart, ram: &mut Ram, op: *const Op) -
         &*op
     };
     match o.rs1 {
-        0 => hart.tlb.flush(),
-        register => hart.tlb.flush_address(hart.x[register as usize]),
+        0 => {
+            hart.tlb.flush();
+            hart.translation_fence = Some(TranslationFence::All);
+        }
+        register => {
+            let address = hart.x[register as usize];
+            hart.tlb.flush_address(address);
+            hart.translation_fence = Some(TranslationFence::Address(address));
+        }
     }
     Exit::Changed
 }

@@ -37,7 +37,7 @@ const CSRS: [u16; 24] = [
 
 /// A user program on Sv39 pages that loads, stores, multiplies, calls the supervisor, touches a device, changes its
 /// own code and waits, for ever; with a machine handler that counts traps and goes on behind them.
-fn endless(random: &mut Random) -> Bench {
+pub fn endless(random: &mut Random) -> Bench {
     let mut bench = Bench::new();
     let table = bench.page_table(3);
     let user = pte::ALL | pte::U;
@@ -105,7 +105,7 @@ fn run_to(hart: &mut Hart, ram: &mut Ram, slot: u64) {
     }
 }
 
-fn copy_of(ram: &Ram) -> Ram {
+pub fn copy_of(ram: &Ram) -> Ram {
     let mut copy = Ram::new(PhysAddr(BASE), Bytes(SIZE), 1);
     for page in ram.touched_pages() {
         copy.store(PhysAddr(BASE + 4096 * page), &ram.page(page));
@@ -114,7 +114,7 @@ fn copy_of(ram: &Ram) -> Ram {
     copy
 }
 
-fn assert_same(a: (&Hart, &Ram), b: (&Hart, &Ram), what: &str) {
+pub fn assert_same(a: (&Hart, &Ram), b: (&Hart, &Ram), what: &str) {
     let registers = |hart: &Hart| (0..32).map(|n| (hart.reg(n), hart.freg(n))).collect::<Vec<_>>();
     assert_eq!(registers(a.0), registers(b.0), "{what}");
     let summary = |hart: &Hart| (hart.pc(), hart.privilege(), hart.slots(), hart.instructions());

@@ -1,0 +1,255 @@
+//! Execution that tells what it did: the same handlers, op by op, for timing models.
+//!
+//! A hart that *notes* decodes its blocks with a template of the timing model's [`Op`](doorbell_sim::Op) beside each engine op,
+//! and with handlers that note the virtual address of each access before they make it. So a hart that does not note runs
+//! exactly as fast as if there were no timing models. Where accesses went is asked of the TLB afterwards.
+
+use doorbell_sim::memory::LINE_BYTES;
+use doorbell_sim::{Op as TimedOp, PhysAddr, Ram};
+
+use super::block::{BlockId, Engine};
+use super::{Exit, Handler, Op, amo, memory};
+use crate::hart::{Hart, Privilege, Stop};
+use crate::inst::Kind::{self, *};
+use crate::mmu::PAGE_MASK;
+use crate::trap::Exception;
+
+/// How a noted turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// The block was executed; the next follows.
+    On,
+    /// An exception or interrupt was taken behind the ops noted: what was fetched after them is thrown away.
+    Trapped,
+    /// The machine has to do something, as when [`Hart::run`] returns.
+    Stopped(Stop),
+}
+
+/// What software has said about translations that a hart may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TranslationFence {
+    /// All of them are void.
+    All,
+    /// Those of one virtual address are.
+    Address(u64),
+}
+
+/// Virtual addresses accessed by the running block, in order.
+pub(crate) struct Notes {
+    addresses: [u64; super::BLOCK_OPS + 1],
+    count: usize,
+}
+
+impl Default for Notes {
+    fn default() -> Self {
+        Notes { addresses: [0; super::BLOCK_OPS + 1], count: 0 }
+    }
+}
+
+/// Defines a handler that notes the address, then does what the plain one does.
+macro_rules! noting {
+    ($($kind:ident $name:ident = $plain:path;)*) => {
+        $(unsafe fn $name(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
+            // SAFETY: passes on what it was given; a block has no more ops than notes have places.
+            unsafe {
+                let o = &*op;
+                let notes = &mut hart.notes;
+                *notes.addresses.get_unchecked_mut(notes.count) =
+                    hart.x[o.rs1 as usize].wrapping_add(i64::from(o.imm) as u64);
+                notes.count += 1;
+                $plain(hart, ram, op)
+            }
+        })*
+
+        /// The noting handler of an instruction that accesses memory.
+        pub(super) fn noting_handler(kind: Kind) -> Option<Handler> {
+            match kind {
+                $($kind => Some($name),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+noting! {
+    Lb lb = memory::lb;
+    Lh lh = memory::lh;
+    Lw lw = memory::lw;
+    Ld ld = memory::ld;
+    Lbu lbu = memory::lbu;
+    Lhu lhu = memory::lhu;
+    Lwu lwu = memory::lwu;
+    Sb sb = memory::sb;
+    Sh sh = memory::sh;
+    Sw sw = memory::sw;
+    Sd sd = memory::sd;
+    Flw flw = memory::flw;
+    Fld fld = memory::fld;
+    Fsw fsw = memory::fsw;
+    Fsd fsd = memory::fsd;
+    LrW lr_w = amo::lr_w;
+    ScW sc_w = amo::sc_w;
+    AmoswapW amoswap_w = amo::amoswap_w;
+    AmoaddW amoadd_w = amo::amoadd_w;
+    AmoxorW amoxor_w = amo::amoxor_w;
+    AmoandW amoand_w = amo::amoand_w;
+    AmoorW amoor_w = amo::amoor_w;
+    AmominW amomin_w = amo::amomin_w;
+    AmomaxW amomax_w = amo::amomax_w;
+    AmominuW amominu_w = amo::amominu_w;
+    AmomaxuW amomaxu_w = amo::amomaxu_w;
+    LrD lr_d = amo::lr_d;
+    ScD sc_d = amo::sc_d;
+    AmoswapD amoswap_d = amo::amoswap_d;
+    AmoaddD amoadd_d = amo::amoadd_d;
+    AmoxorD amoxor_d = amo::amoxor_d;
+    AmoandD amoand_d = amo::amoand_d;
+    AmoorD amoor_d = amo::amoor_d;
+    AmominD amomin_d = amo::amomin_d;
+    AmomaxD amomax_d = amo::amomax_d;
+    AmominuD amominu_d = amo::amominu_d;
+    AmomaxuD amomaxu_d = amo::amomaxu_d;
+}
+
+impl Hart {
+    /// Executes at most one block, and at most `limit` instructions of it, and appends what was executed to `ops`.
+    /// Instructions that did not retire leave nothing. The caller sets the hart's time afterwards.
+    pub fn run_noted(&mut self, ram: &mut Ram, limit: u64, ops: &mut Vec<TimedOp>) -> Turn {
+        assert!(self.pending_mmio.is_none(), "a hart with a device access under way was run");
+        if self.waiting {
+            if !self.interrupt_pending() {
+                return Turn::Stopped(Stop::Wfi);
+            }
+            self.waiting = false;
+        }
+        let mut engine = self.engine.take().expect("a hart's engine is absent only while it runs");
+        engine.set_noting(true);
+        if let Some(news) = ram.take_news(self.config.id) {
+            self.learn(&mut engine, ram, &news);
+        }
+        let turn = self.noted_turn(&mut engine, ram, limit, ops);
+        self.engine = Some(engine);
+        turn
+    }
+
+    fn noted_turn(&mut self, engine: &mut Engine, ram: &mut Ram, limit: u64, ops: &mut Vec<TimedOp>) -> Turn {
+        if self.take_interrupt() {
+            return Turn::Trapped;
+        }
+        if ram.has_stale_code() {
+            self.forget_stale_code(engine, ram);
+        }
+        let block = match engine.find(self, ram) {
+            Ok(block) => block,
+            Err(fault) if fault.cause == Exception::Breakpoint => return Turn::Stopped(Stop::Breakpoint),
+            Err(fault) => {
+                let pc = self.pc;
+                self.raise(fault.cause, fault.tval, pc);
+                return Turn::Trapped;
+            }
+        };
+        let privileged = self.privilege != Privilege::User;
+        let fetch = self.probe_fetch(ram);
+        self.notes.count = 0;
+        let limit = if self.partly_executable { 1 } else { limit.max(1) };
+        let (retired, exit) = {
+            let before = self.instret;
+            let until = self.slots.saturating_add(limit);
+            let (exit, _) = self.run_block(engine, ram, block, until);
+            (self.instret - before, exit)
+        };
+        self.note_ops(engine, ram, block, Retired { count: retired as usize, exit, fetch, privileged }, ops);
+        match exit {
+            Exit::Trapped => Turn::Trapped,
+            Exit::Stop => Turn::Stopped(self.stop),
+            Exit::Ahead => Turn::Stopped(Stop::Ahead),
+            Exit::Device if self.slots > self.synced_slot => {
+                self.pending_mmio = None;
+                Turn::Stopped(Stop::Ahead)
+            }
+            Exit::Device => {
+                Turn::Stopped(Stop::Mmio(self.pending_mmio.expect("a device access was requested")))
+            }
+            _ => Turn::On,
+        }
+    }
+
+    /// Appends the ops of the instructions of a block that retired.
+    fn note_ops(
+        &mut self,
+        engine: &Engine,
+        ram: &Ram,
+        block: BlockId,
+        what: Retired,
+        ops: &mut Vec<TimedOp>,
+    ) {
+        let first = ops.len();
+        ops.extend_from_slice(&engine.templates(block)[..what.count]);
+        let mut noted = 0;
+        let mut split = false;
+        for op in &mut ops[first..] {
+            let offset = op.pc;
+            op.pc = self.block_pc.wrapping_add(offset);
+            op.fetch = PhysAddr(what.fetch.0.wrapping_add(offset));
+            op.flags |= if what.privileged { TimedOp::PRIVILEGED } else { 0 };
+            if op.class.is_memory() {
+                op.virt = self.notes.addresses[noted];
+                op.phys = self.physical(ram, op.virt);
+                noted += 1;
+                split |= op.virt % LINE_BYTES + u64::from(op.size) > LINE_BYTES;
+            }
+        }
+        if let Some(last) = ops[first..].last_mut().filter(|op| op.class.is_branch()) {
+            last.virt = self.pc;
+            last.flags |= if what.exit == Exit::Next { 0 } else { TimedOp::TAKEN };
+        }
+        if split {
+            self.split_lines(ram, first, ops);
+        }
+    }
+
+    /// Cracks the accesses that cross a line into one for each line.
+    #[cold]
+    fn split_lines(&self, ram: &Ram, first: usize, ops: &mut Vec<TimedOp>) {
+        let whole = ops.split_off(first);
+        for op in whole {
+            let in_line = LINE_BYTES - op.virt % LINE_BYTES;
+            if !op.class.is_memory() || u64::from(op.size) <= in_line {
+                ops.push(op);
+                continue;
+            }
+            ops.push(TimedOp { size: in_line as u8, length: 0, ..op });
+            let virt = op.virt.wrapping_add(in_line);
+            ops.push(TimedOp { size: op.size - in_line as u8, virt, phys: self.physical(ram, virt), ..op });
+        }
+    }
+
+    /// Where a data access of the block that has just run went.
+    fn physical(&self, ram: &Ram, virt: u64) -> PhysAddr {
+        let entry = self.tlb_entry(virt);
+        if entry.load_tag == virt & PAGE_MASK {
+            return ram.phys_of_host(virt.wrapping_add(entry.addend));
+        }
+        // Its entry had to make room, or the page may only be stored to.
+        self.probe(ram, virt).unwrap_or(PhysAddr(virt))
+    }
+
+    /// The physical address of the next instruction, which was found just now.
+    fn probe_fetch(&self, ram: &Ram) -> PhysAddr {
+        self.fetch_lookup(self.pc).or_else(|| self.probe(ram, self.pc)).unwrap_or(PhysAddr(self.pc))
+    }
+
+    /// What software has said of translations since this was asked last.
+    pub fn take_translation_fence(&mut self) -> Option<TranslationFence> {
+        self.translation_fence.take()
+    }
+}
+
+/// What became of a block.
+struct Retired {
+    count: usize,
+    exit: Exit,
+    /// Where its first instruction lies.
+    fetch: PhysAddr,
+    privileged: bool,
+}
