@@ -24,7 +24,8 @@ const MIDELEG: u64 = 0x222;
 /// All exceptions but the supervisor's calls (9): see the head of [`super`].
 const MEDELEG: u64 = 0xb1ff;
 /// STCE (Sstc), PBMTE, CBZE, CBCFE and CBIE: a hart ignores what it has not.
-const MENVCFG: u64 = 3 << 62 | 0xf << 4;
+const MENVCFG: u64 = STCE | 1 << 62 | 0xf << 4;
+const STCE: u64 = 1 << 63;
 
 const PMP_NAPOT: u64 = 3 << 3;
 const PMP_ALL: u64 = 7;
@@ -47,8 +48,6 @@ pub(super) fn assemble(a: &mut Assembler) {
 /// Finds out who this is and what is to be booted: s0 the device tree, s1 the supervisor's address.
 fn entry(a: &mut Assembler) {
     a.csrw(csr::MIE, ZERO);
-    a.la(T0, "trap");
-    a.csrw(csr::MTVEC, T0);
     a.mv(S0, A1);
     a.csrr(A0, csr::MHARTID);
     a.li(T0, u64::from(HARTS_MAX));
@@ -99,8 +98,16 @@ fn every_hart(a: &mut Assembler) {
     a.csrw(csr::MIDELEG, T0);
     a.li(T0, MEDELEG);
     a.csrw(csr::MEDELEG, T0);
-    a.li(T0, MENVCFG);
-    a.csrw(csr::MENVCFG, T0);
+    // Whether there is a comparator is tried: some machines let STCE be set without one.
+    a.li(T1, MENVCFG & !STCE);
+    a.la(T0, "start.no_sstc");
+    a.csrw(csr::MTVEC, T0);
+    a.csrr(T0, csr::STIMECMP);
+    a.li(T1, MENVCFG);
+    a.label("start.no_sstc");
+    a.csrw(csr::MENVCFG, T1);
+    a.la(T0, "trap");
+    a.csrw(csr::MTVEC, T0);
     a.li(T0, u64::from(u32::MAX));
     a.csrw(csr::MCOUNTEREN, T0);
     a.csrw(csr::MCOUNTINHIBIT, ZERO);
