@@ -14,11 +14,11 @@ pub struct Ran {
 /// Seconds after which a run has failed.
 const PATIENCE_SECONDS: &str = "240";
 
-/// Runs to the machine's end; a reboot ends it too. `None`, and a word about it, if QEMU is not installed.
+/// Without a firmware, with QEMU's own. Runs to the machine's end; a reboot ends it too. `None`, and a word about it, if QEMU is not installed.
 pub fn run(
     cpu: &str,
     harts: u64,
-    firmware: &[u8],
+    firmware: Option<&[u8]>,
     kernel: &[u8],
     linux: Option<(&Path, &str)>,
 ) -> Option<Ran> {
@@ -34,7 +34,7 @@ pub fn run(
         .args(["-smp", &harts.to_string()])
         .args(["-display", "none", "-serial", "stdio", "-monitor", "none", "-nic", "none", "-no-reboot"])
         .arg("-bios")
-        .arg(file("firmware", firmware))
+        .arg(firmware.map_or("default".into(), |bytes| file("firmware", bytes)))
         .arg("-kernel")
         .arg(file("kernel", kernel));
     match linux {

@@ -5,7 +5,7 @@
 //! to a7; the trap's end restores all but a0 (the error) and a1 (the value). Legacy calls leave a1 alone.
 
 use super::assembler::{Assembler, csr, *};
-use super::layout::error;
+use super::layout::{area, error};
 use super::start::MSIP;
 use super::trap::MTIP;
 use super::{IMPLEMENTATION_ID, IMPLEMENTATION_VERSION, SPECIFICATION_VERSION};
@@ -119,8 +119,8 @@ fn timer(a: &mut Assembler) {
     a.call("timer.set");
     a.j("end.good");
     a.label("timer.set");
-    a.csrr(T0, csr::MENVCFG);
-    a.bge(T0, ZERO, "timer.clint");
+    a.ld(T0, SP, area::COMPARATOR);
+    a.beqz(T0, "timer.clint");
     a.csrw(csr::STIMECMP, A0);
     a.ret();
     a.label("timer.clint");

@@ -57,6 +57,8 @@ pub mod area {
     pub const STATE: i32 = 264;
     pub const START_ADDRESS: i32 = 272;
     pub const START_ARGUMENT: i32 = 280;
+    /// Not zero if the hart has a supervisor timer comparator (Sstc).
+    pub const COMPARATOR: i32 = 288;
 }
 
 /// What harts want of one another.

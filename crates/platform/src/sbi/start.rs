@@ -23,8 +23,9 @@ const FS_DIRTY: u64 = 3 << 13;
 const MIDELEG: u64 = 0x222;
 /// All exceptions but the supervisor's calls (9): see the head of [`super`].
 const MEDELEG: u64 = 0xb1ff;
-/// STCE (Sstc), PBMTE, CBZE, CBCFE and CBIE: a hart ignores what it has not.
-const MENVCFG: u64 = STCE | 1 << 62 | 0xf << 4;
+/// PBMTE, CBZE, CBCFE and CBIE: a hart ignores what it has not.
+const MENVCFG: u64 = 1 << 62 | 0xf << 4;
+/// Sstc.
 const STCE: u64 = 1 << 63;
 
 const PMP_NAPOT: u64 = 3 << 3;
@@ -98,14 +99,18 @@ fn every_hart(a: &mut Assembler) {
     a.csrw(csr::MIDELEG, T0);
     a.li(T0, MEDELEG);
     a.csrw(csr::MEDELEG, T0);
-    // Whether there is a comparator is tried: some machines let STCE be set without one.
-    a.li(T1, MENVCFG & !STCE);
+    // Whether there is a comparator is tried: the device tree tells it in words, and some machines let STCE be set
+    // without one.
+    a.li(T1, 0);
     a.la(T0, "start.no_sstc");
     a.csrw(csr::MTVEC, T0);
     a.csrr(T0, csr::STIMECMP);
-    a.li(T1, MENVCFG);
+    a.li(T1, STCE);
     a.label("start.no_sstc");
-    a.csrw(csr::MENVCFG, T1);
+    a.sd(T1, SP, area::COMPARATOR);
+    a.li(T0, MENVCFG);
+    a.or(T0, T0, T1);
+    a.csrw(csr::MENVCFG, T0);
     a.la(T0, "trap");
     a.csrw(csr::MTVEC, T0);
     a.li(T0, u64::from(u32::MAX));
@@ -169,9 +174,9 @@ fn enter(a: &mut Assembler) {
     a.csrw(csr::MIE, T0);
     a.csrw(csr::MIP, ZERO);
     // No supervisor timer until one is asked for.
-    a.csrr(T0, csr::MENVCFG);
+    a.ld(T0, SP, area::COMPARATOR);
     a.li(T1, u64::MAX);
-    a.bge(T0, ZERO, "start.no_comparator");
+    a.beqz(T0, "start.no_comparator");
     a.csrw(csr::STIMECMP, T1);
     a.label("start.no_comparator");
     // From here on the same for a hart that has slept and whose interrupts are to stay; its address is in mepc.
