@@ -70,5 +70,5 @@ pub fn image() -> Vec<u8> {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
+#[path = "sbi_tests.rs"]
 mod tests;
