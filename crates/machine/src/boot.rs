@@ -1,14 +1,16 @@
 //! Putting firmware, kernel and initial RAM file system into a new machine.
 
 use doorbell_platform::device_tree::{self, DEFAULT_ISA};
-use doorbell_platform::{BootImages, BootLayout, DeviceTreeConfig, DeviceTreeError, Payload};
+use doorbell_platform::{
+    BootImages, BootLayout, DeviceTreeConfig, DeviceTreeError, FirmwareKind, Payload, sbi,
+};
 
 use crate::machine::Machine;
 
 /// What to boot.
 #[derive(Clone, Debug)]
 pub struct Guest {
-    /// OpenSBI's `fw_dynamic.bin`.
+    /// OpenSBI's `fw_dynamic.bin`; not used by a machine whose firmware is the built-in one.
     pub firmware: Vec<u8>,
     /// The kernel, a raw Image.
     pub kernel: Vec<u8>,
@@ -44,8 +46,12 @@ impl Machine {
 
     /// Loads a guest into the machine; its harts start at the reset vector.
     pub fn load(&mut self, guest: &Guest) -> Result<(), BootError> {
-        let images =
-            BootImages { firmware: &guest.firmware, kernel: &guest.kernel, initrd: Some(&guest.initramfs) };
+        let builtin = sbi::image();
+        let firmware = match self.config.platform.firmware {
+            FirmwareKind::OpenSbi => &guest.firmware,
+            FirmwareKind::Builtin => &builtin,
+        };
+        let images = BootImages { firmware, kernel: &guest.kernel, initrd: Some(&guest.initramfs) };
         let platform = self.config.platform.clone();
         let layout = BootLayout::plan(platform.ram, &images)?;
         let isa = if platform.sstc { DEFAULT_ISA.to_owned() } else { DEFAULT_ISA.replace("_sstc", "") };
@@ -62,7 +68,7 @@ impl Machine {
         let hand_over = layout.hand_over(&tree)?;
         for load in &hand_over.loads {
             let bytes = match load.payload {
-                Payload::Firmware => &guest.firmware,
+                Payload::Firmware => firmware,
                 Payload::Kernel => &guest.kernel,
                 Payload::Initrd => &guest.initramfs,
                 Payload::DeviceTree => &tree,

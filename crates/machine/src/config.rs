@@ -4,7 +4,7 @@
 use doorbell_loadgen::LoadGenConfig;
 use doorbell_nic::NicConfig;
 use doorbell_pcie::PathConfig;
-use doorbell_platform::{MmuMode, RtcConfig};
+use doorbell_platform::{FirmwareKind, MmuMode, RtcConfig};
 use doorbell_sim::ram::PAGE_BYTES;
 use doorbell_sim::{Bytes, Clock, Hertz, Ps};
 use doorbell_wire::LinkConfig;
@@ -41,6 +41,8 @@ pub struct PlatformConfig {
     pub timebase: Hertz,
     /// Whether harts have `stimecmp` (Sstc); without it the kernel asks the firmware for each timer.
     pub sstc: bool,
+    /// The firmware: `opensbi` (the image's) or `builtin`.
+    pub firmware: FirmwareKind,
     /// The largest address translation that the device tree offers.
     pub mmu: MmuMode,
     /// How many NICs, each with its own link and load generator.
@@ -59,6 +61,7 @@ impl Default for PlatformConfig {
             harts: 1,
             timebase: Hertz(1_000_000_000),
             sstc: true,
+            firmware: FirmwareKind::default(),
             mmu: MmuMode::Sv48,
             nics: 1,
             rtc: RtcConfig::default(),

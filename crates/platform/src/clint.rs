@@ -24,12 +24,23 @@ pub enum ClintRegister {
     Mtime,
 }
 
+/// Where the compare values begin, eight bytes a hart.
+pub const MTIMECMP_OFFSET: u64 = 0x4000;
+
 /// The register table.
 pub const REGISTERS: [Register<ClintRegister>; 3] = [
     Register::one(ClintRegister::Msip, "msip", 0x0, 4, 0, Access::ReadWrite, "FU540 9.2")
         .array(MAX_HARTS as u64, 4),
-    Register::one(ClintRegister::MtimeCmp, "mtimecmp", 0x4000, 8, u64::MAX, Access::ReadWrite, "FU540 9.3")
-        .array(MAX_HARTS as u64, 8),
+    Register::one(
+        ClintRegister::MtimeCmp,
+        "mtimecmp",
+        MTIMECMP_OFFSET,
+        8,
+        u64::MAX,
+        Access::ReadWrite,
+        "FU540 9.3",
+    )
+    .array(MAX_HARTS as u64, 8),
     Register::one(ClintRegister::Mtime, "mtime", 0xbff8, 8, 0, Access::ReadWrite, "FU540 9.3"),
 ];
 

@@ -11,6 +11,7 @@
 use std::ops::Range;
 
 use doorbell_sim::{Bytes, PhysAddr};
+use serde::{Deserialize, Serialize};
 
 use crate::linux_image::{ALIGNMENT, ImageError, LinuxImage};
 use crate::map::{self, RegionId};
@@ -21,8 +22,8 @@ pub const DEVICE_TREE_ROOM_BYTES: u64 = 2 << 20;
 /// Firmware may grow the tree by this much.
 const DEVICE_TREE_GROWTH_BYTES: u64 = 64 << 10;
 
-const FW_DYNAMIC_MAGIC: u64 = 0x4942_534f;
-const FW_DYNAMIC_VERSION: u64 = 2;
+pub(crate) const FW_DYNAMIC_MAGIC: u64 = 0x4942_534f;
+pub(crate) const FW_DYNAMIC_VERSION: u64 = 2;
 const NEXT_MODE_SUPERVISOR: u64 = 1;
 const NO_OPTIONS: u64 = 0;
 
@@ -31,10 +32,21 @@ const ROM_START_ADDRESS: usize = 0x18;
 const ROM_DEVICE_TREE_ADDRESS: usize = 0x20;
 const ROM_DYNAMIC_INFO: usize = 0x28;
 
+/// Which firmware a machine boots with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FirmwareKind {
+    /// The image's own: Debian's OpenSBI.
+    #[default]
+    OpenSbi,
+    /// The one in [`crate::sbi`].
+    Builtin,
+}
+
 /// The files to boot.
 #[derive(Clone, Copy, Debug)]
 pub struct BootImages<'a> {
-    /// OpenSBI's `fw_dynamic.bin`.
+    /// OpenSBI's `fw_dynamic.bin`, or another firmware that is entered like it.
     pub firmware: &'a [u8],
     /// The kernel, a raw Image.
     pub kernel: &'a [u8],

@@ -1,6 +1,6 @@
 //! The platform around the harts, compatible with QEMU's `virt` machine for RISC-V: interrupt
 //! controllers, console, clock, power switch, the address map that places them, the device tree that
-//! describes them, and the hand-over to the firmware.
+//! describes them, the hand-over to the firmware, and a firmware of its own.
 //!
 //! Devices do not know one another. Each takes register accesses (and, where it needs it, the time)
 //! as arguments; its interrupt line or action is returned or queried, and `machine` moves it on.
@@ -16,12 +16,13 @@ pub mod map;
 pub mod plic;
 pub mod registers;
 pub mod rtc;
+pub mod sbi;
 pub mod syscon;
 pub mod uart;
 
 pub use clint::{Clint, ClintEffect};
 pub use device_tree::{DeviceTreeConfig, DeviceTreeError, MmuMode};
-pub use firmware::{BootError, BootImages, BootLayout, HandOver, HartReset, Load, Payload};
+pub use firmware::{BootError, BootImages, BootLayout, FirmwareKind, HandOver, HartReset, Load, Payload};
 pub use linux_image::LinuxImage;
 pub use map::{Region, RegionId};
 pub use plic::{Plic, PlicConfig};
