@@ -211,7 +211,7 @@ impl Spec {
         if let Some(bad) = self.firmware.keys().find(|name| !plain(name)) {
             return Err(format!("firmware: \"{bad}\" is not a file name"));
         }
-        let reserved = ["kernel", "initramfs.cpio", "manifest.json"];
+        let reserved = ["kernel", "initramfs.cpio", "disk.img", "manifest.json"];
         if let Some(bad) = self.firmware.keys().find(|name| reserved.contains(&name.as_str())) {
             return Err(format!("firmware: the name \"{bad}\" is taken by another file of the image"));
         }

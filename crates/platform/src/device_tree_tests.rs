@@ -79,6 +79,7 @@ fn config() -> DeviceTreeConfig {
         bootargs: "console=ttyS0 quiet".to_owned(),
         initrd: Some(0x8f00_0000..0x8f12_3456),
         seed: 7,
+        disks: 0,
     }
 }
 

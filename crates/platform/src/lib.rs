@@ -18,6 +18,7 @@ pub mod registers;
 pub mod rtc;
 pub mod syscon;
 pub mod uart;
+pub mod virtio;
 
 pub use clint::{Clint, ClintEffect};
 pub use device_tree::{DeviceTreeConfig, DeviceTreeError, MmuMode};
@@ -28,3 +29,4 @@ pub use plic::{Plic, PlicConfig};
 pub use rtc::{Rtc, RtcConfig};
 pub use syscon::{Action, Syscon};
 pub use uart::Uart;
+pub use virtio::{DiskConfig, DiskError, DiskFile, GuestMemory, VirtioDisk, VirtioDiskState};
