@@ -39,7 +39,7 @@ pub struct BootArgs {
     #[arg(long, value_name = "NAME", default_value = "testpmd")]
     image: String,
     /// Words to add to the kernel's command line (for instance doorbell.app=testpmd; without any, a shell)
-    #[arg(long, value_name = "WORDS", default_value = "")]
+    #[arg(long, value_name = "WORDS", default_value = "", allow_hyphen_values = true)]
     append: String,
     #[command(flatten)]
     common: CommonArgs,
