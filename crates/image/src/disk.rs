@@ -20,7 +20,12 @@ impl Disk {
 }
 
 /// Writes the disk into `out`, from the folder in which its packages were unpacked.
-pub(crate) fn write_disk(recipe: &Recipe, disk: &Disk, unpacked: &Path, out: &Path) -> Result<(), ImageError> {
+pub(crate) fn write_disk(
+    recipe: &Recipe,
+    disk: &Disk,
+    unpacked: &Path,
+    out: &Path,
+) -> Result<(), ImageError> {
     let fail = |problem: String| ImageError::Content { image: recipe.name().to_owned(), problem };
     let system = file_system(recipe, disk, unpacked).map_err(fail)?;
     // The same recipe has the same identifier.

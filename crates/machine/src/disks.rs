@@ -41,7 +41,8 @@ impl Machine {
     /// Puts a disk into the next free place, before the machine is loaded or restored: the guest's first is /dev/vda.
     pub fn attach_disk(&mut self, file: DiskFile) -> Result<(), ConfigError> {
         if self.disks.len() as u32 == map::VIRTIO_SLOTS {
-            let problem = format!("a machine has places for {} disks, with an image's own", map::VIRTIO_SLOTS);
+            let problem =
+                format!("a machine has places for {} disks, with an image's own", map::VIRTIO_SLOTS);
             return Err(ConfigError::new("disk", problem));
         }
         self.disks.push(VirtioDisk::new(self.disks.len() as u8, self.config.disk.clone(), file));
@@ -51,6 +52,11 @@ impl Machine {
     /// What each disk counted.
     pub fn disk_stats(&self) -> Vec<VirtioDiskStats> {
         self.disks.iter().map(VirtioDisk::stats).collect()
+    }
+
+    /// How many requests the disks have taken and not answered yet.
+    pub fn disk_requests_under_way(&self) -> usize {
+        self.disks.iter().map(VirtioDisk::requests_under_way).sum()
     }
 
     pub(crate) fn read_virtio(&mut self, offset: u64, size: AccessSize) -> u64 {
@@ -100,7 +106,7 @@ impl Machine {
         let other = |problem: String| Err(CheckpointError::OtherMachine(problem));
         for (slot, disk) in self.disks.iter().enumerate() {
             let state = match snapshot.get::<VirtioDiskState>(&section(slot), VirtioDiskState::VERSION) {
-                Err(SnapshotError::Missing(_)) => return other(format!("it has {slot} disks, not more")),
+                Err(SnapshotError::Missing(_)) => return other(format!("it has only {slot} disks")),
                 state => state?,
             };
             if state.identity() != disk.identity() {

@@ -32,6 +32,6 @@ pub use presets::{PRESETS, Preset, preset};
 pub use run::{Limits, Outcome};
 
 pub use doorbell_pcie::PathConfig;
-pub use doorbell_platform::{DiskConfig, DiskError, DiskFile};
 pub use doorbell_pcie::path::KINDS as PATH_KINDS;
+pub use doorbell_platform::{DiskConfig, DiskError, DiskFile};
 pub use doorbell_wire::LinkConfig;

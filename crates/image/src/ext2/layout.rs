@@ -55,7 +55,8 @@ impl Layout {
             if per_group > BLOCKS_PER_GROUP {
                 continue;
             }
-            let mut layout = Layout { groups, blocks: groups * BLOCKS_PER_GROUP, inodes_per_group: per_group };
+            let mut layout =
+                Layout { groups, blocks: groups * BLOCKS_PER_GROUP, inodes_per_group: per_group };
             if layout.tables_blocks(0) + LAST_GROUP_DATA_MIN > BLOCKS_PER_GROUP {
                 continue;
             }
@@ -194,7 +195,9 @@ impl Layout {
             put(at, &u32::to_le_bytes(word));
         }
         // No check after so many mounts; clean; go on after errors.
-        for (at, half) in [(54, 0xffff), (56, MAGIC), (58, 1), (60, 1), (88, INODE_BYTES as u16), (90, group as u16)] {
+        for (at, half) in
+            [(54, 0xffff), (56, MAGIC), (58, 1), (60, 1), (88, INODE_BYTES as u16), (90, group as u16)]
+        {
             put(at, &u16::to_le_bytes(half));
         }
         put(104, &id);

@@ -100,7 +100,11 @@ impl FileSystem {
             let above = &path[..slash];
             match self.entries.entry(above.to_owned()).or_insert(Entry::Directory { mode: 0o755 }) {
                 Entry::Directory { .. } => {}
-                _ => return Err(format!("\"{path}\" cannot be put below \"{above}\", which is not a directory")),
+                _ => {
+                    return Err(format!(
+                        "\"{path}\" cannot be put below \"{above}\", which is not a directory"
+                    ));
+                }
             }
         }
         if name(path).len() > 255 {
@@ -134,7 +138,8 @@ impl FileSystem {
             }
             blocks += data + pointers;
         }
-        let inodes = LOST_FOUND as u64 + self.entries.len() as u64 + free_bytes / layout::BYTES_PER_FREE_INODE;
+        let inodes =
+            LOST_FOUND as u64 + self.entries.len() as u64 + free_bytes / layout::BYTES_PER_FREE_INODE;
         let layout = Layout::plan(blocks, inodes)?;
         let fail = |error: io::Error| format!("cannot write {}: {error}", out.display());
         let file = File::create(out).map_err(fail)?;
@@ -174,7 +179,10 @@ impl FileSystem {
     }
 
     /// For each directory what is in it, with itself and its parent first.
-    fn children<'a>(&'a self, numbers: &BTreeMap<&'a str, u32>) -> BTreeMap<&'a str, Vec<(u32, Kind, &'a str)>> {
+    fn children<'a>(
+        &'a self,
+        numbers: &BTreeMap<&'a str, u32>,
+    ) -> BTreeMap<&'a str, Vec<(u32, Kind, &'a str)>> {
         let mut children: BTreeMap<&str, Vec<(u32, Kind, &str)>> = BTreeMap::new();
         for (path, entry) in &self.entries {
             if let Entry::Directory { .. } = entry {
@@ -229,9 +237,7 @@ impl Writer<'_> {
                 })?;
                 Ok(inode)
             }
-            Entry::Link { target } if target.len() < SHORT_LINK => {
-                Ok(Inode::short_link(target.as_bytes()))
-            }
+            Entry::Link { target } if target.len() < SHORT_LINK => Ok(Inode::short_link(target.as_bytes())),
             Entry::Link { target } => {
                 let mut inode = Inode::new(Kind::Link, 0o777, target.len() as u64);
                 self.contents(&mut inode, |buffer| {

@@ -9,13 +9,8 @@ use super::medium::{Medium, MediumError, SECTOR_BYTES};
 use super::queue::{CHAIN_MAX, Chain};
 
 /// 5.2.3, the features offered; those of the transport are in `mmio`.
-pub const FEATURES: u64 = F_SIZE_MAX
-    | F_SEG_MAX
-    | F_BLK_SIZE
-    | F_FLUSH
-    | F_TOPOLOGY
-    | F_DISCARD
-    | F_WRITE_ZEROES;
+pub const FEATURES: u64 =
+    F_SIZE_MAX | F_SEG_MAX | F_BLK_SIZE | F_FLUSH | F_TOPOLOGY | F_DISCARD | F_WRITE_ZEROES;
 const F_SIZE_MAX: u64 = 1 << 1;
 const F_SEG_MAX: u64 = 1 << 2;
 const F_BLK_SIZE: u64 = 1 << 6;

@@ -38,7 +38,8 @@ impl DiskConfig {
             return Err(("latency", format!("{} is more than {LATENCY_MAX}", self.latency)));
         }
         if !(BANDWIDTH_MIN..=BANDWIDTH_MAX).contains(&self.bandwidth) {
-            let problem = format!("{} is not from \"{BANDWIDTH_MIN}\" to \"{BANDWIDTH_MAX}\"", self.bandwidth);
+            let problem =
+                format!("{} is not from \"{BANDWIDTH_MIN}\" to \"{BANDWIDTH_MAX}\"", self.bandwidth);
             return Err(("bandwidth", problem));
         }
         if self.written_max > WRITTEN_MAX {

@@ -220,8 +220,7 @@ impl VirtioDisk {
         if !self.registers.is_running() {
             return Ok(());
         }
-        let written =
-            request.perform(self.slot, &mut self.medium, memory, &mut self.stats).ok_or(Broken)?;
+        let written = request.perform(self.slot, &mut self.medium, memory, &mut self.stats).ok_or(Broken)?;
         let features = self.registers.ring_features();
         if self.registers.queue.push(memory, request.head(), written, features)? {
             self.registers.interrupt();
@@ -256,7 +255,8 @@ impl VirtioDisk {
         state: VirtioDiskState,
         read: impl FnMut(&mut [u8]) -> bool,
     ) -> Result<(), SnapshotError> {
-        let wrong = |problem: &str| SnapshotError::Inconsistent { name: name.into(), problem: problem.into() };
+        let wrong =
+            |problem: &str| SnapshotError::Inconsistent { name: name.into(), problem: problem.into() };
         if state.identity != self.identity() {
             return Err(wrong("it is another disk"));
         }
@@ -267,7 +267,8 @@ impl VirtioDisk {
         let in_order = state.in_flight.is_sorted_by_key(|in_flight| in_flight.due);
         let sound = state.in_flight.iter().all(|in_flight| in_flight.request.is_sound());
         // Whoever is under way is waited for.
-        let waited = state.in_flight.first().is_none_or(|first| state.wake_at.is_some_and(|at| at <= first.due));
+        let waited =
+            state.in_flight.first().is_none_or(|first| state.wake_at.is_some_and(|at| at <= first.due));
         if !in_order || !sound || !waited || state.in_flight.len() > usize::from(QUEUE_SIZE_MAX) {
             return Err(wrong("its requests are impossible"));
         }
@@ -278,6 +279,11 @@ impl VirtioDisk {
         self.in_flight = state.in_flight.into();
         (self.busy_until, self.wake_at, self.stats) = (state.busy_until, state.wake_at, state.stats);
         Ok(())
+    }
+
+    /// How many requests were taken and not answered yet.
+    pub fn requests_under_way(&self) -> usize {
+        self.in_flight.len()
     }
 
     /// When the event that was asked for comes.

@@ -258,7 +258,8 @@ impl Medium {
         if !matches!(self.written.get(&block), Some(Some(_))) {
             let mut contents = Box::new([0; BLOCK_BYTES as usize]);
             // The disk's last block need not be whole.
-            let whole = self.base.identity.bytes.saturating_sub(block * BLOCK_BYTES).min(BLOCK_BYTES) as usize;
+            let whole =
+                self.base.identity.bytes.saturating_sub(block * BLOCK_BYTES).min(BLOCK_BYTES) as usize;
             if len < whole {
                 self.read(block * BLOCK_BYTES, &mut contents[..whole])?;
             }
@@ -297,7 +298,8 @@ impl Medium {
         if !blocks.is_sorted_by(|one, next| one.0 < next.0) {
             return Err("its written blocks are not in order");
         }
-        if blocks.last().is_some_and(|(number, _)| *number >= self.base.identity.bytes.div_ceil(BLOCK_BYTES)) {
+        if blocks.last().is_some_and(|(number, _)| *number >= self.base.identity.bytes.div_ceil(BLOCK_BYTES))
+        {
             return Err("a block was written behind its end");
         }
         (self.written, self.data_blocks) = (BTreeMap::new(), 0);
@@ -316,7 +318,3 @@ impl Medium {
         Ok(())
     }
 }
-
-#[cfg(test)]
-#[path = "medium_tests.rs"]
-mod tests;

@@ -179,7 +179,8 @@ impl Registers {
     /// A saved queue that could not have been made live must not be used.
     pub fn is_sound(&self) -> bool {
         let queue_ok = !self.queue.ready || self.queue.is_sound();
-        queue_ok && self.driver_features & !OFFERED == 0 && self.status <= STATUS_MASK
+        let agreed = self.status & FEATURES_OK == 0 || self.driver_features & !OFFERED == 0;
+        queue_ok && agreed && self.status <= STATUS_MASK
     }
 
     /// Reads a register.
@@ -191,7 +192,10 @@ impl Registers {
                 self.undefined_accesses += 1;
                 return 0;
             }
-            return config_space[at..at + bytes].iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
+            return config_space[at..at + bytes]
+                .iter()
+                .rev()
+                .fold(0, |value, byte| value << 8 | u64::from(*byte));
         }
         let hit = find(&REGISTERS, offset, size).filter(|_| size == AccessSize::B4);
         let first_queue = self.queue_sel == 0;
