@@ -105,7 +105,11 @@ mod tests {
         write_disk(&recipe, &disk, root, out.path()).unwrap();
         let image = out.path().join(DISK_FILE);
         let ask = |question: &str| {
-            let asked = Command::new("debugfs").args(["-R", question]).arg(&image).output();
+            let asked = Command::new("debugfs")
+                .args(["-R", question])
+                .arg(&image)
+                .env("PATH", crate::host::search_path())
+                .output();
             let output = asked.expect("this test needs debugfs (package e2fsprogs)");
             String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
         };

@@ -17,7 +17,11 @@ fn pattern(len: usize) -> Vec<u8> {
 }
 
 fn run(program: &str, arguments: &[&str]) -> (bool, String) {
-    let output = Command::new(program).args(arguments).env("LC_ALL", "C").output();
+    let output = Command::new(program)
+        .args(arguments)
+        .env("LC_ALL", "C")
+        .env("PATH", crate::host::search_path())
+        .output();
     let output =
         output.unwrap_or_else(|error| panic!("this test needs {program} (package e2fsprogs): {error}"));
     let printed = [output.stdout, output.stderr].concat();
