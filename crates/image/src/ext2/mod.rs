@@ -134,7 +134,10 @@ impl FileSystem {
         for (path, entry) in &self.entries {
             let (data, pointers) = entry.blocks(directory_sizes.get(path.as_str()).copied().unwrap_or(0));
             if data > FILE_BLOCKS_MAX {
-                return Err(format!("\"{path}\" is larger than {} GiB", FILE_BLOCKS_MAX * BLOCK_BYTES >> 30));
+                return Err(format!(
+                    "\"{path}\" is larger than {} GiB",
+                    (FILE_BLOCKS_MAX * BLOCK_BYTES) >> 30
+                ));
             }
             blocks += data + pointers;
         }
