@@ -102,8 +102,7 @@ fn qemu(image: &Image, guest: &Guest, folder: &Path, own: &Path) -> Vec<String> 
     command.arg("-bios").arg(image.firmware("fw_dynamic.bin").expect("the image has it"));
     command.arg("-kernel").arg(image.kernel()).arg("-initrd").arg(&initramfs);
     command.arg("-append").arg(&guest.bootargs);
-    // QEMU's guest finds the last one first.
-    let disks = [("own", own), ("root", &image.disk().expect("the image has one"))];
+    let disks = [("root", &*image.disk().expect("the image has one")), ("own", own)];
     for (name, path) in disks {
         command
             .arg("-drive")
