@@ -1,6 +1,8 @@
 //! Everything that decides a run, in one struct: a preset, the user's overrides, and what follows
 //! from them. It is written to the result folder with its hash.
 
+use std::path::PathBuf;
+
 use doorbell_loadgen::LoadGenConfig;
 use doorbell_machine::overlay;
 use doorbell_machine::overlay::Overlay;
@@ -22,6 +24,8 @@ pub struct RunConfig {
     pub platform: PlatformConfig,
     /// The cores.
     pub core: CoreConfig,
+    /// The disks.
+    pub disk: doorbell_machine::DiskConfig,
     /// The path between NICs and memory.
     pub pcie: doorbell_machine::PathConfig,
     /// The NICs.
@@ -48,6 +52,8 @@ pub struct RunParams {
     pub drain: Ps,
     /// Simulated time after which a guest that is not ready is given up.
     pub boot_timeout: Ps,
+    /// Files of the host's that the guest has as virtio disks, behind the image's own if it has one. They are only read.
+    pub disks: Vec<PathBuf>,
 }
 
 impl Default for RunParams {
@@ -60,6 +66,7 @@ impl Default for RunParams {
             drain: Ps::from_ms(20),
             // Twenty times what the boot takes; a guest that spins that long costs minutes of host time.
             boot_timeout: Ps(5 * Ps::PER_SECOND),
+            disks: Vec::new(),
         }
     }
 }
@@ -114,6 +121,7 @@ impl RunConfig {
         MachineConfig {
             platform: self.platform.clone(),
             core: self.core.clone(),
+            disk: self.disk.clone(),
             pcie: self.pcie.clone(),
             nic: self.nic.clone(),
             link: self.link.clone(),

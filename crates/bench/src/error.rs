@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use doorbell_image::ImageError;
-use doorbell_machine::{BootError, CheckpointError, ConfigError, Outcome};
+use doorbell_machine::{BootError, CheckpointError, ConfigError, DiskError, Outcome};
 use doorbell_sim::Ps;
 
 /// Why a run failed.
@@ -18,6 +18,9 @@ pub enum RunError {
     /// The guest cannot be booted.
     #[error("cannot boot the image: {0}")]
     Boot(#[from] BootError),
+    /// A file cannot be a disk.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
     /// The checkpoint cannot be used.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),

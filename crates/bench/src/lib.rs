@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod disks;
 mod error;
 mod folder;
 mod m5;
@@ -14,6 +15,7 @@ mod summary;
 mod testpmd;
 
 pub use config::{RunConfig, RunParams, TestpmdConfig, resolve};
+pub use disks::{machine_with, open_disks};
 pub use error::RunError;
 pub use folder::{ResultFolder, summary_json};
 pub use m5::{M5Next, M5Ops};

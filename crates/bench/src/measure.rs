@@ -254,6 +254,9 @@ pub(crate) fn all_counters(machine: &Machine) -> Vec<(String, doorbell_sim::stat
         all.extend(counters.into_iter().map(|counter| (format!("{path}.{}", counter.name), counter)));
     };
     add("machine", machine.stats().counters());
+    for (index, disk) in machine.disk_stats().iter().enumerate() {
+        add(&format!("disk{index}"), disk.counters());
+    }
     for (index, hart) in machine.harts().iter().enumerate() {
         add(&format!("hart{index}"), hart.stats().counters());
     }

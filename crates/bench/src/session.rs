@@ -8,11 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use doorbell_image::{BuildOptions, Image, Recipe, build};
-use doorbell_machine::{CheckpointError, CheckpointFile, ConfigError, Guest, Limits, Machine, Outcome};
+use doorbell_machine::{
+    CheckpointError, CheckpointFile, ConfigError, DiskFile, Guest, Limits, Machine, Outcome,
+};
 use doorbell_sim::Ps;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::config::RunConfig;
+use crate::disks::{machine_with, open_disks};
 use crate::error::{RunError, describe};
 use crate::m5::{M5Next, M5Ops};
 use crate::registry::Benchmark;
@@ -125,6 +128,7 @@ pub struct Session {
     config: RunConfig,
     benchmark: &'static Benchmark,
     guest: String,
+    disks: Vec<DiskFile>,
     checkpoint: CheckpointFile,
     /// The machine restored when the checkpoint was tried, for the first measurement.
     first: Cell<Option<Machine>>,
@@ -152,16 +156,19 @@ impl Session {
         }
         let bootargs = format!("{} {}", image.command_line(), (benchmark.guest_words)(config));
         let guest = guest_identity(&image, &bootargs);
-        let machine_config = config.machine();
+        let disks = open_disks(Some(&image), config)?;
+        // Without disks, the name is that of the guest alone.
+        let with_disks: String = disks.iter().map(|disk| format!(" {}", disk.identity())).collect();
         let cached = places.checkpoints().join(format!(
             "{}-{:016x}.ckpt",
             benchmark.name,
-            machine_config.guest_hash() ^ xxh3_64(guest.as_bytes())
+            config.machine().guest_hash() ^ xxh3_64(format!("{guest}{with_disks}").as_bytes())
         ));
         let mut session = Session {
             config: config.clone(),
             benchmark,
             guest,
+            disks,
             checkpoint: CheckpointFile::empty(),
             first: Cell::new(None),
             console: String::new(),
@@ -237,7 +244,7 @@ impl Session {
     fn boot(&mut self, guest: Guest, control: &mut Control) -> Result<(), RunError> {
         let started = Instant::now();
         (control.say)(&format!("booting Debian until {} is ready", self.benchmark.name));
-        let mut machine = Machine::new(self.config.machine(), self.config.run.seed)?;
+        let mut machine = machine_with(&self.config, &self.disks)?;
         machine.load(&guest)?;
         drop(guest);
         machine.console.watch(Some(self.benchmark.ready_marker));
@@ -269,7 +276,7 @@ impl Session {
     }
 
     fn restored(&self) -> Result<Machine, RunError> {
-        let mut machine = Machine::new(self.config.machine(), self.config.run.seed)?;
+        let mut machine = machine_with(&self.config, &self.disks)?;
         machine.restore(&self.checkpoint, &self.guest)?;
         Ok(machine)
     }

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::Args;
 use doorbell_bench::{
-    M5Next, M5Ops, Places, ResultFolder, RunConfig, bare_identity, guest_identity, read_guest,
+    M5Next, M5Ops, Places, ResultFolder, RunConfig, bare_identity, guest_identity, machine_with, open_disks,
+    read_guest,
 };
 use doorbell_gdb::{Debuggee, Server, Status};
 use doorbell_machine::{CheckpointFile, Limits, Machine, Outcome};
@@ -38,7 +39,7 @@ pub struct BootArgs {
     #[arg(long, value_name = "NAME", default_value = "testpmd")]
     image: String,
     /// Words to add to the kernel's command line (for instance doorbell.app=testpmd; without any, a shell)
-    #[arg(long, value_name = "WORDS", default_value = "")]
+    #[arg(long, value_name = "WORDS", default_value = "", allow_hyphen_values = true)]
     append: String,
     #[command(flatten)]
     common: CommonArgs,
@@ -111,7 +112,7 @@ fn from_image(args: &BootArgs, config: &RunConfig, places: &Places) -> anyhow::R
     let image = places.build_image(&args.image, &mut |line| eprintln!("{line}"))?;
     let bootargs = format!("{} {}", image.command_line(), args.append).trim().to_owned();
     let guest = guest_identity(&image, &bootargs);
-    let mut machine = Machine::new(config.machine(), config.run.seed)?;
+    let mut machine = machine_with(config, &open_disks(Some(&image), config)?)?;
     match &args.checkpoint {
         Some(path) => machine.restore(&CheckpointFile::read(path)?, &guest)?,
         None => machine.load(&read_guest(&image, bootargs)?)?,
@@ -122,7 +123,7 @@ fn from_image(args: &BootArgs, config: &RunConfig, places: &Places) -> anyhow::R
 fn bare(args: &BootArgs, config: &RunConfig, path: &Path) -> anyhow::Result<(Machine, String)> {
     let program = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let guest = bare_identity(&program);
-    let mut machine = Machine::new(config.machine(), config.run.seed)?;
+    let mut machine = machine_with(config, &open_disks(None, config)?)?;
     match &args.checkpoint {
         Some(checkpoint) => machine.restore(&CheckpointFile::read(checkpoint)?, &guest)?,
         None if machine.load_bare(&program) => {}

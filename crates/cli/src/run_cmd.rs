@@ -76,6 +76,10 @@ pub struct CommonArgs {
     /// Seed of all random streams
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    /// Give the guest this file as a virtio disk, behind the image's own if it has one (repeatable). The file is only
+    /// read: what the guest writes is kept in memory and in checkpoints
+    #[arg(long = "disk", value_name = "FILE")]
+    pub disks: Vec<PathBuf>,
 }
 
 fn run_help() -> String {
@@ -90,7 +94,9 @@ impl CommonArgs {
         overrides.extend(self.harts.map(|harts| format!("platform.harts={harts}")));
         overrides.extend(self.seed.map(|seed| format!("run.seed={seed}")));
         overrides.extend_from_slice(further);
-        Ok(resolve(&self.preset, &overrides)?)
+        let mut config = resolve(&self.preset, &overrides)?;
+        config.run.disks.extend_from_slice(&self.disks);
+        Ok(config)
     }
 }
 

@@ -13,9 +13,10 @@ use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
 
 use crate::apt::{Apt, Setup};
 use crate::assemble::{Assembled, assemble};
+use crate::disk::write_disk;
 use crate::error::ImageError;
 use crate::host::{self, APT_CACHE, APT_CONFIG, APT_GET, DPKG_DEB, GPGV, XZ};
-use crate::image::Image;
+use crate::image::{DISK_FILE, Image};
 use crate::index::{Index, Package};
 use crate::manifest::{FileRecord, MANIFEST_FILE, MANIFEST_SCHEMA, Manifest, PackageRecord};
 use crate::recipe::Recipe;
@@ -89,15 +90,30 @@ pub fn build(
     let debs = apt.fetch(&packages.iter().collect::<Vec<_>>(), options.offline)?;
     progress("unpacking");
     let unpacked = temporary(&place.cache, UNPACK_PREFIX)?;
-    for deb in &debs {
-        host::run(host::command(DPKG_DEB).arg("-x").arg(deb).arg(unpacked.path()), "unpacking a package")?;
-    }
+    unpack(debs.iter(), unpacked.path())?;
     progress("putting the image together");
     let fresh = temporary(&place.parent, &place.building_prefix())?;
-    let assembled = assemble(recipe, &Tree::new(unpacked.path()), fresh.path())?;
+    let mut assembled = assemble(recipe, &Tree::new(unpacked.path()), fresh.path())?;
+    drop(unpacked);
+    if let Some(disk) = &recipe.spec.disk {
+        progress("making the disk");
+        let unpacked = temporary(&place.cache, UNPACK_PREFIX)?;
+        let taken = packages.iter().zip(&debs).filter(|(package, _)| disk.takes(&package.name));
+        unpack(taken.map(|(_, deb)| deb), unpacked.path())?;
+        write_disk(recipe, disk, unpacked.path(), fresh.path())?;
+        assembled.files.push(DISK_FILE.to_owned());
+        assembled.files.sort();
+    }
     write_manifest(recipe, &assembled, &packages, fresh.path())?;
     publish(fresh, &options.out_dir)?;
     Image::open(&options.out_dir)
+}
+
+fn unpack<'a>(debs: impl Iterator<Item = &'a PathBuf>, into: &Path) -> Result<(), ImageError> {
+    for deb in debs {
+        host::run(host::command(DPKG_DEB).arg("-x").arg(deb).arg(into), "unpacking a package")?;
+    }
+    Ok(())
 }
 
 /// The image that is there, if it is whole and of this recipe. Damage is a reason to build anew; a folder of

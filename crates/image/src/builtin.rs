@@ -23,6 +23,7 @@ macro_rules! recipe {
 pub const BUILTIN: &[BuiltinRecipe] = &[
     recipe!("testpmd": "image.toml", "fstab", "init"),
     recipe!("net": "image.toml", "fstab", "group", "index.html", "init", "nic-check", "passwd", "shrc"),
+    recipe!("server": "image.toml", "disk-init", "fstab", "group", "hosts", "init", "passwd", "profile"),
 ];
 
 #[cfg(test)]

@@ -74,6 +74,12 @@ pub(crate) fn run_with_hint(
     })
 }
 
+/// Where tests find administrators' programs as well, which anybody may run.
+#[cfg(test)]
+pub(crate) fn search_path() -> String {
+    format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

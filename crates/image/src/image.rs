@@ -10,6 +10,7 @@ use crate::manifest::{FileRecord, MANIFEST_FILE, MANIFEST_SCHEMA, Manifest};
 
 pub(crate) const KERNEL_FILE: &str = "kernel";
 pub(crate) const INITRAMFS_FILE: &str = "initramfs.cpio";
+pub(crate) const DISK_FILE: &str = "disk.img";
 
 /// A built image whose files are all there and as they were built.
 #[derive(Clone, Debug)]
@@ -74,6 +75,11 @@ impl Image {
         self.dir.join(INITRAMFS_FILE)
     }
 
+    /// The image's own disk, if it has one: an ext2 file system.
+    pub fn disk(&self) -> Option<PathBuf> {
+        self.manifest.file(DISK_FILE).map(|_| self.dir.join(DISK_FILE))
+    }
+
     /// A firmware file by name, such as `fw_jump.bin` or `fw_dynamic.bin`.
     pub fn firmware(&self, name: &str) -> Option<PathBuf> {
         self.firmware_names().any(|known| known == name).then(|| self.dir.join(name))
@@ -85,7 +91,7 @@ impl Image {
             .files
             .iter()
             .map(|file| file.name.as_str())
-            .filter(|name| ![KERNEL_FILE, INITRAMFS_FILE].contains(name))
+            .filter(|name| ![KERNEL_FILE, INITRAMFS_FILE, DISK_FILE].contains(name))
     }
 
     /// The default kernel command line; append `doorbell.KEY=VALUE` words to it to choose what the guest runs.

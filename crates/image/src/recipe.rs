@@ -20,12 +20,13 @@ const RECIPE_FILE: &str = "image.toml";
 const SCHEMA: u32 = 1;
 /// Linux's COMMAND_LINE_SIZE on RISC-V, with its final zero.
 const COMMAND_LINE_BYTES: usize = 1024;
+const DISK_FREE_MAX: u64 = 64 << 30;
 
 /// A checked recipe and the files it brings along.
 #[derive(Clone, Debug)]
 pub struct Recipe {
     pub(crate) spec: Spec,
-    /// The files named in `initramfs.files`, by their name in the recipe's folder.
+    /// The files named in `initramfs.files` and `disk.files`, by their name in the recipe's folder.
     pub(crate) files: BTreeMap<String, Vec<u8>>,
     hash: String,
 }
@@ -45,6 +46,7 @@ pub(crate) struct Spec {
     pub kernel: Kernel,
     pub firmware: BTreeMap<String, String>,
     pub initramfs: Initramfs,
+    pub disk: Option<Disk>,
 }
 
 /// Packages to start from, and patterns of dependencies not to follow.
@@ -71,6 +73,27 @@ pub(crate) struct Kernel {
 pub(crate) struct Initramfs {
     pub elf: Vec<String>,
     pub library_path: Vec<String>,
+    #[serde(default)]
+    pub directories: Vec<String>,
+    #[serde(default)]
+    pub links: BTreeMap<String, String>,
+    #[serde(default)]
+    pub files: BTreeMap<String, LocalFile>,
+}
+
+/// A disk beside the initial RAM file system.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Disk {
+    /// Patterns of those of the image's packages that go onto it whole.
+    pub packages: Vec<String>,
+    #[serde(default)]
+    pub leave_out_packages: Vec<String>,
+    /// Patterns of paths that do not; what matches a folder goes with all that is in it.
+    #[serde(default)]
+    pub leave_out_files: Vec<String>,
+    /// Room for what the guest writes.
+    pub free: Bytes,
     #[serde(default)]
     pub directories: Vec<String>,
     #[serde(default)]
@@ -141,7 +164,7 @@ impl Recipe {
         };
         absorb(RECIPE_FILE, &raw);
         let mut files = BTreeMap::new();
-        for local in spec.initramfs.files.values() {
+        for local in spec.local_files() {
             files.insert(local.from.clone(), read(&local.from)?);
         }
         files.iter().for_each(|(name, content)| absorb(name, content));
@@ -176,6 +199,10 @@ impl Recipe {
 }
 
 impl Spec {
+    fn local_files(&self) -> impl Iterator<Item = &LocalFile> {
+        self.initramfs.files.values().chain(self.disk.iter().flat_map(|disk| disk.files.values()))
+    }
+
     /// Finds what the TOML grammar cannot: the rest of the program relies on these paths and names being harmless.
     fn check(&self) -> Result<(), String> {
         if self.schema != SCHEMA {
@@ -211,7 +238,7 @@ impl Spec {
         if let Some(bad) = self.firmware.keys().find(|name| !plain(name)) {
             return Err(format!("firmware: \"{bad}\" is not a file name"));
         }
-        let reserved = ["kernel", "initramfs.cpio", "manifest.json"];
+        let reserved = ["kernel", "initramfs.cpio", "disk.img", "manifest.json"];
         if let Some(bad) = self.firmware.keys().find(|name| reserved.contains(&name.as_str())) {
             return Err(format!("firmware: the name \"{bad}\" is taken by another file of the image"));
         }
@@ -224,11 +251,18 @@ impl Spec {
             .chain(&inside.directories)
             .chain(inside.links.keys())
             .chain(inside.files.keys())
-            .chain(inside.files.values().map(|local| &local.from));
+            .chain(self.disk.iter().flat_map(|disk| disk.directories.iter().chain(disk.links.keys())))
+            .chain(self.disk.iter().flat_map(|disk| disk.files.keys()))
+            .chain(self.local_files().map(|local| &local.from));
         for path in paths {
             if !is_relative_path(path) {
                 return Err(format!("\"{path}\" must be a relative path without . or .. in it"));
             }
+        }
+        if let Some(disk) = &self.disk
+            && disk.free.0 > DISK_FREE_MAX
+        {
+            return Err(format!("disk.free = \"{}\" is more than 64 GiB", disk.free));
         }
         Ok(())
     }

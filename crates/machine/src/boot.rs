@@ -64,6 +64,7 @@ impl Machine {
             bootargs: guest.bootargs.clone(),
             initrd: layout.initrd.clone(),
             seed: platform.boot_seed,
+            disks: self.disks.len() as u32,
         })?;
         let hand_over = layout.hand_over(&tree)?;
         for load in &hand_over.loads {

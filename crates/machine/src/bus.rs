@@ -75,6 +75,7 @@ impl Machine {
             }
             RegionId::Rtc => self.rtc.read(offset, size, now),
             RegionId::Syscon => self.syscon.read(offset, size),
+            RegionId::Virtio => self.read_virtio(offset, size),
             _ => self.read_reset_rom(offset, size),
         }
     }
@@ -110,6 +111,7 @@ impl Machine {
                 }
                 self.update_interrupts();
             }
+            RegionId::Virtio => self.write_virtio(offset, size, value, now),
             RegionId::Rtc => {
                 self.rtc.write(offset, size, value, now);
                 self.update_alarm(now);

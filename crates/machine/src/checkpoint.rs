@@ -1,7 +1,7 @@
 //! Checkpoints: a machine's whole state as bytes, and back.
 //!
 //! A checkpoint has a head (format, versions, which guest and guest-visible configuration it belongs to),
-//! the snapshot's sections and the RAM pages that are not zero, all compressed, behind a hash of
+//! the snapshot's sections, the RAM pages that are not zero and the written blocks of disks, all compressed, behind a hash of
 //! everything. A machine takes one up only if its guest-visible configuration is the same; clocks, links, DMA and
 //! FIFOs may differ.
 
@@ -211,6 +211,9 @@ impl Machine {
             for page in &body.pages {
                 out.write_all(&self.ram.page(*page))?;
             }
+            for block in self.written_blocks() {
+                out.write_all(block)?;
+            }
             out.finish()
         };
         CheckpointFile::seal(compress().expect("compressing into memory does not fail"))
@@ -234,6 +237,7 @@ impl Machine {
             let problem = "its RAM size, harts, timebase, NICs or their addresses differ";
             return Err(CheckpointError::OtherMachine(problem.to_owned()));
         }
+        self.check_disks(&body.snapshot)?;
         if body.head.guest != guest {
             let problem = format!("it runs \"{}\", not \"{guest}\"", body.head.guest);
             return Err(CheckpointError::OtherMachine(problem));
@@ -249,6 +253,7 @@ impl Machine {
                 return Err(CheckpointError::Damaged);
             }
         }
+        self.restore_disks(&body.snapshot, &mut payload)?;
         if payload.read(&mut contents).map_err(damaged)? != 0 {
             return Err(CheckpointError::Damaged);
         }
@@ -310,6 +315,7 @@ impl Machine {
             snapshot.put(&format!("port{index}.link_out"), LinkState::VERSION, &port.link_out.save());
             snapshot.put(&format!("port{index}.loadgen"), LoadGenState::VERSION, &port.loadgen.save());
         }
+        self.save_disks(&mut snapshot);
         snapshot.put("queue", MACHINE_VERSION, &self.queue.save());
         snapshot
     }
@@ -419,6 +425,9 @@ impl Machine {
                     if usize::from(*port) >= ports =>
                 {
                     return Err("an event belongs to no NIC");
+                }
+                Event::Disk { slot } if usize::from(*slot) >= self.disks.len() => {
+                    return Err("an event belongs to no disk");
                 }
                 _ => {}
             }

@@ -4,7 +4,7 @@
 use doorbell_loadgen::LoadGenConfig;
 use doorbell_nic::NicConfig;
 use doorbell_pcie::PathConfig;
-use doorbell_platform::{FirmwareKind, MmuMode, RtcConfig};
+use doorbell_platform::{DiskConfig, FirmwareKind, MmuMode, RtcConfig};
 use doorbell_sim::ram::PAGE_BYTES;
 use doorbell_sim::{Bytes, Clock, Hertz, Ps};
 use doorbell_wire::LinkConfig;
@@ -19,6 +19,8 @@ pub struct MachineConfig {
     pub platform: PlatformConfig,
     /// The cores.
     pub core: CoreConfig,
+    /// The disks, if files for them are named.
+    pub disk: DiskConfig,
     /// The path between the NICs and memory, one for each NIC.
     pub pcie: PathConfig,
     /// The NICs.
@@ -159,6 +161,7 @@ impl MachineConfig {
             "core.quantum",
             format!("{} is not from \"10ns\" to \"100us\"", self.core.quantum),
         )?;
+        self.disk.validate().map_err(|(key, problem)| ConfigError::new(format!("disk.{key}"), problem))?;
         self.pcie.validate().map_err(|e| ConfigError::new("pcie", e))?;
         self.nic.validate().map_err(|e| ConfigError::new("nic", e))?;
         self.link.validate().map_err(|e| ConfigError::new("link", e))?;

@@ -24,4 +24,6 @@ pub(crate) enum Event {
     FrameAtNic { port: u8, frame: Frame },
     /// A frame's last bit reaches a load generator.
     FrameAtLoadGen { port: u8, frame: Frame },
+    /// A disk's request may be done.
+    Disk { slot: u8 },
 }

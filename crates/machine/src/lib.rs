@@ -12,6 +12,7 @@ mod checkpoint;
 pub mod config;
 mod console;
 mod debug;
+mod disks;
 mod events;
 mod interrupts;
 mod machine;
@@ -33,4 +34,5 @@ pub use run::{Limits, Outcome};
 
 pub use doorbell_pcie::PathConfig;
 pub use doorbell_pcie::path::KINDS as PATH_KINDS;
+pub use doorbell_platform::{DiskConfig, DiskError, DiskFile};
 pub use doorbell_wire::LinkConfig;

@@ -3,7 +3,7 @@
 use doorbell_loadgen::LoadGen;
 use doorbell_nic::{IDENTITY, Nic};
 use doorbell_pcie::{BarKind, Capability, FunctionIdentity, HostBridge, HostBridgeConfig, Path};
-use doorbell_platform::{Clint, MmuMode, Plic, PlicConfig, Rtc, Syscon, Uart, map};
+use doorbell_platform::{Clint, MmuMode, Plic, PlicConfig, Rtc, Syscon, Uart, VirtioDisk, map};
 use doorbell_riscv::{Hart, HartConfig};
 use doorbell_sim::rng::Rng;
 use doorbell_sim::{Clock, EventQueue, PhysAddr, Ps, Ram};
@@ -28,6 +28,7 @@ pub struct Machine {
     pub(crate) uart: Uart,
     pub(crate) rtc: Rtc,
     pub(crate) syscon: Syscon,
+    pub(crate) disks: Vec<VirtioDisk>,
     pub(crate) reset_rom: Vec<u8>,
     pub(crate) bridge: HostBridge,
     pub(crate) ports: Vec<Port>,
@@ -82,6 +83,7 @@ impl Machine {
             uart: Uart::new(),
             rtc: Rtc::new(&platform.rtc),
             syscon: Syscon::new(),
+            disks: Vec::new(),
             reset_rom: Vec::new(),
             bridge,
             ports,

@@ -139,6 +139,7 @@ impl Machine {
                 self.update_alarm(now);
             }
             Event::Nic { port, event } => self.with_nic(port, |nic, side| nic.on_event(now, event, side)),
+            Event::Disk { slot } => self.disk_due(now, slot),
             Event::FrameAtNic { port, frame } => {
                 self.with_nic(port, |nic, side| nic.frame_arrived(now, frame, side))
             }

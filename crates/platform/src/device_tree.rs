@@ -67,6 +67,8 @@ pub struct DeviceTreeConfig {
     pub initrd: Option<Range<u64>>,
     /// The run's seed, from which the kernel's random seed is drawn.
     pub seed: u64,
+    /// How many places for virtio devices, from the first on, have one.
+    pub disks: u32,
 }
 
 /// A machine that a tree cannot describe.
@@ -152,6 +154,7 @@ fn write(config: &DeviceTreeConfig, extensions: &[String]) -> Result<Vec<u8>, Fd
     fdt.property_null("ranges")?;
     interrupt_controllers(&mut fdt, config.harts)?;
     simple_devices(&mut fdt)?;
+    virtio(&mut fdt, config.disks)?;
     pci(&mut fdt)?;
     fdt.end_node(soc)?;
     power_nodes(&mut fdt)?;
@@ -275,6 +278,21 @@ fn simple_devices(fdt: &mut FdtWriter) -> Result<(), FdtError> {
     fdt.property_string_list("compatible", strings(&["sifive,test1", "sifive,test0", "syscon"]))?;
     reg(fdt, RegionId::Syscon)?;
     fdt.end_node(test)
+}
+
+/// Only places with a device have a node: looking at an empty one would cost each boot some instructions.
+fn virtio(fdt: &mut FdtWriter, disks: u32) -> Result<(), FdtError> {
+    let base = map::get(RegionId::Virtio).base;
+    for slot in 0..disks.min(map::VIRTIO_SLOTS) {
+        let address = base + u64::from(slot) * map::VIRTIO_SLOT_BYTES;
+        let node = fdt.begin_node(&format!("virtio_mmio@{address:x}"))?;
+        fdt.property_string("compatible", "virtio,mmio")?;
+        fdt.property_array_u64("reg", &[address, map::VIRTIO_SLOT_BYTES])?;
+        fdt.property_u32("interrupt-parent", PLIC_PHANDLE)?;
+        fdt.property_u32("interrupts", map::VIRTIO_IRQ + slot)?;
+        fdt.end_node(node)?;
+    }
+    Ok(())
 }
 
 fn power_nodes(fdt: &mut FdtWriter) -> Result<(), FdtError> {

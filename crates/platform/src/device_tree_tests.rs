@@ -79,6 +79,7 @@ fn config() -> DeviceTreeConfig {
         bootargs: "console=ttyS0 quiet".to_owned(),
         initrd: Some(0x8f00_0000..0x8f12_3456),
         seed: 7,
+        disks: 2,
     }
 }
 
@@ -224,6 +225,8 @@ fn the_tree_says_of_each_device_what_qemus_says() {
         "soc/pci@30000000",
         "soc/serial@10000000",
         "soc/rtc@101000",
+        "soc/virtio_mmio@10001000",
+        "soc/virtio_mmio@10002000",
         "soc/test@100000",
         "soc/plic@c000000",
         "soc/clint@2000000",
@@ -248,6 +251,7 @@ fn the_tree_says_of_each_device_what_qemus_says() {
         ("soc/plic@c000000", "interrupts-extended", 2, 0),
         ("soc/clint@2000000", "interrupts-extended", 2, 0),
         ("soc/serial@10000000", "interrupt-parent", 1, 0),
+        ("soc/virtio_mmio@10002000", "interrupt-parent", 1, 0),
         ("poweroff", "regmap", 1, 0),
     ] {
         assert_eq!(

@@ -19,6 +19,7 @@ pub mod rtc;
 pub mod sbi;
 pub mod syscon;
 pub mod uart;
+pub mod virtio;
 
 pub use clint::{Clint, ClintEffect};
 pub use device_tree::{DeviceTreeConfig, DeviceTreeError, MmuMode};
@@ -29,3 +30,4 @@ pub use plic::{Plic, PlicConfig};
 pub use rtc::{Rtc, RtcConfig};
 pub use syscon::{Action, Syscon};
 pub use uart::Uart;
+pub use virtio::{DiskConfig, DiskError, DiskFile, GuestMemory, VirtioDisk, VirtioDiskState};

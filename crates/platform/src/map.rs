@@ -8,6 +8,12 @@ pub const RAM_BASE: u64 = 0x8000_0000;
 pub const RAM_LIMIT: u64 = 0x4_0000_0000;
 /// Sources of the PLIC, numbered from 1.
 pub const PLIC_SOURCES: u32 = 96;
+/// How many places for virtio devices there are.
+pub const VIRTIO_SLOTS: u32 = 8;
+/// Bytes of each place.
+pub const VIRTIO_SLOT_BYTES: u64 = 0x1000;
+/// The PLIC source of the first place; the others follow.
+pub const VIRTIO_IRQ: u32 = 1;
 /// The PLIC source of the UART.
 pub const UART_IRQ: u32 = 10;
 /// The PLIC source of the RTC.
@@ -34,6 +40,8 @@ pub enum RegionId {
     Plic,
     /// The console.
     Uart,
+    /// Places for virtio devices.
+    Virtio,
     /// PCI configuration space.
     PciEcam,
     /// PCI memory below 4 GiB.
@@ -68,7 +76,7 @@ const fn region(
 }
 
 /// The map, in order of addresses and of [`RegionId`].
-pub const REGIONS: [Region; 10] = [
+pub const REGIONS: [Region; 11] = [
     region(RegionId::ResetRom, "reset ROM", 0x1000, 0xf000, None),
     region(RegionId::Syscon, "syscon", 0x10_0000, 0x1000, None),
     region(RegionId::Rtc, "RTC", 0x10_1000, 0x1000, Some((RTC_IRQ, 1))),
@@ -76,6 +84,13 @@ pub const REGIONS: [Region; 10] = [
     region(RegionId::PciIo, "PCI I/O", 0x300_0000, 0x1_0000, None),
     region(RegionId::Plic, "PLIC", 0xc00_0000, 0x60_0000, None),
     region(RegionId::Uart, "UART", 0x1000_0000, 0x100, Some((UART_IRQ, 1))),
+    region(
+        RegionId::Virtio,
+        "virtio",
+        0x1000_1000,
+        VIRTIO_SLOTS as u64 * VIRTIO_SLOT_BYTES,
+        Some((VIRTIO_IRQ, VIRTIO_SLOTS)),
+    ),
     region(RegionId::PciEcam, "PCI ECAM", 0x3000_0000, 0x1000_0000, Some((PCI_INTX_IRQ, PCI_INTX_COUNT))),
     region(RegionId::PciMmio32, "PCI MMIO32", 0x4000_0000, 0x4000_0000, None),
     region(RegionId::PciMmio64, "PCI MMIO64", 0x4_0000_0000, 0x4_0000_0000, None),

@@ -1,0 +1,66 @@
+//! What a disk costs: the parameters of its timing, and how much a guest may write.
+
+use doorbell_sim::{BitsPerSec, Bytes, Ps};
+use serde::{Deserialize, Serialize};
+
+/// The disks, all alike.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DiskConfig {
+    /// From the driver's notification to the answer, beside the time the data take. Requests overlap in it.
+    pub latency: Ps,
+    /// How fast data move. Requests share it, one after the other.
+    pub bandwidth: BitsPerSec,
+    /// How much each disk keeps, in the host's memory, of what the guest writes; a write beyond it fails.
+    pub written_max: Bytes,
+}
+
+impl Default for DiskConfig {
+    /// A solid-state disk of the middle class.
+    fn default() -> DiskConfig {
+        DiskConfig {
+            latency: Ps::from_us(50),
+            bandwidth: BitsPerSec(16_000_000_000),
+            written_max: Bytes(1 << 30),
+        }
+    }
+}
+
+const LATENCY_MAX: Ps = Ps(Ps::PER_SECOND);
+const BANDWIDTH_MIN: BitsPerSec = BitsPerSec(1_000_000);
+const BANDWIDTH_MAX: BitsPerSec = BitsPerSec(1_000_000_000_000);
+const WRITTEN_MAX: Bytes = Bytes(16 << 30);
+
+impl DiskConfig {
+    /// Checks every value: the key within the section, and what is wrong.
+    pub fn validate(&self) -> Result<(), (&'static str, String)> {
+        if self.latency > LATENCY_MAX {
+            return Err(("latency", format!("{} is more than {LATENCY_MAX}", self.latency)));
+        }
+        if !(BANDWIDTH_MIN..=BANDWIDTH_MAX).contains(&self.bandwidth) {
+            let problem =
+                format!("{} is not from \"{BANDWIDTH_MIN}\" to \"{BANDWIDTH_MAX}\"", self.bandwidth);
+            return Err(("bandwidth", problem));
+        }
+        if self.written_max > WRITTEN_MAX {
+            return Err(("written_max", format!("{} is more than \"{WRITTEN_MAX}\"", self.written_max)));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_out_of_range_name_their_key() {
+        assert_eq!(DiskConfig::default().validate(), Ok(()));
+        let slow = DiskConfig { latency: Ps(Ps::PER_SECOND + 1), ..DiskConfig::default() };
+        assert_eq!(slow.validate().unwrap_err().0, "latency");
+        let still = DiskConfig { bandwidth: BitsPerSec(0), ..DiskConfig::default() };
+        assert_eq!(still.validate().unwrap_err().0, "bandwidth");
+        let endless = DiskConfig { written_max: Bytes(u64::MAX), ..DiskConfig::default() };
+        assert_eq!(endless.validate().unwrap_err().0, "written_max");
+    }
+}

@@ -1,0 +1,236 @@
+//! A split virtqueue, the device's side (VIRTIO 1.2, 2.7): taking descriptor chains off the available ring and giving
+//! them back on the used ring.
+//!
+//! A driver that breaks the rules of the ring gets [`Broken`]: the device then needs a reset. A chain has at most
+//! [`CHAIN_MAX`] descriptors, so that no ring makes the device work without end.
+
+use doorbell_sim::PhysAddr;
+use serde::{Deserialize, Serialize};
+
+use super::GuestMemory;
+
+/// The largest queue that the device offers.
+pub const QUEUE_SIZE_MAX: u16 = 256;
+/// The longest chain, also of an indirect table.
+pub const CHAIN_MAX: u64 = 256;
+
+const DESCRIPTOR_BYTES: u64 = 16;
+const F_NEXT: u16 = 1;
+const F_WRITE: u16 = 2;
+const F_INDIRECT: u16 = 4;
+/// In the available ring's flags: the driver does not want interrupts.
+const NO_INTERRUPT: u16 = 1;
+
+/// The driver broke the rules of the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Broken;
+
+/// One buffer of a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segment {
+    /// Where it lies.
+    pub addr: u64,
+    /// How many bytes.
+    pub len: u32,
+    /// Whether the device writes it; otherwise it reads it.
+    pub writable: bool,
+}
+
+/// A chain of descriptors: buffers to read, then buffers to write.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chain {
+    /// Its first descriptor, by which the driver knows it again.
+    pub head: u16,
+    /// Its buffers.
+    pub segments: Vec<Segment>,
+}
+
+impl Chain {
+    /// Bytes of the buffers that are (or are not) writable.
+    pub fn len(&self, writable: bool) -> u64 {
+        self.segments.iter().filter(|segment| segment.writable == writable).map(|s| u64::from(s.len)).sum()
+    }
+
+    /// The pieces of the buffers of one kind that hold bytes `from..from + len` of them.
+    pub fn pieces(&self, writable: bool, from: u64, len: u64) -> impl Iterator<Item = (PhysAddr, u64)> {
+        let (mut skip, mut left) = (from, len);
+        self.segments.iter().filter(move |segment| segment.writable == writable).filter_map(move |segment| {
+            let skipped = skip.min(u64::from(segment.len));
+            skip -= skipped;
+            let taken = (u64::from(segment.len) - skipped).min(left);
+            left -= taken;
+            (taken > 0).then_some((PhysAddr(segment.addr.wrapping_add(skipped)), taken))
+        })
+    }
+}
+
+/// A queue's registers, and how far the device is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queue {
+    /// Descriptors in the table.
+    pub size: u16,
+    /// Whether the driver has made it live.
+    pub ready: bool,
+    /// The descriptor table.
+    pub descriptors: u64,
+    /// The available ring, the driver's.
+    pub driver: u64,
+    /// The used ring, the device's.
+    pub device: u64,
+    next_avail: u16,
+    next_used: u16,
+}
+
+/// What was agreed on that changes how rings are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingFeatures {
+    /// VIRTIO_F_INDIRECT_DESC.
+    pub indirect: bool,
+    /// VIRTIO_F_EVENT_IDX.
+    pub event_index: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Descriptor {
+    addr: u64,
+    len: u32,
+    flags: u16,
+    next: u16,
+}
+
+fn read_u16(memory: &dyn GuestMemory, addr: u64) -> Result<u16, Broken> {
+    let mut bytes = [0; 2];
+    memory.read(PhysAddr(addr), &mut bytes).then(|| u16::from_le_bytes(bytes)).ok_or(Broken)
+}
+
+fn write(memory: &mut dyn GuestMemory, addr: u64, bytes: &[u8]) -> Result<(), Broken> {
+    memory.write(PhysAddr(addr), bytes).then_some(()).ok_or(Broken)
+}
+
+fn descriptor(memory: &dyn GuestMemory, table: u64, index: u16) -> Result<Descriptor, Broken> {
+    let mut bytes = [0; DESCRIPTOR_BYTES as usize];
+    if !memory.read(PhysAddr(table.wrapping_add(DESCRIPTOR_BYTES * u64::from(index))), &mut bytes) {
+        return Err(Broken);
+    }
+    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = bytes;
+    Ok(Descriptor {
+        addr: u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        len: u32::from_le_bytes([i, j, k, l]),
+        flags: u16::from_le_bytes([m, n]),
+        next: u16::from_le_bytes([o, p]),
+    })
+}
+
+impl Default for Queue {
+    fn default() -> Queue {
+        Queue {
+            size: QUEUE_SIZE_MAX,
+            ready: false,
+            descriptors: 0,
+            driver: 0,
+            device: 0,
+            next_avail: 0,
+            next_used: 0,
+        }
+    }
+}
+
+impl Queue {
+    /// Whether its size and addresses are such that it can be made live (2.7, 2.7.10.1).
+    pub fn is_sound(&self) -> bool {
+        (1..=QUEUE_SIZE_MAX).contains(&self.size)
+            && self.size.is_power_of_two()
+            && self.descriptors.is_multiple_of(16)
+            && self.driver.is_multiple_of(2)
+            && self.device.is_multiple_of(4)
+    }
+
+    /// Makes it live: both rings begin anew.
+    pub fn make_live(&mut self) {
+        (self.ready, self.next_avail, self.next_used) = (true, 0, 0);
+    }
+
+    /// Takes the next chain off the available ring, if there is one.
+    pub fn pop(&mut self, memory: &dyn GuestMemory, features: RingFeatures) -> Result<Option<Chain>, Broken> {
+        let available = read_u16(memory, self.driver.wrapping_add(2))?;
+        let waiting = available.wrapping_sub(self.next_avail);
+        if waiting == 0 {
+            return Ok(None);
+        }
+        if waiting > self.size {
+            return Err(Broken);
+        }
+        let slot = u64::from(self.next_avail % self.size);
+        let head = read_u16(memory, self.driver.wrapping_add(4 + 2 * slot))?;
+        let chain = self.walk(memory, head, features)?;
+        self.next_avail = self.next_avail.wrapping_add(1);
+        Ok(Some(chain))
+    }
+
+    fn walk(&self, memory: &dyn GuestMemory, head: u16, features: RingFeatures) -> Result<Chain, Broken> {
+        let mut segments: Vec<Segment> = Vec::new();
+        let (mut table, mut entries, mut inside) = (self.descriptors, u64::from(self.size), false);
+        let (mut index, mut taken) = (head, 0);
+        loop {
+            // A chain that takes more descriptors than its table has goes round in circles.
+            if u64::from(index) >= entries || taken == entries || segments.len() as u64 == CHAIN_MAX {
+                return Err(Broken);
+            }
+            taken += 1;
+            let Descriptor { addr, len, flags, next } = descriptor(memory, table, index)?;
+            if flags & F_INDIRECT != 0 {
+                // 2.7.5.3.1: only if agreed on, last in the chain, and not within another.
+                if !features.indirect || inside || flags & F_NEXT != 0 {
+                    return Err(Broken);
+                }
+                let count = u64::from(len) / DESCRIPTOR_BYTES;
+                if count == 0 || count > CHAIN_MAX || !u64::from(len).is_multiple_of(DESCRIPTOR_BYTES) {
+                    return Err(Broken);
+                }
+                (table, entries, inside) = (addr, count, true);
+                (index, taken) = (0, 0);
+                continue;
+            }
+            let writable = flags & F_WRITE != 0;
+            if !writable && segments.last().is_some_and(|last| last.writable) {
+                return Err(Broken);
+            }
+            segments.push(Segment { addr, len, writable });
+            if flags & F_NEXT == 0 {
+                return Ok(Chain { head, segments });
+            }
+            index = next;
+        }
+    }
+
+    /// Tells the driver from which chain on it has to notify again.
+    pub fn ask_for_notification(&self, memory: &mut dyn GuestMemory) -> Result<(), Broken> {
+        let place = self.device.wrapping_add(4 + 8 * u64::from(self.size));
+        write(memory, place, &self.next_avail.to_le_bytes())
+    }
+
+    /// Gives a chain back, of which the device wrote `written` bytes. Answers whether the driver wants an interrupt.
+    pub fn push(
+        &mut self,
+        memory: &mut dyn GuestMemory,
+        head: u16,
+        written: u32,
+        features: RingFeatures,
+    ) -> Result<bool, Broken> {
+        let slot = u64::from(self.next_used % self.size);
+        let mut entry = [0; 8];
+        entry[..4].copy_from_slice(&u32::from(head).to_le_bytes());
+        entry[4..].copy_from_slice(&written.to_le_bytes());
+        write(memory, self.device.wrapping_add(4 + 8 * slot), &entry)?;
+        let old = self.next_used;
+        self.next_used = old.wrapping_add(1);
+        write(memory, self.device.wrapping_add(2), &self.next_used.to_le_bytes())?;
+        if features.event_index {
+            // 2.7.10: the driver names the index after which it wants to hear of it.
+            let wanted = read_u16(memory, self.driver.wrapping_add(4 + 2 * u64::from(self.size)))?;
+            Ok(wanted == old)
+        } else {
+            Ok(read_u16(memory, self.driver)? & NO_INTERRUPT == 0)
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The same driver before our device and QEMU's, through QEMU's test protocol. Without qemu-system-riscv64 on the machine
+//! nothing is compared, and the tests say so.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use doorbell_platform::DiskConfig;
+use doorbell_sim::AccessSize;
+use doorbell_sim::rng::Rng;
+
+use crate::driver::*;
+use crate::ours::{Ours, SECTORS, disk_file};
+
+/// VIRTIO_BLK_F_SIZE_MAX.
+const SIZE_MAX: u64 = 1 << 1;
+const WAIT_MS: u64 = 1;
+const PATIENCE: u32 = 5_000;
+
+struct Qemu {
+    process: Child,
+    commands: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    /// Where the device is: QEMU fills its places from either end, as it likes.
+    base: u64,
+    _disk: tempfile::NamedTempFile,
+}
+
+impl Qemu {
+    fn start() -> Option<Qemu> {
+        let (disk, _) = disk_file(SECTORS);
+        let drive = format!("file={},if=none,id=d,format=raw,snapshot=on", disk.path().display());
+        let options = "-M virt -m 16 -display none -bios none -serial null -monitor none -nodefaults -qtest stdio \
+                       -qtest-log /dev/null -global virtio-mmio.force-legacy=false -drive";
+        let mut process = Command::new("qemu-system-riscv64")
+            .args(options.split_whitespace())
+            .args([&drive, "-device", "virtio-blk-device,drive=d,serial=doorbell-disk0"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|_| println!("not checked: qemu-system-riscv64 is not installed"))
+            .ok()?;
+        let commands = process.stdin.take()?;
+        let answers = BufReader::new(process.stdout.take()?);
+        let mut qemu = Qemu { process, commands, answers, base: 0, _disk: disk };
+        let places = (0..8).map(|slot| 0x1000_1000 + slot * 0x1000);
+        qemu.base =
+            places.into_iter().find(|place| qemu.ask(&format!("readl {:#x}", place + 8)).ends_with('2'))?;
+        Some(qemu)
+    }
+
+    fn ask(&mut self, command: &str) -> String {
+        writeln!(self.commands, "{command}").unwrap();
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.answers.read_line(&mut line).unwrap(), 0, "QEMU ended at: {command}");
+            if let Some(rest) = line.strip_prefix("OK") {
+                return rest.trim().to_owned();
+            }
+            assert!(line.starts_with("IRQ"), "{command}: {line}");
+        }
+    }
+}
+
+impl Drop for Qemu {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn letter(size: AccessSize) -> char {
+    match size {
+        AccessSize::B1 => 'b',
+        AccessSize::B2 => 'w',
+        AccessSize::B4 => 'l',
+        AccessSize::B8 => 'q',
+    }
+}
+
+impl Target for Qemu {
+    fn read(&mut self, offset: u64, size: AccessSize) -> u64 {
+        let answer = self.ask(&format!("read{} {:#x}", letter(size), self.base + offset));
+        u64::from_str_radix(answer.trim_start_matches("0x"), 16).unwrap()
+    }
+    fn write(&mut self, offset: u64, size: AccessSize, value: u64) {
+        self.ask(&format!("write{} {:#x} {value:#x}", letter(size), self.base + offset));
+    }
+    fn poke(&mut self, addr: u64, bytes: &[u8]) {
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.ask(&format!("write {addr:#x} {:#x} 0x{hex}", bytes.len()));
+    }
+    fn peek(&mut self, addr: u64, len: usize) -> Vec<u8> {
+        let answer = self.ask(&format!("read {addr:#x} {len:#x}"));
+        let hex = answer.trim_start_matches("0x");
+        (0..len).map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap()).collect()
+    }
+    /// Everything that is available is used, or the device needs a reset.
+    fn settle(&mut self) {
+        for _ in 0..PATIENCE {
+            if self.peek(AVAIL + 2, 2) == self.peek(USED + 2, 2) || self.read(0x70, AccessSize::B4) & 64 != 0
+            {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(WAIT_MS));
+        }
+        panic!("QEMU does not do what is on the ring");
+    }
+}
+
+fn pair() -> Option<(Driver<Ours>, Driver<Qemu>)> {
+    Some((Driver::new(Ours::new(DiskConfig::default())), Driver::new(Qemu::start()?)))
+}
+
+/// Does the same to both and compares what they answer.
+macro_rules! both {
+    ($ours:ident, $qemu:ident, $what:literal, |$driver:ident| $step:expr) => {{
+        let mine = {
+            let $driver = &mut $ours;
+            $step
+        };
+        let theirs = {
+            let $driver = &mut $qemu;
+            $step
+        };
+        // Whole disks are not worth printing.
+        assert!(mine == theirs, "{} differs from QEMU's", $what);
+        mine
+    }};
+}
+
+#[test]
+fn identity_negotiation_and_configuration_are_as_qemus() {
+    let Some((mut ours, mut qemu)) = pair() else { return };
+    both!(ours, qemu, "magic, version, device", |driver| [0, 4, 8].map(|offset| driver.get(offset)));
+    both!(ours, qemu, "status after reset", |driver| driver.get(0x70));
+    let (mine, theirs) = (ours.offered(), qemu.offered());
+    assert_eq!(mine & !theirs, SIZE_MAX, "QEMU offers all that we do but a limit of buffers");
+    for features in [VERSION_1, mine & theirs] {
+        both!(ours, qemu, "agreement", |driver| driver.start(features, 16));
+        both!(ours, qemu, "status", |driver| driver.get(0x70));
+        both!(ours, qemu, "live", |driver| driver.get(0x44));
+    }
+    both!(ours, qemu, "capacity", |driver| (driver.get(0x100), driver.get(0x104)));
+    both!(ours, qemu, "block size", |driver| driver.get(0x114));
+    both!(ours, qemu, "queues", |driver| driver.target.read(0x122, AccessSize::B2));
+    both!(ours, qemu, "no shared memory", |driver| [0xb0, 0xb4].map(|offset| driver.get(offset)));
+    both!(ours, qemu, "reset", |driver| {
+        driver.set(0x70, 0);
+        (driver.get(0x70), driver.get(0x44), driver.get(0x60))
+    });
+}
+
+#[test]
+fn random_requests_have_the_same_answers_data_and_interrupts_as_qemus() {
+    let Some((mut ours, mut qemu)) = pair() else { return };
+    let mut random = Rng::stream(11, "virtio beside QEMU");
+    let features = ours.offered() & qemu.offered();
+    for round in 0..300 {
+        if round % 60 == 0 {
+            let chosen = if round % 120 == 0 { features } else { VERSION_1 };
+            assert!(both!(ours, qemu, "start", |driver| driver.start(chosen, 32)));
+            // Asked or not, QEMU tells of the first.
+            both!(ours, qemu, "first", |driver| driver.request(FLUSH, 0, None));
+            both!(ours, qemu, "its interrupt", |driver| {
+                driver.set(0x64, 3);
+                driver.get(0x60)
+            });
+        }
+        let mut below = |limit: u64| random.next_u64() % limit;
+        let kind = [IN, IN, OUT, OUT, FLUSH, GET_ID, 77][below(7) as usize];
+        let (sector, sectors) = (below(SECTORS + 4), below(9));
+        let len = (sectors * 512) as u32 + if below(12) == 0 { 100 } else { 0 };
+        let fill = vec![below(256) as u8; 8192];
+        let data = match kind {
+            IN | OUT if len > 0 => Some((DATA, len, kind == IN)),
+            GET_ID => Some((DATA, 20, true)),
+            _ => None,
+        };
+        let event = below(4) as u16;
+        let status = both!(ours, qemu, "status", |driver| {
+            driver.target.poke(DATA, &fill);
+            // Where the driver wants an interrupt: sometimes at this very request.
+            let wanted = driver.used.wrapping_add(event);
+            driver.target.poke(AVAIL + 4 + 2 * 32, &wanted.to_le_bytes());
+            driver.request(kind, sector, data).0
+        });
+        if status == 0 {
+            // What stands behind the end of a name is anybody's.
+            let compared = if kind == GET_ID { 14 } else { 8192 };
+            let data = both!(ours, qemu, "data", |driver| driver.target.peek(DATA, compared));
+            assert!(kind != GET_ID || data == b"doorbell-disk0");
+        }
+        both!(ours, qemu, "interrupt", |driver| {
+            let pending = driver.get(0x60);
+            driver.set(0x64, pending);
+            pending
+        });
+    }
+    assert!(both!(ours, qemu, "start", |driver| driver.start(VERSION_1, 16)));
+    both!(ours, qemu, "the whole disk", |driver| driver.read_disk(0, SECTORS as u32 * 512));
+    assert!(
+        ours.target.disk.stats().failed_requests > 5 && ours.target.disk.stats().unsupported_requests > 5
+    );
+}
+
+#[test]
+fn broken_rings_need_a_reset_as_qemus_do() {
+    type Break<T> = fn(&mut Driver<T>);
+    fn ways<T: Target>() -> [Break<T>; 5] {
+        [
+            |d| {
+                d.descriptor(DESC, 0, DATA, 16, NEXT, 1);
+                d.descriptor(DESC, 1, DATA, 16, NEXT, 0);
+            },
+            |d| d.descriptor(DESC, 0, DATA, 16, NEXT, 99),
+            |d| d.descriptor(DESC, 0, DATA, 16, 0, 0),
+            |d| d.descriptor(DESC, 0, DATA, 24, INDIRECT, 0),
+            |d| {
+                d.descriptor(DESC, 0, DATA, 16, NEXT | WRITE, 1);
+                d.descriptor(DESC, 1, DATA, 16, 0, 0);
+            },
+        ]
+    }
+    let Some((mut ours, mut qemu)) = pair() else { return };
+    let features = ours.offered() & qemu.offered();
+    for (index, (mine, theirs)) in ways::<Ours>().into_iter().zip(ways::<Qemu>()).enumerate() {
+        assert!(both!(ours, qemu, "start", |driver| driver.start(features, 16)), "{index}");
+        mine(&mut ours);
+        theirs(&mut qemu);
+        let answer = both!(ours, qemu, "status and interrupt", |driver| {
+            driver.offer(0);
+            driver.notify();
+            driver.target.settle();
+            (driver.get(0x70), driver.get(0x60) & 2, driver.used_index())
+        });
+        assert_eq!(answer, (15 | 64, 2, 0), "{index}");
+    }
+}
