@@ -48,6 +48,8 @@ pub struct RunParams {
     pub drain: Ps,
     /// Simulated time after which a guest that is not ready is given up.
     pub boot_timeout: Ps,
+    /// Simulated time after which a user's script that has not ended is given up.
+    pub script_timeout: Ps,
 }
 
 impl Default for RunParams {
@@ -60,6 +62,7 @@ impl Default for RunParams {
             drain: Ps::from_ms(20),
             // Twenty times what the boot takes; a guest that spins that long costs minutes of host time.
             boot_timeout: Ps(5 * Ps::PER_SECOND),
+            script_timeout: Ps(10 * Ps::PER_SECOND),
         }
     }
 }
@@ -147,7 +150,7 @@ impl RunConfig {
             }
         }
         if self.platform.nics == 0 {
-            return Err(ConfigError::new("platform.nics", "testpmd needs at least one NIC"));
+            return Err(ConfigError::new("platform.nics", "a run needs at least one NIC"));
         }
         if self.run.duration == Ps::ZERO || self.run.frames == Some(0) {
             return Err(ConfigError::new("run.duration", "a measurement needs some time or some frames"));
