@@ -20,9 +20,9 @@ use crate::registry::Benchmark;
 /// Console lines quoted in an error.
 const LINES_SHOWN: usize = 12;
 /// Instructions between looks at the clock, at Ctrl-C and at the progress display.
-const SLICE_INSTRUCTIONS: u64 = 20_000_000;
+pub(crate) const SLICE_INSTRUCTIONS: u64 = 20_000_000;
 /// The same in simulated time: a guest that traps without end retires no instructions.
-const SLICE_TIME: Ps = Ps::from_ms(20);
+pub(crate) const SLICE_TIME: Ps = Ps::from_ms(20);
 
 /// Linux on RISC-V silently drops what is beyond (COMMAND_LINE_SIZE, less the final zero).
 const COMMAND_LINE_BYTES_MAX: usize = 1023;
@@ -106,7 +106,7 @@ pub struct Control<'a> {
 }
 
 impl Control<'_> {
-    fn check(&self) -> Result<(), RunError> {
+    pub(crate) fn check(&self) -> Result<(), RunError> {
         if self.interrupted.load(Ordering::Relaxed) { Err(RunError::Interrupted) } else { Ok(()) }
     }
 }
