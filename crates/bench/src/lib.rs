@@ -20,6 +20,8 @@ pub use folder::{ResultFolder, summary_json};
 pub use m5::{M5Next, M5Ops};
 pub use measure::{Point, run_point};
 pub use registry::{BENCHMARKS, Benchmark, benchmark};
-pub use script::{Mark, Script, run_script};
-pub use session::{Control, Places, Ready, Session, Source, bare_identity, Workload, guest_identity, read_guest};
+pub use script::{Mark, NO_TRAFFIC, Script, run_script};
+pub use session::{
+    Control, Places, Ready, Session, Source, Workload, bare_identity, guest_identity, read_guest,
+};
 pub use summary::{Drops, PointSummary, RunSummary};

@@ -28,6 +28,8 @@ const SCRIPT_PATH: &str = "run/doorbell/script";
 const START_LINE: &str = "doorbell: start script";
 const END_LINE: &str = "doorbell: exit ";
 const LINES_SHOWN: usize = 12;
+/// The rate, in a summary, of a run in which nothing was offered.
+pub const NO_TRAFFIC: &str = "none";
 const M5_RESET: [u8; 2] = [0x40, 0x42];
 const M5_DUMP: [u8; 2] = [0x41, 0x42];
 
@@ -156,7 +158,7 @@ pub fn run_script(
     let mut summary = summarise(session, &config, &machine, &measurement, &window, host);
     summary.exit_status = status;
     if script.traffic.is_none() {
-        summary.rate = "none".to_owned();
+        summary.rate = NO_TRAFFIC.to_owned();
     }
     Ok(Point { summary, config, machine, measurement, captured })
 }
@@ -244,7 +246,10 @@ impl Run<'_, '_> {
         }
         self.run_to(self.machine.next_gap())?;
         if self.ended.is_some() && script.begin.is_some() && config.run.warmup > Ps::ZERO {
-            return Err(RunError::Script(format!("the script ended within the warm-up of {}", config.run.warmup)));
+            return Err(RunError::Script(format!(
+                "the script ended within the warm-up of {}",
+                config.run.warmup
+            )));
         }
         self.machine.begin_window();
         let (begun, before) = (self.machine.now(), self.machine.instructions());
@@ -368,11 +373,12 @@ impl Run<'_, '_> {
                 continue;
             }
             let line = String::from_utf8_lossy(&std::mem::take(&mut self.line)).replace('\r', "");
-            self.inside &= !line.starts_with(END_LINE);
-            if self.inside {
-                (self.control.say)(&line);
+            // The script's last line may have no end of its own.
+            let (own, ends) = line.split_once(END_LINE).map_or((&*line, false), |(own, _)| (own, true));
+            if self.inside && !(ends && own.is_empty()) {
+                (self.control.say)(own);
             }
-            self.inside |= line == START_LINE;
+            self.inside = !ends && (self.inside || line == START_LINE);
         }
     }
 }

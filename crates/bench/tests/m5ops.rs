@@ -48,13 +48,16 @@ impl Run {
     /// Runs until the guest asks to end; gives its exit code.
     fn run_to_its_end(&mut self) -> u8 {
         loop {
-            let Outcome::M5Op { hart, function, args } = self.machine.run(&Limits::until(Ps::from_ms(1))) else {
+            let Outcome::M5Op { hart, function, args } = self.machine.run(&Limits::until(Ps::from_ms(1)))
+            else {
                 panic!("the guest never asked to end")
             };
             let said = &mut self.said;
             match self
                 .ops
-                .perform(&mut self.machine, &self.guest, hart, function, args, &mut |line| said.push(line.to_owned()))
+                .perform(&mut self.machine, &self.guest, hart, function, args, &mut |line| {
+                    said.push(line.to_owned())
+                })
                 .unwrap()
             {
                 M5Next::Continue => {}

@@ -67,7 +67,7 @@ pub fn image(command: &ImageCommand, places: &Places) -> anyhow::Result<ExitCode
             // A folder that is no recipe's any more can still be shown by its name.
             let folder = Recipe::load(name).map_or_else(|_| name.clone(), |r| r.folder_name().to_owned());
             show(&Image::open(places.image(&folder))?);
-        },
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,25 +3,24 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use doorbell_bench::Places;
 use doorbell_bench::{
-    BENCHMARKS, Control, M5Ops, Point, PointSummary, ResultFolder, RunConfig, RunError, RunSummary, Session,
-    Source, benchmark, resolve, run_point,
+    BENCHMARKS, Control, M5Ops, NO_TRAFFIC, Point, PointSummary, ResultFolder, RunConfig, RunError,
+    RunSummary, Session, Source, benchmark, resolve, run_point,
 };
 use doorbell_loadgen::Rate;
 use doorbell_machine::PRESETS;
 use doorbell_sim::{Bytes, Ps};
 
-use crate::script_cmd::{self, ScriptArgs};
 use crate::screen::{Screen, end_on_closed_pipe, interrupt_flag};
+use crate::script_cmd::{self, ScriptArgs};
 
 #[derive(Args)]
 #[command(after_help = run_help())]
 pub struct RunArgs {
     /// Which benchmark
-    #[arg(required_unless_present = "script")]
     benchmark: Option<String>,
     /// Offered load: 5Mpps, 10Gbps (layer 2), 10Gbps-l1, 40% of the line; several, comma-separated, give a table
     #[arg(long, value_name = "RATE,…", value_delimiter = ',')]
@@ -140,7 +139,14 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
     if let Some(script) = &args.script.script {
         return script_cmd::run(args, script, places);
     }
-    let chosen = benchmark(args.benchmark.as_deref().expect("clap asks for one of the two"))?;
+    if let Some(option) = args.script.given() {
+        bail!("{option} is for a script of your own: name one with --script FILE");
+    }
+    let Some(name) = &args.benchmark else {
+        let names: Vec<&str> = BENCHMARKS.iter().map(|known| known.name).collect();
+        bail!("name a benchmark ({}), or a script of your own with --script FILE", names.join(", "));
+    };
+    let chosen = benchmark(name)?;
     let config = args.config()?;
     let rates = args.rates(&config)?;
     let folder = ResultFolder::create(&args.out)?;
@@ -187,13 +193,27 @@ pub fn finish(
     if args.json {
         print!("{json}");
     } else {
-        print!("{}", doorbell_report::table(&report));
+        match summary.points.as_slice() {
+            [point] if point.rate == NO_TRAFFIC => println!("{}", without_traffic(name, point)),
+            _ => print!("{}", doorbell_report::table(&report)),
+        }
         println!(
             "Results in {} (report.html, summary.json, stats.json, config.toml).",
             folder.path().display()
         );
     }
     Ok(())
+}
+
+/// What there is to say of a run in which nothing was offered.
+fn without_traffic(name: &str, point: &PointSummary) -> String {
+    let millions = point.instructions as f64 / 1e6;
+    let status = point.exit_status.map_or_else(String::new, |status| format!("exit status {status}, "));
+    format!(
+        "{name}: {status}measured for {:.3} ms of simulated time, {millions:.1} M instructions, {:.3} a cycle",
+        point.simulated_seconds * 1e3,
+        point.ipc
+    )
 }
 
 /// A session from where the options say.

@@ -5,10 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use doorbell_bench::{
-    Control, M5Ops, Mark, Places, ResultFolder, RunConfig, Script, Session, run_script,
-};
-use doorbell_image::GuestFile;
+use doorbell_bench::{Control, M5Ops, Mark, Places, ResultFolder, RunConfig, Script, Session, run_script};
+use doorbell_image::{GuestFile, delivery};
 use doorbell_loadgen::TrafficConfig;
 use doorbell_sim::Ps;
 
@@ -23,31 +21,45 @@ pub struct ScriptArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "benchmark")]
     pub script: Option<PathBuf>,
     /// The image to run it in: a built-in one, or the path of a recipe of your own [default: net]
-    #[arg(long, value_name = "NAME|PATH", requires = "script")]
+    #[arg(long, value_name = "NAME|PATH")]
     image: Option<String>,
     /// Also put this file of the host there in the guest (repeatable)
-    #[arg(long = "file", value_name = "HOST=GUEST", requires = "script")]
+    #[arg(long = "file", value_name = "HOST=GUEST")]
     files: Vec<String>,
     /// Words to add to the kernel's command line, for instance doorbell.ip=10.1.0.2/24
-    #[arg(long, value_name = "WORDS", requires = "script", allow_hyphen_values = true)]
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
     append: Option<String>,
     /// Traffic and measurement begin when the console shows this, or with "m5", when a program resets the statistics
     /// by m5op [default: with the script]
-    #[arg(long, value_name = "TEXT|m5", requires = "script")]
+    #[arg(long, value_name = "TEXT|m5")]
     begin_at: Option<String>,
     /// They end when the console shows this, or with "m5", when a program dumps the statistics [default: with the script,
     /// or after --duration]
-    #[arg(long, value_name = "TEXT|m5", requires = "script")]
+    #[arg(long, value_name = "TEXT|m5")]
     end_at: Option<String>,
     /// End the run with the measurement, even if the script goes on, as a server does
-    #[arg(long, requires = "script")]
+    #[arg(long)]
     end_with_measurement: bool,
     /// Give the script up after this simulated time, such as 2s [default: run.script_timeout, 10s]
-    #[arg(long, value_name = "TIME", requires = "script")]
+    #[arg(long, value_name = "TIME")]
     pub time_limit: Option<Ps>,
 }
 
 impl ScriptArgs {
+    /// An option of these that was given.
+    pub fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--image", self.image.is_some()),
+            ("--file", !self.files.is_empty()),
+            ("--append", self.append.is_some()),
+            ("--begin-at", self.begin_at.is_some()),
+            ("--end-at", self.end_at.is_some()),
+            ("--end-with-measurement", self.end_with_measurement),
+            ("--time-limit", self.time_limit.is_some()),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
+    }
+
     fn mark(text: &str) -> Mark {
         if text == "m5" { Mark::M5 } else { Mark::Line(text.to_owned()) }
     }
@@ -76,14 +88,18 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 /// HOST=GUEST; a program on the host is one in the guest.
 fn guest_file(text: &str) -> anyhow::Result<GuestFile> {
     use std::os::unix::fs::PermissionsExt;
-    let Some((host, guest)) = text.rsplit_once('=').filter(|(host, guest)| !host.is_empty() && !guest.is_empty())
+    let Some((host, guest)) =
+        text.rsplit_once('=').filter(|(host, guest)| !host.is_empty() && !guest.is_empty())
     else {
         bail!("--file \"{text}\" is not of the form HOST=GUEST, for instance data.bin=/root/data.bin");
     };
     let path = Path::new(host);
     let content = read(path).context("--file")?;
     let mode = path.metadata().with_context(|| format!("cannot read {host}"))?.permissions().mode();
-    Ok(GuestFile { path: guest.trim_start_matches('/').to_owned(), executable: mode & 0o111 != 0, content })
+    let path = guest.trim_start_matches('/').to_owned();
+    let file = GuestFile { path, executable: mode & 0o111 != 0, content };
+    delivery(std::slice::from_ref(&file)).with_context(|| format!("--file \"{text}\""))?;
+    Ok(file)
 }
 
 /// Runs a script, once for each rate, and reports as for a benchmark.

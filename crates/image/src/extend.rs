@@ -106,8 +106,7 @@ pub(crate) enum Origin {
 impl Origin {
     /// What a name or path means. A built-in name wins over a file of that name; write `./NAME` for the file.
     pub(crate) fn find(path: &Path) -> Result<Origin, ImageError> {
-        let builtin =
-            BUILTIN.iter().find(|builtin| Path::new(builtin.name).as_os_str() == path.as_os_str());
+        let builtin = BUILTIN.iter().find(|builtin| Path::new(builtin.name).as_os_str() == path.as_os_str());
         if let Some(builtin) = builtin {
             return Ok(Origin::Builtin(builtin));
         }

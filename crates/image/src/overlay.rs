@@ -30,7 +30,8 @@ fn archive(files: &[GuestFile]) -> Result<Archive, ImageError> {
         if !crate::recipe::is_relative_path(&file.path) {
             return Err(fail(format!("\"{}\" must be a relative path without . or .. in it", file.path)));
         }
-        let node = Node::File { mode: if file.executable { 0o755 } else { 0o644 }, content: file.content.clone() };
+        let node =
+            Node::File { mode: if file.executable { 0o755 } else { 0o644 }, content: file.content.clone() };
         archive.put(&file.path, node).map_err(fail)?;
     }
     Ok(archive)

@@ -107,7 +107,9 @@ impl LocalFile {
     pub(crate) fn mode(&self) -> Result<Option<u32>, String> {
         let Some(text) = &self.mode else { return Ok(self.executable.then_some(0o755)) };
         let octal = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o7777);
-        octal.map(Some).ok_or_else(|| format!("{}: mode = \"{text}\" is not an octal number such as \"0755\"", self.from))
+        octal.map(Some).ok_or_else(|| {
+            format!("{}: mode = \"{text}\" is not an octal number such as \"0755\"", self.from)
+        })
     }
 }
 
