@@ -263,3 +263,121 @@ fn read_tree(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// A folder with these files; those that end in `.toml` are recipes and get the schema's line.
+    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, content) in files {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let schema = if name.ends_with(".toml") { "schema = 1\n" } else { "" };
+            fs::write(path, format!("{schema}{content}")).unwrap();
+        }
+        dir
+    }
+
+    fn problem(dir: &tempfile::TempDir, recipe: &str) -> String {
+        Recipe::load(dir.path().join(recipe)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn lists_add_up_single_values_replace_and_files_win() {
+        let dir = folder(&[
+            (
+                "one.toml",
+                "extends = \"net\"\nram_min = \"300MiB\"\ncommand_line = \"a=1\"\ninit = [\"first\"]\n[packages]\n\
+                 install = [\"jq\"]\n[kernel]\nmodules = [\"dummy\"]\n[initramfs.files]\netc.from = \"tree\"\n\
+                 \"etc/group\" = { from = \"group\", mode = \"0600\" }",
+            ),
+            (
+                "sub/two.toml",
+                "extends = \"../one.toml\"\nname = \"both\"\ncommand_line = \"b=2\"\ninit = [\"second\"]",
+            ),
+            ("tree/deep/file", "in a tree"),
+            ("group", "a group file"),
+        ]);
+        symlink("deep/file", dir.path().join("tree/link")).unwrap();
+        let (net, two) =
+            (Recipe::load("net").unwrap(), Recipe::load(dir.path().join("sub/two.toml")).unwrap());
+        assert_eq!((two.name(), two.ram_min()), ("both", Bytes(300 << 20)));
+        assert_eq!(two.command_line(), format!("{} a=1 b=2", net.command_line()));
+        assert_eq!(two.spec.init, ["first", "second"]);
+        assert_eq!(two.spec.packages.roots, net.spec.packages.roots);
+        assert_eq!(two.spec.packages.install, ["jq"]);
+        assert_eq!(two.spec.kernel.modules, ["8021q", "e1000", "dummy"]);
+        assert!(two.files.contains_key("init"), "the base's files stay");
+        assert_eq!(two.files["etc/group"], Node::File { mode: 0o600, content: b"a group file".to_vec() });
+        assert_eq!(two.files["etc/deep/file"], Node::File { mode: 0o644, content: b"in a tree".to_vec() });
+        assert_eq!(two.files["etc/link"], Node::Link { target: "deep/file".into() });
+    }
+
+    #[test]
+    fn the_hash_follows_every_file_mode_and_base_and_the_folder_does_not() {
+        let dir = folder(&[
+            ("one.toml", "extends = \"net\"\ninitramfs.files.x.from = \"x\""),
+            ("two.toml", "extends = \"one.toml\""),
+            ("x", "1"),
+        ]);
+        let load = || Recipe::load(dir.path().join("two.toml")).unwrap();
+        let (first, x) = (load(), dir.path().join("x"));
+        assert_eq!(load().hash(), first.hash());
+        fs::set_permissions(&x, PermissionsExt::from_mode(0o755)).unwrap();
+        let second = load();
+        fs::write(&x, "2").unwrap();
+        let third = load();
+        assert!(first.hash() != second.hash() && second.hash() != third.hash());
+        assert_eq!(first.folder_name(), third.folder_name());
+        assert!(first.folder_name().starts_with("two-"));
+        let other = folder(&[("two.toml", "extends = \"net\"")]);
+        let other = Recipe::load(other.path().join("two.toml")).unwrap();
+        assert_ne!(other.folder_name(), first.folder_name(), "two recipes of one name have an image each");
+    }
+
+    #[test]
+    fn what_cannot_be_extended_is_named() {
+        let dir = folder(&[
+            ("a.toml", "extends = \"b.toml\""),
+            ("b.toml", "extends = \"./a.toml\""),
+            ("self.toml", "extends = \"self.toml\""),
+            ("orphan.toml", "extends = \"absent.toml\""),
+            ("typo.toml", "extends = \"nett\""),
+            ("none.toml", "name = \"none\""),
+        ]);
+        let cycle = problem(&dir, "a.toml");
+        assert!(cycle.contains("extends itself") && cycle.contains("b.toml"), "{cycle}");
+        assert!(problem(&dir, "self.toml").contains("extends itself"));
+        assert!(problem(&dir, "orphan.toml").contains("absent.toml"));
+        assert!(
+            problem(&dir, "typo.toml").contains("nett")
+                && problem(&dir, "typo.toml").contains("testpmd, net")
+        );
+        assert!(problem(&dir, "none.toml").contains("missing field"), "{}", problem(&dir, "none.toml"));
+        assert!(problem(&dir, "absent.toml").contains("absent.toml"));
+    }
+
+    #[test]
+    fn a_wrong_line_of_an_extension_is_named() {
+        for (line, parts) in [
+            ("packages.instal = [\"jq\"]", ["instal", "unknown field"]),
+            ("packages.install = [\"two words\"]", ["two words", "package name"]),
+            ("initramfs.files.x.from = \"absent\"", ["absent", "missing"]),
+            ("initramfs.files.x.from = \"../outside\"", ["../outside", "relative path"]),
+            ("initramfs.files.x.from = \"/etc/passwd\"", ["/etc/passwd", "relative path"]),
+            ("initramfs.files.\"/x\".from = \"w.toml\"", ["/x", "relative path"]),
+            ("initramfs.files.x = { from = \"w.toml\", mode = \"rwx\" }", ["rwx", "octal"]),
+            ("initramfs.files.x = { from = \"w.toml\", mode = \"77777\" }", ["77777", "octal"]),
+            ("init = [\"a\\nb\"]", ["init", "more than a line"]),
+            ("schema_version = 2", ["schema_version", "unknown field"]),
+        ] {
+            let dir = folder(&[("w.toml", &format!("extends = \"net\"\n{line}\n"))]);
+            let told = problem(&dir, "w.toml");
+            assert!(parts.iter().all(|part| told.contains(part)), "{line}: {told}");
+        }
+    }
+}
