@@ -115,7 +115,9 @@ fn a_script_s_status_output_and_figures_are_the_run_s() {
     let here = Here::with("echo one\nm5 resetstats\nm5 workbegin 7\nm5 dumpstats\necho -n two\nexit 3\n");
     let ended = here.run(&[]);
     assert_eq!(ended.code, Some(3), "{}", ended.stderr);
-    assert!(ended.stderr.contains("\none\n") && ended.stderr.contains("\ntwo\n"), "{}", ended.stderr);
+    for line in ["one", "two"] {
+        assert!(ended.stderr.lines().any(|said| said == line), "{}", ended.stderr);
+    }
     assert!(ended.stderr.contains("work begin: id 7"), "{}", ended.stderr);
     assert!(ended.stderr.contains("script ended with exit status 3"), "{}", ended.stderr);
     assert!(ended.stdout.contains("exit status 3, measured for "), "{}", ended.stdout);
@@ -175,13 +177,12 @@ fn a_measurement_lies_between_its_marks() {
     let seconds = |here: &Here| here.json("summary.json")["simulated_seconds"].as_f64().unwrap();
     here.run(&["-q"]).success();
     assert!(seconds(&here) > 0.012, "without marks it is the whole script: {}", seconds(&here));
-    let traffic = ["--rate", "1Mpps", "--set", "loadgen.traffic.destination=02:00:00:00:00:09"];
-    here.run(&[&["-q", "--begin-at", "go", "--end-at", "stop"], &traffic[..]].concat()).success();
+    here.run(&["-q", "--begin-at", "go", "--end-at", "stop", "--rate", "50kpps"]).success();
     let measured = seconds(&here);
     assert!((0.005..0.007).contains(&measured), "{measured}");
     let summary = here.json("summary.json");
     let offered = summary["frames_offered"].as_u64().unwrap();
-    assert!(offered.abs_diff((measured * 1e6) as u64) <= 1, "{offered} in {measured} s");
+    assert!(offered.abs_diff((measured * 5e4) as u64) <= 1, "{offered} in {measured} s");
     // The kernel does not route, so that nothing comes back; all went into the guest.
     assert_eq!(summary["drops"]["guest"].as_u64(), Some(offered), "{summary}");
 
