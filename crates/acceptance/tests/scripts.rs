@@ -144,7 +144,7 @@ fn files_come_whole_and_every_kind_of_script_runs() {
     let here = Here::with(
         "#!/bin/sh -e\nsha256sum /usr/bin/big\ntest -x /usr/bin/big\ntest ! -x /root/a\ntest -L /bin\n",
     );
-    let big: Vec<u8> = (0..300_001_u32).map(|i| (i * i >> 3) as u8).collect();
+    let big: Vec<u8> = (0..300_001_u32).map(|i| (i.wrapping_mul(i) >> 3) as u8).collect();
     let (big_path, small_path) = (here.path("big"), here.path("a=b"));
     fs::write(&big_path, &big).unwrap();
     fs::set_permissions(&big_path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
