@@ -4,14 +4,32 @@
 #![forbid(unsafe_code)]
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
-use doorbell_acceptance::{Ended, Running, doorbell, doorbell_path, scratch};
+use doorbell_acceptance::{Ended, Running, doorbell, doorbell_path, places, scratch};
 use serde_json::Value;
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The user's images and packages with checkpoints of our own: the user's may be older than this source.
+fn cache() -> &'static str {
+    static FOLDER: OnceLock<String> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let exe = std::env::current_exe().unwrap();
+        let folder = exe.ancestors().nth(3).unwrap().join("acceptance-scripts");
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        for part in ["images", "packages"] {
+            fs::create_dir_all(places().cache.join(part)).unwrap();
+            symlink(places().cache.join(part), folder.join(part)).unwrap();
+        }
+        folder.display().to_string()
+    })
 }
 
 /// A folder with a script in it, to run with `--script` and more.
@@ -30,7 +48,7 @@ impl Here {
 
     fn run(&self, more: &[&str]) -> Ended {
         let (script, out) = (self.path("script"), self.path("out"));
-        doorbell(&[&["run", "--script", &script, "--out", &out], more].concat())
+        doorbell(&[&["--cache", cache(), "run", "--script", &script, "--out", &out], more].concat())
     }
 
     fn console(&self) -> String {
@@ -68,6 +86,7 @@ fn the_worked_example_does_what_its_page_says() {
     let mut outputs = commands.iter().map(|block| {
         let mut command = Command::new("sh");
         command.args(["-e", "-c", block]).current_dir(folder.path());
+        command.env("DOORBELL_CACHE", cache());
         command.env("PATH", format!("{in_path}:{}", std::env::var("PATH").unwrap()));
         let ended = Running::start(command).end();
         assert_eq!(ended.code, Some(0), "{block}\n{}\n{}", ended.stdout, ended.stderr);
