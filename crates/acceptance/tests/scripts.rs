@@ -70,9 +70,11 @@ fn blocks(page: &str, language: &str) -> Vec<String> {
 fn the_worked_example_does_what_its_page_says() {
     let page = fs::read_to_string(repository().join("docs/images.md")).unwrap();
     let example = repository().join("guest/examples/reflect");
-    let folder = scratch();
+    // Always the same folder, and so the same image in the cache.
+    let folder = Path::new(cache()).join("example");
+    fs::create_dir(&folder).unwrap();
     for file in ["hello.sh", "reflect.c", "reflect.sh", "reflect.toml"] {
-        fs::copy(example.join(file), folder.path().join(file)).unwrap();
+        fs::copy(example.join(file), folder.join(file)).unwrap();
     }
     // What the page shows of the files is what is in them.
     let script = fs::read_to_string(example.join("reflect.sh")).unwrap();
@@ -85,7 +87,7 @@ fn the_worked_example_does_what_its_page_says() {
     let in_path = doorbell_path().parent().unwrap().display().to_string();
     let mut outputs = commands.iter().map(|block| {
         let mut command = Command::new("sh");
-        command.args(["-e", "-c", block]).current_dir(folder.path());
+        command.args(["-e", "-c", block]).current_dir(&folder);
         command.env("DOORBELL_CACHE", cache());
         command.env("PATH", format!("{in_path}:{}", std::env::var("PATH").unwrap()));
         let ended = Running::start(command).end();
@@ -95,14 +97,14 @@ fn the_worked_example_does_what_its_page_says() {
     outputs.next().unwrap();
     let table = outputs.next().unwrap();
     let summary: Value =
-        serde_json::from_str(&fs::read_to_string(folder.path().join("results/latest/summary.json")).unwrap())
+        serde_json::from_str(&fs::read_to_string(folder.join("results/latest/summary.json")).unwrap())
             .unwrap();
     check_reflection(&table, &summary);
     outputs.next().unwrap();
-    let console = fs::read_to_string(folder.path().join("results/latest/console.log")).unwrap();
+    let console = fs::read_to_string(folder.join("results/latest/console.log")).unwrap();
     let lines = fs::read_to_string(example.join("reflect.c")).unwrap().lines().count();
     assert!(console.contains(&format!("{lines} /root/reflect.c")), "{console}");
-    assert!(folder.path().join("results/latest/m5stats-0.json").exists());
+    assert!(folder.join("results/latest/m5stats-0.json").exists());
 }
 
 /// At the low rates every frame comes back; the program, the kernel and the load generator count the same; at the highest
