@@ -54,6 +54,8 @@ pub struct RunParams {
     pub boot_timeout: Ps,
     /// Files of the host's that the guest has as virtio disks, behind the image's own if it has one. They are only read.
     pub disks: Vec<PathBuf>,
+    /// Simulated time after which a user's script that has not ended is given up.
+    pub script_timeout: Ps,
 }
 
 impl Default for RunParams {
@@ -67,6 +69,7 @@ impl Default for RunParams {
             // Twenty times what the boot takes; a guest that spins that long costs minutes of host time.
             boot_timeout: Ps(5 * Ps::PER_SECOND),
             disks: Vec::new(),
+            script_timeout: Ps(10 * Ps::PER_SECOND),
         }
     }
 }
@@ -155,7 +158,7 @@ impl RunConfig {
             }
         }
         if self.platform.nics == 0 {
-            return Err(ConfigError::new("platform.nics", "testpmd needs at least one NIC"));
+            return Err(ConfigError::new("platform.nics", "a run needs at least one NIC"));
         }
         if self.run.duration == Ps::ZERO || self.run.frames == Some(0) {
             return Err(ConfigError::new("run.duration", "a measurement needs some time or some frames"));

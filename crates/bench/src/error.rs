@@ -61,6 +61,17 @@ pub enum RunError {
         /// What the guest printed last.
         console: String,
     },
+    /// A script that cannot be run, or a mark that never came.
+    #[error("{0}")]
+    Script(String),
+    /// A script that did not come to its end.
+    #[error("{why}\nThe console's last lines:\n{console}")]
+    Unfinished {
+        /// What happened.
+        why: String,
+        /// What the guest printed last.
+        console: String,
+    },
     /// Ctrl-C.
     #[error("interrupted; what was already written is whole")]
     Interrupted,

@@ -10,6 +10,7 @@ mod folder;
 mod m5;
 mod measure;
 mod registry;
+mod script;
 mod session;
 mod summary;
 mod testpmd;
@@ -21,5 +22,8 @@ pub use folder::{ResultFolder, summary_json};
 pub use m5::{M5Next, M5Ops};
 pub use measure::{Point, run_point};
 pub use registry::{BENCHMARKS, Benchmark, benchmark};
-pub use session::{Control, Places, Session, Source, bare_identity, guest_identity, read_guest};
+pub use script::{Mark, NO_TRAFFIC, Script, run_script};
+pub use session::{
+    Control, Places, Ready, Session, Source, Workload, bare_identity, guest_identity, read_guest,
+};
 pub use summary::{Drops, PointSummary, RunSummary};

@@ -8,6 +8,7 @@
 //! | 0x41 | dump stats | counters are written to `m5stats-N.json` |
 //! | 0x42 | dump and reset stats | both |
 //! | 0x43 | checkpoint | the machine is written to `m5checkpoint-N.ckpt` |
+//! | 0x50 | read file | up to a1 bytes of the run's file, from offset a2, go to the address in a0, which gets their number |
 //! | 0x5a, 0x5b | work begin, work end | a line is said, with the work's id (a0) and the time |
 //!
 //! Any other function is said and ignored.
@@ -35,19 +36,33 @@ pub struct M5Ops {
     base: Vec<(String, Counter)>,
     dumps: u32,
     checkpoints: u32,
+    file: Option<Vec<u8>>,
 }
+
+/// The function by which a guest asks for a checkpoint.
+pub(crate) const M5_CHECKPOINT: u8 = 0x43;
+/// One read of the host's file moves at most this much, so that a guest cannot hold the host up.
+const READ_BYTES_MAX: u64 = 1 << 20;
+const A0: usize = 10;
+const A2: usize = 12;
 
 impl M5Ops {
     /// Writes what is asked for into `folder`.
     pub fn new(folder: ResultFolder) -> M5Ops {
-        M5Ops { folder, base: Vec::new(), dumps: 0, checkpoints: 0 }
+        M5Ops { folder, base: Vec::new(), dumps: 0, checkpoints: 0, file: None }
+    }
+
+    /// What the guest reads with its `read file` from now on.
+    pub fn hand_over(&mut self, file: Vec<u8>) {
+        self.file = Some(file);
     }
 
     /// Does what the guest asked. `guest` names it in checkpoints.
     pub fn perform(
         &mut self,
-        machine: &Machine,
+        machine: &mut Machine,
         guest: &str,
+        hart: usize,
         function: u8,
         args: [u64; 2],
         say: &mut dyn FnMut(&str),
@@ -61,12 +76,13 @@ impl M5Ops {
                 self.dump(machine, say)?;
                 self.base = all_counters(machine);
             }
-            0x43 => {
+            M5_CHECKPOINT => {
                 let path = self.folder.path().join(format!("m5checkpoint-{}.ckpt", self.checkpoints));
                 self.checkpoints += 1;
                 machine.checkpoint(guest, "m5 checkpoint").write(&path)?;
                 say(&format!("m5 checkpoint: {}", path.display()));
             }
+            0x50 => self.read_file(machine, hart, args, say),
             0x5a | 0x5b => {
                 let what = if function == 0x5a { "begin" } else { "end" };
                 say(&format!("m5 work {what}: id {} at {} simulated ns", args[0], machine.now().0 / 1000));
@@ -74,6 +90,20 @@ impl M5Ops {
             other => say(&format!("m5op {other:#x} is not supported and was ignored")),
         }
         Ok(M5Next::Continue)
+    }
+
+    /// As in gem5, the page's permissions are not looked at: who can execute m5ops is trusted. Without a file it is
+    /// empty; memory that is not there makes the read fail with -1.
+    fn read_file(&self, machine: &mut Machine, hart: usize, args: [u64; 2], say: &mut dyn FnMut(&str)) {
+        let file = self.file.as_deref().unwrap_or_else(|| {
+            say("m5 readfile: this run has no file for the guest");
+            &[]
+        });
+        let offset = usize::try_from(machine.harts()[hart].reg(A2)).unwrap_or(usize::MAX).min(file.len());
+        let length = args[1].min(READ_BYTES_MAX).min((file.len() - offset) as u64) as usize;
+        let written = machine.poke(hart, args[0], &file[offset..offset + length]);
+        let result = if written { length as u64 } else { u64::MAX };
+        machine.hart_mut(hart).set_reg(A0, result);
     }
 
     fn dump(&mut self, machine: &Machine, say: &mut dyn FnMut(&str)) -> Result<(), RunError> {

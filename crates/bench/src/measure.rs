@@ -22,9 +22,9 @@ use crate::summary::{Drops, PointSummary};
 use crate::testpmd;
 
 /// Bytes of each frame that a capture keeps: all of any frame.
-const CAPTURE_SNAP_LEN: u32 = 65_535;
+pub(crate) const CAPTURE_SNAP_LEN: u32 = 65_535;
 /// How often a drain looks whether everything has come back.
-const DRAIN_STEP: Ps = Ps::from_us(100);
+pub(crate) const DRAIN_STEP: Ps = Ps::from_us(100);
 
 /// A measured point.
 pub struct Point {
@@ -41,7 +41,7 @@ pub struct Point {
 }
 
 /// What the NICs counted, all together.
-fn nic_totals(machine: &Machine) -> NicTotals {
+pub(crate) fn nic_totals(machine: &Machine) -> NicTotals {
     machine.ports().iter().fold(NicTotals::default(), |mut sum, port| {
         let s: &NicStats = port.nic.stats();
         sum.arrived += s.rx_arrived;
@@ -59,7 +59,7 @@ fn nic_totals(machine: &Machine) -> NicTotals {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct NicTotals {
+pub(crate) struct NicTotals {
     arrived: u64,
     dma: u64,
     core: u64,
@@ -105,10 +105,11 @@ pub fn run_point(
 }
 
 /// What changed during the window.
-struct Window {
-    begin: NicTotals,
-    end: NicTotals,
-    instructions: u64,
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Window {
+    pub begin: NicTotals,
+    pub end: NicTotals,
+    pub instructions: u64,
 }
 
 struct Run<'a, 'c> {
@@ -192,14 +193,14 @@ impl Run<'_, '_> {
     }
 }
 
-fn merged_measurement(machine: &Machine) -> Measurement {
+pub(crate) fn merged_measurement(machine: &Machine) -> Measurement {
     let mut measurements = machine.ports().iter().filter_map(|port| port.loadgen.measurement());
     let mut all = measurements.next().expect("a window was begun at every generator").clone();
     measurements.for_each(|other| all.merge(other));
     all
 }
 
-fn summarise(
+pub(crate) fn summarise(
     session: &Session,
     config: &RunConfig,
     machine: &Machine,
@@ -223,7 +224,7 @@ fn summarise(
     let cycles = figures.seconds * config.core.frequency.0 as f64 * machine.harts().len() as f64;
     let per = |amount: f64, over: f64| if over == 0.0 { 0.0 } else { amount / over };
     PointSummary {
-        benchmark: session.benchmark().name.to_owned(),
+        benchmark: session.workload().name.clone(),
         config_hash: config.hash(),
         rate: config.loadgen.traffic.rate.to_string(),
         frame_size: config.loadgen.traffic.frame_size.0,
@@ -244,6 +245,7 @@ fn summarise(
         host_seconds,
         host_mips: per(executed as f64 / 1e6, host_seconds),
         state_hash: format!("{:016x}", machine.state_hash()),
+        exit_status: None,
     }
 }
 

@@ -4,6 +4,7 @@ use doorbell_machine::ConfigError;
 use doorbell_machine::overlay::nearest;
 
 use crate::config::RunConfig;
+use crate::session::{Ready, Workload};
 use crate::testpmd;
 
 /// A benchmark.
@@ -19,6 +20,18 @@ pub struct Benchmark {
     pub ready_marker: &'static str,
     /// The words that it adds to the kernel's command line.
     pub guest_words: fn(&RunConfig) -> String,
+}
+
+impl Benchmark {
+    /// What it boots with this configuration.
+    pub fn workload(&self, config: &RunConfig) -> Workload {
+        Workload {
+            name: self.name.to_owned(),
+            image: self.image.to_owned(),
+            words: (self.guest_words)(config),
+            ready: Ready::Marker(self.ready_marker),
+        }
+    }
 }
 
 /// All benchmarks.

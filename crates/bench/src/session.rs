@@ -17,15 +17,15 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::config::RunConfig;
 use crate::disks::{machine_with, open_disks};
 use crate::error::{RunError, describe};
-use crate::m5::{M5Next, M5Ops};
+use crate::m5::{M5_CHECKPOINT, M5Next, M5Ops};
 use crate::registry::Benchmark;
 
 /// Console lines quoted in an error.
 const LINES_SHOWN: usize = 12;
 /// Instructions between looks at the clock, at Ctrl-C and at the progress display.
-const SLICE_INSTRUCTIONS: u64 = 20_000_000;
+pub(crate) const SLICE_INSTRUCTIONS: u64 = 20_000_000;
 /// The same in simulated time: a guest that traps without end retires no instructions.
-const SLICE_TIME: Ps = Ps::from_ms(20);
+pub(crate) const SLICE_TIME: Ps = Ps::from_ms(20);
 
 /// Linux on RISC-V silently drops what is beyond (COMMAND_LINE_SIZE, less the final zero).
 const COMMAND_LINE_BYTES_MAX: usize = 1023;
@@ -50,17 +50,39 @@ impl Places {
         self.cache.join("checkpoints")
     }
 
-    /// Builds an image, or takes the one that is there.
+    /// Builds an image, or takes the one that is there; `name` is a built-in one or the path of a recipe.
     pub fn build_image(&self, name: &str, say: &mut dyn FnMut(&str)) -> Result<Image, RunError> {
         let recipe = Recipe::load(name)?;
         fs::create_dir_all(&self.cache).map_err(RunError::io("create the cache folder", &self.cache))?;
         let options = BuildOptions {
             cache_dir: self.cache.join("packages"),
-            out_dir: self.image(recipe.name()),
+            out_dir: self.image(recipe.folder_name()),
             ..Default::default()
         };
         Ok(build(&recipe, &options, say)?)
     }
+}
+
+/// What a session boots, and when it is ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// Its name in results and among checkpoints.
+    pub name: String,
+    /// A built-in image, or the path of a recipe.
+    pub image: String,
+    /// The words that it adds to the kernel's command line.
+    pub words: String,
+    /// When it is ready.
+    pub ready: Ready,
+}
+
+/// How a guest says that it is ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ready {
+    /// The console shows this, and then every NIC receives.
+    Marker(&'static str),
+    /// It asks for a checkpoint by m5op.
+    M5Checkpoint,
 }
 
 /// Where a session's machine comes from.
@@ -87,7 +109,7 @@ pub struct Control<'a> {
 }
 
 impl Control<'_> {
-    fn check(&self) -> Result<(), RunError> {
+    pub(crate) fn check(&self) -> Result<(), RunError> {
         if self.interrupted.load(Ordering::Relaxed) { Err(RunError::Interrupted) } else { Ok(()) }
     }
 }
@@ -100,6 +122,17 @@ pub(crate) fn run_watched(
     limits: &Limits,
     control: &mut Control,
 ) -> Result<Outcome, RunError> {
+    run_watched_until(machine, guest, limits, None, control)
+}
+
+/// As [`run_watched`], and the m5op with this function number ends the run instead of being done.
+fn run_watched_until(
+    machine: &mut Machine,
+    guest: &str,
+    limits: &Limits,
+    last: Option<u8>,
+    control: &mut Control,
+) -> Result<Outcome, RunError> {
     loop {
         let slice = machine.instructions().saturating_add(SLICE_INSTRUCTIONS).min(limits.instructions);
         let time = machine.now().saturating_add(SLICE_TIME).min(limits.time);
@@ -109,9 +142,10 @@ pub(crate) fn run_watched(
         match outcome {
             Outcome::Instructions if slice < limits.instructions => {}
             Outcome::Time if time < limits.time => {}
-            Outcome::M5Op { function, args } => {
+            Outcome::M5Op { function, .. } if Some(function) == last => return Ok(outcome),
+            Outcome::M5Op { hart, function, args } => {
                 let next = match &mut control.m5 {
-                    Some(m5) => m5.perform(machine, guest, function, args, control.say)?,
+                    Some(m5) => m5.perform(machine, guest, hart, function, args, control.say)?,
                     None => M5Next::Continue,
                 };
                 if next != M5Next::Continue {
@@ -123,10 +157,10 @@ pub(crate) fn run_watched(
     }
 }
 
-/// A benchmark whose application is ready to be measured, any number of times.
+/// A workload whose application is ready to be measured, any number of times.
 pub struct Session {
     config: RunConfig,
-    benchmark: &'static Benchmark,
+    workload: Workload,
     guest: String,
     disks: Vec<DiskFile>,
     checkpoint: CheckpointFile,
@@ -139,7 +173,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Gets the application ready.
+    /// Gets a benchmark's application ready.
     pub fn prepare(
         config: &RunConfig,
         benchmark: &'static Benchmark,
@@ -147,26 +181,37 @@ impl Session {
         source: &Source,
         control: &mut Control,
     ) -> Result<Session, RunError> {
+        Self::prepare_workload(config, benchmark.workload(config), places, source, control)
+    }
+
+    /// Gets a workload ready.
+    pub fn prepare_workload(
+        config: &RunConfig,
+        workload: Workload,
+        places: &Places,
+        source: &Source,
+        control: &mut Control,
+    ) -> Result<Session, RunError> {
         config.validate()?;
-        let image = places.build_image(benchmark.image, control.say)?;
+        let image = places.build_image(&workload.image, control.say)?;
         if config.platform.ram < image.ram_min() {
             let problem =
                 format!("{} is too little: this image needs {}", config.platform.ram, image.ram_min());
             return Err(ConfigError::new("platform.ram", problem).into());
         }
-        let bootargs = format!("{} {}", image.command_line(), (benchmark.guest_words)(config));
+        let bootargs = format!("{} {}", image.command_line(), workload.words);
         let guest = guest_identity(&image, &bootargs);
         let disks = open_disks(Some(&image), config)?;
         // Without disks, the name is that of the guest alone.
         let with_disks: String = disks.iter().map(|disk| format!(" {}", disk.identity())).collect();
         let cached = places.checkpoints().join(format!(
             "{}-{:016x}.ckpt",
-            benchmark.name,
+            workload.name,
             config.machine().guest_hash() ^ xxh3_64(format!("{guest}{with_disks}").as_bytes())
         ));
         let mut session = Session {
             config: config.clone(),
-            benchmark,
+            workload,
             guest,
             disks,
             checkpoint: CheckpointFile::empty(),
@@ -243,21 +288,26 @@ impl Session {
 
     fn boot(&mut self, guest: Guest, control: &mut Control) -> Result<(), RunError> {
         let started = Instant::now();
-        (control.say)(&format!("booting Debian until {} is ready", self.benchmark.name));
+        (control.say)(&format!("booting Debian until {} is ready", self.workload.name));
         let mut machine = machine_with(&self.config, &self.disks)?;
         machine.load(&guest)?;
         drop(guest);
-        machine.console.watch(Some(self.benchmark.ready_marker));
+        let (marker, last) = match self.workload.ready {
+            Ready::Marker(marker) => (Some(marker), None),
+            Ready::M5Checkpoint => (None, Some(M5_CHECKPOINT)),
+        };
+        machine.console.watch(marker);
         let limits = Limits { on_marker: true, ..Limits::until(self.config.run.boot_timeout) };
-        let outcome = run_watched(&mut machine, &self.guest, &limits, control)?;
+        let outcome = run_watched_until(&mut machine, &self.guest, &limits, last, control)?;
         let not_ready = |machine: &Machine, why: String| {
             Err(RunError::NotReady { why, console: machine.console.last_lines(LINES_SHOWN) })
         };
-        if outcome != Outcome::Marker {
+        let is_last = |outcome| matches!(outcome, Outcome::M5Op { function, .. } if Some(function) == last);
+        if outcome != Outcome::Marker && !is_last(outcome) {
             return not_ready(&machine, describe(outcome, self.config.run.boot_timeout));
         }
         // The application says it is ready; its NICs must be, too.
-        while !machine.ports().iter().all(|port| port.nic.is_receiving()) {
+        while marker.is_some() && !machine.ports().iter().all(|port| port.nic.is_receiving()) {
             let step = machine.now().saturating_add(LINK_STEP);
             let outcome = run_watched(&mut machine, &self.guest, &Limits::until(step), control)?;
             if !matches!(outcome, Outcome::Time | Outcome::Asleep) || step > self.config.run.boot_timeout {
@@ -266,7 +316,7 @@ impl Session {
         }
         self.console = machine.console.text();
         self.boot = Some((started.elapsed().as_secs_f64(), machine.instructions()));
-        self.checkpoint = machine.checkpoint(&self.guest, self.benchmark.name);
+        self.checkpoint = machine.checkpoint(&self.guest, &self.workload.name);
         Ok(())
     }
 
@@ -296,9 +346,9 @@ impl Session {
         &self.guest
     }
 
-    /// The benchmark.
-    pub fn benchmark(&self) -> &'static Benchmark {
-        self.benchmark
+    /// What was booted.
+    pub fn workload(&self) -> &Workload {
+        &self.workload
     }
 }
 

@@ -65,6 +65,9 @@ pub struct PointSummary {
     pub host_mips: f64,
     /// Hash of the machine's state at the end: two runs of one configuration have the same.
     pub state_hash: String,
+    /// The exit status of the user's script, if the run was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_status: Option<u8>,
 }
 
 /// A whole run: one point or a table of several.

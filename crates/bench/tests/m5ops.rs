@@ -7,6 +7,7 @@ use doorbell_sim::Ps;
 const RESET_STATS: u32 = 0x40;
 const DUMP_STATS: u32 = 0x41;
 const CHECKPOINT: u32 = 0x43;
+const READ_FILE: u32 = 0x50;
 const WORK_BEGIN: u32 = 0x5a;
 const WORK_END: u32 = 0x5b;
 const EXIT: u32 = 0x21;
@@ -48,13 +49,16 @@ impl Run {
     /// Runs until the guest asks to end; gives its exit code.
     fn run_to_its_end(&mut self) -> u8 {
         loop {
-            let Outcome::M5Op { function, args } = self.machine.run(&Limits::until(Ps::from_ms(1))) else {
+            let Outcome::M5Op { hart, function, args } = self.machine.run(&Limits::until(Ps::from_ms(1)))
+            else {
                 panic!("the guest never asked to end")
             };
             let said = &mut self.said;
             match self
                 .ops
-                .perform(&self.machine, &self.guest, function, args, &mut |line| said.push(line.to_owned()))
+                .perform(&mut self.machine, &self.guest, hart, function, args, &mut |line| {
+                    said.push(line.to_owned())
+                })
                 .unwrap()
             {
                 M5Next::Continue => {}
@@ -99,4 +103,48 @@ fn work_marks_are_said_with_their_id() {
         run.said
     );
     assert!(run.said[2].contains("0x55"), "an unknown m5op is named: {:?}", run.said);
+}
+
+/// LUI rd: the upper 20 bits.
+fn lui(rd: u32, upper: u32) -> u32 {
+    upper << 12 | rd << 7 | 0x37
+}
+
+#[test]
+fn a_guest_reads_the_run_s_file_piece_by_piece_into_its_memory() {
+    const A2: u32 = 12;
+    let [s0, s1, s2] = [8, 9, 18];
+    let mv = |rd: u32, rs: u32| rs << 15 | rd << 7 | 0x13;
+    // LUI extends its sign: 0x80001000 is behind the program, and 0x1000 is no RAM.
+    let (ram, nowhere) = (0x8_0001, 0x1);
+    let zero_extend = |reg: u32| {
+        [32 << 20 | reg << 15 | 1 << 12 | reg << 7 | 0x13, 32 << 20 | reg << 15 | 5 << 12 | reg << 7 | 0x13]
+    };
+    let read = |address: u32, length: u32, offset: u32, result: u32| {
+        let mut words = vec![lui(A0, address)];
+        words.extend(zero_extend(A0));
+        words.extend([li(A1, length), li(A2, offset), m5(READ_FILE), mv(result, A0)]);
+        words
+    };
+    let mut program = [read(ram, 4, 0, s0), read(ram, 100, 4, s1), read(nowhere, 4, 0, s2)].concat();
+    program.extend(read(ram, 4, 6, A2));
+    program.push(m5(EXIT));
+    let mut run = start(&program);
+    run.ops.hand_over(b"abcdef".to_vec());
+    assert_eq!(run.run_to_its_end(), 0);
+    let hart = &run.machine.harts()[0];
+    let results = [s0, s1, s2, A2].map(|register| hart.reg(register as usize) as i64);
+    assert_eq!(results, [4, 2, -1, 0], "all that was asked for, what was left, no memory, and the end");
+    let mut bytes = [0; 4];
+    run.machine.peek(0, 0x8000_1000, &mut bytes);
+    assert_eq!(&bytes, b"efcd", "the second piece lies over the first");
+    assert!(run.said.is_empty());
+}
+
+#[test]
+fn without_a_file_a_guest_reads_nothing_and_it_is_said() {
+    let mut run = start(&[li(A1, 8), m5(READ_FILE), m5(EXIT)]);
+    assert_eq!(run.run_to_its_end(), 0);
+    assert_eq!(run.machine.harts()[0].reg(A0 as usize), 0);
+    assert!(run.said[0].contains("no file"), "{:?}", run.said);
 }

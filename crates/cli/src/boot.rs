@@ -191,7 +191,7 @@ impl Shell {
                 Outcome::Reset => {
                     bail!("the guest asked for a reset (its kernel panicked, or a program rebooted it)")
                 }
-                Outcome::M5Op { function, args } => match self.m5op(function, args)? {
+                Outcome::M5Op { hart, function, args } => match self.m5op(hart, function, args)? {
                     M5Next::Continue => false,
                     M5Next::Exit(code) => return Ok(code),
                 },
@@ -225,12 +225,12 @@ impl Shell {
         }
     }
 
-    fn m5op(&mut self, function: u8, args: [u64; 2]) -> anyhow::Result<M5Next> {
+    fn m5op(&mut self, hart: usize, function: u8, args: [u64; 2]) -> anyhow::Result<M5Next> {
         if self.m5.is_none() {
             self.m5 = Some(M5Ops::new(ResultFolder::create(&self.out)?));
         }
         let m5 = self.m5.as_mut().expect("it was just made");
-        Ok(m5.perform(&self.guest.machine, &self.identity, function, args, &mut |line| {
+        Ok(m5.perform(&mut self.guest.machine, &self.identity, hart, function, args, &mut |line| {
             eprint!("{line}\r\n")
         })?)
     }

@@ -12,7 +12,7 @@ use doorbell_image::{BUILTIN, BuildOptions, Image, Recipe, build};
 pub enum ImageCommand {
     /// Build an image from Debian packages (or take the one that is there)
     Build {
-        /// Name of a built-in recipe, or a recipe folder
+        /// Name of a built-in recipe, or the path of a recipe of your own: a .toml file, or a folder with an image.toml
         recipe: String,
         /// The Debian mirror [default: the host's]
         #[arg(long, env = "DOORBELL_DEBIAN_MIRROR", value_name = "URL")]
@@ -34,7 +34,7 @@ pub enum ImageCommand {
     List,
     /// Show what a built image is made of
     Show {
-        /// Its name
+        /// Its name, or the path of its recipe
         name: String,
     },
 }
@@ -47,7 +47,7 @@ pub fn image(command: &ImageCommand, places: &Places) -> anyhow::Result<ExitCode
             let recipe = Recipe::load(recipe)?;
             let options = BuildOptions {
                 cache_dir: places.cache.join("packages"),
-                out_dir: places.image(recipe.name()),
+                out_dir: places.image(recipe.folder_name()),
                 mirror: mirror.clone(),
                 keyring: keyring.clone(),
                 offline: *offline,
@@ -63,7 +63,11 @@ pub fn image(command: &ImageCommand, places: &Places) -> anyhow::Result<ExitCode
                 println!("{:<10} {}", builtin.name, Recipe::load(builtin.name)?.description());
             }
         }
-        ImageCommand::Show { name } => show(&Image::open(places.image(name))?),
+        ImageCommand::Show { name } => {
+            // A folder that is no recipe's any more can still be shown by its name.
+            let folder = Recipe::load(name).map_or_else(|_| name.clone(), |r| r.folder_name().to_owned());
+            show(&Image::open(places.image(&folder))?);
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

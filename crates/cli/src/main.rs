@@ -8,6 +8,7 @@ mod image_cmd;
 mod report_cmd;
 mod run_cmd;
 mod screen;
+mod script_cmd;
 mod terminal;
 
 use std::path::PathBuf;
@@ -29,7 +30,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run a benchmark at one or several offered loads; print a summary and write a result folder
+    /// Run a benchmark, or a script of your own, at one or several offered loads; print a summary and write a result folder
     Run(run_cmd::RunArgs),
     /// Boot a guest with its console on this terminal
     Boot(boot::BootArgs),

@@ -3,36 +3,37 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use doorbell_bench::Places;
 use doorbell_bench::{
-    BENCHMARKS, Benchmark, Control, M5Ops, Point, ResultFolder, RunConfig, RunSummary, Session, Source,
-    benchmark, resolve, run_point,
+    BENCHMARKS, Control, M5Ops, NO_TRAFFIC, Point, PointSummary, ResultFolder, RunConfig, RunError,
+    RunSummary, Session, Source, benchmark, resolve, run_point,
 };
 use doorbell_loadgen::Rate;
 use doorbell_machine::PRESETS;
 use doorbell_sim::{Bytes, Ps};
 
 use crate::screen::{Screen, end_on_closed_pipe, interrupt_flag};
+use crate::script_cmd::{self, ScriptArgs};
 
 #[derive(Args)]
 #[command(after_help = run_help())]
 pub struct RunArgs {
     /// Which benchmark
-    benchmark: String,
+    benchmark: Option<String>,
     /// Offered load: 5Mpps, 10Gbps (layer 2), 10Gbps-l1, 40% of the line; several, comma-separated, give a table
     #[arg(long, value_name = "RATE,…", value_delimiter = ',')]
-    rate: Vec<String>,
+    pub rate: Vec<String>,
     /// Bytes of each frame with FCS, 64 to 16384
     #[arg(long, value_name = "BYTES")]
     frame_size: Option<String>,
-    /// Measure over exactly so many frames
+    /// Measure over exactly so many frames; with --script, send no more than so many
     #[arg(long, value_name = "N", conflicts_with = "duration")]
-    frames: Option<u64>,
+    pub frames: Option<u64>,
     /// Measure for this simulated time, such as 2ms
     #[arg(long, value_name = "TIME")]
-    duration: Option<String>,
+    pub duration: Option<String>,
     /// Simulated time of traffic before the measurement, such as 10ms
     #[arg(long, value_name = "TIME")]
     warmup: Option<String>,
@@ -40,16 +41,16 @@ pub struct RunArgs {
     common: CommonArgs,
     /// Result folder
     #[arg(long, value_name = "DIR", default_value = "results/latest")]
-    out: PathBuf,
+    pub out: PathBuf,
     /// Print the summary as JSON on standard output, and nothing else there
     #[arg(long)]
     json: bool,
     /// Do not tell what is going on
     #[arg(short, long)]
-    quiet: bool,
+    pub quiet: bool,
     /// Also capture the wire at the load generator, both directions, as wire.pcap
     #[arg(long)]
-    pcap: bool,
+    pub pcap: bool,
     /// Boot the guest even if there is a checkpoint, and keep none
     #[arg(long)]
     boot: bool,
@@ -59,6 +60,8 @@ pub struct RunArgs {
     /// Also write the checkpoint from which the measurements start
     #[arg(long, value_name = "FILE")]
     save_checkpoint: Option<PathBuf>,
+    #[command(flatten)]
+    pub script: ScriptArgs,
 }
 
 /// What every command that builds a machine takes.
@@ -101,8 +104,15 @@ impl CommonArgs {
 }
 
 impl RunArgs {
-    fn config(&self) -> anyhow::Result<RunConfig> {
+    /// The configuration that the options ask for.
+    pub fn config(&self) -> anyhow::Result<RunConfig> {
         let mut further = Vec::new();
+        let mut common = self.common.clone();
+        if self.script.script.is_some() {
+            // A script says itself where it is warm; who sets this means it.
+            common.set.insert(0, "run.warmup=0ns".to_owned());
+            further.extend(self.script.time_limit.map(|limit| format!("run.script_timeout={limit}")));
+        }
         further.extend(self.frames.map(|frames| format!("run.frames={frames}")));
         for (option, key, value) in
             [("--duration", "run.duration", &self.duration), ("--warmup", "run.warmup", &self.warmup)]
@@ -115,11 +125,11 @@ impl RunArgs {
         if let Some(size) = &self.frame_size {
             further.push(format!("loadgen.traffic.frame_size={}", frame_size(size)?));
         }
-        self.common.resolve(&further)
+        common.resolve(&further)
     }
 
     /// The rates; without any, the configuration's.
-    fn rates(&self, config: &RunConfig) -> anyhow::Result<Vec<Rate>> {
+    pub fn rates(&self, config: &RunConfig) -> anyhow::Result<Vec<Rate>> {
         if self.rate.is_empty() {
             return Ok(vec![config.loadgen.traffic.rate]);
         }
@@ -136,7 +146,17 @@ fn frame_size(text: &str) -> anyhow::Result<Bytes> {
 
 /// Measures and reports.
 pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
-    let chosen = benchmark(&args.benchmark)?;
+    if let Some(script) = &args.script.script {
+        return script_cmd::run(args, script, places);
+    }
+    if let Some(option) = args.script.given() {
+        bail!("{option} is for a script of your own: name one with --script FILE");
+    }
+    let Some(name) = &args.benchmark else {
+        let names: Vec<&str> = BENCHMARKS.iter().map(|known| known.name).collect();
+        bail!("name a benchmark ({}), or a script of your own with --script FILE", names.join(", "));
+    };
+    let chosen = benchmark(name)?;
     let config = args.config()?;
     let rates = args.rates(&config)?;
     let folder = ResultFolder::create(&args.out)?;
@@ -149,7 +169,9 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
         say: &mut |line| screen.say(line),
         progress: &mut |instructions, now| screen.progress("simulating", instructions, now),
     };
-    let session = prepare(args, &config, chosen, places, &mut control)?;
+    let session = session(args, &mut control, |source, control| {
+        Session::prepare(&config, chosen, places, source, control)
+    })?;
     let mut points = Vec::new();
     for (index, rate) in rates.iter().enumerate() {
         (control.say)(&format!("{}: {rate} of {} frames", chosen.name, config.loadgen.traffic.frame_size));
@@ -157,11 +179,23 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
         let capture = args.pcap.then(|| own.path().join("wire.pcap"));
         let point =
             run_point(&session, *rate, config.loadgen.traffic.frame_size, capture.as_deref(), &mut control)?;
-        write_point(args, &own, &point, rates.len() > 1)?;
+        write_point(args, chosen.name, &own, &point, rates.len() > 1)?;
         points.push(point.summary);
     }
     screen.clear();
-    let summary = whole_summary(args, points);
+    finish(args, chosen.name, &folder, &config, points)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the summary and the report, and prints the one or the other.
+pub fn finish(
+    args: &RunArgs,
+    name: &str,
+    folder: &ResultFolder,
+    config: &RunConfig,
+    points: Vec<PointSummary>,
+) -> anyhow::Result<()> {
+    let summary = whole_summary(args, name, points);
     let json = folder.write_summary(&summary)?;
     let report = doorbell_report::RunSummary::from_json(&json)?;
     folder.write("report.html", &doorbell_report::html(&report, &config.to_toml()))?;
@@ -169,28 +203,41 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
     if args.json {
         print!("{json}");
     } else {
-        print!("{}", doorbell_report::table(&report));
+        match summary.points.as_slice() {
+            [point] if point.rate == NO_TRAFFIC => println!("{}", without_traffic(name, point)),
+            _ => print!("{}", doorbell_report::table(&report)),
+        }
         println!(
             "Results in {} (report.html, summary.json, stats.json, config.toml).",
             folder.path().display()
         );
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
-fn prepare(
+/// What there is to say of a run in which nothing was offered.
+fn without_traffic(name: &str, point: &PointSummary) -> String {
+    let millions = point.instructions as f64 / 1e6;
+    let status = point.exit_status.map_or_else(String::new, |status| format!("exit status {status}, "));
+    format!(
+        "{name}: {status}measured for {:.3} ms of simulated time, {millions:.1} M instructions, {:.3} a cycle",
+        point.simulated_seconds * 1e3,
+        point.ipc
+    )
+}
+
+/// A session from where the options say.
+pub fn session(
     args: &RunArgs,
-    config: &RunConfig,
-    chosen: &'static Benchmark,
-    places: &Places,
     control: &mut Control,
+    prepare: impl FnOnce(&Source, &mut Control) -> Result<Session, RunError>,
 ) -> anyhow::Result<Session> {
     let source = match &args.checkpoint {
         Some(path) => Source::File(path.clone()),
         None if args.boot => Source::Boot,
         None => Source::Cache,
     };
-    let session = Session::prepare(config, chosen, places, &source, control)?;
+    let session = prepare(&source, control)?;
     if let Some((seconds, instructions)) = session.boot {
         let millions = instructions as f64 / 1e6;
         let rate = millions / seconds;
@@ -205,25 +252,26 @@ fn prepare(
 }
 
 /// One of several points gets a whole result folder of its own.
-fn write_point(
+pub fn write_point(
     args: &RunArgs,
+    name: &str,
     folder: &ResultFolder,
     point: &Point,
     one_of_several: bool,
 ) -> anyhow::Result<()> {
     folder.write_point(point)?;
     if one_of_several {
-        let json = folder.write_summary(&whole_summary(args, vec![point.summary.clone()]))?;
+        let json = folder.write_summary(&whole_summary(args, name, vec![point.summary.clone()]))?;
         let report = doorbell_report::RunSummary::from_json(&json)?;
         folder.write("report.html", &doorbell_report::html(&report, &point.config.to_toml()))?;
     }
     Ok(())
 }
 
-fn whole_summary(args: &RunArgs, points: Vec<doorbell_bench::PointSummary>) -> RunSummary {
+fn whole_summary(args: &RunArgs, name: &str, points: Vec<PointSummary>) -> RunSummary {
     let words: Vec<String> = std::env::args().skip(1).collect();
     RunSummary {
-        benchmark: args.benchmark.clone(),
+        benchmark: name.to_owned(),
         preset: args.common.preset.clone(),
         doorbell_version: env!("CARGO_PKG_VERSION").to_owned(),
         command: format!("doorbell {}", words.join(" ")),

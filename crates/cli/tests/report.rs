@@ -25,6 +25,7 @@ fn point() -> PointSummary {
         host_seconds: 0.1,
         host_mips: 0.3,
         state_hash: "0".into(),
+        exit_status: None,
     }
 }
 

@@ -7,16 +7,21 @@ use std::fs;
 use std::path::Path;
 
 use crate::cpio::{Archive, Node};
-use crate::elf::{dynamic, module_depends};
+use crate::elf::{self, dynamic, module_depends};
 use crate::error::ImageError;
 use crate::host::{self, XZ};
 use crate::image::{INITRAMFS_FILE, KERNEL_FILE};
+use crate::m5;
 use crate::recipe::{Recipe, Spec};
 use crate::tree::Tree;
 
 /// Where `init` finds the modules, and the list of their files in loading order.
 const MODULE_FOLDER: &str = "usr/lib/modules";
 const MODULE_ORDER: &str = "usr/lib/modules/order";
+/// How an `init` takes a script from the simulator; in every image.
+const HOST_SCRIPT: &str = "usr/lib/doorbell/host-script";
+/// Shell lines of the recipe, which `init` reads.
+const INIT_LINES: &str = "etc/doorbell/init";
 /// The second magic number of a RISC-V `Image`, at byte 56.
 const IMAGE_MAGIC: (usize, &[u8]) = (56, b"RSC\x05");
 
@@ -30,7 +35,13 @@ pub(crate) struct Assembled {
 }
 
 /// Writes an image's files into `out`.
-pub(crate) fn assemble(recipe: &Recipe, tree: &Tree, out: &Path) -> Result<Assembled, ImageError> {
+/// `installed` are the files of packages that go into the guest as a whole.
+pub(crate) fn assemble(
+    recipe: &Recipe,
+    tree: &Tree,
+    installed: BTreeMap<String, Node>,
+    out: &Path,
+) -> Result<Assembled, ImageError> {
     let fail = |problem: String| ImageError::Content { image: recipe.name().to_owned(), problem };
     let spec = &recipe.spec;
     let (kernel, kernel_release) = kernel(spec, tree).map_err(fail)?;
@@ -43,7 +54,8 @@ pub(crate) fn assemble(recipe: &Recipe, tree: &Tree, out: &Path) -> Result<Assem
     }
     let mut archive = Archive::new();
     put_skeleton(recipe, &mut archive).map_err(fail)?;
-    put_programs(spec, tree, &mut archive).map_err(fail)?;
+    let needs = put_whole(recipe, installed, &mut archive).map_err(fail)?;
+    put_programs(spec, tree, needs, &mut archive).map_err(fail)?;
     put_modules(spec, tree, &kernel_release, &mut archive)?;
     write(out, INITRAMFS_FILE, &archive.to_bytes())?;
     files.sort();
@@ -94,15 +106,65 @@ fn put_skeleton(recipe: &Recipe, archive: &mut Archive) -> Result<(), String> {
     for (path, target) in &spec.links {
         archive.put(path, Node::Link { target: target.clone() })?;
     }
-    for (path, local) in &spec.files {
-        let content = recipe.files[&local.from].clone();
-        archive.put(path, Node::File { executable: local.executable, content })?;
+    for (path, node) in &recipe.files {
+        archive.put(path, node.clone())?;
+    }
+    for (path, mode, content) in [
+        (m5::PATH, 0o755, m5::program()),
+        (HOST_SCRIPT, 0o644, include_bytes!("../../../guest/host-script").to_vec()),
+    ] {
+        if !archive.has(path) {
+            archive.put(path, Node::File { mode, content })?;
+        }
+    }
+    if !recipe.spec.init.is_empty() {
+        let content = (recipe.spec.init.join("\n") + "\n").into_bytes();
+        archive.put(INIT_LINES, Node::File { mode: 0o644, content })?;
     }
     Ok(())
 }
 
-/// The recipe's programs and libraries, their interpreters and every library they need.
-fn put_programs(spec: &Spec, tree: &Tree, archive: &mut Archive) -> Result<(), String> {
+/// Puts the installed packages' files where the recipe has none of its own. Returns what is to be looked for in the
+/// packages: programs among those files, and the libraries that the recipe's own programs need.
+fn put_whole(
+    recipe: &Recipe,
+    installed: BTreeMap<String, Node>,
+    archive: &mut Archive,
+) -> Result<Needs, String> {
+    let mut needs = Needs::default();
+    for (path, node) in &recipe.files {
+        let Node::File { content, .. } = node else { continue };
+        let Some(machine) = elf::machine(content) else { continue };
+        if machine != elf::MACHINE_RISCV {
+            return Err(format!(
+                "{path} is a program for another machine than RISC-V (ELF machine {machine}); compile it with \
+                 riscv64-linux-gnu-gcc"
+            ));
+        }
+        let own = dynamic(content).map_err(|problem| format!("{path} is {problem}"))?;
+        needs.libraries.extend(own.needed.into_iter().map(|library| (library, path.clone())));
+        needs.paths.extend(own.interpreter.map(|path| path.trim_start_matches('/').to_owned()));
+    }
+    for (path, node) in installed {
+        match &node {
+            _ if archive.has(&path) => {}
+            Node::File { content, .. } if dynamic(content).is_ok() => needs.paths.push(path),
+            _ => archive.put(&path, node)?,
+        }
+    }
+    Ok(needs)
+}
+
+/// What is still to be looked for in the packages.
+#[derive(Debug, Default)]
+struct Needs {
+    paths: Vec<String>,
+    /// Names, and who needs them.
+    libraries: Vec<(String, String)>,
+}
+
+/// The recipe's programs and libraries and what else is needed, their interpreters and every library they need.
+fn put_programs(spec: &Spec, tree: &Tree, needs: Needs, archive: &mut Archive) -> Result<(), String> {
     for (path, target) in &spec.initramfs.links {
         tree.link(path, target)?;
     }
@@ -113,6 +175,10 @@ fn put_programs(spec: &Spec, tree: &Tree, archive: &mut Archive) -> Result<(), S
             return Err(format!("{pattern} is in none of the packages"));
         }
         open.extend(found);
+    }
+    open.extend(needs.paths);
+    for (library, user) in &needs.libraries {
+        open.push_back(find_library(spec, tree, library, user)?);
     }
     // A path leads to the links on its way and to a file, whose needs are looked at once.
     let mut done: BTreeMap<String, ()> = BTreeMap::new();
@@ -172,10 +238,10 @@ fn put_modules(spec: &Spec, tree: &Tree, release: &str, archive: &mut Archive) -
         }
     }
     let order: String = loaded.iter().map(|name| format!("{name}.ko\n")).collect();
-    let order = Node::File { executable: false, content: order.into_bytes() };
+    let order = Node::File { mode: 0o644, content: order.into_bytes() };
     archive.put(MODULE_ORDER, order).map_err(fail)?;
     for (name, content) in contents {
-        let node = Node::File { executable: false, content };
+        let node = Node::File { mode: 0o644, content };
         archive.put(&format!("{MODULE_FOLDER}/{name}.ko"), node).map_err(fail)?;
     }
     Ok(())
@@ -252,10 +318,10 @@ mod tests {
         recipe.spec.initramfs.elf = vec!["usr/bin/*".into()];
         recipe.spec.initramfs.links.clear();
         // Its libraries were found, and then found not to be ELF files.
-        let error = put_programs(&recipe.spec, &tree, &mut Archive::new()).unwrap_err();
+        let error = put_programs(&recipe.spec, &tree, Needs::default(), &mut Archive::new()).unwrap_err();
         assert!(error.contains("ELF"), "{error}");
         fs::remove_file(dir.path().join(format!("usr/lib/{}", needs.needed[0]))).unwrap();
-        let error = put_programs(&recipe.spec, &tree, &mut Archive::new()).unwrap_err();
+        let error = put_programs(&recipe.spec, &tree, Needs::default(), &mut Archive::new()).unwrap_err();
         assert!(error.contains(&needs.needed[0]) && error.contains("usr/bin/tool needs"), "{error}");
     }
 
@@ -263,7 +329,7 @@ mod tests {
     fn a_missing_program_or_module_is_named() {
         let recipe = Recipe::load("testpmd").unwrap();
         let (_dir, tree) = tree_with(&[]);
-        let error = put_programs(&recipe.spec, &tree, &mut Archive::new()).unwrap_err();
+        let error = put_programs(&recipe.spec, &tree, Needs::default(), &mut Archive::new()).unwrap_err();
         assert!(error.contains("usr/bin/busybox"), "{error}");
         let error = put_modules(&recipe.spec, &tree, "6.12", &mut Archive::new()).unwrap_err().to_string();
         assert!(error.contains("\"uio_pci_generic\""), "{error}");

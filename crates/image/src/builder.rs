@@ -4,6 +4,7 @@
 //! build at the same time leaves a half-written one. What an interrupted build left in temporary folders is removed by the
 //! next one, which knows from the locks that it is alone.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -13,18 +14,20 @@ use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
 
 use crate::apt::{Apt, Setup};
 use crate::assemble::{Assembled, assemble};
+use crate::cpio::Node;
 use crate::disk::write_disk;
 use crate::error::ImageError;
 use crate::host::{self, APT_CACHE, APT_CONFIG, APT_GET, DPKG_DEB, GPGV, XZ};
 use crate::image::{DISK_FILE, Image};
 use crate::index::{Index, Package};
+use crate::install;
 use crate::manifest::{FileRecord, MANIFEST_FILE, MANIFEST_SCHEMA, Manifest, PackageRecord};
 use crate::recipe::Recipe;
 use crate::sources::find_mirror;
 use crate::tree::Tree;
 
 /// Counts changes in how images are put together; an image of another count is built anew.
-const BUILDER: u32 = 1;
+const BUILDER: u32 = 2;
 const APT_FOLDER: &str = "/etc/apt";
 
 /// Where and how to build.
@@ -79,7 +82,8 @@ pub fn build(
         let what = format!("the package index of {}", recipe.spec.suite);
         return Err(ImageError::Offline { what, cache: place.cache });
     }
-    let packages = resolve(recipe, &apt.index()?)?;
+    let index = apt.index()?;
+    let packages = resolve(recipe, &index)?;
     if let Some(image) = present
         && image.manifest().packages == records(&packages)
     {
@@ -91,9 +95,10 @@ pub fn build(
     progress("unpacking");
     let unpacked = temporary(&place.cache, UNPACK_PREFIX)?;
     unpack(debs.iter(), unpacked.path())?;
+    let installed = installed(recipe, &packages, &debs, &index, &place)?;
     progress("putting the image together");
     let fresh = temporary(&place.parent, &place.building_prefix())?;
-    let mut assembled = assemble(recipe, &Tree::new(unpacked.path()), fresh.path())?;
+    let mut assembled = assemble(recipe, &Tree::new(unpacked.path()), installed, fresh.path())?;
     drop(unpacked);
     if let Some(disk) = &recipe.spec.disk {
         progress("making the disk");
@@ -240,7 +245,33 @@ fn set_up_apt(recipe: &Recipe, options: &BuildOptions) -> Result<Apt, ImageError
 fn resolve(recipe: &Recipe, index: &str) -> Result<Vec<Package>, ImageError> {
     let packages = &recipe.spec.packages;
     let fail = |problem| ImageError::Content { image: recipe.name().to_owned(), problem };
-    Index::new(index).closure(&packages.roots, &packages.leave_out).map_err(fail)
+    let roots = [packages.roots.as_slice(), &packages.install].concat();
+    Index::new(index).closure(&roots, &packages.leave_out).map_err(fail)
+}
+
+/// The files of the packages that are to be installed as a whole: those named and what they depend on, without what the
+/// other packages need anyway, from which only the files listed are taken.
+fn installed(
+    recipe: &Recipe,
+    packages: &[Package],
+    debs: &[PathBuf],
+    index: &str,
+    place: &Place,
+) -> Result<BTreeMap<String, Node>, ImageError> {
+    let wanted = &recipe.spec.packages;
+    if wanted.install.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let fail = |problem| ImageError::Content { image: recipe.name().to_owned(), problem };
+    let others = Index::new(index).closure(&wanted.roots, &wanted.leave_out).map_err(fail)?;
+    let folder = temporary(&place.cache, UNPACK_PREFIX)?;
+    for (package, deb) in packages.iter().zip(debs) {
+        let is_named = wanted.install.contains(&package.name);
+        if is_named || !others.iter().any(|other| other.name == package.name) {
+            host::run(host::command(DPKG_DEB).arg("-x").arg(deb).arg(folder.path()), "unpacking a package")?;
+        }
+    }
+    install::files(folder.path())
 }
 
 fn records(packages: &[Package]) -> Vec<PackageRecord> {

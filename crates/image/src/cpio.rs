@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Node {
     Directory,
-    File { executable: bool, content: Vec<u8> },
+    File { mode: u32, content: Vec<u8> },
     Link { target: String },
     CharDevice { major: u32, minor: u32 },
 }
@@ -52,15 +52,25 @@ impl Archive {
         }
     }
 
+    /// Whether something stands at a path.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.nodes.contains_key(path)
+    }
+
+    /// The same without folders.
+    pub(crate) fn without_directories(mut self) -> Self {
+        self.nodes.retain(|_, node| *node != Node::Directory);
+        self
+    }
+
     /// The archive's bytes.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for (inode, (path, node)) in (1..).zip(&self.nodes) {
             match node {
                 Node::Directory => entry(&mut out, inode, path, S_IFDIR | 0o755, (0, 0), &[]),
-                Node::File { executable, content } => {
-                    let mode = S_IFREG | if *executable { 0o755 } else { 0o644 };
-                    entry(&mut out, inode, path, mode, (0, 0), content);
+                Node::File { mode, content } => {
+                    entry(&mut out, inode, path, S_IFREG | mode, (0, 0), content);
                 }
                 Node::Link { target } => {
                     entry(&mut out, inode, path, S_IFLNK | 0o777, (0, 0), target.as_bytes())
@@ -104,8 +114,8 @@ mod tests {
 
     fn sample() -> Archive {
         let mut archive = Archive::new();
-        archive.put("etc/motd", Node::File { executable: false, content: b"hello".to_vec() }).unwrap();
-        archive.put("bin/run", Node::File { executable: true, content: b"#!/bin/sh\n".to_vec() }).unwrap();
+        archive.put("etc/motd", Node::File { mode: 0o644, content: b"hello".to_vec() }).unwrap();
+        archive.put("bin/run", Node::File { mode: 0o755, content: b"#!/bin/sh\n".to_vec() }).unwrap();
         archive.put("sbin", Node::Link { target: "bin".into() }).unwrap();
         archive.put("dev/console", Node::CharDevice { major: 5, minor: 1 }).unwrap();
         archive
@@ -116,8 +126,8 @@ mod tests {
         let mut other = Archive::new();
         other.put("dev/console", Node::CharDevice { major: 5, minor: 1 }).unwrap();
         other.put("sbin", Node::Link { target: "bin".into() }).unwrap();
-        other.put("bin/run", Node::File { executable: true, content: b"#!/bin/sh\n".to_vec() }).unwrap();
-        other.put("etc/motd", Node::File { executable: false, content: b"hello".to_vec() }).unwrap();
+        other.put("bin/run", Node::File { mode: 0o755, content: b"#!/bin/sh\n".to_vec() }).unwrap();
+        other.put("etc/motd", Node::File { mode: 0o644, content: b"hello".to_vec() }).unwrap();
         assert_eq!(other.to_bytes(), sample().to_bytes());
     }
 

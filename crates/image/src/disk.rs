@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use crate::cpio::Node;
 use crate::error::ImageError;
 use crate::ext2::{Entry, FileSystem, Source};
 use crate::image::DISK_FILE;
@@ -45,9 +46,14 @@ fn file_system(recipe: &Recipe, disk: &Disk, unpacked: &Path) -> Result<FileSyst
     for (path, target) in &disk.links {
         system.put(path, Entry::Link { target: target.clone() })?;
     }
-    for (path, local) in &disk.files {
-        let mode = if local.executable { 0o755 } else { 0o644 };
-        system.put(path, Entry::File { mode, source: Source::Bytes(recipe.files[&local.from].clone()) })?;
+    for (path, node) in &recipe.disk_files {
+        let entry = match node.clone() {
+            Node::Directory => Entry::Directory { mode: 0o755 },
+            Node::Link { target } => Entry::Link { target },
+            Node::File { mode, content } => Entry::File { mode: mode as u16, source: Source::Bytes(content) },
+            Node::CharDevice { .. } => unreachable!("a recipe's files are files, folders and links"),
+        };
+        system.put(path, entry)?;
     }
     Ok(system)
 }
@@ -116,7 +122,7 @@ mod tests {
         assert!(ask("cat /usr/bin/tool").contains("program"));
         assert!(ask("stat /usr/bin/alias").contains("Fast link dest: \"tool\""));
         assert!(ask("stat /usr/share/doc/tool/changelog").contains("File not found"));
-        let own = recipe.files[&disk.files["etc/passwd"].from].clone();
-        assert!(ask("cat /etc/passwd").contains(std::str::from_utf8(&own).unwrap()));
+        let Node::File { content, .. } = &recipe.disk_files["etc/passwd"] else { panic!("a file") };
+        assert!(ask("cat /etc/passwd").contains(std::str::from_utf8(content).unwrap()));
     }
 }

@@ -5,6 +5,15 @@ use object::Endianness;
 use object::elf::{DT_NEEDED, FileHeader64, PT_INTERP};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader, SectionHeader};
 
+/// RISC-V's number in an ELF header.
+pub(crate) const MACHINE_RISCV: u16 = 243;
+
+/// The machine that an ELF file is for; `None` if it is none.
+pub(crate) fn machine(data: &[u8]) -> Option<u16> {
+    let number: [u8; 2] = data.get(18..20)?.try_into().ok()?;
+    data.starts_with(b"\x7fELF").then(|| u16::from_le_bytes(number))
+}
+
 /// What the dynamic linker would load for a program or library.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dynamic {

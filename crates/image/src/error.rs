@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub enum ImageError {
     /// No recipe has this name.
     #[error(
-        "there is no image recipe \"{name}\"; the built-in ones are: {known} (or name a folder with an image.toml)"
+        "there is no image recipe \"{name}\"; the built-in ones are: {known} (or name a .toml file, or a folder with an image.toml)"
     )]
     UnknownRecipe {
         /// What was asked for.

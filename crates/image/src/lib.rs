@@ -7,7 +7,8 @@
 //! 2. `index` follows the recipe's packages to what they depend on, and apt downloads those, hash by hash;
 //! 3. `tree` and `elf` pick from the unpacked packages only the files that the recipe's programs need;
 //! 4. `cpio` packs them, with the recipe's own files, into a byte-for-byte reproducible initramfs;
-//! 5. `disk` and `ext2` write what is too much for the guest's memory as a file system for a virtio disk;
+//! 5. `m5` assembles the program by which a guest's shell scripts speak to the simulator; `disk` and `ext2` write what is too
+//!    much for the guest's memory as a file system for a virtio disk;
 //! 6. `manifest` records every package and file with its size and SHA-256, and [`Image::open`] checks them.
 //!
 //! Nothing here runs guest code: no package script is executed, and no binary of the image is run on the host.
@@ -23,9 +24,12 @@ mod disk;
 mod elf;
 mod error;
 mod ext2;
+mod extend;
 mod host;
 mod image;
 mod index;
+mod install;
+mod m5;
 mod manifest;
 mod overlay;
 mod recipe;
@@ -37,5 +41,5 @@ pub use builtin::{BUILTIN, BuiltinRecipe};
 pub use error::ImageError;
 pub use image::Image;
 pub use manifest::{FileRecord, Manifest, PackageRecord};
-pub use overlay::{GuestFile, overlay};
+pub use overlay::{GuestFile, delivery, overlay};
 pub use recipe::Recipe;

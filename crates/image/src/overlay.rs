@@ -19,6 +19,10 @@ pub struct GuestFile {
 
 /// The archive to append to an image's initramfs.
 pub fn overlay(files: &[GuestFile]) -> Result<Vec<u8>, ImageError> {
+    Ok(archive(files)?.to_bytes())
+}
+
+fn archive(files: &[GuestFile]) -> Result<Archive, ImageError> {
     let fail =
         |problem: String| ImageError::Content { image: "files laid over an image".to_owned(), problem };
     let mut archive = Archive::new();
@@ -26,10 +30,17 @@ pub fn overlay(files: &[GuestFile]) -> Result<Vec<u8>, ImageError> {
         if !crate::recipe::is_relative_path(&file.path) {
             return Err(fail(format!("\"{}\" must be a relative path without . or .. in it", file.path)));
         }
-        let node = Node::File { executable: file.executable, content: file.content.clone() };
+        let node =
+            Node::File { mode: if file.executable { 0o755 } else { 0o644 }, content: file.content.clone() };
         archive.put(&file.path, node).map_err(fail)?;
     }
-    Ok(archive.to_bytes())
+    Ok(archive)
+}
+
+/// The archive of files that a running guest unpacks (`cpio -idu`): it holds no folders, so that those of the guest,
+/// and links to them, stay as they are.
+pub fn delivery(files: &[GuestFile]) -> Result<Vec<u8>, ImageError> {
+    Ok(archive(files)?.without_directories().to_bytes())
 }
 
 #[cfg(test)]
@@ -47,6 +58,14 @@ mod tests {
         assert!(has(b"scripts\0") && has(b"scripts/mine\0") && has(b"echo hello\n"));
         // The next archive must begin at a multiple of four.
         assert!(bytes.starts_with(b"070701") && bytes.len().is_multiple_of(4));
+    }
+
+    #[test]
+    fn a_delivery_has_the_files_and_no_folders() {
+        let bytes = delivery(&[file("bin/mine", "echo hello\n")]).unwrap();
+        let has = |text: &[u8]| bytes.windows(text.len()).any(|window| window == text);
+        assert!(has(b"\0bin/mine\0") || has(b"bin/mine\0"));
+        assert!(!has(b"bin\0") && !has(b".\0"), "bin may be a link in the guest");
     }
 
     #[test]

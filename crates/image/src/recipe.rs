@@ -1,9 +1,10 @@
 //! A recipe: which packages an image is made of, and what is taken from them.
 //!
-//! A recipe is a folder with an `image.toml` and the files that it names, given by the user or built in. It holds no
-//! versions: those come from the suite's index when the image is built, and are recorded in the image's manifest.
+//! A recipe is a TOML file and the files that it names, given by the user or built in; it may extend another
+//! ([`extend`](crate::extend)). It holds no versions: those come from the suite's index when the image is built, and are recorded in the image's manifest.
 
 use std::collections::BTreeMap;
+#[cfg(test)]
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -11,11 +12,14 @@ use doorbell_sim::Bytes;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
+#[cfg(test)]
 use crate::builtin::BUILTIN;
+use crate::cpio::Node;
 use crate::error::ImageError;
+use crate::extend::{Extension, Origin};
 use crate::manifest::hex;
 
-const RECIPE_FILE: &str = "image.toml";
+pub(crate) const RECIPE_FILE: &str = "image.toml";
 /// The only version of the recipe format so far.
 const SCHEMA: u32 = 1;
 /// Linux's COMMAND_LINE_SIZE on RISC-V, with its final zero.
@@ -26,9 +30,12 @@ const DISK_FREE_MAX: u64 = 64 << 30;
 #[derive(Clone, Debug)]
 pub struct Recipe {
     pub(crate) spec: Spec,
-    /// The files named in `initramfs.files` and `disk.files`, by their name in the recipe's folder.
-    pub(crate) files: BTreeMap<String, Vec<u8>>,
+    /// What `initramfs.files` puts into the guest, by guest path.
+    pub(crate) files: BTreeMap<String, Node>,
+    /// What `disk.files` puts onto the disk, by its path there.
+    pub(crate) disk_files: BTreeMap<String, Node>,
     hash: String,
+    folder: String,
 }
 
 /// `image.toml` as written.
@@ -36,6 +43,9 @@ pub struct Recipe {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Spec {
     schema: u32,
+    /// Shell lines for [`INIT_LINES`]; only a recipe that extends another has any.
+    #[serde(skip)]
+    pub init: Vec<String>,
     pub name: String,
     pub description: String,
     pub suite: String,
@@ -54,6 +64,9 @@ pub(crate) struct Spec {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Packages {
     pub roots: Vec<String>,
+    /// Packages whose files go into the guest as a whole, with those of what they depend on that the roots do not.
+    #[serde(default)]
+    pub install: Vec<String>,
     #[serde(default)]
     pub leave_out: Vec<String>,
 }
@@ -102,74 +115,78 @@ pub(crate) struct Disk {
     pub files: BTreeMap<String, LocalFile>,
 }
 
-/// A file of the recipe's own folder.
+/// A file or folder beside the recipe.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LocalFile {
     pub from: String,
+    /// Whether it is a program; without this and `mode`, whether the host's file is one.
     #[serde(default)]
     pub executable: bool,
+    /// Its mode as an octal number.
+    pub mode: Option<String>,
+}
+
+impl LocalFile {
+    /// The mode that the recipe asks for.
+    pub(crate) fn mode(&self) -> Result<Option<u32>, String> {
+        let Some(text) = &self.mode else { return Ok(self.executable.then_some(0o755)) };
+        let octal = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o7777);
+        octal.map(Some).ok_or_else(|| {
+            format!("{}: mode = \"{text}\" is not an octal number such as \"0755\"", self.from)
+        })
+    }
 }
 
 impl Recipe {
-    /// A built-in recipe by its name, or else a recipe folder. A name that is built in wins over a folder of the
-    /// same name; write `./NAME` for the folder.
-    pub fn load(name_or_folder: impl AsRef<Path>) -> Result<Self, ImageError> {
-        let path = name_or_folder.as_ref();
-        if let Some(builtin) =
-            BUILTIN.iter().find(|builtin| Path::new(builtin.name).as_os_str() == path.as_os_str())
-        {
-            let read = |file: &str| {
-                let found = builtin.files.iter().find(|(name, _)| *name == file);
-                found
-                    .map(|(_, content)| content.as_bytes().to_vec())
-                    .ok_or_else(|| Recipe::missing(builtin.name, file))
-            };
-            return Self::parse(builtin.name, read);
+    /// A built-in recipe by its name, or else a recipe file (`.toml`), or a folder with an `image.toml`. A name that is
+    /// built in wins over a folder of the same name; write `./NAME` for the folder.
+    pub fn load(name_or_path: impl AsRef<Path>) -> Result<Self, ImageError> {
+        Self::load_from(&Origin::find(name_or_path.as_ref())?, &mut Vec::new())
+    }
+
+    /// `chain` holds the recipes that led here by `extends`.
+    fn load_from(origin: &Origin, chain: &mut Vec<String>) -> Result<Self, ImageError> {
+        let fail = |problem: String| ImageError::Recipe { recipe: origin.shown(), problem };
+        let in_toml = |error: String| fail(format!("{}: {error}", origin.toml_name()));
+        let (identity, text) = (origin.identity(), origin.read_toml()?);
+        if chain.contains(&identity) {
+            return Err(fail(format!("it extends itself: {} -> {identity}", chain.join(" -> "))));
         }
-        if !path.is_dir() {
-            let known = BUILTIN.iter().map(|builtin| builtin.name).collect::<Vec<_>>().join(", ");
-            return Err(ImageError::UnknownRecipe { name: path.display().to_string(), known });
-        }
-        let shown = path.display().to_string();
-        Self::parse(&shown, |file| {
-            let file_path = path.join(file);
-            if file_path.exists() {
-                fs::read(&file_path).map_err(ImageError::io("read", &file_path))
-            } else {
-                Err(Recipe::missing(&shown, file))
+        chain.push(identity.clone());
+        let (mut spec, base) = match origin.base(&text).map_err(in_toml)? {
+            None => (toml::from_str::<Spec>(&text).map_err(|error| in_toml(error.to_string()))?, None),
+            Some(other) => {
+                let more: Extension = toml::from_str(&text).map_err(|error| in_toml(error.to_string()))?;
+                let base = Self::load_from(&other, chain)?;
+                let spec = Spec { schema: more.schema, ..more.apply(&base, &origin.stem()) };
+                (spec, Some(base))
             }
-        })
-    }
-
-    fn missing(recipe: &str, file: &str) -> ImageError {
-        ImageError::Recipe { recipe: recipe.to_owned(), problem: format!("the file {file} is missing") }
-    }
-
-    fn parse(shown: &str, read: impl Fn(&str) -> Result<Vec<u8>, ImageError>) -> Result<Self, ImageError> {
-        let fail = |problem: String| ImageError::Recipe { recipe: shown.to_owned(), problem };
-        let raw = read(RECIPE_FILE)?;
-        let text = std::str::from_utf8(&raw)
-            .map_err(|error| fail(format!("{RECIPE_FILE} is not UTF-8: {error}")))?;
-        let mut spec: Spec = toml::from_str(text).map_err(|error| fail(format!("{RECIPE_FILE}: {error}")))?;
+        };
         spec.command_line = spec.command_line.split_whitespace().collect::<Vec<_>>().join(" ");
         spec.check().map_err(fail)?;
-
-        let mut digest = Sha256::new();
-        let mut absorb = |name: &str, content: &[u8]| {
-            digest.update((name.len() as u64).to_le_bytes());
-            digest.update(name);
-            digest.update((content.len() as u64).to_le_bytes());
-            digest.update(content);
+        let files = origin.read_files(&spec.initramfs.files)?;
+        // An extension leaves the disk's own files as they are.
+        let own_disk = spec.disk.as_ref().filter(|_| base.is_none());
+        let disk_files = own_disk.map(|disk| origin.read_files(&disk.files)).transpose()?.unwrap_or_default();
+        let hash = hash(base.as_ref().map_or("", |base| base.hash()), &text, &[&files, &disk_files]);
+        let (mut all, of_base) =
+            base.map_or_else(Default::default, |base| (base.files, base.disk_files));
+        all.extend(files);
+        let disk_files = if of_base.is_empty() { disk_files } else { of_base };
+        let folder = match origin {
+            Origin::Builtin(builtin) => builtin.name.to_owned(),
+            Origin::Folder(..) => {
+                format!("{}-{}", spec.name, &hex(&Sha256::digest(identity.as_bytes()))[..12])
+            }
         };
-        absorb(RECIPE_FILE, &raw);
-        let mut files = BTreeMap::new();
-        for local in spec.local_files() {
-            files.insert(local.from.clone(), read(&local.from)?);
-        }
-        files.iter().for_each(|(name, content)| absorb(name, content));
-        let hash = hex(&digest.finalize());
-        Ok(Self { spec, files, hash })
+        Ok(Self { spec, files: all, disk_files, hash, folder })
+    }
+
+    /// The name of its image's folder among others: a built-in recipe's name; the name of any other is followed by
+    /// a hash of where the recipe is, so that two of one name have an image each.
+    pub fn folder_name(&self) -> &str {
+        &self.folder
     }
 
     /// The image's name.
@@ -220,8 +237,12 @@ impl Spec {
                 return Err(format!("{key} = \"{text}\" must be letters, digits, and + - . _"));
             }
         }
-        if let Some(bad) = self.packages.roots.iter().find(|root| !plain(root)) {
-            return Err(format!("packages.roots: \"{bad}\" is not a package name"));
+        let packages = self.packages.roots.iter().chain(&self.packages.install);
+        if let Some(bad) = packages.into_iter().find(|name| !plain(name)) {
+            return Err(format!("packages: \"{bad}\" is not a package name"));
+        }
+        if let Some(bad) = self.init.iter().find(|line| line.contains(['\n', '\0'])) {
+            return Err(format!("init: \"{bad}\" is more than a line"));
         }
         if self.packages.roots.is_empty() {
             return Err("packages.roots is empty".into());
@@ -266,6 +287,28 @@ impl Spec {
         }
         Ok(())
     }
+}
+
+/// SHA-256 over what a recipe is made of.
+fn hash(base: &str, text: &str, files: &[&BTreeMap<String, Node>]) -> String {
+    let mut digest = Sha256::new();
+    let mut absorb = |content: &[u8]| {
+        digest.update((content.len() as u64).to_le_bytes());
+        digest.update(content);
+    };
+    absorb(base.as_bytes());
+    absorb(text.as_bytes());
+    for (path, node) in files.iter().copied().flatten() {
+        absorb(path.as_bytes());
+        match node {
+            Node::File { mode, content } => {
+                absorb(format!("file {mode:o}").as_bytes());
+                absorb(content);
+            }
+            other => absorb(format!("{other:?}").as_bytes()),
+        }
+    }
+    hex(&digest.finalize())
 }
 
 pub(crate) fn is_relative_path(path: &str) -> bool {

@@ -100,7 +100,7 @@ impl Tree {
             return Err(format!("{path} is not a file in the packages"));
         }
         let content = fs::read(&on_disk).map_err(|error| format!("cannot read {here}: {error}"))?;
-        links.push((here, Node::File { executable: true, content }));
+        links.push((here, Node::File { mode: 0o755, content }));
         Ok(links)
     }
 
@@ -174,7 +174,7 @@ mod tests {
             "usr/lib/multi/drivers-25/libx.so.25.0",
         ];
         assert_eq!(paths, expected);
-        assert_eq!(steps[4].1, Node::File { executable: true, content: b"x".to_vec() });
+        assert_eq!(steps[4].1, Node::File { mode: 0o755, content: b"x".to_vec() });
     }
 
     #[test]

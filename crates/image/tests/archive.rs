@@ -32,6 +32,13 @@ directories = ["proc"]
 files = { "init" = { from = "init", executable = true } }
 "#;
 
+const TOOL_FILES: [(&str, &[u8]); 4] = [
+    ("usr/bin/tool", b"#!/bin/sh"),
+    ("etc/tool.conf", b"the package's"),
+    ("usr/share/doc/tiny-tool/copyright", b"long"),
+    ("usr/share/man/man1/tool.1", b"longer"),
+];
+
 /// An archive, a keyring, a recipe and the folders to build in; removed in the end.
 struct World {
     dir: tempfile::TempDir,
@@ -106,6 +113,8 @@ impl World {
             self.package(&mirror, "tiny-kernel", version, "tiny-firmware | none, tiny-dev", &kernel_files),
             self.package(&mirror, "tiny-firmware", version, "", &firmware_files),
             self.package(&mirror, "tiny-dev", version, "", &[]),
+            self.package(&mirror, "tiny-tool", version, "tiny-data, tiny-dev, tiny-firmware", &TOOL_FILES),
+            self.package(&mirror, "tiny-data", version, "", &[("usr/share/tool/data", b"data".as_slice())]),
         ]
         .join("\n");
         fs::write(dist.join("main/binary-riscv64/Packages"), &index).unwrap();
@@ -380,4 +389,52 @@ fn a_suite_or_mirror_that_does_not_exist_gives_a_hint() {
         error.contains("does not carry this suite") && error.contains("DOORBELL_DEBIAN_MIRROR"),
         "{error}"
     );
+}
+
+#[test]
+fn an_extended_recipe_installs_packages_whole_and_its_own_files_win() {
+    let world = World::new();
+    let recipe = |packages: &str| {
+        let text = format!(
+            "schema = 1\nextends = \"recipe\"\ninit = [\"echo ours\"]\n[packages]\ninstall = [{packages}]\n\
+             [initramfs.files]\n\"etc/tool.conf\" = {{ from = \"own.conf\" }}\n"
+        );
+        fs::write(world.path("own.toml"), text).unwrap();
+        fs::write(world.path("own.conf"), "the user's").unwrap();
+        Recipe::load(world.path("own.toml")).unwrap()
+    };
+    let options = BuildOptions { out_dir: world.path("images/own"), ..world.options() };
+    let image = build(&recipe("\"tiny-tool\""), &options, &mut |_| ()).unwrap();
+    let names: Vec<&str> = versions(&image).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["tiny-data", "tiny-firmware", "tiny-kernel", "tiny-tool"], "not what is left out");
+    let archive = fs::read(image.initramfs()).unwrap();
+    let has = |text: &str| archive.windows(text.len()).any(|window| window == text.as_bytes());
+    for path in ["init", "usr/bin/m5", "usr/lib/doorbell/host-script", "etc/doorbell/init"] {
+        assert!(has(&format!("{path}\0")), "{path}");
+    }
+    assert!(has("usr/bin/tool\0") && has("usr/share/tool/data\0") && has("echo ours\n"));
+    assert!(has("the user's") && !has("the package's"));
+    assert!(!has("usr/share/doc") && !has("usr/share/man"));
+    assert!(!has("usr/lib/fw-1.bin\0"), "the firmware's package is there for one file");
+
+    let error = build(&recipe("\"tiny-tol\""), &options, &mut |_| ()).unwrap_err().to_string();
+    assert!(error.contains("no package \"tiny-tol\""), "{error}");
+    assert_eq!(Image::open(image.dir()).unwrap().manifest(), image.manifest());
+}
+
+#[test]
+fn a_program_for_another_machine_and_one_without_its_library_are_refused_by_name() {
+    let world = World::new();
+    let own = std::env::current_exe().unwrap();
+    let mut program = fs::read(own).unwrap();
+    fs::write(world.path("recipe/program"), &program).unwrap();
+    let text = RECIPE.replace("files = {", "files = { \"usr/bin/own\" = { from = \"program\" }, ");
+    fs::write(world.path("recipe/image.toml"), text).unwrap();
+    let error = world.build(&world.options()).unwrap_err().to_string();
+    assert!(error.contains("usr/bin/own is a program for another machine"), "{error}");
+    // The same, as if it were for RISC-V: now its libraries are looked for.
+    program[18..20].copy_from_slice(&243_u16.to_le_bytes());
+    fs::write(world.path("recipe/program"), &program).unwrap();
+    let error = world.build(&world.options()).unwrap_err().to_string();
+    assert!(error.contains("usr/bin/own needs lib"), "{error}");
 }

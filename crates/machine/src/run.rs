@@ -52,6 +52,8 @@ pub enum Outcome {
     },
     /// A gem5 m5op retired.
     M5Op {
+        /// Which hart did it.
+        hart: usize,
         /// Its function number.
         function: u8,
         /// Its arguments.
@@ -115,14 +117,14 @@ impl Machine {
                 self.update_timers(id, now);
             }
             Stop::Breakpoint => self.outcome = Some(Outcome::Breakpoint { hart: index }),
-            Stop::M5Op { function, args } => self.m5op(function, args, limits),
+            Stop::M5Op { function, args } => self.m5op(index, function, args, limits),
         }
         stop
     }
 
-    fn m5op(&mut self, function: u8, args: [u64; 2], limits: &Limits) {
+    fn m5op(&mut self, hart: usize, function: u8, args: [u64; 2], limits: &Limits) {
         if limits.on_m5op {
-            self.outcome = Some(Outcome::M5Op { function, args });
+            self.outcome = Some(Outcome::M5Op { hart, function, args });
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use doorbell_acceptance::{doorbell, places, quiet, scratch, session, shared_checkpoint};
-use doorbell_bench::{Session, guest_identity, read_guest, resolve, run_point};
+use doorbell_bench::{Session, benchmark, guest_identity, read_guest, resolve, run_point};
 use doorbell_loadgen::{Rate, TrafficConfig};
 use doorbell_machine::{CheckpointFile, Guest, Limits, Machine, Outcome};
 use doorbell_sim::{Bytes, Ps};
@@ -53,7 +53,7 @@ impl Mark {
 
 fn guest_files(session: &Session) -> (Guest, String) {
     let image = places().build_image("testpmd", &mut |_| {}).unwrap();
-    let words = (session.benchmark().guest_words)(session.config());
+    let words = session.workload().words.clone();
     let bootargs = format!("{} {words}", image.command_line());
     let identity = guest_identity(&image, &bootargs);
     (read_guest(&image, bootargs).unwrap(), identity)
@@ -66,7 +66,7 @@ fn a_boot_continues_bit_for_bit_in_a_new_process_wherever_it_was_saved() {
     let folder = scratch();
     let mut machine = Machine::new(session.config().machine(), session.config().run.seed).unwrap();
     machine.load(&guest).unwrap();
-    machine.console.watch(Some(session.benchmark().ready_marker));
+    machine.console.watch(Some(benchmark("testpmd").unwrap().ready_marker));
     let mut jobs = Vec::new();
     for (place, saved_at) in BOOT_SAVES {
         Mark::at(&mut machine, saved_at);

@@ -139,7 +139,7 @@ impl Client {
         let instructions = self.debuggee.machine.instructions() + instructions;
         let outcome = self.debuggee.run(&Limits { instructions, ..Limits::until(Ps::MAX) });
         self.session.report(&mut self.debuggee, outcome).unwrap();
-        if let Outcome::M5Op { function: 0x22, args } = outcome {
+        if let Outcome::M5Op { function: 0x22, args, .. } = outcome {
             self.session.exited(&mut self.debuggee, args[1] as u8).unwrap();
         }
     }

@@ -1,0 +1,413 @@
+//! A user's own script in a guest: handed over when the guest is up, run to its end, and measured on the way.
+//!
+//! The guest asks for a checkpoint when it is up and reads the script right after (`guest/host-script`), so one boot serves
+//! every script. The measurement begins and ends at marks: a line on the console, an m5op of a program, or the
+//! script's own beginning and end. Traffic is offered from the first mark to the second. After it what is on its way is
+//! waited for while the script goes on; the run ends with the script.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use doorbell_image::{GuestFile, delivery};
+use doorbell_loadgen::TrafficConfig;
+use doorbell_machine::{Limits, Machine, Outcome};
+use doorbell_sim::Ps;
+use doorbell_wire::pcap::PcapFile;
+
+use crate::config::RunConfig;
+use crate::error::{RunError, describe};
+use crate::folder::ResultFolder;
+use crate::m5::{M5Next, M5Ops};
+use crate::measure::{
+    CAPTURE_SNAP_LEN, DRAIN_STEP, Point, Window, merged_measurement, nic_totals, summarise,
+};
+use crate::session::{Control, Ready, SLICE_INSTRUCTIONS, SLICE_TIME, Session, Workload};
+
+/// Where the guest finds its script, and what its init prints around it.
+const SCRIPT_PATH: &str = "run/doorbell/script";
+const START_LINE: &str = "doorbell: start script";
+const END_LINE: &str = "doorbell: exit ";
+const LINES_SHOWN: usize = 12;
+/// The rate, in a summary, of a run in which nothing was offered.
+pub const NO_TRAFFIC: &str = "none";
+const M5_RESET: [u8; 2] = [0x40, 0x42];
+const M5_DUMP: [u8; 2] = [0x41, 0x42];
+
+/// Something in a run at which a measurement may begin or end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// The console shows this.
+    Line(String),
+    /// A program resets (at the beginning) or dumps (at the end) the statistics by m5op.
+    M5,
+}
+
+/// A script and how to measure it.
+#[derive(Clone, Debug)]
+pub struct Script {
+    /// The script's and its files' archive.
+    archive: Vec<u8>,
+    /// Where the measurement begins; without it, where the script does.
+    pub begin: Option<Mark>,
+    /// Where it ends; without it, with the script.
+    pub end: Option<Mark>,
+    /// It ends after this time even so.
+    pub duration: Option<Ps>,
+    /// What is offered meanwhile.
+    pub traffic: Option<TrafficConfig>,
+    /// The run ends with the measurement, even if the script goes on.
+    pub end_with_measurement: bool,
+    /// Where the wire of port 0 is captured.
+    pub capture: Option<PathBuf>,
+}
+
+impl Script {
+    /// A script from its bytes, with further files for the guest; the whole run is measured, without traffic.
+    pub fn new(content: Vec<u8>, files: &[GuestFile]) -> Result<Script, RunError> {
+        check_program(&content)?;
+        let script = GuestFile { path: SCRIPT_PATH.to_owned(), executable: true, content };
+        let archive = delivery(&[&[script], files].concat())?;
+        Ok(Script {
+            archive,
+            begin: None,
+            end: None,
+            duration: None,
+            traffic: None,
+            end_with_measurement: false,
+            capture: None,
+        })
+    }
+
+    /// What a session boots for scripts: an image with `words` of the user's on its command line.
+    pub fn workload(image: &str, words: &str) -> Workload {
+        let stem = Path::new(image).file_stem().map_or_else(|| "own".into(), |stem| stem.to_string_lossy());
+        Workload {
+            name: stem.into_owned(),
+            image: image.to_owned(),
+            words: format!("doorbell.app=host {words}").trim().to_owned(),
+            ready: Ready::M5Checkpoint,
+        }
+    }
+}
+
+/// Refuses what no guest could run.
+fn check_program(content: &[u8]) -> Result<(), RunError> {
+    const RISCV: u16 = 243;
+    let fail = |problem: String| Err(RunError::Script(problem));
+    if content.is_empty() {
+        return fail("the script is empty".into());
+    }
+    match content {
+        [0x7f, b'E', b'L', b'F', rest @ ..] => match rest.get(14..16).map(|m| [m[0], m[1]]) {
+            Some(machine) if u16::from_le_bytes(machine) == RISCV => Ok(()),
+            _ => fail(
+                "the script is a program for another machine than RISC-V; compile it with riscv64-linux-gnu-gcc"
+                    .into(),
+            ),
+        },
+        [b'#', b'!', rest @ ..] if rest.split(|byte| *byte == b'\n').next().is_some_and(|l| l.ends_with(b"\r")) => {
+            fail("the script's lines end as on Windows (CR LF), so the guest would not find its interpreter".into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Runs a script from where the session's guest is ready. What the console shows goes to `folder` as `console.log`,
+/// however the run ends. The point's `exit_status` is the script's; it has none if the run ended with the measurement.
+pub fn run_script(
+    session: &Session,
+    script: &Script,
+    m5: &mut M5Ops,
+    folder: &ResultFolder,
+    control: &mut Control,
+) -> Result<Point, RunError> {
+    let started = Instant::now();
+    let mut machine = session.machine()?;
+    let mut config = session.config().clone();
+    if let Some(traffic) = &script.traffic {
+        config.loadgen.traffic = traffic.clone();
+    }
+    if let (Some(path), Some(port)) = (&script.capture, machine.ports_mut().first_mut()) {
+        port.capture = Some(PcapFile::create(path, CAPTURE_SNAP_LEN)?);
+    }
+    m5.hand_over(script.archive.clone());
+    let booted = machine.instructions();
+    let limit = machine.now().saturating_add(config.run.script_timeout);
+    let mut run = Run {
+        machine: &mut machine,
+        guest: session.guest(),
+        control,
+        m5,
+        limit,
+        ended: None,
+        off: false,
+        line: Vec::new(),
+        inside: false,
+    };
+    let played = run.play(script, &config);
+    let status = run.ended;
+    folder.write("console.log", &machine.console.text())?;
+    let window = played?;
+    machine.check_conservation();
+    let captured = match machine.ports_mut().first_mut().and_then(|port| port.capture.take()) {
+        Some(capture) => Some(capture.finish()?),
+        None => None,
+    };
+    let host = (started.elapsed().as_secs_f64(), machine.instructions() - booted);
+    let measurement = merged_measurement(&machine);
+    let mut summary = summarise(session, &config, &machine, &measurement, &window, host);
+    summary.exit_status = status;
+    if script.traffic.is_none() {
+        summary.rate = NO_TRAFFIC.to_owned();
+    }
+    Ok(Point { summary, config, machine, measurement, captured })
+}
+
+/// What a run of the machine came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Came {
+    /// The time that was asked for.
+    Time,
+    /// The console's marker.
+    Line,
+    /// An m5op other than those that end the script.
+    M5(u8),
+    /// The script's end.
+    End,
+}
+
+struct Run<'a, 'c> {
+    machine: &'a mut Machine,
+    guest: &'a str,
+    control: &'a mut Control<'c>,
+    m5: &'a mut M5Ops,
+    /// The script is given up at this time.
+    limit: Ps,
+    /// The script's exit status once it has ended.
+    ended: Option<u8>,
+    /// The guest has switched itself off, so time no longer passes.
+    off: bool,
+    /// What the console has shown of a line; whether it is the script's.
+    line: Vec<u8>,
+    inside: bool,
+}
+
+impl Run<'_, '_> {
+    fn play(&mut self, script: &Script, config: &RunConfig) -> Result<Window, RunError> {
+        let start = Mark::Line(START_LINE.to_owned());
+        if !self.wait_for(&start, &[])? {
+            return Err(self.unfinished("the guest did not start the script"));
+        }
+        if let Some(begin) = &script.begin
+            && !self.wait_for(begin, &M5_RESET)?
+        {
+            return Err(self.mark_missing(begin, "--begin-at"));
+        }
+        if let Some(traffic) = &script.traffic {
+            self.machine.start_traffic(traffic)?;
+        }
+        let window = self.measure(script, config)?;
+        self.drain(config.run.drain)?;
+        if self.ended.is_none() && !script.end_with_measurement {
+            while self.go(self.limit)? != Came::End {
+                self.check_limit()?;
+            }
+        }
+        self.show();
+        Ok(window)
+    }
+
+    /// Runs to a mark; `false` if the script ends without it.
+    fn wait_for(&mut self, mark: &Mark, m5: &[u8]) -> Result<bool, RunError> {
+        self.watch(Some(mark));
+        loop {
+            match (self.go(self.limit)?, mark) {
+                (Came::Line, Mark::Line(_)) => return Ok(true),
+                (Came::M5(function), Mark::M5) if m5.contains(&function) => return Ok(true),
+                (Came::End, _) => return Ok(false),
+                _ => self.check_limit()?,
+            }
+        }
+    }
+
+    fn watch(&mut self, mark: Option<&Mark>) {
+        self.machine.console.watch(match mark {
+            Some(Mark::Line(text)) => Some(text),
+            _ => None,
+        });
+    }
+
+    /// The measurement, from the mark at which it may begin. Its window begins and ends between two frames, and the NIC's
+    /// counters are read a link's latency later, when just the frames of the window have come there.
+    fn measure(&mut self, script: &Script, config: &RunConfig) -> Result<Window, RunError> {
+        self.watch(script.end.as_ref());
+        if config.run.warmup > Ps::ZERO {
+            self.run_to(self.machine.now() + config.run.warmup)?;
+        }
+        self.run_to(self.machine.next_gap())?;
+        if self.ended.is_some() && script.begin.is_some() && config.run.warmup > Ps::ZERO {
+            return Err(RunError::Script(format!(
+                "the script ended within the warm-up of {}",
+                config.run.warmup
+            )));
+        }
+        self.machine.begin_window();
+        let (begun, before) = (self.machine.now(), self.machine.instructions());
+        let end = script.duration.map_or(self.limit, |length| begun.saturating_add(length).min(self.limit));
+        let mut begin = None;
+        while self.ended.is_none() {
+            let counted_at = begun + config.link.latency;
+            if begin.is_none() && self.machine.now() >= counted_at {
+                begin = Some(nic_totals(self.machine));
+            }
+            let came = self.go(if begin.is_none() { counted_at.min(end) } else { end })?;
+            let at_mark = match (&script.end, came) {
+                (Some(Mark::Line(_)), Came::Line) => true,
+                (Some(Mark::M5), Came::M5(function)) => M5_DUMP.contains(&function),
+                (_, came) => came == Came::End,
+            };
+            let over = script.duration.is_some() && self.machine.now() >= end && end < self.limit;
+            if at_mark || over {
+                break;
+            }
+            self.check_limit()?;
+        }
+        if let (Some(mark), Some(_), None) = (&script.end, self.ended, script.duration) {
+            return Err(self.mark_missing(mark, "--end-at"));
+        }
+        self.run_to(self.machine.next_gap())?;
+        self.machine.end_window();
+        self.machine.stop_traffic();
+        let instructions = self.machine.instructions() - before;
+        self.run_to(self.machine.now() + config.link.latency)?;
+        let end = nic_totals(self.machine);
+        Ok(Window { begin: begin.unwrap_or(end), end, instructions })
+    }
+
+    /// Waits until every frame has come back or cannot come back any more.
+    fn drain(&mut self, longest: Ps) -> Result<(), RunError> {
+        let end = self.machine.now().saturating_add(longest);
+        while self.machine.frames_outstanding() > 0 && self.machine.now() < end && !self.off {
+            self.run_to(self.machine.now().saturating_add(DRAIN_STEP).min(end))?;
+        }
+        Ok(())
+    }
+
+    /// Runs to a time, whatever comes on the way. A guest that has switched itself off stays where it is.
+    fn run_to(&mut self, time: Ps) -> Result<(), RunError> {
+        while self.machine.now() < time && !self.off {
+            if self.go(time)? == Came::Time {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs to a time or to something that a script does.
+    fn go(&mut self, time: Ps) -> Result<Came, RunError> {
+        loop {
+            let instructions = self.machine.instructions().saturating_add(SLICE_INSTRUCTIONS);
+            let slice = self.machine.now().saturating_add(SLICE_TIME).min(time);
+            let limits = Limits { instructions, on_marker: true, ..Limits::until(slice) };
+            let outcome = self.machine.run(&limits);
+            self.show();
+            self.control.check()?;
+            (self.control.progress)(self.machine.instructions(), self.machine.now());
+            match outcome {
+                Outcome::Instructions => {}
+                Outcome::Time if slice < time => {}
+                Outcome::Time => return Ok(Came::Time),
+                Outcome::Marker => return Ok(Came::Line),
+                // After the script's end the guest only waits for the run to end.
+                Outcome::M5Op { .. } if self.ended.is_some() => {}
+                Outcome::M5Op { hart, function, args } => {
+                    let next =
+                        self.m5.perform(self.machine, self.guest, hart, function, args, self.control.say)?;
+                    return Ok(match next {
+                        M5Next::Continue => Came::M5(function),
+                        M5Next::Exit(status) => {
+                            self.ended = Some(status);
+                            Came::End
+                        }
+                    });
+                }
+                outcome if self.ended.is_none() => {
+                    let why = format!("the script did not end: {}", describe(outcome, self.machine.now()));
+                    return Err(self.unfinished(&why));
+                }
+                _ => {
+                    self.off = true;
+                    return Ok(Came::End);
+                }
+            }
+        }
+    }
+
+    fn check_limit(&self) -> Result<(), RunError> {
+        if self.machine.now() < self.limit {
+            return Ok(());
+        }
+        Err(self.unfinished(
+            "the script had not ended when its time was up; give it more with --time-limit (run.script_timeout)",
+        ))
+    }
+
+    fn unfinished(&self, why: &str) -> RunError {
+        RunError::Unfinished { why: why.to_owned(), console: self.machine.console.last_lines(LINES_SHOWN) }
+    }
+
+    fn mark_missing(&self, mark: &Mark, option: &str) -> RunError {
+        let what = match mark {
+            Mark::Line(text) => format!("the console never showed \"{text}\""),
+            Mark::M5 => "no program issued the m5op".to_owned(),
+        };
+        let status = self.ended.map_or_else(String::new, |status| format!(" (exit status {status})"));
+        self.unfinished(&format!("the script ended{status}, but {what} that {option} waits for"))
+    }
+
+    /// Tells the lines that the script has printed since the last time.
+    fn show(&mut self) {
+        for byte in self.machine.console.take_new() {
+            if byte != b'\n' {
+                self.line.push(byte);
+                continue;
+            }
+            let line = String::from_utf8_lossy(&std::mem::take(&mut self.line)).replace('\r', "");
+            // The script's last line may have no end of its own.
+            let (own, ends) = line.split_once(END_LINE).map_or((&*line, false), |(own, _)| (own, true));
+            if self.inside && !(ends && own.is_empty()) {
+                (self.control.say)(own);
+            }
+            self.inside = !ends && (self.inside || line == START_LINE);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_guest_could_run_is_refused() {
+        let elf = |machine: u8| {
+            let mut bytes = b"\x7fELF".to_vec();
+            bytes.resize(64, 0);
+            bytes[18] = machine;
+            bytes
+        };
+        let refused = |content: Vec<u8>| Script::new(content, &[]).unwrap_err().to_string();
+        assert!(refused(Vec::new()).contains("empty"));
+        assert!(refused(elf(62)).contains("another machine"));
+        assert!(refused(elf(0)[..19].to_vec()).contains("another machine"));
+        assert!(refused(b"#!/bin/sh\r\necho hello\r\n".to_vec()).contains("CR LF"));
+        assert!(Script::new(elf(243), &[]).is_ok());
+        assert!(Script::new(b"echo hello".to_vec(), &[]).is_ok());
+    }
+
+    #[test]
+    fn an_image_is_told_to_wait_for_a_script_and_keeps_the_users_words() {
+        let workload = Script::workload("recipes/mine.toml", "doorbell.ip=10.1.0.2/24");
+        assert_eq!(workload.name, "mine");
+        assert_eq!(workload.words, "doorbell.app=host doorbell.ip=10.1.0.2/24");
+    }
+}

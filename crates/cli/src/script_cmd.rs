@@ -1,0 +1,162 @@
+//! `doorbell run --image … --script …`: a program of the user's own in a guest.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use doorbell_bench::{Control, M5Ops, Mark, Places, ResultFolder, RunConfig, Script, Session, run_script};
+use doorbell_image::{GuestFile, delivery};
+use doorbell_loadgen::TrafficConfig;
+use doorbell_sim::Ps;
+
+use crate::run_cmd::{RunArgs, finish, session, write_point};
+use crate::screen::{Screen, interrupt_flag};
+
+#[derive(Args)]
+#[command(next_help_heading = "A program of your own (see docs/images.md)")]
+pub struct ScriptArgs {
+    /// Run this in the guest instead of a benchmark: a shell script, or any program for RISC-V; its exit status becomes this
+    /// command's
+    #[arg(long, value_name = "FILE", conflicts_with = "benchmark")]
+    pub script: Option<PathBuf>,
+    /// The image to run it in: a built-in one, or the path of a recipe of your own [default: net]
+    #[arg(long, value_name = "NAME|PATH")]
+    image: Option<String>,
+    /// Also put this file of the host there in the guest (repeatable)
+    #[arg(long = "file", value_name = "HOST=GUEST")]
+    files: Vec<String>,
+    /// Words to add to the kernel's command line, for instance doorbell.ip=10.1.0.2/24
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
+    append: Option<String>,
+    /// Traffic and measurement begin when the console shows this, or with "m5", when a program resets the statistics
+    /// by m5op [default: with the script]
+    #[arg(long, value_name = "TEXT|m5")]
+    begin_at: Option<String>,
+    /// They end when the console shows this, or with "m5", when a program dumps the statistics [default: with the script,
+    /// or after --duration]
+    #[arg(long, value_name = "TEXT|m5")]
+    end_at: Option<String>,
+    /// End the run with the measurement, even if the script goes on, as a server does
+    #[arg(long)]
+    end_with_measurement: bool,
+    /// Give the script up after this simulated time, such as 2s [default: run.script_timeout, 10s]
+    #[arg(long, value_name = "TIME")]
+    pub time_limit: Option<Ps>,
+}
+
+impl ScriptArgs {
+    /// An option of these that was given.
+    pub fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--image", self.image.is_some()),
+            ("--file", !self.files.is_empty()),
+            ("--append", self.append.is_some()),
+            ("--begin-at", self.begin_at.is_some()),
+            ("--end-at", self.end_at.is_some()),
+            ("--end-with-measurement", self.end_with_measurement),
+            ("--time-limit", self.time_limit.is_some()),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
+    }
+
+    fn mark(text: &str) -> Mark {
+        if text == "m5" { Mark::M5 } else { Mark::Line(text.to_owned()) }
+    }
+
+    /// The script as the user described it, without its traffic.
+    fn script(&self, path: &Path) -> anyhow::Result<Script> {
+        let content = read(path)?;
+        let files = self.files.iter().map(|text| guest_file(text)).collect::<anyhow::Result<Vec<_>>>()?;
+        let mut script = Script::new(content, &files).with_context(|| path.display().to_string())?;
+        for (option, text) in [("--begin-at", &self.begin_at), ("--end-at", &self.end_at)] {
+            if text.as_ref().is_some_and(|text| text.is_empty() || text.contains('\n')) {
+                bail!("{option} needs a text on one line");
+            }
+        }
+        script.begin = self.begin_at.as_deref().map(Self::mark);
+        script.end = self.end_at.as_deref().map(Self::mark);
+        script.end_with_measurement = self.end_with_measurement;
+        Ok(script)
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// HOST=GUEST; a program on the host is one in the guest.
+fn guest_file(text: &str) -> anyhow::Result<GuestFile> {
+    use std::os::unix::fs::PermissionsExt;
+    let Some((host, guest)) =
+        text.rsplit_once('=').filter(|(host, guest)| !host.is_empty() && !guest.is_empty())
+    else {
+        bail!("--file \"{text}\" is not of the form HOST=GUEST, for instance data.bin=/root/data.bin");
+    };
+    let path = Path::new(host);
+    let content = read(path).context("--file")?;
+    let mode = path.metadata().with_context(|| format!("cannot read {host}"))?.permissions().mode();
+    let path = guest.trim_start_matches('/').to_owned();
+    let file = GuestFile { path, executable: mode & 0o111 != 0, content };
+    delivery(std::slice::from_ref(&file)).with_context(|| format!("--file \"{text}\""))?;
+    Ok(file)
+}
+
+/// Runs a script, once for each rate, and reports as for a benchmark.
+pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitCode> {
+    let own = &args.script;
+    let image = own.image.as_deref().unwrap_or("net");
+    let config = args.config()?;
+    let mut script = own.script(path)?;
+    script.duration = args.duration.is_some().then_some(config.run.duration);
+    // Without a rate nothing is offered; what is measured then is the machine alone.
+    let rates: Vec<_> = match args.rate.is_empty() {
+        true => vec![None],
+        false => args.rates(&config)?.into_iter().map(Some).collect(),
+    };
+    let folder = ResultFolder::create(&args.out)?;
+    let screen = Screen::new(args.quiet);
+    let interrupted = interrupt_flag()?;
+    let mut control = Control {
+        m5: None,
+        interrupted: &interrupted,
+        say: &mut |line| screen.say(line),
+        progress: &mut |instructions, now| screen.progress("simulating", instructions, now),
+    };
+    let workload = Script::workload(image, own.append.as_deref().unwrap_or(""));
+    let session = session(args, &mut control, |source, control| {
+        Session::prepare_workload(&config, workload, places, source, control)
+    })?;
+    let (name, mut points, mut status) = (named(path), Vec::new(), 0);
+    for (index, rate) in rates.iter().enumerate() {
+        script.traffic = rate.map(|rate| traffic(args, &config, rate));
+        let point_folder =
+            if rates.len() == 1 { folder.clone() } else { folder.sub(&format!("point-{index:02}"))? };
+        script.capture = args.pcap.then(|| point_folder.path().join("wire.pcap"));
+        if let Some(rate) = rate {
+            (control.say)(&format!("{name}: {rate} of {} frames", config.loadgen.traffic.frame_size));
+        }
+        let mut m5 = M5Ops::new(point_folder.clone());
+        let mut point = run_script(&session, &script, &mut m5, &point_folder, &mut control)?;
+        point.summary.benchmark.clone_from(&name);
+        write_point(args, &name, &point_folder, &point, rates.len() > 1)?;
+        status = if status == 0 { point.summary.exit_status.unwrap_or(0) } else { status };
+        points.push(point.summary);
+    }
+    screen.clear();
+    finish(args, &name, &folder, &config, points)?;
+    if status != 0 {
+        eprintln!("doorbell: {} ended with exit status {status}", path.display());
+    }
+    Ok(ExitCode::from(status))
+}
+
+fn named(path: &Path) -> String {
+    path.file_name().map_or_else(|| "script".to_owned(), |name| name.to_string_lossy().into_owned())
+}
+
+fn traffic(args: &RunArgs, config: &RunConfig, rate: doorbell_loadgen::Rate) -> TrafficConfig {
+    let given = config.loadgen.traffic.clone();
+    // With a script, the number of frames is that of all frames sent.
+    TrafficConfig { rate, frames: args.frames.or(given.frames), ..given }
+}

@@ -1,0 +1,383 @@
+//! Where a recipe comes from, and recipes that extend another: a user's own TOML file anywhere on disk names a
+//! recipe with `extends` and says only what is to be added to it. Lists add up, single values replace; a file at a path
+//! that the other recipe has replaces it. Such recipes can be extended in turn.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use doorbell_sim::Bytes;
+use serde::Deserialize;
+
+use crate::builtin::{BUILTIN, BuiltinRecipe};
+use crate::cpio::Node;
+use crate::error::ImageError;
+use crate::recipe::{LocalFile, RECIPE_FILE, Recipe, Spec};
+
+/// The start of every recipe, by which the two kinds are told apart.
+#[derive(Deserialize)]
+struct Head {
+    extends: Option<String>,
+}
+
+/// A recipe that extends another.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Extension {
+    pub schema: u32,
+    #[serde(rename = "extends")]
+    _extends: String,
+    name: Option<String>,
+    description: Option<String>,
+    ram_min: Option<Bytes>,
+    /// Words to append.
+    #[serde(default)]
+    command_line: String,
+    /// Shell lines that run once the other recipe's `init` has set the machine up.
+    #[serde(default)]
+    init: Vec<String>,
+    #[serde(default)]
+    packages: MorePackages,
+    #[serde(default)]
+    kernel: MoreKernel,
+    #[serde(default)]
+    initramfs: MoreInitramfs,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct MorePackages {
+    roots: Vec<String>,
+    install: Vec<String>,
+    /// Replaces the other recipe's, which may leave out just what is wanted here.
+    leave_out: Option<Vec<String>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct MoreKernel {
+    modules: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct MoreInitramfs {
+    elf: Vec<String>,
+    library_path: Vec<String>,
+    directories: Vec<String>,
+    links: BTreeMap<String, String>,
+    files: BTreeMap<String, LocalFile>,
+}
+
+impl Extension {
+    /// Lays the extension over a recipe; `stem` is its name if it gives none.
+    pub(crate) fn apply(&self, base: &Recipe, stem: &str) -> Spec {
+        let mut spec = base.spec.clone();
+        spec.name = self.name.clone().unwrap_or_else(|| stem.to_owned());
+        let described = || format!("{}, extended by {}", base.spec.description, spec.name);
+        spec.description = self.description.clone().unwrap_or_else(described);
+        spec.ram_min = self.ram_min.unwrap_or(spec.ram_min);
+        spec.command_line = format!("{} {}", spec.command_line, self.command_line);
+        spec.packages.roots.extend_from_slice(&self.packages.roots);
+        spec.packages.install.extend_from_slice(&self.packages.install);
+        if let Some(patterns) = &self.packages.leave_out {
+            spec.packages.leave_out.clone_from(patterns);
+        }
+        spec.kernel.modules.extend_from_slice(&self.kernel.modules);
+        let (all, more) = (&mut spec.initramfs, &self.initramfs);
+        all.elf.extend_from_slice(&more.elf);
+        all.library_path.extend_from_slice(&more.library_path);
+        all.directories.extend_from_slice(&more.directories);
+        all.links.extend(more.links.clone());
+        all.files.clone_from(&more.files);
+        spec.init.extend_from_slice(&self.init);
+        spec
+    }
+}
+
+/// Where a recipe's TOML and the files that it names are.
+pub(crate) enum Origin {
+    Builtin(&'static BuiltinRecipe),
+    /// A folder and the name of the TOML file in it.
+    Folder(PathBuf, String),
+}
+
+impl Origin {
+    /// What a name or path means. A built-in name wins over a file of that name; write `./NAME` for the file.
+    pub(crate) fn find(path: &Path) -> Result<Origin, ImageError> {
+        let builtin = BUILTIN.iter().find(|builtin| Path::new(builtin.name).as_os_str() == path.as_os_str());
+        if let Some(builtin) = builtin {
+            return Ok(Origin::Builtin(builtin));
+        }
+        if path.is_dir() {
+            return Ok(Origin::Folder(path.to_owned(), RECIPE_FILE.to_owned()));
+        }
+        let is_recipe_file = path.is_file() && path.extension().is_some_and(|ending| ending == "toml");
+        match (path.parent(), path.file_name().and_then(|name| name.to_str())) {
+            (Some(folder), Some(name)) if is_recipe_file => {
+                Ok(Origin::Folder(folder.to_owned(), name.to_owned()))
+            }
+            _ => {
+                let known = BUILTIN.iter().map(|builtin| builtin.name).collect::<Vec<_>>().join(", ");
+                Err(ImageError::UnknownRecipe { name: path.display().to_string(), known })
+            }
+        }
+    }
+
+    /// What messages call it.
+    pub(crate) fn shown(&self) -> String {
+        match self {
+            Origin::Builtin(builtin) => builtin.name.to_owned(),
+            Origin::Folder(folder, file) if file == RECIPE_FILE => folder.display().to_string(),
+            Origin::Folder(folder, file) => folder.join(file).display().to_string(),
+        }
+    }
+
+    /// What tells it from all others: a built-in name, or an absolute path.
+    pub(crate) fn identity(&self) -> String {
+        match self {
+            Origin::Builtin(builtin) => builtin.name.to_owned(),
+            Origin::Folder(folder, file) => {
+                let path = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+                path.canonicalize().unwrap_or_else(|_| path.to_owned()).join(file).display().to_string()
+            }
+        }
+    }
+
+    /// The name of a recipe that gives itself none.
+    pub(crate) fn stem(&self) -> String {
+        let file = match self {
+            Origin::Builtin(builtin) => return builtin.name.to_owned(),
+            Origin::Folder(folder, file) if file == RECIPE_FILE => folder.clone(),
+            Origin::Folder(_, file) => PathBuf::from(file),
+        };
+        file.file_stem().map_or_else(|| "own".to_owned(), |stem| stem.to_string_lossy().into_owned())
+    }
+
+    pub(crate) fn toml_name(&self) -> &str {
+        match self {
+            Origin::Builtin(_) => RECIPE_FILE,
+            Origin::Folder(_, file) => file,
+        }
+    }
+
+    /// The recipe that the recipe `text` extends.
+    pub(crate) fn base(&self, text: &str) -> Result<Option<Origin>, String> {
+        let head: Head = toml::from_str(text).map_err(|error| error.to_string())?;
+        let Some(name) = head.extends else { return Ok(None) };
+        let path = match self {
+            Origin::Folder(folder, _) if !BUILTIN.iter().any(|builtin| builtin.name == name) => {
+                folder.join(&name)
+            }
+            _ => PathBuf::from(&name),
+        };
+        Origin::find(&path).map(Some).map_err(|error| format!("extends: {error}"))
+    }
+
+    /// The TOML text.
+    pub(crate) fn read_toml(&self) -> Result<String, ImageError> {
+        let name = self.toml_name();
+        let fail = |problem| ImageError::Recipe { recipe: self.shown(), problem };
+        let bytes = match self {
+            Origin::Builtin(_) => self.builtin_file(name)?,
+            Origin::Folder(folder, file) => {
+                let path = folder.join(file);
+                if !path.exists() {
+                    return Err(fail(format!("the file {name} is missing")));
+                }
+                fs::read(&path).map_err(ImageError::io("read", &path))?
+            }
+        };
+        String::from_utf8(bytes).map_err(|error| fail(format!("{name} is not UTF-8: {error}")))
+    }
+
+    fn builtin_file(&self, file: &str) -> Result<Vec<u8>, ImageError> {
+        let Origin::Builtin(builtin) = self else { unreachable!("only asked for by built-in recipes") };
+        let found = builtin.files.iter().find(|(name, _)| *name == file);
+        found.map(|(_, content)| content.as_bytes().to_vec()).ok_or_else(|| ImageError::Recipe {
+            recipe: self.shown(),
+            problem: format!("the file {file} is missing"),
+        })
+    }
+
+    /// What a recipe's `files` put into the guest: files, or folders with all that is in them, by guest path.
+    pub(crate) fn read_files(
+        &self,
+        files: &BTreeMap<String, LocalFile>,
+    ) -> Result<BTreeMap<String, Node>, ImageError> {
+        let mut nodes = BTreeMap::new();
+        for (path, local) in files {
+            let fail = |problem| ImageError::Recipe { recipe: self.shown(), problem };
+            let mode = local.mode().map_err(fail)?;
+            match self {
+                Origin::Builtin(_) => {
+                    let content = self.builtin_file(&local.from)?;
+                    nodes.insert(path.clone(), Node::File { mode: mode.unwrap_or(0o644), content });
+                }
+                Origin::Folder(folder, _) => {
+                    let from = folder.join(&local.from);
+                    if !from.exists() {
+                        return Err(fail(format!("the file {} is missing", local.from)));
+                    }
+                    read_tree(&from, path, mode, &mut nodes)?;
+                }
+            }
+        }
+        Ok(nodes)
+    }
+}
+
+/// Reads a file, or a folder with all that is in it. A link that the recipe names is followed; those in a folder
+/// stay links. Without `mode` a file is a program if the host's is.
+fn read_tree(
+    from: &Path,
+    to: &str,
+    mode: Option<u32>,
+    nodes: &mut BTreeMap<String, Node>,
+) -> Result<(), ImageError> {
+    let meta = fs::metadata(from).map_err(ImageError::io("read", from))?;
+    if meta.is_dir() {
+        nodes.insert(to.to_owned(), Node::Directory);
+        for entry in fs::read_dir(from).map_err(ImageError::io("read", from))? {
+            let path = entry.map_err(ImageError::io("read", from))?.path();
+            let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
+                let reason = std::io::Error::other("its name is not UTF-8");
+                ImageError::io("take", &path)(reason)
+            })?;
+            let to = format!("{to}/{name}");
+            if path.is_symlink() {
+                let target = fs::read_link(&path).map_err(ImageError::io("read", &path))?;
+                nodes.insert(to, Node::Link { target: target.to_string_lossy().into_owned() });
+            } else {
+                read_tree(&path, &to, mode, nodes)?;
+            }
+        }
+    } else if meta.is_file() {
+        let content = fs::read(from).map_err(ImageError::io("read", from))?;
+        let own = if meta.permissions().mode() & 0o111 != 0 { 0o755 } else { 0o644 };
+        nodes.insert(to.to_owned(), Node::File { mode: mode.unwrap_or(own), content });
+    } else {
+        let reason = std::io::Error::other("it is neither a file nor a folder");
+        return Err(ImageError::io("take", from)(reason));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// A folder with these files; those that end in `.toml` are recipes and get the schema's line.
+    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, content) in files {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let schema = if name.ends_with(".toml") { "schema = 1\n" } else { "" };
+            fs::write(path, format!("{schema}{content}")).unwrap();
+        }
+        dir
+    }
+
+    fn problem(dir: &tempfile::TempDir, recipe: &str) -> String {
+        Recipe::load(dir.path().join(recipe)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn lists_add_up_single_values_replace_and_files_win() {
+        let dir = folder(&[
+            (
+                "one.toml",
+                "extends = \"net\"\nram_min = \"300MiB\"\ncommand_line = \"a=1\"\ninit = [\"first\"]\n[packages]\n\
+                 install = [\"jq\"]\n[kernel]\nmodules = [\"dummy\"]\n[initramfs.files]\netc.from = \"tree\"\n\
+                 \"etc/group\" = { from = \"group\", mode = \"0600\" }",
+            ),
+            (
+                "sub/two.toml",
+                "extends = \"../one.toml\"\nname = \"both\"\ncommand_line = \"b=2\"\ninit = [\"second\"]",
+            ),
+            ("tree/deep/file", "in a tree"),
+            ("group", "a group file"),
+        ]);
+        symlink("deep/file", dir.path().join("tree/link")).unwrap();
+        let (net, two) =
+            (Recipe::load("net").unwrap(), Recipe::load(dir.path().join("sub/two.toml")).unwrap());
+        assert_eq!((two.name(), two.ram_min()), ("both", Bytes(300 << 20)));
+        assert_eq!(two.command_line(), format!("{} a=1 b=2", net.command_line()));
+        assert_eq!(two.spec.init, ["first", "second"]);
+        assert_eq!(two.spec.packages.roots, net.spec.packages.roots);
+        assert_eq!(two.spec.packages.install, ["jq"]);
+        assert_eq!(two.spec.kernel.modules, ["8021q", "e1000", "dummy"]);
+        assert!(two.files.contains_key("init"), "the base's files stay");
+        assert_eq!(two.files["etc/group"], Node::File { mode: 0o600, content: b"a group file".to_vec() });
+        assert_eq!(two.files["etc/deep/file"], Node::File { mode: 0o644, content: b"in a tree".to_vec() });
+        assert_eq!(two.files["etc/link"], Node::Link { target: "deep/file".into() });
+    }
+
+    #[test]
+    fn the_hash_follows_every_file_mode_and_base_and_the_folder_does_not() {
+        let dir = folder(&[
+            ("one.toml", "extends = \"net\"\ninitramfs.files.x.from = \"x\""),
+            ("two.toml", "extends = \"one.toml\""),
+            ("x", "1"),
+        ]);
+        let load = || Recipe::load(dir.path().join("two.toml")).unwrap();
+        let (first, x) = (load(), dir.path().join("x"));
+        assert_eq!(load().hash(), first.hash());
+        fs::set_permissions(&x, PermissionsExt::from_mode(0o755)).unwrap();
+        let second = load();
+        fs::write(&x, "2").unwrap();
+        let third = load();
+        assert!(first.hash() != second.hash() && second.hash() != third.hash());
+        assert_eq!(first.folder_name(), third.folder_name());
+        assert!(first.folder_name().starts_with("two-"));
+        let other = folder(&[("two.toml", "extends = \"net\"")]);
+        let other = Recipe::load(other.path().join("two.toml")).unwrap();
+        assert_ne!(other.folder_name(), first.folder_name(), "two recipes of one name have an image each");
+    }
+
+    #[test]
+    fn what_cannot_be_extended_is_named() {
+        let dir = folder(&[
+            ("a.toml", "extends = \"b.toml\""),
+            ("b.toml", "extends = \"./a.toml\""),
+            ("self.toml", "extends = \"self.toml\""),
+            ("orphan.toml", "extends = \"absent.toml\""),
+            ("typo.toml", "extends = \"nett\""),
+            ("none.toml", "name = \"none\""),
+        ]);
+        let cycle = problem(&dir, "a.toml");
+        assert!(cycle.contains("extends itself") && cycle.contains("b.toml"), "{cycle}");
+        assert!(problem(&dir, "self.toml").contains("extends itself"));
+        assert!(problem(&dir, "orphan.toml").contains("absent.toml"));
+        assert!(
+            problem(&dir, "typo.toml").contains("nett")
+                && problem(&dir, "typo.toml").contains("testpmd, net")
+        );
+        assert!(problem(&dir, "none.toml").contains("missing field"), "{}", problem(&dir, "none.toml"));
+        assert!(problem(&dir, "absent.toml").contains("absent.toml"));
+    }
+
+    #[test]
+    fn a_wrong_line_of_an_extension_is_named() {
+        for (line, parts) in [
+            ("packages.instal = [\"jq\"]", ["instal", "unknown field"]),
+            ("packages.install = [\"two words\"]", ["two words", "package name"]),
+            ("initramfs.files.x.from = \"absent\"", ["absent", "missing"]),
+            ("initramfs.files.x.from = \"../outside\"", ["../outside", "relative path"]),
+            ("initramfs.files.x.from = \"/etc/passwd\"", ["/etc/passwd", "relative path"]),
+            ("initramfs.files.\"/x\".from = \"w.toml\"", ["/x", "relative path"]),
+            ("initramfs.files.x = { from = \"w.toml\", mode = \"rwx\" }", ["rwx", "octal"]),
+            ("initramfs.files.x = { from = \"w.toml\", mode = \"77777\" }", ["77777", "octal"]),
+            ("init = [\"a\\nb\"]", ["init", "more than a line"]),
+            ("schema_version = 2", ["schema_version", "unknown field"]),
+        ] {
+            let dir = folder(&[("w.toml", &format!("extends = \"net\"\n{line}\n"))]);
+            let told = problem(&dir, "w.toml");
+            assert!(parts.iter().all(|part| told.contains(part)), "{line}: {told}");
+        }
+    }
+}
