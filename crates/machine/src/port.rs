@@ -5,8 +5,9 @@ use doorbell_loadgen::LoadGen;
 use doorbell_nic::Nic;
 use doorbell_pcie::Path;
 use doorbell_sim::ports::{DmaKind, DmaPort, IrqPort, Timers, WirePort};
-use doorbell_sim::{Done, EventQueue, Frame, Phase, PhysAddr, Ps, Ram};
+use doorbell_sim::{Done, EventQueue, Frame, Phase, PhysAddr, Ps, Ram, log};
 use doorbell_wire::Link;
+use doorbell_wire::link::Sent;
 use doorbell_wire::pcap::PcapFile;
 
 use crate::events::Event;
@@ -90,9 +91,21 @@ impl Timers<doorbell_nic::Event> for NicSide<'_> {
     }
 }
 
+/// Sends a frame into a link and tells of faults.
+fn transmit(link: &mut Link, now: Ps, port: u8, frame: &mut Frame) -> Sent {
+    let was_bad = frame.fcs_bad;
+    let sent = link.transmit(now, frame);
+    if sent.lost {
+        log!(now, Link, Info, "port{port}: a frame of {} bytes is lost", frame.len_with_fcs());
+    } else if frame.fcs_bad && !was_bad {
+        log!(now, Link, Info, "port{port}: a frame of {} bytes is damaged", frame.len_with_fcs());
+    }
+    sent
+}
+
 impl WirePort for NicSide<'_> {
     fn send(&mut self, now: Ps, mut frame: Frame) -> Ps {
-        let sent = self.link.transmit(now, &mut frame);
+        let sent = transmit(self.link, now, self.port, &mut frame);
         if !sent.lost {
             let port = self.port;
             self.queue.schedule(sent.arrives_at, Phase::Wire, Event::FrameAtLoadGen { port, frame });
@@ -122,7 +135,7 @@ impl Timers<doorbell_loadgen::Event> for LoadGenSide<'_> {
 
 impl WirePort for LoadGenSide<'_> {
     fn send(&mut self, now: Ps, mut frame: Frame) -> Ps {
-        let sent = self.link.transmit(now, &mut frame);
+        let sent = transmit(self.link, now, self.port, &mut frame);
         if let Some(capture) = self.capture {
             // Stamped as its first bit leaves, a returning one as its last is in: so the file is in order of time, and
             // the difference of two stamps is the generator's round trip.

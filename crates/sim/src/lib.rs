@@ -7,6 +7,7 @@
 pub mod clock;
 pub mod event;
 pub mod frame;
+pub mod log;
 pub mod ports;
 pub mod ram;
 pub mod rng;
