@@ -10,6 +10,8 @@ use doorbell_sim::Ps;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::iperf::IperfConfig;
+
 /// A run's whole configuration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -18,6 +20,8 @@ pub struct RunConfig {
     pub run: RunParams,
     /// testpmd's options.
     pub testpmd: TestpmdConfig,
+    /// iperf's options.
+    pub iperf: IperfConfig,
     /// What the guest sees.
     pub platform: PlatformConfig,
     /// The cores.
@@ -124,6 +128,7 @@ impl RunConfig {
     /// Checks every value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.machine().validate()?;
+        self.iperf.validate()?;
         let t = &self.testpmd;
         let ranges = [
             ("testpmd.rxd", t.rxd, 32, 4096),
@@ -147,7 +152,7 @@ impl RunConfig {
             }
         }
         if self.platform.nics == 0 {
-            return Err(ConfigError::new("platform.nics", "testpmd needs at least one NIC"));
+            return Err(ConfigError::new("platform.nics", "a benchmark needs at least one NIC"));
         }
         if self.run.duration == Ps::ZERO || self.run.frames == Some(0) {
             return Err(ConfigError::new("run.duration", "a measurement needs some time or some frames"));

@@ -6,18 +6,22 @@
 mod config;
 mod error;
 mod folder;
+mod iperf;
 mod m5;
 mod measure;
 mod registry;
 mod session;
 mod summary;
 mod testpmd;
+mod two_nodes;
 
 pub use config::{RunConfig, RunParams, TestpmdConfig, resolve};
 pub use error::RunError;
 pub use folder::{ResultFolder, summary_json};
+pub use iperf::{Direction, IperfConfig, IperfRun, IperfSummary, Protocol, ROLES, run_iperf};
 pub use m5::{M5Next, M5Ops};
 pub use measure::{Point, run_point};
-pub use registry::{BENCHMARKS, Benchmark, benchmark};
+pub use registry::{BENCHMARKS, Benchmark, Nodes, benchmark};
 pub use session::{Control, Places, Session, Source, bare_identity, guest_identity, read_guest};
 pub use summary::{Drops, PointSummary, RunSummary};
+pub use two_nodes::{Role, TwoNodes};

@@ -43,7 +43,7 @@ impl Places {
         self.cache.join("images").join(name)
     }
 
-    fn checkpoints(&self) -> PathBuf {
+    pub(crate) fn checkpoints(&self) -> PathBuf {
         self.cache.join("checkpoints")
     }
 
@@ -84,7 +84,7 @@ pub struct Control<'a> {
 }
 
 impl Control<'_> {
-    fn check(&self) -> Result<(), RunError> {
+    pub(crate) fn check(&self) -> Result<(), RunError> {
         if self.interrupted.load(Ordering::Relaxed) { Err(RunError::Interrupted) } else { Ok(()) }
     }
 }

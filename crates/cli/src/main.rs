@@ -5,6 +5,7 @@
 mod boot;
 mod config_cmd;
 mod image_cmd;
+mod iperf_cmd;
 mod log_args;
 mod report_cmd;
 mod run_cmd;

@@ -7,8 +7,8 @@ use anyhow::Context;
 use clap::Args;
 use doorbell_bench::Places;
 use doorbell_bench::{
-    BENCHMARKS, Benchmark, Control, M5Ops, Point, ResultFolder, RunConfig, RunSummary, Session, Source,
-    benchmark, resolve, run_point,
+    BENCHMARKS, Benchmark, Control, M5Ops, Nodes, Point, ResultFolder, RunConfig, RunSummary, Session,
+    Source, benchmark, resolve, run_point,
 };
 use doorbell_loadgen::Rate;
 use doorbell_machine::PRESETS;
@@ -23,42 +23,42 @@ pub struct RunArgs {
     benchmark: String,
     /// Offered load: 5Mpps, 10Gbps (layer 2), 10Gbps-l1, 40% of the line; several, comma-separated, give a table
     #[arg(long, value_name = "RATE,…", value_delimiter = ',')]
-    rate: Vec<String>,
+    pub(crate) rate: Vec<String>,
     /// Bytes of each frame with FCS, 64 to 16384
     #[arg(long, value_name = "BYTES")]
-    frame_size: Option<String>,
+    pub(crate) frame_size: Option<String>,
     /// Measure over exactly so many frames
     #[arg(long, value_name = "N", conflicts_with = "duration")]
-    frames: Option<u64>,
+    pub(crate) frames: Option<u64>,
     /// Measure for this simulated time, such as 2ms
     #[arg(long, value_name = "TIME")]
-    duration: Option<String>,
+    pub(crate) duration: Option<String>,
     /// Simulated time of traffic before the measurement, such as 10ms
     #[arg(long, value_name = "TIME")]
-    warmup: Option<String>,
+    pub(crate) warmup: Option<String>,
     #[command(flatten)]
-    common: CommonArgs,
+    pub(crate) common: CommonArgs,
     /// Result folder
     #[arg(long, value_name = "DIR", default_value = "results/latest")]
-    out: PathBuf,
+    pub(crate) out: PathBuf,
     /// Print the summary as JSON on standard output, and nothing else there
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
     /// Do not tell what is going on
     #[arg(short, long)]
-    quiet: bool,
+    pub(crate) quiet: bool,
     /// Also capture the wire at the load generator, both directions, as wire.pcap
     #[arg(long)]
-    pcap: bool,
+    pub(crate) pcap: bool,
     /// Boot the guest even if there is a checkpoint, and keep none
     #[arg(long)]
-    boot: bool,
+    pub(crate) boot: bool,
     /// Start from this checkpoint file
     #[arg(long, value_name = "FILE", conflicts_with = "boot")]
-    checkpoint: Option<PathBuf>,
+    pub(crate) checkpoint: Option<PathBuf>,
     /// Also write the checkpoint from which the measurements start
     #[arg(long, value_name = "FILE")]
-    save_checkpoint: Option<PathBuf>,
+    pub(crate) save_checkpoint: Option<PathBuf>,
 }
 
 /// What every command that builds a machine takes.
@@ -108,6 +108,15 @@ impl RunArgs {
         self.common.resolve(&further)
     }
 
+    /// Where the guest comes from.
+    pub(crate) fn source(&self) -> Source {
+        match &self.checkpoint {
+            Some(path) => Source::File(path.clone()),
+            None if self.boot => Source::Boot,
+            None => Source::Cache,
+        }
+    }
+
     /// The rates; without any, the configuration's.
     fn rates(&self, config: &RunConfig) -> anyhow::Result<Vec<Rate>> {
         if self.rate.is_empty() {
@@ -127,6 +136,9 @@ fn frame_size(text: &str) -> anyhow::Result<Bytes> {
 /// Measures and reports.
 pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let chosen = benchmark(&args.benchmark)?;
+    if let Nodes::Two(roles) = chosen.nodes {
+        return crate::iperf_cmd::run(args, roles, places);
+    }
     let config = args.config()?;
     let rates = args.rates(&config)?;
     let folder = ResultFolder::create(&args.out)?;
@@ -175,11 +187,7 @@ fn prepare(
     places: &Places,
     control: &mut Control,
 ) -> anyhow::Result<Session> {
-    let source = match &args.checkpoint {
-        Some(path) => Source::File(path.clone()),
-        None if args.boot => Source::Boot,
-        None => Source::Cache,
-    };
+    let source = args.source();
     let session = Session::prepare(config, chosen, places, &source, control)?;
     if let Some((seconds, instructions)) = session.boot {
         let millions = instructions as f64 / 1e6;

@@ -163,7 +163,15 @@ impl LoadGen {
         let until = traffic.duration.map_or(Ps::MAX, |duration| first.saturating_add(duration));
         self.run.pacing = Pacing::new(first, traffic.rate, traffic.frame_len(), &self.link);
         self.run.stage = Stage::Sending { until };
-        log!(now, Loadgen, Info, "port{}: begins to send {} of {} frames", self.stream, traffic.rate, traffic.frame_size);
+        log!(
+            now,
+            Loadgen,
+            Info,
+            "port{}: begins to send {} of {} frames",
+            self.stream,
+            traffic.rate,
+            traffic.frame_size
+        );
         self.wake_for_next(first, ports);
     }
 

@@ -71,7 +71,13 @@ impl Machine {
     }
 
     /// A read is told after it is done: reading a claim register says what was claimed.
-    fn log_platform(&self, now: Ps, (id, offset, size): (RegionId, u64, AccessSize), value: u64, writing: bool) {
+    fn log_platform(
+        &self,
+        now: Ps,
+        (id, offset, size): (RegionId, u64, AccessSize),
+        value: u64,
+        writing: bool,
+    ) {
         if let Some(context) = claim_context(offset).filter(|_| id == RegionId::Plic) {
             let what = if writing { "completes" } else { "claims" };
             log!(now, Platform, Debug, "PLIC: context {context} {what} source {value}");
@@ -270,6 +276,7 @@ impl Machine {
             ram: &mut self.ram,
             path: &mut parts.path,
             link: &mut parts.link_out,
+            cable: &mut parts.cable,
             irq: &mut parts.irq,
             dma: &mut parts.dma,
             bus_master: self.bridge.bus_master(pci_device(port)),

@@ -11,6 +11,7 @@ use doorbell_wire::link::Sent;
 use doorbell_wire::pcap::PcapFile;
 
 use crate::events::Event;
+use crate::pair::Crossing;
 
 /// A NIC and everything that is its alone.
 pub struct Port {
@@ -26,6 +27,8 @@ pub struct Port {
     pub loadgen: LoadGen,
     /// A capture of both directions at the load generator's connector. An observer.
     pub capture: Option<PcapFile>,
+    /// With a cable to another node instead of a load generator: the frames that wait to change sides.
+    pub(crate) cable: Option<Vec<Crossing>>,
     pub(crate) irq: bool,
     pub(crate) dma: DmaStats,
 }
@@ -47,6 +50,7 @@ pub(crate) struct NicSide<'a> {
     pub ram: &'a mut Ram,
     pub path: &'a mut Path,
     pub link: &'a mut Link,
+    pub cable: &'a mut Option<Vec<Crossing>>,
     pub irq: &'a mut bool,
     pub dma: &'a mut DmaStats,
     pub bus_master: bool,
@@ -106,9 +110,11 @@ fn transmit(link: &mut Link, now: Ps, port: u8, frame: &mut Frame) -> Sent {
 impl WirePort for NicSide<'_> {
     fn send(&mut self, now: Ps, mut frame: Frame) -> Ps {
         let sent = transmit(self.link, now, self.port, &mut frame);
-        if !sent.lost {
-            let port = self.port;
-            self.queue.schedule(sent.arrives_at, Phase::Wire, Event::FrameAtLoadGen { port, frame });
+        let (port, arrives_at) = (self.port, sent.arrives_at);
+        match self.cable {
+            _ if sent.lost => {}
+            Some(cable) => cable.push(Crossing { arrives_at, frame }),
+            None => self.queue.schedule(arrives_at, Phase::Wire, Event::FrameAtLoadGen { port, frame }),
         }
         sent.free_at
     }

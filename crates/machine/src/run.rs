@@ -94,6 +94,12 @@ impl Machine {
         harts.min_by_key(|(_, hart)| hart.time()).map(|(index, _)| index)
     }
 
+    /// When a hart or an event has something to do next; [`Ps::MAX`] if nothing ever has.
+    pub(crate) fn next_activity(&self) -> Ps {
+        let hart = self.earliest_hart().map_or(Ps::MAX, |hart| self.harts[hart].time());
+        hart.min(self.queue.next_time())
+    }
+
     /// Whether a hart has something to do before another event.
     pub(crate) fn can_run(hart: &Hart) -> bool {
         hart.pending_mmio().is_none() && (!hart.is_waiting() || hart.interrupt_pending())

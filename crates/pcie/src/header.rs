@@ -42,7 +42,8 @@ const fn row(
 
 /// The specification's name of what lies at an offset of configuration space; beyond the header, the offset.
 pub fn register_name(offset: u64) -> std::borrow::Cow<'static, str> {
-    let inside = |row: &&HeaderRegister| (0..u64::from(row.bytes)).contains(&offset.wrapping_sub(row.offset.into()));
+    let inside =
+        |row: &&HeaderRegister| (0..u64::from(row.bytes)).contains(&offset.wrapping_sub(row.offset.into()));
     HEADER.iter().find(inside).map_or_else(|| format!("{offset:#x}").into(), |row| row.name.into())
 }
 

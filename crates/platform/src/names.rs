@@ -39,7 +39,8 @@ mod tests {
     #[test]
     fn registers_have_the_names_of_their_manuals() {
         let mut uart = Uart::new();
-        let name = |uart: &Uart, id, offset, writing| register_name(id, offset, AccessSize::B4, uart, writing);
+        let name =
+            |uart: &Uart, id, offset, writing| register_name(id, offset, AccessSize::B4, uart, writing);
         assert_eq!(name(&uart, RegionId::Plic, 4 * 33, true), "priority[33]");
         assert_eq!(name(&uart, RegionId::Plic, 0x20_1004, false), "claim/complete[1]");
         assert_eq!(name(&uart, RegionId::Clint, 0x4008, true), "mtimecmp[1]");

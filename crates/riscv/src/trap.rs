@@ -53,7 +53,12 @@ impl Hart {
             }
             Exception::EcallFromUser => {
                 let number = x[17];
-                log!(now, Riscv, Trace, "hart{id}: system call {number} ({a0:#x}, {a1:#x}, {a2:#x}) at {pc:#x}");
+                log!(
+                    now,
+                    Riscv,
+                    Trace,
+                    "hart{id}: system call {number} ({a0:#x}, {a1:#x}, {a2:#x}) at {pc:#x}"
+                );
             }
             other => {
                 let cause = Cause(other as u64);
@@ -65,9 +70,12 @@ impl Hart {
     /// Takes the most urgent interrupt that is pending and enabled. Returns whether there was one.
     pub(crate) fn take_interrupt(&mut self) -> bool {
         let pending = self.mip() & self.csr.mie;
-        if pending == 0 {
-            return false;
-        }
+        pending != 0 && self.take_one_of(pending)
+    }
+
+    /// Apart, so that the run loop asks for interrupts without the cost of taking one.
+    #[inline(never)]
+    fn take_one_of(&mut self, pending: u64) -> bool {
         let (mie, sie) = (self.csr.mstatus & mstatus::MIE != 0, self.csr.mstatus & mstatus::SIE != 0);
         let to_machine = self.privilege < Privilege::Machine || mie;
         let to_supervisor =

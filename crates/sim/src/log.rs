@@ -39,7 +39,11 @@ pub const COMPONENTS: [(Component, &str, &str); 7] = [
     ),
     (Component::Pcie, "pcie", "accesses that no function claims (warn), configuration space (debug)"),
     (Component::Link, "link", "frames that a configured fault loses or damages (info)"),
-    (Component::Loadgen, "loadgen", "traffic begins and ends (info), frames received (debug), frames sent (trace)"),
+    (
+        Component::Loadgen,
+        "loadgen",
+        "traffic begins and ends (info), frames received (debug), frames sent (trace)",
+    ),
     (Component::Platform, "platform", "interrupts claimed and completed (debug), device registers (trace)"),
     (
         Component::Machine,

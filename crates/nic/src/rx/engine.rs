@@ -6,8 +6,8 @@
 //! Write-back happens as soon as RXDCTL.WTHRESH used descriptors wait, and also when the FIFO holds
 //! nothing more to dispatch or the chip has no unused descriptor left: a polling driver never waits.
 
-use doorbell_sim::{Ps, log};
 use doorbell_sim::ports::{DmaKind, PhysAddr};
+use doorbell_sim::{Ps, log};
 
 use super::Completed;
 use crate::bits::{cause, rctl, rxd};

@@ -199,7 +199,13 @@ impl Nic {
                 DropClass::Core => self.stats.rx_drop_core += 1,
                 DropClass::Tx => self.stats.rx_drop_tx += 1,
             }
-            log!(now, Nic, Debug, "{}: frame of {wire_bytes} bytes dropped: the FIFO is full ({class:?})", self.name);
+            log!(
+                now,
+                Nic,
+                Debug,
+                "{}: frame of {wire_bytes} bytes dropped: the FIFO is full ({class:?})",
+                self.name
+            );
             self.regs.count(Reg::Mpc);
             return self.set_cause(now, cause::RXO, ports);
         }

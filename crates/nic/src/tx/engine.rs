@@ -6,8 +6,8 @@
 //! between are written too, and the burst goes when the threshold is reached, a delay timer
 //! expires, or the chip has nothing more to do: a polling driver never waits.
 
-use doorbell_sim::{Ps, log};
 use doorbell_sim::ports::{DmaKind, PhysAddr};
+use doorbell_sim::{Ps, log};
 
 use super::descriptor::Descriptor;
 use super::{Done, Job};
