@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use doorbell_machine::{ConfigError, Machine, Outcome, Pair, PairOutcome};
 use doorbell_sim::stats::Stats;
-use doorbell_sim::{BitsPerSec, Bytes, Ps};
+use doorbell_sim::{BitsPerSec, Ps};
 use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -52,8 +52,9 @@ pub enum Protocol {
 pub struct IperfConfig {
     /// TCP or UDP.
     pub protocol: Protocol,
-    /// How much is sent in all (--bytes).
-    pub bytes: Bytes,
+    /// How long it sends, in whole seconds (--time), 1 to 60. An amount of bytes instead would be no measure: iperf3
+    /// looks only now and then whether all of it was sent, and takes the time until then.
+    pub seconds: u32,
     /// Connections side by side (--parallel), 1 to 16.
     pub streams: u32,
     /// What UDP sends in a second, each stream (--bitrate).
@@ -66,7 +67,7 @@ impl Default for IperfConfig {
     fn default() -> Self {
         IperfConfig {
             protocol: Protocol::Tcp,
-            bytes: Bytes(32 << 20),
+            seconds: 1,
             streams: 1,
             rate: BitsPerSec(1_000_000_000),
             reverse: false,
@@ -80,9 +81,8 @@ impl IperfConfig {
         if !(1..=16).contains(&self.streams) {
             return Err(ConfigError::new("iperf.streams", format!("{} is not from 1 to 16", self.streams)));
         }
-        if !(1 << 10..=1 << 40).contains(&self.bytes.0) {
-            let problem = format!("{} is not from \"1KiB\" to \"1TiB\"", self.bytes);
-            return Err(ConfigError::new("iperf.bytes", problem));
+        if !(1..=60).contains(&self.seconds) {
+            return Err(ConfigError::new("iperf.seconds", format!("{} is not from 1 to 60", self.seconds)));
         }
         if !(1_000..=1_000_000_000_000).contains(&self.rate.0) {
             let problem = format!("{} is not from \"1kbps\" to \"1Tbps\"", self.rate);
@@ -93,7 +93,8 @@ impl IperfConfig {
 
     /// What is typed at the client.
     fn options(&self) -> String {
-        let mut words = format!("--client 10.0.0.2 --bytes {} --parallel {}", self.bytes.0, self.streams);
+        let mut words =
+            format!("--client 10.0.0.2 --interval 0 --time {} --parallel {}", self.seconds, self.streams);
         if self.protocol == Protocol::Udp {
             words.push_str(&format!(" --udp --bitrate {}", self.rate.0));
         }
@@ -224,10 +225,9 @@ fn ended(pair: &Pair, node: usize, outcome: Outcome) -> RunError {
 
 /// The JSON object that iperf3 printed on a console.
 fn result(console: &str) -> Option<Value> {
-    let (_, after) = console.split_once("iperf: waiting")?;
-    let begin = after.find("\n{\n")? + 1;
-    let end = begin + after[begin..].find("\n}\n")? + 3;
-    serde_json::from_str(&after[begin..end]).ok()
+    let begin = console.find("\n{\n")? + 1;
+    let end = begin + console[begin..].find("\n}\n")? + 3;
+    serde_json::from_str(&console[begin..end]).ok()
 }
 
 fn summarise(
@@ -281,15 +281,16 @@ mod tests {
 
     #[test]
     fn the_result_is_found_among_other_lines() {
-        let console = "boot\niperf: waiting\n--client 10.0.0.2\n[ 1.0] e1000: x\n{\n\t\"end\":\t{\n\t}\n}\ndoorbell: exit 0\n";
+        let console = "--client 10.0.0.2\n[ 1.0] e1000: x\n{\n\t\"end\":\t{\n\t}\n}\ndoorbell: exit 0\n";
         assert!(result(console).unwrap()["end"].is_object());
-        assert!(result("iperf: waiting\n{\n broken").is_none());
+        assert!(result("\n{\n broken").is_none());
     }
 
     #[test]
     fn options_are_those_of_the_configuration() {
         let config = IperfConfig { protocol: Protocol::Udp, streams: 2, reverse: true, ..Default::default() };
-        let expected = "--client 10.0.0.2 --bytes 33554432 --parallel 2 --udp --bitrate 1000000000 --reverse";
+        let expected =
+            "--client 10.0.0.2 --interval 0 --time 1 --parallel 2 --udp --bitrate 1000000000 --reverse";
         assert_eq!(config.options(), expected);
         let wrong = IperfConfig { streams: 0, ..Default::default() };
         assert_eq!(wrong.validate().unwrap_err().key, "iperf.streams");

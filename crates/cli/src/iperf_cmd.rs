@@ -53,8 +53,8 @@ fn refuse_what_has_no_meaning(args: &RunArgs) -> anyhow::Result<()> {
     let given = [
         ("--rate", !args.rate.is_empty(), "--set iperf.rate=1Gbps (UDP)"),
         ("--frame-size", args.frame_size.is_some(), "nothing: the kernel decides"),
-        ("--frames", args.frames.is_some(), "--set iperf.bytes=32MiB"),
-        ("--duration", args.duration.is_some(), "--set iperf.bytes=32MiB"),
+        ("--frames", args.frames.is_some(), "--set iperf.seconds=2"),
+        ("--duration", args.duration.is_some(), "--set iperf.seconds=2"),
         ("--warmup", args.warmup.is_some(), "nothing: all of the test counts"),
     ];
     for (option, given, instead) in given {
