@@ -273,7 +273,7 @@ impl Pair {
     pub fn check_conservation(&self) {
         self.nodes.iter().for_each(|node| node.check_conservation());
         let on_the_way: u64 = self.crossing_counts().iter().sum();
-        let sent: u64 = self.nodes.iter().map(|node| sent_and_not_lost(node)).sum();
+        let sent: u64 = self.nodes.iter().map(sent_and_not_lost).sum();
         assert_eq!(sent, self.stats.delivered + self.stats.unreceived + on_the_way, "frames on the cable");
     }
 

@@ -245,19 +245,23 @@ mod tests {
         }
     }
 
+    fn unheard(why: &str) -> &str {
+        panic!("put into words: {why}")
+    }
+
     /// The only test here that logs: the sink is the process's.
     #[test]
     fn a_line_says_when_who_and_how_important_and_what_nobody_wants_is_not_even_put_into_words() {
         let out = Shared::default();
         begin(Wishes::parse("nic=debug").unwrap(), Box::new(out.clone())).unwrap();
         crate::log!(Ps(1_000_000_000_123), Nic, Debug, "nic0: {}", 7);
-        crate::log!(Ps(1), Nic, Trace, "{}", panic!("it is not wanted"));
-        crate::log!(Ps(1), Pcie, Error, "{}", panic!("it is not wanted"));
+        crate::log!(Ps(1), Nic, Trace, "{}", unheard("it is not wanted"));
+        crate::log!(Ps(1), Pcie, Error, "{}", unheard("it is not wanted"));
         set_node(Some(1));
         crate::log!(Ps::ZERO, Nic, Warn, "x");
         set_node(None);
         end().unwrap();
-        crate::log!(Ps::ZERO, Nic, Warn, "{}", panic!("it is over"));
+        crate::log!(Ps::ZERO, Nic, Warn, "{}", unheard("it is over"));
         let text = String::from_utf8(out.0.lock().unwrap().clone()).unwrap();
         assert_eq!(text, "1.000000000123 nic      debug nic0: 7\n0.000000000000 node1 nic      warn  x\n");
     }
