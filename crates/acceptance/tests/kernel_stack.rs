@@ -152,3 +152,27 @@ fn a_checkpoint_in_the_middle_of_traffic_changes_nothing() {
     run(&mut second);
     assert_eq!((second.instructions(), second.now()), straight);
 }
+
+#[test]
+fn iperf3_measures_the_kernels_own_loopback() {
+    // A slow core: a second of it is soon simulated.
+    let script = "iperf3 -s -1 > /dev/null &\n\
+        until ss -Hltn | grep -q :5201; do busybox usleep 1000; done\n\
+        iperf3 --json --client 127.0.0.1 --time 1 --interval 0\n";
+    let mut machine = boot(&["core.frequency=500MHz"], "doorbell.app=ours", script, None);
+    let console = run(&mut machine);
+    let begin = console.find("\n{\n").unwrap_or_else(|| panic!("no result:\n{console}"));
+    let end = begin + console[begin..].find("\n}\n").expect("the result is whole") + 3;
+    let result: serde_json::Value = serde_json::from_str(&console[begin..end]).expect("it is JSON");
+    let number = |group: &str, name: &str| result["end"][group][name].as_f64().expect("a number");
+    let (sent, received) = (number("sum_sent", "bytes"), number("sum_received", "bytes"));
+    // The two sides stop counting within a block of 128 KiB of each other.
+    let block = f64::from(128 << 10);
+    assert!((sent - received).abs() <= 2.0 * block && sent > 10e6, "{sent} sent, {received} received");
+    assert!((0.99..1.1).contains(&number("sum_received", "seconds")), "{result}");
+    let rate = number("sum_received", "bits_per_second");
+    assert!((rate - received * 8.0 / number("sum_received", "seconds")).abs() < 1e3, "{result}");
+    assert_eq!(number("sum_sent", "retransmits"), 0.0);
+    // Nothing of it went through the NIC.
+    assert!(machine.ports()[0].nic.stats().tx_frames < 10);
+}

@@ -12,6 +12,8 @@ use doorbell_sim::Ps;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::iperf::IperfConfig;
+
 /// A run's whole configuration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -20,6 +22,8 @@ pub struct RunConfig {
     pub run: RunParams,
     /// testpmd's options.
     pub testpmd: TestpmdConfig,
+    /// iperf's options.
+    pub iperf: IperfConfig,
     /// What the guest sees.
     pub platform: PlatformConfig,
     /// The cores.
@@ -135,6 +139,7 @@ impl RunConfig {
     /// Checks every value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.machine().validate()?;
+        self.iperf.validate()?;
         let t = &self.testpmd;
         let ranges = [
             ("testpmd.rxd", t.rxd, 32, 4096),

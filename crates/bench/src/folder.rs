@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
+use crate::config::RunConfig;
 use crate::error::RunError;
+use crate::iperf::IperfRun;
 use crate::measure::{Point, all_counters};
 use crate::summary::RunSummary;
 
@@ -61,6 +63,25 @@ impl ResultFolder {
             .collect();
         let all = json!({ "config_hash": hash, "counters": stats, "state_section_hashes": sections });
         self.write("stats.json", &pretty(&all))
+    }
+
+    /// Writes the configuration, counters, guests' consoles and summary of a run of iperf3; returns the summary's text.
+    pub fn write_iperf(&self, config: &RunConfig, run: &IperfRun) -> Result<String, RunError> {
+        let hash = config.hash();
+        self.write("config.toml", &format!("# config_hash = \"{hash}\"\n\n{}", config.to_toml()))?;
+        let mut stats = Map::new();
+        for (node, machine) in run.pair.nodes().iter().enumerate() {
+            for (name, counter) in all_counters(machine) {
+                let described = json!({ "value": counter.value, "description": counter.description });
+                stats.insert(format!("node{node}.{name}"), described);
+            }
+            self.write(&format!("console-node{node}.txt"), &machine.console.text())?;
+        }
+        self.write("stats.json", &pretty(&json!({ "config_hash": hash, "counters": stats })))?;
+        self.write("iperf3.json", &pretty(&run.iperf3))?;
+        let text = pretty(&serde_json::to_value(&run.summary).expect("a summary serialises"));
+        self.write("summary.json", &text)?;
+        Ok(text)
     }
 
     /// Writes the summary. With a single point its figures stand at the top as well.

@@ -7,6 +7,7 @@ mod config;
 mod disks;
 mod error;
 mod folder;
+mod iperf;
 mod m5;
 mod measure;
 mod registry;
@@ -14,16 +15,19 @@ mod script;
 mod session;
 mod summary;
 mod testpmd;
+mod two_nodes;
 
 pub use config::{RunConfig, RunParams, TestpmdConfig, resolve};
 pub use disks::{machine_with, open_disks};
 pub use error::RunError;
 pub use folder::{ResultFolder, summary_json};
+pub use iperf::{Direction, IperfConfig, IperfRun, IperfSummary, Protocol, ROLES, run_iperf};
 pub use m5::{M5Next, M5Ops};
 pub use measure::{Point, run_point};
-pub use registry::{BENCHMARKS, Benchmark, benchmark};
+pub use registry::{BENCHMARKS, Benchmark, Nodes, benchmark};
 pub use script::{Mark, NO_TRAFFIC, Script, run_script};
 pub use session::{
     Control, Places, Ready, Session, Source, Workload, bare_identity, guest_identity, read_guest,
 };
 pub use summary::{Drops, PointSummary, RunSummary};
+pub use two_nodes::{Role, TwoNodes};

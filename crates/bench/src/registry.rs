@@ -4,8 +4,19 @@ use doorbell_machine::ConfigError;
 use doorbell_machine::overlay::nearest;
 
 use crate::config::RunConfig;
+use crate::iperf;
 use crate::session::{Ready, Workload};
 use crate::testpmd;
+use crate::two_nodes::Role;
+
+/// What a benchmark is made of.
+#[derive(Clone, Copy, Debug)]
+pub enum Nodes {
+    /// One machine, and a load generator at each of its ports.
+    One,
+    /// Two machines on one cable, and what runs in them.
+    Two(&'static [Role; 2]),
+}
 
 /// A benchmark.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +25,8 @@ pub struct Benchmark {
     pub name: &'static str,
     /// What it measures, in one line.
     pub summary: &'static str,
+    /// One machine with load generators, or two machines.
+    pub nodes: Nodes,
     /// The image that it runs in.
     pub image: &'static str,
     /// What the console shows when the application is ready.
@@ -35,13 +48,24 @@ impl Benchmark {
 }
 
 /// All benchmarks.
-pub const BENCHMARKS: &[Benchmark] = &[Benchmark {
-    name: "testpmd",
-    summary: "DPDK's testpmd forwards every frame back: the path through NIC, PCIe, memory and a polling core",
-    image: "testpmd",
-    ready_marker: testpmd::READY_MARKER,
-    guest_words: testpmd::guest_words,
-}];
+pub const BENCHMARKS: &[Benchmark] = &[
+    Benchmark {
+        name: "testpmd",
+        summary: "DPDK's testpmd forwards every frame back: the path through NIC, PCIe, memory and a polling core",
+        nodes: Nodes::One,
+        image: "testpmd",
+        ready_marker: testpmd::READY_MARKER,
+        guest_words: testpmd::guest_words,
+    },
+    Benchmark {
+        name: "iperf",
+        summary: "iperf3 over TCP or UDP between two nodes on one cable: the kernel's network stack on both sides",
+        nodes: Nodes::Two(&iperf::ROLES),
+        image: "net",
+        ready_marker: iperf::ROLES[1].ready_marker,
+        guest_words: |_| format!("doorbell.app={}", iperf::ROLES[1].name),
+    },
+];
 
 /// The benchmark called `name`.
 pub fn benchmark(name: &str) -> Result<&'static Benchmark, ConfigError> {

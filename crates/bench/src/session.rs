@@ -46,7 +46,7 @@ impl Places {
         self.cache.join("images").join(name)
     }
 
-    fn checkpoints(&self) -> PathBuf {
+    pub(crate) fn checkpoints(&self) -> PathBuf {
         self.cache.join("checkpoints")
     }
 

@@ -5,6 +5,8 @@
 mod boot;
 mod config_cmd;
 mod image_cmd;
+mod iperf_cmd;
+mod log_args;
 mod report_cmd;
 mod run_cmd;
 mod screen;
@@ -24,6 +26,8 @@ struct Cli {
     /// Folder for images, packages and checkpoints [default: $XDG_CACHE_HOME/doorbell, else ~/.cache/doorbell]
     #[arg(long, global = true, env = "DOORBELL_CACHE", value_name = "DIR", hide_env_values = true)]
     cache: Option<PathBuf>,
+    #[command(flatten)]
+    log: log_args::LogArgs,
     #[command(subcommand)]
     command: Command,
 }
@@ -66,13 +70,16 @@ fn told(error: &anyhow::Error) -> String {
 
 fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     let places = Places { cache: cache_folder(cli.cache)? };
-    match cli.command {
+    let log = cli.log.begin()?;
+    let code = match cli.command {
         Command::Run(args) => run_cmd::run(&args, &places),
         Command::Boot(args) => boot::boot(&args, &places),
         Command::Image(command) => image_cmd::image(&command, &places),
         Command::Config(command) => config_cmd::config(&command),
         Command::Report(args) => report_cmd::report(&args),
-    }
+    }?;
+    log.end()?;
+    Ok(code)
 }
 
 fn cache_folder(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use doorbell_bench::Places;
 use doorbell_bench::{
-    BENCHMARKS, Control, M5Ops, NO_TRAFFIC, Point, PointSummary, ResultFolder, RunConfig, RunError,
+    BENCHMARKS, Control, M5Ops, NO_TRAFFIC, Nodes, Point, PointSummary, ResultFolder, RunConfig, RunError,
     RunSummary, Session, Source, benchmark, resolve, run_point,
 };
 use doorbell_loadgen::Rate;
@@ -24,44 +24,44 @@ pub struct RunArgs {
     benchmark: Option<String>,
     /// Offered load: 5Mpps, 10Gbps (layer 2), 10Gbps-l1, 40% of the line; several, comma-separated, give a table
     #[arg(long, value_name = "RATE,…", value_delimiter = ',')]
-    pub rate: Vec<String>,
+    pub(crate) rate: Vec<String>,
     /// Bytes of each frame with FCS, 64 to 16384
     #[arg(long, value_name = "BYTES")]
-    frame_size: Option<String>,
+    pub(crate) frame_size: Option<String>,
     /// Measure over exactly so many frames; with --script, send no more than so many
     #[arg(long, value_name = "N", conflicts_with = "duration")]
-    pub frames: Option<u64>,
+    pub(crate) frames: Option<u64>,
     /// Measure for this simulated time, such as 2ms
     #[arg(long, value_name = "TIME")]
-    pub duration: Option<String>,
+    pub(crate) duration: Option<String>,
     /// Simulated time of traffic before the measurement, such as 10ms
     #[arg(long, value_name = "TIME")]
-    warmup: Option<String>,
+    pub(crate) warmup: Option<String>,
     #[command(flatten)]
-    common: CommonArgs,
+    pub(crate) common: CommonArgs,
     /// Result folder
     #[arg(long, value_name = "DIR", default_value = "results/latest")]
-    pub out: PathBuf,
+    pub(crate) out: PathBuf,
     /// Print the summary as JSON on standard output, and nothing else there
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
     /// Do not tell what is going on
     #[arg(short, long)]
-    pub quiet: bool,
+    pub(crate) quiet: bool,
     /// Also capture the wire at the load generator, both directions, as wire.pcap
     #[arg(long)]
-    pub pcap: bool,
+    pub(crate) pcap: bool,
     /// Boot the guest even if there is a checkpoint, and keep none
     #[arg(long)]
-    boot: bool,
+    pub(crate) boot: bool,
     /// Start from this checkpoint file
     #[arg(long, value_name = "FILE", conflicts_with = "boot")]
-    checkpoint: Option<PathBuf>,
+    pub(crate) checkpoint: Option<PathBuf>,
     /// Also write the checkpoint from which the measurements start
     #[arg(long, value_name = "FILE")]
-    save_checkpoint: Option<PathBuf>,
+    pub(crate) save_checkpoint: Option<PathBuf>,
     #[command(flatten)]
-    pub script: ScriptArgs,
+    pub(crate) script: ScriptArgs,
 }
 
 /// What every command that builds a machine takes.
@@ -128,6 +128,15 @@ impl RunArgs {
         common.resolve(&further)
     }
 
+    /// Where the guest comes from.
+    pub(crate) fn source(&self) -> Source {
+        match &self.checkpoint {
+            Some(path) => Source::File(path.clone()),
+            None if self.boot => Source::Boot,
+            None => Source::Cache,
+        }
+    }
+
     /// The rates; without any, the configuration's.
     pub fn rates(&self, config: &RunConfig) -> anyhow::Result<Vec<Rate>> {
         if self.rate.is_empty() {
@@ -157,6 +166,9 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
         bail!("name a benchmark ({}), or a script of your own with --script FILE", names.join(", "));
     };
     let chosen = benchmark(name)?;
+    if let Nodes::Two(roles) = chosen.nodes {
+        return crate::iperf_cmd::run(args, roles, places);
+    }
     let config = args.config()?;
     let rates = args.rates(&config)?;
     let folder = ResultFolder::create(&args.out)?;
@@ -232,12 +244,7 @@ pub fn session(
     control: &mut Control,
     prepare: impl FnOnce(&Source, &mut Control) -> Result<Session, RunError>,
 ) -> anyhow::Result<Session> {
-    let source = match &args.checkpoint {
-        Some(path) => Source::File(path.clone()),
-        None if args.boot => Source::Boot,
-        None => Source::Cache,
-    };
-    let session = prepare(&source, control)?;
+    let session = prepare(&args.source(), control)?;
     if let Some((seconds, instructions)) = session.boot {
         let millions = instructions as f64 / 1e6;
         let rate = millions / seconds;

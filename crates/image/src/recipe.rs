@@ -170,8 +170,7 @@ impl Recipe {
         let own_disk = spec.disk.as_ref().filter(|_| base.is_none());
         let disk_files = own_disk.map(|disk| origin.read_files(&disk.files)).transpose()?.unwrap_or_default();
         let hash = hash(base.as_ref().map_or("", |base| base.hash()), &text, &[&files, &disk_files]);
-        let (mut all, of_base) =
-            base.map_or_else(Default::default, |base| (base.files, base.disk_files));
+        let (mut all, of_base) = base.map_or_else(Default::default, |base| (base.files, base.disk_files));
         all.extend(files);
         let disk_files = if of_base.is_empty() { disk_files } else { of_base };
         let folder = match origin {

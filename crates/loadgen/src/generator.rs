@@ -13,7 +13,7 @@
 //! signature goes to the generator at whose port it arrived.
 
 use doorbell_sim::ports::{Timers, WirePort};
-use doorbell_sim::{Frame, Ps};
+use doorbell_sim::{Frame, Ps, log};
 use doorbell_wire::LinkConfig;
 use serde::{Deserialize, Serialize};
 
@@ -163,6 +163,15 @@ impl LoadGen {
         let until = traffic.duration.map_or(Ps::MAX, |duration| first.saturating_add(duration));
         self.run.pacing = Pacing::new(first, traffic.rate, traffic.frame_len(), &self.link);
         self.run.stage = Stage::Sending { until };
+        log!(
+            now,
+            Loadgen,
+            Info,
+            "port{}: begins to send {} of {} frames",
+            self.stream,
+            traffic.rate,
+            traffic.frame_size
+        );
         self.wake_for_next(first, ports);
     }
 
@@ -170,6 +179,7 @@ impl LoadGen {
     pub fn stop(&mut self, now: Ps) {
         if self.is_sending() {
             self.run.stage = Stage::Over { since: now };
+            log!(now, Loadgen, Info, "port{}: sends no more, {} frames sent", self.stream, self.stats.sent);
         }
     }
 
@@ -188,6 +198,7 @@ impl LoadGen {
         let mut frame = Frame::new(self.spare_buffers.pop().unwrap_or_default());
         self.run.maker.make(self.in_flight.next(), &mut frame.bytes);
         let intended = self.run.pacing.nth(self.in_flight.next() - self.in_flight.run_first());
+        log!(now, Loadgen, Trace, "port{}: frame {} sent", self.stream, self.in_flight.next());
         let free_at = ports.send(now, frame);
         self.account_sent(SendTimes { intended, actual: now });
         self.wake_for_next(free_at, ports);
@@ -230,6 +241,8 @@ impl LoadGen {
             arrival = Arrival::Answered(answered);
         }
         self.stats.count(arrival);
+        let (stream, bytes) = (self.stream, frame.len_with_fcs());
+        log!(now, Loadgen, Debug, "port{stream}: frame of {bytes} bytes received: {arrival:?}");
         if let Some(measurement) = &mut self.measurement {
             match arrival {
                 Arrival::Duplicate => measurement.on_duplicate(),

@@ -3,15 +3,26 @@
 //! Platform devices answer at once. Accesses to PCI take the path's latency: a store is posted and takes
 //! effect when it arrives; a load, or any access to configuration space, makes the hart wait for the answer.
 
+use doorbell_pcie::host_bridge::ecam_name;
 use doorbell_platform::map::{self, RegionId};
+use doorbell_platform::names::{claim_context, register_name};
 use doorbell_platform::{Action, ClintEffect};
 use doorbell_riscv::{Interrupt, MmioRequest};
-use doorbell_sim::{AccessSize, Phase, PhysAddr, Ps};
+use doorbell_sim::{AccessSize, Phase, PhysAddr, Ps, log};
 
 use crate::events::Event;
 use crate::machine::{Machine, pci_device};
 use crate::port::NicSide;
 use crate::run::Outcome;
+
+/// A device access in the log's words.
+fn kind(request: &MmioRequest) -> String {
+    let bytes = request.size.bytes();
+    request.store_value().map_or_else(
+        || format!("load of {bytes} bytes"),
+        |value| format!("store of {value:#x} ({bytes} bytes)"),
+    )
+}
 
 impl Machine {
     /// Starts the device access at which a hart has stopped.
@@ -19,9 +30,11 @@ impl Machine {
         let now = self.harts[hart as usize].time();
         let Some((region, offset)) = map::lookup(request.addr.0) else {
             self.stats.bus_errors += 1;
+            log!(now, Machine, Warn, "hart{hart}: nothing answers at {}", request.addr);
             self.harts[hart as usize].fail_device_access();
             return;
         };
+        log!(now, Machine, Trace, "hart{hart}: {} at {} in {}", kind(&request), request.addr, region.name);
         let latency = match region.id {
             RegionId::PciEcam | RegionId::PciIo | RegionId::PciMmio32 | RegionId::PciMmio64 => {
                 self.config.pcie.mmio_latency
@@ -46,15 +59,34 @@ impl Machine {
         match request.store_value() {
             Some(value) => {
                 // The store retires first: what it causes (a reset, an interrupt) comes after it.
+                self.log_platform(now, (id, offset, size), value, true);
                 self.harts[hart as usize].complete_store();
                 self.write_platform(id, offset, size, value, now);
             }
             None => {
                 let value = self.read_platform(id, offset, size, now);
+                self.log_platform(now, (id, offset, size), value, false);
                 self.harts[hart as usize].complete_load(value);
             }
         }
         self.access_at = Ps::ZERO;
+    }
+
+    /// A read is told after it is done: reading a claim register says what was claimed.
+    fn log_platform(
+        &self,
+        now: Ps,
+        (id, offset, size): (RegionId, u64, AccessSize),
+        value: u64,
+        writing: bool,
+    ) {
+        if let Some(context) = claim_context(offset).filter(|_| id == RegionId::Plic) {
+            let what = if writing { "completes" } else { "claims" };
+            log!(now, Platform, Debug, "PLIC: context {context} {what} source {value}");
+        }
+        let register = || register_name(id, offset, size, &self.uart, writing);
+        let (device, verb) = (map::get(id).name, if writing { "write" } else { "read" });
+        log!(now, Platform, Trace, "{device}: {verb} {} = {value:#x}", register());
     }
 
     fn read_platform(&mut self, id: RegionId, offset: u64, size: AccessSize, now: Ps) -> u64 {
@@ -117,8 +149,14 @@ impl Machine {
                 self.update_alarm(now);
             }
             RegionId::Syscon => match self.syscon.write(offset, size, value) {
-                Some(Action::PowerOff { code }) => self.outcome = Some(Outcome::PowerOff { code }),
-                Some(Action::Reset) => self.outcome = Some(Outcome::Reset),
+                Some(Action::PowerOff { code }) => {
+                    log!(now, Machine, Info, "the guest powers off with code {code}");
+                    self.outcome = Some(Outcome::PowerOff { code });
+                }
+                Some(Action::Reset) => {
+                    log!(now, Machine, Info, "the guest asks for a reset");
+                    self.outcome = Some(Outcome::Reset);
+                }
                 None => {}
             },
             _ => self.stats.bus_errors += 1,
@@ -139,6 +177,7 @@ impl Machine {
         });
         let Some((decoded, io)) = target else {
             self.stats.unclaimed_pci_accesses += 1;
+            log!(now, Pcie, Warn, "no function claims the store of {value:#x} at {addr}");
             return;
         };
         let port = decoded.device - pci_device(0);
@@ -159,7 +198,11 @@ impl Machine {
                     self.config_write(offset, request.size, value);
                     0
                 }
-                None => self.bridge.config_read(offset, request.size),
+                None => {
+                    let value = self.bridge.config_read(offset, request.size);
+                    log!(now, Pcie, Debug, "{}: read {value:#x}", ecam_name(offset));
+                    value
+                }
             },
             _ => {
                 let (value, answered) =
@@ -185,6 +228,7 @@ impl Machine {
         };
         let Some(decoded) = decoded else {
             self.stats.unclaimed_pci_accesses += 1;
+            log!(now, Pcie, Warn, "no function claims the load at {addr}");
             return (size.mask(), now);
         };
         let port = decoded.device - pci_device(0);
@@ -208,6 +252,7 @@ impl Machine {
     }
 
     fn config_write(&mut self, offset: u64, size: AccessSize, value: u64) {
+        log!(self.queue.now(), Pcie, Debug, "{}: write {value:#x}", ecam_name(offset));
         let write = self.bridge.config_write(offset, size, value);
         if let Some(port) = write.device.checked_sub(pci_device(0)) {
             let now = self.queue.now();
@@ -235,6 +280,7 @@ impl Machine {
             ram: &mut self.ram,
             path: &mut parts.path,
             link: &mut parts.link_out,
+            cable: &mut parts.cable,
             irq: &mut parts.irq,
             dma: &mut parts.dma,
             bus_master: self.bridge.bus_master(pci_device(port)),

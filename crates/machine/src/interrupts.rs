@@ -2,7 +2,7 @@
 
 use doorbell_platform::map;
 use doorbell_riscv::Interrupt;
-use doorbell_sim::{Phase, Ps};
+use doorbell_sim::{Phase, Ps, log};
 
 use crate::events::Event;
 use crate::machine::{Machine, pci_device};
@@ -42,6 +42,8 @@ impl Machine {
         }
         for hart in 0..self.harts.len() as u32 {
             let (machine, supervisor) = (self.plic.line(2 * hart), self.plic.line(2 * hart + 1));
+            let now = self.queue.now();
+            log!(now, Machine, Debug, "hart{hart}: external interrupt lines M {machine}, S {supervisor}");
             self.harts[hart as usize].set_interrupt(Interrupt::MachineExternal, machine);
             self.drive(hart, Interrupt::SupervisorExternal, supervisor);
         }

@@ -182,6 +182,7 @@ fn build_port(config: &MachineConfig, seed: u64, index: usize) -> Result<Port, C
         loadgen: LoadGen::new(index as u32, seed, &config.loadgen, &config.link)
             .map_err(|error| ConfigError::new("loadgen", error))?,
         capture: None,
+        cable: None,
         irq: false,
         dma: DmaStats::default(),
     })

@@ -5,11 +5,13 @@ use doorbell_loadgen::LoadGen;
 use doorbell_nic::Nic;
 use doorbell_pcie::Path;
 use doorbell_sim::ports::{DmaKind, DmaPort, IrqPort, Timers, WirePort};
-use doorbell_sim::{Done, EventQueue, Frame, Phase, PhysAddr, Ps, Ram};
+use doorbell_sim::{Done, EventQueue, Frame, Phase, PhysAddr, Ps, Ram, log};
 use doorbell_wire::Link;
+use doorbell_wire::link::Sent;
 use doorbell_wire::pcap::PcapFile;
 
 use crate::events::Event;
+use crate::pair::Crossing;
 
 /// A NIC and everything that is its alone.
 pub struct Port {
@@ -25,6 +27,8 @@ pub struct Port {
     pub loadgen: LoadGen,
     /// A capture of both directions at the load generator's connector. An observer.
     pub capture: Option<PcapFile>,
+    /// With a cable to another node instead of a load generator: the frames that wait to change sides.
+    pub(crate) cable: Option<Vec<Crossing>>,
     pub(crate) irq: bool,
     pub(crate) dma: DmaStats,
 }
@@ -46,6 +50,7 @@ pub(crate) struct NicSide<'a> {
     pub ram: &'a mut Ram,
     pub path: &'a mut Path,
     pub link: &'a mut Link,
+    pub cable: &'a mut Option<Vec<Crossing>>,
     pub irq: &'a mut bool,
     pub dma: &'a mut DmaStats,
     pub bus_master: bool,
@@ -90,12 +95,26 @@ impl Timers<doorbell_nic::Event> for NicSide<'_> {
     }
 }
 
+/// Sends a frame into a link and tells of faults.
+fn transmit(link: &mut Link, now: Ps, port: u8, frame: &mut Frame) -> Sent {
+    let was_bad = frame.fcs_bad;
+    let sent = link.transmit(now, frame);
+    if sent.lost {
+        log!(now, Link, Info, "port{port}: a frame of {} bytes is lost", frame.len_with_fcs());
+    } else if frame.fcs_bad && !was_bad {
+        log!(now, Link, Info, "port{port}: a frame of {} bytes is damaged", frame.len_with_fcs());
+    }
+    sent
+}
+
 impl WirePort for NicSide<'_> {
     fn send(&mut self, now: Ps, mut frame: Frame) -> Ps {
-        let sent = self.link.transmit(now, &mut frame);
-        if !sent.lost {
-            let port = self.port;
-            self.queue.schedule(sent.arrives_at, Phase::Wire, Event::FrameAtLoadGen { port, frame });
+        let sent = transmit(self.link, now, self.port, &mut frame);
+        let (port, arrives_at) = (self.port, sent.arrives_at);
+        match self.cable {
+            _ if sent.lost => {}
+            Some(cable) => cable.push(Crossing { arrives_at, frame }),
+            None => self.queue.schedule(arrives_at, Phase::Wire, Event::FrameAtLoadGen { port, frame }),
         }
         sent.free_at
     }
@@ -122,7 +141,7 @@ impl Timers<doorbell_loadgen::Event> for LoadGenSide<'_> {
 
 impl WirePort for LoadGenSide<'_> {
     fn send(&mut self, now: Ps, mut frame: Frame) -> Ps {
-        let sent = self.link.transmit(now, &mut frame);
+        let sent = transmit(self.link, now, self.port, &mut frame);
         if let Some(capture) = self.capture {
             // Stamped as its first bit leaves, a returning one as its last is in: so the file is in order of time, and
             // the difference of two stamps is the generator's round trip.

@@ -97,6 +97,12 @@ impl Machine {
         self.outcome.take().or(marker.then_some(Outcome::Marker))
     }
 
+    /// When a hart or an event has something to do next; [`Ps::MAX`] if nothing ever has.
+    pub(crate) fn next_activity(&self) -> Ps {
+        let hart = self.harts.iter().filter(|hart| Machine::can_run(hart)).map(Hart::time).min();
+        hart.unwrap_or(Ps::MAX).min(self.queue.next_time())
+    }
+
     /// Whether a hart has something to do before another event.
     pub(crate) fn can_run(hart: &Hart) -> bool {
         hart.pending_mmio().is_none() && (!hart.is_waiting() || hart.interrupt_pending())

@@ -5,7 +5,9 @@
 //! byte lies in. A narrow read has the word's read effects; a narrow write keeps the word's other
 //! bytes as they are stored, and presents zeros there to a register on whose bits writing acts.
 
-use doorbell_sim::{AccessSize, Ps};
+use std::fmt;
+
+use doorbell_sim::{AccessSize, Ps, log};
 
 use crate::bits::{ctrl_ext, tctl};
 use crate::regs::{self, Access, Reg};
@@ -14,6 +16,16 @@ use crate::{Nic, NicPorts, PACKET_BUFFER};
 /// Offsets in the I/O window.
 const IO_ADDRESS: u64 = 0;
 const IO_DATA: u64 = 4;
+
+/// A register as the manual calls it, for the log.
+struct Named(Reg, usize);
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let info = self.0.info();
+        if info.count == 1 { f.write_str(info.name) } else { write!(f, "{}[{}]", info.name, self.1) }
+    }
+}
 
 impl Nic {
     /// A core reads from BAR 0.
@@ -104,8 +116,15 @@ impl Nic {
     fn read_register(&mut self, now: Ps, offset: u64, ports: &mut impl NicPorts) -> u32 {
         let Some((reg, index)) = regs::lookup(offset) else {
             self.stats.unknown_reads += 1;
+            log!(now, Nic, Warn, "{}: read of no register at {offset:#x}", self.name);
             return 0;
         };
+        let value = self.read_known(now, reg, index, ports);
+        log!(now, Nic, Trace, "{}: read {} = {value:#010x}", self.name, Named(reg, index));
+        value
+    }
+
+    fn read_known(&mut self, now: Ps, reg: Reg, index: usize, ports: &mut impl NicPorts) -> u32 {
         match reg {
             Reg::CtrlDup => self.regs.get(Reg::Ctrl),
             Reg::Status => self.read_status(),
@@ -125,8 +144,10 @@ impl Nic {
     fn write_register(&mut self, now: Ps, offset: u64, value: u32, ports: &mut impl NicPorts) {
         let Some((reg, index)) = regs::lookup(offset) else {
             self.stats.unknown_writes += 1;
+            log!(now, Nic, Warn, "{}: write of {value:#x} to no register at {offset:#x}", self.name);
             return;
         };
+        log!(now, Nic, Trace, "{}: write {} = {value:#010x}", self.name, Named(reg, index));
         let info = reg.info();
         let masked = value & info.mask;
         match reg {

@@ -3,9 +3,10 @@
 //! request's sequence number is its token; one that a reset has forgotten is ignored when it comes.
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use doorbell_sim::ports::DmaKind;
-use doorbell_sim::{Done, PhysAddr, Ps};
+use doorbell_sim::{Done, PhysAddr, Ps, log};
 use serde::{Deserialize, Serialize};
 
 use crate::{Event, Nic, NicPorts};
@@ -49,6 +50,37 @@ pub(crate) enum Write {
         addr: u64,
         count: u32,
     },
+}
+
+/// As the log tells it.
+impl fmt::Display for Read {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Read::Cancelled => f.write_str("for nothing, the ring or the device was reset"),
+            Read::RxFetch { addr, count } => write!(f, "{count} receive descriptors fetched from {addr:#x}"),
+            Read::TxFetch { addr, count } => write!(f, "{count} transmit descriptors fetched from {addr:#x}"),
+            Read::TxData { addr, len } => write!(f, "{len} bytes to transmit from {addr:#x}"),
+        }
+    }
+}
+
+/// As the log tells it.
+impl fmt::Display for Write {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Write::Cancelled => f.write_str("for nothing, the ring or the device was reset"),
+            Write::RxData { addr, offset, len, last } => {
+                let end = if *last { ", the frame's last" } else { "" };
+                write!(f, "{len} received bytes to {addr:#x}, from the frame's byte {offset}{end}")
+            }
+            Write::RxWriteback { addr, count } => {
+                write!(f, "{count} receive descriptors written back to {addr:#x}")
+            }
+            Write::TxWriteback { addr, count } => {
+                write!(f, "{count} transmit descriptors written back to {addr:#x}")
+            }
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -220,6 +252,7 @@ impl Nic {
         self.dma.reads.mark(sequence);
         let (mut receive, mut transmit) = (false, false);
         while let Some(read) = self.dma.reads.pop_done() {
+            log!(now, Nic, Trace, "{}: DMA read done: {read}", self.name);
             match read {
                 Read::Cancelled => {}
                 Read::RxFetch { addr, count } => {
@@ -248,6 +281,7 @@ impl Nic {
         self.dma.writes.mark(sequence);
         let (mut receive, mut transmit) = (false, false);
         while let Some(write) = self.dma.writes.pop_done() {
+            log!(now, Nic, Trace, "{}: DMA write done: {write}", self.name);
             match write {
                 Write::Cancelled => {}
                 Write::RxData { addr, offset, len, last } => {

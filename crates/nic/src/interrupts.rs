@@ -2,7 +2,7 @@
 //! timers RDTR, RADV and RSRPD (§13.4.30 to §13.4.32), the transmit timers TIDV and TADV (§13.4.41,
 //! §13.4.44). The line is high while ICR & IMS is not zero; ITR only delays its next rise.
 
-use doorbell_sim::Ps;
+use doorbell_sim::{Ps, log};
 use serde::{Deserialize, Serialize};
 
 use crate::bits::{cause, rdtr};
@@ -72,6 +72,7 @@ impl Nic {
             self.irq.throttle.cancel();
             if self.irq.level {
                 self.irq.level = false;
+                log!(now, Nic, Debug, "{}: interrupt line low", self.name);
                 ports.set_irq(false);
             }
             return;
@@ -86,8 +87,11 @@ impl Nic {
             self.irq.level = true;
             self.irq.last_rise = Some(now);
             self.stats.interrupts += 1;
+            let causes = self.regs.get(Reg::Icr);
+            log!(now, Nic, Debug, "{}: interrupt line high, ICR = {causes:#x}", self.name);
             ports.set_irq(true);
         } else if let Some(at) = self.irq.throttle.arm(ready) {
+            log!(now, Nic, Debug, "{}: interrupt held back by ITR until {ready}", self.name);
             ports.wake_at(at, Event::Throttle);
         }
     }

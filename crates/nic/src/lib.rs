@@ -39,7 +39,7 @@ mod timer;
 mod tx;
 
 use doorbell_sim::ports::{DmaPort, IrqPort, Timers, WirePort};
-use doorbell_sim::{BitsPerSec, Bytes, Frame, Ps};
+use doorbell_sim::{BitsPerSec, Bytes, Frame, Ps, log};
 use serde::{Deserialize, Serialize};
 
 pub use config::{ConfigError, MacAddress, NicConfig};
@@ -201,6 +201,7 @@ impl Nic {
     /// Whether the device may start DMA (the command register's bus master bit). While it may not, it starts none.
     pub fn set_bus_master(&mut self, now: Ps, enabled: bool, ports: &mut impl NicPorts) {
         self.bus_master = enabled;
+        log!(now, Nic, Info, "{}: bus master {}", self.name, if enabled { "on" } else { "off" });
         if enabled {
             self.rx_advance(now, ports);
             self.tx_advance(now, ports);
@@ -210,6 +211,7 @@ impl Nic {
     /// The device resets itself: CTRL.RST (§13.4.1), or a return from D3. The PHY and configuration space stay.
     pub fn reset(&mut self, now: Ps, ports: &mut impl NicPorts) {
         self.stats.resets += 1;
+        log!(now, Nic, Info, "{}: device reset", self.name);
         self.rx_reset();
         self.tx_reset();
         self.dma.reads.clear();

@@ -2,7 +2,7 @@
 //! PHY's), and PAUSE (§8.7 and IEEE 802.3 annex 31B): received pauses stop the transmitter if
 //! CTRL.RFCE says so, and a filling FIFO sends XOFF and XON if CTRL.TFCE does.
 
-use doorbell_sim::{Frame, Ps};
+use doorbell_sim::{Frame, Ps, log};
 use serde::{Deserialize, Serialize};
 
 use crate::bits::{cause, ctrl, fcrtl, rctl, status, tctl};
@@ -123,6 +123,7 @@ impl Nic {
         let up = self.phy.link() && self.regs.has(Reg::Ctrl, ctrl::SLU);
         if up != self.link.up {
             self.link.up = up;
+            log!(now, Nic, Info, "{}: link {}", self.name, if up { "up" } else { "down" });
             self.set_cause(now, cause::LSC, ports);
         }
         self.tx_advance(now, ports);
@@ -157,6 +158,7 @@ impl Nic {
         self.regs.count(if time == 0 { Reg::Xonrxc } else { Reg::Xoffrxc });
         if self.regs.has(Reg::Ctrl, ctrl::RFCE) {
             let span = self.link_rate.time_for_bits(u64::from(time) * PAUSE_QUANTUM_BITS);
+            log!(now, Nic, Debug, "{}: PAUSE received for {span}", self.name);
             if time == 0 {
                 self.link.pause.cancel();
                 self.tx_advance(now, ports);

@@ -40,6 +40,13 @@ const fn row(
     HeaderRegister { name, offset, bytes, writable, write_one_clears, section }
 }
 
+/// The specification's name of what lies at an offset of configuration space; beyond the header, the offset.
+pub fn register_name(offset: u64) -> std::borrow::Cow<'static, str> {
+    let inside =
+        |row: &&HeaderRegister| (0..u64::from(row.bytes)).contains(&offset.wrapping_sub(row.offset.into()));
+    HEADER.iter().find(inside).map_or_else(|| format!("{offset:#x}").into(), |row| row.name.into())
+}
+
 /// The type 0 header. Base address registers get their writable bits from the function's identity.
 pub const HEADER: [HeaderRegister; 24] = [
     row("Vendor ID", 0x00, 2, 0, 0, "6.2.1"),

@@ -129,6 +129,12 @@ impl EcamAddress {
     }
 }
 
+/// Which register of which function an offset into ECAM means, as `lspci` and the specification name them.
+pub fn ecam_name(offset: u64) -> String {
+    let EcamAddress { bus, device, function, register } = EcamAddress::new(offset);
+    format!("{bus:02x}:{device:02x}.{function} {}", crate::header::register_name(register))
+}
+
 impl HostBridge {
     /// A bridge with these functions behind it, each at its device number.
     pub fn new(

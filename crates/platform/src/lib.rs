@@ -13,6 +13,7 @@ pub mod device_tree;
 pub mod firmware;
 pub mod linux_image;
 pub mod map;
+pub mod names;
 pub mod plic;
 pub mod registers;
 pub mod rtc;

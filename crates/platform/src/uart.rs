@@ -253,17 +253,26 @@ impl Uart {
 
     /// The register that answers; an access wider than a byte acts on its first byte, and is counted.
     fn decode(&mut self, offset: u64, size: AccessSize, writing: bool) -> Option<UartRegister> {
-        let dlab = self.state.lcr & LCR_DLAB != 0;
-        let row = REGISTERS.iter().find(|row| {
-            let latch = matches!(row.id, UartRegister::Dll | UartRegister::Dlm);
-            let banked = row.offset <= 1;
-            let direction = if writing { row.access.writable() } else { row.access.readable() };
-            row.offset == offset && direction && (!banked || latch == dlab)
-        });
+        let row = self.row(offset, writing);
         if row.is_none() || size != AccessSize::B1 {
             self.state.stats.undefined_accesses += 1;
         }
         row.map(|row| row.id)
+    }
+
+    fn row(&self, offset: u64, writing: bool) -> Option<&'static Register<UartRegister>> {
+        let dlab = self.state.lcr & LCR_DLAB != 0;
+        REGISTERS.iter().find(|row| {
+            let latch = matches!(row.id, UartRegister::Dll | UartRegister::Dlm);
+            let banked = row.offset <= 1;
+            let direction = if writing { row.access.writable() } else { row.access.readable() };
+            row.offset == offset && direction && (!banked || latch == dlab)
+        })
+    }
+
+    /// The manual's name of what answers there now.
+    pub fn register_name(&self, offset: u64, writing: bool) -> Option<&'static str> {
+        self.row(offset, writing).map(|row| row.name)
     }
 
     fn fifos_enabled(&self) -> bool {

@@ -18,6 +18,7 @@ mod mmu;
 mod pmp;
 mod state;
 mod tlb;
+mod told;
 mod trap;
 
 pub use engine::noted::{TranslationFence, Turn};

@@ -1,8 +1,11 @@
 //! Exceptions, interrupts and the return from them (privileged manual, chapters "Machine-Level ISA" and
 //! "Supervisor-Level ISA": trap entry and `xRET`).
 
+use doorbell_sim::log;
+
 use crate::csr::{MSTATUS_MPP_SHIFT, mstatus};
 use crate::hart::{Hart, Privilege};
+use crate::told::{Cause, Extension};
 
 /// Synchronous exceptions, numbered as in `mcause`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,16 +37,45 @@ impl Hart {
     pub(crate) fn raise(&mut self, exception: Exception, tval: u64, pc: u64) {
         self.counters.exceptions += 1;
         let cause = exception as u64;
+        self.tell(exception, tval, pc);
         let delegated = self.privilege < Privilege::Machine && self.csr.medeleg >> cause & 1 != 0;
         self.enter_trap(delegated, cause, tval, pc);
+    }
+
+    /// Logs an exception. A call to the firmware, or from a program to the kernel, with its number and arguments.
+    fn tell(&self, exception: Exception, tval: u64, pc: u64) {
+        let (now, id, x) = (self.time(), self.config.id, &self.x);
+        let (a0, a1, a2) = (x[10], x[11], x[12]);
+        match exception {
+            Exception::EcallFromSupervisor => {
+                let (extension, function) = (Extension(x[17]), x[16]);
+                log!(now, Riscv, Debug, "hart{id}: SBI {extension} {function} ({a0:#x}, {a1:#x}, {a2:#x})");
+            }
+            Exception::EcallFromUser => {
+                let number = x[17];
+                log!(
+                    now,
+                    Riscv,
+                    Trace,
+                    "hart{id}: system call {number} ({a0:#x}, {a1:#x}, {a2:#x}) at {pc:#x}"
+                );
+            }
+            other => {
+                let cause = Cause(other as u64);
+                log!(now, Riscv, Trace, "hart{id}: {cause} at {pc:#x}, tval {tval:#x}");
+            }
+        }
     }
 
     /// Takes the most urgent interrupt that is pending and enabled. Returns whether there was one.
     pub(crate) fn take_interrupt(&mut self) -> bool {
         let pending = self.mip() & self.csr.mie;
-        if pending == 0 {
-            return false;
-        }
+        pending != 0 && self.take_one_of(pending)
+    }
+
+    /// Apart, so that the run loop asks for interrupts without the cost of taking one.
+    #[inline(never)]
+    fn take_one_of(&mut self, pending: u64) -> bool {
         let (mie, sie) = (self.csr.mstatus & mstatus::MIE != 0, self.csr.mstatus & mstatus::SIE != 0);
         let to_machine = self.privilege < Privilege::Machine || mie;
         let to_supervisor =
@@ -55,6 +87,8 @@ impl Hart {
             return false;
         };
         self.counters.interrupts += 1;
+        let (id, pc) = (self.config.id, self.pc);
+        log!(self.time(), Riscv, Trace, "hart{id}: {} at {pc:#x}", Cause(INTERRUPT | cause));
         self.enter_trap(delegated, INTERRUPT | cause, 0, self.pc);
         true
     }

@@ -8,6 +8,7 @@ pub mod calendar;
 pub mod clock;
 pub mod event;
 pub mod frame;
+pub mod log;
 pub mod memory;
 pub mod op;
 pub mod ports;

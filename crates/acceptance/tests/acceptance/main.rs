@@ -8,5 +8,6 @@ mod captures;
 mod checkpoints;
 mod interruptions;
 mod latency;
+mod logs;
 mod machines;
 mod terminal;

@@ -6,8 +6,8 @@
 //! Write-back happens as soon as RXDCTL.WTHRESH used descriptors wait, and also when the FIFO holds
 //! nothing more to dispatch or the chip has no unused descriptor left: a polling driver never waits.
 
-use doorbell_sim::Ps;
 use doorbell_sim::ports::{DmaKind, PhysAddr};
+use doorbell_sim::{Ps, log};
 
 use super::Completed;
 use crate::bits::{cause, rctl, rxd};
@@ -110,6 +110,7 @@ impl Nic {
         while self.bus_master && self.rx.issued < self.rx.completed.len() {
             let Some(ring) = Ring::read(&self.regs, Direction::Receive) else {
                 self.stats.ring_nonsense += 1;
+                log!(now, Nic, Warn, "{}: RDH or RDT lies outside the receive ring", self.name);
                 return any;
             };
             any = true;

@@ -10,7 +10,7 @@ mod offload;
 
 use std::collections::VecDeque;
 
-use doorbell_sim::{Frame, Ps};
+use doorbell_sim::{Frame, Ps, log};
 use serde::{Deserialize, Serialize};
 
 use crate::bits::{cause, ctrl, rctl, rxd};
@@ -113,20 +113,20 @@ impl Nic {
         self.stats.rx_arrived_bytes += bytes as u64;
         if !looped && self.loops_back() {
             self.stats.rx_drop_loopback += 1;
-            return;
+            return self.log_drop(now, bytes, "the device loops back");
         }
         if !looped && !self.link_up() {
             self.stats.rx_drop_link_down += 1;
-            return;
+            return self.log_drop(now, bytes, "the link is down");
         }
         if !self.regs.has(Reg::Rctl, rctl::EN) {
             self.stats.rx_drop_disabled += 1;
-            return;
+            return self.log_drop(now, bytes, "RCTL.EN is off");
         }
         self.regs.count(Reg::Tpr);
         self.regs.count_bytes(Reg::Torl, Reg::Torh, bytes);
         if !self.is_well_formed(&frame) {
-            return;
+            return self.log_drop(now, bytes, "its length or its FCS is wrong");
         }
         if let Some(control) = self.control_frame(&frame.bytes).filter(|_| !frame.fcs_bad)
             && !self.take_control_frame(now, control, ports)
@@ -135,11 +135,21 @@ impl Nic {
             return;
         }
         match self.filter(&frame.bytes) {
-            Verdict::Address => self.stats.rx_drop_address += 1,
-            Verdict::Vlan => self.stats.rx_drop_vlan += 1,
+            Verdict::Address => {
+                self.stats.rx_drop_address += 1;
+                self.log_drop(now, bytes, "it is for another address");
+            }
+            Verdict::Vlan => {
+                self.stats.rx_drop_vlan += 1;
+                self.log_drop(now, bytes, "it is of another VLAN");
+            }
             Verdict::Exact => self.admit(now, frame, 0, ports),
             Verdict::Inexact => self.admit(now, frame, rxd::PIF, ports),
         }
+    }
+
+    fn log_drop(&self, now: Ps, bytes: usize, cause: &str) {
+        log!(now, Nic, Debug, "{}: frame of {bytes} bytes dropped: {cause}", self.name);
     }
 
     /// Length and FCS (§3.2.2). RCTL.SBP lets bad frames pass, but not runts and giants: the model keeps those out.
@@ -183,11 +193,19 @@ impl Nic {
             self.regs.count(Reg::Rnbc);
         }
         if state.rx_fifo_full {
-            match classify(previous, state) {
+            let class = classify(previous, state);
+            match class {
                 DropClass::Dma => self.stats.rx_drop_dma += 1,
                 DropClass::Core => self.stats.rx_drop_core += 1,
                 DropClass::Tx => self.stats.rx_drop_tx += 1,
             }
+            log!(
+                now,
+                Nic,
+                Debug,
+                "{}: frame of {wire_bytes} bytes dropped: the FIFO is full ({class:?})",
+                self.name
+            );
             self.regs.count(Reg::Mpc);
             return self.set_cause(now, cause::RXO, ports);
         }
@@ -197,6 +215,7 @@ impl Nic {
             self.count_received(Cast::of(&frame.bytes), wire_bytes);
         }
         self.rx.fifo_used += stored;
+        log!(now, Nic, Debug, "{}: frame of {wire_bytes} bytes received", self.name);
         self.stats.rx_fifo_peak_bytes = self.stats.rx_fifo_peak_bytes.max(self.rx.fifo_used);
         let frame = self.prepare(frame, status, stored as u32);
         self.rx.fifo.push_back(frame);

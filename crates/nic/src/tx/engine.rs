@@ -6,8 +6,8 @@
 //! between are written too, and the burst goes when the threshold is reached, a delay timer
 //! expires, or the chip has nothing more to do: a polling driver never waits.
 
-use doorbell_sim::Ps;
 use doorbell_sim::ports::{DmaKind, PhysAddr};
+use doorbell_sim::{Ps, log};
 
 use super::descriptor::Descriptor;
 use super::{Done, Job};
@@ -22,7 +22,11 @@ impl Nic {
     pub(crate) fn tx_advance(&mut self, now: Ps, ports: &mut impl NicPorts) {
         self.tx_release_room(now);
         let blocked = self.transmitter_on() && self.tx_request(now, ports);
+        let malformed = self.stats.tx_malformed;
         self.tx_retire();
+        if self.stats.tx_malformed != malformed {
+            log!(now, Nic, Warn, "{}: a transmit descriptor or packet makes no sense", self.name);
+        }
         self.tx_send(now, ports);
         if blocked && let Some((at, _)) = self.tx.leaving.front().copied() {
             self.wake_for_wire(at, ports);
@@ -131,6 +135,7 @@ impl Nic {
             }
             let Some(ring) = Ring::read(&self.regs, Direction::Transmit) else {
                 self.stats.ring_nonsense += 1;
+                log!(now, Nic, Warn, "{}: TDH or TDT lies outside the transmit ring", self.name);
                 break;
             };
             let first = ring.after(ring.head, self.tx.issued as u32);

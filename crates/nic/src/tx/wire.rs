@@ -4,7 +4,7 @@
 //! saves an event a frame; each keeps its room in the FIFO until it has left. While software honours
 //! PAUSE (CTRL.RFCE) only one is handed over, so that a pause takes hold between two frames.
 
-use doorbell_sim::{Frame, Ps};
+use doorbell_sim::{Frame, Ps, log};
 
 use super::room;
 use crate::bits::ctrl;
@@ -51,6 +51,7 @@ impl Nic {
         let taken = room(&frame);
         self.tx.queued -= taken;
         self.count_sent(&frame, false);
+        log!(now, Nic, Debug, "{}: frame of {} bytes sent", self.name, frame.len_with_fcs());
         if self.loops_back() {
             let bits = (frame.len_with_fcs() as u64 + GAP_BYTES) * 8;
             let start = self.tx.wire_free.max(now);
