@@ -6,6 +6,7 @@
 mod config;
 mod error;
 mod folder;
+mod kernel;
 mod m5;
 mod measure;
 mod registry;

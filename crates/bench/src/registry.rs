@@ -1,10 +1,11 @@
 //! The benchmarks by name.
 
+use doorbell_loadgen::{Kind, Returned};
 use doorbell_machine::ConfigError;
 use doorbell_machine::overlay::nearest;
 
 use crate::config::RunConfig;
-use crate::testpmd;
+use crate::{kernel, testpmd};
 
 /// A benchmark.
 #[derive(Clone, Copy, Debug)]
@@ -19,16 +20,47 @@ pub struct Benchmark {
     pub ready_marker: &'static str,
     /// The words that it adds to the kernel's command line.
     pub guest_words: fn(&RunConfig) -> String,
+    /// What it sets in the configuration; the user's own settings are laid over it.
+    pub defaults: &'static [&'static str],
+    /// What it does to test frames.
+    pub returned: fn(&RunConfig) -> Returned,
+    /// Requests that are sent, each once, before the first measurement.
+    pub preload: Option<Kind>,
 }
 
 /// All benchmarks.
-pub const BENCHMARKS: &[Benchmark] = &[Benchmark {
-    name: "testpmd",
-    summary: "DPDK's testpmd forwards every frame back: the path through NIC, PCIe, memory and a polling core",
-    image: "testpmd",
-    ready_marker: testpmd::READY_MARKER,
-    guest_words: testpmd::guest_words,
-}];
+pub const BENCHMARKS: &[Benchmark] = &[
+    Benchmark {
+        name: "testpmd",
+        summary: "DPDK's testpmd forwards every frame back: the path through NIC, PCIe, memory and a polling core",
+        image: "testpmd",
+        ready_marker: testpmd::READY_MARKER,
+        guest_words: testpmd::guest_words,
+        defaults: &[],
+        returned: testpmd::returned,
+        preload: None,
+    },
+    Benchmark {
+        name: "ping",
+        summary: "the kernel answers ICMP echo requests: interrupts, NAPI and the stack up to ICMP",
+        image: "net",
+        ready_marker: kernel::READY_MARKER,
+        guest_words: kernel::respond,
+        defaults: kernel::PING,
+        returned: kernel::returned,
+        preload: None,
+    },
+    Benchmark {
+        name: "memcached-kernel",
+        summary: "memcached answers GETs by UDP over the kernel's stack",
+        image: "net",
+        ready_marker: kernel::READY_MARKER,
+        guest_words: kernel::memcached,
+        defaults: kernel::MEMCACHED,
+        returned: kernel::returned,
+        preload: Some(Kind::MemcachedSet),
+    },
+];
 
 /// The benchmark called `name`.
 pub fn benchmark(name: &str) -> Result<&'static Benchmark, ConfigError> {

@@ -10,9 +10,9 @@ use doorbell_bench::{
     BENCHMARKS, Benchmark, Control, M5Ops, Point, ResultFolder, RunConfig, RunSummary, Session, Source,
     benchmark, resolve, run_point,
 };
-use doorbell_loadgen::Rate;
+use doorbell_loadgen::{Kind, Rate};
 use doorbell_machine::PRESETS;
-use doorbell_sim::{Bytes, Ps};
+use doorbell_sim::{Bytes, Frame, Ps};
 
 use crate::screen::{Screen, end_on_closed_pipe, interrupt_flag};
 
@@ -76,14 +76,20 @@ pub struct CommonArgs {
 }
 
 fn run_help() -> String {
-    let lines: Vec<String> = BENCHMARKS.iter().map(|b| format!("  {:<10} {}", b.name, b.summary)).collect();
+    let lines: Vec<String> = BENCHMARKS.iter().map(|b| format!("  {:<17} {}", b.name, b.summary)).collect();
     format!("Benchmarks:\n{}", lines.join("\n"))
 }
 
 impl CommonArgs {
     /// The configuration, with further overrides laid over the user's.
     pub fn resolve(&self, further: &[String]) -> anyhow::Result<RunConfig> {
-        let mut overrides = self.set.clone();
+        self.resolve_over(&[], further)
+    }
+
+    /// The same, with the user's overrides laid over a benchmark's.
+    pub fn resolve_over(&self, defaults: &[&str], further: &[String]) -> anyhow::Result<RunConfig> {
+        let mut overrides: Vec<String> = defaults.iter().map(|&text| text.to_owned()).collect();
+        overrides.extend_from_slice(&self.set);
         overrides.extend(self.seed.map(|seed| format!("run.seed={seed}")));
         overrides.extend_from_slice(further);
         Ok(resolve(&self.preset, &overrides)?)
@@ -91,7 +97,7 @@ impl CommonArgs {
 }
 
 impl RunArgs {
-    fn config(&self) -> anyhow::Result<RunConfig> {
+    fn config(&self, chosen: &Benchmark) -> anyhow::Result<RunConfig> {
         let mut further = Vec::new();
         further.extend(self.frames.map(|frames| format!("run.frames={frames}")));
         for (option, key, value) in
@@ -105,7 +111,13 @@ impl RunArgs {
         if let Some(size) = &self.frame_size {
             further.push(format!("loadgen.traffic.frame_size={}", frame_size(size)?));
         }
-        self.common.resolve(&further)
+        let config = self.common.resolve_over(chosen.defaults, &further)?;
+        if self.frame_size.is_some() && !matches!(config.loadgen.traffic.kind, Kind::Frames | Kind::Ping) {
+            anyhow::bail!(
+                "--frame-size: memcached's frames are as long as their requests; set loadgen.traffic.memcached.value"
+            );
+        }
+        Ok(config)
     }
 
     /// The rates; without any, the configuration's.
@@ -124,10 +136,15 @@ fn frame_size(text: &str) -> anyhow::Result<Bytes> {
     with_unit.parse().context("--frame-size")
 }
 
+/// Of each frame, with its FCS.
+fn bytes_on_wire(config: &RunConfig) -> Bytes {
+    Bytes((config.loadgen.traffic.frame_len() + Frame::FCS_BYTES) as u64)
+}
+
 /// Measures and reports.
 pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let chosen = benchmark(&args.benchmark)?;
-    let config = args.config()?;
+    let config = args.config(chosen)?;
     let rates = args.rates(&config)?;
     let folder = ResultFolder::create(&args.out)?;
     let screen = Screen::new(args.quiet);
@@ -142,7 +159,7 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let session = prepare(args, &config, chosen, places, &mut control)?;
     let mut points = Vec::new();
     for (index, rate) in rates.iter().enumerate() {
-        (control.say)(&format!("{}: {rate} of {} frames", chosen.name, config.loadgen.traffic.frame_size));
+        (control.say)(&format!("{}: {rate} of {} frames", chosen.name, bytes_on_wire(&config)));
         let own = if rates.len() == 1 { folder.clone() } else { folder.sub(&format!("point-{index:02}"))? };
         let capture = args.pcap.then(|| own.path().join("wire.pcap"));
         let point =

@@ -164,10 +164,8 @@ fn build_port(config: &MachineConfig, seed: u64, index: usize) -> Result<Port, C
         let rng = Rng::stream(seed, &format!("port{index}.link.{direction}"));
         Link::new(config.link.clone(), rng).map_err(|error| ConfigError::new("link", error))
     };
-    let loadgen = LoadGenConfig {
-        traffic: config.loadgen.traffic.for_port(index as u32),
-        ..config.loadgen.clone()
-    };
+    let loadgen =
+        LoadGenConfig { traffic: config.loadgen.traffic.for_port(index as u32), ..config.loadgen.clone() };
     Ok(Port {
         nic: Nic::new(config.nic.clone(), config.link.rate, index)
             .map_err(|error| ConfigError::new("nic", error))?,

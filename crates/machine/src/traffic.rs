@@ -80,7 +80,10 @@ impl Machine {
             self.ports.iter().map(|port| count(port.loadgen.stats())).sum()
         };
         // More only if a damaged frame names a generator that this machine has not.
-        assert!(total(|stats| stats.of_others) >= total(|stats| stats.elsewhere), "frames changed hands unseen");
+        assert!(
+            total(|stats| stats.of_others) >= total(|stats| stats.elsewhere),
+            "frames changed hands unseen"
+        );
         for port in &self.ports {
             port.nic.check_conservation();
             port.loadgen.assert_conservation();

@@ -29,9 +29,6 @@ const TTL: u8 = 64;
 /// Request ids of one client before they begin again.
 const IDS: u64 = 1 << 16;
 const STORED: &[u8] = b"STORED\r\n";
-const KEY_PREFIX: &str = "doorbell";
-/// The prefix and eight digits.
-const KEY_BYTES: usize = 16;
 
 /// What is stored and asked for, as configuration files write it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,8 +56,8 @@ impl MemcachedConfig {
     /// Bytes of a `get`'s or a `set`'s frame without FCS.
     pub(crate) fn request_len(&self, is_set: bool) -> usize {
         let text = match is_set {
-            true => set_text(0, self.value.0 as usize).len() + self.value.0 as usize + 2,
-            false => get_text(0).len(),
+            true => set_text(0, 0, self.value.0 as usize).len() + self.value.0 as usize + 2,
+            false => get_text(0, 0).len(),
         };
         TEXT_AT + text
     }
@@ -78,24 +75,26 @@ pub(crate) enum Operation {
 pub(crate) struct Memcached {
     operation: Operation,
     traffic: TrafficConfig,
+    stream: u32,
     key: u64,
 }
 
-fn key_text(index: u64) -> String {
-    format!("{KEY_PREFIX}{index:0width$}", width = KEY_BYTES - KEY_PREFIX.len())
+/// Generators of one machine share a server, so each has keys of its own.
+fn key_text(stream: u32, index: u64) -> String {
+    format!("port{stream:03}-{index:08}")
 }
 
-fn set_text(index: u64, value: usize) -> String {
-    format!("set {} 0 0 {value}\r\n", key_text(index))
+fn set_text(stream: u32, index: u64, value: usize) -> String {
+    format!("set {} 0 0 {value}\r\n", key_text(stream, index))
 }
 
-fn get_text(index: u64) -> String {
-    format!("get {}\r\n", key_text(index))
+fn get_text(stream: u32, index: u64) -> String {
+    format!("get {}\r\n", key_text(stream, index))
 }
 
 impl Memcached {
-    pub(crate) fn new(traffic: &TrafficConfig, operation: Operation, key: u64) -> Memcached {
-        Memcached { operation, traffic: traffic.clone(), key }
+    pub(crate) fn new(traffic: &TrafficConfig, operation: Operation, stream: u32, key: u64) -> Memcached {
+        Memcached { operation, traffic: traffic.clone(), stream, key }
     }
 
     pub(crate) fn stored_key(&self) -> u64 {
@@ -132,9 +131,11 @@ impl Memcached {
         bytes.resize(TEXT_AT, 0);
         let index = self.index(sequence);
         match self.operation {
-            Operation::Get => bytes.extend_from_slice(get_text(index).as_bytes()),
+            Operation::Get => bytes.extend_from_slice(get_text(self.stream, index).as_bytes()),
             Operation::Set => {
-                bytes.extend_from_slice(set_text(index, traffic.memcached.value.0 as usize).as_bytes());
+                bytes.extend_from_slice(
+                    set_text(self.stream, index, traffic.memcached.value.0 as usize).as_bytes(),
+                );
                 self.put_value(index, bytes);
                 bytes.extend_from_slice(b"\r\n");
             }
@@ -214,7 +215,8 @@ impl Memcached {
             Operation::Get => {
                 let index = self.index(sequence);
                 let value = traffic.memcached.value.0;
-                write!(text, "VALUE {} 0 {value}\r\n", key_text(index)).expect("a vector takes any text");
+                write!(text, "VALUE {} 0 {value}\r\n", key_text(self.stream, index))
+                    .expect("a vector takes any text");
                 self.put_value(index, &mut text);
                 text.extend_from_slice(b"\r\nEND\r\n");
             }

@@ -48,12 +48,12 @@ fn answer(request: &[u8]) -> Vec<u8> {
         return reply;
     }
     let set =
-        Memcached::new(&traffic(Kind::MemcachedSet), Operation::Set, crate::frame::FrameMaker::key(1, 0));
+        Memcached::new(&traffic(Kind::MemcachedSet), Operation::Set, 0, crate::frame::FrameMaker::key(1, 0));
     let values: BTreeMap<String, Vec<u8>> = (0..50)
         .map(|index| {
             let mut value = Vec::new();
             set.put_value(index, &mut value);
-            (key_text(index), value)
+            (key_text(0, index), value)
         })
         .collect();
     let text = std::str::from_utf8(&request[50..]).unwrap();
@@ -193,7 +193,7 @@ fn a_checkpoint_while_requests_wait_changes_nothing() {
 #[test]
 fn an_answer_with_anything_changed_is_corrupt() {
     let traffic = TrafficConfig { destination: MacAddr(SERVER_MAC), ..traffic(Kind::MemcachedGet) };
-    let maker = Memcached::new(&traffic, Operation::Get, crate::frame::FrameMaker::key(1, 0));
+    let maker = Memcached::new(&traffic, Operation::Get, 0, crate::frame::FrameMaker::key(1, 0));
     let mut request = Vec::new();
     maker.make(7, &mut request);
     let good = answer(&request);

@@ -33,8 +33,8 @@ impl Maker {
         match traffic.kind {
             Kind::Frames => Maker::Frames(FrameMaker::new(traffic, stream, key)),
             Kind::Ping => Maker::Ping(Ping::new(traffic, stream, key)),
-            Kind::MemcachedSet => Maker::Memcached(Memcached::new(traffic, Operation::Set, key)),
-            Kind::MemcachedGet => Maker::Memcached(Memcached::new(traffic, Operation::Get, key)),
+            Kind::MemcachedSet => Maker::Memcached(Memcached::new(traffic, Operation::Set, stream, key)),
+            Kind::MemcachedGet => Maker::Memcached(Memcached::new(traffic, Operation::Get, stream, key)),
         }
     }
 
