@@ -10,6 +10,9 @@ mod command;
 mod guest;
 mod pty;
 
+pub mod net_guest;
+pub mod tshark;
+
 pub use command::{Ended, Running, doorbell, doorbell_path};
 pub use guest::{counter, places, quiet, scratch, session, shared_checkpoint};
 pub use pty::Pty;

@@ -46,6 +46,8 @@ doorbell_sim::stats! {
         mirrored,
         /// Arrivals with a bad FCS, of whosever frame.
         bad_fcs,
+        /// Frames sent that are no part of the traffic and no answer.
+        injected,
         /// ARP requests sent, to find the station that requests go to.
         arp_asked,
         /// ARP replies from that station.

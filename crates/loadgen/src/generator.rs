@@ -207,6 +207,12 @@ impl LoadGen {
         self.wake_for_next(first, ports);
     }
 
+    /// Sends a frame that is no part of the traffic: nothing waits for it.
+    pub fn inject(&mut self, now: Ps, frame: Frame, ports: &mut impl LoadGenPorts) {
+        self.stats.injected += 1;
+        ports.send(now, frame);
+    }
+
     /// Sends no more. What is on its way is still waited for.
     pub fn stop(&mut self, now: Ps) {
         if self.is_sending() || self.is_resolving() {

@@ -7,20 +7,34 @@ use crate::config::ConfigError;
 use crate::machine::Machine;
 
 impl Machine {
-    /// Sets every generator's traffic and starts it. Test frames go to the station of the generator's own NIC.
+    /// Sets every generator's traffic and starts it, see [`Machine::start_traffic_at`].
     pub fn start_traffic(&mut self, traffic: &TrafficConfig) -> Result<(), ConfigError> {
+        (0..self.ports.len()).try_for_each(|port| self.start_traffic_at(port, traffic))
+    }
+
+    /// Sets one generator's traffic and starts it. Test frames go to the station of the generator's own NIC.
+    pub fn start_traffic_at(&mut self, port: usize, traffic: &TrafficConfig) -> Result<(), ConfigError> {
         let now = self.now();
-        for port in 0..self.ports.len() {
-            let mac = self.config.nic.mac_of(port);
-            let mut own = traffic.for_port(port as u32);
-            own.destination.0 = mac.0;
-            self.ports[port]
-                .loadgen
-                .set_traffic(own)
-                .map_err(|error| ConfigError::new("loadgen.traffic", error))?;
-            self.with_loadgen(port as u8, |generator, side| generator.start(now, side));
-        }
+        let mut own = traffic.for_port(port as u32);
+        own.destination.0 = self.config.nic.mac_of(port).0;
+        self.ports[port]
+            .loadgen
+            .set_traffic(own)
+            .map_err(|error| ConfigError::new("loadgen.traffic", error))?;
+        self.with_loadgen(port as u8, |generator, side| generator.start(now, side));
         Ok(())
+    }
+
+    /// Lets a generator send this very frame as soon as its link is free, whatever it is. It is no part of the traffic.
+    pub fn inject(&mut self, port: usize, frame: Frame) {
+        let now = self.now();
+        self.with_loadgen(port as u8, |generator, side| generator.inject(now, frame, side));
+    }
+
+    /// Pulls a NIC's cable, or puts it back. What is on its way still arrives, and the NIC drops it.
+    pub fn set_cable(&mut self, port: usize, plugged: bool) {
+        let now = self.now();
+        self.with_nic(port as u8, |nic, side| nic.set_cable(now, plugged, side));
     }
 
     /// A frame's last bit reaches a generator. If it is the frame of another, that one accounts for it.
