@@ -276,9 +276,9 @@ done
     assert!(free >= 3_900, "{free} interrupts for 4,000 frames");
     assert!((1_500..=1_640).contains(&some), "{some} interrupts where 1,600 are allowed");
     assert!((370..=420).contains(&few), "{few} interrupts where 400 are allowed");
-    // A frame waits for half an interval on the average, and for a whole one at most.
+    // A frame waits for half an interval on the average, and hardly any for more than a whole one.
     assert!((200_000.0..300_000.0).contains(&(slow.mean - quick.mean)), "{slow:?} {quick:?}");
-    assert!((480_000.0..560_000.0).contains(&slow.max), "{slow:?}");
+    assert!((420_000.0..520_000.0).contains(&slow.p99), "{slow:?}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! of the window that has not come back when the traffic has drained is lost, and the NIC's counters say why. What
 //! the NIC accepted and did not send back, the guest dropped.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
@@ -17,6 +18,7 @@ use doorbell_wire::pcap::PcapFile;
 
 use crate::config::RunConfig;
 use crate::error::{RunError, describe};
+use crate::ports::{self, Moment, PortFigures};
 use crate::session::{Control, Session, run_watched};
 use crate::summary::{Drops, PointSummary};
 
@@ -33,6 +35,8 @@ const PRELOAD_OUTSTANDING: u32 = 8;
 pub struct Point {
     /// Its figures.
     pub summary: PointSummary,
+    /// What the figures of its ports mean.
+    pub meanings: BTreeMap<String, String>,
     /// The configuration that it was measured with, its rate and frame size filled in.
     pub config: RunConfig,
     /// The machine as it was at the end, for its counters.
@@ -106,14 +110,16 @@ pub fn run_point(
     let host_seconds = started.elapsed().as_secs_f64();
     let executed = machine.instructions() - booted;
     let measurement = merged_measurement(&machine);
-    let summary = summarise(session, &config, &machine, &measurement, &window, (host_seconds, executed));
-    Ok(Point { summary, config, machine, measurement, captured })
+    let meanings = ports::meanings(&machine);
+    let summary = summarise(session, &config, &machine, &measurement, window, (host_seconds, executed));
+    Ok(Point { summary, meanings, config, machine, measurement, captured })
 }
 
 /// What changed during the window.
 struct Window {
     begin: NicTotals,
     end: NicTotals,
+    ports: Vec<PortFigures>,
     instructions: u64,
 }
 
@@ -192,7 +198,7 @@ impl Run<'_, '_> {
         self.machine.begin_window();
         let (begun, instructions) = (self.machine.now(), self.machine.instructions());
         self.until(begun + config.link.latency)?;
-        let begin = nic_totals(self.machine);
+        let (begin, figures) = (nic_totals(self.machine), Moment::of(self.machine));
         match config.run.frames {
             Some(frames) => self.until_offered(frames, config)?,
             None => self.until(begun + config.run.duration)?,
@@ -202,7 +208,8 @@ impl Run<'_, '_> {
         self.machine.stop_traffic();
         let instructions = self.machine.instructions() - instructions;
         self.until(self.machine.now() + config.link.latency)?;
-        Ok(Window { begin, end: nic_totals(self.machine), instructions })
+        let (end, ports) = (nic_totals(self.machine), figures.until_now(self.machine));
+        Ok(Window { begin, end, ports, instructions })
     }
 
     /// Runs until exactly `frames` frames have been offered by each generator in the window.
@@ -258,7 +265,7 @@ fn summarise(
     config: &RunConfig,
     machine: &Machine,
     measurement: &Measurement,
-    window: &Window,
+    window: Window,
     (host_seconds, executed): (f64, u64),
 ) -> PointSummary {
     let figures = measurement.summary(machine.now());
@@ -298,6 +305,7 @@ fn summarise(
         host_seconds,
         host_mips: per(executed as f64 / 1e6, host_seconds),
         state_hash: format!("{:016x}", machine.state_hash()),
+        ports: window.ports,
     }
 }
 

@@ -1,7 +1,11 @@
 //! The figures of a run as `summary.json` holds them.
 
+use std::collections::BTreeMap;
+
 use doorbell_loadgen::LatencySummary;
 use serde::Serialize;
+
+use crate::ports::PortFigures;
 
 /// Where the frames of the measurement that did not come back were lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -65,6 +69,8 @@ pub struct PointSummary {
     pub host_mips: f64,
     /// Hash of the machine's state at the end: two runs of one configuration have the same.
     pub state_hash: String,
+    /// What each port counted in the measurement.
+    pub ports: Vec<PortFigures>,
 }
 
 /// A whole run: one point or a table of several.
@@ -78,6 +84,8 @@ pub struct RunSummary {
     pub doorbell_version: String,
     /// The command that made this.
     pub command: String,
+    /// What each figure of `ports` means, by name.
+    pub meanings: BTreeMap<String, String>,
     /// Every point, in the order in which the rates were given.
     pub points: Vec<PointSummary>,
 }

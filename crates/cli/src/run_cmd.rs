@@ -1,5 +1,6 @@
 //! `doorbell run`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -157,7 +158,7 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
         progress: &mut |instructions, now| screen.progress("simulating", instructions, now),
     };
     let session = prepare(args, &config, chosen, places, &mut control)?;
-    let mut points = Vec::new();
+    let (mut points, mut meanings) = (Vec::new(), BTreeMap::new());
     for (index, rate) in rates.iter().enumerate() {
         (control.say)(&format!("{}: {rate} of {} frames", chosen.name, bytes_on_wire(&config)));
         let own = if rates.len() == 1 { folder.clone() } else { folder.sub(&format!("point-{index:02}"))? };
@@ -166,9 +167,10 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
             run_point(&session, *rate, config.loadgen.traffic.frame_size, capture.as_deref(), &mut control)?;
         write_point(args, &own, &point, rates.len() > 1)?;
         points.push(point.summary);
+        meanings = point.meanings;
     }
     screen.clear();
-    let summary = whole_summary(args, points);
+    let summary = whole_summary(args, points, meanings);
     let json = folder.write_summary(&summary)?;
     let report = doorbell_report::RunSummary::from_json(&json)?;
     folder.write("report.html", &doorbell_report::html(&report, &config.to_toml()))?;
@@ -220,20 +222,29 @@ fn write_point(
 ) -> anyhow::Result<()> {
     folder.write_point(point)?;
     if one_of_several {
-        let json = folder.write_summary(&whole_summary(args, vec![point.summary.clone()]))?;
+        let json = folder.write_summary(&whole_summary(
+            args,
+            vec![point.summary.clone()],
+            point.meanings.clone(),
+        ))?;
         let report = doorbell_report::RunSummary::from_json(&json)?;
         folder.write("report.html", &doorbell_report::html(&report, &point.config.to_toml()))?;
     }
     Ok(())
 }
 
-fn whole_summary(args: &RunArgs, points: Vec<doorbell_bench::PointSummary>) -> RunSummary {
+fn whole_summary(
+    args: &RunArgs,
+    points: Vec<doorbell_bench::PointSummary>,
+    meanings: BTreeMap<String, String>,
+) -> RunSummary {
     let words: Vec<String> = std::env::args().skip(1).collect();
     RunSummary {
         benchmark: args.benchmark.clone(),
         preset: args.common.preset.clone(),
         doorbell_version: env!("CARGO_PKG_VERSION").to_owned(),
         command: format!("doorbell {}", words.join(" ")),
+        meanings,
         points,
     }
 }
