@@ -162,7 +162,7 @@ impl RunConfig {
         if self.platform.nics == 0 {
             return Err(ConfigError::new("platform.nics", "a measurement needs at least one NIC"));
         }
-        if t.topology == Topology::Paired && self.platform.nics % 2 != 0 {
+        if t.topology == Topology::Paired && !self.platform.nics.is_multiple_of(2) {
             return Err(ConfigError::new(
                 "testpmd.topology",
                 "\"paired\" needs an even number of platform.nics",

@@ -1,4 +1,4 @@
-//! The generator: sends, receives, accounts.
+//! The generator: sends and accounts for what it sent; what arrives is in `receive`.
 //!
 //! *Runs.* Traffic comes in runs. A run begins with [`LoadGen::set_traffic`] or [`LoadGen::start`]
 //! and ends with the next. Sequence numbers go on from run to run, so a frame of an earlier run that comes back
@@ -13,7 +13,7 @@
 //! answered or given up.
 //!
 //! *Several ports.* A machine may send a frame out of another port than it came in by. The generator there counts it
-//! as another's and says whose ([`Arrival::OfOther`]); the machine then shows it to that generator
+//! as another's and says whose ([`Arrival::OfOther`](crate::Arrival::OfOther)); the machine then shows it to that generator
 //! ([`LoadGen::frame_arrived_elsewhere`]), which accounts for it as for any other of its own.
 
 use doorbell_sim::ports::{Timers, WirePort};
@@ -21,10 +21,10 @@ use doorbell_sim::{Frame, Ps};
 use doorbell_wire::{LinkConfig, MacAddr};
 use serde::{Deserialize, Serialize};
 
-use crate::arrival::{Arrival, LoadGenStats};
+use crate::arrival::LoadGenStats;
 use crate::config::{ConfigError, LoadGenConfig, TrafficConfig};
-use crate::frame::{FrameMaker, Signature};
-use crate::in_flight::{InFlight, Lookup, SendTimes};
+use crate::frame::FrameMaker;
+use crate::in_flight::{InFlight, SendTimes};
 use crate::measure::{Measurement, Summary, Volume};
 use crate::rate::Pacing;
 use crate::requests::{self, Maker};
@@ -90,7 +90,7 @@ pub struct LoadGen {
     pub(crate) highest_returned: Option<u64>,
     pub(crate) stats: LoadGenStats,
     pub(crate) measurement: Option<Measurement>,
-    responder: Option<Responder>,
+    pub(crate) responder: Option<Responder>,
     spare_buffers: Vec<Vec<u8>>,
 }
 
@@ -192,7 +192,7 @@ impl LoadGen {
         self.wake_at(now.saturating_add(ARP_RETRY), ports);
     }
 
-    fn station_found(&mut self, now: Ps, station: MacAddr, ports: &mut impl LoadGenPorts) {
+    pub(crate) fn station_found(&mut self, now: Ps, station: MacAddr, ports: &mut impl LoadGenPorts) {
         self.run.traffic.destination = station;
         self.run.maker = Maker::new(&self.run.traffic, self.stream, self.run.maker.stored_key());
         self.begin_sending(now, ports);
@@ -281,7 +281,7 @@ impl LoadGen {
     }
 
     /// Asks to be woken for the next frame, not before `earliest`, or ends the run.
-    fn wake_for_next(&mut self, earliest: Ps, ports: &mut impl LoadGenPorts) {
+    pub(crate) fn wake_for_next(&mut self, earliest: Ps, ports: &mut impl LoadGenPorts) {
         let Stage::Sending { until } = self.run.stage else { return };
         let index = self.in_flight.next() - self.in_flight.run_first();
         let at = self.run.pacing.nth(index).max(earliest);
@@ -296,115 +296,6 @@ impl LoadGen {
     fn wake_at(&mut self, at: Ps, ports: &mut impl LoadGenPorts) {
         self.run.wake = Some(at);
         ports.wake_at(at, Event::Send { run: self.run.number });
-    }
-
-    /// Takes a frame whose last bit arrived at `now`, answers it if it is for the responder, and says what it was.
-    pub fn frame_arrived(&mut self, now: Ps, frame: &Frame, ports: &mut impl LoadGenPorts) -> Arrival {
-        let mut arrival = self.account_arrival(now, frame, self.station());
-        if arrival == Arrival::Foreign {
-            arrival = self.answer(now, frame, ports);
-        }
-        self.stats.count(arrival);
-        self.after_arrival(now, arrival, ports);
-        arrival
-    }
-
-    /// Takes an own frame that arrived at another generator's port, whose address is `station`.
-    pub fn frame_arrived_elsewhere(
-        &mut self,
-        now: Ps,
-        frame: &Frame,
-        station: MacAddr,
-        ports: &mut impl LoadGenPorts,
-    ) -> Arrival {
-        let arrival = self.account_arrival(now, frame, station);
-        self.stats.count_elsewhere(arrival);
-        self.after_arrival(now, arrival, ports);
-        arrival
-    }
-
-    /// The generator's own address.
-    pub fn station(&self) -> MacAddr {
-        self.run.traffic.source
-    }
-
-    /// What a frame that is no test frame and no answer to a request may be.
-    fn answer(&mut self, now: Ps, frame: &Frame, ports: &mut impl LoadGenPorts) -> Arrival {
-        let traffic = &self.run.traffic;
-        if traffic.kind.asks_by_ipv4()
-            && let Some(station) = requests::reply_from(&frame.bytes, traffic.destination_ip, traffic.source)
-        {
-            if self.is_resolving() {
-                self.station_found(now, station, ports);
-            }
-            return Arrival::ArpReply;
-        }
-        let Some(responder) = &self.responder else { return Arrival::Foreign };
-        let Some((answered, answer)) = responder.answer(self.station(), &frame.bytes) else {
-            return Arrival::Foreign;
-        };
-        // The link takes it when it is free; test frames that are due wait for the link as they do behind their own.
-        ports.send(now, answer);
-        Arrival::Answered(answered)
-    }
-
-    fn after_arrival(&mut self, now: Ps, arrival: Arrival, ports: &mut impl LoadGenPorts) {
-        if let Some(measurement) = &mut self.measurement {
-            match arrival {
-                Arrival::Duplicate => measurement.on_duplicate(),
-                Arrival::Foreign => measurement.on_foreign(),
-                Arrival::Late => measurement.on_late(),
-                _ => {}
-            }
-        }
-        if self.run.blocked && matches!(arrival, Arrival::Returned | Arrival::Corrupt(_)) {
-            self.run.blocked = false;
-            self.wake_for_next(now, ports);
-        }
-    }
-
-    fn account_arrival(&mut self, now: Ps, frame: &Frame, station: MacAddr) -> Arrival {
-        if frame.fcs_bad {
-            return Arrival::BadFcs;
-        }
-        let next = self.in_flight.next();
-        let Some(Signature { stream, sequence }) = self.run.maker.read(self.stream, next, &frame.bytes)
-        else {
-            return Arrival::Foreign;
-        };
-        if stream != self.stream {
-            return Arrival::OfOther(stream);
-        }
-        match self.in_flight.look_up(sequence) {
-            Lookup::Returned => Arrival::Duplicate,
-            Lookup::Forgotten => Arrival::Late,
-            Lookup::EarlierRun => Arrival::Stale,
-            Lookup::NeverSent => Arrival::NeverSent,
-            Lookup::Outstanding(times) => {
-                // A corrupt frame is waited for no longer. Should its number be what is damaged, the frame that
-                // has this number rightly will be taken for a duplicate.
-                self.in_flight.returned(sequence);
-                match self.run.maker.check(sequence, &frame.bytes, station) {
-                    Ok(()) => self.account_returned(now, sequence, times, frame.bytes.len()),
-                    Err(mismatch) => {
-                        self.measurement.iter_mut().for_each(|m| m.on_corrupt(sequence));
-                        Arrival::Corrupt(mismatch)
-                    }
-                }
-            }
-        }
-    }
-
-    fn account_returned(&mut self, now: Ps, sequence: u64, times: SendTimes, frame_len: usize) -> Arrival {
-        // An answer has a length of its own.
-        let volume = Volume::of_frame(frame_len, &self.link);
-        let reordered = self.highest_returned.is_some_and(|highest| sequence < highest);
-        self.stats.reordered += u64::from(reordered);
-        self.highest_returned = self.highest_returned.max(Some(sequence));
-        if let Some(measurement) = &mut self.measurement {
-            measurement.on_returned(now, sequence, volume, times, reordered);
-        }
-        Arrival::Returned
     }
 
     /// Gives a frame's buffer back for reuse. Optional; saves the host an allocation a frame.

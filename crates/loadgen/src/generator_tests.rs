@@ -1,4 +1,5 @@
 use super::*;
+use crate::Arrival;
 use crate::config::Returned;
 use crate::frame::Mismatch;
 use crate::measure::Throughput;

@@ -17,7 +17,7 @@
 //! | `arrival` | what an arrived frame can be, and all counters |
 //! | `requests` | traffic that asks and is answered: ICMP echo, memcached over UDP |
 //! | `responder` | answers to ARP and ICMP echo, and the mirror |
-//! | `generator` | the generator itself |
+//! | `generator`, `receive` | the generator itself: what it sends, and what arrives |
 //! | `state` | its saved state |
 
 #![forbid(unsafe_code)]
@@ -34,6 +34,7 @@ pub mod responder;
 pub mod state;
 
 mod in_flight;
+mod receive;
 
 #[cfg(test)]
 mod testbench;

@@ -21,9 +21,7 @@ pub(crate) fn html(points: &[&PointSummary], meanings: &BTreeMap<String, String>
          what the guest read from them, and so cleared, is counted here all the same.</p>\n",
     );
     for port in 0..ports {
-        // A single port is what everyone looks for; of several, each opens by itself.
-        let open = if ports == 1 { " open" } else { "" };
-        let _ = writeln!(out, "<details class=\"port\"{open}>\n<summary>Port {port}</summary>");
+        let _ = writeln!(out, "<details class=\"port\">\n<summary>Port {port}</summary>");
         let groups = points.iter().filter_map(|point| point.ports.get(port)).map(|port| &port.groups);
         for (index, group) in groups.clone().next().into_iter().flatten().enumerate() {
             // The same group at each load; a point without it counts as zero.
@@ -109,7 +107,7 @@ mod tests {
         summary.points[1].ports = vec![port(5_678, 9), port(88, 0)];
         summary.meanings.insert("MPC".to_owned(), "Frames <missed>".to_owned());
         let page = crate::html(&summary, "");
-        assert_eq!(page.matches("<details class=\"port\">").count(), 2, "several are folded");
+        assert_eq!(page.matches("<details class=\"port\">").count(), 2);
         for row in [
             "<th scope=\"row\">GPRC</th><td>1,234</td><td>5,678</td>",
             "<th scope=\"row\">MPC</th><td class=\"zero\">0</td><td>9</td><td class=\"meaning\">Frames &lt;missed&gt;</td>",
@@ -122,10 +120,10 @@ mod tests {
     }
 
     #[test]
-    fn a_single_port_is_open_and_a_summary_without_ports_has_no_such_section() {
+    fn a_summary_without_ports_has_no_such_section() {
         let mut summary = sample::single(0);
         assert!(!crate::html(&summary, "").contains("What the NICs counted"));
         summary.points[0].ports = vec![port(1, 2)];
-        assert!(crate::html(&summary, "").contains("<details class=\"port\" open>"));
+        assert!(crate::html(&summary, "").contains("What the NICs counted"));
     }
 }

@@ -88,8 +88,8 @@ fn serve(_: u64, frame: Frame) -> Vec<(Ps, Frame)> {
 /// Loses every 50th frame and answers every 40th late; an ARP request is the first.
 fn serve_badly(n: u64, frame: Frame) -> Vec<(Ps, Frame)> {
     match n {
-        _ if n % 50 == 0 => Vec::new(),
-        _ if n % 40 == 0 => vec![(Ps::from_us(700), Frame::new(answer(&frame.bytes)))],
+        _ if n.is_multiple_of(50) => Vec::new(),
+        _ if n.is_multiple_of(40) => vec![(Ps::from_us(700), Frame::new(answer(&frame.bytes)))],
         _ => serve(n, frame),
     }
 }
