@@ -47,7 +47,7 @@ pub struct PointSummary {
     pub drops: Drops,
     /// Offered bits a second at layer 2 (with FCS), in units of 10⁹.
     pub offered_gbps: f64,
-    /// Delivered bits a second at layer 2.
+    /// Delivered bits a second at layer 2. Of requests, what is delivered are the answers, which have sizes of their own.
     pub delivered_gbps: f64,
     /// Offered frames a second, in millions.
     pub offered_mpps: f64,

@@ -259,6 +259,23 @@ mod tests {
     }
 
     #[test]
+    fn at_further_ports_stations_count_up_and_so_do_the_addresses_of_requests_only() {
+        let traffic = TrafficConfig {
+            source: MacAddr([2, 0, 0, 0, 0, 0xff]),
+            source_ip: Ipv4Addr::new(10, 0, 0, 1),
+            destination_ip: Ipv4Addr::new(10, 0, 0, 2),
+            ..TrafficConfig::default()
+        };
+        let frames = traffic.for_port(2);
+        assert_eq!(frames.source, MacAddr([2, 0, 0, 0, 1, 1]));
+        assert_eq!((frames.source_ip, frames.destination_ip), (traffic.source_ip, traffic.destination_ip));
+        let pings = TrafficConfig { kind: Kind::Ping, ..traffic.clone() }.for_port(2);
+        assert_eq!(pings.source_ip, Ipv4Addr::new(10, 0, 2, 1));
+        assert_eq!(pings.destination_ip, Ipv4Addr::new(10, 0, 2, 2));
+        assert_eq!(traffic.for_port(0), traffic);
+    }
+
+    #[test]
     fn unknown_keys_and_values_are_named() {
         for (text, part) in [
             ("[traffic]\nframe_length = \"64B\"", "frame_length"),
@@ -274,12 +291,18 @@ mod tests {
     #[test]
     fn values_out_of_range_are_refused_by_name() {
         let traffic = TrafficConfig::default;
+        let memcached = |keys, value, clients| MemcachedConfig { keys, value: Bytes(value), clients };
         for (config, part) in [
             (TrafficConfig { frame_size: Bytes(63), ..traffic() }, "frame_size"),
             (TrafficConfig { frame_size: Bytes(16_385), ..traffic() }, "frame_size"),
             (TrafficConfig { frames: Some(0), ..traffic() }, "frames"),
             (TrafficConfig { duration: Some(Ps::ZERO), ..traffic() }, "duration"),
             (TrafficConfig { source: MacAddr::BROADCAST, ..traffic() }, "source"),
+            (TrafficConfig { outstanding: Some(0), ..traffic() }, "outstanding"),
+            (TrafficConfig { timeout: Ps::ZERO, ..traffic() }, "timeout"),
+            (TrafficConfig { memcached: memcached(0, 64, 1), ..traffic() }, "memcached.keys"),
+            (TrafficConfig { memcached: memcached(1, 1025, 1), ..traffic() }, "memcached.value"),
+            (TrafficConfig { memcached: memcached(1, 64, 0), ..traffic() }, "memcached.clients"),
         ] {
             assert!(config.validate().unwrap_err().to_string().contains(part));
         }
