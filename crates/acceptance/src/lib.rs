@@ -8,8 +8,10 @@
 
 mod command;
 mod guest;
-pub mod net_guest;
 mod pty;
+
+pub mod net_guest;
+pub mod tshark;
 
 pub use command::{Ended, Running, doorbell, doorbell_path};
 pub use guest::{counter, places, quiet, scratch, session, shared_checkpoint};

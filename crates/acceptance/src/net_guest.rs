@@ -1,4 +1,4 @@
-//! The net image with a script of ours, from the boot to the power-off.
+//! The net image with a script of a check's own, which waits for the check where it says so.
 
 use std::path::Path;
 
@@ -14,21 +14,42 @@ use crate::places;
 /// Of simulated time, nearly all of it idle.
 pub const PATIENCE: Ps = Ps(120 * Ps::PER_SECOND);
 
-/// The net image with these words on its command line, `script` as `/scripts/ours`, and a capture of the first port.
-pub fn boot(overrides: &[&str], words: &str, script: &str, capture: Option<&Path>) -> Machine {
+/// What a script can call: `pause WORD` waits for the check, until [`go_on`]; `counters` prints the kernel's, such as
+/// `Icmp:InEchos 7`; `statistic NAME` prints one of the driver's own, and `wait_until COMMAND` tries for ten seconds.
+const PRELUDE: &str = r#"
+pause() { echo "pause: $1"; read -r _; }
+counters() {
+    busybox awk 'FNR % 2 { split($0, key) } !(FNR % 2) { for (i = 2; i <= NF; i++) print key[1] key[i], $i }' \
+        /proc/net/snmp /proc/net/netstat
+}
+statistic() { ethtool -S eth0 | while read -r key value; do [ "$key" != "$1:" ] || echo "$1 $value"; done; }
+wait_until() {
+    tries=1000
+    until "$@" > /dev/null 2>&1; do
+        tries=$((tries - 1))
+        [ $tries -gt 0 ] || { echo "gave up: $*"; return 1; }
+        busybox usleep 10000
+    done
+}
+"#;
+
+/// The net image with these words on its command line, `script` as `/scripts/ours`, and captures of the first ports.
+pub fn boot(overrides: &[&str], words: &str, script: &str, captures: &[&Path]) -> Machine {
     let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
     let config = resolve("fast", &overrides).expect("the check's configuration is right");
     let image = places().build_image("net", &mut |_| {}).expect("the net image can be built");
     let mut guest =
         read_guest(&image, format!("{} {words}", image.command_line())).expect("an image can be read");
-    let ours =
-        GuestFile { path: "scripts/ours".into(), executable: false, content: script.as_bytes().to_vec() };
+    let ours = GuestFile {
+        path: "scripts/ours".into(),
+        executable: false,
+        content: format!("{PRELUDE}{script}").into_bytes(),
+    };
     guest.initramfs.extend(overlay(&[ours]).expect("a script can be laid over an image"));
     let mut machine = Machine::new(config.machine(), config.run.seed).expect("the machine can be built");
     machine.load(&guest).expect("the guest fits");
-    if let Some(path) = capture {
-        machine.ports_mut()[0].capture =
-            Some(PcapFile::create(path, WHOLE_FRAMES).expect("a capture can be made"));
+    for (port, path) in machine.ports_mut().iter_mut().zip(captures) {
+        port.capture = Some(PcapFile::create(path, WHOLE_FRAMES).expect("a capture can be made"));
     }
     machine
 }
@@ -38,9 +59,39 @@ pub fn run(machine: &mut Machine) -> String {
     let outcome = machine.run(&Limits::until(PATIENCE));
     let console = machine.console.text();
     assert_eq!(outcome, Outcome::PowerOff { code: 0 }, "{console}");
-    for port in machine.ports() {
-        port.nic.check_conservation();
-        port.loadgen.assert_conservation();
-    }
+    machine.check_conservation();
     console
+}
+
+/// Runs until the script says `pause WORD`; returns what it printed since the pause before.
+#[track_caller]
+pub fn run_to_pause(machine: &mut Machine, word: &str) -> String {
+    let before = machine.console.text().len();
+    let marker = format!("pause: {word}");
+    machine.console.watch(Some(&marker));
+    let outcome = machine.run(&Limits { on_marker: true, ..Limits::until(machine.now() + PATIENCE) });
+    machine.console.watch(None);
+    let console = machine.console.text();
+    assert_eq!(outcome, Outcome::Marker, "{console}");
+    console[before..].to_owned()
+}
+
+/// Lets the script go on behind its pause.
+pub fn go_on(machine: &mut Machine) {
+    assert_eq!(machine.type_input(b"\n"), 1);
+}
+
+/// Runs for some simulated time.
+#[track_caller]
+pub fn run_for(machine: &mut Machine, time: Ps) {
+    let outcome = machine.run(&Limits::until(machine.now() + time));
+    assert!(matches!(outcome, Outcome::Time | Outcome::Asleep), "{outcome:?}: {}", machine.console.text());
+}
+
+/// The number behind `key` in a text of words and numbers: the last one, should there be several.
+#[track_caller]
+pub fn number(text: &str, key: &str) -> u64 {
+    let words: Vec<&str> = text.split([' ', '\n', '\r', '\t']).filter(|word| !word.is_empty()).collect();
+    let at = words.iter().rposition(|word| *word == key).unwrap_or_else(|| panic!("no {key} in:\n{text}"));
+    words[at + 1].parse().unwrap_or_else(|_| panic!("no number behind {key} in:\n{text}"))
 }

@@ -6,53 +6,16 @@
 use std::path::Path;
 use std::process::Command;
 
-use doorbell_acceptance::{places, scratch};
-use doorbell_bench::{read_guest, resolve};
-use doorbell_image::{GuestFile, overlay};
+use doorbell_acceptance::net_guest::{PATIENCE, boot, run};
+use doorbell_acceptance::scratch;
 use doorbell_machine::{Limits, Machine, Outcome};
 use doorbell_sim::Ps;
-use doorbell_wire::PcapFile;
-use doorbell_wire::pcap::WHOLE_FRAMES;
-
-/// Of simulated time, nearly all of it idle.
-const PATIENCE: Ps = Ps(120 * Ps::PER_SECOND);
-
-/// The net image with these words on its command line, `script` as `/scripts/ours`, and a capture of the first port.
-fn boot(overrides: &[&str], words: &str, script: &str, capture: Option<&Path>) -> Machine {
-    let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
-    let config = resolve("fast", &overrides).expect("the check's configuration is right");
-    let image = places().build_image("net", &mut |_| {}).expect("the net image can be built");
-    let mut guest =
-        read_guest(&image, format!("{} {words}", image.command_line())).expect("an image can be read");
-    let ours =
-        GuestFile { path: "scripts/ours".into(), executable: false, content: script.as_bytes().to_vec() };
-    guest.initramfs.extend(overlay(&[ours]).expect("a script can be laid over an image"));
-    let mut machine = Machine::new(config.machine(), config.run.seed).expect("the machine can be built");
-    machine.load(&guest).expect("the guest fits");
-    if let Some(path) = capture {
-        machine.ports_mut()[0].capture =
-            Some(PcapFile::create(path, WHOLE_FRAMES).expect("a capture can be made"));
-    }
-    machine
-}
-
-/// Runs to the power-off and returns the console.
-fn run(machine: &mut Machine) -> String {
-    let outcome = machine.run(&Limits::until(PATIENCE));
-    let console = machine.console.text();
-    assert_eq!(outcome, Outcome::PowerOff { code: 0 }, "{console}");
-    for port in machine.ports() {
-        port.nic.check_conservation();
-        port.loadgen.assert_conservation();
-    }
-    console
-}
 
 #[test]
 fn the_nic_passes_its_drivers_self_test_and_every_offload_and_filter_works() {
     let folder = scratch();
     let pcap = folder.path().join("wire.pcap");
-    let mut machine = boot(&[], "doorbell.app=nic-check", "", Some(&pcap));
+    let mut machine = boot(&[], "doorbell.app=nic-check", "", &[&pcap]);
     let console = run(&mut machine);
     assert!(
         console.contains("nic-check: self-test ok") && console.contains("nic-check: all ok"),
@@ -113,9 +76,9 @@ fn look_with_tshark(pcap: &Path, received: u64) {
 }
 
 #[test]
-fn two_nics_are_two_ports_and_the_kernel_routes_between_them() {
+fn two_nics_are_two_ports_of_the_kernel() {
     let script = "ping -n -q -c 2 -i 0.01 10.0.0.1 && ping -n -q -c 2 -i 0.01 10.0.1.1 && ping -n -q -c 1 10.0.1.254\n";
-    let mut machine = boot(&["platform.nics=2"], "doorbell.forward=1 doorbell.app=ours", script, None);
+    let mut machine = boot(&["platform.nics=2"], "doorbell.forward=1 doorbell.app=ours", script, &[]);
     let console = run(&mut machine);
     for expected in ["eth0 10.0.0.2/24 up", "eth1 10.0.1.2/24 up", "doorbell: ports 2", "doorbell: exit 0"] {
         assert!(console.contains(expected), "no \"{expected}\":\n{console}");
@@ -132,11 +95,11 @@ fn a_checkpoint_in_the_middle_of_traffic_changes_nothing() {
     let words = "doorbell.app=ours";
     let script = "ping -n -q -c 20 -i 0.002 -s 1400 10.0.0.254\n";
     let straight = {
-        let mut machine = boot(&[], words, script, None);
+        let mut machine = boot(&[], words, script, &[]);
         run(&mut machine);
         (machine.instructions(), machine.now())
     };
-    let mut first = boot(&[], words, script, None);
+    let mut first = boot(&[], words, script, &[]);
     // Some pings into the run: the console says when it starts.
     first.console.watch(Some("doorbell: start ours"));
     let outcome = first.run(&Limits { on_marker: true, ..Limits::until(PATIENCE) });
@@ -159,7 +122,7 @@ fn iperf3_measures_the_kernels_own_loopback() {
     let script = "iperf3 -s -1 > /dev/null &\n\
         until ss -Hltn | grep -q :5201; do busybox usleep 1000; done\n\
         iperf3 --json --client 127.0.0.1 --time 1 --interval 0\n";
-    let mut machine = boot(&["core.frequency=500MHz"], "doorbell.app=ours", script, None);
+    let mut machine = boot(&["core.frequency=500MHz"], "doorbell.app=ours", script, &[]);
     let console = run(&mut machine);
     let begin = console.find("\n{\n").unwrap_or_else(|| panic!("no result:\n{console}"));
     let end = begin + console[begin..].find("\n}\n").expect("the result is whole") + 3;

@@ -25,7 +25,7 @@ grep -E 'procs_running|cpu[0-9]' /proc/stat
 ";
 
 fn machine(harts: u32) -> Machine {
-    boot(&[&format!("platform.harts={harts}")], "doorbell.app=ours loglevel=6", WORK, None)
+    boot(&[&format!("platform.harts={harts}")], "doorbell.app=ours loglevel=6", WORK, &[])
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn linux_works_on_two_and_on_four_harts() {
 
 #[test]
 fn the_nic_passes_its_drivers_self_test_on_two_harts() {
-    let mut machine = boot(&["platform.harts=2"], "doorbell.app=nic-check", "", None);
+    let mut machine = boot(&["platform.harts=2"], "doorbell.app=nic-check", "", &[]);
     let console = run(&mut machine);
     let passed = console.contains("nic-check: self-test ok") && console.contains("nic-check: all ok");
     assert!(passed, "{console}");

@@ -88,12 +88,24 @@ pub enum ForwardMode {
     MacSwap,
 }
 
+/// By which port a frame leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Topology {
+    /// By the one that it came in by.
+    Loop,
+    /// By the other one of a pair: ports 0 and 1, 2 and 3 and so on.
+    Paired,
+}
+
 /// testpmd's options, those that shape its footprint among them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TestpmdConfig {
     /// What it does with frames.
     pub mode: ForwardMode,
+    /// By which port frames leave (--port-topology).
+    pub topology: Topology,
     /// Receive descriptors (--rxd), 32 to 4096 in steps of 8.
     pub rxd: u32,
     /// Transmit descriptors (--txd), 32 to 4096 in steps of 8.
@@ -112,6 +124,7 @@ impl Default for TestpmdConfig {
     fn default() -> Self {
         TestpmdConfig {
             mode: ForwardMode::MacSwap,
+            topology: Topology::Loop,
             rxd: 1024,
             txd: 1024,
             burst: 32,
@@ -164,6 +177,12 @@ impl RunConfig {
         }
         if self.platform.nics == 0 {
             return Err(ConfigError::new("platform.nics", "a run needs at least one NIC"));
+        }
+        if t.topology == Topology::Paired && !self.platform.nics.is_multiple_of(2) {
+            return Err(ConfigError::new(
+                "testpmd.topology",
+                "\"paired\" needs an even number of platform.nics",
+            ));
         }
         if self.run.duration == Ps::ZERO || self.run.frames == Some(0) {
             return Err(ConfigError::new("run.duration", "a measurement needs some time or some frames"));

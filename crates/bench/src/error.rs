@@ -72,6 +72,9 @@ pub enum RunError {
         /// What the guest printed last.
         console: String,
     },
+    /// The guest does not answer what the generator asks.
+    #[error("{0}")]
+    NoAnswer(String),
     /// Ctrl-C.
     #[error("interrupted; what was already written is whole")]
     Interrupted,

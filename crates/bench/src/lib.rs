@@ -8,8 +8,10 @@ mod disks;
 mod error;
 mod folder;
 mod iperf;
+mod kernel;
 mod m5;
 mod measure;
+mod ports;
 mod registry;
 mod script;
 mod session;
@@ -24,6 +26,7 @@ pub use folder::{ResultFolder, summary_json};
 pub use iperf::{Direction, IperfConfig, IperfRun, IperfSummary, Protocol, ROLES, run_iperf};
 pub use m5::{M5Next, M5Ops};
 pub use measure::{Point, run_point};
+pub use ports::{Figure, FigureGroup, PortFigures};
 pub use registry::{BENCHMARKS, Benchmark, Nodes, benchmark};
 pub use script::{Mark, NO_TRAFFIC, Script, run_script};
 pub use session::{

@@ -5,31 +5,38 @@
 //! of the window that has not come back when the traffic has drained is lost, and the NIC's counters say why. What
 //! the NIC accepted and did not send back, the guest dropped.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-use doorbell_loadgen::{Measurement, Rate, TrafficConfig};
+use doorbell_loadgen::{Kind, Measurement, Rate, TrafficConfig};
 use doorbell_machine::{Limits, Machine, Outcome};
 use doorbell_nic::NicStats;
 use doorbell_sim::stats::Stats;
-use doorbell_sim::{Bytes, Ps};
+use doorbell_sim::{Bytes, Frame, Ps};
 use doorbell_wire::pcap::PcapFile;
 
 use crate::config::RunConfig;
 use crate::error::{RunError, describe};
+use crate::ports::{self, Moment, PortFigures};
 use crate::session::{Control, Session, run_watched};
 use crate::summary::{Drops, PointSummary};
-use crate::testpmd;
 
 /// Bytes of each frame that a capture keeps: all of any frame.
 pub(crate) const CAPTURE_SNAP_LEN: u32 = 65_535;
 /// How often a drain looks whether everything has come back.
 pub(crate) const DRAIN_STEP: Ps = Ps::from_us(100);
+/// How long a generator asks for its station.
+const ARP_PATIENCE: Ps = Ps::from_ms(500);
+/// How many requests are on their way while keys are stored: few, so that none is lost.
+const PRELOAD_OUTSTANDING: u32 = 8;
 
 /// A measured point.
 pub struct Point {
     /// Its figures.
     pub summary: PointSummary,
+    /// What the figures of its ports mean.
+    pub meanings: BTreeMap<String, String>,
     /// The configuration that it was measured with, its rate and frame size filled in.
     pub config: RunConfig,
     /// The machine as it was at the end, for its counters.
@@ -82,7 +89,7 @@ pub fn run_point(
     config.loadgen.traffic = TrafficConfig {
         rate,
         frame_size,
-        returned: testpmd::returned(&config),
+        returned: session.workload().returned,
         ..config.loadgen.traffic.clone()
     };
     if let (Some(path), Some(port)) = (capture, machine.ports_mut().first_mut()) {
@@ -90,6 +97,9 @@ pub fn run_point(
     }
     let booted = machine.instructions();
     let mut run = Run { machine: &mut machine, guest: session.guest(), control };
+    if let Some(kind) = session.workload().preload {
+        run.preload(&config, kind)?;
+    }
     let window = run.measure(&config)?;
     run.drain(config.run.drain)?;
     machine.check_conservation();
@@ -100,15 +110,17 @@ pub fn run_point(
     let host_seconds = started.elapsed().as_secs_f64();
     let executed = machine.instructions() - booted;
     let measurement = merged_measurement(&machine);
-    let summary = summarise(session, &config, &machine, &measurement, &window, (host_seconds, executed));
-    Ok(Point { summary, config, machine, measurement, captured })
+    let meanings = ports::meanings(&machine);
+    let summary = summarise(session, &config, &machine, &measurement, window, (host_seconds, executed));
+    Ok(Point { summary, meanings, config, machine, measurement, captured })
 }
 
 /// What changed during the window.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Window {
     pub begin: NicTotals,
     pub end: NicTotals,
+    pub ports: Vec<PortFigures>,
     pub instructions: u64,
 }
 
@@ -130,16 +142,64 @@ impl Run<'_, '_> {
         }
     }
 
+    /// Starts the traffic; what asks by IPv4 has found its station when this returns.
+    fn start(&mut self, traffic: &TrafficConfig) -> Result<(), RunError> {
+        self.machine.start_traffic(traffic)?;
+        let end = self.machine.now() + ARP_PATIENCE;
+        while self.machine.is_resolving() {
+            if self.machine.now() >= end {
+                let asked = traffic.destination_ip;
+                return Err(RunError::NoAnswer(format!(
+                    "nobody at {asked} (and those after it, at further ports) has answered ARP for {ARP_PATIENCE}; \
+                     loadgen.traffic.destination_ip must be the guest's address"
+                )));
+            }
+            self.until(self.machine.now() + DRAIN_STEP)?;
+        }
+        Ok(())
+    }
+
+    /// Sends each generator's requests of this kind once, a few at a time, and waits for all answers.
+    fn preload(&mut self, config: &RunConfig, kind: Kind) -> Result<(), RunError> {
+        let keys = u64::from(config.loadgen.traffic.memcached.keys);
+        let traffic = TrafficConfig {
+            kind,
+            frames: Some(keys),
+            duration: None,
+            start_after: Ps::ZERO,
+            rate: Rate::Frames(1_000_000),
+            outstanding: Some(PRELOAD_OUTSTANDING),
+            ..config.loadgen.traffic.clone()
+        };
+        (self.control.say)(&format!("storing {keys} keys"));
+        self.machine.begin_window();
+        self.start(&traffic)?;
+        while self.machine.ports().iter().any(|port| port.loadgen.is_sending()) {
+            self.until(self.machine.now() + DRAIN_STEP)?;
+        }
+        self.drain(config.run.drain)?;
+        for (index, port) in self.machine.ports().iter().enumerate() {
+            let stored = port.loadgen.measurement().map_or(0, |window| window.volumes().1.frames);
+            if stored != keys {
+                return Err(RunError::NoAnswer(format!(
+                    "memcached stored only {stored} of the {keys} keys that were sent at port {index}; fewer or shorter \
+                     values (loadgen.traffic.memcached) may fit"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     fn measure(&mut self, config: &RunConfig) -> Result<Window, RunError> {
         let traffic = &config.loadgen.traffic;
-        self.machine.start_traffic(traffic)?;
+        self.start(traffic)?;
         let start = self.machine.now();
         self.until(start + config.run.warmup)?;
         self.until(self.machine.next_gap())?;
         self.machine.begin_window();
         let (begun, instructions) = (self.machine.now(), self.machine.instructions());
         self.until(begun + config.link.latency)?;
-        let begin = nic_totals(self.machine);
+        let (begin, figures) = (nic_totals(self.machine), Moment::of(self.machine));
         match config.run.frames {
             Some(frames) => self.until_offered(frames, config)?,
             None => self.until(begun + config.run.duration)?,
@@ -149,7 +209,8 @@ impl Run<'_, '_> {
         self.machine.stop_traffic();
         let instructions = self.machine.instructions() - instructions;
         self.until(self.machine.now() + config.link.latency)?;
-        Ok(Window { begin, end: nic_totals(self.machine), instructions })
+        let (end, ports) = (nic_totals(self.machine), figures.until_now(self.machine));
+        Ok(Window { begin, end, ports, instructions })
     }
 
     /// Runs until exactly `frames` frames have been offered by each generator in the window.
@@ -160,10 +221,10 @@ impl Run<'_, '_> {
         };
         let traffic = &config.loadgen.traffic;
         let line = config.link.frames_per_second(traffic.frame_len());
-        let per_second =
-            doorbell_loadgen::Pacing::new(Ps::ZERO, traffic.rate, traffic.frame_len(), &config.link)
-                .frames_per_second()
-                .min(line.0 as f64 / line.1 as f64);
+        let line = line.0 as f64 / line.1 as f64;
+        let due = doorbell_loadgen::Pacing::new(Ps::ZERO, traffic.rate, traffic.frame_len(), &config.link);
+        // What has waited for its turn may leave back to back.
+        let per_second = if traffic.outstanding.is_some() { line } else { due.frames_per_second().min(line) };
         loop {
             let left = frames.saturating_sub(offered(self.machine));
             if left == 0 {
@@ -205,7 +266,7 @@ pub(crate) fn summarise(
     config: &RunConfig,
     machine: &Machine,
     measurement: &Measurement,
-    window: &Window,
+    window: Window,
     (host_seconds, executed): (f64, u64),
 ) -> PointSummary {
     let figures = measurement.summary(machine.now());
@@ -227,7 +288,7 @@ pub(crate) fn summarise(
         benchmark: session.workload().name.clone(),
         config_hash: config.hash(),
         rate: config.loadgen.traffic.rate.to_string(),
-        frame_size: config.loadgen.traffic.frame_size.0,
+        frame_size: (config.loadgen.traffic.frame_len() + Frame::FCS_BYTES) as u64,
         frames_offered: figures.frames_offered,
         frames_delivered: figures.frames_delivered,
         frames_corrupt: figures.frames_corrupt,
@@ -245,6 +306,7 @@ pub(crate) fn summarise(
         host_seconds,
         host_mips: per(executed as f64 / 1e6, host_seconds),
         state_hash: format!("{:016x}", machine.state_hash()),
+        ports: window.ports,
         exit_status: None,
     }
 }

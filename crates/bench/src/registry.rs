@@ -1,13 +1,13 @@
 //! The benchmarks by name.
 
+use doorbell_loadgen::{Kind, Returned};
 use doorbell_machine::ConfigError;
 use doorbell_machine::overlay::nearest;
 
 use crate::config::RunConfig;
-use crate::iperf;
 use crate::session::{Ready, Workload};
-use crate::testpmd;
 use crate::two_nodes::Role;
+use crate::{iperf, kernel, testpmd};
 
 /// What a benchmark is made of.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +33,12 @@ pub struct Benchmark {
     pub ready_marker: &'static str,
     /// The words that it adds to the kernel's command line.
     pub guest_words: fn(&RunConfig) -> String,
+    /// What it sets in the configuration; the user's own settings are laid over it.
+    pub defaults: &'static [&'static str],
+    /// What it does to test frames.
+    pub returned: fn(&RunConfig) -> Returned,
+    /// Requests that are sent, each once, before the first measurement.
+    pub preload: Option<Kind>,
 }
 
 impl Benchmark {
@@ -43,6 +49,8 @@ impl Benchmark {
             image: self.image.to_owned(),
             words: (self.guest_words)(config),
             ready: Ready::Marker(self.ready_marker),
+            returned: (self.returned)(config),
+            preload: self.preload,
         }
     }
 }
@@ -56,6 +64,9 @@ pub const BENCHMARKS: &[Benchmark] = &[
         image: "testpmd",
         ready_marker: testpmd::READY_MARKER,
         guest_words: testpmd::guest_words,
+        defaults: &[],
+        returned: testpmd::returned,
+        preload: None,
     },
     Benchmark {
         name: "iperf",
@@ -64,6 +75,31 @@ pub const BENCHMARKS: &[Benchmark] = &[
         image: "net",
         ready_marker: iperf::ROLES[1].ready_marker,
         guest_words: |_| format!("doorbell.app={}", iperf::ROLES[1].name),
+        defaults: &[],
+        returned: kernel::returned,
+        preload: None,
+    },
+    Benchmark {
+        name: "ping",
+        summary: "the kernel answers ICMP echo requests: interrupts, NAPI and the stack up to ICMP",
+        nodes: Nodes::One,
+        image: "net",
+        ready_marker: kernel::READY_MARKER,
+        guest_words: kernel::respond,
+        defaults: kernel::PING,
+        returned: kernel::returned,
+        preload: None,
+    },
+    Benchmark {
+        name: "memcached-kernel",
+        summary: "memcached answers GETs by UDP over the kernel's stack",
+        nodes: Nodes::One,
+        image: "net",
+        ready_marker: kernel::READY_MARKER,
+        guest_words: kernel::memcached,
+        defaults: kernel::MEMCACHED,
+        returned: kernel::returned,
+        preload: Some(Kind::MemcachedSet),
     },
 ];
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use doorbell_image::{GuestFile, delivery};
-use doorbell_loadgen::TrafficConfig;
+use doorbell_loadgen::{Returned, TrafficConfig};
 use doorbell_machine::{Limits, Machine, Outcome};
 use doorbell_sim::Ps;
 use doorbell_wire::pcap::PcapFile;
@@ -21,6 +21,7 @@ use crate::m5::{M5Next, M5Ops};
 use crate::measure::{
     CAPTURE_SNAP_LEN, DRAIN_STEP, Point, Window, merged_measurement, nic_totals, summarise,
 };
+use crate::ports::{self, Moment};
 use crate::session::{Control, Ready, SLICE_INSTRUCTIONS, SLICE_TIME, Session, Workload};
 
 /// Where the guest finds its script, and what its init prints around it.
@@ -86,6 +87,8 @@ impl Script {
             image: image.to_owned(),
             words: format!("doorbell.app=host {words}").trim().to_owned(),
             ready: Ready::M5Checkpoint,
+            returned: Returned::Any,
+            preload: None,
         }
     }
 }
@@ -155,12 +158,13 @@ pub fn run_script(
     };
     let host = (started.elapsed().as_secs_f64(), machine.instructions() - booted);
     let measurement = merged_measurement(&machine);
-    let mut summary = summarise(session, &config, &machine, &measurement, &window, host);
+    let mut summary = summarise(session, &config, &machine, &measurement, window, host);
     summary.exit_status = status;
     if script.traffic.is_none() {
         summary.rate = NO_TRAFFIC.to_owned();
     }
-    Ok(Point { summary, config, machine, measurement, captured })
+    let meanings = ports::meanings(&machine);
+    Ok(Point { summary, meanings, config, machine, measurement, captured })
 }
 
 /// What a run of the machine came to.
@@ -258,7 +262,7 @@ impl Run<'_, '_> {
         while self.ended.is_none() {
             let counted_at = begun + config.link.latency;
             if begin.is_none() && self.machine.now() >= counted_at {
-                begin = Some(nic_totals(self.machine));
+                begin = Some((nic_totals(self.machine), Moment::of(self.machine)));
             }
             let came = self.go(if begin.is_none() { counted_at.min(end) } else { end })?;
             let at_mark = match (&script.end, came) {
@@ -281,7 +285,8 @@ impl Run<'_, '_> {
         let instructions = self.machine.instructions() - before;
         self.run_to(self.machine.now() + config.link.latency)?;
         let end = nic_totals(self.machine);
-        Ok(Window { begin: begin.unwrap_or(end), end, instructions })
+        let (begin, figures) = begin.unwrap_or_else(|| (end, Moment::of(self.machine)));
+        Ok(Window { begin, end, ports: figures.until_now(self.machine), instructions })
     }
 
     /// Waits until every frame has come back or cannot come back any more.

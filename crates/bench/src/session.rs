@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use doorbell_image::{BuildOptions, Image, Recipe, build};
+use doorbell_loadgen::{Kind, Returned};
 use doorbell_machine::{
     CheckpointError, CheckpointFile, ConfigError, DiskFile, Guest, Limits, Machine, Outcome,
 };
@@ -74,6 +75,10 @@ pub struct Workload {
     pub words: String,
     /// When it is ready.
     pub ready: Ready,
+    /// What it does to test frames.
+    pub returned: Returned,
+    /// Requests that are sent, each once, before the first measurement.
+    pub preload: Option<Kind>,
 }
 
 /// How a guest says that it is ready.

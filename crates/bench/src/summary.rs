@@ -1,7 +1,11 @@
 //! The figures of a run as `summary.json` holds them.
 
+use std::collections::BTreeMap;
+
 use doorbell_loadgen::LatencySummary;
 use serde::Serialize;
+
+use crate::ports::PortFigures;
 
 /// Where the frames of the measurement that did not come back were lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -43,7 +47,7 @@ pub struct PointSummary {
     pub drops: Drops,
     /// Offered bits a second at layer 2 (with FCS), in units of 10⁹.
     pub offered_gbps: f64,
-    /// Delivered bits a second at layer 2.
+    /// Delivered bits a second at layer 2. Of requests, what is delivered are the answers, which have sizes of their own.
     pub delivered_gbps: f64,
     /// Offered frames a second, in millions.
     pub offered_mpps: f64,
@@ -65,6 +69,8 @@ pub struct PointSummary {
     pub host_mips: f64,
     /// Hash of the machine's state at the end: two runs of one configuration have the same.
     pub state_hash: String,
+    /// What each port counted in the measurement.
+    pub ports: Vec<PortFigures>,
     /// The exit status of the user's script, if the run was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_status: Option<u8>,
@@ -81,6 +87,8 @@ pub struct RunSummary {
     pub doorbell_version: String,
     /// The command that made this.
     pub command: String,
+    /// What each figure of `ports` means, by name.
+    pub meanings: BTreeMap<String, String>,
     /// Every point, in the order in which the rates were given.
     pub points: Vec<PointSummary>,
 }

@@ -1,8 +1,8 @@
-//! DPDK's testpmd, unmodified: every frame goes back out of the port it came in by.
+//! DPDK's testpmd, unmodified: every frame goes back out of the port it came in by, or out of the other of a pair.
 
 use doorbell_loadgen::Returned;
 
-use crate::config::{ForwardMode, RunConfig};
+use crate::config::{ForwardMode, RunConfig, Topology};
 
 /// testpmd prints this when it forwards and waits for a key.
 pub(crate) const READY_MARKER: &str = "Press enter to exit";
@@ -14,9 +14,13 @@ pub(crate) fn guest_words(config: &RunConfig) -> String {
         ForwardMode::Io => "io",
         ForwardMode::MacSwap => "macswap",
     };
+    let topology = match t.topology {
+        Topology::Loop => "",
+        Topology::Paired => " doorbell.topology=paired",
+    };
     format!(
         "doorbell.app=testpmd doorbell.mode={mode} doorbell.rxd={} doorbell.txd={} doorbell.burst={} \
-         doorbell.mbufs={} doorbell.mbcache={} doorbell.txrst={}",
+         doorbell.mbufs={} doorbell.mbcache={} doorbell.txrst={}{topology}",
         t.rxd,
         t.txd,
         t.burst,

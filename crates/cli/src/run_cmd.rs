@@ -1,5 +1,6 @@
 //! `doorbell run`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,9 +11,9 @@ use doorbell_bench::{
     BENCHMARKS, Control, M5Ops, NO_TRAFFIC, Nodes, Point, PointSummary, ResultFolder, RunConfig, RunError,
     RunSummary, Session, Source, benchmark, resolve, run_point,
 };
-use doorbell_loadgen::Rate;
+use doorbell_loadgen::{Kind, Rate};
 use doorbell_machine::PRESETS;
-use doorbell_sim::{Bytes, Ps};
+use doorbell_sim::{Bytes, Frame, Ps};
 
 use crate::screen::{Screen, end_on_closed_pipe, interrupt_flag};
 use crate::script_cmd::{self, ScriptArgs};
@@ -86,14 +87,20 @@ pub struct CommonArgs {
 }
 
 fn run_help() -> String {
-    let lines: Vec<String> = BENCHMARKS.iter().map(|b| format!("  {:<10} {}", b.name, b.summary)).collect();
+    let lines: Vec<String> = BENCHMARKS.iter().map(|b| format!("  {:<17} {}", b.name, b.summary)).collect();
     format!("Benchmarks:\n{}", lines.join("\n"))
 }
 
 impl CommonArgs {
     /// The configuration, with further overrides laid over the user's.
     pub fn resolve(&self, further: &[String]) -> anyhow::Result<RunConfig> {
-        let mut overrides = self.set.clone();
+        self.resolve_over(&[], further)
+    }
+
+    /// The same, with the user's overrides laid over a benchmark's.
+    pub fn resolve_over(&self, defaults: &[&str], further: &[String]) -> anyhow::Result<RunConfig> {
+        let mut overrides: Vec<String> = defaults.iter().map(|&text| text.to_owned()).collect();
+        overrides.extend_from_slice(&self.set);
         overrides.extend(self.harts.map(|harts| format!("platform.harts={harts}")));
         overrides.extend(self.seed.map(|seed| format!("run.seed={seed}")));
         overrides.extend_from_slice(further);
@@ -104,8 +111,8 @@ impl CommonArgs {
 }
 
 impl RunArgs {
-    /// The configuration that the options ask for.
-    pub fn config(&self) -> anyhow::Result<RunConfig> {
+    /// The configuration that the options ask for, over a benchmark's own settings.
+    pub fn config(&self, defaults: &[&str]) -> anyhow::Result<RunConfig> {
         let mut further = Vec::new();
         let mut common = self.common.clone();
         if self.script.script.is_some() {
@@ -125,7 +132,13 @@ impl RunArgs {
         if let Some(size) = &self.frame_size {
             further.push(format!("loadgen.traffic.frame_size={}", frame_size(size)?));
         }
-        common.resolve(&further)
+        let config = common.resolve_over(defaults, &further)?;
+        if self.frame_size.is_some() && !matches!(config.loadgen.traffic.kind, Kind::Frames | Kind::Ping) {
+            anyhow::bail!(
+                "--frame-size: memcached's frames are as long as their requests; set loadgen.traffic.memcached.value"
+            );
+        }
+        Ok(config)
     }
 
     /// Where the guest comes from.
@@ -153,6 +166,11 @@ fn frame_size(text: &str) -> anyhow::Result<Bytes> {
     with_unit.parse().context("--frame-size")
 }
 
+/// Of each frame, with its FCS.
+fn bytes_on_wire(config: &RunConfig) -> Bytes {
+    Bytes((config.loadgen.traffic.frame_len() + Frame::FCS_BYTES) as u64)
+}
+
 /// Measures and reports.
 pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
     if let Some(script) = &args.script.script {
@@ -169,7 +187,7 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
     if let Nodes::Two(roles) = chosen.nodes {
         return crate::iperf_cmd::run(args, roles, places);
     }
-    let config = args.config()?;
+    let config = args.config(chosen.defaults)?;
     let rates = args.rates(&config)?;
     let folder = ResultFolder::create(&args.out)?;
     let screen = Screen::new(args.quiet);
@@ -184,18 +202,19 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let session = session(args, &mut control, |source, control| {
         Session::prepare(&config, chosen, places, source, control)
     })?;
-    let mut points = Vec::new();
+    let (mut points, mut meanings) = (Vec::new(), BTreeMap::new());
     for (index, rate) in rates.iter().enumerate() {
-        (control.say)(&format!("{}: {rate} of {} frames", chosen.name, config.loadgen.traffic.frame_size));
+        (control.say)(&format!("{}: {rate} of {} frames", chosen.name, bytes_on_wire(&config)));
         let own = if rates.len() == 1 { folder.clone() } else { folder.sub(&format!("point-{index:02}"))? };
         let capture = args.pcap.then(|| own.path().join("wire.pcap"));
         let point =
             run_point(&session, *rate, config.loadgen.traffic.frame_size, capture.as_deref(), &mut control)?;
         write_point(args, chosen.name, &own, &point, rates.len() > 1)?;
         points.push(point.summary);
+        meanings = point.meanings;
     }
     screen.clear();
-    finish(args, chosen.name, &folder, &config, points)?;
+    finish(args, chosen.name, &folder, &config, points, meanings)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -206,8 +225,9 @@ pub fn finish(
     folder: &ResultFolder,
     config: &RunConfig,
     points: Vec<PointSummary>,
+    meanings: BTreeMap<String, String>,
 ) -> anyhow::Result<()> {
-    let summary = whole_summary(args, name, points);
+    let summary = whole_summary(args, name, points, meanings);
     let json = folder.write_summary(&summary)?;
     let report = doorbell_report::RunSummary::from_json(&json)?;
     folder.write("report.html", &doorbell_report::html(&report, &config.to_toml()))?;
@@ -268,20 +288,27 @@ pub fn write_point(
 ) -> anyhow::Result<()> {
     folder.write_point(point)?;
     if one_of_several {
-        let json = folder.write_summary(&whole_summary(args, name, vec![point.summary.clone()]))?;
+        let summary = whole_summary(args, name, vec![point.summary.clone()], point.meanings.clone());
+        let json = folder.write_summary(&summary)?;
         let report = doorbell_report::RunSummary::from_json(&json)?;
         folder.write("report.html", &doorbell_report::html(&report, &point.config.to_toml()))?;
     }
     Ok(())
 }
 
-fn whole_summary(args: &RunArgs, name: &str, points: Vec<PointSummary>) -> RunSummary {
+fn whole_summary(
+    args: &RunArgs,
+    name: &str,
+    points: Vec<PointSummary>,
+    meanings: BTreeMap<String, String>,
+) -> RunSummary {
     let words: Vec<String> = std::env::args().skip(1).collect();
     RunSummary {
         benchmark: name.to_owned(),
         preset: args.common.preset.clone(),
         doorbell_version: env!("CARGO_PKG_VERSION").to_owned(),
         command: format!("doorbell {}", words.join(" ")),
+        meanings,
         points,
     }
 }

@@ -1,5 +1,6 @@
 //! `doorbell run --image … --script …`: a program of the user's own in a guest.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -106,7 +107,7 @@ fn guest_file(text: &str) -> anyhow::Result<GuestFile> {
 pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitCode> {
     let own = &args.script;
     let image = own.image.as_deref().unwrap_or("net");
-    let config = args.config()?;
+    let config = args.config(&[])?;
     let mut script = own.script(path)?;
     script.duration = args.duration.is_some().then_some(config.run.duration);
     // Without a rate nothing is offered; what is measured then is the machine alone.
@@ -128,6 +129,7 @@ pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitC
         Session::prepare_workload(&config, workload, places, source, control)
     })?;
     let (name, mut points, mut status) = (named(path), Vec::new(), 0);
+    let mut meanings = BTreeMap::new();
     for (index, rate) in rates.iter().enumerate() {
         script.traffic = rate.map(|rate| traffic(args, &config, rate));
         let point_folder =
@@ -142,9 +144,10 @@ pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitC
         write_point(args, &name, &point_folder, &point, rates.len() > 1)?;
         status = if status == 0 { point.summary.exit_status.unwrap_or(0) } else { status };
         points.push(point.summary);
+        meanings = point.meanings;
     }
     screen.clear();
-    finish(args, &name, &folder, &config, points)?;
+    finish(args, &name, &folder, &config, points, meanings)?;
     if status != 0 {
         eprintln!("doorbell: {} ended with exit status {status}", path.display());
     }

@@ -1,6 +1,6 @@
 //! The page is made from the file that a run writes, so the two must speak of the same fields.
 
-use doorbell_bench::{Drops, PointSummary, RunSummary, summary_json};
+use doorbell_bench::{Drops, Figure, FigureGroup, PointSummary, PortFigures, RunSummary, summary_json};
 
 fn point() -> PointSummary {
     PointSummary {
@@ -25,6 +25,12 @@ fn point() -> PointSummary {
         host_seconds: 0.1,
         host_mips: 0.3,
         state_hash: "0".into(),
+        ports: vec![PortFigures {
+            groups: vec![FigureGroup {
+                title: "Statistics registers".into(),
+                figures: vec![Figure { name: "GPRC".into(), value: 4_711 }],
+            }],
+        }],
         exit_status: None,
     }
 }
@@ -38,11 +44,15 @@ fn what_a_run_writes_the_report_reads() {
             preset: "fast".into(),
             doorbell_version: "0".into(),
             command: "doorbell run testpmd".into(),
+            meanings: [("GPRC".to_owned(), "Good frames received".to_owned())].into(),
             points,
         };
         let read = doorbell_report::RunSummary::from_json(&summary_json(&summary)).unwrap();
         assert_eq!(read.points.len(), count);
         assert_eq!(read.points[0].drops.guest, 1);
-        assert!(doorbell_report::html(&read, "").contains("doorbell run testpmd"));
+        let page = doorbell_report::html(&read, "");
+        for text in ["doorbell run testpmd", "Statistics registers", "4,711", "Good frames received"] {
+            assert!(page.contains(text), "{text}");
+        }
     }
 }

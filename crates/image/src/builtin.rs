@@ -22,7 +22,7 @@ macro_rules! recipe {
 /// Every built-in recipe, in the order in which they are listed to the user.
 pub const BUILTIN: &[BuiltinRecipe] = &[
     recipe!("testpmd": "image.toml", "fstab", "init"),
-    recipe!("net": "image.toml", "fstab", "group", "index.html", "init", "nic-check", "passwd", "shrc"),
+    recipe!("net": "image.toml", "fstab", "group", "index.html", "init", "memcached", "nic-check", "passwd", "respond", "shrc"),
     recipe!("server": "image.toml", "disk-init", "fstab", "group", "hosts", "init", "passwd", "profile"),
 ];
 

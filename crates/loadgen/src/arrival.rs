@@ -26,14 +26,16 @@ doorbell_sim::stats! {
         reordered,
         /// Arrivals of a frame that had come back before.
         duplicates,
-        /// Arrivals of a frame that is remembered no more (see `tracked_frames`).
+        /// Arrivals of a frame that is remembered no more (see `tracked_frames`), or an answer after its time-out.
         late,
         /// Arrivals of a frame of an earlier run.
         stale,
         /// Arrivals with a sequence number that was never sent.
         never_sent,
-        /// Arrivals of another generator's frame.
-        misrouted,
+        /// Arrivals of another generator's frame, which is accounted for where it was sent.
+        of_others,
+        /// Own frames, of any of the kinds above, that arrived at another generator's port.
+        elsewhere,
         /// Arrivals of a frame that no generator sent, or whose signature is damaged, and that was not answered.
         foreign,
         /// ARP requests answered.
@@ -44,6 +46,14 @@ doorbell_sim::stats! {
         mirrored,
         /// Arrivals with a bad FCS, of whosever frame.
         bad_fcs,
+        /// Frames sent that are no part of the traffic and no answer.
+        injected,
+        /// ARP requests sent, to find the station that requests go to.
+        arp_asked,
+        /// ARP replies from that station.
+        arp_replies,
+        /// Requests given up because the answer took longer than `timeout` and others waited for their turn.
+        timed_out,
         /// Frames given up because too many were sent after them.
         expired,
         /// Frames given up because a new run began.
@@ -60,14 +70,16 @@ pub enum Arrival {
     Corrupt(Mismatch),
     /// A frame that had come back before.
     Duplicate,
-    /// A frame that is remembered no more.
+    /// A frame that is remembered or waited for no more.
     Late,
     /// A frame of an earlier run.
     Stale,
     /// A sequence number that was never sent.
     NeverSent,
-    /// Another generator's frame.
-    Misrouted,
+    /// The frame of another generator, which this number names.
+    OfOther(u32),
+    /// The reply to our ARP request.
+    ArpReply,
     /// A request, or a packet to the mirror: an answer was sent.
     Answered(Answered),
     /// Nobody's frame.
@@ -87,13 +99,25 @@ impl LoadGenStats {
             Arrival::Late => &mut self.late,
             Arrival::Stale => &mut self.stale,
             Arrival::NeverSent => &mut self.never_sent,
-            Arrival::Misrouted => &mut self.misrouted,
+            Arrival::OfOther(_) => &mut self.of_others,
+            Arrival::ArpReply => &mut self.arp_replies,
             Arrival::Answered(Answered::Arp) => &mut self.arp_answered,
             Arrival::Answered(Answered::Echo) => &mut self.echo_answered,
             Arrival::Answered(Answered::Mirrored) => &mut self.mirrored,
             Arrival::Foreign => &mut self.foreign,
             Arrival::BadFcs => &mut self.bad_fcs,
         } += 1;
+        self.count_mismatch(arrival);
+    }
+
+    /// Counts the arrival of an own frame at another generator's port.
+    pub(crate) fn count_elsewhere(&mut self, arrival: Arrival) {
+        self.count(arrival);
+        self.received -= 1;
+        self.elsewhere += 1;
+    }
+
+    fn count_mismatch(&mut self, arrival: Arrival) {
         if let Arrival::Corrupt(mismatch) = arrival {
             *match mismatch {
                 Mismatch::Length => &mut self.corrupt_length,
@@ -108,14 +132,14 @@ impl LoadGenStats {
     pub(crate) fn assert_conservation(&self, outstanding: u64) {
         assert_eq!(
             self.sent,
-            self.returned + self.corrupt + self.expired + self.abandoned + outstanding,
+            self.returned + self.corrupt + self.timed_out + self.expired + self.abandoned + outstanding,
             "frames sent are not all accounted for: {self:?}"
         );
-        let answered = self.arp_answered + self.echo_answered + self.mirrored;
+        let answered = self.arp_replies + self.arp_answered + self.echo_answered + self.mirrored;
         let ours = self.returned + self.corrupt + self.duplicates + self.late + self.stale + self.never_sent;
         assert_eq!(
-            self.received,
-            ours + answered + self.misrouted + self.foreign + self.bad_fcs,
+            self.received + self.elsewhere,
+            ours + answered + self.of_others + self.foreign + self.bad_fcs,
             "frames received are not all accounted for: {self:?}"
         );
     }

@@ -7,6 +7,7 @@ use doorbell_wire::MacAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::rate::Rate;
+use crate::requests::MemcachedConfig;
 use crate::responder::ResponderConfig;
 
 /// A load generator, as configuration files write it.
@@ -38,9 +39,11 @@ impl Default for LoadGenConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrafficConfig {
+    /// What is sent.
+    pub kind: Kind,
     /// How fast, see [`Rate`].
     pub rate: Rate,
-    /// Bytes of each frame with its FCS, 64 B to 16 KiB.
+    /// Bytes of each frame with its FCS, 64 B to 16 KiB. Requests to memcached are as long as their text.
     pub frame_size: Bytes,
     /// From the start of the traffic to the first frame.
     pub start_after: Ps,
@@ -62,13 +65,43 @@ pub struct TrafficConfig {
     pub destination_port: u16,
     /// The UDP datagrams' source port.
     pub source_port: u16,
-    /// What the machine is expected to do to the frames.
+    /// What the machine is expected to do to the frames. Answers to requests are checked by themselves.
     pub returned: Returned,
+    /// At most so many frames or requests are on their way; those that are due wait for their turn, and their time
+    /// from when they were due goes on. Without it, any number.
+    pub outstanding: Option<u32>,
+    /// What is on its way for so long is given up when others wait for their turn.
+    pub timeout: Ps,
+    /// What memcached is asked.
+    pub memcached: MemcachedConfig,
+}
+
+/// A kind of traffic. What asks by IPv4 asks for the station by ARP first, until it is answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// UDP test frames, which are to come back.
+    #[default]
+    Frames,
+    /// ICMP echo requests.
+    Ping,
+    /// memcached over UDP: stores one key after the other.
+    MemcachedSet,
+    /// memcached over UDP: asks for keys that were stored.
+    MemcachedGet,
+}
+
+impl Kind {
+    /// Whether the station is found by ARP.
+    pub fn asks_by_ipv4(self) -> bool {
+        self != Kind::Frames
+    }
 }
 
 impl Default for TrafficConfig {
     fn default() -> Self {
         TrafficConfig {
+            kind: Kind::Frames,
             rate: Rate::Frames(1_000_000),
             frame_size: Bytes(64),
             start_after: Ps::ZERO,
@@ -81,11 +114,15 @@ impl Default for TrafficConfig {
             destination_port: 50_000,
             source_port: 50_001,
             returned: Returned::Any,
+            outstanding: None,
+            timeout: Ps::from_ms(10),
+            memcached: MemcachedConfig::default(),
         }
     }
 }
 
-/// What a returned frame's addresses must be. Everything behind them must be as it was sent.
+/// What a returned frame's addresses must be. Everything behind them must be as it was sent, but for what a router
+/// changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Returned {
     /// Source and destination are exchanged (testpmd's macswap).
@@ -94,6 +131,9 @@ pub enum Returned {
     /// As sent (testpmd's io).
     #[serde(rename = "io")]
     AsSent,
+    /// To the station where it arrives, from another, with one hop less (a router).
+    #[serde(rename = "routed")]
+    Routed,
     /// Anything.
     #[serde(rename = "any")]
     Any,
@@ -114,6 +154,12 @@ pub enum ConfigError {
     /// A group address as sender.
     #[error("source = \"{0}\" is a group address; a sender's first byte is even")]
     GroupSource(MacAddr),
+    /// No request could be sent, or it would never be given up.
+    #[error("{0} is zero; it must be at least {1}")]
+    Zero(&'static str, &'static str),
+    /// What memcached cannot be asked.
+    #[error("memcached.{0} = {1} is out of range; it must be from 1 to {2}")]
+    Memcached(&'static str, u64, u64),
     /// One address for two purposes.
     #[error("responder.ip and responder.mirror are both {0}; they must differ")]
     MirrorIsIp(Ipv4Addr),
@@ -147,13 +193,52 @@ impl TrafficConfig {
         if self.source.is_group() {
             return Err(ConfigError::GroupSource(self.source));
         }
+        if self.outstanding == Some(0) {
+            return Err(ConfigError::Zero("outstanding", "1"));
+        }
+        if self.timeout == Ps::ZERO {
+            return Err(ConfigError::Zero("timeout", "\"1ps\""));
+        }
+        let MemcachedConfig { keys, value, clients } = &self.memcached;
+        for (name, given, most) in [
+            ("keys", u64::from(*keys), u64::from(MemcachedConfig::KEYS_MAX)),
+            ("value", value.0, MemcachedConfig::VALUE_MAX),
+            ("clients", u64::from(*clients), u64::from(MemcachedConfig::CLIENTS_MAX)),
+        ] {
+            if !(1..=most).contains(&given) {
+                return Err(ConfigError::Memcached(name, given, most));
+            }
+        }
         Ok(())
     }
 
     /// Bytes of each frame without its FCS.
     pub fn frame_len(&self) -> usize {
-        self.frame_size.0 as usize - Frame::FCS_BYTES
+        match self.kind {
+            Kind::Frames | Kind::Ping => self.frame_size.0 as usize - Frame::FCS_BYTES,
+            Kind::MemcachedSet => self.memcached.request_len(true),
+            Kind::MemcachedGet => self.memcached.request_len(false),
+        }
     }
+
+    /// The same traffic at a further port: the station's own address counts up, and so do those of requests and their
+    /// receivers in the third byte, as the responder's do.
+    pub fn for_port(&self, port: u32) -> TrafficConfig {
+        let mut own = self.clone();
+        let [.., a, b, c] = &mut own.source.0;
+        let low = u32::from_be_bytes([0, *a, *b, *c]).wrapping_add(port).to_be_bytes();
+        [*a, *b, *c] = [low[1], low[2], low[3]];
+        if self.kind.asks_by_ipv4() {
+            own.source_ip = address_at_port(self.source_ip, port);
+            own.destination_ip = address_at_port(self.destination_ip, port);
+        }
+        own
+    }
+}
+
+/// What an address becomes at a further port: 10.0.0.1, 10.0.1.1, 10.0.2.1 and so on.
+pub(crate) fn address_at_port(address: Ipv4Addr, port: u32) -> Ipv4Addr {
+    Ipv4Addr::from_bits(address.to_bits().wrapping_add(port.wrapping_shl(8)))
 }
 
 #[cfg(test)]
@@ -174,6 +259,23 @@ mod tests {
     }
 
     #[test]
+    fn at_further_ports_stations_count_up_and_so_do_the_addresses_of_requests_only() {
+        let traffic = TrafficConfig {
+            source: MacAddr([2, 0, 0, 0, 0, 0xff]),
+            source_ip: Ipv4Addr::new(10, 0, 0, 1),
+            destination_ip: Ipv4Addr::new(10, 0, 0, 2),
+            ..TrafficConfig::default()
+        };
+        let frames = traffic.for_port(2);
+        assert_eq!(frames.source, MacAddr([2, 0, 0, 0, 1, 1]));
+        assert_eq!((frames.source_ip, frames.destination_ip), (traffic.source_ip, traffic.destination_ip));
+        let pings = TrafficConfig { kind: Kind::Ping, ..traffic.clone() }.for_port(2);
+        assert_eq!(pings.source_ip, Ipv4Addr::new(10, 0, 2, 1));
+        assert_eq!(pings.destination_ip, Ipv4Addr::new(10, 0, 2, 2));
+        assert_eq!(traffic.for_port(0), traffic);
+    }
+
+    #[test]
     fn unknown_keys_and_values_are_named() {
         for (text, part) in [
             ("[traffic]\nframe_length = \"64B\"", "frame_length"),
@@ -189,12 +291,18 @@ mod tests {
     #[test]
     fn values_out_of_range_are_refused_by_name() {
         let traffic = TrafficConfig::default;
+        let memcached = |keys, value, clients| MemcachedConfig { keys, value: Bytes(value), clients };
         for (config, part) in [
             (TrafficConfig { frame_size: Bytes(63), ..traffic() }, "frame_size"),
             (TrafficConfig { frame_size: Bytes(16_385), ..traffic() }, "frame_size"),
             (TrafficConfig { frames: Some(0), ..traffic() }, "frames"),
             (TrafficConfig { duration: Some(Ps::ZERO), ..traffic() }, "duration"),
             (TrafficConfig { source: MacAddr::BROADCAST, ..traffic() }, "source"),
+            (TrafficConfig { outstanding: Some(0), ..traffic() }, "outstanding"),
+            (TrafficConfig { timeout: Ps::ZERO, ..traffic() }, "timeout"),
+            (TrafficConfig { memcached: memcached(0, 64, 1), ..traffic() }, "memcached.keys"),
+            (TrafficConfig { memcached: memcached(1, 1025, 1), ..traffic() }, "memcached.value"),
+            (TrafficConfig { memcached: memcached(1, 64, 0), ..traffic() }, "memcached.clients"),
         ] {
             assert!(config.validate().unwrap_err().to_string().contains(part));
         }

@@ -11,15 +11,16 @@
 use doorbell_sim::rng::Rng;
 use doorbell_wire::checksum::Sum;
 use doorbell_wire::udp::checksum_field;
-use doorbell_wire::{EtherType, EthernetRepr, Ipv4Repr, UdpRepr};
+use doorbell_wire::{EtherType, EthernetRepr, Ipv4Repr, MacAddr, UdpRepr};
 
 use crate::config::{Returned, TrafficConfig};
+use crate::responder::{IP_CHECKSUM, IP_TTL, put_checksum};
 
-const ETHERNET_BYTES: usize = 14;
+pub(crate) const ETHERNET_BYTES: usize = 14;
 const UDP_AT: usize = ETHERNET_BYTES + Ipv4Repr::HEADER_BYTES;
 const UDP_CHECKSUM_AT: usize = UDP_AT + UdpRepr::CHECKSUM_AT;
-const PAYLOAD_AT: usize = UDP_AT + UdpRepr::HEADER_BYTES;
-const FILL_AT: usize = PAYLOAD_AT + Signature::BYTES;
+pub(crate) const PAYLOAD_AT: usize = UDP_AT + UdpRepr::HEADER_BYTES;
+pub(crate) const FILL_AT: usize = PAYLOAD_AT + Signature::BYTES;
 const ADDRESS_BYTES: usize = 12;
 
 /// What the generator writes at the beginning of a frame's payload.
@@ -45,7 +46,7 @@ impl Signature {
         })
     }
 
-    fn to_bytes(self) -> [u8; Self::BYTES] {
+    pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..4].copy_from_slice(&Self::MAGIC);
         bytes[4..8].copy_from_slice(&self.stream.to_be_bytes());
@@ -136,8 +137,9 @@ impl FrameMaker {
         bytes[UDP_CHECKSUM_AT..PAYLOAD_AT].copy_from_slice(&checksum.to_be_bytes());
     }
 
-    /// Compares a frame that says it is number `sequence` with what was sent under that number.
-    pub(crate) fn check(&mut self, sequence: u64, bytes: &[u8]) -> Result<(), Mismatch> {
+    /// Compares a frame that says it is number `sequence`, and that arrived at `station`, with what was sent under that
+    /// number.
+    pub(crate) fn check(&mut self, sequence: u64, bytes: &[u8], station: MacAddr) -> Result<(), Mismatch> {
         if bytes.len() != self.frame_len {
             return Err(Mismatch::Length);
         }
@@ -145,6 +147,7 @@ impl FrameMaker {
         let addresses_are_right = match self.returned {
             Returned::MacSwap => bytes[..6] == *source && bytes[6..ADDRESS_BYTES] == *destination,
             Returned::AsSent => bytes[..ADDRESS_BYTES] == self.headers[..ADDRESS_BYTES],
+            Returned::Routed => bytes[..6] == station.0 && bytes[6..ADDRESS_BYTES] != *source,
             Returned::Any => true,
         };
         if !addresses_are_right {
@@ -152,6 +155,11 @@ impl FrameMaker {
         }
         let mut sent = std::mem::take(&mut self.scratch);
         self.make(sequence, &mut sent);
+        if self.returned == Returned::Routed {
+            let packet = &mut sent[ETHERNET_BYTES..];
+            packet[IP_TTL] -= 1;
+            put_checksum(&mut packet[..Ipv4Repr::HEADER_BYTES], IP_CHECKSUM);
+        }
         let result = if bytes[ADDRESS_BYTES..] == sent[ADDRESS_BYTES..] {
             Ok(())
         } else if bytes[ADDRESS_BYTES..PAYLOAD_AT] != sent[ADDRESS_BYTES..PAYLOAD_AT] {
@@ -165,14 +173,14 @@ impl FrameMaker {
 }
 
 /// The finaliser of SplitMix64: a bijection that spreads every input bit over the output.
-fn hash(mut x: u64) -> u64 {
+pub(crate) fn hash(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
 }
 
 /// Fills `bytes` from a hashed start.
-fn fill(bytes: &mut [u8], start: u64) {
+pub(crate) fn fill(bytes: &mut [u8], start: u64) {
     /// 2^64 divided by the golden ratio, and odd: visits all values, far apart.
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
     // Four words abreast, so that compilers can make vector code of it; then what is left.
@@ -193,6 +201,8 @@ mod tests {
     use doorbell_sim::Bytes;
     use doorbell_wire::{Ethernet, Ipv4, Udp};
     use proptest::prelude::*;
+
+    const STATION: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 
     fn maker(size: u64, returned: Returned) -> FrameMaker {
         let traffic = TrafficConfig { frame_size: Bytes(size), returned, ..TrafficConfig::default() };
@@ -233,7 +243,30 @@ mod tests {
             (Returned::Any, Ok(()), Ok(())),
         ] {
             let mut maker = maker(64, returned);
-            assert_eq!((maker.check(9, &sent), maker.check(9, &swapped)), (as_sent, as_swapped));
+            assert_eq!(
+                (maker.check(9, &sent, STATION), maker.check(9, &swapped, STATION)),
+                (as_sent, as_swapped)
+            );
+        }
+    }
+
+    #[test]
+    fn a_routed_frame_has_new_stations_one_hop_less_and_a_right_checksum() {
+        let sent = frame(&maker(64, Returned::Routed), 9);
+        let mut routed = sent.clone();
+        routed[..6].copy_from_slice(&STATION.0);
+        routed[6..12].copy_from_slice(&[0x52, 0x54, 0, 0x12, 0x34, 0x57]);
+        routed[22] = 63;
+        // RFC 1624: the checksum rises by what the field lost.
+        routed[24] += 1;
+        let mut maker = maker(64, Returned::Routed);
+        assert_eq!(maker.check(9, &routed, STATION), Ok(()));
+        assert_eq!(maker.check(9, &sent, STATION), Err(Mismatch::Addresses));
+        assert_eq!(maker.check(9, &routed, MacAddr([2, 0, 0, 0, 0, 3])), Err(Mismatch::Addresses));
+        for (at, value) in [(22, 64), (22, 62), (25, routed[25] ^ 1)] {
+            let mut wrong = routed.clone();
+            wrong[at] = value;
+            assert_eq!(maker.check(9, &wrong, STATION), Err(Mismatch::Headers));
         }
     }
 
@@ -241,9 +274,9 @@ mod tests {
     fn a_frame_under_another_number_or_key_is_a_mismatch() {
         let mut maker = maker(64, Returned::AsSent);
         let sent = frame(&maker, 9);
-        assert_eq!(maker.check(10, &sent), Err(Mismatch::Headers), "the checksum differs");
+        assert_eq!(maker.check(10, &sent, STATION), Err(Mismatch::Headers), "the checksum differs");
         maker.key ^= 1;
-        assert!(maker.check(9, &sent).is_err());
+        assert!(maker.check(9, &sent, STATION).is_err());
     }
 
     #[test]
@@ -251,9 +284,9 @@ mod tests {
         let mut maker = maker(128, Returned::AsSent);
         let mut bytes = frame(&maker, 0);
         bytes.push(0);
-        assert_eq!(maker.check(0, &bytes), Err(Mismatch::Length));
+        assert_eq!(maker.check(0, &bytes, STATION), Err(Mismatch::Length));
         bytes.truncate(123);
-        assert_eq!(maker.check(0, &bytes), Err(Mismatch::Length));
+        assert_eq!(maker.check(0, &bytes, STATION), Err(Mismatch::Length));
     }
 
     proptest! {
@@ -272,7 +305,7 @@ mod tests {
             let udp = Udp::new_checked(ip.payload()).unwrap();
             prop_assert!(udp.checksum() != 0 && udp.checksum_is_right(ip.source(), ip.destination()));
             prop_assert_eq!(Signature::read(&bytes), Some(Signature { stream, sequence }));
-            prop_assert_eq!(maker.check(sequence, &bytes), Ok(()));
+            prop_assert_eq!(maker.check(sequence, &bytes, STATION), Ok(()));
         }
 
         #[test]
@@ -288,7 +321,7 @@ mod tests {
                 12..42 => Mismatch::Headers,
                 _ => Mismatch::Payload,
             };
-            prop_assert_eq!(maker.check(sequence, &bytes), Err(expected));
+            prop_assert_eq!(maker.check(sequence, &bytes, STATION), Err(expected));
         }
 
         #[test]

@@ -1,4 +1,4 @@
-//! The generator: sends, receives, accounts.
+//! The generator: sends and accounts for what it sent; what arrives is in `receive`.
 //!
 //! *Runs.* Traffic comes in runs. A run begins with [`LoadGen::set_traffic`] or [`LoadGen::start`]
 //! and ends with the next. Sequence numbers go on from run to run, so a frame of an earlier run that comes back
@@ -8,27 +8,32 @@
 //! due and the link is free (the *actual* time): a rate above the link's makes it a queue without end
 //! whose frames leave back to back.
 //!
-//! *Routing.* A machine with several NICs may send a frame out of another port than it came in by. Then the
-//! machine asks [`Signature::read`] whose frame it is and hands it to that generator; what carries no
-//! signature goes to the generator at whose port it arrived.
+//! *Requests.* Traffic that asks by IPv4 first finds its station by ARP, asking again every ten milliseconds; its run's
+//! time begins with the reply. With a limit on what is `outstanding`, a request that is due waits until an earlier one is
+//! answered or given up.
+//!
+//! *Several ports.* A machine may send a frame out of another port than it came in by. The generator there counts it
+//! as another's and says whose ([`Arrival::OfOther`](crate::Arrival::OfOther)); the machine then shows it to that generator
+//! ([`LoadGen::frame_arrived_elsewhere`]), which accounts for it as for any other of its own.
 
 use doorbell_sim::ports::{Timers, WirePort};
 use doorbell_sim::{Frame, Ps, log};
-use doorbell_wire::LinkConfig;
+use doorbell_wire::{LinkConfig, MacAddr};
 use serde::{Deserialize, Serialize};
 
-use crate::arrival::{Arrival, LoadGenStats};
+use crate::arrival::LoadGenStats;
 use crate::config::{ConfigError, LoadGenConfig, TrafficConfig};
-use crate::frame::{FrameMaker, Signature};
-use crate::in_flight::{InFlight, Lookup, SendTimes};
+use crate::frame::FrameMaker;
+use crate::in_flight::{InFlight, SendTimes};
 use crate::measure::{Measurement, Summary, Volume};
 use crate::rate::Pacing;
+use crate::requests::{self, Maker};
 use crate::responder::Responder;
 
 /// A generator's wake-ups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
-    /// The next frame of this run is due, or the link is free for it.
+    /// The next frame of this run is due, or the link is free for it, or it is time to ask or to give up again.
     Send {
         /// The run that asked; a wake-up of an earlier run does nothing.
         run: u32,
@@ -44,6 +49,8 @@ impl<T: WirePort + Timers<Event>> LoadGenPorts for T {}
 pub(crate) enum Stage {
     /// Set, not started.
     Idle,
+    /// Waiting for an ARP reply.
+    Resolving,
     /// Sending until `until`.
     Sending { until: Ps },
     /// Over since this time.
@@ -55,12 +62,19 @@ pub(crate) enum Stage {
 pub(crate) struct Run {
     pub(crate) number: u32,
     pub(crate) traffic: TrafficConfig,
-    pub(crate) maker: FrameMaker,
+    pub(crate) maker: Maker,
     pub(crate) pacing: Pacing,
     pub(crate) stage: Stage,
+    /// The one wake-up that counts; others are left over.
+    pub(crate) wake: Option<Ps>,
+    /// As many frames are outstanding as may be, and one is due.
+    pub(crate) blocked: bool,
     /// The volume of one frame.
     pub(crate) frame_volume: Volume,
 }
+
+/// After this an ARP request is sent again.
+const ARP_RETRY: Ps = Ps::from_ms(10);
 
 /// Buffers kept for reuse: as many as a batch of returning frames is likely to hold.
 const SPARE_BUFFERS_MAX: usize = 256;
@@ -76,7 +90,7 @@ pub struct LoadGen {
     pub(crate) highest_returned: Option<u64>,
     pub(crate) stats: LoadGenStats,
     pub(crate) measurement: Option<Measurement>,
-    responder: Option<Responder>,
+    pub(crate) responder: Option<Responder>,
     spare_buffers: Vec<Vec<u8>>,
 }
 
@@ -130,11 +144,16 @@ impl LoadGen {
         matches!(self.run.stage, Stage::Sending { .. })
     }
 
+    /// Whether the station that is to be asked has not been found yet.
+    pub fn is_resolving(&self) -> bool {
+        self.run.stage == Stage::Resolving
+    }
+
     /// When the run's last frame had left, if the run is over.
     pub fn over_since(&self) -> Option<Ps> {
         match self.run.stage {
             Stage::Over { since } => Some(since),
-            Stage::Idle | Stage::Sending { .. } => None,
+            Stage::Idle | Stage::Resolving | Stage::Sending { .. } => None,
         }
     }
 
@@ -158,6 +177,28 @@ impl LoadGen {
         if self.run.stage != Stage::Idle {
             self.set_traffic(self.run.traffic.clone()).expect("the traffic was valid before");
         }
+        if self.run.traffic.kind.asks_by_ipv4() {
+            self.run.stage = Stage::Resolving;
+            self.ask_for_station(now, ports);
+        } else {
+            self.begin_sending(now, ports);
+        }
+    }
+
+    fn ask_for_station(&mut self, now: Ps, ports: &mut impl LoadGenPorts) {
+        let traffic = &self.run.traffic;
+        ports.send(now, requests::request_for(traffic.destination_ip, traffic.source, traffic.source_ip));
+        self.stats.arp_asked += 1;
+        self.wake_at(now.saturating_add(ARP_RETRY), ports);
+    }
+
+    pub(crate) fn station_found(&mut self, now: Ps, station: MacAddr, ports: &mut impl LoadGenPorts) {
+        self.run.traffic.destination = station;
+        self.run.maker = Maker::new(&self.run.traffic, self.stream, self.run.maker.stored_key());
+        self.begin_sending(now, ports);
+    }
+
+    fn begin_sending(&mut self, now: Ps, ports: &mut impl LoadGenPorts) {
         let traffic = &self.run.traffic;
         let first = now.saturating_add(traffic.start_after);
         let until = traffic.duration.map_or(Ps::MAX, |duration| first.saturating_add(duration));
@@ -175,9 +216,15 @@ impl LoadGen {
         self.wake_for_next(first, ports);
     }
 
+    /// Sends a frame that is no part of the traffic: nothing waits for it.
+    pub fn inject(&mut self, now: Ps, frame: Frame, ports: &mut impl LoadGenPorts) {
+        self.stats.injected += 1;
+        ports.send(now, frame);
+    }
+
     /// Sends no more. What is on its way is still waited for.
     pub fn stop(&mut self, now: Ps) {
-        if self.is_sending() {
+        if self.is_sending() || self.is_resolving() {
             self.run.stage = Stage::Over { since: now };
             log!(now, Loadgen, Info, "port{}: sends no more, {} frames sent", self.stream, self.stats.sent);
         }
@@ -186,13 +233,25 @@ impl LoadGen {
     /// Takes a wake-up.
     pub fn on_event(&mut self, now: Ps, event: Event, ports: &mut impl LoadGenPorts) {
         let Event::Send { run } = event;
-        if run != self.run.number || !self.is_sending() {
+        if run != self.run.number || self.run.wake != Some(now) {
             return;
+        }
+        self.run.wake = None;
+        match self.run.stage {
+            Stage::Resolving => return self.ask_for_station(now, ports),
+            Stage::Sending { until } if now < until => {}
+            Stage::Sending { .. } => return self.stop(now),
+            Stage::Idle | Stage::Over { .. } => return,
         }
         let free_at = ports.free_at();
         if free_at > now {
             // Someone else has sent into this link.
             self.wake_for_next(free_at, ports);
+            return;
+        }
+        if let Some(until) = self.blocked_until(now) {
+            self.run.blocked = true;
+            self.wake_at(until, ports);
             return;
         }
         let mut frame = Frame::new(self.spare_buffers.pop().unwrap_or_default());
@@ -202,6 +261,22 @@ impl LoadGen {
         let free_at = ports.send(now, frame);
         self.account_sent(SendTimes { intended, actual: now });
         self.wake_for_next(free_at, ports);
+    }
+
+    /// When the oldest of too many outstanding frames may be given up; those that may be now are.
+    fn blocked_until(&mut self, now: Ps) -> Option<Ps> {
+        let most = u64::from(self.run.traffic.outstanding?);
+        while self.in_flight.outstanding() >= most {
+            let (sequence, times) = self.in_flight.oldest_outstanding()?;
+            let expires = times.actual.saturating_add(self.run.traffic.timeout);
+            if expires > now {
+                return Some(expires);
+            }
+            self.in_flight.give_up(sequence);
+            self.stats.timed_out += 1;
+            self.measurement.iter_mut().for_each(|m| m.on_given_up(sequence));
+        }
+        None
     }
 
     fn account_sent(&mut self, times: SendTimes) {
@@ -217,7 +292,7 @@ impl LoadGen {
     }
 
     /// Asks to be woken for the next frame, not before `earliest`, or ends the run.
-    fn wake_for_next(&mut self, earliest: Ps, ports: &mut impl LoadGenPorts) {
+    pub(crate) fn wake_for_next(&mut self, earliest: Ps, ports: &mut impl LoadGenPorts) {
         let Stage::Sending { until } = self.run.stage else { return };
         let index = self.in_flight.next() - self.in_flight.run_first();
         let at = self.run.pacing.nth(index).max(earliest);
@@ -225,73 +300,13 @@ impl LoadGen {
         if self.run.traffic.frames.is_some_and(|frames| index >= frames) || at >= until {
             self.run.stage = Stage::Over { since: earliest };
         } else {
-            ports.wake_at(at, Event::Send { run: self.run.number });
+            self.wake_at(at, ports);
         }
     }
 
-    /// Takes a frame whose last bit arrived at `now`, answers it if it is for the responder, and says what it was.
-    pub fn frame_arrived(&mut self, now: Ps, frame: &Frame, ports: &mut impl LoadGenPorts) -> Arrival {
-        let mut arrival = self.account_arrival(now, frame);
-        if arrival == Arrival::Foreign
-            && let Some(responder) = &self.responder
-            && let Some((answered, answer)) = responder.answer(self.run.traffic.source, &frame.bytes)
-        {
-            // The link takes it when it is free; test frames that are due wait for the link as they do behind their own.
-            ports.send(now, answer);
-            arrival = Arrival::Answered(answered);
-        }
-        self.stats.count(arrival);
-        let (stream, bytes) = (self.stream, frame.len_with_fcs());
-        log!(now, Loadgen, Debug, "port{stream}: frame of {bytes} bytes received: {arrival:?}");
-        if let Some(measurement) = &mut self.measurement {
-            match arrival {
-                Arrival::Duplicate => measurement.on_duplicate(),
-                Arrival::Foreign => measurement.on_foreign(),
-                Arrival::Late => measurement.on_late(),
-                _ => {}
-            }
-        }
-        arrival
-    }
-
-    fn account_arrival(&mut self, now: Ps, frame: &Frame) -> Arrival {
-        if frame.fcs_bad {
-            return Arrival::BadFcs;
-        }
-        let Some(Signature { stream, sequence }) = Signature::read(&frame.bytes) else {
-            return Arrival::Foreign;
-        };
-        if stream != self.stream {
-            return Arrival::Misrouted;
-        }
-        match self.in_flight.look_up(sequence) {
-            Lookup::Returned => Arrival::Duplicate,
-            Lookup::Forgotten => Arrival::Late,
-            Lookup::EarlierRun => Arrival::Stale,
-            Lookup::NeverSent => Arrival::NeverSent,
-            Lookup::Outstanding(times) => {
-                // A corrupt frame is waited for no longer. Should its number be what is damaged, the frame that
-                // has this number rightly will be taken for a duplicate.
-                self.in_flight.returned(sequence);
-                match self.run.maker.check(sequence, &frame.bytes) {
-                    Ok(()) => self.account_returned(now, sequence, times),
-                    Err(mismatch) => {
-                        self.measurement.iter_mut().for_each(|m| m.on_corrupt(sequence));
-                        Arrival::Corrupt(mismatch)
-                    }
-                }
-            }
-        }
-    }
-
-    fn account_returned(&mut self, now: Ps, sequence: u64, times: SendTimes) -> Arrival {
-        let reordered = self.highest_returned.is_some_and(|highest| sequence < highest);
-        self.stats.reordered += u64::from(reordered);
-        self.highest_returned = self.highest_returned.max(Some(sequence));
-        if let Some(measurement) = &mut self.measurement {
-            measurement.on_returned(now, sequence, self.run.frame_volume, times, reordered);
-        }
-        Arrival::Returned
+    fn wake_at(&mut self, at: Ps, ports: &mut impl LoadGenPorts) {
+        self.run.wake = Some(at);
+        ports.wake_at(at, Event::Send { run: self.run.number });
     }
 
     /// Gives a frame's buffer back for reuse. Optional; saves the host an allocation a frame.
@@ -330,14 +345,14 @@ impl LoadGen {
 
 pub(crate) fn make_run(number: u32, traffic: TrafficConfig, stream: u32, key: u64, link: &LinkConfig) -> Run {
     let frame_len = traffic.frame_len();
-    let frame_volume =
-        Volume { frames: 1, bytes_l2: traffic.frame_size.0, bytes_l1: link.wire_bytes(frame_len) };
     Run {
         number,
-        maker: FrameMaker::new(&traffic, stream, key),
+        maker: Maker::new(&traffic, stream, key),
         pacing: Pacing::new(Ps::ZERO, traffic.rate, frame_len, link),
         stage: Stage::Idle,
-        frame_volume,
+        wake: None,
+        blocked: false,
+        frame_volume: Volume::of_frame(frame_len, link),
         traffic,
     }
 }

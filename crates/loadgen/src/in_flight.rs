@@ -14,6 +14,12 @@ pub(crate) struct SendTimes {
 impl SendTimes {
     /// Stands where a frame has returned. No frame leaves at this time.
     const RETURNED: SendTimes = SendTimes { intended: Ps::MAX, actual: Ps::MAX };
+    /// Stands where a frame is waited for no longer.
+    const GIVEN_UP: SendTimes = SendTimes { intended: Ps::MAX, actual: Ps::ZERO };
+
+    fn is_awaited(self) -> bool {
+        self != Self::RETURNED && self != Self::GIVEN_UP
+    }
 }
 
 /// What the ring knows of a sequence number that came back.
@@ -23,7 +29,7 @@ pub(crate) enum Lookup {
     Outstanding(SendTimes),
     /// It had returned before.
     Returned,
-    /// Sent in this run, so long ago that it is not remembered.
+    /// Sent in this run, so long ago that it is not remembered or no longer waited for.
     Forgotten,
     /// Sent in an earlier run.
     EarlierRun,
@@ -39,6 +45,17 @@ pub(crate) struct InFlight {
     run_first: u64,
     next: u64,
     outstanding: u64,
+    /// No outstanding frame has a lower number: where the search for the oldest begins.
+    settled_below: u64,
+}
+
+/// A remembered frame in a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Saved {
+    Returned,
+    GivenUp,
+    /// The time by which it was due after the outstanding frame before, and by which it left late.
+    Outstanding(u64, u64),
 }
 
 /// What a snapshot keeps of the ring: the remembered frames in order of sequence.
@@ -47,15 +64,14 @@ pub(crate) struct InFlightState {
     slots: u64,
     run_first: u64,
     next: u64,
-    /// For each frame the time by which it was due after the frame before, and by which it left late;
-    /// `None` where it has returned.
-    frames: Vec<Option<(u64, u64)>>,
+    frames: Vec<Saved>,
 }
 
 impl InFlight {
     pub(crate) fn new(tracked_frames: u32) -> InFlight {
         let slots = (tracked_frames as usize).next_power_of_two();
-        InFlight { slots: vec![SendTimes::RETURNED; slots], run_first: 0, next: 0, outstanding: 0 }
+        let slots = vec![SendTimes::RETURNED; slots];
+        InFlight { slots, run_first: 0, next: 0, outstanding: 0, settled_below: 0 }
     }
 
     /// The sequence number of the next frame.
@@ -92,7 +108,7 @@ impl InFlight {
     pub(crate) fn push(&mut self, times: SendTimes) -> Option<u64> {
         let (slot, count) = (self.slot(self.next), self.slots.len() as u64);
         let full = self.next - self.run_first >= count;
-        let given_up = (full && self.slots[slot] != SendTimes::RETURNED).then(|| self.next - count);
+        let given_up = (full && self.slots[slot].is_awaited()).then(|| self.next - count);
         self.slots[slot] = times;
         self.next += 1;
         self.outstanding += u64::from(given_up.is_none());
@@ -109,6 +125,7 @@ impl InFlight {
         } else {
             match self.slots[self.slot(sequence)] {
                 SendTimes::RETURNED => Lookup::Returned,
+                SendTimes::GIVEN_UP => Lookup::Forgotten,
                 times => Lookup::Outstanding(times),
             }
         }
@@ -117,9 +134,30 @@ impl InFlight {
     /// Notes that an outstanding frame has returned.
     pub(crate) fn returned(&mut self, sequence: u64) {
         let slot = self.slot(sequence);
-        debug_assert_ne!(self.slots[slot], SendTimes::RETURNED);
+        debug_assert!(self.slots[slot].is_awaited());
         self.slots[slot] = SendTimes::RETURNED;
         self.outstanding -= 1;
+    }
+
+    /// Waits for an outstanding frame no longer. Should it come all the same, it is late.
+    pub(crate) fn give_up(&mut self, sequence: u64) {
+        let slot = self.slot(sequence);
+        debug_assert!(self.slots[slot].is_awaited());
+        self.slots[slot] = SendTimes::GIVEN_UP;
+        self.outstanding -= 1;
+    }
+
+    /// The outstanding frame that was sent first.
+    pub(crate) fn oldest_outstanding(&mut self) -> Option<(u64, SendTimes)> {
+        self.settled_below = self.settled_below.max(self.oldest());
+        while self.settled_below < self.next {
+            let times = self.slots[self.slot(self.settled_below)];
+            if times.is_awaited() {
+                return Some((self.settled_below, times));
+            }
+            self.settled_below += 1;
+        }
+        None
     }
 
     /// Begins a new run; frames of the one before are no longer waited for.
@@ -133,11 +171,15 @@ impl InFlight {
         let mut frames = Vec::with_capacity((self.next - self.oldest()) as usize);
         for sequence in self.oldest()..self.next {
             let times = self.slots[self.slot(sequence)];
-            frames.push((times != SendTimes::RETURNED).then(|| {
-                let saved = (times.intended.0 - before, times.actual.0 - times.intended.0);
-                before = times.intended.0;
-                saved
-            }));
+            frames.push(match times {
+                SendTimes::RETURNED => Saved::Returned,
+                SendTimes::GIVEN_UP => Saved::GivenUp,
+                SendTimes { intended, actual } => {
+                    let saved = Saved::Outstanding(intended.0 - before, actual.0 - intended.0);
+                    before = intended.0;
+                    saved
+                }
+            });
         }
         InFlightState { slots: self.slots.len() as u64, run_first: self.run_first, next: self.next, frames }
     }
@@ -154,14 +196,18 @@ impl InFlight {
         }
         let (oldest, mut before) = (ring.oldest(), 0u64);
         for (sequence, frame) in (oldest..).zip(state.frames) {
-            if let Some((step, late)) = frame {
-                let intended = before.checked_add(step)?;
-                let actual = intended.checked_add(late).filter(|actual| *actual != u64::MAX)?;
-                let slot = ring.slot(sequence);
-                ring.slots[slot] = SendTimes { intended: Ps(intended), actual: Ps(actual) };
-                ring.outstanding += 1;
-                before = intended;
-            }
+            let slot = ring.slot(sequence);
+            ring.slots[slot] = match frame {
+                Saved::Returned => SendTimes::RETURNED,
+                Saved::GivenUp => SendTimes::GIVEN_UP,
+                Saved::Outstanding(step, late) => {
+                    let intended = before.checked_add(step)?;
+                    let actual = intended.checked_add(late).filter(|actual| *actual != u64::MAX)?;
+                    ring.outstanding += 1;
+                    before = intended;
+                    SendTimes { intended: Ps(intended), actual: Ps(actual) }
+                }
+            };
         }
         Some(ring)
     }
@@ -204,8 +250,8 @@ mod tests {
             InFlightState { slots: 1 << 40, ..good.clone() },
             InFlightState { run_first: 1, ..good.clone() },
             InFlightState { run_first: u64::MAX, next: u64::MAX, ..good.clone() },
-            InFlightState { frames: vec![None], ..good.clone() },
-            InFlightState { next: 1, frames: vec![Some((u64::MAX, 0))], ..good.clone() },
+            InFlightState { frames: vec![Saved::Returned], ..good.clone() },
+            InFlightState { next: 1, frames: vec![Saved::Outstanding(u64::MAX, 0)], ..good.clone() },
         ] {
             assert!(InFlight::restore(wrong).is_none());
         }
@@ -219,6 +265,7 @@ mod tests {
         ) {
             let mut ring = InFlight::new(1024);
             let (mut map, mut run_first, mut next) = (BTreeMap::new(), 0u64, 0u64);
+            let mut given_up = std::collections::BTreeSet::new();
             for (i, (kind, back)) in steps.into_iter().enumerate() {
                 if i == save_at {
                     let bytes = postcard::to_stdvec(&ring.save()).unwrap();
@@ -231,10 +278,19 @@ mod tests {
                         run_first = next;
                     }
                     (0..5, _) => {
-                        let given_up = next.checked_sub(1024).filter(|old| map.remove(old).is_some());
-                        prop_assert_eq!(ring.push(times(next)), given_up);
+                        let forgotten = next.checked_sub(1024).filter(|old| map.remove(old).is_some());
+                        prop_assert_eq!(ring.push(times(next)), forgotten);
                         map.insert(next, times(next));
                         next += 1;
+                    }
+                    (7, 0..2000) => {
+                        let oldest = map.first_key_value().map(|(sequence, times)| (*sequence, *times));
+                        prop_assert_eq!(ring.oldest_outstanding(), oldest);
+                        if let Some((sequence, _)) = oldest {
+                            ring.give_up(sequence);
+                            map.remove(&sequence);
+                            given_up.insert(sequence);
+                        }
                     }
                     _ => {
                         let sequence = (next + 2).saturating_sub(back);
@@ -242,7 +298,7 @@ mod tests {
                             Lookup::NeverSent
                         } else if sequence < run_first {
                             Lookup::EarlierRun
-                        } else if sequence + 1024 < next {
+                        } else if sequence + 1024 < next || given_up.contains(&sequence) {
                             Lookup::Forgotten
                         } else if let Some(times) = map.remove(&sequence) {
                             Lookup::Outstanding(times)

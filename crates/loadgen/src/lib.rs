@@ -1,8 +1,8 @@
 //! The hardware load generator: the far end of the wire, as a traffic tester stands there.
 //!
 //! A [`LoadGen`] sends frames of one size at a constant rate, each with a signature and a payload that no
-//! other frame has, takes the time of each that comes back, checks it byte by byte, and accounts for all
-//! of them. It is a component like any other: driven by events, seeing the machine only through its
+//! other frame has, or requests; takes the time of each that comes back or is answered, checks it byte by byte, and
+//! accounts for all of them. It is a component like any other: driven by events, seeing the machine only through its
 //! ports, with a state of its own in snapshots. It takes no simulated time to decide anything and is
 //! never the bottleneck; only its link is.
 //!
@@ -15,8 +15,9 @@
 //! | `latency` | a distribution of round trips |
 //! | `measure` | a measurement window, and the figures that it yields |
 //! | `arrival` | what an arrived frame can be, and all counters |
+//! | `requests` | traffic that asks and is answered: ICMP echo, memcached over UDP |
 //! | `responder` | answers to ARP and ICMP echo, and the mirror |
-//! | `generator` | the generator itself |
+//! | `generator`, `receive` | the generator itself: what it sends, and what arrives |
 //! | `state` | its saved state |
 
 #![forbid(unsafe_code)]
@@ -28,20 +29,23 @@ pub mod generator;
 pub mod latency;
 pub mod measure;
 pub mod rate;
+pub mod requests;
 pub mod responder;
 pub mod state;
 
 mod in_flight;
+mod receive;
 
 #[cfg(test)]
 mod testbench;
 
 pub use arrival::{Arrival, LoadGenStats};
-pub use config::{ConfigError, LoadGenConfig, Returned, TrafficConfig};
+pub use config::{ConfigError, Kind, LoadGenConfig, Returned, TrafficConfig};
 pub use frame::{Mismatch, Signature};
 pub use generator::{Event, LoadGen, LoadGenPorts};
 pub use latency::{Latency, LatencySummary};
 pub use measure::{Measurement, Summary, Throughput, Volume};
 pub use rate::{Pacing, Rate};
+pub use requests::MemcachedConfig;
 pub use responder::{Answered, ResponderConfig};
 pub use state::LoadGenState;

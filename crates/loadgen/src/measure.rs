@@ -18,8 +18,9 @@
 //! A frame that leaves or arrives in the very picosecond of a call belongs to what was before it, if the event
 //! was handled before; calls from the `Control` phase come last in their picosecond.
 
-use doorbell_sim::Ps;
 use doorbell_sim::snapshot::SnapshotError;
+use doorbell_sim::{Frame, Ps};
+use doorbell_wire::LinkConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::in_flight::SendTimes;
@@ -37,6 +38,12 @@ pub struct Volume {
 }
 
 impl Volume {
+    /// One frame of so many bytes without its FCS.
+    pub(crate) fn of_frame(frame_len: usize, link: &LinkConfig) -> Volume {
+        let bytes_l2 = (frame_len + Frame::FCS_BYTES) as u64;
+        Volume { frames: 1, bytes_l2, bytes_l1: link.wire_bytes(frame_len) }
+    }
+
     /// Adds another volume.
     pub fn add(&mut self, other: Volume) {
         self.frames += other.frames;

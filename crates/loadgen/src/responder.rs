@@ -17,6 +17,8 @@ use doorbell_wire::checksum::Sum;
 use doorbell_wire::{EtherType, Ethernet, Ipv4, MacAddr};
 use serde::{Deserialize, Serialize};
 
+use crate::config::address_at_port;
+
 /// What the responder answers to, as configuration files write it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -69,8 +71,8 @@ const ICMP_ECHO_REPLY: u8 = 0;
 const TTL: u8 = 64;
 /// Bytes of the IPv4 header: the fragment's flags and offset, time to live, checksum, source, destination.
 const IP_FRAGMENT: usize = 6;
-const IP_TTL: usize = 8;
-const IP_CHECKSUM: usize = 10;
+pub(crate) const IP_TTL: usize = 8;
+pub(crate) const IP_CHECKSUM: usize = 10;
 const IP_SOURCE: usize = 12;
 const IP_END: usize = 20;
 const MORE_FRAGMENTS_AND_OFFSET: u16 = 0x3fff;
@@ -78,8 +80,7 @@ const MORE_FRAGMENTS_AND_OFFSET: u16 = 0x3fff;
 impl Responder {
     /// The responder of generator number `stream`, if it is on.
     pub fn new(config: &ResponderConfig, stream: u32) -> Option<Responder> {
-        let at_port =
-            |address: Ipv4Addr| Ipv4Addr::from_bits(address.to_bits().wrapping_add(stream.wrapping_shl(8)));
+        let at_port = |address| address_at_port(address, stream);
         config.enabled.then(|| Responder { ip: at_port(config.ip), mirror: at_port(config.mirror) })
     }
 
@@ -152,7 +153,7 @@ impl Responder {
 }
 
 /// Writes the checksum of all these bytes at `at` among them.
-fn put_checksum(bytes: &mut [u8], at: usize) {
+pub(crate) fn put_checksum(bytes: &mut [u8], at: usize) {
     bytes[at..at + 2].fill(0);
     let sum = Sum::new().plus(bytes).finish();
     bytes[at..at + 2].copy_from_slice(&sum.to_be_bytes());

@@ -1,5 +1,6 @@
 //! The generator's saved state. Buffers kept for reuse are no part of it.
 
+use doorbell_sim::Ps;
 use doorbell_sim::snapshot::SnapshotError;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,8 @@ pub struct LoadGenState {
     key: u64,
     pacing: Pacing,
     stage: Stage,
+    wake: Option<Ps>,
+    blocked: bool,
     in_flight: InFlightState,
     highest_returned: Option<u64>,
     stats: LoadGenStats,
@@ -31,7 +34,7 @@ pub struct LoadGenState {
 
 impl LoadGenState {
     /// The version to save this state under.
-    pub const VERSION: u32 = 2;
+    pub const VERSION: u32 = 3;
 }
 
 impl LoadGen {
@@ -44,6 +47,8 @@ impl LoadGen {
             key: self.run.maker.stored_key(),
             pacing: self.run.pacing,
             stage: self.run.stage,
+            wake: self.run.wake,
+            blocked: self.run.blocked,
             in_flight: self.in_flight.save(),
             highest_returned: self.highest_returned,
             stats: self.stats.clone(),
@@ -72,6 +77,8 @@ impl LoadGen {
         self.run = make_run(state.run, state.traffic, self.stream, state.key, &self.link);
         self.run.pacing = state.pacing;
         self.run.stage = state.stage;
+        self.run.wake = state.wake;
+        self.run.blocked = state.blocked;
         self.in_flight = in_flight;
         self.highest_returned = state.highest_returned;
         self.stats = state.stats;

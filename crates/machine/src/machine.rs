@@ -1,6 +1,6 @@
 //! The machine's parts and how they are built from a configuration.
 
-use doorbell_loadgen::LoadGen;
+use doorbell_loadgen::{LoadGen, LoadGenConfig};
 use doorbell_nic::{IDENTITY, Nic};
 use doorbell_pcie::{BarKind, Capability, FunctionIdentity, HostBridge, HostBridgeConfig, Path};
 use doorbell_platform::{Clint, MmuMode, Plic, PlicConfig, Rtc, Syscon, Uart, VirtioDisk, map};
@@ -173,13 +173,15 @@ fn build_port(config: &MachineConfig, seed: u64, index: usize) -> Result<Port, C
         let rng = Rng::stream(seed, &format!("port{index}.link.{direction}"));
         Link::new(config.link.clone(), rng).map_err(|error| ConfigError::new("link", error))
     };
+    let loadgen =
+        LoadGenConfig { traffic: config.loadgen.traffic.for_port(index as u32), ..config.loadgen.clone() };
     Ok(Port {
         nic: Nic::new(config.nic.clone(), config.link.rate, index)
             .map_err(|error| ConfigError::new("nic", error))?,
         path: Path::new(config.pcie.clone()),
         link_in: link("in")?,
         link_out: link("out")?,
-        loadgen: LoadGen::new(index as u32, seed, &config.loadgen, &config.link)
+        loadgen: LoadGen::new(index as u32, seed, &loadgen, &config.link)
             .map_err(|error| ConfigError::new("loadgen", error))?,
         capture: None,
         cable: None,

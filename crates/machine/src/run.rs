@@ -158,10 +158,7 @@ impl Machine {
                 if let Some(capture) = &mut self.ports[usize::from(port)].capture {
                     capture.record(now, &frame);
                 }
-                self.with_loadgen(port, |gen_, side| {
-                    gen_.frame_arrived(now, &frame, side);
-                    gen_.recycle(frame);
-                });
+                self.frame_at_loadgen(now, port, frame);
             }
         }
     }

@@ -1,26 +1,59 @@
 //! What an experimenter does with the load generators between runs of the machine.
 
-use doorbell_loadgen::TrafficConfig;
-use doorbell_sim::Ps;
+use doorbell_loadgen::{Arrival, LoadGenStats, TrafficConfig};
+use doorbell_sim::{Frame, Ps};
 
 use crate::config::ConfigError;
 use crate::machine::Machine;
 
 impl Machine {
-    /// Sets every generator's traffic and starts it. Frames go to the station of the generator's own NIC.
+    /// Sets every generator's traffic and starts it, see [`Machine::start_traffic_at`].
     pub fn start_traffic(&mut self, traffic: &TrafficConfig) -> Result<(), ConfigError> {
+        (0..self.ports.len()).try_for_each(|port| self.start_traffic_at(port, traffic))
+    }
+
+    /// Sets one generator's traffic and starts it. Test frames go to the station of the generator's own NIC.
+    pub fn start_traffic_at(&mut self, port: usize, traffic: &TrafficConfig) -> Result<(), ConfigError> {
         let now = self.now();
-        for port in 0..self.ports.len() {
-            let mac = self.config.nic.mac_of(port);
-            let mut own = traffic.clone();
-            own.destination.0 = mac.0;
-            self.ports[port]
-                .loadgen
-                .set_traffic(own)
-                .map_err(|error| ConfigError::new("loadgen.traffic", error))?;
-            self.with_loadgen(port as u8, |generator, side| generator.start(now, side));
-        }
+        let mut own = traffic.for_port(port as u32);
+        own.destination.0 = self.config.nic.mac_of(port).0;
+        self.ports[port]
+            .loadgen
+            .set_traffic(own)
+            .map_err(|error| ConfigError::new("loadgen.traffic", error))?;
+        self.with_loadgen(port as u8, |generator, side| generator.start(now, side));
         Ok(())
+    }
+
+    /// Lets a generator send this very frame as soon as its link is free, whatever it is. It is no part of the traffic.
+    pub fn inject(&mut self, port: usize, frame: Frame) {
+        let now = self.now();
+        self.with_loadgen(port as u8, |generator, side| generator.inject(now, frame, side));
+    }
+
+    /// Pulls a NIC's cable, or puts it back. What is on its way still arrives, and the NIC drops it.
+    pub fn set_cable(&mut self, port: usize, plugged: bool) {
+        let now = self.now();
+        self.with_nic(port as u8, |nic, side| nic.set_cable(now, plugged, side));
+    }
+
+    /// A frame's last bit reaches a generator. If it is the frame of another, that one accounts for it.
+    pub(crate) fn frame_at_loadgen(&mut self, now: Ps, port: u8, frame: Frame) {
+        let station = self.ports[usize::from(port)].loadgen.station();
+        let arrival = self.with_loadgen(port, |generator, side| generator.frame_arrived(now, &frame, side));
+        if let Arrival::OfOther(stream) = arrival
+            && (stream as usize) < self.ports.len()
+        {
+            self.with_loadgen(stream as u8, |generator, side| {
+                generator.frame_arrived_elsewhere(now, &frame, station, side)
+            });
+        }
+        self.ports[usize::from(port)].loadgen.recycle(frame);
+    }
+
+    /// Whether a generator still looks for the station that it is to ask.
+    pub fn is_resolving(&self) -> bool {
+        self.ports.iter().any(|port| port.loadgen.is_resolving())
     }
 
     /// Stops all generators. What is on its way is still waited for.
@@ -55,8 +88,16 @@ impl Machine {
         self.ports.iter().map(|port| port.loadgen.outstanding()).sum()
     }
 
-    /// Asserts that every frame is accounted for, at every generator and NIC.
+    /// Asserts that every frame is accounted for, at every generator and NIC, and between them.
     pub fn check_conservation(&self) {
+        let total = |count: fn(&LoadGenStats) -> u64| -> u64 {
+            self.ports.iter().map(|port| count(port.loadgen.stats())).sum()
+        };
+        // More only if a damaged frame names a generator that this machine has not.
+        assert!(
+            total(|stats| stats.of_others) >= total(|stats| stats.elsewhere),
+            "frames changed hands unseen"
+        );
         for port in &self.ports {
             port.nic.check_conservation();
             port.loadgen.assert_conservation();

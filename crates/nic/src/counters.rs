@@ -4,7 +4,7 @@
 use doorbell_sim::Frame;
 
 use crate::Nic;
-use crate::regs::{Reg, Regs};
+use crate::regs::{Access, Reg, Regs, TABLE};
 
 const RECEIVED_BY_SIZE: [Reg; 6] =
     [Reg::Prc64, Reg::Prc127, Reg::Prc255, Reg::Prc511, Reg::Prc1023, Reg::Prc1522];
@@ -57,19 +57,52 @@ impl Regs {
     /// Reads a counter and clears it.
     pub fn take(&mut self, reg: Reg) -> u32 {
         let value = self.get(reg);
-        self.set(reg, 0);
+        self.clear_statistic(reg);
         match reg {
-            Reg::Gorch => self.set(Reg::Gorcl, 0),
-            Reg::Gotch => self.set(Reg::Gotcl, 0),
-            Reg::Torh => self.set(Reg::Torl, 0),
-            Reg::Toth => self.set(Reg::Totl, 0),
+            Reg::Gorch => self.clear_statistic(Reg::Gorcl),
+            Reg::Gotch => self.clear_statistic(Reg::Gotcl),
+            Reg::Torh => self.clear_statistic(Reg::Torl),
+            Reg::Toth => self.clear_statistic(Reg::Totl),
             _ => {}
         }
         value
     }
 }
 
+/// A statistics register as reports list it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statistic {
+    /// The manual's name; for the two halves of a 64-bit counter without the last letter.
+    pub name: String,
+    /// What it counts, from the register table.
+    pub meaning: &'static str,
+    /// What was counted since this object was made, whatever software has read and reset.
+    pub value: u64,
+}
+
 impl Nic {
+    /// All statistics registers in the order of the manual.
+    pub fn statistics(&self) -> Vec<Statistic> {
+        let mut all = Vec::new();
+        let mut low_half = 0;
+        for (index, register) in TABLE.iter().enumerate().filter(|(_, register)| register.is_statistic()) {
+            let value = self.regs.total(index);
+            if register.access == Access::Ro {
+                // The low half: it stands before the high one, and only the high one clears.
+                low_half = value;
+                continue;
+            }
+            let (name, meaning, value) = match register.summary.split_once(", high half") {
+                Some((meaning, _)) => {
+                    (register.name.trim_end_matches('H'), meaning, (value << 32).wrapping_add(low_half))
+                }
+                None => (register.name, register.summary.trim_end_matches('.'), value),
+            };
+            all.push(Statistic { name: name.to_owned(), meaning, value });
+        }
+        all
+    }
+
     /// A good frame has come through the filters and into the FIFO.
     pub(crate) fn count_received(&mut self, cast: Cast, bytes_with_fcs: usize) {
         self.regs.count(Reg::Gprc);
@@ -113,6 +146,32 @@ mod tests {
             regs.count(Reg::Gprc);
         }
         assert_eq!((regs.take(Reg::Gprc), regs.take(Reg::Gprc)), (u32::MAX, 0));
+    }
+
+    #[test]
+    fn what_software_reads_and_resets_stays_in_the_totals() {
+        let mut nic =
+            Nic::new(crate::NicConfig::default(), doorbell_sim::BitsPerSec(1_000_000_000), 0).unwrap();
+        nic.regs.set(Reg::Gorcl, u32::MAX);
+        nic.regs.count_bytes(Reg::Gorcl, Reg::Gorch, 65);
+        for _ in 0..3 {
+            nic.regs.count(Reg::Mpc);
+        }
+        let of = |nic: &Nic, name: &str| {
+            nic.statistics().into_iter().find(|statistic| statistic.name == name).unwrap()
+        };
+        let octets = of(&nic, "GORC");
+        assert_eq!((octets.value, octets.meaning), ((1 << 32) + 64, "Good bytes received"));
+        nic.regs.take(Reg::Gorch);
+        nic.regs.take(Reg::Mpc);
+        nic.regs.count(Reg::Mpc);
+        nic.regs.count_bytes(Reg::Gorcl, Reg::Gorch, 6);
+        nic.regs.reset();
+        nic.regs.count(Reg::Mpc);
+        assert_eq!((of(&nic, "GORC").value, of(&nic, "MPC").value), ((1 << 32) + 70, 5));
+        let names: Vec<String> = nic.statistics().into_iter().map(|statistic| statistic.name).collect();
+        assert!(names.iter().any(|name| name == "TOT") && !names.iter().any(|name| name == "TOTL"));
+        assert_eq!(names.len(), TABLE.iter().filter(|register| register.is_statistic()).count() - 4);
     }
 
     #[test]

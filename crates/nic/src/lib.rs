@@ -43,6 +43,7 @@ use doorbell_sim::{BitsPerSec, Bytes, Frame, Ps, log};
 use serde::{Deserialize, Serialize};
 
 pub use config::{ConfigError, MacAddress, NicConfig};
+pub use counters::Statistic;
 pub use drops::{ArrivalState, DropClass, classify};
 pub use identity::{BarIdentity, IDENTITY, IO_BYTES, MMIO_BYTES, PciIdentity, PowerManagementIdentity};
 pub use regs::register_reference;

@@ -1,6 +1,7 @@
 //! The link: up or down as the PHY and CTRL.SLU say, speed and duplex as told (§13.4.1, §13.4.2), loopback (RCTL.LBM and the
 //! PHY's), and PAUSE (§8.7 and IEEE 802.3 annex 31B): received pauses stop the transmitter if
 //! CTRL.RFCE says so, and a filling FIFO sends XOFF and XON if CTRL.TFCE does.
+//! While the cable is out there is nobody to negotiate with and the link stays down.
 
 use doorbell_sim::{Frame, Ps, log};
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,8 @@ pub(crate) struct Link {
     pause: Timer,
     /// XOFF is sent and not taken back.
     xoff_sent: bool,
+    /// There is nobody to negotiate with.
+    unplugged: bool,
 }
 
 impl Link {
@@ -97,12 +100,21 @@ impl Nic {
         }
     }
 
+    /// Somebody pulls the cable, or puts it back: then autonegotiation starts.
+    pub fn set_cable(&mut self, now: Ps, plugged: bool, ports: &mut impl NicPorts) {
+        if self.link.unplugged == plugged {
+            self.link.unplugged = !plugged;
+            self.restart_link(now, ports);
+        }
+    }
+
     pub(crate) fn link_woken(&mut self, now: Ps, ports: &mut impl NicPorts) {
         match self.link.timer.wake(now) {
             Wake::Ignore => {}
             Wake::Again(at) => ports.wake_at(at, Event::Link),
             Wake::Expired => {
-                let held = self.regs.has(Reg::Ctrl, ctrl::PHY_RST) || self.phy.powered_down();
+                let held =
+                    self.link.unplugged || self.regs.has(Reg::Ctrl, ctrl::PHY_RST) || self.phy.powered_down();
                 if !held {
                     self.change_link(now, LinkChange::Up, ports);
                 }

@@ -24,7 +24,7 @@ use crate::tx::{self, Context, Done, Job, Packet, Tx};
 use crate::{Nic, NicStats};
 
 /// The version of [`NicState`].
-pub const NIC_STATE_VERSION: u32 = 2;
+pub const NIC_STATE_VERSION: u32 = 3;
 
 /// No moment in a saved state lies beyond this: some fifty days.
 const LATEST: Ps = Ps(u64::MAX / 4);

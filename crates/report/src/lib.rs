@@ -11,6 +11,7 @@
 //! | `number`, `scale` | how are figures written, and where do axes have their ticks? |
 //! | `text` | what does the terminal show? |
 //! | `svg`, `figures` | what does each plot show? A new plot is one file there and one line in its list |
+//! | `ports` | what did each NIC and its generator count? |
 //! | `html`, `numbers`, `headline` | how do they become a page? |
 
 #![forbid(unsafe_code)]
@@ -22,6 +23,7 @@ mod headline;
 mod html;
 mod number;
 mod numbers;
+mod ports;
 mod scale;
 mod summary;
 mod svg;
@@ -35,5 +37,7 @@ mod sample;
 mod text_tests;
 
 pub use html::html;
-pub use summary::{Drops, LatencyNs, PointSummary, ReportError, RunSummary};
+pub use summary::{
+    Drops, Figure, FigureGroup, LatencyNs, PointSummary, PortFigures, ReportError, RunSummary,
+};
 pub use text::{summary_text, table};

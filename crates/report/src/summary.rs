@@ -2,6 +2,8 @@
 //! an error, because a table with silent gaps is worse than none. JSON has no infinity and no NaN: a ratio with
 //! nothing to divide by arrives as `null` and is `None` here.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 /// No rate, time or ratio of a real run is larger; what is comes from a damaged file.
@@ -122,6 +124,34 @@ pub struct PointSummary {
     pub host_mips: Option<f64>,
     /// Hash of the machine's state at the end.
     pub state_hash: String,
+    /// What each port counted in the measurement; none in files of the first version.
+    #[serde(default)]
+    pub ports: Vec<PortFigures>,
+}
+
+/// What a port counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct PortFigures {
+    /// In the order to show them.
+    pub groups: Vec<FigureGroup>,
+}
+
+/// Figures that belong together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct FigureGroup {
+    /// What they have in common.
+    pub title: String,
+    /// The figures.
+    pub figures: Vec<Figure>,
+}
+
+/// A counter's name and what it counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Figure {
+    /// Its name.
+    pub name: String,
+    /// How many.
+    pub value: u64,
 }
 
 /// A whole run: one point or a table of several.
@@ -135,6 +165,9 @@ pub struct RunSummary {
     pub doorbell_version: String,
     /// The command that made this.
     pub command: String,
+    /// What the figures of the points' ports mean, by name.
+    #[serde(default)]
+    pub meanings: BTreeMap<String, String>,
     /// Every point, in the order in which the rates were given.
     pub points: Vec<PointSummary>,
 }

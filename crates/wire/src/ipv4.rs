@@ -99,6 +99,8 @@ pub struct Ipv4Repr {
 impl Ipv4Repr {
     /// Bytes of a header without options.
     pub const HEADER_BYTES: usize = 20;
+    /// The protocol number of ICMP.
+    pub const ICMP: u8 = 1;
     /// The protocol number of UDP.
     pub const UDP: u8 = 17;
     /// Flags and fragment offset of a packet that is whole and must stay so. Such a packet needs no

@@ -103,7 +103,7 @@ fn check_since_boot(port: &Port) {
         "late",
         "stale",
         "never_sent",
-        "misrouted",
+        "of_others",
         "foreign",
         "bad_fcs",
     ];

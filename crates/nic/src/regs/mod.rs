@@ -38,6 +38,13 @@ static LOOKUP: [u8; WINDOW_WORDS] = {
     lookup
 };
 
+impl Register {
+    /// Whether it is one of the statistics registers (§13.7).
+    pub fn is_statistic(&self) -> bool {
+        self.section.starts_with("13.7.")
+    }
+}
+
 impl Reg {
     /// The register's row in the table.
     pub const fn info(self) -> &'static Register {
@@ -57,11 +64,16 @@ pub(crate) fn lookup(offset: u64) -> Option<(Reg, usize)> {
 #[derive(Clone, Debug)]
 pub(crate) struct Regs {
     words: Box<[u32]>,
+    /// What reading and resetting took from each statistics register. An observer: not part of the saved state.
+    cleared: Box<[u64]>,
 }
 
 impl Regs {
     pub fn new() -> Regs {
-        let mut regs = Regs { words: vec![0; usize::from(SLOTS[TABLE.len()])].into_boxed_slice() };
+        let mut regs = Regs {
+            words: vec![0; usize::from(SLOTS[TABLE.len()])].into_boxed_slice(),
+            cleared: vec![0; TABLE.len()].into_boxed_slice(),
+        };
         regs.reset();
         regs
     }
@@ -69,6 +81,9 @@ impl Regs {
     /// Gives every register the value that the table names.
     pub fn reset(&mut self) {
         for (i, register) in TABLE.iter().enumerate() {
+            if register.is_statistic() {
+                self.cleared[i] += u64::from(self.words[usize::from(SLOTS[i])]);
+            }
             self.words[usize::from(SLOTS[i])..usize::from(SLOTS[i + 1])].fill(register.reset);
         }
     }
@@ -96,6 +111,17 @@ impl Regs {
     /// Whether any of `bits` is set.
     pub fn has(&self, reg: Reg, bits: u32) -> bool {
         self.get(reg) & bits != 0
+    }
+
+    /// Sets a statistics register to zero; what it held is kept for [`total`](Regs::total).
+    pub fn clear_statistic(&mut self, reg: Reg) {
+        self.cleared[reg as usize] += u64::from(self.get(reg));
+        self.set(reg, 0);
+    }
+
+    /// What a statistics register would hold if nothing had ever cleared it.
+    pub fn total(&self, index: usize) -> u64 {
+        self.cleared[index] + u64::from(self.words[usize::from(SLOTS[index])])
     }
 
     pub fn words(&self) -> &[u32] {

@@ -1,0 +1,123 @@
+//! What each port counted in a measurement, for the report: the NIC's statistics registers, why it dropped frames, what
+//! its DMA engine did, and what the generator saw.
+
+use std::collections::BTreeMap;
+
+use doorbell_machine::{Machine, PATH_KINDS, Port};
+use doorbell_sim::stats::{Counter, Stats};
+use serde::Serialize;
+
+/// A counter's name and what it counted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Figure {
+    /// Its name: the manual's for registers, that of `stats.json` for others.
+    pub name: String,
+    /// How many.
+    pub value: u64,
+}
+
+/// Figures that belong together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FigureGroup {
+    /// What they have in common.
+    pub title: String,
+    /// The figures, those that are zero among them.
+    pub figures: Vec<Figure>,
+}
+
+/// A port's figures.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PortFigures {
+    /// The groups, in the order to show them.
+    pub groups: Vec<FigureGroup>,
+}
+
+const REGISTERS: &str = "Statistics registers";
+const DROPS: &str = "Frames dropped by the NIC, by cause";
+const DMA: &str = "Rings, FIFO and interrupts";
+const PATH: &str = "DMA on the path to memory";
+const GENERATOR: &str = "Load generator at this port";
+/// The NIC's counters beside drops that say how it worked.
+const WORK: &[&str] = &[
+    "rx_descriptors",
+    "rx_null_descriptors",
+    "rx_multi_descriptor",
+    "rx_fetches",
+    "rx_write_backs",
+    "rx_fifo_full",
+    "rx_ring_full",
+    "tx_ring_full",
+    "tx_descriptors",
+    "tx_fetches",
+    "tx_write_backs",
+    "tx_segments",
+    "tx_pause_frames",
+    "ring_nonsense",
+    "interrupts",
+    "register_accesses",
+];
+
+/// Each figure of a port: its group, name, meaning and value so far.
+fn figures(machine: &Machine, index: usize) -> Vec<(&'static str, String, String, u64)> {
+    let port: &Port = &machine.ports()[index];
+    let mut all = Vec::new();
+    for statistic in port.nic.statistics() {
+        all.push((REGISTERS, statistic.name, statistic.meaning.to_owned(), statistic.value));
+    }
+    let mut add = |group, prefix: &str, counter: Counter| {
+        let meaning = counter.description.trim_end_matches('.').to_owned();
+        all.push((group, format!("{prefix}{}", counter.name), meaning, counter.value));
+    };
+    let nic = port.nic.stats().counters();
+    for counter in nic.iter().filter(|counter| counter.name.contains("_drop_")) {
+        add(DROPS, "", counter.clone());
+    }
+    for counter in nic.into_iter().filter(|counter| WORK.contains(&counter.name)) {
+        add(DMA, "", counter);
+    }
+    for (kind, name) in PATH_KINDS {
+        port.path
+            .stats(kind)
+            .counters()
+            .into_iter()
+            .for_each(|counter| add(PATH, &format!("{name}."), counter));
+    }
+    machine.dma_stats(index).counters().into_iter().for_each(|counter| add(PATH, "", counter));
+    port.loadgen.stats().counters().into_iter().for_each(|counter| add(GENERATOR, "", counter));
+    all
+}
+
+/// The figures of all ports at a moment.
+pub(crate) struct Moment(Vec<Vec<u64>>);
+
+impl Moment {
+    pub(crate) fn of(machine: &Machine) -> Moment {
+        let values = |index| figures(machine, index).into_iter().map(|(.., value)| value).collect();
+        Moment((0..machine.ports().len()).map(values).collect())
+    }
+
+    /// What was counted from this moment to now.
+    pub(crate) fn until_now(&self, machine: &Machine) -> Vec<PortFigures> {
+        self.0.iter().enumerate().map(|(index, before)| since(machine, index, before)).collect()
+    }
+}
+
+fn since(machine: &Machine, index: usize, before: &[u64]) -> PortFigures {
+    let mut groups: Vec<FigureGroup> = Vec::new();
+    for ((title, name, _, value), before) in figures(machine, index).into_iter().zip(before) {
+        if groups.last().is_none_or(|group| group.title != title) {
+            groups.push(FigureGroup { title: title.to_owned(), figures: Vec::new() });
+        }
+        let group = groups.last_mut().expect("one was just pushed");
+        group.figures.push(Figure { name, value: value - before });
+    }
+    PortFigures { groups }
+}
+
+/// What each figure means, by name.
+pub(crate) fn meanings(machine: &Machine) -> BTreeMap<String, String> {
+    if machine.ports().is_empty() {
+        return BTreeMap::new();
+    }
+    figures(machine, 0).into_iter().map(|(_, name, meaning, _)| (name, meaning)).collect()
+}

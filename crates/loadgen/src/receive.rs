@@ -1,0 +1,125 @@
+//! What arrives at a generator: its own frames back, answers to its requests, requests that it answers itself, and the
+//! frames of others. Each arrival is one [`Arrival`] and counted once.
+
+use doorbell_sim::{Frame, Ps, log};
+use doorbell_wire::MacAddr;
+
+use crate::arrival::Arrival;
+use crate::frame::Signature;
+use crate::generator::{LoadGen, LoadGenPorts};
+use crate::in_flight::{Lookup, SendTimes};
+use crate::measure::Volume;
+use crate::requests;
+
+impl LoadGen {
+    /// Takes a frame whose last bit arrived at `now`, answers it if it is for the responder, and says what it was.
+    pub fn frame_arrived(&mut self, now: Ps, frame: &Frame, ports: &mut impl LoadGenPorts) -> Arrival {
+        let mut arrival = self.account_arrival(now, frame, self.station());
+        if arrival == Arrival::Foreign {
+            arrival = self.answer(now, frame, ports);
+        }
+        self.stats.count(arrival);
+        let (stream, bytes) = (self.stream, frame.len_with_fcs());
+        log!(now, Loadgen, Debug, "port{stream}: frame of {bytes} bytes received: {arrival:?}");
+        self.after_arrival(now, arrival, ports);
+        arrival
+    }
+
+    /// Takes an own frame that arrived at another generator's port, whose address is `station`.
+    pub fn frame_arrived_elsewhere(
+        &mut self,
+        now: Ps,
+        frame: &Frame,
+        station: MacAddr,
+        ports: &mut impl LoadGenPorts,
+    ) -> Arrival {
+        let arrival = self.account_arrival(now, frame, station);
+        self.stats.count_elsewhere(arrival);
+        self.after_arrival(now, arrival, ports);
+        arrival
+    }
+
+    /// The generator's own address.
+    pub fn station(&self) -> MacAddr {
+        self.run.traffic.source
+    }
+
+    /// What a frame that is no test frame and no answer to a request may be.
+    fn answer(&mut self, now: Ps, frame: &Frame, ports: &mut impl LoadGenPorts) -> Arrival {
+        let traffic = &self.run.traffic;
+        if traffic.kind.asks_by_ipv4()
+            && let Some(station) = requests::reply_from(&frame.bytes, traffic.destination_ip, traffic.source)
+        {
+            if self.is_resolving() {
+                self.station_found(now, station, ports);
+            }
+            return Arrival::ArpReply;
+        }
+        let Some(responder) = &self.responder else { return Arrival::Foreign };
+        let Some((answered, answer)) = responder.answer(self.station(), &frame.bytes) else {
+            return Arrival::Foreign;
+        };
+        // The link takes it when it is free; test frames that are due wait for the link as they do behind their own.
+        ports.send(now, answer);
+        Arrival::Answered(answered)
+    }
+
+    fn after_arrival(&mut self, now: Ps, arrival: Arrival, ports: &mut impl LoadGenPorts) {
+        if let Some(measurement) = &mut self.measurement {
+            match arrival {
+                Arrival::Duplicate => measurement.on_duplicate(),
+                Arrival::Foreign => measurement.on_foreign(),
+                Arrival::Late => measurement.on_late(),
+                _ => {}
+            }
+        }
+        if self.run.blocked && matches!(arrival, Arrival::Returned | Arrival::Corrupt(_)) {
+            self.run.blocked = false;
+            self.wake_for_next(now, ports);
+        }
+    }
+
+    fn account_arrival(&mut self, now: Ps, frame: &Frame, station: MacAddr) -> Arrival {
+        if frame.fcs_bad {
+            return Arrival::BadFcs;
+        }
+        let next = self.in_flight.next();
+        let Some(Signature { stream, sequence }) = self.run.maker.read(self.stream, next, &frame.bytes)
+        else {
+            return Arrival::Foreign;
+        };
+        if stream != self.stream {
+            return Arrival::OfOther(stream);
+        }
+        match self.in_flight.look_up(sequence) {
+            Lookup::Returned => Arrival::Duplicate,
+            Lookup::Forgotten => Arrival::Late,
+            Lookup::EarlierRun => Arrival::Stale,
+            Lookup::NeverSent => Arrival::NeverSent,
+            Lookup::Outstanding(times) => {
+                // A corrupt frame is waited for no longer. Should its number be what is damaged, the frame that
+                // has this number rightly will be taken for a duplicate.
+                self.in_flight.returned(sequence);
+                match self.run.maker.check(sequence, &frame.bytes, station) {
+                    Ok(()) => self.account_returned(now, sequence, times, frame.bytes.len()),
+                    Err(mismatch) => {
+                        self.measurement.iter_mut().for_each(|m| m.on_corrupt(sequence));
+                        Arrival::Corrupt(mismatch)
+                    }
+                }
+            }
+        }
+    }
+
+    fn account_returned(&mut self, now: Ps, sequence: u64, times: SendTimes, frame_len: usize) -> Arrival {
+        // An answer has a length of its own.
+        let volume = Volume::of_frame(frame_len, &self.link);
+        let reordered = self.highest_returned.is_some_and(|highest| sequence < highest);
+        self.stats.reordered += u64::from(reordered);
+        self.highest_returned = self.highest_returned.max(Some(sequence));
+        if let Some(measurement) = &mut self.measurement {
+            measurement.on_returned(now, sequence, volume, times, reordered);
+        }
+        Arrival::Returned
+    }
+}

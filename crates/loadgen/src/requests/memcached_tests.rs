@@ -1,0 +1,221 @@
+use super::*;
+use crate::config::{Kind, LoadGenConfig};
+use crate::testbench::Bench;
+use crate::{LoadGenStats, TrafficConfig};
+use doorbell_sim::{Frame, Ps};
+use doorbell_wire::LinkConfig;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+const SERVER_MAC: [u8; 6] = [0x52, 0x54, 0, 0x12, 0x34, 0x56];
+const SERVER_IP: [u8; 4] = [10, 0, 0, 2];
+const PROCESSING: Ps = Ps::from_us(3);
+
+fn traffic(kind: Kind) -> TrafficConfig {
+    TrafficConfig {
+        kind,
+        rate: "1Mpps".parse().unwrap(),
+        source_ip: Ipv4Addr::new(10, 0, 0, 1),
+        destination_ip: SERVER_IP.into(),
+        destination_port: 11211,
+        outstanding: Some(4),
+        memcached: MemcachedConfig { keys: 50, value: Bytes(33), clients: 3 },
+        ..TrafficConfig::default()
+    }
+}
+
+fn checksum(bytes: &[u8]) -> u16 {
+    Sum::new().plus(bytes).finish()
+}
+
+/// What an ARP request for the server gets.
+fn arp_reply(request: &[u8]) -> Option<Vec<u8>> {
+    (request[12..14] == [8, 6] && request[38..42] == SERVER_IP).then(|| {
+        let mut reply = request.to_vec();
+        reply[..6].copy_from_slice(&request[6..12]);
+        reply[6..12].copy_from_slice(&SERVER_MAC);
+        reply[21] = 2;
+        reply[22..28].copy_from_slice(&SERVER_MAC);
+        reply[28..32].copy_from_slice(&SERVER_IP);
+        reply[32..42].copy_from_slice(&request[22..32]);
+        reply
+    })
+}
+
+/// A server as simple as it can be, which forgets everything: it answers a `get` with what a `set` of that key says.
+fn answer(request: &[u8]) -> Vec<u8> {
+    if let Some(reply) = arp_reply(request) {
+        return reply;
+    }
+    let set =
+        Memcached::new(&traffic(Kind::MemcachedSet), Operation::Set, 0, crate::frame::FrameMaker::key(1, 0));
+    let values: BTreeMap<String, Vec<u8>> = (0..50)
+        .map(|index| {
+            let mut value = Vec::new();
+            set.put_value(index, &mut value);
+            (key_text(0, index), value)
+        })
+        .collect();
+    let text = std::str::from_utf8(&request[50..]).unwrap();
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let body = match words[..] {
+        ["get", key] => [format!("VALUE {key} 0 33\r\n").as_bytes(), &values[key], b"\r\nEND\r\n"].concat(),
+        ["set", key, "0", "0", "33", value] => {
+            assert_eq!(value.as_bytes(), values[key]);
+            b"STORED\r\n".to_vec()
+        }
+        _ => panic!("not a request: {text}"),
+    };
+    let mut frame = [&request[..50], &body].concat();
+    frame[..12].rotate_left(6);
+    frame[26..34].rotate_left(4);
+    frame[34..38].rotate_left(2);
+    let length = (frame.len() - 14) as u16;
+    frame[16..18].copy_from_slice(&length.to_be_bytes());
+    frame[24..26].fill(0);
+    let sum = checksum(&frame[14..34]);
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    frame[38..40].copy_from_slice(&(length - 20).to_be_bytes());
+    frame[40..42].fill(0);
+    frame.resize(frame.len().max(60), 0);
+    frame
+}
+
+fn serve(_: u64, frame: Frame) -> Vec<(Ps, Frame)> {
+    vec![(PROCESSING, Frame::new(answer(&frame.bytes)))]
+}
+
+/// Loses every 50th frame and answers every 40th late; an ARP request is the first.
+fn serve_badly(n: u64, frame: Frame) -> Vec<(Ps, Frame)> {
+    match n {
+        _ if n.is_multiple_of(50) => Vec::new(),
+        _ if n.is_multiple_of(40) => vec![(Ps::from_us(700), Frame::new(answer(&frame.bytes)))],
+        _ => serve(n, frame),
+    }
+}
+
+fn bench(traffic: TrafficConfig, machine: crate::testbench::Machine) -> Bench {
+    let link: LinkConfig = toml::from_str("rate = \"10Gbps\"\nlatency = \"1us\"").unwrap();
+    Bench::with_config(link, LoadGenConfig { traffic, ..LoadGenConfig::default() }, machine)
+}
+
+#[test]
+fn sets_store_each_key_once_and_gets_find_what_they_stored() {
+    for kind in [Kind::MemcachedSet, Kind::MemcachedGet] {
+        let mut bench = bench(TrafficConfig { frames: Some(50), ..traffic(kind) }, serve);
+        bench.tap = Some(Vec::new());
+        bench.generator.begin_window(Ps::ZERO);
+        bench.start();
+        assert!(bench.generator.is_resolving());
+        bench.run();
+        let expected = LoadGenStats {
+            sent: 50,
+            received: 51,
+            returned: 50,
+            arp_asked: 1,
+            arp_replies: 1,
+            ..Default::default()
+        };
+        assert_eq!(*bench.generator.stats(), expected, "{kind:?}");
+        bench.generator.assert_conservation();
+        let frames = bench.tap.take().unwrap();
+        let keys: std::collections::BTreeSet<&[u8]> =
+            frames[1..].iter().map(|(_, f)| &f.bytes[54..70]).collect();
+        assert_eq!(keys.len() == 50, kind == Kind::MemcachedSet, "{} different keys", keys.len());
+        for (_, frame) in &frames[1..] {
+            let ip = Ipv4::new_checked(&frame.bytes[14..]).unwrap();
+            let udp = Udp::new_checked(ip.payload()).unwrap();
+            assert!(ip.checksum_is_right() && udp.checksum_is_right(ip.source(), ip.destination()));
+        }
+    }
+}
+
+#[test]
+fn no_more_are_outstanding_than_may_be_and_the_wait_counts_as_latency() {
+    // Each takes 5 µs and more; one a microsecond is due, and four may be on their way.
+    let mut bench = bench(TrafficConfig { frames: Some(100), ..traffic(Kind::MemcachedGet) }, serve);
+    bench.generator.begin_window(Ps::ZERO);
+    bench.start();
+    while bench.step(Ps::MAX) {
+        assert!(bench.generator.outstanding() <= 4);
+    }
+    let summary = bench.generator.summary(bench.queue.now()).unwrap();
+    assert_eq!((summary.frames_offered, summary.frames_delivered), (100, 100));
+    let (due, sent) = (summary.latency_ns.unwrap(), summary.latency_from_actual_ns.unwrap());
+    assert!((5_000.0..5_400.0).contains(&sent.max), "{sent:?}");
+    // They go in groups of four, a microsecond apart. The last of the 25th group was due after 99 µs.
+    assert!((3_000.0 + 25.0 * sent.mean - 99_000.0 - due.max).abs() < 1.0, "{due:?} {sent:?}");
+}
+
+#[test]
+fn what_is_lost_is_given_up_in_time_and_what_comes_later_is_late() {
+    let traffic = TrafficConfig {
+        frames: Some(1_000),
+        timeout: Ps::from_us(100),
+        outstanding: Some(1),
+        ..traffic(Kind::MemcachedGet)
+    };
+    let mut bench = bench(traffic, serve_badly);
+    bench.generator.begin_window(Ps::ZERO);
+    bench.start();
+    bench.run();
+    let stats = bench.generator.stats().clone();
+    // Frames 0 to 1001 reached the server: an ARP request that was lost, its repetition, and 1000 requests.
+    assert_eq!((stats.arp_asked, stats.arp_replies, stats.sent), (2, 1, 1_000));
+    assert_eq!(
+        stats.timed_out,
+        20 + 25 - 5,
+        "of the numbers up to 1001, 20 lost besides the first, and 20 late ones"
+    );
+    assert_eq!((stats.late, stats.returned, stats.corrupt), (20, 960, 0));
+    bench.generator.assert_conservation();
+}
+
+#[test]
+fn a_checkpoint_while_requests_wait_changes_nothing() {
+    let traffic =
+        TrafficConfig { frames: Some(300), timeout: Ps::from_us(50), ..traffic(Kind::MemcachedGet) };
+    for at in [500, 40_000, 10_030_000, 10_100_000] {
+        let mut whole = bench(traffic.clone(), serve_badly);
+        whole.start();
+        whole.run_until(Ps::from_ns(at));
+        let mut resumed = whole.clone();
+        resumed.generator = bench(TrafficConfig::default(), serve).generator;
+        let bytes = postcard::to_stdvec(&whole.generator.save()).unwrap();
+        resumed.generator.restore(postcard::from_bytes(&bytes).unwrap()).unwrap();
+        whole.run();
+        resumed.run();
+        assert_eq!(resumed.generator.save(), whole.generator.save(), "saved at {at} ns");
+        assert!(whole.generator.stats().timed_out > 0);
+    }
+}
+
+#[test]
+fn an_answer_with_anything_changed_is_corrupt() {
+    let traffic = TrafficConfig { destination: MacAddr(SERVER_MAC), ..traffic(Kind::MemcachedGet) };
+    let maker = Memcached::new(&traffic, Operation::Get, 0, crate::frame::FrameMaker::key(1, 0));
+    let mut request = Vec::new();
+    maker.make(7, &mut request);
+    let good = answer(&request);
+    assert_eq!((maker.read(8, &good), maker.check(7, &good)), (Some(7), Ok(())));
+    // Seven is client 1's request 2; without that request sent, nothing is named.
+    assert_eq!(maker.read(7, &good), Some(u64::MAX), "never sent");
+    assert_eq!(maker.read(8 + 3 * 65_536, &good), Some(7 + 3 * 65_536), "the last with that id");
+    for (at, expected) in [
+        (0, Mismatch::Addresses),
+        (6, Mismatch::Addresses),
+        (22, Mismatch::Headers),
+        (43, Mismatch::Headers),
+        (60, Mismatch::Payload),
+        (good.len() - 1, Mismatch::Payload),
+    ] {
+        let mut changed = good.clone();
+        changed[at] ^= 1;
+        assert_eq!(maker.check(7, &changed), Err(expected), "byte {at}");
+    }
+    for at in [12, 29, 35, 36] {
+        let mut changed = good.clone();
+        changed[at] ^= 0x40;
+        assert_eq!(maker.read(8, &changed), None, "byte {at}: not the server's");
+    }
+}

@@ -1,0 +1,112 @@
+//! ICMP echo (RFC 792, "Echo or Echo Reply Message"). The identifier is the generator's number, the sequence number
+//! the lower half of the request's; the data are a test frame's signature and fill, so that an answer names its request
+//! in full. Checked in an answer are addresses, checksums, and that the message is the request's with another type.
+
+use std::net::Ipv4Addr;
+
+use doorbell_wire::checksum::Sum;
+use doorbell_wire::{EtherType, Ethernet, EthernetRepr, Ipv4, Ipv4Repr, MacAddr};
+
+use crate::config::TrafficConfig;
+use crate::frame::{ETHERNET_BYTES, FILL_AT, Mismatch, PAYLOAD_AT, Signature, fill, hash};
+
+const ICMP_AT: usize = ETHERNET_BYTES + Ipv4Repr::HEADER_BYTES;
+const ECHO: u8 = 8;
+const ECHO_REPLY: u8 = 0;
+const TTL: u8 = 64;
+
+/// Makes echo requests and checks replies.
+#[derive(Clone, Debug)]
+pub(crate) struct Ping {
+    headers: [u8; ICMP_AT],
+    stations: (MacAddr, MacAddr),
+    addresses: (Ipv4Addr, Ipv4Addr),
+    frame_len: usize,
+    stream: u32,
+    key: u64,
+}
+
+impl Ping {
+    pub(crate) fn new(traffic: &TrafficConfig, stream: u32, key: u64) -> Ping {
+        let frame_len = traffic.frame_len();
+        let ethernet = EthernetRepr {
+            destination: traffic.destination,
+            source: traffic.source,
+            tag: None,
+            ethertype: EtherType::IPV4,
+        };
+        let ip = Ipv4Repr {
+            source: traffic.source_ip,
+            destination: traffic.destination_ip,
+            protocol: Ipv4Repr::ICMP,
+            ttl: TTL,
+            payload_len: (frame_len - ICMP_AT) as u16,
+        };
+        let mut headers = [0; ICMP_AT];
+        ethernet
+            .emit(&mut headers)
+            .and_then(|()| ip.emit(&mut headers[ETHERNET_BYTES..]))
+            .expect("the headers fit a validated frame size");
+        Ping {
+            headers,
+            stations: (traffic.source, traffic.destination),
+            addresses: (traffic.source_ip, traffic.destination_ip),
+            frame_len,
+            stream,
+            key,
+        }
+    }
+
+    pub(crate) fn stored_key(&self) -> u64 {
+        self.key
+    }
+
+    pub(crate) fn make(&self, sequence: u64, bytes: &mut Vec<u8>) {
+        bytes.resize(self.frame_len, 0);
+        bytes[..ICMP_AT].copy_from_slice(&self.headers);
+        self.message(ECHO, sequence, &mut bytes[ICMP_AT..]);
+    }
+
+    /// The ICMP message of this type about request `sequence`.
+    fn message(&self, kind: u8, sequence: u64, message: &mut [u8]) {
+        const SIGNATURE_AT: usize = PAYLOAD_AT - ICMP_AT;
+        const DATA_AT: usize = FILL_AT - ICMP_AT;
+        message[..4].copy_from_slice(&[kind, 0, 0, 0]);
+        message[4..6].copy_from_slice(&(self.stream as u16).to_be_bytes());
+        message[6..8].copy_from_slice(&(sequence as u16).to_be_bytes());
+        let signature = Signature { stream: self.stream, sequence };
+        message[SIGNATURE_AT..DATA_AT].copy_from_slice(&signature.to_bytes());
+        fill(&mut message[DATA_AT..], hash(self.key ^ sequence));
+        let checksum = Sum::new().plus(message).finish();
+        message[2..4].copy_from_slice(&checksum.to_be_bytes());
+    }
+
+    pub(crate) fn check(&self, sequence: u64, frame: &[u8]) -> Result<(), Mismatch> {
+        if frame.len() != self.frame_len {
+            return Err(Mismatch::Length);
+        }
+        let ethernet = Ethernet::new_checked(frame).map_err(|_| Mismatch::Headers)?;
+        let ip = Ipv4::new_checked(ethernet.payload()).map_err(|_| Mismatch::Headers)?;
+        if (ethernet.destination(), ethernet.source()) != self.stations
+            || (ip.destination(), ip.source()) != self.addresses
+        {
+            return Err(Mismatch::Addresses);
+        }
+        let mut expected = vec![0; self.frame_len - ICMP_AT];
+        self.message(ECHO_REPLY, sequence, &mut expected);
+        if ip.protocol() != Ipv4Repr::ICMP || !ip.checksum_is_right() || ip.payload().len() != expected.len()
+        {
+            return Err(Mismatch::Headers);
+        }
+        let (header, data) = expected.split_at(PAYLOAD_AT - ICMP_AT);
+        match ip.payload().split_at(header.len()) {
+            (got, _) if got != header => Err(Mismatch::Headers),
+            (_, got) if got != data => Err(Mismatch::Payload),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "ping_tests.rs"]
+mod tests;
