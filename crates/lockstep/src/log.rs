@@ -61,6 +61,7 @@ impl<R: BufRead> Log<R> {
                         }
                     }
                     (b'p', false, _) if name == b"pc" => state.pc = value,
+                    (b'm', false, _) if name == b"mhartid" => state.hart = value as usize,
                     _ => {
                         if let Some(position) = CSRS.iter().position(|(known, _)| known.as_bytes() == name) {
                             state.csr[position] = value;
@@ -79,8 +80,9 @@ mod tests {
 
     #[test]
     fn a_block_of_lines_is_one_state_and_unknown_lines_do_no_harm() {
-        let mut text =
-            String::from("Trace 0: nothing\n pc       0000000080000004\n mstatus  0000000a00000080\n");
+        let mut text = String::from(
+            "Trace 0: nothing\n pc       0000000080000004\n mhartid  0000000000000001\n mstatus  0000000a00000080\n",
+        );
         for row in 0..8 {
             for column in 0..4 {
                 let number = row * 4 + column;
@@ -91,7 +93,10 @@ mod tests {
         text += " pc       12\n";
         let mut log = Log::new(text.as_bytes(), false);
         let state = log.read().unwrap().unwrap();
-        assert_eq!((state.pc, state.csr[index::MSTATUS], state.x[31]), (0x8000_0004, 0xa_0000_0080, 93));
+        assert_eq!(
+            (state.hart, state.pc, state.csr[index::MSTATUS], state.x[31]),
+            (1, 0x8000_0004, 0xa_0000_0080, 93)
+        );
         assert_eq!(log.read().unwrap(), None);
     }
 }

@@ -48,6 +48,8 @@ const MEDELEG_COMMON: u64 = 0xb3ff;
 /// Registers at one moment, before the instruction at `pc`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
+    /// The hart's number.
+    pub hart: usize,
     /// The program counter.
     pub pc: u64,
     /// Integer registers.
