@@ -108,3 +108,140 @@ impl Lockstep {
         all.print();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::CSRS;
+
+    const DATA: u64 = RAM_BASE + 0x800;
+    /// Where hart 1's program stands; hart 0's is at the beginning of RAM.
+    const OTHER: u64 = RAM_BASE + 0x400;
+
+    /// `sd a1, 0(a0)`, `sd zero, 0(a0)`, `ld a2, 0(a0)`, `lr.d a2, (a0)`, `sc.d a3, a1, (a0)` and `addi a4, a4, 1`.
+    const SD: u32 = 0x00b5_3023;
+    const SD_ZERO: u32 = 0x0005_3023;
+    const LD: u32 = 0x0005_3603;
+    const LR: u32 = 0x1005_362f;
+    const SC: u32 = 0x18b5_36af;
+    const ADDI: u32 = 0x0017_0713;
+
+    /// A machine whose harts execute these programs, and each hart's state before the first instruction, with the address
+    /// of the data in a0 and a number in a1.
+    fn machine(programs: [&[u32]; 2]) -> (Lockstep, [State; 2]) {
+        let mut memory = vec![0; 4096];
+        for (program, base) in programs.into_iter().zip([RAM_BASE, OTHER]) {
+            for (at, word) in program.iter().enumerate() {
+                let offset = (base - RAM_BASE) as usize + 4 * at;
+                memory[offset..offset + 4].copy_from_slice(&word.to_le_bytes());
+            }
+        }
+        let mut ours = Lockstep::new(&memory, 2, true);
+        let states = [RAM_BASE, OTHER].map(|pc| {
+            let hart = usize::from(pc == OTHER);
+            let mut state = State { hart, pc, ..State::default() };
+            (state.x[10], state.x[11]) = (DATA, 5 + hart as u64);
+            for (value, (_, number)) in state.csr.iter_mut().zip(CSRS) {
+                *value = ours.sides[hart].hart.csr(number).unwrap();
+            }
+            ours.sides[hart].adopt(&state).unwrap();
+            ours.sides[hart].before = Some(state.clone());
+            state
+        });
+        (ours, states)
+    }
+
+    /// The state after an instruction that writes a register.
+    fn next(state: &State, register: usize, value: u64) -> State {
+        let mut after = State { pc: state.pc + 4, ..state.clone() };
+        after.x[register] = value;
+        after
+    }
+
+    #[test]
+    fn a_store_before_another_harts_turn_is_seen_there_though_its_own_hart_goes_on_later() {
+        let (mut ours, [zero, one]) = machine([&[SD], &[LD]]);
+        ours.entry(zero.clone()).unwrap();
+        ours.entry(one.clone()).unwrap();
+        assert_eq!(ours.entry(next(&one, 12, 5)), Ok(Entry::Compared));
+        assert_eq!(ours.entry(next(&zero, 0, 0)), Ok(Entry::Compared));
+    }
+
+    #[test]
+    fn a_load_before_another_harts_turn_does_not_see_what_is_stored_there() {
+        let (mut ours, [zero, one]) = machine([&[LD], &[SD]]);
+        ours.entry(zero.clone()).unwrap();
+        ours.entry(one.clone()).unwrap();
+        ours.entry(next(&one, 0, 0)).unwrap();
+        assert_eq!(ours.entry(next(&zero, 12, 0)), Ok(Entry::Compared));
+    }
+
+    #[test]
+    fn a_load_that_qemu_only_logged_is_taken_back_and_executed_later() {
+        let (mut ours, [zero, one]) = machine([&[LD], &[SD]]);
+        ours.entry(zero.clone()).unwrap();
+        ours.entry(one.clone()).unwrap();
+        ours.entry(next(&one, 0, 0)).unwrap();
+        assert_eq!(ours.entry(zero.clone()), Ok(Entry::Repeated));
+        assert_eq!(ours.entry(next(&zero, 12, 6)), Ok(Entry::Compared));
+    }
+
+    #[test]
+    fn a_store_that_qemu_only_logged_ends_the_comparison() {
+        let (mut ours, [zero, one]) = machine([&[SD], &[ADDI]]);
+        ours.entry(zero.clone()).unwrap();
+        ours.entry(one.clone()).unwrap();
+        assert!(ours.entry(zero).unwrap_err().contains("cannot take it back"));
+    }
+
+    #[test]
+    fn what_accesses_no_memory_waits_for_qemus_state() {
+        let (mut ours, [zero, one]) = machine([&[ADDI], &[ADDI]]);
+        ours.entry(zero.clone()).unwrap();
+        ours.entry(one.clone()).unwrap();
+        assert_eq!(ours.sides[0].hart.pc(), RAM_BASE);
+        assert_eq!(ours.entry(zero.clone()), Ok(Entry::Repeated));
+        assert_eq!(ours.entry(next(&zero, 14, 1)), Ok(Entry::Compared));
+    }
+
+    #[test]
+    fn an_sc_that_succeeds_only_in_qemu_is_counted_and_taken_over() {
+        let (mut ours, [zero, one]) = machine([&[LR, ADDI, SC, LD], &[SD_ZERO]]);
+        ours.entry(zero.clone()).unwrap();
+        let zero = next(&zero, 12, 0);
+        ours.entry(zero.clone()).unwrap();
+        ours.entry(one.clone()).unwrap();
+        // Ends hart 0's reservation, and leaves the value, so that QEMU does not notice.
+        assert_eq!(ours.entry(next(&one, 0, 0)), Ok(Entry::Compared));
+        let zero = next(&zero, 14, 1);
+        ours.entry(zero.clone()).unwrap();
+        let zero = next(&zero, 13, 0);
+        assert_eq!(ours.entry(zero.clone()), Ok(Entry::Compared));
+        assert_eq!(ours.entry(next(&zero, 12, 5)), Ok(Entry::Compared));
+        let injected = &ours.sides[0].covered.injected;
+        assert_eq!(
+            injected.iter().find(|(what, _)| what.starts_with("SC")).map(|(_, times)| *times),
+            Some(1)
+        );
+    }
+
+    #[test]
+    fn an_sc_before_another_harts_turn_whose_outcome_was_not_foreseen_is_explained() {
+        let (mut ours, [zero, one]) = machine([&[SC], &[ADDI]]);
+        ours.entry(zero.clone()).unwrap();
+        ours.entry(one).unwrap();
+        // Without a reservation ours failed.
+        let text = ours.entry(next(&zero, 13, 0)).unwrap_err();
+        assert!(text.contains("before QEMU's outcome was known"), "{text}");
+    }
+
+    #[test]
+    fn a_wrong_register_of_any_hart_is_told_with_the_harts_number() {
+        let (mut ours, [zero, one]) = machine([&[ADDI], &[ADDI]]);
+        ours.entry(zero).unwrap();
+        ours.entry(one.clone()).unwrap();
+        let text = ours.entry(next(&one, 14, 2)).unwrap_err();
+        assert!(text.contains("hart 1's instruction at 0x80000400"), "{text}");
+        assert!(text.contains("x14"), "{text}");
+    }
+}

@@ -44,6 +44,9 @@ struct Arguments {
     /// How many harts.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
     harts: u8,
+    /// An instruction takes 2 to this power nanoseconds in QEMU, whose harts take turns of 0.1 s: more makes turns shorter.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=10))]
+    shift: u8,
     /// How many instructions to compare: a million, unless --until-second-hart says when to end.
     #[arg(long)]
     instructions: Option<u64>,
@@ -90,6 +93,7 @@ fn run(arguments: Arguments) -> Result<()> {
         image: arguments.image.clone(),
         firmware: arguments.firmware.clone(),
         harts: arguments.harts.into(),
+        shift: arguments.shift,
         breakpoint: arguments.from.is_some() || arguments.from_hart_start,
         command_line: arguments.append.clone(),
         ram_mib: arguments.memory,

@@ -20,6 +20,8 @@ pub struct Options {
     pub firmware: Option<PathBuf>,
     /// How many harts.
     pub harts: usize,
+    /// An instruction takes 2 to this power nanoseconds. Harts take turns of 0.1 s, or until they wait.
+    pub shift: u8,
     /// Whether QEMU will be stopped by a breakpoint.
     pub breakpoint: bool,
     /// Kernel command line.
@@ -87,7 +89,7 @@ impl Qemu {
         );
         // With several harts, QEMU 7.2 hangs when it goes on after a breakpoint, unless it sleeps while its harts do.
         let sleeps = options.breakpoint && options.harts > 1;
-        let icount = if sleeps { "shift=3" } else { "shift=3,sleep=off" };
+        let icount = format!("shift={}{}", options.shift, if sleeps { "" } else { ",sleep=off" });
         // setpriv (util-linux) lets QEMU die with us, however we end.
         let mut command = Command::new("setpriv");
         command
@@ -95,7 +97,7 @@ impl Qemu {
             .args(["-M", "virt", "-cpu", &cpu, "-m", &options.ram_mib.to_string()])
             .args(["-smp", &options.harts.to_string()])
             .args(["-nodefaults", "-display", "none", "-serial", "null"])
-            .args(["-icount", icount, "-seed", "1", "-S"])
+            .args(["-icount", &icount, "-seed", "1", "-S"])
             .args(["-D", "/dev/stdout"])
             .arg("-bios")
             .arg(options.firmware.clone().map_or_else(|| file("fw_dynamic.bin"), Ok)?)

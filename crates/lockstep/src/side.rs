@@ -104,10 +104,9 @@ impl Side {
             self.inject_interrupt(ram, number);
             return self.check(before, after);
         }
-        let early = match self.early.take() {
-            Some(early) => early,
-            None => self.execute(ram, Some((after, trap))),
-        };
+        let early = self.early.take();
+        let unforeseen = early.is_some();
+        let early = early.unwrap_or_else(|| self.execute(ram, Some((after, trap))));
         let inst = early.inst;
         self.answer(ram, early.stop, after, trap, &inst);
         if let Some(csr) = csr_of(&inst)
@@ -126,7 +125,12 @@ impl Side {
             self.excuse(ram, trap, after, &inst);
         }
         *self.covered.levels.entry(level).or_default() += 1;
-        self.check(before, after)
+        let result = self.check(before, after);
+        if unforeseen && matches!(inst.kind, Kind::ScW | Kind::ScD) {
+            return result
+                .map_err(|text| format!("{text}(an SC executed before QEMU's outcome was known)\n"));
+        }
+        result
     }
 
     /// Does what is allowed to differ where QEMU trapped.
