@@ -116,9 +116,11 @@ impl Side {
             self.count("counters, time and pending bits");
             self.hart.set_reg(inst.rd.into(), after.x[usize::from(inst.rd)]);
         }
-        if let Some((number, epc)) = entered
-            && epc == self.hart.pc()
-        {
+        let pc = self.hart.pc();
+        let again = (trap.is_none() && matches!(inst.kind, Kind::Sret | Kind::Mret) && pc != after.pc)
+            .then(|| after.interrupt_after_return_to(pc)?.interrupt())
+            .flatten();
+        if let Some(number) = entered.filter(|(_, epc)| *epc == pc).map(|(number, _)| number).or(again) {
             self.inject_interrupt(ram, number);
         }
         if let Some(trap) = trap {
