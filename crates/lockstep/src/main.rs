@@ -29,7 +29,7 @@ use clap::Parser;
 
 use gdb::Gdb;
 use lockstep::{Entry, Lockstep};
-use log::Log;
+use log::{Log, Logged};
 use qemu::{Options, Qemu};
 
 /// Compares our hart with QEMU, instruction by instruction, on a kernel's boot.
@@ -125,8 +125,13 @@ fn run(arguments: Arguments) -> Result<()> {
     let reached = |ours: &Lockstep| arguments.until_second_hart.is_some_and(|n| ours.supervised(n) >= 2);
     let (mut compared, mut repeated) = (0u64, 0u64);
     while compared < limit && !reached(&ours) {
-        let Some(state) = log.read()? else {
-            bail!("QEMU's log ended after {compared} instructions");
+        let state = match log.read()? {
+            Some(Logged::Before(state)) => *state,
+            Some(Logged::Stopped) => {
+                ours.stopped();
+                continue;
+            }
+            None => bail!("QEMU's log ended after {compared} instructions"),
         };
         match ours.entry(state) {
             Err(text) => bail!("divergence at instruction {compared}: {text}"),

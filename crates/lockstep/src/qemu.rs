@@ -136,10 +136,10 @@ impl Qemu {
         self.prompt()
     }
 
-    /// Logs the state before each instruction from now on.
+    /// Logs the state before each instruction from now on, and where it stops before one after all.
     pub fn log_instructions(&mut self) -> Result<()> {
         self.command(self.single_step)?;
-        self.command(if self.options.floats { "log cpu,fpu,nochain" } else { "log cpu,nochain" })?;
+        self.command(if self.options.floats { "log exec,cpu,fpu,nochain" } else { "log exec,cpu,nochain" })?;
         Ok(())
     }
 

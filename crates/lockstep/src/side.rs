@@ -32,7 +32,7 @@ pub struct Side {
     history: VecDeque<(u64, u32, Inst)>,
     /// The state before the instruction that is executed next; `None` up to the first one outside the boot ROM.
     pub(crate) before: Option<State>,
-    /// Whether QEMU has logged that state: then it goes on to execute the instruction.
+    /// Whether QEMU has logged that state and did not stop there: then it has executed the instruction.
     pub(crate) logged: bool,
     /// What was done before QEMU's state after it is known.
     pub(crate) early: Option<Early>,
@@ -100,7 +100,7 @@ impl Side {
         if let Some((number, epc)) = entered
             && epc == before.pc
         {
-            self.take_back(before)?;
+            self.not_executed(before)?;
             self.inject_interrupt(ram, number);
             return self.check(before, after);
         }
