@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -66,7 +67,19 @@ impl Gdb {
         }
     }
 
-    /// Lets the machine run to the instruction at `addr`.
+    /// From now on, an answer that takes longer is an error.
+    pub fn give_up_after(&mut self, patience: Duration) -> Result<()> {
+        Ok(self.stream.set_read_timeout(Some(patience))?)
+    }
+
+    /// Chooses the hart whose registers are read; QEMU numbers threads from 1 in the order of harts.
+    pub fn select(&mut self, hart: usize) -> Result<()> {
+        let answer = self.ask(&format!("Hg{:x}", hart + 1))?;
+        ensure!(answer == "OK", "QEMU's GDB stub knows no hart {hart}: {answer}");
+        Ok(())
+    }
+
+    /// Lets the machine run to the instruction at `addr`, on any hart.
     pub fn run_to(&mut self, addr: u64) -> Result<()> {
         for kind in ["Z", "z"] {
             let answer = self.ask(&format!("{kind}1,{addr:x},2"))?;
@@ -114,7 +127,7 @@ impl Gdb {
 
     fn byte(&mut self) -> Result<u8> {
         let mut byte = [0];
-        self.stream.read_exact(&mut byte).context("QEMU closed its GDB stub")?;
+        self.stream.read_exact(&mut byte).context("QEMU closed its GDB stub, or gave no answer in time")?;
         Ok(byte[0])
     }
 }

@@ -1,8 +1,21 @@
-//! Reads QEMU's `-d cpu` log: blocks of lines, each block the state before one instruction.
+//! Reads QEMU's `-d exec,cpu` log: blocks of lines, each block the state before one instruction, and a line that follows
+//! if it was not executed after all.
 
 use std::io::{self, BufRead};
 
 use crate::state::{CSRS, State};
+
+/// What the log tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Logged {
+    /// The state before an instruction.
+    Before(Box<State>),
+    /// The instruction logged last was not executed: an interrupt, or another hart's turn, came first.
+    Stopped,
+}
+
+/// How the line begins that tells of an instruction not executed.
+const STOPPED: &[u8] = b"Stopped execution of TB chain before";
 
 /// A stream of logged states.
 pub struct Log<R> {
@@ -33,13 +46,16 @@ impl<R: BufRead> Log<R> {
         Log { input, line: Vec::new(), floats }
     }
 
-    /// The next state; `None` at the end of the log.
-    pub fn read(&mut self) -> io::Result<Option<State>> {
+    /// The next one; `None` at the end of the log.
+    pub fn read(&mut self) -> io::Result<Option<Logged>> {
         let mut state = State { f: self.floats.then(Box::default), ..State::default() };
         loop {
             self.line.clear();
             if self.input.read_until(b'\n', &mut self.line)? == 0 {
                 return Ok(None);
+            }
+            if self.line.starts_with(STOPPED) {
+                return Ok(Some(Logged::Stopped));
             }
             let mut words = words(&self.line);
             while let (Some(name), Some(value)) = (words.next(), words.next()) {
@@ -49,7 +65,7 @@ impl<R: BufRead> Log<R> {
                     (b'x', true, Some(number)) => {
                         state.x[number] = value;
                         if number == 31 && !self.floats {
-                            return Ok(Some(state));
+                            return Ok(Some(Logged::Before(Box::new(state))));
                         }
                     }
                     (b'f', true, Some(number)) => {
@@ -57,10 +73,11 @@ impl<R: BufRead> Log<R> {
                             f[number] = value;
                         }
                         if number == 31 && self.floats {
-                            return Ok(Some(state));
+                            return Ok(Some(Logged::Before(Box::new(state))));
                         }
                     }
                     (b'p', false, _) if name == b"pc" => state.pc = value,
+                    (b'm', false, _) if name == b"mhartid" => state.hart = value as usize,
                     _ => {
                         if let Some(position) = CSRS.iter().position(|(known, _)| known.as_bytes() == name) {
                             state.csr[position] = value;
@@ -79,8 +96,9 @@ mod tests {
 
     #[test]
     fn a_block_of_lines_is_one_state_and_unknown_lines_do_no_harm() {
-        let mut text =
-            String::from("Trace 0: nothing\n pc       0000000080000004\n mstatus  0000000a00000080\n");
+        let mut text = String::from(
+            "Trace 0: nothing\n pc       0000000080000004\n mhartid  0000000000000001\n mstatus  0000000a00000080\n",
+        );
         for row in 0..8 {
             for column in 0..4 {
                 let number = row * 4 + column;
@@ -88,10 +106,14 @@ mod tests {
             }
             text += "\n";
         }
-        text += " pc       12\n";
+        text += "Stopped execution of TB chain before 0x7f00 [0000000080000004] \n pc       12\n";
         let mut log = Log::new(text.as_bytes(), false);
-        let state = log.read().unwrap().unwrap();
-        assert_eq!((state.pc, state.csr[index::MSTATUS], state.x[31]), (0x8000_0004, 0xa_0000_0080, 93));
+        let Some(Logged::Before(state)) = log.read().unwrap() else { panic!("no state") };
+        assert_eq!(
+            (state.hart, state.pc, state.csr[index::MSTATUS], state.x[31]),
+            (1, 0x8000_0004, 0xa_0000_0080, 93)
+        );
+        assert_eq!(log.read().unwrap(), Some(Logged::Stopped));
         assert_eq!(log.read().unwrap(), None);
     }
 }

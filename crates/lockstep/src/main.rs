@@ -1,32 +1,36 @@
-//! Boots a kernel on our hart and on QEMU side by side and compares all registers after every instruction.
+//! Boots a kernel on our harts and on QEMU side by side and compares all registers after every instruction.
 //!
 //! `cargo run --release -p doorbell-lockstep -- --image .cache/images/testpmd --instructions 1000000`
 //!
 //! `… -- --image .cache/images/testpmd --from 0x80200000` begins at the kernel's first instruction,
-//! `… --after 3` wherever QEMU is after three seconds.
+//! `… --after 3` wherever QEMU is after three seconds. `… --harts 2 --from-hart-start --until-second-hart 1000` compares two
+//! harts from the kernel's call that starts the second to its thousandth instruction in the kernel.
 //!
 //! QEMU (`qemu-system-riscv64`, Debian's `qemu-system-misc`) executes one instruction a block and logs its state
-//! before each; our hart starts with the same memory. The exit code is 1 if the two ever differ.
+//! before each; our harts start with the same memory. The exit code is 1 if the two ever differ.
 
+mod covered;
+mod early;
 mod gdb;
 mod lockstep;
 mod log;
 mod qemu;
+mod side;
+mod start;
 mod state;
+mod takeover;
 
-use std::io::BufRead;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail, ensure};
 use clap::Parser;
 
 use gdb::Gdb;
-use lockstep::Lockstep;
-use log::Log;
-use qemu::{Options, Qemu, RAM_BASE};
-use state::State;
+use lockstep::{Entry, Lockstep};
+use log::{Log, Logged};
+use qemu::{Options, Qemu};
 
 /// Compares our hart with QEMU, instruction by instruction, on a kernel's boot.
 #[derive(Parser)]
@@ -34,9 +38,22 @@ struct Arguments {
     /// Folder of a built guest image (firmware, kernel, initramfs).
     #[arg(long)]
     image: PathBuf,
-    /// How many instructions to compare.
-    #[arg(long, default_value_t = 1_000_000)]
-    instructions: u64,
+    /// A firmware instead of the image's `fw_dynamic.bin`, such as our own.
+    #[arg(long)]
+    firmware: Option<PathBuf>,
+    /// How many harts.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
+    harts: u8,
+    /// An instruction takes 2 to this power nanoseconds in QEMU, whose harts take turns of 0.1 s: more makes turns shorter.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=10))]
+    shift: u8,
+    /// How many instructions to compare: a million, unless --until-second-hart says when to end.
+    #[arg(long)]
+    instructions: Option<u64>,
+    /// Compare until two harts have executed so many instructions in supervisor mode each; it is an error if that is not
+    /// reached within --instructions.
+    #[arg(long)]
+    until_second_hart: Option<u64>,
     /// The kernel's command line. QEMU 7.2 offers Sv57, which our hart has not, so the kernel must not use it.
     #[arg(long, default_value = "console=ttyS0 no5lvl")]
     append: String,
@@ -53,6 +70,9 @@ struct Arguments {
     /// 0x80200000. Unlike --after, this is the same every time.
     #[arg(long, value_parser = hexadecimal, conflicts_with = "after")]
     from: Option<u64>,
+    /// Let QEMU run alone to the kernel's call of the firmware (SBI HSM, hart_start) that starts the second hart.
+    #[arg(long, conflicts_with_all = ["after", "from"])]
+    from_hart_start: bool,
     /// Compare floating-point registers too.
     #[arg(long)]
     floats: bool,
@@ -61,25 +81,21 @@ struct Arguments {
 /// Progress is printed each so many instructions.
 const PROGRESS: u64 = 1_000_000;
 
+const DEFAULT_INSTRUCTIONS: u64 = 1_000_000;
+
 fn hexadecimal(text: &str) -> Result<u64, String> {
     let digits = text.strip_prefix("0x").ok_or("an address begins with 0x")?;
     u64::from_str_radix(digits, 16).map_err(|error| error.to_string())
 }
 
-/// The state at the firmware's first instruction.
-fn past_boot_rom(log: &mut Log<impl BufRead>) -> Result<State> {
-    loop {
-        let state = log.read()?.context("QEMU ended in its boot ROM")?;
-        if state.pc == RAM_BASE {
-            return Ok(state);
-        }
-    }
-}
-
 fn run(arguments: Arguments) -> Result<()> {
     let mut qemu = Qemu::start(Options {
-        image: arguments.image,
-        command_line: arguments.append,
+        image: arguments.image.clone(),
+        firmware: arguments.firmware.clone(),
+        harts: arguments.harts.into(),
+        shift: arguments.shift,
+        breakpoint: arguments.from.is_some() || arguments.from_hart_start,
+        command_line: arguments.append.clone(),
         ram_mib: arguments.memory,
         sstc: !arguments.no_sstc,
         floats: arguments.floats,
@@ -87,69 +103,58 @@ fn run(arguments: Arguments) -> Result<()> {
     let mut gdb = None;
     if let Some(addr) = arguments.from {
         gdb.insert(Gdb::new(qemu.take_gdb())?).run_to(addr)?;
+    } else if arguments.from_hart_start {
+        let ecall = start::sbi_ecall(&arguments.image)?;
+        start::run_to_hart_start(gdb.insert(Gdb::new(qemu.take_gdb())?), ecall)?;
     } else if arguments.after > 0.0 {
         qemu.command("cont")?;
         std::thread::sleep(Duration::from_secs_f64(arguments.after));
         qemu.command("stop")?;
         gdb = Some(Gdb::new(qemu.take_gdb())?);
     }
-    let mut ours = Lockstep::new(&qemu.memory()?, !arguments.no_sstc);
+    let mut ours = Lockstep::new(&qemu.memory()?, arguments.harts.into(), !arguments.no_sstc);
     let mut log = Log::new(qemu.take_log(), arguments.floats);
     qemu.log_instructions()?;
+    if let Some(mut gdb) = gdb {
+        ours.take_over(&mut gdb, arguments.floats)?;
+    }
+    qemu.command("cont")?;
     let begun = Instant::now();
-    let mut before = match gdb {
-        Some(mut gdb) => {
-            let state = ours.take_over(&mut gdb, arguments.floats)?;
-            println!("beginning at {:#x} in {:?} mode", state.pc, ours.privilege());
-            qemu.command("cont")?;
-            state
-        }
-        None => {
-            qemu.command("cont")?;
-            let state = past_boot_rom(&mut log)?;
-            ours.adopt(&state).map_err(anyhow::Error::msg)?;
-            state
-        }
-    };
+    let unlimited = arguments.until_second_hart.map_or(DEFAULT_INSTRUCTIONS, |_| u64::MAX);
+    let limit = arguments.instructions.unwrap_or(unlimited);
+    let reached = |ours: &Lockstep| arguments.until_second_hart.is_some_and(|n| ours.supervised(n) >= 2);
     let (mut compared, mut repeated) = (0u64, 0u64);
-    while compared < arguments.instructions {
-        let Some(after) = log.read()? else {
-            bail!("QEMU's log ended after {compared} instructions");
-        };
-        // QEMU logs a block that it then leaves at once, for an interrupt or a device, a second time.
-        if before.same_but_pending(&after) {
-            repeated += 1;
-        } else {
-            if let Err(text) = ours.advance(&before, &after) {
-                bail!("divergence at instruction {compared}: {text}");
+    while compared < limit && !reached(&ours) {
+        let state = match log.read()? {
+            Some(Logged::Before(state)) => *state,
+            Some(Logged::Stopped) => {
+                ours.stopped();
+                continue;
             }
-            compared += 1;
-            if compared.is_multiple_of(PROGRESS) {
-                println!("{compared} instructions, {:.0} s", begun.elapsed().as_secs_f64());
+            None => bail!("QEMU's log ended after {compared} instructions"),
+        };
+        match ours.entry(state) {
+            Err(text) => bail!("divergence at instruction {compared}: {text}"),
+            Ok(Entry::First) => {}
+            // QEMU logs a block that it then leaves at once, for an interrupt or a device, a second time.
+            Ok(Entry::Repeated) => repeated += 1,
+            Ok(Entry::Compared) => {
+                compared += 1;
+                if compared.is_multiple_of(PROGRESS) {
+                    println!("{compared} instructions, {:.0} s", begun.elapsed().as_secs_f64());
+                }
             }
         }
-        before = after;
     }
     let seconds = begun.elapsed().as_secs_f64();
     println!(
         "{compared} instructions are the same on both ({seconds:.1} s, {repeated} repeated log entries)"
     );
-    summarise(&ours);
+    ours.summarise();
+    if let Some(n) = arguments.until_second_hart {
+        ensure!(reached(&ours), "no second hart was compared on {n} instructions of its kernel");
+    }
     Ok(())
-}
-
-fn summarise(ours: &Lockstep) {
-    println!("kinds of instructions covered: {}; by privilege level:", ours.kinds.len());
-    for (level, times) in &ours.levels {
-        println!("{level:?}: {times}");
-    }
-    for (what, times) in &ours.injected {
-        println!("injected: {what}: {times}");
-    }
-    for (cause, times) in &ours.traps {
-        let kind = if cause >> 63 != 0 { "interrupt" } else { "exception" };
-        println!("{kind} {}: {times}", cause << 1 >> 1);
-    }
 }
 
 fn main() -> ExitCode {

@@ -16,6 +16,14 @@ pub const RAM_BASE: u64 = 0x8000_0000;
 pub struct Options {
     /// Folder with `fw_dynamic.bin`, `kernel` and `initramfs.cpio`.
     pub image: PathBuf,
+    /// A firmware instead of the image's.
+    pub firmware: Option<PathBuf>,
+    /// How many harts.
+    pub harts: usize,
+    /// An instruction takes 2 to this power nanoseconds. Harts take turns of 0.1 s, or until they wait.
+    pub shift: u8,
+    /// Whether QEMU will be stopped by a breakpoint.
+    pub breakpoint: bool,
     /// Kernel command line.
     pub command_line: String,
     /// RAM in MiB.
@@ -79,16 +87,20 @@ impl Qemu {
             "rv64,h=off,v=off,zba=off,zbb=off,zbc=off,zbs=off,debug=off,pmu-num=0,marchid=0,mimpid=0,sstc={}",
             onoff(options.sstc)
         );
+        // With several harts, QEMU 7.2 hangs when it goes on after a breakpoint, unless it sleeps while its harts do.
+        let sleeps = options.breakpoint && options.harts > 1;
+        let icount = format!("shift={}{}", options.shift, if sleeps { "" } else { ",sleep=off" });
         // setpriv (util-linux) lets QEMU die with us, however we end.
         let mut command = Command::new("setpriv");
         command
             .args(["--pdeathsig", "KILL", "qemu-system-riscv64"])
             .args(["-M", "virt", "-cpu", &cpu, "-m", &options.ram_mib.to_string()])
+            .args(["-smp", &options.harts.to_string()])
             .args(["-nodefaults", "-display", "none", "-serial", "null"])
-            .args(["-icount", "shift=3,sleep=off", "-seed", "1", "-S"])
+            .args(["-icount", &icount, "-seed", "1", "-S"])
             .args(["-D", "/dev/stdout"])
             .arg("-bios")
-            .arg(file("fw_dynamic.bin")?)
+            .arg(options.firmware.clone().map_or_else(|| file("fw_dynamic.bin"), Ok)?)
             .arg("-kernel")
             .arg(file("kernel")?)
             .arg("-initrd")
@@ -124,10 +136,10 @@ impl Qemu {
         self.prompt()
     }
 
-    /// Logs the state before each instruction from now on.
+    /// Logs the state before each instruction from now on, and where it stops before one after all.
     pub fn log_instructions(&mut self) -> Result<()> {
         self.command(self.single_step)?;
-        self.command(if self.options.floats { "log cpu,fpu,nochain" } else { "log cpu,nochain" })?;
+        self.command(if self.options.floats { "log exec,cpu,fpu,nochain" } else { "log exec,cpu,nochain" })?;
         Ok(())
     }
 

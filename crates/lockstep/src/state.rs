@@ -48,6 +48,8 @@ const MEDELEG_COMMON: u64 = 0xb3ff;
 /// Registers at one moment, before the instruction at `pc`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
+    /// The hart's number.
+    pub hart: usize,
     /// The program counter.
     pub pc: u64,
     /// Integer registers.
@@ -66,8 +68,8 @@ impl State {
         self.pc == next.pc && self.x == next.x && self.csr == csr && self.f == next.f
     }
 
-    /// The trap that was entered between `before` and this state, if the program counter stands at its vector.
-    pub fn trap_since(&self, before: &State) -> Option<Trap> {
+    /// The traps, to M and to S, at whose vector the program counter stands.
+    fn at_vectors(&self) -> impl Iterator<Item = Trap> {
         let machine = Trap {
             supervisor: false,
             cause: self.csr[index::MCAUSE],
@@ -80,19 +82,30 @@ impl State {
             epc: self.csr[index::SEPC],
             tval: self.csr[index::STVAL],
         };
-        let entered = |trap: &Trap| {
+        [machine, supervisor].into_iter().filter(|trap| {
+            let vector = self.csr[if trap.supervisor { index::STVEC } else { index::MTVEC }];
+            let offset =
+                if vector & 1 != 0 && trap.cause >> 63 != 0 { 4 * (trap.cause << 1 >> 1) } else { 0 };
+            self.pc == (vector & !3).wrapping_add(offset)
+        })
+    }
+
+    /// The trap that was entered between `before` and this state, if the program counter stands at its vector.
+    pub fn trap_since(&self, before: &State) -> Option<Trap> {
+        self.at_vectors().find(|trap| {
             let parts = if trap.supervisor {
                 [index::MSTATUS, index::SEPC, index::SCAUSE]
             } else {
                 [index::MSTATUS, index::MEPC, index::MCAUSE]
             };
-            let vector = self.csr[if trap.supervisor { index::STVEC } else { index::MTVEC }];
-            let offset =
-                if vector & 1 != 0 && trap.cause >> 63 != 0 { 4 * (trap.cause << 1 >> 1) } else { 0 };
-            self.pc == (vector & !3).wrapping_add(offset)
-                && parts.iter().any(|part| self.csr[*part] != before.csr[*part])
-        };
-        [machine, supervisor].into_iter().find(entered)
+            parts.iter().any(|part| self.csr[*part] != before.csr[*part])
+        })
+    }
+
+    /// The interrupt that was taken right after an SRET or MRET to `pc`. If it is the one that was returned from, it
+    /// leaves every CSR as it was before the return.
+    pub fn interrupt_after_return_to(&self, pc: u64) -> Option<Trap> {
+        self.at_vectors().find(|trap| trap.interrupt().is_some() && trap.epc == pc)
     }
 
     /// Whether the program counter stands at a vector whose trap came from `pc`.

@@ -1,0 +1,51 @@
+//! What a comparison covered, to be told at its end.
+
+use std::collections::BTreeMap;
+
+use doorbell_riscv::Privilege;
+use doorbell_riscv::inst::Kind;
+
+/// Counts of one hart, or of several together.
+#[derive(Default)]
+pub struct Covered {
+    /// What was injected, by kind.
+    pub injected: BTreeMap<&'static str, u64>,
+    /// Traps taken by both, by cause.
+    pub traps: BTreeMap<u64, u64>,
+    /// Instructions executed by kind.
+    pub kinds: BTreeMap<Kind, u64>,
+    /// Instructions compared by privilege level.
+    pub levels: BTreeMap<Privilege, u64>,
+}
+
+impl Covered {
+    /// Instructions compared at a privilege level.
+    pub fn at(&self, level: Privilege) -> u64 {
+        self.levels.get(&level).copied().unwrap_or(0)
+    }
+
+    /// Adds what another hart covered.
+    pub fn add(&mut self, other: &Covered) {
+        fn add<K: Ord + Copy>(to: &mut BTreeMap<K, u64>, from: &BTreeMap<K, u64>) {
+            for (key, times) in from {
+                *to.entry(*key).or_default() += times;
+            }
+        }
+        add(&mut self.injected, &other.injected);
+        add(&mut self.traps, &other.traps);
+        add(&mut self.kinds, &other.kinds);
+        add(&mut self.levels, &other.levels);
+    }
+
+    /// Prints all but the levels, which are each hart's.
+    pub fn print(&self) {
+        println!("kinds of instructions covered: {}", self.kinds.len());
+        for (what, times) in &self.injected {
+            println!("injected: {what}: {times}");
+        }
+        for (cause, times) in &self.traps {
+            let kind = if cause >> 63 != 0 { "interrupt" } else { "exception" };
+            println!("{kind} {}: {times}", cause << 1 >> 1);
+        }
+    }
+}
