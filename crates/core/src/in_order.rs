@@ -178,7 +178,7 @@ impl InOrder {
             let known = executed.complete;
             written = state.stores.push(op, [known, known, commit], memory, &mut state.counts);
             state.counts.stores += 1;
-            state.counts.sq_cycles += written - issued.at;
+            state.counts.sq_cycles += state.stores.all_written() - issued.at;
         }
         if op.class.is_branch() {
             let state = &mut self.state;
@@ -291,9 +291,9 @@ impl InOrder {
         let complete = self.result(op, served.at.max(asked + 1), cause);
         self.hold(complete, cause);
         let state = &mut self.state;
-        let released = state.stores.push_written(op, asked, complete);
+        state.stores.push_written(op, asked, complete);
         state.counts.atomics += 1;
-        state.counts.sq_cycles += released - issued;
+        state.counts.sq_cycles += state.stores.all_written() - issued;
         state.floors.loads_done = state.floors.loads_done.max(complete);
         let [_, _, loads, stores] = op.fence();
         if loads {
@@ -339,7 +339,9 @@ impl InOrder {
         let state = &mut self.state;
         let fetched = state.front.fetch(op, memory, &mut state.mmu, &mut state.counts);
         let issued = self.issue(op, &fetched);
-        let begun = self.translate(op, issued.at + self.state.address_cycles, memory);
+        // What is before it can no longer be undone.
+        let at = (issued.at + self.state.address_cycles).max(self.state.commit.last() + 1);
+        let begun = self.translate(op, at, memory);
         DeviceAccess { fetched, issued, begun }
     }
 

@@ -130,7 +130,7 @@ impl Stores {
         self.known
     }
 
-    /// When all older stores will have been written.
+    /// When all older stores will have been written; from then on the last one's entry is free.
     #[inline(always)]
     pub(crate) fn all_written(&self) -> u64 {
         self.released
@@ -165,7 +165,7 @@ impl Stores {
         None
     }
 
-    /// Enters a store that commits in cycle `commit` and sends it to the cache; returns from when on its entry is free.
+    /// Enters a store that commits in cycle `commit` and sends it to the cache; returns when it is written.
     pub(crate) fn push<M: CoreMemory>(
         &mut self,
         op: &Op,
@@ -175,20 +175,21 @@ impl Stores {
     ) -> u64 {
         let span = Span::of(op);
         let drained = self.drain(op, span.line, commit, memory, counts);
-        self.enter(op.pc, span, [known, data, drained])
+        self.enter(op.pc, span, [known, data, drained]);
+        drained
     }
 
     /// Enters an atomic, which has been written when it is complete.
-    pub(crate) fn push_written(&mut self, op: &Op, known: u64, written: u64) -> u64 {
+    pub(crate) fn push_written(&mut self, op: &Op, known: u64, written: u64) {
         let mut span = Span::of(op);
         if op.flags & Op::WRITES == 0 {
             span.bytes = 0;
         }
-        self.enter(op.pc, span, [known, written, written])
+        self.enter(op.pc, span, [known, written, written]);
     }
 
     #[inline]
-    fn enter(&mut self, pc: u64, span: Span, [known, data, drained]: [u64; 3]) -> u64 {
+    fn enter(&mut self, pc: u64, span: Span, [known, data, drained]: [u64; 3]) {
         self.known = self.known.max(known);
         self.released = self.released.max(drained);
         let bucket = &mut self.buckets[bucket(span.line)];
@@ -197,7 +198,6 @@ impl Stores {
         self.entries[self.next as usize & mask] =
             Store { line: span.line, bytes: span.bytes, known, data, drained, released: self.released, pc, previous };
         self.next += 1;
-        self.released
     }
 
     /// When a store that commits in cycle `commit` will have been written.
@@ -237,7 +237,7 @@ impl Stores {
         self.entries.len() == fresh.entries.len()
             && self.size == fresh.size
             && self.next >= self.size
-            && (self.next - self.size..self.next).all(follows)
+            && (self.size.max(self.next - self.size)..self.next).all(follows)
             && self.buckets.len() == fresh.buckets.len()
             && self.buckets.iter().all(chained)
             && self.sender.fits(&fresh.sender)

@@ -109,7 +109,7 @@ impl OutOfOrder {
         let state = &mut self.state;
         let written = state.stores.push(op, [known, data, commit], memory, &mut state.counts);
         state.counts.stores += 1;
-        state.counts.sq_cycles += written - dispatched.at;
+        state.counts.sq_cycles += state.stores.all_written() - dispatched.at;
         let mut stages = stages(fetched, dispatched.at, &executed, commit, Prediction::Right, false);
         stages.written = written;
         observer.op(op, &stages);
@@ -135,9 +135,9 @@ impl OutOfOrder {
         };
         let complete = self.result(op, data);
         let state = &mut self.state;
-        let released = state.stores.push_written(op, asked, complete);
+        state.stores.push_written(op, asked, complete);
         state.counts.atomics += 1;
-        state.counts.sq_cycles += released - dispatched;
+        state.counts.sq_cycles += state.stores.all_written() - dispatched;
         state.floors.loads_done = state.floors.loads_done.max(complete);
         let [_, _, loads, stores] = op.fence();
         if loads {
