@@ -1,7 +1,7 @@
 //! How many host nanoseconds a core needs for an op, alone, with a memory in which everything hits.
 //!
 //! The stream resembles a packet loop: 26 % loads, 13 % stores, 17 % branches of which most are taken and well
-//! predictable, a call and a return now and then, the rest integer ops with short dependences.
+//! predictable, the rest integer ops with short dependences. Arguments: rounds, and the beginning of a core's name.
 
 use std::time::Instant;
 
@@ -19,7 +19,13 @@ impl CoreMemory for AllHits {
     }
 
     fn walk(&mut self, virt: u64) -> Walk {
-        let entries = [PhysAddr(0x1000), PhysAddr(0x2000), PhysAddr(0x3000 + (virt >> 21) % 512 * 8), PhysAddr(0), PhysAddr(0)];
+        let entries = [
+            PhysAddr(0x1000),
+            PhysAddr(0x2000),
+            PhysAddr(0x3000 + (virt >> 21) % 512 * 8),
+            PhysAddr(0),
+            PhysAddr(0),
+        ];
         Walk { entries, levels: 3, page_bytes: 2 << 20 }
     }
 }
@@ -63,16 +69,28 @@ fn one(place: u64, length: u64, rng: &mut Rng) -> Op {
     match rng.below(100) {
         0..26 => {
             let sources = [register(rng), 0, 0];
-            Op { class: OpClass::Load, size: 8, virt: address, phys: PhysAddr(address), destination: register(rng), sources, ..op }
+            Op {
+                class: OpClass::Load,
+                size: 8,
+                virt: address,
+                phys: PhysAddr(address),
+                destination: register(rng),
+                sources,
+                ..op
+            }
         }
         26..39 => Op { class: OpClass::Store, size: 8, virt: address, phys: PhysAddr(address), ..op },
-        39..56 if place + 8 < length => Op { class: OpClass::Branch, virt: pc + 4 * (2 + rng.below(3)), ..op },
+        39..56 if place + 8 < length => {
+            Op { class: OpClass::Branch, virt: pc + 4 * (2 + rng.below(3)), ..op }
+        }
         56..58 => Op { class: OpClass::IntMul, destination: register(rng), ..op },
         _ => Op { destination: register(rng), ..op },
     }
 }
 
 fn main() {
+    let rounds = std::env::args().nth(1).map_or(40, |rounds| rounds.parse().expect("rounds, a number"));
+    let only = std::env::args().nth(2);
     let ops = stream(60, 1200, &mut Rng::stream(1, "speed"));
     let config = |kind, direction| {
         let mut config = CoreConfig { kind, ..CoreConfig::default() };
@@ -84,9 +102,12 @@ fn main() {
         ("out-of-order, TAGE", config(CoreKind::OutOfOrder, DirectionPredictor::Tage)),
         ("in-order, BiMode", config(CoreKind::InOrder, DirectionPredictor::BiMode)),
     ] {
+        if only.as_deref().is_some_and(|only| !name.starts_with(only)) {
+            continue;
+        }
         let mut core = Core::new(&config);
         let mut best = f64::MAX;
-        for _ in 0..40 {
+        for _ in 0..rounds {
             let begin = Instant::now();
             core.execute(&ops, &mut AllHits);
             best = best.min(begin.elapsed().as_secs_f64());

@@ -137,8 +137,11 @@ impl Accounts {
     fn stall(&mut self, at: u64, earliest: u64, tail: u64, bubble: &Bubble, own: Cause) {
         let mut now = self.committed + 1;
         let back = bubble.back.unwrap_or(Cause::Execute);
-        let stretches =
-            [(bubble.bad, bubble.bad_until + tail), (bubble.front, bubble.front_until + tail), (back, earliest)];
+        let stretches = [
+            (bubble.bad, bubble.bad_until + tail),
+            (bubble.front, bubble.front_until + tail),
+            (back, earliest),
+        ];
         for (cause, until) in stretches {
             let until = until.min(at).min(earliest);
             if until > now {
@@ -212,7 +215,8 @@ impl Accounts {
 
     /// Whether saved books are of this kind and agree with themselves.
     pub(crate) fn fits(&self, fresh: &Accounts) -> bool {
-        let slots = self.slots.0.iter().copied().map(u128::from).sum::<u128>() + u128::from(self.fetch_bandwidth);
+        let slots =
+            self.slots.0.iter().copied().map(u128::from).sum::<u128>() + u128::from(self.fetch_bandwidth);
         self.width == fresh.width
             && slots == u128::from(self.width) * u128::from(self.open)
             && self.cpi.0.iter().copied().map(u128::from).sum::<u128>() == u128::from(self.committed)

@@ -79,4 +79,3 @@ impl StoreSets {
             && (1..=self.clear_every).contains(&self.left)
     }
 }
-

@@ -59,6 +59,8 @@ pub(crate) struct Front {
     floor: u64,
     floor_cause: Cause,
     queue: Ring,
+    /// Decode and rename take all that a group can have, and so never hold anything up.
+    straight: bool,
     decode: Limiter,
     rename: Limiter,
 }
@@ -86,6 +88,7 @@ impl Front {
             floor: 0,
             floor_cause: Cause::Fetch,
             queue: Ring::new(config.fetch_queue),
+            straight: config.decode_width.min(rename_width) >= config.fetch_width,
             decode: Limiter::new(config.decode_width),
             rename: Limiter::new(rename_width),
         }
@@ -108,8 +111,11 @@ impl Front {
             cause = self.group(op, line, room, memory, mmu, counts);
         }
         self.left -= 1;
-        let decode = self.decode.take(self.arrived + 1);
-        let rename = self.rename.take(decode + 1);
+        let (mut decode, mut rename) = (self.arrived + 1, self.arrived + 2);
+        if !self.straight {
+            decode = self.decode.take(decode);
+            rename = self.rename.take(decode + 1);
+        }
         Fetched { fetch: self.began, decode, rename, ready: rename + self.tail, bad_until, bad, cause }
     }
 
@@ -152,8 +158,8 @@ impl Front {
             self.page = op.pc >> 12;
             translated = mmu.translate(Side::Instruction, op.pc, begin, memory, counts);
         }
-        let served = memory
-            .access(translated, CoreAccess { kind: AccessKind::Fetch, addr: op.fetch, pc: op.pc });
+        let served =
+            memory.access(translated, CoreAccess { kind: AccessKind::Fetch, addr: op.fetch, pc: op.pc });
         counts.fetched_lines += 1;
         let arrived = served.at.max(translated + 1);
         self.arrived = (self.arrived + 1).max(arrived);
@@ -215,9 +221,11 @@ impl Front {
     pub(crate) fn fits(&self, fresh: &Front) -> bool {
         self.width == fresh.width
             && self.left <= self.width
+            && (1..1 << 20).contains(&self.hit_cycles)
             && self.tail == fresh.tail
             && self.redirect_cycles == fresh.redirect_cycles
             && self.misfetch_cycles == fresh.misfetch_cycles
+            && self.straight == fresh.straight
             && self.queue.fits(&fresh.queue)
             && self.decode.fits(&fresh.decode)
             && self.rename.fits(&fresh.rename)

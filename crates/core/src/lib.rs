@@ -32,6 +32,7 @@ mod stats;
 mod stores;
 mod tlb;
 mod units;
+mod validate;
 mod wheel;
 
 use doorbell_sim::memory::CoreMemory;
@@ -40,7 +41,8 @@ use serde::{Deserialize, Serialize};
 
 pub use branch::Prediction;
 pub use config::{
-    BranchConfig, CoreConfig, CoreKind, DirectionPredictor, MemoryDependence, StoreDrain, TlbConfig, UnitsConfig,
+    BranchConfig, CoreConfig, CoreKind, DirectionPredictor, MemoryDependence, StoreDrain, TlbConfig,
+    UnitsConfig,
 };
 pub use observe::{Observer, Stages};
 pub use stats::{Books, Cause, CoreStats, Counts, TopDown};
@@ -120,7 +122,12 @@ impl Core {
     }
 
     /// The same, with an observer.
-    pub fn execute_observed<M: CoreMemory, O: Observer>(&mut self, ops: &[Op], memory: &mut M, observer: &mut O) {
+    pub fn execute_observed<M: CoreMemory, O: Observer>(
+        &mut self,
+        ops: &[Op],
+        memory: &mut M,
+        observer: &mut O,
+    ) {
         assert!(self.device.is_none(), "an access to a device has begun and not ended");
         on_engine!(self, core => for op in ops {
             if op.class == OpClass::Device {
@@ -179,7 +186,9 @@ impl Core {
             (Engine::OutOfOrder(core), Some(DeviceAccess::OutOfOrder(access))) => {
                 core.end_device(op, access, done, observer);
             }
-            (Engine::InOrder(core), Some(DeviceAccess::InOrder(access))) => core.end_device(op, access, done, observer),
+            (Engine::InOrder(core), Some(DeviceAccess::InOrder(access))) => {
+                core.end_device(op, access, done, observer)
+            }
             _ => panic!("no access to a device has begun"),
         }
     }
@@ -237,7 +246,9 @@ impl Core {
             (Saved::OutOfOrder(saved), CoreKind::OutOfOrder) => {
                 Engine::OutOfOrder(OutOfOrder::restore(&self.config, *saved)?)
             }
-            (Saved::InOrder(saved), CoreKind::InOrder) => Engine::InOrder(InOrder::restore(&self.config, *saved)?),
+            (Saved::InOrder(saved), CoreKind::InOrder) => {
+                Engine::InOrder(InOrder::restore(&self.config, *saved)?)
+            }
             _ => return Err("the state is of another kind of core".into()),
         };
         self.device = None;

@@ -26,6 +26,9 @@ pub(crate) struct Mmu {
     pub(crate) space: u16,
 }
 
+/// No walk waits longer for a walker.
+const WAIT_MAX: u64 = 1 << 20;
+
 /// Whose translation it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
@@ -102,10 +105,11 @@ impl Mmu {
         let Some(walk) = walk else { return after_second };
         self.second.insert(virt, space, size);
         counts.walks += 1;
-        let first_free = |walker: &Calendar| walker.first_gap(doorbell_sim::Ps(after_second), doorbell_sim::Ps(1)).0;
+        let first_free =
+            |walker: &Calendar| walker.first_gap(doorbell_sim::Ps(after_second), doorbell_sim::Ps(1)).0;
         let walker = (0..self.walkers.len()).min_by_key(|index| first_free(&self.walkers[*index]));
         let walker = &mut self.walkers[walker.expect("there is a walker")];
-        let begin = first_free(walker);
+        let begin = first_free(walker).min(after_second + WAIT_MAX);
         let entries = &walk.entries[..usize::from(walk.levels).min(walk.entries.len())];
         let mut now = begin;
         for entry in &entries[self.walk_cache.known(entries)..] {
@@ -157,7 +161,7 @@ impl Mmu {
             && self.second.fits(&fresh.second)
             && self.second_cycles == fresh.second_cycles
             && self.walkers.len() == fresh.walkers.len()
-            && self.walkers.iter().all(|walker| walker.end().0 < u64::MAX / 4 && walker.booked().0 < u64::MAX / 4)
+            && self.walkers.iter().all(|walker| walker.booked().0 < u64::MAX / 4)
             && self.walk_cache.fits(&fresh.walk_cache)
     }
 }

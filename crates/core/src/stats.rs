@@ -53,6 +53,28 @@ impl Cause {
     /// How many causes there are.
     pub const COUNT: usize = Cause::Idle as usize + 1;
 
+    /// All causes, in order.
+    pub const ALL: [Cause; Cause::COUNT] = [
+        Cause::Base,
+        Cause::Branch,
+        Cause::Clear,
+        Cause::Misfetch,
+        Cause::Icache,
+        Cause::Itlb,
+        Cause::Fetch,
+        Cause::Execute,
+        Cause::L1,
+        Cause::L2,
+        Cause::Llc,
+        Cause::Peer,
+        Cause::Dram,
+        Cause::Dtlb,
+        Cause::Store,
+        Cause::Serialise,
+        Cause::Device,
+        Cause::Idle,
+    ];
+
     /// Whether the front end is to blame.
     pub const fn is_front_end(self) -> bool {
         matches!(self, Cause::Misfetch | Cause::Icache | Cause::Itlb | Cause::Fetch)
@@ -305,7 +327,11 @@ impl Books {
     /// All cycles of the CPI stack.
     pub fn cpi_total(&self) -> u64 {
         use doorbell_sim::stats::Stats;
-        self.counters().iter().filter(|counter| counter.name.starts_with("cpi_")).map(|counter| counter.value).sum()
+        self.counters()
+            .iter()
+            .filter(|counter| counter.name.starts_with("cpi_"))
+            .map(|counter| counter.value)
+            .sum()
     }
 }
 
@@ -348,6 +374,18 @@ impl Counts {
             Prediction::WrongDirection => self.wrong_directions += 1,
             Prediction::WrongTarget => self.wrong_targets += 1,
             Prediction::WrongReturn => self.wrong_returns += 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_stand_in_their_order() {
+        for (index, cause) in Cause::ALL.iter().enumerate() {
+            assert_eq!(*cause as usize, index);
         }
     }
 }

@@ -195,8 +195,16 @@ impl Stores {
         let bucket = &mut self.buckets[bucket(span.line)];
         let previous = std::mem::replace(bucket, self.next);
         let mask = self.entries.len() - 1;
-        self.entries[self.next as usize & mask] =
-            Store { line: span.line, bytes: span.bytes, known, data, drained, released: self.released, pc, previous };
+        self.entries[self.next as usize & mask] = Store {
+            line: span.line,
+            bytes: span.bytes,
+            known,
+            data,
+            drained,
+            released: self.released,
+            pc,
+            previous,
+        };
         self.next += 1;
     }
 

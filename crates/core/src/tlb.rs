@@ -97,7 +97,8 @@ impl Tlb {
         let key = key(virt, space, size);
         let first = self.set(key);
         let set = first..first + self.ways;
-        let oldest = set.min_by_key(|place| (self.keys[*place] != 0, self.used[*place])).expect("a set has ways");
+        let oldest =
+            set.min_by_key(|place| (self.keys[*place] != 0, self.used[*place])).expect("a set has ways");
         self.forget(oldest);
         self.clock += 1;
         self.keys[oldest] = key;

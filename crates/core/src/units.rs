@@ -252,7 +252,9 @@ fn need(class: OpClass, config: &CoreConfig) -> (Pool, u32, u32) {
         OpClass::IntMul => (Pool::Multiply, units.multiply_cycles, units.multiply_interval),
         OpClass::IntDiv => (Pool::Divide, units.divide_cycles, units.divide_interval),
         OpClass::FloatAdd => (Pool::FloatAdd, units.float_add_cycles, units.float_add_interval),
-        OpClass::FloatMul => (Pool::FloatMultiply, units.float_multiply_cycles, units.float_multiply_interval),
+        OpClass::FloatMul => {
+            (Pool::FloatMultiply, units.float_multiply_cycles, units.float_multiply_interval)
+        }
         OpClass::FloatFma => (Pool::FloatMultiply, units.float_fma_cycles, units.float_multiply_interval),
         OpClass::FloatDiv => (Pool::FloatDivide, units.float_divide_cycles, units.float_divide_interval),
         OpClass::Load => (Pool::Load, config.address_cycles, 1),

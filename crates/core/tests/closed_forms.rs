@@ -3,7 +3,9 @@
 mod common;
 
 use common::{Program, Simple, assert_books_balance, run, watch};
-use doorbell_core::{Core, CoreConfig, CoreKind, DirectionPredictor, MemoryDependence, Prediction, StoreDrain};
+use doorbell_core::{
+    Core, CoreConfig, CoreKind, DirectionPredictor, MemoryDependence, Prediction, StoreDrain,
+};
 use doorbell_sim::memory::{CoreAccess, CoreMemory, Level, Served, Walk};
 use doorbell_sim::op::{Op, OpClass};
 use doorbell_sim::ports::PhysAddr;
@@ -78,7 +80,11 @@ fn chains_of_long_ops_take_their_latency_and_independent_ones_their_interval() {
             let mut free = Program::new();
             (0..60).for_each(|place| free.op(class, 1 + place, [0; 3]).flags = 0);
             if pace > 0 {
-                assert_eq!(between(&run(&config, &free.ops, &mut Simple::new(9)), 10, 50), 40 * pace, "{class:?}");
+                assert_eq!(
+                    between(&run(&config, &free.ops, &mut Simple::new(9)), 10, 50),
+                    40 * pace,
+                    "{class:?}"
+                );
             }
         }
     }
@@ -100,7 +106,9 @@ fn a_load_costs_its_address_and_its_access_until_it_is_used() {
 #[test]
 fn overlapping_misses_follow_littles_law() {
     // Independent misses of 100 cycles: as many at a time as the smallest structure holds.
-    for (rob, lq, iq, together) in [(32, 68, 120, 32), (64, 68, 120, 64), (128, 16, 120, 16), (128, 68, 120, 68)] {
+    for (rob, lq, iq, together) in
+        [(32, 68, 120, 32), (64, 68, 120, 64), (128, 16, 120, 16), (128, 68, 120, 68)]
+    {
         let config = CoreConfig { rob, lq, iq, ..wide() };
         let mut program = Program::new();
         (0..6000).for_each(|place| program.load(1 + (place % 8) as u8, 0, 0x100000 + place * 64).flags = 0);
@@ -352,7 +360,9 @@ fn drain_time(config: &CoreConfig, lines: u64, each: u64) -> u64 {
 
 #[test]
 fn stores_that_miss_overlap_as_far_as_allowed() {
-    for (in_flight, drain) in [(1, StoreDrain::InOrder), (4, StoreDrain::InOrder), (4, StoreDrain::OutOfOrder)] {
+    for (in_flight, drain) in
+        [(1, StoreDrain::InOrder), (4, StoreDrain::InOrder), (4, StoreDrain::OutOfOrder)]
+    {
         let config = CoreConfig { drains_in_flight: in_flight, store_drain: drain, ..wide() };
         let time = drain_time(&config, 24, 1);
         let rounds = 24 / u64::from(in_flight);
@@ -546,7 +556,11 @@ impl CoreMemory for Paged {
 
     fn walk(&mut self, virt: u64) -> Walk {
         let entry = |level: u32| PhysAddr(0x10000 * u64::from(level + 1) + (virt >> (30 - 9 * level)) * 8);
-        Walk { entries: [entry(0), entry(1), entry(2), PhysAddr(0), PhysAddr(0)], levels: 3, page_bytes: 4096 }
+        Walk {
+            entries: [entry(0), entry(1), entry(2), PhysAddr(0), PhysAddr(0)],
+            levels: 3,
+            page_bytes: 4096,
+        }
     }
 }
 
@@ -560,14 +574,19 @@ fn a_page_walk_reads_the_entries_that_are_not_remembered() {
     for page in [0x100u64, 0x101, 0x100, 0x40000] {
         program.load(1, 1, page << 12);
     }
-    core.execute_observed(&program.ops, &mut memory, &mut |_: &Op, stages: &doorbell_core::Stages| seen.push(*stages));
+    core.execute_observed(&program.ops, &mut memory, &mut |_: &Op, stages: &doorbell_core::Stages| {
+        seen.push(*stages)
+    });
     let cost = |index: usize| seen[index].complete - seen[index].issue;
     let second = u64::from(config.tlb.second_cycles);
     // Address, second level, entries, access. Code and data share the two upper entries of the first page.
     assert_eq!([cost(0), cost(1), cost(2)], [1 + second + 10 + 2, 1 + second + 10 + 2, 3]);
     assert_eq!(cost(3), 1 + second + 30 + 2);
     let counts = core.stats().counts;
-    assert_eq!([counts.itlb_misses, counts.dtlb_misses, counts.walks, counts.walk_accesses], [1, 3, 4, 3 + 1 + 1 + 3]);
+    assert_eq!(
+        [counts.itlb_misses, counts.dtlb_misses, counts.walks, counts.walk_accesses],
+        [1, 3, 4, 3 + 1 + 1 + 3]
+    );
     assert!(core.stats().books.cpi_dtlb > 0);
     core.flush_tlb(None, None);
     core.execute(&program.ops[..1], &mut memory);

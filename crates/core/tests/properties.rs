@@ -23,7 +23,8 @@ fn any_config(seed: u64) -> CoreConfig {
     config.store_drain = [StoreDrain::InOrder, StoreDrain::OutOfOrder][choose(2) as usize];
     config.store_sets = 16 << choose(4);
     config.branch.direction =
-        [DirectionPredictor::Bimodal, DirectionPredictor::BiMode, DirectionPredictor::Tage][choose(3) as usize];
+        [DirectionPredictor::Bimodal, DirectionPredictor::BiMode, DirectionPredictor::Tage]
+            [choose(3) as usize];
     config.branch.tage_tables = 2 + choose(11) as u32;
     config.branch.tage_history_max = 65 + choose(416) as u32;
     config.branch.tage_tag_bits = 6 + choose(10) as u32;
@@ -50,7 +51,7 @@ fn memory(seed: u64) -> Simple {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
     #[test]
     fn stages_are_in_order_and_the_books_balance(seed in any::<u64>()) {

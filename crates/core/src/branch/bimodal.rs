@@ -46,7 +46,8 @@ mod tests {
         let mut predictor = Bimodal::new(1024);
         // Three rounds of a loop of five: wrong while learning (once), then at each exit only.
         let outcomes = [true, true, true, true, false].repeat(3);
-        let wrong: Vec<usize> = (0..15).filter(|i| predictor.predict(0x100, outcomes[*i]) != outcomes[*i]).collect();
+        let wrong: Vec<usize> =
+            (0..15).filter(|i| predictor.predict(0x100, outcomes[*i]) != outcomes[*i]).collect();
         assert_eq!(wrong, [0, 4, 9, 14]);
     }
 

@@ -31,18 +31,20 @@ struct Folded {
     value: u32,
     length: u16,
     width: u8,
+    /// Where in the folded value the outcome that falls out of the history stands.
+    last: u8,
 }
 
 impl Folded {
     fn new(length: u32, width: u32) -> Folded {
-        Folded { value: 0, length: length as u16, width: width as u8 }
+        Folded { value: 0, length: length as u16, width: width as u8, last: (length % width) as u8 }
     }
 
     /// Shifts `new` in; `old` is the outcome that is now `length` back.
     #[inline]
     fn push(&mut self, new: bool, old: bool) {
         let mut value = self.value << 1 | u32::from(new);
-        value ^= u32::from(old) << (u32::from(self.length) % u32::from(self.width));
+        value ^= u32::from(old) << self.last;
         value ^= value >> self.width;
         self.value = value & ((1 << self.width) - 1);
     }
@@ -145,10 +147,12 @@ impl Tage {
             let entry = &mut self.tables[number].entries[found.slots[number].0];
             entry.counter = step(entry.counter, taken, COUNTER);
             if found.provided != found.alternative {
-                let useful = if found.provided == taken { entry.useful + 1 } else { entry.useful.saturating_sub(1) };
+                let useful =
+                    if found.provided == taken { entry.useful + 1 } else { entry.useful.saturating_sub(1) };
                 entry.useful = useful.min(3);
                 if found.fresh {
-                    self.prefer_alternative = step(self.prefer_alternative, found.alternative == taken, -8..=7);
+                    self.prefer_alternative =
+                        step(self.prefer_alternative, found.alternative == taken, -8..=7);
                 }
             }
         } else {
@@ -203,12 +207,15 @@ impl Tage {
 
     pub(super) fn fits(&self, fresh: &Tage) -> bool {
         let shape = |table: &Table| {
-            let folds = [table.index, table.tags[0], table.tags[1]].map(|fold| (fold.length, fold.width));
+            let folds =
+                [table.index, table.tags[0], table.tags[1]].map(|fold| (fold.length, fold.width, fold.last));
             (table.entries.len(), folds)
         };
         let sound = |table: &Table| {
-            let entries = table.entries.iter().all(|entry| COUNTER.contains(&entry.counter) && entry.useful <= 3);
-            let folds = [table.index, table.tags[0], table.tags[1]].iter().all(|fold| fold.value >> fold.width == 0);
+            let entries =
+                table.entries.iter().all(|entry| COUNTER.contains(&entry.counter) && entry.useful <= 3);
+            let folds =
+                [table.index, table.tags[0], table.tags[1]].iter().all(|fold| fold.value >> fold.width == 0);
             entries && folds
         };
         self.base.fits(&fresh.base)
@@ -229,7 +236,9 @@ fn history_lengths(config: &BranchConfig) -> Vec<u32> {
     let steps = config.tage_tables - 1;
     // The n-th length L satisfies L^steps = first^(steps - n) · last^n; numbers of up to 480^11 fit.
     let target = |n: u32| u128::from(first).pow(steps - n) * u128::from(last).pow(n);
-    let nth = |n: u32| (first..=last).find(|length| u128::from(*length).pow(steps) >= target(n)).unwrap_or(last) as u32;
+    let nth = |n: u32| {
+        (first..=last).find(|length| u128::from(*length).pow(steps) >= target(n)).unwrap_or(last) as u32
+    };
     (0..=steps).map(nth).collect()
 }
 

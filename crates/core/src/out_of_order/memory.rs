@@ -1,4 +1,4 @@
-//! Loads, stores, atomics and fences of the out-of-order core.
+//! Loads, stores, atomics, fences and accesses to devices of the out-of-order core.
 //!
 //! A load goes to the cache or is answered by the youngest older store that overlaps it, if that has all its bytes; if it
 //! has only some, the load waits until the cache has them. A load that went ahead of a store which turns out to overlap it
@@ -10,19 +10,52 @@
 use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, Level};
 use doorbell_sim::op::{Op, OpClass};
 
-use super::{Dispatched, Executed, OutOfOrder, stages};
-use crate::branch::Prediction;
+use super::{DeviceAccess, Executed, OutOfOrder, stages};
 use crate::config::MemoryDependence;
 use crate::front::Fetched;
 use crate::mmu::Side;
-use crate::observe::Observer;
+use crate::observe::{Observer, Stages};
 use crate::stats::Cause;
 use crate::stores::Span;
 
 impl OutOfOrder {
+    /// Prices a load.
+    #[inline(always)]
+    pub(super) fn load<M: CoreMemory, O: Observer>(
+        &mut self,
+        op: &Op,
+        mut fetched: Fetched,
+        memory: &mut M,
+        observer: &mut O,
+    ) {
+        let mut replayed = false;
+        let (dispatched, executed) = loop {
+            let dispatched = self.dispatch(op, &fetched, self.state.loads.free_from(), None);
+            match self.execute_load(op, dispatched.at, memory) {
+                Ok(executed) => break (dispatched, executed),
+                Err(found) => {
+                    replayed = true;
+                    let state = &mut self.state;
+                    state.accounts.clear();
+                    state.front.refetch(found);
+                    fetched = state.front.fetch(op, memory, &mut state.mmu, &mut state.counts);
+                }
+            }
+        };
+        let commit = self.retire(op, &dispatched, &executed);
+        self.state.loads.push(commit + 1);
+        self.state.counts.lq_cycles += commit - dispatched.at;
+        observer.op(op, &Stages { replayed, ..stages(&fetched, dispatched.at, &executed, commit) });
+    }
+
     /// Executes a load, or says when the clash with an older store is found.
     #[inline(always)]
-    pub(super) fn load<M: CoreMemory>(&mut self, op: &Op, dispatched: u64, memory: &mut M) -> Result<Executed, u64> {
+    fn execute_load<M: CoreMemory>(
+        &mut self,
+        op: &Op,
+        dispatched: u64,
+        memory: &mut M,
+    ) -> Result<Executed, u64> {
         let span = Span::of(op);
         let operands = (dispatched + 1).max(self.operands(op));
         let state = &mut self.state;
@@ -39,8 +72,7 @@ impl OutOfOrder {
         let issue = self.units.issue(OpClass::Load, ready, dispatched + 1);
         let state = &mut self.state;
         let address = issue + state.address_cycles;
-        let asked =
-            state.mmu.translate(Side::Data, op.virt, address, memory, &mut state.counts);
+        let asked = state.mmu.translate(Side::Data, op.virt, address, memory, &mut state.counts);
         let access = CoreAccess { kind: AccessKind::Load, addr: op.phys, pc: op.pc };
         let (data, level) = match state.stores.youngest(span, asked) {
             None => {
@@ -78,16 +110,16 @@ impl OutOfOrder {
         Ok(Executed { issue, complete, leaves: issue + 1, cause, level: Some(level) })
     }
 
-    /// Executes, commits and writes a store. Address and data go their own ways; the issue queue keeps it until both are there.
+    /// Prices a store. Address and data go their own ways; the issue queue keeps it until both are there.
     #[inline(always)]
     pub(super) fn store<M: CoreMemory, O: Observer>(
         &mut self,
         op: &Op,
         fetched: &Fetched,
-        dispatched: Dispatched,
         memory: &mut M,
         observer: &mut O,
     ) {
+        let dispatched = self.dispatch(op, fetched, self.state.stores.free_from(), Some(Cause::Store));
         let [address, data, other] = op.sources.map(|source| self.state.registers.0[usize::from(source)]);
         let earliest = dispatched.at + 1;
         let state = &mut self.state;
@@ -104,15 +136,14 @@ impl OutOfOrder {
         let known = self.translate(op, at, memory);
         let data = earliest.max(data).max(other);
         let cause = if known > at && known > data { Cause::Dtlb } else { Cause::Execute };
-        let executed = Executed { issue, complete: known.max(data), leaves: issue.max(data) + 1, cause, level: None };
-        let commit = self.retire(op, dispatched, &executed);
+        let executed =
+            Executed { issue, complete: known.max(data), leaves: issue.max(data) + 1, cause, level: None };
+        let commit = self.retire(op, &dispatched, &executed);
         let state = &mut self.state;
         let written = state.stores.push(op, [known, data, commit], memory, &mut state.counts);
         state.counts.stores += 1;
         state.counts.sq_cycles += state.stores.all_written() - dispatched.at;
-        let mut stages = stages(fetched, dispatched.at, &executed, commit, Prediction::Right, false);
-        stages.written = written;
-        observer.op(op, &stages);
+        observer.op(op, &Stages { written, ..stages(fetched, dispatched.at, &executed, commit) });
     }
 
     /// Executes an atomic.
@@ -176,5 +207,49 @@ impl OutOfOrder {
     pub(super) fn translate<M: CoreMemory>(&mut self, op: &Op, at: u64, memory: &mut M) -> u64 {
         let state = &mut self.state;
         state.mmu.translate(Side::Data, op.virt, at, memory, &mut state.counts)
+    }
+
+    /// An access to a device comes to the head of the window and leaves the core.
+    pub(crate) fn begin_device<M: CoreMemory>(&mut self, op: &Op, memory: &mut M) -> DeviceAccess {
+        let state = &mut self.state;
+        let fetched = state.front.fetch(op, memory, &mut state.mmu, &mut state.counts);
+        let dispatched = self.dispatch(op, &fetched, 0, None);
+        let state = &mut self.state;
+        let writes = op.flags & Op::WRITES != 0;
+        let fence = if writes { state.stores.floor } else { state.floors.load };
+        let head = (state.commit.last() + 1).max(fence).max(state.floors.device);
+        let ready = (dispatched.at + 1).max(head).max(self.operands(op));
+        let issue = self.units.issue(op.class, ready, dispatched.at + 1);
+        let begun = self.translate(op, issue + self.state.address_cycles, memory);
+        DeviceAccess { fetched, dispatched, begun }
+    }
+
+    /// When the access leaves the core.
+    pub(crate) fn begun(access: &DeviceAccess) -> u64 {
+        access.begun
+    }
+
+    /// The device has answered a load, or the root complex has accepted a store, at `done`.
+    pub(crate) fn end_device<O: Observer>(
+        &mut self,
+        op: &Op,
+        access: DeviceAccess,
+        done: u64,
+        observer: &mut O,
+    ) {
+        let done = done.max(access.begun);
+        let complete = self.result(op, done);
+        let floors = &mut self.state.floors;
+        floors.device = complete;
+        if op.flags & Op::WRITES != 0 {
+            floors.device_store = complete;
+        } else {
+            floors.loads_done = floors.loads_done.max(complete);
+        }
+        self.state.counts.device_accesses += 1;
+        let issue = access.begun;
+        let executed = Executed { issue, complete, leaves: issue + 1, cause: Cause::Device, level: None };
+        let commit = self.retire(op, &access.dispatched, &executed);
+        observer.op(op, &stages(&access.fetched, access.dispatched.at, &executed, commit));
     }
 }

@@ -16,6 +16,7 @@
 //! Not modelled: wrong paths (a mispredicted branch costs time, not pollution), replays of ops that were issued in the hope of
 //! a hit, the first of the two executions of a load that clashes, bank conflicts.
 
+mod check;
 mod memory;
 mod window;
 
@@ -24,7 +25,7 @@ use doorbell_sim::op::{Op, OpClass};
 use serde::{Deserialize, Serialize};
 
 use crate::accounts::{Accounts, Bubble};
-use crate::branch::{BranchUnit, Prediction};
+use crate::branch::BranchUnit;
 use crate::config::{CoreConfig, MemoryDependence};
 use crate::dependence::StoreSets;
 use crate::front::{Fetched, Front};
@@ -59,8 +60,8 @@ struct State {
     window: Window,
     loads: Ring,
     stores: Stores,
-    ints: Ring,
-    floats: Ring,
+    /// Physical registers: integer, floating-point.
+    registers_free: [Ring; 2],
     queue: Wheel,
     sets: StoreSets,
     dispatch: Limiter,
@@ -137,8 +138,7 @@ impl OutOfOrder {
             window: Window::new(config.rob),
             loads: Ring::new(config.lq),
             stores: Stores::new(config),
-            ints: renamed(config.int_registers),
-            floats: renamed(config.float_registers),
+            registers_free: [renamed(config.int_registers), renamed(config.float_registers)],
             queue: Wheel::new(config.iq),
             sets: StoreSets::new(config),
             dispatch: Limiter::new(config.dispatch_width),
@@ -154,73 +154,77 @@ impl OutOfOrder {
         OutOfOrder { units: Units::new(config), state }
     }
 
-    /// Prices one op.
+    /// Prices one op. What differs between classes is decided once: the host's own branch predictor has little to go by.
     #[inline(always)]
     pub(crate) fn step<M: CoreMemory, O: Observer>(&mut self, op: &Op, memory: &mut M, observer: &mut O) {
         let state = &mut self.state;
-        let mut fetched = state.front.fetch(op, memory, &mut state.mmu, &mut state.counts);
-        let prediction = state.branch.predict(op);
-        let mut dispatched = self.dispatch(op, &fetched);
-        let mut replayed = false;
-        let executed = match op.class {
-            OpClass::Load => loop {
-                match self.load(op, dispatched.at, memory) {
-                    Ok(executed) => break executed,
-                    Err(found) => {
-                        replayed = true;
-                        let state = &mut self.state;
-                        state.accounts.clear();
-                        state.front.refetch(found);
-                        fetched = state.front.fetch(op, memory, &mut state.mmu, &mut state.counts);
-                        dispatched = self.dispatch(op, &fetched);
-                    }
-                }
-            },
-            OpClass::Store => {
-                self.store(op, &fetched, dispatched, memory, observer);
-                return;
-            }
-            OpClass::Atomic => self.atomic(op, dispatched.at, memory),
-            OpClass::Fence => self.fence(op, dispatched.at),
-            OpClass::Serialising => {
-                self.state.counts.serialising += 1;
+        let fetched = state.front.fetch(op, memory, &mut state.mmu, &mut state.counts);
+        match op.class {
+            OpClass::Load => self.load(op, fetched, memory, observer),
+            OpClass::Store => self.store(op, &fetched, memory, observer),
+            OpClass::Branch
+            | OpClass::Jump
+            | OpClass::IndirectJump
+            | OpClass::Call
+            | OpClass::IndirectCall
+            | OpClass::Return => {
+                let prediction = self.state.branch.predict(op);
+                let dispatched = self.dispatch(op, &fetched, 0, None);
                 let executed = self.execute(op, dispatched.at);
-                Executed { cause: Cause::Serialise, ..executed }
+                let commit = self.retire(op, &dispatched, &executed);
+                self.state.counts.branch(op, prediction);
+                self.state.front.branch(op, prediction, executed.complete);
+                let stages = stages(&fetched, dispatched.at, &executed, commit);
+                observer.op(op, &Stages { prediction, ..stages });
             }
-            _ => self.execute(op, dispatched.at),
-        };
-        let commit = self.retire(op, dispatched, &executed);
-        if op.class.is_branch() {
-            self.branched(op, prediction, executed.complete);
+            OpClass::Atomic | OpClass::Fence | OpClass::Serialising => {
+                self.special(op, &fetched, memory, observer)
+            }
+            _ => {
+                let dispatched = self.dispatch(op, &fetched, 0, None);
+                let executed = self.execute(op, dispatched.at);
+                let commit = self.retire(op, &dispatched, &executed);
+                observer.op(op, &stages(&fetched, dispatched.at, &executed, commit));
+            }
         }
-        observer.op(op, &stages(&fetched, dispatched.at, &executed, commit, prediction, replayed));
     }
 
-    /// Finds the dispatch cycle.
-    #[inline(always)]
-    fn dispatch(&mut self, op: &Op, fetched: &Fetched) -> Dispatched {
-        let state = &mut self.state;
-        let mut room = state.window.free_from();
-        let mut back = None;
-        match op.class {
-            OpClass::Load => room = room.max(state.loads.free_from()),
-            OpClass::Store | OpClass::Atomic => {
-                let free = state.stores.free_from();
-                if free > room {
-                    (room, back) = (free, Some(Cause::Store));
-                }
-            }
-            OpClass::Serialising => {
-                let empty = state.commit.last() + 1;
-                if empty > room {
-                    (room, back) = (empty, Some(Cause::Serialise));
-                }
-            }
-            _ => {}
+    /// Prices an atomic, a fence or a serialising op.
+    fn special<M: CoreMemory, O: Observer>(
+        &mut self,
+        op: &Op,
+        fetched: &Fetched,
+        memory: &mut M,
+        observer: &mut O,
+    ) {
+        let state = &self.state;
+        let (room, back) = match op.class {
+            OpClass::Atomic => (state.stores.free_from(), Some(Cause::Store)),
+            OpClass::Serialising => (state.commit.last() + 1, Some(Cause::Serialise)),
+            _ => (0, None),
+        };
+        let dispatched = self.dispatch(op, fetched, room, back);
+        let executed = match op.class {
+            OpClass::Atomic => self.atomic(op, dispatched.at, memory),
+            OpClass::Fence => self.fence(op, dispatched.at),
+            _ => Executed { cause: Cause::Serialise, ..self.execute(op, dispatched.at) },
+        };
+        let commit = self.retire(op, &dispatched, &executed);
+        if op.class == OpClass::Serialising {
+            self.state.counts.serialising += 1;
+            self.state.floors.dispatch = commit + 1;
         }
+        observer.op(op, &stages(fetched, dispatched.at, &executed, commit));
+    }
+
+    /// Finds the dispatch cycle. What else the op needs is free from `room` on; if not, `back` is to blame, or the oldest op.
+    #[inline(always)]
+    fn dispatch(&mut self, op: &Op, fetched: &Fetched, room: u64, back: Option<Cause>) -> Dispatched {
+        let state = &mut self.state;
+        let own = state.window.free_from();
+        let (mut room, mut back) = if room > own { (room, back) } else { (own, None) };
         if op.destination != 0 {
-            let registers = if is_float(op.destination) { &state.floats } else { &state.ints };
-            room = room.max(registers.free_from());
+            room = room.max(state.registers_free[file(op.destination)].free_from());
         }
         if state.floors.dispatch > room {
             (room, back) = (state.floors.dispatch, Some(Cause::Serialise));
@@ -270,7 +274,7 @@ impl OutOfOrder {
 
     /// Commits an op and gives its entries back.
     #[inline(always)]
-    fn retire(&mut self, op: &Op, dispatched: Dispatched, executed: &Executed) -> u64 {
+    fn retire(&mut self, op: &Op, dispatched: &Dispatched, executed: &Executed) -> u64 {
         let state = &mut self.state;
         let before = state.commit.last();
         let commit = state.commit.take(executed.complete + 1);
@@ -282,67 +286,13 @@ impl OutOfOrder {
             state.queue.push(executed.leaves);
             state.counts.iq_cycles += executed.leaves - dispatched.at;
         }
-        match op.class {
-            OpClass::Load => {
-                state.loads.push(commit + 1);
-                state.counts.lq_cycles += commit - dispatched.at;
-            }
-            OpClass::Serialising => state.floors.dispatch = commit + 1,
-            _ => {}
-        }
         if op.destination != 0 {
-            let registers = if is_float(op.destination) { &mut state.floats } else { &mut state.ints };
-            registers.push(commit + 1);
+            state.registers_free[file(op.destination)].push(commit + 1);
         }
         state.counts.rob_cycles += commit - dispatched.at;
         state.counts.ops += 1;
         state.counts.instructions += u64::from(op.ends_instruction());
         commit
-    }
-
-    fn branched(&mut self, op: &Op, prediction: Prediction, executed: u64) {
-        let state = &mut self.state;
-        state.counts.branch(op, prediction);
-        state.front.branch(op, prediction, executed);
-    }
-
-    /// An access to a device comes to the head of the window and leaves the core.
-    pub(crate) fn begin_device<M: CoreMemory>(&mut self, op: &Op, memory: &mut M) -> DeviceAccess {
-        let state = &mut self.state;
-        let fetched = state.front.fetch(op, memory, &mut state.mmu, &mut state.counts);
-        let dispatched = self.dispatch(op, &fetched);
-        let state = &mut self.state;
-        let writes = op.flags & Op::WRITES != 0;
-        let fence = if writes { state.stores.floor } else { state.floors.load };
-        let head = (state.commit.last() + 1).max(fence).max(state.floors.device);
-        let ready = (dispatched.at + 1).max(head).max(self.operands(op));
-        let issue = self.units.issue(op.class, ready, dispatched.at + 1);
-        let begun = self.translate(op, issue + self.state.address_cycles, memory);
-        DeviceAccess { fetched, dispatched, begun }
-    }
-
-    /// When the access leaves the core.
-    pub(crate) fn begun(access: &DeviceAccess) -> u64 {
-        access.begun
-    }
-
-    /// The device has answered a load, or the root complex has accepted a store, at `done`.
-    pub(crate) fn end_device<O: Observer>(&mut self, op: &Op, access: DeviceAccess, done: u64, observer: &mut O) {
-        let done = done.max(access.begun);
-        let complete = self.result(op, done);
-        let floors = &mut self.state.floors;
-        floors.device = complete;
-        if op.flags & Op::WRITES != 0 {
-            floors.device_store = complete;
-        } else {
-            floors.loads_done = floors.loads_done.max(complete);
-        }
-        self.state.counts.device_accesses += 1;
-        let issue = access.begun;
-        let executed = Executed { issue, complete, leaves: issue + 1, cause: Cause::Device, level: None };
-        let commit = self.retire(op, access.dispatched, &executed);
-        let stages = stages(&access.fetched, access.dispatched.at, &executed, commit, Prediction::Right, false);
-        observer.op(op, &stages);
     }
 
     pub(crate) fn now(&self) -> u64 {
@@ -398,51 +348,14 @@ impl OutOfOrder {
     }
 }
 
-impl State {
-    /// Whether a saved state belongs to a core like `fresh` and agrees with itself.
-    fn check(&self, fresh: &State) -> Result<(), String> {
-        let parts = [
-            ("front end", self.front.fits(&fresh.front)),
-            ("branch predictors", self.branch.fits(&fresh.branch)),
-            ("TLBs", self.mmu.fits(&fresh.mmu)),
-            ("reorder buffer", self.window.fits(&fresh.window)),
-            ("load queue", self.loads.fits(&fresh.loads)),
-            ("store queue", self.stores.fits(&fresh.stores)),
-            ("registers", self.ints.fits(&fresh.ints) && self.floats.fits(&fresh.floats)),
-            ("issue queue", self.queue.fits(&fresh.queue)),
-            ("store sets", self.sets.fits(&fresh.sets)),
-            ("widths", self.dispatch.fits(&fresh.dispatch) && self.commit.fits(&fresh.commit)),
-            ("books", self.accounts.fits(&fresh.accounts)),
-            (
-                "latencies",
-                self.dependence == fresh.dependence
-                    && self.address_cycles == fresh.address_cycles
-                    && self.forward_cycles == fresh.forward_cycles
-                    && self.trap_cycles == fresh.trap_cycles,
-            ),
-        ];
-        match parts.iter().find(|part| !part.1) {
-            Some((name, _)) => Err(format!("the {name} are of another core or damaged")),
-            None => Ok(()),
-        }
-    }
-}
-
-/// Whether a register is one of the floating-point file.
+/// Which file a register is of: 0 integer (and flags), 1 floating-point.
 #[inline(always)]
-fn is_float(register: u8) -> bool {
-    (32..64).contains(&register)
+fn file(register: u8) -> usize {
+    usize::from((32..64).contains(&register))
 }
 
 #[inline(always)]
-fn stages(
-    fetched: &Fetched,
-    dispatch: u64,
-    executed: &Executed,
-    commit: u64,
-    prediction: Prediction,
-    replayed: bool,
-) -> Stages {
+fn stages(fetched: &Fetched, dispatch: u64, executed: &Executed, commit: u64) -> Stages {
     Stages {
         fetch: fetched.fetch,
         decode: fetched.decode,
@@ -451,9 +364,7 @@ fn stages(
         issue: executed.issue,
         complete: executed.complete,
         commit,
-        written: 0,
         level: executed.level,
-        prediction,
-        replayed,
+        ..Stages::default()
     }
 }

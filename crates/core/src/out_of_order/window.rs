@@ -24,7 +24,13 @@ impl Window {
     pub(super) fn new(size: u32) -> Window {
         let size = u64::from(size);
         let entries = size.next_power_of_two() as usize;
-        Window { commits: vec![0; entries], causes: vec![Cause::Base; entries], next: size, size, oldest: size }
+        Window {
+            commits: vec![0; entries],
+            causes: vec![Cause::Base; entries],
+            next: size,
+            size,
+            oldest: size,
+        }
     }
 
     /// From when on there is an entry for the next op.

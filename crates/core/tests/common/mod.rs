@@ -69,7 +69,15 @@ impl Program {
     }
 
     pub fn op(&mut self, class: OpClass, destination: u8, sources: [u8; 3]) -> &mut Op {
-        let op = Op { pc: self.pc, fetch: PhysAddr(self.pc), class, length: 4, destination, sources, ..Op::default() };
+        let op = Op {
+            pc: self.pc,
+            fetch: PhysAddr(self.pc),
+            class,
+            length: 4,
+            destination,
+            sources,
+            ..Op::default()
+        };
         self.pc += 4;
         self.ops.push(op);
         self.ops.last_mut().unwrap()
@@ -145,7 +153,8 @@ pub fn random_ops(rng: &mut Rng, count: usize, devices: bool) -> Vec<Op> {
             8..14 => program.store(b, c, address).size = size as u8,
             14..19 => {
                 let target = 0x1000 + rng.below(96) * 4;
-                let class = [OpClass::Branch, OpClass::Jump, OpClass::IndirectJump, OpClass::Call, OpClass::Return];
+                let class =
+                    [OpClass::Branch, OpClass::Jump, OpClass::IndirectJump, OpClass::Call, OpClass::Return];
                 let class = class[[0, 0, 0, 1, 2, 3, 4][rng.below(7) as usize]];
                 let taken = class != OpClass::Branch || rng.below(3) == 0;
                 program.branch(class, b, taken, target);

@@ -86,7 +86,12 @@ fn overlap(store: &Op, load: &Op) -> bool {
 }
 
 impl<'a> Machine<'a> {
-    pub fn new(config: &'a CoreConfig, ops: &'a [Op], predictions: &'a [Prediction], memory: &'a Simple) -> Machine<'a> {
+    pub fn new(
+        config: &'a CoreConfig,
+        ops: &'a [Op],
+        predictions: &'a [Prediction],
+        memory: &'a Simple,
+    ) -> Machine<'a> {
         let mut last = BTreeMap::new();
         let producers = ops.iter().enumerate().map(|(index, op)| {
             let producers = op.sources.map(|source| last.get(&source).copied());
@@ -219,8 +224,8 @@ impl<'a> Machine<'a> {
                 known && self.fences_pass(index, cycle, true, false)
             }
             OpClass::Atomic => {
-                let written =
-                    (0..index).all(|older| !is_store(&self.ops[older]) || by(self.lives[older].written, cycle));
+                let written = (0..index)
+                    .all(|older| !is_store(&self.ops[older]) || by(self.lives[older].written, cycle));
                 written
                     && (0..index).all(|older| before(self.lives[older].commit, cycle))
                     && self.fences_pass(index, cycle, true, true)
@@ -246,7 +251,9 @@ impl<'a> Machine<'a> {
             }
             self.busy.retain(|busy| busy.2 > cycle);
             let (unit, count, latency) = unit(op.class, self.config);
-            let busy = self.busy.iter().filter(|busy| busy.0 == unit && busy.1 < cycle && cycle < busy.2).count() as u32;
+            let busy =
+                self.busy.iter().filter(|busy| busy.0 == unit && busy.1 < cycle && cycle < busy.2).count()
+                    as u32;
             let taken = used.entry(unit).or_default();
             if left > 0 && *taken + busy < count && self.can_issue(index, cycle) {
                 left -= 1;
@@ -262,7 +269,8 @@ impl<'a> Machine<'a> {
                     }
                     OpClass::Atomic => {
                         life.known = Some(cycle + latency);
-                        let kind = if op.flags & Op::WRITES != 0 { AccessKind::Store } else { AccessKind::Load };
+                        let kind =
+                            if op.flags & Op::WRITES != 0 { AccessKind::Store } else { AccessKind::Load };
                         life.finish = Some(cycle + latency + self.memory.latency(kind, op.phys.0).0);
                     }
                     _ => {
@@ -293,7 +301,9 @@ impl<'a> Machine<'a> {
             }
             let asked = life.issue.map(|issue| issue + u64::from(self.config.address_cycles));
             if asked == Some(cycle) {
-                let store = (0..index).rev().find(|older| is_store(&self.ops[*older]) && overlap(&self.ops[*older], op));
+                let store = (0..index)
+                    .rev()
+                    .find(|older| is_store(&self.ops[*older]) && overlap(&self.ops[*older], op));
                 let store = store.filter(|store| !by(self.lives[*store].written, cycle));
                 let covers = |store: usize| {
                     let (has, wants) = (bytes(&self.ops[store]), bytes(op));
@@ -322,7 +332,9 @@ impl<'a> Machine<'a> {
             let index = self.next_dispatch;
             let Some(op) = self.ops.get(index) else { return };
             let depth = u64::from(self.config.front_end_depth) - 2;
-            if !by(self.lives[index].rename.map(|rename| rename + depth), cycle) || !self.has_room(index, cycle) {
+            if !by(self.lives[index].rename.map(|rename| rename + depth), cycle)
+                || !self.has_room(index, cycle)
+            {
                 return;
             }
             self.lives[index].dispatch = Some(cycle);
@@ -375,7 +387,8 @@ impl<'a> Machine<'a> {
         if op.destination != 0 && renamed.count() >= registers as usize - 32 {
             return false;
         }
-        let serialised = |older: usize| op.class == OpClass::Serialising || self.ops[older].class == OpClass::Serialising;
+        let serialised =
+            |older: usize| op.class == OpClass::Serialising || self.ops[older].class == OpClass::Serialising;
         !older().any(|older| serialised(older) && uncommitted(&older))
     }
 
@@ -410,7 +423,8 @@ impl<'a> Machine<'a> {
             }
             let after = index.checked_sub(1).filter(|before| self.ops[*before].class.is_branch());
             let prediction = after.map_or(Prediction::Right, |branch| self.predictions[branch]);
-            let ends = after.is_some_and(|branch| self.ops[branch].is_taken() || prediction != Prediction::Right);
+            let ends =
+                after.is_some_and(|branch| self.ops[branch].is_taken() || prediction != Prediction::Right);
             let line = op.fetch.0 / 64;
             let joins =
                 self.group.left > 0 && line == self.group.line && !ends && cycle <= self.group.last_cycle;
@@ -441,7 +455,8 @@ impl<'a> Machine<'a> {
 
     fn begin_group(&mut self, op: &Op, line: u64, prediction: Prediction, cycle: u64) {
         let same = line == self.group.line && !prediction.is_misprediction();
-        let (latency, level) = if same { (1, Level::L1) } else { self.memory.latency(AccessKind::Fetch, op.fetch.0) };
+        let (latency, level) =
+            if same { (1, Level::L1) } else { self.memory.latency(AccessKind::Fetch, op.fetch.0) };
         let arrived = (self.group.arrived + 1).max(cycle + latency);
         let last_cycle = if level == Level::L1 { cycle } else { arrived - 1 };
         self.group = Group { last_cycle, left: self.config.fetch_width, line, arrived };

@@ -6,7 +6,9 @@
 //! An op commits two cycles after its issue, a load so before its value is there: precise exceptions need no more than its
 //! translation.
 
-use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, Level};
+mod memory;
+
+use doorbell_sim::memory::{CoreMemory, Level};
 use doorbell_sim::op::{Op, OpClass};
 use serde::{Deserialize, Serialize};
 
@@ -14,12 +16,12 @@ use crate::accounts::{Accounts, Bubble};
 use crate::branch::BranchUnit;
 use crate::config::CoreConfig;
 use crate::front::{Fetched, Front};
-use crate::mmu::{Mmu, Side};
+use crate::mmu::Mmu;
 use crate::observe::{Observer, Stages};
 use crate::ring::{Limiter, Ring};
 use crate::saved::Cycles;
 use crate::stats::{Cause, CoreStats, Counts};
-use crate::stores::{Span, Stores};
+use crate::stores::Stores;
 use crate::units::{Units, UnitsState};
 
 /// Cycles from issue to commit.
@@ -38,9 +40,8 @@ struct State {
     front: Front,
     branch: BranchUnit,
     mmu: Mmu,
-    /// From when on each register's value can be used, and what it comes from.
+    /// From when on each register's value can be used, and what it comes from: [`Wait`]s.
     registers: Cycles<256>,
-    sources: Vec<Cause>,
     loads: Ring,
     stores: Stores,
     /// The cycle of the last issue.
@@ -58,10 +59,9 @@ struct State {
 /// What holds up what follows.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Floors {
-    /// Nothing issues before, because of `cause`.
+    /// Nothing issues before: a [`Wait`].
     #[serde(deserialize_with = "crate::saved::cycle")]
     issue: u64,
-    cause: Cause,
     /// No load issues before (fences).
     #[serde(deserialize_with = "crate::saved::cycle")]
     load: u64,
@@ -107,19 +107,31 @@ pub(crate) struct DeviceAccess {
     begun: u64,
 }
 
-/// The latest of several reasons to wait.
+/// A cycle and why to wait for it, in one number, so that the later of two reasons is the larger number.
 #[derive(Clone, Copy)]
-struct Wait {
-    until: u64,
-    cause: Cause,
-}
+struct Wait(u64);
 
 impl Wait {
+    const CAUSE_BITS: u32 = 5;
+
+    #[inline(always)]
+    fn new(until: u64, cause: Cause) -> Wait {
+        Wait(until << Self::CAUSE_BITS | cause as u64)
+    }
+
     #[inline(always)]
     fn also(&mut self, until: u64, cause: Cause) {
-        if until > self.until {
-            *self = Wait { until, cause };
-        }
+        self.0 = self.0.max(Wait::new(until, cause).0);
+    }
+
+    #[inline(always)]
+    fn until(self) -> u64 {
+        self.0 >> Self::CAUSE_BITS
+    }
+
+    #[inline(always)]
+    fn cause(self) -> Cause {
+        Cause::ALL[(self.0 & ((1 << Self::CAUSE_BITS) - 1)) as usize % Cause::COUNT]
     }
 }
 
@@ -130,7 +142,6 @@ impl InOrder {
             branch: BranchUnit::new(&config.branch),
             mmu: Mmu::new(&config.tlb),
             registers: Cycles::default(),
-            sources: vec![Cause::Execute; 256],
             loads: Ring::new(config.lq),
             stores: Stores::new(config),
             issued: 0,
@@ -145,80 +156,99 @@ impl InOrder {
         InOrder { units: Units::new(config), state }
     }
 
-    /// Prices one op.
+    /// Prices one op. What differs between classes is decided once: the host's own branch predictor has little to go by.
     #[inline(always)]
     pub(crate) fn step<M: CoreMemory, O: Observer>(&mut self, op: &Op, memory: &mut M, observer: &mut O) {
         let state = &mut self.state;
         let fetched = state.front.fetch(op, memory, &mut state.mmu, &mut state.counts);
-        let prediction = state.branch.predict(op);
-        let issued = self.issue(op, &fetched);
-        let executed = match op.class {
-            OpClass::Load => self.load(op, issued.at, memory),
-            OpClass::Store => {
-                let at = issued.at + self.state.address_cycles;
-                let known = self.translate(op, at, memory);
-                let complete = known.max(issued.at + 1);
-                Executed { complete, commit: complete + 1, cause: Cause::Dtlb, level: None }
+        match op.class {
+            OpClass::Load => {
+                let mut wait = Wait::new(state.floors.load, Cause::Store);
+                wait.also(state.loads.free_from(), Cause::L2);
+                let issued = self.issue(op, &fetched, wait);
+                let executed = self.load(op, issued.at, memory);
+                let commit = self.retire(op, &issued, &executed);
+                observer.op(op, &stages(&fetched, &issued, &executed, commit));
             }
+            OpClass::Store => self.store(op, &fetched, memory, observer),
+            OpClass::Branch
+            | OpClass::Jump
+            | OpClass::IndirectJump
+            | OpClass::Call
+            | OpClass::IndirectCall
+            | OpClass::Return => {
+                let prediction = state.branch.predict(op);
+                let issued = self.issue(op, &fetched, Wait(0));
+                let executed = self.execute(op, issued.at);
+                let commit = self.retire(op, &issued, &executed);
+                let state = &mut self.state;
+                state.counts.branch(op, prediction);
+                state.front.branch(op, prediction, executed.complete);
+                observer.op(op, &Stages { prediction, ..stages(&fetched, &issued, &executed, commit) });
+            }
+            OpClass::Atomic | OpClass::Fence | OpClass::Serialising => {
+                self.special(op, &fetched, memory, observer)
+            }
+            _ => {
+                let issued = self.issue(op, &fetched, Wait(0));
+                let executed = self.execute(op, issued.at);
+                let commit = self.retire(op, &issued, &executed);
+                observer.op(op, &stages(&fetched, &issued, &executed, commit));
+            }
+        }
+    }
+
+    /// Prices an atomic, a fence or a serialising op.
+    fn special<M: CoreMemory, O: Observer>(
+        &mut self,
+        op: &Op,
+        fetched: &Fetched,
+        memory: &mut M,
+        observer: &mut O,
+    ) {
+        let (floors, stores) = (&self.state.floors, &self.state.stores);
+        let wait = match op.class {
+            OpClass::Atomic => {
+                let written = stores.all_written().max(stores.floor).max(floors.load);
+                Wait::new(written.max(stores.free_from()), Cause::Store)
+            }
+            OpClass::Serialising => Wait::new(floors.all_done, Cause::Serialise),
+            _ => Wait(0),
+        };
+        let issued = self.issue(op, fetched, wait);
+        let executed = match op.class {
             OpClass::Atomic => self.atomic(op, issued.at, memory),
             OpClass::Fence => self.fence(op, issued.at),
-            _ => {
-                let complete = self.result(op, issued.at + self.units.latency(op.class), Cause::Execute);
-                Executed { complete, commit: 0, cause: Cause::Execute, level: None }
-            }
+            _ => self.execute(op, issued.at),
         };
         if op.class == OpClass::Serialising {
             self.state.counts.serialising += 1;
             self.hold(executed.complete, Cause::Serialise);
         }
         let commit = self.retire(op, &issued, &executed);
-        let mut written = 0;
-        if op.class == OpClass::Store {
-            let state = &mut self.state;
-            let known = executed.complete;
-            written = state.stores.push(op, [known, known, commit], memory, &mut state.counts);
-            state.counts.stores += 1;
-            state.counts.sq_cycles += state.stores.all_written() - issued.at;
-        }
-        if op.class.is_branch() {
-            let state = &mut self.state;
-            state.counts.branch(op, prediction);
-            state.front.branch(op, prediction, executed.complete);
-        }
-        observer.op(op, &Stages { prediction, written, ..stages(&fetched, &issued, &executed, commit) });
+        observer.op(op, &stages(fetched, &issued, &executed, commit));
     }
 
-    /// Finds the issue cycle.
+    /// Executes what does not access memory.
     #[inline(always)]
-    fn issue(&mut self, op: &Op, fetched: &Fetched) -> Issued {
+    fn execute(&mut self, op: &Op, issued: u64) -> Executed {
+        let complete = self.result(op, issued + self.units.latency(op.class), Cause::Execute);
+        Executed { complete, commit: 0, cause: Cause::Execute, level: None }
+    }
+
+    /// Finds the issue cycle; `wait` is what only this class waits for.
+    #[inline(always)]
+    fn issue(&mut self, op: &Op, fetched: &Fetched, wait: Wait) -> Issued {
         let state = &mut self.state;
-        let mut wait = Wait { until: state.floors.issue, cause: state.floors.cause };
-        for register in op.sources.into_iter().chain([op.destination]) {
-            let register = usize::from(register);
-            wait.also(state.registers.0[register], state.sources[register]);
-        }
-        match op.class {
-            OpClass::Load => {
-                wait.also(state.floors.load, Cause::Store);
-                wait.also(state.loads.free_from(), Cause::L2);
-            }
-            OpClass::Store => wait.also(state.stores.free_from(), Cause::Store),
-            OpClass::Atomic => {
-                let written = state.stores.all_written().max(state.stores.floor).max(state.floors.load);
-                wait.also(written.max(state.stores.free_from()), Cause::Store);
-            }
-            OpClass::Serialising => wait.also(state.floors.all_done, Cause::Serialise),
-            OpClass::Device => {
-                let fence = if op.flags & Op::WRITES != 0 { state.stores.floor } else { state.floors.load };
-                wait.also(fence, Cause::Store);
-            }
-            _ => {}
-        }
-        let from = fetched.ready.max(wait.until).max(state.issued);
+        let registers = &state.registers.0;
+        let [a, b, c] = op.sources.map(|source| registers[usize::from(source)]);
+        let operands = a.max(b).max(c).max(registers[usize::from(op.destination)]);
+        let wait = Wait(operands.max(state.floors.issue).max(wait.0));
+        let from = fetched.ready.max(wait.until()).max(state.issued);
         let at = self.units.issue(op.class, from, state.issued);
         state.issued = at;
         state.front.dispatched(at);
-        let back = Some(if wait.until > fetched.ready { wait.cause } else { Cause::Execute });
+        let back = Some(if wait.until() > fetched.ready { wait.cause() } else { Cause::Execute });
         let Fetched { ready: front_until, bad_until, bad, cause: front, .. } = *fetched;
         let bubble = Bubble { bad_until, bad, front_until, front, back };
         state.accounts.dispatch(at, &bubble, |_| (Cause::Execute, u64::MAX));
@@ -231,8 +261,7 @@ impl InOrder {
         let mut at = at;
         if op.destination != 0 {
             at = self.units.write_back(at);
-            self.state.registers.0[usize::from(op.destination)] = at;
-            self.state.sources[usize::from(op.destination)] = cause;
+            self.state.registers.0[usize::from(op.destination)] = Wait::new(at, cause).0;
         }
         self.state.floors.all_done = self.state.floors.all_done.max(at);
         at
@@ -241,88 +270,7 @@ impl InOrder {
     /// Nothing issues before `until`.
     fn hold(&mut self, until: u64, cause: Cause) {
         let floors = &mut self.state.floors;
-        if until > floors.issue {
-            (floors.issue, floors.cause) = (until, cause);
-        }
-    }
-
-    fn translate<M: CoreMemory>(&mut self, op: &Op, at: u64, memory: &mut M) -> u64 {
-        let state = &mut self.state;
-        let translated = state.mmu.translate(Side::Data, op.virt, at, memory, &mut state.counts);
-        if translated > at {
-            self.hold(translated, Cause::Dtlb);
-        }
-        translated
-    }
-
-    #[inline(always)]
-    fn load<M: CoreMemory>(&mut self, op: &Op, issued: u64, memory: &mut M) -> Executed {
-        let span = Span::of(op);
-        let asked = self.translate(op, issued + self.state.address_cycles, memory);
-        let state = &mut self.state;
-        let access = CoreAccess { kind: AccessKind::Load, addr: op.phys, pc: op.pc };
-        let (data, level) = match state.stores.youngest(span, asked) {
-            Some(store) if store.covers(span) => {
-                state.counts.forwards += 1;
-                (asked.max(store.data) + state.forward_cycles, Level::L1)
-            }
-            blocked => {
-                let written = blocked.map(|store| store.drained);
-                state.counts.forwards_blocked += u64::from(written.is_some());
-                let served = memory.access(written.unwrap_or(asked), access);
-                (served.at, served.level)
-            }
-        };
-        let data = data.max(asked + 1);
-        state.counts.load(level, data - asked);
-        let complete = self.result(op, data, Cause::of(level));
-        let state = &mut self.state;
-        state.loads.push(complete);
-        state.counts.lq_cycles += complete - issued;
-        state.floors.loads_done = state.floors.loads_done.max(complete);
-        Executed { complete, commit: asked + 1, cause: Cause::Dtlb, level: Some(level) }
-    }
-
-    fn atomic<M: CoreMemory>(&mut self, op: &Op, issued: u64, memory: &mut M) -> Executed {
-        let asked = self.translate(op, issued + self.state.address_cycles, memory);
-        let kind = if op.flags & Op::WRITES != 0 { AccessKind::Store } else { AccessKind::Load };
-        let served = memory.access(asked, CoreAccess { kind, addr: op.phys, pc: op.pc });
-        let cause = Cause::of(served.level);
-        let complete = self.result(op, served.at.max(asked + 1), cause);
-        self.hold(complete, cause);
-        let state = &mut self.state;
-        state.stores.push_written(op, asked, complete);
-        state.counts.atomics += 1;
-        state.counts.sq_cycles += state.stores.all_written() - issued;
-        state.floors.loads_done = state.floors.loads_done.max(complete);
-        let [_, _, loads, stores] = op.fence();
-        if loads {
-            state.floors.load = state.floors.load.max(complete);
-        }
-        if stores {
-            state.stores.floor = state.stores.floor.max(complete);
-        }
-        Executed { complete, commit: complete + 1, cause, level: Some(served.level) }
-    }
-
-    fn fence(&mut self, op: &Op, issued: u64) -> Executed {
-        let state = &mut self.state;
-        state.counts.fences += 1;
-        let [loads_before, stores_before, loads_after, stores_after] = op.fence();
-        let mut done = 0;
-        if loads_before {
-            done = state.floors.loads_done;
-        }
-        if stores_before {
-            done = done.max(state.stores.all_written()).max(state.floors.device_store);
-        }
-        if loads_after {
-            state.floors.load = state.floors.load.max(done);
-        }
-        if stores_after {
-            state.stores.floor = state.stores.floor.max(done);
-        }
-        Executed { complete: issued + 1, commit: 0, cause: Cause::Execute, level: None }
+        floors.issue = floors.issue.max(Wait::new(until, cause).0);
     }
 
     #[inline(always)]
@@ -333,35 +281,6 @@ impl InOrder {
         state.counts.ops += 1;
         state.counts.instructions += u64::from(op.ends_instruction());
         commit
-    }
-
-    pub(crate) fn begin_device<M: CoreMemory>(&mut self, op: &Op, memory: &mut M) -> DeviceAccess {
-        let state = &mut self.state;
-        let fetched = state.front.fetch(op, memory, &mut state.mmu, &mut state.counts);
-        let issued = self.issue(op, &fetched);
-        // What is before it can no longer be undone.
-        let at = (issued.at + self.state.address_cycles).max(self.state.commit.last() + 1);
-        let begun = self.translate(op, at, memory);
-        DeviceAccess { fetched, issued, begun }
-    }
-
-    pub(crate) fn begun(access: &DeviceAccess) -> u64 {
-        access.begun
-    }
-
-    pub(crate) fn end_device<O: Observer>(&mut self, op: &Op, access: DeviceAccess, done: u64, observer: &mut O) {
-        let complete = self.result(op, done.max(access.begun), Cause::Device);
-        self.hold(complete, Cause::Device);
-        let floors = &mut self.state.floors;
-        if op.flags & Op::WRITES != 0 {
-            floors.device_store = complete;
-        } else {
-            floors.loads_done = floors.loads_done.max(complete);
-        }
-        self.state.counts.device_accesses += 1;
-        let executed = Executed { complete, commit: complete + 1, cause: Cause::Device, level: None };
-        let commit = self.retire(op, &access.issued, &executed);
-        observer.op(op, &stages(&access.fetched, &access.issued, &executed, commit));
     }
 
     pub(crate) fn now(&self) -> u64 {
@@ -424,7 +343,6 @@ impl State {
             ("front end", self.front.fits(&fresh.front)),
             ("branch predictors", self.branch.fits(&fresh.branch)),
             ("TLBs", self.mmu.fits(&fresh.mmu)),
-            ("registers", self.sources.len() == fresh.sources.len()),
             ("loads", self.loads.fits(&fresh.loads)),
             ("store buffer", self.stores.fits(&fresh.stores)),
             ("widths", self.commit.fits(&fresh.commit)),
