@@ -624,3 +624,47 @@ fn an_in_order_core_stalls_on_use_and_not_on_a_miss() {
     assert!(stages[8].issue < stages[0].issue + 10);
     assert_eq!(stages[9].issue, stages[0].complete);
 }
+
+/// Slots of a program that is repeated until it is all that counts: all, and those that `which` picks.
+fn share(
+    config: &CoreConfig,
+    build: impl Fn(&mut Program, u64),
+    which: impl Fn(&doorbell_core::Books) -> u64,
+) -> f64 {
+    let mut core = Core::new(config);
+    let mut program = Program::new();
+    (0..4000).for_each(|place| build(&mut program, place));
+    watch(&mut core, &program.ops, &mut Simple::new(200));
+    assert_books_balance(&core);
+    let books = core.stats().books;
+    which(&books) as f64 / books.top_down().total() as f64
+}
+
+#[test]
+fn the_books_name_what_bounds_a_program() {
+    type Case = (&'static str, fn(&mut Program, u64), fn(&doorbell_core::Books) -> u64);
+    let cases: [Case; 7] = [
+        ("width", |p, n| p.int(1 + (n % 8) as u8, 0).flags = 0, |b| b.slots_retiring),
+        ("a pointer chase in memory", |p, n| p.load(5, 5, 0x100000 + n * 64).flags = 0, |b| b.slots_dram),
+        // A quarter of the slots retires, as each load takes three of twelve.
+        (
+            "a pointer chase in the cache",
+            |p, _| p.load(5, 5, 0x100).flags = 0,
+            |b| b.slots_l1 + b.slots_retiring,
+        ),
+        ("a chain of divisions", |p, _| p.op(OpClass::IntDiv, 5, [5, 0, 0]).flags = 0, |b| b.slots_execute),
+        ("stores that miss", |p, n| p.store(0, 0, 0x100000 + n * 64).flags = 0, |b| b.slots_store),
+        ("serialising ops", |p, _| p.op(OpClass::Serialising, 5, [0; 3]).flags = 0, |b| b.slots_serialise),
+        (
+            "jumps to where no one has been",
+            |p, n| p.branch(OpClass::IndirectJump, 0, true, 0x1000 + n * 2654435761 % 8192 * 4).size = 0,
+            |b| b.slots_branch,
+        ),
+    ];
+    for (name, build, which) in cases {
+        for config in [wide(), in_order()] {
+            let share = share(&config, build, which);
+            assert!(share > 0.85, "{name}, {:?}: {share}", config.kind);
+        }
+    }
+}

@@ -1,10 +1,10 @@
-//! The out-of-order core once more, slowly and plainly: a state machine that goes from cycle to cycle and asks every
-//! op in flight what it can do. It shares no code with the model that it checks but the vocabulary and the configuration;
+//! The cores once more, slowly and plainly: a state machine that goes from cycle to cycle and asks every op in flight what
+//! it can do. It shares no code with the model that it checks but the vocabulary and the configuration;
 //! how each branch was predicted is handed to it.
 
 use std::collections::BTreeMap;
 
-use doorbell_core::{CoreConfig, MemoryDependence, Prediction, StoreDrain};
+use doorbell_core::{CoreConfig, CoreKind, MemoryDependence, Prediction, StoreDrain};
 use doorbell_sim::memory::{AccessKind, Level};
 use doorbell_sim::op::{Op, OpClass};
 
@@ -121,19 +121,26 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Runs until all is committed and written.
+    /// Runs until all is complete, committed and written.
     pub fn run(&mut self) {
         for cycle in 1.. {
+            self.write_back(cycle);
             self.write_stores(cycle);
             self.commit(cycle);
-            self.write_back(cycle);
-            self.issue(cycle);
+            if self.config.kind == CoreKind::InOrder {
+                self.issue_in_order(cycle);
+            } else {
+                self.issue(cycle);
+            }
             self.proceed_loads(cycle);
-            self.dispatch(cycle);
+            if self.config.kind == CoreKind::OutOfOrder {
+                self.dispatch(cycle);
+            }
             self.rename(cycle);
             self.decode(cycle);
             self.fetch(cycle);
-            if self.next_commit == self.ops.len() && self.next_store == self.ops.len() {
+            let over = self.next_commit == self.ops.len() && self.next_store == self.ops.len();
+            if over && self.lives.iter().all(|life| life.complete.is_some()) {
                 return;
             }
             assert!(cycle < 1_000_000, "stuck: {:?}", self.lives[self.next_commit]);
@@ -141,9 +148,17 @@ impl<'a> Machine<'a> {
     }
 
     fn commit(&mut self, cycle: u64) {
-        for _ in 0..self.config.commit_width {
+        let in_order = self.config.kind == CoreKind::InOrder;
+        let width = if in_order { self.config.issue_width } else { self.config.commit_width };
+        for _ in 0..width {
             let Some(life) = self.lives.get_mut(self.next_commit) else { return };
-            if !before(life.complete, cycle) {
+            let ready = match self.ops[self.next_commit].class {
+                OpClass::Store | OpClass::Atomic => before(life.complete, cycle),
+                OpClass::Load if in_order => before(life.asked, cycle) && cycle >= life.issue.unwrap() + 2,
+                _ if in_order => by(life.issue.map(|issue| issue + 2), cycle),
+                _ => before(life.complete, cycle),
+            };
+            if !ready {
                 return;
             }
             life.commit = Some(cycle);
@@ -284,6 +299,83 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// In program order, up to the first op that cannot.
+    fn issue_in_order(&mut self, cycle: u64) {
+        let mut used: BTreeMap<&str, u32> = BTreeMap::new();
+        self.busy.retain(|busy| busy.2 > cycle);
+        for _ in 0..self.config.issue_width {
+            let index = self.next_dispatch;
+            let Some(op) = self.ops.get(index) else { return };
+            let (unit, count, latency) = match op.class {
+                OpClass::Fence => ("alu", self.config.units.alus, 1),
+                class => unit(class, self.config),
+            };
+            let busy = self.busy.iter().filter(|busy| busy.0 == unit && busy.1 < cycle).count() as u32;
+            let taken = used.entry(unit).or_default();
+            if *taken + busy >= count || !self.can_issue_in_order(index, cycle) {
+                return;
+            }
+            *taken += 1;
+            self.busy.push((unit, cycle, cycle + interval(op.class, self.config)));
+            self.next_dispatch += 1;
+            let life = &mut self.lives[index];
+            life.dispatch = Some(cycle);
+            life.issue = Some(cycle);
+            match op.class {
+                OpClass::Load => life.asked = Some(cycle + latency),
+                OpClass::Store => {
+                    life.known = Some(cycle + latency);
+                    life.data = life.known;
+                    life.complete = life.known;
+                }
+                OpClass::Atomic => {
+                    life.known = Some(cycle + latency);
+                    let kind = if op.flags & Op::WRITES != 0 { AccessKind::Store } else { AccessKind::Load };
+                    life.finish = Some(cycle + latency + self.memory.latency(kind, op.phys.0).0);
+                }
+                _ => {
+                    life.finish = Some(cycle + latency);
+                    if op.destination == 0 {
+                        life.complete = life.finish;
+                    }
+                }
+            }
+        }
+    }
+
+    fn can_issue_in_order(&self, index: usize, cycle: u64) -> bool {
+        let op = &self.ops[index];
+        let depth = u64::from(self.config.front_end_depth) - 2;
+        let arrived = by(self.lives[index].rename.map(|rename| rename + depth), cycle);
+        let mut writers = (0..index).rev().filter(|older| self.ops[*older].destination == op.destination);
+        let overwrites =
+            op.destination == 0 || writers.next().is_none_or(|writer| by(self.lives[writer].complete, cycle));
+        let complete = |older: usize| by(self.lives[older].complete, cycle);
+        let held = (0..index).any(|older| {
+            matches!(self.ops[older].class, OpClass::Atomic | OpClass::Serialising) && !complete(older)
+        });
+        if !arrived || !overwrites || held || !(0..3).all(|source| self.there(index, source, cycle)) {
+            return false;
+        }
+        match op.class {
+            OpClass::Load => {
+                let mut loads = (0..index).rev().filter(|older| self.ops[*older].class == OpClass::Load);
+                let room = loads.nth(self.config.lq as usize - 1).is_none_or(complete);
+                room && self.fences_pass(index, cycle, true, false)
+            }
+            OpClass::Store => self.store_room(index, cycle),
+            OpClass::Atomic => {
+                let written =
+                    |older: usize| !is_store(&self.ops[older]) || by(self.lives[older].written, cycle);
+                (0..index).all(written) && self.fences_pass(index, cycle, true, true)
+            }
+            OpClass::Serialising => (0..index).all(|older| {
+                matches!(self.ops[older].class, OpClass::Store | OpClass::Fence) || complete(older)
+            }),
+            _ => true,
+        }
+    }
+
     fn finish_store(&mut self, index: usize) {
         let life = &mut self.lives[index];
         if let (Some(known), Some(data)) = (life.known, life.data) {
@@ -371,14 +463,25 @@ impl<'a> Machine<'a> {
         {
             return false;
         }
-        if is_store(op) {
-            // Entries are released in order: all from the first store on that is not written.
-            let mut stores = older().filter(|older| is_store(&self.ops[*older]));
-            let first = stores.by_ref().find(|store| !by(self.lives[*store].written, cycle));
-            if first.is_some() && 1 + stores.count() >= self.config.sq as usize {
-                return false;
-            }
+        if is_store(op) && !self.store_room(index, cycle) {
+            return false;
         }
+        self.has_registers(index, cycle)
+    }
+
+    /// Whether there is an entry for a store.
+    fn store_room(&self, index: usize, cycle: u64) -> bool {
+        // Entries are released in order: all from the first store on that is not written.
+        let mut stores = (0..index).filter(|older| is_store(&self.ops[*older]));
+        let first = stores.by_ref().find(|store| !by(self.lives[*store].written, cycle));
+        first.is_none() || 1 + stores.count() < self.config.sq as usize
+    }
+
+    /// Whether there is a physical register, and no serialising op in the way.
+    fn has_registers(&self, index: usize, cycle: u64) -> bool {
+        let op = &self.ops[index];
+        let older = || 0..index;
+        let uncommitted = |older: &usize| !before(self.lives[*older].commit, cycle);
         let float = |op: &Op| (32..64).contains(&op.destination);
         let renamed = older()
             .filter(|older| self.ops[*older].destination != 0 && float(&self.ops[*older]) == float(op))
@@ -393,7 +496,8 @@ impl<'a> Machine<'a> {
     }
 
     fn rename(&mut self, cycle: u64) {
-        for _ in 0..self.config.rename_width {
+        let in_order = self.config.kind == CoreKind::InOrder;
+        for _ in 0..if in_order { self.config.issue_width } else { self.config.rename_width } {
             let Some(life) = self.lives.get_mut(self.next_rename) else { return };
             if !before(life.decode, cycle) {
                 return;

@@ -1,12 +1,12 @@
-//! The out-of-order core beside a machine that goes from cycle to cycle: every op is dispatched, issued, complete, committed and
-//! written in the same cycle on both.
+//! The cores beside a machine that goes from cycle to cycle: every op is dispatched, issued, complete, committed and written in
+//! the same cycle on both.
 
 #[path = "../common/mod.rs"]
 mod common;
 mod machine;
 
 use common::{Simple, random_config, random_ops, watch};
-use doorbell_core::{Core, CoreConfig, MemoryDependence, StoreDrain};
+use doorbell_core::{Core, CoreConfig, CoreKind, MemoryDependence, StoreDrain};
 use doorbell_sim::op::OpClass;
 use doorbell_sim::rng::Rng;
 use machine::Machine;
@@ -22,12 +22,17 @@ fn exact(rng: &mut Rng) -> CoreConfig {
     config
 }
 
-#[test]
-fn both_machines_agree_on_every_stage_of_every_op() {
-    let mut spread = 0;
-    for case in 0..300u64 {
+/// Compares many random programs on machines of one kind.
+fn compare(kind: CoreKind, cases: u64) {
+    let mut longest = 0;
+    for case in 0..cases {
         let mut rng = Rng::stream(case, "ticking");
-        let config = exact(&mut rng);
+        let mut config = CoreConfig { kind, ..exact(&mut rng) };
+        if kind == CoreKind::InOrder {
+            // In program order nothing can be reserved ahead.
+            config.units.divide_interval = 1 + rng.below(30) as u32;
+            config.units.float_divide_interval = 1 + rng.below(12) as u32;
+        }
         let mut memory = Simple { warm_code: case % 3 == 0, ..Simple::default() };
         let ops = random_ops(&mut rng, 220, false);
         let fast = watch(&mut Core::new(&config), &ops, &mut memory);
@@ -42,9 +47,19 @@ fn both_machines_agree_on_every_stage_of_every_op() {
                 assert_eq!(Some(fast.written), slow.written, "case {case}, op {index}");
             }
         }
-        spread = spread.max(fast.last().unwrap().commit);
+        longest = longest.max(fast.last().unwrap().commit);
     }
-    assert!(spread > 2_000, "the programs were too short to tell: {spread}");
+    assert!(longest > 2_000, "the programs were too short to tell: {longest}");
+}
+
+#[test]
+fn out_of_order_both_agree_on_every_stage_of_every_op() {
+    compare(CoreKind::OutOfOrder, 300);
+}
+
+#[test]
+fn in_order_both_agree_on_every_stage_of_every_op() {
+    compare(CoreKind::InOrder, 300);
 }
 
 #[test]
