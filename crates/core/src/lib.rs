@@ -198,8 +198,9 @@ impl Core {
         on_engine!(self, core => core.flush_tlb(virt, space));
     }
 
-    /// Addresses are of another space from now on (a write to `satp`; the space is the ASID).
-    pub fn set_address_space(&mut self, space: u16) {
+    /// Addresses are of another space from now on: after a write to `satp` (the space is the ASID) or a change of mode; none
+    /// if they are physical. Without the latter a core is right too, but asks its memory for a walk at each access.
+    pub fn set_address_space(&mut self, space: Option<u16>) {
         on_engine!(self, core => core.set_space(space));
     }
 

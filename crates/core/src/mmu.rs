@@ -22,8 +22,8 @@ pub(crate) struct Mmu {
     second_cycles: u64,
     walkers: Vec<Calendar>,
     walk_cache: WalkCache,
-    /// The address space whose entries count.
-    pub(crate) space: u16,
+    /// The address space whose entries count; none if addresses are physical.
+    pub(crate) space: Option<u16>,
 }
 
 /// No walk waits longer for a walker.
@@ -45,7 +45,7 @@ impl Mmu {
             second_cycles: u64::from(config.second_cycles),
             walkers: vec![Calendar::default(); config.walkers as usize],
             walk_cache: WalkCache::new(config.walk_cache),
-            space: 0,
+            space: Some(0),
         }
     }
 
@@ -59,14 +59,15 @@ impl Mmu {
         memory: &mut M,
         counts: &mut Counts,
     ) -> u64 {
+        let Some(space) = self.space else { return at };
         let first = match side {
             Side::Instruction => &mut self.instruction,
             Side::Data => &mut self.data,
         };
-        if first.look_up(virt, self.space).is_some() {
+        if first.look_up(virt, space).is_some() {
             return at;
         }
-        self.miss(side, virt, at, memory, counts)
+        self.miss(side, virt, space, at, memory, counts)
     }
 
     #[cold]
@@ -74,11 +75,11 @@ impl Mmu {
         &mut self,
         side: Side,
         virt: u64,
+        space: u16,
         at: u64,
         memory: &mut M,
         counts: &mut Counts,
     ) -> u64 {
-        let space = self.space;
         let known = self.second.look_up(virt, space);
         let walk = match known {
             Some(_) => None,
@@ -125,7 +126,7 @@ impl Mmu {
 
     /// Enters a page without taking time.
     pub(crate) fn warm<M: CoreMemory>(&mut self, side: Side, virt: u64, memory: &mut M) {
-        let space = self.space;
+        let Some(space) = self.space else { return };
         let first = match side {
             Side::Instruction => &mut self.instruction,
             Side::Data => &mut self.data,

@@ -591,6 +591,13 @@ fn a_page_walk_reads_the_entries_that_are_not_remembered() {
     core.flush_tlb(None, None);
     core.execute(&program.ops[..1], &mut memory);
     assert_eq!(core.stats().counts.walk_accesses, 8 + 3 + 1, "nothing is remembered after a flush");
+    core.set_address_space(Some(7));
+    core.execute(&program.ops[..1], &mut memory);
+    assert_eq!(core.stats().counts.walks, 4 + 2 + 2, "another space has its own translations");
+    core.set_address_space(None);
+    core.flush_tlb(None, None);
+    core.execute(&program.ops, &mut memory);
+    assert_eq!(core.stats().counts.walks, 8, "physical addresses are not translated");
     assert_books_balance(&core);
 }
 
@@ -646,7 +653,7 @@ fn the_books_name_what_bounds_a_program() {
     let cases: [Case; 7] = [
         ("width", |p, n| p.int(1 + (n % 8) as u8, 0).flags = 0, |b| b.slots_retiring),
         ("a pointer chase in memory", |p, n| p.load(5, 5, 0x100000 + n * 64).flags = 0, |b| b.slots_dram),
-        // A quarter of the slots retires, as each load takes three of twelve.
+        // A load takes three cycles; one of their slots retires.
         (
             "a pointer chase in the cache",
             |p, _| p.load(5, 5, 0x100).flags = 0,
@@ -654,7 +661,11 @@ fn the_books_name_what_bounds_a_program() {
         ),
         ("a chain of divisions", |p, _| p.op(OpClass::IntDiv, 5, [5, 0, 0]).flags = 0, |b| b.slots_execute),
         ("stores that miss", |p, n| p.store(0, 0, 0x100000 + n * 64).flags = 0, |b| b.slots_store),
-        ("serialising ops", |p, _| p.op(OpClass::Serialising, 5, [0; 3]).flags = 0, |b| b.slots_serialise),
+        (
+            "serialising ops",
+            |p, _| p.op(OpClass::Serialising, 5, [0; 3]).flags = 0,
+            |b| b.slots_serialise + b.slots_retiring,
+        ),
         (
             "jumps to where no one has been",
             |p, n| p.branch(OpClass::IndirectJump, 0, true, 0x1000 + n * 2654435761 % 8192 * 4).size = 0,

@@ -78,7 +78,7 @@ proptest! {
                     commit = core.now();
                 }
                 2 => core.flush_tlb(None, None),
-                3 => core.set_address_space(rng.below(3) as u16),
+                3 => core.set_address_space([None, Some(0), Some(1)][rng.below(3) as usize]),
                 _ => {}
             }
             assert_books_balance(&core);

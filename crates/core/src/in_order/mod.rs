@@ -309,7 +309,7 @@ impl InOrder {
         self.state.front.forget_page();
     }
 
-    pub(crate) fn set_space(&mut self, space: u16) {
+    pub(crate) fn set_space(&mut self, space: Option<u16>) {
         self.state.mmu.space = space;
         self.state.front.forget_page();
     }

@@ -321,7 +321,7 @@ impl OutOfOrder {
         self.state.front.forget_page();
     }
 
-    pub(crate) fn set_space(&mut self, space: u16) {
+    pub(crate) fn set_space(&mut self, space: Option<u16>) {
         self.state.mmu.space = space;
         self.state.front.forget_page();
     }
