@@ -58,11 +58,16 @@ impl Accounts {
         }
     }
 
-    /// An op is dispatched in cycle `at`. `oldest` says what the oldest op in flight waits for in a cycle, and until when.
+    /// An op is dispatched in cycle `at`; `bubble` says what delayed it, if anything did. `oldest` says what the oldest op in flight waits for in a cycle, and until when.
     #[inline(always)]
-    pub(crate) fn dispatch(&mut self, at: u64, bubble: &Bubble, oldest: impl FnMut(u64) -> (Cause, u64)) {
+    pub(crate) fn dispatch(
+        &mut self,
+        at: u64,
+        bubble: impl FnOnce() -> Bubble,
+        oldest: impl FnMut(u64) -> (Cause, u64),
+    ) {
         if at > self.open {
-            self.close(at, bubble, oldest);
+            self.close(at, &bubble(), oldest);
         }
         self.used += 1;
     }
@@ -123,11 +128,18 @@ impl Accounts {
 
     /// An op, dispatched at `dispatched`, commits at `at`; `tail` cycles lie between the two at least.
     #[inline(always)]
-    pub(crate) fn commit(&mut self, at: u64, dispatched: u64, tail: u64, bubble: &Bubble, own: Cause) {
+    pub(crate) fn commit(
+        &mut self,
+        at: u64,
+        dispatched: u64,
+        tail: u64,
+        bubble: impl FnOnce() -> Bubble,
+        own: Cause,
+    ) {
         if at > self.committed {
             self.cpi.0[Cause::Base as usize] += 1;
             if at > self.committed + 1 {
-                self.stall(at, dispatched + tail, tail, bubble, own);
+                self.stall(at, dispatched + tail, tail, &bubble(), own);
             }
             self.committed = at;
         }

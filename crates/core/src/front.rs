@@ -9,6 +9,7 @@ use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, LINE_BYTES, Level
 use doorbell_sim::op::Op;
 use serde::{Deserialize, Serialize};
 
+use crate::accounts::Bubble;
 use crate::branch::Prediction;
 use crate::config::{CoreConfig, CoreKind};
 use crate::mmu::{Mmu, Side};
@@ -29,6 +30,14 @@ pub(crate) struct Fetched {
     pub(crate) bad: Cause,
     /// Why it was not there earlier.
     pub(crate) cause: Cause,
+}
+
+impl Fetched {
+    /// What delays the op's dispatch; `back` is what does so once it is ready.
+    #[inline(always)]
+    pub(crate) fn bubble(&self, back: Option<Cause>) -> Bubble {
+        Bubble { bad_until: self.bad_until, bad: self.bad, front_until: self.ready, front: self.cause, back }
+    }
 }
 
 /// See the module.

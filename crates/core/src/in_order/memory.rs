@@ -25,7 +25,7 @@ impl InOrder {
         let issued = self.issue(op, fetched, wait);
         let known = self.translate(op, issued.at + self.state.address_cycles, memory);
         let executed = Executed { complete: known, commit: known + 1, cause: Cause::Dtlb, level: None };
-        let commit = self.retire(op, &issued, &executed);
+        let commit = self.retire(op, fetched, &issued, &executed);
         let state = &mut self.state;
         let written = state.stores.push(op, [known, known, commit], memory, &mut state.counts);
         state.counts.stores += 1;
@@ -144,7 +144,7 @@ impl InOrder {
         }
         self.state.counts.device_accesses += 1;
         let executed = Executed { complete, commit: complete + 1, cause: Cause::Device, level: None };
-        let commit = self.retire(op, &access.issued, &executed);
+        let commit = self.retire(op, &access.fetched, &access.issued, &executed);
         observer.op(op, &stages(&access.fetched, &access.issued, &executed, commit));
     }
 }

@@ -86,7 +86,8 @@ pub(crate) struct InOrderState {
 #[derive(Clone, Copy, Debug)]
 struct Issued {
     at: u64,
-    bubble: Bubble,
+    /// What it waited for behind the front end.
+    wait: Wait,
 }
 
 /// An op that has been executed.
@@ -108,7 +109,7 @@ pub(crate) struct DeviceAccess {
 }
 
 /// A cycle and why to wait for it, in one number, so that the later of two reasons is the larger number.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Wait(u64);
 
 impl Wait {
@@ -132,6 +133,12 @@ impl Wait {
     #[inline(always)]
     fn cause(self) -> Cause {
         Cause::ALL[(self.0 & ((1 << Self::CAUSE_BITS) - 1)) as usize % Cause::COUNT]
+    }
+
+    /// What delayed an op that came like this and then waited.
+    #[inline(always)]
+    fn bubble(self, fetched: &Fetched) -> Bubble {
+        fetched.bubble(Some(if self.until() > fetched.ready { self.cause() } else { Cause::Execute }))
     }
 }
 
@@ -167,7 +174,7 @@ impl InOrder {
                 wait.also(state.loads.free_from(), Cause::L2);
                 let issued = self.issue(op, &fetched, wait);
                 let executed = self.load(op, issued.at, memory);
-                let commit = self.retire(op, &issued, &executed);
+                let commit = self.retire(op, &fetched, &issued, &executed);
                 observer.op(op, &stages(&fetched, &issued, &executed, commit));
             }
             OpClass::Store => self.store(op, &fetched, memory, observer),
@@ -180,7 +187,7 @@ impl InOrder {
                 let prediction = state.branch.predict(op);
                 let issued = self.issue(op, &fetched, Wait(0));
                 let executed = self.execute(op, issued.at);
-                let commit = self.retire(op, &issued, &executed);
+                let commit = self.retire(op, &fetched, &issued, &executed);
                 let state = &mut self.state;
                 state.counts.branch(op, prediction);
                 state.front.branch(op, prediction, executed.complete);
@@ -192,7 +199,7 @@ impl InOrder {
             _ => {
                 let issued = self.issue(op, &fetched, Wait(0));
                 let executed = self.execute(op, issued.at);
-                let commit = self.retire(op, &issued, &executed);
+                let commit = self.retire(op, &fetched, &issued, &executed);
                 observer.op(op, &stages(&fetched, &issued, &executed, commit));
             }
         }
@@ -225,7 +232,7 @@ impl InOrder {
             self.state.counts.serialising += 1;
             self.hold(executed.complete, Cause::Serialise);
         }
-        let commit = self.retire(op, &issued, &executed);
+        let commit = self.retire(op, fetched, &issued, &executed);
         observer.op(op, &stages(fetched, &issued, &executed, commit));
     }
 
@@ -248,11 +255,8 @@ impl InOrder {
         let at = self.units.issue(op.class, from, state.issued);
         state.issued = at;
         state.front.dispatched(at);
-        let back = Some(if wait.until() > fetched.ready { wait.cause() } else { Cause::Execute });
-        let Fetched { ready: front_until, bad_until, bad, cause: front, .. } = *fetched;
-        let bubble = Bubble { bad_until, bad, front_until, front, back };
-        state.accounts.dispatch(at, &bubble, |_| (Cause::Execute, u64::MAX));
-        Issued { at, bubble }
+        state.accounts.dispatch(at, || wait.bubble(fetched), |_| (Cause::Execute, u64::MAX));
+        Issued { at, wait }
     }
 
     /// Writes an op's result, if it has one.
@@ -274,10 +278,11 @@ impl InOrder {
     }
 
     #[inline(always)]
-    fn retire(&mut self, op: &Op, issued: &Issued, executed: &Executed) -> u64 {
+    fn retire(&mut self, op: &Op, fetched: &Fetched, issued: &Issued, executed: &Executed) -> u64 {
         let state = &mut self.state;
         let commit = state.commit.take((issued.at + TAIL).max(executed.commit));
-        state.accounts.commit(commit, issued.at, TAIL, &issued.bubble, executed.cause);
+        let bubble = || issued.wait.bubble(fetched);
+        state.accounts.commit(commit, issued.at, TAIL, bubble, executed.cause);
         state.counts.ops += 1;
         state.counts.instructions += u64::from(op.ends_instruction());
         commit

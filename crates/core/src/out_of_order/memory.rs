@@ -42,7 +42,7 @@ impl OutOfOrder {
                 }
             }
         };
-        let commit = self.retire(op, &dispatched, &executed);
+        let commit = self.retire(op, &fetched, &dispatched, &executed);
         self.state.loads.push(commit + 1);
         self.state.counts.lq_cycles += commit - dispatched.at;
         observer.op(op, &Stages { replayed, ..stages(&fetched, dispatched.at, &executed, commit) });
@@ -138,7 +138,7 @@ impl OutOfOrder {
         let cause = if known > at && known > data { Cause::Dtlb } else { Cause::Execute };
         let executed =
             Executed { issue, complete: known.max(data), leaves: issue.max(data) + 1, cause, level: None };
-        let commit = self.retire(op, &dispatched, &executed);
+        let commit = self.retire(op, fetched, &dispatched, &executed);
         let state = &mut self.state;
         let written = state.stores.push(op, [known, data, commit], memory, &mut state.counts);
         state.counts.stores += 1;
@@ -249,7 +249,7 @@ impl OutOfOrder {
         self.state.counts.device_accesses += 1;
         let issue = access.begun;
         let executed = Executed { issue, complete, leaves: issue + 1, cause: Cause::Device, level: None };
-        let commit = self.retire(op, &access.dispatched, &executed);
+        let commit = self.retire(op, &access.fetched, &access.dispatched, &executed);
         observer.op(op, &stages(&access.fetched, access.dispatched.at, &executed, commit));
     }
 }

@@ -24,7 +24,7 @@ use doorbell_sim::memory::{CoreMemory, Level};
 use doorbell_sim::op::{Op, OpClass};
 use serde::{Deserialize, Serialize};
 
-use crate::accounts::{Accounts, Bubble};
+use crate::accounts::Accounts;
 use crate::branch::BranchUnit;
 use crate::config::{CoreConfig, MemoryDependence};
 use crate::dependence::StoreSets;
@@ -105,7 +105,8 @@ pub(crate) struct OutOfOrderState {
 #[derive(Clone, Copy, Debug)]
 struct Dispatched {
     at: u64,
-    bubble: Bubble,
+    /// What is to blame for a delay behind the front end, if not the oldest op.
+    back: Option<Cause>,
 }
 
 /// An op that has been executed.
@@ -171,7 +172,7 @@ impl OutOfOrder {
                 let prediction = self.state.branch.predict(op);
                 let dispatched = self.dispatch(op, &fetched, 0, None);
                 let executed = self.execute(op, dispatched.at);
-                let commit = self.retire(op, &dispatched, &executed);
+                let commit = self.retire(op, &fetched, &dispatched, &executed);
                 self.state.counts.branch(op, prediction);
                 self.state.front.branch(op, prediction, executed.complete);
                 let stages = stages(&fetched, dispatched.at, &executed, commit);
@@ -183,7 +184,7 @@ impl OutOfOrder {
             _ => {
                 let dispatched = self.dispatch(op, &fetched, 0, None);
                 let executed = self.execute(op, dispatched.at);
-                let commit = self.retire(op, &dispatched, &executed);
+                let commit = self.retire(op, &fetched, &dispatched, &executed);
                 observer.op(op, &stages(&fetched, dispatched.at, &executed, commit));
             }
         }
@@ -209,7 +210,7 @@ impl OutOfOrder {
             OpClass::Fence => self.fence(op, dispatched.at),
             _ => Executed { cause: Cause::Serialise, ..self.execute(op, dispatched.at) },
         };
-        let commit = self.retire(op, &dispatched, &executed);
+        let commit = self.retire(op, fetched, &dispatched, &executed);
         if op.class == OpClass::Serialising {
             self.state.counts.serialising += 1;
             self.state.floors.dispatch = commit + 1;
@@ -232,16 +233,10 @@ impl OutOfOrder {
         let earliest = state.dispatch.peek(fetched.ready.max(room));
         let at = state.dispatch.take(state.queue.admit(earliest));
         state.front.dispatched(at);
-        let bubble = Bubble {
-            bad_until: fetched.bad_until,
-            bad: fetched.bad,
-            front_until: fetched.ready,
-            front: fetched.cause,
-            // The issue queue may be what is full after all; then the oldest op tells why.
-            back: if at > room { None } else { back },
-        };
-        state.accounts.dispatch(at, &bubble, |cycle| state.window.waiting(cycle));
-        Dispatched { at, bubble }
+        // The issue queue may be what is full after all; then the oldest op tells why.
+        let back = if at > room { None } else { back };
+        state.accounts.dispatch(at, || fetched.bubble(back), |cycle| state.window.waiting(cycle));
+        Dispatched { at, back }
     }
 
     /// When an op's operands are there.
@@ -274,13 +269,13 @@ impl OutOfOrder {
 
     /// Commits an op and gives its entries back.
     #[inline(always)]
-    fn retire(&mut self, op: &Op, dispatched: &Dispatched, executed: &Executed) -> u64 {
+    fn retire(&mut self, op: &Op, fetched: &Fetched, dispatched: &Dispatched, executed: &Executed) -> u64 {
         let state = &mut self.state;
         let before = state.commit.last();
         let commit = state.commit.take(executed.complete + 1);
         // What has been complete for long only waits for its turn.
         let cause = if executed.complete >= before { executed.cause } else { Cause::Execute };
-        state.accounts.commit(commit, dispatched.at, TAIL, &dispatched.bubble, cause);
+        state.accounts.commit(commit, dispatched.at, TAIL, || fetched.bubble(dispatched.back), cause);
         state.window.push(commit, cause);
         if executed.leaves != 0 {
             state.queue.push(executed.leaves);
