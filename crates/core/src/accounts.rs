@@ -58,7 +58,8 @@ impl Accounts {
         }
     }
 
-    /// An op is dispatched in cycle `at`; `bubble` says what delayed it, if anything did. `oldest` says what the oldest op in flight waits for in a cycle, and until when.
+    /// An op is dispatched in cycle `at`; `bubble` says what delayed it, if anything did. `oldest` says what the
+    /// oldest op in flight waits for in a cycle, and until when.
     #[inline(always)]
     pub(crate) fn dispatch(
         &mut self,

@@ -2,8 +2,8 @@
 //!
 //! A load goes to the cache or is answered by the youngest older store that overlaps it, if that has all its bytes; if it
 //! has only some, the load waits until the cache has them. A load that went ahead of a store which turns out to overlap it
-//! is dispatched again, with all behind it. An atomic executes at the head of the window when all older stores have been written; as
-//! a fence's, its flags may say that loads and stores behind it wait for it (acquire). Fences do not stop the window: what
+//! is dispatched again, with all behind it. An atomic executes at the head of the window when all older stores have been
+//! written; as a fence's, its flags may say that loads and stores behind it wait for it (acquire). Fences do not stop the window: what
 //! their successor set names waits until what their predecessor set names is done. Loads may overtake loads (RVWMO; the
 //! same-address rule costs nothing here, since values are those of program order).
 
