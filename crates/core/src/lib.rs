@@ -1,3 +1,258 @@
 //! Timing of cores: what each executed op costs, on an in-order or an out-of-order core.
+//!
+//! A [`Core`] is handed [ops](doorbell_sim::op) in program order, wherever they come from, and says in which cycle each
+//! commits. It never changes what happened. What surrounds it is a [`CoreMemory`]: caches that price accesses, and page
+//! tables. Cycles are the core's own; how long one is is the owner's business.
+//!
+//! | What | Where |
+//! |---|---|
+//! | the pipelines | `out_of_order`, `in_order` |
+//! | fetch, decode, rename | `front` |
+//! | branch prediction | `branch` |
+//! | functional units, ports | `units` |
+//! | entries released in order, and in any | `ring`, `wheel` |
+//! | store queue, memory dependences | `stores`, `dependence` |
+//! | TLBs, page walks | `tlb`, `mmu` |
+//! | top-down slots, CPI stack | `accounts`, `stats` |
 
 #![forbid(unsafe_code)]
+
+mod accounts;
+mod branch;
+mod config;
+mod dependence;
+mod front;
+mod in_order;
+mod mmu;
+mod observe;
+mod out_of_order;
+mod ring;
+mod saved;
+mod stats;
+mod stores;
+mod tlb;
+mod units;
+mod validate;
+mod wheel;
+
+use doorbell_sim::memory::CoreMemory;
+use doorbell_sim::op::{Op, OpClass};
+use serde::{Deserialize, Serialize};
+
+pub use branch::Prediction;
+pub use config::{
+    BranchConfig, CoreConfig, CoreKind, DirectionPredictor, MemoryDependence, StoreDrain, TlbConfig,
+    UnitsConfig,
+};
+pub use observe::{Observer, Stages};
+pub use stats::{Books, Cause, CoreStats, Counts, TopDown};
+
+use in_order::{InOrder, InOrderState};
+use mmu::Side;
+use out_of_order::{OutOfOrder, OutOfOrderState};
+
+/// Version of [`CoreState`].
+pub const CORE_STATE_VERSION: u32 = 1;
+
+/// A core. See the crate.
+#[derive(Clone, Debug)]
+pub struct Core {
+    config: CoreConfig,
+    engine: Engine,
+    device: Option<DeviceAccess>,
+}
+
+#[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one a core, and it is always in use")]
+enum Engine {
+    OutOfOrder(OutOfOrder),
+    InOrder(InOrder),
+}
+
+/// A device access that has begun and not ended.
+#[derive(Clone, Copy, Debug)]
+enum DeviceAccess {
+    OutOfOrder(out_of_order::DeviceAccess),
+    InOrder(in_order::DeviceAccess),
+}
+
+/// A core's saved state: everything that its times depend on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CoreState(Saved);
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Saved {
+    OutOfOrder(Box<OutOfOrderState>),
+    InOrder(Box<InOrderState>),
+}
+
+/// Does the same on either engine.
+macro_rules! on_engine {
+    ($core:expr, $engine:ident => $do:expr) => {
+        match &mut $core.engine {
+            Engine::OutOfOrder($engine) => $do,
+            Engine::InOrder($engine) => $do,
+        }
+    };
+    (ref $core:expr, $engine:ident => $do:expr) => {
+        match &$core.engine {
+            Engine::OutOfOrder($engine) => $do,
+            Engine::InOrder($engine) => $do,
+        }
+    };
+}
+
+impl Core {
+    /// A core in cycle 0 that knows nothing. The configuration must be [valid](CoreConfig::validate).
+    pub fn new(config: &CoreConfig) -> Core {
+        if let Err(problem) = config.validate() {
+            panic!("a core was built from a configuration that is not valid: {problem}");
+        }
+        let engine = match config.kind {
+            CoreKind::OutOfOrder => Engine::OutOfOrder(OutOfOrder::new(config)),
+            CoreKind::InOrder => Engine::InOrder(InOrder::new(config)),
+        };
+        Core { config: config.clone(), engine, device: None }
+    }
+
+    /// Prices ops that were executed, in program order. An access to a device among them is taken to be answered at once;
+    /// use [`begin_device`](Core::begin_device) for one that is not.
+    pub fn execute<M: CoreMemory>(&mut self, ops: &[Op], memory: &mut M) {
+        self.execute_observed(ops, memory, &mut ());
+    }
+
+    /// The same, with an observer.
+    pub fn execute_observed<M: CoreMemory, O: Observer>(
+        &mut self,
+        ops: &[Op],
+        memory: &mut M,
+        observer: &mut O,
+    ) {
+        assert!(self.device.is_none(), "an access to a device has begun and not ended");
+        on_engine!(self, core => for op in ops {
+            if op.class == OpClass::Device {
+                let access = core.begin_device(op, memory);
+                core.end_device(op, access, 0, observer);
+            } else {
+                core.step(op, memory, observer);
+            }
+        });
+    }
+
+    /// The commit cycle of the last op.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        on_engine!(ref self, core => core.now())
+    }
+
+    /// Nothing happens until `cycle` (WFI): then fetch begins anew with an empty pipeline.
+    pub fn skip_to(&mut self, cycle: u64) {
+        on_engine!(self, core => core.skip_to(cycle));
+    }
+
+    /// An interrupt or exception behind the last op: what has been fetched behind it is thrown away.
+    pub fn trap(&mut self) {
+        on_engine!(self, core => core.trap());
+    }
+
+    /// When an access to a device leaves the core: it does so at the head of the window, when it can no longer be undone,
+    /// after older accesses to devices, but not after older stores to memory: that order is what fences are for (RISC-V
+    /// orders I/O and memory only by `fence` with I/O sets).
+    pub fn begin_device<M: CoreMemory>(&mut self, op: &Op, memory: &mut M) -> u64 {
+        assert!(self.device.is_none(), "one access to a device at a time");
+        let (access, begun) = match &mut self.engine {
+            Engine::OutOfOrder(core) => {
+                let access = core.begin_device(op, memory);
+                (DeviceAccess::OutOfOrder(access), OutOfOrder::begun(&access))
+            }
+            Engine::InOrder(core) => {
+                let access = core.begin_device(op, memory);
+                (DeviceAccess::InOrder(access), InOrder::begun(&access))
+            }
+        };
+        self.device = Some(access);
+        begun
+    }
+
+    /// The access that has begun is over at `done`: a load's value is there; a store has been accepted by the root complex.
+    /// Stores are posted: neither they nor fences wait until the device has them.
+    pub fn end_device(&mut self, op: &Op, done: u64) {
+        self.end_device_observed(op, done, &mut ());
+    }
+
+    /// The same, with an observer.
+    pub fn end_device_observed<O: Observer>(&mut self, op: &Op, done: u64, observer: &mut O) {
+        match (&mut self.engine, self.device.take()) {
+            (Engine::OutOfOrder(core), Some(DeviceAccess::OutOfOrder(access))) => {
+                core.end_device(op, access, done, observer);
+            }
+            (Engine::InOrder(core), Some(DeviceAccess::InOrder(access))) => {
+                core.end_device(op, access, done, observer)
+            }
+            _ => panic!("no access to a device has begun"),
+        }
+    }
+
+    /// Drops translations: of one address or all, of one address space or all (SFENCE.VMA).
+    pub fn flush_tlb(&mut self, virt: Option<u64>, space: Option<u16>) {
+        on_engine!(self, core => core.flush_tlb(virt, space));
+    }
+
+    /// Addresses are of another space from now on: after a write to `satp` (the space is the ASID) or a change of mode; none
+    /// if they are physical. Without the latter a core is right too, but asks its memory for a walk at each access.
+    pub fn set_address_space(&mut self, space: Option<u16>) {
+        on_engine!(self, core => core.set_space(space));
+    }
+
+    /// Teaches predictors and TLBs without time passing. Caches are warmed by their owner.
+    pub fn warm<M: CoreMemory>(&mut self, ops: &[Op], memory: &mut M) {
+        let (branch, mmu) = on_engine!(self, core => core.learners());
+        let mut page = None;
+        for op in ops {
+            if page != Some(op.pc >> 12) {
+                page = Some(op.pc >> 12);
+                mmu.warm(Side::Instruction, op.pc, memory);
+            }
+            if op.class.is_memory() {
+                mmu.warm(Side::Data, op.virt, memory);
+            } else if op.class.is_branch() {
+                branch.predict(op);
+            }
+        }
+    }
+
+    /// What was counted since the beginning.
+    pub fn stats(&self) -> CoreStats {
+        on_engine!(ref self, core => core.stats())
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &CoreConfig {
+        &self.config
+    }
+
+    /// The state to save; not while an access to a device is under way.
+    pub fn save(&self) -> CoreState {
+        assert!(self.device.is_none(), "an access to a device has begun and not ended");
+        CoreState(match &self.engine {
+            Engine::OutOfOrder(core) => Saved::OutOfOrder(Box::new(core.save())),
+            Engine::InOrder(core) => Saved::InOrder(Box::new(core.save())),
+        })
+    }
+
+    /// Goes on where the core that was saved stopped. Its configuration must be this one's; what does not fit or
+    /// contradicts itself is refused, and the core stays as it was.
+    pub fn restore(&mut self, state: CoreState) -> Result<(), String> {
+        self.engine = match (state.0, self.config.kind) {
+            (Saved::OutOfOrder(saved), CoreKind::OutOfOrder) => {
+                Engine::OutOfOrder(OutOfOrder::restore(&self.config, *saved)?)
+            }
+            (Saved::InOrder(saved), CoreKind::InOrder) => {
+                Engine::InOrder(InOrder::restore(&self.config, *saved)?)
+            }
+            _ => return Err("the state is of another kind of core".into()),
+        };
+        self.device = None;
+        Ok(())
+    }
+}

@@ -1,0 +1,107 @@
+//! The Bi-Mode predictor (Lee, Chen, Mudge, MICRO 1997): a choice table indexed by address says which of two direction
+//! tables, indexed by address and global history, is asked. Branches that go different ways so do not disturb each other.
+
+use serde::{Deserialize, Serialize};
+
+use super::counters::Counters;
+use super::word;
+
+/// See the module.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct BiMode {
+    choice: Counters,
+    /// For branches that the choice table takes to be not taken, and taken.
+    directions: [Counters; 2],
+    /// The last branches' outcomes, the latest in the lowest bit.
+    history: u64,
+}
+
+impl BiMode {
+    pub(super) fn new(choice: u32, direction: u32) -> BiMode {
+        BiMode {
+            choice: Counters::new(choice, false),
+            directions: [Counters::new(direction, false), Counters::new(direction, true)],
+            history: 0,
+        }
+    }
+
+    /// Predicts, then learns the outcome: the table that was asked always, the choice unless the table asked was right
+    /// although the choice leant the other way.
+    #[inline]
+    pub(super) fn predict(&mut self, pc: u64, taken: bool) -> bool {
+        let index = word(pc) ^ self.history;
+        let choice = self.choice.predict(word(pc));
+        let direction = &mut self.directions[usize::from(choice)];
+        let predicted = direction.predict(index);
+        direction.learn(index, taken);
+        if !(predicted == taken && choice != taken) {
+            self.choice.learn(word(pc), taken);
+        }
+        self.history = self.history << 1 | u64::from(taken);
+        predicted
+    }
+
+    pub(super) fn fits(&self, fresh: &BiMode) -> bool {
+        self.choice.fits(&fresh.choice)
+            && self.directions.iter().zip(&fresh.directions).all(|(saved, fresh)| saved.fits(fresh))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The same algorithm on plain maps, with counters as signed numbers.
+    struct Plain {
+        choice: std::collections::BTreeMap<u64, i32>,
+        direction: [std::collections::BTreeMap<u64, i32>; 2],
+        history: Vec<bool>,
+    }
+
+    impl Plain {
+        fn predict(&mut self, pc: u64, taken: bool) -> bool {
+            let history = self.history.iter().rev().take(10).enumerate();
+            let history: u64 = history.map(|(age, taken)| u64::from(*taken) << age).sum();
+            let slot = pc / 2 % 1024;
+            let choice = self.choice.entry(slot).or_insert(-1);
+            let leaning = *choice >= 0;
+            let start = if leaning { 0 } else { -1 };
+            let counter = self.direction[usize::from(leaning)].entry(slot ^ history).or_insert(start);
+            let predicted = *counter >= 0;
+            let step = if taken { 1 } else { -1 };
+            *counter = (*counter + step).clamp(-2, 1);
+            if predicted != taken || leaning == taken {
+                *choice = (*choice + step).clamp(-2, 1);
+            }
+            self.history.push(taken);
+            predicted
+        }
+    }
+
+    #[test]
+    fn it_predicts_as_a_plain_model_does() {
+        let mut rng = doorbell_sim::rng::Rng::stream(3, "bimode");
+        let mut predictor = BiMode::new(1024, 1024);
+        let mut plain =
+            Plain { choice: Default::default(), direction: Default::default(), history: Vec::new() };
+        let mut right = 0;
+        for step in 0..20_000u64 {
+            let pc = 0x4000 + rng.below(40) * 6;
+            let taken = match pc % 4 {
+                0 => step % 3 != 0,
+                _ => rng.below(10) < 8,
+            };
+            let predicted = predictor.predict(pc, taken);
+            assert_eq!(predicted, plain.predict(pc, taken), "step {step}");
+            right += u64::from(predicted == taken);
+        }
+        assert!(right > 12_000, "{right}");
+    }
+
+    #[test]
+    fn a_short_pattern_is_learnt() {
+        let mut predictor = BiMode::new(8192, 8192);
+        let wrong = (0..1000).filter(|step| predictor.predict(0x100, step % 4 == 0) != (step % 4 == 0));
+        assert!(wrong.filter(|step| *step > 100).count() == 0);
+    }
+}

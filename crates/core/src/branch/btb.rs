@@ -1,0 +1,75 @@
+//! The branch target buffer: which instructions are taken branches, and where they go. Tags and targets are kept as 32-bit
+//! digests: timing needs only to know whether they are the right ones.
+
+use serde::{Deserialize, Serialize};
+
+use super::{digest, word};
+
+/// Set-associative, the most recently used way first.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Btb {
+    /// Tag (upper half) and target; 0 is empty.
+    ways: Vec<u64>,
+    associativity: usize,
+}
+
+impl Btb {
+    pub(super) fn new(entries: u32, ways: u32) -> Btb {
+        Btb { ways: vec![0; entries as usize], associativity: ways as usize }
+    }
+
+    /// Whether the branch at `pc` is known to go to `target`; from now on it is.
+    #[inline]
+    pub(super) fn look_up(&mut self, pc: u64, target: u64) -> bool {
+        let (tag, range) = self.place(pc);
+        let set = &mut self.ways[range];
+        let entry = u64::from(tag) << 32 | u64::from(digest(target));
+        if set[0] == entry {
+            return true;
+        }
+        let found = set.iter().position(|way| (way >> 32) as u32 == tag);
+        let way = found.unwrap_or(set.len() - 1);
+        let known = set[way] == entry;
+        set.copy_within(0..way, 1);
+        set[0] = entry;
+        known
+    }
+
+    /// Whether the instruction at `pc` is known to be a branch; from now on it is. For branches whose target is not the BTB's
+    /// business.
+    #[inline]
+    pub(super) fn knows(&mut self, pc: u64) -> bool {
+        self.look_up(pc, 0)
+    }
+
+    #[inline]
+    fn place(&self, pc: u64) -> (u32, std::ops::Range<usize>) {
+        let sets = self.ways.len() / self.associativity;
+        let set = word(pc) as usize & (sets - 1);
+        let first = set * self.associativity;
+        (digest(pc) | 1, first..first + self.associativity)
+    }
+
+    pub(super) fn fits(&self, fresh: &Btb) -> bool {
+        self.ways.len() == fresh.ways.len() && self.associativity == fresh.associativity
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_recently_used_branch_of_a_set_is_forgotten() {
+        let mut btb = Btb::new(64, 2);
+        // Three branches of one set: 32 sets of instructions two bytes apart.
+        let [a, b, c] = [0x1000, 0x1040, 0x1080];
+        assert!(!btb.look_up(a, 1) && !btb.look_up(b, 2));
+        assert!(btb.look_up(a, 1) && btb.look_up(b, 2) && btb.look_up(a, 1));
+        assert!(!btb.look_up(c, 3));
+        assert!(btb.look_up(a, 1));
+        assert!(!btb.look_up(b, 2));
+        assert!(!btb.look_up(b, 7), "another target");
+        assert!(btb.look_up(b, 7));
+    }
+}

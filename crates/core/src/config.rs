@@ -1,0 +1,331 @@
+//! What a core is made of, as configuration files write it. The defaults are the core of the ISPASS 2024 paper's table I
+//! (4-wide, ROB/IQ 128/120, LQ/SQ 68/72, 256 + 256 registers, BiMode, BTB of 8192); what the table does not say is a
+//! common choice for a core of that size.
+
+use serde::{Deserialize, Serialize};
+
+/// The kind of core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CoreKind {
+    /// Executes as soon as operands and units are there, commits in order.
+    #[default]
+    OutOfOrder,
+    /// Executes in order and stalls when a value that is not there is used.
+    InOrder,
+}
+
+/// How loads are kept from overtaking the stores that they depend on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemoryDependence {
+    /// Loads go ahead of stores whose address is unknown unless the pair clashed before; a clash throws away the load and
+    /// all behind it.
+    #[default]
+    StoreSets,
+    /// Loads wait for the addresses of all older stores.
+    Wait,
+    /// Loads wait for just those older stores that write what they read.
+    Perfect,
+}
+
+/// In which order stores that have committed leave the store queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StoreDrain {
+    /// A store that misses does not delay others (RVWMO allows it).
+    #[default]
+    OutOfOrder,
+    /// In program order (as TSO demands).
+    InOrder,
+}
+
+/// The predictor of conditional branches' directions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DirectionPredictor {
+    /// Two-bit counters indexed by address.
+    Bimodal,
+    /// A choice table and two tables indexed by address and history.
+    #[default]
+    BiMode,
+    /// Tagged tables with geometrically growing histories.
+    Tage,
+}
+
+/// A core. Frequency is not its business: all times are cycles.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CoreConfig {
+    /// `out-of-order` or `in-order`.
+    pub kind: CoreKind,
+    /// Ops fetched a cycle, 1 to 16.
+    pub fetch_width: u32,
+    /// Ops decoded a cycle, 1 to 16.
+    pub decode_width: u32,
+    /// Ops renamed a cycle, 1 to 16 (out-of-order).
+    pub rename_width: u32,
+    /// Ops dispatched a cycle, 1 to 16 (out-of-order).
+    pub dispatch_width: u32,
+    /// Ops issued a cycle, 1 to 16; the width of an in-order core.
+    pub issue_width: u32,
+    /// Results written a cycle, 1 to 16.
+    pub writeback_width: u32,
+    /// Ops committed a cycle, 1 to 16 (out-of-order).
+    pub commit_width: u32,
+    /// Cycles from an instruction's arrival from the instruction cache to its dispatch (in-order: issue), 3 to 40.
+    pub front_end_depth: u32,
+    /// Ops between fetch and dispatch, 1 to 1024. Fewer than (depth + 2) × width throttle the front end.
+    pub fetch_queue: u32,
+    /// Cycles from the execution of a mispredicted branch (or a memory-order clash) to the next fetch, 1 to 100.
+    pub redirect_cycles: u32,
+    /// Cycles from the arrival of a branch that the BTB did not know to the fetch of its target, 1 to 100.
+    pub misfetch_cycles: u32,
+    /// Cycles from an interrupt or exception to the next fetch, 1 to 1000.
+    pub trap_cycles: u32,
+    /// Cycles that a CSR access or privileged instruction executes, 1 to 1000.
+    pub serialising_cycles: u32,
+    /// Reorder buffer entries, 1 to 4096.
+    pub rob: u32,
+    /// Issue queue entries, 1 to 4096.
+    pub iq: u32,
+    /// Load queue entries, 1 to 4096 (in-order: loads in flight).
+    pub lq: u32,
+    /// Store queue entries, 1 to 4096 (in-order: store buffer entries).
+    pub sq: u32,
+    /// Physical integer registers, 33 to 8192; the architectural 32 are among them.
+    pub int_registers: u32,
+    /// Physical floating-point registers, 33 to 8192.
+    pub float_registers: u32,
+    /// Cycles from a load's or store's issue to its cache access, 1 to 20.
+    pub address_cycles: u32,
+    /// Cycles in which the store queue answers a load, 1 to 100.
+    pub forward_cycles: u32,
+    /// `store-sets`, `wait` or `perfect`.
+    pub memory_dependence: MemoryDependence,
+    /// Entries of the table that finds a load's or store's set, a power of two from 16 to 65536.
+    pub store_sets: u32,
+    /// Loads after which the store sets are forgotten, 1000 to 1000000000.
+    pub store_set_clear: u64,
+    /// `out-of-order` or `in-order`.
+    pub store_drain: StoreDrain,
+    /// Stores sent to the cache a cycle, 1 to 16.
+    pub drain_width: u32,
+    /// Stores on their way to the cache, 1 to 64.
+    pub drains_in_flight: u32,
+    /// Functional units.
+    pub units: UnitsConfig,
+    /// Branch prediction.
+    pub branch: BranchConfig,
+    /// Address translation.
+    pub tlb: TlbConfig,
+}
+
+impl Default for CoreConfig {
+    fn default() -> Self {
+        CoreConfig {
+            kind: CoreKind::OutOfOrder,
+            fetch_width: 4,
+            decode_width: 4,
+            rename_width: 4,
+            dispatch_width: 4,
+            issue_width: 4,
+            writeback_width: 4,
+            commit_width: 4,
+            front_end_depth: 5,
+            fetch_queue: 48,
+            redirect_cycles: 1,
+            misfetch_cycles: 2,
+            trap_cycles: 8,
+            serialising_cycles: 1,
+            rob: 128,
+            iq: 120,
+            lq: 68,
+            sq: 72,
+            int_registers: 256,
+            float_registers: 256,
+            address_cycles: 1,
+            forward_cycles: 2,
+            memory_dependence: MemoryDependence::StoreSets,
+            store_sets: 1024,
+            store_set_clear: 1 << 18,
+            store_drain: StoreDrain::OutOfOrder,
+            drain_width: 1,
+            drains_in_flight: 6,
+            units: UnitsConfig::default(),
+            branch: BranchConfig::default(),
+            tlb: TlbConfig::default(),
+        }
+    }
+}
+
+/// Functional units: how many, cycles from issue to result, and cycles between two starts on one unit (1: pipelined).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct UnitsConfig {
+    /// Integer units, 1 to 16.
+    pub alus: u32,
+    /// Branch units, 1 to 16.
+    pub branch_units: u32,
+    /// Integer multipliers, 1 to 16.
+    pub multipliers: u32,
+    /// Integer dividers, 1 to 16.
+    pub dividers: u32,
+    /// Floating-point adders, 1 to 16.
+    pub float_adders: u32,
+    /// Floating-point multipliers, which also do multiply-add, 1 to 16.
+    pub float_multipliers: u32,
+    /// Floating-point dividers, 1 to 16.
+    pub float_dividers: u32,
+    /// Loads issued a cycle, 1 to 16.
+    pub load_ports: u32,
+    /// Stores issued a cycle, 1 to 16.
+    pub store_ports: u32,
+    /// Latency of integer ops, 1 to 200 cycles.
+    pub alu_cycles: u32,
+    /// Latency of branches, 1 to 200 cycles.
+    pub branch_cycles: u32,
+    /// Latency of integer multiplication, 1 to 200 cycles.
+    pub multiply_cycles: u32,
+    /// Latency of integer division, 1 to 200 cycles.
+    pub divide_cycles: u32,
+    /// Latency of floating-point addition, 1 to 200 cycles.
+    pub float_add_cycles: u32,
+    /// Latency of floating-point multiplication, 1 to 200 cycles.
+    pub float_multiply_cycles: u32,
+    /// Latency of multiply-add, 1 to 200 cycles.
+    pub float_fma_cycles: u32,
+    /// Latency of floating-point division and square root, 1 to 200 cycles.
+    pub float_divide_cycles: u32,
+    /// Cycles between two multiplications on one multiplier, 1 to 200.
+    pub multiply_interval: u32,
+    /// Cycles between two divisions on one divider, 1 to 200.
+    pub divide_interval: u32,
+    /// Cycles between two starts on one floating-point adder, 1 to 200.
+    pub float_add_interval: u32,
+    /// Cycles between two starts on one floating-point multiplier, 1 to 200.
+    pub float_multiply_interval: u32,
+    /// Cycles between two divisions on one floating-point divider, 1 to 200.
+    pub float_divide_interval: u32,
+}
+
+impl Default for UnitsConfig {
+    fn default() -> Self {
+        UnitsConfig {
+            alus: 4,
+            branch_units: 2,
+            multipliers: 1,
+            dividers: 1,
+            float_adders: 2,
+            float_multipliers: 2,
+            float_dividers: 1,
+            load_ports: 2,
+            store_ports: 1,
+            alu_cycles: 1,
+            branch_cycles: 1,
+            multiply_cycles: 3,
+            divide_cycles: 20,
+            float_add_cycles: 3,
+            float_multiply_cycles: 4,
+            float_fma_cycles: 5,
+            float_divide_cycles: 12,
+            multiply_interval: 1,
+            divide_interval: 20,
+            float_add_interval: 1,
+            float_multiply_interval: 1,
+            float_divide_interval: 12,
+        }
+    }
+}
+
+/// Branch prediction. All table sizes are powers of two.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BranchConfig {
+    /// `bimodal`, `bimode` or `tage`.
+    pub direction: DirectionPredictor,
+    /// Counters of the bimodal predictor, also the base of TAGE: 16 to 1048576.
+    pub bimodal_entries: u32,
+    /// Counters of BiMode's choice table, 16 to 1048576.
+    pub bimode_choice_entries: u32,
+    /// Counters of each of BiMode's two direction tables, 16 to 1048576.
+    pub bimode_direction_entries: u32,
+    /// Tagged tables of TAGE, 2 to 12.
+    pub tage_tables: u32,
+    /// Entries of each, 64 to 65536.
+    pub tage_entries: u32,
+    /// Bits of a tag, 6 to 15.
+    pub tage_tag_bits: u32,
+    /// History bits of the first tagged table, 2 to 64.
+    pub tage_history_min: u32,
+    /// History bits of the last one, above the first's and up to 480.
+    pub tage_history_max: u32,
+    /// Entries of the branch target buffer, 16 to 1048576.
+    pub btb_entries: u32,
+    /// Its associativity, 1 to 16.
+    pub btb_ways: u32,
+    /// Entries of the indirect-target predictor, 16 to 65536; 0 leaves indirect jumps to the BTB.
+    pub indirect_entries: u32,
+    /// Entries of the return stack, 1 to 256.
+    pub return_stack: u32,
+}
+
+impl Default for BranchConfig {
+    fn default() -> Self {
+        BranchConfig {
+            direction: DirectionPredictor::BiMode,
+            bimodal_entries: 8192,
+            bimode_choice_entries: 8192,
+            bimode_direction_entries: 8192,
+            tage_tables: 7,
+            tage_entries: 1024,
+            tage_tag_bits: 10,
+            tage_history_min: 5,
+            tage_history_max: 130,
+            btb_entries: 8192,
+            btb_ways: 4,
+            indirect_entries: 512,
+            return_stack: 16,
+        }
+    }
+}
+
+/// Address translation. Entries divided by ways are powers of two.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TlbConfig {
+    /// Entries of the instruction TLB, 1 to 4096.
+    pub instruction_entries: u32,
+    /// Its associativity.
+    pub instruction_ways: u32,
+    /// Entries of the data TLB, 1 to 4096.
+    pub data_entries: u32,
+    /// Its associativity.
+    pub data_ways: u32,
+    /// Entries of the second level, which both share, 1 to 65536; 0 for none.
+    pub second_entries: u32,
+    /// Its associativity.
+    pub second_ways: u32,
+    /// Cycles that the second level takes, 0 to 100.
+    pub second_cycles: u32,
+    /// Page walks at a time, 1 to 8.
+    pub walkers: u32,
+    /// Page-table entries (not leaves) that the walkers remember, 0 to 64.
+    pub walk_cache: u32,
+}
+
+impl Default for TlbConfig {
+    fn default() -> Self {
+        TlbConfig {
+            instruction_entries: 64,
+            instruction_ways: 4,
+            data_entries: 64,
+            data_ways: 4,
+            second_entries: 1024,
+            second_ways: 8,
+            second_cycles: 6,
+            walkers: 1,
+            walk_cache: 16,
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The front end: fetch by lines of the instruction cache, then decode and rename as stages with widths and fixed delays.
+//!
+//! A *fetch group* is what one cycle fetches: up to the fetch width, from one line, ending with a taken branch. One group
+//! arrives a cycle. Hits of the instruction cache are pipelined; after a miss the next group waits for the line. The line
+//! fetched last is kept, so that a loop within it asks the cache once. At most `fetch_queue` ops are between fetch and
+//! dispatch. An instruction that crosses lines counts for the line in which it begins.
+
+use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, LINE_BYTES, Level};
+use doorbell_sim::op::Op;
+use serde::{Deserialize, Serialize};
+
+use crate::accounts::Bubble;
+use crate::branch::Prediction;
+use crate::config::{CoreConfig, CoreKind};
+use crate::mmu::{Mmu, Side};
+use crate::ring::{Limiter, Ring};
+use crate::saved::cycle;
+use crate::stats::{Cause, Counts};
+
+/// When an op passed the front end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fetched {
+    pub(crate) fetch: u64,
+    pub(crate) decode: u64,
+    pub(crate) rename: u64,
+    /// From when on it can be dispatched.
+    pub(crate) ready: u64,
+    /// Until when on nothing could be dispatched because of `bad`; 0 if that was not the case.
+    pub(crate) bad_until: u64,
+    pub(crate) bad: Cause,
+    /// Why it was not there earlier.
+    pub(crate) cause: Cause,
+}
+
+impl Fetched {
+    /// What delays the op's dispatch; `back` is what does so once it is ready.
+    #[inline(always)]
+    pub(crate) fn bubble(&self, back: Option<Cause>) -> Bubble {
+        Bubble { bad_until: self.bad_until, bad: self.bad, front_until: self.ready, front: self.cause, back }
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Front {
+    width: u32,
+    /// From rename to dispatch.
+    tail: u64,
+    redirect_cycles: u64,
+    misfetch_cycles: u64,
+    /// When the current group was fetched, as far as the next has to mind it, and when it arrived.
+    #[serde(deserialize_with = "cycle")]
+    fetched: u64,
+    /// When it really was fetched.
+    #[serde(deserialize_with = "cycle")]
+    began: u64,
+    #[serde(deserialize_with = "cycle")]
+    arrived: u64,
+    /// How many more ops the group can have.
+    left: u32,
+    line: u64,
+    page: u64,
+    /// Cycles of a hit, as last seen.
+    #[serde(deserialize_with = "cycle")]
+    hit_cycles: u64,
+    /// The next group is not fetched before, because of `floor_cause`.
+    #[serde(deserialize_with = "cycle")]
+    floor: u64,
+    floor_cause: Cause,
+    queue: Ring,
+    /// Decode and rename take all that a group can have, and so never hold anything up.
+    straight: bool,
+    decode: Limiter,
+    rename: Limiter,
+}
+
+const NOWHERE: u64 = u64::MAX;
+
+impl Front {
+    pub(crate) fn new(config: &CoreConfig) -> Front {
+        let rename_width = match config.kind {
+            CoreKind::OutOfOrder => config.rename_width,
+            CoreKind::InOrder => config.issue_width,
+        };
+        Front {
+            width: config.fetch_width,
+            tail: u64::from(config.front_end_depth) - 2,
+            redirect_cycles: u64::from(config.redirect_cycles),
+            misfetch_cycles: u64::from(config.misfetch_cycles),
+            fetched: 0,
+            began: 0,
+            arrived: 0,
+            left: 0,
+            line: NOWHERE,
+            page: NOWHERE,
+            hit_cycles: 1,
+            floor: 0,
+            floor_cause: Cause::Fetch,
+            queue: Ring::new(config.fetch_queue),
+            straight: config.decode_width.min(rename_width) >= config.fetch_width,
+            decode: Limiter::new(config.decode_width),
+            rename: Limiter::new(rename_width),
+        }
+    }
+
+    /// Fetches an op.
+    #[inline(always)]
+    pub(crate) fn fetch<M: CoreMemory>(
+        &mut self,
+        op: &Op,
+        memory: &mut M,
+        mmu: &mut Mmu,
+        counts: &mut Counts,
+    ) -> Fetched {
+        let line = op.fetch.0 / LINE_BYTES;
+        let room = self.queue.free_from();
+        let (mut bad_until, mut bad, mut cause) = (0, Cause::Base, Cause::Fetch);
+        if self.left == 0 || line != self.line || room > self.fetched {
+            (bad_until, bad) = self.redirected();
+            cause = self.group(op, line, room, memory, mmu, counts);
+        }
+        self.left -= 1;
+        let (mut decode, mut rename) = (self.arrived + 1, self.arrived + 2);
+        if !self.straight {
+            decode = self.decode.take(decode);
+            rename = self.rename.take(decode + 1);
+        }
+        Fetched { fetch: self.began, decode, rename, ready: rename + self.tail, bad_until, bad, cause }
+    }
+
+    /// Until when a redirection costs slots at least.
+    #[inline]
+    fn redirected(&self) -> (u64, Cause) {
+        if matches!(self.floor_cause, Cause::Branch | Cause::Clear) {
+            (self.floor + self.hit_cycles + 2 + self.tail, self.floor_cause)
+        } else {
+            (0, Cause::Base)
+        }
+    }
+
+    /// Begins a group; returns why it comes late, if it does.
+    #[inline]
+    fn group<M: CoreMemory>(
+        &mut self,
+        op: &Op,
+        line: u64,
+        room: u64,
+        memory: &mut M,
+        mmu: &mut Mmu,
+        counts: &mut Counts,
+    ) -> Cause {
+        let mut cause = std::mem::replace(&mut self.floor_cause, Cause::Fetch);
+        if !cause.is_front_end() {
+            cause = Cause::Fetch;
+        }
+        let begin = (self.fetched + 1).max(self.floor).max(room);
+        self.fetched = begin;
+        self.began = begin;
+        self.left = self.width;
+        if line == self.line {
+            self.arrived = (self.arrived + 1).max(begin + self.hit_cycles);
+            return cause;
+        }
+        self.line = line;
+        let mut translated = begin;
+        if op.pc >> 12 != self.page {
+            self.page = op.pc >> 12;
+            translated = mmu.translate(Side::Instruction, op.pc, begin, memory, counts);
+        }
+        let served =
+            memory.access(translated, CoreAccess { kind: AccessKind::Fetch, addr: op.fetch, pc: op.pc });
+        counts.fetched_lines += 1;
+        let arrived = served.at.max(translated + 1);
+        self.arrived = (self.arrived + 1).max(arrived);
+        if served.level == Level::L1 {
+            self.hit_cycles = arrived - translated;
+            self.fetched = translated;
+        } else {
+            counts.fetched_lines_missed += 1;
+            // The next group is fetched when the line is there.
+            self.fetched = self.arrived - 1;
+            cause = Cause::Icache;
+        }
+        if translated - begin > arrived - translated {
+            cause = Cause::Itlb;
+        }
+        cause
+    }
+
+    /// An op has been dispatched.
+    #[inline(always)]
+    pub(crate) fn dispatched(&mut self, at: u64) {
+        self.queue.push(at + 1);
+    }
+
+    /// A branch has been fetched and executed at `executed`: where fetch goes on follows from its prediction.
+    #[inline]
+    pub(crate) fn branch(&mut self, op: &Op, prediction: Prediction, executed: u64) {
+        if prediction.is_misprediction() {
+            self.redirect(executed + self.redirect_cycles, Cause::Branch);
+        } else if prediction == Prediction::Misfetched {
+            self.left = 0;
+            self.floor = self.arrived + self.misfetch_cycles;
+            self.floor_cause = Cause::Misfetch;
+        } else if op.is_taken() {
+            self.left = 0;
+        }
+    }
+
+    /// Fetches the op that clashed and what is behind it again: the clash was found in cycle `found`.
+    pub(crate) fn refetch(&mut self, found: u64) {
+        self.redirect(found + self.redirect_cycles, Cause::Clear);
+    }
+
+    /// Fetches nothing before `cycle`; what was fetched is thrown away.
+    pub(crate) fn redirect(&mut self, cycle: u64, cause: Cause) {
+        self.left = 0;
+        self.line = NOWHERE;
+        self.floor = self.floor.max(cycle);
+        self.floor_cause = cause;
+    }
+
+    /// Translations may have changed.
+    pub(crate) fn forget_page(&mut self) {
+        self.page = NOWHERE;
+        self.line = NOWHERE;
+    }
+
+    /// Whether a saved one is one of this kind and agrees with itself.
+    pub(crate) fn fits(&self, fresh: &Front) -> bool {
+        self.width == fresh.width
+            && self.left <= self.width
+            && (1..1 << 20).contains(&self.hit_cycles)
+            && self.tail == fresh.tail
+            && self.redirect_cycles == fresh.redirect_cycles
+            && self.misfetch_cycles == fresh.misfetch_cycles
+            && self.straight == fresh.straight
+            && self.queue.fits(&fresh.queue)
+            && self.decode.fits(&fresh.decode)
+            && self.rename.fits(&fresh.rename)
+    }
+}

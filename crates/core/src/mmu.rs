@@ -1,0 +1,215 @@
+//! Address translation as time: an instruction and a data TLB, a second level that they share, and page-table walkers whose
+//! reads go through the caches, with a small cache of page-table entries that are not leaves.
+//!
+//! A hit of the first level takes no time of its own. A page enters the TLBs when its walk is asked for; what asks for it
+//! before the walk has ended does not wait for it. Global pages are entered once for each address space.
+
+use doorbell_sim::calendar::Calendar;
+use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory};
+use serde::{Deserialize, Serialize};
+
+use crate::config::TlbConfig;
+use crate::saved::cycle;
+use crate::stats::Counts;
+use crate::tlb::{Tlb, size_of};
+
+/// See the module.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Mmu {
+    instruction: Tlb,
+    data: Tlb,
+    second: Tlb,
+    second_cycles: u64,
+    walkers: Vec<Calendar>,
+    walk_cache: WalkCache,
+    /// The address space whose entries count; none if addresses are physical.
+    pub(crate) space: Option<u16>,
+}
+
+/// No walk waits longer for a walker.
+const WAIT_MAX: u64 = 1 << 20;
+
+/// Whose translation it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Instruction,
+    Data,
+}
+
+impl Mmu {
+    pub(crate) fn new(config: &TlbConfig) -> Mmu {
+        Mmu {
+            instruction: Tlb::new(config.instruction_entries, config.instruction_ways),
+            data: Tlb::new(config.data_entries, config.data_ways),
+            second: Tlb::new(config.second_entries, config.second_ways),
+            second_cycles: u64::from(config.second_cycles),
+            walkers: vec![Calendar::default(); config.walkers as usize],
+            walk_cache: WalkCache::new(config.walk_cache),
+            space: Some(0),
+        }
+    }
+
+    /// When an address that is asked for at `at` is translated.
+    #[inline]
+    pub(crate) fn translate<M: CoreMemory>(
+        &mut self,
+        side: Side,
+        virt: u64,
+        at: u64,
+        memory: &mut M,
+        counts: &mut Counts,
+    ) -> u64 {
+        let Some(space) = self.space else { return at };
+        let first = match side {
+            Side::Instruction => &mut self.instruction,
+            Side::Data => &mut self.data,
+        };
+        if first.look_up(virt, space).is_some() {
+            return at;
+        }
+        self.miss(side, virt, space, at, memory, counts)
+    }
+
+    #[cold]
+    fn miss<M: CoreMemory>(
+        &mut self,
+        side: Side,
+        virt: u64,
+        space: u16,
+        at: u64,
+        memory: &mut M,
+        counts: &mut Counts,
+    ) -> u64 {
+        let known = self.second.look_up(virt, space);
+        let walk = match known {
+            Some(_) => None,
+            None => {
+                let walk = memory.walk(virt);
+                if walk.levels == 0 {
+                    return at;
+                }
+                Some(walk)
+            }
+        };
+        let size = known.unwrap_or_else(|| size_of(walk.map_or(0, |walk| walk.page_bytes)));
+        match side {
+            Side::Instruction => {
+                counts.itlb_misses += 1;
+                self.instruction.insert(virt, space, size);
+            }
+            Side::Data => {
+                counts.dtlb_misses += 1;
+                self.data.insert(virt, space, size);
+            }
+        }
+        let after_second = at + self.second_cycles;
+        let Some(walk) = walk else { return after_second };
+        self.second.insert(virt, space, size);
+        counts.walks += 1;
+        let first_free =
+            |walker: &Calendar| walker.first_gap(doorbell_sim::Ps(after_second), doorbell_sim::Ps(1)).0;
+        let walker = (0..self.walkers.len()).min_by_key(|index| first_free(&self.walkers[*index]));
+        let walker = &mut self.walkers[walker.expect("there is a walker")];
+        let begin = first_free(walker).min(after_second + WAIT_MAX);
+        let entries = &walk.entries[..usize::from(walk.levels).min(walk.entries.len())];
+        let mut now = begin;
+        for entry in &entries[self.walk_cache.known(entries)..] {
+            let access = CoreAccess { kind: AccessKind::Walk, addr: *entry, pc: virt };
+            now = memory.access(now, access).at.max(now + 1);
+            counts.walk_accesses += 1;
+        }
+        // How long it takes was not known when the gap was found: what does not fit is booked behind.
+        walker.book_raw(begin, now - begin);
+        counts.walk_cycles += now - at;
+        now
+    }
+
+    /// Enters a page without taking time.
+    pub(crate) fn warm<M: CoreMemory>(&mut self, side: Side, virt: u64, memory: &mut M) {
+        let Some(space) = self.space else { return };
+        let first = match side {
+            Side::Instruction => &mut self.instruction,
+            Side::Data => &mut self.data,
+        };
+        if first.look_up(virt, space).is_some() {
+            return;
+        }
+        if let Some(size) = self.second.look_up(virt, space) {
+            first.insert(virt, space, size);
+            return;
+        }
+        let walk = memory.walk(virt);
+        if walk.levels != 0 {
+            let size = size_of(walk.page_bytes);
+            first.insert(virt, space, size);
+            self.second.insert(virt, space, size);
+            self.walk_cache.known(&walk.entries[..usize::from(walk.levels).min(walk.entries.len())]);
+        }
+    }
+
+    /// Drops translations, as SFENCE.VMA does.
+    pub(crate) fn flush(&mut self, virt: Option<u64>, space: Option<u16>) {
+        for tlb in [&mut self.instruction, &mut self.data, &mut self.second] {
+            tlb.flush(virt, space);
+        }
+        self.walk_cache.clear();
+    }
+
+    /// Whether a saved one is one of this kind and agrees with itself.
+    pub(crate) fn fits(&self, fresh: &Mmu) -> bool {
+        self.instruction.fits(&fresh.instruction)
+            && self.data.fits(&fresh.data)
+            && self.second.fits(&fresh.second)
+            && self.second_cycles == fresh.second_cycles
+            && self.walkers.len() == fresh.walkers.len()
+            && self.walkers.iter().all(|walker| walker.booked().0 < u64::MAX / 4)
+            && self.walk_cache.fits(&fresh.walk_cache)
+    }
+}
+
+/// Addresses of page-table entries that point to further tables, least recently used first out.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct WalkCache {
+    /// Address and last use.
+    entries: Vec<(u64, u64)>,
+    #[serde(deserialize_with = "cycle")]
+    clock: u64,
+}
+
+impl WalkCache {
+    fn new(entries: u32) -> WalkCache {
+        WalkCache { entries: vec![(u64::MAX, 0); entries as usize], clock: 0 }
+    }
+
+    /// How many of a walk's entries need not be read; from now on all but the last are known.
+    fn known(&mut self, walk: &[doorbell_sim::ports::PhysAddr]) -> usize {
+        let Some((_, tables)) = walk.split_last() else { return 0 };
+        if self.entries.is_empty() {
+            return 0;
+        }
+        let mut known = 0;
+        for (level, table) in tables.iter().enumerate() {
+            self.clock += 1;
+            let place = match self.entries.iter().position(|entry| entry.0 == table.0) {
+                Some(place) => {
+                    known = level + 1;
+                    place
+                }
+                None => {
+                    let oldest = (0..self.entries.len()).min_by_key(|place| self.entries[*place].1);
+                    oldest.expect("there are entries")
+                }
+            };
+            self.entries[place] = (table.0, self.clock);
+        }
+        known
+    }
+
+    fn clear(&mut self) {
+        self.entries.fill((u64::MAX, 0));
+    }
+
+    fn fits(&self, fresh: &WalkCache) -> bool {
+        self.entries.len() == fresh.entries.len() && self.entries.iter().all(|entry| entry.1 <= self.clock)
+    }
+}

@@ -1,0 +1,255 @@
+//! Loads, stores, atomics, fences and accesses to devices of the out-of-order core.
+//!
+//! A load goes to the cache or is answered by the youngest older store that overlaps it, if that has all its bytes; if it
+//! has only some, the load waits until the cache has them. A load that went ahead of a store which turns out to overlap it
+//! is dispatched again, with all behind it. An atomic executes at the head of the window when all older stores have been
+//! written; as a fence's, its flags may say that loads and stores behind it wait for it (acquire). Fences do not stop the window: what
+//! their successor set names waits until what their predecessor set names is done. Loads may overtake loads (RVWMO; the
+//! same-address rule costs nothing here, since values are those of program order).
+
+use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, Level};
+use doorbell_sim::op::{Op, OpClass};
+
+use super::{DeviceAccess, Executed, OutOfOrder, stages};
+use crate::config::MemoryDependence;
+use crate::front::Fetched;
+use crate::mmu::Side;
+use crate::observe::{Observer, Stages};
+use crate::stats::Cause;
+use crate::stores::Span;
+
+impl OutOfOrder {
+    /// Prices a load.
+    #[inline(always)]
+    pub(super) fn load<M: CoreMemory, O: Observer>(
+        &mut self,
+        op: &Op,
+        mut fetched: Fetched,
+        memory: &mut M,
+        observer: &mut O,
+    ) {
+        let mut replayed = false;
+        let (dispatched, executed) = loop {
+            let dispatched = self.dispatch(op, &fetched, self.state.loads.free_from(), None);
+            match self.execute_load(op, dispatched.at, memory) {
+                Ok(executed) => break (dispatched, executed),
+                Err(found) => {
+                    replayed = true;
+                    let state = &mut self.state;
+                    state.accounts.clear();
+                    state.front.refetch(found);
+                    fetched = state.front.fetch(op, memory, &mut state.mmu, &mut state.counts);
+                }
+            }
+        };
+        let commit = self.retire(op, &fetched, &dispatched, &executed);
+        self.state.loads.push(commit + 1);
+        self.state.counts.lq_cycles += commit - dispatched.at;
+        observer.op(op, &Stages { replayed, ..stages(&fetched, dispatched.at, &executed, commit) });
+    }
+
+    /// Executes a load, or says when the clash with an older store is found.
+    #[inline(always)]
+    fn execute_load<M: CoreMemory>(
+        &mut self,
+        op: &Op,
+        dispatched: u64,
+        memory: &mut M,
+    ) -> Result<Executed, u64> {
+        let span = Span::of(op);
+        let operands = (dispatched + 1).max(self.operands(op));
+        let state = &mut self.state;
+        let waits = match state.dependence {
+            MemoryDependence::StoreSets => match state.sets.load(op.pc) {
+                0 => 0,
+                number => state.stores.known(number),
+            },
+            MemoryDependence::Wait => state.stores.all_known(),
+            MemoryDependence::Perfect => state.stores.youngest(span, operands).map_or(0, |store| store.known),
+        };
+        let ready = operands.max(waits).max(state.floors.load);
+        let fenced = state.floors.load == ready && ready > operands;
+        let issue = self.units.issue(OpClass::Load, ready, dispatched + 1);
+        let state = &mut self.state;
+        let address = issue + state.address_cycles;
+        let asked = state.mmu.translate(Side::Data, op.virt, address, memory, &mut state.counts);
+        let access = CoreAccess { kind: AccessKind::Load, addr: op.phys, pc: op.pc };
+        let (data, level) = match state.stores.youngest(span, asked) {
+            None => {
+                let served = memory.access(asked, access);
+                (served.at, served.level)
+            }
+            Some(store) if store.known > asked => {
+                let (found, store_pc) = (store.known, store.pc);
+                state.sets.clash(op.pc, store_pc);
+                state.counts.replays += 1;
+                return Err(found);
+            }
+            Some(store) if store.covers(span) => {
+                state.counts.forwards += 1;
+                (asked.max(store.data) + state.forward_cycles, Level::L1)
+            }
+            Some(store) => {
+                let written = store.drained;
+                state.counts.forwards_blocked += 1;
+                let served = memory.access(written, access);
+                (served.at, served.level)
+            }
+        };
+        let data = data.max(asked + 1);
+        state.counts.load(level, data - asked);
+        let cause = if fenced {
+            Cause::Store
+        } else if asked - address > data - asked {
+            Cause::Dtlb
+        } else {
+            Cause::of(level)
+        };
+        let complete = self.result(op, data);
+        self.state.floors.loads_done = self.state.floors.loads_done.max(complete);
+        Ok(Executed { issue, complete, leaves: issue + 1, cause, level: Some(level) })
+    }
+
+    /// Prices a store. Address and data go their own ways; the issue queue keeps it until both are there.
+    #[inline(always)]
+    pub(super) fn store<M: CoreMemory, O: Observer>(
+        &mut self,
+        op: &Op,
+        fetched: &Fetched,
+        memory: &mut M,
+        observer: &mut O,
+    ) {
+        let dispatched = self.dispatch(op, fetched, self.state.stores.free_from(), Some(Cause::Store));
+        let [address, data, other] = op.sources.map(|source| self.state.registers.0[usize::from(source)]);
+        let earliest = dispatched.at + 1;
+        let state = &mut self.state;
+        let number = state.stores.next();
+        let waits = match state.dependence {
+            MemoryDependence::StoreSets => match state.sets.store(op.pc, number) {
+                0 => 0,
+                before => state.stores.known(before),
+            },
+            _ => 0,
+        };
+        let issue = self.units.issue(OpClass::Store, earliest.max(address).max(waits), earliest);
+        let at = issue + self.state.address_cycles;
+        let known = self.translate(op, at, memory);
+        let data = earliest.max(data).max(other);
+        let cause = if known > at && known > data { Cause::Dtlb } else { Cause::Execute };
+        let executed =
+            Executed { issue, complete: known.max(data), leaves: issue.max(data) + 1, cause, level: None };
+        let commit = self.retire(op, fetched, &dispatched, &executed);
+        let state = &mut self.state;
+        let written = state.stores.push(op, [known, data, commit], memory, &mut state.counts);
+        state.counts.stores += 1;
+        state.counts.sq_cycles += state.stores.all_written() - dispatched.at;
+        observer.op(op, &Stages { written, ..stages(fetched, dispatched.at, &executed, commit) });
+    }
+
+    /// Executes an atomic.
+    pub(super) fn atomic<M: CoreMemory>(&mut self, op: &Op, dispatched: u64, memory: &mut M) -> Executed {
+        let state = &self.state;
+        let head = (dispatched + 1).max(self.operands(op)).max(state.commit.last() + 1);
+        let written = state.stores.all_written().max(state.stores.floor).max(state.floors.load);
+        let issue = self.units.issue(OpClass::Atomic, head.max(written), dispatched + 1);
+        let address = issue + self.state.address_cycles;
+        let asked = self.translate(op, address, memory);
+        let kind = if op.flags & Op::WRITES != 0 { AccessKind::Store } else { AccessKind::Load };
+        let served = memory.access(asked, CoreAccess { kind, addr: op.phys, pc: op.pc });
+        let data = served.at.max(asked + 1);
+        let cause = if written > head && written - head > data - asked {
+            Cause::Store
+        } else if asked - address > data - asked {
+            Cause::Dtlb
+        } else {
+            Cause::of(served.level)
+        };
+        let complete = self.result(op, data);
+        let state = &mut self.state;
+        state.stores.push_written(op, asked, complete);
+        state.counts.atomics += 1;
+        state.counts.sq_cycles += state.stores.all_written() - dispatched;
+        state.floors.loads_done = state.floors.loads_done.max(complete);
+        let [_, _, loads, stores] = op.fence();
+        if loads {
+            state.floors.load = state.floors.load.max(complete);
+        }
+        if stores {
+            state.stores.floor = state.stores.floor.max(complete);
+        }
+        Executed { issue, complete, leaves: issue + 1, cause, level: Some(served.level) }
+    }
+
+    /// A fence needs no unit: it says what waits for what.
+    pub(super) fn fence(&mut self, op: &Op, dispatched: u64) -> Executed {
+        let state = &mut self.state;
+        state.counts.fences += 1;
+        let [loads_before, stores_before, loads_after, stores_after] = op.fence();
+        let mut done = 0;
+        if loads_before {
+            done = state.floors.loads_done;
+        }
+        if stores_before {
+            done = done.max(state.stores.all_written()).max(state.floors.device_store);
+        }
+        if loads_after {
+            state.floors.load = state.floors.load.max(done);
+        }
+        if stores_after {
+            state.stores.floor = state.stores.floor.max(done);
+        }
+        let complete = dispatched + 1;
+        Executed { issue: complete, complete, leaves: 0, cause: Cause::Execute, level: None }
+    }
+
+    /// When the address of an access, known at `at`, is translated.
+    #[inline(always)]
+    pub(super) fn translate<M: CoreMemory>(&mut self, op: &Op, at: u64, memory: &mut M) -> u64 {
+        let state = &mut self.state;
+        state.mmu.translate(Side::Data, op.virt, at, memory, &mut state.counts)
+    }
+
+    /// An access to a device comes to the head of the window and leaves the core.
+    pub(crate) fn begin_device<M: CoreMemory>(&mut self, op: &Op, memory: &mut M) -> DeviceAccess {
+        let state = &mut self.state;
+        let fetched = state.front.fetch(op, memory, &mut state.mmu, &mut state.counts);
+        let dispatched = self.dispatch(op, &fetched, 0, None);
+        let state = &mut self.state;
+        let writes = op.flags & Op::WRITES != 0;
+        let fence = if writes { state.stores.floor } else { state.floors.load };
+        let head = (state.commit.last() + 1).max(fence).max(state.floors.device);
+        let ready = (dispatched.at + 1).max(head).max(self.operands(op));
+        let issue = self.units.issue(op.class, ready, dispatched.at + 1);
+        let begun = self.translate(op, issue + self.state.address_cycles, memory);
+        DeviceAccess { fetched, dispatched, begun }
+    }
+
+    /// When the access leaves the core.
+    pub(crate) fn begun(access: &DeviceAccess) -> u64 {
+        access.begun
+    }
+
+    /// The device has answered a load, or the root complex has accepted a store, at `done`.
+    pub(crate) fn end_device<O: Observer>(
+        &mut self,
+        op: &Op,
+        access: DeviceAccess,
+        done: u64,
+        observer: &mut O,
+    ) {
+        let done = done.max(access.begun);
+        let complete = self.result(op, done);
+        let floors = &mut self.state.floors;
+        floors.device = complete;
+        if op.flags & Op::WRITES != 0 {
+            floors.device_store = complete;
+        } else {
+            floors.loads_done = floors.loads_done.max(complete);
+        }
+        self.state.counts.device_accesses += 1;
+        let issue = access.begun;
+        let executed = Executed { issue, complete, leaves: issue + 1, cause: Cause::Device, level: None };
+        let commit = self.retire(op, &access.fetched, &access.dispatched, &executed);
+        observer.op(op, &stages(&access.fetched, access.dispatched.at, &executed, commit));
+    }
+}

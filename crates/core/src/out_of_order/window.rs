@@ -1,0 +1,76 @@
+//! The reorder buffer: commit cycles of the last ops, and what each waited for, so that a stalled dispatch can be explained.
+
+use serde::{Deserialize, Serialize};
+
+use crate::saved::{cycle, cycles};
+use crate::stats::Cause;
+
+/// See the module.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Window {
+    #[serde(deserialize_with = "cycles")]
+    commits: Vec<u64>,
+    causes: Vec<Cause>,
+    /// The number of the next op; numbers begin at `size`.
+    #[serde(deserialize_with = "cycle")]
+    next: u64,
+    size: u64,
+    /// The oldest op that may still be of interest.
+    #[serde(deserialize_with = "cycle")]
+    oldest: u64,
+}
+
+impl Window {
+    pub(super) fn new(size: u32) -> Window {
+        let size = u64::from(size);
+        let entries = size.next_power_of_two() as usize;
+        Window {
+            commits: vec![0; entries],
+            causes: vec![Cause::Base; entries],
+            next: size,
+            size,
+            oldest: size,
+        }
+    }
+
+    /// From when on there is an entry for the next op.
+    #[inline(always)]
+    pub(super) fn free_from(&self) -> u64 {
+        let before = self.commits[(self.next - self.size) as usize & (self.commits.len() - 1)];
+        // Entries never used are free from the beginning.
+        before + u64::from(before != 0)
+    }
+
+    /// The next op takes an entry until it commits.
+    #[inline(always)]
+    pub(super) fn push(&mut self, commit: u64, cause: Cause) {
+        let place = self.next as usize & (self.commits.len() - 1);
+        self.commits[place] = commit;
+        self.causes[place] = cause;
+        self.next += 1;
+    }
+
+    /// What the oldest op in flight in a cycle waits for, and until when. Cycles never decrease.
+    #[inline]
+    pub(super) fn waiting(&mut self, cycle: u64) -> (Cause, u64) {
+        let mask = self.commits.len() - 1;
+        self.oldest = self.oldest.max(self.next - self.size);
+        while self.oldest < self.next {
+            let place = self.oldest as usize & mask;
+            if self.commits[place] >= cycle {
+                return (self.causes[place], self.commits[place] + 1);
+            }
+            self.oldest += 1;
+        }
+        (Cause::Execute, u64::MAX)
+    }
+
+    /// Whether a saved one is one of this kind and agrees with itself.
+    pub(super) fn fits(&self, fresh: &Window) -> bool {
+        self.commits.len() == fresh.commits.len()
+            && self.causes.len() == fresh.causes.len()
+            && self.size == fresh.size
+            && self.next >= self.size
+            && self.oldest <= self.next
+    }
+}

@@ -1,0 +1,46 @@
+//! Checks of saved state as it is read: cycles and counters that no run reaches are refused, so that later sums cannot
+//! overflow.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// No cycle or counter comes near this: it would be years of simulated time.
+const LIMIT: u64 = 1 << 56;
+
+fn plausible<E: serde::de::Error>(value: u64) -> Result<u64, E> {
+    if value > LIMIT { Err(E::custom("a cycle is impossibly late")) } else { Ok(value) }
+}
+
+/// Reads a cycle.
+pub(crate) fn cycle<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    plausible(u64::deserialize(deserializer)?)
+}
+
+/// Reads a list of cycles.
+pub(crate) fn cycles<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
+    let values = Vec::<u64>::deserialize(deserializer)?;
+    values.into_iter().map(plausible).collect()
+}
+
+/// An array of cycles or counters, as a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cycles<const N: usize>(pub(crate) [u64; N]);
+
+impl<const N: usize> Default for Cycles<N> {
+    fn default() -> Self {
+        Cycles([0; N])
+    }
+}
+
+impl<const N: usize> Serialize for Cycles<N> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.as_slice().serialize(serializer)
+    }
+}
+
+impl<'de, const N: usize> Deserialize<'de> for Cycles<N> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let values = cycles(deserializer)?;
+        values.try_into().map(Cycles).map_err(|_| D::Error::custom("an array has another length"))
+    }
+}

@@ -1,0 +1,272 @@
+//! The store queue (of an in-order core: the store buffer): from a store's dispatch until it has been written to the cache.
+//!
+//! Loads find the youngest older store that overlaps them by line and bytes. Committed stores are sent to the cache in
+//! program order, `drain_width` a cycle and `drains_in_flight` at a time; one to the line of the store before it, which
+//! has not been written yet, joins that one. With `store_drain = "in-order"` a store is written no earlier than those before
+//! it. Entries are released in program order.
+
+use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, LINE_BYTES};
+use doorbell_sim::op::Op;
+use serde::{Deserialize, Serialize};
+
+use crate::config::{CoreConfig, StoreDrain};
+use crate::ring::Limiter;
+use crate::saved::{cycle, cycles};
+use crate::stats::Counts;
+
+const BUCKETS: usize = 256;
+const NOWHERE: u64 = u64::MAX;
+
+/// Which bytes of which line an access touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) line: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Span {
+    #[inline(always)]
+    pub(crate) fn of(op: &Op) -> Span {
+        let first = op.phys.0 % LINE_BYTES;
+        let size = u32::from(op.size).clamp(1, 64);
+        Span { line: op.phys.0 / LINE_BYTES, bytes: (u64::MAX >> (64 - size)) << first }
+    }
+}
+
+/// A store, as loads behind it see it.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Store {
+    line: u64,
+    bytes: u64,
+    /// From when on its address can be compared.
+    #[serde(deserialize_with = "cycle")]
+    pub(crate) known: u64,
+    /// From when on its data can be forwarded.
+    #[serde(deserialize_with = "cycle")]
+    pub(crate) data: u64,
+    /// From when on the cache has it.
+    #[serde(deserialize_with = "cycle")]
+    pub(crate) drained: u64,
+    /// From when on its entry can be used again.
+    #[serde(deserialize_with = "cycle")]
+    released: u64,
+    pub(crate) pc: u64,
+    /// The store before it in its bucket.
+    previous: u64,
+}
+
+impl Store {
+    /// Whether it has all bytes of `span`.
+    #[inline]
+    pub(crate) fn covers(&self, span: Span) -> bool {
+        span.bytes & !self.bytes == 0
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Stores {
+    entries: Vec<Store>,
+    /// The number of the next store; numbers begin at `size`.
+    #[serde(deserialize_with = "cycle")]
+    next: u64,
+    size: u64,
+    /// The last store of each hash of a line.
+    buckets: Vec<u64>,
+    /// When the addresses of all stores are known.
+    #[serde(deserialize_with = "cycle")]
+    known: u64,
+    /// When all stores will have been written.
+    #[serde(deserialize_with = "cycle")]
+    released: u64,
+    /// No store is sent to the cache before (fences).
+    #[serde(deserialize_with = "cycle")]
+    pub(crate) floor: u64,
+    sender: Limiter,
+    in_order: bool,
+    /// When the stores under way will have been written, and which place is next if they are in order.
+    #[serde(deserialize_with = "cycles")]
+    ends: Vec<u64>,
+    next_end: usize,
+    last_line: u64,
+    #[serde(deserialize_with = "cycle")]
+    last_end: u64,
+}
+
+impl Stores {
+    pub(crate) fn new(config: &CoreConfig) -> Stores {
+        let size = u64::from(config.sq);
+        Stores {
+            entries: vec![Store { line: NOWHERE, ..Store::default() }; size.next_power_of_two() as usize],
+            next: size,
+            size,
+            buckets: vec![0; BUCKETS],
+            known: 0,
+            released: 0,
+            floor: 0,
+            sender: Limiter::new(config.drain_width),
+            in_order: config.store_drain == StoreDrain::InOrder,
+            ends: vec![0; config.drains_in_flight as usize],
+            next_end: 0,
+            last_line: NOWHERE,
+            last_end: 0,
+        }
+    }
+
+    #[inline(always)]
+    fn entry(&self, number: u64) -> &Store {
+        &self.entries[number as usize & (self.entries.len() - 1)]
+    }
+
+    /// From when on there is an entry for the next store.
+    #[inline(always)]
+    pub(crate) fn free_from(&self) -> u64 {
+        self.entry(self.next - self.size).released
+    }
+
+    /// When the addresses of all older stores are known.
+    #[inline(always)]
+    pub(crate) fn all_known(&self) -> u64 {
+        self.known
+    }
+
+    /// When all older stores will have been written; from then on the last one's entry is free.
+    #[inline(always)]
+    pub(crate) fn all_written(&self) -> u64 {
+        self.released
+    }
+
+    /// The number that the next store gets.
+    #[inline(always)]
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// When the address of the store of this number is known; 0 if it is long gone.
+    #[inline]
+    pub(crate) fn known(&self, number: u64) -> u64 {
+        if number + self.size >= self.next && number < self.next { self.entry(number).known } else { 0 }
+    }
+
+    /// The youngest store that overlaps `span` and that the cache does not have in cycle `at`.
+    #[inline]
+    pub(crate) fn youngest(&self, span: Span, at: u64) -> Option<&Store> {
+        let mut number = self.buckets[bucket(span.line)];
+        while number >= self.next - self.size {
+            let store = self.entry(number);
+            if store.released <= at {
+                return None;
+            }
+            if store.line == span.line && store.bytes & span.bytes != 0 {
+                return (store.drained > at).then_some(store);
+            }
+            number = store.previous;
+        }
+        None
+    }
+
+    /// Enters a store that commits in cycle `commit` and sends it to the cache; returns when it is written.
+    pub(crate) fn push<M: CoreMemory>(
+        &mut self,
+        op: &Op,
+        [known, data, commit]: [u64; 3],
+        memory: &mut M,
+        counts: &mut Counts,
+    ) -> u64 {
+        let span = Span::of(op);
+        let drained = self.drain(op, span.line, commit, memory, counts);
+        self.enter(op.pc, span, [known, data, drained]);
+        drained
+    }
+
+    /// Enters an atomic, which has been written when it is complete.
+    pub(crate) fn push_written(&mut self, op: &Op, known: u64, written: u64) {
+        let mut span = Span::of(op);
+        if op.flags & Op::WRITES == 0 {
+            span.bytes = 0;
+        }
+        self.enter(op.pc, span, [known, written, written]);
+    }
+
+    #[inline]
+    fn enter(&mut self, pc: u64, span: Span, [known, data, drained]: [u64; 3]) {
+        self.known = self.known.max(known);
+        self.released = self.released.max(drained);
+        let bucket = &mut self.buckets[bucket(span.line)];
+        let previous = std::mem::replace(bucket, self.next);
+        let mask = self.entries.len() - 1;
+        self.entries[self.next as usize & mask] = Store {
+            line: span.line,
+            bytes: span.bytes,
+            known,
+            data,
+            drained,
+            released: self.released,
+            pc,
+            previous,
+        };
+        self.next += 1;
+    }
+
+    /// When a store that commits in cycle `commit` will have been written.
+    #[inline]
+    fn drain<M: CoreMemory>(
+        &mut self,
+        op: &Op,
+        line: u64,
+        commit: u64,
+        memory: &mut M,
+        counts: &mut Counts,
+    ) -> u64 {
+        let ready = self.sender.peek((commit + 1).max(self.floor));
+        if line == self.last_line && ready < self.last_end {
+            self.sender.take(ready);
+            counts.stores_joined += 1;
+            return self.last_end;
+        }
+        let place = if self.in_order { self.next_end } else { earliest(&self.ends) };
+        let begin = self.sender.take(ready.max(self.ends[place]));
+        let access = CoreAccess { kind: AccessKind::Store, addr: op.phys, pc: op.pc };
+        let mut end = memory.access(begin, access).at.max(begin + 1);
+        if self.in_order {
+            end = end.max(self.last_end);
+            self.next_end = (place + 1) % self.ends.len();
+        }
+        self.ends[place] = end;
+        self.last_line = line;
+        self.last_end = end;
+        end
+    }
+
+    /// Whether a saved one is one of this kind and agrees with itself.
+    pub(crate) fn fits(&self, fresh: &Stores) -> bool {
+        let chained = |number: &u64| *number < self.next;
+        let follows = |number: u64| self.entry(number).previous < number;
+        self.entries.len() == fresh.entries.len()
+            && self.size == fresh.size
+            && self.next >= self.size
+            && (self.size.max(self.next - self.size)..self.next).all(follows)
+            && self.buckets.len() == fresh.buckets.len()
+            && self.buckets.iter().all(chained)
+            && self.sender.fits(&fresh.sender)
+            && self.in_order == fresh.in_order
+            && self.ends.len() == fresh.ends.len()
+            && self.next_end < self.ends.len()
+    }
+}
+
+#[inline(always)]
+fn bucket(line: u64) -> usize {
+    (line ^ line >> 8) as usize % BUCKETS
+}
+
+#[inline]
+fn earliest(ends: &[u64]) -> usize {
+    let mut best = 0;
+    for place in 1..ends.len() {
+        if ends[place] < ends[best] {
+            best = place;
+        }
+    }
+    best
+}

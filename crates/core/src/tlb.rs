@@ -1,0 +1,203 @@
+//! A translation look-aside buffer: set-associative, least recently used, pages of all sizes in one array, entries tagged
+//! with an address space. Only whether a translation is there: which one is the functional side's business.
+
+use serde::{Deserialize, Serialize};
+
+use crate::saved::{cycle, cycles};
+
+/// The page sizes told apart: 4 KiB, 2 MiB, 1 GiB, 512 GiB.
+const SHIFTS: [u32; 4] = [12, 21, 30, 39];
+/// Virtual addresses have at most 57 bits that matter.
+const VPN_MASK: u64 = (1 << 45) - 1;
+const VALID: u64 = 1 << 63;
+const SPACE_SHIFT: u32 = 47;
+const SIZE_SHIFT: u32 = 45;
+/// Pages whose place in the array is remembered to find them fast.
+const RECENT: usize = 16;
+
+/// See the module.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Tlb {
+    /// Validity, address space, size and page number.
+    keys: Vec<u64>,
+    /// When each was used last.
+    #[serde(deserialize_with = "cycles")]
+    used: Vec<u64>,
+    #[serde(deserialize_with = "cycle")]
+    clock: u64,
+    ways: usize,
+    /// How many entries there are of each size.
+    sizes: [u32; 4],
+    /// 4 KiB page and place of entries found lately: a shortcut, of which nothing can be told from outside.
+    #[serde(skip)]
+    recent: [(u64, u32); RECENT],
+}
+
+/// The key without its size bits' meaning spelled out: one page of `size` around `virt`.
+#[inline(always)]
+fn key(virt: u64, space: u16, size: usize) -> u64 {
+    VALID | u64::from(space) << SPACE_SHIFT | (size as u64) << SIZE_SHIFT | (virt >> SHIFTS[size] & VPN_MASK)
+}
+
+impl Tlb {
+    pub(crate) fn new(entries: u32, ways: u32) -> Tlb {
+        let entries = entries as usize;
+        Tlb {
+            keys: vec![0; entries],
+            used: vec![0; entries],
+            clock: 0,
+            ways: (ways as usize).max(1),
+            sizes: [0; 4],
+            recent: [(0, 0); RECENT],
+        }
+    }
+
+    /// Looks `virt` up; returns the size of its page as an index.
+    #[inline]
+    pub(crate) fn look_up(&mut self, virt: u64, space: u16) -> Option<usize> {
+        let small = key(virt, space, 0);
+        let (page, place) = self.recent[small as usize % RECENT];
+        if page == small {
+            self.clock += 1;
+            let place = place as usize;
+            self.used[place] = self.clock;
+            return Some((self.keys[place] >> SIZE_SHIFT & 3) as usize);
+        }
+        self.search(virt, space, small)
+    }
+
+    fn search(&mut self, virt: u64, space: u16, small: u64) -> Option<usize> {
+        for size in 0..SHIFTS.len() {
+            if self.sizes[size] == 0 {
+                continue;
+            }
+            let key = key(virt, space, size);
+            let first = self.set(key);
+            if let Some(way) = self.keys[first..first + self.ways].iter().position(|known| *known == key) {
+                self.clock += 1;
+                self.used[first + way] = self.clock;
+                self.recent[small as usize % RECENT] = (small, (first + way) as u32);
+                return Some(size);
+            }
+        }
+        None
+    }
+
+    /// Where the set of a key begins.
+    #[inline]
+    fn set(&self, key: u64) -> usize {
+        (key as usize & (self.keys.len() / self.ways - 1)) * self.ways
+    }
+
+    /// Enters the page of `size` around `virt`, in place of the least recently used of its set.
+    pub(crate) fn insert(&mut self, virt: u64, space: u16, size: usize) {
+        if self.keys.is_empty() {
+            return;
+        }
+        let key = key(virt, space, size);
+        let first = self.set(key);
+        let set = first..first + self.ways;
+        let oldest =
+            set.min_by_key(|place| (self.keys[*place] != 0, self.used[*place])).expect("a set has ways");
+        self.forget(oldest);
+        self.clock += 1;
+        self.keys[oldest] = key;
+        self.used[oldest] = self.clock;
+        self.sizes[size] += 1;
+        self.recent = [(0, 0); RECENT];
+    }
+
+    fn forget(&mut self, place: usize) {
+        if self.keys[place] != 0 {
+            self.sizes[(self.keys[place] >> SIZE_SHIFT & 3) as usize] -= 1;
+            self.keys[place] = 0;
+        }
+    }
+
+    /// Drops what covers `virt` (all addresses if none is named) in `space` (all spaces).
+    pub(crate) fn flush(&mut self, virt: Option<u64>, space: Option<u16>) {
+        for place in 0..self.keys.len() {
+            let known = self.keys[place];
+            let size = (known >> SIZE_SHIFT & 3) as usize;
+            let of_space = space.is_none_or(|space| (known >> SPACE_SHIFT) as u16 == space);
+            let covers = virt.is_none_or(|virt| known & VPN_MASK == virt >> SHIFTS[size] & VPN_MASK);
+            if known != 0 && of_space && covers {
+                self.forget(place);
+            }
+        }
+        self.recent = [(0, 0); RECENT];
+    }
+
+    /// Whether a saved one is one of this kind and agrees with itself.
+    pub(crate) fn fits(&self, fresh: &Tlb) -> bool {
+        let mut sizes = [0; 4];
+        for key in self.keys.iter().filter(|key| **key != 0) {
+            sizes[(key >> SIZE_SHIFT & 3) as usize] += 1;
+        }
+        self.keys.len() == fresh.keys.len()
+            && self.used.len() == fresh.used.len()
+            && self.ways == fresh.ways
+            && self.sizes == sizes
+            && self.keys.iter().all(|key| *key == 0 || key & VALID != 0)
+    }
+}
+
+/// The size, as an index, of a page of so many bytes (or the next smaller one that is told apart).
+pub(crate) fn size_of(page_bytes: u64) -> usize {
+    SHIFTS.iter().rposition(|shift| page_bytes >> shift != 0).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_large_page_is_one_entry() {
+        let mut tlb = Tlb::new(8, 2);
+        tlb.insert(0x4000_0000, 1, size_of(2 << 20));
+        assert_eq!(tlb.look_up(0x401f_ffff, 1), Some(1));
+        assert_eq!(tlb.look_up(0x401f_f000, 1), Some(1));
+        assert_eq!(tlb.look_up(0x4020_0000, 1), None);
+        assert_eq!(tlb.look_up(0x4000_0000, 2), None, "another space");
+        tlb.flush(Some(0x4010_0000), Some(1));
+        assert_eq!(tlb.look_up(0x4000_0000, 1), None);
+    }
+
+    #[test]
+    fn sizes_are_those_of_the_page_tables() {
+        assert_eq!([4096, 65536, 2 << 20, 1 << 30, 1 << 39].map(size_of), [0, 0, 1, 2, 3]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_tlb_is_lists_in_the_order_of_use(pages in proptest::collection::vec((0u64..24, 0u16..2, 0u32..12), 1..400)) {
+            let mut tlb = Tlb::new(16, 4);
+            let mut sets: [Vec<(u64, u16)>; 4] = Default::default();
+            for (page, space, action) in pages {
+                let set = &mut sets[page as usize % 4];
+                match action {
+                    0 => {
+                        tlb.flush(Some(page << 12), None);
+                        set.retain(|known| known.0 != page);
+                    }
+                    1 => {
+                        tlb.flush(None, Some(space));
+                        sets.iter_mut().for_each(|set| set.retain(|known| known.1 != space));
+                    }
+                    _ => {
+                        let known = set.iter().position(|known| *known == (page, space));
+                        prop_assert_eq!(tlb.look_up(page << 12 | 0xabc, space).is_some(), known.is_some());
+                        if let Some(place) = known {
+                            set.remove(place);
+                        } else {
+                            tlb.insert(page << 12, space, 0);
+                        }
+                        set.insert(0, (page, space));
+                        set.truncate(4);
+                    }
+                }
+            }
+        }
+    }
+}

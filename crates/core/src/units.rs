@@ -1,0 +1,328 @@
+//! Functional units, issue and write-back ports: how many of each are taken in each cycle.
+//!
+//! An op takes the first cycle in which its unit and an issue slot are free. Ops come in program order, so that an older op
+//! always goes before a younger one that is ready in the same cycle: the scheduler is oldest-first. The one difference to a
+//! scheduler that lives cycle by cycle: a unit that is not pipelined is reserved ahead for an older op that is not ready yet,
+//! where hardware would start a younger one that is.
+//!
+//! A cycle's counts share one word: five bits each, counting up to 16, with which a field's highest bit says that all are
+//! taken. Beyond [`SPAN`] cycles ahead of the oldest booking that matters, ports are not counted.
+
+use doorbell_sim::op::OpClass;
+use serde::{Deserialize, Serialize};
+
+use crate::config::CoreConfig;
+use crate::saved::{Cycles, cycle};
+
+/// Cycles that are kept.
+const SPAN: u64 = 2048;
+
+/// What is counted. The first two are ports, the others kinds of unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Pool {
+    Issue,
+    Writeback,
+    Alu,
+    Branch,
+    Multiply,
+    Divide,
+    FloatAdd,
+    FloatMultiply,
+    FloatDivide,
+    Load,
+    Store,
+}
+
+const POOLS: usize = Pool::Store as usize + 1;
+const FIELD_BITS: u32 = 5;
+const FULL: u64 = 1 << (FIELD_BITS - 1);
+
+const fn shift(pool: Pool) -> u32 {
+    pool as u32 * FIELD_BITS
+}
+
+/// What an op of a class needs.
+#[derive(Clone, Copy, Debug)]
+struct Need {
+    pool: Pool,
+    latency: u32,
+    interval: u32,
+    /// The bits that say that the op cannot issue.
+    guard: u64,
+    /// What it adds.
+    take: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct Cycle {
+    #[serde(deserialize_with = "cycle")]
+    number: u64,
+    counts: u64,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Units {
+    needs: [Need; OpClass::COUNT],
+    /// The counts of a cycle in which nothing is taken.
+    fresh: u64,
+    cycles: Box<[Cycle; SPAN as usize]>,
+    /// Before this cycle no unit of the pool is free.
+    hints: [u64; POOLS],
+}
+
+/// What is saved of [`Units`]: the cycles in which something is taken.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct UnitsState {
+    cycles: Vec<Cycle>,
+    hints: Cycles<POOLS>,
+}
+
+impl Units {
+    pub(crate) fn new(config: &CoreConfig) -> Units {
+        let units = &config.units;
+        let limits: [u32; POOLS] = [
+            config.issue_width,
+            config.writeback_width,
+            units.alus,
+            units.branch_units,
+            units.multipliers,
+            units.dividers,
+            units.float_adders,
+            units.float_multipliers,
+            units.float_dividers,
+            units.load_ports,
+            units.store_ports,
+        ];
+        let mut fresh = 0;
+        for (index, limit) in limits.iter().enumerate() {
+            assert!((1..=16).contains(limit), "validate() lets 1 to 16 units through");
+            fresh |= (FULL - u64::from(*limit)) << (index as u32 * FIELD_BITS);
+        }
+        let needs = CLASSES.map(|class| {
+            let (pool, latency, interval) = need(class, config);
+            Need {
+                pool,
+                latency,
+                interval,
+                guard: FULL << shift(pool) | FULL << shift(Pool::Issue),
+                take: 1 << shift(pool) | 1 << shift(Pool::Issue),
+            }
+        });
+        let cycles = vec![Cycle { number: 0, counts: fresh }; SPAN as usize].into_boxed_slice();
+        let cycles = cycles.try_into().expect("as many as asked for");
+        Units { needs, fresh, cycles, hints: [0; POOLS] }
+    }
+
+    /// Cycles from issue to result.
+    #[inline(always)]
+    pub(crate) fn latency(&self, class: OpClass) -> u64 {
+        u64::from(self.needs[class as usize].latency)
+    }
+
+    /// Issues an op of `class` in the first cycle from `from` on. No later op will issue before `floor`.
+    #[inline(always)]
+    pub(crate) fn issue(&mut self, class: OpClass, from: u64, floor: u64) -> u64 {
+        let need = self.needs[class as usize];
+        if need.interval > 1 {
+            return self.issue_long(need, from);
+        }
+        let hint = &mut self.hints[need.pool as usize];
+        *hint = (*hint).max(floor);
+        let mut at = from.max(*hint);
+        loop {
+            let cycle = &mut self.cycles[(at % SPAN) as usize];
+            if cycle.number != at {
+                if cycle.number > at {
+                    return at;
+                }
+                *cycle = Cycle { number: at, counts: self.fresh + need.take };
+                return at;
+            }
+            if cycle.counts & need.guard == 0 {
+                cycle.counts += need.take;
+                return at;
+            }
+            *hint += u64::from(*hint == at);
+            at += 1;
+        }
+    }
+
+    /// The same for a unit that is busy for several cycles.
+    fn issue_long(&mut self, need: Need, from: u64) -> u64 {
+        let unit = FULL << shift(need.pool);
+        let mut at = from;
+        'search: loop {
+            for ahead in 0..u64::from(need.interval) {
+                let guard = if ahead == 0 { need.guard } else { unit };
+                if self.counts(at + ahead) & guard != 0 {
+                    at += ahead + 1;
+                    continue 'search;
+                }
+            }
+            break;
+        }
+        for ahead in 0..u64::from(need.interval) {
+            let take = if ahead == 0 { need.take } else { 1 << shift(need.pool) };
+            self.take(at + ahead, take);
+        }
+        at
+    }
+
+    /// Writes a result in the first cycle from `from` on.
+    #[inline(always)]
+    pub(crate) fn write_back(&mut self, from: u64) -> u64 {
+        const GUARD: u64 = FULL << shift(Pool::Writeback);
+        let mut at = from;
+        while self.counts(at) & GUARD != 0 {
+            at += 1;
+        }
+        self.take(at, 1 << shift(Pool::Writeback));
+        at
+    }
+
+    #[inline(always)]
+    fn counts(&self, at: u64) -> u64 {
+        let cycle = &self.cycles[(at % SPAN) as usize];
+        if cycle.number == at { cycle.counts } else { 0 }
+    }
+
+    #[inline(always)]
+    fn take(&mut self, at: u64, take: u64) {
+        let cycle = &mut self.cycles[(at % SPAN) as usize];
+        if cycle.number == at {
+            cycle.counts += take;
+        } else if cycle.number < at {
+            *cycle = Cycle { number: at, counts: self.fresh + take };
+        }
+    }
+
+    pub(crate) fn save(&self) -> UnitsState {
+        let cycles = self.cycles.iter().filter(|cycle| cycle.number != 0 || cycle.counts != self.fresh);
+        UnitsState { cycles: cycles.copied().collect(), hints: Cycles(self.hints) }
+    }
+
+    pub(crate) fn restore(&mut self, state: UnitsState) -> Result<(), String> {
+        let mut restored = vec![Cycle { number: 0, counts: self.fresh }; SPAN as usize];
+        for cycle in state.cycles {
+            let fields_are_sound = (0..POOLS as u32).all(|pool| {
+                let field = |counts: u64| counts >> (pool * FIELD_BITS) & (2 * FULL - 1);
+                (field(self.fresh)..=FULL).contains(&field(cycle.counts))
+            });
+            if !fields_are_sound || cycle.counts >> (POOLS as u32 * FIELD_BITS) != 0 {
+                return Err("more units are taken than there are".into());
+            }
+            restored[(cycle.number % SPAN) as usize] = cycle;
+        }
+        self.cycles = restored.into_boxed_slice().try_into().expect("as many as asked for");
+        self.hints = state.hints.0;
+        Ok(())
+    }
+}
+
+const CLASSES: [OpClass; OpClass::COUNT] = [
+    OpClass::Int,
+    OpClass::IntMul,
+    OpClass::IntDiv,
+    OpClass::FloatAdd,
+    OpClass::FloatMul,
+    OpClass::FloatFma,
+    OpClass::FloatDiv,
+    OpClass::Load,
+    OpClass::Store,
+    OpClass::Atomic,
+    OpClass::Branch,
+    OpClass::Jump,
+    OpClass::IndirectJump,
+    OpClass::Call,
+    OpClass::IndirectCall,
+    OpClass::Return,
+    OpClass::Fence,
+    OpClass::Serialising,
+    OpClass::Device,
+];
+
+/// Unit, latency and interval of a class. Of loads, stores and atomics the latency is up to their access.
+fn need(class: OpClass, config: &CoreConfig) -> (Pool, u32, u32) {
+    let units = &config.units;
+    match class {
+        OpClass::Int | OpClass::Fence => (Pool::Alu, units.alu_cycles, 1),
+        OpClass::Serialising => (Pool::Alu, config.serialising_cycles, 1),
+        OpClass::IntMul => (Pool::Multiply, units.multiply_cycles, units.multiply_interval),
+        OpClass::IntDiv => (Pool::Divide, units.divide_cycles, units.divide_interval),
+        OpClass::FloatAdd => (Pool::FloatAdd, units.float_add_cycles, units.float_add_interval),
+        OpClass::FloatMul => {
+            (Pool::FloatMultiply, units.float_multiply_cycles, units.float_multiply_interval)
+        }
+        OpClass::FloatFma => (Pool::FloatMultiply, units.float_fma_cycles, units.float_multiply_interval),
+        OpClass::FloatDiv => (Pool::FloatDivide, units.float_divide_cycles, units.float_divide_interval),
+        OpClass::Load => (Pool::Load, config.address_cycles, 1),
+        OpClass::Store | OpClass::Atomic | OpClass::Device => (Pool::Store, config.address_cycles, 1),
+        OpClass::Branch
+        | OpClass::Jump
+        | OpClass::IndirectJump
+        | OpClass::Call
+        | OpClass::IndirectCall
+        | OpClass::Return => (Pool::Branch, units.branch_cycles, 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn units() -> Units {
+        let mut config = CoreConfig { issue_width: 3, writeback_width: 2, ..CoreConfig::default() };
+        config.units.alus = 2;
+        config.units.divide_interval = 10;
+        Units::new(&config)
+    }
+
+    #[test]
+    fn classes_stand_in_their_order() {
+        for (index, class) in CLASSES.iter().enumerate() {
+            assert_eq!(*class as usize, index);
+        }
+    }
+
+    #[test]
+    fn a_unit_that_is_taken_is_free_in_the_next_cycle() {
+        let mut units = units();
+        assert_eq!([0; 3].map(|_| units.issue(OpClass::Int, 7, 1)), [7, 7, 8]);
+        assert_eq!([0; 2].map(|_| units.issue(OpClass::Load, 7, 1)), [7, 8], "three issue a cycle");
+        assert_eq!([0; 3].map(|_| units.write_back(9)), [9, 9, 10]);
+    }
+
+    #[test]
+    fn a_divider_is_busy_for_its_interval_and_not_longer() {
+        let mut units = units();
+        assert_eq!(units.issue(OpClass::IntDiv, 30, 1), 30);
+        assert_eq!(units.issue(OpClass::IntDiv, 21, 1), 40, "nine cycles are too few before the first");
+        assert_eq!(units.issue(OpClass::IntDiv, 20, 1), 20, "ten are enough");
+        assert_eq!(units.issue(OpClass::IntDiv, 31, 1), 50);
+    }
+
+    proptest! {
+        #[test]
+        fn every_op_issues_in_the_first_cycle_that_is_free(ops in proptest::collection::vec((0u64..3, 0u64..30, 0usize..4), 1..400)) {
+            let mut units = units();
+            let (mut alu, mut load, mut mul, mut all) = ([0; 4000], [0; 4000], [0; 4000], [0; 4000]);
+            let mut floor = 1;
+            for (later, wait, class) in ops {
+                floor += later;
+                let (class, table, limit) = match class {
+                    0 | 1 => (OpClass::Int, &mut alu, 2),
+                    2 => (OpClass::Load, &mut load, 2),
+                    _ => (OpClass::IntMul, &mut mul, 1),
+                };
+                let at = units.issue(class, floor + wait, floor);
+                let expected = (floor + wait..).find(|at| table[*at as usize] < limit && all[*at as usize] < 3);
+                prop_assert_eq!(Some(at), expected);
+                table[at as usize] += 1;
+                all[at as usize] += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The issue queue: entries are taken in program order and released in any. A wheel holds how many are released in each of
+//! the coming cycles; what is further off waits in a heap.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::saved::cycle;
+
+/// Cycles that the wheel spans.
+const SPAN: u64 = 1024;
+
+/// See the module.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Wheel {
+    /// How many entries can be used again from each cycle of the span on.
+    counts: Vec<u16>,
+    #[serde(deserialize_with = "cycle")]
+    now: u64,
+    size: u32,
+    held: u32,
+    in_wheel: u32,
+    far: BinaryHeap<Reverse<u64>>,
+}
+
+impl Wheel {
+    pub(crate) fn new(size: u32) -> Wheel {
+        Wheel { counts: vec![0; SPAN as usize], now: 0, size, held: 0, in_wheel: 0, far: BinaryHeap::new() }
+    }
+
+    /// The first cycle from `at` on with a free entry. `at` never decreases.
+    #[inline]
+    pub(crate) fn admit(&mut self, at: u64) -> u64 {
+        if at > self.now {
+            self.advance(at);
+        }
+        if self.held >= self.size {
+            self.wait();
+        }
+        self.now
+    }
+
+    /// Takes an entry that can be used again from cycle `free_from` on.
+    #[inline]
+    pub(crate) fn push(&mut self, free_from: u64) {
+        debug_assert!(free_from > self.now);
+        self.held += 1;
+        if free_from - self.now < SPAN {
+            self.counts[(free_from % SPAN) as usize] += 1;
+            self.in_wheel += 1;
+        } else {
+            self.far.push(Reverse(free_from));
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self, at: u64) {
+        let mut now = self.now;
+        while now < at && self.in_wheel > 0 {
+            now += 1;
+            let released = u32::from(std::mem::take(&mut self.counts[(now % SPAN) as usize]));
+            self.held -= released;
+            self.in_wheel -= released;
+        }
+        self.now = at;
+        while self.far.peek().is_some_and(|first| first.0 <= at) {
+            self.far.pop();
+            self.held -= 1;
+        }
+    }
+
+    #[cold]
+    fn wait(&mut self) {
+        while self.held >= self.size {
+            let next = match self.far.peek() {
+                Some(first) if self.in_wheel == 0 => first.0,
+                _ => self.now + 1,
+            };
+            self.advance(next);
+        }
+    }
+
+    /// Whether a saved one is one of this kind and agrees with itself.
+    pub(crate) fn fits(&self, fresh: &Wheel) -> bool {
+        let counted: u32 = self.counts.iter().map(|count| u32::from(*count)).sum();
+        let far_is_sound = self.far.iter().all(|at| at.0 > self.now && at.0 < u64::MAX / 4);
+        self.counts.len() == fresh.counts.len()
+            && self.size == fresh.size
+            && self.held <= self.size
+            && counted == self.in_wheel
+            && u64::from(self.in_wheel) + self.far.len() as u64 == u64::from(self.held)
+            && self.counts[(self.now % SPAN) as usize] == 0
+            && far_is_sound
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_full_queue_admits_when_the_first_entry_leaves_and_not_before() {
+        let mut wheel = Wheel::new(2);
+        assert_eq!(wheel.admit(1), 1);
+        wheel.push(50);
+        assert_eq!(wheel.admit(1), 1);
+        wheel.push(20);
+        assert_eq!(wheel.admit(19), 20, "illegal at 19, legal at 20");
+        wheel.push(5_000);
+        assert_eq!(wheel.admit(21), 50);
+        wheel.push(6_000);
+        assert_eq!(wheel.admit(60), 5_000, "beyond the wheel's span");
+    }
+
+    proptest! {
+        #[test]
+        fn a_wheel_is_a_set_of_release_times(size in 1u32..6, steps in proptest::collection::vec((0u64..40, 1u64..3000), 1..300)) {
+            let (mut wheel, mut plain, mut at) = (Wheel::new(size), Vec::<u64>::new(), 1u64);
+            for (later, stay) in steps {
+                at += later;
+                plain.sort_unstable();
+                plain.retain(|free| *free > at);
+                while plain.len() >= size as usize {
+                    at = plain.remove(0);
+                    plain.retain(|free| *free > at);
+                }
+                prop_assert_eq!(wheel.admit(at), at);
+                wheel.push(at + stay);
+                plain.push(at + stay);
+            }
+        }
+    }
+}

@@ -1,0 +1,681 @@
+//! What a core costs where it can be said in advance.
+
+mod common;
+
+use common::{Program, Simple, assert_books_balance, run, watch};
+use doorbell_core::{
+    Core, CoreConfig, CoreKind, DirectionPredictor, MemoryDependence, Prediction, StoreDrain,
+};
+use doorbell_sim::memory::{CoreAccess, CoreMemory, Level, Served, Walk};
+use doorbell_sim::op::{Op, OpClass};
+use doorbell_sim::ports::PhysAddr;
+
+fn wide() -> CoreConfig {
+    CoreConfig::default()
+}
+
+fn in_order() -> CoreConfig {
+    CoreConfig { kind: CoreKind::InOrder, ..CoreConfig::default() }
+}
+
+/// Cycles from the commit of op `from` to that of op `to`.
+fn between(stages: &[doorbell_core::Stages], from: usize, to: usize) -> u64 {
+    stages[to].commit - stages[from].commit
+}
+
+#[test]
+fn a_chain_of_int_ops_takes_a_cycle_each() {
+    for config in [wide(), in_order()] {
+        let mut program = Program::new();
+        (0..500).for_each(|_| program.int(5, 5).flags = 0);
+        let stages = run(&config, &program.ops, &mut Simple::new(100));
+        assert_eq!(between(&stages, 100, 400), 300);
+    }
+}
+
+#[test]
+fn independent_ops_reach_the_width() {
+    for (mut config, width) in [(wide(), 4), (in_order(), 4), (wide(), 2), (in_order(), 2)] {
+        config.issue_width = width;
+        let mut program = Program::new();
+        (0..1000).for_each(|place| program.int(1 + (place % 8) as u8, 0).flags = 0);
+        let stages = run(&config, &program.ops, &mut Simple::new(100));
+        assert_eq!(between(&stages, 100, 900), 800 / u64::from(width));
+    }
+}
+
+#[test]
+fn the_narrowest_stage_sets_the_pace() {
+    let narrow: [fn(&mut CoreConfig); 7] = [
+        |config| config.fetch_width = 2,
+        |config| config.decode_width = 2,
+        |config| config.rename_width = 2,
+        |config| config.dispatch_width = 2,
+        |config| config.writeback_width = 2,
+        |config| config.commit_width = 2,
+        |config| config.units.alus = 2,
+    ];
+    for change in narrow {
+        let mut config = wide();
+        change(&mut config);
+        let mut program = Program::new();
+        (0..1200).for_each(|place| program.int(1 + (place % 8) as u8, 0).flags = 0);
+        let stages = run(&config, &program.ops, &mut Simple::new(100));
+        assert_eq!(between(&stages, 400, 1000), 300);
+    }
+}
+
+#[test]
+fn chains_of_long_ops_take_their_latency_and_independent_ones_their_interval() {
+    for config in [wide(), in_order()] {
+        for (class, latency, pace) in [
+            (OpClass::IntMul, 3, 1),
+            (OpClass::IntDiv, 20, 20),
+            (OpClass::FloatFma, 5, 0),
+            (OpClass::FloatDiv, 12, 12),
+        ] {
+            let mut chain = Program::new();
+            (0..60).for_each(|_| chain.op(class, 5, [5, 0, 0]).flags = 0);
+            assert_eq!(between(&run(&config, &chain.ops, &mut Simple::new(9)), 10, 50), 40 * latency);
+            let mut free = Program::new();
+            (0..60).for_each(|place| free.op(class, 1 + place, [0; 3]).flags = 0);
+            if pace > 0 {
+                assert_eq!(
+                    between(&run(&config, &free.ops, &mut Simple::new(9)), 10, 50),
+                    40 * pace,
+                    "{class:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_load_costs_its_address_and_its_access_until_it_is_used() {
+    for config in [wide(), in_order()] {
+        for (address, access) in [(0x100, 2), (0x100000, 100)] {
+            let mut program = Program::new();
+            (0..100).for_each(|_| program.load(5, 5, address).flags = 0);
+            let stages = run(&config, &program.ops, &mut Simple::new(100));
+            let paces = stages.windows(2).map(|pair| pair[1].complete - pair[0].complete);
+            assert!(paces.skip(10).all(|pace| pace == access + 1));
+        }
+    }
+}
+
+#[test]
+fn overlapping_misses_follow_littles_law() {
+    // Independent misses of 100 cycles: as many at a time as the smallest structure holds.
+    for (rob, lq, iq, together) in
+        [(32, 68, 120, 32), (64, 68, 120, 64), (128, 16, 120, 16), (128, 68, 120, 68)]
+    {
+        let config = CoreConfig { rob, lq, iq, ..wide() };
+        let mut program = Program::new();
+        (0..6000).for_each(|place| program.load(1 + (place % 8) as u8, 0, 0x100000 + place * 64).flags = 0);
+        let stages = run(&config, &program.ops, &mut Simple::new(100));
+        let cycles = between(&stages, 1000, 5000);
+        // An entry is taken for 100 cycles of access and four or five more in the pipeline.
+        let per_round = cycles as f64 * f64::from(together) / 4000.0;
+        assert!((103.0..108.0).contains(&per_round), "rob {rob}, lq {lq}: {per_round} cycles a round");
+    }
+}
+
+/// Ops with one that waits for memory in front: how much later the op `distance` behind it is dispatched than without the wait.
+fn dispatch_behind(config: &CoreConfig, distance: usize, fill: impl Fn(&mut Program)) -> u64 {
+    let mut program = Program::new();
+    program.load(9, 0, 0x100000);
+    for _ in 0..distance {
+        fill(&mut program);
+    }
+    let stages = run(config, &program.ops, &mut Simple::new(500));
+    stages[distance].dispatch - stages[0].dispatch
+}
+
+#[test]
+fn each_structure_stops_dispatch_when_it_is_full_and_not_one_op_earlier() {
+    // The load in front takes an entry of the ROB and LQ and leaves the IQ at once.
+    let rob = CoreConfig { rob: 20, ..wide() };
+    let int = |program: &mut Program| program.int(1, 2).flags = 0;
+    assert!(dispatch_behind(&rob, 19, int) < 20);
+    assert!(dispatch_behind(&rob, 20, int) > 500);
+
+    let iq = CoreConfig { iq: 20, ..wide() };
+    let waiting = |program: &mut Program| program.int(1, 9).flags = 0;
+    assert!(dispatch_behind(&iq, 20, waiting) < 20);
+    assert!(dispatch_behind(&iq, 21, waiting) > 499);
+
+    let lq = CoreConfig { lq: 20, ..wide() };
+    let load = |program: &mut Program| program.load(1, 2, 0x100).flags = 0;
+    assert!(dispatch_behind(&lq, 19, load) < 20);
+    assert!(dispatch_behind(&lq, 20, load) > 500);
+
+    let sq = CoreConfig { sq: 20, ..wide() };
+    let store = |program: &mut Program| program.store(2, 3, 0x100).flags = 0;
+    assert!(dispatch_behind(&sq, 20, store) < 40);
+    assert!(dispatch_behind(&sq, 21, store) > 500);
+
+    let ints = CoreConfig { int_registers: 52, ..wide() };
+    assert!(dispatch_behind(&ints, 19, int) < 20);
+    assert!(dispatch_behind(&ints, 20, int) > 500);
+    let floats = CoreConfig { float_registers: 52, ..wide() };
+    let float = |program: &mut Program| program.op(OpClass::FloatAdd, 40, [41, 0, 0]).flags = 0;
+    assert!(dispatch_behind(&floats, 20, float) < 20);
+    assert!(dispatch_behind(&floats, 21, float) > 500);
+}
+
+#[test]
+fn a_rob_entry_is_free_in_the_cycle_after_commit() {
+    let config = CoreConfig { rob: 20, ..wide() };
+    let mut program = Program::new();
+    program.load(9, 0, 0x100000);
+    (0..40).for_each(|_| program.int(1, 2).flags = 0);
+    let stages = run(&config, &program.ops, &mut Simple::new(500));
+    assert_eq!(stages[20].dispatch, stages[0].commit + 1);
+}
+
+#[test]
+fn a_store_that_covers_a_load_forwards_and_one_that_does_not_delays_it() {
+    let mut program = Program::new();
+    (0..40).for_each(|_| program.int(1, 0).flags = 0);
+    program.store(0, 0, 0x208);
+    program.load(1, 0, 0x208);
+    program.load(2, 0, 0x20c).size = 4;
+    program.load(3, 0, 0x204);
+    program.load(4, 0, 0x210);
+    let config = wide();
+    let mut core = Core::new(&config);
+    let stages = watch(&mut core, &program.ops, &mut Simple::new(100));
+    let [store, covered, part, straddling, apart] = [40, 41, 42, 43, 44].map(|index| stages[index]);
+    assert_eq!(covered.complete, covered.issue + 1 + u64::from(config.forward_cycles));
+    assert_eq!(part.complete, part.issue + 1 + u64::from(config.forward_cycles));
+    assert_eq!(straddling.complete, store.written + 2, "it reads the cache when the store is there");
+    assert_eq!(apart.complete, apart.issue + 3);
+    let counts = core.stats().counts;
+    assert_eq!([counts.forwards, counts.forwards_blocked, counts.replays], [2, 1, 0]);
+}
+
+#[test]
+fn forwarding_waits_for_the_stores_data() {
+    let mut program = Program::new();
+    program.load(5, 0, 0x100000);
+    program.store(0, 5, 0x208);
+    program.load(1, 0, 0x208);
+    let stages = run(&wide(), &program.ops, &mut Simple::new(300));
+    assert_eq!(stages[2].complete, stages[0].complete + 2);
+}
+
+/// A loop in which a load reads what a store, whose address comes late, has just written.
+fn clashing(rounds: usize) -> Program {
+    let mut program = Program::new();
+    for _ in 0..rounds {
+        program.pc = 0x1000;
+        program.op(OpClass::IntMul, 5, [6, 0, 0]);
+        program.store(5, 0, 0x208);
+        program.load(1, 0, 0x208);
+        program.int(2, 1);
+        program.branch(OpClass::Jump, 0, true, 0x1000);
+    }
+    program
+}
+
+#[test]
+fn a_load_that_clashed_once_waits_from_then_on() {
+    let program = clashing(200);
+    let mut core = Core::new(&wide());
+    let stages = watch(&mut core, &program.ops, &mut Simple::new(100));
+    let counts = core.stats().counts;
+    assert!((1..=3).contains(&counts.replays), "{}", counts.replays);
+    assert!(stages[2].replayed && !stages[502].replayed);
+    assert!(stages[2].dispatch > stages[1].complete - 1, "fetched again after the store's address was known");
+    let books = core.stats().books;
+    assert!(books.slots_clear >= 4 * 5 && books.cpi_clear > 0, "{books:?}");
+    assert_books_balance(&core);
+    for dependence in [MemoryDependence::Wait, MemoryDependence::Perfect] {
+        let mut core = Core::new(&CoreConfig { memory_dependence: dependence, ..wide() });
+        watch(&mut core, &program.ops, &mut Simple::new(100));
+        assert_eq!(core.stats().counts.replays, 0);
+        // When a load that clashed is executed again, the cache has what it reads.
+        assert_eq!(core.stats().counts.forwards, counts.forwards + counts.replays);
+    }
+}
+
+#[test]
+fn loads_that_are_independent_go_ahead_unless_told_to_wait() {
+    let mut program = Program::new();
+    program.load(5, 0, 0x100000);
+    program.store(5, 0, 0x208);
+    program.load(1, 0, 0x308);
+    let ahead = run(&wide(), &program.ops, &mut Simple::new(300));
+    assert!(ahead[2].complete < ahead[0].complete);
+    let config = CoreConfig { memory_dependence: MemoryDependence::Wait, ..wide() };
+    let waits = run(&config, &program.ops, &mut Simple::new(300));
+    assert_eq!(waits[2].issue, waits[0].complete + 1, "when the store's address is known");
+}
+
+#[test]
+fn a_misprediction_costs_the_front_end_from_its_resolution() {
+    for (config, tail) in [(wide(), 1), (in_order(), 0)] {
+        let mut program = Program::new();
+        (0..40).for_each(|_| program.int(1, 0).flags = 0);
+        // Never seen, so predicted not taken; it waits for a multiplication.
+        program.op(OpClass::IntMul, 5, [1, 0, 0]);
+        program.branch(OpClass::Branch, 5, true, 0x1400);
+        program.int(2, 0);
+        let mut core = Core::new(&config);
+        let stages = watch(&mut core, &program.ops, &mut Simple::new(100));
+        assert_eq!(stages[41].prediction, Prediction::WrongDirection);
+        let refetch = stages[41].complete + u64::from(config.redirect_cycles);
+        assert_eq!(stages[42].fetch, refetch);
+        let dispatch = refetch + 1 + u64::from(config.front_end_depth);
+        assert_eq!(stages[42].dispatch, dispatch);
+        assert_eq!(stages[42].issue, dispatch + tail);
+        // Nothing but the branch is to blame for the slots between its own and the next op's dispatch.
+        let books = core.stats().books;
+        let slots = u64::from(config.slots());
+        let lost = slots * (dispatch - stages[41].dispatch);
+        assert!(books.slots_branch < lost && books.slots_branch >= lost - slots, "{lost} {books:?}");
+        assert_books_balance(&core);
+    }
+}
+
+#[test]
+fn a_taken_branch_ends_the_fetch_group() {
+    // Loops of two ops: two a cycle; of five ops: five in two cycles.
+    for (body, cycles) in [(2, 1), (5, 2), (8, 2), (9, 3)] {
+        let mut program = Program::new();
+        for _ in 0..300 {
+            (1..body).for_each(|_| program.int(1, 0).flags = 0);
+            program.branch(OpClass::Jump, 0, true, 0x1000);
+        }
+        let mut core = Core::new(&wide());
+        let stages = watch(&mut core, &program.ops, &mut Simple::new(100));
+        assert_eq!(between(&stages, 100 * body, 200 * body), 100 * cycles, "{body} ops");
+        assert_books_balance(&core);
+    }
+}
+
+#[test]
+fn an_unknown_jump_is_found_by_the_decoder() {
+    let config = wide();
+    let mut program = Program::new();
+    program.branch(OpClass::Jump, 0, true, 0x1400);
+    program.int(1, 0);
+    let stages = run(&config, &program.ops, &mut Simple::new(100));
+    assert_eq!(stages[0].prediction, Prediction::Misfetched);
+    // It arrives a cycle after its fetch.
+    assert_eq!(stages[1].fetch, stages[0].fetch + 1 + u64::from(config.misfetch_cycles));
+}
+
+#[test]
+fn a_predictable_pattern_costs_nothing_once_learnt() {
+    for direction in [DirectionPredictor::Bimodal, DirectionPredictor::BiMode, DirectionPredictor::Tage] {
+        let mut config = wide();
+        config.branch.direction = direction;
+        let mut program = Program::new();
+        for round in 0..2000 {
+            program.pc = 0x1000;
+            let taken = round % 3 == 0;
+            program.branch(OpClass::Branch, 0, taken, 0x1010);
+            program.pc = 0x1010;
+            program.int(1, 0);
+            program.branch(OpClass::Jump, 0, true, 0x1000);
+        }
+        let mut core = Core::new(&config);
+        watch(&mut core, &program.ops[..3000], &mut Simple::new(100));
+        let learnt = core.stats().counts.wrong_directions;
+        watch(&mut core, &program.ops[3000..], &mut Simple::new(100));
+        let wrong = core.stats().counts.wrong_directions - learnt;
+        match direction {
+            DirectionPredictor::Bimodal => assert!((300..700).contains(&wrong), "{wrong}"),
+            _ => assert_eq!(wrong, 0),
+        }
+    }
+}
+
+#[test]
+fn code_beyond_the_cache_is_fetched_line_by_line() {
+    let mut program = Program::new();
+    program.pc = 0x400_0000;
+    (0..160).for_each(|_| program.int(1, 0).flags = 0);
+    let mut core = Core::new(&wide());
+    let mut memory = Simple { far: 80, ..Simple::default() };
+    let stages = watch(&mut core, &program.ops, &mut memory);
+    // Sixteen instructions a line; the next line is asked for when three more groups of this one have been fetched.
+    assert_eq!(between(&stages, 32, 96), 4 * (80 + 3));
+    let stats = core.stats();
+    assert_eq!(stats.counts.fetched_lines_missed, 10);
+    assert!(stats.books.cpi_icache > 9 * 75 && stats.books.slots_icache > 9 * 75 * 4, "{:?}", stats.books);
+    assert_books_balance(&core);
+}
+
+/// Stores to lines that miss, one behind another: cycles from the first commit until the last is written.
+fn drain_time(config: &CoreConfig, lines: u64, each: u64) -> u64 {
+    let mut program = Program::new();
+    for line in 0..lines {
+        (0..each).for_each(|place| program.store(0, 0, 0x100000 + line * 64 + place * 8).flags = 0);
+    }
+    let stages = run(config, &program.ops, &mut Simple::new(100));
+    stages.last().unwrap().written - stages[0].commit
+}
+
+#[test]
+fn stores_that_miss_overlap_as_far_as_allowed() {
+    for (in_flight, drain) in
+        [(1, StoreDrain::InOrder), (4, StoreDrain::InOrder), (4, StoreDrain::OutOfOrder)]
+    {
+        let config = CoreConfig { drains_in_flight: in_flight, store_drain: drain, ..wide() };
+        let time = drain_time(&config, 24, 1);
+        let rounds = 24 / u64::from(in_flight);
+        assert!((rounds * 100..rounds * 100 + 10).contains(&time), "{in_flight} in flight: {time}");
+    }
+    // Eight stores to a line are one write.
+    let config = CoreConfig { drains_in_flight: 2, ..wide() };
+    let time = drain_time(&config, 10, 8);
+    assert!((500..600).contains(&time), "{time}");
+}
+
+#[test]
+fn a_hit_is_written_past_a_miss_only_where_order_does_not_matter() {
+    for (drain, past) in [(StoreDrain::InOrder, false), (StoreDrain::OutOfOrder, true)] {
+        let mut program = Program::new();
+        program.store(0, 0, 0x100000);
+        program.store(0, 0, 0x100);
+        let stages = run(&CoreConfig { store_drain: drain, ..wide() }, &program.ops, &mut Simple::new(100));
+        assert_eq!(stages[1].written < stages[0].written, past);
+    }
+}
+
+#[test]
+fn a_fence_orders_what_it_names_and_nothing_else() {
+    // A store that misses, a fence, a load that hits: loads wait for stores only behind a fence that says so.
+    for config in [wide(), in_order()] {
+        for (set, waits) in [
+            ([false, true, true, false], true),
+            ([true, true, true, true], true),
+            ([true, false, true, true], false),
+            ([false, true, false, true], false),
+        ] {
+            let mut program = Program::new();
+            program.store(0, 0, 0x100000);
+            program.fence(set);
+            program.load(1, 0, 0x100);
+            let stages = run(&config, &program.ops, &mut Simple::new(100));
+            assert_eq!(stages[2].issue >= stages[0].written, waits, "{set:?}");
+            if waits {
+                assert_eq!(stages[2].issue, stages[0].written);
+            }
+        }
+        // A load that misses, a fence, a store: the store is written after the load only if named.
+        for (set, waits) in [([true, false, false, true], true), ([false, true, false, true], false)] {
+            let mut program = Program::new();
+            program.load(1, 0, 0x100000);
+            program.fence(set);
+            program.load(2, 0, 0x100);
+            program.store(0, 0, 0x200);
+            let stages = run(&config, &program.ops, &mut Simple::new(400));
+            let late = stages[3].written > stages[0].complete + 1;
+            let committed_late = stages[3].commit > stages[0].complete;
+            assert_eq!(late, waits || committed_late, "{set:?}");
+        }
+    }
+}
+
+#[test]
+fn an_atomic_executes_at_the_head_after_all_stores() {
+    for config in [wide(), in_order()] {
+        let mut program = Program::new();
+        program.store(0, 0, 0x100000);
+        program.int(1, 0);
+        let op = program.op(OpClass::Atomic, 2, [0, 1, 0]);
+        (op.virt, op.phys, op.size, op.flags) = (0x300, PhysAddr(0x300), 8, Op::WRITES);
+        program.load(3, 0, 0x300);
+        let stages = run(&config, &program.ops, &mut Simple::new(100));
+        assert_eq!(stages[2].issue, stages[0].written);
+        assert_eq!(stages[2].complete, stages[2].issue + 3);
+        assert!(stages[3].complete > stages[2].complete, "it reads what the atomic wrote");
+    }
+}
+
+#[test]
+fn serialising_ops_drain_the_window() {
+    let mut program = Program::new();
+    program.load(1, 0, 0x100000);
+    program.op(OpClass::Serialising, 2, [0; 3]);
+    program.int(3, 0);
+    let mut core = Core::new(&wide());
+    let stages = watch(&mut core, &program.ops, &mut Simple::new(100));
+    assert_eq!(stages[1].dispatch, stages[0].commit + 1);
+    assert_eq!(stages[2].dispatch, stages[1].commit + 1);
+    assert!(core.stats().books.slots_serialise > 0);
+    let stages = run(&in_order(), &program.ops, &mut Simple::new(100));
+    assert_eq!(stages[1].issue, stages[0].complete);
+    assert_eq!(stages[2].issue, stages[1].complete);
+}
+
+#[test]
+fn a_device_access_leaves_from_the_head_and_holds_up_what_uses_it() {
+    for config in [wide(), in_order()] {
+        let mut memory = Simple::new(100);
+        let mut core = Core::new(&config);
+        let mut program = Program::new();
+        program.store(0, 0, 0x100000);
+        let before = watch(&mut core, &program.ops, &mut memory);
+        let device = |flags, destination| Op {
+            class: OpClass::Device,
+            pc: 0x1008,
+            fetch: PhysAddr(0x1008),
+            length: 4,
+            virt: 0x4000_0000,
+            size: 4,
+            destination,
+            flags,
+            ..Op::default()
+        };
+        // A store to a device does not wait for the store to memory before it...
+        let doorbell = device(Op::WRITES, 0);
+        let begun = core.begin_device(&doorbell, &mut memory);
+        assert!(begun > before[0].commit && begun < before[0].written);
+        core.end_device(&doorbell, begun + 3);
+        assert_eq!(core.now(), begun + 4);
+        // ...but behind a fence it does.
+        let mut program = Program::new();
+        program.store(0, 0, 0x300000);
+        program.fence([false, true, false, true]);
+        let ordered = watch(&mut core, &program.ops, &mut memory);
+        let begun = core.begin_device(&doorbell, &mut memory);
+        assert_eq!(begun, ordered[0].written + 1);
+        core.end_device(&doorbell, begun);
+        // A load's value is there when the answer is, and the answer takes as long as it takes.
+        let status = device(0, 7);
+        let begun = core.begin_device(&status, &mut memory);
+        core.end_device(&status, begun + 2000);
+        let mut program = Program::new();
+        program.int(8, 7);
+        let user = watch(&mut core, &program.ops, &mut memory);
+        assert_eq!(user[0].complete, begun + 2001);
+        let stats = core.stats();
+        assert_eq!(stats.counts.device_accesses, 3);
+        assert!(stats.books.cpi_device >= 1990, "{:?}", stats.books);
+        assert_books_balance(&core);
+    }
+}
+
+#[test]
+fn a_trap_throws_away_what_is_behind_it() {
+    for config in [wide(), in_order()] {
+        let mut core = Core::new(&config);
+        let mut program = Program::new();
+        (0..40).for_each(|_| program.int(1, 0).flags = 0);
+        watch(&mut core, &program.ops, &mut Simple::new(100));
+        let now = core.now();
+        core.trap();
+        let mut handler = Program::new();
+        handler.int(2, 0);
+        let stages = watch(&mut core, &handler.ops, &mut Simple::new(100));
+        assert_eq!(stages[0].fetch, now + u64::from(config.trap_cycles));
+        let stats = core.stats();
+        assert_eq!(stats.counts.traps, 1);
+        assert!(stats.books.slots_clear > 0 && stats.books.cpi_clear > 0, "{:?}", stats.books);
+        assert_books_balance(&core);
+    }
+}
+
+#[test]
+fn waiting_for_an_interrupt_is_idle_time() {
+    for config in [wide(), in_order()] {
+        let mut core = Core::new(&config);
+        let mut program = Program::new();
+        (0..40).for_each(|_| program.int(1, 0).flags = 0);
+        watch(&mut core, &program.ops, &mut Simple::new(100));
+        let now = core.now();
+        core.skip_to(now);
+        core.skip_to(3_000_000);
+        assert_eq!(core.now(), 3_000_000);
+        let stages = watch(&mut core, &program.ops, &mut Simple::new(100));
+        assert_eq!(stages[0].fetch, 3_000_000);
+        let books = core.stats().books;
+        assert_eq!(books.cpi_idle, 3_000_000 - now);
+        assert_eq!(books.slots_idle, u64::from(config.slots()) * (3_000_000 - now));
+        assert_books_balance(&core);
+    }
+}
+
+/// Everything hits in 2 cycles, page-table entries take 10; pages are of 4 KiB, three levels.
+struct Paged {
+    walks: Vec<(u64, PhysAddr)>,
+}
+
+impl CoreMemory for Paged {
+    fn access(&mut self, cycle: u64, access: CoreAccess) -> Served {
+        if access.kind == doorbell_sim::memory::AccessKind::Walk {
+            self.walks.push((cycle, access.addr));
+            return Served { at: cycle + 10, level: Level::L2 };
+        }
+        Served { at: cycle + 2, level: Level::L1 }
+    }
+
+    fn walk(&mut self, virt: u64) -> Walk {
+        let entry = |level: u32| PhysAddr(0x10000 * u64::from(level + 1) + (virt >> (30 - 9 * level)) * 8);
+        Walk {
+            entries: [entry(0), entry(1), entry(2), PhysAddr(0), PhysAddr(0)],
+            levels: 3,
+            page_bytes: 4096,
+        }
+    }
+}
+
+#[test]
+fn a_page_walk_reads_the_entries_that_are_not_remembered() {
+    let config = wide();
+    let mut core = Core::new(&config);
+    let mut memory = Paged { walks: Vec::new() };
+    let mut seen = Vec::new();
+    let mut program = Program::new();
+    for page in [0x100u64, 0x101, 0x100, 0x40000] {
+        program.load(1, 1, page << 12);
+    }
+    core.execute_observed(&program.ops, &mut memory, &mut |_: &Op, stages: &doorbell_core::Stages| {
+        seen.push(*stages)
+    });
+    let cost = |index: usize| seen[index].complete - seen[index].issue;
+    let second = u64::from(config.tlb.second_cycles);
+    // Address, second level, entries, access. Code and data share the two upper entries of the first page.
+    assert_eq!([cost(0), cost(1), cost(2)], [1 + second + 10 + 2, 1 + second + 10 + 2, 3]);
+    assert_eq!(cost(3), 1 + second + 30 + 2);
+    let counts = core.stats().counts;
+    assert_eq!(
+        [counts.itlb_misses, counts.dtlb_misses, counts.walks, counts.walk_accesses],
+        [1, 3, 4, 3 + 1 + 1 + 3]
+    );
+    assert!(core.stats().books.cpi_dtlb > 0);
+    core.flush_tlb(None, None);
+    core.execute(&program.ops[..1], &mut memory);
+    assert_eq!(core.stats().counts.walk_accesses, 8 + 3 + 1, "nothing is remembered after a flush");
+    core.set_address_space(Some(7));
+    core.execute(&program.ops[..1], &mut memory);
+    assert_eq!(core.stats().counts.walks, 4 + 2 + 2, "another space has its own translations");
+    core.set_address_space(None);
+    core.flush_tlb(None, None);
+    core.execute(&program.ops, &mut memory);
+    assert_eq!(core.stats().counts.walks, 8, "physical addresses are not translated");
+    assert_books_balance(&core);
+}
+
+#[test]
+fn warmed_predictors_and_tlbs_cost_nothing_more() {
+    let mut program = Program::new();
+    for _ in 0..50 {
+        program.pc = 0x1000;
+        program.load(1, 0, 0x5000);
+        program.branch(OpClass::Branch, 0, true, 0x1010);
+        program.branch(OpClass::Jump, 0, true, 0x1000);
+    }
+    for config in [wide(), in_order()] {
+        let mut core = Core::new(&config);
+        core.warm(&program.ops, &mut Paged { walks: Vec::new() });
+        assert_eq!((core.now(), core.stats().counts.ops), (0, 0));
+        core.execute(&program.ops, &mut Paged { walks: Vec::new() });
+        let counts = core.stats().counts;
+        assert_eq!(counts.walks + counts.dtlb_misses + counts.itlb_misses, 0);
+        assert_eq!(counts.wrong_directions + counts.misfetches, 0);
+    }
+}
+
+#[test]
+fn an_in_order_core_stalls_on_use_and_not_on_a_miss() {
+    let mut program = Program::new();
+    program.load(1, 0, 0x100000);
+    (0..8).for_each(|_| program.int(2, 0).flags = 0);
+    program.int(3, 1);
+    let stages = run(&in_order(), &program.ops, &mut Simple::new(100));
+    assert!(stages[8].issue < stages[0].issue + 10);
+    assert_eq!(stages[9].issue, stages[0].complete);
+}
+
+/// Slots of a program that is repeated until it is all that counts: all, and those that `which` picks.
+fn share(
+    config: &CoreConfig,
+    build: impl Fn(&mut Program, u64),
+    which: impl Fn(&doorbell_core::Books) -> u64,
+) -> f64 {
+    let mut core = Core::new(config);
+    let mut program = Program::new();
+    (0..4000).for_each(|place| build(&mut program, place));
+    watch(&mut core, &program.ops, &mut Simple::new(200));
+    assert_books_balance(&core);
+    let books = core.stats().books;
+    which(&books) as f64 / books.top_down().total() as f64
+}
+
+#[test]
+fn the_books_name_what_bounds_a_program() {
+    type Case = (&'static str, fn(&mut Program, u64), fn(&doorbell_core::Books) -> u64);
+    let cases: [Case; 7] = [
+        ("width", |p, n| p.int(1 + (n % 8) as u8, 0).flags = 0, |b| b.slots_retiring),
+        ("a pointer chase in memory", |p, n| p.load(5, 5, 0x100000 + n * 64).flags = 0, |b| b.slots_dram),
+        // A load takes three cycles; one of their slots retires.
+        (
+            "a pointer chase in the cache",
+            |p, _| p.load(5, 5, 0x100).flags = 0,
+            |b| b.slots_l1 + b.slots_retiring,
+        ),
+        ("a chain of divisions", |p, _| p.op(OpClass::IntDiv, 5, [5, 0, 0]).flags = 0, |b| b.slots_execute),
+        ("stores that miss", |p, n| p.store(0, 0, 0x100000 + n * 64).flags = 0, |b| b.slots_store),
+        (
+            "serialising ops",
+            |p, _| p.op(OpClass::Serialising, 5, [0; 3]).flags = 0,
+            |b| b.slots_serialise + b.slots_retiring,
+        ),
+        (
+            "jumps to where no one has been",
+            |p, n| p.branch(OpClass::IndirectJump, 0, true, 0x1000 + n * 2654435761 % 8192 * 4).size = 0,
+            |b| b.slots_branch,
+        ),
+    ];
+    for (name, build, which) in cases {
+        for config in [wide(), in_order()] {
+            let share = share(&config, build, which);
+            assert!(share > 0.85, "{name}, {:?}: {share}", config.kind);
+        }
+    }
+}

@@ -1,0 +1,639 @@
+//! The cores once more, slowly and plainly: a state machine that goes from cycle to cycle and asks every op in flight what
+//! it can do. It shares no code with the model that it checks but the vocabulary and the configuration;
+//! how each branch was predicted is handed to it.
+
+use std::collections::BTreeMap;
+
+use doorbell_core::{CoreConfig, CoreKind, MemoryDependence, Prediction, StoreDrain};
+use doorbell_sim::memory::{AccessKind, Level};
+use doorbell_sim::op::{Op, OpClass};
+
+use crate::common::Simple;
+
+/// When an op did what.
+#[derive(Clone, Debug, Default)]
+pub struct Life {
+    arrived: Option<u64>,
+    decode: Option<u64>,
+    rename: Option<u64>,
+    pub dispatch: Option<u64>,
+    pub issue: Option<u64>,
+    /// Its unit has the result, which waits for a write-back slot.
+    finish: Option<u64>,
+    pub complete: Option<u64>,
+    pub commit: Option<u64>,
+    /// Of stores.
+    data: Option<u64>,
+    known: Option<u64>,
+    pub written: Option<u64>,
+    /// Of loads: the store that answers or must be written first, and when it was asked.
+    source: Option<(usize, bool)>,
+    asked: Option<u64>,
+}
+
+/// What one cycle fetches.
+struct Group {
+    last_cycle: u64,
+    left: u32,
+    line: u64,
+    arrived: u64,
+}
+
+pub struct Machine<'a> {
+    config: &'a CoreConfig,
+    ops: &'a [Op],
+    predictions: &'a [Prediction],
+    memory: &'a Simple,
+    pub lives: Vec<Life>,
+    /// For each op and source, which op produces it.
+    producers: Vec<[Option<usize>; 3]>,
+    next_fetch: usize,
+    next_decode: usize,
+    next_rename: usize,
+    next_dispatch: usize,
+    next_commit: usize,
+    group: Group,
+    /// Stores to be written: the next, the ends of those under way, the last one's line and end.
+    next_store: usize,
+    ends: Vec<u64>,
+    next_end: usize,
+    last_write: (u64, u64),
+    /// Units that are not pipelined: which, from when, until when.
+    busy: Vec<(&'static str, u64, u64)>,
+}
+
+/// Past or present.
+fn by(event: Option<u64>, cycle: u64) -> bool {
+    event.is_some_and(|at| at <= cycle)
+}
+
+fn before(event: Option<u64>, cycle: u64) -> bool {
+    event.is_some_and(|at| at < cycle)
+}
+
+fn is_store(op: &Op) -> bool {
+    matches!(op.class, OpClass::Store | OpClass::Atomic)
+}
+
+fn bytes(op: &Op) -> std::ops::Range<u64> {
+    let writes_nothing = op.class == OpClass::Atomic && op.flags & Op::WRITES == 0;
+    op.phys.0..op.phys.0 + if writes_nothing { 0 } else { u64::from(op.size) }
+}
+
+fn overlap(store: &Op, load: &Op) -> bool {
+    let (store, load) = (bytes(store), load.phys.0..load.phys.0 + u64::from(load.size));
+    !store.is_empty() && store.start < load.end && load.start < store.end
+}
+
+impl<'a> Machine<'a> {
+    pub fn new(
+        config: &'a CoreConfig,
+        ops: &'a [Op],
+        predictions: &'a [Prediction],
+        memory: &'a Simple,
+    ) -> Machine<'a> {
+        let mut last = BTreeMap::new();
+        let producers = ops.iter().enumerate().map(|(index, op)| {
+            let producers = op.sources.map(|source| last.get(&source).copied());
+            if op.destination != 0 {
+                last.insert(op.destination, index);
+            }
+            producers
+        });
+        Machine {
+            config,
+            ops,
+            predictions,
+            memory,
+            lives: vec![Life::default(); ops.len()],
+            producers: producers.collect(),
+            next_fetch: 0,
+            next_decode: 0,
+            next_rename: 0,
+            next_dispatch: 0,
+            next_commit: 0,
+            group: Group { last_cycle: 0, left: 0, line: u64::MAX, arrived: 0 },
+            next_store: 0,
+            ends: vec![0; config.drains_in_flight as usize],
+            next_end: 0,
+            last_write: (u64::MAX, 0),
+            busy: Vec::new(),
+        }
+    }
+
+    /// Runs until all is complete, committed and written.
+    pub fn run(&mut self) {
+        for cycle in 1.. {
+            self.write_back(cycle);
+            self.write_stores(cycle);
+            self.commit(cycle);
+            if self.config.kind == CoreKind::InOrder {
+                self.issue_in_order(cycle);
+            } else {
+                self.issue(cycle);
+            }
+            self.proceed_loads(cycle);
+            if self.config.kind == CoreKind::OutOfOrder {
+                self.dispatch(cycle);
+            }
+            self.rename(cycle);
+            self.decode(cycle);
+            self.fetch(cycle);
+            let over = self.next_commit == self.ops.len() && self.next_store == self.ops.len();
+            if over && self.lives.iter().all(|life| life.complete.is_some()) {
+                return;
+            }
+            assert!(cycle < 1_000_000, "stuck: {:?}", self.lives[self.next_commit]);
+        }
+    }
+
+    fn commit(&mut self, cycle: u64) {
+        let in_order = self.config.kind == CoreKind::InOrder;
+        let width = if in_order { self.config.issue_width } else { self.config.commit_width };
+        for _ in 0..width {
+            let Some(life) = self.lives.get_mut(self.next_commit) else { return };
+            let ready = match self.ops[self.next_commit].class {
+                OpClass::Store | OpClass::Atomic => before(life.complete, cycle),
+                OpClass::Load if in_order => before(life.asked, cycle) && cycle >= life.issue.unwrap() + 2,
+                _ if in_order => by(life.issue.map(|issue| issue + 2), cycle),
+                _ => before(life.complete, cycle),
+            };
+            if !ready {
+                return;
+            }
+            life.commit = Some(cycle);
+            self.next_commit += 1;
+        }
+    }
+
+    /// The oldest results first.
+    fn write_back(&mut self, cycle: u64) {
+        let mut left = self.config.writeback_width;
+        for index in 0..self.next_dispatch {
+            let life = &mut self.lives[index];
+            if life.complete.is_some() || !by(life.finish, cycle) {
+                continue;
+            }
+            if self.ops[index].destination == 0 {
+                life.complete = life.finish;
+            } else if left > 0 {
+                left -= 1;
+                life.complete = Some(cycle);
+            } else {
+                continue;
+            }
+            if self.ops[index].class == OpClass::Atomic {
+                life.data = life.complete;
+                life.written = life.complete;
+            }
+        }
+    }
+
+    /// Whether an operand is there.
+    fn there(&self, index: usize, source: usize, cycle: u64) -> bool {
+        self.producers[index][source].is_none_or(|producer| by(self.lives[producer].complete, cycle))
+    }
+
+    /// Whether the fences (and atomics) before an op that name it in their successor sets let it pass.
+    fn fences_pass(&self, index: usize, cycle: u64, loads: bool, stores: bool) -> bool {
+        (0..index).all(|fence| {
+            let op = &self.ops[fence];
+            let [loads_before, stores_before, loads_after, stores_after] = op.fence();
+            if !(loads && loads_after || stores && stores_after) {
+                return true;
+            }
+            match op.class {
+                OpClass::Atomic => by(self.lives[fence].complete, cycle),
+                OpClass::Fence => (0..fence).all(|older| {
+                    let is_load = matches!(self.ops[older].class, OpClass::Load | OpClass::Atomic);
+                    let life = &self.lives[older];
+                    (!loads_before || !is_load || by(life.complete, cycle))
+                        && (!stores_before || !is_store(&self.ops[older]) || by(life.written, cycle))
+                }),
+                _ => true,
+            }
+        })
+    }
+
+    fn can_issue(&self, index: usize, cycle: u64) -> bool {
+        let op = &self.ops[index];
+        let life = &self.lives[index];
+        if !before(life.dispatch, cycle) || life.issue.is_some() || op.class == OpClass::Fence {
+            return false;
+        }
+        if op.class == OpClass::Store {
+            return self.there(index, 0, cycle);
+        }
+        if !(0..3).all(|source| self.there(index, source, cycle)) {
+            return false;
+        }
+        match op.class {
+            OpClass::Load => {
+                let mut older = (0..index).rev().filter(|older| is_store(&self.ops[*older]));
+                let known = match self.config.memory_dependence {
+                    MemoryDependence::Wait => older.all(|store| by(self.lives[store].known, cycle)),
+                    _ => older
+                        .find(|store| overlap(&self.ops[*store], op))
+                        .is_none_or(|store| by(self.lives[store].known, cycle)),
+                };
+                known && self.fences_pass(index, cycle, true, false)
+            }
+            OpClass::Atomic => {
+                let written = (0..index)
+                    .all(|older| !is_store(&self.ops[older]) || by(self.lives[older].written, cycle));
+                written
+                    && (0..index).all(|older| before(self.lives[older].commit, cycle))
+                    && self.fences_pass(index, cycle, true, true)
+            }
+            _ => true,
+        }
+    }
+
+    /// The oldest first.
+    fn issue(&mut self, cycle: u64) {
+        let mut left = self.config.issue_width;
+        let mut used: BTreeMap<&str, u32> = BTreeMap::new();
+        for index in 0..self.next_dispatch {
+            let op = &self.ops[index];
+            if op.class == OpClass::Store {
+                let there = before(self.lives[index].dispatch, cycle)
+                    && self.there(index, 1, cycle)
+                    && self.there(index, 2, cycle);
+                if there && self.lives[index].data.is_none() {
+                    self.lives[index].data = Some(cycle);
+                    self.finish_store(index);
+                }
+            }
+            self.busy.retain(|busy| busy.2 > cycle);
+            let (unit, count, latency) = unit(op.class, self.config);
+            let busy =
+                self.busy.iter().filter(|busy| busy.0 == unit && busy.1 < cycle && cycle < busy.2).count()
+                    as u32;
+            let taken = used.entry(unit).or_default();
+            if left > 0 && *taken + busy < count && self.can_issue(index, cycle) {
+                left -= 1;
+                *taken += 1;
+                self.busy.push((unit, cycle, cycle + interval(op.class, self.config)));
+                let life = &mut self.lives[index];
+                life.issue = Some(cycle);
+                match op.class {
+                    OpClass::Load => {}
+                    OpClass::Store => {
+                        life.known = Some(cycle + latency);
+                        self.finish_store(index);
+                    }
+                    OpClass::Atomic => {
+                        life.known = Some(cycle + latency);
+                        let kind =
+                            if op.flags & Op::WRITES != 0 { AccessKind::Store } else { AccessKind::Load };
+                        life.finish = Some(cycle + latency + self.memory.latency(kind, op.phys.0).0);
+                    }
+                    _ => {
+                        life.finish = Some(cycle + latency);
+                        if op.destination == 0 {
+                            life.complete = life.finish;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// In program order, up to the first op that cannot.
+    fn issue_in_order(&mut self, cycle: u64) {
+        let mut used: BTreeMap<&str, u32> = BTreeMap::new();
+        self.busy.retain(|busy| busy.2 > cycle);
+        for _ in 0..self.config.issue_width {
+            let index = self.next_dispatch;
+            let Some(op) = self.ops.get(index) else { return };
+            let (unit, count, latency) = match op.class {
+                OpClass::Fence => ("alu", self.config.units.alus, 1),
+                class => unit(class, self.config),
+            };
+            let busy = self.busy.iter().filter(|busy| busy.0 == unit && busy.1 < cycle).count() as u32;
+            let taken = used.entry(unit).or_default();
+            if *taken + busy >= count || !self.can_issue_in_order(index, cycle) {
+                return;
+            }
+            *taken += 1;
+            self.busy.push((unit, cycle, cycle + interval(op.class, self.config)));
+            self.next_dispatch += 1;
+            let life = &mut self.lives[index];
+            life.dispatch = Some(cycle);
+            life.issue = Some(cycle);
+            match op.class {
+                OpClass::Load => life.asked = Some(cycle + latency),
+                OpClass::Store => {
+                    life.known = Some(cycle + latency);
+                    life.data = life.known;
+                    life.complete = life.known;
+                }
+                OpClass::Atomic => {
+                    life.known = Some(cycle + latency);
+                    let kind = if op.flags & Op::WRITES != 0 { AccessKind::Store } else { AccessKind::Load };
+                    life.finish = Some(cycle + latency + self.memory.latency(kind, op.phys.0).0);
+                }
+                _ => {
+                    life.finish = Some(cycle + latency);
+                    if op.destination == 0 {
+                        life.complete = life.finish;
+                    }
+                }
+            }
+        }
+    }
+
+    fn can_issue_in_order(&self, index: usize, cycle: u64) -> bool {
+        let op = &self.ops[index];
+        let depth = u64::from(self.config.front_end_depth) - 2;
+        let arrived = by(self.lives[index].rename.map(|rename| rename + depth), cycle);
+        let mut writers = (0..index).rev().filter(|older| self.ops[*older].destination == op.destination);
+        let overwrites =
+            op.destination == 0 || writers.next().is_none_or(|writer| by(self.lives[writer].complete, cycle));
+        let complete = |older: usize| by(self.lives[older].complete, cycle);
+        let held = (0..index).any(|older| {
+            matches!(self.ops[older].class, OpClass::Atomic | OpClass::Serialising) && !complete(older)
+        });
+        if !arrived || !overwrites || held || !(0..3).all(|source| self.there(index, source, cycle)) {
+            return false;
+        }
+        match op.class {
+            OpClass::Load => {
+                let mut loads = (0..index).rev().filter(|older| self.ops[*older].class == OpClass::Load);
+                let room = loads.nth(self.config.lq as usize - 1).is_none_or(complete);
+                room && self.fences_pass(index, cycle, true, false)
+            }
+            OpClass::Store => self.store_room(index, cycle),
+            OpClass::Atomic => {
+                let written =
+                    |older: usize| !is_store(&self.ops[older]) || by(self.lives[older].written, cycle);
+                (0..index).all(written) && self.fences_pass(index, cycle, true, true)
+            }
+            OpClass::Serialising => (0..index).all(|older| {
+                matches!(self.ops[older].class, OpClass::Store | OpClass::Fence) || complete(older)
+            }),
+            _ => true,
+        }
+    }
+
+    fn finish_store(&mut self, index: usize) {
+        let life = &mut self.lives[index];
+        if let (Some(known), Some(data)) = (life.known, life.data) {
+            life.complete = Some(known.max(data));
+        }
+    }
+
+    /// Loads that have issued look for older stores, wait for them, and go to the cache.
+    fn proceed_loads(&mut self, cycle: u64) {
+        for index in 0..self.next_dispatch {
+            let op = &self.ops[index];
+            let life = &self.lives[index];
+            if op.class != OpClass::Load || life.finish.is_some() {
+                continue;
+            }
+            let asked = life.issue.map(|issue| issue + u64::from(self.config.address_cycles));
+            if asked == Some(cycle) {
+                let store = (0..index)
+                    .rev()
+                    .find(|older| is_store(&self.ops[*older]) && overlap(&self.ops[*older], op));
+                let store = store.filter(|store| !by(self.lives[*store].written, cycle));
+                let covers = |store: usize| {
+                    let (has, wants) = (bytes(&self.ops[store]), bytes(op));
+                    has.start <= wants.start && wants.end <= has.end
+                };
+                self.lives[index].source = store.map(|store| (store, covers(store)));
+                self.lives[index].asked = asked;
+            }
+            if !by(self.lives[index].asked, cycle) {
+                continue;
+            }
+            let access = cycle + self.memory.latency(AccessKind::Load, op.phys.0).0;
+            let finish = match self.lives[index].source {
+                None => Some(access),
+                Some((store, true)) => {
+                    by(self.lives[store].data, cycle).then(|| cycle + u64::from(self.config.forward_cycles))
+                }
+                Some((store, false)) => by(self.lives[store].written, cycle).then_some(access),
+            };
+            self.lives[index].finish = finish;
+        }
+    }
+
+    fn dispatch(&mut self, cycle: u64) {
+        for _ in 0..self.config.dispatch_width {
+            let index = self.next_dispatch;
+            let Some(op) = self.ops.get(index) else { return };
+            let depth = u64::from(self.config.front_end_depth) - 2;
+            if !by(self.lives[index].rename.map(|rename| rename + depth), cycle)
+                || !self.has_room(index, cycle)
+            {
+                return;
+            }
+            self.lives[index].dispatch = Some(cycle);
+            if op.class == OpClass::Fence {
+                self.lives[index].issue = Some(cycle + 1);
+                self.lives[index].complete = Some(cycle + 1);
+            }
+            self.next_dispatch += 1;
+        }
+    }
+
+    fn has_room(&self, index: usize, cycle: u64) -> bool {
+        let op = &self.ops[index];
+        let older = || 0..index;
+        let uncommitted = |older: &usize| !before(self.lives[*older].commit, cycle);
+        if older().filter(uncommitted).count() >= self.config.rob as usize {
+            return false;
+        }
+        let waiting = |older: &usize| {
+            let life = &self.lives[*older];
+            let left = match self.ops[*older].class {
+                OpClass::Fence => true,
+                OpClass::Store => before(life.issue, cycle) && before(life.data, cycle),
+                _ => before(life.issue, cycle),
+            };
+            !left
+        };
+        if older().filter(waiting).count() >= self.config.iq as usize {
+            return false;
+        }
+        let loads = |older: &usize| self.ops[*older].class == OpClass::Load;
+        if op.class == OpClass::Load
+            && older().filter(loads).filter(uncommitted).count() >= self.config.lq as usize
+        {
+            return false;
+        }
+        if is_store(op) && !self.store_room(index, cycle) {
+            return false;
+        }
+        self.has_registers(index, cycle)
+    }
+
+    /// Whether there is an entry for a store.
+    fn store_room(&self, index: usize, cycle: u64) -> bool {
+        // Entries are released in order: all from the first store on that is not written.
+        let mut stores = (0..index).filter(|older| is_store(&self.ops[*older]));
+        let first = stores.by_ref().find(|store| !by(self.lives[*store].written, cycle));
+        first.is_none() || 1 + stores.count() < self.config.sq as usize
+    }
+
+    /// Whether there is a physical register, and no serialising op in the way.
+    fn has_registers(&self, index: usize, cycle: u64) -> bool {
+        let op = &self.ops[index];
+        let older = || 0..index;
+        let uncommitted = |older: &usize| !before(self.lives[*older].commit, cycle);
+        let float = |op: &Op| (32..64).contains(&op.destination);
+        let renamed = older()
+            .filter(|older| self.ops[*older].destination != 0 && float(&self.ops[*older]) == float(op))
+            .filter(uncommitted);
+        let registers = if float(op) { self.config.float_registers } else { self.config.int_registers };
+        if op.destination != 0 && renamed.count() >= registers as usize - 32 {
+            return false;
+        }
+        let serialised =
+            |older: usize| op.class == OpClass::Serialising || self.ops[older].class == OpClass::Serialising;
+        !older().any(|older| serialised(older) && uncommitted(&older))
+    }
+
+    fn rename(&mut self, cycle: u64) {
+        let in_order = self.config.kind == CoreKind::InOrder;
+        for _ in 0..if in_order { self.config.issue_width } else { self.config.rename_width } {
+            let Some(life) = self.lives.get_mut(self.next_rename) else { return };
+            if !before(life.decode, cycle) {
+                return;
+            }
+            life.rename = Some(cycle);
+            self.next_rename += 1;
+        }
+    }
+
+    fn decode(&mut self, cycle: u64) {
+        for _ in 0..self.config.decode_width {
+            let Some(life) = self.lives.get_mut(self.next_decode) else { return };
+            if !before(life.arrived, cycle) {
+                return;
+            }
+            life.decode = Some(cycle);
+            self.next_decode += 1;
+        }
+    }
+
+    fn fetch(&mut self, cycle: u64) {
+        while let Some(op) = self.ops.get(self.next_fetch) {
+            let index = self.next_fetch;
+            let waiting = (0..index).filter(|older| !before(self.lives[*older].dispatch, cycle));
+            if waiting.count() >= self.config.fetch_queue as usize {
+                return;
+            }
+            let after = index.checked_sub(1).filter(|before| self.ops[*before].class.is_branch());
+            let prediction = after.map_or(Prediction::Right, |branch| self.predictions[branch]);
+            let ends =
+                after.is_some_and(|branch| self.ops[branch].is_taken() || prediction != Prediction::Right);
+            let line = op.fetch.0 / 64;
+            let joins =
+                self.group.left > 0 && line == self.group.line && !ends && cycle <= self.group.last_cycle;
+            if !joins {
+                if cycle <= self.group.last_cycle || !self.may_begin(after, prediction, cycle) {
+                    return;
+                }
+                self.begin_group(op, line, prediction, cycle);
+            }
+            self.group.left -= 1;
+            self.lives[index].arrived = Some(self.group.arrived);
+            self.next_fetch += 1;
+        }
+    }
+
+    /// Whether fetch has found its way after a branch.
+    fn may_begin(&self, after: Option<usize>, prediction: Prediction, cycle: u64) -> bool {
+        let Some(branch) = after else { return true };
+        let life = &self.lives[branch];
+        if prediction.is_misprediction() {
+            by(life.complete.map(|complete| complete + u64::from(self.config.redirect_cycles)), cycle)
+        } else if prediction == Prediction::Misfetched {
+            by(life.arrived.map(|arrived| arrived + u64::from(self.config.misfetch_cycles)), cycle)
+        } else {
+            true
+        }
+    }
+
+    fn begin_group(&mut self, op: &Op, line: u64, prediction: Prediction, cycle: u64) {
+        let same = line == self.group.line && !prediction.is_misprediction();
+        let (latency, level) =
+            if same { (1, Level::L1) } else { self.memory.latency(AccessKind::Fetch, op.fetch.0) };
+        let arrived = (self.group.arrived + 1).max(cycle + latency);
+        let last_cycle = if level == Level::L1 { cycle } else { arrived - 1 };
+        self.group = Group { last_cycle, left: self.config.fetch_width, line, arrived };
+    }
+
+    /// Sends committed stores to the cache, in order.
+    fn write_stores(&mut self, cycle: u64) {
+        let mut left = self.config.drain_width;
+        while let Some(op) = self.ops.get(self.next_store) {
+            let life = &self.lives[self.next_store];
+            if op.class != OpClass::Store {
+                if life.commit.is_none() {
+                    return;
+                }
+                self.next_store += 1;
+                continue;
+            }
+            let index = self.next_store;
+            if left == 0 || !before(life.commit, cycle) || !self.fences_pass(index, cycle, false, true) {
+                return;
+            }
+            let line = op.phys.0 / 64;
+            let end = if line == self.last_write.0 && cycle < self.last_write.1 {
+                self.last_write.1
+            } else {
+                let in_order = self.config.store_drain == StoreDrain::InOrder;
+                let free = if in_order {
+                    Some(self.next_end).filter(|place| self.ends[*place] <= cycle)
+                } else {
+                    self.ends.iter().position(|end| *end <= cycle)
+                };
+                let Some(place) = free else { return };
+                let mut end = cycle + self.memory.latency(AccessKind::Store, op.phys.0).0;
+                if in_order {
+                    end = end.max(self.last_write.1);
+                    self.next_end = (place + 1) % self.ends.len();
+                }
+                self.ends[place] = end;
+                self.last_write = (line, end);
+                end
+            };
+            self.lives[index].written = Some(end);
+            left -= 1;
+            self.next_store += 1;
+        }
+    }
+}
+
+/// The unit, how many there are, and the latency (of accesses: to the cache).
+fn unit(class: OpClass, config: &CoreConfig) -> (&'static str, u32, u64) {
+    let units = &config.units;
+    let (name, count, latency) = match class {
+        OpClass::Int => ("alu", units.alus, units.alu_cycles),
+        OpClass::Serialising => ("alu", units.alus, config.serialising_cycles),
+        OpClass::IntMul => ("multiply", units.multipliers, units.multiply_cycles),
+        OpClass::IntDiv => ("divide", units.dividers, units.divide_cycles),
+        OpClass::FloatAdd => ("float add", units.float_adders, units.float_add_cycles),
+        OpClass::FloatMul => ("float multiply", units.float_multipliers, units.float_multiply_cycles),
+        OpClass::FloatFma => ("float multiply", units.float_multipliers, units.float_fma_cycles),
+        OpClass::FloatDiv => ("float divide", units.float_dividers, units.float_divide_cycles),
+        OpClass::Load => ("load", units.load_ports, config.address_cycles),
+        OpClass::Store | OpClass::Atomic => ("store", units.store_ports, config.address_cycles),
+        OpClass::Fence => ("none", u32::MAX, 0),
+        _ => ("branch", units.branch_units, units.branch_cycles),
+    };
+    (name, count, u64::from(latency))
+}
+
+/// Cycles between two starts on one unit.
+fn interval(class: OpClass, config: &CoreConfig) -> u64 {
+    u64::from(match class {
+        OpClass::IntDiv => config.units.divide_interval,
+        OpClass::FloatDiv => config.units.float_divide_interval,
+        _ => 1,
+    })
+}
