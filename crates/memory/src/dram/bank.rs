@@ -47,6 +47,13 @@ impl Bank {
         &mut self.periods[index]
     }
 
+    /// The last row cannot be closed before `clocks` later than it could.
+    pub fn delay_last(&mut self, clocks: u64) {
+        if let Some(last) = self.periods.last_mut() {
+            last.ready = (last.ready + clocks).min(last.closed);
+        }
+    }
+
     /// Puts a period at `index`; the oldest is given up when there are too many. The caller sees to it that it is not
     /// the new one.
     pub fn insert(&mut self, index: usize, period: Period) {

@@ -112,8 +112,9 @@ impl Channel {
         }
     }
 
-    /// Books an access that is wanted from cycle `from` on. Returns the cycle of its column command.
-    pub fn access(&mut self, from: u64, place: Place, write: bool) -> u64 {
+    /// Books an access that is wanted from cycle `from` on. Returns the cycle of its column command, and by how much it
+    /// delays accesses that have been promised their times, summed over them.
+    pub fn access(&mut self, from: u64, place: Place, write: bool) -> (u64, u64) {
         let bank = &self.banks[usize::from(place.bank)];
         let mut query = Query {
             bank,
@@ -129,8 +130,8 @@ impl Channel {
             query.interval = self.interval(place.rank(), query.from);
             query.from = query.from.max(query.interval.0);
             if let Some(plan) = self.plan(&query) {
-                self.book(place, write, plan, query.from);
-                return plan.column;
+                let from = query.from;
+                return (plan.column, self.book(place, write, plan, from));
             }
             query.from = query.interval.1;
         }
@@ -185,7 +186,8 @@ impl Channel {
         let from = query.from.max(period.activated + self.timing.rcd);
         let column = self.bus.find(from, query.write, query.place.group);
         let in_time = if index + 1 < end || period.closed != OPEN {
-            column + query.to_precharge <= period.closed
+            // Given before the precharge, it only delays that: FR-FCFS serves hits first.
+            column < period.closed
         } else {
             column < query.interval.1
         };
@@ -257,10 +259,10 @@ impl Channel {
         (column < query.interval.1).then_some(Plan { column, found, hit: None, opening: Some(opening) })
     }
 
-    fn book(&mut self, place: Place, write: bool, plan: Plan, from: u64) {
+    fn book(&mut self, place: Place, write: bool, plan: Plan, from: u64) -> u64 {
         let bank = &mut self.banks[usize::from(place.bank)];
         let ready = plan.column + self.timing.to_precharge(write);
-        self.bus.book(plan.column, write, place.group);
+        let delayed = self.bus.book(plan.column, write, place.group);
         match plan.found {
             Found::Hit => self.stats.row_hits += 1,
             Found::Closed => self.stats.row_closed += 1,
@@ -269,10 +271,16 @@ impl Channel {
         if let Some(index) = plan.hit {
             let period = bank.period_mut(index);
             period.last = period.last.max(plan.column);
-            period.ready = period.ready.max(ready);
-            return;
+            period.ready = period.ready.max(ready).min(period.closed);
+            let late = ready.saturating_sub(period.closed);
+            let behind = (bank.periods().len() - 1 - index) as u64;
+            if late > 0 {
+                // What follows has been promised its time; who comes next in this bank waits for it.
+                bank.delay_last(late);
+            }
+            return delayed + late * behind;
         }
-        let Some(opening) = plan.opening else { return };
+        let Some(opening) = plan.opening else { return delayed };
         if self.policy == PagePolicy::Adaptive && opening.index > 0 {
             // A row that was wanted again after it was closed should have stayed; one in the way should have gone.
             let again = bank.periods()[opening.index - 1].row == place.row;
@@ -305,6 +313,7 @@ impl Channel {
             closed: opening.closed,
         };
         bank.insert(opening.index, period);
+        delayed
     }
 
     /// The highest note that a calendar of this channel can have.

@@ -104,11 +104,12 @@ impl Dram {
             at + 1
         } else {
             let queue = &mut self.reads[index];
-            let column = channel.access(queue.free_from(at, 0), place, false);
+            let (column, delayed) = channel.access(queue.free_from(at, 0), place, false);
             queue.hold(at, column);
             channel.stats.bytes_read += LINE_BYTES;
             channel.stats.busy_clocks += channel.timing.burst;
-            column + channel.timing.to_data_end(false)
+            // Who goes in front of others pays for their delay, as their times are promised: so the mean is right.
+            column + channel.timing.to_data_end(false) + delayed
         };
         channel.stats.read_clocks += done - at;
         self.clock.edge(done).saturating_add(self.config.response_latency)
@@ -165,7 +166,7 @@ impl Dram {
 /// Books the first `count` writes of a queue from `from` on.
 fn drain(channel: &mut Channel, queue: &mut WriteQueue, from: u64, count: usize) {
     queue.drain(count, |waiting| {
-        let column = channel.access(from.max(waiting.arrived), waiting.place, true);
+        let (column, _) = channel.access(from.max(waiting.arrived), waiting.place, true);
         channel.stats.bytes_written += LINE_BYTES;
         channel.stats.busy_clocks += channel.timing.burst;
         channel.stats.write_clocks += column - waiting.arrived;

@@ -126,6 +126,11 @@ impl Slots {
     }
 
     #[inline]
+    pub fn has(&self, cycle: u64) -> bool {
+        self.marks.has(cycle)
+    }
+
+    #[inline]
     pub fn note(&self, cycle: u64) -> u8 {
         self.notes[(cycle % CYCLES) as usize]
     }

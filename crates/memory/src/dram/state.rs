@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Dram;
 use super::bank::Bank;
-use super::bus::{Activations, Bus};
+use super::bus::{Activations, Bus, Paid};
 use super::slots::{Marks, Slots, SlotsState};
 use super::stats::DramStats;
 use super::writes::{Entries, WriteQueue, WriteQueueState};
@@ -17,6 +17,8 @@ struct ChannelState {
     writes: SlotsState,
     activations: Vec<SlotsState>,
     banks: Vec<Bank>,
+    debt: u64,
+    paid: Paid,
     read_queue: Entries,
     queue: WriteQueueState,
     stats: DramStats,
@@ -43,6 +45,8 @@ impl Dram {
             writes: channel.bus.writes.save(),
             activations: channel.ranks.iter().map(|rank| rank.slots.save()).collect(),
             banks: channel.banks.clone(),
+            debt: channel.bus.debt,
+            paid: channel.bus.paid.clone(),
             read_queue: reads.clone(),
             queue: queue.save(),
             stats: channel.stats.clone(),
@@ -70,6 +74,9 @@ impl Dram {
             saved.banks.iter().try_for_each(Bank::validate)?;
             let notes_max = channel.notes_max();
             let mut bus = Bus::new(&channel.timing);
+            bus.debt = saved.debt.min(super::bus::DEBT_MAX);
+            saved.paid.validate()?;
+            bus.paid = saved.paid.clone();
             bus.commands = Marks::restore(&saved.commands)?;
             bus.reads = Slots::restore(&saved.reads, notes_max)?;
             bus.writes = Slots::restore(&saved.writes, notes_max)?;
