@@ -60,8 +60,7 @@ fn a_closed_bank_an_open_row_and_another_row_cost_what_the_table_says() {
     for standard in STANDARDS {
         let mut bench = Bench::new(&bare(standard));
         let t = bench.timing.clone();
-        let (first, again, other) =
-            (bench.addr(1, 0, 0, 0), bench.addr(1, 0, 0, 9), bench.addr(2, 0, 0, 0));
+        let (first, again, other) = (bench.addr(1, 0, 0, 0), bench.addr(1, 0, 0, 9), bench.addr(2, 0, 0, 0));
         assert_eq!(bench.read(1000, first), t.rcd + t.cl + t.burst);
         assert_eq!(bench.read(2000, again), t.cl + t.burst);
         assert_eq!(bench.read(3000, other), t.rp + t.rcd + t.cl + t.burst);
@@ -155,7 +154,8 @@ fn a_stream_over_bank_groups_takes_all_of_the_pins_bandwidth_and_over_one_what_t
     for standard in STANDARDS {
         let t = standard.timing();
         let count = 20_000;
-        let config = DramConfig { mapping: "row rank bank column bank_group channel".to_owned(), ..bare(standard) };
+        let config =
+            DramConfig { mapping: "row rank bank column bank_group channel".to_owned(), ..bare(standard) };
         let clocks = saturate(&config, count, |_, index| PhysAddr(index * LINE_BYTES));
         assert!((count * t.burst..count * t.burst * 1005 / 1000).contains(&clocks), "{standard:?}: {clocks}");
         let one_row = saturate(&bare(standard), t.lines_per_row, |bench, index| bench.addr(0, 0, 0, index));
@@ -284,8 +284,13 @@ fn writes_wait_and_go_at_the_mark_and_reads_find_them() {
 
 #[test]
 fn a_full_write_queue_takes_the_next_when_one_has_gone() {
-    let config =
-        DramConfig { write_queue: 4, write_high: 4, write_low: 0, write_idle: 4, ..bare(DramStandard::Ddr4_2400) };
+    let config = DramConfig {
+        write_queue: 4,
+        write_high: 4,
+        write_low: 0,
+        write_idle: 4,
+        ..bare(DramStandard::Ddr4_2400)
+    };
     let mut bench = Bench::new(&config);
     let t = bench.timing.clone();
     for index in 0..4 {
