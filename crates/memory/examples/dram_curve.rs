@@ -1,13 +1,14 @@
 //! Latency under load of one DRAM channel, and the traces of the same requests for a cycle-accurate DRAM simulator to run.
 //!
-//! `cargo run --release -p doorbell-memory --example dram_curve -- [FOLDER]` prints our curves; with a folder it also
-//! writes a trace for each point: a line a request, hexadecimal address, READ or WRITE, and clock. See docs/dram.md.
+//! `cargo run --release -p doorbell-memory --example dram_curve -- [FOLDER [THEIRS]]` prints our curves. With a folder it also
+//! writes a trace for each point: a line a request, hexadecimal address, READ or WRITE, and clock. With the simulator's
+//! answers (a line a trace: its name and the mean clocks of a read) it prints a table of both. See docs/dram.md.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use doorbell_memory::dram::{Dram, DramConfig, DramStandard};
 use doorbell_sim::rng::Rng;
-use doorbell_sim::stats::Stats as _;
 use doorbell_sim::{Clock, PhysAddr, Ps};
 
 const REQUESTS: u64 = 100_000;
@@ -82,48 +83,102 @@ fn config(standard: DramStandard, mapping: &str) -> DramConfig {
     }
 }
 
-fn main() {
-    let folder = std::env::args().nth(1);
-    for (standard, name) in [(DramStandard::Ddr4_2400, "ddr4-2400"), (DramStandard::Ddr4_3200, "ddr4-3200")] {
-        for (mapping, short) in [
-            ("row channel rank bank bank_group column", "rochrababgco"),
-            ("row channel rank bank column bank_group", "rochrabacobg"),
-        ] {
-            for pattern in [Pattern::Random, Pattern::Stream, Pattern::Runs] {
-                for writes in [false, true] {
-                    for percent in LOADS {
-                        let mean =
-                            point(&folder, (standard, name), (mapping, short), pattern, writes, percent);
-                        if mean > SATURATED {
-                            break;
-                        }
+/// A curve: which devices, mapping, pattern and mix.
+#[derive(Clone, Copy)]
+struct Curve {
+    standard: DramStandard,
+    name: &'static str,
+    mapping: &'static str,
+    short: &'static str,
+    pattern: Pattern,
+    writes: bool,
+}
+
+impl Curve {
+    fn all() -> Vec<Curve> {
+        let mut all = Vec::new();
+        for (standard, name) in
+            [(DramStandard::Ddr4_2400, "ddr4-2400"), (DramStandard::Ddr4_3200, "ddr4-3200")]
+        {
+            for (mapping, short) in [
+                ("row channel rank bank column bank_group", "rochrabacobg"),
+                ("row channel rank bank bank_group column", "rochrababgco"),
+            ] {
+                for pattern in [Pattern::Random, Pattern::Stream, Pattern::Runs] {
+                    for writes in [false, true] {
+                        all.push(Curve { standard, name, mapping, short, pattern, writes });
                     }
                 }
             }
         }
+        all
+    }
+
+    fn name(&self) -> String {
+        let mix = if self.writes { "21" } else { "read" };
+        format!("{}-{}-{:?}-{mix}", self.name, self.short, self.pattern).to_lowercase()
     }
 }
 
-fn point(
-    folder: &Option<String>,
-    (standard, name): (DramStandard, &str),
-    (mapping, short): (&str, &str),
-    pattern: Pattern,
-    writes: bool,
-    percent: u64,
-) -> Ps {
-    let config = config(standard, mapping);
+/// A point of a curve as measured.
+struct Point {
+    mean: Ps,
+    bus_percent: u64,
+    hit_percent: u64,
+    host_ns: u64,
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let folder = arguments.next();
+    let theirs: Option<BTreeMap<String, f64>> = arguments.next().map(|file| {
+        let text = std::fs::read_to_string(file).expect("the simulator's answers can be read");
+        let pairs = text.lines().filter_map(|line| line.split_once(' '));
+        pairs
+            .map(|(id, clocks)| (id.to_owned(), clocks.trim().parse().expect("a number of clocks")))
+            .collect()
+    });
+    if theirs.is_some() {
+        let loads: Vec<String> = LOADS.iter().map(|load| format!(" {load} % |")).collect();
+        println!("| curve |{}\n|---|{}", loads.concat(), "---|".repeat(LOADS.len()));
+    }
+    for curve in Curve::all() {
+        let mut row = format!("| {} |", curve.name());
+        for percent in LOADS {
+            let id = format!("{}-{percent}", curve.name());
+            let point = point(&folder, &curve, percent, &id);
+            match theirs.as_ref().map(|theirs| theirs.get(&id)) {
+                None => println!(
+                    "{id} mean_ps {} used% {} hit% {} host_ns {}",
+                    point.mean.0, point.bus_percent, point.hit_percent, point.host_ns
+                ),
+                Some(clocks) => {
+                    let hertz = curve.standard.timing().clock.0 as f64;
+                    let ns = clocks.map_or(f64::INFINITY, |clocks| clocks * 1e9 / hertz);
+                    let off = 100.0 * (point.mean.as_ns_f64() / ns - 1.0);
+                    write!(row, " {:.0} / {ns:.0} ({off:+.0}) |", point.mean.as_ns_f64()).unwrap();
+                }
+            }
+            if point.mean > SATURATED {
+                break;
+            }
+        }
+        if theirs.is_some() {
+            println!("{row}");
+        }
+    }
+}
+
+fn point(folder: &Option<String>, curve: &Curve, percent: u64, id: &str) -> Point {
+    let config = config(curve.standard, curve.mapping);
     let timing = config.timing();
     let clock = Clock::new(timing.clock);
-    let requests = requests(pattern, writes, percent, timing.burst, 1);
-    let mix = if writes { "2:1" } else { "read" };
-    let id = format!("{name}-{short}-{pattern:?}-{}-{percent}", mix.replace(':', "")).to_lowercase();
+    let requests = requests(curve.pattern, curve.writes, percent, timing.burst, 1);
     let mut dram = Dram::new(&config);
     let (mut last, mut sum, mut reads) = (Ps::ZERO, 0, 0u64);
     let begin = std::time::Instant::now();
     for request in &requests {
-        let now = clock.edge(request.clock);
-        let addr = PhysAddr(request.addr);
+        let (now, addr) = (clock.edge(request.clock), PhysAddr(request.addr));
         if request.write {
             dram.write(now, addr);
         } else {
@@ -134,25 +189,18 @@ fn point(
         }
     }
     let host_ns = begin.elapsed().as_nanos() as u64 / REQUESTS;
-    let stats = dram.stats().next().unwrap().clone();
-    let cycles = clock.edge_at_or_after(last);
-    println!(
-        "{id} mean_ps {} used% {} hit% {} host_ns {host_ns}",
-        sum / reads.max(1),
-        stats.busy_clocks * 100 / cycles.max(1),
-        stats.row_hits * 100 / (stats.row_hits + stats.row_closed + stats.row_conflicts).max(1),
-    );
     if let Some(folder) = folder {
         let mut text = String::new();
         for Request { clock, addr, write } in &requests {
             writeln!(text, "{addr:#x} {} {clock}", if *write { "WRITE" } else { "READ" }).unwrap();
         }
-        std::fs::write(format!("{folder}/{id}.trace"), text).unwrap();
+        std::fs::write(format!("{folder}/{id}.trace"), text).expect("the folder can be written");
     }
-    if std::env::var_os("DRAM_CURVE_COUNTERS").is_some() {
-        for counter in stats.counters() {
-            println!("    {} {}", counter.name, counter.value);
-        }
+    let stats = dram.stats().next().expect("there is a channel");
+    Point {
+        mean: Ps(sum / reads.max(1)),
+        bus_percent: stats.bus_permille(clock.edge_at_or_after(last)) / 10,
+        hit_percent: stats.row_hits * 100 / (stats.row_hits + stats.row_closed + stats.row_conflicts).max(1),
+        host_ns,
     }
-    Ps(sum / reads.max(1))
 }
