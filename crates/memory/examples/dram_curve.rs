@@ -128,6 +128,12 @@ struct Point {
     host_ns: u64,
 }
 
+/// Time that this thread has had on a processor, as Linux counts it.
+fn cpu_ns() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
+}
+
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let folder = arguments.next();
@@ -176,7 +182,7 @@ fn point(folder: &Option<String>, curve: &Curve, percent: u64, id: &str) -> Poin
     let requests = requests(curve.pattern, curve.writes, percent, timing.burst, 1);
     let mut dram = Dram::new(&config);
     let (mut last, mut sum, mut reads) = (Ps::ZERO, 0, 0u64);
-    let begin = std::time::Instant::now();
+    let begin = cpu_ns();
     for request in &requests {
         let (now, addr) = (clock.edge(request.clock), PhysAddr(request.addr));
         if request.write {
@@ -188,7 +194,7 @@ fn point(folder: &Option<String>, curve: &Curve, percent: u64, id: &str) -> Poin
             last = last.max(done);
         }
     }
-    let host_ns = begin.elapsed().as_nanos() as u64 / REQUESTS;
+    let host_ns = (cpu_ns() - begin) / REQUESTS;
     if let Some(folder) = folder {
         let mut text = String::new();
         for Request { clock, addr, write } in &requests {

@@ -214,13 +214,36 @@ fn booked(standard: DramStandard, requests: &[Request]) -> u64 {
     sum / reads
 }
 
-fn requests(stream: bool, writes: bool, percent: u64, burst: u64) -> Vec<Request> {
+/// Which lines are asked for.
+#[derive(Clone, Copy, Debug)]
+enum Pattern {
+    Random,
+    /// One run over all bank groups.
+    Stream,
+    /// Runs of 4 KiB, eight at a time, each in one row of one bank.
+    Runs,
+}
+
+fn requests(pattern: Pattern, writes: bool, percent: u64, burst: u64) -> Vec<Request> {
     let mut rng = Rng::stream(percent, "against_fr_fcfs");
     let (mut clock, mut made) = (0, Vec::new());
+    let mut runs = [(0, 0); 8];
     while made.len() < 12_000 {
         clock += 1;
         if rng.below(100 * burst) < percent {
-            let line = if stream { made.len() as u64 } else { rng.below(1 << 27) };
+            let line = match pattern {
+                Pattern::Random => rng.below(1 << 27),
+                Pattern::Stream => made.len() as u64,
+                Pattern::Runs => {
+                    let (bank, left) = &mut runs[rng.below(8) as usize];
+                    if *left == 0 {
+                        // Above 7 bits of column, which are above 2 of bank group.
+                        (*bank, *left) = (rng.below(1 << 18) << 9 | rng.below(4), 64);
+                    }
+                    *left -= 1;
+                    *bank + (63 - *left << 2)
+                }
+            };
             made.push(Request { clock, line, write: writes && rng.below(3) == 0 });
         }
     }
@@ -228,13 +251,13 @@ fn requests(stream: bool, writes: bool, percent: u64, burst: u64) -> Vec<Request
 }
 
 /// Latencies of both, at loads in percent of the pins' bandwidth, from idle to about 80 % of what the pattern can have.
-fn compare(stream: bool, writes: bool, loads: &[u64], percent_off_max: u64) {
+fn compare(pattern: Pattern, writes: bool, loads: &[u64], percent_off_max: u64) {
     for standard in [DramStandard::Ddr4_2400, DramStandard::Ddr4_3200] {
         let t = standard.timing();
         for load in loads {
-            let requests = requests(stream, writes, *load, t.burst);
+            let requests = requests(pattern, writes, *load, t.burst);
             let (theirs, ours) = (ticked(&t, &requests), booked(standard, &requests));
-            println!("{standard:?} stream {stream} writes {writes} {load} %: ticking {theirs} booked {ours}");
+            println!("{standard:?} {pattern:?} writes {writes} {load} %: ticking {theirs} booked {ours}");
             let close = 100 * theirs.abs_diff(ours) <= percent_off_max * theirs;
             assert!(close, "{standard:?} at {load} %: ticking {theirs}, booked {ours}");
         }
@@ -243,23 +266,29 @@ fn compare(stream: bool, writes: bool, loads: &[u64], percent_off_max: u64) {
 
 #[test]
 fn random_reads_take_as_long_as_under_fr_fcfs() {
-    compare(false, false, &[5, 30, 50, 65], 10);
+    compare(Pattern::Random, false, &[5, 30, 50, 65], 10);
 }
 
 #[test]
 fn a_stream_of_reads_takes_as_long_as_under_fr_fcfs() {
-    compare(true, false, &[5, 30, 50, 75], 10);
+    compare(Pattern::Stream, false, &[5, 30, 50, 75], 10);
 }
 
 #[test]
 fn random_reads_among_writes_take_as_long_as_under_fr_fcfs() {
-    compare(false, true, &[5, 20, 30], 10);
+    compare(Pattern::Random, true, &[5, 20, 30], 10);
     // This one reads nothing at all and opens no row for reads while it writes; the calendars (and DRAMsim3, see
     // docs/dram.md) do both where there is room.
-    compare(false, true, &[45, 60], 25);
+    compare(Pattern::Random, true, &[45, 60], 25);
 }
 
 #[test]
 fn a_stream_of_reads_and_writes_takes_as_long_as_under_fr_fcfs() {
-    compare(true, true, &[5, 30, 50, 65], 10);
+    compare(Pattern::Stream, true, &[5, 30, 50, 65], 10);
+}
+
+#[test]
+fn runs_through_rows_take_as_long_as_under_fr_fcfs() {
+    compare(Pattern::Runs, false, &[5, 30, 60, 70], 10);
+    compare(Pattern::Runs, false, &[80], 15);
 }

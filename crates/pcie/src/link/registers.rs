@@ -21,7 +21,7 @@ impl Link {
         self.stats.register_writes += 1;
         // The device grants credits for so many; they come back over the link.
         let accepted = self.register_writes.take(now, 1);
-        let arrives = self.to_device(accepted, REQUEST_OVERHEAD_BYTES + dwords(bytes));
+        let arrives = self.send_request(accepted, REQUEST_OVERHEAD_BYTES + dwords(bytes));
         self.register_writes.give_back(arrives + self.latencies.link, 1);
         RegisterWrite { accepted, arrives }
     }
@@ -30,7 +30,7 @@ impl Link {
     /// writes.
     pub fn register_read(&mut self, now: Ps) -> Ps {
         self.stats.register_reads += 1;
-        self.to_device(now, REQUEST_OVERHEAD_BYTES)
+        self.send_request(now, REQUEST_OVERHEAD_BYTES)
     }
 
     /// When the answer of `bytes` to a register read that has been at the device since `at_device` is back at the core: not
@@ -42,7 +42,7 @@ impl Link {
         (sent + self.latencies.link + self.latencies.root).max(pushed)
     }
 
-    fn to_device(&mut self, now: Ps, packet: u64) -> Ps {
+    fn send_request(&mut self, now: Ps, packet: u64) -> Ps {
         let sent = self.send_down(now + self.latencies.root, packet);
         let arrives = (sent + self.latencies.link).max(self.order.last_register);
         self.order.last_register = arrives;

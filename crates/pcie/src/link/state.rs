@@ -1,6 +1,5 @@
 //! What a snapshot keeps of a link.
 
-use doorbell_sim::Ps;
 use doorbell_sim::snapshot::SnapshotError;
 use serde::{Deserialize, Serialize};
 
