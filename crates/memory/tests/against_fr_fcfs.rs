@@ -241,7 +241,7 @@ fn requests(pattern: Pattern, writes: bool, percent: u64, burst: u64) -> Vec<Req
                         (*bank, *left) = (rng.below(1 << 18) << 9 | rng.below(4), 64);
                     }
                     *left -= 1;
-                    *bank + (63 - *left << 2)
+                    *bank + ((63 - *left) << 2)
                 }
             };
             made.push(Request { clock, line, write: writes && rng.below(3) == 0 });
