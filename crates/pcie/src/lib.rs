@@ -3,7 +3,8 @@
 //! device and memory.
 //!
 //! `config_space` is one function's registers (their table is `header`), `identity` says which function it is, `host_bridge`
-//! decodes accesses and routes interrupts, `path` prices transfers. Which device stands behind a
+//! decodes accesses and routes interrupts, `path` prices transfers with a fixed latency, `link` as the transactions that they
+//! are. Which device stands behind a
 //! base address register only `machine` knows.
 
 #![forbid(unsafe_code)]
@@ -12,9 +13,11 @@ pub mod config_space;
 pub mod header;
 pub mod host_bridge;
 pub mod identity;
+pub mod link;
 pub mod path;
 
 pub use config_space::{ConfigEffects, ConfigSpace, MsiMessage};
 pub use host_bridge::{ConfigWrite, Decoded, HostBridge, HostBridgeConfig, SlotError};
 pub use identity::{BarKind, Capability, FunctionIdentity, PowerState};
+pub use link::{Attachment, Link, LinkConfig};
 pub use path::{Path, PathConfig};

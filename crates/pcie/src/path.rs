@@ -102,7 +102,7 @@ doorbell_sim::stats! {
 }
 
 /// Where a kind stands in [`KINDS`].
-fn slot(kind: DmaKind) -> usize {
+pub(crate) fn slot(kind: DmaKind) -> usize {
     match kind {
         DmaKind::RxDescriptorFetch => 0,
         DmaKind::RxDescriptorWriteback => 1,

@@ -1,0 +1,349 @@
+//! What the banks of a channel share: command bus, data bus, and each rank's limits on activations.
+//!
+//! All limits on the data bus (bursts, bubbles between ranks and directions) and of a rank's internal data path (tCCD, tWTR) are
+//! distances between column commands, so the calendars are of column commands.
+
+use super::mapping::GROUP_BITS;
+use super::slots::{Marks, Slots};
+use super::timing::{ColumnGaps, DramTiming, Relation};
+use serde::{Deserialize, Serialize};
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) struct Bus {
+    pub commands: Marks,
+    pub reads: Slots,
+    pub writes: Slots,
+    /// Clocks by which commands that were put into holes too small for them would have pushed the others back. Those
+    /// have been promised their times; who comes next waits for it.
+    pub debt: u64,
+    /// Clocks that went to paying debts: from and to, the last ones.
+    pub paid: Paid,
+    gaps: ColumnGaps,
+}
+
+/// Stretches in which nothing can be booked any more. A ring.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Paid {
+    stretches: [(u64, u64); 16],
+    next: u8,
+    last: u64,
+}
+
+impl Paid {
+    #[inline]
+    fn end(&self, at: u64) -> Option<u64> {
+        if at >= self.last {
+            return None;
+        }
+        self.stretches.iter().find(|(from, to)| (*from..*to).contains(&at)).map(|stretch| stretch.1)
+    }
+
+    fn add(&mut self, from: u64, to: u64) {
+        self.stretches[usize::from(self.next)] = (from, to);
+        self.next = (self.next + 1) % 16;
+        self.last = self.last.max(to);
+    }
+
+    /// Says what is wrong with a state that was read back.
+    pub fn validate(&self) -> Result<(), String> {
+        let sound = self.stretches.iter().all(|(from, to)| from <= to && *to <= self.last);
+        if !sound || self.next >= 16 || self.last > super::CYCLE_MAX {
+            return Err("a data bus has paid impossible debts".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// With nothing booked for so many clocks a command is the last of its run, the one that pays the run's debt.
+const RUN_ENDS: u32 = 64;
+/// A run is followed for so many windows of 128 clocks.
+const RUN_WINDOWS: u64 = 4;
+/// More is not owed: the run was over long ago.
+pub(super) const DEBT_MAX: u64 = 1000;
+
+#[inline]
+fn relation(a: u8, b: u8) -> usize {
+    let relation = match a {
+        _ if a == b => Relation::SameGroup,
+        _ if a >> GROUP_BITS == b >> GROUP_BITS => Relation::SameRank,
+        _ => Relation::OtherRank,
+    };
+    relation as usize
+}
+
+impl Bus {
+    pub fn new(timing: &DramTiming) -> Bus {
+        let gaps = timing.column_gaps();
+        Bus {
+            commands: Marks::new(),
+            reads: Slots::new(),
+            writes: Slots::new(),
+            debt: 0,
+            paid: Paid::default(),
+            gaps,
+        }
+    }
+
+    /// The first cycle from `from` on in which a column command to `group` can be given.
+    #[inline]
+    pub fn find(&self, from: u64, write: bool, group: u8) -> u64 {
+        let mut at = from;
+        loop {
+            let after = self.behind_earlier(at, write, group);
+            if after > at {
+                at = after;
+                continue;
+            }
+            if let Some(after) = self.behind_later(at, write, group) {
+                at = after;
+                continue;
+            }
+            if self.commands.has(at) {
+                at += 1;
+                continue;
+            }
+            if let Some(after) = self.paid.end(at) {
+                at = after;
+                continue;
+            }
+            return if self.debt == 0 || !self.is_last(at) {
+                at
+            } else {
+                self.commands.first_free(at + self.owed(at, (write, group)))
+            };
+        }
+    }
+
+    /// What is left of the debt when a command comes.
+    fn owed(&self, at: u64, command: (bool, u8)) -> u64 {
+        self.debt.saturating_sub(self.idle_before(at, command))
+    }
+
+    fn is_last(&self, at: u64) -> bool {
+        (self.reads.after(at) | self.writes.after(at)).trailing_zeros() >= RUN_ENDS
+    }
+
+    /// Which command is at a booked cycle: whether it writes, and where.
+    fn booked(&self, at: u64) -> (bool, u8) {
+        let write = self.writes.has(at);
+        (write, if write { self.writes.note(at) } else { self.reads.note(at) })
+    }
+
+    fn gap(&self, first: (bool, u8), second: (bool, u8)) -> u64 {
+        self.gaps.gaps[usize::from(first.0)][usize::from(second.0)][relation(first.1, second.1)]
+    }
+
+    /// For how long a command has been possible that comes only now.
+    fn idle_before(&self, at: u64, command: (bool, u8)) -> u64 {
+        let distance = u64::from((self.reads.before(at) | self.writes.before(at)).leading_zeros());
+        match at.checked_sub(distance) {
+            Some(first) if distance < super::slots::REACH => {
+                distance.saturating_sub(self.gap(self.booked(first), command))
+            }
+            _ => super::slots::REACH,
+        }
+    }
+
+    /// When the commands before `at` allow one to `group`.
+    #[inline]
+    fn behind_earlier(&self, at: u64, write: bool, group: u8) -> u64 {
+        let mut earliest = at;
+        for (first_writes, slots) in [(false, &self.reads), (true, &self.writes)] {
+            let reach = self.gaps.reach[usize::from(first_writes)][usize::from(write)];
+            let gaps = &self.gaps.gaps[usize::from(first_writes)][usize::from(write)];
+            let mut window = slots.before(at);
+            while window != 0 {
+                let distance = u64::from(window.leading_zeros());
+                if distance >= reach {
+                    break;
+                }
+                let first = at - distance;
+                earliest = earliest.max(first + gaps[relation(slots.note(first), group)]);
+                window &= !(1 << (127 - distance));
+            }
+        }
+        earliest
+    }
+
+    /// If a command to `group` at `at` would disturb one that is booked after it: when that one allows another.
+    #[inline]
+    fn behind_later(&self, at: u64, write: bool, group: u8) -> Option<u64> {
+        let mut behind = None;
+        for (second_writes, slots) in [(false, &self.reads), (true, &self.writes)] {
+            let reach = self.gaps.reach[usize::from(write)][usize::from(second_writes)];
+            let gaps = &self.gaps.gaps[usize::from(write)][usize::from(second_writes)];
+            let back = &self.gaps.gaps[usize::from(second_writes)][usize::from(write)];
+            let mut window = slots.after(at);
+            while window != 0 {
+                let distance = u64::from(window.trailing_zeros()) + 1;
+                if distance >= reach {
+                    break;
+                }
+                let second = at + distance;
+                let relation = relation(slots.note(second), group);
+                if gaps[relation] > distance && !self.squeezes(write, second_writes, relation) {
+                    let next = second + back[relation];
+                    behind = Some(behind.map_or(next, |other: u64| other.min(next)));
+                    break;
+                }
+                window &= window - 1;
+            }
+        }
+        behind
+    }
+
+    /// Whether a command may take a hole before another that is too small for it: FR-FCFS gives the bus to whoever is
+    /// ready while the other still waits for its bank group, and the other goes behind.
+    #[inline]
+    fn squeezes(&self, write: bool, second_writes: bool, relation: usize) -> bool {
+        write == second_writes && relation != Relation::SameGroup as usize
+    }
+
+    /// Books a column command. Returns by how much it has delayed those behind it, summed over them.
+    #[inline]
+    pub fn book(&mut self, at: u64, write: bool, group: u8) -> u64 {
+        if self.debt > 0 && self.is_last(at) {
+            let from = at.saturating_sub(self.debt);
+            self.paid.add(from.max(at.saturating_sub(self.idle_before(at, (write, group)))), at);
+            self.debt = 0;
+        }
+        let mut delayed = 0;
+        let same = if write { &self.writes } else { &self.reads };
+        let distance = u64::from(same.after(at).trailing_zeros()) + 1;
+        if distance < self.gaps.reach[usize::from(write)][usize::from(write)] {
+            let relation = relation(same.note(at + distance), group);
+            let gap = self.gaps.gaps[usize::from(write)][usize::from(write)][relation];
+            let late = gap.saturating_sub(distance);
+            if late > 0 {
+                self.debt = (self.debt + late).min(DEBT_MAX);
+                delayed = self.delay_behind(at, late);
+            }
+        }
+        self.commands.set(at);
+        let slots = if write { &mut self.writes } else { &mut self.reads };
+        slots.set(at, group);
+        delayed
+    }
+
+    /// The sum of what those behind `at` lose if the first is `late`: each as much as the slack before it leaves.
+    fn delay_behind(&self, at: u64, mut late: u64) -> u64 {
+        let (mut sum, mut window_at, mut before) = (0, at, None::<u64>);
+        for _ in 0..RUN_WINDOWS {
+            let mut window = self.reads.after(window_at) | self.writes.after(window_at);
+            while window != 0 {
+                let next = window_at + u64::from(window.trailing_zeros()) + 1;
+                if let Some(before) = before {
+                    let gap = self.gap(self.booked(before), self.booked(next));
+                    late = late.saturating_sub((next - before).saturating_sub(gap));
+                }
+                if late == 0 {
+                    return sum;
+                }
+                sum += late;
+                before = Some(next);
+                window &= window - 1;
+            }
+            window_at += super::slots::REACH;
+        }
+        sum
+    }
+
+    /// The first cycle from `from` on with no column command in the `quiet` cycles behind it, at most 128.
+    pub fn quiet_from(&self, from: u64, quiet: u64) -> u64 {
+        let mut at = from;
+        loop {
+            let window = self.reads.after(at) | self.writes.after(at);
+            if window == 0 || u64::from(window.trailing_zeros()) >= quiet {
+                return at;
+            }
+            at += u64::from(window.trailing_zeros()) + 1;
+        }
+    }
+}
+
+/// A rank's activations: tRRD between any two, at most four in tFAW.
+#[derive(Clone, Debug)]
+pub(super) struct Activations {
+    pub slots: Slots,
+    rrd_s: u64,
+    rrd_l: u64,
+    faw: u64,
+}
+
+impl Activations {
+    pub fn new(timing: &DramTiming) -> Activations {
+        Activations { slots: Slots::new(), rrd_s: timing.rrd_s, rrd_l: timing.rrd_l, faw: timing.faw }
+    }
+
+    fn gap(&self, other: u64, group: u8) -> u64 {
+        if self.slots.note(other) == group { self.rrd_l } else { self.rrd_s }
+    }
+
+    /// The first cycle from `from` on in which a row of `group` can be activated.
+    #[inline]
+    pub fn find(&self, from: u64, group: u8, commands: &Marks) -> u64 {
+        let mut at = from;
+        loop {
+            let after = self.step(at, group);
+            if after > at {
+                at = after;
+            } else if commands.has(at) {
+                at += 1;
+            } else {
+                return at;
+            }
+        }
+    }
+
+    /// `at` if an activation can be there, otherwise a later cycle before which none can.
+    #[inline]
+    fn step(&self, at: u64, group: u8) -> u64 {
+        // The four activations before and after, nearest first.
+        let (mut before, mut after) = ([None; 4], [None; 4]);
+        let mut window = self.slots.before(at);
+        let mut allowed = at;
+        for slot in &mut before {
+            let distance = u64::from(window.leading_zeros());
+            if distance >= self.faw {
+                break;
+            }
+            let other = at - distance;
+            *slot = Some(other);
+            allowed = allowed.max(other + self.gap(other, group));
+            window &= !(1 << (127 - distance));
+        }
+        if let Some(fourth) = before[3] {
+            allowed = allowed.max(fourth + self.faw);
+        }
+        if allowed > at {
+            return allowed;
+        }
+        let mut window = self.slots.after(at);
+        for slot in &mut after {
+            let distance = u64::from(window.trailing_zeros()) + 1;
+            if distance >= self.faw {
+                break;
+            }
+            let other = at + distance;
+            *slot = Some(other);
+            if distance < self.gap(other, group) {
+                return other + self.gap(other, group);
+            }
+            window &= window - 1;
+        }
+        // Five in a row may not lie within the window, the new one being any of them.
+        let five = |early: Option<u64>, late: Option<u64>| match (early, late) {
+            (Some(early), Some(late)) => late - early < self.faw,
+            _ => false,
+        };
+        let too_many = five(before[2], after[0])
+            || five(before[1], after[1])
+            || five(before[0], after[2])
+            || five(Some(at), after[3]);
+        match (too_many, after[0]) {
+            (true, Some(next)) => next + self.gap(next, group),
+            _ => at,
+        }
+    }
+}

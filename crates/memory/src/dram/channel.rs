@@ -1,0 +1,323 @@
+//! A channel and its controller: finds the cycles for an access's commands.
+
+use super::bank::{Bank, OPEN, PERIODS, Period, TIRES_MAX};
+use super::bus::{Activations, Bus};
+use super::config::{DramConfig, PagePolicy};
+use super::mapping::{GROUP_BITS, Place};
+use super::stats::DramStats;
+use super::timing::DramTiming;
+
+/// What an access found in its bank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Its row, open.
+    Hit,
+    /// No row.
+    Closed,
+    /// Another row.
+    Conflict,
+}
+
+/// A new row for an access.
+#[derive(Clone, Copy, Debug)]
+struct Opening {
+    /// Where its period stands in the bank's list.
+    index: usize,
+    /// The precharge of the row before it, if that has to be booked.
+    precharge: Option<u64>,
+    /// The row before it is closed then (it stands before `index`).
+    closes_before: Option<u64>,
+    activate: u64,
+    /// Its own precharge, where a later row follows; and whether that still has to be booked.
+    closed: u64,
+    own_precharge: bool,
+}
+
+/// The commands of an access, found but not booked.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    column: u64,
+    found: Found,
+    /// The period that is hit, or the new one.
+    hit: Option<usize>,
+    opening: Option<Opening>,
+}
+
+/// The commands' limits while a plan is looked for.
+struct Query<'a> {
+    bank: &'a Bank,
+    acts: &'a Activations,
+    place: Place,
+    write: bool,
+    /// Not before.
+    from: u64,
+    /// Between these refreshes.
+    interval: (u64, u64),
+    /// The column command to the precharge.
+    to_precharge: u64,
+    idle: Option<u64>,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) struct Channel {
+    pub timing: DramTiming,
+    pub bus: Bus,
+    pub banks: Vec<Bank>,
+    pub ranks: Vec<Activations>,
+    pub stats: DramStats,
+    /// Clocks between a rank's refreshes; each rank's come at its share of it. Without refresh beyond all times.
+    refresh_every: u64,
+    refresh_share: u64,
+    policy: PagePolicy,
+    row_idle: u64,
+}
+
+impl Channel {
+    pub fn new(config: &DramConfig, timing: &DramTiming, row_idle: u64) -> Channel {
+        let banks = config.ranks * timing.bank_groups * timing.banks_per_group;
+        Channel {
+            bus: Bus::new(timing),
+            banks: (0..banks).map(|_| Bank::new()).collect(),
+            ranks: (0..config.ranks).map(|_| Activations::new(timing)).collect(),
+            stats: DramStats::default(),
+            refresh_every: if config.refresh { timing.refi } else { u64::MAX / 4 },
+            refresh_share: if config.refresh { timing.refi / config.ranks } else { 0 },
+            policy: config.page_policy,
+            row_idle,
+            timing: timing.clone(),
+        }
+    }
+
+    /// The stretch without refresh that begins at or contains `at`: its first cycle and the refresh that ends it.
+    fn interval(&self, rank: usize, at: u64) -> (u64, u64) {
+        let every = self.refresh_every;
+        // The first refresh of rank r is at (r + 1) shares.
+        let first = self.refresh_share * (rank as u64 + 1);
+        if self.refresh_share == 0 {
+            return (0, every);
+        }
+        if at < first {
+            return (0, first);
+        }
+        let last = first + (at - first) / every * every;
+        (last + self.timing.rp + self.timing.rfc, last + every)
+    }
+
+    fn idle(&self, bank: &Bank) -> Option<u64> {
+        match self.policy {
+            PagePolicy::Open => None,
+            PagePolicy::Closed => Some(0),
+            PagePolicy::Adaptive => (bank.tires > TIRES_MAX / 2).then_some(self.row_idle),
+        }
+    }
+
+    /// Books an access that is wanted from cycle `from` on. Returns the cycle of its column command, and by how much it
+    /// delays accesses that have been promised their times, summed over them.
+    pub fn access(&mut self, from: u64, place: Place, write: bool) -> (u64, u64) {
+        let bank = &self.banks[usize::from(place.bank)];
+        let mut query = Query {
+            bank,
+            acts: &self.ranks[place.rank()],
+            place,
+            write,
+            from,
+            interval: (0, 0),
+            to_precharge: self.timing.to_precharge(write),
+            idle: self.idle(bank),
+        };
+        loop {
+            query.interval = self.interval(place.rank(), query.from);
+            query.from = query.from.max(query.interval.0);
+            if let Some(plan) = self.plan(&query) {
+                let from = query.from;
+                return (plan.column, self.book(place, write, plan, from));
+            }
+            query.from = query.interval.1;
+        }
+    }
+
+    /// When the row of a period was or will be closed, as far as that is known.
+    fn closes(query: &Query, period: &Period) -> u64 {
+        match query.idle {
+            Some(idle) if period.closed == OPEN => period.ready.max(period.last + idle),
+            _ => period.closed,
+        }
+    }
+
+    /// Looks for the first place in the bank's list where the access fits.
+    fn plan(&self, query: &Query) -> Option<Plan> {
+        let periods = query.bank.periods();
+        let (open_from, due) = query.interval;
+        let end = periods.partition_point(|period| period.activated < due);
+        // What was activated after `from` may still be preceded; what another followed by then is past.
+        let later = periods[..end].iter().rev().take_while(|period| period.activated > query.from).count();
+        let mut index = end - later;
+        let last_before = index.checked_sub(1).filter(|before| periods[*before].activated >= open_from);
+        match last_before {
+            Some(before) => index = before,
+            None => {
+                if let Some(plan) = self.open_before(query, index, end) {
+                    return Some(plan);
+                }
+                if index == end {
+                    return None;
+                }
+            }
+        }
+        while index < end {
+            if let Some(plan) = self.hit(query, index, end) {
+                return Some(plan);
+            }
+            if let Some(plan) = self.open_behind(query, index, end) {
+                return Some(plan);
+            }
+            index += 1;
+        }
+        None
+    }
+
+    /// The access in the row of a period that is or will be open.
+    fn hit(&self, query: &Query, index: usize, end: usize) -> Option<Plan> {
+        let period = &query.bank.periods()[index];
+        if period.row != query.place.row || query.from > Self::closes(query, period) {
+            return None;
+        }
+        let from = query.from.max(period.activated + self.timing.rcd);
+        let column = self.bus.find(from, query.write, query.place.group);
+        let in_time = if index + 1 < end || period.closed != OPEN {
+            // Given before the precharge, it only delays that: FR-FCFS serves hits first.
+            column < period.closed
+        } else {
+            column < query.interval.1
+        };
+        in_time.then_some(Plan { column, found: Found::Hit, hit: Some(index), opening: None })
+    }
+
+    /// A row of its own, the first of the interval: the bank is precharged.
+    fn open_before(&self, query: &Query, index: usize, end: usize) -> Option<Plan> {
+        let full = query.bank.periods().len() >= PERIODS;
+        if index == 0 && full {
+            return None;
+        }
+        let opening = Opening {
+            index,
+            precharge: None,
+            closes_before: None,
+            activate: query.from,
+            closed: OPEN,
+            own_precharge: index < end,
+        };
+        self.open(query, opening, Found::Closed)
+    }
+
+    /// A row of its own, behind the period at `index`.
+    fn open_behind(&self, query: &Query, index: usize, end: usize) -> Option<Plan> {
+        let period = &query.bank.periods()[index];
+        let follows = index + 1 < end;
+        let closes = Self::closes(query, period);
+        let precharged = closes <= query.from;
+        let mut opening = Opening {
+            index: index + 1,
+            precharge: None,
+            closes_before: Some(closes),
+            activate: query.from.max(closes.saturating_add(self.timing.rp)),
+            closed: OPEN,
+            own_precharge: follows,
+        };
+        if !precharged {
+            let earliest = query.from.max(period.ready);
+            if follows && earliest + self.timing.rp + self.timing.rcd > period.closed {
+                return None;
+            }
+            let precharge = self.bus.commands.first_free(earliest);
+            // A precharge that was booked for the row behind becomes the new row's.
+            opening.closed = period.closed;
+            opening.own_precharge = follows && period.closed == OPEN;
+            opening.precharge = Some(precharge);
+            opening.closes_before = Some(precharge);
+            opening.activate = precharge + self.timing.rp;
+        }
+        self.open(query, opening, if precharged { Found::Closed } else { Found::Conflict })
+    }
+
+    /// Finds the cycles of an opening's commands and checks that they end before what follows.
+    fn open(&self, query: &Query, mut opening: Opening, found: Found) -> Option<Plan> {
+        let commands = &self.bus.commands;
+        opening.activate = query.acts.find(opening.activate, query.place.group, commands);
+        let column = self.bus.find(opening.activate + self.timing.rcd, query.write, query.place.group);
+        let ready = (opening.activate + self.timing.ras).max(column + query.to_precharge);
+        if opening.own_precharge {
+            let next = query.bank.periods()[opening.index].activated;
+            opening.closed = commands.first_free(ready);
+            if opening.closed + self.timing.rp > next {
+                return None;
+            }
+        } else if ready > opening.closed {
+            return None;
+        }
+        (column < query.interval.1).then_some(Plan { column, found, hit: None, opening: Some(opening) })
+    }
+
+    fn book(&mut self, place: Place, write: bool, plan: Plan, from: u64) -> u64 {
+        let bank = &mut self.banks[usize::from(place.bank)];
+        let ready = plan.column + self.timing.to_precharge(write);
+        let delayed = self.bus.book(plan.column, write, place.group);
+        match plan.found {
+            Found::Hit => self.stats.row_hits += 1,
+            Found::Closed => self.stats.row_closed += 1,
+            Found::Conflict => self.stats.row_conflicts += 1,
+        }
+        if let Some(index) = plan.hit {
+            let period = bank.period_mut(index);
+            period.last = period.last.max(plan.column);
+            period.ready = period.ready.max(ready).min(period.closed);
+            let late = ready.saturating_sub(period.closed);
+            let behind = (bank.periods().len() - 1 - index) as u64;
+            if late > 0 {
+                // What follows has been promised its time; who comes next in this bank waits for it.
+                bank.delay_last(late);
+            }
+            return delayed + late * behind;
+        }
+        let Some(opening) = plan.opening else { return delayed };
+        if self.policy == PagePolicy::Adaptive && opening.index > 0 {
+            // A row that was wanted again after it was closed should have stayed; one in the way should have gone.
+            let again = bank.periods()[opening.index - 1].row == place.row;
+            match plan.found {
+                Found::Closed if again => bank.tires = bank.tires.saturating_sub(1),
+                Found::Conflict => {
+                    let before = &bank.periods()[opening.index - 1];
+                    let idle = from.saturating_sub(before.last) > self.row_idle;
+                    bank.tires = (bank.tires + u8::from(idle)).min(TIRES_MAX);
+                }
+                _ => {}
+            }
+        }
+        if let Some(closed) = opening.closes_before {
+            bank.period_mut(opening.index - 1).closed = closed;
+        }
+        if let Some(precharge) = opening.precharge {
+            self.bus.commands.set(precharge);
+        }
+        if opening.own_precharge {
+            self.bus.commands.set(opening.closed);
+        }
+        self.bus.commands.set(opening.activate);
+        self.ranks[place.rank()].slots.set(opening.activate, place.group);
+        let period = Period {
+            row: place.row,
+            activated: opening.activate,
+            last: plan.column,
+            ready: ready.max(opening.activate + self.timing.ras),
+            closed: opening.closed,
+        };
+        bank.insert(opening.index, period);
+        delayed
+    }
+
+    /// The highest note that a calendar of this channel can have.
+    pub fn notes_max(&self) -> u8 {
+        ((self.ranks.len() - 1) << GROUP_BITS) as u8 | (self.timing.bank_groups - 1) as u8
+    }
+}

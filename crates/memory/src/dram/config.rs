@@ -1,0 +1,131 @@
+//! The memory system's parameters.
+
+use doorbell_sim::Ps;
+use serde::{Deserialize, Serialize};
+
+use super::mapping::Mapping;
+use super::timing::{DramStandard, DramTiming};
+
+/// When a row that nobody asks for is closed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PagePolicy {
+    /// When another row of its bank is wanted, or at the refresh.
+    #[default]
+    Open,
+    /// As soon as the bank may be precharged.
+    Closed,
+    /// After `row_idle`, in banks whose last rows would have been better closed.
+    Adaptive,
+}
+
+/// Memory controllers and what hangs on them, as a configuration file spells them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DramConfig {
+    /// The devices: "ddr4-2400", "ddr4-3200" or "ddr5-4800".
+    pub standard: DramStandard,
+    /// A table of the user's own in place of the standard's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timing: Option<DramTiming>,
+    /// Channels, each with a controller: a power of two, 1 to 64.
+    pub channels: u64,
+    /// Ranks of a channel: a power of two, 1 to 8.
+    pub ranks: u64,
+    /// From the controller's port to the command pins. At most 1us.
+    pub request_latency: Ps,
+    /// From the data pins to the controller's port. At most 1us.
+    pub response_latency: Ps,
+    /// When rows are closed: "open", "closed" or "adaptive".
+    pub page_policy: PagePolicy,
+    /// How long a row stays open unused under "adaptive". At most 100us.
+    pub row_idle: Ps,
+    /// The parts of an address from its highest bit to its lowest, of `row`, `rank`, `bank`, `bank_group`, `column`,
+    /// `channel`; `column:2` are two bits of it. Columns are lines of 64 bytes.
+    pub mapping: String,
+    /// Bank and bank group are XORed with the row's low bits, which spreads rows that are a power of two apart.
+    pub bank_hash: bool,
+    /// The channel is XORed with all address bits above it.
+    pub channel_hash: bool,
+    /// Reads that a channel's queue holds; more wait at the port: 1 to 256.
+    pub read_queue: u64,
+    /// Writes that a channel's queue holds: 2 to 256.
+    pub write_queue: u64,
+    /// With so many writes waiting the channel turns to writing. From 1 to `write_queue`.
+    pub write_high: u64,
+    /// It turns back when so few are left. Less than `write_high`.
+    pub write_low: u64,
+    /// With more than this many writes waiting and nothing to read it writes as well. At most `write_queue`.
+    pub write_idle: u64,
+    /// Whether rows are refreshed.
+    pub refresh: bool,
+}
+
+impl Default for DramConfig {
+    /// One channel of DDR4-2400, two ranks; lines go round channels and bank groups first.
+    fn default() -> DramConfig {
+        DramConfig {
+            standard: DramStandard::default(),
+            timing: None,
+            channels: 1,
+            ranks: 2,
+            request_latency: Ps::from_ns(5),
+            response_latency: Ps::from_ns(5),
+            page_policy: PagePolicy::default(),
+            row_idle: Ps::from_ns(200),
+            mapping: "row rank bank column bank_group channel".to_owned(),
+            bank_hash: true,
+            channel_hash: true,
+            read_queue: 64,
+            write_queue: 64,
+            write_high: 48,
+            write_low: 16,
+            write_idle: 8,
+            refresh: true,
+        }
+    }
+}
+
+impl DramConfig {
+    /// The table in force.
+    pub fn timing(&self) -> DramTiming {
+        self.timing.clone().unwrap_or_else(|| self.standard.timing())
+    }
+
+    /// Bytes a second of all channels' pins.
+    pub fn bytes_per_second(&self) -> u64 {
+        self.timing().bytes_per_second() * self.channels
+    }
+
+    /// Says what is wrong with the parameters, naming the one and what it can be.
+    pub fn validate(&self) -> Result<(), String> {
+        for (name, value, max) in [("channels", self.channels, 64), ("ranks", self.ranks, 8)] {
+            if !value.is_power_of_two() || value > max {
+                return Err(format!("{name} is {value}; it must be a power of two from 1 to {max}"));
+            }
+        }
+        for (name, value, max) in [
+            ("request_latency", self.request_latency, Ps::from_us(1)),
+            ("response_latency", self.response_latency, Ps::from_us(1)),
+            ("row_idle", self.row_idle, Ps::from_us(100)),
+        ] {
+            if value > max {
+                return Err(format!("{name} is {value}; it must be at most {max}"));
+            }
+        }
+        for (name, value, min, max) in [
+            ("read_queue", self.read_queue, 1, 256),
+            ("write_queue", self.write_queue, 2, 256),
+            ("write_high", self.write_high, 1, self.write_queue),
+            ("write_low", self.write_low, 0, self.write_high.saturating_sub(1)),
+            ("write_idle", self.write_idle, 0, self.write_queue),
+        ] {
+            if !(min..=max).contains(&value) {
+                return Err(format!("{name} is {value}; it must be from {min} to {max}"));
+            }
+        }
+        let timing = self.timing();
+        timing.validate()?;
+        Mapping::new(self, &timing).map(|_| ())
+    }
+}

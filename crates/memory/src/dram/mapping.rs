@@ -1,0 +1,222 @@
+//! Where an address lies: channel, rank, bank group, bank, row.
+
+use super::config::DramConfig;
+use super::timing::DramTiming;
+
+/// The parts of an address, in the order of [`NAMES`].
+const NAMES: [&str; 6] = ["row", "rank", "bank", "bank_group", "column", "channel"];
+const ROW: usize = 0;
+const RANK: usize = 1;
+const BANK: usize = 2;
+const GROUP: usize = 3;
+const COLUMN: usize = 4;
+const CHANNEL: usize = 5;
+
+/// A run of address bits.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    part: usize,
+    /// The lowest bit, in the number of the line.
+    from: u32,
+    mask: u64,
+    /// Where it goes in its part.
+    to: u32,
+}
+
+/// Where a line lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    /// The row of its bank.
+    pub row: u64,
+    /// The bank of its channel, counted over all ranks and groups.
+    pub bank: u16,
+    /// Rank and bank group in one number: what distances between commands depend on.
+    pub group: u8,
+}
+
+/// Bits of [`Place::group`] that are the bank group; the others are the rank.
+pub(super) const GROUP_BITS: u32 = 3;
+
+impl Place {
+    pub fn rank(self) -> usize {
+        usize::from(self.group >> GROUP_BITS)
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) struct Mapping {
+    pieces: Vec<Piece>,
+    bank_bits: u32,
+    group_bits: u32,
+    channel_mask: u64,
+    /// The line's bits above the channel's.
+    channel_above: u32,
+    channel_bits: u32,
+    bank_hash: bool,
+    channel_hash: bool,
+}
+
+impl Mapping {
+    /// Reads the configuration's order of parts.
+    pub fn new(config: &DramConfig, timing: &DramTiming) -> Result<Mapping, String> {
+        let mut left = [0; 6];
+        left[ROW] = timing.rows.trailing_zeros();
+        left[RANK] = config.ranks.trailing_zeros();
+        left[BANK] = timing.banks_per_group.trailing_zeros();
+        left[GROUP] = timing.bank_groups.trailing_zeros();
+        left[COLUMN] = timing.lines_per_row.trailing_zeros();
+        left[CHANNEL] = config.channels.trailing_zeros();
+        let bits = left;
+        let words = words(&config.mapping)?;
+        let explicit = |part: usize| words.iter().filter(|w| w.0 == part).filter_map(|w| w.1).sum::<u32>();
+        let mut pieces = Vec::new();
+        let mut from = 0;
+        for &(part, count) in words.iter().rev() {
+            // A part without a number takes what the numbers leave.
+            let count = count.unwrap_or(bits[part].saturating_sub(explicit(part)));
+            if count > left[part] {
+                return Err(wrong(&format!("{} has {} bits here", NAMES[part], bits[part])));
+            }
+            let to = bits[part] - left[part];
+            left[part] -= count;
+            pieces.push(Piece { part, from, mask: (1 << count) - 1, to });
+            from += count;
+        }
+        if let Some(part) = (0..NAMES.len()).find(|part| left[*part] > 0) {
+            return Err(wrong(&format!(
+                "{} of the {} bits of {} are missing",
+                left[part], bits[part], NAMES[part]
+            )));
+        }
+        if let Some(top) = pieces.last_mut()
+            && top.part == ROW
+        {
+            // More memory than the devices hold is more rows.
+            top.mask = u64::MAX >> top.from;
+        }
+        let channel_above = pieces.iter().filter(|piece| piece.part == CHANNEL).map(|piece| piece.from).max();
+        Ok(Mapping {
+            channel_above: channel_above.unwrap_or(0) + bits[CHANNEL],
+            pieces: pieces.into_iter().filter(|piece| piece.mask != 0).collect(),
+            bank_bits: bits[BANK],
+            group_bits: bits[GROUP],
+            channel_mask: config.channels - 1,
+            channel_bits: bits[CHANNEL],
+            bank_hash: config.bank_hash,
+            channel_hash: config.channel_hash,
+        })
+    }
+
+    /// The channel and the place in it of a line, given by its number.
+    #[inline]
+    pub fn place(&self, line: u64) -> (usize, Place) {
+        let mut parts = [0u64; 6];
+        for piece in &self.pieces {
+            parts[piece.part] |= (line >> piece.from & piece.mask) << piece.to;
+        }
+        let [row, rank, mut bank, mut group, _, mut channel] = parts;
+        if self.bank_hash {
+            group ^= row & ((1 << self.group_bits) - 1);
+            bank ^= row >> self.group_bits & ((1 << self.bank_bits) - 1);
+        }
+        if self.channel_hash && self.channel_bits > 0 {
+            let mut above = line >> self.channel_above;
+            while above != 0 {
+                channel ^= above & self.channel_mask;
+                above >>= self.channel_bits;
+            }
+        }
+        let in_channel = (rank << self.group_bits | group) << self.bank_bits | bank;
+        let place = Place { row, bank: in_channel as u16, group: (rank << GROUP_BITS | group) as u8 };
+        (channel as usize, place)
+    }
+}
+
+fn wrong(problem: &str) -> String {
+    format!(
+        "mapping: {problem}; it names {} from an address's highest bit to its lowest, each once or in \
+         pieces such as column:2",
+        NAMES.join(", ")
+    )
+}
+
+/// The parts named, each with its number of bits if that is given.
+fn words(text: &str) -> Result<Vec<(usize, Option<u32>)>, String> {
+    let mut found: Vec<(usize, Option<u32>)> = Vec::new();
+    for word in text.split_whitespace() {
+        let (name, count) = word.split_once(':').map_or((word, None), |(name, count)| (name, Some(count)));
+        let part = NAMES.iter().position(|known| *known == name);
+        let part = part.ok_or_else(|| wrong(&format!("\"{name}\" is no part of an address")))?;
+        let count = match count.map(str::parse::<u32>) {
+            None => None,
+            Some(Ok(count)) if (1..=32).contains(&count) => Some(count),
+            Some(_) => return Err(wrong(&format!("\"{word}\" has no number of bits from 1 to 32"))),
+        };
+        if count.is_none() && found.contains(&(part, None)) {
+            return Err(wrong(&format!("{name} stands twice")));
+        }
+        found.push((part, count));
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mapping(text: &str, hash: bool) -> Result<Mapping, String> {
+        let config = DramConfig {
+            mapping: text.to_owned(),
+            channels: 4,
+            bank_hash: hash,
+            channel_hash: hash,
+            ..DramConfig::default()
+        };
+        Mapping::new(&config, &config.timing())
+    }
+
+    #[test]
+    fn parts_stand_where_the_order_says() {
+        let mapping = mapping("row rank bank column:5 bank_group channel column:2", false).unwrap();
+        let line = |row: u64, rank: u64, bank: u64, high: u64, group: u64, channel: u64, low: u64| {
+            (((((row << 1 | rank) << 2 | bank) << 5 | high) << 2 | group) << 2 | channel) << 2 | low
+        };
+        let (channel, place) = mapping.place(line(77_777, 1, 2, 9, 3, 2, 1));
+        assert_eq!((channel, place), (2, Place { row: 77_777, bank: 16 + 3 * 4 + 2, group: 8 + 3 }));
+        assert_eq!(place.rank(), 1);
+    }
+
+    #[test]
+    fn hashing_moves_lines_but_no_two_to_one_place() {
+        for text in ["row rank bank column bank_group channel", "channel bank bank_group rank row column"] {
+            for hash in [false, true] {
+                let mapping = mapping(text, hash).unwrap();
+                let mut rows = std::collections::BTreeMap::new();
+                for line in 0..1u64 << 17 {
+                    *rows.entry(mapping.place(line)).or_insert(0) += 1;
+                }
+                assert!(rows.values().all(|lines| *lines == 128), "{text}");
+            }
+        }
+        let hashed = mapping("row rank bank bank_group column channel", true).unwrap();
+        let banks: std::collections::BTreeSet<u16> =
+            (0..16).map(|row| hashed.place(row << 14).1.bank).collect();
+        assert_eq!(banks.len(), 16, "rows that are a bank's stride apart lie in different banks");
+    }
+
+    #[test]
+    fn a_wrong_order_is_refused_with_the_reason() {
+        for (text, problem) in [
+            ("row rank bank column bank_group", "2 of the 2 bits of channel are missing"),
+            ("row rank bank column bank_group channel planet", "\"planet\" is no part"),
+            ("row rank bank column:9 bank_group channel", "column has 7 bits here"),
+            ("row row rank bank column bank_group channel", "row stands twice"),
+            ("row rank bank column:x bank_group channel", "no number of bits"),
+            ("row rank bank column:3 bank_group channel", "4 of the 7 bits of column are missing"),
+        ] {
+            let error = mapping(text, true).unwrap_err();
+            assert!(error.starts_with("mapping: ") && error.contains(problem), "{error}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The link's parameters: its rate, its limits, and where the device is attached.
+
+use doorbell_sim::{BitsPerSec, Bytes, Ps};
+use serde::{Deserialize, Serialize};
+
+/// Where the device is attached: how far it is from the memory system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Attachment {
+    /// A slot of a server's processor: a 64-byte read of a cached line takes 600 ns (pcie-bench, SIGCOMM 2018, Xeon E5-2637v3).
+    #[default]
+    Slot,
+    /// Behind an I/O bridge: 773 ns for an access to a register (Binkert et al. 2005, as the three below).
+    Peripheral,
+    /// Beside the memory controller's chip: 381 ns.
+    OffBridge,
+    /// In the memory controller's chip, an endpoint integrated in the root complex: 190 ns.
+    OnBridge,
+    /// In the processor: 30 ns.
+    OnDie,
+}
+
+/// Latencies, each for one way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Latencies {
+    /// From the sender's transaction layer to the receiver's: data link and physical layers, and the wire.
+    pub link: Ps,
+    /// Through the root complex.
+    pub root: Ps,
+    /// From a register read at the device to its answer: the one that is no way.
+    pub register: Ps,
+}
+
+impl Attachment {
+    /// What the attachment stands for. The published register accesses are whole round trips, of which 6.6 ns are the two
+    /// packets' time on a Gen3 x8 link; the slot's read is the link's and root complex's four passages, 15 ns of packets and
+    /// 50 ns of a cache.
+    pub const fn latencies(self) -> Latencies {
+        let (link, root, register) = match self {
+            Attachment::Slot => (150_000, 117_500, 20_000),
+            Attachment::Peripheral => (283_180, 100_000, 0),
+            Attachment::OffBridge => (112_180, 75_000, 0),
+            Attachment::OnBridge => (16_680, 75_000, 0),
+            Attachment::OnDie => (0, 11_680, 0),
+        };
+        Latencies { link: Ps(link), root: Ps(root), register: Ps(register) }
+    }
+}
+
+/// The parameters, as a configuration file spells them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LinkConfig {
+    /// PCI Express generation, 1 to 5.
+    pub generation: u32,
+    /// Lanes: 1, 2, 4, 8, 12, 16 or 32.
+    pub lanes: u32,
+    /// Where the device is attached: "slot", "peripheral", "off-bridge", "on-bridge" or "on-die".
+    pub attached: Attachment,
+    /// One way over the link in place of the attachment's. At most 1ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link_latency: Option<Ps>,
+    /// One way through the root complex in place of the attachment's. At most 1ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root_latency: Option<Ps>,
+    /// The device takes so long to answer a register read, in place of the attachment's. At most 1ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub register_latency: Option<Ps>,
+    /// The largest payload of a write or completion (MPS).
+    pub max_payload: Bytes,
+    /// The most that one read request asks for (MRRS).
+    pub max_read_request: Bytes,
+    /// Completions end at multiples of this (RCB): 64B or 128B.
+    pub read_completion_boundary: Bytes,
+    /// Ten-thousandths of the encoded rate that acknowledgements, flow control and skip sets take; by default 812 up to 8 lanes
+    /// and 980 beyond. At most 5000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_link_share: Option<u32>,
+    /// Reads that the device can have in flight: 1 to 1024.
+    pub tags: u32,
+    /// Writes that the root complex buffers until they are visible: 1 to 4096.
+    pub posted_headers: u32,
+    /// Their data, in credits of 16 bytes; at least one largest payload. At most 65536.
+    pub posted_data: u32,
+    /// Read requests that the root complex queues until memory is asked: 1 to 4096.
+    pub non_posted_headers: u32,
+    /// Register writes that the device buffers, 1 to 4096.
+    pub register_writes: u32,
+    /// From one read request of the device to the next. At most 1us.
+    pub read_issue_interval: Ps,
+    /// From one write of the device to the next. At most 1us.
+    pub write_issue_interval: Ps,
+    /// The root complex asks memory for a packet's lines at this interval. At most 1us.
+    pub line_interval: Ps,
+    /// Whether the device's reads may pass its writes.
+    pub relaxed_ordering: bool,
+}
+
+impl Default for LinkConfig {
+    /// A Gen3 x8 slot of a server.
+    fn default() -> LinkConfig {
+        LinkConfig {
+            generation: 3,
+            lanes: 8,
+            attached: Attachment::default(),
+            link_latency: None,
+            root_latency: None,
+            register_latency: None,
+            max_payload: Bytes(256),
+            max_read_request: Bytes(512),
+            read_completion_boundary: Bytes(64),
+            data_link_share: None,
+            tags: 32,
+            posted_headers: 128,
+            posted_data: 2048,
+            non_posted_headers: 128,
+            register_writes: 32,
+            read_issue_interval: Ps::from_ns(2),
+            write_issue_interval: Ps::from_ns(2),
+            line_interval: Ps::from_ns(1),
+            relaxed_ordering: false,
+        }
+    }
+}
+
+impl LinkConfig {
+    /// The latencies in force.
+    pub fn latencies(&self) -> Latencies {
+        let preset = self.attached.latencies();
+        Latencies {
+            link: self.link_latency.unwrap_or(preset.link),
+            root: self.root_latency.unwrap_or(preset.root),
+            register: self.register_latency.unwrap_or(preset.register),
+        }
+    }
+
+    /// The share of the data link layer in force, in ten-thousandths.
+    pub fn data_link_share(&self) -> u64 {
+        u64::from(self.data_link_share.unwrap_or(if self.lanes <= 8 { 812 } else { 980 }))
+    }
+
+    /// Bits a second of a direction after encoding: 8b/10b in generations 1 and 2, 128b/130b from 3 on.
+    pub fn encoded_rate(&self) -> BitsPerSec {
+        let lane = match self.generation {
+            1 => 2_000_000_000,
+            2 => 4_000_000_000,
+            later => (8_000_000_000u64 << (later.min(5) - 3)) * 128 / 130,
+        };
+        BitsPerSec(lane * u64::from(self.lanes))
+    }
+
+    /// Bits a second of a direction that are left for transaction-layer packets, headers included.
+    pub fn packet_rate(&self) -> BitsPerSec {
+        BitsPerSec(self.encoded_rate().0 / 10_000 * (10_000 - self.data_link_share()))
+    }
+
+    /// Says what is wrong with the parameters, naming the one and what it can be.
+    pub fn validate(&self) -> Result<(), String> {
+        if !(1..=5).contains(&self.generation) {
+            return Err(format!("generation is {}; it must be from 1 to 5", self.generation));
+        }
+        if ![1, 2, 4, 8, 12, 16, 32].contains(&self.lanes) {
+            return Err(format!("lanes is {}; PCI Express has 1, 2, 4, 8, 12, 16 and 32", self.lanes));
+        }
+        for (name, value) in [("max_payload", self.max_payload), ("max_read_request", self.max_read_request)]
+        {
+            if !(128..=4096).contains(&value.0) || !value.0.is_power_of_two() {
+                return Err(format!("{name} is {value}; PCI Express has 128B, 256B, 512B … 4KiB"));
+            }
+        }
+        if ![64, 128].contains(&self.read_completion_boundary.0) {
+            let value = self.read_completion_boundary;
+            return Err(format!("read_completion_boundary is {value}; it must be 64B or 128B"));
+        }
+        let latencies = self.latencies();
+        for (name, value, max) in [
+            ("link_latency", latencies.link, Ps::from_ms(1)),
+            ("root_latency", latencies.root, Ps::from_ms(1)),
+            ("register_latency", latencies.register, Ps::from_ms(1)),
+            ("read_issue_interval", self.read_issue_interval, Ps::from_us(1)),
+            ("write_issue_interval", self.write_issue_interval, Ps::from_us(1)),
+            ("line_interval", self.line_interval, Ps::from_us(1)),
+        ] {
+            if value > max {
+                return Err(format!("{name} is {value}; it must be at most {max}"));
+            }
+        }
+        if self.data_link_share() > 5000 {
+            return Err(format!("data_link_share is {}; it must be at most 5000", self.data_link_share()));
+        }
+        for (name, value, min, max) in [
+            ("tags", self.tags, 1, 1024),
+            ("posted_headers", self.posted_headers, 1, 4096),
+            ("posted_data", self.posted_data, (self.max_payload.0 / 16) as u32, 65536),
+            ("non_posted_headers", self.non_posted_headers, 1, 4096),
+            ("register_writes", self.register_writes, 1, 4096),
+        ] {
+            if !(min..=max).contains(&value) {
+                return Err(format!("{name} is {value}; it must be from {min} to {max}"));
+            }
+        }
+        Ok(())
+    }
+}

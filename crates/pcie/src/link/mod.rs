@@ -1,0 +1,328 @@
+//! The link as transactions: the timed path between a device and memory.
+//!
+//! Documents: PCI Express Base Specification 5.0, chapter 2 (transaction layer: packets, splitting, ordering, flow control)
+//! and 3 (data link layer); Neugebauer et al., "Understanding PCIe performance for end host networking" (SIGCOMM 2018) for
+//! the bytes a packet and for measured hosts; Binkert et al., "Analyzing NIC Overheads in Network-Intensive Workloads" (2005) for
+//! places of attachment. Modelled: rate by generation, lanes and encoding; packets split by MPS, MRRS, RCB and the 4 KiB
+//! rule; serialisation of each packet on its direction; tags; credits for posted headers and data and for non-posted
+//! headers, held until the root complex has done with the request and given back over the link; the device's own issue rate; a latency
+//! each way over the link and through the root complex; posted writes stay in order, reads and register answers push
+//! writes. **Each line goes through [`HostMemory`] when its packet has arrived:** a write's buffer is held until memory says that
+//! it is visible, a read's completions leave when memory has given their lines. Not modelled: single acknowledgement and
+//! flow-control packets (they take a fixed share of the rate), replays, power states, virtual channels, atomic operations, limited
+//! completion credits (endpoints grant them without limit), completions of one device overtaking each other.
+//!
+//! [`Path`](crate::Path) is the same with a fixed latency and without tags, credits and memory: the functional model.
+//! *Up* is from the device to memory. A device asks in the order of time; cores may ask some microseconds earlier or later.
+
+mod config;
+mod pool;
+mod registers;
+mod state;
+mod stats;
+
+use doorbell_sim::memory::{DmaAccess, HostMemory, LINE_BYTES};
+use doorbell_sim::{BitsPerSec, Calendar, PhysAddr, Ps};
+use serde::{Deserialize, Serialize};
+
+use crate::path::{COMPLETION_OVERHEAD_BYTES, KINDS, PathStats, REQUEST_OVERHEAD_BYTES, slot};
+use pool::Pool;
+
+pub use config::{Attachment, Latencies, LinkConfig};
+pub use registers::RegisterWrite;
+pub use state::LinkState;
+pub use stats::LinkStats;
+
+/// No packet crosses a multiple of this.
+const PAGE_BYTES: u64 = 4096;
+/// No time is later, so that sums of a few fit.
+const LATEST: Ps = Ps(u64::MAX / 4);
+/// Bytes of a data credit.
+const CREDIT_BYTES: u64 = 16;
+
+/// A direction of the link.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Direction {
+    busy: Calendar,
+}
+
+impl Direction {
+    /// Sends a packet of `bytes` at `now` or as soon after as the direction is free: when its last byte has left.
+    #[inline]
+    fn send(&mut self, now: Ps, bytes: u64, rate: BitsPerSec) -> (Ps, Ps) {
+        let time = rate.time_for_bits(8 * bytes);
+        // A calendar that was damaged in a checkpoint may name any time; sums of these fit.
+        let begin = self.busy.book(now, time).min(LATEST);
+        (begin, begin + time)
+    }
+}
+
+/// Times that order requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Order {
+    /// The device can send its next read request, or write.
+    next_read: Ps,
+    next_write: Ps,
+    /// The device's last write went out: a read that is asked for later does not overtake it, but a write may overtake
+    /// reads that wait for a tag.
+    last_write_sent: Ps,
+    /// All writes so far are visible.
+    last_visible: Ps,
+    /// All reads so far are done.
+    last_read_done: Ps,
+    /// The last register access reached the device.
+    last_register: Ps,
+}
+
+/// The live link.
+#[derive(Clone, Debug)]
+pub struct Link {
+    config: LinkConfig,
+    latencies: Latencies,
+    rate: BitsPerSec,
+    up: Direction,
+    down: Direction,
+    order: Order,
+    tags: Pool,
+    posted_headers: Pool,
+    posted_data: Pool,
+    non_posted_headers: Pool,
+    register_writes: Pool,
+    kinds: [PathStats; KINDS.len()],
+    stats: LinkStats,
+}
+
+impl Link {
+    /// An idle link. The configuration has to be valid.
+    pub fn new(config: &LinkConfig) -> Link {
+        if let Err(problem) = config.validate() {
+            panic!("a PCIe link was made without validating it: {problem}");
+        }
+        Link {
+            latencies: config.latencies(),
+            rate: config.packet_rate(),
+            up: Direction::default(),
+            down: Direction::default(),
+            order: Order::default(),
+            tags: Pool::new(config.tags),
+            posted_headers: Pool::new(config.posted_headers),
+            posted_data: Pool::new(config.posted_data),
+            non_posted_headers: Pool::new(config.non_posted_headers),
+            register_writes: Pool::new(config.register_writes),
+            kinds: Default::default(),
+            stats: LinkStats::default(),
+            config: config.clone(),
+        }
+    }
+
+    /// The parameters.
+    pub fn config(&self) -> &LinkConfig {
+        &self.config
+    }
+
+    /// What has been moved for one kind of DMA.
+    pub fn kind_stats(&self, kind: doorbell_sim::ports::DmaKind) -> &PathStats {
+        &self.kinds[slot(kind)]
+    }
+
+    /// What the link has done; the data link layer's bytes follow from its share.
+    pub fn stats(&self) -> LinkStats {
+        let share = self.config.data_link_share();
+        let beside = |bytes: u64| bytes * share / (10_000 - share);
+        LinkStats {
+            up_dllp_bytes: beside(self.stats.up_bytes),
+            down_dllp_bytes: beside(self.stats.down_bytes),
+            ..self.stats.clone()
+        }
+    }
+
+    fn send_up(&mut self, now: Ps, bytes: u64) -> (Ps, Ps) {
+        self.stats.up_packets += 1;
+        self.stats.up_bytes += bytes;
+        self.up.send(now, bytes, self.rate)
+    }
+
+    fn send_down(&mut self, now: Ps, bytes: u64) -> Ps {
+        self.stats.down_packets += 1;
+        self.stats.down_bytes += bytes;
+        self.down.send(now, bytes, self.rate).1
+    }
+
+    /// Prices a posted write of `len` bytes that the device has ready at `now`: returns when all of it is visible.
+    pub fn write(
+        &mut self,
+        now: Ps,
+        addr: PhysAddr,
+        len: u32,
+        access: DmaAccess,
+        memory: &mut impl HostMemory,
+    ) -> Ps {
+        self.kinds[slot(access.kind)].requests += 1;
+        self.kinds[slot(access.kind)].payload_bytes += u64::from(len);
+        let mut done = 0;
+        let mut visible = now;
+        loop {
+            let at = addr.0.wrapping_add(done);
+            let bytes =
+                (u64::from(len) - done).min(self.config.max_payload.0).min(PAGE_BYTES - at % PAGE_BYTES);
+            let access = DmaAccess { offset: access.offset.saturating_add(done as u32), ..access };
+            visible = visible.max(self.write_packet(now, at, bytes, access, memory));
+            done += bytes;
+            if done == u64::from(len) {
+                return visible;
+            }
+        }
+    }
+
+    fn write_packet(
+        &mut self,
+        now: Ps,
+        addr: u64,
+        bytes: u64,
+        access: DmaAccess,
+        memory: &mut impl HostMemory,
+    ) -> Ps {
+        let issued = now.max(self.order.next_write);
+        self.stats.issue_stall_ps += issued.saturating_sub(now).0;
+        let credits = bytes.div_ceil(CREDIT_BYTES);
+        let header = self.posted_headers.take(issued, 1);
+        let granted = if credits > 0 { self.posted_data.take(header, credits) } else { header };
+        self.stats.posted_stall_ps += (granted - issued).0;
+        let packet = REQUEST_OVERHEAD_BYTES + bytes;
+        let (begin, sent) = self.send_up(granted, packet);
+        let kind = &mut self.kinds[slot(access.kind)];
+        kind.up_packets += 1;
+        kind.up_bytes += packet;
+        self.order.next_write = begin + self.config.write_issue_interval;
+        self.order.last_write_sent = begin;
+        let arrived = sent + self.latencies.link + self.latencies.root;
+        // Posted writes do not overtake each other: visible in order.
+        let mut visible = self.order.last_visible.max(arrived);
+        let mut ask = arrived;
+        lines(addr, bytes, |line, part, offset| {
+            let whole = u64::from(part) == LINE_BYTES;
+            self.stats.full_line_writes += u64::from(whole);
+            self.stats.partial_line_writes += u64::from(!whole);
+            let access = DmaAccess { offset: access.offset.saturating_add(offset), ..access };
+            visible = visible.max(memory.device_write(ask, PhysAddr(line), part, access));
+            ask += self.config.line_interval;
+        });
+        self.order.last_visible = visible;
+        self.stats.write_visible_ps += (visible - begin).0;
+        let back = visible + self.latencies.link;
+        self.posted_headers.give_back(back, 1);
+        if credits > 0 {
+            self.posted_data.give_back(back, credits);
+        }
+        visible
+    }
+
+    /// Prices a read of `len` bytes that the device asks for at `now`: returns when the last byte is at the device.
+    pub fn read(
+        &mut self,
+        now: Ps,
+        addr: PhysAddr,
+        len: u32,
+        access: DmaAccess,
+        memory: &mut impl HostMemory,
+    ) -> Ps {
+        self.kinds[slot(access.kind)].requests += 1;
+        self.kinds[slot(access.kind)].payload_bytes += u64::from(len);
+        let mut asked = 0;
+        loop {
+            let at = addr.0.wrapping_add(asked);
+            let left = u64::from(len) - asked;
+            let bytes = left.min(self.config.max_read_request.0).min(PAGE_BYTES - at % PAGE_BYTES);
+            let access = DmaAccess { offset: access.offset.saturating_add(asked as u32), ..access };
+            self.read_request(now, at, bytes, access, memory);
+            asked += bytes;
+            if asked == u64::from(len) {
+                return self.order.last_read_done;
+            }
+        }
+    }
+
+    fn read_request(
+        &mut self,
+        now: Ps,
+        addr: u64,
+        bytes: u64,
+        access: DmaAccess,
+        memory: &mut impl HostMemory,
+    ) {
+        let mut issued = now.max(self.order.next_read);
+        self.stats.issue_stall_ps += issued.saturating_sub(now).0;
+        if !self.config.relaxed_ordering {
+            issued = issued.max(self.order.last_write_sent);
+        }
+        let tagged = self.tags.take(issued, 1);
+        self.stats.tag_stall_ps += (tagged - issued).0;
+        let granted = self.non_posted_headers.take(tagged, 1);
+        self.stats.non_posted_stall_ps += (granted - tagged).0;
+        let (begin, sent) = self.send_up(granted, REQUEST_OVERHEAD_BYTES);
+        let kind = &mut self.kinds[slot(access.kind)];
+        kind.up_packets += 1;
+        kind.up_bytes += REQUEST_OVERHEAD_BYTES;
+        self.order.next_read = begin + self.config.read_issue_interval;
+        let arrived = sent + self.latencies.link + self.latencies.root;
+        let pushed =
+            if self.config.relaxed_ordering { arrived } else { self.order.last_visible.max(arrived) };
+        self.stats.ordering_stall_ps += (pushed - arrived).0;
+        self.non_posted_headers.give_back(pushed + self.latencies.link, 1);
+        let end = self.completions(pushed, addr, bytes, access, memory);
+        self.stats.read_requests += 1;
+        self.stats.round_trip_ps += (end - begin).0;
+        self.tags.give_back(end, 1);
+        self.order.last_read_done = self.order.last_read_done.max(end);
+    }
+
+    /// Reads memory from `now` on and sends what it gives: completions end at multiples of RCB and carry at most MPS.
+    fn completions(
+        &mut self,
+        now: Ps,
+        addr: u64,
+        bytes: u64,
+        access: DmaAccess,
+        memory: &mut impl HostMemory,
+    ) -> Ps {
+        let boundary = self.config.read_completion_boundary.0;
+        let (mut ready, mut ask, mut sent) = (now, now, 0);
+        loop {
+            let at = addr.wrapping_add(sent);
+            let chunk = (bytes - sent).min(self.config.max_payload.0 - at % boundary);
+            lines(at, chunk, |line, part, offset| {
+                self.stats.line_reads += 1;
+                let offset = access.offset.saturating_add(sent as u32 + offset);
+                ready =
+                    ready.max(memory.device_read(ask, PhysAddr(line), part, DmaAccess { offset, ..access }));
+                ask += self.config.line_interval;
+            });
+            let packet = COMPLETION_OVERHEAD_BYTES + chunk;
+            let kind = &mut self.kinds[slot(access.kind)];
+            kind.down_packets += 1;
+            kind.down_bytes += packet;
+            let out = self.send_down(ready + self.latencies.root, packet);
+            sent += chunk;
+            if sent == bytes {
+                return out + self.latencies.link;
+            }
+            // The next completion of this request does not overtake this one.
+            ready = ready.max(out.saturating_sub(self.latencies.root));
+        }
+    }
+}
+
+/// Calls `each` for every line that `bytes` from `addr` on touch: where the part begins, its bytes, and how far in it is.
+#[inline]
+fn lines(addr: u64, bytes: u64, mut each: impl FnMut(u64, u32, u32)) {
+    let mut done = 0;
+    while done < bytes {
+        let at = addr.wrapping_add(done);
+        let part = (bytes - done).min(LINE_BYTES - at % LINE_BYTES);
+        each(at, part as u32, done as u32);
+        done += part;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! What a snapshot keeps of a link.
+
+use doorbell_sim::snapshot::SnapshotError;
+use serde::{Deserialize, Serialize};
+
+use super::pool::{Pool, PoolState};
+use super::stats::LinkStats;
+use super::{Direction, LATEST, Link, Order};
+use crate::path::{KINDS, PathStats};
+
+/// Bookings, tags and credits that are out, and statistics.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkState {
+    up: Direction,
+    down: Direction,
+    order: Order,
+    /// Tags, posted headers, posted data, non-posted headers, register writes.
+    pools: [PoolState; 5],
+    kinds: [PathStats; KINDS.len()],
+    stats: LinkStats,
+}
+
+impl LinkState {
+    /// The version of this layout.
+    pub const VERSION: u32 = 1;
+}
+
+impl Link {
+    /// The state to keep.
+    pub fn save(&self) -> LinkState {
+        LinkState {
+            up: self.up.clone(),
+            down: self.down.clone(),
+            order: self.order.clone(),
+            pools: [
+                &self.tags,
+                &self.posted_headers,
+                &self.posted_data,
+                &self.non_posted_headers,
+                &self.register_writes,
+            ]
+            .map(Pool::save),
+            kinds: self.kinds.clone(),
+            stats: self.stats.clone(),
+        }
+    }
+
+    /// Takes a saved state over, if it is of the same configuration and possible; otherwise nothing changes.
+    pub fn restore(&mut self, state: &LinkState) -> Result<(), SnapshotError> {
+        self.restored(state)
+            .map(|link| *self = link)
+            .map_err(|problem| SnapshotError::Inconsistent { name: "pcie link".to_owned(), problem })
+    }
+
+    fn restored(&self, state: &LinkState) -> Result<Link, String> {
+        let mut link = Link::new(&self.config);
+        let Order { next_read, next_write, last_write_sent, last_visible, last_read_done, last_register } =
+            state.order;
+        let orders = [next_read, next_write, last_write_sent, last_visible, last_read_done, last_register];
+        let ends = [&state.up, &state.down].map(|way| way.busy.end().max(way.busy.booked()));
+        if orders.iter().chain(&ends).any(|time| *time > LATEST) {
+            return Err("a time is impossibly late".to_owned());
+        }
+        let [tags, posted_headers, posted_data, non_posted, registers] = &state.pools;
+        link.tags = Pool::restore(tags, self.config.tags, LATEST)?;
+        link.posted_headers = Pool::restore(posted_headers, self.config.posted_headers, LATEST)?;
+        link.posted_data = Pool::restore(posted_data, self.config.posted_data, LATEST)?;
+        link.non_posted_headers = Pool::restore(non_posted, self.config.non_posted_headers, LATEST)?;
+        link.register_writes = Pool::restore(registers, self.config.register_writes, LATEST)?;
+        link.up = state.up.clone();
+        link.down = state.down.clone();
+        link.order = state.order.clone();
+        link.kinds = state.kinds.clone();
+        link.stats = state.stats.clone();
+        Ok(link)
+    }
+}
