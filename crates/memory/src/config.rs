@@ -300,7 +300,8 @@ mod tests {
 
     #[test]
     fn each_limit_is_named() {
-        let broken: [(fn(&mut MemoryConfig), &str); 6] = [
+        type Breaks = fn(&mut MemoryConfig);
+        let broken: [(Breaks, &str); 6] = [
             (|c| c.l1d.ways = 0, "l1d.ways is 0; it must be from 1 to 32"),
             (|c| c.l2.mshrs = 0, "l2.mshrs is 0; it must be from 1 to 256"),
             (

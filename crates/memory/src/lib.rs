@@ -31,10 +31,12 @@ pub mod dca;
 mod device;
 pub mod dram;
 mod in_flight;
+mod invariants;
 mod llc;
 pub mod prefetch;
 pub mod replacement;
 mod slots;
+mod state;
 pub mod stats;
 pub mod system;
 mod tags;
@@ -44,6 +46,10 @@ pub use backing::{FlatMemory, MainMemory};
 pub use class::DataClass;
 pub use config::MemoryConfig;
 pub use dca::{DcaConfig, DcaPolicy};
+pub use state::MemoryState;
 pub use stats::MemoryStats;
 pub use system::MemorySystem;
 pub use ways::WayMask;
+
+#[cfg(test)]
+mod reference_tests;

@@ -58,13 +58,13 @@ impl<M: MainMemory> MemorySystem<M> {
         let look = Lookup { at, slot, peers, class, alone };
         let (data, level, state, free) = match slot {
             _ if upgrade => self.upgrade(ask, look),
-            _ if peers.dirty => self.from_writer::<TIMED>(ask, look),
-            Some(slot) => self.from_llc::<TIMED>(ask, look, slot),
+            _ if peers.dirty => self.bring_from_writer::<TIMED>(ask, look),
+            Some(slot) => self.bring_from_llc::<TIMED>(ask, look, slot),
             None if peers.present => {
                 self.count(ask, false, class);
                 (self.snooped_at::<TIMED>(look), Level::Peer, alone, 0)
             }
-            None => self.from_memory::<TIMED>(ask, look),
+            None => self.bring_from_memory::<TIMED>(ask, look),
         };
         self.traffic.peer_transfers += u64::from(level == Level::Peer && !upgrade);
         self.answer::<TIMED>(
@@ -95,7 +95,7 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 
     /// Another hart has written the line. It gives it away, or leaves the newest copy in the LLC too.
-    fn from_writer<const TIMED: bool>(&mut self, ask: Ask, look: Lookup) -> Newest {
+    fn bring_from_writer<const TIMED: bool>(&mut self, ask: Ask, look: Lookup) -> Newest {
         self.count(ask, look.slot.is_some(), look.class);
         let data = self.snooped_at::<TIMED>(look);
         if ask.own {
@@ -108,7 +108,7 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 
     /// The LLC has the line.
-    fn from_llc<const TIMED: bool>(&mut self, ask: Ask, look: Lookup, slot: usize) -> Newest {
+    fn bring_from_llc<const TIMED: bool>(&mut self, ask: Ask, look: Lookup, slot: usize) -> Newest {
         let (data, level, merged) = match TIMED {
             true => self.llc.arrival(slot, ask.line, look.at, Level::Llc),
             false => (0, Level::Llc, false),
@@ -176,7 +176,7 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 
     /// Nobody has the line: it comes from memory, and a copy stays here unless the LLC is exclusive.
-    fn from_memory<const TIMED: bool>(&mut self, ask: Ask, look: Lookup) -> Newest {
+    fn bring_from_memory<const TIMED: bool>(&mut self, ask: Ask, look: Lookup) -> Newest {
         let (mut out, mut data, mut merged) = (look.at, look.at, false);
         if TIMED {
             // It may be on its way for somebody who does not keep it here.

@@ -233,7 +233,7 @@ impl Tags {
                 if *line >= lines || self.set(*line) != set || tags[..way].contains(line) {
                     return Err(format!("line {line} cannot be in set {set}"));
                 }
-                if !state.flags[slot].is_possible() || state.ready[slot] >> 3 > 1 << 58 {
+                if !state.flags[slot].is_possible() || state.ready[slot] >> 3 > 1 << 47 {
                     return Err(format!("line {line} has an impossible state"));
                 }
             }

@@ -34,20 +34,30 @@ pub enum Seen {
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Steering {
-    /// Index 0 is common; each device has an index in `of_device`.
+    /// The first is everybody's who has none of its own.
     policies: Vec<DcaPolicy>,
+    /// Which one is each device's.
     of_device: [u8; DEVICES_MAX],
-    state: SteeringState,
+    learnt: Learnt,
 }
 
-/// What a snapshot keeps: what policies have learnt.
+/// What policies have learnt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SteeringState {
-    /// Lines placed and leaked in this window.
+struct Learnt {
+    /// Lines placed in this window.
     placed: u32,
+    /// Lines leaked in it.
     leaked: u32,
     /// Payload goes to memory for so many more lines.
     evading: u32,
+}
+
+/// What a snapshot keeps: policies may have changed since the beginning.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SteeringState {
+    policies: Vec<DcaPolicy>,
+    of_device: Vec<u8>,
+    learnt: Learnt,
 }
 
 impl Steering {
@@ -56,7 +66,7 @@ impl Steering {
         let mut steering = Steering {
             policies: vec![config.policy.clone()],
             of_device: [0; DEVICES_MAX],
-            state: SteeringState::default(),
+            learnt: Learnt::default(),
         };
         for entry in &config.devices {
             steering.set(entry.device, entry.policy.clone());
@@ -102,17 +112,17 @@ impl Steering {
     fn evade_leaks(&mut self, inbound: &Inbound, placement: Placement) -> Placement {
         let policy =
             &self.policies[usize::from(self.of_device[usize::from(inbound.access.device) % DEVICES_MAX])];
-        if self.state.placed >= policy.window_lines {
-            let limit = u64::from(self.state.placed) * u64::from(policy.leak_percent);
-            if 100 * u64::from(self.state.leaked) > limit {
-                self.state.evading = policy.window_lines;
+        if self.learnt.placed >= policy.window_lines {
+            let limit = u64::from(self.learnt.placed) * u64::from(policy.leak_percent);
+            if 100 * u64::from(self.learnt.leaked) > limit {
+                self.learnt.evading = policy.window_lines;
             }
-            (self.state.placed, self.state.leaked) = (0, 0);
+            (self.learnt.placed, self.learnt.leaked) = (0, 0);
         }
         let takes_room =
             inbound.class == DataClass::Payload && placement != Placement::Memory && !inbound.in_llc;
-        if takes_room && self.state.evading > 0 {
-            self.state.evading -= 1;
+        if takes_room && self.learnt.evading > 0 {
+            self.learnt.evading -= 1;
             return Placement::Memory;
         }
         placement
@@ -122,17 +132,34 @@ impl Steering {
     #[inline]
     pub fn saw(&mut self, seen: Seen) {
         match seen {
-            Seen::Placed => self.state.placed = self.state.placed.saturating_add(1),
-            Seen::Leaked => self.state.leaked = self.state.leaked.saturating_add(1),
+            Seen::Placed => self.learnt.placed = self.learnt.placed.saturating_add(1),
+            Seen::Leaked => self.learnt.leaked = self.learnt.leaked.saturating_add(1),
         }
     }
 
     pub(crate) fn save(&self) -> SteeringState {
-        self.state.clone()
+        SteeringState {
+            policies: self.policies.clone(),
+            of_device: self.of_device.to_vec(),
+            learnt: self.learnt.clone(),
+        }
+    }
+
+    /// Says what is impossible about a saved state.
+    pub(crate) fn check(&self, state: &SteeringState, ways: u32, harts: usize) -> Result<(), String> {
+        if !(1..=DEVICES_MAX + 1).contains(&state.policies.len()) || state.of_device.len() != DEVICES_MAX {
+            return Err("policies for another number of devices".to_owned());
+        }
+        if state.of_device.iter().any(|index| usize::from(*index) >= state.policies.len()) {
+            return Err("a device whose policy does not exist".to_owned());
+        }
+        state.policies.iter().try_for_each(|policy| policy.validate(ways, harts))
     }
 
     pub(crate) fn restore(&mut self, state: SteeringState) {
-        self.state = state;
+        self.policies = state.policies;
+        self.of_device.copy_from_slice(&state.of_device);
+        self.learnt = state.learnt;
     }
 }
 
