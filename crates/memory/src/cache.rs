@@ -63,7 +63,9 @@ impl Cache {
     #[inline]
     pub fn port(&mut self, t: u64) -> u64 {
         let at = self.ports.take(t);
-        self.stats.port_wait_cycles += at - t;
+        if at != t {
+            self.stats.port_wait_cycles += at - t;
+        }
         at
     }
 
@@ -109,6 +111,12 @@ impl Cache {
             self.tags.set_ready(slot, ready, from_level);
         }
         (ready, level(from_level), true)
+    }
+
+    /// What has been counted. To keep hits cheap, accesses are only summed up here.
+    pub fn stats(&self) -> CacheStats {
+        let accesses = self.stats.hits + self.stats.misses + self.stats.merges;
+        CacheStats { accesses, ..self.stats.clone() }
     }
 
     /// Puts a line in.

@@ -55,7 +55,6 @@ impl<M: MainMemory> MemorySystem<M> {
         let hart = &mut self.harts[h];
         let l1 = if code { &mut hart.l1i } else { &mut hart.l1d };
         let begin = if TIMED { l1.port(cycle) } else { 0 };
-        l1.stats.accesses += 1;
         let Some(slot) = l1.tags.find(line) else { return self.miss_l1::<TIMED>(h, cycle, begin, access) };
         let mut flags = l1.tags.flags(slot);
         if own && !flags.is_dirty() {
@@ -95,12 +94,13 @@ impl<M: MainMemory> MemorySystem<M> {
     ) {
         let stats = &mut self.harts[h].stats;
         let cycles = if TIMED { at - cycle } else { 0 };
-        stats.served(level);
+        // How many there are follows from the caches' counters.
+        if level != Level::L1 {
+            stats.served(level);
+        }
         if code {
-            stats.fetches += 1;
             stats.fetch_cycles += cycles;
         } else {
-            stats.data_accesses += 1;
             stats.data_access_cycles += cycles;
             if flags.class().is_network() {
                 stats.network_accesses += 1;
@@ -138,6 +138,7 @@ impl<M: MainMemory> MemorySystem<M> {
         access: CoreAccess,
     ) -> Served {
         let ask = Ask { hart: h, line, own: false, code: false, why: Why::Demand };
+        self.harts[h].stats.walks_at_l2 += 1;
         let answer = self.ask_l2::<TIMED>(ask, cycle);
         self.account::<TIMED>(h, false, answer.flags, answer.level, cycle, answer.at);
         self.prefetch_l2::<TIMED>(h, access, &answer);
@@ -149,7 +150,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let demand = ask.why == Why::Demand;
         let l2 = &mut self.harts[ask.hart].l2;
         let looked = if TIMED { l2.port(t) + l2.latency } else { 0 };
-        *if demand { &mut l2.stats.accesses } else { &mut l2.stats.prefetch_requests } += 1;
+        l2.stats.prefetch_requests += u64::from(!demand);
         let Some(slot) = l2.tags.find(ask.line) else { return self.miss_l2::<TIMED>(ask, looked, false) };
         let mut flags = l2.tags.flags(slot);
         if ask.own && !flags.is_writable() {

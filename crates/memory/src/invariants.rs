@@ -32,9 +32,6 @@ impl Cache {
                 "{name} was filled {fills} times, but {gone} lines left and {there} are there"
             ));
         }
-        if self.stats.accesses != self.stats.hits + self.stats.misses + self.stats.merges {
-            return Err(format!("{name}: hits, misses and merges are not all accesses"));
-        }
         Ok(())
     }
 }

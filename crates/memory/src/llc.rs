@@ -114,7 +114,6 @@ impl<M: MainMemory> MemorySystem<M> {
             false => (0, Level::Llc, false),
         };
         if merged && ask.why == Why::Demand {
-            self.llc.stats.accesses += 1;
             self.llc.stats.merges += 1;
         } else {
             self.count(ask, true, look.class);
@@ -154,7 +153,6 @@ impl<M: MainMemory> MemorySystem<M> {
             stats.prefetch_requests += 1;
             return;
         }
-        stats.accesses += 1;
         if hit { stats.hits += 1 } else { stats.missed(class) }
     }
 
@@ -185,7 +183,6 @@ impl<M: MainMemory> MemorySystem<M> {
             self.traffic.memory_reads += 1;
         }
         if merged && ask.why == Why::Demand {
-            self.llc.stats.accesses += 1;
             self.llc.stats.merges += 1;
         } else {
             self.count(ask, false, look.class);

@@ -102,6 +102,8 @@ doorbell_sim::stats! {
         from_peer,
         /// Accesses served by memory.
         from_dram,
+        /// Page walks' accesses that entered at the second level.
+        walks_at_l2,
         /// Accesses to addresses that are not RAM.
         outside_ram,
     }

@@ -46,6 +46,8 @@ impl Span {
 #[derive(Clone, Debug)]
 pub(crate) struct Private {
     pub clock: Clock,
+    /// The hart's clock is that of LLC and interconnect.
+    pub same_clock: bool,
     pub l1i: Cache,
     pub l1d: Cache,
     pub l2: Cache,
@@ -108,6 +110,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let ic = &config.interconnect;
         let private = |clock: &Hertz| Private {
             clock: Clock::new(*clock),
+            same_clock: *clock == ic.clock,
             l1i: Cache::new(&config.l1i, PRIVATE_WINDOW),
             l1d: Cache::new(&config.l1d, PRIVATE_WINDOW),
             l2: Cache::new(&config.l2, PRIVATE_WINDOW),
@@ -188,15 +191,19 @@ impl<M: MainMemory> MemorySystem<M> {
 
     /// What has been counted.
     pub fn stats(&self) -> MemoryStats {
-        let hart = |hart: &Private| HartStats {
-            core: hart.stats.clone(),
-            l1i: hart.l1i.stats.clone(),
-            l1d: hart.l1d.stats.clone(),
-            l2: hart.l2.stats.clone(),
+        let hart = |hart: &Private| {
+            let (l1i, l1d, l2) = (hart.l1i.stats(), hart.l1d.stats(), hart.l2.stats());
+            let core = CoreStats {
+                fetches: l1i.accesses,
+                data_accesses: l1d.accesses + hart.stats.walks_at_l2,
+                from_l1: l1i.hits + l1d.hits,
+                ..hart.stats.clone()
+            };
+            HartStats { core, l1i, l1d, l2 }
         };
         MemoryStats {
             harts: self.harts.iter().map(hart).collect(),
-            llc: self.llc.stats.clone(),
+            llc: self.llc.stats(),
             devices: self.devices.clone(),
             traffic: self.traffic.clone(),
         }
@@ -205,15 +212,15 @@ impl<M: MainMemory> MemorySystem<M> {
     /// The cycle of the interconnect at or after a hart's cycle.
     #[inline]
     pub(crate) fn to_shared(&self, hart: usize, cycle: u64) -> u64 {
-        let core = self.harts[hart].clock;
-        if core == self.clock { cycle } else { self.clock.edge_at_or_after(core.edge(cycle)) }
+        let hart = &self.harts[hart];
+        if hart.same_clock { cycle } else { self.clock.edge_at_or_after(hart.clock.edge(cycle)) }
     }
 
     /// The hart's cycle at or after a cycle of the interconnect.
     #[inline]
     pub(crate) fn to_core(&self, hart: usize, cycle: u64) -> u64 {
-        let core = self.harts[hart].clock;
-        if core == self.clock { cycle } else { core.edge_at_or_after(self.clock.edge(cycle)) }
+        let hart = &self.harts[hart];
+        if hart.same_clock { cycle } else { hart.clock.edge_at_or_after(self.clock.edge(cycle)) }
     }
 
     /// An access to what is no RAM and no device: it goes to the interconnect and back.

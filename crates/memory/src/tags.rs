@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::class::DataClass;
 use crate::replacement::{Replacement, Replacer, ReplacerState};
+use crate::ways::{WAYS_MAX, WayMask};
 
 /// No line.
 const EMPTY: u32 = u32::MAX;
@@ -82,11 +83,18 @@ pub(crate) struct Gone {
     pub flags: Flags,
 }
 
+/// Bits of a line's word below the time.
+const READY_SHIFT: u32 = 11;
+/// Where the level from which the line comes stands in the word; below are the flags.
+const LEVEL_SHIFT: u32 = 8;
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Tags {
     ways: usize,
     set_mask: u32,
+    /// The ways of each set that have no line.
+    free: Vec<u32>,
     state: TagsState,
     replacer: Replacer,
 }
@@ -95,32 +103,25 @@ pub(crate) struct Tags {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TagsState {
     lines: Vec<u32>,
-    /// When each line is there, and what [`Tags::set_ready`] says with it.
-    ready: Vec<u64>,
-    flags: Vec<Flags>,
-    /// The way of each set that was used last, where a look-up begins.
-    last: Vec<u8>,
+    /// Of each line when it is there, from which level it comes, and its flags.
+    words: Vec<u64>,
 }
 
 impl Tags {
     /// An empty cache of `sets` sets, a power of two.
     pub fn new(sets: u32, ways: u32, replacement: Replacement) -> Tags {
-        assert!(sets.is_power_of_two() && (1..=crate::ways::WAYS_MAX).contains(&ways));
+        assert!(sets.is_power_of_two() && (1..=WAYS_MAX).contains(&ways));
         let slots = (sets * ways) as usize;
-        let state = TagsState {
-            lines: vec![EMPTY; slots],
-            ready: vec![0; slots],
-            flags: vec![Flags(0); slots],
-            last: vec![0; sets as usize],
-        };
         Tags {
             ways: ways as usize,
             set_mask: sets - 1,
-            state,
+            free: vec![WayMask::first(ways).0; sets as usize],
+            state: TagsState { lines: vec![EMPTY; slots], words: vec![0; slots] },
             replacer: Replacer::new(sets, ways, replacement),
         }
     }
 
+    #[inline]
     fn set(&self, line: u32) -> usize {
         (line & self.set_mask) as usize
     }
@@ -130,70 +131,80 @@ impl Tags {
     pub fn find(&self, line: u32) -> Option<usize> {
         let set = self.set(line);
         let first = set * self.ways;
-        let likely = first + self.state.last[set] as usize;
-        if self.state.lines[likely] == line {
-            return Some(likely);
+        let likely = first + self.replacer.likely(set);
+        if self.state.lines[likely] == line { Some(likely) } else { self.scan(first, line) }
+    }
+
+    #[inline]
+    fn scan(&self, first: usize, line: u32) -> Option<usize> {
+        let (fours, rest) = self.state.lines[first..first + self.ways].as_chunks::<4>();
+        for (chunk, four) in fours.iter().enumerate() {
+            let way = match () {
+                _ if four[0] == line => 0,
+                _ if four[1] == line => 1,
+                _ if four[2] == line => 2,
+                _ if four[3] == line => 3,
+                _ => continue,
+            };
+            return Some(first + 4 * chunk + way);
         }
-        let lines = &self.state.lines[first..first + self.ways];
-        lines.iter().position(|tag| *tag == line).map(|way| first + way)
+        rest.iter().position(|tag| *tag == line).map(|way| first + 4 * fours.len() + way)
     }
 
     #[inline]
     pub fn flags(&self, slot: usize) -> Flags {
-        self.state.flags[slot]
+        Flags(self.state.words[slot] as u8)
     }
 
     #[inline]
     pub fn set_flags(&mut self, slot: usize, flags: Flags) {
-        self.state.flags[slot] = flags;
+        let word = &mut self.state.words[slot];
+        *word = *word & !0xff | u64::from(flags.0);
     }
 
     /// When the line is there, and from which level it comes, as a number below 8.
     #[inline]
     pub fn ready(&self, slot: usize) -> (u64, u8) {
-        let word = self.state.ready[slot];
-        (word >> 3, (word & 7) as u8)
+        let word = self.state.words[slot];
+        (word >> READY_SHIFT, (word >> LEVEL_SHIFT & 7) as u8)
     }
 
+    #[inline]
     pub fn set_ready(&mut self, slot: usize, at: u64, level: u8) {
-        self.state.ready[slot] = at << 3 | u64::from(level);
+        let word = &mut self.state.words[slot];
+        *word = at << READY_SHIFT | u64::from(level) << LEVEL_SHIFT | *word & 0xff;
     }
 
     /// A use of the line, as replacement sees it.
     #[inline]
     pub fn touch(&mut self, slot: usize, line: u32) {
         let set = self.set(line);
-        let way = slot - set * self.ways;
-        if self.replacer.wants_touch(slot, self.state.last[set] as usize == way) {
-            self.replacer.touch(slot);
-            self.state.last[set] = way as u8;
-        }
+        self.replacer.touch(set, slot - set * self.ways);
     }
 
     /// Puts a line in, which must not be there, into one of the ways of `mask`; what was there leaves.
     pub fn insert(&mut self, line: u32, flags: Flags, mask: u32) -> (usize, Option<Gone>) {
         let set = self.set(line);
-        let first = set * self.ways;
-        let lines = &self.state.lines[first..first + self.ways];
-        let free = lines.iter().enumerate().position(|(way, tag)| *tag == EMPTY && mask >> way & 1 != 0);
-        let way = free.unwrap_or_else(|| self.replacer.victim(set, mask));
-        let slot = first + way;
-        let gone = match self.state.lines[slot] {
-            EMPTY => None,
-            line => Some(Gone { line, flags: self.state.flags[slot] }),
+        let free = self.free[set] & mask;
+        let (way, taken) = match free {
+            0 => (self.replacer.victim(set, mask), true),
+            _ => (free.trailing_zeros() as usize, false),
         };
-        self.state.lines[slot] = line;
-        self.state.flags[slot] = flags;
-        self.state.ready[slot] = 0;
-        self.state.last[set] = way as u8;
-        self.replacer.insert(set, slot);
-        (slot, gone)
+        self.free[set] &= !(1 << way);
+        let slot = set * self.ways + way;
+        let (old_line, old_word) = (&mut self.state.lines[slot], &mut self.state.words[slot]);
+        let gone = Gone { line: *old_line, flags: Flags(*old_word as u8) };
+        (*old_line, *old_word) = (line, u64::from(flags.0));
+        self.replacer.insert(set, way);
+        (slot, taken.then_some(gone))
     }
 
     /// Takes a line out.
     pub fn remove(&mut self, slot: usize) -> Flags {
-        self.state.lines[slot] = EMPTY;
-        std::mem::replace(&mut self.state.flags[slot], Flags(0))
+        let line = std::mem::replace(&mut self.state.lines[slot], EMPTY);
+        let set = self.set(line);
+        self.free[set] |= 1 << (slot - set * self.ways);
+        Flags(std::mem::replace(&mut self.state.words[slot], 0) as u8)
     }
 
     /// Every line that is there, with its place.
@@ -202,14 +213,14 @@ impl Tags {
         lines.filter(|(_, line)| *line != EMPTY)
     }
 
-    /// A set's lines, the one used last first, by the order of replacement. For tests: only LRU has an order.
+    /// A set's lines, the one used last first. For tests: only LRU has an order.
     #[cfg(test)]
     pub fn in_order(&self, set: u32) -> Vec<(u32, Flags)> {
         let first = set as usize * self.ways;
-        let mut slots: Vec<usize> = (first..first + self.ways).collect();
-        slots.retain(|slot| self.state.lines[*slot] != EMPTY);
-        slots.sort_by_key(|slot| std::cmp::Reverse(self.replacer.rank(*slot)));
-        slots.iter().map(|slot| (self.state.lines[*slot], self.state.flags[*slot])).collect()
+        let mut ways: Vec<usize> = (0..self.ways).collect();
+        ways.retain(|way| self.state.lines[first + way] != EMPTY);
+        ways.sort_by_key(|way| std::cmp::Reverse(self.replacer.rank(set as usize, *way)));
+        ways.iter().map(|way| (self.state.lines[first + way], self.flags(first + way))).collect()
     }
 
     pub fn save(&self) -> (TagsState, ReplacerState) {
@@ -219,21 +230,16 @@ impl Tags {
     /// Says what is impossible about a saved state for a memory of `lines` lines.
     pub fn check(&self, (state, replacer): &(TagsState, ReplacerState), lines: u32) -> Result<(), String> {
         let slots = self.state.lines.len();
-        if [state.lines.len(), state.ready.len(), state.flags.len()] != [slots; 3]
-            || state.last.len() != self.state.last.len()
-        {
+        if [state.lines.len(), state.words.len()] != [slots; 2] {
             return Err(format!("tags of {} lines for {slots}", state.lines.len()));
-        }
-        if state.last.iter().any(|way| usize::from(*way) >= self.ways) {
-            return Err("a way that does not exist".to_owned());
         }
         for (set, tags) in state.lines.chunks_exact(self.ways).enumerate() {
             for (way, line) in tags.iter().enumerate().filter(|(_, line)| **line != EMPTY) {
-                let slot = set * self.ways + way;
+                let word = state.words[set * self.ways + way];
                 if *line >= lines || self.set(*line) != set || tags[..way].contains(line) {
                     return Err(format!("line {line} cannot be in set {set}"));
                 }
-                if !state.flags[slot].is_possible() || state.ready[slot] >> 3 > 1 << 47 {
+                if !Flags(word as u8).is_possible() || word >> READY_SHIFT > 1 << 47 {
                     return Err(format!("line {line} has an impossible state"));
                 }
             }
@@ -244,5 +250,9 @@ impl Tags {
     pub fn restore(&mut self, (state, replacer): (TagsState, ReplacerState)) {
         self.state = state;
         self.replacer.restore(replacer);
+        for (free, set) in self.free.iter_mut().zip(self.state.lines.chunks_exact(self.ways)) {
+            let empty = set.iter().enumerate().filter(|(_, line)| **line == EMPTY);
+            *free = empty.fold(0, |free, (way, _)| free | 1 << way);
+        }
     }
 }
