@@ -55,11 +55,13 @@ impl<M: MainMemory> MemorySystem<M> {
         let hart = &mut self.harts[h];
         let l1 = if code { &mut hart.l1i } else { &mut hart.l1d };
         let begin = if TIMED { l1.port(cycle) } else { 0 };
-        let Some(slot) = l1.tags.find(line) else { return self.miss_l1::<TIMED>(h, cycle, begin, access) };
+        let Some(slot) = l1.tags.find(line) else {
+            return self.miss_l1::<TIMED>(h, cycle, begin, access, false);
+        };
         let mut flags = l1.tags.flags(slot);
         if own && !flags.is_dirty() {
             if !flags.is_writable() {
-                return self.miss_l1::<TIMED>(h, cycle, begin, access);
+                return self.miss_l1::<TIMED>(h, cycle, begin, access, true);
             }
             flags = flags.with_state(Flags::MODIFIED);
             l1.tags.set_flags(slot, flags);
@@ -109,9 +111,16 @@ impl<M: MainMemory> MemorySystem<M> {
         }
     }
 
-    /// An access that the L1 cannot serve.
+    /// An access that the L1 cannot serve. `upgrade`: it has the line, but readable only.
     #[inline(never)]
-    fn miss_l1<const TIMED: bool>(&mut self, h: usize, cycle: u64, begin: u64, access: CoreAccess) -> Served {
+    fn miss_l1<const TIMED: bool>(
+        &mut self,
+        h: usize,
+        cycle: u64,
+        begin: u64,
+        access: CoreAccess,
+        upgrade: bool,
+    ) -> Served {
         let line = self.ram.line(access.addr).expect("the address was found to be RAM");
         let (own, code) = (access.kind == AccessKind::Store, access.kind == AccessKind::Fetch);
         let l1 = self.harts[h].l1(code);
@@ -120,7 +129,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let ask = Ask { hart: h, line, own, code, why: Why::Demand };
         let answer = self.ask_l2::<TIMED>(ask, out);
         self.harts[h].l1(code).stats.missed(answer.flags.class());
-        self.fill_l1::<TIMED>(ask, &answer, out);
+        self.fill_l1::<TIMED>(ask, &answer, out, upgrade);
         self.account::<TIMED>(h, code, answer.flags, answer.level, cycle, answer.at);
         if self.harts[h].l1(code).prefetcher.is_on() {
             self.prefetch_l1::<TIMED>(h, access, noticed, true);
@@ -186,7 +195,8 @@ impl<M: MainMemory> MemorySystem<M> {
             l2.stats.upgrades += u64::from(upgrade);
         }
         let mut free = at;
-        if let Some(slot) = l2.tags.find(ask.line) {
+        let found = if upgrade { l2.tags.find(ask.line) } else { None };
+        if let Some(slot) = found {
             l2.tags.touch(slot, ask.line);
             let state = got.flags.state();
             let mut keep = l2.tags.flags(slot);
@@ -206,7 +216,7 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 
     /// Puts an answer into the L1. The miss register has been held since `out`.
-    fn fill_l1<const TIMED: bool>(&mut self, ask: Ask, answer: &Answer, out: u64) {
+    fn fill_l1<const TIMED: bool>(&mut self, ask: Ask, answer: &Answer, out: u64, upgrade: bool) {
         let crate::system::Private { l1i, l1d, l2, .. } = &mut self.harts[ask.hart];
         let l1 = if ask.code { l1i } else { l1d };
         // What is dirty below is clean here, but may be written.
@@ -218,7 +228,8 @@ impl<M: MainMemory> MemorySystem<M> {
         let prefetched = ask.why == Why::Prefetch;
         let flags = state.with_class(answer.flags.class()).with_prefetched(prefetched);
         let mut free = answer.at;
-        let slot = match l1.tags.find(ask.line) {
+        let found = if upgrade { l1.tags.find(ask.line) } else { None };
+        let slot = match found {
             Some(slot) => {
                 // A store to a line that was readable only.
                 l1.stats.upgrades += 1;
@@ -310,7 +321,7 @@ impl<M: MainMemory> MemorySystem<M> {
             l1.stats.prefetches += 1;
             let ask = Ask { hart: h, line, own: false, code, why: Why::Prefetch };
             let answer = self.ask_l2::<TIMED>(ask, t);
-            self.fill_l1::<TIMED>(ask, &answer, t);
+            self.fill_l1::<TIMED>(ask, &answer, t, false);
         }
     }
 

@@ -52,4 +52,10 @@ pub use system::MemorySystem;
 pub use ways::WayMask;
 
 #[cfg(test)]
+mod device_tests;
+#[cfg(test)]
 mod reference_tests;
+#[cfg(test)]
+mod state_tests;
+#[cfg(test)]
+mod timing_tests;

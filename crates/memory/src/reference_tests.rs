@@ -392,7 +392,9 @@ fn run(inclusion: Inclusion, timed: bool, seed: u64) {
                 };
                 let access = CoreAccess { kind, addr, pc: 0x1000 };
                 match timed {
-                    true => drop(real.core_access(hart, now.0 / 400, access)),
+                    true => {
+                        real.core_access(hart, now.0 / 400, access);
+                    }
                     false => real.warm(hart, access),
                 }
                 model.core(hart, line, kind);
@@ -401,7 +403,9 @@ fn run(inclusion: Inclusion, timed: bool, seed: u64) {
                 let full = rng.below(3) > 0;
                 let bytes = if full { 64 } else { 16 };
                 match timed {
-                    true => drop(real.device_write(now, addr, bytes, access)),
+                    true => {
+                        real.device_write(now, addr, bytes, access);
+                    }
                     false => real.warm_device_write(addr, bytes, access),
                 }
                 let place = if policy.enabled { policy.headers } else { Place::Memory };
@@ -409,7 +413,9 @@ fn run(inclusion: Inclusion, timed: bool, seed: u64) {
             }
             13..15 => {
                 match timed {
-                    true => drop(real.device_read(now, addr, 64, access)),
+                    true => {
+                        real.device_read(now, addr, 64, access);
+                    }
                     false => real.warm_device_read(addr, 64, access),
                 }
                 let allocate = policy.enabled && policy.read_allocate;

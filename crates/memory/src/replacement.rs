@@ -210,6 +210,11 @@ impl Replacer {
         }
     }
 
+    #[cfg(test)]
+    pub fn bytes(&self) -> usize {
+        8 * self.state.orders.len() + 4 * self.state.ranks.len()
+    }
+
     pub fn save(&self) -> ReplacerState {
         self.state.clone()
     }

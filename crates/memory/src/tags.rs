@@ -223,6 +223,13 @@ impl Tags {
         ways.iter().map(|way| (self.state.lines[first + way], self.flags(first + way))).collect()
     }
 
+    /// Bytes that the tags take on the host.
+    #[cfg(test)]
+    pub fn bytes(&self) -> usize {
+        let state = 4 * self.state.lines.len() + 8 * self.state.words.len() + 4 * self.free.len();
+        state + self.replacer.bytes()
+    }
+
     pub fn save(&self) -> (TagsState, ReplacerState) {
         (self.state.clone(), self.replacer.save())
     }
