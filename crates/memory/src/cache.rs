@@ -164,12 +164,12 @@ impl Cache {
         }
     }
 
-    /// Says what is impossible about a saved state, for a memory of `lines` lines.
-    pub fn check(&self, state: &CacheState, lines: u32) -> Result<(), String> {
-        self.tags.check(&state.tags, lines)?;
-        self.ports.check(&state.ports)?;
-        self.mshrs.check(&state.mshrs)?;
-        self.buffer.check(&state.buffer)?;
+    /// Says what is impossible about a saved state, for a memory of `lines` lines and with nothing after `latest`.
+    pub fn check(&self, state: &CacheState, lines: u32, latest: u64) -> Result<(), String> {
+        self.tags.check(&state.tags, lines, latest)?;
+        self.ports.check(&state.ports, latest)?;
+        self.mshrs.check(&state.mshrs, latest)?;
+        self.buffer.check(&state.buffer, latest)?;
         self.prefetcher.check(&state.strides, u64::from(lines) * 64)
     }
 

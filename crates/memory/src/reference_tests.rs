@@ -217,11 +217,11 @@ impl Model {
         }
         self.l2_write_backs += u64::from(gone.state == Modified);
         if gone.state == Modified || self.inclusion == Inclusion::Exclusive {
-            self.into_llc(gone);
+            self.down_to_llc(gone);
         }
     }
 
-    fn into_llc(&mut self, gone: Line) {
+    fn down_to_llc(&mut self, gone: Line) {
         match self.llc.get(gone.line) {
             Some(entry) => {
                 entry.state = if gone.state == Modified { Modified } else { entry.state };
@@ -267,7 +267,7 @@ impl Model {
         if others.dirty && store {
             state = Modified;
         } else if others.dirty {
-            self.into_llc(Line { line, way: 0, state: Modified, fresh: false });
+            self.down_to_llc(Line { line, way: 0, state: Modified, fresh: false });
         }
         if alone
             && self.inclusion == Inclusion::Exclusive

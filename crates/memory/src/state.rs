@@ -1,5 +1,6 @@
 //! Saving and restoring: tags, bookings, predictors and counters, so that a restored run goes on exactly.
 
+use doorbell_sim::Ps;
 use doorbell_sim::snapshot::SnapshotError;
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +11,9 @@ use crate::dca::SteeringState;
 use crate::slots::SlotsState;
 use crate::stats::{CoreStats, DeviceStats, TrafficStats};
 use crate::system::{MemorySystem, Private};
+
+/// Nothing in a saved state is later: five hours, far beyond any run.
+const LATEST: Ps = Ps(1 << 54);
 
 /// One hart's part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,12 +58,13 @@ impl Private {
         }
     }
 
-    fn check_state(&self, state: &PrivateState, lines: u32) -> Result<(), String> {
-        self.l1i.check(&state.l1i, lines)?;
-        self.l1d.check(&state.l1d, lines)?;
-        self.l2.check(&state.l2, lines)?;
-        self.to.check(&state.to)?;
-        self.from.check(&state.from)
+    fn check_state(&self, state: &PrivateState, lines: u32, shared: u64) -> Result<(), String> {
+        let latest = self.clock.edge_at_or_before(LATEST);
+        self.l1i.check(&state.l1i, lines, latest)?;
+        self.l1d.check(&state.l1d, lines, latest)?;
+        self.l2.check(&state.l2, lines, latest)?;
+        self.to.check(&state.to, shared)?;
+        self.from.check(&state.from, shared)
     }
 
     fn restore(&mut self, state: PrivateState) {
@@ -109,12 +114,13 @@ impl<M: MainMemory> MemorySystem<M> {
         if state.harts.len() != self.harts.len() {
             return Err(format!("caches of {} harts for {}", state.harts.len(), self.harts.len()));
         }
+        let latest = self.clock.edge_at_or_before(LATEST);
         for (hart, saved) in self.harts.iter().zip(&state.harts) {
-            hart.check_state(saved, self.ram.lines)?;
+            hart.check_state(saved, self.ram.lines, latest)?;
         }
-        self.llc.check(&state.llc, self.ram.lines)?;
-        self.io_in.check(&state.io_in)?;
-        self.io_out.check(&state.io_out)?;
+        self.llc.check(&state.llc, self.ram.lines, latest)?;
+        self.io_in.check(&state.io_in, latest)?;
+        self.io_out.check(&state.io_out, latest)?;
         self.classes.check(&state.classes)?;
         self.steering.check(&state.steering, self.llc_ways, self.harts.len())
     }

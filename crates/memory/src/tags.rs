@@ -234,8 +234,13 @@ impl Tags {
         (self.state.clone(), self.replacer.save())
     }
 
-    /// Says what is impossible about a saved state for a memory of `lines` lines.
-    pub fn check(&self, (state, replacer): &(TagsState, ReplacerState), lines: u32) -> Result<(), String> {
+    /// Says what is impossible about a saved state, for a memory of `lines` lines and with nothing after `latest`.
+    pub fn check(
+        &self,
+        (state, replacer): &(TagsState, ReplacerState),
+        lines: u32,
+        latest: u64,
+    ) -> Result<(), String> {
         let slots = self.state.lines.len();
         if [state.lines.len(), state.words.len()] != [slots; 2] {
             return Err(format!("tags of {} lines for {slots}", state.lines.len()));
@@ -246,7 +251,7 @@ impl Tags {
                 if *line >= lines || self.set(*line) != set || tags[..way].contains(line) {
                     return Err(format!("line {line} cannot be in set {set}"));
                 }
-                if !Flags(word as u8).is_possible() || word >> READY_SHIFT > 1 << 47 {
+                if !Flags(word as u8).is_possible() || word >> READY_SHIFT > latest {
                     return Err(format!("line {line} has an impossible state"));
                 }
             }
