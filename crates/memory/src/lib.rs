@@ -1,5 +1,61 @@
 //! Timing of the memory system: caches, coherence, direct cache access, interconnect, memory controllers.
+//!
+//! The hardware is that of a server of today: private first-level caches and an L2 for each hart, a shared last-level cache,
+//! an interconnect that joins them with memory controllers and with the root complex. Modelled: tags and states
+//! of every cache, exactly and in the order of calls; for each access, ports, miss registers with merging, write-back
+//! buffers, links and their contention; replacement, prefetching, MESI, and where devices' lines are put. Every access is
+//! priced when it is asked for and answers with a time. Not modelled: data (they are in RAM), slices and rings of
+//! the LLC, the time of fills at the ports, transient coherence states.
+//!
+//! | File | Question it answers |
+//! |---|---|
+//! | `system` | what there is |
+//! | `core_side` | an access through L1 and L2 |
+//! | `llc` | a request at the LLC |
+//! | `coherence` | who else has the line |
+//! | `device` | what a device's access does |
+//! | `dca` | where a device's line goes: the place for a researcher's policy |
+//! | `cache`, `tags`, `replacement`, `prefetch` | one cache |
+//! | `slots`, `in_flight` | bookings of ports and links; of miss registers and buffers |
+//! | `backing`, `dram` | memory |
 
 #![forbid(unsafe_code)]
 
+pub mod backing;
+mod cache;
+pub mod class;
+mod coherence;
+pub mod config;
+mod core_side;
+pub mod dca;
+mod device;
 pub mod dram;
+mod in_flight;
+mod invariants;
+mod llc;
+pub mod prefetch;
+pub mod replacement;
+mod slots;
+mod state;
+pub mod stats;
+pub mod system;
+mod tags;
+pub mod ways;
+
+pub use backing::{FlatMemory, MainMemory};
+pub use class::DataClass;
+pub use config::MemoryConfig;
+pub use dca::{DcaConfig, DcaPolicy};
+pub use state::MemoryState;
+pub use stats::MemoryStats;
+pub use system::MemorySystem;
+pub use ways::WayMask;
+
+#[cfg(test)]
+mod device_tests;
+#[cfg(test)]
+mod reference_tests;
+#[cfg(test)]
+mod state_tests;
+#[cfg(test)]
+mod timing_tests;

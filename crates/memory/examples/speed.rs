@@ -1,0 +1,98 @@
+//! What an access costs on the host: `cargo run --release -p doorbell-memory --example speed`.
+
+use doorbell_memory::config::MemoryConfig;
+use doorbell_memory::prefetch::PrefetchKind;
+use doorbell_memory::{FlatMemory, MemorySystem};
+use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess, HostMemory};
+use doorbell_sim::ports::{DmaKind, PhysAddr};
+use doorbell_sim::{Bytes, Hertz, Ps};
+
+const BASE: u64 = 0x8000_0000;
+
+/// How many accesses are timed.
+fn accesses() -> u64 {
+    std::env::args().nth(2).map_or(5_000_000, |count| count.parse().expect("the second argument is a number"))
+}
+
+fn system(config: &MemoryConfig) -> MemorySystem<FlatMemory> {
+    let memory = FlatMemory::new(Ps::from_ns(60), Ps::from_ns(1));
+    MemorySystem::new(config, &[Hertz(3_000_000_000)], PhysAddr(BASE), Bytes(1 << 30), memory).unwrap()
+}
+
+/// Time that this thread has had on a processor: other programs may be running.
+fn host_ns() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("this needs Linux");
+    text.split(' ').next().and_then(|number| number.parse().ok()).expect("nanoseconds come first")
+}
+
+/// Whether the command line asks for this measurement; without an argument it asks for all.
+fn chosen(name: &str) -> bool {
+    std::env::args().nth(1).is_none_or(|part| name.contains(&part))
+}
+
+/// Loads over `span` bytes in a scattered order, each when the one before is done or `apart` cycles after it.
+fn loads(name: &str, config: &MemoryConfig, span: u64, apart: Option<u64>) {
+    if !chosen(name) {
+        return;
+    }
+    let mut system = system(config);
+    let (mut cycle, mut line) = (0, 0u64);
+    let lines = span / 64;
+    assert!(lines.is_power_of_two());
+    let mut step = |system: &mut MemorySystem<FlatMemory>, cycle: &mut u64| {
+        line = (line * 1_103_515_245 + 12_345) & (lines - 1);
+        let addr = PhysAddr(BASE + 64 * line);
+        let access = CoreAccess { kind: AccessKind::Load, addr, pc: 0x8000_1000 + (line & 7) * 4 };
+        let at = system.core_access(0, *cycle, access).at;
+        *cycle = apart.map_or(at, |apart| *cycle + apart);
+    };
+    (0..(2 * lines).min(accesses())).for_each(|_| step(&mut system, &mut cycle));
+    let begin = host_ns();
+    (0..accesses()).for_each(|_| step(&mut system, &mut cycle));
+    let ns = (host_ns() - begin) / accesses() as f64;
+    let stats = system.stats();
+    let core = &stats.harts[0].core;
+    println!(
+        "{name:34} {ns:6.1} ns   L1 {} L2 {} LLC {} memory {}",
+        core.from_l1, core.from_l2, core.from_llc, core.from_dram
+    );
+}
+
+/// A device that writes frames of `bytes` into a ring and reads them again.
+fn device(name: &str, config: &MemoryConfig, ring: u64) {
+    if !chosen(name) {
+        return;
+    }
+    let mut system = system(config);
+    let begin = host_ns();
+    let mut now = Ps::ZERO;
+    for n in 0..accesses() / 2 {
+        let addr = PhysAddr(BASE + n * 64 % ring);
+        let offset = (n % 24 * 64) as u32;
+        let access = |kind| DmaAccess { device: 0, kind, offset };
+        let done = system.device_write(now, addr, 64, access(DmaKind::RxData));
+        system.device_read(done, addr, 64, access(DmaKind::TxData));
+        now += Ps::from_ns(5);
+    }
+    println!("{name:34} {:6.1} ns", (host_ns() - begin) / accesses() as f64);
+}
+
+fn main() {
+    let config = MemoryConfig::default();
+    loads("L1 hits, dependent", &config, 32 << 10, None);
+    loads("L1 hits, one a cycle", &config, 32 << 10, Some(1));
+    loads("L2 hits, dependent", &config, 512 << 10, None);
+    loads("L2 hits, one in 4 cycles", &config, 512 << 10, Some(4));
+    loads("LLC hits, dependent", &config, 2 << 20, None);
+    loads("misses, dependent", &config, 256 << 20, None);
+    loads("misses, one in 60 cycles", &config, 256 << 20, Some(60));
+    loads("misses, one in 10 cycles", &config, 256 << 20, Some(10));
+    let mut large = config.clone();
+    large.llc.size = Bytes(64 << 20);
+    loads("LLC of 64MiB, misses", &large, 256 << 20, Some(60));
+    let mut prefetching = config.clone();
+    prefetching.l1d.prefetch.kind = PrefetchKind::Stride;
+    loads("L1 hits, stride prefetcher on", &prefetching, 32 << 10, Some(1));
+    device("device lines, in the DCA ways", &config, 512 << 10);
+    device("device lines, leaking", &config, 64 << 20);
+}

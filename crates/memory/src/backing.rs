@@ -1,0 +1,61 @@
+//! What lies behind the last-level cache, as the caches see it; and the simplest such thing.
+
+use doorbell_sim::snapshot::SnapshotError;
+use doorbell_sim::{Calendar, PhysAddr, Ps};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Main memory, a line at a time. Requests may come in any order of time.
+pub trait MainMemory {
+    /// What a snapshot keeps.
+    type State: Clone + Serialize + DeserializeOwned;
+    /// Prices a read that reaches the controller at `now`; returns when the data are back at its port.
+    fn read(&mut self, now: Ps, addr: PhysAddr) -> Ps;
+    /// Prices a write; returns when the controller has accepted it.
+    fn write(&mut self, now: Ps, addr: PhysAddr) -> Ps;
+    /// The state to keep.
+    fn save(&self) -> Self::State;
+    /// Takes a saved state over, or refuses it and stays as it is.
+    fn restore(&mut self, state: Self::State) -> Result<(), SnapshotError>;
+}
+
+/// Memory with one latency and one bandwidth, for tests and for studies in which memory shall not matter.
+#[derive(Clone, Debug)]
+pub struct FlatMemory {
+    latency: Ps,
+    /// For which a line occupies the memory.
+    line_time: Ps,
+    busy: Calendar,
+}
+
+impl FlatMemory {
+    /// Memory that answers after `latency` and moves a line in `line_time`.
+    pub fn new(latency: Ps, line_time: Ps) -> FlatMemory {
+        FlatMemory { latency, line_time, busy: Calendar::default() }
+    }
+}
+
+impl MainMemory for FlatMemory {
+    type State = Calendar;
+
+    fn read(&mut self, now: Ps, _addr: PhysAddr) -> Ps {
+        self.busy.book(now, self.line_time).saturating_add(self.latency)
+    }
+
+    fn write(&mut self, now: Ps, _addr: PhysAddr) -> Ps {
+        self.busy.book(now, self.line_time).saturating_add(self.line_time)
+    }
+
+    fn save(&self) -> Calendar {
+        self.busy.clone()
+    }
+
+    fn restore(&mut self, state: Calendar) -> Result<(), SnapshotError> {
+        if state.end() > Ps(1 << 60) {
+            let problem = "memory is busy for too long".to_owned();
+            return Err(SnapshotError::Inconsistent { name: "memory".to_owned(), problem });
+        }
+        self.busy = state;
+        Ok(())
+    }
+}

@@ -1,0 +1,184 @@
+//! One cache: tags, and what limits how fast they can be used.
+
+use doorbell_sim::memory::Level;
+use serde::{Deserialize, Serialize};
+
+use crate::config::CacheConfig;
+use crate::in_flight::{InFlight, InFlightState};
+use crate::prefetch::{Prefetcher, Stride};
+use crate::replacement::ReplacerState;
+use crate::slots::{Slots, SlotsState};
+use crate::stats::CacheStats;
+use crate::tags::{Flags, Gone, Tags, TagsState};
+
+/// See the module. Times are cycles of whatever clock the cache runs on.
+#[derive(Clone, Debug)]
+pub(crate) struct Cache {
+    pub tags: Tags,
+    pub ports: Slots,
+    pub mshrs: InFlight,
+    pub buffer: InFlight,
+    pub latency: u64,
+    pub prefetcher: Prefetcher,
+    pub stats: CacheStats,
+}
+
+/// What a snapshot keeps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CacheState {
+    tags: (TagsState, ReplacerState),
+    ports: SlotsState,
+    mshrs: InFlightState,
+    buffer: InFlightState,
+    strides: Vec<Stride>,
+    stats: CacheStats,
+}
+
+/// The level whose number stands with a line's time.
+fn level(number: u8) -> Level {
+    match number {
+        0 => Level::L1,
+        1 => Level::L2,
+        2 => Level::Llc,
+        3 => Level::Peer,
+        _ => Level::Dram,
+    }
+}
+
+impl Cache {
+    /// An empty cache whose ports remember `window` cycles.
+    pub fn new(config: &CacheConfig, window: usize) -> Cache {
+        Cache {
+            tags: Tags::new(config.sets(), config.ways, config.replacement),
+            ports: Slots::new(config.ports, window),
+            mshrs: InFlight::new(config.mshrs),
+            buffer: InFlight::new(config.write_buffers),
+            latency: u64::from(config.latency),
+            prefetcher: Prefetcher::new(&config.prefetch),
+            stats: CacheStats::default(),
+        }
+    }
+
+    /// When a request that comes at `t` has a port.
+    #[inline]
+    pub fn port(&mut self, t: u64) -> u64 {
+        let at = self.ports.take(t);
+        if at != t {
+            self.stats.port_wait_cycles += at - t;
+        }
+        at
+    }
+
+    /// When a miss that is noticed at `t` has a miss register.
+    #[inline]
+    pub fn admit(&mut self, t: u64) -> u64 {
+        let at = self.mshrs.admit(t);
+        self.stats.mshr_wait_cycles += at - t;
+        at
+    }
+
+    /// Holds a miss register.
+    pub fn hold(&mut self, line: u32, from: u64, until: u64) {
+        self.mshrs.hold(line, from, until);
+        self.stats.mshr_cycles = self.mshrs.busy();
+    }
+
+    /// When a dirty line that leaves at `t` has a write-back buffer.
+    pub fn buffer(&mut self, t: u64) -> u64 {
+        let at = self.buffer.admit(t);
+        self.stats.buffer_wait_cycles += at - t;
+        at
+    }
+
+    /// When the data of a line that is there can be used by a request that would have them at `normal`; from which level
+    /// they come; and whether the line is still on its way.
+    #[inline]
+    pub fn arrival(&mut self, slot: usize, line: u32, normal: u64, here: Level) -> (u64, Level, bool) {
+        let (ready, _) = self.tags.ready(slot);
+        if ready <= normal { (normal, here, false) } else { self.merge(slot, line, normal) }
+    }
+
+    /// Waits for a line on its way. Should it have been asked for at a later time than this request's, only because calls
+    /// do not come in order of time, then it is fetched as early as this request asks.
+    #[cold]
+    fn merge(&mut self, slot: usize, line: u32, normal: u64) -> (u64, Level, bool) {
+        let (mut ready, from_level) = self.tags.ready(slot);
+        if let Some(held) = self.mshrs.find(line, normal)
+            && normal < held.from
+            && held.from <= ready
+        {
+            ready = normal + (ready - held.from);
+            self.tags.set_ready(slot, ready, from_level);
+        }
+        (ready, level(from_level), true)
+    }
+
+    /// What has been counted. To keep hits cheap, accesses are only summed up here.
+    pub fn stats(&self) -> CacheStats {
+        let accesses = self.stats.hits + self.stats.misses + self.stats.merges;
+        CacheStats { accesses, ..self.stats.clone() }
+    }
+
+    /// Puts a line in.
+    pub fn insert(&mut self, line: u32, flags: Flags, mask: u32) -> (usize, Option<Gone>) {
+        let (slot, gone) = self.tags.insert(line, flags, mask);
+        self.stats.fills += 1;
+        if let Some(gone) = gone {
+            self.stats.evictions += 1;
+            self.stats.prefetches_useless += u64::from(gone.flags.is_prefetched());
+        }
+        (slot, gone)
+    }
+
+    /// Takes a line away, not to make room.
+    pub fn take_away(&mut self, slot: usize) -> Flags {
+        let flags = self.tags.remove(slot);
+        self.stats.invalidations += 1;
+        self.stats.prefetches_useless += u64::from(flags.is_prefetched());
+        flags
+    }
+
+    /// The same where the line may not be there.
+    pub fn take_away_line(&mut self, line: u32) -> Option<Flags> {
+        let slot = self.tags.find(line)?;
+        Some(self.take_away(slot))
+    }
+
+    /// The first use of a line that had been fetched ahead; returns its flags as they are then.
+    pub fn used_prefetched(&mut self, slot: usize, flags: Flags, late: bool) -> Flags {
+        self.stats.prefetches_useful += 1;
+        self.stats.prefetches_late += u64::from(late);
+        let flags = flags.with_prefetched(false);
+        self.tags.set_flags(slot, flags);
+        flags
+    }
+
+    pub fn save(&self) -> CacheState {
+        CacheState {
+            tags: self.tags.save(),
+            ports: self.ports.save(),
+            mshrs: self.mshrs.save(),
+            buffer: self.buffer.save(),
+            strides: self.prefetcher.save(),
+            stats: self.stats.clone(),
+        }
+    }
+
+    /// Says what is impossible about a saved state, for a memory of `lines` lines and with nothing after `latest`.
+    pub fn check(&self, state: &CacheState, lines: u32, latest: u64) -> Result<(), String> {
+        self.tags.check(&state.tags, lines, latest)?;
+        self.ports.check(&state.ports, latest)?;
+        self.mshrs.check(&state.mshrs, latest)?;
+        self.buffer.check(&state.buffer, latest)?;
+        self.prefetcher.check(&state.strides, u64::from(lines) * 64)
+    }
+
+    pub fn restore(&mut self, state: CacheState) {
+        self.tags.restore(state.tags);
+        self.ports.restore(state.ports);
+        self.mshrs.restore(state.mshrs);
+        self.buffer.restore(state.buffer);
+        self.prefetcher.restore(state.strides);
+        self.stats = state.stats;
+    }
+}

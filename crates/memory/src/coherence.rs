@@ -1,0 +1,90 @@
+//! Who else has a line: looking into private caches and taking copies away.
+//!
+//! MESI over whole private hierarchies: a hart's L2 includes its L1s and says what the hart may do with a line; its L1D may
+//! be dirty where the L2 is not. Private caches are asked exactly when they have a copy, as by a perfect snoop filter: the
+//! look-up itself costs no simulated time, and a request that has to wait for a copy waits the snoop latency.
+
+use doorbell_sim::Ps;
+
+use crate::class::DataClass;
+use crate::system::{MemorySystem, Private};
+use crate::tags::Flags;
+
+/// What happens to the copies that are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Probe {
+    /// They go.
+    Take,
+    /// They stay, readable only.
+    Share,
+    /// They stay as they are, and are henceforth of this class: a device reads.
+    Look(DataClass),
+}
+
+/// What was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Somebody has, or had, a copy.
+    pub present: bool,
+    /// Somebody's copy is newer than what lies below.
+    pub dirty: bool,
+    /// A device had put it there and nobody had used it.
+    pub fresh: bool,
+    /// When the copy is there.
+    pub ready: Ps,
+}
+
+impl Private {
+    /// Looks for a line in one hart's caches.
+    pub fn probe(&mut self, line: u32, probe: Probe) -> Found {
+        let Some(slot) = self.l2.tags.find(line) else { return Found::default() };
+        let flags = self.l2.tags.flags(slot);
+        let mut dirty = flags.is_dirty();
+        let mut ready = self.l2.tags.ready(slot).0;
+        let in_l1d = self.l1d.tags.find(line);
+        if let Some(slot) = in_l1d {
+            dirty |= self.l1d.tags.flags(slot).is_dirty();
+            ready = ready.max(self.l1d.tags.ready(slot).0);
+        }
+        let found = Found {
+            present: true,
+            dirty,
+            fresh: flags.is_fresh(),
+            ready: if ready == 0 { Ps::ZERO } else { self.clock.edge(ready) },
+        };
+        if probe == Probe::Take {
+            self.l2.take_away(slot);
+            in_l1d.map(|slot| self.l1d.take_away(slot));
+            self.l1i.take_away_line(line);
+            return found;
+        }
+        let change = |flags: Flags| match probe {
+            Probe::Look(class) => flags.with_class(class).with_fresh(false),
+            _ => flags.with_state(Flags::SHARED).with_fresh(false),
+        };
+        for cache in [&mut self.l1i, &mut self.l1d, &mut self.l2] {
+            if let Some(slot) = cache.tags.find(line) {
+                cache.tags.set_flags(slot, change(cache.tags.flags(slot)));
+            }
+        }
+        found
+    }
+}
+
+impl<M> MemorySystem<M> {
+    /// Looks for a line in the private caches of all harts but `except`.
+    #[inline]
+    pub(crate) fn probe(&mut self, except: Option<usize>, line: u32, probe: Probe) -> Found {
+        let mut all = Found::default();
+        for (index, hart) in self.harts.iter_mut().enumerate() {
+            if Some(index) != except {
+                let found = hart.probe(line, probe);
+                all.present |= found.present;
+                all.dirty |= found.dirty;
+                all.fresh |= found.fresh;
+                all.ready = all.ready.max(found.ready);
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,324 @@
+//! The parameters of caches and interconnect, as a configuration file spells them.
+//!
+//! Defaults are those of the gem5 paper's machine where it gives them (ISPASS 2024, table I), else of a server part of
+//! its time.
+
+use doorbell_sim::{Bytes, Hertz};
+use serde::{Deserialize, Serialize};
+
+use crate::dca::DcaConfig;
+use crate::prefetch::PrefetchConfig;
+use crate::replacement::Replacement;
+use crate::ways::{WAYS_MAX, WayMask};
+
+/// A private cache. Its times are core cycles.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CacheConfig {
+    /// Bytes of data, 64B to 1GiB: ways · 64 B · a power of two.
+    pub size: Bytes,
+    /// Lines of a set, 1 to 32.
+    pub ways: u32,
+    /// Core cycles from a request's arrival to its data, or to the request for it one level further, 0 to 1000.
+    pub latency: u32,
+    /// Accesses a cycle, 1 to 64.
+    pub ports: u32,
+    /// Misses on their way at a time, 1 to 256.
+    pub mshrs: u32,
+    /// Dirty lines on their way to the level below at a time, 1 to 256.
+    pub write_buffers: u32,
+    /// Which line goes next: "lru", "srrip" or "drrip".
+    pub replacement: Replacement,
+    /// What is fetched ahead.
+    pub prefetch: PrefetchConfig,
+}
+
+impl Default for CacheConfig {
+    /// A first-level data cache.
+    fn default() -> CacheConfig {
+        CacheConfig {
+            size: Bytes(64 << 10),
+            ways: 4,
+            latency: 2,
+            ports: 2,
+            mshrs: 6,
+            write_buffers: 8,
+            replacement: Replacement::Lru,
+            prefetch: PrefetchConfig::default(),
+        }
+    }
+}
+
+/// What the LLC holds of what is in private caches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Inclusion {
+    /// All of it: what leaves the LLC leaves the private caches.
+    Inclusive,
+    /// What was fetched through it and has not been replaced.
+    #[default]
+    NonInclusive,
+    /// What has left the private caches, mostly: it is filled by their victims, and gives a line away when one core has it.
+    Exclusive,
+}
+
+/// The shared last-level cache. Its times are cycles of the interconnect.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LlcConfig {
+    /// Bytes of data, 64B to 1GiB: ways · 64 B · a power of two.
+    pub size: Bytes,
+    /// Lines of a set, 1 to 32.
+    pub ways: u32,
+    /// Interconnect cycles from a request's arrival to its data, or to the request to memory, 0 to 1000.
+    pub latency: u32,
+    /// Accesses a cycle over all banks, 1 to 64.
+    pub ports: u32,
+    /// Misses on their way at a time, of cores and devices together, 1 to 256.
+    pub mshrs: u32,
+    /// Dirty lines on their way to memory at a time, 1 to 256.
+    pub write_buffers: u32,
+    /// Which line goes next: "lru", "srrip" or "drrip".
+    pub replacement: Replacement,
+    /// "inclusive", "non-inclusive" or "exclusive".
+    pub inclusion: Inclusion,
+    /// The ways that cores' lines may take: "all", "4-15".
+    pub core_ways: WayMask,
+}
+
+impl Default for LlcConfig {
+    fn default() -> LlcConfig {
+        LlcConfig {
+            size: Bytes(4 << 20),
+            ways: 16,
+            latency: 20,
+            ports: 2,
+            mshrs: 64,
+            write_buffers: 64,
+            replacement: Replacement::Lru,
+            inclusion: Inclusion::NonInclusive,
+            core_ways: WayMask::ALL,
+        }
+    }
+}
+
+/// What joins private caches, the LLC, memory controllers and the root complex. Requests, snoops and acknowledgements have
+/// latency; lines have bandwidth too, on a link of each core and of the root complex, in each direction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct InterconnectConfig {
+    /// The clock of interconnect and LLC, 1MHz to 100GHz.
+    pub clock: Hertz,
+    /// Cycles from a core to the LLC, and as many back, 0 to 10000.
+    pub latency: u32,
+    /// Bytes a cycle of each core's link, each way, 1 to 1024.
+    pub bytes_per_cycle: u32,
+    /// Cycles from the LLC to a private cache that has a copy, and back, 0 to 10000.
+    pub snoop_latency: u32,
+    /// Cycles from the root complex to the LLC, and as many back, 0 to 10000.
+    pub io_latency: u32,
+    /// Bytes a cycle of the root complex's link, each way, 1 to 1024.
+    pub io_bytes_per_cycle: u32,
+}
+
+impl Default for InterconnectConfig {
+    fn default() -> InterconnectConfig {
+        InterconnectConfig {
+            clock: Hertz(2_000_000_000),
+            latency: 6,
+            bytes_per_cycle: 32,
+            snoop_latency: 20,
+            io_latency: 10,
+            io_bytes_per_cycle: 64,
+        }
+    }
+}
+
+/// Where a page walk enters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WalkEntry {
+    /// At the first-level data cache.
+    #[default]
+    L1d,
+    /// At the second level.
+    L2,
+}
+
+/// All of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MemoryConfig {
+    /// First-level instruction cache of each hart.
+    pub l1i: CacheConfig,
+    /// First-level data cache of each hart.
+    pub l1d: CacheConfig,
+    /// Second-level cache of each hart, which includes its first-level ones.
+    pub l2: CacheConfig,
+    /// The shared last-level cache.
+    pub llc: LlcConfig,
+    /// What joins them.
+    pub interconnect: InterconnectConfig,
+    /// Where page walks enter: "l1d" or "l2".
+    pub walks: WalkEntry,
+    /// Bytes of a frame that are counted as its header, 0 to 65536.
+    pub header_bytes: u32,
+    /// Direct cache access.
+    pub dca: DcaConfig,
+}
+
+impl Default for MemoryConfig {
+    fn default() -> MemoryConfig {
+        let l1d = CacheConfig::default();
+        MemoryConfig {
+            l1i: CacheConfig { latency: 1, ports: 1, mshrs: 2, ..l1d.clone() },
+            l2: CacheConfig {
+                size: Bytes(1 << 20),
+                ways: 8,
+                latency: 12,
+                ports: 1,
+                mshrs: 16,
+                write_buffers: 16,
+                ..l1d.clone()
+            },
+            l1d,
+            llc: LlcConfig::default(),
+            interconnect: InterconnectConfig::default(),
+            walks: WalkEntry::L1d,
+            header_bytes: 64,
+            dca: DcaConfig::default(),
+        }
+    }
+}
+
+fn between(name: &str, value: u32, least: u32, most: u32) -> Result<(), String> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(format!("{name} is {value}; it must be from {least} to {most}"))
+}
+
+/// How many sets a cache of this size has.
+fn sets(size: Bytes, ways: u32) -> Result<u32, String> {
+    between("ways", ways, 1, WAYS_MAX)?;
+    let way_bytes = size.0 / u64::from(ways);
+    if size.0 > 1 << 30
+        || way_bytes < 64
+        || !way_bytes.is_power_of_two()
+        || way_bytes * u64::from(ways) != size.0
+    {
+        let example =
+            Bytes(u64::from(ways) * (size.0 / u64::from(ways)).clamp(64, 1 << 25).next_power_of_two());
+        return Err(format!(
+            "size is {size}; with {ways} ways it must be {ways} · 64B · a power of two, up to 1GiB, such as {example}"
+        ));
+    }
+    Ok((way_bytes / 64) as u32)
+}
+
+impl CacheConfig {
+    /// How many sets there are; the configuration has to be valid.
+    pub(crate) fn sets(&self) -> u32 {
+        sets(self.size, self.ways).expect("the cache's configuration was validated")
+    }
+
+    /// Says what is wrong with the parameters.
+    pub fn validate(&self) -> Result<(), String> {
+        sets(self.size, self.ways)?;
+        between("latency", self.latency, 0, 1000)?;
+        between("ports", self.ports, 1, 64)?;
+        between("mshrs", self.mshrs, 1, 256)?;
+        between("write_buffers", self.write_buffers, 1, 256)?;
+        self.prefetch.validate()
+    }
+}
+
+impl LlcConfig {
+    /// As a cache, without what only the LLC has.
+    pub(crate) fn cache(&self) -> CacheConfig {
+        CacheConfig {
+            size: self.size,
+            ways: self.ways,
+            latency: self.latency,
+            ports: self.ports,
+            mshrs: self.mshrs,
+            write_buffers: self.write_buffers,
+            replacement: self.replacement,
+            prefetch: PrefetchConfig::default(),
+        }
+    }
+}
+
+impl MemoryConfig {
+    /// Says what is wrong with the parameters for a machine of so many harts, naming the one and what it can be.
+    pub fn validate(&self, harts: usize) -> Result<(), String> {
+        for (name, cache) in [("l1i", &self.l1i), ("l1d", &self.l1d), ("l2", &self.l2)] {
+            cache.validate().map_err(|problem| format!("{name}.{problem}"))?;
+        }
+        self.llc.cache().validate().map_err(|problem| format!("llc.{problem}"))?;
+        self.llc.core_ways.validate("llc.core_ways", self.llc.ways)?;
+        let ic = &self.interconnect;
+        if !(1_000_000..=100_000_000_000).contains(&ic.clock.0) {
+            return Err(format!("interconnect.clock is {}; it must be from 1MHz to 100GHz", ic.clock));
+        }
+        between("interconnect.latency", ic.latency, 0, 10_000)?;
+        between("interconnect.snoop_latency", ic.snoop_latency, 0, 10_000)?;
+        between("interconnect.io_latency", ic.io_latency, 0, 10_000)?;
+        between("interconnect.bytes_per_cycle", ic.bytes_per_cycle, 1, 1024)?;
+        between("interconnect.io_bytes_per_cycle", ic.io_bytes_per_cycle, 1, 1024)?;
+        between("header_bytes", self.header_bytes, 0, 65536)?;
+        self.dca.validate(self.llc.ways, harts).map_err(|problem| format!("dca.{problem}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_valid_and_reads_back_from_text() {
+        let config = MemoryConfig::default();
+        config.validate(1).unwrap();
+        let text = toml::to_string(&config).unwrap();
+        assert_eq!(toml::from_str::<MemoryConfig>(&text).unwrap(), config);
+    }
+
+    #[test]
+    fn sizes_that_are_no_power_of_two_of_sets_are_refused_with_one_that_is() {
+        let mut config = MemoryConfig::default();
+        config.llc.size = Bytes(24 << 20);
+        config.llc.ways = 12;
+        config.validate(1).unwrap();
+        config.llc.ways = 16;
+        assert_eq!(
+            config.validate(1).unwrap_err(),
+            "llc.size is 24MiB; with 16 ways it must be 16 · 64B · a power of two, up to 1GiB, such as 32MiB"
+        );
+        config.llc.size = Bytes(0);
+        assert!(config.validate(1).unwrap_err().ends_with("such as 1KiB"));
+    }
+
+    #[test]
+    fn each_limit_is_named() {
+        type Breaks = fn(&mut MemoryConfig);
+        let broken: [(Breaks, &str); 6] = [
+            (|c| c.l1d.ways = 0, "l1d.ways is 0; it must be from 1 to 32"),
+            (|c| c.l2.mshrs = 0, "l2.mshrs is 0; it must be from 1 to 256"),
+            (
+                |c| c.llc.core_ways = WayMask(1 << 16),
+                "llc.core_ways is \"16\", but the LLC's ways are 0 to 15",
+            ),
+            (
+                |c| c.interconnect.bytes_per_cycle = 0,
+                "interconnect.bytes_per_cycle is 0; it must be from 1 to 1024",
+            ),
+            (|c| c.dca.policy.l2_hart = 1, "dca.policy.l2_hart is 1, but the harts are 0 to 0"),
+            (|c| c.l1d.prefetch.degree = 17, "l1d.prefetch.degree is 17; it must be from 1 to 16"),
+        ];
+        for (breaks, problem) in broken {
+            let mut config = MemoryConfig::default();
+            breaks(&mut config);
+            assert_eq!(config.validate(1).unwrap_err(), problem);
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! A core's access on its way through the private caches.
+//!
+//! Latencies add up: an access that misses the L1 asks the L2 when the L1's latency is over, and one that misses the L2
+//! leaves when the L2's is over too. A miss holds a miss register of each level that it misses, and where a dirty victim
+//! has no write-back buffer to go to, the register is held until it has one. Not modelled: that fills use the ports.
+
+use doorbell_sim::memory::{AccessKind, CoreAccess, Level, Served};
+
+use crate::backing::MainMemory;
+use crate::config::{Inclusion, WalkEntry};
+use crate::prefetch::Targets;
+use crate::system::MemorySystem;
+use crate::tags::{Flags, Gone};
+
+/// Who asks the level below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    Demand,
+    Prefetch,
+}
+
+/// A request for a line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask {
+    pub hart: usize,
+    pub line: u32,
+    /// To write it.
+    pub own: bool,
+    /// For instructions.
+    pub code: bool,
+    pub why: Why,
+}
+
+/// What comes back from the L2, in core cycles.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    pub at: u64,
+    pub level: Level,
+    /// What the hart may do with the line, and its class.
+    pub flags: Flags,
+    /// When the L2 knew whether it had the line.
+    looked: u64,
+    /// The L2 missed, or used a line fetched ahead for the first time.
+    news: bool,
+}
+
+impl<M: MainMemory> MemorySystem<M> {
+    #[inline]
+    pub(crate) fn access<const TIMED: bool>(&mut self, h: usize, cycle: u64, access: CoreAccess) -> Served {
+        let Some(line) = self.ram.line(access.addr) else { return self.outside(h, cycle) };
+        let (own, code) = (access.kind == AccessKind::Store, access.kind == AccessKind::Fetch);
+        if access.kind == AccessKind::Walk && self.walks == WalkEntry::L2 {
+            return self.walk_at_l2::<TIMED>(h, cycle, line, access);
+        }
+        let hart = &mut self.harts[h];
+        let l1 = if code { &mut hart.l1i } else { &mut hart.l1d };
+        let begin = if TIMED { l1.port(cycle) } else { 0 };
+        let Some(slot) = l1.tags.find(line) else {
+            return self.miss_l1::<TIMED>(h, cycle, begin, access, false);
+        };
+        let mut flags = l1.tags.flags(slot);
+        if own && !flags.is_dirty() {
+            if !flags.is_writable() {
+                return self.miss_l1::<TIMED>(h, cycle, begin, access, true);
+            }
+            flags = flags.with_state(Flags::MODIFIED);
+            l1.tags.set_flags(slot, flags);
+        }
+        l1.tags.touch(slot, line);
+        let normal = begin + l1.latency;
+        let (at, level, merged) =
+            if TIMED { l1.arrival(slot, line, normal, Level::L1) } else { (0, Level::L1, false) };
+        *if merged { &mut l1.stats.merges } else { &mut l1.stats.hits } += 1;
+        let first_use = flags.is_prefetched();
+        if first_use {
+            flags = l1.used_prefetched(slot, flags, merged);
+        }
+        let prefetches = l1.prefetcher.is_on();
+        self.account::<TIMED>(h, code, flags, level, cycle, at);
+        if prefetches {
+            self.prefetch_l1::<TIMED>(h, access, normal, first_use);
+        }
+        Served { at, level }
+    }
+
+    /// Takes an access into the hart's account.
+    #[inline]
+    fn account<const TIMED: bool>(
+        &mut self,
+        h: usize,
+        code: bool,
+        flags: Flags,
+        level: Level,
+        cycle: u64,
+        at: u64,
+    ) {
+        let stats = &mut self.harts[h].stats;
+        let cycles = if TIMED { at - cycle } else { 0 };
+        // How many there are follows from the caches' counters.
+        if level != Level::L1 {
+            stats.served(level);
+        }
+        if code {
+            stats.fetch_cycles += cycles;
+        } else {
+            stats.data_access_cycles += cycles;
+            if flags.class().is_network() {
+                stats.network_accesses += 1;
+                stats.network_access_cycles += cycles;
+            }
+        }
+    }
+
+    /// An access that the L1 cannot serve. `upgrade`: it has the line, but readable only.
+    #[inline(never)]
+    fn miss_l1<const TIMED: bool>(
+        &mut self,
+        h: usize,
+        cycle: u64,
+        begin: u64,
+        access: CoreAccess,
+        upgrade: bool,
+    ) -> Served {
+        let line = self.ram.line(access.addr).expect("the address was found to be RAM");
+        let (own, code) = (access.kind == AccessKind::Store, access.kind == AccessKind::Fetch);
+        let l1 = self.harts[h].l1(code);
+        let noticed = begin + l1.latency;
+        let out = if TIMED { l1.admit(noticed) } else { 0 };
+        let ask = Ask { hart: h, line, own, code, why: Why::Demand };
+        let answer = self.ask_l2::<TIMED>(ask, out);
+        self.harts[h].l1(code).stats.missed(answer.flags.class());
+        self.fill_l1::<TIMED>(ask, &answer, out, upgrade);
+        self.account::<TIMED>(h, code, answer.flags, answer.level, cycle, answer.at);
+        if self.harts[h].l1(code).prefetcher.is_on() {
+            self.prefetch_l1::<TIMED>(h, access, noticed, true);
+        }
+        self.prefetch_l2::<TIMED>(h, access, &answer);
+        Served { at: answer.at, level: answer.level }
+    }
+
+    /// A page walk that does not look into the L1.
+    fn walk_at_l2<const TIMED: bool>(
+        &mut self,
+        h: usize,
+        cycle: u64,
+        line: u32,
+        access: CoreAccess,
+    ) -> Served {
+        let ask = Ask { hart: h, line, own: false, code: false, why: Why::Demand };
+        self.harts[h].stats.walks_at_l2 += 1;
+        let answer = self.ask_l2::<TIMED>(ask, cycle);
+        self.account::<TIMED>(h, false, answer.flags, answer.level, cycle, answer.at);
+        self.prefetch_l2::<TIMED>(h, access, &answer);
+        Served { at: answer.at, level: answer.level }
+    }
+
+    /// A request that reaches the L2 at `t`.
+    fn ask_l2<const TIMED: bool>(&mut self, ask: Ask, t: u64) -> Answer {
+        let demand = ask.why == Why::Demand;
+        let l2 = &mut self.harts[ask.hart].l2;
+        let looked = if TIMED { l2.port(t) + l2.latency } else { 0 };
+        l2.stats.prefetch_requests += u64::from(!demand);
+        let Some(slot) = l2.tags.find(ask.line) else { return self.miss_l2::<TIMED>(ask, looked, false) };
+        let mut flags = l2.tags.flags(slot);
+        if ask.own && !flags.is_writable() {
+            return self.miss_l2::<TIMED>(ask, looked, true);
+        }
+        l2.tags.touch(slot, ask.line);
+        let (at, level, merged) =
+            if TIMED { l2.arrival(slot, ask.line, looked, Level::L2) } else { (0, Level::L2, false) };
+        let first_use = demand && flags.is_prefetched();
+        if demand {
+            *if merged { &mut l2.stats.merges } else { &mut l2.stats.hits } += 1;
+        }
+        if first_use {
+            flags = l2.used_prefetched(slot, flags, merged);
+        }
+        if flags.is_fresh() {
+            flags = flags.with_fresh(false);
+            l2.tags.set_flags(slot, flags);
+            self.devices.fresh_used_by_core += 1;
+        }
+        Answer { at, level, flags, looked, news: first_use }
+    }
+
+    /// A request that the L2 cannot serve, and knows at `looked`. `upgrade`: it has the line, but readable only.
+    fn miss_l2<const TIMED: bool>(&mut self, ask: Ask, looked: u64, upgrade: bool) -> Answer {
+        let out = if TIMED { self.harts[ask.hart].l2.admit(looked) } else { 0 };
+        let asked = if TIMED { self.to_shared(ask.hart, out) } else { 0 };
+        let got = self.ask_llc::<TIMED>(ask, asked, upgrade);
+        let at = if TIMED { self.to_core(ask.hart, got.at) } else { 0 };
+        let l2 = &mut self.harts[ask.hart].l2;
+        if ask.why == Why::Demand {
+            l2.stats.missed(got.flags.class());
+            l2.stats.upgrades += u64::from(upgrade);
+        }
+        let mut free = at;
+        let found = if upgrade { l2.tags.find(ask.line) } else { None };
+        if let Some(slot) = found {
+            l2.tags.touch(slot, ask.line);
+            let state = got.flags.state();
+            let mut keep = l2.tags.flags(slot);
+            if keep.is_prefetched() {
+                keep = l2.used_prefetched(slot, keep, false);
+            }
+            l2.tags.set_flags(slot, keep.with_state(state));
+            l2.tags.set_ready(slot, at, got.level as u8);
+        } else {
+            free = self.fill_l2::<TIMED>(ask.hart, ask.line, got.flags, (at, got.level));
+        }
+        if TIMED {
+            let until = free.max(self.to_core(ask.hart, got.free));
+            self.harts[ask.hart].l2.hold(ask.line, out, until);
+        }
+        Answer { at, level: got.level, flags: got.flags, looked, news: true }
+    }
+
+    /// Puts an answer into the L1. The miss register has been held since `out`.
+    fn fill_l1<const TIMED: bool>(&mut self, ask: Ask, answer: &Answer, out: u64, upgrade: bool) {
+        let crate::system::Private { l1i, l1d, l2, .. } = &mut self.harts[ask.hart];
+        let l1 = if ask.code { l1i } else { l1d };
+        // What is dirty below is clean here, but may be written.
+        let state = match answer.flags.state() {
+            _ if ask.own => Flags::MODIFIED,
+            Flags::MODIFIED => Flags::EXCLUSIVE,
+            state => state,
+        };
+        let prefetched = ask.why == Why::Prefetch;
+        let flags = state.with_class(answer.flags.class()).with_prefetched(prefetched);
+        let mut free = answer.at;
+        let found = if upgrade { l1.tags.find(ask.line) } else { None };
+        let slot = match found {
+            Some(slot) => {
+                // A store to a line that was readable only.
+                l1.stats.upgrades += 1;
+                let old = l1.tags.flags(slot);
+                if old.is_prefetched() {
+                    l1.used_prefetched(slot, old, false);
+                }
+                l1.tags.set_flags(slot, flags);
+                l1.tags.touch(slot, ask.line);
+                slot
+            }
+            None => {
+                let (slot, gone) = l1.insert(ask.line, flags, u32::MAX);
+                if let Some(Gone { line, flags }) = gone
+                    && flags.is_dirty()
+                {
+                    let below = l2.tags.find(line).expect("the L2 includes the L1s");
+                    l2.tags.set_flags(below, l2.tags.flags(below).with_state(Flags::MODIFIED));
+                    l1.stats.write_backs += 1;
+                    if TIMED {
+                        free = l1.buffer(free);
+                        let taken = l2.port(free);
+                        l1.buffer.hold(line, free, taken + 1);
+                    }
+                }
+                slot
+            }
+        };
+        if TIMED {
+            l1.tags.set_ready(slot, answer.at, answer.level as u8);
+            l1.hold(ask.line, out, free);
+        }
+    }
+
+    /// Puts a line into a hart's L2, where it is at `ready`. Returns when room has been made.
+    pub(crate) fn fill_l2<const TIMED: bool>(
+        &mut self,
+        h: usize,
+        line: u32,
+        flags: Flags,
+        ready: (u64, Level),
+    ) -> u64 {
+        let hart = &mut self.harts[h];
+        let (slot, gone) = hart.l2.insert(line, flags, u32::MAX);
+        if TIMED {
+            hart.l2.tags.set_ready(slot, ready.0, ready.1 as u8);
+        }
+        let Some(mut gone) = gone else { return ready.0 };
+        // The L2 includes the L1s.
+        hart.l1i.take_away_line(gone.line);
+        if hart.l1d.take_away_line(gone.line).is_some_and(Flags::is_dirty) {
+            gone.flags = gone.flags.with_state(Flags::MODIFIED);
+        }
+        if !gone.flags.is_dirty() && self.inclusion != Inclusion::Exclusive {
+            return ready.0;
+        }
+        hart.l2.stats.write_backs += u64::from(gone.flags.is_dirty());
+        self.traffic.core_to_llc_bytes += 64;
+        if !TIMED {
+            self.llc_takes::<false>(gone, 0);
+            return 0;
+        }
+        let free = hart.l2.buffer(ready.0);
+        let leaves = self.to_shared(h, free);
+        let arrives = self.harts[h].to.take_many(leaves, 64).1 + self.latency;
+        let taken = self.llc.port(arrives);
+        let room = self.llc_takes::<true>(gone, taken);
+        let until = self.to_core(h, room.max(taken + 1));
+        self.harts[h].l2.buffer.hold(gone.line, free, until);
+        free
+    }
+
+    /// Lets the L1's prefetcher see an access whose L1 look-up was over at `t`, and does what it asks for.
+    #[inline(never)]
+    fn prefetch_l1<const TIMED: bool>(&mut self, h: usize, access: CoreAccess, t: u64, news: bool) {
+        let code = access.kind == AccessKind::Fetch;
+        let offset = self.ram.offset(access.addr);
+        let targets: Targets = self.harts[h].l1(code).prefetcher.train(access.pc, offset, news);
+        let lines = self.ram.lines;
+        for line in targets.as_slice().iter().copied().filter(|line| *line < lines) {
+            let l1 = self.harts[h].l1(code);
+            if l1.tags.find(line).is_some() {
+                continue;
+            }
+            if TIMED && l1.mshrs.admit(t) > t {
+                l1.stats.prefetches_dropped += 1;
+                continue;
+            }
+            l1.stats.prefetches += 1;
+            let ask = Ask { hart: h, line, own: false, code, why: Why::Prefetch };
+            let answer = self.ask_l2::<TIMED>(ask, t);
+            self.fill_l1::<TIMED>(ask, &answer, t, false);
+        }
+    }
+
+    /// The same for the L2's, with an access that has missed the L1.
+    #[inline]
+    fn prefetch_l2<const TIMED: bool>(&mut self, h: usize, access: CoreAccess, answer: &Answer) {
+        if self.harts[h].l2.prefetcher.is_on() {
+            self.prefetch_l2_on::<TIMED>(h, access, answer);
+        }
+    }
+
+    #[inline(never)]
+    fn prefetch_l2_on<const TIMED: bool>(&mut self, h: usize, access: CoreAccess, answer: &Answer) {
+        let (offset, t) = (self.ram.offset(access.addr), answer.looked);
+        let targets = self.harts[h].l2.prefetcher.train(access.pc, offset, answer.news);
+        let lines = self.ram.lines;
+        for line in targets.as_slice().iter().copied().filter(|line| *line < lines) {
+            let l2 = &mut self.harts[h].l2;
+            if l2.tags.find(line).is_some() {
+                continue;
+            }
+            if TIMED && l2.mshrs.admit(t) > t {
+                l2.stats.prefetches_dropped += 1;
+                continue;
+            }
+            l2.stats.prefetches += 1;
+            let code = access.kind == AccessKind::Fetch;
+            self.miss_l2::<TIMED>(Ask { hart: h, line, own: false, code, why: Why::Prefetch }, t, false);
+            let l2 = &mut self.harts[h].l2;
+            if let Some(slot) = l2.tags.find(line) {
+                l2.tags.set_flags(slot, l2.tags.flags(slot).with_prefetched(true));
+            }
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Direct cache access: where the lines that a device writes are put.
+//!
+//! Three pieces. A [`Placement`] is *what happens* to a line: the mechanism, in `device.rs`. A [`DcaPolicy`] is *what the user
+//! asked for*, for each device and each kind of data. A [`Steering`](steering::Steering) *decides*, line by line, with what
+//! it has seen. A researcher's policy is a new [`Strategy`] with its arm in `steering.rs`; a new place is a new
+//! [`Placement`] with its arm in `device.rs`.
+//!
+//! The default is what Intel describes as Data Direct I/O, with the ways as a register sets them: a write of a whole
+//! line updates it where it is in the LLC, or takes room in the DCA ways; reads take no room.
+
+mod steering;
+
+use doorbell_sim::ports::DmaKind;
+use serde::{Deserialize, Serialize};
+
+use crate::ways::WayMask;
+
+pub(crate) use steering::SteeringState;
+pub use steering::{Inbound, Seen, Steering};
+
+/// What happens to a line that a device writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Updated where it is in the LLC; otherwise room is made in these ways.
+    Llc(WayMask),
+    /// Updated where it is in the LLC; otherwise it goes to memory.
+    Update,
+    /// To memory; a copy in the LLC is dropped.
+    Memory,
+    /// Into this hart's L2 (and, where the LLC includes the L2s, into these ways of it).
+    L2(usize, WayMask),
+}
+
+/// Where a kind of data is put, as configuration files spell it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    /// Into the LLC: updated where it is, otherwise room is made in the DCA ways.
+    #[default]
+    Allocate,
+    /// Updated where it is in the LLC; otherwise to memory.
+    Update,
+    /// To memory.
+    Memory,
+    /// Into a core's L2.
+    L2,
+}
+
+/// Whether a policy stays as it is written, or changes by what it sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Strategy {
+    /// Each kind of data goes where the policy says.
+    #[default]
+    Fixed,
+    /// As fixed, but payload goes to memory for a while when too many of the lines put into the LLC leave it unused.
+    LeakAware,
+}
+
+/// One device's policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DcaPolicy {
+    /// Whether the device's writes may go to caches at all; otherwise all go to memory.
+    pub enabled: bool,
+    /// The ways of the LLC in which room is made: "0-3", "0,5", "all".
+    pub ways: WayMask,
+    /// The ways for descriptors, if they are others.
+    pub descriptor_ways: Option<WayMask>,
+    /// Bytes of a frame that count as its header, 0 to 65536.
+    pub header_bytes: u32,
+    /// Where headers go: "allocate", "update", "memory" or "l2".
+    pub headers: Place,
+    /// Where the rest of the frame goes. With "memory" the policy is header-only.
+    pub payload: Place,
+    /// Where written-back descriptors go.
+    pub descriptors: Place,
+    /// The hart whose L2 "l2" means.
+    pub l2_hart: u32,
+    /// Whether lines that the device reads from memory take room in the DCA ways.
+    pub read_allocate: bool,
+    /// "fixed" or "leak-aware".
+    pub strategy: Strategy,
+    /// Of leak-aware: lines put into the LLC after which it decides anew, 16 to 1048576.
+    pub window_lines: u32,
+    /// Of leak-aware: the share of these that may leave unused, in per cent, 0 to 100.
+    pub leak_percent: u32,
+}
+
+impl Default for DcaPolicy {
+    /// On, with 4 of the 16 default ways, as in the gem5 paper's machine (ISPASS 2024, table I).
+    fn default() -> DcaPolicy {
+        DcaPolicy {
+            enabled: true,
+            ways: WayMask::first(4),
+            descriptor_ways: None,
+            header_bytes: 64,
+            headers: Place::Allocate,
+            payload: Place::Allocate,
+            descriptors: Place::Allocate,
+            l2_hart: 0,
+            read_allocate: false,
+            strategy: Strategy::Fixed,
+            window_lines: 4096,
+            leak_percent: 10,
+        }
+    }
+}
+
+/// The policy of one device that is not the common one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceDca {
+    /// The device, counted from 0; at most 63.
+    pub device: u8,
+    /// Its policy.
+    pub policy: DcaPolicy,
+}
+
+/// Direct cache access of all devices.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DcaConfig {
+    /// Of every device that is not named below.
+    pub policy: DcaPolicy,
+    /// Devices with policies of their own.
+    pub devices: Vec<DeviceDca>,
+}
+
+/// The most devices that are told apart.
+pub const DEVICES_MAX: usize = 64;
+
+impl DcaPolicy {
+    /// No direct cache access.
+    pub fn off() -> DcaPolicy {
+        DcaPolicy { enabled: false, ..DcaPolicy::default() }
+    }
+
+    /// Says what is wrong with the policy on a machine with an LLC of `ways` ways and so many harts.
+    pub fn validate(&self, ways: u32, harts: usize) -> Result<(), String> {
+        self.ways.validate("ways", ways)?;
+        if let Some(mask) = self.descriptor_ways {
+            mask.validate("descriptor_ways", ways)?;
+        }
+        if self.header_bytes > 65536 {
+            return Err(format!("header_bytes is {}; it must be at most 65536", self.header_bytes));
+        }
+        if self.l2_hart as usize >= harts {
+            return Err(format!("l2_hart is {}, but the harts are 0 to {}", self.l2_hart, harts - 1));
+        }
+        if !(16..=1 << 20).contains(&self.window_lines) {
+            return Err(format!("window_lines is {}; it must be from 16 to 1048576", self.window_lines));
+        }
+        if self.leak_percent > 100 {
+            return Err(format!("leak_percent is {}; it must be at most 100", self.leak_percent));
+        }
+        Ok(())
+    }
+
+    /// Where a line of this kind and offset goes, as the policy is written.
+    pub fn place(&self, kind: DmaKind, offset: u32) -> Placement {
+        let descriptor_ways = self.descriptor_ways.unwrap_or(self.ways);
+        let (place, ways) = match kind {
+            DmaKind::RxData | DmaKind::TxData if offset < self.header_bytes => (self.headers, self.ways),
+            DmaKind::RxData | DmaKind::TxData => (self.payload, self.ways),
+            _ => (self.descriptors, descriptor_ways),
+        };
+        match place {
+            _ if !self.enabled => Placement::Memory,
+            Place::Allocate => Placement::Llc(ways),
+            Place::Update => Placement::Update,
+            Place::Memory => Placement::Memory,
+            Place::L2 => Placement::L2(self.l2_hart as usize, ways),
+        }
+    }
+}
+
+impl DcaConfig {
+    /// Says what is wrong with the parameters.
+    pub fn validate(&self, ways: u32, harts: usize) -> Result<(), String> {
+        self.policy.validate(ways, harts).map_err(|problem| format!("policy.{problem}"))?;
+        for (index, entry) in self.devices.iter().enumerate() {
+            if usize::from(entry.device) >= DEVICES_MAX {
+                return Err(format!("devices[{index}].device is {}; devices are 0 to 63", entry.device));
+            }
+            if self.devices[..index].iter().any(|other| other.device == entry.device) {
+                return Err(format!("devices names device {} twice", entry.device));
+            }
+            let policy = entry.policy.validate(ways, harts);
+            policy.map_err(|problem| format!("devices[{index}].policy.{problem}"))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_data_goes_where_the_policy_says() {
+        let policy = DcaPolicy {
+            payload: Place::Memory,
+            descriptors: Place::Update,
+            header_bytes: 128,
+            ..DcaPolicy::default()
+        };
+        assert_eq!(policy.place(DmaKind::RxData, 127), Placement::Llc(WayMask(0xf)));
+        assert_eq!(policy.place(DmaKind::RxData, 128), Placement::Memory);
+        assert_eq!(policy.place(DmaKind::RxDescriptorWriteback, 0), Placement::Update);
+        let off = DcaPolicy { enabled: false, ..policy };
+        assert_eq!(off.place(DmaKind::RxData, 0), Placement::Memory);
+    }
+
+    #[test]
+    fn descriptors_can_have_ways_of_their_own() {
+        let policy = DcaPolicy { descriptor_ways: Some(WayMask(0x10)), ..DcaPolicy::default() };
+        assert_eq!(policy.place(DmaKind::TxDescriptorWriteback, 0), Placement::Llc(WayMask(0x10)));
+        assert_eq!(policy.place(DmaKind::RxData, 0), Placement::Llc(WayMask(0xf)));
+    }
+
+    #[test]
+    fn an_illegal_policy_is_refused_by_name() {
+        let bad = DcaPolicy { ways: WayMask(0), ..DcaPolicy::default() };
+        assert!(bad.validate(16, 1).unwrap_err().starts_with("ways is empty"));
+        let bad = DcaPolicy { l2_hart: 2, ..DcaPolicy::default() };
+        assert!(bad.validate(16, 2).unwrap_err().contains("0 to 1"));
+        let twice = DeviceDca { device: 3, policy: DcaPolicy::default() };
+        let config = DcaConfig { devices: vec![twice.clone(), twice], ..DcaConfig::default() };
+        assert!(config.validate(16, 1).unwrap_err().contains("twice"));
+    }
+
+    #[test]
+    fn a_policy_is_written_as_text() {
+        let text = "ways = \"2-3\"\npayload = \"memory\"\nstrategy = \"leak-aware\"\n";
+        let policy: DcaPolicy = toml::from_str(text).unwrap();
+        assert_eq!(
+            (policy.ways, policy.payload, policy.strategy),
+            (WayMask(0xc), Place::Memory, Strategy::LeakAware)
+        );
+        assert!(
+            toml::from_str::<DcaPolicy>("way = \"2\"").unwrap_err().to_string().contains("descriptor_ways")
+        );
+    }
+}

@@ -1,0 +1,213 @@
+//! Who decides, line by line, where a device's write goes.
+//!
+//! To add a policy: a variant of [`Strategy`], an arm in [`Steering::place`], and, if it learns, an arm in
+//! [`Steering::saw`] and its state in [`SteeringState`], which is saved with the caches.
+
+use doorbell_sim::memory::DmaAccess;
+use serde::{Deserialize, Serialize};
+
+use super::{DEVICES_MAX, DcaConfig, DcaPolicy, Placement, Strategy};
+use crate::class::DataClass;
+
+/// What a policy is told of a line that is about to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inbound {
+    /// The device, what it writes, how far into the frame.
+    pub access: DmaAccess,
+    /// The class by which it is counted.
+    pub class: DataClass,
+    /// Whether the whole line is written.
+    pub full: bool,
+    /// Whether the LLC has the line.
+    pub in_llc: bool,
+}
+
+/// What a policy is told of afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// A written line has become contents of a cache, unused.
+    Placed,
+    /// Such a line has left for memory before anybody used it.
+    Leaked,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Steering {
+    /// The first is everybody's who has none of its own.
+    policies: Vec<DcaPolicy>,
+    /// Which one is each device's.
+    of_device: [u8; DEVICES_MAX],
+    learnt: Learnt,
+}
+
+/// What policies have learnt.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Learnt {
+    /// Lines placed in this window.
+    placed: u32,
+    /// Lines leaked in it.
+    leaked: u32,
+    /// Payload goes to memory for so many more lines.
+    evading: u32,
+}
+
+/// What a snapshot keeps: policies may have changed since the beginning.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SteeringState {
+    policies: Vec<DcaPolicy>,
+    of_device: Vec<u8>,
+    learnt: Learnt,
+}
+
+impl Steering {
+    /// Decides as the configuration says, which has to be valid.
+    pub fn new(config: &DcaConfig) -> Steering {
+        let mut steering = Steering {
+            policies: vec![config.policy.clone()],
+            of_device: [0; DEVICES_MAX],
+            learnt: Learnt::default(),
+        };
+        for entry in &config.devices {
+            steering.set(entry.device, entry.policy.clone());
+        }
+        steering
+    }
+
+    /// The policy of a device.
+    #[inline]
+    pub fn policy(&self, device: u8) -> &DcaPolicy {
+        &self.policies[usize::from(self.of_device[usize::from(device) % DEVICES_MAX])]
+    }
+
+    /// Gives a device another policy.
+    pub fn set(&mut self, device: u8, policy: DcaPolicy) {
+        let index = &mut self.of_device[usize::from(device) % DEVICES_MAX];
+        if *index == 0 {
+            *index = self.policies.len() as u8;
+            self.policies.push(policy);
+        } else {
+            self.policies[usize::from(*index)] = policy;
+        }
+    }
+
+    /// Gives every device this policy.
+    pub fn set_all(&mut self, policy: DcaPolicy) {
+        self.policies = vec![policy];
+        self.of_device = [0; DEVICES_MAX];
+    }
+
+    /// Decides where a line goes.
+    #[inline]
+    pub fn place(&mut self, inbound: &Inbound) -> Placement {
+        let policy = self.policy(inbound.access.device);
+        let placement = policy.place(inbound.access.kind, inbound.access.offset);
+        match policy.strategy {
+            Strategy::Fixed => placement,
+            Strategy::LeakAware => self.evade_leaks(inbound, placement),
+        }
+    }
+
+    /// Payload that would take room goes to memory while leaks are many.
+    fn evade_leaks(&mut self, inbound: &Inbound, placement: Placement) -> Placement {
+        let policy =
+            &self.policies[usize::from(self.of_device[usize::from(inbound.access.device) % DEVICES_MAX])];
+        if self.learnt.placed >= policy.window_lines {
+            let limit = u64::from(self.learnt.placed) * u64::from(policy.leak_percent);
+            if 100 * u64::from(self.learnt.leaked) > limit {
+                self.learnt.evading = policy.window_lines;
+            }
+            (self.learnt.placed, self.learnt.leaked) = (0, 0);
+        }
+        let takes_room =
+            inbound.class == DataClass::Payload && placement != Placement::Memory && !inbound.in_llc;
+        if takes_room && self.learnt.evading > 0 {
+            self.learnt.evading -= 1;
+            return Placement::Memory;
+        }
+        placement
+    }
+
+    /// Learns what became of lines.
+    #[inline]
+    pub fn saw(&mut self, seen: Seen) {
+        match seen {
+            Seen::Placed => self.learnt.placed = self.learnt.placed.saturating_add(1),
+            Seen::Leaked => self.learnt.leaked = self.learnt.leaked.saturating_add(1),
+        }
+    }
+
+    pub(crate) fn save(&self) -> SteeringState {
+        SteeringState {
+            policies: self.policies.clone(),
+            of_device: self.of_device.to_vec(),
+            learnt: self.learnt.clone(),
+        }
+    }
+
+    /// Says what is impossible about a saved state.
+    pub(crate) fn check(&self, state: &SteeringState, ways: u32, harts: usize) -> Result<(), String> {
+        if !(1..=DEVICES_MAX + 1).contains(&state.policies.len()) || state.of_device.len() != DEVICES_MAX {
+            return Err("policies for another number of devices".to_owned());
+        }
+        if state.of_device.iter().any(|index| usize::from(*index) >= state.policies.len()) {
+            return Err("a device whose policy does not exist".to_owned());
+        }
+        state.policies.iter().try_for_each(|policy| policy.validate(ways, harts))
+    }
+
+    pub(crate) fn restore(&mut self, state: SteeringState) {
+        self.policies = state.policies;
+        self.of_device.copy_from_slice(&state.of_device);
+        self.learnt = state.learnt;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dca::DeviceDca;
+    use crate::ways::WayMask;
+    use doorbell_sim::ports::DmaKind;
+
+    fn inbound(device: u8, class: DataClass, offset: u32) -> Inbound {
+        let access = DmaAccess { device, kind: DmaKind::RxData, offset };
+        Inbound { access, class, full: true, in_llc: false }
+    }
+
+    #[test]
+    fn a_device_can_have_a_policy_of_its_own_and_lose_it_again() {
+        let devices = vec![DeviceDca { device: 1, policy: DcaPolicy::off() }];
+        let mut steering = Steering::new(&DcaConfig { policy: DcaPolicy::default(), devices });
+        let place = |steering: &mut Steering, device| steering.place(&inbound(device, DataClass::Header, 0));
+        assert_eq!(place(&mut steering, 0), Placement::Llc(WayMask(0xf)));
+        assert_eq!(place(&mut steering, 1), Placement::Memory);
+        steering.set(0, DcaPolicy::off());
+        assert_eq!(place(&mut steering, 0), Placement::Memory);
+        steering.set_all(DcaPolicy { ways: WayMask(0x30), ..DcaPolicy::default() });
+        assert_eq!([0, 1].map(|device| place(&mut steering, device)), [Placement::Llc(WayMask(0x30)); 2]);
+    }
+
+    #[test]
+    fn leak_aware_sends_payload_to_memory_after_a_window_with_too_many_leaks() {
+        let policy = DcaPolicy {
+            strategy: Strategy::LeakAware,
+            window_lines: 16,
+            leak_percent: 25,
+            ..DcaPolicy::default()
+        };
+        let mut steering = Steering::new(&DcaConfig { policy, devices: Vec::new() });
+        let payload = inbound(0, DataClass::Payload, 64);
+        let window = |steering: &mut Steering, leaks| {
+            (0..16).for_each(|_| steering.saw(Seen::Placed));
+            (0..leaks).for_each(|_| steering.saw(Seen::Leaked));
+            steering.place(&payload)
+        };
+        assert_eq!(window(&mut steering, 4), Placement::Llc(WayMask(0xf)), "a quarter is allowed");
+        assert_eq!(window(&mut steering, 5), Placement::Memory);
+        assert_eq!(steering.place(&inbound(0, DataClass::Header, 0)), Placement::Llc(WayMask(0xf)));
+        assert_eq!(steering.place(&Inbound { in_llc: true, ..payload }), Placement::Llc(WayMask(0xf)));
+        (0..15).for_each(|_| assert_eq!(steering.place(&payload), Placement::Memory));
+        assert_eq!(steering.place(&payload), Placement::Llc(WayMask(0xf)), "and then it is tried again");
+    }
+}

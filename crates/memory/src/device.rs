@@ -1,0 +1,326 @@
+//! A device's access: direct cache access, the mechanism.
+//!
+//! The rules, each of which has a test of that name in `device_tests.rs`:
+//! a write of a whole line that the LLC has updates it in place, in whatever way it is; otherwise room is made in the DCA
+//! ways. Copies in private caches go either way. A write of a part merges with the newest copy, which comes from memory
+//! where there is none. A read is served from the newest copy, changes nobody's state, and takes no room unless the
+//! policy says so. With direct cache access off, writes go to memory and take copies away; reads still find them.
+//!
+//! A written line can be used as soon as the write is visible. A core that asks for it at an earlier time than the write's,
+//! which it can since writes are priced ahead, does not wait for it.
+
+use doorbell_sim::Ps;
+use doorbell_sim::memory::{DmaAccess, HostMemory, LINE_BYTES, Level};
+use doorbell_sim::ports::PhysAddr;
+
+use crate::backing::MainMemory;
+use crate::class::DataClass;
+use crate::coherence::{Found, Probe};
+use crate::config::Inclusion;
+use crate::dca::{Inbound, Placement, Seen};
+use crate::system::MemorySystem;
+use crate::tags::Flags;
+
+impl<M: MainMemory> HostMemory for MemorySystem<M> {
+    fn device_read(&mut self, now: Ps, addr: PhysAddr, bytes: u32, access: DmaAccess) -> Ps {
+        let done = self.read_line::<true>(now, addr, bytes, access);
+        self.devices.read_ps += done.saturating_sub(now).0;
+        done
+    }
+
+    fn device_write(&mut self, now: Ps, addr: PhysAddr, bytes: u32, access: DmaAccess) -> Ps {
+        let done = self.write_line::<true>(now, addr, bytes, access);
+        self.devices.write_ps += done.saturating_sub(now).0;
+        done
+    }
+}
+
+impl<M: MainMemory> MemorySystem<M> {
+    /// A device's read that changes state and counters and takes no time.
+    pub fn warm_device_read(&mut self, addr: PhysAddr, bytes: u32, access: DmaAccess) {
+        self.read_line::<false>(Ps::ZERO, addr, bytes, access);
+    }
+
+    /// A device's write that changes state and counters and takes no time.
+    pub fn warm_device_write(&mut self, addr: PhysAddr, bytes: u32, access: DmaAccess) {
+        self.write_line::<false>(Ps::ZERO, addr, bytes, access);
+    }
+
+    /// When a device's request that is at the root complex at `now` has been looked up in the LLC, after `bytes` that
+    /// come with it.
+    fn looked<const TIMED: bool>(&mut self, now: Ps, bytes: u64) -> u64 {
+        if !TIMED {
+            return 0;
+        }
+        let leaves = self.clock.edge_at_or_after(now);
+        let last = if bytes > 0 { self.io_in.take_many(leaves, bytes).1 } else { leaves };
+        self.llc.port(last + self.io_latency) + self.llc.latency
+    }
+
+    /// When data in private caches are at hand; `looked` where there are none.
+    fn snooped<const TIMED: bool>(&mut self, private: &Found, looked: u64) -> u64 {
+        if !private.present {
+            return looked;
+        }
+        self.traffic.snoops += 1;
+        if !TIMED {
+            return 0;
+        }
+        looked + self.snoop_latency
+    }
+
+    /// An access that is not to RAM: to the interconnect and back.
+    fn no_ram(&mut self, now: Ps) -> Ps {
+        self.devices.outside_ram += 1;
+        let there = self.clock.edge_at_or_after(now) + 2 * self.io_latency;
+        self.time(there)
+    }
+
+    /// Gives a line the class of the device's access, here and where it is kept.
+    fn reclass(&mut self, slot: Option<usize>, line: u32, class: DataClass) {
+        self.classes.set(line, class);
+        if let Some(slot) = slot {
+            let flags = self.llc.tags.flags(slot);
+            self.occupancy[flags.class() as usize] -= 1;
+            self.occupancy[class as usize] += 1;
+            self.llc.tags.set_flags(slot, flags.with_class(class));
+        }
+    }
+
+    fn read_line<const TIMED: bool>(&mut self, now: Ps, addr: PhysAddr, bytes: u32, access: DmaAccess) -> Ps {
+        let Some(line) = self.ram.line(addr) else { return self.no_ram(now) };
+        let bytes = u64::from(bytes).min(LINE_BYTES - addr.0 % LINE_BYTES);
+        let class = DataClass::of(&access, self.header_bytes);
+        let looked = self.looked::<TIMED>(now, 0);
+        let private = self.probe(None, line, Probe::Look(class));
+        let slot = self.llc.tags.find(line);
+        self.reclass(slot, line, class);
+        *match slot {
+            Some(_) => &mut self.devices.pcierdcur_hits,
+            None => &mut self.devices.pcierdcur_misses,
+        } += 1;
+        let mut used = private.fresh;
+        let mut data = looked;
+        if let Some(slot) = slot {
+            self.llc.tags.touch(slot, line);
+            let flags = self.llc.tags.flags(slot);
+            used |= flags.is_fresh();
+            self.llc.tags.set_flags(slot, flags.with_fresh(false));
+            if TIMED && !private.dirty {
+                let merged;
+                (data, _, merged) = self.llc.arrival(slot, line, looked, Level::Llc);
+                self.devices.merges += u64::from(merged);
+            }
+        }
+        self.devices.fresh_used_by_device += u64::from(used);
+        if private.dirty || (private.present && slot.is_none()) {
+            data = self.snooped::<TIMED>(&private, looked);
+            if TIMED {
+                data = data.max(self.clock.edge_at_or_after(private.ready));
+            }
+        } else if slot.is_none() {
+            data = self.read_for_device::<TIMED>(line, looked, class, &access);
+        }
+        self.traffic.device_out_bytes += bytes;
+        if !TIMED {
+            return Ps::ZERO;
+        }
+        let last = self.io_out.take_many(data, bytes.max(1)).1;
+        self.time(last + self.io_latency)
+    }
+
+    /// Brings a line that no cache has, for a device's read.
+    fn read_for_device<const TIMED: bool>(
+        &mut self,
+        line: u32,
+        looked: u64,
+        class: DataClass,
+        access: &DmaAccess,
+    ) -> u64 {
+        let (out, data, merged) = match TIMED {
+            true => self.read_memory(line, looked),
+            false => (0, 0, false),
+        };
+        self.traffic.memory_reads += u64::from(!TIMED);
+        self.devices.merges += u64::from(merged);
+        let mut free = data;
+        let policy = self.steering.policy(access.device);
+        if policy.enabled && policy.read_allocate {
+            let ways = policy.ways.0;
+            let (slot, room) = self.llc_insert::<TIMED>(line, Flags::EXCLUSIVE.with_class(class), data, ways);
+            if TIMED {
+                self.llc.tags.set_ready(slot, data, Level::Dram as u8);
+            }
+            free = room;
+        }
+        if TIMED && !merged {
+            self.llc.hold(line, out, free);
+        }
+        data
+    }
+
+    fn write_line<const TIMED: bool>(
+        &mut self,
+        now: Ps,
+        addr: PhysAddr,
+        bytes: u32,
+        access: DmaAccess,
+    ) -> Ps {
+        let Some(line) = self.ram.line(addr) else { return self.no_ram(now) };
+        let within = addr.0 % LINE_BYTES;
+        let bytes = u64::from(bytes).min(LINE_BYTES - within);
+        let full = bytes == LINE_BYTES;
+        let class = DataClass::of(&access, self.header_bytes);
+        let looked = self.looked::<TIMED>(now, bytes.max(1));
+        self.traffic.device_in_bytes += bytes;
+        let private = self.probe(None, line, Probe::Take);
+        let slot = self.llc.tags.find(line);
+        self.count_write(full, slot.is_some(), &private);
+        let mut done = self.snooped::<TIMED>(&private, looked);
+        if !full {
+            done = self.newest::<TIMED>(line, slot, &private, done);
+        }
+        self.overwrite(slot, &private);
+        self.reclass(slot, line, class);
+        let placement = self.steering.place(&Inbound { access, class, full, in_llc: slot.is_some() });
+        done = self.put::<TIMED>(line, slot, class, placement, done);
+        self.time(done)
+    }
+
+    fn count_write(&mut self, full: bool, hit: bool, private: &Found) {
+        *match (full, hit) {
+            (true, true) => &mut self.devices.itom_hits,
+            (true, false) => &mut self.devices.itom_misses,
+            (false, true) => &mut self.devices.rfo_hits,
+            (false, false) => &mut self.devices.rfo_misses,
+        } += 1;
+        self.devices.private_invalidations += u64::from(private.present);
+    }
+
+    /// What had been written by a device and was not used never will be.
+    fn overwrite(&mut self, slot: Option<usize>, private: &Found) {
+        let in_llc = slot.is_some_and(|slot| self.llc.tags.flags(slot).is_fresh());
+        self.devices.fresh_overwritten += u64::from(in_llc || private.fresh);
+        if let Some(slot) = slot {
+            self.llc.tags.set_flags(slot, self.llc.tags.flags(slot).with_fresh(false));
+        }
+    }
+
+    /// When the newest copy of a line of which a part is written is at hand.
+    fn newest<const TIMED: bool>(
+        &mut self,
+        line: u32,
+        slot: Option<usize>,
+        private: &Found,
+        looked: u64,
+    ) -> u64 {
+        if private.dirty || (private.present && slot.is_none()) {
+            return if TIMED { looked.max(self.clock.edge_at_or_after(private.ready)) } else { 0 };
+        }
+        match (slot, TIMED) {
+            (Some(slot), true) => self.llc.arrival(slot, line, looked, Level::Llc).0,
+            (None, true) => {
+                let (out, data, merged) = self.read_memory(line, looked);
+                if merged {
+                    self.devices.merges += 1;
+                } else {
+                    self.llc.hold(line, out, data);
+                }
+                data
+            }
+            (Some(_), false) => 0,
+            (None, false) => {
+                self.traffic.memory_reads += 1;
+                0
+            }
+        }
+    }
+
+    /// Puts a written line, which no private cache has any more, where it shall go. Returns when it is visible.
+    fn put<const TIMED: bool>(
+        &mut self,
+        line: u32,
+        slot: Option<usize>,
+        class: DataClass,
+        placement: Placement,
+        t: u64,
+    ) -> u64 {
+        let written = Flags::MODIFIED.with_class(class).with_fresh(true);
+        match (placement, slot) {
+            (Placement::Memory, slot) => {
+                slot.map(|slot| self.drop_from_llc(slot));
+                self.write_memory::<TIMED>(line, t)
+            }
+            (Placement::Update, None) => self.write_memory::<TIMED>(line, t),
+            (Placement::Update | Placement::Llc(_), Some(slot)) => {
+                self.llc.tags.set_flags(slot, written);
+                self.llc.tags.set_ready(slot, 0, 0);
+                self.llc.tags.touch(slot, line);
+                self.devices.updates += 1;
+                self.placed();
+                t
+            }
+            (Placement::Llc(ways), None) => {
+                self.devices.allocations += 1;
+                self.placed();
+                self.llc_insert::<TIMED>(line, written, t, ways.0).1
+            }
+            (Placement::L2(hart, ways), slot) => {
+                self.devices.private_placements += 1;
+                self.placed();
+                self.put_into_l2::<TIMED>(hart, line, slot, written, ways.0, t)
+            }
+        }
+    }
+
+    fn placed(&mut self) {
+        self.devices.fresh_lines += 1;
+        self.steering.saw(Seen::Placed);
+    }
+
+    fn write_memory<const TIMED: bool>(&mut self, line: u32, t: u64) -> u64 {
+        self.devices.to_memory += 1;
+        self.traffic.memory_writes += 1;
+        if !TIMED {
+            return 0;
+        }
+        let accepted = self.memory.write(self.clock.edge(t), self.ram.addr(line));
+        self.clock.edge_at_or_after(accepted)
+    }
+
+    /// Puts a written line into a hart's L2; an inclusive LLC takes a copy too, others give theirs up.
+    fn put_into_l2<const TIMED: bool>(
+        &mut self,
+        hart: usize,
+        line: u32,
+        slot: Option<usize>,
+        written: Flags,
+        ways: u32,
+        t: u64,
+    ) -> u64 {
+        let mut free = t;
+        match (self.inclusion, slot) {
+            (Inclusion::Inclusive, Some(_)) => {}
+            (Inclusion::Inclusive, None) => {
+                let copy = Flags::EXCLUSIVE.with_class(written.class());
+                free = self.llc_insert::<TIMED>(line, copy, t, ways).1;
+            }
+            (_, Some(slot)) => {
+                self.drop_from_llc(slot);
+            }
+            (_, None) => {}
+        }
+        self.traffic.llc_to_core_bytes += 64;
+        if !TIMED {
+            self.fill_l2::<false>(hart, line, written, (0, Level::Llc));
+            return 0;
+        }
+        let there = self.harts[hart].from.take_many(free, 64).1 + self.latency;
+        let room = self.to_core(hart, there);
+        let room = self.fill_l2::<true>(hart, line, written, (room, Level::Llc));
+        // As elsewhere, who reads at an earlier time does not wait for the write.
+        let slot = self.harts[hart].l2.tags.find(line).expect("the line was put in");
+        self.harts[hart].l2.tags.set_ready(slot, 0, 0);
+        self.to_shared(hart, room)
+    }
+}

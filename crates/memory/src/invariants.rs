@@ -1,0 +1,104 @@
+//! What is always true of a memory system, checked line by line: after a restore, and by tests.
+
+use crate::cache::Cache;
+use crate::class::DataClass;
+use crate::config::Inclusion;
+use crate::system::{MemorySystem, Private};
+
+impl Private {
+    /// The L2 includes the L1s, and knows what they may do.
+    fn check(&self) -> Result<(), String> {
+        for (name, l1) in [("L1I", &self.l1i), ("L1D", &self.l1d)] {
+            for (slot, line) in l1.tags.iter() {
+                let Some(below) = self.l2.tags.find(line) else {
+                    return Err(format!("line {line} is in the {name} and not in the L2"));
+                };
+                if l1.tags.flags(slot).is_writable() && !self.l2.tags.flags(below).is_writable() {
+                    return Err(format!("line {line} may be written in the {name} and not in the L2"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Cache {
+    /// Lines in are lines out and lines there.
+    fn check_books(&self, name: &str) -> Result<(), String> {
+        let (fills, there) = (self.stats.fills, self.tags.iter().count() as u64);
+        let gone = self.stats.evictions + self.stats.invalidations;
+        if fills != gone + there {
+            return Err(format!(
+                "{name} was filled {fills} times, but {gone} lines left and {there} are there"
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl<M> MemorySystem<M> {
+    /// Says which invariant does not hold.
+    pub fn check_invariants(&self) -> Result<(), String> {
+        for (index, hart) in self.harts.iter().enumerate() {
+            hart.check()?;
+            for (_, line) in hart.l2.tags.iter() {
+                self.check_private_line(index, line)?;
+            }
+            for (name, cache) in [("an L1I", &hart.l1i), ("an L1D", &hart.l1d), ("an L2", &hart.l2)] {
+                cache.check_books(name)?;
+            }
+        }
+        self.llc.check_books("the LLC")?;
+        self.check_accounts()
+    }
+
+    /// A line of a hart's L2: one writer or many readers, and what the LLC's kind demands.
+    fn check_private_line(&self, hart: usize, line: u32) -> Result<(), String> {
+        let flags = |hart: &Private| hart.l2.tags.find(line).map(|slot| hart.l2.tags.flags(slot));
+        let writable = flags(&self.harts[hart]).is_some_and(|flags| flags.is_writable());
+        let others = self.harts.iter().enumerate().filter(|(index, _)| *index != hart);
+        if writable && others.filter_map(|(_, other)| flags(other)).next().is_some() {
+            return Err(format!("line {line} may be written by hart {hart} and is in another's cache"));
+        }
+        let in_llc = self.llc.tags.find(line).is_some();
+        match self.inclusion {
+            Inclusion::Inclusive if !in_llc => {
+                Err(format!("line {line} is in an L2 and not in the inclusive LLC"))
+            }
+            Inclusion::Exclusive if in_llc && writable => {
+                Err(format!("line {line} is one hart's alone and in the exclusive LLC"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Every line that a device put into a cache is accounted for, and every line of the LLC is of a class.
+    fn check_accounts(&self) -> Result<(), String> {
+        let mut occupancy = [0; DataClass::COUNT];
+        let mut fresh = 0;
+        for (slot, _) in self.llc.tags.iter() {
+            occupancy[self.llc.tags.flags(slot).class() as usize] += 1;
+            fresh += u64::from(self.llc.tags.flags(slot).is_fresh());
+        }
+        if occupancy != self.occupancy {
+            return Err(format!(
+                "the LLC holds {occupancy:?} lines of the classes, not {:?}",
+                self.occupancy
+            ));
+        }
+        for hart in &self.harts {
+            fresh +=
+                hart.l2.tags.iter().filter(|(slot, _)| hart.l2.tags.flags(*slot).is_fresh()).count() as u64;
+        }
+        let counted = &self.devices;
+        let used = counted.fresh_used_by_core.wrapping_add(counted.fresh_used_by_device);
+        let lost = counted.fresh_overwritten.wrapping_add(counted.leaks);
+        if counted.fresh_lines != used.wrapping_add(lost).wrapping_add(fresh) {
+            return Err(format!(
+                "devices put {} lines into caches, of which some are lost",
+                counted.fresh_lines
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,280 @@
+//! A request at the last-level cache: who has the newest copy, what it costs to bring it, and what has to make room.
+
+use doorbell_sim::memory::Level;
+
+use crate::backing::MainMemory;
+use crate::class::DataClass;
+use crate::coherence::{Found, Probe};
+use crate::config::Inclusion;
+use crate::core_side::{Ask, Why};
+use crate::dca::Seen;
+use crate::system::MemorySystem;
+use crate::tags::{Flags, Gone};
+
+/// What comes back from the LLC, in cycles of the interconnect.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FromLlc {
+    pub at: u64,
+    pub level: Level,
+    /// What the hart may do with the line, and its class.
+    pub flags: Flags,
+    /// When all that had to make room has done so.
+    pub free: u64,
+}
+
+/// What the LLC knows of a line when it has been looked up.
+#[derive(Clone, Copy, Debug)]
+struct Lookup {
+    /// When.
+    at: u64,
+    slot: Option<usize>,
+    /// In other harts' caches.
+    peers: Found,
+    class: DataClass,
+    /// What the hart may do with the line if the copy below is as new.
+    alone: Flags,
+}
+
+/// The newest copy: when it is at the LLC, from where, the state that comes with it, and when room has been made.
+type Newest = (u64, Level, Flags, u64);
+
+impl<M: MainMemory> MemorySystem<M> {
+    /// A hart's request, which leaves it in cycle `t`. `upgrade`: it has the line, but readable only.
+    pub(crate) fn ask_llc<const TIMED: bool>(&mut self, ask: Ask, t: u64, upgrade: bool) -> FromLlc {
+        let at = if TIMED { self.llc.port(t + self.latency) + self.llc.latency } else { 0 };
+        let peers = match ask.own {
+            _ if self.harts.len() == 1 => Found::default(),
+            true => self.probe(Some(ask.hart), ask.line, Probe::Take),
+            false => self.probe(Some(ask.hart), ask.line, Probe::Share),
+        };
+        self.traffic.snoops += u64::from(peers.present);
+        self.devices.fresh_used_by_core += u64::from(peers.fresh);
+        let slot = self.llc.tags.find(ask.line);
+        let class = match slot {
+            Some(slot) => self.llc.tags.flags(slot).class(),
+            None => self.class_of(ask),
+        };
+        let alone = if ask.own || !peers.present { Flags::EXCLUSIVE } else { Flags::SHARED };
+        let look = Lookup { at, slot, peers, class, alone };
+        let (data, level, state, free) = match slot {
+            _ if upgrade => self.upgrade(ask, look),
+            _ if peers.dirty => self.bring_from_writer::<TIMED>(ask, look),
+            Some(slot) => self.bring_from_llc::<TIMED>(ask, look, slot),
+            None if peers.present => {
+                self.count(ask, false, class);
+                (self.snooped_at::<TIMED>(look), Level::Peer, alone, 0)
+            }
+            None => self.bring_from_memory::<TIMED>(ask, look),
+        };
+        self.traffic.peer_transfers += u64::from(level == Level::Peer && !upgrade);
+        self.answer::<TIMED>(
+            ask,
+            data,
+            !upgrade,
+            FromLlc { at: 0, level, flags: state.with_class(class), free },
+        )
+    }
+
+    /// When a copy in another hart's cache is at hand.
+    fn snooped_at<const TIMED: bool>(&self, look: Lookup) -> u64 {
+        if !TIMED {
+            return 0;
+        }
+        (look.at + self.snoop_latency).max(self.clock.edge_at_or_after(look.peers.ready))
+    }
+
+    /// The hart has the line and gets the right to write it, when all other copies are gone.
+    fn upgrade(&mut self, ask: Ask, look: Lookup) -> Newest {
+        self.llc.stats.upgrades += 1;
+        let state = if self.give_away(ask, look) { Flags::MODIFIED } else { Flags::EXCLUSIVE };
+        if look.peers.present {
+            (look.at + self.snoop_latency, Level::Peer, state, 0)
+        } else {
+            (look.at, Level::Llc, state, 0)
+        }
+    }
+
+    /// Another hart has written the line. It gives it away, or leaves the newest copy in the LLC too.
+    fn bring_from_writer<const TIMED: bool>(&mut self, ask: Ask, look: Lookup) -> Newest {
+        self.count(ask, look.slot.is_some(), look.class);
+        let data = self.snooped_at::<TIMED>(look);
+        if ask.own {
+            self.give_away(ask, look);
+            return (data, Level::Peer, Flags::MODIFIED, 0);
+        }
+        let line = Gone { line: ask.line, flags: Flags::MODIFIED.with_class(look.class) };
+        let free = self.llc_takes::<TIMED>(line, data);
+        (data, Level::Peer, Flags::SHARED, free)
+    }
+
+    /// The LLC has the line.
+    fn bring_from_llc<const TIMED: bool>(&mut self, ask: Ask, look: Lookup, slot: usize) -> Newest {
+        let (data, level, merged) = match TIMED {
+            true => self.llc.arrival(slot, ask.line, look.at, Level::Llc),
+            false => (0, Level::Llc, false),
+        };
+        if merged && ask.why == Why::Demand {
+            self.llc.stats.merges += 1;
+        } else {
+            self.count(ask, true, look.class);
+        }
+        self.llc.tags.touch(slot, ask.line);
+        let flags = self.llc.tags.flags(slot);
+        if flags.is_fresh() {
+            self.devices.fresh_used_by_core += 1;
+            self.llc.tags.set_flags(slot, flags.with_fresh(false));
+        }
+        let dirty = self.give_away(ask, look);
+        (data, level, if dirty { Flags::MODIFIED } else { look.alone }, 0)
+    }
+
+    /// The way back to the hart, with the line or with an acknowledgement. Of a line the word asked for comes first.
+    #[inline]
+    fn answer<const TIMED: bool>(&mut self, ask: Ask, data: u64, line: bool, answer: FromLlc) -> FromLlc {
+        self.traffic.llc_to_core_bytes += if line { 64 } else { 0 };
+        if !TIMED {
+            return answer;
+        }
+        let leaves = if line { self.harts[ask.hart].from.take_many(data, 64).0 } else { data };
+        FromLlc { at: leaves + self.latency, ..answer }
+    }
+
+    /// What a line that the LLC does not have holds.
+    fn class_of(&self, ask: Ask) -> DataClass {
+        match self.classes.get(ask.line) {
+            DataClass::Other if ask.code => DataClass::Code,
+            class => class,
+        }
+    }
+
+    fn count(&mut self, ask: Ask, hit: bool, class: DataClass) {
+        let stats = &mut self.llc.stats;
+        if ask.why == Why::Prefetch {
+            stats.prefetch_requests += 1;
+            return;
+        }
+        if hit { stats.hits += 1 } else { stats.missed(class) }
+    }
+
+    /// An exclusive LLC gives a line away when one hart has it alone. Returns whether that line was dirty.
+    fn give_away(&mut self, ask: Ask, look: Lookup) -> bool {
+        let Some(slot) = look.slot else { return false };
+        if self.inclusion != Inclusion::Exclusive || look.alone == Flags::SHARED {
+            return false;
+        }
+        debug_assert!(self.llc.tags.find(ask.line) == Some(slot));
+        self.drop_from_llc(slot).is_dirty()
+    }
+
+    /// Takes a line out of the LLC that does not have to go anywhere.
+    pub(crate) fn drop_from_llc(&mut self, slot: usize) -> Flags {
+        let flags = self.llc.take_away(slot);
+        self.occupancy[flags.class() as usize] -= 1;
+        flags
+    }
+
+    /// Nobody has the line: it comes from memory, and a copy stays here unless the LLC is exclusive.
+    fn bring_from_memory<const TIMED: bool>(&mut self, ask: Ask, look: Lookup) -> Newest {
+        let (mut out, mut data, mut merged) = (look.at, look.at, false);
+        if TIMED {
+            // It may be on its way for somebody who does not keep it here.
+            (out, data, merged) = self.read_memory(ask.line, look.at);
+        } else {
+            self.traffic.memory_reads += 1;
+        }
+        if merged && ask.why == Why::Demand {
+            self.llc.stats.merges += 1;
+        } else {
+            self.count(ask, false, look.class);
+        }
+        let mut free = data;
+        if self.inclusion != Inclusion::Exclusive {
+            let flags = Flags::EXCLUSIVE.with_class(look.class);
+            let (slot, room) = self.llc_insert::<TIMED>(ask.line, flags, data, self.core_ways);
+            if TIMED {
+                self.llc.tags.set_ready(slot, data, Level::Dram as u8);
+            }
+            free = room;
+        }
+        if TIMED && !merged {
+            self.llc.hold(ask.line, out, data.max(free));
+        }
+        (data, Level::Dram, look.alone, free)
+    }
+
+    /// Prices a read of memory by a request that missed the LLC at `looked`. Returns when it has its miss register, when
+    /// the data are at the LLC, and whether they were on their way already; if not, the register is the caller's to hold.
+    pub(crate) fn read_memory(&mut self, line: u32, looked: u64) -> (u64, u64, bool) {
+        if let Some(held) = self.llc.mshrs.find(line, looked) {
+            // Asked for at a later time only because calls are not in order of time: then now.
+            let data = if held.from > looked { looked + (held.until - held.from) } else { held.until };
+            return (looked, data, true);
+        }
+        let out = self.llc.admit(looked);
+        let back = self.memory.read(self.clock.edge(out), self.ram.addr(line));
+        self.traffic.memory_reads += 1;
+        (out, self.clock.edge_at_or_after(back), false)
+    }
+
+    /// A line that leaves a private cache reaches the LLC at `t`. Returns when room has been made.
+    pub(crate) fn llc_takes<const TIMED: bool>(&mut self, gone: Gone, t: u64) -> u64 {
+        let Some(slot) = self.llc.tags.find(gone.line) else {
+            debug_assert!(self.inclusion != Inclusion::Inclusive, "an inclusive LLC has what is above");
+            return self
+                .llc_insert::<TIMED>(gone.line, gone.flags.with_prefetched(false), t, self.core_ways)
+                .1;
+        };
+        let flags = self.llc.tags.flags(slot);
+        let state = if gone.flags.is_dirty() { Flags::MODIFIED } else { flags.state() };
+        self.llc
+            .tags
+            .set_flags(slot, flags.with_state(state).with_fresh(flags.is_fresh() | gone.flags.is_fresh()));
+        t
+    }
+
+    /// Puts a line into the LLC at `t`. Returns where, and when room has been made.
+    pub(crate) fn llc_insert<const TIMED: bool>(
+        &mut self,
+        line: u32,
+        flags: Flags,
+        t: u64,
+        ways: u32,
+    ) -> (usize, u64) {
+        let (slot, gone) = self.llc.insert(line, flags, ways);
+        self.occupancy[flags.class() as usize] += 1;
+        let free = match gone {
+            Some(gone) => self.llc_victim::<TIMED>(gone, t),
+            None => t,
+        };
+        (slot, free)
+    }
+
+    /// A line that leaves the LLC at `t` to make room.
+    fn llc_victim<const TIMED: bool>(&mut self, gone: Gone, t: u64) -> u64 {
+        self.occupancy[gone.flags.class() as usize] -= 1;
+        let mut dirty = gone.flags.is_dirty();
+        let mut fresh = gone.flags.is_fresh();
+        if self.inclusion == Inclusion::Inclusive {
+            let above = self.probe(None, gone.line, Probe::Take);
+            dirty |= above.dirty;
+            fresh |= above.fresh;
+        }
+        if fresh {
+            self.devices.leaked(gone.flags.class());
+            self.steering.saw(Seen::Leaked);
+        }
+        if !dirty {
+            return t;
+        }
+        self.llc.stats.write_backs += 1;
+        self.traffic.llc_write_backs += 1;
+        self.traffic.memory_writes += 1;
+        if !TIMED {
+            return t;
+        }
+        let free = self.llc.buffer(t);
+        let accepted = self.memory.write(self.clock.edge(free), self.ram.addr(gone.line));
+        self.llc.buffer.hold(gone.line, free, self.clock.edge_at_or_after(accepted));
+        free
+    }
+}

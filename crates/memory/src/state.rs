@@ -1,0 +1,142 @@
+//! Saving and restoring: tags, bookings, predictors and counters, so that a restored run goes on exactly.
+
+use doorbell_sim::Ps;
+use doorbell_sim::snapshot::SnapshotError;
+use serde::{Deserialize, Serialize};
+
+use crate::backing::MainMemory;
+use crate::cache::CacheState;
+use crate::class::{ClassRuns, DataClass};
+use crate::dca::SteeringState;
+use crate::slots::SlotsState;
+use crate::stats::{CoreStats, DeviceStats, TrafficStats};
+use crate::system::{MemorySystem, Private};
+
+/// Nothing in a saved state is later: five hours, far beyond any run.
+const LATEST: Ps = Ps(1 << 54);
+
+/// One hart's part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct PrivateState {
+    l1i: CacheState,
+    l1d: CacheState,
+    l2: CacheState,
+    to: SlotsState,
+    from: SlotsState,
+    stats: CoreStats,
+}
+
+/// What a snapshot keeps of a memory system. `S` is main memory's part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryState<S> {
+    harts: Vec<PrivateState>,
+    llc: CacheState,
+    io_in: SlotsState,
+    io_out: SlotsState,
+    classes: ClassRuns,
+    steering: SteeringState,
+    devices: DeviceStats,
+    traffic: TrafficStats,
+    occupancy: [u64; DataClass::COUNT],
+    memory: S,
+}
+
+impl<S> MemoryState<S> {
+    /// The version of this layout.
+    pub const VERSION: u32 = 1;
+}
+
+impl Private {
+    fn save(&self) -> PrivateState {
+        PrivateState {
+            l1i: self.l1i.save(),
+            l1d: self.l1d.save(),
+            l2: self.l2.save(),
+            to: self.to.save(),
+            from: self.from.save(),
+            stats: self.stats.clone(),
+        }
+    }
+
+    fn check_state(&self, state: &PrivateState, lines: u32, shared: u64) -> Result<(), String> {
+        let latest = self.clock.edge_at_or_before(LATEST);
+        self.l1i.check(&state.l1i, lines, latest)?;
+        self.l1d.check(&state.l1d, lines, latest)?;
+        self.l2.check(&state.l2, lines, latest)?;
+        self.to.check(&state.to, shared)?;
+        self.from.check(&state.from, shared)
+    }
+
+    fn restore(&mut self, state: PrivateState) {
+        self.l1i.restore(state.l1i);
+        self.l1d.restore(state.l1d);
+        self.l2.restore(state.l2);
+        self.to.restore(state.to);
+        self.from.restore(state.from);
+        self.stats = state.stats;
+    }
+}
+
+impl<M: MainMemory> MemorySystem<M> {
+    /// The state to keep.
+    pub fn save(&self) -> MemoryState<M::State> {
+        MemoryState {
+            harts: self.harts.iter().map(Private::save).collect(),
+            llc: self.llc.save(),
+            io_in: self.io_in.save(),
+            io_out: self.io_out.save(),
+            classes: self.classes.save(),
+            steering: self.steering.save(),
+            devices: self.devices.clone(),
+            traffic: self.traffic.clone(),
+            occupancy: self.occupancy,
+            memory: self.memory.save(),
+        }
+    }
+
+    /// Takes over the state of a memory system of the same configuration. One that cannot be is refused, and nothing
+    /// has changed.
+    pub fn restore(&mut self, state: MemoryState<M::State>) -> Result<(), SnapshotError> {
+        let fail = |problem| SnapshotError::Inconsistent { name: "memory".to_owned(), problem };
+        self.check_state(&state).map_err(fail)?;
+        let before = self.save();
+        self.memory.restore(state.memory.clone())?;
+        self.adopt(state);
+        self.check_invariants().map_err(|problem| {
+            self.memory.restore(before.memory.clone()).expect("a state that was just saved can be restored");
+            self.adopt(before);
+            fail(problem)
+        })
+    }
+
+    /// Says what is impossible about each part by itself.
+    fn check_state(&self, state: &MemoryState<M::State>) -> Result<(), String> {
+        if state.harts.len() != self.harts.len() {
+            return Err(format!("caches of {} harts for {}", state.harts.len(), self.harts.len()));
+        }
+        let latest = self.clock.edge_at_or_before(LATEST);
+        for (hart, saved) in self.harts.iter().zip(&state.harts) {
+            hart.check_state(saved, self.ram.lines, latest)?;
+        }
+        self.llc.check(&state.llc, self.ram.lines, latest)?;
+        self.io_in.check(&state.io_in, latest)?;
+        self.io_out.check(&state.io_out, latest)?;
+        self.classes.check(&state.classes)?;
+        self.steering.check(&state.steering, self.llc_ways, self.harts.len())
+    }
+
+    /// Takes a checked state over, main memory's part apart.
+    fn adopt(&mut self, state: MemoryState<M::State>) {
+        for (hart, saved) in self.harts.iter_mut().zip(state.harts) {
+            hart.restore(saved);
+        }
+        self.llc.restore(state.llc);
+        self.io_in.restore(state.io_in);
+        self.io_out.restore(state.io_out);
+        self.classes.restore(&state.classes);
+        self.steering.restore(state.steering);
+        self.devices = state.devices;
+        self.traffic = state.traffic;
+        self.occupancy = state.occupancy;
+    }
+}

@@ -1,0 +1,210 @@
+//! Whatever the configuration and the accesses: invariants hold, and a saved state goes on exactly.
+
+use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess, HostMemory};
+use doorbell_sim::ports::{DmaKind, PhysAddr};
+use doorbell_sim::rng::Rng;
+use doorbell_sim::{Bytes, Hertz, Ps};
+use proptest::prelude::*;
+
+use crate::backing::{FlatMemory, MainMemory};
+use crate::config::{CacheConfig, Inclusion, MemoryConfig, WalkEntry};
+use crate::dca::{DcaPolicy, Place, Strategy as DcaStrategy};
+use crate::prefetch::{PrefetchConfig, PrefetchKind};
+use crate::replacement::Replacement;
+use crate::state::MemoryState;
+use crate::system::MemorySystem;
+use crate::ways::WayMask;
+
+type System = MemorySystem<FlatMemory>;
+type State = MemoryState<<FlatMemory as MainMemory>::State>;
+
+const BASE: u64 = 0x8000_0000;
+const KINDS: [DmaKind; 6] = [
+    DmaKind::RxDescriptorFetch,
+    DmaKind::RxDescriptorWriteback,
+    DmaKind::RxData,
+    DmaKind::TxDescriptorFetch,
+    DmaKind::TxDescriptorWriteback,
+    DmaKind::TxData,
+];
+
+fn any_cache(rng: &mut Rng, kilobytes: u64) -> CacheConfig {
+    let ways = [1, 2, 3, 4, 8, 16, 20][rng.below(7) as usize];
+    let sets = (1 << rng.below(4)) * kilobytes;
+    let replacement = [Replacement::Lru, Replacement::Srrip, Replacement::Drrip][rng.below(3) as usize];
+    let kind = [PrefetchKind::None, PrefetchKind::NextLine, PrefetchKind::Stride][rng.below(3) as usize];
+    CacheConfig {
+        size: Bytes(64 * u64::from(ways) * sets),
+        ways,
+        latency: rng.below(20) as u32,
+        ports: 1 + rng.below(3) as u32,
+        mshrs: 1 + rng.below(8) as u32,
+        write_buffers: 1 + rng.below(4) as u32,
+        replacement,
+        prefetch: PrefetchConfig { kind, degree: 1 + rng.below(4) as u32, table: 8 },
+    }
+}
+
+fn any_mask(rng: &mut Rng, ways: u32) -> WayMask {
+    WayMask(1 << rng.below(u64::from(ways)) | rng.next_u64() as u32 & WayMask::first(ways).0)
+}
+
+fn any_policy(rng: &mut Rng, ways: u32, harts: u64) -> DcaPolicy {
+    let mut place = || [Place::Allocate, Place::Update, Place::Memory, Place::L2][rng.below(4) as usize];
+    let (headers, payload, descriptors) = (place(), place(), place());
+    DcaPolicy {
+        enabled: rng.below(5) > 0,
+        ways: any_mask(rng, ways),
+        descriptor_ways: if rng.below(2) > 0 { Some(any_mask(rng, ways)) } else { None },
+        headers,
+        payload,
+        descriptors,
+        l2_hart: rng.below(harts) as u32,
+        read_allocate: rng.below(2) > 0,
+        strategy: if rng.below(2) > 0 { DcaStrategy::LeakAware } else { DcaStrategy::Fixed },
+        window_lines: 16,
+        ..DcaPolicy::default()
+    }
+}
+
+fn any_config(rng: &mut Rng, harts: u64) -> MemoryConfig {
+    let llc = any_cache(rng, 4);
+    let mut config = MemoryConfig {
+        l1i: any_cache(rng, 1),
+        l1d: any_cache(rng, 1),
+        l2: any_cache(rng, 2),
+        walks: if rng.below(2) > 0 { WalkEntry::L1d } else { WalkEntry::L2 },
+        ..MemoryConfig::default()
+    };
+    let into = &mut config.llc;
+    (into.size, into.ways, into.latency, into.ports) = (llc.size, llc.ways, llc.latency, llc.ports);
+    (into.mshrs, into.write_buffers, into.replacement) = (llc.mshrs, llc.write_buffers, llc.replacement);
+    into.inclusion =
+        [Inclusion::Inclusive, Inclusion::NonInclusive, Inclusion::Exclusive][rng.below(3) as usize];
+    into.core_ways = any_mask(rng, llc.ways);
+    config.dca.policy = any_policy(rng, llc.ways, harts);
+    config.interconnect.bytes_per_cycle = 1 << rng.below(8);
+    config.interconnect.io_bytes_per_cycle = 1 << rng.below(8);
+    config
+}
+
+fn system(config: &MemoryConfig, harts: u64) -> System {
+    let clocks: Vec<Hertz> = (0..harts).map(|hart| Hertz(3_000_000_000 - hart * 700_000_000)).collect();
+    let memory = FlatMemory::new(Ps::from_ns(50), Ps::from_ns(3));
+    MemorySystem::new(config, &clocks, PhysAddr(BASE), Bytes(1 << 20), memory).unwrap()
+}
+
+/// Some accesses around `step` thousand picoseconds; returns all answers.
+fn drive(system: &mut System, rng: &mut Rng, harts: u64, steps: std::ops::Range<u64>) -> Vec<u64> {
+    let mut answers = Vec::new();
+    for step in steps {
+        let addr = PhysAddr(BASE + 8 * rng.below(8 * 400));
+        let now = Ps(5_000 * step + rng.below(500_000));
+        let kind = KINDS[rng.below(6) as usize];
+        let access = DmaAccess { device: rng.below(2) as u8, kind, offset: rng.below(3) as u32 * 64 };
+        let line = PhysAddr(addr.0 & !63);
+        answers.push(match rng.below(8) {
+            0 => system.device_write(now, line, 64, access).0,
+            1 => system.device_write(now, addr, 8, access).0,
+            2 => system.device_read(now, line, 64, access).0,
+            kind => {
+                let kind = [
+                    AccessKind::Load,
+                    AccessKind::Store,
+                    AccessKind::Fetch,
+                    AccessKind::Walk,
+                    AccessKind::Load,
+                ][kind as usize - 3];
+                let access = CoreAccess { kind, addr, pc: 0x1000 + 4 * rng.below(4) };
+                let hart = rng.below(harts) as usize;
+                system.core_access(hart, now.0 / 400, access).at
+            }
+        });
+        if rng.below(100) == 0 {
+            let policy = any_policy(rng, system.llc_ways, harts);
+            let device = if rng.below(2) > 0 { Some(1) } else { None };
+            system.set_policy(device, policy).unwrap();
+        }
+    }
+    answers
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    /// Inclusion, one writer or many readers, lines in and out, accounts of devices' lines.
+    #[test]
+    fn invariants_hold_for_any_configuration_and_any_accesses(seed: u64, harts in 1u64..4) {
+        let rng = &mut Rng::stream(seed, "any");
+        let config = any_config(rng, harts);
+        config.validate(harts as usize).unwrap();
+        let mut system = system(&config, harts);
+        for part in 0..15 {
+            drive(&mut system, rng, harts, part * 100..part * 100 + 100);
+            if let Err(problem) = system.check_invariants() {
+                prop_assert!(false, "{problem}\n{config:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_restored_system_goes_on_exactly(seed: u64, harts in 1u64..3) {
+        let rng = &mut Rng::stream(seed, "any");
+        let config = any_config(rng, harts);
+        let mut original = system(&config, harts);
+        drive(&mut original, rng, harts, 0..500);
+        let bytes = postcard::to_stdvec(&original.save()).unwrap();
+        let state: State = postcard::from_bytes(&bytes).unwrap();
+        let mut restored = system(&config, harts);
+        restored.restore(state).unwrap();
+        let answers = drive(&mut original, &mut rng.clone(), harts, 500..1_000);
+        prop_assert_eq!(answers, drive(&mut restored, rng, harts, 500..1_000));
+        prop_assert!(original.save() == restored.save());
+        prop_assert_eq!(original.stats(), restored.stats());
+    }
+
+    /// One byte of a saved state is another: it is refused and nothing has changed, or it can be used.
+    #[test]
+    fn a_damaged_state_is_refused_or_harmless(seed: u64, at: proptest::sample::Index, value: u8) {
+        let rng = &mut Rng::stream(seed, "any");
+        let config = any_config(rng, 2);
+        let mut system = system(&config, 2);
+        drive(&mut system, rng, 2, 0..300);
+        let mut bytes = postcard::to_stdvec(&system.save()).unwrap();
+        let at = at.index(bytes.len());
+        bytes[at] = value;
+        let before = system.save();
+        let Ok(state) = postcard::from_bytes::<State>(&bytes) else { return Ok(()) };
+        match system.restore(state) {
+            Err(_) => prop_assert!(system.save() == before),
+            Ok(()) => {
+                drive(&mut system, rng, 2, 300..500);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_state_of_another_machine_is_refused_with_the_reason() {
+    let config = MemoryConfig::default();
+    let mut larger = config.clone();
+    larger.llc.size = Bytes(8 << 20);
+    let mut one = system(&config, 1);
+    for other in [system(&config, 2).save(), system(&larger, 1).save()] {
+        let error = one.restore(other).unwrap_err().to_string();
+        assert!(error.contains("\"memory\" is inconsistent"), "{error}");
+    }
+    one.restore(system(&config, 1).save()).unwrap();
+}
+
+#[test]
+fn the_tags_of_an_llc_of_64_mib_take_less_than_16_mib_of_the_host() {
+    let mut config = MemoryConfig::default();
+    config.llc.size = Bytes(64 << 20);
+    let system = system(&config, 1);
+    let lines = (64 << 20) / 64;
+    // A tag of four bytes, a word of eight, and for 16 ways an order of eight and a mask of four.
+    let bytes = lines * (4 + 8) + lines / 16 * (8 + 4);
+    assert_eq!(system.llc.tags.bytes(), bytes);
+    assert!(bytes < 16 << 20);
+}

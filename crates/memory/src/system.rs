@@ -1,0 +1,239 @@
+//! The memory system: what there is and how it is joined.
+
+use doorbell_sim::memory::{CoreAccess, Level, Served};
+use doorbell_sim::{Bytes, Clock, Hertz, PhysAddr, Ps};
+
+use crate::backing::MainMemory;
+use crate::cache::Cache;
+use crate::class::{DataClass, LineClasses};
+use crate::config::{Inclusion, MemoryConfig, WalkEntry};
+use crate::dca::{DcaPolicy, Steering};
+use crate::slots::Slots;
+use crate::stats::{CoreStats, DeviceStats, HartStats, MemoryStats, TrafficStats};
+
+/// Cycles that ports of private caches remember.
+const PRIVATE_WINDOW: usize = 2048;
+/// Cycles that what harts and devices share remembers: they are further apart in time.
+const SHARED_WINDOW: usize = 8192;
+
+/// Where RAM is, in lines.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    base: u64,
+    pub lines: u32,
+}
+
+impl Span {
+    /// The number of the line at an address, if it is RAM.
+    #[inline]
+    pub fn line(&self, addr: PhysAddr) -> Option<u32> {
+        let line = addr.0.wrapping_sub(self.base) / 64;
+        if line < u64::from(self.lines) { Some(line as u32) } else { None }
+    }
+
+    /// Where a line is.
+    pub fn addr(&self, line: u32) -> PhysAddr {
+        PhysAddr(self.base + 64 * u64::from(line))
+    }
+
+    /// Bytes from the beginning of RAM.
+    pub fn offset(&self, addr: PhysAddr) -> u64 {
+        addr.0.wrapping_sub(self.base)
+    }
+}
+
+/// One hart's own caches and its link.
+#[derive(Clone, Debug)]
+pub(crate) struct Private {
+    pub clock: Clock,
+    /// The hart's clock is that of LLC and interconnect.
+    pub same_clock: bool,
+    pub l1i: Cache,
+    pub l1d: Cache,
+    pub l2: Cache,
+    /// Lines to the LLC.
+    pub to: Slots,
+    /// Lines from the LLC.
+    pub from: Slots,
+    pub stats: CoreStats,
+}
+
+impl Private {
+    pub fn l1(&mut self, code: bool) -> &mut Cache {
+        if code { &mut self.l1i } else { &mut self.l1d }
+    }
+}
+
+/// See the module. `M` is main memory.
+#[derive(Clone, Debug)]
+pub struct MemorySystem<M> {
+    pub(crate) ram: Span,
+    pub(crate) harts: Vec<Private>,
+    pub(crate) llc: Cache,
+    pub(crate) inclusion: Inclusion,
+    pub(crate) core_ways: u32,
+    /// The clock of LLC and interconnect.
+    pub(crate) clock: Clock,
+    pub(crate) latency: u64,
+    pub(crate) snoop_latency: u64,
+    pub(crate) io_latency: u64,
+    pub(crate) io_in: Slots,
+    pub(crate) io_out: Slots,
+    pub(crate) walks: WalkEntry,
+    pub(crate) header_bytes: u32,
+    pub(crate) classes: LineClasses,
+    pub(crate) steering: Steering,
+    pub(crate) devices: DeviceStats,
+    pub(crate) traffic: TrafficStats,
+    /// Lines of each class in the LLC.
+    pub(crate) occupancy: [u64; DataClass::COUNT],
+    pub(crate) memory: M,
+    pub(crate) llc_ways: u32,
+}
+
+impl<M: MainMemory> MemorySystem<M> {
+    /// An empty memory system for harts with these clocks, around RAM of `size` bytes from `base` on.
+    pub fn new(
+        config: &MemoryConfig,
+        clocks: &[Hertz],
+        base: PhysAddr,
+        size: Bytes,
+        memory: M,
+    ) -> Result<MemorySystem<M>, String> {
+        config.validate(clocks.len())?;
+        if !base.0.is_multiple_of(4096) || size.0 == 0 || !size.0.is_multiple_of(64) || size.0 > 1 << 37 {
+            return Err(format!(
+                "RAM of {size} from {base} on; it must begin at a page and be at most 128GiB"
+            ));
+        }
+        let span = Span { base: base.0, lines: (size.0 / 64) as u32 };
+        let ic = &config.interconnect;
+        let private = |clock: &Hertz| Private {
+            clock: Clock::new(*clock),
+            same_clock: *clock == ic.clock,
+            l1i: Cache::new(&config.l1i, PRIVATE_WINDOW),
+            l1d: Cache::new(&config.l1d, PRIVATE_WINDOW),
+            l2: Cache::new(&config.l2, PRIVATE_WINDOW),
+            to: Slots::new(ic.bytes_per_cycle, SHARED_WINDOW),
+            from: Slots::new(ic.bytes_per_cycle, SHARED_WINDOW),
+            stats: CoreStats::default(),
+        };
+        Ok(MemorySystem {
+            ram: span,
+            harts: clocks.iter().map(private).collect(),
+            llc: Cache::new(&config.llc.cache(), SHARED_WINDOW),
+            inclusion: config.llc.inclusion,
+            core_ways: config.llc.core_ways.0,
+            clock: Clock::new(ic.clock),
+            latency: u64::from(ic.latency),
+            snoop_latency: u64::from(ic.snoop_latency),
+            io_latency: u64::from(ic.io_latency),
+            io_in: Slots::new(ic.io_bytes_per_cycle, SHARED_WINDOW),
+            io_out: Slots::new(ic.io_bytes_per_cycle, SHARED_WINDOW),
+            walks: config.walks,
+            header_bytes: config.header_bytes,
+            classes: LineClasses::new(span.lines),
+            steering: Steering::new(&config.dca),
+            devices: DeviceStats::default(),
+            traffic: TrafficStats::default(),
+            occupancy: [0; DataClass::COUNT],
+            memory,
+            llc_ways: config.llc.ways,
+        })
+    }
+
+    /// Prices an access that leaves the core in its cycle `cycle`. Cycles need not grow from call to call.
+    #[inline]
+    pub fn core_access(&mut self, hart: usize, cycle: u64, access: CoreAccess) -> Served {
+        self.access::<true>(hart, cycle, access)
+    }
+
+    /// An access that changes state and counters and takes no time.
+    #[inline]
+    pub fn warm(&mut self, hart: usize, access: CoreAccess) {
+        self.access::<false>(hart, 0, access);
+    }
+
+    /// Counts a core's access to a device's registers, which does not come here.
+    pub fn count_mmio(&mut self, write: bool) {
+        *if write { &mut self.devices.wil } else { &mut self.devices.prd } += 1;
+    }
+
+    /// Gives a device, or with `None` all of them, another policy of direct cache access, from the next access on.
+    pub fn set_policy(&mut self, device: Option<u8>, policy: DcaPolicy) -> Result<(), String> {
+        policy.validate(self.llc_ways, self.harts.len())?;
+        match device {
+            Some(device) => self.steering.set(device, policy),
+            None => self.steering.set_all(policy),
+        }
+        Ok(())
+    }
+
+    /// The policy of a device.
+    pub fn policy(&self, device: u8) -> &DcaPolicy {
+        self.steering.policy(device)
+    }
+
+    /// Main memory.
+    pub fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    /// Main memory, for what only its owner may do.
+    pub fn memory_mut(&mut self) -> &mut M {
+        &mut self.memory
+    }
+
+    /// How many lines of each class are in the LLC, in the order of [`DataClass::ALL`].
+    pub fn occupancy(&self) -> [u64; DataClass::COUNT] {
+        self.occupancy
+    }
+
+    /// What has been counted.
+    pub fn stats(&self) -> MemoryStats {
+        let hart = |hart: &Private| {
+            let (l1i, l1d, l2) = (hart.l1i.stats(), hart.l1d.stats(), hart.l2.stats());
+            let core = CoreStats {
+                fetches: l1i.accesses,
+                data_accesses: l1d.accesses + hart.stats.walks_at_l2,
+                from_l1: l1i.hits + l1d.hits,
+                ..hart.stats.clone()
+            };
+            HartStats { core, l1i, l1d, l2 }
+        };
+        MemoryStats {
+            harts: self.harts.iter().map(hart).collect(),
+            llc: self.llc.stats(),
+            devices: self.devices.clone(),
+            traffic: self.traffic.clone(),
+        }
+    }
+
+    /// The cycle of the interconnect at or after a hart's cycle.
+    #[inline]
+    pub(crate) fn to_shared(&self, hart: usize, cycle: u64) -> u64 {
+        let hart = &self.harts[hart];
+        if hart.same_clock { cycle } else { self.clock.edge_at_or_after(hart.clock.edge(cycle)) }
+    }
+
+    /// The hart's cycle at or after a cycle of the interconnect.
+    #[inline]
+    pub(crate) fn to_core(&self, hart: usize, cycle: u64) -> u64 {
+        let hart = &self.harts[hart];
+        if hart.same_clock { cycle } else { hart.clock.edge_at_or_after(self.clock.edge(cycle)) }
+    }
+
+    /// An access to what is no RAM and no device: it goes to the interconnect and back.
+    #[cold]
+    pub(crate) fn outside(&mut self, hart: usize, cycle: u64) -> Served {
+        self.harts[hart].stats.outside_ram += 1;
+        let there = self.to_shared(hart, cycle) + 2 * self.latency;
+        Served { at: self.to_core(hart, there), level: Level::Dram }
+    }
+
+    /// When a shared resource's cycle begins.
+    #[inline]
+    pub(crate) fn time(&self, cycle: u64) -> Ps {
+        self.clock.edge(cycle)
+    }
+}

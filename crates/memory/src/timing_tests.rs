@@ -1,0 +1,311 @@
+//! Latency to the cycle, bandwidth by ports and links, misses by Little's law.
+
+use doorbell_sim::memory::{AccessKind, CoreAccess, Level, Served};
+use doorbell_sim::ports::PhysAddr;
+use doorbell_sim::{Bytes, Hertz, Ps};
+
+use crate::backing::FlatMemory;
+use crate::config::{MemoryConfig, WalkEntry};
+use crate::prefetch::PrefetchKind;
+use crate::system::MemorySystem;
+
+type System = MemorySystem<FlatMemory>;
+
+const BASE: u64 = 0x8000_0000;
+
+/// Cores and interconnect both at 2 GHz, so that cycles are cycles: L1 2, L2 12, interconnect 6 each way, LLC 20, memory 100.
+fn config() -> MemoryConfig {
+    let mut config = MemoryConfig::default();
+    config.interconnect.clock = Hertz(2_000_000_000);
+    config
+}
+
+const L1: u64 = 2;
+const L2: u64 = L1 + 12;
+const LLC: u64 = L2 + 6 + 20 + 6;
+const MEMORY: u64 = LLC + 100;
+
+fn system_at(config: &MemoryConfig, clocks: &[u64]) -> System {
+    let clocks: Vec<Hertz> = clocks.iter().map(|mhz| Hertz(mhz * 1_000_000)).collect();
+    let memory = FlatMemory::new(Ps::from_ns(50), Ps(1));
+    MemorySystem::new(config, &clocks, PhysAddr(BASE), Bytes(64 << 20), memory).unwrap()
+}
+
+fn system(config: &MemoryConfig) -> System {
+    system_at(config, &[2_000])
+}
+
+fn access(system: &mut System, hart: usize, cycle: u64, kind: AccessKind, offset: u64) -> Served {
+    system.core_access(hart, cycle, CoreAccess { kind, addr: PhysAddr(BASE + offset), pc: 0x1000 })
+}
+
+fn load(system: &mut System, cycle: u64, offset: u64) -> Served {
+    access(system, 0, cycle, AccessKind::Load, offset)
+}
+
+fn served(at: u64, level: Level) -> Served {
+    Served { at, level }
+}
+
+#[test]
+fn an_unloaded_access_takes_the_sum_of_the_latencies_on_its_way() {
+    let mut system = system(&config());
+    assert_eq!(load(&mut system, 1_000, 0), served(1_000 + MEMORY, Level::Dram));
+    assert_eq!(load(&mut system, 2_000, 0), served(2_000 + L1, Level::L1));
+    // 5 lines of one set of 4 ways: the first has gone to the L2.
+    (1..5).for_each(|n| {
+        load(&mut system, 2_000 + 1_000 * n, n * (16 << 10));
+    });
+    assert_eq!(load(&mut system, 9_000, 0), served(9_000 + L2, Level::L2));
+    // 9 lines of one set of 8 ways of the L2.
+    (1..9).for_each(|n| {
+        load(&mut system, 10_000 * n, n * (128 << 10));
+    });
+    assert_eq!(load(&mut system, 100_000, 0), served(100_000 + LLC, Level::Llc));
+}
+
+#[test]
+fn a_faster_core_waits_more_of_its_cycles_for_the_same_memory() {
+    for (mhz, edges) in [(1_000u64, 1u64), (2_000, 2), (3_000, 3), (4_000, 4)] {
+        let mut system = system_at(&config(), &[mhz]);
+        let took = load(&mut system, 12_000, 0).at - 12_000;
+        // Behind the L2 it is 132 cycles of 500 ps = 66 ns, from and to the next edge of either clock.
+        let exact = L2 + 66 * edges;
+        assert!((exact..=exact + edges.max(2)).contains(&took), "{mhz} MHz: {took} for {exact}");
+    }
+}
+
+#[test]
+fn a_line_on_its_way_is_waited_for_and_counts_as_a_merge() {
+    let mut system = system(&config());
+    assert_eq!(load(&mut system, 100, 0).at, 100 + MEMORY);
+    assert_eq!(
+        load(&mut system, 101, 8),
+        served(100 + MEMORY, Level::Dram),
+        "it comes from where the line comes from"
+    );
+    assert_eq!(load(&mut system, 100 + MEMORY - 3, 8), served(100 + MEMORY, Level::Dram));
+    assert_eq!(
+        load(&mut system, 100 + MEMORY - 2, 8),
+        served(100 + MEMORY, Level::L1),
+        "it is there in time"
+    );
+    let stats = system.stats();
+    let l1d = &stats.harts[0].l1d;
+    assert_eq!((l1d.accesses, l1d.hits, l1d.misses, l1d.merges), (4, 1, 1, 2));
+    assert_eq!(stats.traffic.memory_reads, 1);
+}
+
+#[test]
+fn a_call_for_an_earlier_time_brings_the_line_as_early() {
+    let mut system = system(&config());
+    load(&mut system, 5_000, 0);
+    assert_eq!(load(&mut system, 1_000, 0).at, 1_000 + MEMORY);
+    assert_eq!(load(&mut system, 3_000, 0), served(3_000 + L1, Level::L1), "and then it is there");
+}
+
+#[test]
+fn an_l1_serves_as_many_loads_a_cycle_as_it_has_ports() {
+    for ports in [1u32, 2, 3] {
+        let mut config = config();
+        config.l1d.ports = ports;
+        let mut system = system(&config);
+        load(&mut system, 0, 0);
+        for n in 0..1_000u64 {
+            assert_eq!(load(&mut system, 1_000, 0).at, 1_000 + n / u64::from(ports) + L1);
+        }
+    }
+}
+
+/// Loads that hit the L2 only, all asked for at once: as many a cycle as ports, or as miss registers allow.
+#[test]
+fn l2_bandwidth_is_its_ports_or_the_l1s_miss_registers_by_littles_law() {
+    for (mshrs, ports) in [(2u32, 1u32), (6, 1), (24, 1), (64, 2)] {
+        let mut config = config();
+        (config.l1d.mshrs, config.l1d.ports, config.l2.ports) = (mshrs, 64, ports);
+        let mut system = system(&config);
+        let lines = 8_192u64;
+        (0..lines).for_each(|n| {
+            load(&mut system, 400 * n, 64 * n);
+        });
+        let begin = 400 * lines;
+        let last = (0..2_048).map(|n| load(&mut system, begin, 64 * n).at).max().unwrap();
+        // An entry is held for the L2's 12 cycles.
+        let rounds = (2_048u64.div_ceil(u64::from(mshrs)) - 1) * 12;
+        let bound = rounds.max((2_048 - 1) / u64::from(ports));
+        let took = last - begin - L2;
+        assert!(
+            (bound..=bound + bound / 50).contains(&took),
+            "{mshrs} registers, {ports} ports: {took} for {bound}"
+        );
+    }
+}
+
+#[test]
+fn memory_bandwidth_is_the_miss_registers_of_the_narrowest_level_by_littles_law() {
+    for (l1, l2, llc, narrowest) in [(4u32, 64u32, 64u32, 4), (64, 8, 64, 8), (64, 64, 16, 16)] {
+        let mut config = config();
+        (config.l1d.mshrs, config.l2.mshrs, config.llc.mshrs) = (l1, l2, llc);
+        config.interconnect.bytes_per_cycle = 1024;
+        (config.llc.ports, config.l2.ports) = (64, 64);
+        let mut system = system(&config);
+        let count = 1_600u64;
+        let last = (0..count).map(|n| load(&mut system, 0, 64 * n).at).max().unwrap();
+        // A register is held from the level's look-up until the data are back at it.
+        let held = match narrowest {
+            4 => MEMORY - L1,
+            8 => MEMORY - L2,
+            _ => 100,
+        };
+        let bound = (count / narrowest - 1) * held + MEMORY;
+        assert!((bound..=bound + bound / 50).contains(&last), "{narrowest} registers: {last} for {bound}");
+    }
+}
+
+#[test]
+fn a_full_miss_file_delays_until_an_entry_is_free_and_not_longer() {
+    let mut config = config();
+    (config.l1d.mshrs, config.l1d.ports) = (1, 8);
+    let mut system = system(&config);
+    assert_eq!(load(&mut system, 0, 0).at, MEMORY);
+    assert_eq!(load(&mut system, 0, 4096).at, MEMORY + (MEMORY - L1), "when the first is done");
+    let mut system = self::system(&config);
+    load(&mut system, 0, 0);
+    assert_eq!(load(&mut system, MEMORY - L1, 4096).at, MEMORY - L1 + MEMORY, "at once, when it is done");
+}
+
+#[test]
+fn the_link_to_a_core_moves_its_bytes_a_cycle() {
+    for (bytes, cycles) in [(8u32, 8u64), (16, 4), (64, 1)] {
+        let mut config = config();
+        config.interconnect.bytes_per_cycle = bytes;
+        (config.l1d.mshrs, config.l2.mshrs, config.llc.mshrs) = (256, 256, 256);
+        (config.l1d.ports, config.l2.ports, config.llc.ports) = (8, 8, 8);
+        let mut system = system(&config);
+        let last = (0..200).map(|n| load(&mut system, 0, 64 * n).at).max().unwrap();
+        let bound = MEMORY + 199 * cycles;
+        assert!((bound..=bound + 30).contains(&last), "{bytes} bytes a cycle: {last} for {bound}");
+    }
+}
+
+#[test]
+fn harts_share_the_llcs_ports_and_have_links_of_their_own() {
+    let mut config = config();
+    config.llc.ports = 1;
+    let mut system = system_at(&config, &[2_000, 2_000]);
+    access(&mut system, 0, 0, AccessKind::Load, 0);
+    access(&mut system, 0, 0, AccessKind::Load, 4096);
+    // Both lines are in the LLC; hart 1 asks for both in the same cycle.
+    let first = access(&mut system, 1, 1_000, AccessKind::Fetch, 0);
+    let second = access(&mut system, 1, 1_000, AccessKind::Load, 4096);
+    assert_eq!(first.at, 1_000 + LLC - 1, "an L1I takes one cycle less");
+    // The L2's port was taken in the cycle before; its own look-up is one cycle later, and the link is busy for two.
+    assert_eq!(second.at, 1_000 + LLC + 1);
+}
+
+#[test]
+fn a_dirty_line_of_another_core_comes_from_there_after_a_snoop() {
+    let mut system = system_at(&config(), &[2_000, 2_000]);
+    access(&mut system, 0, 0, AccessKind::Store, 0);
+    let shared = access(&mut system, 1, 1_000, AccessKind::Load, 0);
+    assert_eq!(shared, served(1_000 + LLC + 20, Level::Peer));
+    // Now both may read it, and a store has to take the other's copy away.
+    assert_eq!(access(&mut system, 0, 2_000, AccessKind::Load, 0), served(2_000 + L1, Level::L1));
+    assert_eq!(access(&mut system, 0, 3_000, AccessKind::Store, 0), served(3_000 + LLC + 20, Level::Peer));
+    assert_eq!(access(&mut system, 0, 4_000, AccessKind::Store, 0), served(4_000 + L1, Level::L1));
+    assert_eq!(access(&mut system, 1, 5_000, AccessKind::Load, 0), served(5_000 + LLC + 20, Level::Peer));
+    let stats = system.stats();
+    assert_eq!((stats.harts[0].l1d.upgrades, stats.traffic.peer_transfers), (1, 2));
+}
+
+#[test]
+fn a_store_to_a_line_that_nobody_else_has_needs_no_leave() {
+    let mut system = system_at(&config(), &[2_000, 2_000]);
+    access(&mut system, 0, 0, AccessKind::Load, 0);
+    assert_eq!(access(&mut system, 0, 1_000, AccessKind::Store, 0), served(1_000 + L1, Level::L1));
+}
+
+#[test]
+fn page_walks_enter_where_they_are_said_to() {
+    let mut config = config();
+    config.walks = WalkEntry::L2;
+    let mut system = system(&config);
+    access(&mut system, 0, 0, AccessKind::Walk, 0);
+    assert_eq!(access(&mut system, 0, 1_000, AccessKind::Walk, 0), served(1_000 + 12, Level::L2));
+    assert_eq!(load(&mut system, 2_000, 0), served(2_000 + L2, Level::L2), "it did not come into the L1");
+}
+
+/// Dirty lines that leave the L2 over a narrow link hold its one buffer, and so the miss registers.
+#[test]
+fn evictions_wait_for_a_write_back_buffer() {
+    let mut config = config();
+    config.l2.write_buffers = 1;
+    config.l2.ways = 1;
+    config.l2.size = Bytes(4096);
+    config.interconnect.bytes_per_cycle = 1;
+    let mut system = system(&config);
+    for n in 0..64 {
+        access(&mut system, 0, 1_000 * n, AccessKind::Store, 64 * n);
+    }
+    for n in 0..8 {
+        access(&mut system, 0, 100_000, AccessKind::Store, 4096 + 64 * n);
+    }
+    assert!(system.stats().harts[0].l2.buffer_wait_cycles > 0);
+    system.check_invariants().unwrap();
+}
+
+#[test]
+fn next_lines_are_there_when_they_are_needed_and_counted_as_useful() {
+    let mut config = config();
+    (config.l1d.prefetch.kind, config.l1d.prefetch.degree) = (PrefetchKind::NextLine, 2);
+    let mut system = system(&config);
+    assert_eq!(load(&mut system, 0, 0).level, Level::Dram);
+    assert_eq!(load(&mut system, 1_000, 64), served(1_000 + L1, Level::L1));
+    let l1d = system.stats().harts[0].l1d.clone();
+    assert_eq!(
+        (l1d.prefetches, l1d.prefetches_useful, l1d.prefetches_late),
+        (3, 1, 0),
+        "and asked for another"
+    );
+    let late = load(&mut system, 1_010, 192);
+    assert_eq!(late.level, Level::Dram, "which is still on its way");
+    assert_eq!(system.stats().harts[0].l1d.prefetches_late, 1);
+}
+
+#[test]
+fn prefetches_are_given_up_when_all_miss_registers_are_held() {
+    let mut config = config();
+    (config.l1d.prefetch.kind, config.l1d.prefetch.degree) = (PrefetchKind::NextLine, 8);
+    config.l1d.mshrs = 4;
+    let mut system = system(&config);
+    load(&mut system, 0, 0);
+    let l1d = system.stats().harts[0].l1d.clone();
+    assert_eq!((l1d.prefetches, l1d.prefetches_dropped), (3, 5));
+}
+
+#[test]
+fn a_prefetcher_of_the_l2_brings_lines_there_and_unused_ones_are_counted() {
+    let mut config = config();
+    (config.l2.prefetch.kind, config.l2.prefetch.degree) = (PrefetchKind::NextLine, 1);
+    let mut system = system(&config);
+    load(&mut system, 0, 0);
+    assert_eq!(load(&mut system, 1_000, 64), served(1_000 + L2, Level::L2));
+    // Line 2 was asked for by then; other lines of its set drive it out unused.
+    (1..9).for_each(|n| {
+        load(&mut system, 10_000 * n, 128 + n * (128 << 10));
+    });
+    let l2 = system.stats().harts[0].l2.clone();
+    assert_eq!((l2.prefetches_useful, l2.prefetches_useless), (1, 1));
+}
+
+#[test]
+fn average_access_time_is_the_sum_of_what_was_answered() {
+    let mut system = system(&config());
+    let mut sum = 0;
+    for n in 0..500u64 {
+        sum += load(&mut system, 50 * n, n * 7 % 50 * 64).at - 50 * n;
+    }
+    let core = system.stats().harts[0].core.clone();
+    assert_eq!((core.data_accesses, core.data_access_cycles), (500, sum));
+    assert_eq!(core.from_l1 + core.from_l2 + core.from_llc + core.from_dram, 500);
+}

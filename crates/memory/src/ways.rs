@@ -1,0 +1,136 @@
+//! Sets of ways of a cache, as configuration files spell them: `"0-3"`, `"0,2,8-11"`, `"all"`.
+//!
+//! A way mask says which ways an allocation may choose from. A hit may be in any way.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The most ways that a cache can have.
+pub const WAYS_MAX: u32 = 32;
+
+/// A set of ways: bit *n* is way *n*.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WayMask(pub u32);
+
+impl WayMask {
+    /// Every way that there is.
+    pub const ALL: WayMask = WayMask(u32::MAX);
+
+    /// The ways `0..count`.
+    pub const fn first(count: u32) -> WayMask {
+        WayMask(if count >= 32 { u32::MAX } else { (1 << count) - 1 })
+    }
+
+    /// Says what is wrong with the mask for a cache of `ways` ways.
+    pub fn validate(self, name: &str, ways: u32) -> Result<(), String> {
+        if self == WayMask::ALL {
+            return Ok(());
+        }
+        if self.0 == 0 {
+            return Err(format!(
+                "{name} is empty; it must name at least one way, such as \"0-3\", or \"all\""
+            ));
+        }
+        if self.0 & !WayMask::first(ways).0 != 0 {
+            return Err(format!("{name} is \"{self}\", but the LLC's ways are 0 to {}", ways - 1));
+        }
+        Ok(())
+    }
+}
+
+/// Why a text is no set of ways.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "\"{0}\" is not a set of ways; expected for example \"0-3\", \"0,2,8-11\" or \"all\" (ways are 0 to 31)"
+)]
+pub struct WayMaskError(String);
+
+impl FromStr for WayMask {
+    type Err = WayMaskError;
+    fn from_str(text: &str) -> Result<WayMask, WayMaskError> {
+        let fail = || WayMaskError(text.to_owned());
+        if text.trim() == "all" {
+            return Ok(WayMask::ALL);
+        }
+        let way = |text: &str| match text.trim().parse::<u32>() {
+            Ok(way) if way < WAYS_MAX => Ok(way),
+            _ => Err(fail()),
+        };
+        let mut mask = 0u32;
+        for part in text.split(',') {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let (first, last) = (way(first)?, way(last)?);
+            if first > last {
+                return Err(fail());
+            }
+            mask |= WayMask::first(last + 1).0 & !WayMask::first(first).0;
+        }
+        Ok(WayMask(mask))
+    }
+}
+
+impl fmt::Display for WayMask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == WayMask::ALL {
+            return f.write_str("all");
+        }
+        let (mut rest, mut comma) = (self.0, "");
+        while rest != 0 {
+            let first = rest.trailing_zeros();
+            let last = first + (!(rest >> first)).trailing_zeros() - 1;
+            match first == last {
+                true => write!(f, "{comma}{first}")?,
+                false => write!(f, "{comma}{first}-{last}")?,
+            }
+            rest &= !WayMask::first(last + 1).0;
+            comma = ",";
+        }
+        Ok(())
+    }
+}
+
+/// Configuration files spell the ways as text; snapshots store the bits.
+impl Serialize for WayMask {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            serializer.collect_str(self)
+        } else {
+            self.0.serialize(serializer)
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for WayMask {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<WayMask, D::Error> {
+        if deserializer.is_human_readable() {
+            String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+        } else {
+            u32::deserialize(deserializer).map(WayMask)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_parse_and_print_the_same() {
+        for (text, bits) in [("0-3", 0xf), ("0,2,8-11", 0xf05), ("31", 1 << 31), ("all", u32::MAX)] {
+            let mask: WayMask = text.parse().unwrap();
+            assert_eq!((mask.0, mask.to_string().as_str()), (bits, text));
+        }
+    }
+
+    #[test]
+    fn what_is_no_set_of_ways_is_refused_with_an_example() {
+        for text in ["", "3-1", "32", "a", "1-", "1,,2", "-1"] {
+            assert!(text.parse::<WayMask>().unwrap_err().to_string().contains("\"0-3\""), "{text}");
+        }
+        assert!(WayMask(0).validate("dca.ways", 16).unwrap_err().contains("dca.ways is empty"));
+        assert!(WayMask(1 << 16).validate("dca.ways", 16).unwrap_err().contains("0 to 15"));
+        assert!(WayMask(1 << 15).validate("dca.ways", 16).is_ok());
+    }
+}
