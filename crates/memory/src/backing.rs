@@ -5,6 +5,8 @@ use doorbell_sim::{Calendar, PhysAddr, Ps};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::dram::{Dram, DramState};
+
 /// Main memory, a line at a time. Requests may come in any order of time.
 pub trait MainMemory {
     /// What a snapshot keeps.
@@ -17,6 +19,26 @@ pub trait MainMemory {
     fn save(&self) -> Self::State;
     /// Takes a saved state over, or refuses it and stays as it is.
     fn restore(&mut self, state: Self::State) -> Result<(), SnapshotError>;
+}
+
+impl MainMemory for Dram {
+    type State = DramState;
+
+    fn read(&mut self, now: Ps, addr: PhysAddr) -> Ps {
+        Dram::read(self, now, addr)
+    }
+
+    fn write(&mut self, now: Ps, addr: PhysAddr) -> Ps {
+        Dram::write(self, now, addr)
+    }
+
+    fn save(&self) -> DramState {
+        Dram::save(self)
+    }
+
+    fn restore(&mut self, state: DramState) -> Result<(), SnapshotError> {
+        Dram::restore(self, &state)
+    }
 }
 
 /// Memory with one latency and one bandwidth, for tests and for studies in which memory shall not matter.

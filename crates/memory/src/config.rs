@@ -7,6 +7,7 @@ use doorbell_sim::{Bytes, Hertz};
 use serde::{Deserialize, Serialize};
 
 use crate::dca::DcaConfig;
+use crate::dram::DramConfig;
 use crate::prefetch::PrefetchConfig;
 use crate::replacement::Replacement;
 use crate::ways::{WAYS_MAX, WayMask};
@@ -165,6 +166,8 @@ pub struct MemoryConfig {
     pub header_bytes: u32,
     /// Direct cache access.
     pub dca: DcaConfig,
+    /// Memory controllers and DRAM.
+    pub dram: DramConfig,
 }
 
 impl Default for MemoryConfig {
@@ -187,6 +190,7 @@ impl Default for MemoryConfig {
             walks: WalkEntry::L1d,
             header_bytes: 64,
             dca: DcaConfig::default(),
+            dram: DramConfig::default(),
         }
     }
 }
@@ -267,6 +271,7 @@ impl MemoryConfig {
         between("interconnect.bytes_per_cycle", ic.bytes_per_cycle, 1, 1024)?;
         between("interconnect.io_bytes_per_cycle", ic.io_bytes_per_cycle, 1, 1024)?;
         between("header_bytes", self.header_bytes, 0, 65536)?;
+        self.dram.validate().map_err(|problem| format!("dram.{problem}"))?;
         self.dca.validate(self.llc.ways, harts).map_err(|problem| format!("dca.{problem}"))
     }
 }

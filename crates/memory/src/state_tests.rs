@@ -95,7 +95,12 @@ fn system(config: &MemoryConfig, harts: u64) -> System {
 }
 
 /// Some accesses around `step` thousand picoseconds; returns all answers.
-fn drive(system: &mut System, rng: &mut Rng, harts: u64, steps: std::ops::Range<u64>) -> Vec<u64> {
+fn drive<M: MainMemory>(
+    system: &mut MemorySystem<M>,
+    rng: &mut Rng,
+    harts: u64,
+    steps: std::ops::Range<u64>,
+) -> Vec<u64> {
     let mut answers = Vec::new();
     for step in steps {
         let addr = PhysAddr(BASE + 8 * rng.below(8 * 400));
@@ -181,6 +186,29 @@ proptest! {
                 drive(&mut system, rng, 2, 300..500);
             }
         }
+    }
+}
+
+/// With real memory behind the caches: invariants hold, and a restored system goes on exactly.
+#[test]
+fn caches_and_dram_work_together() {
+    for seed in 0..20 {
+        let rng = &mut Rng::stream(seed, "dram");
+        let config = any_config(rng, 2);
+        let build = || {
+            let clocks = [Hertz(3_000_000_000), Hertz(2_300_000_000)];
+            MemorySystem::with_dram(&config, &clocks, PhysAddr(BASE), Bytes(1 << 20)).unwrap()
+        };
+        let mut original = build();
+        drive(&mut original, rng, 2, 0..1_000);
+        original.check_invariants().unwrap();
+        let mut restored = build();
+        restored.restore(original.save()).unwrap();
+        let answers = drive(&mut original, &mut rng.clone(), 2, 1_000..1_500);
+        assert_eq!(answers, drive(&mut restored, rng, 2, 1_000..1_500), "seed {seed}");
+        let channels: u64 = original.memory().stats().map(|channel| channel.reads + channel.writes).sum();
+        let traffic = original.stats().traffic;
+        assert_eq!(channels, traffic.memory_reads + traffic.memory_writes, "seed {seed}");
     }
 }
 

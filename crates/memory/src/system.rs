@@ -8,6 +8,7 @@ use crate::cache::Cache;
 use crate::class::{DataClass, LineClasses};
 use crate::config::{Inclusion, MemoryConfig, WalkEntry};
 use crate::dca::{DcaPolicy, Steering};
+use crate::dram::Dram;
 use crate::slots::Slots;
 use crate::stats::{CoreStats, DeviceStats, HartStats, MemoryStats, TrafficStats};
 
@@ -89,6 +90,19 @@ pub struct MemorySystem<M> {
     pub(crate) occupancy: [u64; DataClass::COUNT],
     pub(crate) memory: M,
     pub(crate) llc_ways: u32,
+}
+
+impl MemorySystem<Dram> {
+    /// An empty memory system with the DRAM that the configuration describes.
+    pub fn with_dram(
+        config: &MemoryConfig,
+        clocks: &[Hertz],
+        base: PhysAddr,
+        size: Bytes,
+    ) -> Result<MemorySystem<Dram>, String> {
+        config.validate(clocks.len())?;
+        MemorySystem::new(config, clocks, base, size, Dram::new(&config.dram))
+    }
 }
 
 impl<M: MainMemory> MemorySystem<M> {
