@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use doorbell_acceptance::{places, scratch};
+use doorbell_acceptance::{places, scratch, short_or_long};
 use doorbell_bench::{RunConfig, machine_with, open_disks, read_guest, resolve};
 use doorbell_image::{GuestFile, Image, overlay};
 use doorbell_machine::{CheckpointFile, DiskFile, Guest, Limits, Machine, Outcome};
@@ -26,8 +26,8 @@ const SCRIPT: &str = r#"
 say() { echo "disk-check: $*"; }
 set -o pipefail
 say root $(cut -d' ' -f1-3 /proc/mounts | grep -E '^/dev/[a-z]+ / ' | cut -d' ' -f2,3)
-say count $(find /usr /etc -xdev -type f | wc -l)
-say files $(find /usr /etc -xdev -type f | LC_ALL=C sort | xargs -d '\n' md5sum | md5sum)
+say count $(find FOLDERS -xdev -type f | wc -l)
+say files $(find FOLDERS -xdev -type f | LC_ALL=C sort | xargs -d '\n' md5sum | md5sum)
 say python $(python3 -c 'import json, hashlib; print(json.dumps({"sum": hashlib.sha256(b"disk").hexdigest()}))')
 for name in vda vdb; do [ "$(cat /sys/block/$name/size)" = 49152 ] && disk=$name; done
 say size $(cat /sys/block/$disk/size)
@@ -43,6 +43,11 @@ say numbers $(sha256sum < /root/numbers)
 say ok
 "#;
 
+/// The whole of a system is more than its memory holds; hashing that takes a minute.
+fn script() -> String {
+    SCRIPT.replace("FOLDERS", short_or_long("/usr/bin /etc", "/usr /etc"))
+}
+
 fn server() -> Image {
     places().build_image("server", &mut |_| {}).expect("the server image can be built")
 }
@@ -50,7 +55,7 @@ fn server() -> Image {
 fn guest(image: &Image) -> Guest {
     let mut guest =
         read_guest(image, format!("{} doorbell.app=ours", image.command_line())).expect("it is there");
-    let ours = GuestFile { path: "scripts/ours".into(), executable: false, content: SCRIPT.into() };
+    let ours = GuestFile { path: "scripts/ours".into(), executable: false, content: script().into() };
     guest.initramfs.extend(overlay(&[ours]).expect("a script can be laid over an image"));
     guest
 }
@@ -129,9 +134,15 @@ fn debian_runs_from_a_disk_larger_than_its_memory_and_finds_what_qemus_guest_fin
     assert!(ours.first().is_some_and(|line| line == "root / ext4"), "{console}");
     assert!(ours.last().is_some_and(|line| line == "ok") && ours.len() == 9, "{console}");
     let count = ours.iter().find_map(|line| line.strip_prefix("count "));
-    assert!(count.and_then(|count| count.parse().ok()).is_some_and(|count: u32| count > 2_000), "{console}");
+    assert!(
+        count
+            .and_then(|count| count.parse().ok())
+            .is_some_and(|count: u32| count > short_or_long(200, 2_000)),
+        "{console}"
+    );
     let stats = machine.disk_stats();
-    assert!(stats[0].read_bytes > RAM_BYTES, "more was read than memory holds: {stats:?}");
+    let expected = short_or_long(RAM_BYTES / 8, RAM_BYTES);
+    assert!(stats[0].read_bytes > expected, "in the long form more is read than memory holds: {stats:?}");
     for disk in &stats {
         assert_eq!(
             (disk.failed_requests, disk.broken_rings, disk.undefined_accesses),

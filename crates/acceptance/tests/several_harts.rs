@@ -25,14 +25,19 @@ ping -n -q -c 20 -i 0.001 -s 1400 10.0.0.254
 grep -E 'procs_running|cpu[0-9]' /proc/stat
 ";
 
-fn machine(harts: u32) -> Machine {
-    boot(&[&format!("platform.harts={harts}")], "doorbell.app=ours loglevel=6", WORK, &[])
+/// Enough to keep two harts busy with each other for some milliseconds.
+const LITTLE_WORK: &str = "for hart in 0 1; do taskset -c $hart sh -c 'seq 1 2000 | sha256sum' & done; wait
+ping -n -q -c 20 -i 0.001 -s 1400 10.0.0.254
+";
+
+fn machine(harts: u32, script: &str) -> Machine {
+    boot(&[&format!("platform.harts={harts}")], "doorbell.app=ours loglevel=6", script, &[])
 }
 
 #[test]
 fn linux_works_on_several_harts() {
     for harts in short_or_long(&[4][..], &[2, 4, 8]).iter().copied() {
-        let mut machine = machine(harts);
+        let mut machine = machine(harts, WORK);
         let console = run(&mut machine);
         let again = format!("again: {harts}");
         let without = format!("without one: {}", harts - 1);
@@ -71,8 +76,9 @@ fn a_run_on_several_harts_is_the_same_each_time_and_across_a_checkpoint() {
         run(&mut machine);
         (machine.instructions(), machine.now(), machine.state_hash())
     };
-    let straight = end(machine(2));
-    let mut first = machine(2);
+    let script = short_or_long(LITTLE_WORK, WORK);
+    let straight = end(machine(2, script));
+    let mut first = machine(2, script);
     first.console.watch(Some("doorbell: start ours"));
     assert_eq!(first.run(&Limits { on_marker: true, ..Limits::until(PATIENCE) }), Outcome::Marker);
     first.console.watch(None);
