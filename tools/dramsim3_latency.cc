@@ -26,7 +26,7 @@ int main(int argc, char **argv) {
         since.pop_front();
         ++reads;
     };
-    auto *memory = dramsim3::GetMemorySystem(argv[1], "/tmp", read_done, [](uint64_t) {});
+    auto *memory = dramsim3::GetMemorySystem(argv[1], ".", read_done, [](uint64_t) {});
     struct Request {
         uint64_t address, clock;
     };

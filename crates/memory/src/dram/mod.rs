@@ -12,9 +12,9 @@
 //! (FR-FCFS). Here a read is told its time at once and keeps it, so its commands are booked in calendars of cycles: precharge,
 //! activation and column command each in the first cycle that the distances to *everything already booked, before and after,*
 //! allow. A younger read overtakes an older one wherever it fits in front of it: in a row that is or will be open (until the
-//! precharge that is booked for it), in a bank between two rows, in a hole of the data bus. What it cannot do is push an older
-//! one back, which FR-FCFS lets a row hit do to a conflict in the same bank. Requests may come in any order of time within some
-//! microseconds (`slots::CYCLES`).
+//! precharge that is booked for it), in a bank between two rows, in a hole of the data bus. FR-FCFS also lets a ready request push an
+//! older one back; here the older one keeps its time and the younger one pays for the delay (docs/dram.md says how). Requests may
+//! come in any order of time within some microseconds (`slots::CYCLES`).
 //!
 //! **The error** is in `docs/dram.md`, beside a cycle-accurate simulator's curves, and held by `tests/against_fr_fcfs.rs`, a ticking
 //! FR-FCFS controller.
