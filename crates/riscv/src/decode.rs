@@ -75,7 +75,7 @@ fn decode_full(bits: u32) -> Inst {
             _ => illegal(bits),
         },
         0x73 => system(bits, base),
-        0x2f => with(amo(field(bits, 27, 5), funct3, base.rs2), 0),
+        0x2f => Inst { rm: field(bits, 25, 2), ..with(amo(field(bits, 27, 5), funct3, base.rs2), 0) },
         0x43 | 0x47 | 0x4b | 0x4f => fused(bits, base),
         0x53 => with_rm(bits, with(op_fp(bits, base.rs2), 0)),
         0x7b if bits & 0x01ff_ff80 == 0 => with(M5Op, (bits >> 25) as i32),

@@ -41,7 +41,7 @@ pub struct Inst {
     pub rs2: u8,
     /// Third source register number (fused multiply-add).
     pub rs3: u8,
-    /// Rounding-mode field of floating-point instructions.
+    /// Rounding-mode field of floating-point instructions; `aq` (2) and `rl` (1) of atomics.
     pub rm: u8,
     /// Length in bytes: 2 or 4.
     pub len: u8,

@@ -114,7 +114,8 @@ impl Op {
     pub const WRITES: u8 = 2;
     /// Executed in machine or supervisor mode.
     pub const PRIVILEGED: u8 = 4;
-    /// A fence's predecessor and successor sets: loads before, stores before, loads after, stores after.
+    /// A fence's predecessor and successor sets: loads before, stores before, loads after, stores after. An atomic has the
+    /// successors if it acquires.
     pub const FENCE_SHIFT: u8 = 4;
 
     /// The last op of its instruction.

@@ -81,10 +81,16 @@ fn flags(inst: &Inst, class: OpClass) -> u8 {
             let set = |bits: i32| u8::from(bits & 0b1010 != 0) | u8::from(bits & 0b0101 != 0) << 1;
             (set(inst.imm >> 4) | set(inst.imm) << 2) << Op::FENCE_SHIFT
         }
-        Kind::LrW | Kind::LrD => 0,
-        _ if matches!(class, OpClass::Store | OpClass::Atomic) => Op::WRITES,
+        Kind::LrW | Kind::LrD => acquire(inst),
+        _ if class == OpClass::Atomic => Op::WRITES | acquire(inst),
+        _ if class == OpClass::Store => Op::WRITES,
         _ => 0,
     }
+}
+
+/// Loads and stores behind an atomic with `aq` wait for it. What `rl` asks for holds of any: it waits for older stores.
+fn acquire(inst: &Inst) -> u8 {
+    if inst.rm & 2 != 0 { 0b1100 << Op::FENCE_SHIFT } else { 0 }
 }
 
 /// Which register an instruction writes and which it reads.
@@ -156,6 +162,7 @@ mod tests {
         assert_eq!(of(0x1000_2573).class, OpClass::Serialising, "csrr a0, sstatus");
         assert_eq!(of(0x00b6_252f).flags, Op::WRITES, "amoadd.w");
         assert_eq!(of(0x1006_252f).flags, 0, "lr.w");
+        assert_eq!(of(0x1406_252f).fence(), [false, false, true, true], "lr.w.aq");
     }
 
     #[test]
