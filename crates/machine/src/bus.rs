@@ -32,6 +32,7 @@ impl Machine {
             self.stats.bus_errors += 1;
             log!(now, Machine, Warn, "hart{hart}: nothing answers at {}", request.addr);
             self.harts[hart as usize].fail_device_access();
+            self.device_over(hart, now);
             return;
         };
         log!(now, Machine, Trace, "hart{hart}: {} at {} in {}", kind(&request), request.addr, region.name);
@@ -47,6 +48,7 @@ impl Machine {
                 let MmioRequest { addr, size, .. } = request;
                 self.queue.schedule(arrives, Phase::Mmio, Event::DeviceWrite { addr, size, value });
                 self.harts[hart as usize].complete_store();
+                self.device_over(hart, now);
             }
             _ => self.queue.schedule(arrives, Phase::Mmio, Event::DeviceRead { hart }),
         }
@@ -70,6 +72,7 @@ impl Machine {
             }
         }
         self.access_at = Ps::ZERO;
+        self.device_over(hart, now);
     }
 
     /// A read is told after it is done: reading a claim register says what was claimed.
@@ -240,8 +243,8 @@ impl Machine {
     }
 
     /// The answer to a device access is back; the hart goes on.
-    pub(crate) fn device_answer(&mut self, now: Ps, hart: u32, value: u64) {
-        let hart = &mut self.harts[hart as usize];
+    pub(crate) fn device_answer(&mut self, now: Ps, id: u32, value: u64) {
+        let hart = &mut self.harts[id as usize];
         match hart.pending_mmio().expect("a hart waits for each answer under way").store_value() {
             Some(_) => hart.complete_store(),
             None => hart.complete_load(value),
@@ -249,6 +252,7 @@ impl Machine {
         // The instruction ends when its answer is there.
         let slot = hart.slot_at(now);
         hart.skip_to(slot);
+        self.device_over(id, now);
     }
 
     fn config_write(&mut self, offset: u64, size: AccessSize, value: u64) {
@@ -283,6 +287,7 @@ impl Machine {
             cable: &mut parts.cable,
             irq: &mut parts.irq,
             dma: &mut parts.dma,
+            timing: self.timing.as_deref_mut(),
             bus_master: self.bridge.bus_master(pci_device(port)),
         };
         let result = call(&mut parts.nic, &mut side);

@@ -411,7 +411,9 @@ impl Machine {
         let mut answers = vec![0; self.harts.len()];
         for event in self.queue.events() {
             match event {
-                Event::DeviceRead { hart } | Event::DeviceAnswer { hart, .. } => {
+                Event::DeviceStart { hart }
+                | Event::DeviceRead { hart }
+                | Event::DeviceAnswer { hart, .. } => {
                     let waiting = self.harts.get(*hart as usize).and_then(|hart| hart.pending_mmio());
                     let request = waiting.ok_or("an answer comes to a hart that waits for none")?;
                     map::lookup(request.addr.0).ok_or("a hart waits for an address without a device")?;

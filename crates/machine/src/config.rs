@@ -21,6 +21,12 @@ pub struct MachineConfig {
     pub core: CoreConfig,
     /// The disks, if files for them are named.
     pub disk: DiskConfig,
+    /// What the cores are like inside, where they are timed.
+    pub pipeline: doorbell_core::CoreConfig,
+    /// The caches, where they are timed.
+    pub memory: doorbell_memory::MemoryConfig,
+    /// The memory controllers and DRAM, where they are timed.
+    pub dram: doorbell_memory::dram::DramConfig,
     /// The path between the NICs and memory, one for each NIC.
     pub pcie: PathConfig,
     /// The NICs.
@@ -72,10 +78,23 @@ impl Default for PlatformConfig {
     }
 }
 
-/// The functional core: every instruction costs the same.
+/// Whether cores, caches and memory have timing models.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CoreModel {
+    /// Every instruction costs the same, and memory nothing.
+    #[default]
+    Functional,
+    /// They have, and it is chosen while the machine runs whether it is timed.
+    Timed,
+}
+
+/// The cores as far as they run functionally: every instruction costs the same.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CoreConfig {
+    /// Whether there are timing models of cores, caches and memory: `functional` or `timed`.
+    pub model: CoreModel,
     /// Clock frequency.
     pub frequency: Hertz,
     /// Instructions a cycle, from 0.01 to 16.
@@ -86,7 +105,7 @@ pub struct CoreConfig {
 
 impl Default for CoreConfig {
     fn default() -> Self {
-        CoreConfig { frequency: Hertz(3_000_000_000), ipc: 1.0, quantum: Ps::from_ns(500) }
+        CoreConfig { model: CoreModel::Functional, frequency: Hertz(3_000_000_000), ipc: 1.0, quantum: Ps::from_ns(500) }
     }
 }
 
@@ -162,6 +181,12 @@ impl MachineConfig {
             format!("{} is not from \"10ns\" to \"100us\"", self.core.quantum),
         )?;
         self.disk.validate().map_err(|(key, problem)| ConfigError::new(format!("disk.{key}"), problem))?;
+        if self.core.model == CoreModel::Timed {
+            check(self.core.ipc == 1.0, "core.ipc", "it must be 1.0 where the model is \"timed\"".to_owned())?;
+            self.pipeline.validate().map_err(|e| ConfigError::new("pipeline", e))?;
+            self.memory.validate(p.harts as usize).map_err(|e| ConfigError::new("memory", e))?;
+            self.dram.validate().map_err(|e| ConfigError::new("dram", e))?;
+        }
         self.pcie.validate().map_err(|e| ConfigError::new("pcie", e))?;
         self.nic.validate().map_err(|e| ConfigError::new("nic", e))?;
         self.link.validate().map_err(|e| ConfigError::new("link", e))?;

@@ -12,6 +12,8 @@ pub(crate) enum Event {
     DeviceRead { hart: u32 },
     /// The answer to a device read is back at the hart.
     DeviceAnswer { hart: u32, value: u64 },
+    /// A hart's access to a device leaves its core.
+    DeviceStart { hart: u32 },
     /// A timer compare value may be reached.
     HartTimer { hart: u32 },
     /// The real-time clock's alarm may be due.

@@ -22,6 +22,7 @@ mod pair_checkpoint;
 mod port;
 mod presets;
 mod run;
+mod timed;
 mod traffic;
 mod turns;
 
@@ -35,6 +36,7 @@ pub use pair_checkpoint::PairCheckpoint;
 pub use port::Port;
 pub use presets::{PRESETS, Preset, preset};
 pub use run::{Limits, Outcome};
+pub use timed::{Mode, Timing};
 
 pub use doorbell_pcie::PathConfig;
 pub use doorbell_pcie::path::KINDS as PATH_KINDS;

@@ -9,11 +9,12 @@ use doorbell_sim::rng::Rng;
 use doorbell_sim::{Clock, EventQueue, PhysAddr, Ps, Ram};
 use doorbell_wire::Link;
 
-use crate::config::{ConfigError, MachineConfig};
+use crate::config::{ConfigError, CoreModel, MachineConfig};
 use crate::console::Console;
 use crate::events::Event;
 use crate::port::{DmaStats, Port};
 use crate::run::Outcome;
+use crate::timed::Timing;
 use crate::turns::Turns;
 
 /// A simulated computer with its NICs, links and load generators.
@@ -38,6 +39,7 @@ pub struct Machine {
     /// When the device access that is being made was made; zero if none is.
     pub(crate) access_at: Ps,
     pub(crate) turns: Turns,
+    pub(crate) timing: Option<Box<Timing>>,
     /// Something happened that ends the run.
     pub(crate) outcome: Option<Outcome>,
     /// What was printed. An observer.
@@ -91,10 +93,15 @@ impl Machine {
             reached: Ps::ZERO,
             access_at: Ps::ZERO,
             turns: Turns::new(platform.harts as usize),
+            timing: None,
             outcome: None,
             console: Console::default(),
             config,
         };
+        if machine.config.core.model == CoreModel::Timed {
+            let timing = Timing::new(&machine.config, &machine.ram);
+            machine.timing = Some(Box::new(timing.map_err(|problem| ConfigError::new("memory", problem))?));
+        }
         for port in 0..machine.ports.len() as u8 {
             machine.with_nic(port, |nic, side| nic.power_on(Ps::ZERO, side));
         }

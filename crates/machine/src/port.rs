@@ -12,6 +12,7 @@ use doorbell_wire::pcap::PcapFile;
 
 use crate::events::Event;
 use crate::pair::Crossing;
+use crate::timed::Timing;
 
 /// A NIC and everything that is its alone.
 pub struct Port {
@@ -53,16 +54,27 @@ pub(crate) struct NicSide<'a> {
     pub cable: &'a mut Option<Vec<Crossing>>,
     pub irq: &'a mut bool,
     pub dma: &'a mut DmaStats,
+    pub timing: Option<&'a mut Timing>,
     pub bus_master: bool,
 }
 
 impl DmaPort for NicSide<'_> {
-    fn request_read(&mut self, now: Ps, _addr: PhysAddr, len: u32, kind: DmaKind, _token: u64) -> Done {
-        Done::At(self.path.read(now, len, kind))
+    fn request_read(&mut self, now: Ps, addr: PhysAddr, len: u32, kind: DmaKind, _token: u64) -> Done {
+        let done = self.path.read(now, len, kind);
+        let port = self.port;
+        Done::At(match &mut self.timing {
+            Some(timing) => timing.dma(done, addr, len, false, port, kind),
+            None => done,
+        })
     }
 
-    fn request_write(&mut self, now: Ps, _addr: PhysAddr, len: u32, kind: DmaKind, _token: u64) -> Done {
-        Done::At(self.path.write(now, len, kind))
+    fn request_write(&mut self, now: Ps, addr: PhysAddr, len: u32, kind: DmaKind, _token: u64) -> Done {
+        let done = self.path.write(now, len, kind);
+        let port = self.port;
+        Done::At(match &mut self.timing {
+            Some(timing) => timing.dma(done, addr, len, true, port, kind),
+            None => done,
+        })
     }
 
     fn read(&mut self, addr: PhysAddr, into: &mut [u8]) {

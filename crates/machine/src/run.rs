@@ -64,6 +64,9 @@ pub enum Outcome {
 impl Machine {
     /// Runs until a limit is reached or something ends the run.
     pub fn run(&mut self, limits: &Limits) -> Outcome {
+        if self.is_noting() {
+            return self.run_noting(limits);
+        }
         if self.harts.len() > 1 {
             return self.run_in_turns(limits);
         }
@@ -113,8 +116,14 @@ impl Machine {
         let left = limits.instructions - self.instructions();
         let hart = &mut self.harts[index];
         let slot = hart.slot_at(horizon).min(hart.slots().saturating_add(left));
-        let id = index as u32;
         let stop = hart.run(&mut self.ram, slot);
+        self.act_on(index, stop, limits);
+        stop
+    }
+
+    /// Sees to what a hart has stopped for.
+    pub(crate) fn act_on(&mut self, index: usize, stop: Stop, limits: &Limits) {
+        let id = index as u32;
         match stop {
             Stop::Slot | Stop::Wfi | Stop::Ahead => {}
             Stop::Mmio(request) => self.start_device_access(id, request),
@@ -125,7 +134,6 @@ impl Machine {
             Stop::Breakpoint => self.outcome = Some(Outcome::Breakpoint { hart: index }),
             Stop::M5Op { function, args } => self.m5op(index, function, args, limits),
         }
-        stop
     }
 
     fn m5op(&mut self, hart: usize, function: u8, args: [u64; 2], limits: &Limits) {
@@ -141,6 +149,7 @@ impl Machine {
             Event::DeviceWrite { addr, size, value } => self.device_write(now, addr, size, value),
             Event::DeviceRead { hart } => self.device_read(now, hart),
             Event::DeviceAnswer { hart, value } => self.device_answer(now, hart, value),
+            Event::DeviceStart { hart } => self.device_start(hart),
             Event::HartTimer { hart } => self.timer_due(hart, now),
             Event::RtcAlarm => {
                 self.rtc.expire(now);
