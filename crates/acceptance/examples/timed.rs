@@ -8,6 +8,7 @@ use doorbell_acceptance::{places, quiet};
 use doorbell_bench::{Session, Source, benchmark, resolve};
 use doorbell_machine::{Limits, Mode};
 use doorbell_sim::Ps;
+use doorbell_sim::stats::Stats;
 
 fn main() {
     let mut set = vec!["core.model=timed".to_owned()];
@@ -17,14 +18,16 @@ fn main() {
     }
     let config = resolve("fast", &set).expect("a configuration");
     let chosen = benchmark("testpmd").expect("a benchmark");
-    let session = quiet(|control| Session::prepare(&config, chosen.workload(&config), &places(), &Source::Cache, control))
+    let session = quiet(|control| Session::prepare(&config, chosen, &places(), &Source::Cache, control))
         .expect("testpmd gets ready");
     for rate in rates {
         let mut machine = session.machine().expect("a machine");
         let mut traffic = config.loadgen.traffic.clone();
         traffic.rate = rate.parse().expect("a rate");
         machine.start_traffic(&traffic).expect("traffic");
-        for (mode, time) in [(Mode::Functional, 200), (Mode::Warming, 1000), (Mode::Detailed, 500), (Mode::Detailed, 1000)] {
+        for (mode, time) in
+            [(Mode::Functional, 200), (Mode::Warming, 1000), (Mode::Detailed, 500), (Mode::Detailed, 1000)]
+        {
             machine.set_mode(mode);
             machine.begin_window();
             let (begun, before, at) = (Instant::now(), machine.instructions(), machine.now());
@@ -46,11 +49,14 @@ fn main() {
             );
             if mode == Mode::Detailed {
                 let now = machine.timing().unwrap().cores[0].stats();
-                println!("  top-down {:?}", now.top_down().level1());
+                println!("  top-down {:?}", now.books.top_down().level1());
                 println!("  {:?}", now.counts);
                 let _ = (&stats, &memory);
                 let memory = machine.timing().unwrap().memory.stats().since(&memory);
-                println!("  l1d {:?}\n  l2 {:?}\n  llc {:?}\n  devices {:?}", memory.harts[0].l1d, memory.harts[0].l2, memory.llc, memory.devices);
+                println!(
+                    "  l1d {:?}\n  l2 {:?}\n  llc {:?}\n  devices {:?}",
+                    memory.harts[0].l1d, memory.harts[0].l2, memory.llc, memory.devices
+                );
             }
         }
     }

@@ -28,6 +28,12 @@ pub struct RunConfig {
     pub platform: PlatformConfig,
     /// The cores.
     pub core: CoreConfig,
+    /// What the cores are like inside, where they are timed.
+    pub pipeline: doorbell_machine::PipelineConfig,
+    /// The caches, where they are timed.
+    pub memory: doorbell_machine::MemoryConfig,
+    /// The memory controllers and DRAM, where they are timed.
+    pub dram: doorbell_machine::DramConfig,
     /// The disks.
     pub disk: doorbell_machine::DiskConfig,
     /// The path between NICs and memory.
@@ -141,6 +147,9 @@ impl RunConfig {
         MachineConfig {
             platform: self.platform.clone(),
             core: self.core.clone(),
+            pipeline: self.pipeline.clone(),
+            memory: self.memory.clone(),
+            dram: self.dram.clone(),
             disk: self.disk.clone(),
             pcie: self.pcie.clone(),
             nic: self.nic.clone(),

@@ -105,7 +105,12 @@ pub struct CoreConfig {
 
 impl Default for CoreConfig {
     fn default() -> Self {
-        CoreConfig { model: CoreModel::Functional, frequency: Hertz(3_000_000_000), ipc: 1.0, quantum: Ps::from_ns(500) }
+        CoreConfig {
+            model: CoreModel::Functional,
+            frequency: Hertz(3_000_000_000),
+            ipc: 1.0,
+            quantum: Ps::from_ns(500),
+        }
     }
 }
 
@@ -182,7 +187,11 @@ impl MachineConfig {
         )?;
         self.disk.validate().map_err(|(key, problem)| ConfigError::new(format!("disk.{key}"), problem))?;
         if self.core.model == CoreModel::Timed {
-            check(self.core.ipc == 1.0, "core.ipc", "it must be 1.0 where the model is \"timed\"".to_owned())?;
+            check(
+                self.core.ipc == 1.0,
+                "core.ipc",
+                "it must be 1.0 where the model is \"timed\"".to_owned(),
+            )?;
             self.pipeline.validate().map_err(|e| ConfigError::new("pipeline", e))?;
             self.memory.validate(p.harts as usize).map_err(|e| ConfigError::new("memory", e))?;
             self.dram.validate().map_err(|e| ConfigError::new("dram", e))?;

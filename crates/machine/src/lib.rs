@@ -38,6 +38,9 @@ pub use presets::{PRESETS, Preset, preset};
 pub use run::{Limits, Outcome};
 pub use timed::{Mode, Timing};
 
+pub use doorbell_core::CoreConfig as PipelineConfig;
+pub use doorbell_memory::MemoryConfig;
+pub use doorbell_memory::dram::DramConfig;
 pub use doorbell_pcie::PathConfig;
 pub use doorbell_pcie::path::KINDS as PATH_KINDS;
 pub use doorbell_platform::{DiskConfig, DiskError, DiskFile};

@@ -11,7 +11,9 @@ use doorbell_core::Core;
 use doorbell_memory::MemorySystem;
 use doorbell_memory::dram::Dram;
 use doorbell_riscv::{Hart, MmioRequest, Stop, TranslationFence, Turn};
-use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, DmaAccess, HostMemory, LINE_BYTES, Served, Walk};
+use doorbell_sim::memory::{
+    AccessKind, CoreAccess, CoreMemory, DmaAccess, HostMemory, LINE_BYTES, Served, Walk,
+};
 use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{Op, OpClass, Phase, PhysAddr, Ps, Ram};
 use serde::{Deserialize, Serialize};
@@ -79,7 +81,15 @@ impl Timing {
     }
 
     /// Prices, or learns from, what a device moves. The lines of one request go to memory as they arrive.
-    pub(crate) fn dma(&mut self, now: Ps, addr: PhysAddr, len: u32, write: bool, port: u8, kind: DmaKind) -> Ps {
+    pub(crate) fn dma(
+        &mut self,
+        now: Ps,
+        addr: PhysAddr,
+        len: u32,
+        write: bool,
+        port: u8,
+        kind: DmaKind,
+    ) -> Ps {
         let mut done = now;
         let (mut at, end) = (addr.0, addr.0.saturating_add(u64::from(len)));
         while at < end {
@@ -150,7 +160,11 @@ impl Machine {
             let next_event = self.queue.next_time();
             let mut runnable: Vec<(Ps, usize)> = Vec::new();
             runnable.extend(
-                self.harts.iter().enumerate().filter(|(_, h)| Machine::can_run(h)).map(|(i, h)| (h.time(), i)),
+                self.harts
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, h)| Machine::can_run(h))
+                    .map(|(i, h)| (h.time(), i)),
             );
             runnable.sort_unstable();
             let horizon = next_event.min(limits.time);
@@ -203,7 +217,8 @@ impl Machine {
 
     /// A hart's access to a device leaves its core.
     pub(crate) fn device_start(&mut self, hart: u32) {
-        let request = self.harts[hart as usize].pending_mmio().expect("a hart waits for each access under way");
+        let request =
+            self.harts[hart as usize].pending_mmio().expect("a hart waits for each access under way");
         self.start_device_access(hart, request);
     }
 
