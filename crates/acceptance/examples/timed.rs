@@ -8,7 +8,6 @@ use doorbell_acceptance::{places, quiet};
 use doorbell_bench::{Session, Source, benchmark, resolve};
 use doorbell_machine::{Limits, Mode};
 use doorbell_sim::Ps;
-use doorbell_sim::stats::Stats;
 
 fn main() {
     let mut set = vec!["core.model=timed".to_owned()];

@@ -30,14 +30,12 @@ pub struct RunConfig {
     pub core: CoreConfig,
     /// What the cores are like inside, where they are timed.
     pub pipeline: doorbell_machine::PipelineConfig,
-    /// The caches, where they are timed.
+    /// Caches, interconnect and DRAM, where they are timed.
     pub memory: doorbell_machine::MemoryConfig,
-    /// The memory controllers and DRAM, where they are timed.
-    pub dram: doorbell_machine::DramConfig,
     /// The disks.
     pub disk: doorbell_machine::DiskConfig,
-    /// The path between NICs and memory.
-    pub pcie: doorbell_machine::PathConfig,
+    /// The PCI Express link of each NIC.
+    pub pcie: doorbell_machine::PcieConfig,
     /// The NICs.
     pub nic: NicConfig,
     /// The links.
@@ -52,8 +50,11 @@ pub struct RunConfig {
 pub struct RunParams {
     /// From this all random streams of a run come.
     pub seed: u64,
-    /// Simulated time of traffic before the measurement: buffers reach their level, programs their pace.
+    /// Simulated time of traffic before the measurement: buffers reach their level, programs their pace; where the machine
+    /// is timed, caches, predictors and TLBs learn.
     pub warmup: Ps,
+    /// Simulated time of traffic with everything timed, between warm-up and measurement; nothing where the machine is not timed.
+    pub settle: Ps,
     /// Simulated time of the measurement, unless a number of frames is given.
     pub duration: Ps,
     /// Frames to send in the measurement instead.
@@ -73,6 +74,7 @@ impl Default for RunParams {
         RunParams {
             seed: 1,
             warmup: Ps::from_ms(10),
+            settle: Ps::from_ms(1),
             duration: Ps::from_ms(10),
             frames: None,
             drain: Ps::from_ms(20),
@@ -149,7 +151,6 @@ impl RunConfig {
             core: self.core.clone(),
             pipeline: self.pipeline.clone(),
             memory: self.memory.clone(),
-            dram: self.dram.clone(),
             disk: self.disk.clone(),
             pcie: self.pcie.clone(),
             nic: self.nic.clone(),

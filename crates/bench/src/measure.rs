@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use doorbell_loadgen::{Kind, Measurement, Rate, TrafficConfig};
-use doorbell_machine::{Limits, Machine, Outcome};
+use doorbell_machine::{Limits, Machine, Mode, Outcome};
 use doorbell_nic::NicStats;
 use doorbell_sim::stats::Stats;
 use doorbell_sim::{Bytes, Frame, Ps};
@@ -192,9 +192,14 @@ impl Run<'_, '_> {
 
     fn measure(&mut self, config: &RunConfig) -> Result<Window, RunError> {
         let traffic = &config.loadgen.traffic;
+        self.machine.set_mode(Mode::Warming);
         self.start(traffic)?;
         let start = self.machine.now();
         self.until(start + config.run.warmup)?;
+        if self.machine.timing().is_some() {
+            self.machine.set_mode(Mode::Detailed);
+            self.until(self.machine.now() + config.run.settle)?;
+        }
         self.until(self.machine.next_gap())?;
         self.machine.begin_window();
         let (begun, instructions) = (self.machine.now(), self.machine.instructions());
@@ -328,7 +333,7 @@ pub(crate) fn all_counters(machine: &Machine) -> Vec<(String, doorbell_sim::stat
         add(&format!("port{index}.nic"), port.nic.stats().counters());
         add(&format!("port{index}.dma"), machine.dma_stats(index).counters());
         for (kind, name) in doorbell_machine::PATH_KINDS {
-            add(&format!("port{index}.pcie.{name}"), port.path.stats(kind).counters());
+            add(&format!("port{index}.pcie.{name}"), port.slot.stats(kind).counters());
         }
         add(&format!("port{index}.link_in"), port.link_in.stats().counters());
         add(&format!("port{index}.link_out"), port.link_out.stats().counters());

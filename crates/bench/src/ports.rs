@@ -76,7 +76,7 @@ fn figures(machine: &Machine, index: usize) -> Vec<(&'static str, String, String
         add(DMA, "", counter);
     }
     for (kind, name) in PATH_KINDS {
-        port.path
+        port.slot
             .stats(kind)
             .counters()
             .into_iter()

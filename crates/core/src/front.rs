@@ -18,7 +18,7 @@ use crate::saved::cycle;
 use crate::stats::{Cause, Counts};
 
 /// When an op passed the front end.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Fetched {
     pub(crate) fetch: u64,
     pub(crate) decode: u64,

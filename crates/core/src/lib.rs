@@ -70,7 +70,7 @@ enum Engine {
 }
 
 /// A device access that has begun and not ended.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 enum DeviceAccess {
     OutOfOrder(out_of_order::DeviceAccess),
     InOrder(in_order::DeviceAccess),
@@ -78,7 +78,10 @@ enum DeviceAccess {
 
 /// A core's saved state: everything that its times depend on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct CoreState(Saved);
+pub struct CoreState {
+    engine: Saved,
+    device: Option<DeviceAccess>,
+}
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Saved {
@@ -231,19 +234,32 @@ impl Core {
         &self.config
     }
 
-    /// The state to save; not while an access to a device is under way.
+    /// Whether an access to a device has begun and not ended.
+    pub fn has_device_access(&self) -> bool {
+        self.device.is_some()
+    }
+
+    /// The state to save.
     pub fn save(&self) -> CoreState {
-        assert!(self.device.is_none(), "an access to a device has begun and not ended");
-        CoreState(match &self.engine {
+        let engine = match &self.engine {
             Engine::OutOfOrder(core) => Saved::OutOfOrder(Box::new(core.save())),
             Engine::InOrder(core) => Saved::InOrder(Box::new(core.save())),
-        })
+        };
+        CoreState { engine, device: self.device }
     }
 
     /// Goes on where the core that was saved stopped. Its configuration must be this one's; what does not fit or
     /// contradicts itself is refused, and the core stays as it was.
     pub fn restore(&mut self, state: CoreState) -> Result<(), String> {
-        self.engine = match (state.0, self.config.kind) {
+        let fits = match state.device {
+            Some(DeviceAccess::OutOfOrder(_)) => self.config.kind == CoreKind::OutOfOrder,
+            Some(DeviceAccess::InOrder(_)) => self.config.kind == CoreKind::InOrder,
+            None => true,
+        };
+        if !fits {
+            return Err("the access to a device is of another kind of core".into());
+        }
+        self.engine = match (state.engine, self.config.kind) {
             (Saved::OutOfOrder(saved), CoreKind::OutOfOrder) => {
                 Engine::OutOfOrder(OutOfOrder::restore(&self.config, *saved)?)
             }
@@ -252,7 +268,7 @@ impl Core {
             }
             _ => return Err("the state is of another kind of core".into()),
         };
-        self.device = None;
+        self.device = state.device;
         Ok(())
     }
 }

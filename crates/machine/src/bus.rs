@@ -36,22 +36,37 @@ impl Machine {
             return;
         };
         log!(now, Machine, Trace, "hart{hart}: {} at {} in {}", kind(&request), request.addr, region.name);
-        let latency = match region.id {
-            RegionId::PciEcam | RegionId::PciIo | RegionId::PciMmio32 | RegionId::PciMmio64 => {
-                self.config.pcie.mmio_latency
-            }
+        let port = match region.id {
+            RegionId::PciEcam => None,
+            RegionId::PciIo => self.bridge.decode_io(offset),
+            RegionId::PciMmio32 | RegionId::PciMmio64 => self.bridge.decode_memory(request.addr.0),
             _ => return self.access_platform(hart, region.id, offset, request, now),
-        };
-        let arrives = now + latency;
+        }
+        .map(|decoded| usize::from(decoded.device - pci_device(0)));
         match request.store_value() {
             Some(value) if region.id != RegionId::PciEcam => {
                 let MmioRequest { addr, size, .. } = request;
+                let (accepted, arrives) = match port {
+                    Some(port) => self.ports[port].slot.register_write(now, size.bytes()),
+                    None => (now, now + self.config_latency()),
+                };
                 self.queue.schedule(arrives, Phase::Mmio, Event::DeviceWrite { addr, size, value });
                 self.harts[hart as usize].complete_store();
-                self.device_over(hart, now);
+                self.device_over(hart, accepted);
             }
-            _ => self.queue.schedule(arrives, Phase::Mmio, Event::DeviceRead { hart }),
+            _ => {
+                let arrives = match port {
+                    Some(port) => self.ports[port].slot.register_read(now),
+                    None => now + self.config_latency(),
+                };
+                self.queue.schedule(arrives, Phase::Mmio, Event::DeviceRead { hart });
+            }
         }
+    }
+
+    /// One way to what no function claims, and to configuration space.
+    fn config_latency(&self) -> Ps {
+        self.ports.first().map_or(Ps::ZERO, |port| port.slot.config_latency())
     }
 
     /// An access to a device beside the harts, done at once.
@@ -194,7 +209,7 @@ impl Machine {
     pub(crate) fn device_read(&mut self, now: Ps, hart: u32) {
         let request = self.harts[hart as usize].pending_mmio().expect("a hart waits for each read under way");
         let (region, offset) = map::lookup(request.addr.0).expect("the address was looked up before");
-        let mut done = now + self.config.pcie.mmio_latency;
+        let mut done = now + self.config_latency();
         let value = match region.id {
             RegionId::PciEcam => match request.store_value() {
                 Some(value) => {
@@ -210,7 +225,7 @@ impl Machine {
             _ => {
                 let (value, answered) =
                     self.read_function(now, region.id, request.addr, offset, request.size);
-                done = done.max(answered);
+                done = answered.unwrap_or(done);
                 value
             }
         };
@@ -224,7 +239,7 @@ impl Machine {
         addr: PhysAddr,
         offset: u64,
         size: AccessSize,
-    ) -> (u64, Ps) {
+    ) -> (u64, Option<Ps>) {
         let decoded = match id {
             RegionId::PciIo => self.bridge.decode_io(offset),
             _ => self.bridge.decode_memory(addr.0),
@@ -232,14 +247,14 @@ impl Machine {
         let Some(decoded) = decoded else {
             self.stats.unclaimed_pci_accesses += 1;
             log!(now, Pcie, Warn, "no function claims the load at {addr}");
-            return (size.mask(), now);
+            return (size.mask(), None);
         };
         let port = decoded.device - pci_device(0);
         let value = self.with_nic(port, |nic, side| match id {
             RegionId::PciIo => nic.io_read(now, decoded.offset, size, side),
             _ => nic.mmio_read(now, decoded.offset, size, side),
         });
-        (value, self.ports[usize::from(port)].path.mmio_answer(now))
+        (value, Some(self.ports[usize::from(port)].slot.register_answer(now, size.bytes())))
     }
 
     /// The answer to a device access is back; the hart goes on.
@@ -282,7 +297,7 @@ impl Machine {
             port,
             queue: &mut self.queue,
             ram: &mut self.ram,
-            path: &mut parts.path,
+            slot: &mut parts.slot,
             link: &mut parts.link_out,
             cable: &mut parts.cable,
             irq: &mut parts.irq,

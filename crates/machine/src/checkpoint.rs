@@ -23,7 +23,7 @@ use doorbell_riscv::{HART_STATE_VERSION, Hart};
 use doorbell_sim::event::QueueState;
 use doorbell_sim::ram::PAGE_BYTES;
 use doorbell_sim::snapshot::{Snapshot, SnapshotError};
-use doorbell_sim::{Clock, EventQueue, Hertz, PhysAddr, Ps};
+use doorbell_sim::{Clock, EventQueue, Hertz, PhysAddr, Ps, log};
 use doorbell_wire::Link;
 use doorbell_wire::link::LinkState;
 use serde::{Deserialize, Serialize};
@@ -32,6 +32,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use crate::config::QUANTUM_MAX;
 use crate::events::Event;
 use crate::machine::Machine;
+use crate::timed::{Mode, TIMING_VERSION};
 use crate::turns::Turns;
 
 /// Version of the file's layout. Sections have versions of their own.
@@ -310,10 +311,13 @@ impl Machine {
         snapshot.put("pci", HostBridgeState::VERSION, &self.bridge.save());
         for (index, port) in self.ports.iter().enumerate() {
             snapshot.put(&format!("port{index}.nic"), NIC_STATE_VERSION, &port.nic.save());
-            snapshot.put(&format!("port{index}.path"), PathState::VERSION, &port.path.save());
+            snapshot.put(&format!("port{index}.path"), PathState::VERSION, &port.slot.path().save());
             snapshot.put(&format!("port{index}.link_in"), LinkState::VERSION, &port.link_in.save());
             snapshot.put(&format!("port{index}.link_out"), LinkState::VERSION, &port.link_out.save());
             snapshot.put(&format!("port{index}.loadgen"), LoadGenState::VERSION, &port.loadgen.save());
+        }
+        if let Some(timing) = self.timing.as_ref().filter(|timing| timing.mode() != Mode::Functional) {
+            snapshot.put("timing", TIMING_VERSION, &timing.save(&self.config, &self.ports));
         }
         self.save_disks(&mut snapshot);
         snapshot.put("queue", MACHINE_VERSION, &self.queue.save());
@@ -348,11 +352,11 @@ impl Machine {
             return Err(inconsistent("its events are in an impossible order").into());
         }
         self.queue = EventQueue::restore(queue);
-        let several = self.harts.len() > 1;
+        let several = self.harts.len() > 1 || snapshot.has("timing");
         for (index, hart) in self.harts.iter_mut().enumerate() {
             hart.restore(snapshot.get(&format!("hart{index}"), HART_STATE_VERSION)?, &self.ram)?;
             // A hart stops before the next event, give or take rounding and an access to a device. Where there are
-            // others, one of these may have caused an event that lies within the turn of this one.
+            // others, one of these may have caused an event that lies within the turn of this one; a timed one ends its block.
             let turn = if several { QUANTUM_MAX } else { Ps::ZERO };
             let stopped = saved_clock.edge(hart.slots().saturating_sub(SLOTS_AHEAD_MAX));
             if stopped.saturating_sub(turn) > self.queue.next_time()
@@ -375,7 +379,7 @@ impl Machine {
         for (index, port) in self.ports.iter_mut().enumerate() {
             (port.irq, port.dma) = (state.irqs[index], state.dma[index].clone());
             port.nic.restore(snapshot.get(&format!("port{index}.nic"), NIC_STATE_VERSION)?)?;
-            port.path.restore(snapshot.get(&format!("port{index}.path"), PathState::VERSION)?)?;
+            port.slot.path_mut().restore(snapshot.get(&format!("port{index}.path"), PathState::VERSION)?)?;
             restore_link(
                 &mut port.link_in,
                 snapshot.get(&format!("port{index}.link_in"), LinkState::VERSION)?,
@@ -386,9 +390,40 @@ impl Machine {
             )?;
             port.loadgen.restore(snapshot.get(&format!("port{index}.loadgen"), LoadGenState::VERSION)?)?;
         }
+        self.restore_timing(snapshot)?;
         self.check_restored_events()
             .and_then(|()| self.check_restored_times())
             .map_err(|problem| inconsistent(problem).into())
+    }
+
+    /// Timing models of the same microarchitecture go on where they were; others begin cold.
+    fn restore_timing(&mut self, snapshot: &Snapshot) -> Result<(), CheckpointError> {
+        if !snapshot.has("timing") {
+            return Ok(());
+        }
+        let now = self.queue.now();
+        let Some(timing) = &mut self.timing else {
+            log!(
+                now,
+                Machine,
+                Warn,
+                "the checkpoint's caches and predictors are left out: this machine is not timed"
+            );
+            return Ok(());
+        };
+        let state = snapshot.get("timing", TIMING_VERSION)?;
+        let restored = timing.restore(state, &self.config, &self.harts, &self.ram, &mut self.ports);
+        let taken_up =
+            restored.map_err(|problem| SnapshotError::Inconsistent { name: "timing".to_owned(), problem })?;
+        if !taken_up {
+            log!(
+                now,
+                Machine,
+                Warn,
+                "the checkpoint's caches and predictors are left out: they are of another core or memory"
+            );
+        }
+        Ok(())
     }
 
     /// Neither a hart that runs nor the machine is out of step with the events.

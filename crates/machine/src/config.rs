@@ -3,7 +3,7 @@
 
 use doorbell_loadgen::LoadGenConfig;
 use doorbell_nic::NicConfig;
-use doorbell_pcie::PathConfig;
+use doorbell_pcie::LinkConfig as PcieConfig;
 use doorbell_platform::{DiskConfig, FirmwareKind, MmuMode, RtcConfig};
 use doorbell_sim::ram::PAGE_BYTES;
 use doorbell_sim::{Bytes, Clock, Hertz, Ps};
@@ -23,12 +23,10 @@ pub struct MachineConfig {
     pub disk: DiskConfig,
     /// What the cores are like inside, where they are timed.
     pub pipeline: doorbell_core::CoreConfig,
-    /// The caches, where they are timed.
+    /// Caches, interconnect and DRAM, where they are timed.
     pub memory: doorbell_memory::MemoryConfig,
-    /// The memory controllers and DRAM, where they are timed.
-    pub dram: doorbell_memory::dram::DramConfig,
-    /// The path between the NICs and memory, one for each NIC.
-    pub pcie: PathConfig,
+    /// The PCI Express link of each NIC.
+    pub pcie: PcieConfig,
     /// The NICs.
     pub nic: NicConfig,
     /// The link between each NIC and its load generator, both ways.
@@ -99,7 +97,11 @@ pub struct CoreConfig {
     pub frequency: Hertz,
     /// Instructions a cycle, from 0.01 to 16.
     pub ipc: f64,
-    /// How far one hart may run ahead of the others: 10ns to 100us. With one hart it does not matter.
+    /// Instructions a cycle while timing models warm up, from 0.1 to 16. It only has to be so high that the load is
+    /// carried, lest buffers be full when the measurement begins.
+    pub warming_ipc: f64,
+    /// How far one hart may run ahead of the others while the machine runs functionally: 10ns to 100us. With one hart it
+    /// does not matter.
     pub quantum: Ps,
 }
 
@@ -109,6 +111,7 @@ impl Default for CoreConfig {
             model: CoreModel::Functional,
             frequency: Hertz(3_000_000_000),
             ipc: 1.0,
+            warming_ipc: 3.0,
             quantum: Ps::from_ns(500),
         }
     }
@@ -181,6 +184,11 @@ impl MachineConfig {
             format!("{} is not from 0.01 to 16", self.core.ipc),
         )?;
         check(
+            (0.1..=16.0).contains(&self.core.warming_ipc),
+            "core.warming_ipc",
+            format!("{} is not from 0.1 to 16", self.core.warming_ipc),
+        )?;
+        check(
             (QUANTUM_MIN..=QUANTUM_MAX).contains(&self.core.quantum),
             "core.quantum",
             format!("{} is not from \"10ns\" to \"100us\"", self.core.quantum),
@@ -194,7 +202,6 @@ impl MachineConfig {
             )?;
             self.pipeline.validate().map_err(|e| ConfigError::new("pipeline", e))?;
             self.memory.validate(p.harts as usize).map_err(|e| ConfigError::new("memory", e))?;
-            self.dram.validate().map_err(|e| ConfigError::new("dram", e))?;
         }
         self.pcie.validate().map_err(|e| ConfigError::new("pcie", e))?;
         self.nic.validate().map_err(|e| ConfigError::new("nic", e))?;

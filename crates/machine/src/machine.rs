@@ -2,7 +2,7 @@
 
 use doorbell_loadgen::{LoadGen, LoadGenConfig};
 use doorbell_nic::{IDENTITY, Nic};
-use doorbell_pcie::{BarKind, Capability, FunctionIdentity, HostBridge, HostBridgeConfig, Path};
+use doorbell_pcie::{BarKind, Capability, FunctionIdentity, HostBridge, HostBridgeConfig};
 use doorbell_platform::{Clint, MmuMode, Plic, PlicConfig, Rtc, Syscon, Uart, VirtioDisk, map};
 use doorbell_riscv::{Hart, HartConfig};
 use doorbell_sim::rng::Rng;
@@ -14,6 +14,7 @@ use crate::console::Console;
 use crate::events::Event;
 use crate::port::{DmaStats, Port};
 use crate::run::Outcome;
+use crate::slot::Slot;
 use crate::timed::Timing;
 use crate::turns::Turns;
 
@@ -185,7 +186,7 @@ fn build_port(config: &MachineConfig, seed: u64, index: usize) -> Result<Port, C
     Ok(Port {
         nic: Nic::new(config.nic.clone(), config.link.rate, index)
             .map_err(|error| ConfigError::new("nic", error))?,
-        path: Path::new(config.pcie.clone()),
+        slot: Slot::new(&config.pcie),
         link_in: link("in")?,
         link_out: link("out")?,
         loadgen: LoadGen::new(index as u32, seed, &loadgen, &config.link)

@@ -3,7 +3,7 @@
 
 use doorbell_loadgen::LoadGen;
 use doorbell_nic::Nic;
-use doorbell_pcie::Path;
+use doorbell_sim::memory::DmaAccess;
 use doorbell_sim::ports::{DmaKind, DmaPort, IrqPort, Timers, WirePort};
 use doorbell_sim::{Done, EventQueue, Frame, Phase, PhysAddr, Ps, Ram, log};
 use doorbell_wire::Link;
@@ -12,14 +12,15 @@ use doorbell_wire::pcap::PcapFile;
 
 use crate::events::Event;
 use crate::pair::Crossing;
-use crate::timed::Timing;
+use crate::slot::Slot;
+use crate::timed::{Mode, Timing};
 
 /// A NIC and everything that is its alone.
 pub struct Port {
     /// The NIC.
     pub nic: Nic,
-    /// From the NIC to memory.
-    pub path: Path,
+    /// Between the NIC and memory, and the cores.
+    pub slot: Slot,
     /// From the load generator to the NIC.
     pub link_in: Link,
     /// From the NIC to the load generator.
@@ -49,7 +50,7 @@ pub(crate) struct NicSide<'a> {
     pub port: u8,
     pub queue: &'a mut EventQueue<Event>,
     pub ram: &'a mut Ram,
-    pub path: &'a mut Path,
+    pub slot: &'a mut Slot,
     pub link: &'a mut Link,
     pub cable: &'a mut Option<Vec<Crossing>>,
     pub irq: &'a mut bool,
@@ -58,23 +59,30 @@ pub(crate) struct NicSide<'a> {
     pub bus_master: bool,
 }
 
+impl NicSide<'_> {
+    /// When a device's request is done. Caches that are warming learn of it.
+    fn price(&mut self, now: Ps, addr: PhysAddr, len: u32, kind: DmaKind, write: bool) -> Ps {
+        let access = DmaAccess { device: self.port, kind, offset: 0 };
+        if let Some(timing) = &mut self.timing
+            && timing.mode() == Mode::Warming
+        {
+            timing.warm_dma(addr, len, access, write);
+        }
+        let memory = self.timing.as_mut().map(|timing| &mut timing.memory);
+        match write {
+            true => self.slot.write(now, addr, len, access, memory),
+            false => self.slot.read(now, addr, len, access, memory),
+        }
+    }
+}
+
 impl DmaPort for NicSide<'_> {
     fn request_read(&mut self, now: Ps, addr: PhysAddr, len: u32, kind: DmaKind, _token: u64) -> Done {
-        let done = self.path.read(now, len, kind);
-        let port = self.port;
-        Done::At(match &mut self.timing {
-            Some(timing) => timing.dma(done, addr, len, false, port, kind),
-            None => done,
-        })
+        Done::At(self.price(now, addr, len, kind, false))
     }
 
     fn request_write(&mut self, now: Ps, addr: PhysAddr, len: u32, kind: DmaKind, _token: u64) -> Done {
-        let done = self.path.write(now, len, kind);
-        let port = self.port;
-        Done::At(match &mut self.timing {
-            Some(timing) => timing.dma(done, addr, len, true, port, kind),
-            None => done,
-        })
+        Done::At(self.price(now, addr, len, kind, true))
     }
 
     fn read(&mut self, addr: PhysAddr, into: &mut [u8]) {

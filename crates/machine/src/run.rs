@@ -12,7 +12,8 @@ use crate::port::LoadGenSide;
 pub struct Limits {
     /// Simulated time.
     pub time: Ps,
-    /// Instructions retired by all harts since the machine was built, exactly.
+    /// Instructions retired by all harts since the machine was built: exactly, but where timing models watch, whose runs
+    /// end behind a block.
     pub instructions: u64,
     /// Also end when the console's watched marker appears.
     pub on_marker: bool,

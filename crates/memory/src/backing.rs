@@ -81,23 +81,3 @@ impl MainMemory for FlatMemory {
         Ok(())
     }
 }
-
-impl MainMemory for Dram {
-    type State = DramState;
-
-    fn read(&mut self, now: Ps, addr: PhysAddr) -> Ps {
-        Dram::read(self, now, addr)
-    }
-
-    fn write(&mut self, now: Ps, addr: PhysAddr) -> Ps {
-        Dram::write(self, now, addr)
-    }
-
-    fn save(&self) -> DramState {
-        Dram::save(self)
-    }
-
-    fn restore(&mut self, state: DramState) -> Result<(), SnapshotError> {
-        Dram::restore(self, &state)
-    }
-}

@@ -20,4 +20,4 @@ pub use config_space::{ConfigEffects, ConfigSpace, MsiMessage};
 pub use host_bridge::{ConfigWrite, Decoded, HostBridge, HostBridgeConfig, SlotError};
 pub use identity::{BarKind, Capability, FunctionIdentity, PowerState};
 pub use link::{Attachment, Link, LinkConfig};
-pub use path::{Path, PathConfig};
+pub use path::{Path, PathConfig, Sent};

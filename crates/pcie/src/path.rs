@@ -3,6 +3,7 @@
 //! Document: PCI Express Base Specification, chapter 2 (transaction layer); the byte counts a packet are
 //! those that are public from measurements of real hosts: 8 bytes of framing, sequence number and LCRC a
 //! packet, and a header of 16 bytes for requests with a 64-bit address and 12 for completions.
+//! The parameters follow from the link's ([`LinkConfig`](crate::LinkConfig)), so that one set describes both models.
 //! Modelled: serialisation of every packet on its direction, in the order of requests; splitting by
 //! maximum payload and maximum read request; a fixed latency each way. Not modelled: tags, credits,
 //! acknowledgements, alignment of completions, memory's own time.
@@ -13,6 +14,8 @@ use doorbell_sim::ports::DmaKind;
 use doorbell_sim::snapshot::SnapshotError;
 use doorbell_sim::{BitsPerSec, Bytes, Ps};
 use serde::{Deserialize, Serialize};
+
+use crate::link::LinkConfig;
 
 /// Link bytes of a request's packet besides its payload.
 pub const REQUEST_OVERHEAD_BYTES: u64 = 24;
@@ -28,9 +31,8 @@ pub const KINDS: [(DmaKind, &str); 6] = [
     (DmaKind::TxData, "tx_data"),
 ];
 
-/// The parameters, as a configuration file spells them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+/// The parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathConfig {
     /// From the device to memory, and as long back.
     pub latency: Ps,
@@ -46,40 +48,20 @@ pub struct PathConfig {
     pub max_read_request: Bytes,
 }
 
-impl Default for PathConfig {
-    /// About a Gen3 x8 slot of a server.
-    fn default() -> PathConfig {
+impl From<&LinkConfig> for PathConfig {
+    /// What of the link is left when tags, credits and memory cost nothing. The device's time to answer a register is
+    /// shared by the two ways.
+    fn from(link: &LinkConfig) -> PathConfig {
+        let latencies = link.latencies();
+        let latency = latencies.link + latencies.root;
         PathConfig {
-            latency: Ps::from_ns(300),
-            up_bandwidth: BitsPerSec(57_900_000_000),
-            down_bandwidth: BitsPerSec(57_900_000_000),
-            mmio_latency: Ps::from_ns(300),
-            max_payload: Bytes(256),
-            max_read_request: Bytes(512),
+            latency,
+            up_bandwidth: link.packet_rate(),
+            down_bandwidth: link.packet_rate(),
+            mmio_latency: latency + Ps(latencies.register.0 / 2),
+            max_payload: link.max_payload,
+            max_read_request: link.max_read_request,
         }
-    }
-}
-
-impl PathConfig {
-    /// Says what is wrong with the parameters, naming the one and what it can be.
-    pub fn validate(&self) -> Result<(), String> {
-        for (name, value) in [("max_payload", self.max_payload), ("max_read_request", self.max_read_request)]
-        {
-            if !(128..=4096).contains(&value.0) || !value.0.is_power_of_two() {
-                return Err(format!("{name} is {value}; PCI Express has 128B, 256B, 512B … 4KiB"));
-            }
-        }
-        for (name, value) in [("up_bandwidth", self.up_bandwidth), ("down_bandwidth", self.down_bandwidth)] {
-            if value.0 < 1_000_000 {
-                return Err(format!("{name} is {value}; it must be at least 1Mbps"));
-            }
-        }
-        for (name, value) in [("latency", self.latency), ("mmio_latency", self.mmio_latency)] {
-            if value > Ps::from_ms(1) {
-                return Err(format!("{name} is {value}; it must be at most 1ms"));
-            }
-        }
-        Ok(())
     }
 }
 
@@ -113,6 +95,17 @@ pub(crate) fn slot(kind: DmaKind) -> usize {
     }
 }
 
+/// How far a link has come: nothing that is asked for later may overtake it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// All the device's writes so far are visible.
+    pub writes_visible: Ps,
+    /// All its reads so far are done.
+    pub reads_done: Ps,
+    /// All register accesses so far are at the device.
+    pub registers_at: Ps,
+}
+
 /// The live path.
 #[derive(Clone, Debug)]
 pub struct Path {
@@ -143,11 +136,8 @@ fn serialise(free: &mut Ps, now: Ps, bytes: u64, rate: BitsPerSec) -> Ps {
 }
 
 impl Path {
-    /// An idle path. The configuration has to be valid.
+    /// An idle path.
     pub fn new(config: PathConfig) -> Path {
-        if let Err(problem) = config.validate() {
-            panic!("a PCIe path was made without validating it: {problem}");
-        }
         Path { config, state: PathState::default() }
     }
 
@@ -208,6 +198,25 @@ impl Path {
     /// before the writes that the device has booked by then are in memory (ask at that time).
     pub fn mmio_answer(&self, at_device: Ps) -> Ps {
         at_device.saturating_add(self.config.mmio_latency).max(self.state.last_write_done)
+    }
+
+    /// What has been sent, so that another model of the same link can go on behind it.
+    pub fn sent(&self) -> Sent {
+        let latency = self.config.latency;
+        Sent {
+            writes_visible: self.state.last_write_done,
+            reads_done: self.state.down_free.saturating_add(latency),
+            registers_at: Ps::ZERO,
+        }
+    }
+
+    /// Goes on behind what another model of the same link has sent.
+    pub fn follow(&mut self, sent: Sent) {
+        let latency = self.config.latency;
+        let state = &mut self.state;
+        state.last_write_done = state.last_write_done.max(sent.writes_visible);
+        state.up_free = state.up_free.max(sent.writes_visible.saturating_sub(latency));
+        state.down_free = state.down_free.max(sent.reads_done.saturating_sub(latency));
     }
 
     /// The state to keep.

@@ -22,6 +22,7 @@ const PTE_D: u64 = 128;
 const PTE_RESERVED: u64 = 0xffc0_0000_0000_0000;
 const PTE_PPN_SHIFT: u32 = 10;
 const PTE_PPN_MASK: u64 = (1 << 44) - 1;
+const SATP_ASID_SHIFT: u32 = 44;
 
 /// What an access is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,6 +211,18 @@ impl Hart {
         let phys = self.translate(ram, virt, 2, Access::Fetch)?;
         self.fill_fetch(virt, phys);
         Ok(phys)
+    }
+
+    /// The address space in which instructions and data are looked up: `satp`'s ASID, none where addresses are physical.
+    #[inline]
+    pub fn address_space(&self) -> Option<u16> {
+        let bare = self.privilege == Privilege::Machine || self.csr.satp >> 60 == 0;
+        (!bare).then_some((self.csr.satp >> SATP_ASID_SHIFT) as u16)
+    }
+
+    /// Where the next instruction lies; its virtual address if nothing is mapped there.
+    pub fn fetch_address(&self, ram: &Ram) -> PhysAddr {
+        self.fetch_lookup(self.pc).or_else(|| self.probe(ram, self.pc)).unwrap_or(PhysAddr(self.pc))
     }
 
     /// Which page-table entries a walk for `virt` reads, as the tables stand: what a timed walk costs.

@@ -66,6 +66,11 @@ impl Snapshot {
         self.sections.push(Section { name: name.to_owned(), version, hash: xxh3_64(&bytes), bytes });
     }
 
+    /// Whether a component's state is there.
+    pub fn has(&self, name: &str) -> bool {
+        self.sections.iter().any(|section| section.name == name)
+    }
+
     /// Reads a component's state back.
     pub fn get<T: DeserializeOwned>(&self, name: &str, version: u32) -> Result<T, SnapshotError> {
         let section = self.sections.iter().find(|s| s.name == name);

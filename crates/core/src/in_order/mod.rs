@@ -83,7 +83,7 @@ pub(crate) struct InOrderState {
 }
 
 /// An op that has been issued.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Issued {
     at: u64,
     /// What it waited for behind the front end.
@@ -101,7 +101,7 @@ struct Executed {
 }
 
 /// A device access that has begun.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct DeviceAccess {
     fetched: Fetched,
     issued: Issued,
@@ -109,7 +109,7 @@ pub(crate) struct DeviceAccess {
 }
 
 /// A cycle and why to wait for it, in one number, so that the later of two reasons is the larger number.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Wait(u64);
 
 impl Wait {

@@ -102,7 +102,7 @@ pub(crate) struct OutOfOrderState {
 }
 
 /// An op that has been dispatched.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Dispatched {
     at: u64,
     /// What is to blame for a delay behind the front end, if not the oldest op.
@@ -121,7 +121,7 @@ struct Executed {
 }
 
 /// A device access that has begun.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct DeviceAccess {
     fetched: Fetched,
     dispatched: Dispatched,

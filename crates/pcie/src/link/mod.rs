@@ -25,7 +25,7 @@ use doorbell_sim::memory::{DmaAccess, HostMemory, LINE_BYTES};
 use doorbell_sim::{BitsPerSec, Calendar, PhysAddr, Ps};
 use serde::{Deserialize, Serialize};
 
-use crate::path::{COMPLETION_OVERHEAD_BYTES, KINDS, PathStats, REQUEST_OVERHEAD_BYTES, slot};
+use crate::path::{COMPLETION_OVERHEAD_BYTES, KINDS, PathStats, REQUEST_OVERHEAD_BYTES, Sent, slot};
 use pool::Pool;
 
 pub use config::{Attachment, Latencies, LinkConfig};
@@ -134,6 +134,23 @@ impl Link {
             down_dllp_bytes: beside(self.stats.down_bytes),
             ..self.stats.clone()
         }
+    }
+
+    /// What has been sent, so that another model of the same link can go on behind it.
+    pub fn sent(&self) -> Sent {
+        Sent {
+            writes_visible: self.order.last_visible,
+            reads_done: self.order.last_read_done,
+            registers_at: self.order.last_register,
+        }
+    }
+
+    /// Goes on behind what another model of the same link has sent.
+    pub fn follow(&mut self, sent: Sent) {
+        let order = &mut self.order;
+        order.last_visible = order.last_visible.max(sent.writes_visible);
+        order.last_read_done = order.last_read_done.max(sent.reads_done);
+        order.last_register = order.last_register.max(sent.registers_at);
     }
 
     fn send_up(&mut self, now: Ps, bytes: u64) -> (Ps, Ps) {

@@ -149,7 +149,7 @@ impl Hart {
             }
         };
         let privileged = self.privilege != Privilege::User;
-        let fetch = self.probe_fetch(ram);
+        let fetch = self.fetch_address(ram);
         self.notes.count = 0;
         let limit = if self.partly_executable { 1 } else { limit.max(1) };
         let (retired, exit) = {
@@ -232,11 +232,6 @@ impl Hart {
         }
         // Its entry had to make room, or the page may only be stored to.
         self.probe(ram, virt).unwrap_or(PhysAddr(virt))
-    }
-
-    /// The physical address of the next instruction, which was found just now.
-    fn probe_fetch(&self, ram: &Ram) -> PhysAddr {
-        self.fetch_lookup(self.pc).or_else(|| self.probe(ram, self.pc)).unwrap_or(PhysAddr(self.pc))
     }
 
     /// What software has said of translations since this was asked last.

@@ -1,0 +1,166 @@
+//! The timing models of a machine: a core for each hart, and the memory that they share with the devices.
+//!
+//! What happens is executed functionally; what it costs is asked here, in three ways that a run can change between at any
+//! moment. *Functional*: every instruction takes a slot of the core's clock, and the models see nothing. *Warming*: time
+//! goes by a fixed number of instructions a cycle, and caches, predictors and TLBs learn. *Detailed*: the models say when.
+//! How a timed hart runs is in [`run`](self::run), what a checkpoint keeps in [`saved`](self::saved).
+
+mod run;
+mod saved;
+
+use doorbell_core::Core;
+use doorbell_memory::MemorySystem;
+use doorbell_memory::dram::Dram;
+use doorbell_riscv::Hart;
+use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, DmaAccess, LINE_BYTES, Served, Walk};
+use doorbell_sim::{Op, OpClass, PhysAddr, Ram};
+use serde::{Deserialize, Serialize};
+
+use crate::config::MachineConfig;
+use crate::machine::Machine;
+
+pub(crate) use saved::TIMING_VERSION;
+
+/// How a machine with timing models runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mode {
+    /// Every instruction costs a slot; the models see nothing.
+    #[default]
+    Functional,
+    /// Instructions cost a fixed time, and the models learn from them.
+    Warming,
+    /// The models say when.
+    Detailed,
+}
+
+/// The timing models of a machine's harts and of what they share.
+pub struct Timing {
+    mode: Mode,
+    /// A core for each hart.
+    pub cores: Vec<Core>,
+    /// Caches, interconnect and memory.
+    pub memory: MemorySystem<Dram>,
+    /// The device access that each hart's core waits for.
+    device: Vec<Option<Op>>,
+    /// The address space that each core was told of.
+    spaces: Vec<Option<u16>>,
+    /// What is left of a cycle of each hart's warming time, in thousandths.
+    warm_rest: Vec<u64>,
+    /// Instructions of a thousand cycles of warming.
+    warming_rate: u64,
+    ops: Vec<Op>,
+}
+
+/// What surrounds one hart's core.
+struct Around<'a> {
+    id: usize,
+    hart: &'a Hart,
+    ram: &'a Ram,
+    memory: &'a mut MemorySystem<Dram>,
+}
+
+impl CoreMemory for Around<'_> {
+    #[inline]
+    fn access(&mut self, cycle: u64, access: CoreAccess) -> Served {
+        self.memory.core_access(self.id, cycle, access)
+    }
+
+    fn walk(&mut self, virt: u64) -> Walk {
+        self.hart.page_walk(self.ram, virt)
+    }
+}
+
+impl Timing {
+    /// Models that know nothing yet. The configuration has to be valid.
+    pub(crate) fn new(config: &MachineConfig, ram: &Ram) -> Result<Timing, String> {
+        let harts = config.platform.harts as usize;
+        let clocks = vec![config.core.frequency; harts];
+        let memory = MemorySystem::with_dram(&config.memory, &clocks, ram.base(), ram.size())?;
+        let mut cores: Vec<Core> = (0..harts).map(|_| Core::new(&config.pipeline)).collect();
+        cores.iter_mut().for_each(|core| core.set_address_space(None));
+        Ok(Timing {
+            mode: Mode::Functional,
+            cores,
+            memory,
+            device: vec![None; harts],
+            spaces: vec![None; harts],
+            warm_rest: vec![0; harts],
+            warming_rate: (config.core.warming_ipc * 1000.0).round() as u64,
+            ops: Vec::with_capacity(256),
+        })
+    }
+
+    /// How the machine runs.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// The caches learn what a device moves.
+    pub(crate) fn warm_dma(&mut self, addr: PhysAddr, len: u32, access: DmaAccess, write: bool) {
+        let (mut at, end) = (addr.0, addr.0.saturating_add(u64::from(len)));
+        while at < end {
+            let next = (at / LINE_BYTES + 1) * LINE_BYTES;
+            let bytes = (next.min(end) - at) as u32;
+            let access = DmaAccess { offset: access.offset + (at - addr.0) as u32, ..access };
+            match write {
+                true => self.memory.warm_device_write(PhysAddr(at), bytes, access),
+                false => self.memory.warm_device_read(PhysAddr(at), bytes, access),
+            }
+            at = next;
+        }
+    }
+
+    fn warm_caches(&mut self, id: usize) {
+        let mut fetched = None;
+        for op in &self.ops {
+            let line = op.fetch.0 / LINE_BYTES;
+            if fetched != Some(line) {
+                fetched = Some(line);
+                self.memory.warm(id, CoreAccess { kind: AccessKind::Fetch, addr: op.fetch, pc: op.pc });
+            }
+            let kind = match op.class {
+                OpClass::Load => AccessKind::Load,
+                OpClass::Store | OpClass::Atomic => AccessKind::Store,
+                _ => continue,
+            };
+            self.memory.warm(id, CoreAccess { kind, addr: op.phys, pc: op.pc });
+        }
+    }
+}
+
+impl Machine {
+    /// The timing models, if the machine has them.
+    pub fn timing(&self) -> Option<&Timing> {
+        self.timing.as_deref()
+    }
+
+    /// How the machine runs.
+    pub fn mode(&self) -> Mode {
+        self.timing.as_ref().map_or(Mode::Functional, |timing| timing.mode)
+    }
+
+    /// How the machine runs from now on. Without timing models it always runs functionally.
+    pub fn set_mode(&mut self, mode: Mode) {
+        let now = self.queue.now();
+        let Some(timing) = &mut self.timing else { return };
+        timing.mode = mode;
+        for ((hart, core), access) in self.harts.iter_mut().zip(&mut timing.cores).zip(&mut timing.device) {
+            hart.set_synced_until(doorbell_sim::Ps::MAX);
+            if mode != Mode::Detailed
+                && let Some(op) = access.take()
+            {
+                core.end_device(&op, hart.slots());
+            }
+            core.skip_to(hart.slots());
+        }
+        for port in &mut self.ports {
+            port.slot.set_timed(mode == Mode::Detailed, now);
+        }
+        self.turns.anew();
+    }
+
+    /// Whether timing models watch.
+    pub(crate) fn is_noting(&self) -> bool {
+        self.mode() != Mode::Functional
+    }
+}
