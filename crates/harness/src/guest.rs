@@ -241,7 +241,7 @@ fn continues_in_another_machine(case: &Case, machine: &Machine) {
     config.core.frequency.0 =
         if config.core.frequency.0 > 1_000_000_000 { 70_000_000 } else { 2_900_000_000 };
     config.link.rate.0 /= 7;
-    config.pcie.mmio_latency = Ps::from_ns(77);
+    config.pcie.link_latency = Some(Ps::from_ns(77));
     config.nic.rx_descriptor_cache = 16;
     config.nic.rx_fifo = Some(Bytes(4 << 10));
     config.nic.tx_fifo = Some(Bytes(4 << 10));
