@@ -4,7 +4,7 @@
 use doorbell_loadgen::LoadGen;
 use doorbell_nic::Nic;
 use doorbell_pcie::Path;
-use doorbell_sim::ports::{DmaKind, DmaPort, IrqPort, Timers, WirePort};
+use doorbell_sim::ports::{DmaPort, DmaRequest, IrqPort, Timers, WirePort};
 use doorbell_sim::{Done, EventQueue, Frame, Phase, PhysAddr, Ps, Ram, log};
 use doorbell_wire::Link;
 use doorbell_wire::link::Sent;
@@ -57,12 +57,12 @@ pub(crate) struct NicSide<'a> {
 }
 
 impl DmaPort for NicSide<'_> {
-    fn request_read(&mut self, now: Ps, _addr: PhysAddr, len: u32, kind: DmaKind, _token: u64) -> Done {
-        Done::At(self.path.read(now, len, kind))
+    fn request_read(&mut self, now: Ps, request: DmaRequest) -> Done {
+        Done::At(self.path.read(now, request.len, request.kind))
     }
 
-    fn request_write(&mut self, now: Ps, _addr: PhysAddr, len: u32, kind: DmaKind, _token: u64) -> Done {
-        Done::At(self.path.write(now, len, kind))
+    fn request_write(&mut self, now: Ps, request: DmaRequest) -> Done {
+        Done::At(self.path.write(now, request.len, request.kind))
     }
 
     fn read(&mut self, addr: PhysAddr, into: &mut [u8]) {

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::{DmaKind, DmaRequest};
 use doorbell_sim::{Done, PhysAddr, Ps, log};
 use serde::{Deserialize, Serialize};
 
@@ -168,6 +168,26 @@ pub(crate) struct Dma {
     pub writes: Channel<Write>,
 }
 
+/// What one request moves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub addr: u64,
+    pub len: u32,
+    /// Which byte of its frame the first one is.
+    pub offset: u32,
+}
+
+impl Piece {
+    /// Descriptors side by side.
+    pub fn descriptors(addr: u64, count: u32) -> Piece {
+        Piece { addr, len: count * DESCRIPTOR_BYTES, offset: 0 }
+    }
+
+    fn request(self, kind: DmaKind, token: u64) -> DmaRequest {
+        DmaRequest { addr: PhysAddr(self.addr), len: self.len, kind, offset: self.offset, token }
+    }
+}
+
 /// A write whose wake-up is held back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldWrite {
@@ -184,13 +204,13 @@ impl Nic {
     pub(crate) fn issue_read(
         &mut self,
         at: Ps,
-        (addr, len): (u64, u32),
+        piece: Piece,
         kind: DmaKind,
         read: Read,
         ports: &mut impl NicPorts,
     ) {
         let sequence = self.dma.reads.push(read);
-        if let Done::At(done) = ports.request_read(at, PhysAddr(addr), len, kind, sequence << 1) {
+        if let Done::At(done) = ports.request_read(at, piece.request(kind, sequence << 1)) {
             ports.wake_at(done, Event::ReadDone(sequence));
         }
     }
@@ -199,12 +219,12 @@ impl Nic {
     pub(crate) fn issue_write(
         &mut self,
         at: Ps,
-        (addr, len): (u64, u32),
+        piece: Piece,
         kind: DmaKind,
         write: Write,
         ports: &mut impl NicPorts,
     ) {
-        let held = self.request_write(at, (addr, len), kind, write, ports);
+        let held = self.request_write(at, piece, kind, write, ports);
         self.wake_for_write(Some(held), false, ports);
     }
 
@@ -212,13 +232,13 @@ impl Nic {
     pub(crate) fn request_write(
         &mut self,
         at: Ps,
-        (addr, len): (u64, u32),
+        piece: Piece,
         kind: DmaKind,
         write: Write,
         ports: &mut impl NicPorts,
     ) -> HeldWrite {
         let sequence = self.dma.writes.push(write);
-        let done = match ports.request_write(at, PhysAddr(addr), len, kind, sequence << 1 | 1) {
+        let done = match ports.request_write(at, piece.request(kind, sequence << 1 | 1)) {
             Done::At(done) => Some(done),
             Done::Later => None,
         };

@@ -11,7 +11,7 @@ use doorbell_sim::{Ps, log};
 
 use super::Completed;
 use crate::bits::{cause, rctl, rxd};
-use crate::dma::{DESCRIPTOR_BYTES, HeldWrite, Read, Write};
+use crate::dma::{DESCRIPTOR_BYTES, HeldWrite, Piece, Read, Write};
 use crate::regs::Reg;
 use crate::ring::{Direction, Ring, Thresholds};
 use crate::{Event, Nic, NicPorts};
@@ -83,9 +83,10 @@ impl Nic {
             self.rx.write_bytes_in_flight += len as u64;
             let busy = if offset == 0 { self.config.rx_frame_time } else { Ps::ZERO };
             self.rx.engine_free = now.saturating_add(busy);
-            let write = Write::RxData { addr, offset: offset as u32, len: len as u32, last };
+            let piece = Piece { addr, len: len as u32, offset: offset as u32 };
+            let write = Write::RxData { addr, offset: piece.offset, len: piece.len, last };
             self.wake_for_write(held, false, ports);
-            held = Some(self.request_write(now, (addr, len as u32), DmaKind::RxData, write, ports));
+            held = Some(self.request_write(now, piece, DmaKind::RxData, write, ports));
         }
         held
     }
@@ -120,8 +121,8 @@ impl Nic {
             self.stats.rx_write_backs += 1;
             let addr = ring.address(first);
             let write = Write::RxWriteback { addr, count };
-            let bytes = count * DESCRIPTOR_BYTES;
-            self.issue_write(now, (addr, bytes), DmaKind::RxDescriptorWriteback, write, ports);
+            let piece = Piece::descriptors(addr, count);
+            self.issue_write(now, piece, DmaKind::RxDescriptorWriteback, write, ports);
         }
         any
     }
@@ -158,7 +159,7 @@ impl Nic {
         let busy = Ps(self.config.descriptor_time.0 * u64::from(count));
         self.rx.engine_free = self.rx.engine_free.max(now).saturating_add(busy);
         let read = Read::RxFetch { addr, count };
-        self.issue_read(now, (addr, count * DESCRIPTOR_BYTES), DmaKind::RxDescriptorFetch, read, ports);
+        self.issue_read(now, Piece::descriptors(addr, count), DmaKind::RxDescriptorFetch, read, ports);
     }
 
     pub(crate) fn rx_fetched(&mut self, addr: u64, count: u32, ports: &mut impl NicPorts) {

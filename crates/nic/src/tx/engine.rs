@@ -12,7 +12,7 @@ use doorbell_sim::{Ps, log};
 use super::descriptor::Descriptor;
 use super::{Done, Job};
 use crate::bits::{cause, dctl, txd};
-use crate::dma::{DESCRIPTOR_BYTES, Read, Write};
+use crate::dma::{DESCRIPTOR_BYTES, Piece, Read, Write};
 use crate::regs::Reg;
 use crate::ring::{Direction, Ring, Thresholds};
 use crate::{Event, Nic, NicPorts};
@@ -66,14 +66,31 @@ impl Nic {
                 return false;
             }
             let offset = u64::from(job.len - job.to_request);
+            let piece =
+                Piece { addr: job.words[0].wrapping_add(offset), len, offset: self.tx_frame_offset() };
             self.tx.jobs[self.tx.requested].to_request -= len;
             self.tx.reads_in_flight += 1;
             self.tx.reserved += u64::from(len);
-            let addr = job.words[0].wrapping_add(offset);
             self.tx.engine_free = now.saturating_add(self.config.tx_buffer_time);
-            let read = Read::TxData { addr, len };
-            self.issue_read(now, (addr, len), DmaKind::TxData, read, ports);
+            let read = Read::TxData { addr: piece.addr, len };
+            self.issue_read(now, piece, DmaKind::TxData, read, ports);
         }
+    }
+
+    /// Which byte of its packet the next one to be asked for is: behind the buffers before, or, if the packet's first
+    /// ones have retired, behind what has arrived and what is on its way.
+    fn tx_frame_offset(&self) -> u32 {
+        let job = &self.tx.jobs[self.tx.requested];
+        let (mut from_start, mut on_the_way) = (job.len - job.to_request, job.to_arrive - job.to_request);
+        for before in self.tx.jobs.range(..self.tx.requested).rev() {
+            if Descriptor::parse(before.words).ends_packet() {
+                return from_start;
+            }
+            from_start = from_start.saturating_add(before.len);
+            on_the_way = on_the_way.saturating_add(before.to_arrive);
+        }
+        let arrived = (self.tx.packet.bytes.len() as u32).saturating_add(self.tx.packet.cut_bytes);
+        arrived.saturating_add(on_the_way)
     }
 
     /// Whether the FIFO takes `len` more bytes.
@@ -146,8 +163,8 @@ impl Nic {
             self.stats.tx_write_backs += 1;
             let addr = ring.address(first);
             let write = Write::TxWriteback { addr, count };
-            let bytes = count * DESCRIPTOR_BYTES;
-            self.issue_write(now, (addr, bytes), DmaKind::TxDescriptorWriteback, write, ports);
+            let piece = Piece::descriptors(addr, count);
+            self.issue_write(now, piece, DmaKind::TxDescriptorWriteback, write, ports);
         }
         self.tx_pass_silent(now, ports);
     }
@@ -239,7 +256,7 @@ impl Nic {
         let busy = Ps(self.config.descriptor_time.0 * u64::from(count));
         self.tx.engine_free = self.tx.engine_free.max(now).saturating_add(busy);
         let read = Read::TxFetch { addr, count };
-        self.issue_read(now, (addr, count * DESCRIPTOR_BYTES), DmaKind::TxDescriptorFetch, read, ports);
+        self.issue_read(now, Piece::descriptors(addr, count), DmaKind::TxDescriptorFetch, read, ports);
     }
 
     pub(crate) fn tx_fetched(&mut self, addr: u64, count: u32, ports: &mut impl NicPorts) {
