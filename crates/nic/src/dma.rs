@@ -9,6 +9,7 @@ use doorbell_sim::ports::{DmaKind, DmaRequest};
 use doorbell_sim::{Done, PhysAddr, Ps, log};
 use serde::{Deserialize, Serialize};
 
+use crate::ring::Direction;
 use crate::{Event, Nic, NicPorts};
 
 /// A read in flight.
@@ -166,7 +167,13 @@ impl<K: Copy> Channel<K> {
 pub(crate) struct Dma {
     pub reads: Channel<Read>,
     pub writes: Channel<Write>,
+    /// When all bytes asked for have gone through the engine: those read, and those written.
+    pub path_free: [Ps; 2],
 }
+
+/// Indices of `path_free`.
+const READS: usize = 0;
+const WRITES: usize = 1;
 
 /// What one request moves.
 #[derive(Clone, Copy, Debug)]
@@ -200,6 +207,22 @@ pub(crate) struct HeldWrite {
 pub(crate) const DESCRIPTOR_BYTES: u32 = 16;
 
 impl Nic {
+    /// Takes the engine's path for `len` bytes, first come, first served: from when to when they go through it.
+    fn take_path(&mut self, now: Ps, direction: usize, len: u32) -> (Ps, Ps) {
+        let Some(rate) = self.config.dma_rate else { return (now, now) };
+        let lane = if self.config.dma_shared { READS } else { direction };
+        let start = self.dma.path_free[lane].max(now);
+        let end = start.saturating_add(rate.time_for_bits(8 * u64::from(len)));
+        self.dma.path_free[lane] = end;
+        (start, end)
+    }
+
+    /// When everything that was asked for in a direction has gone through the engine, not before `now`.
+    pub(crate) fn path_end(&self, now: Ps, direction: Direction) -> Ps {
+        let lane = if self.config.dma_shared || direction == Direction::Transmit { READS } else { WRITES };
+        self.dma.path_free[lane].max(now)
+    }
+
     /// Asks for a read at `at`; the completion comes back as an event or through [`Nic::dma_done`].
     pub(crate) fn issue_read(
         &mut self,
@@ -210,8 +233,9 @@ impl Nic {
         ports: &mut impl NicPorts,
     ) {
         let sequence = self.dma.reads.push(read);
-        if let Done::At(done) = ports.request_read(at, piece.request(kind, sequence << 1)) {
-            ports.wake_at(done, Event::ReadDone(sequence));
+        let (start, end) = self.take_path(at, READS, piece.len);
+        if let Done::At(done) = ports.request_read(start, piece.request(kind, sequence << 1)) {
+            ports.wake_at(done.max(end), Event::ReadDone(sequence));
         }
     }
 
@@ -238,8 +262,9 @@ impl Nic {
         ports: &mut impl NicPorts,
     ) -> HeldWrite {
         let sequence = self.dma.writes.push(write);
-        let done = match ports.request_write(at, piece.request(kind, sequence << 1 | 1)) {
-            Done::At(done) => Some(done),
+        let (start, end) = self.take_path(at, WRITES, piece.len);
+        let done = match ports.request_write(start, piece.request(kind, sequence << 1 | 1)) {
+            Done::At(done) => Some(done.max(end)),
             Done::Later => None,
         };
         HeldWrite { sequence, done }

@@ -14,7 +14,8 @@ use super::{Done, Job};
 use crate::bits::{cause, dctl, txd};
 use crate::dma::{DESCRIPTOR_BYTES, Piece, Read, Write};
 use crate::regs::Reg;
-use crate::ring::{Direction, Ring, Thresholds};
+use crate::ring::{Direction, LINE_DESCRIPTORS, Ring, Thresholds};
+use crate::timer::Wake;
 use crate::{Event, Nic, NicPorts};
 
 impl Nic {
@@ -71,9 +72,12 @@ impl Nic {
             self.tx.jobs[self.tx.requested].to_request -= len;
             self.tx.reads_in_flight += 1;
             self.tx.reserved += u64::from(len);
-            self.tx.engine_free = now.saturating_add(self.config.tx_buffer_time);
             let read = Read::TxData { addr: piece.addr, len };
             self.issue_read(now, piece, DmaKind::TxData, read, ports);
+            let busy = self.config.tx_buffer_time;
+            if busy != Ps::ZERO {
+                self.tx.engine_free = self.path_end(now, Direction::Transmit).saturating_add(busy);
+            }
         }
     }
 
@@ -119,7 +123,12 @@ impl Nic {
     fn tx_write_back(&mut self, now: Ps, ports: &mut impl NicPorts) {
         let threshold = Thresholds::read(self.regs.get(Reg::Txdctl)).write_back as usize;
         if threshold == 0 {
-            return self.tx_issue_write_backs(now, ports);
+            if self.tx_write_back_is_due(now, ports) {
+                self.tx_issue_write_backs(now, ports);
+            } else {
+                self.tx_pass_silent(now, ports);
+            }
+            return;
         }
         // Descriptors gather from the first with RS on.
         let mut waiting = self.tx.done.range(self.tx.issued..).skip_while(|done| !done.report);
@@ -127,8 +136,34 @@ impl Nic {
         let idle = self.tx.jobs.is_empty() && self.tx.cache.is_empty();
         if first.is_none() {
             self.tx_pass_silent(now, ports);
-        } else if gathered >= threshold || idle {
+        } else if (gathered >= threshold || idle) && self.tx_write_back_is_due(now, ports) {
             self.tx_flush(now, ports);
+        }
+    }
+
+    /// Whether a write-back that is called for goes now. If not, it goes when its wait is over.
+    fn tx_write_back_is_due(&mut self, now: Ps, ports: &mut impl NicPorts) -> bool {
+        let wait = self.config.write_back_wait;
+        if wait == Ps::ZERO {
+            return true;
+        }
+        let waiting = self.tx.done.range(self.tx.issued..).filter(|done| done.report).count();
+        if waiting == 0 || waiting >= usize::from(self.config.write_back_batch) {
+            return true;
+        }
+        if !self.tx.write_back.is_armed()
+            && let Some(at) = self.tx.write_back.arm(now.saturating_add(wait))
+        {
+            ports.wake_at(at, Event::TxWriteBack);
+        }
+        false
+    }
+
+    pub(crate) fn tx_write_back_woken(&mut self, now: Ps, ports: &mut impl NicPorts) {
+        match self.tx.write_back.wake(now) {
+            Wake::Ignore => {}
+            Wake::Again(at) => ports.wake_at(at, Event::TxWriteBack),
+            Wake::Expired => self.tx_flush(now, ports),
         }
     }
 
@@ -145,6 +180,7 @@ impl Nic {
 
     /// Asks for the write-back of each run of descriptors to be reported.
     fn tx_issue_write_backs(&mut self, now: Ps, ports: &mut impl NicPorts) {
+        self.tx.write_back.cancel();
         while self.bus_master && self.tx.issued < self.tx.done.len() {
             if !self.tx.done[self.tx.issued].report {
                 self.tx.issued += 1;
@@ -156,7 +192,7 @@ impl Nic {
                 break;
             };
             let first = ring.after(ring.head, self.tx.issued as u32);
-            let most = (ring.count - first) as usize;
+            let most = (ring.count - first).min(self.config.write_back_batch.into()) as usize;
             let count =
                 self.tx.done.range(self.tx.issued..).take(most).take_while(|done| done.report).count() as u32;
             self.tx.issued += count as usize;
@@ -235,7 +271,9 @@ impl Nic {
         };
         let available = ring.distance(self.tx.fetched, ring.tail);
         let cached = self.tx.cache.len();
-        if !Thresholds::read(self.regs.get(Reg::Txdctl)).fetch(cached as u32, available) {
+        let needed = Thresholds::read(self.regs.get(Reg::Txdctl)).fetch(cached as u32, available);
+        let prefetch = self.config.descriptor_prefetch.is_some_and(|level| cached <= level.into());
+        if !needed && !prefetch {
             return;
         }
         let on_chip = (cached + self.tx.jobs.len() + self.tx.done.len()) as u32;
@@ -246,7 +284,7 @@ impl Nic {
             .min(room)
             .min(self.config.descriptor_fetch_max.into())
             .min(ring.count - self.tx.fetched);
-        if count == 0 {
+        if count == 0 || !needed && count < LINE_DESCRIPTORS {
             return;
         }
         let addr = ring.address(self.tx.fetched);
