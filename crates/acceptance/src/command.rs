@@ -99,6 +99,11 @@ pub(crate) fn wait(child: &mut Child) -> std::process::ExitStatus {
 pub fn doorbell<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> Ended {
     let mut command = Command::new(doorbell_path());
     command.args(arguments);
+    // Unless a check says otherwise it is not about time, and the functional machine is the quickest.
+    let words = || arguments.iter().map(|word| word.as_ref());
+    if words().any(|word| word == "run") && !words().any(|word| word == "--preset") {
+        command.args(["--preset", "fast"]);
+    }
     Running::start(command).end()
 }
 

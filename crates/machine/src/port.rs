@@ -4,7 +4,7 @@
 use doorbell_loadgen::LoadGen;
 use doorbell_nic::Nic;
 use doorbell_sim::memory::DmaAccess;
-use doorbell_sim::ports::{DmaKind, DmaPort, IrqPort, Timers, WirePort};
+use doorbell_sim::ports::{DmaPort, DmaRequest, IrqPort, Timers, WirePort};
 use doorbell_sim::{Done, EventQueue, Frame, Phase, PhysAddr, Ps, Ram, log};
 use doorbell_wire::Link;
 use doorbell_wire::link::Sent;
@@ -61,8 +61,9 @@ pub(crate) struct NicSide<'a> {
 
 impl NicSide<'_> {
     /// When a device's request is done. Caches that are warming learn of it.
-    fn price(&mut self, now: Ps, addr: PhysAddr, len: u32, kind: DmaKind, write: bool) -> Ps {
-        let access = DmaAccess { device: self.port, kind, offset: 0 };
+    fn price(&mut self, now: Ps, request: DmaRequest, write: bool) -> Ps {
+        let DmaRequest { addr, len, kind, offset, .. } = request;
+        let access = DmaAccess { device: self.port, kind, offset };
         if let Some(timing) = &mut self.timing
             && timing.mode() == Mode::Warming
         {
@@ -77,12 +78,12 @@ impl NicSide<'_> {
 }
 
 impl DmaPort for NicSide<'_> {
-    fn request_read(&mut self, now: Ps, addr: PhysAddr, len: u32, kind: DmaKind, _token: u64) -> Done {
-        Done::At(self.price(now, addr, len, kind, false))
+    fn request_read(&mut self, now: Ps, request: DmaRequest) -> Done {
+        Done::At(self.price(now, request, false))
     }
 
-    fn request_write(&mut self, now: Ps, addr: PhysAddr, len: u32, kind: DmaKind, _token: u64) -> Done {
-        Done::At(self.price(now, addr, len, kind, true))
+    fn request_write(&mut self, now: Ps, request: DmaRequest) -> Done {
+        Done::At(self.price(now, request, true))
     }
 
     fn read(&mut self, addr: PhysAddr, into: &mut [u8]) {

@@ -15,11 +15,23 @@ pub struct Preset {
 }
 
 /// All presets; the first is the default.
-pub const PRESETS: &[Preset] = &[Preset {
-    name: "fast",
-    summary: "functional: a fixed cost an instruction, latency and bandwidth for DMA and links",
-    toml: include_str!("../presets/fast.toml"),
-}];
+pub const PRESETS: &[Preset] = &[
+    Preset {
+        name: "altra",
+        summary: "timed: the gem5 paper's core and caches, a present-day NIC engine, PCIe Gen4 x16",
+        toml: include_str!("../presets/altra.toml"),
+    },
+    Preset {
+        name: "ispass24",
+        summary: "timed: the machine of \"Userspace Networking in gem5\" (ISPASS 2024)",
+        toml: include_str!("../presets/ispass24.toml"),
+    },
+    Preset {
+        name: "fast",
+        summary: "functional: a fixed cost an instruction, latency and bandwidth for DMA and links",
+        toml: include_str!("../presets/fast.toml"),
+    },
+];
 
 /// The preset called `name`, ready for overrides.
 pub fn preset(name: &str) -> Result<Overlay, ConfigError> {

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use doorbell_nic::{Event, Nic, NicConfig};
-use doorbell_sim::ports::{DmaKind, DmaPort, IrqPort, Timers, WirePort};
+use doorbell_sim::ports::{DmaPort, DmaRequest, IrqPort, Timers, WirePort};
 use doorbell_sim::{AccessSize, BitsPerSec, Done, EventQueue, Frame, Phase, PhysAddr, Ps};
 
 const RING: u64 = 1024;
@@ -27,10 +27,10 @@ impl World {
 }
 
 impl DmaPort for World {
-    fn request_read(&mut self, now: Ps, _: PhysAddr, _: u32, _: DmaKind, _: u64) -> Done {
+    fn request_read(&mut self, now: Ps, _: DmaRequest) -> Done {
         Done::At(now + Ps::from_ns(600))
     }
-    fn request_write(&mut self, now: Ps, _: PhysAddr, _: u32, _: DmaKind, _: u64) -> Done {
+    fn request_write(&mut self, now: Ps, _: DmaRequest) -> Done {
         Done::At(now + Ps::from_ns(200))
     }
     fn read(&mut self, addr: PhysAddr, into: &mut [u8]) {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use doorbell_sim::{Bytes, Ps};
+use doorbell_sim::{BitsPerSec, Bytes, Ps};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// An Ethernet address, spelled "52:54:00:12:34:56".
@@ -95,12 +95,28 @@ pub struct NicConfig {
     pub tx_read_max: Bytes,
     /// Frames handed to the link ahead of time while PAUSE is not honoured: fewer events, the same times on the wire.
     pub wire_frames_ahead: u16,
-    /// Time for which the receive DMA engine is busy with each frame, beside its transfers.
+    /// Bits a second that the DMA engine moves at most, descriptors included, from 1 Mbps to 100 Tbps; without it, as
+    /// many as the path to memory takes. A transfer is over no sooner than its bytes have gone through the engine, and
+    /// the next one begins no sooner than that.
+    pub dma_rate: Option<BitsPerSec>,
+    /// Whether reads and writes share `dma_rate`; otherwise each direction has it. Forwarded bytes go through twice.
+    pub dma_shared: bool,
+    /// Time for which the receive DMA engine is busy with each frame, beside its transfers (with `dma_rate`: after
+    /// the bytes have gone through), up to 1 ms.
     pub rx_frame_time: Ps,
-    /// Time for which the transmit DMA engine is busy with each buffer that it reads.
+    /// Time for which the transmit DMA engine is busy with each buffer that it reads, likewise.
     pub tx_buffer_time: Ps,
     /// Time for which either engine is busy with each descriptor that it fetches.
     pub descriptor_time: Ps,
+    /// Fetches descriptors also when the chip holds at most this many unused ones (0 to 4096) and at least a line of
+    /// four can be fetched, whatever PTHRESH and HTHRESH say; without it, they alone decide, and what a driver leaves
+    /// at zero stalls the engine for a round trip each time that the chip has none.
+    pub descriptor_prefetch: Option<u16>,
+    /// Most descriptors that one write-back carries, from 1 to 4096.
+    pub write_back_batch: u16,
+    /// How long a write-back that the thresholds call for waits for more descriptors, up to 1 ms; one that has
+    /// `write_back_batch` goes at once, and so do those that RDTR, RADV, TIDV, TADV and FPD flush.
+    pub write_back_wait: Ps,
     /// Time from the start of autonegotiation until the link is up. Far shorter than on a real wire.
     pub autonegotiation: Ps,
     /// Duration of one access to the PHY over MDIO: 64 bits at 2.5 MHz.
@@ -126,9 +142,14 @@ impl Default for NicConfig {
             write_bytes_in_flight: Bytes(8 << 10),
             tx_read_max: Bytes(4096),
             wire_frames_ahead: 16,
+            dma_rate: None,
+            dma_shared: false,
             rx_frame_time: Ps::ZERO,
             tx_buffer_time: Ps::ZERO,
             descriptor_time: Ps::ZERO,
+            descriptor_prefetch: None,
+            write_back_batch: 4096,
+            write_back_wait: Ps::ZERO,
             autonegotiation: Ps::from_us(20),
             mdio_time: Ps::from_ns(25_600),
             eerd_time: Ps::from_us(30),
@@ -152,6 +173,10 @@ impl NicConfig {
             ("write_bytes_in_flight", self.write_bytes_in_flight.0, 64, 1 << 20),
             ("tx_read_max", self.tx_read_max.0, 64, 16 << 10),
             ("wire_frames_ahead", self.wire_frames_ahead.into(), 1, 1024),
+            ("dma_rate (bps)", self.dma_rate.map_or(1 << 40, |rate| rate.0), 1_000_000, 100_000_000_000_000),
+            ("descriptor_prefetch", self.descriptor_prefetch.unwrap_or(0).into(), 0, 4096),
+            ("write_back_batch", self.write_back_batch.into(), 1, 4096),
+            ("write_back_wait (ps)", self.write_back_wait.0, 0, Ps::from_ms(1).0),
             ("rx_frame_time (ps)", self.rx_frame_time.0, 0, Ps::from_ms(1).0),
             ("tx_buffer_time (ps)", self.tx_buffer_time.0, 0, Ps::from_ms(1).0),
             ("descriptor_time (ps)", self.descriptor_time.0, 0, Ps::from_ms(1).0),
@@ -202,6 +227,35 @@ mod tests {
     fn a_number_outside_its_range_is_named() {
         let config = NicConfig { reads_in_flight: 0, ..NicConfig::default() };
         assert!(config.validate().unwrap_err().to_string().contains("nic.reads_in_flight is 0"));
+    }
+
+    #[test]
+    fn the_engine_s_parameters_have_ranges_too() {
+        let config: NicConfig = toml::from_str(
+            "dma_rate = \"57.7Gbps\"\ndma_shared = true\ndescriptor_prefetch = 32\nwrite_back_wait = \"10ns\"",
+        )
+        .unwrap();
+        assert_eq!(config.dma_rate, Some(BitsPerSec(57_700_000_000)));
+        config.validate().unwrap();
+        let good = NicConfig::default();
+        for (wrong, name) in [
+            (
+                NicConfig { dma_rate: Some(BitsPerSec(999_999)), ..good.clone() },
+                "nic.dma_rate (bps) is 999999",
+            ),
+            (
+                NicConfig { descriptor_prefetch: Some(4097), ..good.clone() },
+                "nic.descriptor_prefetch is 4097",
+            ),
+            (
+                NicConfig { write_back_batch: 0, ..good.clone() },
+                "nic.write_back_batch is 0; it must be from 1 to 4096",
+            ),
+            (NicConfig { write_back_wait: Ps::from_ms(2), ..good }, "nic.write_back_wait"),
+        ] {
+            let error = wrong.validate().unwrap_err().to_string();
+            assert!(error.contains(name), "{error}");
+        }
     }
 
     #[test]

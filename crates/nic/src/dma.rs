@@ -5,10 +5,11 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::{DmaKind, DmaRequest};
 use doorbell_sim::{Done, PhysAddr, Ps, log};
 use serde::{Deserialize, Serialize};
 
+use crate::ring::Direction;
 use crate::{Event, Nic, NicPorts};
 
 /// A read in flight.
@@ -166,6 +167,32 @@ impl<K: Copy> Channel<K> {
 pub(crate) struct Dma {
     pub reads: Channel<Read>,
     pub writes: Channel<Write>,
+    /// When all bytes asked for have gone through the engine: those read, and those written.
+    pub path_free: [Ps; 2],
+}
+
+/// Indices of `path_free`.
+const READS: usize = 0;
+const WRITES: usize = 1;
+
+/// What one request moves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub addr: u64,
+    pub len: u32,
+    /// Which byte of its frame the first one is.
+    pub offset: u32,
+}
+
+impl Piece {
+    /// Descriptors side by side.
+    pub fn descriptors(addr: u64, count: u32) -> Piece {
+        Piece { addr, len: count * DESCRIPTOR_BYTES, offset: 0 }
+    }
+
+    fn request(self, kind: DmaKind, token: u64) -> DmaRequest {
+        DmaRequest { addr: PhysAddr(self.addr), len: self.len, kind, offset: self.offset, token }
+    }
 }
 
 /// A write whose wake-up is held back.
@@ -180,18 +207,35 @@ pub(crate) struct HeldWrite {
 pub(crate) const DESCRIPTOR_BYTES: u32 = 16;
 
 impl Nic {
+    /// Takes the engine's path for `len` bytes, first come, first served: from when to when they go through it.
+    fn take_path(&mut self, now: Ps, direction: usize, len: u32) -> (Ps, Ps) {
+        let Some(rate) = self.config.dma_rate else { return (now, now) };
+        let lane = if self.config.dma_shared { READS } else { direction };
+        let start = self.dma.path_free[lane].max(now);
+        let end = start.saturating_add(rate.time_for_bits(8 * u64::from(len)));
+        self.dma.path_free[lane] = end;
+        (start, end)
+    }
+
+    /// When everything that was asked for in a direction has gone through the engine, not before `now`.
+    pub(crate) fn path_end(&self, now: Ps, direction: Direction) -> Ps {
+        let lane = if self.config.dma_shared || direction == Direction::Transmit { READS } else { WRITES };
+        self.dma.path_free[lane].max(now)
+    }
+
     /// Asks for a read at `at`; the completion comes back as an event or through [`Nic::dma_done`].
     pub(crate) fn issue_read(
         &mut self,
         at: Ps,
-        (addr, len): (u64, u32),
+        piece: Piece,
         kind: DmaKind,
         read: Read,
         ports: &mut impl NicPorts,
     ) {
         let sequence = self.dma.reads.push(read);
-        if let Done::At(done) = ports.request_read(at, PhysAddr(addr), len, kind, sequence << 1) {
-            ports.wake_at(done, Event::ReadDone(sequence));
+        let (start, end) = self.take_path(at, READS, piece.len);
+        if let Done::At(done) = ports.request_read(start, piece.request(kind, sequence << 1)) {
+            ports.wake_at(done.max(end), Event::ReadDone(sequence));
         }
     }
 
@@ -199,12 +243,12 @@ impl Nic {
     pub(crate) fn issue_write(
         &mut self,
         at: Ps,
-        (addr, len): (u64, u32),
+        piece: Piece,
         kind: DmaKind,
         write: Write,
         ports: &mut impl NicPorts,
     ) {
-        let held = self.request_write(at, (addr, len), kind, write, ports);
+        let held = self.request_write(at, piece, kind, write, ports);
         self.wake_for_write(Some(held), false, ports);
     }
 
@@ -212,14 +256,15 @@ impl Nic {
     pub(crate) fn request_write(
         &mut self,
         at: Ps,
-        (addr, len): (u64, u32),
+        piece: Piece,
         kind: DmaKind,
         write: Write,
         ports: &mut impl NicPorts,
     ) -> HeldWrite {
         let sequence = self.dma.writes.push(write);
-        let done = match ports.request_write(at, PhysAddr(addr), len, kind, sequence << 1 | 1) {
-            Done::At(done) => Some(done),
+        let (start, end) = self.take_path(at, WRITES, piece.len);
+        let done = match ports.request_write(start, piece.request(kind, sequence << 1 | 1)) {
+            Done::At(done) => Some(done.max(end)),
             Done::Later => None,
         };
         HeldWrite { sequence, done }

@@ -86,6 +86,10 @@ pub enum Event {
     PauseOver,
     /// An access to the PHY is over.
     Mdio,
+    /// Received descriptors have waited long enough for their write-back.
+    RxWriteBack,
+    /// Transmitted ones have.
+    TxWriteBack,
 }
 
 /// Everything that a NIC meets.
@@ -193,6 +197,8 @@ impl Nic {
             Event::Link => self.link_woken(now, ports),
             Event::PauseOver => self.pause_woken(now, ports),
             Event::Mdio => self.mdio_woken(now, ports),
+            Event::RxWriteBack => self.rx_write_back_woken(now, ports),
+            Event::TxWriteBack => self.tx_write_back_woken(now, ports),
             Event::Throttle | Event::RxDelay | Event::RxAbsolute | Event::TxDelay | Event::TxAbsolute => {
                 self.interrupt_timer_woken(now, event, ports);
             }

@@ -57,6 +57,9 @@ impl Ring {
     }
 }
 
+/// Descriptors in a cache line of 64 bytes: the least that a fetch ahead of need asks for.
+pub(crate) const LINE_DESCRIPTORS: u32 = 4;
+
 /// The three thresholds of RXDCTL or TXDCTL in descriptors (§13.4.43, §13.4.46). A cache line is
 /// taken as 64 bytes, four descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,7 +24,7 @@ use crate::tx::{self, Context, Done, Job, Packet, Tx};
 use crate::{Nic, NicStats};
 
 /// The version of [`NicState`].
-pub const NIC_STATE_VERSION: u32 = 3;
+pub const NIC_STATE_VERSION: u32 = 4;
 
 /// No moment in a saved state lies beyond this: some fifty days.
 const LATEST: Ps = Ps(u64::MAX / 4);
@@ -57,6 +57,7 @@ struct ReceiveState {
     issued: u64,
     engine_free: Ps,
     engine_wake: Ps,
+    write_back: Timer,
     previous: ArrivalState,
 }
 
@@ -71,6 +72,7 @@ struct TransmitState {
     issued: u64,
     engine_free: Ps,
     engine_wake: Ps,
+    write_back: Timer,
     packet: Packet,
     plain_context: Context,
     segment_context: Context,
@@ -111,6 +113,7 @@ impl Nic {
         if !state.eeprom.is_consistent()
             || !state.dma.reads.is_consistent()
             || !state.dma.writes.is_consistent()
+            || state.dma.path_free.iter().any(|free| *free > LATEST)
         {
             return Err(refuse("the EEPROM or the DMA queues are impossible"));
         }
@@ -172,6 +175,7 @@ fn save_receive(rx: &Rx) -> ReceiveState {
         issued: rx.issued as u64,
         engine_free: rx.engine_free,
         engine_wake: rx.engine_wake,
+        write_back: rx.write_back,
         previous: rx.previous,
     }
 }
@@ -231,6 +235,7 @@ fn load_receive(state: ReceiveState, dma: &Dma) -> Result<Rx, &'static str> {
         write_bytes_in_flight: data_bytes,
         engine_free: state.engine_free,
         engine_wake: state.engine_wake,
+        write_back: state.write_back,
         previous: state.previous,
     })
 }
@@ -246,6 +251,7 @@ fn save_transmit(tx: &Tx) -> TransmitState {
         issued: tx.issued as u64,
         engine_free: tx.engine_free,
         engine_wake: tx.engine_wake,
+        write_back: tx.write_back,
         packet: tx.packet.clone(),
         plain_context: tx.plain_context,
         segment_context: tx.segment_context,
@@ -334,6 +340,7 @@ fn load_transmit(state: TransmitState, dma: &Dma) -> Result<Tx, &'static str> {
         issued,
         engine_free: state.engine_free,
         engine_wake: state.engine_wake,
+        write_back: state.write_back,
         packet: state.packet,
         plain_context: state.plain_context,
         segment_context: state.segment_context,

@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use doorbell_nic::{Nic, NicConfig, NicState};
-use doorbell_sim::{AccessSize, Bytes, EventQueue, Frame, Phase, Ps};
+use doorbell_sim::{AccessSize, BitsPerSec, Bytes, EventQueue, Frame, Phase, Ps};
 use proptest::prelude::*;
 
 /// What a driver and a wire do, one thing after another.
@@ -33,21 +33,40 @@ fn config() -> impl Strategy<Value = (NicConfig, u64, u64, u32, u32, bool)> {
     (
         (fifo.clone(), fifo, 8u16..80, 8u16..80, 1u16..80, 1u16..40, 1u16..40, 64u64..4096),
         (1u64..8, 1u64..8, thresholds.clone(), thresholds, any::<bool>()),
+        (
+            prop_oneof![Just(None), (1u64..200).prop_map(|gbps| Some(BitsPerSec(gbps * 1_000_000_000)))],
+            any::<bool>(),
+            prop_oneof![Just(None), (0u16..80).prop_map(Some)],
+            prop_oneof![Just(4096u16), 1u16..10],
+            prop_oneof![Just(0u64), 1u64..3000],
+            (0u64..100, 0u64..100),
+        ),
     )
-        .prop_map(|((rx, tx, rc, tc, fetch, reads, writes, piece), (rn, tn, rxdctl, txdctl, later))| {
-            let config = NicConfig {
-                rx_fifo: rx,
-                tx_fifo: tx,
-                rx_descriptor_cache: rc,
-                tx_descriptor_cache: tc,
-                descriptor_fetch_max: fetch,
-                reads_in_flight: reads,
-                writes_in_flight: writes,
-                tx_read_max: Bytes(piece),
-                ..NicConfig::default()
-            };
-            (config, rn * 8, tn * 8, rxdctl, txdctl, later)
-        })
+        .prop_map(
+            |((rx, tx, rc, tc, fetch, reads, writes, piece), (rn, tn, rxdctl, txdctl, later), engine)| {
+                let (dma_rate, dma_shared, descriptor_prefetch, write_back_batch, wait, (frame, buffer)) =
+                    engine;
+                let config = NicConfig {
+                    rx_fifo: rx,
+                    tx_fifo: tx,
+                    rx_descriptor_cache: rc,
+                    tx_descriptor_cache: tc,
+                    descriptor_fetch_max: fetch,
+                    reads_in_flight: reads,
+                    writes_in_flight: writes,
+                    tx_read_max: Bytes(piece),
+                    dma_rate,
+                    dma_shared,
+                    descriptor_prefetch,
+                    write_back_batch,
+                    write_back_wait: Ps::from_ns(wait),
+                    rx_frame_time: Ps::from_ns(frame),
+                    tx_buffer_time: Ps::from_ns(buffer),
+                    ..NicConfig::default()
+                };
+                (config, rn * 8, tn * 8, rxdctl, txdctl, later)
+            },
+        )
 }
 
 /// The naive model: what was accepted must come out, in order and whole.

@@ -263,6 +263,13 @@ proptest! {
         prop_assert_eq!(sent, segments(&bytes, mss));
         prop_assert_eq!(bench.nic.stats().tx_malformed, 0);
         prop_assert_eq!(bench.read(0x40f8), 1);
+        // Each read says which byte of the packet it begins with, however much of it has left already.
+        let mut at = 0;
+        for (offset, len) in bench.world.pieces(DmaKind::TxData) {
+            prop_assert_eq!(offset, at);
+            at += len;
+        }
+        prop_assert_eq!(at as usize, bytes.len());
         bench.check();
     }
 }

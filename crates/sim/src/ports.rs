@@ -76,6 +76,22 @@ pub enum DmaKind {
     TxData,
 }
 
+/// What a device asks of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DmaRequest {
+    /// Where its first byte is in memory.
+    pub addr: PhysAddr,
+    /// How many bytes.
+    pub len: u32,
+    /// What is moved.
+    pub kind: DmaKind,
+    /// Which byte of its frame the first one is, so that a policy such as "the first bytes to the cache" works over
+    /// frames in several buffers; 0 for descriptors.
+    pub offset: u32,
+    /// Comes back with a [`Done::Later`].
+    pub token: u64,
+}
+
 /// When a request is done: a time, or a completion that comes later as an event that carries the
 /// request's token (a memory controller that reorders cannot name the time in advance).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,10 +110,10 @@ pub enum Done {
 /// Requests of one direction are done in the order made. An address outside RAM reads as all ones,
 /// swallows writes, and is counted by the port's owner.
 pub trait DmaPort {
-    /// Prices a read of `len` bytes that the device asks for at `now`. `token` comes back with a [`Done::Later`].
-    fn request_read(&mut self, now: Ps, addr: PhysAddr, len: u32, kind: DmaKind, token: u64) -> Done;
-    /// Prices a (posted) write of `len` bytes; done when the data is visible in memory.
-    fn request_write(&mut self, now: Ps, addr: PhysAddr, len: u32, kind: DmaKind, token: u64) -> Done;
+    /// Prices a read that the device asks for at `now`.
+    fn request_read(&mut self, now: Ps, request: DmaRequest) -> Done;
+    /// Prices a (posted) write; done when the data is visible in memory.
+    fn request_write(&mut self, now: Ps, request: DmaRequest) -> Done;
     /// Copies guest memory into `into`, now.
     fn read(&mut self, addr: PhysAddr, into: &mut [u8]);
     /// Copies `from` into guest memory, now.

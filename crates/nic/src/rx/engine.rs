@@ -11,9 +11,10 @@ use doorbell_sim::{Ps, log};
 
 use super::Completed;
 use crate::bits::{cause, rctl, rxd};
-use crate::dma::{DESCRIPTOR_BYTES, HeldWrite, Read, Write};
+use crate::dma::{DESCRIPTOR_BYTES, HeldWrite, Piece, Read, Write};
 use crate::regs::Reg;
-use crate::ring::{Direction, Ring, Thresholds};
+use crate::ring::{Direction, LINE_DESCRIPTORS, Ring, Thresholds};
+use crate::timer::Wake;
 use crate::{Event, Nic, NicPorts};
 
 /// Bytes of a receive buffer by RCTL.BSIZE, without and with RCTL.BSEX. The reserved code counts as the smallest of its row.
@@ -30,9 +31,33 @@ impl Nic {
         let waiting = self.rx.completed.len() - self.rx.issued;
         let drained = self.rx.dispatched == self.rx.fifo.len() || self.rx.cache.is_empty();
         let flush = drained || waiting >= thresholds.write_back as usize;
-        let followed = flush && self.rx_flush(now, ports);
+        let followed = flush && self.rx_write_back_is_due(now, waiting, ports) && self.rx_flush(now, ports);
         self.wake_for_write(held, followed, ports);
         self.rx_fetch(now, thresholds, ports);
+    }
+
+    /// Whether the write-back of `waiting` descriptors that is called for goes now. If not, it goes when its wait is over.
+    fn rx_write_back_is_due(&mut self, now: Ps, waiting: usize, ports: &mut impl NicPorts) -> bool {
+        let wait = self.config.write_back_wait;
+        if waiting == 0 || wait == Ps::ZERO || waiting >= usize::from(self.config.write_back_batch) {
+            return true;
+        }
+        if !self.rx.write_back.is_armed()
+            && let Some(at) = self.rx.write_back.arm(now.saturating_add(wait))
+        {
+            ports.wake_at(at, Event::RxWriteBack);
+        }
+        false
+    }
+
+    pub(crate) fn rx_write_back_woken(&mut self, now: Ps, ports: &mut impl NicPorts) {
+        match self.rx.write_back.wake(now) {
+            Wake::Ignore => {}
+            Wake::Again(at) => ports.wake_at(at, Event::RxWriteBack),
+            Wake::Expired => {
+                self.rx_flush(now, ports);
+            }
+        }
     }
 
     /// Frames from the FIFO to the buffers of cached descriptors. The last write's wake-up is held back.
@@ -83,9 +108,13 @@ impl Nic {
             self.rx.write_bytes_in_flight += len as u64;
             let busy = if offset == 0 { self.config.rx_frame_time } else { Ps::ZERO };
             self.rx.engine_free = now.saturating_add(busy);
-            let write = Write::RxData { addr, offset: offset as u32, len: len as u32, last };
+            let piece = Piece { addr, len: len as u32, offset: offset as u32 };
+            let write = Write::RxData { addr, offset: piece.offset, len: piece.len, last };
             self.wake_for_write(held, false, ports);
-            held = Some(self.request_write(now, (addr, len as u32), DmaKind::RxData, write, ports));
+            held = Some(self.request_write(now, piece, DmaKind::RxData, write, ports));
+            if busy != Ps::ZERO {
+                self.rx.engine_free = self.path_end(now, Direction::Receive).saturating_add(busy);
+            }
         }
         held
     }
@@ -107,6 +136,8 @@ impl Nic {
     /// Asks for the write-back of every used descriptor. True if there was any.
     pub(crate) fn rx_flush(&mut self, now: Ps, ports: &mut impl NicPorts) -> bool {
         let mut any = false;
+        let batch = u32::from(self.config.write_back_batch);
+        self.rx.write_back.cancel();
         while self.bus_master && self.rx.issued < self.rx.completed.len() {
             let Some(ring) = Ring::read(&self.regs, Direction::Receive) else {
                 self.stats.ring_nonsense += 1;
@@ -115,13 +146,14 @@ impl Nic {
             };
             any = true;
             let first = ring.after(ring.head, self.rx.issued as u32);
-            let count = ((self.rx.completed.len() - self.rx.issued) as u32).min(ring.count - first);
+            let count =
+                ((self.rx.completed.len() - self.rx.issued) as u32).min(ring.count - first).min(batch);
             self.rx.issued += count as usize;
             self.stats.rx_write_backs += 1;
             let addr = ring.address(first);
             let write = Write::RxWriteback { addr, count };
-            let bytes = count * DESCRIPTOR_BYTES;
-            self.issue_write(now, (addr, bytes), DmaKind::RxDescriptorWriteback, write, ports);
+            let piece = Piece::descriptors(addr, count);
+            self.issue_write(now, piece, DmaKind::RxDescriptorWriteback, write, ports);
         }
         any
     }
@@ -137,7 +169,9 @@ impl Nic {
         };
         let available = ring.distance(self.rx.fetched, ring.tail);
         let cached = self.rx.cache.len() as u32;
-        if !thresholds.fetch(cached, available) {
+        let needed = thresholds.fetch(cached, available);
+        let prefetch = self.config.descriptor_prefetch.is_some_and(|level| cached <= level.into());
+        if !needed && !prefetch {
             return;
         }
         let on_chip = cached + self.rx.completed.len() as u32;
@@ -148,7 +182,7 @@ impl Nic {
             .min(room)
             .min(self.config.descriptor_fetch_max.into())
             .min(ring.count - self.rx.fetched);
-        if count == 0 {
+        if count == 0 || !needed && count < LINE_DESCRIPTORS {
             return;
         }
         let addr = ring.address(self.rx.fetched);
@@ -158,7 +192,7 @@ impl Nic {
         let busy = Ps(self.config.descriptor_time.0 * u64::from(count));
         self.rx.engine_free = self.rx.engine_free.max(now).saturating_add(busy);
         let read = Read::RxFetch { addr, count };
-        self.issue_read(now, (addr, count * DESCRIPTOR_BYTES), DmaKind::RxDescriptorFetch, read, ports);
+        self.issue_read(now, Piece::descriptors(addr, count), DmaKind::RxDescriptorFetch, read, ports);
     }
 
     pub(crate) fn rx_fetched(&mut self, addr: u64, count: u32, ports: &mut impl NicPorts) {

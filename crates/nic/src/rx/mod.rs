@@ -19,6 +19,7 @@ use crate::counters::Cast;
 use crate::drops::{ArrivalState, DropClass, classify};
 use crate::regs::Reg;
 use crate::ring::{Direction, Ring};
+use crate::timer::Timer;
 use crate::{Nic, NicPorts, PACKET_BUFFER};
 use filter::Verdict;
 
@@ -74,6 +75,8 @@ pub(crate) struct Rx {
     /// When the engine can take the next frame, and for when it was last woken to do so.
     pub(crate) engine_free: Ps,
     pub(crate) engine_wake: Ps,
+    /// Until when the write-back that is called for waits for more.
+    pub(crate) write_back: Timer,
     /// The facts at the arrival before.
     pub(crate) previous: ArrivalState,
 }

@@ -74,6 +74,14 @@ impl Descriptor {
         }
     }
 
+    /// Whether it is the last of its packet.
+    pub fn ends_packet(&self) -> bool {
+        match *self {
+            Descriptor::Legacy { command, .. } | Descriptor::Data { command, .. } => command & txd::EOP != 0,
+            Descriptor::Context { .. } | Descriptor::Unknown { .. } => false,
+        }
+    }
+
     /// The command byte; RS, DEXT and IDE stand at the same place in every type.
     pub fn command(&self) -> u8 {
         match *self {

@@ -12,9 +12,10 @@ use doorbell_sim::{Ps, log};
 use super::descriptor::Descriptor;
 use super::{Done, Job};
 use crate::bits::{cause, dctl, txd};
-use crate::dma::{DESCRIPTOR_BYTES, Read, Write};
+use crate::dma::{DESCRIPTOR_BYTES, Piece, Read, Write};
 use crate::regs::Reg;
-use crate::ring::{Direction, Ring, Thresholds};
+use crate::ring::{Direction, LINE_DESCRIPTORS, Ring, Thresholds};
+use crate::timer::Wake;
 use crate::{Event, Nic, NicPorts};
 
 impl Nic {
@@ -66,14 +67,34 @@ impl Nic {
                 return false;
             }
             let offset = u64::from(job.len - job.to_request);
+            let piece =
+                Piece { addr: job.words[0].wrapping_add(offset), len, offset: self.tx_frame_offset() };
             self.tx.jobs[self.tx.requested].to_request -= len;
             self.tx.reads_in_flight += 1;
             self.tx.reserved += u64::from(len);
-            let addr = job.words[0].wrapping_add(offset);
-            self.tx.engine_free = now.saturating_add(self.config.tx_buffer_time);
-            let read = Read::TxData { addr, len };
-            self.issue_read(now, (addr, len), DmaKind::TxData, read, ports);
+            let read = Read::TxData { addr: piece.addr, len };
+            self.issue_read(now, piece, DmaKind::TxData, read, ports);
+            let busy = self.config.tx_buffer_time;
+            if busy != Ps::ZERO {
+                self.tx.engine_free = self.path_end(now, Direction::Transmit).saturating_add(busy);
+            }
         }
+    }
+
+    /// Which byte of its packet the next one to be asked for is: behind the buffers before, or, if the packet's first
+    /// ones have retired, behind what has arrived and what is on its way.
+    fn tx_frame_offset(&self) -> u32 {
+        let job = &self.tx.jobs[self.tx.requested];
+        let (mut from_start, mut on_the_way) = (job.len - job.to_request, job.to_arrive - job.to_request);
+        for before in self.tx.jobs.range(..self.tx.requested).rev() {
+            if Descriptor::parse(before.words).ends_packet() {
+                return from_start;
+            }
+            from_start = from_start.saturating_add(before.len);
+            on_the_way = on_the_way.saturating_add(before.to_arrive);
+        }
+        let arrived = (self.tx.packet.bytes.len() as u32).saturating_add(self.tx.packet.cut_bytes);
+        arrived.saturating_add(on_the_way)
     }
 
     /// Whether the FIFO takes `len` more bytes.
@@ -102,7 +123,12 @@ impl Nic {
     fn tx_write_back(&mut self, now: Ps, ports: &mut impl NicPorts) {
         let threshold = Thresholds::read(self.regs.get(Reg::Txdctl)).write_back as usize;
         if threshold == 0 {
-            return self.tx_issue_write_backs(now, ports);
+            if self.tx_write_back_is_due(now, ports) {
+                self.tx_issue_write_backs(now, ports);
+            } else {
+                self.tx_pass_silent(now, ports);
+            }
+            return;
         }
         // Descriptors gather from the first with RS on.
         let mut waiting = self.tx.done.range(self.tx.issued..).skip_while(|done| !done.report);
@@ -110,8 +136,34 @@ impl Nic {
         let idle = self.tx.jobs.is_empty() && self.tx.cache.is_empty();
         if first.is_none() {
             self.tx_pass_silent(now, ports);
-        } else if gathered >= threshold || idle {
+        } else if (gathered >= threshold || idle) && self.tx_write_back_is_due(now, ports) {
             self.tx_flush(now, ports);
+        }
+    }
+
+    /// Whether a write-back that is called for goes now. If not, it goes when its wait is over.
+    fn tx_write_back_is_due(&mut self, now: Ps, ports: &mut impl NicPorts) -> bool {
+        let wait = self.config.write_back_wait;
+        if wait == Ps::ZERO {
+            return true;
+        }
+        let waiting = self.tx.done.range(self.tx.issued..).filter(|done| done.report).count();
+        if waiting == 0 || waiting >= usize::from(self.config.write_back_batch) {
+            return true;
+        }
+        if !self.tx.write_back.is_armed()
+            && let Some(at) = self.tx.write_back.arm(now.saturating_add(wait))
+        {
+            ports.wake_at(at, Event::TxWriteBack);
+        }
+        false
+    }
+
+    pub(crate) fn tx_write_back_woken(&mut self, now: Ps, ports: &mut impl NicPorts) {
+        match self.tx.write_back.wake(now) {
+            Wake::Ignore => {}
+            Wake::Again(at) => ports.wake_at(at, Event::TxWriteBack),
+            Wake::Expired => self.tx_flush(now, ports),
         }
     }
 
@@ -128,6 +180,7 @@ impl Nic {
 
     /// Asks for the write-back of each run of descriptors to be reported.
     fn tx_issue_write_backs(&mut self, now: Ps, ports: &mut impl NicPorts) {
+        self.tx.write_back.cancel();
         while self.bus_master && self.tx.issued < self.tx.done.len() {
             if !self.tx.done[self.tx.issued].report {
                 self.tx.issued += 1;
@@ -139,15 +192,15 @@ impl Nic {
                 break;
             };
             let first = ring.after(ring.head, self.tx.issued as u32);
-            let most = (ring.count - first) as usize;
+            let most = (ring.count - first).min(self.config.write_back_batch.into()) as usize;
             let count =
                 self.tx.done.range(self.tx.issued..).take(most).take_while(|done| done.report).count() as u32;
             self.tx.issued += count as usize;
             self.stats.tx_write_backs += 1;
             let addr = ring.address(first);
             let write = Write::TxWriteback { addr, count };
-            let bytes = count * DESCRIPTOR_BYTES;
-            self.issue_write(now, (addr, bytes), DmaKind::TxDescriptorWriteback, write, ports);
+            let piece = Piece::descriptors(addr, count);
+            self.issue_write(now, piece, DmaKind::TxDescriptorWriteback, write, ports);
         }
         self.tx_pass_silent(now, ports);
     }
@@ -218,7 +271,9 @@ impl Nic {
         };
         let available = ring.distance(self.tx.fetched, ring.tail);
         let cached = self.tx.cache.len();
-        if !Thresholds::read(self.regs.get(Reg::Txdctl)).fetch(cached as u32, available) {
+        let needed = Thresholds::read(self.regs.get(Reg::Txdctl)).fetch(cached as u32, available);
+        let prefetch = self.config.descriptor_prefetch.is_some_and(|level| cached <= level.into());
+        if !needed && !prefetch {
             return;
         }
         let on_chip = (cached + self.tx.jobs.len() + self.tx.done.len()) as u32;
@@ -229,7 +284,7 @@ impl Nic {
             .min(room)
             .min(self.config.descriptor_fetch_max.into())
             .min(ring.count - self.tx.fetched);
-        if count == 0 {
+        if count == 0 || !needed && count < LINE_DESCRIPTORS {
             return;
         }
         let addr = ring.address(self.tx.fetched);
@@ -239,7 +294,7 @@ impl Nic {
         let busy = Ps(self.config.descriptor_time.0 * u64::from(count));
         self.tx.engine_free = self.tx.engine_free.max(now).saturating_add(busy);
         let read = Read::TxFetch { addr, count };
-        self.issue_read(now, (addr, count * DESCRIPTOR_BYTES), DmaKind::TxDescriptorFetch, read, ports);
+        self.issue_read(now, Piece::descriptors(addr, count), DmaKind::TxDescriptorFetch, read, ports);
     }
 
     pub(crate) fn tx_fetched(&mut self, addr: u64, count: u32, ports: &mut impl NicPorts) {

@@ -66,6 +66,8 @@ pub(crate) struct Tx {
     /// When the engine can ask for the next buffer, and for when it was last woken to do so.
     pub(crate) engine_free: Ps,
     pub(crate) engine_wake: Ps,
+    /// Until when the write-back that is called for waits for more.
+    pub(crate) write_back: Timer,
     /// The packet being put together, and the offload contexts.
     pub(crate) packet: Packet,
     pub(crate) plain_context: Context,

@@ -4,7 +4,7 @@
 #![allow(dead_code)]
 
 use doorbell_nic::{Event, Nic, NicConfig};
-use doorbell_sim::ports::{DmaKind, DmaPort, IrqPort, Timers, WirePort};
+use doorbell_sim::ports::{DmaKind, DmaPort, DmaRequest, IrqPort, Timers, WirePort};
 use doorbell_sim::{AccessSize, BitsPerSec, Done, EventQueue, Frame, Phase, PhysAddr, Ps};
 
 /// The rate of the link that the NICs of the tests are at.
@@ -93,6 +93,8 @@ pub struct World {
     pub wire_free: Ps,
     /// Every DMA: when asked for, kind, bytes.
     pub dma: Vec<(Ps, DmaKind, u32)>,
+    /// And which byte of its frame each began with.
+    pub offsets: Vec<u32>,
 }
 
 impl World {
@@ -112,6 +114,7 @@ impl World {
             rate: BitsPerSec(10_000_000_000),
             wire_free: Ps::ZERO,
             dma: Vec::new(),
+            offsets: Vec::new(),
         }
     }
 
@@ -138,21 +141,31 @@ impl World {
         self.memory[at..at + 8].copy_from_slice(&value.to_le_bytes());
     }
 
+    /// Where in their frames the transfers of a kind began, and their bytes.
+    pub fn pieces(&self, kind: DmaKind) -> Vec<(u32, u32)> {
+        let all = self.dma.iter().zip(&self.offsets);
+        all.filter(|((_, k, _), _)| *k == kind).map(|((_, _, len), offset)| (*offset, *len)).collect()
+    }
+
     pub fn count_dma(&self, kind: DmaKind) -> usize {
         self.dma.iter().filter(|(_, k, _)| *k == kind).count()
     }
 }
 
 impl DmaPort for World {
-    fn request_read(&mut self, now: Ps, _: PhysAddr, len: u32, kind: DmaKind, token: u64) -> Done {
+    fn request_read(&mut self, now: Ps, request: DmaRequest) -> Done {
+        let DmaRequest { len, kind, offset, token, .. } = request;
         self.dma.push((now, kind, len));
+        self.offsets.push(offset);
         self.read_free = self.read_free.max(now) + Ps::from_ns(u64::from(len) / self.bytes_per_ns);
         let done = self.read_free + self.read_latency;
         self.answer(done, token)
     }
 
-    fn request_write(&mut self, now: Ps, _: PhysAddr, len: u32, kind: DmaKind, token: u64) -> Done {
+    fn request_write(&mut self, now: Ps, request: DmaRequest) -> Done {
+        let DmaRequest { len, kind, offset, token, .. } = request;
         self.dma.push((now, kind, len));
+        self.offsets.push(offset);
         self.write_free = self.write_free.max(now) + Ps::from_ns(u64::from(len) / self.bytes_per_ns);
         let done = self.write_free + self.write_latency;
         self.answer(done, token)

@@ -1,0 +1,225 @@
+//! The DMA engine's parameters: when it is legal for it to ask, and how long traffic takes by closed forms.
+
+mod common;
+
+use common::*;
+use doorbell_nic::{NicConfig, NicStats};
+use doorbell_sim::ports::DmaKind;
+use doorbell_sim::{BitsPerSec, Bytes, Ps};
+
+/// One byte a nanosecond.
+const SLOW: Option<BitsPerSec> = Some(BitsPerSec(8_000_000_000));
+
+const fn ns(ns: u64) -> Ps {
+    Ps::from_ns(ns)
+}
+
+/// A NIC whose descriptors are on the chip, before a memory that takes no time for bytes, only 200 ns for a write and
+/// 500 ns for a read.
+fn running(config: NicConfig) -> Bench {
+    let mut bench = Bench::running(config, 64, 64);
+    bench.world.bytes_per_ns = 1 << 40;
+    bench.world.dma.clear();
+    bench
+}
+
+/// When the transfers of a kind were asked for, counted from `start`, and their bytes.
+fn asked(bench: &Bench, start: Ps, kind: DmaKind) -> Vec<(Ps, u32)> {
+    let of_kind = bench.world.dma.iter().filter(|(_, k, _)| *k == kind);
+    of_kind.map(|(at, _, len)| (*at - start, *len)).collect()
+}
+
+#[test]
+fn the_next_transfer_waits_until_the_bytes_before_have_gone_through_and_no_longer() {
+    // 1000 bytes and a descriptor of 16 go through the engine in 1016 ns.
+    for (arrives, begins) in [(0, 1016), (1, 1016), (1015, 1016), (1016, 1016), (1017, 1017)] {
+        let mut bench = running(NicConfig { dma_rate: SLOW, ..NicConfig::default() });
+        let start = bench.world.now();
+        bench.arrive_at(start, frame(1004, 1));
+        bench.arrive_at(start + ns(arrives), frame(104, 2));
+        bench.run_for(Ps::from_us(5));
+        let data = asked(&bench, start, DmaKind::RxData);
+        assert_eq!(data, [(Ps::ZERO, 1000), (ns(begins), 100)], "arrival at {arrives}");
+        bench.check();
+    }
+}
+
+#[test]
+fn a_transfer_takes_the_longer_of_its_bytes_time_and_the_path_s() {
+    // 150 bytes and a descriptor: through the engine after 166 ns, in memory 200 ns after the descriptor was asked for.
+    for (bytes, visible) in [(150, 150 + 200), (1000, 1000 + 200)] {
+        for (before, seen) in [(Ps(1), 0), (Ps::ZERO, 1)] {
+            let mut bench = running(NicConfig { dma_rate: SLOW, ..NicConfig::default() });
+            bench.arrive(frame(bytes + 4, 1));
+            bench.run_for(ns(visible) - before);
+            assert_eq!(bench.poll().len(), seen, "{bytes} bytes, {before} before");
+        }
+    }
+    // A read of 1000 bytes takes 1000 ns of the engine, not the path's 500.
+    let mut bench = running(NicConfig { dma_rate: SLOW, ..NicConfig::default() });
+    let start = bench.world.now();
+    bench.send_legacy(&frame(1004, 1).bytes, 0x0b);
+    bench.run_for(Ps::from_us(5));
+    // The descriptor's fetch comes first: 500 ns.
+    assert_eq!(bench.world.sent[0].0 - start, ns(500 + 1000));
+}
+
+#[test]
+fn directions_share_the_rate_only_if_they_are_told_to() {
+    for (dma_shared, fetched) in [(false, 0), (true, 1016)] {
+        let mut bench = running(NicConfig { dma_rate: SLOW, dma_shared, ..NicConfig::default() });
+        let start = bench.world.now();
+        bench.arrive(frame(1004, 1));
+        bench.send_legacy(&frame(104, 2).bytes, 0x0b);
+        bench.run_for(Ps::from_us(5));
+        assert_eq!(asked(&bench, start, DmaKind::TxDescriptorFetch), [(ns(fetched), 16)]);
+        bench.check();
+    }
+}
+
+#[test]
+fn n_frames_take_n_times_their_bytes_and_the_engine_s_time_a_frame() {
+    const FRAMES: u64 = 32;
+    for (bytes, frame_time, rate) in
+        [(1000, 0, SLOW), (1000, 6, SLOW), (60, 6, Some(BitsPerSec(57_700_000_000))), (300, 100, None)]
+    {
+        let config = NicConfig {
+            dma_rate: rate,
+            rx_frame_time: ns(frame_time),
+            tx_buffer_time: ns(frame_time),
+            write_bytes_in_flight: Bytes(1 << 20),
+            ..NicConfig::default()
+        };
+        let each = rate.map_or(Ps::ZERO, |rate| rate.time_for_bits(8 * bytes)) + ns(frame_time);
+        let times: Vec<_> = (0..FRAMES).map(|i| (Ps(each.0 * i), bytes as u32)).collect();
+        // Received: the frames wait for descriptors, which come all at once. Written back only when all are done.
+        let mut bench = running(config.clone());
+        bench.write(RXDCTL, 0x013f_0000);
+        bench.write(RDT, 0);
+        bench.write(RDH, 0);
+        for i in 0..FRAMES {
+            bench.arrive(frame(bytes as usize + 4, i as u32));
+        }
+        bench.world.dma.clear();
+        bench.write(RDT, FRAMES as u32);
+        let start = bench.world.now() + ns(500);
+        bench.run_for(Ps::from_us(100));
+        // With a rate the 512 bytes of descriptors may take longer than the memory's 500 ns.
+        let first = bench.world.dma.iter().find(|(_, kind, _)| *kind == DmaKind::RxData).unwrap().0;
+        let fetch = rate.map_or(Ps::ZERO, |rate| rate.time_for_bits(8 * 16 * FRAMES));
+        assert_eq!(first, start.max(start - ns(500) + fetch));
+        assert_eq!(asked(&bench, first, DmaKind::RxData), times, "{bytes} bytes received");
+        let back =
+            if rate.is_some() { Ps(each.0 * FRAMES) - ns(frame_time) } else { Ps(each.0 * (FRAMES - 1)) };
+        assert_eq!(asked(&bench, first, DmaKind::RxDescriptorWriteback), [(back, 16 * FRAMES as u32)]);
+        bench.check();
+        // Transmitted, without write-backs in between, which go the other way anyhow.
+        let mut bench = running(NicConfig { tx_fifo: Some(Bytes(1 << 20)), ..config });
+        for i in 0..FRAMES {
+            bench.put_tx(TX_BUFFERS + 2048 * i, bytes | 0x0b << 24);
+        }
+        bench.ring_tx();
+        bench.run_for(Ps::from_us(100));
+        let first = bench.world.dma.iter().find(|(_, kind, _)| *kind == DmaKind::TxData).unwrap().0;
+        assert_eq!(asked(&bench, first, DmaKind::TxData), times, "{bytes} bytes sent");
+        bench.check();
+    }
+}
+
+#[test]
+fn used_descriptors_wait_for_others_as_long_as_set_and_no_longer() {
+    let config = NicConfig { write_back_wait: ns(100), ..NicConfig::default() };
+    let batch_of_two = NicConfig { write_back_batch: 2, ..config.clone() };
+    for (config, second, expected) in [
+        (&config, 99, vec![(ns(100), 32)]),
+        (&config, 101, vec![(ns(100), 16), (ns(201), 16)]),
+        (&batch_of_two, 50, vec![(ns(50), 32)]),
+        (&batch_of_two, 150, vec![(ns(100), 16), (ns(250), 16)]),
+    ] {
+        let mut bench = running(config.clone());
+        let start = bench.world.now();
+        bench.arrive_at(start, frame(104, 1));
+        bench.arrive_at(start + ns(second), frame(104, 2));
+        bench.run_for(Ps::from_us(3));
+        assert_eq!(asked(&bench, start, DmaKind::RxDescriptorWriteback), expected, "second at {second}");
+        assert_eq!(bench.poll().len(), 2);
+        // The same for two that are sent, of which the engine reads the second so much later.
+        let mut bench = running(NicConfig { tx_buffer_time: ns(second), ..config.clone() });
+        bench.put_tx(TX_BUFFERS, 100 | 0x0b << 24);
+        bench.put_tx(TX_BUFFERS, 100 | 0x0b << 24);
+        bench.ring_tx();
+        let start = bench.world.now() + ns(1000);
+        bench.run_for(Ps::from_us(5));
+        assert_eq!(asked(&bench, start, DmaKind::TxDescriptorWriteback), expected, "second at {second}");
+        bench.check();
+    }
+}
+
+#[test]
+fn a_write_back_carries_no_more_than_its_batch() {
+    let mut bench = running(NicConfig { write_back_batch: 3, rx_frame_time: ns(1), ..NicConfig::default() });
+    bench.write(RXDCTL, 0x0108_0000);
+    for i in 0..8 {
+        bench.arrive(frame(104, i));
+    }
+    bench.run_for(Ps::from_us(5));
+    let sizes: Vec<_> =
+        bench.world.pieces(DmaKind::RxDescriptorWriteback).iter().map(|piece| piece.1).collect();
+    assert!(sizes.iter().all(|bytes| *bytes <= 48) && sizes.contains(&48), "{sizes:?}");
+    assert_eq!((sizes.iter().sum::<u32>(), bench.poll().len()), (128, 8));
+}
+
+/// What becomes of frames of 64 bytes that come each 10 ns, while a polling driver never sets PTHRESH.
+fn never_prefetched(config: NicConfig) -> NicStats {
+    let mut bench = Bench::running(config, 1024, 64);
+    bench.world.bytes_per_ns = 64;
+    let start = bench.world.now();
+    for i in 0..8000 {
+        bench.arrive_at(start + ns(10 * u64::from(i)), frame(64, i));
+    }
+    for _ in 0..600 {
+        bench.run_for(ns(160));
+        bench.poll();
+    }
+    bench.check();
+    bench.nic.stats().clone()
+}
+
+#[test]
+fn prefetched_descriptors_keep_the_engine_from_stalling() {
+    // A round trip of 500 ns for descriptors is 50 frames, the FIFO holds 32. A fetch ends at the end of the ring, so that
+    // there two follow each other: half of the cache lasts for that.
+    let lazy = NicConfig {
+        rx_fifo: Some(Bytes(2048)),
+        rx_descriptor_cache: 256,
+        descriptor_fetch_max: 256,
+        ..NicConfig::default()
+    };
+    let ahead = NicConfig { descriptor_prefetch: Some(128), ..lazy.clone() };
+    let (lazy, ahead) = (never_prefetched(lazy), never_prefetched(ahead));
+    assert!(lazy.rx_drop_dma > 500, "{lazy:?}");
+    assert_eq!((ahead.rx_delivered, ahead.rx_drop_dma), (8000, 0));
+    assert!(ahead.rx_fetches <= 8000 / 32, "and not one by one: {}", ahead.rx_fetches);
+}
+
+#[test]
+fn every_piece_of_a_frame_says_where_in_the_frame_it_begins() {
+    let mut bench = Bench::running(NicConfig::default(), 64, 64);
+    // Buffers of 256 bytes.
+    bench.write(RCTL, 0x0403_8022);
+    bench.arrive(frame(604, 1));
+    bench.arrive(frame(304, 2));
+    bench.run_for(Ps::from_us(5));
+    let expected = [(0, 256), (256, 256), (512, 88), (0, 256), (256, 44)];
+    assert_eq!(bench.world.pieces(DmaKind::RxData), expected);
+    assert!(bench.world.pieces(DmaKind::RxDescriptorWriteback).iter().all(|(offset, _)| *offset == 0));
+    // Two packets of two and of one legacy descriptor: without EOP, with it, with it.
+    for (len, command) in [(100, 0x02), (200, 0x0b), (80, 0x0b)] {
+        bench.put_tx(TX_BUFFERS, len | command << 24);
+    }
+    bench.ring_tx();
+    bench.run_for(Ps::from_us(5));
+    assert_eq!(bench.world.pieces(DmaKind::TxData), [(0, 100), (100, 200), (0, 80)]);
+    assert!(bench.world.pieces(DmaKind::TxDescriptorFetch).iter().all(|(offset, _)| *offset == 0));
+    bench.check();
+}
