@@ -60,9 +60,12 @@ impl Overlay {
         Ok(())
     }
 
-    /// Reads the whole as a configuration. An unknown key is answered with the nearest known one.
+    /// Reads the whole as a configuration. An unknown key is answered with the nearest known one. What is not named is as
+    /// in the whole's default, which need not be that of the part: a second-level cache has other ports than a first-level one.
     pub fn resolve<T: DeserializeOwned + Serialize + Default>(&self) -> Result<T, ConfigError> {
-        let tree = Value::Table(self.tree.clone());
+        let mut whole = Table::try_from(T::default()).expect("a configuration can be written as TOML");
+        merge(&mut whole, self.tree.clone());
+        let tree = Value::Table(whole);
         serde_path_to_error::deserialize(tree).map_err(|error| {
             let path = error.path().to_string();
             let text = error.into_inner().to_string().trim_end().replace('\n', " ");

@@ -59,9 +59,11 @@ fn an_unloaded_round_trip_is_the_sum_of_its_parts() {
 #[test]
 fn each_latency_counts_as_often_as_a_frame_meets_it() {
     let base = shortest_ns(&[], 64);
-    for (key, times) in
-        [("link.latency=1500ns", 2.0), ("pcie.link_latency=1150ns", 6.0), ("pcie.register_latency=2020ns", 1.0)]
-    {
+    for (key, times) in [
+        ("link.latency=1500ns", 2.0),
+        ("pcie.link_latency=1150ns", 6.0),
+        ("pcie.register_latency=2020ns", 1.0),
+    ] {
         let more = shortest_ns(&[key], 64) - base;
         println!("{key}: {more:.1} ns more");
         assert!((more - times * 1000.0).abs() < UNEXPLAINED_NS, "{key}: {more} ns more");
