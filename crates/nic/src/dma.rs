@@ -199,8 +199,10 @@ impl Piece {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldWrite {
     sequence: u64,
+    /// When its first byte goes.
+    pub start: Ps,
     /// When it is done; none if the port completes it by a call.
-    done: Option<Ps>,
+    pub done: Option<Ps>,
 }
 
 /// Bytes of a descriptor.
@@ -223,7 +225,7 @@ impl Nic {
         self.dma.path_free[lane].max(now)
     }
 
-    /// Asks for a read at `at`; the completion comes back as an event or through [`Nic::dma_done`].
+    /// Asks for a read at `at`; the completion comes back as an event or through [`Nic::dma_done`]. Returns when it begins.
     pub(crate) fn issue_read(
         &mut self,
         at: Ps,
@@ -231,12 +233,13 @@ impl Nic {
         kind: DmaKind,
         read: Read,
         ports: &mut impl NicPorts,
-    ) {
+    ) -> Ps {
         let sequence = self.dma.reads.push(read);
         let (start, end) = self.take_path(at, READS, piece.len);
         if let Done::At(done) = ports.request_read(start, piece.request(kind, sequence << 1)) {
             ports.wake_at(done.max(end), Event::ReadDone(sequence));
         }
+        start
     }
 
     /// Asks for a write at `at`.
@@ -267,7 +270,7 @@ impl Nic {
             Done::At(done) => Some(done.max(end)),
             Done::Later => None,
         };
-        HeldWrite { sequence, done }
+        HeldWrite { sequence, start, done }
     }
 
     /// Asks for the wake-up that was held back, unless another write was asked for right behind it: that one's will do
@@ -280,7 +283,9 @@ impl Nic {
     ) {
         match held {
             Some(write) if followed => self.dma.writes.ride(write.sequence),
-            Some(HeldWrite { sequence, done: Some(done) }) => ports.wake_at(done, Event::WriteDone(sequence)),
+            Some(HeldWrite { sequence, done: Some(done), .. }) => {
+                ports.wake_at(done, Event::WriteDone(sequence))
+            }
             _ => {}
         }
     }
@@ -305,11 +310,11 @@ impl Nic {
                     receive = true;
                 }
                 Read::TxFetch { addr, count } => {
-                    self.tx_fetched(addr, count, ports);
+                    self.tx_fetched(now, addr, count, ports);
                     transmit = true;
                 }
                 Read::TxData { addr, len } => {
-                    self.tx_data_arrived(addr, len, ports);
+                    self.tx_data_arrived(now, addr, len, ports);
                     transmit = true;
                 }
             }
