@@ -283,6 +283,7 @@ impl Machine {
             cable: &mut parts.cable,
             irq: &mut parts.irq,
             dma: &mut parts.dma,
+            stages: &mut self.stages,
             bus_master: self.bridge.bus_master(pci_device(port)),
         };
         let result = call(&mut parts.nic, &mut side);

@@ -1,6 +1,6 @@
 //! The machine's parts and how they are built from a configuration.
 
-use doorbell_loadgen::{LoadGen, LoadGenConfig};
+use doorbell_loadgen::{LoadGen, LoadGenConfig, StageBook};
 use doorbell_nic::{IDENTITY, Nic};
 use doorbell_pcie::{BarKind, Capability, FunctionIdentity, HostBridge, HostBridgeConfig, Path};
 use doorbell_platform::{Clint, MmuMode, Plic, PlicConfig, Rtc, Syscon, Uart, VirtioDisk, map};
@@ -38,6 +38,8 @@ pub struct Machine {
     /// When the device access that is being made was made; zero if none is.
     pub(crate) access_at: Ps,
     pub(crate) turns: Turns,
+    /// Where each generator's frames spent their time. An observer.
+    pub stages: Vec<StageBook>,
     /// Something happened that ends the run.
     pub(crate) outcome: Option<Outcome>,
     /// What was printed. An observer.
@@ -91,6 +93,7 @@ impl Machine {
             reached: Ps::ZERO,
             access_at: Ps::ZERO,
             turns: Turns::new(platform.harts as usize),
+            stages: vec![StageBook::new(config.loadgen.stages); platform.nics as usize],
             outcome: None,
             console: Console::default(),
             config,
