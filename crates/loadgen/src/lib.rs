@@ -51,6 +51,7 @@ pub use rate::{Pacing, Rate};
 pub use requests::MemcachedConfig;
 pub use responder::{Answered, ResponderConfig};
 pub use stages::{
-    PacketStamps, RoundTrip, RoundTripObserver, STAGES, Stage, StageBook, StageSummaries, StageSummary,
+    PacketStamps, RoundTrip, RoundTripObserver, STAGES, Stage, StageBook, StageStats, StageSummaries,
+    StageSummary,
 };
 pub use state::LoadGenState;

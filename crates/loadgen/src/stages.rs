@@ -85,13 +85,23 @@ struct Slot {
     tx: TxStamps,
 }
 
+doorbell_sim::stats! {
+    /// How many round trips of a window are split.
+    pub struct StageStats {
+        /// Frames of the window that came back and of which it is known where they spent their time.
+        known,
+        /// Frames of the window that came back without having passed a NIC twice under their signature.
+        unknown,
+    }
+}
+
 /// The stages of one generator's frames.
 #[derive(Clone, Debug, Default)]
 pub struct StageBook {
     off: bool,
     slots: Vec<Slot>,
     stages: [Latency; STAGES.len()],
-    unknown: u64,
+    stats: StageStats,
     keep: usize,
     kept: Vec<PacketStamps>,
 }
@@ -112,7 +122,7 @@ impl StageBook {
     /// A measurement window begins: its frames only are counted and kept from now on.
     pub fn begin_window(&mut self) {
         self.stages = Default::default();
-        self.unknown = 0;
+        self.stats = StageStats::default();
         self.kept.clear();
     }
 
@@ -150,9 +160,10 @@ impl StageBook {
             return;
         }
         let Some(packet) = self.join(trip) else {
-            self.unknown += 1;
+            self.stats.unknown += 1;
             return;
         };
+        self.stats.known += 1;
         for (stage, bounds) in self.stages.iter_mut().zip(packet.times.windows(2)) {
             stage.record(bounds[1] - bounds[0]);
         }
@@ -188,15 +199,16 @@ impl StageBook {
         &self.stages
     }
 
-    /// Frames of the window that came back and whose stages are known, and those whose are not.
-    pub fn frames(&self) -> (u64, u64) {
-        (self.stages[0].count(), self.unknown)
+    /// How many frames of the window have stages.
+    pub fn stats(&self) -> &StageStats {
+        &self.stats
     }
 
     /// Adds another generator's window.
     pub fn merge(&mut self, other: &StageBook) {
         self.stages.iter_mut().zip(&other.stages).for_each(|(stage, more)| stage.merge(more));
-        self.unknown += other.unknown;
+        self.stats.known += other.stats.known;
+        self.stats.unknown += other.stats.unknown;
     }
 
     /// The figures for a report; `None` if no frame's stages are known.
@@ -268,7 +280,7 @@ mod tests {
         let [packet] = book.take_packets()[..] else { panic!("one packet is kept") };
         assert_eq!((packet.sequence, packet.times[0], packet.times[11]), (7, Ps(500), Ps(3000)));
         assert_eq!(book.take_packets(), []);
-        assert_eq!(book.frames(), (1, 0));
+        assert_eq!(*book.stats(), StageStats { known: 1, unknown: 0 });
     }
 
     #[test]
@@ -285,11 +297,11 @@ mod tests {
         book.received(4, rx(100));
         book.sent(4, tx(50));
         book.returned(trip(4, 0, 9000));
-        assert_eq!((book.frames(), book.summary()), ((0, 4), None));
+        assert_eq!((book.stats().known, book.stats().unknown, book.summary()), (0, 4, None));
         book.returned(RoundTrip { measured: false, ..trip(5, 0, 9000) });
-        assert_eq!(book.frames(), (0, 4), "what is not measured is not counted");
+        assert_eq!(book.stats().unknown, 4, "what is not measured is not counted");
         book.begin_window();
-        assert_eq!(book.frames(), (0, 0));
+        assert_eq!(*book.stats(), StageStats::default());
     }
 
     #[test]
