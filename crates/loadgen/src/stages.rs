@@ -213,17 +213,21 @@ impl StageBook {
 
     /// The figures for a report; `None` if no frame's stages are known.
     pub fn summary(&self) -> Option<StageSummaries> {
-        let figures = |(stage, latency): (&Stage, &Latency)| {
+        let figures = |(place, (stage, latency)): (u32, (&Stage, &Latency))| {
             let all = latency.summary()?;
-            Some((stage.name, StageSummary { mean: all.mean, p50: all.p50, p99: all.p99, max: all.max }))
+            let (mean, p50, p99, max) = (all.mean, all.p50, all.p99, all.max);
+            Some((stage.name, StageSummary { place, mean, p50, p99, max }))
         };
-        STAGES.iter().zip(&self.stages).map(figures).collect::<Option<Vec<_>>>().map(StageSummaries)
+        let all = (1..).zip(STAGES.iter().zip(&self.stages)).map(figures);
+        all.collect::<Option<Vec<_>>>().map(StageSummaries)
     }
 }
 
 /// A stage's figures in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct StageSummary {
+    /// Its place on a packet's way, from 1, as files may sort the names.
+    pub place: u32,
     /// The mean. Those of all stages sum to the mean round trip of the frames whose stages are known.
     pub mean: f64,
     /// The median.

@@ -2,10 +2,9 @@
 //! split them (of requests, say) has neither.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write};
+use std::fmt::Write;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use crate::escape::Esc;
 use crate::number::{NONE, duration_ns, fixed};
@@ -14,6 +13,8 @@ use crate::summary::PointSummary;
 /// A stage's figures in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 pub struct StageNs {
+    /// Its place on a packet's way.
+    pub place: u32,
     /// Arithmetic mean.
     pub mean: f64,
     /// Median.
@@ -24,7 +25,7 @@ pub struct StageNs {
     pub max: f64,
 }
 
-/// Name and figures of each stage, in the order of the file.
+/// Name and figures of each stage, in the order of a packet's way.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StagesNs(pub Vec<(String, StageNs)>);
 
@@ -38,23 +39,13 @@ impl StagesNs {
     }
 }
 
+/// As the file has it: a map, whose names may be sorted.
 impl<'de> Deserialize<'de> for StagesNs {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder;
-        impl<'de> Visitor<'de> for InOrder {
-            type Value = StagesNs;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map from stages to figures")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<StagesNs, A::Error> {
-                let mut stages = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    stages.push(entry);
-                }
-                Ok(StagesNs(stages))
-            }
-        }
-        deserializer.deserialize_map(InOrder)
+        let named = BTreeMap::<String, StageNs>::deserialize(deserializer)?;
+        let mut stages: Vec<_> = named.into_iter().collect();
+        stages.sort_by_key(|(_, stage)| stage.place);
+        Ok(StagesNs(stages))
     }
 }
 
@@ -129,8 +120,8 @@ mod tests {
         let mut summary = sample::loads();
         for (point, factor) in summary.points.iter_mut().zip([1.0, 2.0, 3.0]) {
             let text = format!(
-                r#"{{"wire in": {{"mean": {0}, "p50": {0}, "p99": {0}, "max": {0}}},
-                     "core": {{"mean": {1}, "p50": 900.0, "p99": 2000.0, "max": 3210.0}}}}"#,
+                r#"{{"wire in": {{"place": 1, "mean": {0}, "p50": {0}, "p99": {0}, "max": {0}}},
+                     "core": {{"place": 2, "mean": {1}, "p50": 900.0, "p99": 2000.0, "max": 3210.0}}}}"#,
                 500.0 * factor,
                 1500.0 * factor
             );
@@ -140,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn stages_stand_in_the_order_of_the_file_with_their_shares() {
+    fn stages_stand_in_the_order_of_the_way_with_their_shares() {
         let text = summary_text(&staged().points[0]);
         let lines: Vec<&str> = text.lines().skip_while(|line| !line.contains("of which")).take(3).collect();
         assert_eq!(
