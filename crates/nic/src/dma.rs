@@ -88,6 +88,8 @@ impl fmt::Display for Write {
 struct Op<K> {
     kind: K,
     done: bool,
+    /// When its bytes have gone through the engine: it is not done before.
+    through: Ps,
     /// It has no completion of its own, and counts as done when the next one is.
     rides: bool,
 }
@@ -106,8 +108,8 @@ impl<K> Default for Channel<K> {
 }
 
 impl<K: Copy> Channel<K> {
-    fn push(&mut self, kind: K) -> u64 {
-        self.ops.push_back(Op { kind, done: false, rides: false });
+    fn push(&mut self, kind: K, through: Ps) -> u64 {
+        self.ops.push_back(Op { kind, done: false, through, rides: false });
         self.next += 1;
         self.next - 1
     }
@@ -125,6 +127,11 @@ impl<K: Copy> Channel<K> {
         if let Some(before) = index.checked_sub(1).map(|before| &mut self.ops[before]) {
             before.done |= before.rides;
         }
+    }
+
+    /// Whether a request still has bytes to go through the engine, and until when.
+    fn busy_until(&self, sequence: u64, now: Ps) -> Option<Ps> {
+        self.index(sequence).map(|index| self.ops[index].through).filter(|through| *through > now)
     }
 
     /// Request `sequence` needs no completion of its own: the next one's will do.
@@ -158,7 +165,8 @@ impl<K: Copy> Channel<K> {
 
     /// Whether a saved channel is one that can exist.
     pub fn is_consistent(&self) -> bool {
-        self.ops.len() as u64 <= self.next && self.next < u64::MAX / 4
+        let known = self.ops.iter().all(|op| op.through.0 < u64::MAX / 4);
+        known && self.ops.len() as u64 <= self.next && self.next < u64::MAX / 4
     }
 }
 
@@ -234,8 +242,8 @@ impl Nic {
         read: Read,
         ports: &mut impl NicPorts,
     ) -> Ps {
-        let sequence = self.dma.reads.push(read);
         let (start, end) = self.take_path(at, READS, piece.len);
+        let sequence = self.dma.reads.push(read, end);
         if let Done::At(done) = ports.request_read(start, piece.request(kind, sequence << 1)) {
             ports.wake_at(done.max(end), Event::ReadDone(sequence));
         }
@@ -264,8 +272,8 @@ impl Nic {
         write: Write,
         ports: &mut impl NicPorts,
     ) -> HeldWrite {
-        let sequence = self.dma.writes.push(write);
         let (start, end) = self.take_path(at, WRITES, piece.len);
+        let sequence = self.dma.writes.push(write, end);
         let done = match ports.request_write(start, piece.request(kind, sequence << 1 | 1)) {
             Done::At(done) => Some(done.max(end)),
             Done::Later => None,
@@ -292,9 +300,16 @@ impl Nic {
 
     /// A request that the port answered with [`Done::Later`] is done.
     pub fn dma_done(&mut self, now: Ps, token: u64, ports: &mut impl NicPorts) {
+        let sequence = token >> 1;
         match token & 1 {
-            0 => self.read_done(now, token >> 1, ports),
-            _ => self.write_done(now, token >> 1, ports),
+            0 => match self.dma.reads.busy_until(sequence, now) {
+                Some(through) => ports.wake_at(through, Event::ReadDone(sequence)),
+                None => self.read_done(now, sequence, ports),
+            },
+            _ => match self.dma.writes.busy_until(sequence, now) {
+                Some(through) => ports.wake_at(through, Event::WriteDone(sequence)),
+                None => self.write_done(now, sequence, ports),
+            },
         }
     }
 
@@ -364,19 +379,19 @@ mod tests {
     #[test]
     fn requests_end_in_order_and_forgotten_ones_are_ignored() {
         let mut channel = Channel::default();
-        let [a, b, c] = [10, 20, 30].map(|kind| channel.push(kind));
+        let [a, b, c] = [10, 20, 30].map(|kind| channel.push(kind, Ps::ZERO));
         channel.mark(b);
         assert_eq!(channel.pop_done(), None);
         channel.mark(a);
         assert_eq!([channel.pop_done(), channel.pop_done(), channel.pop_done()], [Some(10), Some(20), None]);
         channel.clear();
         channel.mark(c);
-        let d = channel.push(40);
+        let d = channel.push(40, Ps::ZERO);
         assert_eq!(channel.pop_done(), None);
         channel.mark(d);
         assert_eq!(channel.pop_done(), Some(40));
         channel.mark(u64::MAX);
-        let [e, f] = [50, 60].map(|kind| channel.push(kind));
+        let [e, f] = [50, 60].map(|kind| channel.push(kind, Ps::ZERO));
         channel.ride(e);
         channel.mark(e);
         assert_eq!(channel.pop_done(), None);
