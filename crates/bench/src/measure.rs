@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-use doorbell_loadgen::{Kind, Measurement, Rate, TrafficConfig};
+use doorbell_loadgen::{Kind, Measurement, Rate, StageBook, TrafficConfig};
 use doorbell_machine::{Limits, Machine, Mode, Outcome};
 use doorbell_nic::NicStats;
 use doorbell_sim::stats::Stats;
@@ -266,6 +266,12 @@ pub(crate) fn merged_measurement(machine: &Machine) -> Measurement {
     all
 }
 
+fn merged_stages(machine: &Machine) -> StageBook {
+    let mut all = StageBook::default();
+    machine.stages.iter().for_each(|book| all.merge(book));
+    all
+}
+
 pub(crate) fn summarise(
     session: &Session,
     config: &RunConfig,
@@ -304,6 +310,7 @@ pub(crate) fn summarise(
         offered_mpps: figures.offered.mpps,
         delivered_mpps: figures.delivered.mpps,
         latency_ns: figures.latency_ns,
+        latency_stages_ns: merged_stages(machine).summary(),
         simulated_seconds: figures.seconds,
         instructions: window.instructions,
         ipc: per(window.instructions as f64, cycles),
@@ -338,6 +345,7 @@ pub(crate) fn all_counters(machine: &Machine) -> Vec<(String, doorbell_sim::stat
         add(&format!("port{index}.link_in"), port.link_in.stats().counters());
         add(&format!("port{index}.link_out"), port.link_out.stats().counters());
         add(&format!("port{index}.loadgen"), port.loadgen.stats().counters());
+        add(&format!("port{index}.stages"), machine.stages[index].stats().counters());
     }
     all
 }

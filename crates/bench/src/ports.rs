@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use doorbell_loadgen::STAGES;
 use doorbell_machine::{Machine, PATH_KINDS, Port};
 use doorbell_sim::stats::{Counter, Stats};
 use serde::Serialize;
@@ -114,10 +115,11 @@ fn since(machine: &Machine, index: usize, before: &[u64]) -> PortFigures {
     PortFigures { groups }
 }
 
-/// What each figure means, by name.
+/// What each figure and each stage of a round trip means, by name.
 pub(crate) fn meanings(machine: &Machine) -> BTreeMap<String, String> {
     if machine.ports().is_empty() {
         return BTreeMap::new();
     }
-    figures(machine, 0).into_iter().map(|(_, name, meaning, _)| (name, meaning)).collect()
+    let stages = STAGES.iter().map(|stage| (stage.name.to_owned(), stage.meaning.to_owned()));
+    figures(machine, 0).into_iter().map(|(_, name, meaning, _)| (name, meaning)).chain(stages).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use doorbell_loadgen::LatencySummary;
+use doorbell_loadgen::{LatencySummary, StageSummaries};
 use serde::Serialize;
 
 use crate::ports::PortFigures;
@@ -55,6 +55,10 @@ pub struct PointSummary {
     pub delivered_mpps: f64,
     /// Round trips in nanoseconds, from the time each frame was due; `null` if no frame came back.
     pub latency_ns: Option<LatencySummary>,
+    /// The same split by where the time was spent, by the stages' names in the order of a packet's way. Their means sum to
+    /// that of `latency_ns` if all frames' stages are known (`stats.json` has how many are not).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_stages_ns: Option<StageSummaries>,
     /// Length of the measurement in simulated seconds.
     pub simulated_seconds: f64,
     /// Instructions retired in the measurement.

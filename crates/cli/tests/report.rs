@@ -18,6 +18,7 @@ fn point() -> PointSummary {
         offered_mpps: 1.0,
         delivered_mpps: 0.7,
         latency_ns: None,
+        latency_stages_ns: None,
         simulated_seconds: 1e-5,
         instructions: 30_000,
         ipc: 1.0,

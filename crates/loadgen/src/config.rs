@@ -19,6 +19,8 @@ pub struct LoadGenConfig {
     /// has no latency. The default, 262144, is more than 100 Gbps of 64-byte frames have in flight
     /// behind a 200 µs link, a 4 MiB FIFO and a ring of 4096.
     pub tracked_frames: u32,
+    /// Whether round trips are split by where they were spent (`latency_stages_ns` in the summary). Changes nothing else.
+    pub stages: bool,
     /// What it sends.
     pub traffic: TrafficConfig,
     /// What it answers to.
@@ -29,6 +31,7 @@ impl Default for LoadGenConfig {
     fn default() -> Self {
         LoadGenConfig {
             tracked_frames: 1 << 18,
+            stages: true,
             traffic: TrafficConfig::default(),
             responder: ResponderConfig::default(),
         }

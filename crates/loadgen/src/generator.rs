@@ -29,6 +29,7 @@ use crate::measure::{Measurement, Summary, Volume};
 use crate::rate::Pacing;
 use crate::requests::{self, Maker};
 use crate::responder::Responder;
+use crate::stages::RoundTripObserver;
 
 /// A generator's wake-ups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,8 +42,8 @@ pub enum Event {
 }
 
 /// What a generator needs of the machine.
-pub trait LoadGenPorts: WirePort + Timers<Event> {}
-impl<T: WirePort + Timers<Event>> LoadGenPorts for T {}
+pub trait LoadGenPorts: WirePort + Timers<Event> + RoundTripObserver {}
+impl<T: WirePort + Timers<Event> + RoundTripObserver> LoadGenPorts for T {}
 
 /// Where a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -468,6 +468,8 @@ struct BareEnd {
     wake: Option<(Ps, Event)>,
 }
 
+impl crate::RoundTripObserver for BareEnd {}
+
 impl WirePort for BareEnd {
     fn send(&mut self, now: Ps, frame: Frame) -> Ps {
         let free_at = self.link.send(now, frame.bytes.len()).free_at;

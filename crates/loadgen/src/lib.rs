@@ -18,6 +18,7 @@
 //! | `requests` | traffic that asks and is answered: ICMP echo, memcached over UDP |
 //! | `responder` | answers to ARP and ICMP echo, and the mirror |
 //! | `generator`, `receive` | the generator itself: what it sends, and what arrives |
+//! | `stages` | where the time of a round trip was spent |
 //! | `state` | its saved state |
 
 #![forbid(unsafe_code)]
@@ -31,6 +32,7 @@ pub mod measure;
 pub mod rate;
 pub mod requests;
 pub mod responder;
+pub mod stages;
 pub mod state;
 
 mod in_flight;
@@ -48,4 +50,8 @@ pub use measure::{Measurement, Summary, Throughput, Volume};
 pub use rate::{Pacing, Rate};
 pub use requests::MemcachedConfig;
 pub use responder::{Answered, ResponderConfig};
+pub use stages::{
+    PacketStamps, RoundTrip, RoundTripObserver, STAGES, Stage, StageBook, StageStats, StageSummaries,
+    StageSummary,
+};
 pub use state::LoadGenState;

@@ -10,11 +10,12 @@ use crate::generator::{LoadGen, LoadGenPorts};
 use crate::in_flight::{Lookup, SendTimes};
 use crate::measure::Volume;
 use crate::requests;
+use crate::stages::RoundTrip;
 
 impl LoadGen {
     /// Takes a frame whose last bit arrived at `now`, answers it if it is for the responder, and says what it was.
     pub fn frame_arrived(&mut self, now: Ps, frame: &Frame, ports: &mut impl LoadGenPorts) -> Arrival {
-        let mut arrival = self.account_arrival(now, frame, self.station());
+        let mut arrival = self.account_arrival(now, frame, self.station(), ports);
         if arrival == Arrival::Foreign {
             arrival = self.answer(now, frame, ports);
         }
@@ -33,7 +34,7 @@ impl LoadGen {
         station: MacAddr,
         ports: &mut impl LoadGenPorts,
     ) -> Arrival {
-        let arrival = self.account_arrival(now, frame, station);
+        let arrival = self.account_arrival(now, frame, station, ports);
         self.stats.count_elsewhere(arrival);
         self.after_arrival(now, arrival, ports);
         arrival
@@ -79,7 +80,13 @@ impl LoadGen {
         }
     }
 
-    fn account_arrival(&mut self, now: Ps, frame: &Frame, station: MacAddr) -> Arrival {
+    fn account_arrival(
+        &mut self,
+        now: Ps,
+        frame: &Frame,
+        station: MacAddr,
+        ports: &mut impl LoadGenPorts,
+    ) -> Arrival {
         if frame.fcs_bad {
             return Arrival::BadFcs;
         }
@@ -101,7 +108,18 @@ impl LoadGen {
                 // has this number rightly will be taken for a duplicate.
                 self.in_flight.returned(sequence);
                 match self.run.maker.check(sequence, &frame.bytes, station) {
-                    Ok(()) => self.account_returned(now, sequence, times, frame.bytes.len()),
+                    Ok(()) => {
+                        let measured = self.measurement.as_ref().is_some_and(|window| window.has(sequence));
+                        let SendTimes { intended, actual } = times;
+                        ports.frame_returned(RoundTrip {
+                            sequence,
+                            intended,
+                            actual,
+                            returned: now,
+                            measured,
+                        });
+                        self.account_returned(now, sequence, times, frame.bytes.len())
+                    }
                     Err(mismatch) => {
                         self.measurement.iter_mut().for_each(|m| m.on_corrupt(sequence));
                         Arrival::Corrupt(mismatch)

@@ -8,6 +8,7 @@ use doorbell_wire::{Link, LinkConfig};
 use crate::arrival::Arrival;
 use crate::config::{LoadGenConfig, TrafficConfig};
 use crate::generator::{Event, LoadGen};
+use crate::stages::RoundTripObserver;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Happening {
@@ -37,6 +38,8 @@ struct Ports<'a> {
     link: &'a mut Link,
     tap: &'a mut Option<Vec<(Ps, Frame)>>,
 }
+
+impl RoundTripObserver for Ports<'_> {}
 
 impl WirePort for Ports<'_> {
     fn send(&mut self, now: Ps, mut frame: Frame) -> Ps {

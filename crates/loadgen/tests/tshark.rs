@@ -17,6 +17,8 @@ struct Captured {
     wake: Option<(Ps, Event)>,
 }
 
+impl doorbell_loadgen::RoundTripObserver for Captured {}
+
 impl WirePort for Captured {
     fn send(&mut self, now: Ps, frame: Frame) -> Ps {
         let sent = self.link.send(now, frame.bytes.len());

@@ -303,6 +303,7 @@ impl Machine {
             irq: &mut parts.irq,
             dma: &mut parts.dma,
             timing: self.timing.as_deref_mut(),
+            stages: &mut self.stages,
             bus_master: self.bridge.bus_master(pci_device(port)),
         };
         let result = call(&mut parts.nic, &mut side);

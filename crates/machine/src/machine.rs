@@ -1,6 +1,6 @@
 //! The machine's parts and how they are built from a configuration.
 
-use doorbell_loadgen::{LoadGen, LoadGenConfig};
+use doorbell_loadgen::{LoadGen, LoadGenConfig, StageBook};
 use doorbell_nic::{IDENTITY, Nic};
 use doorbell_pcie::{BarKind, Capability, FunctionIdentity, HostBridge, HostBridgeConfig};
 use doorbell_platform::{Clint, MmuMode, Plic, PlicConfig, Rtc, Syscon, Uart, VirtioDisk, map};
@@ -41,6 +41,8 @@ pub struct Machine {
     pub(crate) access_at: Ps,
     pub(crate) turns: Turns,
     pub(crate) timing: Option<Box<Timing>>,
+    /// Where each generator's frames spent their time. An observer.
+    pub stages: Vec<StageBook>,
     /// Something happened that ends the run.
     pub(crate) outcome: Option<Outcome>,
     /// What was printed. An observer.
@@ -95,6 +97,7 @@ impl Machine {
             access_at: Ps::ZERO,
             turns: Turns::new(platform.harts as usize),
             timing: None,
+            stages: vec![StageBook::new(config.loadgen.stages); platform.nics as usize],
             outcome: None,
             console: Console::default(),
             config,

@@ -1,11 +1,13 @@
 //! A network port of the machine: NIC, the path to memory behind it, the link in front of it, and
 //! the load generator at the link's far end, with the small structs that join them.
 
-use doorbell_loadgen::LoadGen;
+use doorbell_loadgen::{LoadGen, RoundTrip, RoundTripObserver, StageBook};
 use doorbell_nic::Nic;
 use doorbell_sim::memory::DmaAccess;
 use doorbell_sim::ports::{DmaPort, DmaRequest, IrqPort, Timers, WirePort};
-use doorbell_sim::{Done, EventQueue, Frame, Phase, PhysAddr, Ps, Ram, log};
+use doorbell_sim::{
+    Done, EventQueue, Frame, FrameId, FrameObserver, Phase, PhysAddr, Ps, Ram, RxStamps, TxStamps, log,
+};
 use doorbell_wire::Link;
 use doorbell_wire::link::Sent;
 use doorbell_wire::pcap::PcapFile;
@@ -56,6 +58,7 @@ pub(crate) struct NicSide<'a> {
     pub irq: &'a mut bool,
     pub dma: &'a mut DmaStats,
     pub timing: Option<&'a mut Timing>,
+    pub stages: &'a mut [StageBook],
     pub bus_master: bool,
 }
 
@@ -100,6 +103,20 @@ impl DmaPort for NicSide<'_> {
         } else if !self.ram.store_from_device(addr, from) {
             self.dma.outside_ram += 1;
         }
+    }
+}
+
+impl FrameObserver for NicSide<'_> {
+    fn recognise(&self, frame: &[u8]) -> Option<FrameId> {
+        StageBook::recognise(self.stages, frame)
+    }
+
+    fn frame_received(&mut self, id: FrameId, stamps: RxStamps) {
+        self.stages[id.stream as usize].received(id.sequence, stamps);
+    }
+
+    fn frame_sent(&mut self, id: FrameId, stamps: TxStamps) {
+        self.stages[id.stream as usize].sent(id.sequence, stamps);
     }
 }
 
@@ -151,6 +168,13 @@ pub(crate) struct LoadGenSide<'a> {
     pub queue: &'a mut EventQueue<Event>,
     pub link: &'a mut Link,
     pub capture: &'a mut Option<PcapFile>,
+    pub stages: &'a mut [StageBook],
+}
+
+impl RoundTripObserver for LoadGenSide<'_> {
+    fn frame_returned(&mut self, trip: RoundTrip) {
+        self.stages[usize::from(self.port)].returned(trip);
+    }
 }
 
 impl Timers<doorbell_loadgen::Event> for LoadGenSide<'_> {

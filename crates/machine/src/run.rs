@@ -185,6 +185,7 @@ impl Machine {
             queue: &mut self.queue,
             link: &mut parts.link_in,
             capture: &mut parts.capture,
+            stages: &mut self.stages,
         };
         call(&mut parts.loadgen, &mut side)
     }

@@ -1,6 +1,6 @@
 //! What an experimenter does with the load generators between runs of the machine.
 
-use doorbell_loadgen::{Arrival, LoadGenStats, TrafficConfig};
+use doorbell_loadgen::{Arrival, LoadGenStats, StageBook, TrafficConfig};
 use doorbell_sim::{Frame, Ps};
 
 use crate::config::ConfigError;
@@ -68,6 +68,7 @@ impl Machine {
     pub fn begin_window(&mut self) {
         let now = self.now();
         self.ports.iter_mut().for_each(|port| port.loadgen.begin_window(now));
+        self.stages.iter_mut().for_each(StageBook::begin_window);
     }
 
     /// Ends the measurement window.

@@ -200,7 +200,11 @@ impl Nic {
                 self.software_xoff(now, ports);
                 self.tx_advance(now, ports);
             }
-            Reg::Tdt | Reg::Txdctl => self.tx_advance(now, ports),
+            Reg::Tdt => {
+                self.tx.doorbells.rung(now, self.regs.get(Reg::Tdt));
+                self.tx_advance(now, ports);
+            }
+            Reg::Txdctl => self.tx_advance(now, ports),
             _ => {}
         }
     }

@@ -88,6 +88,8 @@ impl fmt::Display for Write {
 struct Op<K> {
     kind: K,
     done: bool,
+    /// When its bytes have gone through the engine: it is not done before.
+    through: Ps,
     /// It has no completion of its own, and counts as done when the next one is.
     rides: bool,
 }
@@ -106,8 +108,8 @@ impl<K> Default for Channel<K> {
 }
 
 impl<K: Copy> Channel<K> {
-    fn push(&mut self, kind: K) -> u64 {
-        self.ops.push_back(Op { kind, done: false, rides: false });
+    fn push(&mut self, kind: K, through: Ps) -> u64 {
+        self.ops.push_back(Op { kind, done: false, through, rides: false });
         self.next += 1;
         self.next - 1
     }
@@ -125,6 +127,11 @@ impl<K: Copy> Channel<K> {
         if let Some(before) = index.checked_sub(1).map(|before| &mut self.ops[before]) {
             before.done |= before.rides;
         }
+    }
+
+    /// Whether a request still has bytes to go through the engine, and until when.
+    fn busy_until(&self, sequence: u64, now: Ps) -> Option<Ps> {
+        self.index(sequence).map(|index| self.ops[index].through).filter(|through| *through > now)
     }
 
     /// Request `sequence` needs no completion of its own: the next one's will do.
@@ -158,7 +165,8 @@ impl<K: Copy> Channel<K> {
 
     /// Whether a saved channel is one that can exist.
     pub fn is_consistent(&self) -> bool {
-        self.ops.len() as u64 <= self.next && self.next < u64::MAX / 4
+        let known = self.ops.iter().all(|op| op.through.0 < u64::MAX / 4);
+        known && self.ops.len() as u64 <= self.next && self.next < u64::MAX / 4
     }
 }
 
@@ -199,8 +207,10 @@ impl Piece {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldWrite {
     sequence: u64,
+    /// When its first byte goes.
+    pub start: Ps,
     /// When it is done; none if the port completes it by a call.
-    done: Option<Ps>,
+    pub done: Option<Ps>,
 }
 
 /// Bytes of a descriptor.
@@ -223,7 +233,7 @@ impl Nic {
         self.dma.path_free[lane].max(now)
     }
 
-    /// Asks for a read at `at`; the completion comes back as an event or through [`Nic::dma_done`].
+    /// Asks for a read at `at`; the completion comes back as an event or through [`Nic::dma_done`]. Returns when it begins.
     pub(crate) fn issue_read(
         &mut self,
         at: Ps,
@@ -231,12 +241,13 @@ impl Nic {
         kind: DmaKind,
         read: Read,
         ports: &mut impl NicPorts,
-    ) {
-        let sequence = self.dma.reads.push(read);
+    ) -> Ps {
         let (start, end) = self.take_path(at, READS, piece.len);
+        let sequence = self.dma.reads.push(read, end);
         if let Done::At(done) = ports.request_read(start, piece.request(kind, sequence << 1)) {
             ports.wake_at(done.max(end), Event::ReadDone(sequence));
         }
+        start
     }
 
     /// Asks for a write at `at`.
@@ -261,13 +272,13 @@ impl Nic {
         write: Write,
         ports: &mut impl NicPorts,
     ) -> HeldWrite {
-        let sequence = self.dma.writes.push(write);
         let (start, end) = self.take_path(at, WRITES, piece.len);
+        let sequence = self.dma.writes.push(write, end);
         let done = match ports.request_write(start, piece.request(kind, sequence << 1 | 1)) {
             Done::At(done) => Some(done.max(end)),
             Done::Later => None,
         };
-        HeldWrite { sequence, done }
+        HeldWrite { sequence, start, done }
     }
 
     /// Asks for the wake-up that was held back, unless another write was asked for right behind it: that one's will do
@@ -280,16 +291,25 @@ impl Nic {
     ) {
         match held {
             Some(write) if followed => self.dma.writes.ride(write.sequence),
-            Some(HeldWrite { sequence, done: Some(done) }) => ports.wake_at(done, Event::WriteDone(sequence)),
+            Some(HeldWrite { sequence, done: Some(done), .. }) => {
+                ports.wake_at(done, Event::WriteDone(sequence))
+            }
             _ => {}
         }
     }
 
     /// A request that the port answered with [`Done::Later`] is done.
     pub fn dma_done(&mut self, now: Ps, token: u64, ports: &mut impl NicPorts) {
+        let sequence = token >> 1;
         match token & 1 {
-            0 => self.read_done(now, token >> 1, ports),
-            _ => self.write_done(now, token >> 1, ports),
+            0 => match self.dma.reads.busy_until(sequence, now) {
+                Some(through) => ports.wake_at(through, Event::ReadDone(sequence)),
+                None => self.read_done(now, sequence, ports),
+            },
+            _ => match self.dma.writes.busy_until(sequence, now) {
+                Some(through) => ports.wake_at(through, Event::WriteDone(sequence)),
+                None => self.write_done(now, sequence, ports),
+            },
         }
     }
 
@@ -305,11 +325,11 @@ impl Nic {
                     receive = true;
                 }
                 Read::TxFetch { addr, count } => {
-                    self.tx_fetched(addr, count, ports);
+                    self.tx_fetched(now, addr, count, ports);
                     transmit = true;
                 }
                 Read::TxData { addr, len } => {
-                    self.tx_data_arrived(addr, len, ports);
+                    self.tx_data_arrived(now, addr, len, ports);
                     transmit = true;
                 }
             }
@@ -359,19 +379,19 @@ mod tests {
     #[test]
     fn requests_end_in_order_and_forgotten_ones_are_ignored() {
         let mut channel = Channel::default();
-        let [a, b, c] = [10, 20, 30].map(|kind| channel.push(kind));
+        let [a, b, c] = [10, 20, 30].map(|kind| channel.push(kind, Ps::ZERO));
         channel.mark(b);
         assert_eq!(channel.pop_done(), None);
         channel.mark(a);
         assert_eq!([channel.pop_done(), channel.pop_done(), channel.pop_done()], [Some(10), Some(20), None]);
         channel.clear();
         channel.mark(c);
-        let d = channel.push(40);
+        let d = channel.push(40, Ps::ZERO);
         assert_eq!(channel.pop_done(), None);
         channel.mark(d);
         assert_eq!(channel.pop_done(), Some(40));
         channel.mark(u64::MAX);
-        let [e, f] = [50, 60].map(|kind| channel.push(kind));
+        let [e, f] = [50, 60].map(|kind| channel.push(kind, Ps::ZERO));
         channel.ride(e);
         channel.mark(e);
         assert_eq!(channel.pop_done(), None);

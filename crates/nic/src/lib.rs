@@ -39,7 +39,7 @@ mod timer;
 mod tx;
 
 use doorbell_sim::ports::{DmaPort, IrqPort, Timers, WirePort};
-use doorbell_sim::{BitsPerSec, Bytes, Frame, Ps, log};
+use doorbell_sim::{BitsPerSec, Bytes, Frame, FrameObserver, Ps, log};
 use serde::{Deserialize, Serialize};
 
 pub use config::{ConfigError, MacAddress, NicConfig};
@@ -93,9 +93,9 @@ pub enum Event {
 }
 
 /// Everything that a NIC meets.
-pub trait NicPorts: DmaPort + IrqPort + WirePort + Timers<Event> {}
+pub trait NicPorts: DmaPort + IrqPort + WirePort + Timers<Event> + FrameObserver {}
 
-impl<T: DmaPort + IrqPort + WirePort + Timers<Event>> NicPorts for T {}
+impl<T: DmaPort + IrqPort + WirePort + Timers<Event> + FrameObserver> NicPorts for T {}
 
 /// One 82540EM.
 #[derive(Debug)]

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use doorbell_sim::snapshot::SnapshotError;
-use doorbell_sim::{Frame, Ps};
+use doorbell_sim::{Frame, Ps, TxStamps};
 use serde::{Deserialize, Serialize};
 
 use crate::control::Control;
@@ -20,7 +20,7 @@ use crate::phy::Phy;
 use crate::regs::Reg;
 use crate::rx::{Completed, Rx, RxFrame};
 use crate::timer::Timer;
-use crate::tx::{self, Context, Done, Job, Packet, Tx};
+use crate::tx::{self, Context, Done, Fetched, Job, Packet, Tx};
 use crate::{Nic, NicStats};
 
 /// The version of [`NicState`].
@@ -242,7 +242,7 @@ fn load_receive(state: ReceiveState, dma: &Dma) -> Result<Rx, &'static str> {
 
 fn save_transmit(tx: &Tx) -> TransmitState {
     TransmitState {
-        cache: tx.cache.clone(),
+        cache: tx.cache.iter().map(|fetched| fetched.words).collect(),
         fetching: tx.fetching,
         fetched: tx.fetched,
         jobs: tx.jobs.clone(),
@@ -255,7 +255,7 @@ fn save_transmit(tx: &Tx) -> TransmitState {
         packet: tx.packet.clone(),
         plain_context: tx.plain_context,
         segment_context: tx.segment_context,
-        fifo: tx.fifo.clone(),
+        fifo: tx.fifo.iter().map(|(frame, _)| frame.clone()).collect(),
         leaving: tx.leaving.clone(),
         pauses: tx.pauses.clone(),
         wire_free: tx.wire_free,
@@ -331,7 +331,7 @@ fn load_transmit(state: TransmitState, dma: &Dma) -> Result<Tx, &'static str> {
         reserved: flying + state.packet.bytes.len() as u64,
         queued: state.fifo.iter().map(tx::room).sum(),
         reads_in_flight: data,
-        cache: state.cache,
+        cache: state.cache.into_iter().map(|words| Fetched { words, stamps: TxStamps::default() }).collect(),
         fetching: state.fetching,
         fetched: state.fetched,
         jobs: state.jobs,
@@ -344,7 +344,7 @@ fn load_transmit(state: TransmitState, dma: &Dma) -> Result<Tx, &'static str> {
         packet: state.packet,
         plain_context: state.plain_context,
         segment_context: state.segment_context,
-        fifo: state.fifo,
+        fifo: state.fifo.into_iter().map(|frame| (frame, TxStamps::default())).collect(),
         leaving_room: state.leaving.iter().map(|(_, room)| room).sum(),
         leaving: state.leaving,
         pauses: state.pauses,

@@ -48,20 +48,26 @@ fn the_next_transfer_waits_until_the_bytes_before_have_gone_through_and_no_longe
 fn a_transfer_takes_the_longer_of_its_bytes_time_and_the_path_s() {
     // 150 bytes and a descriptor: through the engine after 166 ns, in memory 200 ns after the descriptor was asked for.
     for (bytes, visible) in [(150, 150 + 200), (1000, 1000 + 200)] {
-        for (before, seen) in [(Ps(1), 0), (Ps::ZERO, 1)] {
+        for (before, seen, later) in
+            [(Ps(1), 0, false), (Ps::ZERO, 1, false), (Ps(1), 0, true), (Ps::ZERO, 1, true)]
+        {
             let mut bench = running(NicConfig { dma_rate: SLOW, ..NicConfig::default() });
+            bench.world.later = later;
             bench.arrive(frame(bytes + 4, 1));
             bench.run_for(ns(visible) - before);
             assert_eq!(bench.poll().len(), seen, "{bytes} bytes, {before} before");
         }
     }
-    // A read of 1000 bytes takes 1000 ns of the engine, not the path's 500.
-    let mut bench = running(NicConfig { dma_rate: SLOW, ..NicConfig::default() });
-    let start = bench.world.now();
-    bench.send_legacy(&frame(1004, 1).bytes, 0x0b);
-    bench.run_for(Ps::from_us(5));
-    // The descriptor's fetch comes first: 500 ns.
-    assert_eq!(bench.world.sent[0].0 - start, ns(500 + 1000));
+    // A read of 1000 bytes takes 1000 ns of the engine, not the path's 500, whether the port names a time or calls.
+    for later in [false, true] {
+        let mut bench = running(NicConfig { dma_rate: SLOW, ..NicConfig::default() });
+        bench.world.later = later;
+        let start = bench.world.now();
+        bench.send_legacy(&frame(1004, 1).bytes, 0x0b);
+        bench.run_for(Ps::from_us(5));
+        // The descriptor's fetch comes first: 500 ns.
+        assert_eq!(bench.world.sent[0].0 - start, ns(500 + 1000));
+    }
 }
 
 #[test]

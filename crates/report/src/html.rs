@@ -6,7 +6,7 @@ use crate::escape::Esc;
 use crate::number::{duration_s, grouped, trimmed};
 use crate::summary::{PointSummary, RunSummary};
 use crate::text::imbalance_notes;
-use crate::{figures, headline, numbers, ports};
+use crate::{figures, headline, numbers, ports, stages};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -29,6 +29,7 @@ pub fn html(summary: &RunSummary, config_toml: &str) -> String {
         out.push_str(&headline::html(&headline::cards(points)));
         books(points, &mut out);
         out.push_str(&figures::html(*frame_size, points, &summary.command));
+        out.push_str(&stages::html(points, &summary.meanings));
         out.push_str("</section>\n");
     }
     if !groups.is_empty() {

@@ -25,6 +25,7 @@ mod number;
 mod numbers;
 mod ports;
 mod scale;
+mod stages;
 mod summary;
 mod svg;
 mod text;
@@ -37,6 +38,7 @@ mod sample;
 mod text_tests;
 
 pub use html::html;
+pub use stages::{StageNs, StagesNs};
 pub use summary::{
     Drops, Figure, FigureGroup, LatencyNs, PointSummary, PortFigures, ReportError, RunSummary,
 };

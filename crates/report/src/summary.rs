@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::stages::StagesNs;
+
 /// No rate, time or ratio of a real run is larger; what is comes from a damaged file.
 const LARGEST_PLAUSIBLE: f64 = 1e15;
 
@@ -110,6 +112,9 @@ pub struct PointSummary {
     pub delivered_mpps: f64,
     /// Round trips; none if no frame came back.
     pub latency_ns: Option<LatencyNs>,
+    /// The same by where the time was spent; none if it is not known.
+    #[serde(default)]
+    pub latency_stages_ns: Option<StagesNs>,
     /// Length of the measurement in simulated seconds.
     pub simulated_seconds: f64,
     /// Instructions retired in the measurement.

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use crate::causes;
 use crate::number::{NONE, count, duration_ns, duration_s, fixed, grouped, percent, rate, short};
+use crate::stages;
 use crate::summary::{LatencyNs, PointSummary, RunSummary, most_delivered};
 
 /// No line of a table is longer.
@@ -273,6 +274,7 @@ pub fn summary_text(point: &PointSummary) -> String {
         Some(latency) => latency_lines(latency, &mut out),
         None => out.push_str("  round trip  no frame came back\n"),
     }
+    stages::lines(point, &mut out);
     let optional = |value: Option<f64>| value.map_or(NONE.to_owned(), short);
     let (ipc, per_frame) = (optional(point.ipc), optional(point.instructions_per_frame));
     let _ = writeln!(out, "  cores       {ipc} instructions a cycle, {per_frame} a delivered frame");

@@ -7,9 +7,9 @@
 //! nothing more to dispatch or the chip has no unused descriptor left: a polling driver never waits.
 
 use doorbell_sim::ports::{DmaKind, PhysAddr};
-use doorbell_sim::{Ps, log};
+use doorbell_sim::{Observed, Ps, log};
 
-use super::Completed;
+use super::{Completed, Watched};
 use crate::bits::{cause, rctl, rxd};
 use crate::dma::{DESCRIPTOR_BYTES, HeldWrite, Piece, Read, Write};
 use crate::regs::Reg;
@@ -80,11 +80,16 @@ impl Nic {
             if addr == 0 {
                 self.stats.rx_null_descriptors += 1;
                 let words = [0, u64::from(rxd::DD) << 32];
-                self.rx.completed.push_back(Completed { words, frame_bytes: 0 });
+                self.rx.completed.push_back(Completed {
+                    words,
+                    frame_bytes: 0,
+                    watched: Observed::default(),
+                });
                 continue;
             }
+            let front = self.rx.dispatched;
             let last = offset + len == frame.bytes.len();
-            let notes = frame.notes;
+            let (notes, mut watched) = (frame.notes, frame.watched);
             let mut second = len as u64 | u64::from(rxd::DD) << 32;
             if offset == 0 {
                 // The packet checksum stands in the first descriptor, everything else in the last.
@@ -96,7 +101,6 @@ impl Nic {
                     | u64::from(notes.special) << 48;
             }
             let frame_bytes = if last { frame.wire_bytes } else { 0 };
-            self.rx.completed.push_back(Completed { words: [addr, second], frame_bytes });
             if last {
                 self.rx.dispatched += 1;
                 self.rx.cursor = 0;
@@ -111,7 +115,15 @@ impl Nic {
             let piece = Piece { addr, len: len as u32, offset: offset as u32 };
             let write = Write::RxData { addr, offset: piece.offset, len: piece.len, last };
             self.wake_for_write(held, false, ports);
-            held = Some(self.request_write(now, piece, DmaKind::RxData, write, ports));
+            let request = self.request_write(now, piece, DmaKind::RxData, write, ports);
+            held = Some(request);
+            if offset == 0 {
+                watched.0.stamps.dma_begun = request.start;
+                self.rx.fifo[front].watched = watched;
+            }
+            // What the port completes by a call is there when the descriptor is, at the latest.
+            watched.0.stamps.in_memory = request.done.unwrap_or(Ps::MAX);
+            self.rx.completed.push_back(Completed { words: [addr, second], frame_bytes, watched });
             if busy != Ps::ZERO {
                 self.rx.engine_free = self.path_end(now, Direction::Receive).saturating_add(busy);
             }
@@ -242,6 +254,11 @@ impl Nic {
             bytes.extend_from_slice(&completed.words[1].to_le_bytes());
             if completed.frame_bytes != 0 {
                 frames.push(completed.frame_bytes);
+                let Watched { id, mut stamps } = completed.watched.0;
+                if let Some(id) = id {
+                    (stamps.in_memory, stamps.visible) = (stamps.in_memory.min(now), now);
+                    ports.frame_received(id, stamps);
+                }
             }
         }
         ports.write(PhysAddr(addr), &bytes);

@@ -10,7 +10,7 @@ mod offload;
 
 use std::collections::VecDeque;
 
-use doorbell_sim::{Frame, Ps, log};
+use doorbell_sim::{Frame, FrameId, Observed, Ps, RxStamps, log};
 use serde::{Deserialize, Serialize};
 
 use crate::bits::{cause, ctrl, rctl, rxd};
@@ -32,6 +32,13 @@ pub(crate) struct FrameNotes {
     pub checksum: u16,
 }
 
+/// A frame that somebody watches, and when it passed what.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Watched {
+    pub id: Option<FrameId>,
+    pub stamps: RxStamps,
+}
+
 /// A frame in the FIFO, as it will lie in memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RxFrame {
@@ -41,6 +48,8 @@ pub(crate) struct RxFrame {
     pub stored: u32,
     /// Its length on the wire, FCS included.
     pub wire_bytes: u32,
+    #[serde(skip)]
+    pub watched: Observed<Watched>,
 }
 
 /// A descriptor that is used and waits for its write-back.
@@ -49,6 +58,8 @@ pub(crate) struct Completed {
     pub words: [u64; 2],
     /// With the end of a frame: its length on the wire. Otherwise zero.
     pub frame_bytes: u32,
+    #[serde(skip)]
+    pub watched: Observed<Watched>,
 }
 
 /// The receive side's state.
@@ -220,7 +231,10 @@ impl Nic {
         self.rx.fifo_used += stored;
         log!(now, Nic, Debug, "{}: frame of {wire_bytes} bytes received", self.name);
         self.stats.rx_fifo_peak_bytes = self.stats.rx_fifo_peak_bytes.max(self.rx.fifo_used);
-        let frame = self.prepare(frame, status, stored as u32);
+        let stamps = RxStamps { arrived: now, ..RxStamps::default() };
+        let watched = Watched { id: ports.recognise(&frame.bytes), stamps };
+        let mut frame = self.prepare(frame, status, stored as u32);
+        frame.watched = Observed(watched);
         self.rx.fifo.push_back(frame);
         self.watch_fifo_level(now, ports);
         self.rx_advance(now, ports);
@@ -265,6 +279,6 @@ impl Nic {
         // The packet checksum covers what is stored, from RXCSUM.PCSS on.
         let start = (self.regs.get(Reg::Rxcsum) & 0xff) as usize;
         notes.checksum = !checksum::sum(bytes.get(start..).unwrap_or(&[]));
-        RxFrame { bytes, notes, stored, wire_bytes }
+        RxFrame { bytes, notes, stored, wire_bytes, watched: Observed::default() }
     }
 }

@@ -7,10 +7,10 @@
 //! expires, or the chip has nothing more to do: a polling driver never waits.
 
 use doorbell_sim::ports::{DmaKind, PhysAddr};
-use doorbell_sim::{Ps, log};
+use doorbell_sim::{Observed, Ps, TxStamps, log};
 
 use super::descriptor::Descriptor;
-use super::{Done, Job};
+use super::{Done, Fetched, Job};
 use crate::bits::{cause, dctl, txd};
 use crate::dma::{DESCRIPTOR_BYTES, Piece, Read, Write};
 use crate::regs::Reg;
@@ -42,10 +42,16 @@ impl Nic {
     fn tx_request(&mut self, now: Ps, ports: &mut impl NicPorts) -> bool {
         loop {
             let Some(job) = self.tx.jobs.get(self.tx.requested).copied() else {
-                let Some(words) = self.tx.cache.pop_front() else { return false };
+                let Some(Fetched { words, stamps }) = self.tx.cache.pop_front() else { return false };
                 self.stats.tx_descriptors += 1;
                 let len = Descriptor::buffer_len(words);
-                self.tx.jobs.push_back(Job { words, len, to_request: len, to_arrive: len });
+                self.tx.jobs.push_back(Job {
+                    words,
+                    len,
+                    to_request: len,
+                    to_arrive: len,
+                    stamps: Observed(stamps),
+                });
                 continue;
             };
             if job.to_request == 0 {
@@ -73,7 +79,10 @@ impl Nic {
             self.tx.reads_in_flight += 1;
             self.tx.reserved += u64::from(len);
             let read = Read::TxData { addr: piece.addr, len };
-            self.issue_read(now, piece, DmaKind::TxData, read, ports);
+            let start = self.issue_read(now, piece, DmaKind::TxData, read, ports);
+            if job.to_request == job.len {
+                self.tx.jobs[self.tx.requested].stamps.0.dma_begun = start;
+            }
             let busy = self.config.tx_buffer_time;
             if busy != Ps::ZERO {
                 self.tx.engine_free = self.path_end(now, Direction::Transmit).saturating_add(busy);
@@ -111,12 +120,21 @@ impl Nic {
             let Some(job) = self.tx.jobs.pop_front() else { return };
             self.tx.requested = self.tx.requested.saturating_sub(1);
             let descriptor = Descriptor::parse(job.words);
+            self.tx_note_stamps(job.stamps.0);
             self.tx_process(descriptor);
             let report = descriptor.command() & txd::RS != 0;
             let delayed = descriptor.command() & txd::IDE != 0;
             let words = [job.words[0], job.words[1] | txd::STATUS_DD];
             self.tx.done.push_back(Done { words, report, interrupts: report, delayed });
         }
+    }
+
+    /// The descriptor that is processed next: its stamps are those of the frame that it ends. One without a buffer has
+    /// been read when it was fetched, and no frame is there before all its descriptors are.
+    pub(super) fn tx_note_stamps(&mut self, stamps: TxStamps) {
+        let dma_begun = stamps.dma_begun.max(stamps.fetched);
+        let read = stamps.read.max(dma_begun).max(self.tx.stamps.read);
+        self.tx.stamps = TxStamps { dma_begun, read, ..stamps };
     }
 
     /// Write-backs as the threshold says, and the head past what needs none.
@@ -297,17 +315,26 @@ impl Nic {
         self.issue_read(now, Piece::descriptors(addr, count), DmaKind::TxDescriptorFetch, read, ports);
     }
 
-    pub(crate) fn tx_fetched(&mut self, addr: u64, count: u32, ports: &mut impl NicPorts) {
+    pub(crate) fn tx_fetched(&mut self, now: Ps, addr: u64, count: u32, ports: &mut impl NicPorts) {
         self.tx.fetching = 0;
+        let ring = Ring::read(&self.regs, Direction::Transmit);
+        let mut index = ring.map_or(0, |ring| (addr.wrapping_sub(ring.base) / 16) as u32);
         let mut bytes = std::mem::take(&mut self.tx.scratch);
         bytes.resize((count * DESCRIPTOR_BYTES) as usize, 0);
         ports.read(PhysAddr(addr), &mut bytes);
         let (descriptors, _) = bytes.as_chunks::<16>();
         for descriptor in descriptors {
             let (words, _) = descriptor.as_chunks::<8>();
-            self.tx.cache.push_back([u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1])]);
+            let words = [u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1])];
+            let doorbell = self.tx.doorbells.of(index);
+            let stamps = TxStamps { doorbell, fetched: now, ..TxStamps::default() };
+            self.tx.cache.push_back(Fetched { words, stamps });
+            index += 1;
         }
         self.tx.scratch = bytes;
+        if ring.is_some_and(|ring| self.tx.fetched == ring.tail) {
+            self.tx.doorbells.clear();
+        }
     }
 
     /// Software has moved the ring away: what hangs on it is lost, whole frames stay.
@@ -328,6 +355,7 @@ impl Nic {
         tx.done.clear();
         (tx.requested, tx.issued, tx.fetching, tx.reads_in_flight) = (0, 0, 0, 0);
         tx.packet.clear();
+        tx.doorbells.clear();
         tx.reserved = 0;
         tx.fetched = self.regs.get(Reg::Tdh);
     }

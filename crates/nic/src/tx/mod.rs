@@ -7,6 +7,7 @@
 //! packet that is larger than the FIFO may exceed it while nothing else is there.
 
 mod descriptor;
+mod doorbells;
 mod engine;
 mod offload;
 mod packet;
@@ -14,12 +15,21 @@ mod wire;
 
 use std::collections::VecDeque;
 
-use doorbell_sim::{Frame, Ps};
+use doorbell_sim::{Frame, Observed, Ps, TxStamps};
 use serde::{Deserialize, Serialize};
 
 use crate::timer::Timer;
 pub(crate) use descriptor::Context;
+use doorbells::Doorbells;
 pub(crate) use packet::Packet;
+
+/// A descriptor on the chip that is not begun.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fetched {
+    pub words: [u64; 2],
+    /// An observer's.
+    pub stamps: TxStamps,
+}
 
 /// A descriptor whose buffer is being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +41,8 @@ pub(crate) struct Job {
     pub to_request: u32,
     /// Bytes not arrived yet.
     pub to_arrive: u32,
+    #[serde(skip)]
+    pub stamps: Observed<TxStamps>,
 }
 
 /// A processed descriptor that the head has not passed.
@@ -49,7 +61,7 @@ pub(crate) struct Done {
 #[derive(Debug, Default)]
 pub(crate) struct Tx {
     /// Descriptors that are fetched and not begun.
-    pub(crate) cache: VecDeque<[u64; 2]>,
+    pub(crate) cache: VecDeque<Fetched>,
     /// Descriptors asked for.
     pub(crate) fetching: u32,
     /// Index of the next descriptor to ask for.
@@ -74,8 +86,8 @@ pub(crate) struct Tx {
     pub(crate) segment_context: Context,
     /// Bytes asked for or in the packet being put together.
     pub(crate) reserved: u64,
-    /// Whole frames, oldest first, and the room they take.
-    pub(crate) fifo: VecDeque<Frame>,
+    /// Whole frames, oldest first (each with an observer's stamps), and the room they take.
+    pub(crate) fifo: VecDeque<(Frame, TxStamps)>,
     pub(crate) queued: u64,
     /// Frames handed to the link: when each has left and the room it takes until then.
     pub(crate) leaving: VecDeque<(Ps, u64)>,
@@ -87,6 +99,9 @@ pub(crate) struct Tx {
     pub(crate) wire: Timer,
     /// Frames on their way back in loopback, with their arrival times.
     pub(crate) looped: VecDeque<(Ps, Frame)>,
+    /// When the tail was written, and the stamps of the descriptor that was processed last. An observer's; not state.
+    pub(crate) doorbells: Doorbells,
+    pub(crate) stamps: TxStamps,
     /// Buffers for reuse; not state.
     pub(crate) scratch: Vec<u8>,
     pub(crate) frame_sizes: Vec<u32>,

@@ -1,8 +1,8 @@
 //! Putting packets together: bytes arrive, descriptors retire, and at the end of a packet (or of a
 //! TCP segment) a frame goes into the FIFO.
 
-use doorbell_sim::Frame;
 use doorbell_sim::ports::PhysAddr;
+use doorbell_sim::{Frame, Ps};
 use serde::{Deserialize, Serialize};
 
 use super::descriptor::{Context, Descriptor};
@@ -52,13 +52,15 @@ struct Ending {
 
 impl Nic {
     /// A piece of a buffer is here; it belongs to the oldest job that waits for bytes.
-    pub(crate) fn tx_data_arrived(&mut self, addr: u64, len: u32, ports: &mut impl NicPorts) {
+    pub(crate) fn tx_data_arrived(&mut self, now: Ps, addr: u64, len: u32, ports: &mut impl NicPorts) {
         self.tx.reads_in_flight -= 1;
         // Descriptors without bytes may stand before the one that the bytes belong to.
         self.tx_retire();
         let Some(job) = self.tx.jobs.front_mut() else { return };
         job.to_arrive -= len;
-        let words = job.words;
+        job.stamps.0.read = now;
+        let (words, stamps) = (job.words, job.stamps.0);
+        self.tx_note_stamps(stamps);
         let before = self.tx.packet.bytes.len();
         if before + len as usize > self.packet_limit() {
             self.tx.packet.overflow = true;
@@ -221,6 +223,6 @@ impl Nic {
         let frame = Frame { bytes, fcs_bad };
         self.stats.tx_frames += 1;
         self.tx.queued += room(&frame);
-        self.tx.fifo.push_back(frame);
+        self.tx.fifo.push_back((frame, self.tx.stamps));
     }
 }

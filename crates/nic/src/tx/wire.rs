@@ -47,7 +47,7 @@ impl Nic {
     }
 
     fn send_frame(&mut self, now: Ps, ports: &mut impl NicPorts) -> u64 {
-        let Some(frame) = self.tx.fifo.pop_front() else { return 0 };
+        let Some((frame, mut stamps)) = self.tx.fifo.pop_front() else { return 0 };
         let taken = room(&frame);
         self.tx.queued -= taken;
         self.count_sent(&frame, false);
@@ -62,6 +62,10 @@ impl Nic {
         } else {
             self.stats.tx_sent += 1;
             self.stats.tx_sent_bytes += frame.len_with_fcs() as u64;
+            if let Some(id) = ports.recognise(&frame.bytes) {
+                stamps.first_bit = ports.free_at().max(now);
+                ports.frame_sent(id, stamps);
+            }
             self.tx.wire_free = ports.send(now, frame);
         }
         taken

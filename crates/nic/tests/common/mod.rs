@@ -5,7 +5,10 @@
 
 use doorbell_nic::{Event, Nic, NicConfig};
 use doorbell_sim::ports::{DmaKind, DmaPort, DmaRequest, IrqPort, Timers, WirePort};
-use doorbell_sim::{AccessSize, BitsPerSec, Done, EventQueue, Frame, Phase, PhysAddr, Ps};
+use doorbell_sim::{
+    AccessSize, BitsPerSec, Done, EventQueue, Frame, FrameId, FrameObserver, Phase, PhysAddr, Ps, RxStamps,
+    TxStamps,
+};
 
 /// The rate of the link that the NICs of the tests are at.
 pub const LINK_RATE: BitsPerSec = BitsPerSec(1_000_000_000);
@@ -93,6 +96,10 @@ pub struct World {
     pub wire_free: Ps,
     /// Every DMA: when asked for, kind, bytes.
     pub dma: Vec<(Ps, DmaKind, u32)>,
+    /// Whether it asks for stamps, and those that it got.
+    pub watches: bool,
+    pub received_stamps: Vec<(u64, RxStamps)>,
+    pub sent_stamps: Vec<(u64, TxStamps)>,
     /// And which byte of its frame each began with.
     pub offsets: Vec<u32>,
 }
@@ -114,6 +121,9 @@ impl World {
             rate: BitsPerSec(10_000_000_000),
             wire_free: Ps::ZERO,
             dma: Vec::new(),
+            watches: false,
+            received_stamps: Vec::new(),
+            sent_stamps: Vec::new(),
             offsets: Vec::new(),
         }
     }
@@ -185,6 +195,23 @@ impl DmaPort for World {
                 *cell = *byte;
             }
         }
+    }
+}
+
+/// Test frames carry a number where `frame` puts it; the world watches them if it is told to.
+impl FrameObserver for World {
+    fn recognise(&self, frame: &[u8]) -> Option<FrameId> {
+        let number = frame.get(14..18).filter(|_| self.watches)?;
+        let sequence = u32::from_be_bytes(number.try_into().unwrap()).into();
+        Some(FrameId { stream: 0, sequence })
+    }
+
+    fn frame_received(&mut self, id: FrameId, stamps: RxStamps) {
+        self.received_stamps.push((id.sequence, stamps));
+    }
+
+    fn frame_sent(&mut self, id: FrameId, stamps: TxStamps) {
+        self.sent_stamps.push((id.sequence, stamps));
     }
 }
 

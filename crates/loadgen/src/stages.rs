@@ -1,0 +1,341 @@
+//! A round trip split by where it was spent. The NICs tell when a frame passed their stations, the generator when it was
+//! due, when it left and when it was back; both halves of a frame's way find each other by the number in its signature, as
+//! the guest copies it. An observer: nothing simulated depends on it and no checkpoint keeps it, so frames that were on
+//! their way when a machine was saved have no stages afterwards.
+//!
+//! What comes back without having passed a NIC twice under its own signature (answers to requests, say) has no stages.
+
+use doorbell_sim::{FrameId, Ps, RxStamps, TxStamps};
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+
+use crate::frame::Signature;
+use crate::latency::Latency;
+
+/// A part of a frame's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// Its name in results.
+    pub name: &'static str,
+    /// From when to when it lasts.
+    pub meaning: &'static str,
+}
+
+const fn stage(name: &'static str, meaning: &'static str) -> Stage {
+    Stage { name, meaning }
+}
+
+/// The stages in the order in which a frame passes them: each begins where the one before ends, so that they sum exactly
+/// to its round trip.
+pub const STAGES: [Stage; 11] = [
+    stage("send lag", "from the time a frame is due until its first bit leaves the generator"),
+    stage("wire in", "until its last bit is at the NIC"),
+    stage("RX FIFO", "until the NIC's engine begins to write it to memory"),
+    stage("RX DMA", "until its last byte is in memory"),
+    stage("RX write-back", "until software can see its descriptor"),
+    stage(
+        "core",
+        "until the doorbell that covers it is at the NIC: waiting to be polled, the program, the store's way",
+    ),
+    stage("TX fetch", "until its transmit descriptor is on the chip"),
+    stage("TX wait", "until the NIC's engine begins to read it"),
+    stage("TX DMA", "until its last byte is at the NIC"),
+    stage("TX FIFO", "until its first bit leaves the NIC"),
+    stage("wire out", "until its last bit is back at the generator"),
+];
+
+/// When one packet passed what: the bounds of [`STAGES`], from the time it was due to the time it was back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketStamps {
+    /// Which packet.
+    pub sequence: u64,
+    /// Each stage lasts from its index to the next one.
+    pub times: [Ps; STAGES.len() + 1],
+}
+
+/// A frame is back at its generator, unharmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoundTrip {
+    /// Its number.
+    pub sequence: u64,
+    /// When it was due, when its first bit left, and when its last bit was back.
+    pub intended: Ps,
+    /// See `intended`.
+    pub actual: Ps,
+    /// See `intended`.
+    pub returned: Ps,
+    /// Whether its latency belongs to the measurement window.
+    pub measured: bool,
+}
+
+/// Who wants to know of round trips; nobody, by default.
+pub trait RoundTripObserver {
+    /// A frame is back.
+    fn frame_returned(&mut self, _trip: RoundTrip) {}
+}
+
+/// Frames of which stamps are kept: those received last by number. More are on their way only if most are dropped.
+const SLOTS: usize = 1 << 16;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    /// One more than the frame's number; zero if there is none.
+    mark: u64,
+    rx: RxStamps,
+    tx: TxStamps,
+}
+
+doorbell_sim::stats! {
+    /// How many round trips of a window are split.
+    pub struct StageStats {
+        /// Frames of the window that came back and of which it is known where they spent their time.
+        known,
+        /// Frames of the window that came back without having passed a NIC twice under their signature.
+        unknown,
+    }
+}
+
+/// The stages of one generator's frames.
+#[derive(Clone, Debug, Default)]
+pub struct StageBook {
+    off: bool,
+    slots: Vec<Slot>,
+    stages: [Latency; STAGES.len()],
+    stats: StageStats,
+    keep: usize,
+    kept: Vec<PacketStamps>,
+}
+
+impl StageBook {
+    /// A book that is kept, or none.
+    pub fn new(on: bool) -> StageBook {
+        StageBook { off: !on, ..StageBook::default() }
+    }
+
+    /// Which frame of the generators that have these books it is.
+    pub fn recognise(books: &[StageBook], frame: &[u8]) -> Option<FrameId> {
+        let Signature { stream, sequence } = Signature::read(frame)?;
+        let book = books.get(stream as usize)?;
+        (!book.off).then_some(FrameId { stream, sequence })
+    }
+
+    /// A measurement window begins: its frames only are counted and kept from now on.
+    pub fn begin_window(&mut self) {
+        self.stages = Default::default();
+        self.stats = StageStats::default();
+        self.kept.clear();
+    }
+
+    /// Keeps the stamps of the first `packets` packets of each window that come back, for a timeline.
+    pub fn keep_packets(&mut self, packets: usize) {
+        self.keep = packets;
+    }
+
+    /// The packets kept, in the order in which they came back; they are kept no longer.
+    pub fn take_packets(&mut self) -> Vec<PacketStamps> {
+        std::mem::take(&mut self.kept)
+    }
+
+    /// A frame was received by a NIC and is visible to software.
+    pub fn received(&mut self, sequence: u64, rx: RxStamps) {
+        if self.slots.is_empty() {
+            self.slots = vec![Slot::default(); SLOTS];
+        }
+        self.slots[sequence as usize % SLOTS] =
+            Slot { mark: sequence.wrapping_add(1), rx, tx: TxStamps::default() };
+    }
+
+    /// A frame was handed to a wire by a NIC.
+    pub fn sent(&mut self, sequence: u64, tx: TxStamps) {
+        if let Some(slot) = self.slots.get_mut(sequence as usize % SLOTS)
+            && slot.mark == sequence.wrapping_add(1)
+        {
+            slot.tx = tx;
+        }
+    }
+
+    /// A frame is back at its generator.
+    pub fn returned(&mut self, trip: RoundTrip) {
+        if self.off || !trip.measured {
+            return;
+        }
+        let Some(packet) = self.join(trip) else {
+            self.stats.unknown += 1;
+            return;
+        };
+        self.stats.known += 1;
+        for (stage, bounds) in self.stages.iter_mut().zip(packet.times.windows(2)) {
+            stage.record(bounds[1] - bounds[0]);
+        }
+        if self.kept.len() < self.keep {
+            self.kept.push(packet);
+        }
+    }
+
+    /// Both halves of a frame's way, unless a stamp is missing or belongs to another frame.
+    fn join(&self, trip: RoundTrip) -> Option<PacketStamps> {
+        let slot = self.slots.get(trip.sequence as usize % SLOTS)?;
+        let (rx, tx) = (slot.rx, slot.tx);
+        let times = [
+            trip.intended,
+            trip.actual,
+            rx.arrived,
+            rx.dma_begun,
+            rx.in_memory,
+            rx.visible,
+            tx.doorbell,
+            tx.fetched,
+            tx.dma_begun,
+            tx.read,
+            tx.first_bit,
+            trip.returned,
+        ];
+        let whole = slot.mark == trip.sequence.wrapping_add(1) && times.is_sorted();
+        whole.then_some(PacketStamps { sequence: trip.sequence, times })
+    }
+
+    /// The distribution of each stage, in the order of [`STAGES`].
+    pub fn stages(&self) -> &[Latency; STAGES.len()] {
+        &self.stages
+    }
+
+    /// How many frames of the window have stages.
+    pub fn stats(&self) -> &StageStats {
+        &self.stats
+    }
+
+    /// Adds another generator's window.
+    pub fn merge(&mut self, other: &StageBook) {
+        self.stages.iter_mut().zip(&other.stages).for_each(|(stage, more)| stage.merge(more));
+        self.stats.known += other.stats.known;
+        self.stats.unknown += other.stats.unknown;
+    }
+
+    /// The figures for a report; `None` if no frame's stages are known.
+    pub fn summary(&self) -> Option<StageSummaries> {
+        let figures = |(place, (stage, latency)): (u32, (&Stage, &Latency))| {
+            let all = latency.summary()?;
+            let (mean, p50, p99, max) = (all.mean, all.p50, all.p99, all.max);
+            Some((stage.name, StageSummary { place, mean, p50, p99, max }))
+        };
+        let all = (1..).zip(STAGES.iter().zip(&self.stages)).map(figures);
+        all.collect::<Option<Vec<_>>>().map(StageSummaries)
+    }
+}
+
+/// A stage's figures in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct StageSummary {
+    /// Its place on a packet's way, from 1, as files may sort the names.
+    pub place: u32,
+    /// The mean. Those of all stages sum to the mean round trip of the frames whose stages are known.
+    pub mean: f64,
+    /// The median.
+    pub p50: f64,
+    /// 99 % are at or below.
+    pub p99: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+/// Name and figures of each stage, in the order in which a frame passes them. Serialises as a map.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StageSummaries(pub Vec<(&'static str, StageSummary)>);
+
+impl Serialize for StageSummaries {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, figures) in &self.0 {
+            map.serialize_entry(name, figures)?;
+        }
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rx(at: u64) -> RxStamps {
+        let [arrived, dma_begun, in_memory, visible] = [0, 1, 3, 6].map(|step| Ps(at + step));
+        RxStamps { arrived, dma_begun, in_memory, visible }
+    }
+
+    fn tx(at: u64) -> TxStamps {
+        let [doorbell, fetched, dma_begun, read, first_bit] = [0, 5, 11, 18, 26].map(|step| Ps(at + step));
+        TxStamps { doorbell, fetched, dma_begun, read, first_bit }
+    }
+
+    fn trip(sequence: u64, sent: u64, returned: u64) -> RoundTrip {
+        let (intended, actual, returned) = (Ps(sent), Ps(sent + 2), Ps(returned));
+        RoundTrip { sequence, intended, actual, returned, measured: true }
+    }
+
+    #[test]
+    fn the_stages_of_a_frame_are_the_differences_of_its_stamps_and_sum_to_its_round_trip() {
+        let mut book = StageBook::new(true);
+        book.keep_packets(1);
+        book.received(7, rx(1000));
+        book.sent(7, tx(2000));
+        book.returned(trip(7, 500, 3000));
+        let lengths: Vec<u64> = book.stages().iter().map(|stage| stage.extremes().unwrap().0.0).collect();
+        assert_eq!(lengths, [2, 498, 1, 2, 3, 994, 5, 6, 7, 8, 974]);
+        assert_eq!(lengths.iter().sum::<u64>(), 3000 - 500);
+        let [packet] = book.take_packets()[..] else { panic!("one packet is kept") };
+        assert_eq!((packet.sequence, packet.times[0], packet.times[11]), (7, Ps(500), Ps(3000)));
+        assert_eq!(book.take_packets(), []);
+        assert_eq!(*book.stats(), StageStats { known: 1, unknown: 0 });
+    }
+
+    #[test]
+    fn a_frame_without_all_stamps_or_with_those_of_another_is_unknown() {
+        let mut book = StageBook::new(true);
+        book.returned(trip(1, 0, 9000));
+        book.received(2, rx(100));
+        book.returned(trip(2, 0, 9000));
+        book.received(3, rx(100));
+        book.received(3 + SLOTS as u64, rx(200));
+        book.sent(3, tx(300));
+        book.returned(trip(3, 0, 9000));
+        // A doorbell of before the frame was there.
+        book.received(4, rx(100));
+        book.sent(4, tx(50));
+        book.returned(trip(4, 0, 9000));
+        assert_eq!((book.stats().known, book.stats().unknown, book.summary()), (0, 4, None));
+        book.returned(RoundTrip { measured: false, ..trip(5, 0, 9000) });
+        assert_eq!(book.stats().unknown, 4, "what is not measured is not counted");
+        book.begin_window();
+        assert_eq!(*book.stats(), StageStats::default());
+    }
+
+    #[test]
+    fn a_book_that_is_not_kept_recognises_nothing() {
+        let mut frame = vec![0; 60];
+        frame[42..58].copy_from_slice(&Signature { stream: 1, sequence: 9 }.to_bytes());
+        let books = [true, true].map(StageBook::new);
+        assert_eq!(StageBook::recognise(&books, &frame), Some(FrameId { stream: 1, sequence: 9 }));
+        assert_eq!(StageBook::recognise(&books[..1], &frame), None, "a generator that is not there");
+        assert_eq!(StageBook::recognise(&[true, false].map(StageBook::new), &frame), None);
+        assert_eq!(StageBook::recognise(&books, &frame[..57]), None);
+    }
+
+    #[test]
+    fn summaries_are_a_map_in_the_order_of_the_way() {
+        let mut books = [StageBook::new(true), StageBook::new(true)];
+        for (book, sequence) in books.iter_mut().zip(1..) {
+            book.received(sequence, rx(1000 * sequence));
+            book.sent(sequence, tx(3000 * sequence));
+            book.returned(trip(sequence, 0, 9000 * sequence));
+        }
+        let [mut all, other] = books;
+        all.merge(&other);
+        let summary = all.summary().unwrap();
+        let sum: f64 = summary.0.iter().map(|(_, stage)| stage.mean).sum();
+        assert!((sum - 13.5).abs() < 1e-9, "{sum}");
+        let json = serde_json::to_string(&summary).unwrap();
+        let at = |name: &str| json.find(name).unwrap();
+        assert!(
+            at("send lag") < at("wire in") && at("wire in") < at("RX FIFO") && at("TX FIFO") < at("wire out")
+        );
+    }
+}

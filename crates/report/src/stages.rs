@@ -1,0 +1,164 @@
+//! Round trips split by where the time was spent: lines for the terminal and a table for the page. A run that could not
+//! split them (of requests, say) has neither.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde::{Deserialize, Deserializer};
+
+use crate::escape::Esc;
+use crate::number::{NONE, duration_ns, fixed};
+use crate::summary::PointSummary;
+
+/// A stage's figures in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+pub struct StageNs {
+    /// Its place on a packet's way.
+    pub place: u32,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+/// Name and figures of each stage, in the order of a packet's way.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StagesNs(pub Vec<(String, StageNs)>);
+
+impl StagesNs {
+    fn get(&self, name: &str) -> Option<StageNs> {
+        self.0.iter().find(|(of, _)| of == name).map(|(_, stage)| *stage)
+    }
+
+    fn mean(&self) -> f64 {
+        self.0.iter().map(|(_, stage)| stage.mean).sum()
+    }
+}
+
+/// As the file has it: a map, whose names may be sorted.
+impl<'de> Deserialize<'de> for StagesNs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let named = BTreeMap::<String, StageNs>::deserialize(deserializer)?;
+        let mut stages: Vec<_> = named.into_iter().collect();
+        stages.sort_by_key(|(_, stage)| stage.place);
+        Ok(StagesNs(stages))
+    }
+}
+
+/// A point's stages below its round trip: one line each, in the order of the packet's way.
+pub(crate) fn lines(point: &PointSummary, out: &mut String) {
+    let Some(stages) = &point.latency_stages_ns else { return };
+    let _ = writeln!(
+        out,
+        "  of which    {:<16}{:>9}{:>9}{:>9}{:>9}{:>9}",
+        "", "mean", "share", "p50", "p99", "max"
+    );
+    for (name, stage) in &stages.0 {
+        let share = format!("{} %", fixed(100.0 * stage.mean / stages.mean().max(f64::MIN_POSITIVE), 1));
+        let [mean, p50, p99, max] = [stage.mean, stage.p50, stage.p99, stage.max].map(duration_ns);
+        let name: String = name.chars().filter(|c| !c.is_control()).collect();
+        let _ = writeln!(out, "              {name:<16}{mean:>9}{share:>9}{p50:>9}{p99:>9}{max:>9}");
+    }
+}
+
+/// The table of one frame size: of one load everything, of several the means.
+pub(crate) fn html(points: &[&PointSummary], meanings: &BTreeMap<String, String>) -> String {
+    let Some(names) = points.iter().find_map(|point| point.latency_stages_ns.as_ref()) else {
+        return String::new();
+    };
+    let micros = |ns: f64| fixed(ns / 1e3, 3);
+    let heads: Vec<String> = match points {
+        [_] => ["mean", "share, %", "p50", "p99", "max"].map(str::to_owned).to_vec(),
+        _ => points.iter().map(|point| point.rate.clone()).collect(),
+    };
+    let cells = |name: &str| -> Vec<String> {
+        let of = |point: &PointSummary| point.latency_stages_ns.as_ref()?.get(name);
+        match points {
+            [point] => of(point).map_or(Vec::new(), |stage| {
+                let all = point.latency_stages_ns.as_ref().map_or(0.0, StagesNs::mean);
+                let share = fixed(100.0 * stage.mean / all.max(f64::MIN_POSITIVE), 1);
+                vec![micros(stage.mean), share, micros(stage.p50), micros(stage.p99), micros(stage.max)]
+            }),
+            _ => points
+                .iter()
+                .map(|point| of(point).map_or(NONE.to_owned(), |stage| micros(stage.mean)))
+                .collect(),
+        }
+    };
+    let what = if points.len() == 1 { "µs" } else { "mean, µs" };
+    let mut out = format!(
+        "<div class=\"scroll\" role=\"region\" aria-label=\"Stages of the round trip\" tabindex=\"0\">\n\
+         <table class=\"numbers few\">\n<thead><tr><th scope=\"col\">Round trip by stage, {what}</th>"
+    );
+    heads.iter().for_each(|head| {
+        let _ = write!(out, "<th scope=\"col\">{}</th>", Esc(head));
+    });
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for (name, _) in &names.0 {
+        let meaning = meanings.get(name).map_or("", String::as_str);
+        let _ = write!(out, "<tr><th scope=\"row\" title=\"{}\">{}</th>", Esc(meaning), Esc(name));
+        for cell in cells(name) {
+            let _ = write!(out, "<td>{}</td>", Esc(cell));
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody>\n</table></div>\n");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use crate::text::summary_text;
+
+    fn staged() -> crate::RunSummary {
+        let mut summary = sample::loads();
+        for (point, factor) in summary.points.iter_mut().zip([1.0, 2.0, 3.0]) {
+            let text = format!(
+                r#"{{"wire in": {{"place": 1, "mean": {0}, "p50": {0}, "p99": {0}, "max": {0}}},
+                     "core": {{"place": 2, "mean": {1}, "p50": 900.0, "p99": 2000.0, "max": 3210.0}}}}"#,
+                500.0 * factor,
+                1500.0 * factor
+            );
+            point.latency_stages_ns = Some(serde_json::from_str(&text).unwrap());
+        }
+        summary
+    }
+
+    #[test]
+    fn stages_stand_in_the_order_of_the_way_with_their_shares() {
+        let text = summary_text(&staged().points[0]);
+        let lines: Vec<&str> = text.lines().skip_while(|line| !line.contains("of which")).take(3).collect();
+        assert_eq!(
+            lines,
+            [
+                "  of which                         mean    share      p50      p99      max",
+                "              wire in            500 ns   25.0 %   500 ns   500 ns   500 ns",
+                "              core              1.50 µs   75.0 %   900 ns  2.00 µs  3.21 µs",
+            ]
+        );
+        assert!(!summary_text(&sample::loads().points[0]).contains("of which"));
+    }
+
+    #[test]
+    fn the_page_s_table_has_everything_of_one_load_and_the_means_of_several() {
+        let summary = staged();
+        let all: Vec<&PointSummary> = summary.points.iter().collect();
+        let meanings = BTreeMap::from([("core".to_owned(), "until it's \"rung\"".to_owned())]);
+        let one = html(&all[..1], &meanings);
+        assert!(one.contains("title=\"until it") && !one.contains("\"rung"), "{one}");
+        assert!(one.contains(">core</th><td>1.500</td><td>75.0</td><td>0.900</td>"), "{one}");
+        let several = html(&all, &BTreeMap::new());
+        assert!(
+            several.contains(">core</th><td>1.500</td><td>3.000</td><td>4.500</td><td>–</td>"),
+            "{several}"
+        );
+        let plain = sample::loads();
+        assert_eq!(html(&plain.points.iter().collect::<Vec<_>>(), &meanings), "");
+    }
+}
