@@ -17,6 +17,7 @@ mod script;
 mod session;
 mod summary;
 mod testpmd;
+mod timing;
 mod two_nodes;
 
 pub use config::{RunConfig, RunParams, TestpmdConfig, resolve};
@@ -33,4 +34,5 @@ pub use session::{
     Control, Places, Ready, Session, Source, Workload, bare_identity, guest_identity, read_guest,
 };
 pub use summary::{Drops, PointSummary, RunSummary};
+pub use timing::TimingFigures;
 pub use two_nodes::{Role, TwoNodes};

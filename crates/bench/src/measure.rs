@@ -21,6 +21,7 @@ use crate::error::{RunError, describe};
 use crate::ports::{self, Moment, PortFigures};
 use crate::session::{Control, Session, run_watched};
 use crate::summary::{Drops, PointSummary};
+use crate::timing::{self, TimingFigures};
 
 /// Bytes of each frame that a capture keeps: all of any frame.
 pub(crate) const CAPTURE_SNAP_LEN: u32 = 65_535;
@@ -110,8 +111,9 @@ pub fn run_point(
     let host_seconds = started.elapsed().as_secs_f64();
     let executed = machine.instructions() - booted;
     let measurement = merged_measurement(&machine);
-    let meanings = ports::meanings(&machine);
     let summary = summarise(session, &config, &machine, &measurement, window, (host_seconds, executed));
+    let mut meanings = ports::meanings(&machine);
+    meanings.extend(summary.timing.iter().flat_map(TimingFigures::meanings));
     Ok(Point { summary, meanings, config, machine, measurement, captured })
 }
 
@@ -122,6 +124,8 @@ pub(crate) struct Window {
     pub end: NicTotals,
     pub ports: Vec<PortFigures>,
     pub instructions: u64,
+    /// What the timing models had counted at both ends.
+    pub timed: Option<(timing::Moment, timing::Moment)>,
 }
 
 struct Run<'a, 'c> {
@@ -203,6 +207,7 @@ impl Run<'_, '_> {
         self.until(self.machine.next_gap())?;
         self.machine.begin_window();
         let (begun, instructions) = (self.machine.now(), self.machine.instructions());
+        let timed = timing::Moment::of(self.machine);
         self.until(begun + config.link.latency)?;
         let (begin, figures) = (nic_totals(self.machine), Moment::of(self.machine));
         match config.run.frames {
@@ -213,9 +218,10 @@ impl Run<'_, '_> {
         self.machine.end_window();
         self.machine.stop_traffic();
         let instructions = self.machine.instructions() - instructions;
+        let timed = timed.zip(timing::Moment::of(self.machine));
         self.until(self.machine.now() + config.link.latency)?;
         let (end, ports) = (nic_totals(self.machine), figures.until_now(self.machine));
-        Ok(Window { begin, end, ports, instructions })
+        Ok(Window { begin, end, ports, instructions, timed })
     }
 
     /// Runs until exactly `frames` frames have been offered by each generator in the window.
@@ -294,6 +300,11 @@ pub(crate) fn summarise(
     drops.guest =
         (figures.frames_offered - figures.frames_delivered - figures.frames_corrupt).saturating_sub(named);
     let cycles = figures.seconds * config.core.frequency.0 as f64 * machine.harts().len() as f64;
+    let timing = window.timed.map(|(begin, end)| {
+        let frames = figures.frames_delivered;
+        let span = timing::Window { begin, end, frames, instructions: window.instructions, config };
+        timing::figures(&span, machine)
+    });
     let per = |amount: f64, over: f64| if over == 0.0 { 0.0 } else { amount / over };
     PointSummary {
         benchmark: session.workload().name.clone(),
@@ -318,6 +329,7 @@ pub(crate) fn summarise(
         host_seconds,
         host_mips: per(executed as f64 / 1e6, host_seconds),
         state_hash: format!("{:016x}", machine.state_hash()),
+        timing,
         ports: window.ports,
         exit_status: None,
     }
@@ -336,6 +348,10 @@ pub(crate) fn all_counters(machine: &Machine) -> Vec<(String, doorbell_sim::stat
     for (index, hart) in machine.harts().iter().enumerate() {
         add(&format!("hart{index}"), hart.stats().counters());
     }
+    all.extend(crate::timing::counters(machine));
+    let mut add = |path: &str, counters: Vec<doorbell_sim::stats::Counter>| {
+        all.extend(counters.into_iter().map(|counter| (format!("{path}.{}", counter.name), counter)));
+    };
     for (index, port) in machine.ports().iter().enumerate() {
         add(&format!("port{index}.nic"), port.nic.stats().counters());
         add(&format!("port{index}.dma"), machine.dma_stats(index).counters());

@@ -3,14 +3,15 @@
 //! The guest asks for a checkpoint when it is up and reads the script right after (`guest/host-script`), so one boot serves
 //! every script. The measurement begins and ends at marks: a line on the console, an m5op of a program, or the
 //! script's own beginning and end. Traffic is offered from the first mark to the second. After it what is on its way is
-//! waited for while the script goes on; the run ends with the script.
+//! waited for while the script goes on; the run ends with the script. A timed machine is timed in the measurement, and its
+//! caches warm up in front of it where there is something to wait for.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use doorbell_image::{GuestFile, delivery};
 use doorbell_loadgen::{Returned, TrafficConfig};
-use doorbell_machine::{Limits, Machine, Outcome};
+use doorbell_machine::{Limits, Machine, Mode, Outcome};
 use doorbell_sim::Ps;
 use doorbell_wire::pcap::PcapFile;
 
@@ -23,6 +24,7 @@ use crate::measure::{
 };
 use crate::ports::{self, Moment};
 use crate::session::{Control, Ready, SLICE_INSTRUCTIONS, SLICE_TIME, Session, Workload};
+use crate::timing;
 
 /// Where the guest finds its script, and what its init prints around it.
 const SCRIPT_PATH: &str = "run/doorbell/script";
@@ -202,6 +204,9 @@ impl Run<'_, '_> {
         if !self.wait_for(&start, &[])? {
             return Err(self.unfinished("the guest did not start the script"));
         }
+        if script.begin.is_some() || config.run.warmup > Ps::ZERO {
+            self.machine.set_mode(Mode::Warming);
+        }
         if let Some(begin) = &script.begin
             && !self.wait_for(begin, &M5_RESET)?
         {
@@ -255,8 +260,10 @@ impl Run<'_, '_> {
                 config.run.warmup
             )));
         }
+        self.machine.set_mode(Mode::Detailed);
         self.machine.begin_window();
         let (begun, before) = (self.machine.now(), self.machine.instructions());
+        let timed = timing::Moment::of(self.machine);
         let end = script.duration.map_or(self.limit, |length| begun.saturating_add(length).min(self.limit));
         let mut begin = None;
         while self.ended.is_none() {
@@ -283,10 +290,12 @@ impl Run<'_, '_> {
         self.machine.end_window();
         self.machine.stop_traffic();
         let instructions = self.machine.instructions() - before;
+        let timed = timed.zip(timing::Moment::of(self.machine));
         self.run_to(self.machine.now() + config.link.latency)?;
+        self.machine.set_mode(Mode::Functional);
         let end = nic_totals(self.machine);
         let (begin, figures) = begin.unwrap_or_else(|| (end, Moment::of(self.machine)));
-        Ok(Window { begin, end, ports: figures.until_now(self.machine), instructions })
+        Ok(Window { begin, end, ports: figures.until_now(self.machine), instructions, timed })
     }
 
     /// Waits until every frame has come back or cannot come back any more.

@@ -6,6 +6,7 @@ use doorbell_loadgen::{LatencySummary, StageSummaries};
 use serde::Serialize;
 
 use crate::ports::PortFigures;
+use crate::timing::TimingFigures;
 
 /// Where the frames of the measurement that did not come back were lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -73,6 +74,9 @@ pub struct PointSummary {
     pub host_mips: f64,
     /// Hash of the machine's state at the end: two runs of one configuration have the same.
     pub state_hash: String,
+    /// What the timing models say, by group and name; `meanings` explains each as `group.name`. Functional runs have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timing: Option<TimingFigures>,
     /// What each port counted in the measurement.
     pub ports: Vec<PortFigures>,
     /// The exit status of the user's script, if the run was one.

@@ -38,7 +38,7 @@ pub use port::Port;
 pub use presets::{PRESETS, Preset, preset};
 pub use run::{Limits, Outcome};
 pub use slot::Slot;
-pub use timed::{Mode, Timing};
+pub use timed::{Mode, PollStats, Timing};
 
 pub use doorbell_core::CoreConfig as PipelineConfig;
 pub use doorbell_memory::MemoryConfig;

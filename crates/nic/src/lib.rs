@@ -51,6 +51,7 @@ pub use state::{NIC_STATE_VERSION, NicState};
 pub use stats::NicStats;
 
 use regs::{Reg, Regs};
+use ring::{Direction, Ring};
 
 /// The packet buffer that PBA divides (§13.4.16).
 pub const PACKET_BUFFER: Bytes = Bytes(64 << 10);
@@ -173,6 +174,12 @@ impl Nic {
             .find(|register| register.name == name)
             .and_then(|register| regs::lookup(register.offset.into()))?;
         (reg.info().access != regs::Access::Absent).then(|| self.regs.get(reg))
+    }
+
+    /// Where the ring of receive descriptors lies, and how many bytes it has; none while its registers make no sense.
+    pub fn rx_ring(&self) -> Option<(doorbell_sim::PhysAddr, u64)> {
+        let ring = Ring::read(&self.regs, Direction::Receive)?;
+        Some((doorbell_sim::PhysAddr(ring.base), u64::from(ring.count) * u64::from(dma::DESCRIPTOR_BYTES)))
     }
 
     /// Whether frames from the wire are taken: the link is up and the receiver is on.

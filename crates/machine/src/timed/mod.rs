@@ -5,6 +5,7 @@
 //! goes by a fixed number of instructions a cycle, and caches, predictors and TLBs learn. *Detailed*: the models say when.
 //! How a timed hart runs is in [`run`](self::run), what a checkpoint keeps in [`saved`](self::saved).
 
+mod polls;
 mod run;
 mod saved;
 
@@ -19,7 +20,10 @@ use serde::{Deserialize, Serialize};
 use crate::config::MachineConfig;
 use crate::machine::Machine;
 
+pub use polls::PollStats;
 pub(crate) use saved::TIMING_VERSION;
+
+use polls::Polls;
 
 /// How a machine with timing models runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +48,8 @@ pub struct Timing {
     device: Vec<Option<Op>>,
     /// The address space that each core was told of.
     spaces: Vec<Option<u16>>,
+    /// What polls of receive rings come to. An observer.
+    polls: Polls,
     /// What is left of a cycle of each hart's warming time, in thousandths.
     warm_rest: Vec<u64>,
     /// Instructions of a thousand cycles of warming.
@@ -84,6 +90,7 @@ impl Timing {
             memory,
             device: vec![None; harts],
             spaces: vec![None; harts],
+            polls: Polls::new(harts),
             warm_rest: vec![0; harts],
             warming_rate: (config.core.warming_ipc * 1000.0).round() as u64,
             ops: Vec::with_capacity(256),
@@ -93,6 +100,11 @@ impl Timing {
     /// How the machine runs.
     pub fn mode(&self) -> Mode {
         self.mode
+    }
+
+    /// What a hart's polls of receive rings came to.
+    pub fn polls(&self, hart: usize) -> &PollStats {
+        self.polls.stats(hart)
     }
 
     /// The caches learn what a device moves.
@@ -144,6 +156,7 @@ impl Machine {
         let now = self.queue.now();
         let Some(timing) = &mut self.timing else { return };
         timing.mode = mode;
+        timing.polls.watch(self.ports.iter().filter_map(|port| port.nic.rx_ring()));
         for ((hart, core), access) in self.harts.iter_mut().zip(&mut timing.cores).zip(&mut timing.device) {
             hart.set_synced_until(doorbell_sim::Ps::MAX);
             if mode != Mode::Detailed

@@ -110,6 +110,7 @@ impl Timing {
         let begun = hart.slots();
         if begun > core.now() && self.mode == Mode::Detailed {
             core.skip_to(begun);
+            self.polls.interrupted(id);
         }
         let space = hart.address_space();
         if space != self.spaces[id] {
@@ -125,6 +126,7 @@ impl Timing {
             if turn == Turn::Trapped {
                 core.trap();
             }
+            self.polls.look(id, &self.ops, ram, hart.instructions(), core.now());
             hart.rebase(core.now());
         } else {
             core.warm(&self.ops, &mut around);

@@ -1,0 +1,140 @@
+//! What the timing models say of a measurement: IPC, CPI stack, top-down, misses, memory, PCI Express, direct cache
+//! access, all harts and NICs together; as groups of named figures, ratios where a person would want ratios. The counters
+//! themselves are in `stats.json`.
+
+mod figures;
+
+use std::collections::BTreeMap;
+
+use doorbell_machine::{Machine, Mode, PATH_KINDS};
+use doorbell_sim::Ps;
+use doorbell_sim::stats::{Counter, Stats};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+pub(crate) use figures::{Window, figures};
+
+/// A figure; none if there was nothing to divide by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// Its name.
+    pub name: String,
+    /// What it means, with its unit.
+    pub meaning: String,
+    /// Its value.
+    pub value: Option<f64>,
+}
+
+/// Figures that belong together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// The figures, in the order to show them.
+    pub figures: Vec<Figure>,
+}
+
+impl TimingFigures {
+    /// What each figure means, as `group.name`.
+    pub(crate) fn meanings(&self) -> impl Iterator<Item = (String, String)> {
+        let of = |group: &Group| {
+            let named = |figure: &Figure| (format!("{}.{}", group.name, figure.name), figure.meaning.clone());
+            group.figures.iter().map(named).collect::<Vec<_>>()
+        };
+        self.0.iter().flat_map(of)
+    }
+}
+
+/// All of them: in JSON a map of maps, in the order to show them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TimingFigures(pub Vec<Group>);
+
+impl Serialize for TimingFigures {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut groups = serializer.serialize_map(Some(self.0.len()))?;
+        for group in &self.0 {
+            groups.serialize_entry(&group.name, &GroupFigures(&group.figures))?;
+        }
+        groups.end()
+    }
+}
+
+struct GroupFigures<'a>(&'a [Figure]);
+
+impl Serialize for GroupFigures<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|figure| (&figure.name, figure.value)))
+    }
+}
+
+/// The counters of a timed machine's models by name, summed over harts and over ports, for the differences of two moments.
+#[derive(Clone, Debug)]
+pub(crate) struct Moment {
+    pub now: Ps,
+    counts: BTreeMap<String, u64>,
+}
+
+impl Moment {
+    /// The present, if the machine is timed now.
+    pub(crate) fn of(machine: &Machine) -> Option<Moment> {
+        let timing = machine.timing().filter(|_| machine.mode() == Mode::Detailed)?;
+        let mut counts = BTreeMap::new();
+        let mut add = |prefix: &str, counters: Vec<Counter>| {
+            for counter in counters {
+                *counts.entry(format!("{prefix}.{}", counter.name)).or_insert(0) += counter.value;
+            }
+        };
+        for (index, core) in timing.cores.iter().enumerate() {
+            add("core", core.stats().counters());
+            add("polls", timing.polls(index).counters());
+        }
+        let memory = timing.memory.stats();
+        for hart in &memory.harts {
+            add("hart", hart.core.counters());
+            add("l1i", hart.l1i.counters());
+            add("l1d", hart.l1d.counters());
+            add("l2", hart.l2.counters());
+        }
+        add("llc", memory.llc.counters());
+        add("device", memory.devices.counters());
+        add("traffic", memory.traffic.counters());
+        for (index, channel) in timing.memory.memory().stats().enumerate() {
+            add(&format!("dram{index}"), channel.counters());
+            add("dram", channel.counters());
+        }
+        for port in machine.ports() {
+            add("link", port.slot.link_stats().counters());
+            for (kind, _) in PATH_KINDS {
+                add("pcie", port.slot.stats(kind).counters());
+            }
+        }
+        Some(Moment { now: machine.now(), counts })
+    }
+}
+
+/// The counters of the timing models, for `stats.json`.
+pub(crate) fn counters(machine: &Machine) -> Vec<(String, Counter)> {
+    let mut all = Vec::new();
+    let Some(timing) = machine.timing() else { return all };
+    let mut add = |path: String, counters: Vec<Counter>| {
+        all.extend(counters.into_iter().map(|counter| (format!("{path}.{}", counter.name), counter)));
+    };
+    let memory = timing.memory.stats();
+    for (index, (core, private)) in timing.cores.iter().zip(&memory.harts).enumerate() {
+        add(format!("hart{index}.core"), core.stats().counters());
+        add(format!("hart{index}.polls"), timing.polls(index).counters());
+        add(format!("hart{index}.memory"), private.core.counters());
+        add(format!("hart{index}.l1i"), private.l1i.counters());
+        add(format!("hart{index}.l1d"), private.l1d.counters());
+        add(format!("hart{index}.l2"), private.l2.counters());
+    }
+    add("llc".to_owned(), memory.llc.counters());
+    add("devices".to_owned(), memory.devices.counters());
+    add("interconnect".to_owned(), memory.traffic.counters());
+    for (index, channel) in timing.memory.memory().stats().enumerate() {
+        add(format!("dram.channel{index}"), channel.counters());
+    }
+    for (index, port) in machine.ports().iter().enumerate() {
+        add(format!("port{index}.pcie_link"), port.slot.link_stats().counters());
+    }
+    all
+}

@@ -1,0 +1,475 @@
+//! The figures themselves: what is divided by what. Sources: Yasin 2014 for top-down; the FD.io paper's uncore events.
+
+use std::fmt::Display;
+
+use doorbell_machine::Machine;
+
+use super::{Figure, Group, Moment, TimingFigures};
+use crate::config::RunConfig;
+
+/// What lines hold, in the order of the memory system: the name in counters, and in words.
+const CLASSES: [(&str, &str); 6] = [
+    ("other", "other data"),
+    ("code", "code"),
+    ("header", "packet headers"),
+    ("payload", "packet payload"),
+    ("rx_descriptor", "receive descriptors"),
+    ("tx_descriptor", "transmit descriptors"),
+];
+
+/// Between two moments, and what the measurement delivered.
+pub(crate) struct Window<'a> {
+    pub begin: Moment,
+    pub end: Moment,
+    pub frames: u64,
+    pub instructions: u64,
+    pub config: &'a RunConfig,
+}
+
+impl Window<'_> {
+    /// What a counter grew by. The names are this program's own.
+    fn n(&self, name: &str) -> f64 {
+        let at = |moment: &Moment| {
+            *moment.counts.get(name).unwrap_or_else(|| panic!("there is no counter \"{name}\""))
+        };
+        (at(&self.end) - at(&self.begin)) as f64
+    }
+
+    fn sum(&self, names: &[&str]) -> f64 {
+        names.iter().map(|name| self.n(name)).sum()
+    }
+
+    fn seconds(&self) -> f64 {
+        (self.end.now - self.begin.now).0 as f64 * 1e-12
+    }
+
+    fn cycles(&self) -> f64 {
+        self.seconds() * self.config.core.frequency.0 as f64 * f64::from(self.config.platform.harts)
+    }
+}
+
+fn over(amount: f64, by: f64) -> Option<f64> {
+    (by > 0.0).then(|| amount / by)
+}
+
+/// A group under construction.
+struct Filling(Group);
+
+impl Filling {
+    fn new(name: impl Display) -> Filling {
+        Filling(Group { name: name.to_string(), figures: Vec::new() })
+    }
+
+    fn put(&mut self, name: impl Display, value: Option<f64>, meaning: impl Display) {
+        let (name, meaning) = (name.to_string(), meaning.to_string());
+        self.0.figures.push(Figure { name, meaning, value });
+    }
+}
+
+/// All figures of a window.
+pub(crate) fn figures(window: &Window, machine: &Machine) -> TimingFigures {
+    let w = window;
+    let mut groups = vec![per_packet(w), top_down(w), top_down_2(w), cpi_stack(w), core(w)];
+    groups.extend(
+        [("L1I", "l1i"), ("L1D", "l1d"), ("L2", "l2"), ("LLC", "llc")].map(|(name, key)| cache(w, name, key)),
+    );
+    groups.extend([access_times(w), occupancy(w, machine), dram(w), pcie(w), uncore(w), dca(w)]);
+    TimingFigures(groups.into_iter().map(|filling| filling.0).collect())
+}
+
+fn per_packet(w: &Window) -> Filling {
+    let mut g = Filling::new("packet cost");
+    let frames = w.frames as f64;
+    let instructions = w.instructions as f64;
+    let awake = w.cycles() - w.n("core.cpi_idle");
+    let (busy_instructions, busy_cycles) =
+        (instructions - w.n("polls.empty_instructions"), awake - w.n("polls.empty_cycles"));
+    g.put("instructions", over(instructions, frames), "instructions a delivered frame, empty polls included");
+    g.put(
+        "cycles",
+        over(awake, frames),
+        "core cycles a delivered frame, empty polls included, sleep (WFI) not",
+    );
+    g.put("ipc", over(instructions, awake), "instructions a cycle, empty polls included, sleep not");
+    g.put(
+        "busy_instructions",
+        over(busy_instructions, frames),
+        "instructions a delivered frame without empty polls",
+    );
+    g.put(
+        "busy_cycles",
+        over(busy_cycles, frames),
+        "core cycles a delivered frame without empty polls and sleep",
+    );
+    g.put(
+        "busy_ipc",
+        over(busy_instructions, busy_cycles),
+        "instructions a cycle without empty polls and sleep",
+    );
+    g.put(
+        "empty_polls",
+        over(w.n("polls.empty_polls"), frames),
+        "polls of a receive ring that found nothing, a delivered frame",
+    );
+    g.put(
+        "busy_share",
+        over(busy_cycles, w.cycles()),
+        "share of all cycles that went neither into empty polls nor into sleep",
+    );
+    g
+}
+
+/// The slots of the top-down method that were accounted for; idle ones are not among them.
+fn slots(w: &Window) -> f64 {
+    w.sum(&SLOTS_ALL)
+}
+
+const SLOTS_LATENCY: [&str; 4] =
+    ["core.slots_misfetch", "core.slots_icache", "core.slots_itlb", "core.slots_fetch"];
+const SLOTS_MEMORY: [&str; 8] = [
+    "core.slots_l1",
+    "core.slots_l2",
+    "core.slots_llc",
+    "core.slots_peer",
+    "core.slots_dram",
+    "core.slots_dtlb",
+    "core.slots_store",
+    "core.slots_device",
+];
+const SLOTS_CORE: [&str; 2] = ["core.slots_execute", "core.slots_serialise"];
+const SLOTS_ALL: [&str; 18] = [
+    "core.slots_retiring",
+    "core.slots_branch",
+    "core.slots_clear",
+    "core.slots_fetch_bandwidth",
+    SLOTS_LATENCY[0],
+    SLOTS_LATENCY[1],
+    SLOTS_LATENCY[2],
+    SLOTS_LATENCY[3],
+    SLOTS_MEMORY[0],
+    SLOTS_MEMORY[1],
+    SLOTS_MEMORY[2],
+    SLOTS_MEMORY[3],
+    SLOTS_MEMORY[4],
+    SLOTS_MEMORY[5],
+    SLOTS_MEMORY[6],
+    SLOTS_MEMORY[7],
+    SLOTS_CORE[0],
+    SLOTS_CORE[1],
+];
+
+fn top_down(w: &Window) -> Filling {
+    let mut g = Filling::new("top-down");
+    let all = slots(w);
+    let speculation = w.sum(&["core.slots_branch", "core.slots_clear"]);
+    let frontend = w.sum(&SLOTS_LATENCY) + w.n("core.slots_fetch_bandwidth");
+    let backend = w.sum(&SLOTS_MEMORY) + w.sum(&SLOTS_CORE);
+    g.put(
+        "retiring",
+        over(w.n("core.slots_retiring"), all),
+        "share of dispatch slots of ops that were committed",
+    );
+    g.put(
+        "bad_speculation",
+        over(speculation, all),
+        "share lost to mispredicted branches, memory-order clashes and traps",
+    );
+    g.put("frontend_bound", over(frontend, all), "share empty because no op came from the front end");
+    g.put(
+        "backend_bound",
+        over(backend, all),
+        "share empty because ROB, issue queue, load or store queue or registers were full",
+    );
+    g
+}
+
+fn top_down_2(w: &Window) -> Filling {
+    let mut g = Filling::new("top-down, level 2");
+    let all = slots(w);
+    let share = |names: &[&str]| over(w.sum(names), all);
+    g.put("retiring", share(&["core.slots_retiring"]), "share of dispatch slots of ops that were committed");
+    g.put("branch_mispredicts", share(&["core.slots_branch"]), "bad speculation: mispredicted branches");
+    g.put("machine_clears", share(&["core.slots_clear"]), "bad speculation: memory-order clashes and traps");
+    g.put("fetch_latency", share(&SLOTS_LATENCY), "frontend bound: cycles without any op");
+    g.put(
+        "fetch_bandwidth",
+        share(&["core.slots_fetch_bandwidth"]),
+        "frontend bound: cycles with fewer ops than fit",
+    );
+    g.put("memory_bound", share(&SLOTS_MEMORY), "backend bound: loads, stores, translations, devices");
+    g.put(
+        "core_bound",
+        share(&SLOTS_CORE),
+        "backend bound: execution, dependences, serialising instructions",
+    );
+    g
+}
+
+/// Parts of the CPI stack: the counter, and what the cycles went into.
+const CPI: [(&str, &str); 18] = [
+    ("base", "commit"),
+    ("branch", "mispredicted branches"),
+    ("clear", "memory-order clashes and traps"),
+    ("misfetch", "branches that the BTB did not know"),
+    ("icache", "the instruction cache"),
+    ("itlb", "the instruction TLB"),
+    ("fetch", "the rest of the front end"),
+    ("execute", "execution and dependences"),
+    ("l1", "loads served by L1 or the store queue"),
+    ("l2", "loads served by L2"),
+    ("llc", "loads served by the LLC"),
+    ("peer", "loads served by another core's cache"),
+    ("dram", "loads served by memory"),
+    ("dtlb", "data translations"),
+    ("store", "stores"),
+    ("serialise", "serialising instructions"),
+    ("device", "accesses to device registers"),
+    ("idle", "sleep (WFI)"),
+];
+
+fn cpi_stack(w: &Window) -> Filling {
+    let mut g = Filling::new("CPI stack");
+    for (name, what) in CPI {
+        let cycles = w.n(&format!("core.cpi_{name}"));
+        g.put(
+            name,
+            over(cycles, w.instructions as f64),
+            format!("cycles an instruction that went into {what}"),
+        );
+    }
+    g
+}
+
+fn core(w: &Window) -> Filling {
+    let mut g = Filling::new("core");
+    let kilo = w.n("core.instructions") / 1e3;
+    let wrong = w.sum(&["core.wrong_directions", "core.wrong_targets", "core.wrong_returns"]);
+    g.put("branch_mpki", over(wrong, kilo), "mispredicted branches a thousand instructions");
+    g.put("branch_miss_rate", over(wrong, w.n("core.branches")), "mispredicted branches a branch");
+    g.put("replays_pki", over(w.n("core.replays"), kilo), "memory-order clashes a thousand instructions");
+    g.put(
+        "forwarded_loads",
+        over(w.n("core.forwards"), w.n("core.loads")),
+        "share of loads served by the store queue",
+    );
+    g.put("itlb_mpki", over(w.n("core.itlb_misses"), kilo), "instruction TLB misses a thousand instructions");
+    g.put("dtlb_mpki", over(w.n("core.dtlb_misses"), kilo), "data TLB misses a thousand instructions");
+    g.put("walk_cycles", over(w.n("core.walk_cycles"), w.n("core.walks")), "cycles a page walk");
+    g
+}
+
+fn cache(w: &Window, name: &str, key: &str) -> Filling {
+    let mut g = Filling::new(name);
+    let n = |counter: &str| w.n(&format!("{key}.{counter}"));
+    let (misses, kilo, frames) = (n("misses"), w.instructions as f64 / 1e3, w.frames as f64);
+    g.put("mpki", over(misses, kilo), "misses of cores a thousand instructions");
+    g.put("misses_per_packet", over(misses, frames), "misses of cores a delivered frame");
+    for (class, what) in CLASSES {
+        let of = over(n(&format!("misses_{class}")), frames);
+        g.put(format!("{class}_misses_per_packet"), of, format!("of these, misses of {what}"));
+    }
+    let accesses = n("accesses");
+    g.put("hit_rate", over(n("hits"), accesses), "share of accesses that found their line");
+    g.put("merge_rate", over(n("merges"), accesses), "share of accesses that found their line on its way");
+    g.put(
+        "write_backs_per_packet",
+        over(n("write_backs"), frames),
+        "dirty lines sent a level further, a delivered frame",
+    );
+    if n("prefetches") > 0.0 {
+        g.put("prefetches_pki", over(n("prefetches"), kilo), "lines fetched ahead a thousand instructions");
+        g.put(
+            "prefetch_accuracy",
+            over(n("prefetches_useful"), n("prefetches")),
+            "share of these that were used",
+        );
+    }
+    g
+}
+
+fn access_times(w: &Window) -> Filling {
+    let mut g = Filling::new("access time");
+    g.put(
+        "load_cycles",
+        over(w.n("core.load_cycles"), w.n("core.loads") - w.n("core.forwards")),
+        "core cycles from a load's cache access to its data, on average",
+    );
+    g.put(
+        "network_load_cycles",
+        over(w.n("hart.network_access_cycles"), w.n("hart.network_accesses")),
+        "the same of accesses to packets and descriptors alone",
+    );
+    let served = ["core.loads_l1", "core.loads_l2", "core.loads_llc", "core.loads_peer", "core.loads_dram"];
+    let all = w.sum(&served);
+    for (name, level) in ["l1", "l2", "llc", "peer", "dram"].iter().zip(served) {
+        g.put(format!("from_{name}"), over(w.n(level), all), "share of loads served there");
+    }
+    g
+}
+
+fn occupancy(w: &Window, machine: &Machine) -> Filling {
+    let mut g = Filling::new("queue occupancy");
+    let cycles = w.cycles() - w.n("core.cpi_idle");
+    for (name, what) in [("rob", "ROB"), ("iq", "issue queue"), ("lq", "load queue"), ("sq", "store queue")] {
+        let mean = over(w.n(&format!("core.{name}_cycles")), cycles);
+        g.put(name, mean, format!("entries of the {what} in use, on average over the cycles awake"));
+    }
+    for (key, what) in [("l1d", "L1D"), ("l2", "L2")] {
+        let mean = over(w.n(&format!("{key}.mshr_cycles")), cycles);
+        g.put(format!("{key}_mshrs"), mean, format!("miss registers of {what} in use, on average"));
+    }
+    let shared = w.seconds() * w.config.memory.interconnect.clock.0 as f64;
+    g.put("llc_mshrs", over(w.n("llc.mshr_cycles"), shared), "miss registers of the LLC in use, on average");
+    if let Some(timing) = machine.timing() {
+        let lines = (w.config.memory.llc.size.0 / 64) as f64;
+        for ((class, what), held) in CLASSES.iter().zip(timing.memory.occupancy()) {
+            let share = over(held as f64, lines);
+            g.put(format!("llc_{class}"), share, format!("share of the LLC that holds {what} at the end"));
+        }
+    }
+    g
+}
+
+fn dram(w: &Window) -> Filling {
+    let mut g = Filling::new("DRAM");
+    let seconds = w.seconds();
+    for channel in 0..w.config.memory.dram.channels {
+        let n = |counter: &str| w.n(&format!("dram{channel}.{counter}"));
+        g.put(
+            format!("read_gbps_{channel}"),
+            over(n("bytes_read") * 8e-9, seconds),
+            format!("Gbps read from channel {channel}"),
+        );
+        g.put(
+            format!("write_gbps_{channel}"),
+            over(n("bytes_written") * 8e-9, seconds),
+            format!("Gbps written to channel {channel}"),
+        );
+    }
+    let commands = w.sum(&["dram.row_hits", "dram.row_closed", "dram.row_conflicts"]);
+    g.put(
+        "row_hit_rate",
+        over(w.n("dram.row_hits"), commands),
+        "share of column commands that found their row open",
+    );
+    let frames = w.frames as f64;
+    g.put(
+        "bytes_read_per_packet",
+        over(w.n("dram.bytes_read"), frames),
+        "bytes read from DRAM a delivered frame",
+    );
+    g.put(
+        "bytes_written_per_packet",
+        over(w.n("dram.bytes_written"), frames),
+        "bytes written to DRAM a delivered frame",
+    );
+    g
+}
+
+fn pcie(w: &Window) -> Filling {
+    let mut g = Filling::new("PCI Express");
+    let frames = w.frames as f64;
+    for (way, meaning) in [("up", "from the NIC"), ("down", "to the NIC")] {
+        let n = |what: &str| w.n(&format!("link.{way}_{what}"));
+        g.put(
+            format!("{way}_tlps_per_packet"),
+            over(n("packets"), frames),
+            format!("transaction-layer packets {meaning} a delivered frame"),
+        );
+        g.put(
+            format!("{way}_bytes_per_packet"),
+            over(n("bytes"), frames),
+            format!("their bytes, headers and framing included, {meaning} a delivered frame"),
+        );
+        let bits = (n("bytes") + n("dllp_bytes")) * 8e-9;
+        g.put(
+            format!("{way}_gbps"),
+            over(bits, w.seconds()),
+            format!("Gbps on the link {meaning}, acknowledgements and flow control included"),
+        );
+    }
+    g.put(
+        "payload_bytes_per_packet",
+        over(w.n("pcie.payload_bytes"), frames),
+        "bytes of data and descriptors moved by DMA, both ways, a delivered frame",
+    );
+    g.put(
+        "read_round_trip_ns",
+        over(w.n("link.round_trip_ps") * 1e-3, w.n("link.read_requests")),
+        "from a DMA read request to the end of its completions, on average",
+    );
+    g.put(
+        "write_visible_ns",
+        over(
+            w.n("link.write_visible_ps") * 1e-3,
+            w.n("link.full_line_writes") + w.n("link.partial_line_writes"),
+        ),
+        "from a DMA write's first byte on the link until it is visible, a line",
+    );
+    g
+}
+
+fn uncore(w: &Window) -> Filling {
+    let mut g = Filling::new("uncore events");
+    let frames = w.frames as f64;
+    for (name, key, what) in [
+        ("ItoM", "itom", "writes of a whole line by a device"),
+        ("RFO", "rfo", "writes of a part of a line by a device"),
+        ("PCIeRdCur", "pcierdcur", "reads of a line by a device"),
+    ] {
+        for (suffix, counter, found) in [("hit", "hits", "had"), ("miss", "misses", "had not")] {
+            let value = over(w.n(&format!("device.{key}_{counter}")), frames);
+            g.put(
+                format!("{name}_{suffix}"),
+                value,
+                format!("{what} that the LLC {found}, a delivered frame"),
+            );
+        }
+    }
+    g.put("PRd", over(w.n("device.prd"), frames), "reads of device registers by cores, a delivered frame");
+    g.put("WiL", over(w.n("device.wil"), frames), "writes of device registers by cores, a delivered frame");
+    g
+}
+
+fn dca(w: &Window) -> Filling {
+    let mut g = Filling::new("direct cache access");
+    let frames = w.frames as f64;
+    let n = |counter: &str| w.n(&format!("device.{counter}"));
+    g.put(
+        "updates_per_packet",
+        over(n("updates"), frames),
+        "written lines updated where they stood in the LLC, a delivered frame",
+    );
+    g.put(
+        "allocations_per_packet",
+        over(n("allocations"), frames),
+        "written lines for which room was made in the DCA ways",
+    );
+    g.put("to_memory_per_packet", over(n("to_memory"), frames), "written lines that went to memory");
+    g.put(
+        "leaks_per_packet",
+        over(n("leaks"), frames),
+        "DMA leaks: written lines that had left the cache for memory before any use",
+    );
+    for (part, what) in
+        [("header", "packet headers"), ("payload", "packet payload"), ("descriptor", "descriptors")]
+    {
+        g.put(
+            format!("{part}_leaks_per_packet"),
+            over(n(&format!("leaks_{part}")), frames),
+            format!("of these, lines of {what}"),
+        );
+    }
+    g.put(
+        "leak_rate",
+        over(n("leaks"), n("fresh_lines")),
+        "share of lines written into the cache that left it unused",
+    );
+    g.put("used_by_core", over(n("fresh_used_by_core"), n("fresh_lines")), "share of these that a core used");
+    g.put(
+        "overwritten",
+        over(n("fresh_overwritten"), n("fresh_lines")),
+        "share of these that a device wrote again before any use",
+    );
+    g
+}

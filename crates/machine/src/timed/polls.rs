@@ -1,0 +1,162 @@
+//! Polls that find nothing: how many, and what they cost, so that a packet's cost can be told with and without them.
+//!
+//! A driver polls by loading the status byte of the next receive descriptor (82540EM manual, §3.2.3.2: byte 12, bit DD). One
+//! that finds DD clear ends the poll, and if it was the first, the poll was empty: what is executed until the next such
+//! load, of whatever ring, is the price of an empty poll. So is each round of a loop that does nothing else. What
+//! happens between a poll that found packets and the next poll is the packets'. An observer: nothing simulated depends on it.
+
+use doorbell_sim::{Op, OpClass, PhysAddr, Ram};
+
+const DESCRIPTOR_BYTES: u64 = 16;
+const STATUS_AT: u64 = 12;
+const STATUS_DD: u8 = 1;
+
+doorbell_sim::stats! {
+    /// Polls of receive rings by one hart.
+    pub struct PollStats {
+        /// Loads of a receive descriptor's status that ended a poll: the descriptor was not done.
+        polls,
+        /// Of these, polls that had found no packet.
+        empty_polls,
+        /// Instructions of empty polls.
+        empty_instructions,
+        /// Cycles of empty polls.
+        empty_cycles,
+    }
+}
+
+/// Where a hart is.
+#[derive(Clone, Debug, Default)]
+struct Poller {
+    /// Packets found since the last poll ended.
+    packets: u64,
+    /// Instructions and cycle at the end of a poll that was empty, if nothing has come since.
+    idle_since: Option<(u64, u64)>,
+    stats: PollStats,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Polls {
+    /// First and last byte of each ring.
+    rings: Vec<(u64, u64)>,
+    /// The same of all of them together.
+    span: (u64, u64),
+    harts: Vec<Poller>,
+}
+
+impl Polls {
+    pub fn new(harts: usize) -> Polls {
+        Polls { rings: Vec::new(), span: (u64::MAX, 0), harts: vec![Poller::default(); harts] }
+    }
+
+    /// Watches these rings (address and bytes) from now on.
+    pub fn watch(&mut self, rings: impl Iterator<Item = (PhysAddr, u64)>) {
+        self.rings = rings.map(|(base, bytes)| (base.0, base.0.saturating_add(bytes - 1))).collect();
+        self.span =
+            self.rings.iter().fold((u64::MAX, 0), |span, ring| (span.0.min(ring.0), span.1.max(ring.1)));
+    }
+
+    pub fn stats(&self, hart: usize) -> &PollStats {
+        &self.harts[hart].stats
+    }
+
+    /// A hart slept: what it does next is not the rest of a poll.
+    pub fn interrupted(&mut self, hart: usize) {
+        self.harts[hart].idle_since = None;
+    }
+
+    /// Looks at what a hart has executed by now.
+    #[inline]
+    pub fn look(&mut self, hart: usize, ops: &[Op], ram: &Ram, instructions: u64, cycle: u64) {
+        let (first, last) = self.span;
+        for op in ops {
+            if op.class == OpClass::Load && op.phys.0 >= first && op.phys.0 <= last {
+                self.load(hart, op, ram, (instructions, cycle));
+            }
+        }
+    }
+
+    fn load(&mut self, hart: usize, op: &Op, ram: &Ram, now: (u64, u64)) {
+        let addr = op.phys.0;
+        let Some((base, _)) = self.rings.iter().find(|ring| (ring.0..=ring.1).contains(&addr)) else {
+            return;
+        };
+        let offset = (addr - base) % DESCRIPTOR_BYTES;
+        if !(offset..offset + u64::from(op.size)).contains(&STATUS_AT) {
+            return;
+        }
+        let mut status = [0];
+        if !ram.copy_out(PhysAddr(addr - offset + STATUS_AT), &mut status) {
+            return;
+        }
+        let poller = &mut self.harts[hart];
+        if let Some((instructions, cycle)) = poller.idle_since.take() {
+            poller.stats.empty_instructions += now.0 - instructions;
+            poller.stats.empty_cycles += now.1.saturating_sub(cycle);
+        }
+        if status[0] & STATUS_DD != 0 {
+            poller.packets += 1;
+            return;
+        }
+        poller.stats.polls += 1;
+        if poller.packets == 0 {
+            poller.stats.empty_polls += 1;
+            poller.idle_since = Some(now);
+        }
+        poller.packets = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_sim::Bytes;
+
+    const RING: u64 = 0x8000_1000;
+
+    fn load(addr: u64, size: u8) -> Op {
+        Op { class: OpClass::Load, phys: PhysAddr(addr), size, ..Op::default() }
+    }
+
+    #[test]
+    fn only_what_lies_between_an_empty_poll_and_the_next_load_of_a_status_is_the_empty_poll_s() {
+        let mut ram = Ram::new(PhysAddr(0x8000_0000), Bytes(1 << 20), 1);
+        let mut polls = Polls::new(1);
+        polls.watch([(PhysAddr(RING), 4096)].into_iter());
+        let done = |ram: &mut Ram, index: u64, done: u8| {
+            assert!(ram.store(PhysAddr(RING + 16 * index + 12), &[done]));
+        };
+        let mut look = |ram: &Ram, index: u64, at: (u64, u64)| {
+            polls.look(0, &[load(RING + 16 * index + 12, 1)], ram, at.0, at.1);
+            polls.stats(0).clone()
+        };
+        // Two polls find nothing; the second ends the first one's interval.
+        look(&ram, 0, (100, 50));
+        let stats = look(&ram, 0, (130, 60));
+        assert_eq!((stats.polls, stats.empty_polls), (2, 2));
+        assert_eq!((stats.empty_instructions, stats.empty_cycles), (30, 10));
+        // A packet: what has passed since was still the empty poll's; what follows is the packet's.
+        done(&mut ram, 0, 1);
+        let stats = look(&ram, 0, (160, 70));
+        assert_eq!((stats.empty_instructions, stats.empty_cycles), (60, 20));
+        look(&ram, 1, (200, 90));
+        let stats = look(&ram, 1, (500, 190));
+        assert_eq!((stats.polls, stats.empty_polls), (4, 3), "the poll that found a packet was not empty");
+        assert_eq!((stats.empty_instructions, stats.empty_cycles), (60, 20));
+        let stats = look(&ram, 1, (530, 200));
+        assert_eq!((stats.empty_instructions, stats.empty_cycles), (90, 30));
+    }
+
+    #[test]
+    fn other_bytes_of_the_ring_are_no_polls() {
+        let ram = Ram::new(PhysAddr(0x8000_0000), Bytes(1 << 20), 1);
+        let mut polls = Polls::new(1);
+        polls.watch([(PhysAddr(RING), 4096)].into_iter());
+        let ops = [load(RING, 8), load(RING + 13, 1), load(RING + 4096 + 12, 1), load(RING - 4, 4)];
+        polls.look(0, &ops, &ram, 1, 1);
+        assert_eq!(polls.stats(0).polls, 0);
+        polls.look(0, &[load(RING + 24, 8)], &ram, 1, 1);
+        assert_eq!(polls.stats(0).polls, 1, "a wide load has the status byte too");
+    }
+}
