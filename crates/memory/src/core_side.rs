@@ -66,7 +66,7 @@ impl<M: MainMemory> MemorySystem<M> {
             flags = flags.with_state(Flags::MODIFIED);
             l1.tags.set_flags(slot, flags);
         }
-        l1.tags.touch(slot, line);
+        l1.tags.touch(slot);
         let normal = begin + l1.latency;
         let (at, level, merged) =
             if TIMED { l1.arrival(slot, line, normal, Level::L1) } else { (0, Level::L1, false) };
@@ -104,7 +104,7 @@ impl<M: MainMemory> MemorySystem<M> {
             stats.fetch_cycles += cycles;
         } else {
             stats.data_access_cycles += cycles;
-            if flags.class().is_network() {
+            if flags.is_network() {
                 stats.network_accesses += 1;
                 stats.network_access_cycles += cycles;
             }
@@ -165,7 +165,7 @@ impl<M: MainMemory> MemorySystem<M> {
         if ask.own && !flags.is_writable() {
             return self.miss_l2::<TIMED>(ask, looked, true);
         }
-        l2.tags.touch(slot, ask.line);
+        l2.tags.touch(slot);
         let (at, level, merged) =
             if TIMED { l2.arrival(slot, ask.line, looked, Level::L2) } else { (0, Level::L2, false) };
         let first_use = demand && flags.is_prefetched();
@@ -197,7 +197,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let mut free = at;
         let found = if upgrade { l2.tags.find(ask.line) } else { None };
         if let Some(slot) = found {
-            l2.tags.touch(slot, ask.line);
+            l2.tags.touch(slot);
             let state = got.flags.state();
             let mut keep = l2.tags.flags(slot);
             if keep.is_prefetched() {
@@ -238,7 +238,7 @@ impl<M: MainMemory> MemorySystem<M> {
                     l1.used_prefetched(slot, old, false);
                 }
                 l1.tags.set_flags(slot, flags);
-                l1.tags.touch(slot, ask.line);
+                l1.tags.touch(slot);
                 slot
             }
             None => {

@@ -21,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+mod aligned;
 pub mod backing;
 mod cache;
 pub mod class;

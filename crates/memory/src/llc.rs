@@ -9,7 +9,7 @@ use crate::config::Inclusion;
 use crate::core_side::{Ask, Why};
 use crate::dca::Seen;
 use crate::system::MemorySystem;
-use crate::tags::{Flags, Gone};
+use crate::tags::{Flags, Gone, Slot};
 
 /// What comes back from the LLC, in cycles of the interconnect.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct FromLlc {
 struct Lookup {
     /// When.
     at: u64,
-    slot: Option<usize>,
+    slot: Option<Slot>,
     /// In other harts' caches.
     peers: Found,
     class: DataClass,
@@ -108,7 +108,7 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 
     /// The LLC has the line.
-    fn bring_from_llc<const TIMED: bool>(&mut self, ask: Ask, look: Lookup, slot: usize) -> Newest {
+    fn bring_from_llc<const TIMED: bool>(&mut self, ask: Ask, look: Lookup, slot: Slot) -> Newest {
         let (data, level, merged) = match TIMED {
             true => self.llc.arrival(slot, ask.line, look.at, Level::Llc),
             false => (0, Level::Llc, false),
@@ -118,7 +118,7 @@ impl<M: MainMemory> MemorySystem<M> {
         } else {
             self.count(ask, true, look.class);
         }
-        self.llc.tags.touch(slot, ask.line);
+        self.llc.tags.touch(slot);
         let flags = self.llc.tags.flags(slot);
         if flags.is_fresh() {
             self.devices.fresh_used_by_core += 1;
@@ -167,7 +167,7 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 
     /// Takes a line out of the LLC that does not have to go anywhere.
-    pub(crate) fn drop_from_llc(&mut self, slot: usize) -> Flags {
+    pub(crate) fn drop_from_llc(&mut self, slot: Slot) -> Flags {
         let flags = self.llc.take_away(slot);
         self.occupancy[flags.class() as usize] -= 1;
         flags
@@ -239,7 +239,7 @@ impl<M: MainMemory> MemorySystem<M> {
         flags: Flags,
         t: u64,
         ways: u32,
-    ) -> (usize, u64) {
+    ) -> (Slot, u64) {
         let (slot, gone) = self.llc.insert(line, flags, ways);
         self.occupancy[flags.class() as usize] += 1;
         let free = match gone {
