@@ -21,6 +21,8 @@ pub(crate) struct Cache {
     pub latency: u64,
     pub prefetcher: Prefetcher,
     pub stats: CacheStats,
+    /// Most accesses need nothing but [`Tags::quick_use`].
+    pub quick: bool,
 }
 
 /// What a snapshot keeps.
@@ -48,13 +50,16 @@ fn level(number: u8) -> Level {
 impl Cache {
     /// An empty cache whose ports remember `window` cycles.
     pub fn new(config: &CacheConfig, window: usize) -> Cache {
+        let tags = Tags::new(config.sets(), config.ways, config.replacement);
+        let prefetcher = Prefetcher::new(&config.prefetch);
         Cache {
-            tags: Tags::new(config.sets(), config.ways, config.replacement),
+            quick: tags.can_be_quick() && !prefetcher.is_on(),
+            tags,
             ports: Slots::new(config.ports, window),
             mshrs: InFlight::new(config.mshrs),
             buffer: InFlight::new(config.write_buffers),
             latency: u64::from(config.latency),
-            prefetcher: Prefetcher::new(&config.prefetch),
+            prefetcher,
             stats: CacheStats::default(),
         }
     }

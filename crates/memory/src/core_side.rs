@@ -10,7 +10,7 @@ use crate::backing::MainMemory;
 use crate::config::{Inclusion, WalkEntry};
 use crate::prefetch::Targets;
 use crate::system::MemorySystem;
-use crate::tags::{Flags, Gone};
+use crate::tags::{Flags, Gone, Quick};
 
 /// Who asks the level below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +55,33 @@ impl<M: MainMemory> MemorySystem<M> {
         let hart = &mut self.harts[h];
         let l1 = if code { &mut hart.l1i } else { &mut hart.l1d };
         let begin = if TIMED { l1.port(cycle) } else { 0 };
+        let there = if TIMED { begin + l1.latency } else { u64::MAX };
+        let quick = if l1.quick { l1.tags.quick_use(line, there, own) } else { Quick::Unsure };
+        match quick {
+            Quick::Used(flags) => {
+                l1.stats.hits += 1;
+                let at = if TIMED { there } else { 0 };
+                self.account::<TIMED>(h, code, flags, Level::L1, cycle, at);
+                Served { at, level: Level::L1 }
+            }
+            Quick::Unsure => self.access_l1::<TIMED>(h, cycle, begin, access),
+            Quick::Absent => self.miss_l1::<TIMED>(h, cycle, begin, access, false),
+        }
+    }
+
+    /// An access to the L1, which has a port in cycle `begin`.
+    #[inline(never)]
+    fn access_l1<const TIMED: bool>(
+        &mut self,
+        h: usize,
+        cycle: u64,
+        begin: u64,
+        access: CoreAccess,
+    ) -> Served {
+        let line = self.ram.line(access.addr).expect("the address was found to be RAM");
+        let (own, code) = (access.kind == AccessKind::Store, access.kind == AccessKind::Fetch);
+        let hart = &mut self.harts[h];
+        let l1 = if code { &mut hart.l1i } else { &mut hart.l1d };
         let Some(slot) = l1.tags.find(line) else {
             return self.miss_l1::<TIMED>(h, cycle, begin, access, false);
         };

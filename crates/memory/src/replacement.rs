@@ -90,6 +90,11 @@ impl Replacer {
         Replacer { kind, form, ways: ways as usize, sets: sets as usize, state }
     }
 
+    /// Whether the order is kept in a word a set.
+    pub fn is_order(&self) -> bool {
+        self.form == Form::Order
+    }
+
     /// A line is used.
     #[inline]
     pub fn touch(&mut self, order: &mut u64, set: usize, way: usize) {
@@ -249,7 +254,7 @@ impl Replacer {
 
 /// An order with one of its ways moved to the front.
 #[inline]
-fn to_front(order: u64, way: u64) -> u64 {
+pub(crate) fn to_front(order: u64, way: u64) -> u64 {
     // The lowest four bits that are zero here are the way's place.
     let differs = order ^ (way * ONES);
     let zero = differs.wrapping_sub(ONES) & !differs & (ONES << 3);

@@ -36,7 +36,14 @@ impl Slots {
     /// Takes one unit in the first cycle from `from` on that has one. Returns the cycle.
     #[inline]
     pub fn take(&mut self, from: u64) -> u64 {
-        self.take_many(from, 1).0
+        let index = from as usize & (self.state.ring.len() - 1);
+        let entry = &mut self.state.ring[index];
+        let empty = from << COUNT_BITS;
+        if *entry < empty + self.units {
+            *entry = (*entry).max(empty) + 1;
+            return from;
+        }
+        self.search(from, 1).0
     }
 
     /// Takes `count` units, the first ones that are free from `from` on. Returns the cycles of the first and the last.
@@ -44,19 +51,17 @@ impl Slots {
     pub fn take_many(&mut self, from: u64, count: u64) -> (u64, u64) {
         let index = from as usize & (self.state.ring.len() - 1);
         let entry = &mut self.state.ring[index];
-        let (cycle, taken) = (*entry >> COUNT_BITS, *entry & ((1 << COUNT_BITS) - 1));
-        if cycle < from && count <= self.units {
-            *entry = from << COUNT_BITS | count;
-            return (from, from);
-        }
-        if cycle == from && taken + count <= self.units {
-            *entry += count;
+        let empty = from << COUNT_BITS;
+        // An entry of an earlier cycle is less than this one's, empty.
+        if *entry + count <= empty + self.units && count <= self.units {
+            *entry = (*entry).max(empty) + count;
             return (from, from);
         }
         self.search(from, count)
     }
 
     /// The general case.
+    #[inline(never)]
     fn search(&mut self, from: u64, mut count: u64) -> (u64, u64) {
         let mask = self.state.ring.len() - 1;
         let (mut at, mut first) = (from, None);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::aligned::Aligned;
 use crate::class::DataClass;
-use crate::replacement::{ORDER_AT_FIRST, Replacement, Replacer, ReplacerState};
+use crate::replacement::{ORDER_AT_FIRST, Replacement, Replacer, ReplacerState, to_front};
 use crate::ways::{WAYS_MAX, WayMask};
 
 /// No line.
@@ -118,6 +118,17 @@ impl Slot {
     }
 }
 
+/// What came of [`Tags::quick_use`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Quick {
+    /// The line is there, with these flags, and its use is noted.
+    Used(Flags),
+    /// The line is there, but more has to be looked at.
+    Unsure,
+    /// The line is not there.
+    Absent,
+}
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Tags {
@@ -140,11 +151,46 @@ pub(crate) struct TagsState {
     words: Vec<u64>,
 }
 
-/// The way of a line plus one, or 0. No line is there twice, so that nothing has to be decided on the way.
-#[inline]
-fn way_of<const WAYS: usize>(tags: &[u32], line: u32) -> u32 {
-    let tags: &[u32; WAYS] = tags.try_into().expect("a set has so many ways");
+/// The way of a line plus one, or 0. No line is there twice, so that nothing has to be decided on the way, and four ways at a
+/// time are one operation of the host.
+#[inline(always)]
+fn way_of<const WAYS: usize>(tags: &[u32; WAYS], line: u32) -> u32 {
+    let mut found = [0u32; 4];
+    for (chunk, four) in (0u32..).zip(tags.as_chunks::<4>().0) {
+        let ways: [u32; 4] = std::array::from_fn(|lane| 4 * chunk + lane as u32 + 1);
+        for lane in 0..4 {
+            found[lane] |= if four[lane] == line { ways[lane] } else { 0 };
+        }
+    }
+    found[0] | found[1] | found[2] | found[3]
+}
+
+/// The same of any number of ways.
+fn way_of_many(tags: &[u32], line: u32) -> u32 {
     (1..).zip(tags).fold(0, |found, (way, tag)| found | if *tag == line { way } else { 0 })
+}
+
+/// A part of a block whose length is known.
+#[inline(always)]
+fn fixed<const WAYS: usize>(words: &[u32]) -> &[u32; WAYS] {
+    words.first_chunk().expect("a block has room for its ways")
+}
+
+#[inline(always)]
+fn quick_use<const WAYS: usize>(block: &mut [u32; 16], line: u32, t: u64, own: bool) -> Quick {
+    let Some(way) = way_of::<WAYS>(fixed(&block[HEADER..]), line).checked_sub(1) else {
+        return Quick::Absent;
+    };
+    let flags = Flags((block[(HEADER + WAYS + way as usize / 4) & 15] >> (way % 4 * 8)) as u8);
+    let settled = t >> LATEST_SHIFT >= u64::from(block[LATEST]);
+    if !settled || flags.is_prefetched() || own && !flags.is_dirty() {
+        return Quick::Unsure;
+    }
+    if block[0] & 0xf != way {
+        let order = to_front(order_of(block), u64::from(way));
+        (block[0], block[1]) = (order as u32, (order >> 32) as u32);
+    }
+    Quick::Used(flags)
 }
 
 #[inline]
@@ -160,12 +206,14 @@ impl Tags {
         let words = HEADER + ways as usize + ways.div_ceil(4) as usize;
         // From half a line to half a line: a block lies across no more lines of the host than it has to.
         let stride = if words <= 16 { 16 } else { words.next_multiple_of(8) };
+        // Caches of one machine differ in size.
+        let place = 5 * sets.ilog2() as usize;
         let mut tags = Tags {
             ways: ways as usize,
             set_mask: sets - 1,
             stride,
-            blocks: Aligned::new(sets as usize * stride, 0),
-            ready: Aligned::new(slots, 0),
+            blocks: Aligned::new(sets as usize * stride, 0, place),
+            ready: Aligned::new(slots, 0, place + 32),
             replacer: Replacer::new(sets, ways, replacement),
         };
         for set in 0..sets {
@@ -212,14 +260,28 @@ impl Tags {
     #[inline]
     pub fn find(&self, line: u32) -> Option<Slot> {
         let set = self.set(line);
-        let tags = self.tags(set);
+        let tags = &self.block(set)[HEADER..];
         let found = match self.ways {
-            4 => way_of::<4>(tags, line),
-            8 => way_of::<8>(tags, line),
-            16 => way_of::<16>(tags, line),
-            _ => (1..).zip(tags).fold(0, |found, (way, tag)| found | if *tag == line { way } else { 0 }),
+            8 => way_of::<8>(fixed(tags), line),
+            16 => way_of::<16>(fixed(tags), line),
+            4 => way_of::<4>(fixed(tags), line),
+            ways => way_of_many(&tags[..ways], line),
         };
         found.checked_sub(1).map(|way| Slot { set, way })
+    }
+
+    /// Whether [`Tags::quick_use`] may be tried.
+    pub fn can_be_quick(&self) -> bool {
+        self.replacer.is_order() && matches!(self.ways, 4 | 8)
+    }
+
+    /// The most frequent access in as few steps as can be: the line is there and was at `t`, it need not change its state
+    /// for a reader or, if it is `own`ed, for a writer, and only its use is noted. Otherwise nothing happens.
+    #[inline(always)]
+    pub fn quick_use(&mut self, line: u32, t: u64, own: bool) -> Quick {
+        let (first, four) = (self.set(line) as usize * self.stride, self.ways == 4);
+        let block: &mut [u32; 16] = self.blocks.chunk_mut(first);
+        if four { quick_use::<4>(block, line, t, own) } else { quick_use::<8>(block, line, t, own) }
     }
 
     /// Where in its block a line's flags stand: the word and the shift.
