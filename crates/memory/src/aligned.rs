@@ -39,10 +39,14 @@ impl<T: Copy> Aligned<T> {
 
     /// A part whose length is known.
     #[inline(always)]
+    pub fn chunk<const N: usize>(&self, first: usize) -> &[T; N] {
+        self.items[self.start + first..].first_chunk().expect("there is more room than there are items")
+    }
+
+    /// The same, to change.
+    #[inline(always)]
     pub fn chunk_mut<const N: usize>(&mut self, first: usize) -> &mut [T; N] {
-        self.items[self.start + first..]
-            .first_chunk_mut()
-            .expect("there is a host line more than there are items")
+        self.items[self.start + first..].first_chunk_mut().expect("there is more room than there are items")
     }
 
     /// One item.

@@ -127,9 +127,16 @@ impl Cache {
         CacheStats { accesses, ..self.stats.clone() }
     }
 
-    /// Puts a line in.
-    pub fn insert(&mut self, line: u32, flags: Flags, mask: u32) -> (Slot, Option<Gone>) {
-        let (slot, gone) = self.tags.insert(line, flags, mask);
+    /// Puts a line in that comes at a time from a level; time 0 says that nobody waits for it.
+    #[inline]
+    pub fn insert(
+        &mut self,
+        line: u32,
+        flags: Flags,
+        mask: u32,
+        (at, level): (u64, Level),
+    ) -> (Slot, Option<Gone>) {
+        let (slot, gone) = self.tags.insert(line, flags, mask, (at, level as u8));
         self.stats.fills += 1;
         if let Some(gone) = gone {
             self.stats.evictions += 1;

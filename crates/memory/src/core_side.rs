@@ -256,7 +256,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let flags = state.with_class(answer.flags.class()).with_prefetched(prefetched);
         let mut free = answer.at;
         let found = if upgrade { l1.tags.find(ask.line) } else { None };
-        let slot = match found {
+        match found {
             Some(slot) => {
                 // A store to a line that was readable only.
                 l1.stats.upgrades += 1;
@@ -266,10 +266,12 @@ impl<M: MainMemory> MemorySystem<M> {
                 }
                 l1.tags.set_flags(slot, flags);
                 l1.tags.touch(slot);
-                slot
+                if TIMED {
+                    l1.tags.set_ready(slot, answer.at, answer.level as u8);
+                }
             }
             None => {
-                let (slot, gone) = l1.insert(ask.line, flags, u32::MAX);
+                let (_, gone) = l1.insert(ask.line, flags, u32::MAX, (answer.at, answer.level));
                 if let Some(Gone { line, flags }) = gone
                     && flags.is_dirty()
                 {
@@ -282,11 +284,9 @@ impl<M: MainMemory> MemorySystem<M> {
                         l1.buffer.hold(line, free, taken + 1);
                     }
                 }
-                slot
             }
-        };
+        }
         if TIMED {
-            l1.tags.set_ready(slot, answer.at, answer.level as u8);
             l1.hold(ask.line, out, free);
         }
     }
@@ -300,10 +300,7 @@ impl<M: MainMemory> MemorySystem<M> {
         ready: (u64, Level),
     ) -> u64 {
         let hart = &mut self.harts[h];
-        let (slot, gone) = hart.l2.insert(line, flags, u32::MAX);
-        if TIMED {
-            hart.l2.tags.set_ready(slot, ready.0, ready.1 as u8);
-        }
+        let (_, gone) = hart.l2.insert(line, flags, u32::MAX, ready);
         let Some(mut gone) = gone else { return ready.0 };
         // The L2 includes the L1s.
         hart.l1i.take_away_line(gone.line);

@@ -147,11 +147,8 @@ impl<M: MainMemory> MemorySystem<M> {
         let policy = self.steering.policy(access.device);
         if policy.enabled && policy.read_allocate {
             let ways = policy.ways.0;
-            let (slot, room) = self.llc_insert::<TIMED>(line, Flags::EXCLUSIVE.with_class(class), data, ways);
-            if TIMED {
-                self.llc.tags.set_ready(slot, data, Level::Dram as u8);
-            }
-            free = room;
+            let flags = Flags::EXCLUSIVE.with_class(class);
+            free = self.llc_insert::<TIMED>(line, flags, data, ways, data);
         }
         if TIMED && !merged {
             self.llc.hold(line, out, free);
@@ -263,7 +260,7 @@ impl<M: MainMemory> MemorySystem<M> {
             (Placement::Llc(ways), None) => {
                 self.devices.allocations += 1;
                 self.placed();
-                self.llc_insert::<TIMED>(line, written, t, ways.0).1
+                self.llc_insert::<TIMED>(line, written, t, ways.0, 0)
             }
             (Placement::L2(hart, ways), slot) => {
                 self.devices.private_placements += 1;
@@ -303,7 +300,7 @@ impl<M: MainMemory> MemorySystem<M> {
             (Inclusion::Inclusive, Some(_)) => {}
             (Inclusion::Inclusive, None) => {
                 let copy = Flags::EXCLUSIVE.with_class(written.class());
-                free = self.llc_insert::<TIMED>(line, copy, t, ways).1;
+                free = self.llc_insert::<TIMED>(line, copy, t, ways, 0);
             }
             (_, Some(slot)) => {
                 self.drop_from_llc(slot);

@@ -103,18 +103,28 @@ const FREE: usize = 2;
 const LATEST: usize = 3;
 const LATEST_SHIFT: u32 = 10;
 
-/// A line's place.
+/// Bits of a [`Slot`] that are the way.
+const WAY_BITS: u32 = 5;
+
+/// A line's place: set and way in one number, which is returned in a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Slot {
-    set: u32,
-    way: u32,
-}
+pub(crate) struct Slot(u64);
 
 impl Slot {
+    #[inline]
+    fn new(set: u32, way: u32) -> Slot {
+        Slot(u64::from(set) << WAY_BITS | u64::from(way))
+    }
+
+    #[inline]
+    fn set(self) -> u32 {
+        (self.0 >> WAY_BITS) as u32
+    }
+
     /// Its way.
-    #[cfg(test)]
+    #[inline]
     pub fn way(self) -> u32 {
-        self.way
+        self.0 as u32 & (WAYS_MAX - 1)
     }
 }
 
@@ -151,23 +161,19 @@ pub(crate) struct TagsState {
     words: Vec<u64>,
 }
 
-/// The way of a line plus one, or 0. No line is there twice, so that nothing has to be decided on the way, and four ways at a
-/// time are one operation of the host.
+/// In which ways a line is, a bit a way: one at most. Nothing is decided on the way, so that the host compares many at a time.
 #[inline(always)]
-fn way_of<const WAYS: usize>(tags: &[u32; WAYS], line: u32) -> u32 {
-    let mut found = [0u32; 4];
-    for (chunk, four) in (0u32..).zip(tags.as_chunks::<4>().0) {
-        let ways: [u32; 4] = std::array::from_fn(|lane| 4 * chunk + lane as u32 + 1);
-        for lane in 0..4 {
-            found[lane] |= if four[lane] == line { ways[lane] } else { 0 };
-        }
+fn ways_of<const WAYS: usize>(tags: &[u32; WAYS], line: u32) -> u32 {
+    let mut found = 0;
+    for (way, tag) in tags.iter().enumerate() {
+        found |= u32::from(*tag == line) << way;
     }
-    found[0] | found[1] | found[2] | found[3]
+    found
 }
 
 /// The same of any number of ways.
-fn way_of_many(tags: &[u32], line: u32) -> u32 {
-    (1..).zip(tags).fold(0, |found, (way, tag)| found | if *tag == line { way } else { 0 })
+fn ways_of_many(tags: &[u32], line: u32) -> u32 {
+    tags.iter().rev().fold(0, |found, tag| found << 1 | u32::from(*tag == line))
 }
 
 /// A part of a block whose length is known.
@@ -178,9 +184,11 @@ fn fixed<const WAYS: usize>(words: &[u32]) -> &[u32; WAYS] {
 
 #[inline(always)]
 fn quick_use<const WAYS: usize>(block: &mut [u32; 16], line: u32, t: u64, own: bool) -> Quick {
-    let Some(way) = way_of::<WAYS>(fixed(&block[HEADER..]), line).checked_sub(1) else {
+    let found = ways_of::<WAYS>(fixed(&block[HEADER..]), line);
+    if found == 0 {
         return Quick::Absent;
-    };
+    }
+    let way = found.trailing_zeros();
     let flags = Flags((block[(HEADER + WAYS + way as usize / 4) & 15] >> (way % 4 * 8)) as u8);
     let settled = t >> LATEST_SHIFT >= u64::from(block[LATEST]);
     if !settled || flags.is_prefetched() || own && !flags.is_dirty() {
@@ -191,6 +199,13 @@ fn quick_use<const WAYS: usize>(block: &mut [u32; 16], line: u32, t: u64, own: b
         (block[0], block[1]) = (order as u32, (order >> 32) as u32);
     }
     Quick::Used(flags)
+}
+
+/// From when on a line that comes at `at` is there, in units. Beyond all units nothing counts as settled.
+#[inline]
+fn settled_from(at: u64) -> u32 {
+    let units = (at >> LATEST_SHIFT) + 1;
+    if units >> 32 == 0 { units as u32 } else { u32::MAX }
 }
 
 #[inline]
@@ -253,21 +268,21 @@ impl Tags {
     }
 
     fn line(&self, slot: Slot) -> u32 {
-        self.tags(slot.set)[slot.way as usize]
+        self.tags(slot.set())[slot.way() as usize]
     }
 
     /// Where the line is.
     #[inline]
     pub fn find(&self, line: u32) -> Option<Slot> {
         let set = self.set(line);
-        let tags = &self.block(set)[HEADER..];
+        let first = set as usize * self.stride;
         let found = match self.ways {
-            8 => way_of::<8>(fixed(tags), line),
-            16 => way_of::<16>(fixed(tags), line),
-            4 => way_of::<4>(fixed(tags), line),
-            ways => way_of_many(&tags[..ways], line),
+            8 => ways_of::<8>(fixed(&self.blocks.chunk::<16>(first)[HEADER..]), line),
+            16 => ways_of::<16>(fixed(&self.blocks.chunk::<24>(first)[HEADER..]), line),
+            4 => ways_of::<4>(fixed(&self.blocks.chunk::<16>(first)[HEADER..]), line),
+            ways => ways_of_many(self.blocks.part(first + HEADER, ways), line),
         };
-        found.checked_sub(1).map(|way| Slot { set, way })
+        if found == 0 { None } else { Some(Slot::new(set, found.trailing_zeros())) }
     }
 
     /// Whether [`Tags::quick_use`] may be tried.
@@ -292,26 +307,26 @@ impl Tags {
 
     #[inline]
     pub fn flags(&self, slot: Slot) -> Flags {
-        let (word, shift) = self.flags_at(slot.way);
-        Flags((self.block(slot.set)[word] >> shift) as u8)
+        let (word, shift) = self.flags_at(slot.way());
+        Flags((self.block(slot.set())[word] >> shift) as u8)
     }
 
     #[inline]
     pub fn set_flags(&mut self, slot: Slot, flags: Flags) {
-        let (word, shift) = self.flags_at(slot.way);
-        let word = &mut self.block_mut(slot.set)[word];
+        let (word, shift) = self.flags_at(slot.way());
+        let word = &mut self.block_mut(slot.set())[word];
         *word = *word & !(0xff << shift) | u32::from(flags.0) << shift;
     }
 
     #[inline]
     fn ready_at(&self, slot: Slot) -> usize {
-        slot.set as usize * self.ways + slot.way as usize
+        slot.set() as usize * self.ways + slot.way() as usize
     }
 
     /// Whether the line is certainly there at `t`: a quick look at its set.
     #[inline]
     pub fn is_settled(&self, slot: Slot, t: u64) -> bool {
-        t >> LATEST_SHIFT >= u64::from(self.block(slot.set)[LATEST])
+        t >> LATEST_SHIFT >= u64::from(self.block(slot.set())[LATEST])
     }
 
     /// When the line is there, and from which level it comes, as a number below 8.
@@ -325,46 +340,52 @@ impl Tags {
     pub fn set_ready(&mut self, slot: Slot, at: u64, level: u8) {
         let place = self.ready_at(slot);
         *self.ready.one_mut(place) = at << 3 | u64::from(level);
-        // Beyond all units nothing counts as settled.
-        let settled = u32::try_from((at >> LATEST_SHIFT) + 1).unwrap_or(u32::MAX);
         if at > 0 {
-            let latest = &mut self.block_mut(slot.set)[LATEST];
-            *latest = settled.max(*latest);
+            let latest = &mut self.block_mut(slot.set())[LATEST];
+            *latest = settled_from(at).max(*latest);
         }
     }
 
     /// A use of the line, as replacement sees it.
     #[inline]
     pub fn touch(&mut self, slot: Slot) {
-        let old = order_of(self.block(slot.set));
-        let mut order = old;
-        self.replacer.touch(&mut order, slot.set as usize, slot.way as usize);
-        if order != old {
-            self.set_order(slot.set, order);
-        }
+        let block = self.blocks.chunk_mut::<2>(slot.set() as usize * self.stride);
+        let mut order = order_of(block);
+        self.replacer.touch(&mut order, slot.set() as usize, slot.way() as usize);
+        (block[0], block[1]) = (order as u32, (order >> 32) as u32);
     }
 
-    /// Puts a line in, which must not be there, into one of the ways of `mask`; what was there leaves.
-    pub fn insert(&mut self, line: u32, flags: Flags, mask: u32) -> (Slot, Option<Gone>) {
-        let set = self.set(line);
+    /// Puts a line in, which must not be there, into one of the ways of `mask`; what was there leaves. The line comes at
+    /// `at` from a level with this number.
+    #[inline]
+    pub fn insert(
+        &mut self,
+        line: u32,
+        flags: Flags,
+        mask: u32,
+        (at, level): (u64, u8),
+    ) -> (Slot, Option<Gone>) {
+        let (set, ways) = (self.set(line), self.ways);
         let block = self.blocks.part_mut(set as usize * self.stride, self.stride);
         let mut order = order_of(block);
         let free = block[FREE] & mask;
-        let (way, taken) = match free {
-            0 => (self.replacer.victim(order, set as usize, mask), true),
-            _ => (free.trailing_zeros() as usize, false),
+        let way = match free {
+            0 => self.replacer.victim(order, set as usize, mask),
+            _ => free.trailing_zeros() as usize,
         };
         self.replacer.insert(&mut order, set as usize, way);
         (block[0], block[1]) = (order as u32, (order >> 32) as u32);
         block[FREE] &= !(1 << way);
+        if at > 0 {
+            block[LATEST] = block[LATEST].max(settled_from(at));
+        }
         let old_line = std::mem::replace(&mut block[HEADER + way], line);
-        let (word, shift) = (HEADER + self.ways + way / 4, way % 4 * 8);
+        let (word, shift) = (HEADER + ways + way / 4, way % 4 * 8);
         let old_flags = Flags((block[word] >> shift) as u8);
         block[word] = block[word] & !(0xff << shift) | u32::from(flags.0) << shift;
-        let slot = Slot { set, way: way as u32 };
-        let place = self.ready_at(slot);
-        *self.ready.one_mut(place) = 0;
-        (slot, taken.then_some(Gone { line: old_line, flags: old_flags }))
+        *self.ready.one_mut(set as usize * ways + way) = at << 3 | u64::from(level);
+        let gone = if free == 0 { Some(Gone { line: old_line, flags: old_flags }) } else { None };
+        (Slot::new(set, way as u32), gone)
     }
 
     /// Takes a line out.
@@ -373,16 +394,16 @@ impl Tags {
         self.set_flags(slot, Flags(0));
         let place = self.ready_at(slot);
         *self.ready.one_mut(place) = 0;
-        let block = self.block_mut(slot.set);
-        block[HEADER + slot.way as usize] = EMPTY;
-        block[FREE] |= 1 << slot.way;
+        let block = self.block_mut(slot.set());
+        block[HEADER + slot.way() as usize] = EMPTY;
+        block[FREE] |= 1 << slot.way();
         flags
     }
 
     /// Every place, empty ones too.
     fn slots(&self) -> impl Iterator<Item = Slot> + use<> {
         let ways = self.ways as u32;
-        (0..=self.set_mask).flat_map(move |set| (0..ways).map(move |way| Slot { set, way }))
+        (0..=self.set_mask).flat_map(move |set| (0..ways).map(move |way| Slot::new(set, way)))
     }
 
     /// Every line that is there, with its place.
@@ -393,11 +414,11 @@ impl Tags {
     /// A set's lines, the one used last first. For tests: only LRU has an order.
     #[cfg(test)]
     pub fn in_order(&self, set: u32) -> Vec<(u32, Flags)> {
-        let mut slots: Vec<Slot> = self.slots().filter(|slot| slot.set == set).collect();
+        let mut slots: Vec<Slot> = self.slots().filter(|slot| slot.set() == set).collect();
         slots.retain(|slot| self.line(*slot) != EMPTY);
         let order = order_of(self.block(set));
         slots.sort_by_key(|slot| {
-            std::cmp::Reverse(self.replacer.rank(order, set as usize, slot.way as usize))
+            std::cmp::Reverse(self.replacer.rank(order, set as usize, slot.way() as usize))
         });
         slots.iter().map(|slot| (self.line(*slot), self.flags(*slot))).collect()
     }
@@ -455,9 +476,9 @@ impl Tags {
         for (slot, (line, word)) in self.slots().zip(state.lines.into_iter().zip(state.words)) {
             self.set_flags(slot, Flags(word as u8));
             self.set_ready(slot, word >> READY_SHIFT, (word >> LEVEL_SHIFT & 7) as u8);
-            let block = self.block_mut(slot.set);
-            block[HEADER + slot.way as usize] = line;
-            block[FREE] |= u32::from(line == EMPTY) << slot.way;
+            let block = self.block_mut(slot.set());
+            block[HEADER + slot.way() as usize] = line;
+            block[FREE] |= u32::from(line == EMPTY) << slot.way();
         }
     }
 }
