@@ -34,6 +34,17 @@ fn chosen(name: &str) -> bool {
     std::env::args().nth(1).is_none_or(|part| name.contains(&part))
 }
 
+/// Another order of the numbers below a power of two, one to one.
+fn scatter(number: u64, below: u64) -> u64 {
+    let (mask, half) = (below - 1, below.ilog2() / 2);
+    let mut mixed = number;
+    for _ in 0..3 {
+        mixed = (mixed * 0x9e37_79b9_7f4a_7c15) & mask;
+        mixed ^= mixed >> half;
+    }
+    mixed
+}
+
 /// Loads over `span` bytes in a scattered order, each when the one before is done or `apart` cycles after it.
 fn loads(name: &str, config: &MemoryConfig, span: u64, apart: Option<u64>) {
     loads_over(name, config, flat(), span, apart);
@@ -44,11 +55,14 @@ fn loads_over<M: MainMemory>(name: &str, config: &MemoryConfig, memory: M, span:
         return;
     }
     let mut system = system(config, memory);
-    let (mut cycle, mut line) = (0, 0u64);
+    let (mut cycle, mut count) = (0, 0u64);
     let lines = span / 64;
     assert!(lines.is_power_of_two());
     let mut step = |system: &mut MemorySystem<M>, cycle: &mut u64| {
-        line = (line * 1_103_515_245 + 12_345) & (lines - 1);
+        // All lines in turn, so that each level is missed as it should be, with high bits that the host's branch predictor
+        // cannot learn in the low ones.
+        count = (count * 1_103_515_245 + 12_345) & (lines - 1);
+        let line = scatter(count, lines);
         let addr = PhysAddr(BASE + 64 * line);
         let access = CoreAccess { kind: AccessKind::Load, addr, pc: 0x8000_1000 + (line & 7) * 4 };
         let at = system.core_access(0, *cycle, access).at;

@@ -38,9 +38,9 @@ fn core_access(rng: &mut Rng, step: u64) -> CoreAccess {
     let scattered = rng.below(RAM / 8) * 8;
     let offset = match rng.below(16) {
         0..6 => rng.below(4 << 10) * 8,
-        6..9 => 1 << 20 | (step * 24) % (256 << 10),
-        9..12 => 2 << 20 | rng.below(128 << 10) * 8,
-        12..14 => 8 << 20 | (step * 64 + rng.below(64)) % (512 << 10),
+        6..9 => (1 << 20) + (step * 24) % (256 << 10),
+        9..12 => (2 << 20) + rng.below(128 << 10) * 8,
+        12..14 => (8 << 20) + (step * 64 + rng.below(64)) % (512 << 10),
         14 if rng.below(64) == 0 => RAM + scattered,
         _ => scattered,
     };

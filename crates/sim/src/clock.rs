@@ -29,7 +29,7 @@ impl Divisor {
     #[inline]
     fn divide(self, value: u64) -> u64 {
         // The reciprocal is less than one too small, so the product is at most one too small.
-        let low = (u128::from(value) * u128::from(self.reciprocal) >> 64) as u64;
+        let low = ((u128::from(value) * u128::from(self.reciprocal)) >> 64) as u64;
         low + u64::from(value - low * self.number >= self.number)
     }
 }
