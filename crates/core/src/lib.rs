@@ -6,7 +6,7 @@
 //!
 //! | What | Where |
 //! |---|---|
-//! | the pipelines | `out_of_order`, `in_order` |
+//! | the pipelines, and what both have | `out_of_order`, `in_order`, `common` |
 //! | fetch, decode, rename | `front` |
 //! | branch prediction | `branch` |
 //! | functional units, ports | `units` |
@@ -19,6 +19,7 @@
 
 mod accounts;
 mod branch;
+mod common;
 mod config;
 mod dependence;
 mod front;
@@ -52,7 +53,7 @@ use mmu::Side;
 use out_of_order::{OutOfOrder, OutOfOrderState};
 
 /// Version of [`CoreState`].
-pub const CORE_STATE_VERSION: u32 = 1;
+pub const CORE_STATE_VERSION: u32 = 2;
 
 /// A core. See the crate.
 #[derive(Clone, Debug)]
@@ -145,7 +146,7 @@ impl Core {
     /// The commit cycle of the last op.
     #[inline]
     pub fn now(&self) -> u64 {
-        on_engine!(ref self, core => core.now())
+        on_engine!(ref self, core => core.common().now())
     }
 
     /// Nothing happens until `cycle` (WFI): then fetch begins anew with an empty pipeline.
@@ -155,7 +156,7 @@ impl Core {
 
     /// An interrupt or exception behind the last op: what has been fetched behind it is thrown away.
     pub fn trap(&mut self) {
-        on_engine!(self, core => core.trap());
+        on_engine!(self, core => core.common_mut().trap());
     }
 
     /// When an access to a device leaves the core: it does so at the head of the window, when it can no longer be undone,
@@ -198,18 +199,18 @@ impl Core {
 
     /// Drops translations: of one address or all, of one address space or all (SFENCE.VMA).
     pub fn flush_tlb(&mut self, virt: Option<u64>, space: Option<u16>) {
-        on_engine!(self, core => core.flush_tlb(virt, space));
+        on_engine!(self, core => core.common_mut().flush_tlb(virt, space));
     }
 
     /// Addresses are of another space from now on: after a write to `satp` (the space is the ASID) or a change of mode; none
     /// if they are physical. Without the latter a core is right too, but asks its memory for a walk at each access.
     pub fn set_address_space(&mut self, space: Option<u16>) {
-        on_engine!(self, core => core.set_space(space));
+        on_engine!(self, core => core.common_mut().set_space(space));
     }
 
     /// Teaches predictors and TLBs without time passing. Caches are warmed by their owner.
     pub fn warm<M: CoreMemory>(&mut self, ops: &[Op], memory: &mut M) {
-        let (branch, mmu) = on_engine!(self, core => core.learners());
+        let (branch, mmu) = on_engine!(self, core => core.common_mut().learners());
         let mut page = None;
         for op in ops {
             if page != Some(op.pc >> 12) {
@@ -226,7 +227,7 @@ impl Core {
 
     /// What was counted since the beginning.
     pub fn stats(&self) -> CoreStats {
-        on_engine!(ref self, core => core.stats())
+        on_engine!(ref self, core => core.common().stats())
     }
 
     /// The configuration.

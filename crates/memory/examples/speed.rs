@@ -1,8 +1,9 @@
 //! What an access costs on the host: `cargo run --release -p doorbell-memory --example speed`.
 
 use doorbell_memory::config::MemoryConfig;
+use doorbell_memory::dram::Dram;
 use doorbell_memory::prefetch::PrefetchKind;
-use doorbell_memory::{FlatMemory, MemorySystem};
+use doorbell_memory::{FlatMemory, MainMemory, MemorySystem};
 use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess, HostMemory};
 use doorbell_sim::ports::{DmaKind, PhysAddr};
 use doorbell_sim::{Bytes, Hertz, Ps};
@@ -14,8 +15,11 @@ fn accesses() -> u64 {
     std::env::args().nth(2).map_or(5_000_000, |count| count.parse().expect("the second argument is a number"))
 }
 
-fn system(config: &MemoryConfig) -> MemorySystem<FlatMemory> {
-    let memory = FlatMemory::new(Ps::from_ns(60), Ps::from_ns(1));
+fn flat() -> FlatMemory {
+    FlatMemory::new(Ps::from_ns(60), Ps::from_ns(1))
+}
+
+fn system<M: MainMemory>(config: &MemoryConfig, memory: M) -> MemorySystem<M> {
     MemorySystem::new(config, &[Hertz(3_000_000_000)], PhysAddr(BASE), Bytes(1 << 30), memory).unwrap()
 }
 
@@ -30,17 +34,35 @@ fn chosen(name: &str) -> bool {
     std::env::args().nth(1).is_none_or(|part| name.contains(&part))
 }
 
+/// Another order of the numbers below a power of two, one to one.
+fn scatter(number: u64, below: u64) -> u64 {
+    let (mask, half) = (below - 1, below.ilog2() / 2);
+    let mut mixed = number;
+    for _ in 0..3 {
+        mixed = (mixed * 0x9e37_79b9_7f4a_7c15) & mask;
+        mixed ^= mixed >> half;
+    }
+    mixed
+}
+
 /// Loads over `span` bytes in a scattered order, each when the one before is done or `apart` cycles after it.
 fn loads(name: &str, config: &MemoryConfig, span: u64, apart: Option<u64>) {
+    loads_over(name, config, flat(), span, apart);
+}
+
+fn loads_over<M: MainMemory>(name: &str, config: &MemoryConfig, memory: M, span: u64, apart: Option<u64>) {
     if !chosen(name) {
         return;
     }
-    let mut system = system(config);
-    let (mut cycle, mut line) = (0, 0u64);
+    let mut system = system(config, memory);
+    let (mut cycle, mut count) = (0, 0u64);
     let lines = span / 64;
     assert!(lines.is_power_of_two());
-    let mut step = |system: &mut MemorySystem<FlatMemory>, cycle: &mut u64| {
-        line = (line * 1_103_515_245 + 12_345) & (lines - 1);
+    let mut step = |system: &mut MemorySystem<M>, cycle: &mut u64| {
+        // All lines in turn, so that each level is missed as it should be, with high bits that the host's branch predictor
+        // cannot learn in the low ones.
+        count = (count * 1_103_515_245 + 12_345) & (lines - 1);
+        let line = scatter(count, lines);
         let addr = PhysAddr(BASE + 64 * line);
         let access = CoreAccess { kind: AccessKind::Load, addr, pc: 0x8000_1000 + (line & 7) * 4 };
         let at = system.core_access(0, *cycle, access).at;
@@ -63,7 +85,7 @@ fn device(name: &str, config: &MemoryConfig, ring: u64) {
     if !chosen(name) {
         return;
     }
-    let mut system = system(config);
+    let mut system = system(config, flat());
     let begin = host_ns();
     let mut now = Ps::ZERO;
     for n in 0..accesses() / 2 {
@@ -87,6 +109,9 @@ fn main() {
     loads("misses, dependent", &config, 256 << 20, None);
     loads("misses, one in 60 cycles", &config, 256 << 20, Some(60));
     loads("misses, one in 10 cycles", &config, 256 << 20, Some(10));
+    let dram = || Dram::new(&config.dram);
+    loads_over("DRAM, dependent", &config, dram(), 256 << 20, None);
+    loads_over("DRAM, one in 60 cycles", &config, dram(), 256 << 20, Some(60));
     let mut large = config.clone();
     large.llc.size = Bytes(64 << 20);
     loads("LLC of 64MiB, misses", &large, 256 << 20, Some(60));

@@ -9,7 +9,7 @@ use crate::prefetch::{Prefetcher, Stride};
 use crate::replacement::ReplacerState;
 use crate::slots::{Slots, SlotsState};
 use crate::stats::CacheStats;
-use crate::tags::{Flags, Gone, Tags, TagsState};
+use crate::tags::{Flags, Gone, Slot, Tags, TagsState};
 
 /// See the module. Times are cycles of whatever clock the cache runs on.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub(crate) struct Cache {
     pub latency: u64,
     pub prefetcher: Prefetcher,
     pub stats: CacheStats,
+    /// Most accesses need nothing but [`Tags::quick_use`].
+    pub quick: bool,
 }
 
 /// What a snapshot keeps.
@@ -48,13 +50,16 @@ fn level(number: u8) -> Level {
 impl Cache {
     /// An empty cache whose ports remember `window` cycles.
     pub fn new(config: &CacheConfig, window: usize) -> Cache {
+        let tags = Tags::new(config.sets(), config.ways, config.replacement);
+        let prefetcher = Prefetcher::new(&config.prefetch);
         Cache {
-            tags: Tags::new(config.sets(), config.ways, config.replacement),
+            quick: tags.can_be_quick() && !prefetcher.is_on(),
+            tags,
             ports: Slots::new(config.ports, window),
             mshrs: InFlight::new(config.mshrs),
             buffer: InFlight::new(config.write_buffers),
             latency: u64::from(config.latency),
-            prefetcher: Prefetcher::new(&config.prefetch),
+            prefetcher,
             stats: CacheStats::default(),
         }
     }
@@ -93,15 +98,18 @@ impl Cache {
     /// When the data of a line that is there can be used by a request that would have them at `normal`; from which level
     /// they come; and whether the line is still on its way.
     #[inline]
-    pub fn arrival(&mut self, slot: usize, line: u32, normal: u64, here: Level) -> (u64, Level, bool) {
-        let (ready, _) = self.tags.ready(slot);
-        if ready <= normal { (normal, here, false) } else { self.merge(slot, line, normal) }
+    pub fn arrival(&mut self, slot: Slot, line: u32, normal: u64, here: Level) -> (u64, Level, bool) {
+        if self.tags.is_settled(slot, normal) || self.tags.ready(slot).0 <= normal {
+            (normal, here, false)
+        } else {
+            self.merge(slot, line, normal)
+        }
     }
 
     /// Waits for a line on its way. Should it have been asked for at a later time than this request's, only because calls
     /// do not come in order of time, then it is fetched as early as this request asks.
     #[cold]
-    fn merge(&mut self, slot: usize, line: u32, normal: u64) -> (u64, Level, bool) {
+    fn merge(&mut self, slot: Slot, line: u32, normal: u64) -> (u64, Level, bool) {
         let (mut ready, from_level) = self.tags.ready(slot);
         if let Some(held) = self.mshrs.find(line, normal)
             && normal < held.from
@@ -119,9 +127,16 @@ impl Cache {
         CacheStats { accesses, ..self.stats.clone() }
     }
 
-    /// Puts a line in.
-    pub fn insert(&mut self, line: u32, flags: Flags, mask: u32) -> (usize, Option<Gone>) {
-        let (slot, gone) = self.tags.insert(line, flags, mask);
+    /// Puts a line in that comes at a time from a level; time 0 says that nobody waits for it.
+    #[inline]
+    pub fn insert(
+        &mut self,
+        line: u32,
+        flags: Flags,
+        mask: u32,
+        (at, level): (u64, Level),
+    ) -> (Slot, Option<Gone>) {
+        let (slot, gone) = self.tags.insert(line, flags, mask, (at, level as u8));
         self.stats.fills += 1;
         if let Some(gone) = gone {
             self.stats.evictions += 1;
@@ -131,7 +146,7 @@ impl Cache {
     }
 
     /// Takes a line away, not to make room.
-    pub fn take_away(&mut self, slot: usize) -> Flags {
+    pub fn take_away(&mut self, slot: Slot) -> Flags {
         let flags = self.tags.remove(slot);
         self.stats.invalidations += 1;
         self.stats.prefetches_useless += u64::from(flags.is_prefetched());
@@ -145,7 +160,7 @@ impl Cache {
     }
 
     /// The first use of a line that had been fetched ahead; returns its flags as they are then.
-    pub fn used_prefetched(&mut self, slot: usize, flags: Flags, late: bool) -> Flags {
+    pub fn used_prefetched(&mut self, slot: Slot, flags: Flags, late: bool) -> Flags {
         self.stats.prefetches_useful += 1;
         self.stats.prefetches_late += u64::from(late);
         let flags = flags.with_prefetched(false);

@@ -10,7 +10,7 @@ use crate::backing::MainMemory;
 use crate::config::{Inclusion, WalkEntry};
 use crate::prefetch::Targets;
 use crate::system::MemorySystem;
-use crate::tags::{Flags, Gone};
+use crate::tags::{Flags, Gone, Quick};
 
 /// Who asks the level below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +55,33 @@ impl<M: MainMemory> MemorySystem<M> {
         let hart = &mut self.harts[h];
         let l1 = if code { &mut hart.l1i } else { &mut hart.l1d };
         let begin = if TIMED { l1.port(cycle) } else { 0 };
+        let there = if TIMED { begin + l1.latency } else { u64::MAX };
+        let quick = if l1.quick { l1.tags.quick_use(line, there, own) } else { Quick::Unsure };
+        match quick {
+            Quick::Used(flags) => {
+                l1.stats.hits += 1;
+                let at = if TIMED { there } else { 0 };
+                self.account::<TIMED>(h, code, flags, Level::L1, cycle, at);
+                Served { at, level: Level::L1 }
+            }
+            Quick::Unsure => self.access_l1::<TIMED>(h, cycle, begin, access),
+            Quick::Absent => self.miss_l1::<TIMED>(h, cycle, begin, access, false),
+        }
+    }
+
+    /// An access to the L1, which has a port in cycle `begin`.
+    #[inline(never)]
+    fn access_l1<const TIMED: bool>(
+        &mut self,
+        h: usize,
+        cycle: u64,
+        begin: u64,
+        access: CoreAccess,
+    ) -> Served {
+        let line = self.ram.line(access.addr).expect("the address was found to be RAM");
+        let (own, code) = (access.kind == AccessKind::Store, access.kind == AccessKind::Fetch);
+        let hart = &mut self.harts[h];
+        let l1 = if code { &mut hart.l1i } else { &mut hart.l1d };
         let Some(slot) = l1.tags.find(line) else {
             return self.miss_l1::<TIMED>(h, cycle, begin, access, false);
         };
@@ -66,7 +93,7 @@ impl<M: MainMemory> MemorySystem<M> {
             flags = flags.with_state(Flags::MODIFIED);
             l1.tags.set_flags(slot, flags);
         }
-        l1.tags.touch(slot, line);
+        l1.tags.touch(slot);
         let normal = begin + l1.latency;
         let (at, level, merged) =
             if TIMED { l1.arrival(slot, line, normal, Level::L1) } else { (0, Level::L1, false) };
@@ -104,7 +131,7 @@ impl<M: MainMemory> MemorySystem<M> {
             stats.fetch_cycles += cycles;
         } else {
             stats.data_access_cycles += cycles;
-            if flags.class().is_network() {
+            if flags.is_network() {
                 stats.network_accesses += 1;
                 stats.network_access_cycles += cycles;
             }
@@ -165,7 +192,7 @@ impl<M: MainMemory> MemorySystem<M> {
         if ask.own && !flags.is_writable() {
             return self.miss_l2::<TIMED>(ask, looked, true);
         }
-        l2.tags.touch(slot, ask.line);
+        l2.tags.touch(slot);
         let (at, level, merged) =
             if TIMED { l2.arrival(slot, ask.line, looked, Level::L2) } else { (0, Level::L2, false) };
         let first_use = demand && flags.is_prefetched();
@@ -197,7 +224,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let mut free = at;
         let found = if upgrade { l2.tags.find(ask.line) } else { None };
         if let Some(slot) = found {
-            l2.tags.touch(slot, ask.line);
+            l2.tags.touch(slot);
             let state = got.flags.state();
             let mut keep = l2.tags.flags(slot);
             if keep.is_prefetched() {
@@ -229,7 +256,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let flags = state.with_class(answer.flags.class()).with_prefetched(prefetched);
         let mut free = answer.at;
         let found = if upgrade { l1.tags.find(ask.line) } else { None };
-        let slot = match found {
+        match found {
             Some(slot) => {
                 // A store to a line that was readable only.
                 l1.stats.upgrades += 1;
@@ -238,11 +265,13 @@ impl<M: MainMemory> MemorySystem<M> {
                     l1.used_prefetched(slot, old, false);
                 }
                 l1.tags.set_flags(slot, flags);
-                l1.tags.touch(slot, ask.line);
-                slot
+                l1.tags.touch(slot);
+                if TIMED {
+                    l1.tags.set_ready(slot, answer.at, answer.level as u8);
+                }
             }
             None => {
-                let (slot, gone) = l1.insert(ask.line, flags, u32::MAX);
+                let (_, gone) = l1.insert(ask.line, flags, u32::MAX, (answer.at, answer.level));
                 if let Some(Gone { line, flags }) = gone
                     && flags.is_dirty()
                 {
@@ -255,11 +284,9 @@ impl<M: MainMemory> MemorySystem<M> {
                         l1.buffer.hold(line, free, taken + 1);
                     }
                 }
-                slot
             }
-        };
+        }
         if TIMED {
-            l1.tags.set_ready(slot, answer.at, answer.level as u8);
             l1.hold(ask.line, out, free);
         }
     }
@@ -273,10 +300,7 @@ impl<M: MainMemory> MemorySystem<M> {
         ready: (u64, Level),
     ) -> u64 {
         let hart = &mut self.harts[h];
-        let (slot, gone) = hart.l2.insert(line, flags, u32::MAX);
-        if TIMED {
-            hart.l2.tags.set_ready(slot, ready.0, ready.1 as u8);
-        }
+        let (_, gone) = hart.l2.insert(line, flags, u32::MAX, ready);
         let Some(mut gone) = gone else { return ready.0 };
         // The L2 includes the L1s.
         hart.l1i.take_away_line(gone.line);

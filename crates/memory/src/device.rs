@@ -19,7 +19,7 @@ use crate::coherence::{Found, Probe};
 use crate::config::Inclusion;
 use crate::dca::{Inbound, Placement, Seen};
 use crate::system::MemorySystem;
-use crate::tags::Flags;
+use crate::tags::{Flags, Slot};
 
 impl<M: MainMemory> HostMemory for MemorySystem<M> {
     fn device_read(&mut self, now: Ps, addr: PhysAddr, bytes: u32, access: DmaAccess) -> Ps {
@@ -77,7 +77,7 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 
     /// Gives a line the class of the device's access, here and where it is kept.
-    fn reclass(&mut self, slot: Option<usize>, line: u32, class: DataClass) {
+    fn reclass(&mut self, slot: Option<Slot>, line: u32, class: DataClass) {
         self.classes.set(line, class);
         if let Some(slot) = slot {
             let flags = self.llc.tags.flags(slot);
@@ -102,7 +102,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let mut used = private.fresh;
         let mut data = looked;
         if let Some(slot) = slot {
-            self.llc.tags.touch(slot, line);
+            self.llc.tags.touch(slot);
             let flags = self.llc.tags.flags(slot);
             used |= flags.is_fresh();
             self.llc.tags.set_flags(slot, flags.with_fresh(false));
@@ -147,11 +147,8 @@ impl<M: MainMemory> MemorySystem<M> {
         let policy = self.steering.policy(access.device);
         if policy.enabled && policy.read_allocate {
             let ways = policy.ways.0;
-            let (slot, room) = self.llc_insert::<TIMED>(line, Flags::EXCLUSIVE.with_class(class), data, ways);
-            if TIMED {
-                self.llc.tags.set_ready(slot, data, Level::Dram as u8);
-            }
-            free = room;
+            let flags = Flags::EXCLUSIVE.with_class(class);
+            free = self.llc_insert::<TIMED>(line, flags, data, ways, data);
         }
         if TIMED && !merged {
             self.llc.hold(line, out, free);
@@ -198,7 +195,7 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 
     /// What had been written by a device and was not used never will be.
-    fn overwrite(&mut self, slot: Option<usize>, private: &Found) {
+    fn overwrite(&mut self, slot: Option<Slot>, private: &Found) {
         let in_llc = slot.is_some_and(|slot| self.llc.tags.flags(slot).is_fresh());
         self.devices.fresh_overwritten += u64::from(in_llc || private.fresh);
         if let Some(slot) = slot {
@@ -210,7 +207,7 @@ impl<M: MainMemory> MemorySystem<M> {
     fn newest<const TIMED: bool>(
         &mut self,
         line: u32,
-        slot: Option<usize>,
+        slot: Option<Slot>,
         private: &Found,
         looked: u64,
     ) -> u64 {
@@ -240,7 +237,7 @@ impl<M: MainMemory> MemorySystem<M> {
     fn put<const TIMED: bool>(
         &mut self,
         line: u32,
-        slot: Option<usize>,
+        slot: Option<Slot>,
         class: DataClass,
         placement: Placement,
         t: u64,
@@ -255,7 +252,7 @@ impl<M: MainMemory> MemorySystem<M> {
             (Placement::Update | Placement::Llc(_), Some(slot)) => {
                 self.llc.tags.set_flags(slot, written);
                 self.llc.tags.set_ready(slot, 0, 0);
-                self.llc.tags.touch(slot, line);
+                self.llc.tags.touch(slot);
                 self.devices.updates += 1;
                 self.placed();
                 t
@@ -263,7 +260,7 @@ impl<M: MainMemory> MemorySystem<M> {
             (Placement::Llc(ways), None) => {
                 self.devices.allocations += 1;
                 self.placed();
-                self.llc_insert::<TIMED>(line, written, t, ways.0).1
+                self.llc_insert::<TIMED>(line, written, t, ways.0, 0)
             }
             (Placement::L2(hart, ways), slot) => {
                 self.devices.private_placements += 1;
@@ -293,7 +290,7 @@ impl<M: MainMemory> MemorySystem<M> {
         &mut self,
         hart: usize,
         line: u32,
-        slot: Option<usize>,
+        slot: Option<Slot>,
         written: Flags,
         ways: u32,
         t: u64,
@@ -303,7 +300,7 @@ impl<M: MainMemory> MemorySystem<M> {
             (Inclusion::Inclusive, Some(_)) => {}
             (Inclusion::Inclusive, None) => {
                 let copy = Flags::EXCLUSIVE.with_class(written.class());
-                free = self.llc_insert::<TIMED>(line, copy, t, ways).1;
+                free = self.llc_insert::<TIMED>(line, copy, t, ways, 0);
             }
             (_, Some(slot)) => {
                 self.drop_from_llc(slot);

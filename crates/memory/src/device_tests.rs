@@ -59,7 +59,7 @@ fn is_dirty(system: &System, offset: u64) -> bool {
 }
 
 fn way(system: &System, offset: u64) -> usize {
-    system.llc.tags.find((offset / 64) as u32).unwrap() % 16
+    system.llc.tags.find((offset / 64) as u32).unwrap().way() as usize
 }
 
 #[test]

@@ -15,12 +15,13 @@
 //! | `coherence` | who else has the line |
 //! | `device` | what a device's access does |
 //! | `dca` | where a device's line goes: the place for a researcher's policy |
-//! | `cache`, `tags`, `replacement`, `prefetch` | one cache |
+//! | `cache`, `tags`, `replacement`, `prefetch`, `aligned` | one cache |
 //! | `slots`, `in_flight` | bookings of ports and links; of miss registers and buffers |
 //! | `backing`, `dram` | memory |
 
 #![forbid(unsafe_code)]
 
+mod aligned;
 pub mod backing;
 mod cache;
 pub mod class;

@@ -9,7 +9,7 @@ use crate::config::Inclusion;
 use crate::core_side::{Ask, Why};
 use crate::dca::Seen;
 use crate::system::MemorySystem;
-use crate::tags::{Flags, Gone};
+use crate::tags::{Flags, Gone, Slot};
 
 /// What comes back from the LLC, in cycles of the interconnect.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct FromLlc {
 struct Lookup {
     /// When.
     at: u64,
-    slot: Option<usize>,
+    slot: Option<Slot>,
     /// In other harts' caches.
     peers: Found,
     class: DataClass,
@@ -108,7 +108,7 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 
     /// The LLC has the line.
-    fn bring_from_llc<const TIMED: bool>(&mut self, ask: Ask, look: Lookup, slot: usize) -> Newest {
+    fn bring_from_llc<const TIMED: bool>(&mut self, ask: Ask, look: Lookup, slot: Slot) -> Newest {
         let (data, level, merged) = match TIMED {
             true => self.llc.arrival(slot, ask.line, look.at, Level::Llc),
             false => (0, Level::Llc, false),
@@ -118,7 +118,7 @@ impl<M: MainMemory> MemorySystem<M> {
         } else {
             self.count(ask, true, look.class);
         }
-        self.llc.tags.touch(slot, ask.line);
+        self.llc.tags.touch(slot);
         let flags = self.llc.tags.flags(slot);
         if flags.is_fresh() {
             self.devices.fresh_used_by_core += 1;
@@ -167,7 +167,7 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 
     /// Takes a line out of the LLC that does not have to go anywhere.
-    pub(crate) fn drop_from_llc(&mut self, slot: usize) -> Flags {
+    pub(crate) fn drop_from_llc(&mut self, slot: Slot) -> Flags {
         let flags = self.llc.take_away(slot);
         self.occupancy[flags.class() as usize] -= 1;
         flags
@@ -190,11 +190,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let mut free = data;
         if self.inclusion != Inclusion::Exclusive {
             let flags = Flags::EXCLUSIVE.with_class(look.class);
-            let (slot, room) = self.llc_insert::<TIMED>(ask.line, flags, data, self.core_ways);
-            if TIMED {
-                self.llc.tags.set_ready(slot, data, Level::Dram as u8);
-            }
-            free = room;
+            free = self.llc_insert::<TIMED>(ask.line, flags, data, self.core_ways, data);
         }
         if TIMED && !merged {
             self.llc.hold(ask.line, out, data.max(free));
@@ -220,9 +216,8 @@ impl<M: MainMemory> MemorySystem<M> {
     pub(crate) fn llc_takes<const TIMED: bool>(&mut self, gone: Gone, t: u64) -> u64 {
         let Some(slot) = self.llc.tags.find(gone.line) else {
             debug_assert!(self.inclusion != Inclusion::Inclusive, "an inclusive LLC has what is above");
-            return self
-                .llc_insert::<TIMED>(gone.line, gone.flags.with_prefetched(false), t, self.core_ways)
-                .1;
+            let flags = gone.flags.with_prefetched(false);
+            return self.llc_insert::<TIMED>(gone.line, flags, t, self.core_ways, 0);
         };
         let flags = self.llc.tags.flags(slot);
         let state = if gone.flags.is_dirty() { Flags::MODIFIED } else { flags.state() };
@@ -232,21 +227,23 @@ impl<M: MainMemory> MemorySystem<M> {
         t
     }
 
-    /// Puts a line into the LLC at `t`. Returns where, and when room has been made.
+    /// Puts a line into the LLC at `t`. It comes from memory at `ready`, or is there if that is 0. Returns when room has been
+    /// made.
     pub(crate) fn llc_insert<const TIMED: bool>(
         &mut self,
         line: u32,
         flags: Flags,
         t: u64,
         ways: u32,
-    ) -> (usize, u64) {
-        let (slot, gone) = self.llc.insert(line, flags, ways);
+        ready: u64,
+    ) -> u64 {
+        let level = if ready == 0 { Level::L1 } else { Level::Dram };
+        let (_, gone) = self.llc.insert(line, flags, ways, (ready, level));
         self.occupancy[flags.class() as usize] += 1;
-        let free = match gone {
+        match gone {
             Some(gone) => self.llc_victim::<TIMED>(gone, t),
             None => t,
-        };
-        (slot, free)
+        }
     }
 
     /// A line that leaves the LLC at `t` to make room.

@@ -46,7 +46,10 @@ enum Form {
     Predictions,
 }
 
-/// See the module.
+/// The word of a set of which nothing was used yet.
+pub(crate) const ORDER_AT_FIRST: u64 = ORDER;
+
+/// See the module. The word that keeps a set's order stands with the set's tags and is handed in.
 #[derive(Clone, Debug)]
 pub(crate) struct Replacer {
     kind: Replacement,
@@ -59,7 +62,7 @@ pub(crate) struct Replacer {
 /// What a snapshot keeps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReplacerState {
-    /// A word a set where the order is kept so.
+    /// A word a set where the order is kept so. Filled in when a snapshot is taken.
     orders: Vec<u64>,
     /// A stamp or prediction a line where it is not.
     ranks: Vec<u32>,
@@ -76,9 +79,9 @@ impl Replacer {
             Replacement::Lru => Form::Stamps,
             Replacement::Srrip | Replacement::Drrip => Form::Predictions,
         };
-        let (words, lines) = if form == Form::Order { (sets, 0) } else { (0, sets * ways) };
+        let lines = if form == Form::Order { 0 } else { sets * ways };
         let state = ReplacerState {
-            orders: vec![ORDER; words as usize],
+            orders: Vec::new(),
             ranks: vec![0; lines as usize],
             stamp: 0,
             selector: SELECTOR_MAX / 2,
@@ -87,22 +90,25 @@ impl Replacer {
         Replacer { kind, form, ways: ways as usize, sets: sets as usize, state }
     }
 
-    /// The way that a look-up tries first: the one used last, where that is known.
-    #[inline]
-    pub fn likely(&self, set: usize) -> usize {
-        if self.form == Form::Order { (self.state.orders[set] & 0xf) as usize } else { 0 }
+    /// Whether the order is kept in a word a set.
+    pub fn is_order(&self) -> bool {
+        self.form == Form::Order
     }
 
     /// A line is used.
     #[inline]
-    pub fn touch(&mut self, set: usize, way: usize) {
+    pub fn touch(&mut self, order: &mut u64, set: usize, way: usize) {
+        if self.form != Form::Order {
+            self.touch_rank(set, way);
+        } else if *order & 0xf != way as u64 {
+            *order = to_front(*order, way as u64);
+        }
+    }
+
+    #[inline(never)]
+    fn touch_rank(&mut self, set: usize, way: usize) {
         match self.form {
-            Form::Order => {
-                let order = &mut self.state.orders[set];
-                if *order & 0xf != way as u64 {
-                    *order = to_front(*order, way as u64);
-                }
-            }
+            Form::Order => {}
             Form::Stamps => {
                 let stamp = self.next_stamp();
                 self.state.ranks[set * self.ways + way] = stamp;
@@ -133,9 +139,9 @@ impl Replacer {
 
     /// A new line, which missed in this set.
     #[inline]
-    pub fn insert(&mut self, set: usize, way: usize) {
+    pub fn insert(&mut self, order: &mut u64, set: usize, way: usize) {
         match self.kind {
-            Replacement::Lru => self.touch(set, way),
+            Replacement::Lru => self.touch(order, set, way),
             Replacement::Srrip => self.state.ranks[set * self.ways + way] = LONG,
             Replacement::Drrip => self.state.ranks[set * self.ways + way] = self.duel(set),
         }
@@ -163,11 +169,10 @@ impl Replacer {
 
     /// The way of `mask` that goes next, in a set in which all of them are taken.
     #[inline]
-    pub fn victim(&mut self, set: usize, mask: u32) -> usize {
+    pub fn victim(&mut self, order: u64, set: usize, mask: u32) -> usize {
         if self.form != Form::Order {
             return self.ranked_victim(set, mask);
         }
-        let order = self.state.orders[set];
         let mut shift = 4 * (self.ways - 1);
         loop {
             let way = (order >> shift & 0xf) as usize;
@@ -200,29 +205,29 @@ impl Replacer {
 
     /// How recently a way was used, the higher the later; or its prediction.
     #[cfg(test)]
-    pub fn rank(&self, set: usize, way: usize) -> u32 {
+    pub fn rank(&self, order: u64, set: usize, way: usize) -> u32 {
         match self.form {
-            Form::Order => {
-                let order = self.state.orders[set];
-                15 - (0..16).find(|place| order >> (4 * place) & 0xf == way as u64).unwrap()
-            }
+            Form::Order => 15 - (0..16).find(|place| order >> (4 * place) & 0xf == way as u64).unwrap(),
             _ => self.state.ranks[set * self.ways + way],
         }
     }
 
     #[cfg(test)]
     pub fn bytes(&self) -> usize {
-        8 * self.state.orders.len() + 4 * self.state.ranks.len()
+        4 * self.state.ranks.len()
     }
 
-    pub fn save(&self) -> ReplacerState {
-        self.state.clone()
+    /// The state to keep, with the words of all sets.
+    pub fn save(&self, orders: impl Iterator<Item = u64>) -> ReplacerState {
+        let orders = if self.form == Form::Order { orders.collect() } else { Vec::new() };
+        ReplacerState { orders, ..self.state.clone() }
     }
 
     pub fn check(&self, state: &ReplacerState) -> Result<(), String> {
-        let lengths = |state: &ReplacerState| (state.orders.len(), state.ranks.len());
-        if lengths(state) != lengths(&self.state) {
-            return Err(format!("an order of {:?} for {:?}", lengths(state), lengths(&self.state)));
+        let orders = if self.form == Form::Order { self.sets } else { 0 };
+        let (there, here) = ((state.orders.len(), state.ranks.len()), (orders, self.state.ranks.len()));
+        if there != here {
+            return Err(format!("an order of {there:?} for {here:?}"));
         }
         let is_order = |order: &u64| {
             let ways = (0..ORDERED_WAYS).map(|place| (order >> (4 * place) & 0xf) as usize);
@@ -239,14 +244,17 @@ impl Replacer {
         Ok(())
     }
 
-    pub fn restore(&mut self, state: ReplacerState) {
+    /// Takes a state over and returns the words of all sets, none where the order is not kept so.
+    pub fn restore(&mut self, mut state: ReplacerState) -> Vec<u64> {
+        let orders = std::mem::take(&mut state.orders);
         self.state = state;
+        orders
     }
 }
 
 /// An order with one of its ways moved to the front.
 #[inline]
-fn to_front(order: u64, way: u64) -> u64 {
+pub(crate) fn to_front(order: u64, way: u64) -> u64 {
     // The lowest four bits that are zero here are the way's place.
     let differs = order ^ (way * ONES);
     let zero = differs.wrapping_sub(ONES) & !differs & (ONES << 3);
@@ -260,10 +268,38 @@ fn to_front(order: u64, way: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn filled(kind: Replacement, ways: u32) -> Replacer {
-        let mut replacer = Replacer::new(1, ways, kind);
-        (0..ways as usize).for_each(|way| replacer.insert(0, way));
-        replacer
+    /// A replacer with the words of its sets.
+    struct Sets {
+        replacer: Replacer,
+        orders: Vec<u64>,
+    }
+
+    impl Sets {
+        fn new(sets: u32, ways: u32, kind: Replacement) -> Sets {
+            Sets { replacer: Replacer::new(sets, ways, kind), orders: vec![ORDER; sets as usize] }
+        }
+
+        fn touch(&mut self, set: usize, way: usize) {
+            self.replacer.touch(&mut self.orders[set], set, way);
+        }
+
+        fn insert(&mut self, set: usize, way: usize) {
+            self.replacer.insert(&mut self.orders[set], set, way);
+        }
+
+        fn victim(&mut self, set: usize, mask: u32) -> usize {
+            self.replacer.victim(self.orders[set], set, mask)
+        }
+
+        fn rank(&self, set: usize, way: usize) -> u32 {
+            self.replacer.rank(self.orders[set], set, way)
+        }
+    }
+
+    fn filled(kind: Replacement, ways: u32) -> Sets {
+        let mut sets = Sets::new(1, ways, kind);
+        (0..ways as usize).for_each(|way| sets.insert(0, way));
+        sets
     }
 
     #[test]
@@ -286,7 +322,7 @@ mod tests {
             for step in 0..2_000 {
                 if step == 1_000 {
                     // From here on stamps run out.
-                    lru.state.stamp = lru.state.stamp.max(u32::MAX - 500);
+                    lru.replacer.state.stamp = lru.replacer.state.stamp.max(u32::MAX - 500);
                 }
                 let way = rng.below(u64::from(ways)) as usize;
                 lru.touch(0, way);
@@ -313,7 +349,7 @@ mod tests {
 
     #[test]
     fn drrip_follows_the_leader_that_misses_less() {
-        let mut drrip = Replacer::new(64, 2, Replacement::Drrip);
+        let mut drrip = Sets::new(64, 2, Replacement::Drrip);
         drrip.insert(1, 0);
         assert_eq!(drrip.rank(1, 0), LONG, "at first as SRRIP");
         (0..2).for_each(|_| drrip.insert(0, 0));
@@ -326,8 +362,8 @@ mod tests {
 
     #[test]
     fn a_hostile_order_is_refused() {
-        let lru = filled(Replacement::Lru, 4);
-        let good = lru.save();
+        let Sets { replacer: lru, orders } = filled(Replacement::Lru, 4);
+        let good = lru.save(orders.into_iter());
         lru.check(&good).unwrap();
         for order in [0, ORDER ^ 1, ORDER.rotate_left(16)] {
             assert!(lru.check(&ReplacerState { orders: vec![order], ..good.clone() }).is_err());

@@ -36,7 +36,14 @@ impl Slots {
     /// Takes one unit in the first cycle from `from` on that has one. Returns the cycle.
     #[inline]
     pub fn take(&mut self, from: u64) -> u64 {
-        self.take_many(from, 1).0
+        let index = from as usize & (self.state.ring.len() - 1);
+        let entry = &mut self.state.ring[index];
+        let empty = from << COUNT_BITS;
+        if *entry < empty + self.units {
+            *entry = (*entry).max(empty) + 1;
+            return from;
+        }
+        self.search(from, 1).0
     }
 
     /// Takes `count` units, the first ones that are free from `from` on. Returns the cycles of the first and the last.
@@ -44,19 +51,34 @@ impl Slots {
     pub fn take_many(&mut self, from: u64, count: u64) -> (u64, u64) {
         let index = from as usize & (self.state.ring.len() - 1);
         let entry = &mut self.state.ring[index];
-        let (cycle, taken) = (*entry >> COUNT_BITS, *entry & ((1 << COUNT_BITS) - 1));
-        if cycle < from && count <= self.units {
-            *entry = from << COUNT_BITS | count;
+        let empty = from << COUNT_BITS;
+        // An entry of an earlier cycle is less than this one's, empty.
+        if *entry + count <= empty + self.units && count <= self.units {
+            *entry = (*entry).max(empty) + count;
             return (from, from);
         }
-        if cycle == from && taken + count <= self.units {
-            *entry += count;
-            return (from, from);
+        self.take_two(from, count)
+    }
+
+    /// A line that fills a cycle and goes on in the next, as on links of half a line's width, with nothing in its way.
+    #[inline]
+    fn take_two(&mut self, from: u64, count: u64) -> (u64, u64) {
+        let mask = self.state.ring.len() - 1;
+        let (now, next) = (from << COUNT_BITS, (from + 1) << COUNT_BITS);
+        let here = from as usize & mask;
+        let there = (from + 1) as usize & mask;
+        let free = self.state.ring[here] < now && self.state.ring[there] < next;
+        if !free || count <= self.units || count > 2 * self.units {
+            return self.search(from, count);
         }
-        self.search(from, count)
+        self.state.ring[here] = now + self.units;
+        self.state.ring[there] = next + (count - self.units);
+        self.state.full = (from, from + 1);
+        (from, from + 1)
     }
 
     /// The general case.
+    #[inline(never)]
     fn search(&mut self, from: u64, mut count: u64) -> (u64, u64) {
         let mask = self.state.ring.len() - 1;
         let (mut at, mut first) = (from, None);

@@ -231,8 +231,8 @@ fn the_tags_of_an_llc_of_64_mib_take_less_than_16_mib_of_the_host() {
     config.llc.size = Bytes(64 << 20);
     let system = system(&config, 1);
     let lines = (64 << 20) / 64;
-    // A tag of four bytes, a word of eight, and for 16 ways an order of eight and a mask of four.
-    let bytes = lines * (4 + 8) + lines / 16 * (8 + 4);
+    // A time of eight bytes, a tag of four, flags of one, for 16 ways 16 bytes of order and marks; twice a page to align.
+    let bytes = lines * (8 + 4 + 1) + lines / 16 * 16 + 2 * (4096 + 64);
     assert_eq!(system.llc.tags.bytes(), bytes);
     assert!(bytes < 16 << 20);
 }

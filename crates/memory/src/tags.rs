@@ -1,12 +1,14 @@
 //! The tags of one cache: which lines are there, in which state, since when, and who goes next.
 //!
-//! Arrays of one field each, indexed by set · ways + way, so that a look-up touches one or two lines of the host's
-//! memory. A tag is the whole line number. Data are not here: they are in RAM.
+//! What a look-up needs of a set stands in one block that begins with a line of the host's memory and is as short as can
+//! be: one such line for up to 9 ways, two for up to 22. When lines arrive stands apart, as it is asked for only shortly after they
+//! have come. A tag is the whole line number. Data are not here: they are in RAM.
 
 use serde::{Deserialize, Serialize};
 
+use crate::aligned::Aligned;
 use crate::class::DataClass;
-use crate::replacement::{Replacement, Replacer, ReplacerState};
+use crate::replacement::{ORDER_AT_FIRST, Replacement, Replacer, ReplacerState, to_front};
 use crate::ways::{WAYS_MAX, WayMask};
 
 /// No line.
@@ -71,6 +73,11 @@ impl Flags {
         Flags(self.0 & !Flags::FRESH | (yes as u8) << 3)
     }
 
+    /// Whether the class is a device's.
+    pub const fn is_network(self) -> bool {
+        self.0 >> Flags::CLASS_SHIFT & 7 >= DataClass::Header as u8
+    }
+
     fn is_possible(self) -> bool {
         self.0 & Flags::STATE != 0 && self.0 >> Flags::CLASS_SHIFT < DataClass::COUNT as u8
     }
@@ -83,19 +90,66 @@ pub(crate) struct Gone {
     pub flags: Flags,
 }
 
-/// Bits of a line's word below the time.
+/// Bits of a line's word, in a snapshot, below the time.
 const READY_SHIFT: u32 = 11;
 /// Where the level from which the line comes stands in the word; below are the flags.
 const LEVEL_SHIFT: u32 = 8;
+
+/// Words of 32 bits at the beginning of a set's block: two for the order, the free ways, the latest arrival.
+const HEADER: usize = 4;
+/// Where in a block the ways stand that have no line.
+const FREE: usize = 2;
+/// Where the time stands from which every line of the set is there, in units of 2 to the [`LATEST_SHIFT`] cycles.
+const LATEST: usize = 3;
+const LATEST_SHIFT: u32 = 10;
+
+/// Bits of a [`Slot`] that are the way.
+const WAY_BITS: u32 = 5;
+
+/// A line's place: set and way in one number, which is returned in a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slot(u64);
+
+impl Slot {
+    #[inline]
+    fn new(set: u32, way: u32) -> Slot {
+        Slot(u64::from(set) << WAY_BITS | u64::from(way))
+    }
+
+    #[inline]
+    fn set(self) -> u32 {
+        (self.0 >> WAY_BITS) as u32
+    }
+
+    /// Its way.
+    #[inline]
+    pub fn way(self) -> u32 {
+        self.0 as u32 & (WAYS_MAX - 1)
+    }
+}
+
+/// What came of [`Tags::quick_use`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Quick {
+    /// The line is there, with these flags, and its use is noted.
+    Used(Flags),
+    /// The line is there, but more has to be looked at.
+    Unsure,
+    /// The line is not there.
+    Absent,
+}
 
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Tags {
     ways: usize,
     set_mask: u32,
-    /// The ways of each set that have no line.
-    free: Vec<u32>,
-    state: TagsState,
+    /// Words of a set's block.
+    stride: usize,
+    /// A block a set: header, tags, flags in a byte each.
+    blocks: Aligned<u32>,
+    /// Of each line when it is there, and in the lowest three bits from which level it comes.
+    ready: Aligned<u64>,
     replacer: Replacer,
 }
 
@@ -107,131 +161,283 @@ pub(crate) struct TagsState {
     words: Vec<u64>,
 }
 
+/// In which ways a line is, a bit a way: one at most. Nothing is decided on the way, so that the host compares many at a time.
+#[inline(always)]
+fn ways_of<const WAYS: usize>(tags: &[u32; WAYS], line: u32) -> u32 {
+    let mut found = 0;
+    for (way, tag) in tags.iter().enumerate() {
+        found |= u32::from(*tag == line) << way;
+    }
+    found
+}
+
+/// The same of any number of ways.
+fn ways_of_many(tags: &[u32], line: u32) -> u32 {
+    tags.iter().rev().fold(0, |found, tag| found << 1 | u32::from(*tag == line))
+}
+
+/// A part of a block whose length is known.
+#[inline(always)]
+fn fixed<const WAYS: usize>(words: &[u32]) -> &[u32; WAYS] {
+    words.first_chunk().expect("a block has room for its ways")
+}
+
+#[inline(always)]
+fn quick_use<const WAYS: usize>(block: &mut [u32; 16], line: u32, t: u64, own: bool) -> Quick {
+    let found = ways_of::<WAYS>(fixed(&block[HEADER..]), line);
+    if found == 0 {
+        return Quick::Absent;
+    }
+    let way = found.trailing_zeros();
+    let flags = Flags((block[(HEADER + WAYS + way as usize / 4) & 15] >> (way % 4 * 8)) as u8);
+    let settled = t >> LATEST_SHIFT >= u64::from(block[LATEST]);
+    if !settled || flags.is_prefetched() || own && !flags.is_dirty() {
+        return Quick::Unsure;
+    }
+    if block[0] & 0xf != way {
+        let order = to_front(order_of(block), u64::from(way));
+        (block[0], block[1]) = (order as u32, (order >> 32) as u32);
+    }
+    Quick::Used(flags)
+}
+
+/// From when on a line that comes at `at` is there, in units. Beyond all units nothing counts as settled.
+#[inline]
+fn settled_from(at: u64) -> u32 {
+    let units = (at >> LATEST_SHIFT) + 1;
+    if units >> 32 == 0 { units as u32 } else { u32::MAX }
+}
+
+#[inline]
+fn order_of(block: &[u32]) -> u64 {
+    u64::from(block[0]) | u64::from(block[1]) << 32
+}
+
 impl Tags {
     /// An empty cache of `sets` sets, a power of two.
     pub fn new(sets: u32, ways: u32, replacement: Replacement) -> Tags {
         assert!(sets.is_power_of_two() && (1..=WAYS_MAX).contains(&ways));
         let slots = (sets * ways) as usize;
-        Tags {
+        let words = HEADER + ways as usize + ways.div_ceil(4) as usize;
+        // From half a line to half a line: a block lies across no more lines of the host than it has to.
+        let stride = if words <= 16 { 16 } else { words.next_multiple_of(8) };
+        // Caches of one machine differ in size.
+        let place = 5 * sets.ilog2() as usize;
+        let mut tags = Tags {
             ways: ways as usize,
             set_mask: sets - 1,
-            free: vec![WayMask::first(ways).0; sets as usize],
-            state: TagsState { lines: vec![EMPTY; slots], words: vec![0; slots] },
+            stride,
+            blocks: Aligned::new(sets as usize * stride, 0, place),
+            ready: Aligned::new(slots, 0, place + 32),
             replacer: Replacer::new(sets, ways, replacement),
+        };
+        for set in 0..sets {
+            let block = tags.block_mut(set);
+            block[FREE] = WayMask::first(ways).0;
+            block[HEADER..HEADER + ways as usize].fill(EMPTY);
+            tags.set_order(set, ORDER_AT_FIRST);
         }
+        tags
     }
 
     #[inline]
-    fn set(&self, line: u32) -> usize {
-        (line & self.set_mask) as usize
+    fn set(&self, line: u32) -> u32 {
+        line & self.set_mask
+    }
+
+    #[inline]
+    fn block(&self, set: u32) -> &[u32] {
+        self.blocks.part(set as usize * self.stride, self.stride)
+    }
+
+    #[inline]
+    fn block_mut(&mut self, set: u32) -> &mut [u32] {
+        self.blocks.part_mut(set as usize * self.stride, self.stride)
+    }
+
+    #[inline]
+    fn set_order(&mut self, set: u32, order: u64) {
+        let block = self.block_mut(set);
+        (block[0], block[1]) = (order as u32, (order >> 32) as u32);
+    }
+
+    /// The lines of a set, way by way.
+    #[inline]
+    fn tags(&self, set: u32) -> &[u32] {
+        &self.block(set)[HEADER..HEADER + self.ways]
+    }
+
+    fn line(&self, slot: Slot) -> u32 {
+        self.tags(slot.set())[slot.way() as usize]
     }
 
     /// Where the line is.
     #[inline]
-    pub fn find(&self, line: u32) -> Option<usize> {
+    pub fn find(&self, line: u32) -> Option<Slot> {
         let set = self.set(line);
-        let first = set * self.ways;
-        let likely = first + self.replacer.likely(set);
-        if self.state.lines[likely] == line { Some(likely) } else { self.scan(first, line) }
+        let first = set as usize * self.stride;
+        let found = match self.ways {
+            8 => ways_of::<8>(fixed(&self.blocks.chunk::<16>(first)[HEADER..]), line),
+            16 => ways_of::<16>(fixed(&self.blocks.chunk::<24>(first)[HEADER..]), line),
+            4 => ways_of::<4>(fixed(&self.blocks.chunk::<16>(first)[HEADER..]), line),
+            ways => ways_of_many(self.blocks.part(first + HEADER, ways), line),
+        };
+        if found == 0 { None } else { Some(Slot::new(set, found.trailing_zeros())) }
+    }
+
+    /// Whether [`Tags::quick_use`] may be tried.
+    pub fn can_be_quick(&self) -> bool {
+        self.replacer.is_order() && matches!(self.ways, 4 | 8)
+    }
+
+    /// The most frequent access in as few steps as can be: the line is there and was at `t`, it need not change its state
+    /// for a reader or, if it is `own`ed, for a writer, and only its use is noted. Otherwise nothing happens.
+    #[inline(always)]
+    pub fn quick_use(&mut self, line: u32, t: u64, own: bool) -> Quick {
+        let (first, four) = (self.set(line) as usize * self.stride, self.ways == 4);
+        let block: &mut [u32; 16] = self.blocks.chunk_mut(first);
+        if four { quick_use::<4>(block, line, t, own) } else { quick_use::<8>(block, line, t, own) }
+    }
+
+    /// Where in its block a line's flags stand: the word and the shift.
+    #[inline]
+    fn flags_at(&self, way: u32) -> (usize, u32) {
+        (HEADER + self.ways + way as usize / 4, way % 4 * 8)
     }
 
     #[inline]
-    fn scan(&self, first: usize, line: u32) -> Option<usize> {
-        let (fours, rest) = self.state.lines[first..first + self.ways].as_chunks::<4>();
-        for (chunk, four) in fours.iter().enumerate() {
-            let way = match () {
-                _ if four[0] == line => 0,
-                _ if four[1] == line => 1,
-                _ if four[2] == line => 2,
-                _ if four[3] == line => 3,
-                _ => continue,
-            };
-            return Some(first + 4 * chunk + way);
-        }
-        rest.iter().position(|tag| *tag == line).map(|way| first + 4 * fours.len() + way)
+    pub fn flags(&self, slot: Slot) -> Flags {
+        let (word, shift) = self.flags_at(slot.way());
+        Flags((self.block(slot.set())[word] >> shift) as u8)
     }
 
     #[inline]
-    pub fn flags(&self, slot: usize) -> Flags {
-        Flags(self.state.words[slot] as u8)
+    pub fn set_flags(&mut self, slot: Slot, flags: Flags) {
+        let (word, shift) = self.flags_at(slot.way());
+        let word = &mut self.block_mut(slot.set())[word];
+        *word = *word & !(0xff << shift) | u32::from(flags.0) << shift;
     }
 
     #[inline]
-    pub fn set_flags(&mut self, slot: usize, flags: Flags) {
-        let word = &mut self.state.words[slot];
-        *word = *word & !0xff | u64::from(flags.0);
+    fn ready_at(&self, slot: Slot) -> usize {
+        slot.set() as usize * self.ways + slot.way() as usize
+    }
+
+    /// Whether the line is certainly there at `t`: a quick look at its set.
+    #[inline]
+    pub fn is_settled(&self, slot: Slot, t: u64) -> bool {
+        t >> LATEST_SHIFT >= u64::from(self.block(slot.set())[LATEST])
     }
 
     /// When the line is there, and from which level it comes, as a number below 8.
     #[inline]
-    pub fn ready(&self, slot: usize) -> (u64, u8) {
-        let word = self.state.words[slot];
-        (word >> READY_SHIFT, (word >> LEVEL_SHIFT & 7) as u8)
+    pub fn ready(&self, slot: Slot) -> (u64, u8) {
+        let word = *self.ready.one(self.ready_at(slot));
+        (word >> 3, (word & 7) as u8)
     }
 
     #[inline]
-    pub fn set_ready(&mut self, slot: usize, at: u64, level: u8) {
-        let word = &mut self.state.words[slot];
-        *word = at << READY_SHIFT | u64::from(level) << LEVEL_SHIFT | *word & 0xff;
+    pub fn set_ready(&mut self, slot: Slot, at: u64, level: u8) {
+        let place = self.ready_at(slot);
+        *self.ready.one_mut(place) = at << 3 | u64::from(level);
+        if at > 0 {
+            let latest = &mut self.block_mut(slot.set())[LATEST];
+            *latest = settled_from(at).max(*latest);
+        }
     }
 
     /// A use of the line, as replacement sees it.
     #[inline]
-    pub fn touch(&mut self, slot: usize, line: u32) {
-        let set = self.set(line);
-        self.replacer.touch(set, slot - set * self.ways);
+    pub fn touch(&mut self, slot: Slot) {
+        let block = self.blocks.chunk_mut::<2>(slot.set() as usize * self.stride);
+        let mut order = order_of(block);
+        self.replacer.touch(&mut order, slot.set() as usize, slot.way() as usize);
+        (block[0], block[1]) = (order as u32, (order >> 32) as u32);
     }
 
-    /// Puts a line in, which must not be there, into one of the ways of `mask`; what was there leaves.
-    pub fn insert(&mut self, line: u32, flags: Flags, mask: u32) -> (usize, Option<Gone>) {
-        let set = self.set(line);
-        let free = self.free[set] & mask;
-        let (way, taken) = match free {
-            0 => (self.replacer.victim(set, mask), true),
-            _ => (free.trailing_zeros() as usize, false),
+    /// Puts a line in, which must not be there, into one of the ways of `mask`; what was there leaves. The line comes at
+    /// `at` from a level with this number.
+    #[inline]
+    pub fn insert(
+        &mut self,
+        line: u32,
+        flags: Flags,
+        mask: u32,
+        (at, level): (u64, u8),
+    ) -> (Slot, Option<Gone>) {
+        let (set, ways) = (self.set(line), self.ways);
+        let block = self.blocks.part_mut(set as usize * self.stride, self.stride);
+        let mut order = order_of(block);
+        let free = block[FREE] & mask;
+        let way = match free {
+            0 => self.replacer.victim(order, set as usize, mask),
+            _ => free.trailing_zeros() as usize,
         };
-        self.free[set] &= !(1 << way);
-        let slot = set * self.ways + way;
-        let (old_line, old_word) = (&mut self.state.lines[slot], &mut self.state.words[slot]);
-        let gone = Gone { line: *old_line, flags: Flags(*old_word as u8) };
-        (*old_line, *old_word) = (line, u64::from(flags.0));
-        self.replacer.insert(set, way);
-        (slot, taken.then_some(gone))
+        self.replacer.insert(&mut order, set as usize, way);
+        (block[0], block[1]) = (order as u32, (order >> 32) as u32);
+        block[FREE] &= !(1 << way);
+        if at > 0 {
+            block[LATEST] = block[LATEST].max(settled_from(at));
+        }
+        let old_line = std::mem::replace(&mut block[HEADER + way], line);
+        let (word, shift) = (HEADER + ways + way / 4, way % 4 * 8);
+        let old_flags = Flags((block[word] >> shift) as u8);
+        block[word] = block[word] & !(0xff << shift) | u32::from(flags.0) << shift;
+        *self.ready.one_mut(set as usize * ways + way) = at << 3 | u64::from(level);
+        let gone = if free == 0 { Some(Gone { line: old_line, flags: old_flags }) } else { None };
+        (Slot::new(set, way as u32), gone)
     }
 
     /// Takes a line out.
-    pub fn remove(&mut self, slot: usize) -> Flags {
-        let line = std::mem::replace(&mut self.state.lines[slot], EMPTY);
-        let set = self.set(line);
-        self.free[set] |= 1 << (slot - set * self.ways);
-        Flags(std::mem::replace(&mut self.state.words[slot], 0) as u8)
+    pub fn remove(&mut self, slot: Slot) -> Flags {
+        let flags = self.flags(slot);
+        self.set_flags(slot, Flags(0));
+        let place = self.ready_at(slot);
+        *self.ready.one_mut(place) = 0;
+        let block = self.block_mut(slot.set());
+        block[HEADER + slot.way() as usize] = EMPTY;
+        block[FREE] |= 1 << slot.way();
+        flags
+    }
+
+    /// Every place, empty ones too.
+    fn slots(&self) -> impl Iterator<Item = Slot> + use<> {
+        let ways = self.ways as u32;
+        (0..=self.set_mask).flat_map(move |set| (0..ways).map(move |way| Slot::new(set, way)))
     }
 
     /// Every line that is there, with its place.
-    pub fn iter(&self) -> impl Iterator<Item = (usize, u32)> {
-        let lines = self.state.lines.iter().copied().enumerate();
-        lines.filter(|(_, line)| *line != EMPTY)
+    pub fn iter(&self) -> impl Iterator<Item = (Slot, u32)> {
+        self.slots().map(|slot| (slot, self.line(slot))).filter(|(_, line)| *line != EMPTY)
     }
 
     /// A set's lines, the one used last first. For tests: only LRU has an order.
     #[cfg(test)]
     pub fn in_order(&self, set: u32) -> Vec<(u32, Flags)> {
-        let first = set as usize * self.ways;
-        let mut ways: Vec<usize> = (0..self.ways).collect();
-        ways.retain(|way| self.state.lines[first + way] != EMPTY);
-        ways.sort_by_key(|way| std::cmp::Reverse(self.replacer.rank(set as usize, *way)));
-        ways.iter().map(|way| (self.state.lines[first + way], self.flags(first + way))).collect()
+        let mut slots: Vec<Slot> = self.slots().filter(|slot| slot.set() == set).collect();
+        slots.retain(|slot| self.line(*slot) != EMPTY);
+        let order = order_of(self.block(set));
+        slots.sort_by_key(|slot| {
+            std::cmp::Reverse(self.replacer.rank(order, set as usize, slot.way() as usize))
+        });
+        slots.iter().map(|slot| (self.line(*slot), self.flags(*slot))).collect()
     }
 
     /// Bytes that the tags take on the host.
     #[cfg(test)]
     pub fn bytes(&self) -> usize {
-        let state = 4 * self.state.lines.len() + 8 * self.state.words.len() + 4 * self.free.len();
-        state + self.replacer.bytes()
+        self.blocks.bytes() + self.ready.bytes() + self.replacer.bytes()
     }
 
     pub fn save(&self) -> (TagsState, ReplacerState) {
-        (self.state.clone(), self.replacer.save())
+        let word = |slot| {
+            let (at, level) = self.ready(slot);
+            at << READY_SHIFT | u64::from(level) << LEVEL_SHIFT | u64::from(self.flags(slot).0)
+        };
+        let lines = self.slots().map(|slot| self.line(slot)).collect();
+        let state = TagsState { lines, words: self.slots().map(word).collect() };
+        let orders = (0..=self.set_mask).map(|set| order_of(self.block(set)));
+        (state, self.replacer.save(orders))
     }
 
     /// Says what is impossible about a saved state, for a memory of `lines` lines and with nothing after `latest`.
@@ -241,14 +447,14 @@ impl Tags {
         lines: u32,
         latest: u64,
     ) -> Result<(), String> {
-        let slots = self.state.lines.len();
+        let slots = self.slots().count();
         if [state.lines.len(), state.words.len()] != [slots; 2] {
             return Err(format!("tags of {} lines for {slots}", state.lines.len()));
         }
         for (set, tags) in state.lines.chunks_exact(self.ways).enumerate() {
             for (way, line) in tags.iter().enumerate().filter(|(_, line)| **line != EMPTY) {
                 let word = state.words[set * self.ways + way];
-                if *line >= lines || self.set(*line) != set || tags[..way].contains(line) {
+                if *line >= lines || self.set(*line) as usize != set || tags[..way].contains(line) {
                     return Err(format!("line {line} cannot be in set {set}"));
                 }
                 if !Flags(word as u8).is_possible() || word >> READY_SHIFT > latest {
@@ -260,11 +466,19 @@ impl Tags {
     }
 
     pub fn restore(&mut self, (state, replacer): (TagsState, ReplacerState)) {
-        self.state = state;
-        self.replacer.restore(replacer);
-        for (free, set) in self.free.iter_mut().zip(self.state.lines.chunks_exact(self.ways)) {
-            let empty = set.iter().enumerate().filter(|(_, line)| **line == EMPTY);
-            *free = empty.fold(0, |free, (way, _)| free | 1 << way);
+        let orders = self.replacer.restore(replacer);
+        for (set, order) in (0..).zip(orders) {
+            self.set_order(set, order);
+        }
+        for set in 0..=self.set_mask {
+            (self.block_mut(set)[FREE], self.block_mut(set)[LATEST]) = (0, 0);
+        }
+        for (slot, (line, word)) in self.slots().zip(state.lines.into_iter().zip(state.words)) {
+            self.set_flags(slot, Flags(word as u8));
+            self.set_ready(slot, word >> READY_SHIFT, (word >> LEVEL_SHIFT & 7) as u8);
+            let block = self.block_mut(slot.set());
+            block[HEADER + slot.way() as usize] = line;
+            block[FREE] |= u32::from(line == EMPTY) << slot.way();
         }
     }
 }

@@ -9,7 +9,29 @@ use crate::units::Hertz;
 pub struct Clock {
     hertz: u64,
     /// The period in picoseconds as a reduced fraction, which keeps most products within 64 bits.
-    period: (u64, u64),
+    period: (Divisor, Divisor),
+}
+
+/// A number by which many others are divided: by multiplying with its reciprocal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Divisor {
+    number: u64,
+    /// 2 to the 64 by the number, rounded down (and for 1, one less).
+    reciprocal: u64,
+}
+
+impl Divisor {
+    fn new(number: u64) -> Divisor {
+        Divisor { number, reciprocal: (u128::from(u64::MAX) / u128::from(number)) as u64 }
+    }
+
+    /// `value` divided by the number, rounded down.
+    #[inline]
+    fn divide(self, value: u64) -> u64 {
+        // The reciprocal is less than one too small, so the product is at most one too small.
+        let low = ((u128::from(value) * u128::from(self.reciprocal)) >> 64) as u64;
+        low + u64::from(value - low * self.number >= self.number)
+    }
 }
 
 impl Clock {
@@ -17,7 +39,10 @@ impl Clock {
     pub fn new(frequency: Hertz) -> Clock {
         assert!((1..=Ps::PER_SECOND).contains(&frequency.0), "a clock's frequency is from 1 Hz to 1 THz");
         let divisor = gcd(Ps::PER_SECOND, frequency.0);
-        Clock { hertz: frequency.0, period: (Ps::PER_SECOND / divisor, frequency.0 / divisor) }
+        Clock {
+            hertz: frequency.0,
+            period: (Divisor::new(Ps::PER_SECOND / divisor), Divisor::new(frequency.0 / divisor)),
+        }
     }
 
     /// The clock's frequency.
@@ -29,9 +54,9 @@ impl Clock {
     #[inline]
     pub fn edge(self, number: u64) -> Ps {
         let (ps, edges) = self.period;
-        match number.checked_mul(ps) {
-            Some(product) => Ps(product / edges),
-            None => Ps(wide(u128::from(number) * u128::from(ps) / u128::from(edges))),
+        match number.checked_mul(ps.number) {
+            Some(product) => Ps(edges.divide(product)),
+            None => Ps(wide(u128::from(number) * u128::from(ps.number) / u128::from(edges.number))),
         }
     }
 
@@ -40,13 +65,14 @@ impl Clock {
     pub fn edge_at_or_before(self, time: Ps) -> u64 {
         // edge(n) = floor(n·ps/edges) ≤ t  ⇔  n·ps < (t+1)·edges
         let (ps, edges) = self.period;
-        match time.0.checked_add(1).and_then(|after| after.checked_mul(edges)) {
-            Some(product) => (product - 1) / ps,
-            None => wide(((u128::from(time.0) + 1) * u128::from(edges) - 1) / u128::from(ps)),
+        match time.0.checked_add(1).and_then(|after| after.checked_mul(edges.number)) {
+            Some(product) => ps.divide(product - 1),
+            None => wide(((u128::from(time.0) + 1) * u128::from(edges.number) - 1) / u128::from(ps.number)),
         }
     }
 
     /// The number of the first edge at or after `time`.
+    #[inline]
     pub fn edge_at_or_after(self, time: Ps) -> u64 {
         if time.0 == 0 { 0 } else { self.edge_at_or_before(Ps(time.0 - 1)) + 1 }
     }
@@ -71,6 +97,20 @@ mod tests {
         let clock = Clock::new(Hertz(3_000_000_000));
         assert_eq!([1, 2, 3].map(|n| clock.edge(n).0), [333, 666, 1000]);
         assert_eq!(clock.edge(3_000_000_000), Ps(Ps::PER_SECOND));
+    }
+
+    #[test]
+    fn divisions_by_a_reciprocal_are_exact_at_every_edge() {
+        for number in [1, 2, 3, 5, 7, 333, 2500, 999_999_999_989, 1_000_000_000_000] {
+            let divisor = Divisor::new(number);
+            let last = u64::MAX / number;
+            for quotient in [0, 1, 2, 3, 1000, last / 3, last / 2, last - 1, last] {
+                let exact = quotient * number;
+                for value in [exact.saturating_sub(1), exact, exact.saturating_add(1), u64::MAX] {
+                    assert_eq!(divisor.divide(value), value / number, "{value} by {number}");
+                }
+            }
+        }
     }
 
     proptest! {

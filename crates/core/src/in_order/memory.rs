@@ -21,21 +21,22 @@ impl InOrder {
         memory: &mut M,
         observer: &mut O,
     ) {
-        let wait = Wait::new(self.state.stores.free_from(), Cause::Store);
+        let wait = Wait::new(self.state.common.stores.free_from(), Cause::Store);
         let issued = self.issue(op, fetched, wait);
-        let known = self.translate(op, issued.at + self.state.address_cycles, memory);
+        let known = self.translate(op, issued.at + self.state.common.address_cycles, memory);
         let executed = Executed { complete: known, commit: known + 1, cause: Cause::Dtlb, level: None };
         let commit = self.retire(op, fetched, &issued, &executed);
         let state = &mut self.state;
-        let written = state.stores.push(op, [known, known, commit], memory, &mut state.counts);
-        state.counts.stores += 1;
-        state.counts.sq_cycles += state.stores.all_written() - issued.at;
+        let written = state.common.stores.push(op, [known, known, commit], memory, &mut state.common.counts);
+        state.common.counts.stores += 1;
+        state.common.counts.sq_cycles += state.common.stores.all_written() - issued.at;
         observer.op(op, &Stages { written, ..stages(fetched, &issued, &executed, commit) });
     }
 
     pub(super) fn translate<M: CoreMemory>(&mut self, op: &Op, at: u64, memory: &mut M) -> u64 {
         let state = &mut self.state;
-        let translated = state.mmu.translate(Side::Data, op.virt, at, memory, &mut state.counts);
+        let translated =
+            state.common.mmu.translate(Side::Data, op.virt, at, memory, &mut state.common.counts);
         if translated > at {
             self.hold(translated, Cause::Dtlb);
         }
@@ -45,80 +46,81 @@ impl InOrder {
     #[inline(always)]
     pub(super) fn load<M: CoreMemory>(&mut self, op: &Op, issued: u64, memory: &mut M) -> Executed {
         let span = Span::of(op);
-        let asked = self.translate(op, issued + self.state.address_cycles, memory);
+        let asked = self.translate(op, issued + self.state.common.address_cycles, memory);
         let state = &mut self.state;
         let access = CoreAccess { kind: AccessKind::Load, addr: op.phys, pc: op.pc };
-        let (data, level) = match state.stores.youngest(span, asked) {
+        let (data, level) = match state.common.stores.youngest(span, asked) {
             Some(store) if store.covers(span) => {
-                state.counts.forwards += 1;
-                (asked.max(store.data) + state.forward_cycles, Level::L1)
+                state.common.counts.forwards += 1;
+                (asked.max(store.data) + state.common.forward_cycles, Level::L1)
             }
             blocked => {
                 let written = blocked.map(|store| store.drained);
-                state.counts.forwards_blocked += u64::from(written.is_some());
+                state.common.counts.forwards_blocked += u64::from(written.is_some());
                 let served = memory.access(written.unwrap_or(asked), access);
                 (served.at, served.level)
             }
         };
         let data = data.max(asked + 1);
-        state.counts.load(level, data - asked);
+        state.common.counts.load(level, data - asked);
         let complete = self.result(op, data, Cause::of(level));
         let state = &mut self.state;
-        state.loads.push(complete);
-        state.counts.lq_cycles += complete - issued;
+        state.common.loads.push(complete);
+        state.common.counts.lq_cycles += complete - issued;
         state.floors.loads_done = state.floors.loads_done.max(complete);
         Executed { complete, commit: asked + 1, cause: Cause::Dtlb, level: Some(level) }
     }
 
     pub(super) fn atomic<M: CoreMemory>(&mut self, op: &Op, issued: u64, memory: &mut M) -> Executed {
-        let asked = self.translate(op, issued + self.state.address_cycles, memory);
+        let asked = self.translate(op, issued + self.state.common.address_cycles, memory);
         let kind = if op.flags & Op::WRITES != 0 { AccessKind::Store } else { AccessKind::Load };
         let served = memory.access(asked, CoreAccess { kind, addr: op.phys, pc: op.pc });
         let cause = Cause::of(served.level);
         let complete = self.result(op, served.at.max(asked + 1), cause);
         self.hold(complete, cause);
         let state = &mut self.state;
-        state.stores.push_written(op, asked, complete);
-        state.counts.atomics += 1;
-        state.counts.sq_cycles += state.stores.all_written() - issued;
+        state.common.stores.push_written(op, asked, complete);
+        state.common.counts.atomics += 1;
+        state.common.counts.sq_cycles += state.common.stores.all_written() - issued;
         state.floors.loads_done = state.floors.loads_done.max(complete);
         let [_, _, loads, stores] = op.fence();
         if loads {
             state.floors.load = state.floors.load.max(complete);
         }
         if stores {
-            state.stores.floor = state.stores.floor.max(complete);
+            state.common.stores.floor = state.common.stores.floor.max(complete);
         }
         Executed { complete, commit: complete + 1, cause, level: Some(served.level) }
     }
 
     pub(super) fn fence(&mut self, op: &Op, issued: u64) -> Executed {
         let state = &mut self.state;
-        state.counts.fences += 1;
+        state.common.counts.fences += 1;
         let [loads_before, stores_before, loads_after, stores_after] = op.fence();
         let mut done = 0;
         if loads_before {
             done = state.floors.loads_done;
         }
         if stores_before {
-            done = done.max(state.stores.all_written()).max(state.floors.device_store);
+            done = done.max(state.common.stores.all_written()).max(state.floors.device_store);
         }
         if loads_after {
             state.floors.load = state.floors.load.max(done);
         }
         if stores_after {
-            state.stores.floor = state.stores.floor.max(done);
+            state.common.stores.floor = state.common.stores.floor.max(done);
         }
         Executed { complete: issued + 1, commit: 0, cause: Cause::Execute, level: None }
     }
 
     pub(crate) fn begin_device<M: CoreMemory>(&mut self, op: &Op, memory: &mut M) -> DeviceAccess {
         let state = &mut self.state;
-        let fetched = state.front.fetch(op, memory, &mut state.mmu, &mut state.counts);
-        let fence = if op.flags & Op::WRITES != 0 { self.state.stores.floor } else { self.state.floors.load };
+        let fetched = state.common.front.fetch(op, memory, &mut state.common.mmu, &mut state.common.counts);
+        let fence =
+            if op.flags & Op::WRITES != 0 { self.state.common.stores.floor } else { self.state.floors.load };
         let issued = self.issue(op, &fetched, Wait::new(fence, Cause::Store));
         // What is before it can no longer be undone.
-        let at = (issued.at + self.state.address_cycles).max(self.state.commit.last() + 1);
+        let at = (issued.at + self.state.common.address_cycles).max(self.state.common.commit.last() + 1);
         let begun = self.translate(op, at, memory);
         DeviceAccess { fetched, issued, begun }
     }
@@ -142,7 +144,7 @@ impl InOrder {
         } else {
             floors.loads_done = floors.loads_done.max(complete);
         }
-        self.state.counts.device_accesses += 1;
+        self.state.common.counts.device_accesses += 1;
         let executed = Executed { complete, commit: complete + 1, cause: Cause::Device, level: None };
         let commit = self.retire(op, &access.fetched, &access.issued, &executed);
         observer.op(op, &stages(&access.fetched, &access.issued, &executed, commit));

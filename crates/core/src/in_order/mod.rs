@@ -12,17 +12,13 @@ use doorbell_sim::memory::{CoreMemory, Level};
 use doorbell_sim::op::{Op, OpClass};
 use serde::{Deserialize, Serialize};
 
-use crate::accounts::{Accounts, Bubble};
-use crate::branch::BranchUnit;
+use crate::accounts::Bubble;
+use crate::common::{Common, Saved};
 use crate::config::CoreConfig;
-use crate::front::{Fetched, Front};
-use crate::mmu::Mmu;
+use crate::front::Fetched;
 use crate::observe::{Observer, Stages};
-use crate::ring::{Limiter, Ring};
-use crate::saved::Cycles;
-use crate::stats::{Cause, CoreStats, Counts};
-use crate::stores::Stores;
-use crate::units::{Units, UnitsState};
+use crate::stats::Cause;
+use crate::units::Units;
 
 /// Cycles from issue to commit.
 const TAIL: u64 = 2;
@@ -36,24 +32,13 @@ pub(crate) struct InOrder {
 
 /// All that is saved as it is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct State {
-    front: Front,
-    branch: BranchUnit,
-    mmu: Mmu,
-    /// From when on each register's value can be used, and what it comes from: [`Wait`]s.
-    registers: Cycles<256>,
-    loads: Ring,
-    stores: Stores,
+pub(crate) struct State {
+    /// Registers hold [`Wait`]s.
+    common: Common,
     /// The cycle of the last issue.
     #[serde(deserialize_with = "crate::saved::cycle")]
     issued: u64,
-    commit: Limiter,
     floors: Floors,
-    address_cycles: u64,
-    forward_cycles: u64,
-    trap_cycles: u64,
-    accounts: Accounts,
-    counts: Counts,
 }
 
 /// What holds up what follows.
@@ -76,11 +61,7 @@ struct Floors {
 }
 
 /// What is saved.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct InOrderState {
-    units: UnitsState,
-    state: State,
-}
+pub(crate) type InOrderState = Saved<State>;
 
 /// An op that has been issued.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -145,20 +126,9 @@ impl Wait {
 impl InOrder {
     pub(crate) fn new(config: &CoreConfig) -> InOrder {
         let state = State {
-            front: Front::new(config),
-            branch: BranchUnit::new(&config.branch),
-            mmu: Mmu::new(&config.tlb),
-            registers: Cycles::default(),
-            loads: Ring::new(config.lq),
-            stores: Stores::new(config),
+            common: Common::new(config, config.issue_width, config.issue_width),
             issued: 0,
-            commit: Limiter::new(config.issue_width),
             floors: Floors::default(),
-            address_cycles: u64::from(config.address_cycles),
-            forward_cycles: u64::from(config.forward_cycles),
-            trap_cycles: u64::from(config.trap_cycles),
-            accounts: Accounts::new(config.issue_width),
-            counts: Counts::default(),
         };
         InOrder { units: Units::new(config), state }
     }
@@ -167,11 +137,11 @@ impl InOrder {
     #[inline(always)]
     pub(crate) fn step<M: CoreMemory, O: Observer>(&mut self, op: &Op, memory: &mut M, observer: &mut O) {
         let state = &mut self.state;
-        let fetched = state.front.fetch(op, memory, &mut state.mmu, &mut state.counts);
+        let fetched = state.common.front.fetch(op, memory, &mut state.common.mmu, &mut state.common.counts);
         match op.class {
             OpClass::Load => {
                 let mut wait = Wait::new(state.floors.load, Cause::Store);
-                wait.also(state.loads.free_from(), Cause::L2);
+                wait.also(state.common.loads.free_from(), Cause::L2);
                 let issued = self.issue(op, &fetched, wait);
                 let executed = self.load(op, issued.at, memory);
                 let commit = self.retire(op, &fetched, &issued, &executed);
@@ -184,13 +154,13 @@ impl InOrder {
             | OpClass::Call
             | OpClass::IndirectCall
             | OpClass::Return => {
-                let prediction = state.branch.predict(op);
+                let prediction = state.common.branch.predict(op);
                 let issued = self.issue(op, &fetched, Wait(0));
                 let executed = self.execute(op, issued.at);
                 let commit = self.retire(op, &fetched, &issued, &executed);
                 let state = &mut self.state;
-                state.counts.branch(op, prediction);
-                state.front.branch(op, prediction, executed.complete);
+                state.common.counts.branch(op, prediction);
+                state.common.front.branch(op, prediction, executed.complete);
                 observer.op(op, &Stages { prediction, ..stages(&fetched, &issued, &executed, commit) });
             }
             OpClass::Atomic | OpClass::Fence | OpClass::Serialising => {
@@ -213,7 +183,7 @@ impl InOrder {
         memory: &mut M,
         observer: &mut O,
     ) {
-        let (floors, stores) = (&self.state.floors, &self.state.stores);
+        let (floors, stores) = (&self.state.floors, &self.state.common.stores);
         let wait = match op.class {
             OpClass::Atomic => {
                 let written = stores.all_written().max(stores.floor).max(floors.load);
@@ -229,7 +199,7 @@ impl InOrder {
             _ => self.execute(op, issued.at),
         };
         if op.class == OpClass::Serialising {
-            self.state.counts.serialising += 1;
+            self.state.common.counts.serialising += 1;
             self.hold(executed.complete, Cause::Serialise);
         }
         let commit = self.retire(op, fetched, &issued, &executed);
@@ -247,15 +217,15 @@ impl InOrder {
     #[inline(always)]
     fn issue(&mut self, op: &Op, fetched: &Fetched, wait: Wait) -> Issued {
         let state = &mut self.state;
-        let registers = &state.registers.0;
+        let registers = &state.common.registers.0;
         let [a, b, c] = op.sources.map(|source| registers[usize::from(source)]);
         let operands = a.max(b).max(c).max(registers[usize::from(op.destination)]);
         let wait = Wait(operands.max(state.floors.issue).max(wait.0));
         let from = fetched.ready.max(wait.until()).max(state.issued);
         let at = self.units.issue(op.class, from, state.issued);
         state.issued = at;
-        state.front.dispatched(at);
-        state.accounts.dispatch(at, || wait.bubble(fetched), |_| (Cause::Execute, u64::MAX));
+        state.common.front.dispatched(at);
+        state.common.accounts.dispatch(at, || wait.bubble(fetched), |_| (Cause::Execute, u64::MAX));
         Issued { at, wait }
     }
 
@@ -265,7 +235,7 @@ impl InOrder {
         let mut at = at;
         if op.destination != 0 {
             at = self.units.write_back(at);
-            self.state.registers.0[usize::from(op.destination)] = Wait::new(at, cause).0;
+            self.state.common.registers.0[usize::from(op.destination)] = Wait::new(at, cause).0;
         }
         self.state.floors.all_done = self.state.floors.all_done.max(at);
         at
@@ -280,89 +250,46 @@ impl InOrder {
     #[inline(always)]
     fn retire(&mut self, op: &Op, fetched: &Fetched, issued: &Issued, executed: &Executed) -> u64 {
         let state = &mut self.state;
-        let commit = state.commit.take((issued.at + TAIL).max(executed.commit));
+        let commit = state.common.commit.take((issued.at + TAIL).max(executed.commit));
         let bubble = || issued.wait.bubble(fetched);
-        state.accounts.commit(commit, issued.at, TAIL, bubble, executed.cause);
-        state.counts.ops += 1;
-        state.counts.instructions += u64::from(op.ends_instruction());
+        state.common.accounts.commit(commit, issued.at, TAIL, bubble, executed.cause);
+        state.common.counts.ops += 1;
+        state.common.counts.instructions += u64::from(op.ends_instruction());
         commit
     }
 
-    pub(crate) fn now(&self) -> u64 {
-        self.state.commit.last()
+    pub(crate) fn common(&self) -> &Common {
+        &self.state.common
+    }
+
+    pub(crate) fn common_mut(&mut self) -> &mut Common {
+        &mut self.state.common
     }
 
     pub(crate) fn skip_to(&mut self, cycle: u64) {
-        let state = &mut self.state;
-        if cycle <= state.commit.last() {
-            return;
+        if self.state.common.skip_to(cycle) {
+            self.state.issued = self.state.issued.max(cycle);
         }
-        state.accounts.idle(cycle, Cause::Serialise);
-        state.commit.skip_to(cycle);
-        state.issued = state.issued.max(cycle);
-        state.front.redirect(cycle, Cause::Fetch);
-    }
-
-    pub(crate) fn trap(&mut self) {
-        let state = &mut self.state;
-        state.counts.traps += 1;
-        state.front.redirect(state.commit.last() + state.trap_cycles, Cause::Clear);
-    }
-
-    pub(crate) fn flush_tlb(&mut self, virt: Option<u64>, space: Option<u16>) {
-        self.state.mmu.flush(virt, space);
-        self.state.front.forget_page();
-    }
-
-    pub(crate) fn set_space(&mut self, space: Option<u16>) {
-        self.state.mmu.space = space;
-        self.state.front.forget_page();
-    }
-
-    /// What learns without time passing.
-    pub(crate) fn learners(&mut self) -> (&mut BranchUnit, &mut Mmu) {
-        (&mut self.state.branch, &mut self.state.mmu)
-    }
-
-    pub(crate) fn stats(&self) -> CoreStats {
-        CoreStats { counts: self.state.counts.clone(), books: self.state.accounts.books() }
     }
 
     pub(crate) fn save(&self) -> InOrderState {
-        InOrderState { units: self.units.save(), state: self.state.clone() }
+        InOrderState::new(&self.units, &self.state)
     }
 
     pub(crate) fn restore(config: &CoreConfig, saved: InOrderState) -> Result<InOrder, String> {
         let mut core = InOrder::new(config);
-        core.units.restore(saved.units)?;
-        saved.state.check(&core.state)?;
-        core.state = saved.state;
+        saved.restore(&mut core.units, &mut core.state)?;
         Ok(core)
     }
 }
 
-impl State {
-    /// Whether a saved state belongs to a core like `fresh` and agrees with itself.
-    fn check(&self, fresh: &State) -> Result<(), String> {
-        let parts = [
-            ("front end", self.front.fits(&fresh.front)),
-            ("branch predictors", self.branch.fits(&fresh.branch)),
-            ("TLBs", self.mmu.fits(&fresh.mmu)),
-            ("loads", self.loads.fits(&fresh.loads)),
-            ("store buffer", self.stores.fits(&fresh.stores)),
-            ("widths", self.commit.fits(&fresh.commit)),
-            ("books", self.accounts.fits(&fresh.accounts)),
-            (
-                "latencies",
-                self.address_cycles == fresh.address_cycles
-                    && self.forward_cycles == fresh.forward_cycles
-                    && self.trap_cycles == fresh.trap_cycles,
-            ),
-        ];
-        match parts.iter().find(|part| !part.1) {
-            Some((name, _)) => Err(format!("the {name} are of another core or damaged")),
-            None => Ok(()),
-        }
+impl crate::common::State for State {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn parts(&self, _fresh: &State) -> Vec<(&'static str, bool)> {
+        Vec::new()
     }
 }
 

@@ -30,21 +30,22 @@ impl OutOfOrder {
     ) {
         let mut replayed = false;
         let (dispatched, executed) = loop {
-            let dispatched = self.dispatch(op, &fetched, self.state.loads.free_from(), None);
+            let dispatched = self.dispatch(op, &fetched, self.state.common.loads.free_from(), None);
             match self.execute_load(op, dispatched.at, memory) {
                 Ok(executed) => break (dispatched, executed),
                 Err(found) => {
                     replayed = true;
                     let state = &mut self.state;
-                    state.accounts.clear();
-                    state.front.refetch(found);
-                    fetched = state.front.fetch(op, memory, &mut state.mmu, &mut state.counts);
+                    state.common.accounts.clear();
+                    state.common.front.refetch(found);
+                    fetched =
+                        state.common.front.fetch(op, memory, &mut state.common.mmu, &mut state.common.counts);
                 }
             }
         };
         let commit = self.retire(op, &fetched, &dispatched, &executed);
-        self.state.loads.push(commit + 1);
-        self.state.counts.lq_cycles += commit - dispatched.at;
+        self.state.common.loads.push(commit + 1);
+        self.state.common.counts.lq_cycles += commit - dispatched.at;
         observer.op(op, &Stages { replayed, ..stages(&fetched, dispatched.at, &executed, commit) });
     }
 
@@ -62,19 +63,22 @@ impl OutOfOrder {
         let waits = match state.dependence {
             MemoryDependence::StoreSets => match state.sets.load(op.pc) {
                 0 => 0,
-                number => state.stores.known(number),
+                number => state.common.stores.known(number),
             },
-            MemoryDependence::Wait => state.stores.all_known(),
-            MemoryDependence::Perfect => state.stores.youngest(span, operands).map_or(0, |store| store.known),
+            MemoryDependence::Wait => state.common.stores.all_known(),
+            MemoryDependence::Perfect => {
+                state.common.stores.youngest(span, operands).map_or(0, |store| store.known)
+            }
         };
         let ready = operands.max(waits).max(state.floors.load);
         let fenced = state.floors.load == ready && ready > operands;
         let issue = self.units.issue(OpClass::Load, ready, dispatched + 1);
         let state = &mut self.state;
-        let address = issue + state.address_cycles;
-        let asked = state.mmu.translate(Side::Data, op.virt, address, memory, &mut state.counts);
+        let address = issue + state.common.address_cycles;
+        let asked =
+            state.common.mmu.translate(Side::Data, op.virt, address, memory, &mut state.common.counts);
         let access = CoreAccess { kind: AccessKind::Load, addr: op.phys, pc: op.pc };
-        let (data, level) = match state.stores.youngest(span, asked) {
+        let (data, level) = match state.common.stores.youngest(span, asked) {
             None => {
                 let served = memory.access(asked, access);
                 (served.at, served.level)
@@ -82,22 +86,22 @@ impl OutOfOrder {
             Some(store) if store.known > asked => {
                 let (found, store_pc) = (store.known, store.pc);
                 state.sets.clash(op.pc, store_pc);
-                state.counts.replays += 1;
+                state.common.counts.replays += 1;
                 return Err(found);
             }
             Some(store) if store.covers(span) => {
-                state.counts.forwards += 1;
-                (asked.max(store.data) + state.forward_cycles, Level::L1)
+                state.common.counts.forwards += 1;
+                (asked.max(store.data) + state.common.forward_cycles, Level::L1)
             }
             Some(store) => {
                 let written = store.drained;
-                state.counts.forwards_blocked += 1;
+                state.common.counts.forwards_blocked += 1;
                 let served = memory.access(written, access);
                 (served.at, served.level)
             }
         };
         let data = data.max(asked + 1);
-        state.counts.load(level, data - asked);
+        state.common.counts.load(level, data - asked);
         let cause = if fenced {
             Cause::Store
         } else if asked - address > data - asked {
@@ -119,20 +123,21 @@ impl OutOfOrder {
         memory: &mut M,
         observer: &mut O,
     ) {
-        let dispatched = self.dispatch(op, fetched, self.state.stores.free_from(), Some(Cause::Store));
-        let [address, data, other] = op.sources.map(|source| self.state.registers.0[usize::from(source)]);
+        let dispatched = self.dispatch(op, fetched, self.state.common.stores.free_from(), Some(Cause::Store));
+        let [address, data, other] =
+            op.sources.map(|source| self.state.common.registers.0[usize::from(source)]);
         let earliest = dispatched.at + 1;
         let state = &mut self.state;
-        let number = state.stores.next();
+        let number = state.common.stores.next();
         let waits = match state.dependence {
             MemoryDependence::StoreSets => match state.sets.store(op.pc, number) {
                 0 => 0,
-                before => state.stores.known(before),
+                before => state.common.stores.known(before),
             },
             _ => 0,
         };
         let issue = self.units.issue(OpClass::Store, earliest.max(address).max(waits), earliest);
-        let at = issue + self.state.address_cycles;
+        let at = issue + self.state.common.address_cycles;
         let known = self.translate(op, at, memory);
         let data = earliest.max(data).max(other);
         let cause = if known > at && known > data { Cause::Dtlb } else { Cause::Execute };
@@ -140,19 +145,19 @@ impl OutOfOrder {
             Executed { issue, complete: known.max(data), leaves: issue.max(data) + 1, cause, level: None };
         let commit = self.retire(op, fetched, &dispatched, &executed);
         let state = &mut self.state;
-        let written = state.stores.push(op, [known, data, commit], memory, &mut state.counts);
-        state.counts.stores += 1;
-        state.counts.sq_cycles += state.stores.all_written() - dispatched.at;
+        let written = state.common.stores.push(op, [known, data, commit], memory, &mut state.common.counts);
+        state.common.counts.stores += 1;
+        state.common.counts.sq_cycles += state.common.stores.all_written() - dispatched.at;
         observer.op(op, &Stages { written, ..stages(fetched, dispatched.at, &executed, commit) });
     }
 
     /// Executes an atomic.
     pub(super) fn atomic<M: CoreMemory>(&mut self, op: &Op, dispatched: u64, memory: &mut M) -> Executed {
         let state = &self.state;
-        let head = (dispatched + 1).max(self.operands(op)).max(state.commit.last() + 1);
-        let written = state.stores.all_written().max(state.stores.floor).max(state.floors.load);
+        let head = (dispatched + 1).max(self.operands(op)).max(state.common.commit.last() + 1);
+        let written = state.common.stores.all_written().max(state.common.stores.floor).max(state.floors.load);
         let issue = self.units.issue(OpClass::Atomic, head.max(written), dispatched + 1);
-        let address = issue + self.state.address_cycles;
+        let address = issue + self.state.common.address_cycles;
         let asked = self.translate(op, address, memory);
         let kind = if op.flags & Op::WRITES != 0 { AccessKind::Store } else { AccessKind::Load };
         let served = memory.access(asked, CoreAccess { kind, addr: op.phys, pc: op.pc });
@@ -166,16 +171,16 @@ impl OutOfOrder {
         };
         let complete = self.result(op, data);
         let state = &mut self.state;
-        state.stores.push_written(op, asked, complete);
-        state.counts.atomics += 1;
-        state.counts.sq_cycles += state.stores.all_written() - dispatched;
+        state.common.stores.push_written(op, asked, complete);
+        state.common.counts.atomics += 1;
+        state.common.counts.sq_cycles += state.common.stores.all_written() - dispatched;
         state.floors.loads_done = state.floors.loads_done.max(complete);
         let [_, _, loads, stores] = op.fence();
         if loads {
             state.floors.load = state.floors.load.max(complete);
         }
         if stores {
-            state.stores.floor = state.stores.floor.max(complete);
+            state.common.stores.floor = state.common.stores.floor.max(complete);
         }
         Executed { issue, complete, leaves: issue + 1, cause, level: Some(served.level) }
     }
@@ -183,20 +188,20 @@ impl OutOfOrder {
     /// A fence needs no unit: it says what waits for what.
     pub(super) fn fence(&mut self, op: &Op, dispatched: u64) -> Executed {
         let state = &mut self.state;
-        state.counts.fences += 1;
+        state.common.counts.fences += 1;
         let [loads_before, stores_before, loads_after, stores_after] = op.fence();
         let mut done = 0;
         if loads_before {
             done = state.floors.loads_done;
         }
         if stores_before {
-            done = done.max(state.stores.all_written()).max(state.floors.device_store);
+            done = done.max(state.common.stores.all_written()).max(state.floors.device_store);
         }
         if loads_after {
             state.floors.load = state.floors.load.max(done);
         }
         if stores_after {
-            state.stores.floor = state.stores.floor.max(done);
+            state.common.stores.floor = state.common.stores.floor.max(done);
         }
         let complete = dispatched + 1;
         Executed { issue: complete, complete, leaves: 0, cause: Cause::Execute, level: None }
@@ -206,21 +211,21 @@ impl OutOfOrder {
     #[inline(always)]
     pub(super) fn translate<M: CoreMemory>(&mut self, op: &Op, at: u64, memory: &mut M) -> u64 {
         let state = &mut self.state;
-        state.mmu.translate(Side::Data, op.virt, at, memory, &mut state.counts)
+        state.common.mmu.translate(Side::Data, op.virt, at, memory, &mut state.common.counts)
     }
 
     /// An access to a device comes to the head of the window and leaves the core.
     pub(crate) fn begin_device<M: CoreMemory>(&mut self, op: &Op, memory: &mut M) -> DeviceAccess {
         let state = &mut self.state;
-        let fetched = state.front.fetch(op, memory, &mut state.mmu, &mut state.counts);
+        let fetched = state.common.front.fetch(op, memory, &mut state.common.mmu, &mut state.common.counts);
         let dispatched = self.dispatch(op, &fetched, 0, None);
         let state = &mut self.state;
         let writes = op.flags & Op::WRITES != 0;
-        let fence = if writes { state.stores.floor } else { state.floors.load };
-        let head = (state.commit.last() + 1).max(fence).max(state.floors.device);
+        let fence = if writes { state.common.stores.floor } else { state.floors.load };
+        let head = (state.common.commit.last() + 1).max(fence).max(state.floors.device);
         let ready = (dispatched.at + 1).max(head).max(self.operands(op));
         let issue = self.units.issue(op.class, ready, dispatched.at + 1);
-        let begun = self.translate(op, issue + self.state.address_cycles, memory);
+        let begun = self.translate(op, issue + self.state.common.address_cycles, memory);
         DeviceAccess { fetched, dispatched, begun }
     }
 
@@ -246,7 +251,7 @@ impl OutOfOrder {
         } else {
             floors.loads_done = floors.loads_done.max(complete);
         }
-        self.state.counts.device_accesses += 1;
+        self.state.common.counts.device_accesses += 1;
         let issue = access.begun;
         let executed = Executed { issue, complete, leaves: issue + 1, cause: Cause::Device, level: None };
         let commit = self.retire(op, &access.fetched, &access.dispatched, &executed);

@@ -16,7 +16,6 @@
 //! Not modelled: wrong paths (a mispredicted branch costs time, not pollution), replays of ops that were issued in the hope of
 //! a hit, the first of the two executions of a load that clashes, bank conflicts.
 
-mod check;
 mod memory;
 mod window;
 
@@ -24,18 +23,14 @@ use doorbell_sim::memory::{CoreMemory, Level};
 use doorbell_sim::op::{Op, OpClass};
 use serde::{Deserialize, Serialize};
 
-use crate::accounts::Accounts;
-use crate::branch::BranchUnit;
+use crate::common::{Common, Saved};
 use crate::config::{CoreConfig, MemoryDependence};
 use crate::dependence::StoreSets;
-use crate::front::{Fetched, Front};
-use crate::mmu::Mmu;
+use crate::front::Fetched;
 use crate::observe::{Observer, Stages};
 use crate::ring::{Limiter, Ring};
-use crate::saved::Cycles;
-use crate::stats::{Cause, CoreStats, Counts};
-use crate::stores::Stores;
-use crate::units::{Units, UnitsState};
+use crate::stats::Cause;
+use crate::units::Units;
 use crate::wheel::Wheel;
 use window::Window;
 
@@ -51,28 +46,16 @@ pub(crate) struct OutOfOrder {
 
 /// All that is saved as it is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct State {
-    front: Front,
-    branch: BranchUnit,
-    mmu: Mmu,
-    /// From when on each register's value can be used.
-    registers: Cycles<256>,
+pub(crate) struct State {
+    common: Common,
     window: Window,
-    loads: Ring,
-    stores: Stores,
     /// Physical registers: integer, floating-point.
     registers_free: [Ring; 2],
     queue: Wheel,
     sets: StoreSets,
     dispatch: Limiter,
-    commit: Limiter,
     floors: Floors,
     dependence: MemoryDependence,
-    address_cycles: u64,
-    forward_cycles: u64,
-    trap_cycles: u64,
-    accounts: Accounts,
-    counts: Counts,
 }
 
 /// What fences, serialising ops and devices impose on what follows.
@@ -95,11 +78,7 @@ struct Floors {
 }
 
 /// What is saved.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct OutOfOrderState {
-    units: UnitsState,
-    state: State,
-}
+pub(crate) type OutOfOrderState = Saved<State>;
 
 /// An op that has been dispatched.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -132,25 +111,14 @@ impl OutOfOrder {
     pub(crate) fn new(config: &CoreConfig) -> OutOfOrder {
         let renamed = |registers: u32| Ring::new(registers - 32);
         let state = State {
-            front: Front::new(config),
-            branch: BranchUnit::new(&config.branch),
-            mmu: Mmu::new(&config.tlb),
-            registers: Cycles::default(),
+            common: Common::new(config, config.dispatch_width, config.commit_width),
             window: Window::new(config.rob),
-            loads: Ring::new(config.lq),
-            stores: Stores::new(config),
             registers_free: [renamed(config.int_registers), renamed(config.float_registers)],
             queue: Wheel::new(config.iq),
             sets: StoreSets::new(config),
             dispatch: Limiter::new(config.dispatch_width),
-            commit: Limiter::new(config.commit_width),
             floors: Floors::default(),
             dependence: config.memory_dependence,
-            address_cycles: u64::from(config.address_cycles),
-            forward_cycles: u64::from(config.forward_cycles),
-            trap_cycles: u64::from(config.trap_cycles),
-            accounts: Accounts::new(config.dispatch_width),
-            counts: Counts::default(),
         };
         OutOfOrder { units: Units::new(config), state }
     }
@@ -159,7 +127,7 @@ impl OutOfOrder {
     #[inline(always)]
     pub(crate) fn step<M: CoreMemory, O: Observer>(&mut self, op: &Op, memory: &mut M, observer: &mut O) {
         let state = &mut self.state;
-        let fetched = state.front.fetch(op, memory, &mut state.mmu, &mut state.counts);
+        let fetched = state.common.front.fetch(op, memory, &mut state.common.mmu, &mut state.common.counts);
         match op.class {
             OpClass::Load => self.load(op, fetched, memory, observer),
             OpClass::Store => self.store(op, &fetched, memory, observer),
@@ -169,12 +137,12 @@ impl OutOfOrder {
             | OpClass::Call
             | OpClass::IndirectCall
             | OpClass::Return => {
-                let prediction = self.state.branch.predict(op);
+                let prediction = self.state.common.branch.predict(op);
                 let dispatched = self.dispatch(op, &fetched, 0, None);
                 let executed = self.execute(op, dispatched.at);
                 let commit = self.retire(op, &fetched, &dispatched, &executed);
-                self.state.counts.branch(op, prediction);
-                self.state.front.branch(op, prediction, executed.complete);
+                self.state.common.counts.branch(op, prediction);
+                self.state.common.front.branch(op, prediction, executed.complete);
                 let stages = stages(&fetched, dispatched.at, &executed, commit);
                 observer.op(op, &Stages { prediction, ..stages });
             }
@@ -200,8 +168,8 @@ impl OutOfOrder {
     ) {
         let state = &self.state;
         let (room, back) = match op.class {
-            OpClass::Atomic => (state.stores.free_from(), Some(Cause::Store)),
-            OpClass::Serialising => (state.commit.last() + 1, Some(Cause::Serialise)),
+            OpClass::Atomic => (state.common.stores.free_from(), Some(Cause::Store)),
+            OpClass::Serialising => (state.common.commit.last() + 1, Some(Cause::Serialise)),
             _ => (0, None),
         };
         let dispatched = self.dispatch(op, fetched, room, back);
@@ -212,7 +180,7 @@ impl OutOfOrder {
         };
         let commit = self.retire(op, fetched, &dispatched, &executed);
         if op.class == OpClass::Serialising {
-            self.state.counts.serialising += 1;
+            self.state.common.counts.serialising += 1;
             self.state.floors.dispatch = commit + 1;
         }
         observer.op(op, &stages(fetched, dispatched.at, &executed, commit));
@@ -232,17 +200,17 @@ impl OutOfOrder {
         }
         let earliest = state.dispatch.peek(fetched.ready.max(room));
         let at = state.dispatch.take(state.queue.admit(earliest));
-        state.front.dispatched(at);
+        state.common.front.dispatched(at);
         // The issue queue may be what is full after all; then the oldest op tells why.
         let back = if at > room { None } else { back };
-        state.accounts.dispatch(at, || fetched.bubble(back), |cycle| state.window.waiting(cycle));
+        state.common.accounts.dispatch(at, || fetched.bubble(back), |cycle| state.window.waiting(cycle));
         Dispatched { at, back }
     }
 
     /// When an op's operands are there.
     #[inline(always)]
     fn operands(&self, op: &Op) -> u64 {
-        let registers = &self.state.registers.0;
+        let registers = &self.state.common.registers.0;
         let [a, b, c] = op.sources.map(|source| registers[usize::from(source)]);
         a.max(b).max(c)
     }
@@ -263,7 +231,7 @@ impl OutOfOrder {
             return at;
         }
         let at = self.units.write_back(at);
-        self.state.registers.0[usize::from(op.destination)] = at;
+        self.state.common.registers.0[usize::from(op.destination)] = at;
         at
     }
 
@@ -271,75 +239,64 @@ impl OutOfOrder {
     #[inline(always)]
     fn retire(&mut self, op: &Op, fetched: &Fetched, dispatched: &Dispatched, executed: &Executed) -> u64 {
         let state = &mut self.state;
-        let before = state.commit.last();
-        let commit = state.commit.take(executed.complete + 1);
+        let before = state.common.commit.last();
+        let commit = state.common.commit.take(executed.complete + 1);
         // What has been complete for long only waits for its turn.
         let cause = if executed.complete >= before { executed.cause } else { Cause::Execute };
-        state.accounts.commit(commit, dispatched.at, TAIL, || fetched.bubble(dispatched.back), cause);
+        state.common.accounts.commit(commit, dispatched.at, TAIL, || fetched.bubble(dispatched.back), cause);
         state.window.push(commit, cause);
         if executed.leaves != 0 {
             state.queue.push(executed.leaves);
-            state.counts.iq_cycles += executed.leaves - dispatched.at;
+            state.common.counts.iq_cycles += executed.leaves - dispatched.at;
         }
         if op.destination != 0 {
             state.registers_free[file(op.destination)].push(commit + 1);
         }
-        state.counts.rob_cycles += commit - dispatched.at;
-        state.counts.ops += 1;
-        state.counts.instructions += u64::from(op.ends_instruction());
+        state.common.counts.rob_cycles += commit - dispatched.at;
+        state.common.counts.ops += 1;
+        state.common.counts.instructions += u64::from(op.ends_instruction());
         commit
     }
 
-    pub(crate) fn now(&self) -> u64 {
-        self.state.commit.last()
+    pub(crate) fn common(&self) -> &Common {
+        &self.state.common
+    }
+
+    pub(crate) fn common_mut(&mut self) -> &mut Common {
+        &mut self.state.common
     }
 
     pub(crate) fn skip_to(&mut self, cycle: u64) {
-        let state = &mut self.state;
-        if cycle <= state.commit.last() {
-            return;
+        if self.state.common.skip_to(cycle) {
+            self.state.dispatch.skip_to(cycle);
         }
-        state.accounts.idle(cycle, Cause::Serialise);
-        state.commit.skip_to(cycle);
-        state.dispatch.skip_to(cycle);
-        state.front.redirect(cycle, Cause::Fetch);
-    }
-
-    pub(crate) fn trap(&mut self) {
-        let state = &mut self.state;
-        state.counts.traps += 1;
-        state.front.redirect(state.commit.last() + state.trap_cycles, Cause::Clear);
-    }
-
-    pub(crate) fn flush_tlb(&mut self, virt: Option<u64>, space: Option<u16>) {
-        self.state.mmu.flush(virt, space);
-        self.state.front.forget_page();
-    }
-
-    pub(crate) fn set_space(&mut self, space: Option<u16>) {
-        self.state.mmu.space = space;
-        self.state.front.forget_page();
-    }
-
-    /// What learns without time passing.
-    pub(crate) fn learners(&mut self) -> (&mut BranchUnit, &mut Mmu) {
-        (&mut self.state.branch, &mut self.state.mmu)
-    }
-
-    pub(crate) fn stats(&self) -> CoreStats {
-        CoreStats { counts: self.state.counts.clone(), books: self.state.accounts.books() }
     }
 
     pub(crate) fn save(&self) -> OutOfOrderState {
-        OutOfOrderState { units: self.units.save(), state: self.state.clone() }
+        OutOfOrderState::new(&self.units, &self.state)
     }
 
     pub(crate) fn restore(config: &CoreConfig, saved: OutOfOrderState) -> Result<OutOfOrder, String> {
         let mut core = OutOfOrder::new(config);
-        core.units.restore(saved.units)?;
-        saved.state.check(&core.state)?;
-        core.state = saved.state;
+        saved.restore(&mut core.units, &mut core.state)?;
         Ok(core)
+    }
+}
+
+impl crate::common::State for State {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn parts(&self, fresh: &State) -> Vec<(&'static str, bool)> {
+        vec![
+            ("reorder buffer", self.window.fits(&fresh.window)),
+            ("registers", (0..2).all(|file| self.registers_free[file].fits(&fresh.registers_free[file]))),
+            ("issue queue", self.queue.fits(&fresh.queue)),
+            ("store sets", self.sets.fits(&fresh.sets)),
+            ("dispatch widths", self.dispatch.fits(&fresh.dispatch)),
+            ("ways of memory dependence", self.dependence == fresh.dependence),
+        ]
     }
 }
 

@@ -151,6 +151,9 @@ impl Bus {
         let mut earliest = at;
         for (first_writes, slots) in [(false, &self.reads), (true, &self.writes)] {
             let reach = self.gaps.reach[usize::from(first_writes)][usize::from(write)];
+            if at >= slots.last() + reach {
+                continue;
+            }
             let gaps = &self.gaps.gaps[usize::from(first_writes)][usize::from(write)];
             let mut window = slots.before(at);
             while window != 0 {
@@ -171,6 +174,9 @@ impl Bus {
     fn behind_later(&self, at: u64, write: bool, group: u8) -> Option<u64> {
         let mut behind = None;
         for (second_writes, slots) in [(false, &self.reads), (true, &self.writes)] {
+            if at >= slots.last() {
+                continue;
+            }
             let reach = self.gaps.reach[usize::from(write)][usize::from(second_writes)];
             let gaps = &self.gaps.gaps[usize::from(write)][usize::from(second_writes)];
             let back = &self.gaps.gaps[usize::from(second_writes)][usize::from(write)];
@@ -299,6 +305,9 @@ impl Activations {
     /// `at` if an activation can be there, otherwise a later cycle before which none can.
     #[inline]
     fn step(&self, at: u64, group: u8) -> u64 {
+        if at >= self.slots.last() + self.faw {
+            return at;
+        }
         // The four activations before and after, nearest first.
         let (mut before, mut after) = ([None; 4], [None; 4]);
         let mut window = self.slots.before(at);

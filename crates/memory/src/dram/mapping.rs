@@ -121,11 +121,13 @@ impl Mapping {
             bank ^= row >> self.group_bits & ((1 << self.bank_bits) - 1);
         }
         if self.channel_hash && self.channel_bits > 0 {
-            let mut above = line >> self.channel_above;
-            while above != 0 {
-                channel ^= above & self.channel_mask;
-                above >>= self.channel_bits;
+            // All pieces of so many bits, folded upon each other.
+            let (mut above, mut width) = (line >> self.channel_above, self.channel_bits);
+            while width < u64::BITS {
+                above ^= above >> width;
+                width *= 2;
             }
+            channel ^= above & self.channel_mask;
         }
         let in_channel = (rank << self.group_bits | group) << self.bank_bits | bank;
         let place = Place { row, bank: in_channel as u16, group: (rank << GROUP_BITS | group) as u8 };

@@ -24,11 +24,19 @@ struct Word {
 #[derive(Clone, Debug)]
 pub(super) struct Marks {
     words: Vec<Word>,
+    /// The latest cycle booked: behind it there is nothing to look for.
+    last: u64,
 }
 
 impl Marks {
     pub fn new() -> Marks {
-        Marks { words: vec![Word::default(); WORDS as usize] }
+        Marks { words: vec![Word::default(); WORDS as usize], last: 0 }
+    }
+
+    /// The latest cycle booked, or 0.
+    #[inline]
+    pub fn last(&self) -> u64 {
+        self.last
     }
 
     #[inline]
@@ -40,7 +48,7 @@ impl Marks {
     /// Whether the cycle is booked.
     #[inline]
     pub fn has(&self, cycle: u64) -> bool {
-        self.word(cycle / 64) >> (cycle % 64) & 1 != 0
+        cycle <= self.last && self.word(cycle / 64) >> (cycle % 64) & 1 != 0
     }
 
     /// Books the cycle. What is older than the window is not kept; the answer says whether it is.
@@ -48,6 +56,7 @@ impl Marks {
     pub fn set(&mut self, cycle: u64) -> bool {
         let (index, bit) = (cycle / 64, 1 << (cycle % 64));
         let turn = index / WORDS + 1;
+        self.last = self.last.max(cycle);
         let word = &mut self.words[(index % WORDS) as usize];
         if word.turn < turn {
             *word = Word { turn, bits: 0 };
@@ -63,6 +72,9 @@ impl Marks {
     pub fn first_free(&self, cycle: u64) -> u64 {
         let mut cycle = cycle;
         loop {
+            if cycle > self.last {
+                return cycle;
+            }
             let free = !self.word(cycle / 64) >> (cycle % 64);
             if free != 0 {
                 return cycle + u64::from(free.trailing_zeros());
@@ -94,7 +106,7 @@ impl Marks {
     /// The cycle after `cycle` in the lowest bit, the one after that in the next, and so on.
     #[inline]
     pub fn after(&self, cycle: u64) -> u128 {
-        self.window(cycle + 1)
+        if cycle >= self.last { 0 } else { self.window(cycle + 1) }
     }
 
     /// All that are booked, in order.
@@ -128,6 +140,11 @@ impl Slots {
     #[inline]
     pub fn has(&self, cycle: u64) -> bool {
         self.marks.has(cycle)
+    }
+
+    #[inline]
+    pub fn last(&self) -> u64 {
+        self.marks.last()
     }
 
     #[inline]

@@ -70,6 +70,8 @@ impl Entries {
 pub(super) struct WriteQueue {
     /// The lines that wait, oldest first, with the rest beside them so that looking for one is a walk over plain numbers.
     lines: Vec<u64>,
+    /// Of each line that waits, the bit of its number's last six bits: mostly it need not be looked for.
+    some: u64,
     waiting: Vec<Waiting>,
     entries: Entries,
 }
@@ -86,6 +88,7 @@ impl WriteQueue {
         let room = capacity as usize + 1;
         WriteQueue {
             lines: Vec::with_capacity(room),
+            some: 0,
             waiting: Vec::with_capacity(room),
             entries: Entries::new(capacity),
         }
@@ -96,11 +99,12 @@ impl WriteQueue {
     }
 
     pub fn holds(&self, line: u64) -> bool {
-        self.lines.contains(&line)
+        self.some >> (line % 64) & 1 != 0 && self.lines.contains(&line)
     }
 
     pub fn push(&mut self, line: u64, waiting: Waiting) {
         self.lines.push(line);
+        self.some |= 1 << (line % 64);
         self.waiting.push(waiting);
     }
 
@@ -137,6 +141,7 @@ impl WriteQueue {
         }
         let mut keep = self.waiting.iter().map(|waiting| waiting.place.bank != DONE);
         self.lines.retain(|_| keep.next().unwrap_or(true));
+        self.some = self.lines.iter().fold(0, |some, line| some | 1 << (line % 64));
         self.waiting.retain(|waiting| waiting.place.bank != DONE);
     }
 

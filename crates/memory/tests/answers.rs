@@ -1,0 +1,203 @@
+//! The memory system's answers to fixed patterns of accesses, as one number a machine.
+//!
+//! Whoever makes the models faster must not change what they say: every answered time and level, every counter and the
+//! LLC's contents go into the number. Who changes a model on purpose takes the new numbers from the failing test's message
+//! and says so with the change.
+
+use doorbell_memory::config::{Inclusion, MemoryConfig, WalkEntry};
+use doorbell_memory::dca::{DcaPolicy, Place, Strategy};
+use doorbell_memory::dram::{DramStandard, PagePolicy};
+use doorbell_memory::prefetch::PrefetchKind;
+use doorbell_memory::replacement::Replacement;
+use doorbell_memory::{MemorySystem, WayMask};
+use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess, HostMemory};
+use doorbell_sim::ports::{DmaKind, PhysAddr};
+use doorbell_sim::rng::Rng;
+use doorbell_sim::{Bytes, Clock, Hertz, Ps};
+
+const BASE: u64 = 0x8000_0000;
+const RAM: u64 = 64 << 20;
+
+/// FNV-1a over the bytes of numbers.
+struct Sum(u64);
+
+impl Sum {
+    fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn number(&mut self, number: u64) {
+        self.add(&number.to_le_bytes());
+    }
+}
+
+/// Streams, a hot region, scattered lines, and what devices write: like a packet loop's, only wilder.
+fn core_access(rng: &mut Rng, step: u64) -> CoreAccess {
+    let scattered = rng.below(RAM / 8) * 8;
+    let offset = match rng.below(16) {
+        0..6 => rng.below(4 << 10) * 8,
+        6..9 => (1 << 20) + (step * 24) % (256 << 10),
+        9..12 => (2 << 20) + rng.below(128 << 10) * 8,
+        12..14 => (8 << 20) + (step * 64 + rng.below(64)) % (512 << 10),
+        14 if rng.below(64) == 0 => RAM + scattered,
+        _ => scattered,
+    };
+    let kind = match rng.below(16) {
+        0..8 => AccessKind::Load,
+        8..11 => AccessKind::Store,
+        11..15 => AccessKind::Fetch,
+        _ => AccessKind::Walk,
+    };
+    CoreAccess { kind, addr: PhysAddr(BASE + offset), pc: BASE + rng.below(40) * 4 }
+}
+
+/// A frame's lines and its descriptor, written and now and then read.
+fn device_access(system: &mut impl HostMemory, rng: &mut Rng, step: u64, now: Ps) -> Ps {
+    let kind = match rng.below(8) {
+        0..4 => DmaKind::RxData,
+        4..6 => DmaKind::TxData,
+        6 => DmaKind::RxDescriptorWriteback,
+        _ => DmaKind::TxDescriptorFetch,
+    };
+    let addr = PhysAddr(BASE + (8 << 20) + (step * 64 + rng.below(4096)) % (4 << 20));
+    let access = DmaAccess { device: rng.below(2) as u8, kind, offset: (step % 24 * 64) as u32 };
+    let bytes = if rng.below(8) == 0 { 16 } else { 64 };
+    let addr = if bytes == 64 { PhysAddr(addr.0 & !63) } else { addr };
+    match rng.below(3) {
+        0 => system.device_read(now, addr, bytes, access),
+        _ => system.device_write(now, addr, bytes, access),
+    }
+}
+
+/// What a machine says to 60,000 accesses, some of which only warm it, with a save and restore on the way.
+fn answers(config: &MemoryConfig, clocks: &[u64]) -> u64 {
+    let clocks: Vec<Hertz> = clocks.iter().map(|mhz| Hertz(mhz * 1_000_000)).collect();
+    let new =
+        || MemorySystem::with_dram(config, &clocks, PhysAddr(BASE), Bytes(RAM)).expect("a legal machine");
+    let (mut system, mut sum) = (new(), Sum(0xcbf2_9ce4_8422_2325));
+    let mut rng = Rng::stream(11, "answers");
+    let mut now = Ps::ZERO;
+    for step in 0..60_000u64 {
+        // Crowds and pauses; harts run ahead of and behind each other.
+        now += Ps(match (step / 2000 % 3, rng.below(400)) {
+            (_, 0) => 3_000_000,
+            (0, _) => rng.below(1000),
+            (1, _) => rng.below(8000),
+            _ => rng.below(80_000),
+        });
+        let hart = rng.below(clocks.len() as u64) as usize;
+        let then = now + Ps(rng.below(1_000_000));
+        let access = core_access(&mut rng, step);
+        match rng.below(32) {
+            0..3 => {
+                let done = device_access(&mut system, &mut rng, step, then);
+                sum.number(done.0);
+            }
+            3 if rng.below(4) == 0 => system.warm(hart, access),
+            _ => {
+                let served =
+                    system.core_access(hart, Clock::new(clocks[hart]).edge_at_or_after(then), access);
+                sum.number(served.at << 3 | served.level as u64);
+            }
+        }
+        if step == 30_000 {
+            let state = system.save();
+            system = new();
+            system.restore(state).expect("what was saved is possible");
+        }
+    }
+    sum.add(&postcard::to_stdvec(&system.stats()).expect("counters are numbers"));
+    system.memory().stats().for_each(|channel| sum.add(&postcard::to_stdvec(channel).expect("numbers")));
+    system.occupancy().iter().for_each(|lines| sum.number(*lines));
+    sum.0
+}
+
+/// The default machine, small enough that everything happens, and changed.
+fn machine(change: impl FnOnce(&mut MemoryConfig)) -> MemoryConfig {
+    let mut config = MemoryConfig::default();
+    config.l1d.size = Bytes(16 << 10);
+    config.l2.size = Bytes(128 << 10);
+    config.llc.size = Bytes(1 << 20);
+    change(&mut config);
+    config
+}
+
+fn replaced_by(replacement: Replacement) -> MemoryConfig {
+    machine(|config| {
+        config.l1d.replacement = replacement;
+        config.l2.replacement = replacement;
+        config.llc.replacement = replacement;
+        config.llc.core_ways = WayMask(0xfff0);
+    })
+}
+
+fn prefetching(kind: PrefetchKind) -> MemoryConfig {
+    machine(|config| {
+        for cache in [&mut config.l1i, &mut config.l1d, &mut config.l2] {
+            cache.prefetch.kind = kind;
+            cache.prefetch.degree = 3;
+        }
+        config.walks = WalkEntry::L2;
+    })
+}
+
+fn placing(change: impl FnOnce(&mut DcaPolicy)) -> MemoryConfig {
+    machine(|config| change(&mut config.dca.policy))
+}
+
+fn with_dram(standard: DramStandard, page_policy: PagePolicy, channels: u64) -> MemoryConfig {
+    machine(|config| {
+        config.dram.standard = standard;
+        config.dram.page_policy = page_policy;
+        config.dram.channels = channels;
+        config.l1d.mshrs = 64;
+    })
+}
+
+#[test]
+fn answers_are_what_they_have_always_been() {
+    let include = |inclusion| machine(|config| config.llc.inclusion = inclusion);
+    let odd_ways = machine(|config| {
+        config.l1i.ways = 1;
+        config.l1d.ways = 2;
+        config.l2.ways = 16;
+        (config.llc.ways, config.llc.size) = (20, Bytes(1280 << 10));
+    });
+    let evading = |policy: &mut DcaPolicy| (policy.strategy, policy.window_lines) = (Strategy::LeakAware, 64);
+    let to_l2 = |policy: &mut DcaPolicy| (policy.headers, policy.read_allocate) = (Place::L2, true);
+    let machines: [(_, _, &[u64], u64); 17] = [
+        ("default", MemoryConfig::default(), &[3000], 0x6ee5_f978_e0a4_484e),
+        ("small", machine(|_| {}), &[3000], 0x4f44_52ba_f4db_861c),
+        ("one clock", machine(|_| {}), &[2000], 0x66bf_db8e_3de8_cf5a),
+        ("odd clocks", machine(|_| {}), &[2333, 3001], 0xe440_414f_4a50_516b),
+        ("four harts", machine(|_| {}), &[3000, 3000, 2000, 1500], 0x62de_a3ba_8972_e709),
+        ("inclusive", include(Inclusion::Inclusive), &[3000, 3000], 0x9f72_3913_52d7_f6d1),
+        ("exclusive", include(Inclusion::Exclusive), &[3000, 3000], 0x61f3_fa36_c4c9_3dae),
+        ("odd ways", odd_ways, &[3000], 0x9626_fdec_b9a4_007d),
+        ("srrip", replaced_by(Replacement::Srrip), &[3000], 0x04d2_6085_947b_b12a),
+        ("drrip", replaced_by(Replacement::Drrip), &[3000], 0xa90f_8ecb_e804_4804),
+        ("next-line", prefetching(PrefetchKind::NextLine), &[3000], 0xcfe8_511c_b464_2e59),
+        ("stride", prefetching(PrefetchKind::Stride), &[3000, 2500], 0xbb5f_a95c_b173_9d73),
+        ("leak-aware", placing(evading), &[3000], 0x1278_4c90_c2a4_83fd),
+        ("to the L2", placing(to_l2), &[3000], 0x6c9b_f315_494e_026a),
+        ("no DCA", placing(|policy| policy.enabled = false), &[3000], 0xa045_0758_a347_d560),
+        (
+            "ddr4-3200",
+            with_dram(DramStandard::Ddr4_3200, PagePolicy::Closed, 2),
+            &[3000],
+            0x6a82_27ca_8854_3f77,
+        ),
+        (
+            "ddr5-4800",
+            with_dram(DramStandard::Ddr5_4800, PagePolicy::Adaptive, 4),
+            &[3000],
+            0x5124_97eb_5967_68e3,
+        ),
+    ];
+    let said: Vec<(&str, u64)> =
+        machines.iter().map(|(name, config, clocks, _)| (*name, answers(config, clocks))).collect();
+    let known: Vec<(&str, u64)> = machines.iter().map(|(name, _, _, known)| (*name, *known)).collect();
+    assert_eq!(said, known);
+}
