@@ -62,11 +62,19 @@ impl Default for Latency {
 impl Latency {
     /// Records one latency.
     pub fn record(&mut self, latency: Ps) {
-        self.histogram.record(latency.0).expect("the histogram grows to any value");
-        self.count += 1;
-        let value = u128::from(latency.0);
-        self.sum = self.sum.wrapping_add(value);
-        self.sum_of_squares = self.sum_of_squares.wrapping_add(value * value);
+        self.record_many(latency, 1);
+    }
+
+    /// Records as many latencies of the same length.
+    pub fn record_many(&mut self, latency: Ps, times: u64) {
+        if times == 0 {
+            return;
+        }
+        self.histogram.record_n(latency.0, times).expect("the histogram grows to any value");
+        self.count += times;
+        let (value, times) = (u128::from(latency.0), u128::from(times));
+        self.sum = self.sum.wrapping_add(value * times);
+        self.sum_of_squares = self.sum_of_squares.wrapping_add((value * value).wrapping_mul(times));
         self.min = self.min.min(latency);
         self.max = self.max.max(latency);
     }
@@ -194,6 +202,14 @@ mod tests {
         let at = |percent| latency.percentile(percent, 100).unwrap().0;
         assert_eq!([5, 30, 40, 50, 100].map(at), [15, 20, 20, 35, 50]);
         assert_eq!(Latency::default().summary(), None);
+    }
+
+    #[test]
+    fn many_at_once_are_as_many_one_by_one() {
+        let mut at_once = recorded(&[7]);
+        at_once.record_many(Ps(3), 4);
+        at_once.record_many(Ps(9), 0);
+        assert_eq!(at_once.save(), recorded(&[3, 3, 7, 3, 3]).save());
     }
 
     #[test]

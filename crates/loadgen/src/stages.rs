@@ -100,7 +100,9 @@ doorbell_sim::stats! {
 pub struct StageBook {
     off: bool,
     slots: Vec<Slot>,
+    /// Those that took some time, and how many took none: many do, and counting is cheaper.
     stages: [Latency; STAGES.len()],
+    instant: [u64; STAGES.len()],
     stats: StageStats,
     keep: usize,
     kept: Vec<PacketStamps>,
@@ -121,7 +123,7 @@ impl StageBook {
 
     /// A measurement window begins: its frames only are counted and kept from now on.
     pub fn begin_window(&mut self) {
-        self.stages = Default::default();
+        (self.stages, self.instant) = Default::default();
         self.stats = StageStats::default();
         self.kept.clear();
     }
@@ -164,8 +166,11 @@ impl StageBook {
             return;
         };
         self.stats.known += 1;
-        for (stage, bounds) in self.stages.iter_mut().zip(packet.times.windows(2)) {
-            stage.record(bounds[1] - bounds[0]);
+        for (stage, bounds) in packet.times.windows(2).enumerate() {
+            match bounds[1] - bounds[0] {
+                Ps::ZERO => self.instant[stage] += 1,
+                length => self.stages[stage].record(length),
+            }
         }
         if self.kept.len() < self.keep {
             self.kept.push(packet);
@@ -195,8 +200,12 @@ impl StageBook {
     }
 
     /// The distribution of each stage, in the order of [`STAGES`].
-    pub fn stages(&self) -> &[Latency; STAGES.len()] {
-        &self.stages
+    pub fn stages(&self) -> [Latency; STAGES.len()] {
+        let mut stages = self.stages.clone();
+        for (stage, instant) in stages.iter_mut().zip(self.instant) {
+            stage.record_many(Ps::ZERO, instant);
+        }
+        stages
     }
 
     /// How many frames of the window have stages.
@@ -207,6 +216,7 @@ impl StageBook {
     /// Adds another generator's window.
     pub fn merge(&mut self, other: &StageBook) {
         self.stages.iter_mut().zip(&other.stages).for_each(|(stage, more)| stage.merge(more));
+        self.instant.iter_mut().zip(other.instant).for_each(|(instant, more)| *instant += more);
         self.stats.known += other.stats.known;
         self.stats.unknown += other.stats.unknown;
     }
@@ -218,7 +228,8 @@ impl StageBook {
             let (mean, p50, p99, max) = (all.mean, all.p50, all.p99, all.max);
             Some((stage.name, StageSummary { place, mean, p50, p99, max }))
         };
-        let all = (1..).zip(STAGES.iter().zip(&self.stages)).map(figures);
+        let stages = self.stages();
+        let all = (1..).zip(STAGES.iter().zip(&stages)).map(figures);
         all.collect::<Option<Vec<_>>>().map(StageSummaries)
     }
 }

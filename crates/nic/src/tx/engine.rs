@@ -318,18 +318,17 @@ impl Nic {
     pub(crate) fn tx_fetched(&mut self, now: Ps, addr: u64, count: u32, ports: &mut impl NicPorts) {
         self.tx.fetching = 0;
         let ring = Ring::read(&self.regs, Direction::Transmit);
-        let mut index = ring.map_or(0, |ring| (addr.wrapping_sub(ring.base) / 16) as u32);
+        let first = ring.map_or(0, |ring| (addr.wrapping_sub(ring.base) / 16) as u32);
         let mut bytes = std::mem::take(&mut self.tx.scratch);
         bytes.resize((count * DESCRIPTOR_BYTES) as usize, 0);
         ports.read(PhysAddr(addr), &mut bytes);
         let (descriptors, _) = bytes.as_chunks::<16>();
-        for descriptor in descriptors {
+        for (index, descriptor) in (first..).zip(descriptors) {
             let (words, _) = descriptor.as_chunks::<8>();
             let words = [u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1])];
             let doorbell = self.tx.doorbells.of(index);
             let stamps = TxStamps { doorbell, fetched: now, ..TxStamps::default() };
             self.tx.cache.push_back(Fetched { words, stamps });
-            index += 1;
         }
         self.tx.scratch = bytes;
         if ring.is_some_and(|ring| self.tx.fetched == ring.tail) {
