@@ -8,7 +8,7 @@ fn range(key: &str, value: impl Into<u64>, low: u64, high: u64) -> Result<(), St
     if (low..=high).contains(&value) {
         Ok(())
     } else {
-        Err(format!("{key}: is {value}; it can be {low} to {high}"))
+        Err(format!("{key} is {value}; it can be {low} to {high}"))
     }
 }
 
@@ -17,7 +17,7 @@ fn power(key: &str, value: u32, low: u32, high: u32) -> Result<(), String> {
     if value.is_power_of_two() && (low..=high).contains(&value) {
         Ok(())
     } else {
-        Err(format!("{key}: is {value}; it can be a power of two from {low} to {high}"))
+        Err(format!("{key} is {value}; it can be a power of two from {low} to {high}"))
     }
 }
 
@@ -27,7 +27,7 @@ fn sets(key: &str, entries: u32, ways: u32, high: u32) -> Result<(), String> {
     if ways != 0 && entries.is_multiple_of(ways) && (entries / ways).is_power_of_two() {
         Ok(())
     } else {
-        Err(format!("{key}_ways: is {ways}; {entries} entries divided by it must be a power of two"))
+        Err(format!("{key}_ways is {ways}; {entries} ({key}_entries) divided by it must be a power of two"))
     }
 }
 

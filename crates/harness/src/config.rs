@@ -2,7 +2,7 @@
 //! message that names one of the keys, or the machine is built and runs under traffic.
 
 use doorbell_machine::overlay::Overlay;
-use doorbell_machine::{ConfigError, Machine, MachineConfig};
+use doorbell_machine::{ConfigError, Machine, MachineConfig, Mode};
 use doorbell_sim::Ps;
 use toml::Value;
 
@@ -21,8 +21,20 @@ const LARGE_RAM: u64 = 1 << 30;
 const MANY_TRACKED: u32 = 1 << 16;
 
 /// Keys without a value in the default configuration, which a walk over it does not find.
-const OPTIONAL_KEYS: [&str; 5] =
-    ["nic.mac", "nic.rx_fifo", "nic.tx_fifo", "loadgen.traffic.frames", "loadgen.traffic.duration"];
+const OPTIONAL_KEYS: [&str; 12] = [
+    "nic.mac",
+    "nic.rx_fifo",
+    "nic.tx_fifo",
+    "nic.dma_rate",
+    "nic.descriptor_prefetch",
+    "loadgen.traffic.frames",
+    "loadgen.traffic.duration",
+    "pcie.link_latency",
+    "pcie.root_latency",
+    "pcie.register_latency",
+    "pcie.data_link_share",
+    "memory.dca.policy.descriptor_ways",
+];
 
 const NUMBERS: [&str; 16] = [
     "0",
@@ -86,6 +98,10 @@ pub fn run(bytes: &[u8]) {
     let keys = keys();
     let mut overlay = Overlay::default();
     let mut changed = Vec::new();
+    if input.u8() & 1 != 0 {
+        overlay.set("core.model=timed").expect("the key is a path");
+        changed.push("core.model");
+    }
     for _ in 0..1 + input.below(CHANGES_MAX) {
         let key = &keys[input.below(keys.len() as u64) as usize];
         changed.push(key.as_str());
@@ -154,6 +170,7 @@ fn run_machine(mut config: MachineConfig) {
     machine.load(&guest::guest(operations::idle_program(), 1)).expect("the guest fits into the least RAM");
     machine.start_traffic(&config.loadgen.traffic).expect("validated traffic");
     machine.begin_window();
+    machine.set_mode(Mode::Detailed);
     let (end, instructions) = (machine.now() + RUN, machine.instructions() + RUN_INSTRUCTIONS);
     guest::run_on(&mut machine, end, instructions);
     assert!(machine.instructions() < RUN_INSTRUCTIONS, "the guest does not sleep");

@@ -2,7 +2,9 @@
 //! of any run is checked.
 
 use doorbell_loadgen::TrafficConfig;
-use doorbell_machine::{Guest, Limits, Machine, MachineConfig, Outcome};
+use doorbell_machine::{
+    CoreKind, CoreModel, Guest, Inclusion, Limits, Machine, MachineConfig, Mode, Outcome, PrefetchKind,
+};
 use doorbell_sim::{Bytes, Hertz, Ps};
 
 use crate::input::Input;
@@ -57,6 +59,9 @@ impl Case {
         let seed = u64::from(input.u32());
         let (segments, chopped) = (1 + seed % SEGMENTS_MAX, seed & 0x10 != 0);
         config.platform.harts = [1, 1, 2, 3][(seed >> 5 & 3) as usize];
+        if seed & 0x80 != 0 {
+            time(&mut config, seed >> 8);
+        }
         let program = operations::program(profile, input, OPERATIONS_MAX);
         Case { config, seed, program, segments, chopped, choices: Choices(seed) }
     }
@@ -92,6 +97,24 @@ impl Case {
         machine.load(&guest(self.program.clone(), self.seed)).expect("the guest is small");
         machine
     }
+}
+
+/// Gives a machine timing models, small ones so that all of their limits are met.
+fn time(config: &mut MachineConfig, choice: u64) {
+    config.core.model = CoreModel::Timed;
+    config.pipeline.kind = if choice & 1 == 0 { CoreKind::OutOfOrder } else { CoreKind::InOrder };
+    config.pipeline.rob = [4, 16, 128][(choice >> 1) as usize % 3];
+    config.memory.l1d.size = Bytes(1 << 10);
+    config.memory.l1d.ways = 2;
+    config.memory.l2.size = Bytes(8 << 10);
+    config.memory.l2.prefetch.kind =
+        [PrefetchKind::None, PrefetchKind::NextLine, PrefetchKind::Stride][(choice >> 3) as usize % 3];
+    config.memory.llc.size = Bytes(64 << 10);
+    config.memory.llc.inclusion =
+        [Inclusion::Inclusive, Inclusion::NonInclusive, Inclusion::Exclusive][(choice >> 5) as usize % 3];
+    config.memory.dca.policy.enabled = choice & 0x80 == 0;
+    config.pcie.tags = [1, 8, 256][(choice >> 8) as usize % 3];
+    config.pcie.posted_headers = [1, 4, 128][(choice >> 10) as usize % 3];
 }
 
 /// A configuration that is quick to build and to save.
@@ -136,6 +159,7 @@ enum Action {
     Traffic { rate: u64, size: u64 },
     StopTraffic,
     Type(u64),
+    Mode(Mode),
     BeginWindow,
     EndWindow,
 }
@@ -148,6 +172,9 @@ impl Action {
             2 => Action::Type(choices.next()),
             3 => Action::BeginWindow,
             4 => Action::EndWindow,
+            5..8 => Action::Mode(
+                [Mode::Functional, Mode::Warming, Mode::Detailed, Mode::Detailed][choices.below(4) as usize],
+            ),
             _ => {
                 let rate = 1_000_000 << choices.below(7);
                 let longest = 1 << choices.below(12);
@@ -169,6 +196,7 @@ impl Action {
             Action::Type(keys) => {
                 machine.type_input(&keys.to_le_bytes());
             }
+            Action::Mode(mode) => machine.set_mode(mode),
             Action::BeginWindow => machine.begin_window(),
             Action::EndWindow => machine.end_window(),
         }

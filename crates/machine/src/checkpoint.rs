@@ -284,7 +284,7 @@ impl Machine {
     }
 
     fn pages_not_zero(&self) -> impl Iterator<Item = u64> {
-        self.ram.touched_pages().filter(|page| self.ram.page(*page).iter().any(|byte| *byte != 0))
+        self.ram.touched_pages().filter(|page| !self.ram.is_zero_page(*page))
     }
 
     fn snapshot(&self) -> Snapshot {

@@ -139,6 +139,12 @@ impl ConfigError {
     pub fn new(key: impl Into<String>, problem: impl ToString) -> ConfigError {
         ConfigError { key: key.into(), problem: problem.to_string() }
     }
+
+    /// An error that a part of the machine words as "key is value; it must be …", its key being relative to the part's.
+    fn below(part: &str, problem: &str) -> ConfigError {
+        let (key, rest) = problem.split_once(' ').unwrap_or(("", problem));
+        ConfigError::new(format!("{part}.{key}"), rest)
+    }
 }
 
 /// The largest `core.quantum`.
@@ -200,10 +206,10 @@ impl MachineConfig {
                 "core.ipc",
                 "it must be 1.0 where the model is \"timed\"".to_owned(),
             )?;
-            self.pipeline.validate().map_err(|e| ConfigError::new("pipeline", e))?;
-            self.memory.validate(p.harts as usize).map_err(|e| ConfigError::new("memory", e))?;
+            self.pipeline.validate().map_err(|e| ConfigError::below("pipeline", &e))?;
+            self.memory.validate(p.harts as usize).map_err(|e| ConfigError::below("memory", &e))?;
         }
-        self.pcie.validate().map_err(|e| ConfigError::new("pcie", e))?;
+        self.pcie.validate().map_err(|e| ConfigError::below("pcie", &e))?;
         self.nic.validate().map_err(|e| ConfigError::new("nic", e))?;
         self.link.validate().map_err(|e| ConfigError::new("link", e))?;
         self.loadgen.validate().map_err(|e| ConfigError::new("loadgen", e))?;

@@ -29,7 +29,7 @@ mod turns;
 
 pub use boot::{BootError, Guest};
 pub use checkpoint::{CHECKPOINT_VERSION, CheckpointError, CheckpointFile};
-pub use config::{ConfigError, CoreConfig, MachineConfig, PlatformConfig};
+pub use config::{ConfigError, CoreConfig, CoreModel, MachineConfig, PlatformConfig};
 pub use console::Console;
 pub use machine::{Machine, MachineStats};
 pub use pair::{Pair, PairOutcome};
@@ -40,8 +40,10 @@ pub use run::{Limits, Outcome};
 pub use slot::Slot;
 pub use timed::{Mode, PollStats, Timing};
 
-pub use doorbell_core::CoreConfig as PipelineConfig;
+pub use doorbell_core::{CoreConfig as PipelineConfig, CoreKind};
 pub use doorbell_memory::MemoryConfig;
+pub use doorbell_memory::config::Inclusion;
+pub use doorbell_memory::prefetch::PrefetchKind;
 pub use doorbell_pcie::LinkConfig as PcieConfig;
 pub use doorbell_pcie::path::KINDS as PATH_KINDS;
 pub use doorbell_platform::{DiskConfig, DiskError, DiskFile};
