@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn an_illegal_value_is_named_with_what_it_can_be() {
         let mut config = CoreConfig { rob: 0, ..CoreConfig::default() };
-        assert_eq!(config.validate().unwrap_err(), "rob: is 0; it can be 1 to 4096");
+        assert_eq!(config.validate().unwrap_err(), "rob is 0; it can be 1 to 4096");
         config.rob = 1;
         config.branch.btb_entries = 5000;
         let error = config.validate().unwrap_err();

@@ -6,7 +6,7 @@ use crate::escape::Esc;
 use crate::number::{duration_s, grouped, trimmed};
 use crate::summary::{PointSummary, RunSummary};
 use crate::text::imbalance_notes;
-use crate::{figures, headline, numbers, ports, stages};
+use crate::{figures, headline, numbers, ports, stages, timing};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -37,6 +37,7 @@ pub fn html(summary: &RunSummary, config_toml: &str) -> String {
         out.push_str("<section aria-labelledby=\"numbers\">\n<h2 id=\"numbers\">All numbers</h2>\n");
         out.push_str(&numbers::html(&all));
         out.push_str("</section>\n");
+        out.push_str(&timing::html(&all, &summary.meanings));
         out.push_str(&ports::html(&all, &summary.meanings));
     }
     provenance(summary, config_toml, &mut out);

@@ -29,6 +29,7 @@ mod stages;
 mod summary;
 mod svg;
 mod text;
+mod timing;
 
 #[cfg(test)]
 mod html_tests;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::stages::StagesNs;
+use crate::timing::TimingFigures;
 
 /// No rate, time or ratio of a real run is larger; what is comes from a damaged file.
 const LARGEST_PLAUSIBLE: f64 = 1e15;
@@ -129,6 +130,9 @@ pub struct PointSummary {
     pub host_mips: Option<f64>,
     /// Hash of the machine's state at the end.
     pub state_hash: String,
+    /// What the timing models say; none if the run was functional.
+    #[serde(default)]
+    pub timing: Option<TimingFigures>,
     /// What each port counted in the measurement; none in files of the first version.
     #[serde(default)]
     pub ports: Vec<PortFigures>,

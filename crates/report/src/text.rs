@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use crate::causes;
 use crate::number::{NONE, count, duration_ns, duration_s, fixed, grouped, percent, rate, short};
-use crate::stages;
 use crate::summary::{LatencyNs, PointSummary, RunSummary, most_delivered};
+use crate::{stages, timing};
 
 /// No line of a table is longer.
 pub(crate) const WIDTH: usize = 100;
@@ -57,9 +57,27 @@ pub fn table(summary: &RunSummary) -> String {
         let rest = render_points(&points, &mut out);
         out.push('\n');
         footnotes(&points, &rest, &mut out);
+        timed_table(&points, &mut out);
     }
     totals(summary, &mut out);
     out
+}
+
+/// Of a timed run: what a packet cost, a line a load.
+fn timed_table(points: &[&PointSummary], out: &mut String) {
+    let headings = timing::columns(points);
+    if headings.is_empty() {
+        return;
+    }
+    let offered = Column::new("Mpps", points, |p| rate(p.offered_mpps));
+    let mut groups = vec![Group { title: "offered", columns: vec![offered] }];
+    for (title, columns) in headings {
+        let column = |(head, cells): (&str, Vec<String>)| Column { head: head.to_owned(), cells };
+        groups.push(Group { title, columns: columns.into_iter().map(column).collect() });
+    }
+    out.push('\n');
+    render(&groups, points.len(), out);
+    out.push('\n');
 }
 
 /// A name on one line, whatever the file says.

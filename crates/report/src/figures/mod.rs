@@ -1,5 +1,5 @@
 //! The page's figures: each one question about the points of one frame size, with a sentence that says what is seen,
-//! and the numbers that were drawn. A new figure is a file here and a line in [`CURVES`] or [`SINGLE`].
+//! and the numbers that were drawn. A new figure is a file here and a line in [`CURVES`], [`SINGLE`] or [`TIMED`].
 
 use std::fmt::Write;
 
@@ -7,6 +7,7 @@ use crate::escape::Esc;
 use crate::number;
 use crate::summary::PointSummary;
 
+mod cycles;
 mod fate;
 mod latency;
 mod losses;
@@ -27,6 +28,9 @@ const CURVES: [(&str, Draw); 4] = [
 
 /// For a single load.
 const SINGLE: [(&str, Draw); 2] = [("fate", fate::figure), ("percentiles", percentiles::figure)];
+
+/// For loads that were timed.
+const TIMED: [(&str, Draw); 1] = [("cycles", cycles::figure)];
 
 /// Identifiers of the elements that name and describe a figure.
 pub(crate) struct Ids {
@@ -66,6 +70,8 @@ impl Data {
 /// All figures for the points of one frame size, as HTML.
 pub(crate) fn html(frame_size: u64, points: &[&PointSummary], command: &str) -> String {
     let list: &[(&str, Draw)] = if points.len() > 1 { &CURVES } else { &SINGLE };
+    let timed = points.iter().any(|point| point.timing.is_some());
+    let list = list.iter().chain(TIMED.iter().filter(|_| timed));
     let mut out = String::from("<div class=\"figures\">\n");
     for (name, draw) in list {
         let id = format!("{name}-{frame_size}");

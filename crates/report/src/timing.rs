@@ -1,0 +1,207 @@
+//! What the timing models say of each load: as the file has it, a table for the terminal, one for the page.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+
+use crate::escape::Esc;
+use crate::number::{NONE, fixed, grouped, short};
+use crate::summary::PointSummary;
+
+/// Groups of named figures, in the order of the file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TimingFigures(Vec<(String, Named)>);
+
+/// Figures by name, in the order of the file; none where there was nothing to divide by.
+type Named = Vec<(String, Option<f64>)>;
+
+impl TimingFigures {
+    /// A figure of a group, if it is there and has a value.
+    pub fn get(&self, group: &str, name: &str) -> Option<f64> {
+        let group = &self.0.iter().find(|(of, _)| of == group)?.1;
+        group.iter().find(|(of, _)| of == name)?.1
+    }
+}
+
+/// Reads a map into a list in the order of the text.
+struct InOrder<T>(std::marker::PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for InOrder<T> {
+    type Value = Vec<(String, T)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map of figures")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut all = Vec::new();
+        while let Some(entry) = map.next_entry()? {
+            all.push(entry);
+        }
+        Ok(all)
+    }
+}
+
+/// The figures of one group.
+struct Group(Named);
+
+impl<'de> Deserialize<'de> for Group {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(InOrder(std::marker::PhantomData)).map(Group)
+    }
+}
+
+impl<'de> Deserialize<'de> for TimingFigures {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let groups: Vec<(String, Group)> = deserializer.deserialize_map(InOrder(std::marker::PhantomData))?;
+        Ok(TimingFigures(groups.into_iter().map(|(name, group)| (name, group.0)).collect()))
+    }
+}
+
+/// Heading, then a column's head, its group and name in the file, and whether it is a share.
+type Heading = (&'static str, &'static [(&'static str, &'static str, &'static str, bool)]);
+
+/// What the terminal shows of each load.
+const COLUMNS: [Heading; 4] = [
+    (
+        "a packet, no empty polls",
+        &[
+            ("instr", "packet cost", "busy_instructions", false),
+            ("cycles", "packet cost", "busy_cycles", false),
+            ("IPC", "packet cost", "busy_ipc", false),
+            ("busy", "packet cost", "busy_share", true),
+        ],
+    ),
+    (
+        "top-down, %",
+        &[
+            ("ret", "top-down", "retiring", true),
+            ("spec", "top-down", "bad_speculation", true),
+            ("front", "top-down", "frontend_bound", true),
+            ("back", "top-down", "backend_bound", true),
+        ],
+    ),
+    (
+        "misses a packet",
+        &[
+            ("L1D", "L1D", "misses_per_packet", false),
+            ("L2", "L2", "misses_per_packet", false),
+            ("LLC", "LLC", "misses_per_packet", false),
+            ("leaks", "direct cache access", "leaks_per_packet", false),
+        ],
+    ),
+    (
+        "PCIe B a packet",
+        &[
+            ("up", "PCI Express", "up_bytes_per_packet", false),
+            ("down", "PCI Express", "down_bytes_per_packet", false),
+        ],
+    ),
+];
+
+/// Heading, column heads, and a cell of a point: what the terminal's second table has, if the run was timed.
+pub(crate) fn columns(points: &[&PointSummary]) -> Vec<(&'static str, Vec<(&'static str, Vec<String>)>)> {
+    if points.iter().all(|point| point.timing.is_none()) {
+        return Vec::new();
+    }
+    let cell = |point: &PointSummary, group: &str, name: &str, share: bool| match point
+        .timing
+        .as_ref()
+        .and_then(|timing| timing.get(group, name))
+    {
+        Some(value) if share => fixed(100.0 * value, 1),
+        Some(value) => short(value),
+        None => NONE.to_owned(),
+    };
+    let column = |&(head, group, name, share): &(&'static str, &str, &str, bool)| {
+        (head, points.iter().map(|point| cell(point, group, name, share)).collect())
+    };
+    COLUMNS.iter().map(|(title, columns)| (*title, columns.iter().map(column).collect())).collect()
+}
+
+/// A figure of the page's table: large ones as counts, small ones with three digits.
+fn cell(value: Option<f64>) -> String {
+    match value {
+        None => NONE.to_owned(),
+        Some(value) if value == 0.0 => "0".to_owned(),
+        Some(value) if value >= 9_999.5 && value < 1e18 => grouped(value.round() as u64),
+        Some(value) => short(value),
+    }
+}
+
+/// The page's section: every figure at every load, folded by group.
+pub(crate) fn html(points: &[&PointSummary], meanings: &BTreeMap<String, String>) -> String {
+    let Some(first) = points.iter().find_map(|point| point.timing.as_ref()) else { return String::new() };
+    let mut out = String::from(
+        "<section aria-labelledby=\"timing\">\n<h2 id=\"timing\">Where cycles and bytes went</h2>\n\
+         <p class=\"facts\">What the timing models say of the measurement. A name\u{2019}s meaning shows when it is \
+         pointed at.</p>\n",
+    );
+    for (index, (group, figures)) in first.0.iter().enumerate() {
+        let open = if index < 2 { " open" } else { "" };
+        let _ = write!(
+            out,
+            "<details class=\"port\"{open}>\n<summary>{0}</summary>\n<div class=\"scroll\" role=\"region\" \
+             aria-label=\"{0}\" tabindex=\"0\">\n<table class=\"numbers few\">\n<thead><tr><th scope=\"col\">Asked for</th>",
+            Esc(group)
+        );
+        for point in points {
+            let _ = write!(out, "<th scope=\"col\">{}</th>", Esc(&point.rate));
+        }
+        out.push_str("</tr></thead>\n<tbody>\n");
+        for (name, _) in figures {
+            let meaning = meanings.get(&format!("{group}.{name}")).map_or("", String::as_str);
+            let shown = name.replace('_', " ");
+            let _ = write!(out, "<tr><th scope=\"row\" title=\"{}\">{}</th>", Esc(meaning), Esc(shown));
+            for point in points {
+                let value = point.timing.as_ref().and_then(|timing| timing.get(group, name));
+                let text = cell(value);
+                let class = if text == "0" || text == NONE { " class=\"zero\"" } else { "" };
+                let _ = write!(out, "<td{class}>{}</td>", Esc(text));
+            }
+            out.push_str("</tr>\n");
+        }
+        out.push_str("</tbody>\n</table></div>\n</details>\n");
+    }
+    out.push_str("</section>\n");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use crate::text::table;
+
+    fn timed() -> crate::RunSummary {
+        let mut summary = sample::loads();
+        let text = r#"{"top-down": {"retiring": 0.7, "bad_speculation": 0.05, "frontend_bound": 0.05, "backend_bound": 0.2},
+            "packet cost": {"busy_instructions": 650.4, "busy_cycles": 268.2, "busy_ipc": 2.425, "busy_share": null},
+            "CPI stack": {"base": 0.26, "l2": 0.1, "idle": 0.0}}"#;
+        summary.points[0].timing = Some(serde_json::from_str(text).unwrap());
+        summary
+    }
+
+    #[test]
+    fn the_terminal_has_a_second_table_where_a_run_was_timed() {
+        let text = table(&timed());
+        let line = text.lines().find(|line| line.contains("650")).unwrap_or_else(|| panic!("{text}"));
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(cells[..8], ["1.000", "650", "268", "2.42", NONE, "70.0", "5.0", "5.0"], "{text}");
+        assert!(!table(&sample::loads()).contains("top-down"));
+    }
+
+    #[test]
+    fn the_page_keeps_the_order_of_the_file_and_says_what_names_mean() {
+        let summary = timed();
+        let all: Vec<&PointSummary> = summary.points.iter().collect();
+        let meanings = BTreeMap::from([("CPI stack.l2".to_owned(), "cycles <of> L2".to_owned())]);
+        let page = html(&all, &meanings);
+        let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("no {text} in {page}"));
+        assert!(at(">top-down<") < at(">packet cost<") && at(">packet cost<") < at(">CPI stack<"));
+        assert!(page.contains("title=\"cycles &lt;of&gt; L2\">l2</th><td>0.100</td>"), "{page}");
+        assert_eq!(html(&sample::loads().points.iter().collect::<Vec<_>>(), &meanings), "");
+    }
+}
