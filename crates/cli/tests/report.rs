@@ -26,6 +26,7 @@ fn point() -> PointSummary {
         host_seconds: 0.1,
         host_mips: 0.3,
         state_hash: "0".into(),
+        timing: None,
         ports: vec![PortFigures {
             groups: vec![FigureGroup {
                 title: "Statistics registers".into(),

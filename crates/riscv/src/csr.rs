@@ -1,7 +1,6 @@
 //! Control and status registers (privileged manual, chapter "Control and Status Registers"): which
 //! exist, who may access them, which bits can be written.
 
-use crate::engine::noted::TranslationFence;
 use crate::hart::{Hart, Privilege};
 use crate::pmp::PmpEntry;
 
@@ -268,7 +267,6 @@ impl Hart {
         }
         self.csr.satp = value;
         self.tlb.flush();
-        self.translation_fence = Some(TranslationFence::All);
         Effect::Context
     }
 

@@ -82,7 +82,6 @@ impl Timing {
             core.restore(saved)?;
         }
         for (id, core) in self.cores.iter_mut().enumerate() {
-            core.set_address_space(state.spaces[id]);
             self.device[id] = match (core.has_device_access(), harts[id].pending_mmio()) {
                 (true, Some(request)) => Some(device_op(&harts[id], ram, &request)),
                 (false, _) => None,
