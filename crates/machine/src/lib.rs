@@ -38,9 +38,12 @@ pub use port::Port;
 pub use presets::{PRESETS, Preset, preset};
 pub use run::{Limits, Outcome};
 pub use slot::Slot;
-pub use timed::{Mode, Timing};
+pub use timed::{
+    Activity, BlockCost, CallNode, Cost, Domain, LoggedOp, Mode, Profile, Timing, WatchRequest, Watched,
+};
 
 pub use doorbell_core::CoreConfig as PipelineConfig;
+pub use doorbell_core::Stages;
 pub use doorbell_memory::MemoryConfig;
 pub use doorbell_pcie::LinkConfig as PcieConfig;
 pub use doorbell_pcie::path::KINDS as PATH_KINDS;

@@ -3,10 +3,14 @@
 //! What happens is executed functionally; what it costs is asked here, in three ways that a run can change between at any
 //! moment. *Functional*: every instruction takes a slot of the core's clock, and the models see nothing. *Warming*: time
 //! goes by a fixed number of instructions a cycle, and caches, predictors and TLBs learn. *Detailed*: the models say when.
-//! How a timed hart runs is in [`run`](self::run), what a checkpoint keeps in [`saved`](self::saved).
+//! How a timed hart runs is in [`run`](self::run), what a checkpoint keeps in [`saved`](self::saved), how a run is watched in
+//! [`watch`](self::watch).
 
+mod calls;
+mod profile;
 mod run;
 mod saved;
+mod watch;
 
 use doorbell_core::Core;
 use doorbell_memory::MemorySystem;
@@ -19,7 +23,10 @@ use serde::{Deserialize, Serialize};
 use crate::config::MachineConfig;
 use crate::machine::Machine;
 
+pub use calls::{CallNode, Domain};
+pub use profile::{BlockCost, Cost, Profile};
 pub(crate) use saved::TIMING_VERSION;
+pub use watch::{Activity, LoggedOp, WatchRequest, Watched};
 
 /// How a machine with timing models runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +56,8 @@ pub struct Timing {
     /// Instructions of a thousand cycles of warming.
     warming_rate: u64,
     ops: Vec<Op>,
+    /// An observer, if there is one.
+    watch: Option<Box<watch::Watch>>,
 }
 
 /// What surrounds one hart's core.
@@ -87,6 +96,7 @@ impl Timing {
             warm_rest: vec![0; harts],
             warming_rate: (config.core.warming_ipc * 1000.0).round() as u64,
             ops: Vec::with_capacity(256),
+            watch: None,
         })
     }
 
