@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use doorbell_loadgen::{LatencySummary, StageSummaries};
 use serde::Serialize;
 
+use crate::observe::FunctionCost;
 use crate::ports::PortFigures;
 
 /// Where the frames of the measurement that did not come back were lost.
@@ -73,6 +74,9 @@ pub struct PointSummary {
     pub host_mips: f64,
     /// Hash of the machine's state at the end: two runs of one configuration have the same.
     pub state_hash: String,
+    /// The dearest guest functions, if they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub functions: Option<Vec<FunctionCost>>,
     /// What each port counted in the measurement.
     pub ports: Vec<PortFigures>,
     /// The exit status of the user's script, if the run was one.

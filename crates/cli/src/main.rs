@@ -7,6 +7,7 @@ mod config_cmd;
 mod image_cmd;
 mod iperf_cmd;
 mod log_args;
+mod observe_args;
 mod report_cmd;
 mod run_cmd;
 mod screen;

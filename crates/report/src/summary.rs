@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::functions::FunctionFigures;
 use crate::stages::StagesNs;
 
 /// No rate, time or ratio of a real run is larger; what is comes from a damaged file.
@@ -129,6 +130,9 @@ pub struct PointSummary {
     pub host_mips: Option<f64>,
     /// Hash of the machine's state at the end.
     pub state_hash: String,
+    /// The dearest guest functions; none if they were not asked for.
+    #[serde(default)]
+    pub functions: Vec<FunctionFigures>,
     /// What each port counted in the measurement; none in files of the first version.
     #[serde(default)]
     pub ports: Vec<PortFigures>,

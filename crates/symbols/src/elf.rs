@@ -50,8 +50,9 @@ fn parse(bytes: &[u8]) -> Option<Elf<'_>> {
 pub fn texts(bytes: &[u8]) -> Vec<Text> {
     let Some(elf) = parse(bytes) else { return Vec::new() };
     let endian = elf.endian();
-    let executable =
-        |header: &&object::elf::ProgramHeader64<_>| header.p_type(endian) == PT_LOAD && header.p_flags(endian).contains(PF_X);
+    let executable = |header: &&object::elf::ProgramHeader64<_>| {
+        header.p_type(endian) == PT_LOAD && header.p_flags(endian).contains(PF_X)
+    };
     let text = |header: &object::elf::ProgramHeader64<_>| Text {
         offset: header.p_offset(endian),
         addr: header.p_vaddr(endian),
@@ -139,7 +140,8 @@ fn add_unnamed(functions: &mut Vec<Function>, ranges: Vec<Function>) {
         let at = functions.partition_point(|function| function.begin < range.end);
         functions[..at].last().is_none_or(|function| function.end <= range.begin)
     };
-    let unnamed: Vec<Function> = ranges.into_iter().filter(|range| range.end > range.begin && free(range)).collect();
+    let unnamed: Vec<Function> =
+        ranges.into_iter().filter(|range| range.end > range.begin && free(range)).collect();
     functions.extend(unnamed);
     functions.sort();
     functions.dedup_by_key(|function| function.begin);

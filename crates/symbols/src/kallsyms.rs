@@ -51,7 +51,8 @@ pub fn kernel_symbols(kernel: &[u8], ram: &Ram) -> Vec<KernelSymbol> {
     let mut symbols = Vec::with_capacity(tables.count);
     for index in 0..tables.count {
         let Some((tokens, next)) = entry(kernel, at) else { return Vec::new() };
-        let text: Vec<u8> = tokens.iter().flat_map(|token| tables.tokens[usize::from(*token)].clone()).collect();
+        let text: Vec<u8> =
+            tokens.iter().flat_map(|token| tables.tokens[usize::from(*token)].clone()).collect();
         let text = String::from_utf8_lossy(&text);
         let mut chars = text.chars();
         let kind = chars.next().unwrap_or('?');
@@ -132,7 +133,8 @@ fn at_digits(kernel: &[u8], zero: usize) -> Option<Tables> {
         at += length + 1;
     }
     let index = at.next_multiple_of(8);
-    let listed = kernel.get(index..index + 512)?.chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]]));
+    let listed =
+        kernel.get(index..index + 512)?.chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]]));
     if !listed.eq(starts) {
         return None;
     }
@@ -155,7 +157,9 @@ fn names(kernel: &[u8], tokens_at: usize) -> Option<(usize, usize)> {
         let earliest = latest.saturating_sub(GROUP * (TOKENS_MAX + 2)).max(8).next_multiple_of(8);
         for names in (earliest..latest + 1).step_by(8).rev() {
             let count = u32_at(kernel, names - 8)? as usize;
-            if count.div_ceil(GROUP) == groups && ends_at(kernel, names + last, count - (groups - 1) * GROUP, markers) {
+            if count.div_ceil(GROUP) == groups
+                && ends_at(kernel, names + last, count - (groups - 1) * GROUP, markers)
+            {
                 return Some((names, count));
             }
         }

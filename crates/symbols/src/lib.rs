@@ -83,7 +83,13 @@ pub struct Symbols<'a> {
 impl<'a> Symbols<'a> {
     /// The symbols of a guest as its memory is now. `kernel` and `initramfs` are the image's files; `debug` is a folder with
     /// files of debugging symbols by build ID, as distributions pack them.
-    pub fn new(kernel: &[u8], initramfs: &'a [u8], ram: &'a Ram, peek: Peek, debug: Option<&Path>) -> Symbols<'a> {
+    pub fn new(
+        kernel: &[u8],
+        initramfs: &'a [u8],
+        ram: &'a Ram,
+        peek: Peek,
+        debug: Option<&Path>,
+    ) -> Symbols<'a> {
         let mut symbols = kernel_symbols(kernel, ram);
         let head = symbols.iter().find(|symbol| symbol.name == "modules" && !is_code(symbol.kind));
         let modules = head.map_or(Vec::new(), |head| modules::modules(head.addr, peek));
@@ -211,5 +217,7 @@ fn hashed(files: &[Member]) -> HashMap<u128, Page> {
 fn debug_file(folder: &Path, bytes: &[u8]) -> Option<Vec<u8>> {
     let (first, rest) = elf::build_id(bytes)?;
     let name = format!(".build-id/{first}/{rest}.debug");
-    [folder.join(&name), folder.join("usr/lib/debug").join(&name)].iter().find_map(|path| std::fs::read(path).ok())
+    [folder.join(&name), folder.join("usr/lib/debug").join(&name)]
+        .iter()
+        .find_map(|path| std::fs::read(path).ok())
 }

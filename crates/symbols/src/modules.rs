@@ -75,7 +75,10 @@ fn table(at: u64, peek: Peek) -> Option<Vec<(u64, u64, String)>> {
     let count = u32::from_le_bytes(read::<4>(peek, at + 8)?);
     let plausible = is_kernel(symbols) && strings >> 63 == 1 && (2..SYMBOLS_MAX).contains(&count);
     // The first symbol is empty, and so is the first string.
-    if !plausible || read::<SYMBOL_BYTES>(peek, symbols)? != [0; SYMBOL_BYTES] || read::<1>(peek, strings)? != [0] {
+    if !plausible
+        || read::<SYMBOL_BYTES>(peek, symbols)? != [0; SYMBOL_BYTES]
+        || read::<1>(peek, strings)? != [0]
+    {
         return None;
     }
     let mut bytes = vec![0; count as usize * SYMBOL_BYTES];
@@ -89,7 +92,9 @@ fn table(at: u64, peek: Peek) -> Option<Vec<(u64, u64, String)>> {
             continue;
         }
         let mut buffer = [0; 128];
-        let most = (0..buffer.len()).find(|at| !peek(strings + u64::from(name) + *at as u64, &mut buffer[*at..=*at]) || buffer[*at] == 0);
+        let most = (0..buffer.len()).find(|at| {
+            !peek(strings + u64::from(name) + *at as u64, &mut buffer[*at..=*at]) || buffer[*at] == 0
+        });
         functions.push((value, value + size, text(&buffer[..most.unwrap_or(buffer.len())])));
     }
     functions.sort();

@@ -231,11 +231,8 @@ mod tests {
         let user = calls.thread(None, Domain::User(1), 7);
         let mut kernel = calls.thread(Some(user), Domain::Kernel, 0xffff);
         assert_eq!(
-            run(
-                &mut calls,
-                &mut kernel,
-                &[op(0x8000, OpClass::Call, 0x8100), op(0x8100, OpClass::Int, 0)]
-            )[1],
+            run(&mut calls, &mut kernel, &[op(0x8000, OpClass::Call, 0x8100), op(0x8100, OpClass::Int, 0)])
+                [1],
             [0x8100]
         );
         // Another task, and back: the first one's frame is still there.
