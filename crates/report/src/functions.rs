@@ -6,13 +6,13 @@ use std::fmt::Write;
 use serde::Deserialize;
 
 use crate::escape::Esc;
-use crate::number::{count, fixed, grouped};
+use crate::number::{NONE, count, fixed, grouped};
 use crate::summary::PointSummary;
 
 /// The terminal shows so many functions.
 const LINES: usize = 12;
 /// Longer names are cut on the terminal.
-const NAME_WIDTH: usize = 38;
+const NAME_WIDTH: usize = 36;
 
 /// A function's cost.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -44,8 +44,12 @@ impl FunctionFigures {
         fixed(self.instructions as f64 / self.cycles.max(1) as f64, 2)
     }
 
-    fn per(&self, amount: u64, frames: u64) -> String {
-        if frames == 0 { crate::number::NONE.to_owned() } else { fixed(amount as f64 / frames as f64, 1) }
+    fn per(amount: u64, frames: u64) -> String {
+        match amount as f64 / frames as f64 {
+            _ if frames == 0 => NONE.to_owned(),
+            many if many >= 10_000.0 => grouped(many as u64),
+            few => fixed(few, 1),
+        }
     }
 }
 
@@ -66,17 +70,17 @@ pub(crate) fn lines(point: &PointSummary, out: &mut String) {
     }
     let _ = writeln!(
         out,
-        "  {:<NAME_WIDTH$} {:<18}{:>7}{:>9}{:>6}{:>8}{:>8}",
+        "  {:<NAME_WIDTH$} {:<18}{:>8}{:>10}{:>6}{:>8}{:>8}",
         "function", "of", "share", "cyc/fr", "IPC", "L1D", "LLC"
     );
     for row in point.functions.iter().take(LINES) {
         let _ = writeln!(
             out,
-            "  {:<NAME_WIDTH$} {:<18}{:>6} %{:>8}{:>6}{:>8}{:>8}",
+            "  {:<NAME_WIDTH$} {:<18}{:>6} %{:>10}{:>6}{:>8}{:>8}",
             cut(&row.function, NAME_WIDTH),
             cut(&row.object, 17),
             fixed(100.0 * row.share, 1),
-            row.per(row.cycles, point.frames_delivered),
+            FunctionFigures::per(row.cycles, point.frames_delivered),
             row.ipc(),
             count(row.l1d_misses),
             count(row.llc_misses)
@@ -119,7 +123,7 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
                 row.program.clone(),
                 fixed(100.0 * row.share, 2),
                 grouped(row.cycles),
-                row.per(row.cycles, point.frames_delivered),
+                FunctionFigures::per(row.cycles, point.frames_delivered),
                 grouped(row.instructions),
                 row.ipc(),
                 grouped(row.l1i_misses),

@@ -94,6 +94,9 @@ impl<'a> Symbols<'a> {
         let head = symbols.iter().find(|symbol| symbol.name == "modules" && !is_code(symbol.kind));
         let modules = head.map_or(Vec::new(), |head| modules::modules(head.addr, peek));
         symbols.retain(|symbol| is_code(symbol.kind));
+        // Of several names of an address one counts: not that of a section's bounds, if there is another.
+        symbols.sort_by(|a, b| (a.addr, rank(&a.name)).cmp(&(b.addr, rank(&b.name))));
+        symbols.dedup_by_key(|symbol| symbol.addr);
         let kernel_pages = kallsyms::load_address(kernel, ram)
             .map_or(0..0, |at| at.0 / PAGE_BYTES..(at.0 + kernel.len() as u64).div_ceil(PAGE_BYTES));
         let files = members(initramfs);
@@ -116,7 +119,7 @@ impl<'a> Symbols<'a> {
         !self.kernel.is_empty()
     }
 
-    /// The kernel's functions.
+    /// The kernel's functions, one name an address.
     pub fn kernel(&self) -> &[KernelSymbol] {
         &self.kernel
     }
@@ -192,6 +195,11 @@ impl<'a> Symbols<'a> {
 
 fn is_code(kind: char) -> bool {
     matches!(kind, 't' | 'T' | 'w' | 'W')
+}
+
+fn rank(name: &str) -> (bool, usize, &str) {
+    let bound = ["_start", "_end", "_begin", "text"].iter().any(|end| name.ends_with(end));
+    (bound, name.len() - name.trim_start_matches('_').len(), name)
 }
 
 /// The executable pages of all files by their contents. Of files with the same page the first counts.

@@ -10,4 +10,5 @@ mod interruptions;
 mod latency;
 mod logs;
 mod machines;
+mod observers;
 mod terminal;
