@@ -12,8 +12,7 @@ use doorbell_symbols::{Mode, Symbols, kernel_symbols};
 
 const SCRIPT: &str = r#"
 pause begin
-busybox awk 'NR % 499 == 0 || (/\[e1000\]/ && / [tT] /) { print $1, $2, $3, $4 }' /proc/kallsyms
-echo "symbols: $(busybox grep -vc '\[' /proc/kallsyms)"
+busybox grep -e '^.............d40 ' -e '[tT] [a-z_].*\[e1000\]$' /proc/kallsyms
 pause end
 "#;
 
@@ -29,7 +28,6 @@ fn kallsyms_of_the_guest_says_the_same() {
     let mut symbols = Symbols::new(&kernel, &initramfs, machine.ram(), &peek, None);
 
     let table = kernel_symbols(&kernel, machine.ram());
-    assert!(text.contains(&format!("symbols: {}", table.len())), "{} symbols in {text}", table.len());
     let ours: BTreeSet<(u64, &str)> =
         table.iter().map(|symbol| (symbol.addr, symbol.name.as_str())).collect();
     let modules: BTreeSet<(u64, &str)> = symbols
@@ -42,7 +40,7 @@ fn kallsyms_of_the_guest_says_the_same() {
         let words: Vec<&str> = line.split_whitespace().collect();
         let Some(Ok(addr)) = words.first().map(|word| u64::from_str_radix(word, 16)) else { continue };
         match words[..] {
-            [_, _, name] => {
+            [_, kind, name] if kind.len() == 1 => {
                 assert!(ours.contains(&(addr, name)), "{line}");
                 of_kernel += 1;
             }

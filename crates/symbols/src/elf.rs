@@ -146,3 +146,90 @@ fn add_unnamed(functions: &mut Vec<Function>, ranges: Vec<Function>) {
     functions.sort();
     functions.dedup_by_key(|function| function.begin);
 }
+
+#[cfg(test)]
+mod tests {
+    use object::write::{Object, StandardSection, Symbol, SymbolSection};
+    use object::{Architecture, BinaryFormat, SectionKind, SymbolFlags, SymbolScope};
+
+    use super::*;
+
+    /// A file whose code has these named functions and these ranges that can be unwound.
+    fn file(named: &[(&str, u64, u64)], ranges: &[(u64, u64)], id: Option<[u8; 4]>) -> Vec<u8> {
+        let mut object = Object::new(BinaryFormat::Elf, Architecture::Riscv64, object::Endianness::Little);
+        let text = object.section_id(StandardSection::Text);
+        object.append_section_data(text, &[0x13; 0x400], 4);
+        for (name, value, size) in named {
+            object.add_symbol(Symbol {
+                name: name.as_bytes().to_vec(),
+                value: *value,
+                size: *size,
+                kind: SymbolKind::Text,
+                scope: SymbolScope::Dynamic,
+                weak: false,
+                section: SymbolSection::Section(text),
+                flags: SymbolFlags::None,
+            });
+        }
+        // A common entry without augmentation: addresses are absolute. Then an entry for each range.
+        let mut frames = [12u32, 0].iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        frames.extend([1, 0, 1, 0x78, 1, 0, 0, 0]);
+        for (begin, length) in ranges {
+            frames.extend(20u32.to_le_bytes());
+            frames.extend((frames.len() as u32).to_le_bytes());
+            frames.extend(begin.to_le_bytes());
+            frames.extend(length.to_le_bytes());
+        }
+        frames.extend([0; 4]);
+        let section = object.add_section(Vec::new(), b".eh_frame".to_vec(), SectionKind::ReadOnlyData);
+        object.append_section_data(section, &frames, 8);
+        if let Some(id) = id {
+            let mut note = [4u32, 4, 3].iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+            note.extend(b"GNU\0");
+            note.extend(id);
+            let section = object.add_section(Vec::new(), b".note.gnu.build-id".to_vec(), SectionKind::Note);
+            object.append_section_data(section, &note, 4);
+        }
+        object.write().expect("a file can be made")
+    }
+
+    #[test]
+    fn named_functions_reach_as_far_as_their_size_and_unnamed_ones_are_called_by_where_they_begin() {
+        let bytes =
+            file(&[("first", 0x10, 0x20), ("alias", 0x10, 0x20)], &[(0x10, 0x20), (0x40, 0x10)], None);
+        let program = Program::read("usr/lib/lib.so.1", &bytes, None).expect("an ELF file");
+        let names: Vec<String> =
+            [0xf, 0x10, 0x2f, 0x30, 0x40, 0x4f, 0x50].iter().map(|addr| program.function(*addr)).collect();
+        let none = "[lib.so.1]";
+        assert_eq!(names, [none, "alias", "alias", none, "lib.so.1+0x40", "lib.so.1+0x40", none]);
+        assert!(!program.is_program);
+    }
+
+    #[test]
+    fn debugging_symbols_name_what_was_stripped() {
+        let stripped = file(&[], &[(0x10, 0x20), (0x40, 0x10)], Some([0xab, 0xcd, 0xef, 1]));
+        let debug = file(&[("inner", 0x40, 0x10)], &[], None);
+        let program = Program::read("lib", &stripped, Some(&debug)).expect("an ELF file");
+        assert_eq!([0x10, 0x44].map(|addr| program.function(addr)), ["lib+0x10", "inner"]);
+        assert_eq!(build_id(&stripped), Some(("ab".into(), "cdef01".into())));
+        assert_eq!(build_id(&debug), None);
+    }
+
+    #[test]
+    fn a_damaged_file_never_panics() {
+        let whole = file(&[("first", 0x10, 0x20)], &[(0x10, 0x20)], Some([1, 2, 3, 4]));
+        for end in 0..whole.len() {
+            let part = &whole[..end];
+            let _ = (texts(part), build_id(part), Program::read("x", part, None).map(|x| x.function(0x12)));
+        }
+        for at in 0..whole.len() {
+            let mut changed = whole.clone();
+            changed[at] ^= 0xff;
+            let _ = (
+                texts(&changed),
+                build_id(&changed),
+                Program::read("x", &changed, None).map(|x| x.function(0x12)),
+            );
+        }
+    }
+}

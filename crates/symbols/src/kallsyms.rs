@@ -177,3 +177,98 @@ fn ends_at(kernel: &[u8], mut at: usize, count: usize, end: usize) -> bool {
     }
     at.next_multiple_of(8) == end
 }
+
+#[cfg(test)]
+mod tests {
+    use doorbell_sim::Bytes;
+
+    use super::*;
+
+    const BASE: u64 = 0xffff_ffff_8000_0000;
+
+    /// A kernel's file with so many symbols, each named by its number, 16 bytes from one to the next.
+    fn kernel(count: usize) -> Vec<u8> {
+        let align = |out: &mut Vec<u8>| out.resize(out.len().next_multiple_of(8), 0);
+        let mut out = vec![0x13; 4096 + 3];
+        align(&mut out);
+        out.extend((count as u64).to_le_bytes());
+        let names = out.len();
+        let mut markers = Vec::new();
+        for number in 0..count {
+            if number % GROUP == 0 {
+                markers.push((out.len() - names) as u32);
+            }
+            // Digits stand for themselves; the token 1 is longer. Every seventh name takes two bytes of length.
+            let text = [
+                &b"T\x01"[..],
+                number.to_string().as_bytes(),
+                &vec![b'9'; if number % 7 == 0 { 150 } else { 0 }],
+            ]
+            .concat();
+            match text.len() {
+                short @ ..0x80 => out.push(short as u8),
+                long => out.extend([long as u8 & 0x7f | 0x80, (long >> 7) as u8]),
+            }
+            out.extend(text);
+        }
+        align(&mut out);
+        out.extend(markers.iter().flat_map(|marker| marker.to_le_bytes()));
+        align(&mut out);
+        let (mut tokens, mut index) = (Vec::new(), Vec::new());
+        for token in 0..=255u8 {
+            index.extend((tokens.len() as u16).to_le_bytes());
+            match token {
+                1 => tokens.extend(b"name_"),
+                b'0'..=b'9' | b'A'..=b'Z' => tokens.push(token),
+                _ => {}
+            }
+            tokens.push(0);
+        }
+        out.extend(tokens);
+        align(&mut out);
+        out.extend(index);
+        out.extend((0..count as u32).flat_map(|number| (16 * number).to_le_bytes()));
+        align(&mut out);
+        // As linked; booting changes it.
+        out.extend(0u64.to_le_bytes());
+        out
+    }
+
+    fn booted(kernel: &[u8], at: u64) -> Ram {
+        let mut ram = Ram::new(PhysAddr(0x8000_0000), Bytes(32 << 20), 1);
+        assert!(ram.store(PhysAddr(at), kernel));
+        assert!(ram.store(PhysAddr(at + kernel.len() as u64 - 8), &BASE.to_le_bytes()));
+        ram
+    }
+
+    #[test]
+    fn every_symbol_is_found_wherever_the_kernel_was_loaded() {
+        for (count, at) in [(300, 0x8020_0000), (256, 0x8040_0000), (513, 0x8080_0000)] {
+            let kernel = kernel(count);
+            let ram = booted(&kernel, at);
+            assert_eq!(load_address(&kernel, &ram), Some(PhysAddr(at)));
+            let symbols = kernel_symbols(&kernel, &ram);
+            assert_eq!(symbols.len(), count);
+            for (number, symbol) in symbols.iter().enumerate() {
+                let long = if number % 7 == 0 { "9".repeat(150) } else { String::new() };
+                let name = format!("name_{number}{long}");
+                assert_eq!(*symbol, KernelSymbol { addr: BASE + 16 * number as u64, kind: 'T', name });
+            }
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_is_not_there_or_damaged_has_no_symbols() {
+        let whole = kernel(300);
+        let ram = booted(&whole, 0x8020_0000);
+        assert_eq!(kernel_symbols(&whole[..whole.len() / 2], &ram), []);
+        assert_eq!(kernel_symbols(&[], &ram), []);
+        let elsewhere = Ram::new(PhysAddr(0x8000_0000), Bytes(32 << 20), 1);
+        assert_eq!(kernel_symbols(&whole, &elsewhere), []);
+        for at in (4096..whole.len()).step_by(5) {
+            let mut changed = whole.clone();
+            changed[at] ^= 0x55;
+            let _ = kernel_symbols(&changed, &ram);
+        }
+    }
+}
