@@ -12,7 +12,8 @@ use doorbell_symbols::{Mode, Symbols, kernel_symbols};
 
 const SCRIPT: &str = r#"
 pause begin
-busybox grep -e '^.............d40 ' -e '[tT] [a-z_].*\[e1000\]$' /proc/kallsyms
+busybox head -n 100 /proc/kallsyms
+busybox grep -F -e tcp_v4 -e '[e1000]' /proc/kallsyms
 pause end
 "#;
 
@@ -44,6 +45,8 @@ fn kallsyms_of_the_guest_says_the_same() {
                 assert!(ours.contains(&(addr, name)), "{line}");
                 of_kernel += 1;
             }
+            // Labels and marks of the assembler's are no functions.
+            [_, _, name, "[e1000]"] if name.starts_with(['.', '$']) => {}
             [_, "t" | "T", name, "[e1000]"] => {
                 assert!(modules.contains(&(addr, name)), "{line}");
                 of_module += 1;

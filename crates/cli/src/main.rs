@@ -36,7 +36,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run a benchmark, or a script of your own, at one or several offered loads; print a summary and write a result folder
-    Run(run_cmd::RunArgs),
+    Run(Box<run_cmd::RunArgs>),
     /// Boot a guest with its console on this terminal
     Boot(boot::BootArgs),
     /// Build, list and show guest images

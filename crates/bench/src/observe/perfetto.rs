@@ -12,6 +12,8 @@ use serde_json::json;
 
 /// Track numbers of a stage.
 const LANES: usize = 10_000;
+/// How long the cores are shown without packets.
+const ALONE: Ps = Ps::from_ms(1);
 /// The process of the cores' counters.
 const CORES: usize = 1_000;
 
@@ -23,7 +25,10 @@ fn micros(time: Ps) -> String {
 /// The text of a timeline.
 pub fn perfetto(ports: &[Vec<PacketStamps>], activity: &[Activity]) -> String {
     let times = || ports.iter().flatten().flat_map(|packet| packet.times);
-    let (begin, end) = (times().min().unwrap_or(Ps::ZERO), times().max().unwrap_or(Ps::ZERO));
+    // Frames that do not come back (requests, say) have no stages; then the cores stand alone.
+    let measured = activity.first().map_or(Ps::ZERO, |activity| activity.begin);
+    let begin = times().min().unwrap_or(measured);
+    let end = times().max().unwrap_or(measured + ALONE);
     let mut events = Vec::new();
     for (port, packets) in ports.iter().enumerate().filter(|(_, packets)| !packets.is_empty()) {
         name("process_name", port + 1, 0, &format!("packets of port {port}"), &mut events);
@@ -97,6 +102,32 @@ fn counters(hart: usize, activity: &Activity, (begin, end): (Ps, Ps), events: &m
                 ));
             }
         }
-        at = at + activity.step;
+        at += activity.step;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_that_overlap_in_a_stage_take_tracks_of_their_own_and_times_are_exact() {
+        let packet = |sequence, due: u64| {
+            let times = std::array::from_fn(|stage| Ps(due + 1_000_001 * stage as u64));
+            PacketStamps { sequence, times }
+        };
+        let packets = vec![packet(1, 5_000_000), packet(2, 5_500_000), packet(3, 6_000_001)];
+        let trace: serde_json::Value = serde_json::from_str(&perfetto(&[packets], &[])).expect("JSON");
+        let events = trace["traceEvents"].as_array().expect("a list");
+        let track = |packet: u64| {
+            let slice = events.iter().find(|event| event["args"]["packet"] == packet).expect("a slice");
+            (slice["tid"].as_u64().expect("a number"), slice["ts"].as_f64(), slice["dur"].as_f64())
+        };
+        assert_eq!(track(1), (10_000, Some(0.0), Some(1.000001)));
+        assert_eq!(track(2), (10_001, Some(0.5), Some(1.000001)));
+        // The first one's track is free at just this moment.
+        assert_eq!(track(3), (10_000, Some(1.000001), Some(1.000001)));
+        let names = events.iter().filter(|event| event["name"] == "thread_name").count();
+        assert_eq!(names, 2 * STAGES.len());
     }
 }
