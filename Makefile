@@ -12,7 +12,7 @@ help:
 	@echo "make build      only build $(DOORBELL)"
 
 run: build
-	$(DOORBELL) run testpmd --rate 1Mpps,4Mpps,8Mpps,9Mpps,10Mpps,14Mpps
+	$(DOORBELL) run testpmd --rate 1Mpps,8Mpps,16Mpps,24Mpps,28Mpps,32Mpps
 
 test: setup-test lint
 	tests/short

@@ -34,7 +34,11 @@ pub fn places() -> Places {
 }
 
 fn prepare(overrides: &[String], source: &Source) -> Session {
-    let config = resolve("fast", overrides).expect("the check's configuration is right");
+    prepare_as("fast", overrides, source)
+}
+
+fn prepare_as(preset: &str, overrides: &[String], source: &Source) -> Session {
+    let config = resolve(preset, overrides).expect("the check's configuration is right");
     let chosen = benchmark("testpmd").expect("testpmd is a benchmark");
     quiet(|control| Session::prepare(&config, chosen, &places(), source, control))
         .unwrap_or_else(|error| panic!("testpmd does not get ready with {overrides:?}: {error}"))
@@ -47,6 +51,14 @@ pub fn session(guest: &[&str], others: &[&str]) -> Session {
     let mut overrides = owned(guest);
     overrides.extend(owned(others));
     prepare(&overrides, &Source::File(path.to_path_buf()))
+}
+
+/// The same on a machine with timing models, which goes on from the same boot.
+pub fn timed_session(guest: &[&str], others: &[&str]) -> Session {
+    let path = shared_checkpoint(guest);
+    let mut overrides = owned(guest);
+    overrides.extend(owned(others));
+    prepare_as("altra", &overrides, &Source::File(path))
 }
 
 type Boots = Mutex<BTreeMap<Vec<String>, Arc<OnceLock<PathBuf>>>>;

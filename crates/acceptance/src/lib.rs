@@ -14,7 +14,7 @@ pub mod net_guest;
 pub mod tshark;
 
 pub use command::{Ended, Running, doorbell, doorbell_path};
-pub use guest::{counter, places, quiet, scratch, session, shared_checkpoint};
+pub use guest::{counter, places, quiet, scratch, session, shared_checkpoint, timed_session};
 pub use pty::Pty;
 
 /// Whether the full numbers were asked for.

@@ -47,8 +47,11 @@ impl ResultFolder {
         temporary.persist(&target).map_err(|error| io(error.error))
     }
 
-    /// Writes a point's configuration, counters and console.
+    /// Writes a point's configuration and counters, and what else was observed.
     pub fn write_point(&self, point: &Point) -> Result<(), RunError> {
+        for (name, contents) in &point.observed.files {
+            self.write(name, contents)?;
+        }
         let hash = point.config.hash();
         self.write("config.toml", &format!("# config_hash = \"{hash}\"\n\n{}", point.config.to_toml()))?;
         let mut stats = Map::new();

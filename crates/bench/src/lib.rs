@@ -11,6 +11,7 @@ mod iperf;
 mod kernel;
 mod m5;
 mod measure;
+mod observe;
 mod ports;
 mod registry;
 mod script;
@@ -26,7 +27,10 @@ pub use error::RunError;
 pub use folder::{ResultFolder, summary_json};
 pub use iperf::{Direction, IperfConfig, IperfRun, IperfSummary, Protocol, ROLES, run_iperf};
 pub use m5::{M5Next, M5Ops};
-pub use measure::{Point, run_point};
+pub use measure::{Point, run_point, run_point_observed};
+pub use observe::{
+    FunctionCost, FunctionTable, Observe, Observed, PIPELINE_MAX, TIMELINE_PACKETS, konata, perfetto,
+};
 pub use ports::{Figure, FigureGroup, PortFigures};
 pub use registry::{BENCHMARKS, Benchmark, Nodes, benchmark};
 pub use script::{Mark, NO_TRAFFIC, Script, run_script};

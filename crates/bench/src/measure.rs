@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use doorbell_loadgen::{Kind, Measurement, Rate, StageBook, TrafficConfig};
-use doorbell_machine::{Limits, Machine, Mode, Outcome};
+use doorbell_machine::{Limits, Machine, Mode, Outcome, WatchRequest, Watched};
 use doorbell_nic::NicStats;
 use doorbell_sim::stats::Stats;
 use doorbell_sim::{Bytes, Frame, Ps};
@@ -18,6 +18,7 @@ use doorbell_wire::pcap::PcapFile;
 
 use crate::config::RunConfig;
 use crate::error::{RunError, describe};
+use crate::observe::{Observe, Observed, TABLE_ROWS, digest};
 use crate::ports::{self, Moment, PortFigures};
 use crate::session::{Control, Session, run_watched};
 use crate::summary::{Drops, PointSummary};
@@ -46,6 +47,8 @@ pub struct Point {
     pub measurement: Measurement,
     /// Frames that the capture has, if one was written.
     pub captured: Option<u64>,
+    /// What else was observed.
+    pub observed: Observed,
 }
 
 /// What the NICs counted, all together.
@@ -84,6 +87,18 @@ pub fn run_point(
     capture: Option<&Path>,
     control: &mut Control,
 ) -> Result<Point, RunError> {
+    let observe = Observe { capture: capture.map(Path::to_owned), ..Observe::default() };
+    run_point_observed(session, rate, frame_size, &observe, control)
+}
+
+/// The same, with whatever is to be observed.
+pub fn run_point_observed(
+    session: &Session,
+    rate: Rate,
+    frame_size: Bytes,
+    observe: &Observe,
+    control: &mut Control,
+) -> Result<Point, RunError> {
     let started = Instant::now();
     let mut machine = session.machine()?;
     let mut config = session.config().clone();
@@ -93,15 +108,17 @@ pub fn run_point(
         returned: session.workload().returned,
         ..config.loadgen.traffic.clone()
     };
-    if let (Some(path), Some(port)) = (capture, machine.ports_mut().first_mut()) {
+    let watch = observe.request(&machine)?;
+    machine.stages.iter_mut().for_each(|book| book.keep_packets(observe.timeline.unwrap_or(0)));
+    if let (Some(path), Some(port)) = (&observe.capture, machine.ports_mut().first_mut()) {
         port.capture = Some(PcapFile::create(path, CAPTURE_SNAP_LEN)?);
     }
     let booted = machine.instructions();
-    let mut run = Run { machine: &mut machine, guest: session.guest(), control };
+    let mut run = Run { machine: &mut machine, guest: session.guest(), control, watch };
     if let Some(kind) = session.workload().preload {
         run.preload(&config, kind)?;
     }
-    let window = run.measure(&config)?;
+    let (window, watched) = run.measure(&config)?;
     run.drain(config.run.drain)?;
     machine.check_conservation();
     let captured = match machine.ports_mut().first_mut().and_then(|port| port.capture.take()) {
@@ -111,10 +128,13 @@ pub fn run_point(
     let host_seconds = started.elapsed().as_secs_f64();
     let executed = machine.instructions() - booted;
     let measurement = merged_measurement(&machine);
-    let summary = summarise(session, &config, &machine, &measurement, window, (host_seconds, executed));
+    let mut summary = summarise(session, &config, &machine, &measurement, window, (host_seconds, executed));
     let mut meanings = ports::meanings(&machine);
     meanings.extend(summary.timing.iter().flat_map(TimingFigures::meanings));
-    Ok(Point { summary, meanings, config, machine, measurement, captured })
+    let observed = digest(observe, session, &mut machine, watched.unwrap_or_default())?;
+    summary.functions =
+        observed.functions.as_ref().map(|table| table.functions.iter().take(TABLE_ROWS).cloned().collect());
+    Ok(Point { summary, meanings, config, machine, measurement, captured, observed })
 }
 
 /// What changed during the window.
@@ -132,6 +152,8 @@ struct Run<'a, 'c> {
     machine: &'a mut Machine,
     guest: &'a str,
     control: &'a mut Control<'c>,
+    /// What the machine watches during the measurement.
+    watch: Option<WatchRequest>,
 }
 
 impl Run<'_, '_> {
@@ -194,7 +216,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    fn measure(&mut self, config: &RunConfig) -> Result<Window, RunError> {
+    fn measure(&mut self, config: &RunConfig) -> Result<(Window, Option<Watched>), RunError> {
         let traffic = &config.loadgen.traffic;
         self.machine.set_mode(Mode::Warming);
         self.start(traffic)?;
@@ -206,6 +228,9 @@ impl Run<'_, '_> {
         }
         self.until(self.machine.next_gap())?;
         self.machine.begin_window();
+        if let Some(request) = &self.watch {
+            self.machine.watch(request);
+        }
         let (begun, instructions) = (self.machine.now(), self.machine.instructions());
         let timed = timing::Moment::of(self.machine);
         self.until(begun + config.link.latency)?;
@@ -219,9 +244,10 @@ impl Run<'_, '_> {
         self.machine.stop_traffic();
         let instructions = self.machine.instructions() - instructions;
         let timed = timed.zip(timing::Moment::of(self.machine));
+        let watched = self.machine.end_watch();
         self.until(self.machine.now() + config.link.latency)?;
         let (end, ports) = (nic_totals(self.machine), figures.until_now(self.machine));
-        Ok(Window { begin, end, ports, instructions, timed })
+        Ok((Window { begin, end, ports, instructions, timed }, watched))
     }
 
     /// Runs until exactly `frames` frames have been offered by each generator in the window.
@@ -330,6 +356,7 @@ pub(crate) fn summarise(
         host_mips: per(executed as f64 / 1e6, host_seconds),
         state_hash: format!("{:016x}", machine.state_hash()),
         timing,
+        functions: None,
         ports: window.ports,
         exit_status: None,
     }

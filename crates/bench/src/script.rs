@@ -166,7 +166,7 @@ pub fn run_script(
         summary.rate = NO_TRAFFIC.to_owned();
     }
     let meanings = ports::meanings(&machine);
-    Ok(Point { summary, meanings, config, machine, measurement, captured })
+    Ok(Point { summary, meanings, config, machine, measurement, captured, observed: Default::default() })
 }
 
 /// What a run of the machine came to.

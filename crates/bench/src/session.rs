@@ -168,6 +168,7 @@ pub struct Session {
     workload: Workload,
     guest: String,
     disks: Vec<DiskFile>,
+    image: Image,
     checkpoint: CheckpointFile,
     /// The machine restored when the checkpoint was tried, for the first measurement.
     first: Cell<Option<Machine>>,
@@ -219,6 +220,7 @@ impl Session {
             workload,
             guest,
             disks,
+            image: image.clone(),
             checkpoint: CheckpointFile::empty(),
             first: Cell::new(None),
             console: String::new(),
@@ -344,6 +346,11 @@ impl Session {
     /// The configuration.
     pub fn config(&self) -> &RunConfig {
         &self.config
+    }
+
+    /// The image that was booted.
+    pub fn image(&self) -> &Image {
+        &self.image
     }
 
     /// Names the guest in checkpoints.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use doorbell_loadgen::{LatencySummary, StageSummaries};
 use serde::Serialize;
 
+use crate::observe::FunctionCost;
 use crate::ports::PortFigures;
 use crate::timing::TimingFigures;
 
@@ -77,6 +78,9 @@ pub struct PointSummary {
     /// What the timing models say, by group and name; `meanings` explains each as `group.name`. Functional runs have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timing: Option<TimingFigures>,
+    /// The dearest guest functions, if they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub functions: Option<Vec<FunctionCost>>,
     /// What each port counted in the measurement.
     pub ports: Vec<PortFigures>,
     /// The exit status of the user's script, if the run was one.

@@ -7,6 +7,7 @@ mod config_cmd;
 mod image_cmd;
 mod iperf_cmd;
 mod log_args;
+mod observe_args;
 mod report_cmd;
 mod run_cmd;
 mod screen;
@@ -35,7 +36,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run a benchmark, or a script of your own, at one or several offered loads; print a summary and write a result folder
-    Run(run_cmd::RunArgs),
+    Run(Box<run_cmd::RunArgs>),
     /// Boot a guest with its console on this terminal
     Boot(boot::BootArgs),
     /// Build, list and show guest images

@@ -9,12 +9,13 @@ use clap::Args;
 use doorbell_bench::Places;
 use doorbell_bench::{
     BENCHMARKS, Control, M5Ops, NO_TRAFFIC, Nodes, Point, PointSummary, ResultFolder, RunConfig, RunError,
-    RunSummary, Session, Source, benchmark, resolve, run_point,
+    RunSummary, Session, Source, benchmark, resolve, run_point_observed,
 };
 use doorbell_loadgen::{Kind, Rate};
 use doorbell_machine::PRESETS;
 use doorbell_sim::{Bytes, Frame, Ps};
 
+use crate::observe_args::ObserveArgs;
 use crate::screen::{Screen, end_on_closed_pipe, interrupt_flag};
 use crate::script_cmd::{self, ScriptArgs};
 
@@ -52,6 +53,8 @@ pub struct RunArgs {
     /// Also capture the wire at the load generator, both directions, as wire.pcap
     #[arg(long)]
     pub(crate) pcap: bool,
+    #[command(flatten)]
+    pub(crate) observe: ObserveArgs,
     /// Boot the guest even if there is a checkpoint, and keep none
     #[arg(long)]
     pub(crate) boot: bool,
@@ -174,6 +177,7 @@ fn bytes_on_wire(config: &RunConfig) -> Bytes {
 /// Measures and reports.
 pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
     if let Some(script) = &args.script.script {
+        args.observe.refuse("a script of your own")?;
         return script_cmd::run(args, script, places);
     }
     if let Some(option) = args.script.given() {
@@ -185,6 +189,7 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
     };
     let chosen = benchmark(name)?;
     if let Nodes::Two(roles) = chosen.nodes {
+        args.observe.refuse("two nodes")?;
         return crate::iperf_cmd::run(args, roles, places);
     }
     let config = args.config(chosen.defaults)?;
@@ -207,8 +212,9 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
         (control.say)(&format!("{}: {rate} of {} frames", chosen.name, bytes_on_wire(&config)));
         let own = if rates.len() == 1 { folder.clone() } else { folder.sub(&format!("point-{index:02}"))? };
         let capture = args.pcap.then(|| own.path().join("wire.pcap"));
-        let point =
-            run_point(&session, *rate, config.loadgen.traffic.frame_size, capture.as_deref(), &mut control)?;
+        let observe = args.observe.observe(capture);
+        let frame_size = config.loadgen.traffic.frame_size;
+        let point = run_point_observed(&session, *rate, frame_size, &observe, &mut control)?;
         write_point(args, chosen.name, &own, &point, rates.len() > 1)?;
         points.push(point.summary);
         meanings = point.meanings;

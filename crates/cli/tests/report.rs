@@ -1,6 +1,8 @@
 //! The page is made from the file that a run writes, so the two must speak of the same fields.
 
-use doorbell_bench::{Drops, Figure, FigureGroup, PointSummary, PortFigures, RunSummary, summary_json};
+use doorbell_bench::{
+    Drops, Figure, FigureGroup, FunctionCost, PointSummary, PortFigures, RunSummary, summary_json,
+};
 
 fn point() -> PointSummary {
     PointSummary {
@@ -27,6 +29,18 @@ fn point() -> PointSummary {
         host_mips: 0.3,
         state_hash: "0".into(),
         timing: None,
+        functions: Some(vec![FunctionCost {
+            program: "dpdk-testpmd".into(),
+            object: "librte_net_e1000.so.25.0".into(),
+            function: "eth_em_recv_pkts".into(),
+            cycles: 12_000,
+            share: 0.75,
+            instructions: 15_000,
+            l1i_misses: 1,
+            l1d_misses: 2,
+            l2_misses: 3,
+            llc_misses: 4,
+        }]),
         ports: vec![PortFigures {
             groups: vec![FigureGroup {
                 title: "Statistics registers".into(),

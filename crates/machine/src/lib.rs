@@ -38,9 +38,12 @@ pub use port::Port;
 pub use presets::{PRESETS, Preset, preset};
 pub use run::{Limits, Outcome};
 pub use slot::Slot;
-pub use timed::{Mode, PollStats, Timing};
+pub use timed::{
+    Activity, BlockCost, CallNode, Cost, Domain, LoggedOp, Mode, PollStats, Profile, Timing, WatchRequest,
+    Watched,
+};
 
-pub use doorbell_core::{CoreConfig as PipelineConfig, CoreKind};
+pub use doorbell_core::{CoreConfig as PipelineConfig, CoreKind, Stages};
 pub use doorbell_memory::MemoryConfig;
 pub use doorbell_memory::config::Inclusion;
 pub use doorbell_memory::prefetch::PrefetchKind;

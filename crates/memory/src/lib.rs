@@ -48,7 +48,7 @@ pub use class::DataClass;
 pub use config::MemoryConfig;
 pub use dca::{DcaConfig, DcaPolicy};
 pub use state::MemoryState;
-pub use stats::MemoryStats;
+pub use stats::{MemoryStats, Misses};
 pub use system::MemorySystem;
 pub use ways::WayMask;
 

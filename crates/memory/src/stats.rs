@@ -214,6 +214,19 @@ doorbell_sim::stats! {
     }
 }
 
+/// Misses at each level; those of instructions, data and page walks are one figure beyond the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Misses {
+    /// Fetches that missed the first level.
+    pub l1i: u64,
+    /// Loads, stores and page walks that missed the first level.
+    pub l1d: u64,
+    /// What missed the second level.
+    pub l2: u64,
+    /// What missed the last level.
+    pub llc: u64,
+}
+
 /// One core and its private caches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HartStats {

@@ -10,7 +10,7 @@ use crate::config::{Inclusion, MemoryConfig, WalkEntry};
 use crate::dca::{DcaPolicy, Steering};
 use crate::dram::Dram;
 use crate::slots::Slots;
-use crate::stats::{CoreStats, DeviceStats, HartStats, MemoryStats, TrafficStats};
+use crate::stats::{CoreStats, DeviceStats, HartStats, MemoryStats, Misses, TrafficStats};
 
 /// Cycles that ports of private caches remember.
 const PRIVATE_WINDOW: usize = 2048;
@@ -201,6 +201,18 @@ impl<M: MainMemory> MemorySystem<M> {
     /// How many lines of each class are in the LLC, in the order of [`DataClass::ALL`].
     pub fn occupancy(&self) -> [u64; DataClass::COUNT] {
         self.occupancy
+    }
+
+    /// The misses counted so far that a hart's accesses can add to: cheap enough to be asked at each block.
+    #[inline]
+    pub fn misses(&self, hart: usize) -> Misses {
+        let private = &self.harts[hart];
+        Misses {
+            l1i: private.l1i.stats.misses,
+            l1d: private.l1d.stats.misses,
+            l2: private.l2.stats.misses,
+            llc: self.llc.stats.misses,
+        }
     }
 
     /// What has been counted.

@@ -6,7 +6,7 @@ use crate::escape::Esc;
 use crate::number::{duration_s, grouped, trimmed};
 use crate::summary::{PointSummary, RunSummary};
 use crate::text::imbalance_notes;
-use crate::{figures, headline, numbers, ports, stages, timing};
+use crate::{figures, functions, headline, numbers, ports, stages, timing};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -30,6 +30,7 @@ pub fn html(summary: &RunSummary, config_toml: &str) -> String {
         books(points, &mut out);
         out.push_str(&figures::html(*frame_size, points, &summary.command));
         out.push_str(&stages::html(points, &summary.meanings));
+        out.push_str(&functions::html(points));
         out.push_str("</section>\n");
     }
     if !groups.is_empty() {

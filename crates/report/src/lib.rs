@@ -11,6 +11,7 @@
 //! | `number`, `scale` | how are figures written, and where do axes have their ticks? |
 //! | `text` | what does the terminal show? |
 //! | `svg`, `figures` | what does each plot show? A new plot is one file there and one line in its list |
+//! | `stages`, `functions` | where did packets and cores spend their time? |
 //! | `ports` | what did each NIC and its generator count? |
 //! | `html`, `numbers`, `headline` | how do they become a page? |
 
@@ -19,6 +20,7 @@
 mod causes;
 mod escape;
 mod figures;
+mod functions;
 mod headline;
 mod html;
 mod number;
@@ -38,6 +40,7 @@ mod sample;
 #[cfg(test)]
 mod text_tests;
 
+pub use functions::FunctionFigures;
 pub use html::html;
 pub use stages::{StageNs, StagesNs};
 pub use summary::{

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::functions::FunctionFigures;
 use crate::stages::StagesNs;
 use crate::timing::TimingFigures;
 
@@ -133,6 +134,9 @@ pub struct PointSummary {
     /// What the timing models say; none if the run was functional.
     #[serde(default)]
     pub timing: Option<TimingFigures>,
+    /// The dearest guest functions; none if they were not asked for.
+    #[serde(default)]
+    pub functions: Vec<FunctionFigures>,
     /// What each port counted in the measurement; none in files of the first version.
     #[serde(default)]
     pub ports: Vec<PortFigures>,

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use crate::causes;
 use crate::number::{NONE, count, duration_ns, duration_s, fixed, grouped, percent, rate, short};
 use crate::summary::{LatencyNs, PointSummary, RunSummary, most_delivered};
-use crate::{stages, timing};
+use crate::{functions, stages, timing};
 
 /// No line of a table is longer.
 pub(crate) const WIDTH: usize = 100;
@@ -58,6 +58,11 @@ pub fn table(summary: &RunSummary) -> String {
         out.push('\n');
         footnotes(&points, &rest, &mut out);
         timed_table(&points, &mut out);
+        for point in points.iter().filter(|point| !point.functions.is_empty()) {
+            let _ = writeln!(out, "\nWhere the cores' cycles went at {}\n", one_line(&point.rate));
+            functions::lines(point, &mut out);
+            out.push('\n');
+        }
     }
     totals(summary, &mut out);
     out
@@ -293,6 +298,7 @@ pub fn summary_text(point: &PointSummary) -> String {
         None => out.push_str("  round trip  no frame came back\n"),
     }
     stages::lines(point, &mut out);
+    functions::lines(point, &mut out);
     let optional = |value: Option<f64>| value.map_or(NONE.to_owned(), short);
     let (ipc, per_frame) = (optional(point.ipc), optional(point.instructions_per_frame));
     let _ = writeln!(out, "  cores       {ipc} instructions a cycle, {per_frame} a delivered frame");

@@ -10,5 +10,6 @@ mod interruptions;
 mod latency;
 mod logs;
 mod machines;
+mod observers;
 mod stages;
 mod terminal;

@@ -25,18 +25,18 @@ fn the_stages_of_lone_frames_are_their_known_parts() {
         let point = measure(&[], &[], "97kpps", frame_size);
         let frame = frame_size as f64 - 4.0;
         let wire = (frame_size as f64 + 8.0) * 8.0 / 100.0 + 500.0;
-        // The preset's path: 57.9 Gbps of packets of at most 256 bytes, 300 ns each way; reads of at most 512 bytes, whose
+        // The preset's path: 57.9 Gbps of packets of at most 256 bytes, 267.5 ns each way; reads of at most 512 bytes, whose
         // requests go up first.
         let on_pcie = |bytes: f64| bytes * 8.0 / 57.9;
         let packets = (frame / 256.0).ceil();
         let requests = |bytes: f64| (bytes / 512.0).ceil();
         let read =
-            |bytes: f64, packets: f64| 600.0 + on_pcie(requests(bytes) * 24.0 + packets * 20.0 + bytes);
+            |bytes: f64, packets: f64| 535.0 + on_pcie(requests(bytes) * 24.0 + packets * 20.0 + bytes);
         for (stage, ns) in [
             ("send lag", 0.0),
             ("wire in", wire),
             ("RX FIFO", 0.0),
-            ("RX DMA", 300.0 + on_pcie(packets * 24.0 + frame)),
+            ("RX DMA", 267.5 + on_pcie(packets * 24.0 + frame)),
             ("RX write-back", on_pcie(24.0 + 16.0)),
             ("TX fetch", read(16.0, 1.0)),
             ("TX wait", 0.0),
@@ -51,7 +51,7 @@ fn the_stages_of_lone_frames_are_their_known_parts() {
                 "{frame_size} B, {stage}: {found} instead of {ns} ns"
             );
         }
-        // From the descriptor's arrival: half a poll, one burst of one frame, the doorbell's 300 ns.
+        // From the descriptor's arrival: half a poll, one burst of one frame, the doorbell's 277.5 ns.
         let core = median(&point, "core");
         assert!((400.0..800.0).contains(&core), "{core} ns in the core");
     }

@@ -3,11 +3,15 @@
 //! What happens is executed functionally; what it costs is asked here, in three ways that a run can change between at any
 //! moment. *Functional*: every instruction takes a slot of the core's clock, and the models see nothing. *Warming*: time
 //! goes by a fixed number of instructions a cycle, and caches, predictors and TLBs learn. *Detailed*: the models say when.
-//! How a timed hart runs is in [`run`](self::run), what a checkpoint keeps in [`saved`](self::saved).
+//! How a timed hart runs is in [`run`](self::run), what a checkpoint keeps in [`saved`](self::saved), how a run is watched in
+//! [`watch`](self::watch).
 
+mod calls;
 mod polls;
+mod profile;
 mod run;
 mod saved;
+mod watch;
 
 use doorbell_core::Core;
 use doorbell_memory::MemorySystem;
@@ -20,8 +24,11 @@ use serde::{Deserialize, Serialize};
 use crate::config::MachineConfig;
 use crate::machine::Machine;
 
+pub use calls::{CallNode, Domain};
 pub use polls::PollStats;
+pub use profile::{BlockCost, Cost, Profile};
 pub(crate) use saved::TIMING_VERSION;
+pub use watch::{Activity, LoggedOp, WatchRequest, Watched};
 
 use polls::Polls;
 
@@ -55,6 +62,8 @@ pub struct Timing {
     /// Instructions of a thousand cycles of warming.
     warming_rate: u64,
     ops: Vec<Op>,
+    /// An observer, if there is one.
+    watch: Option<Box<watch::Watch>>,
 }
 
 /// What surrounds one hart's core.
@@ -94,6 +103,7 @@ impl Timing {
             warm_rest: vec![0; harts],
             warming_rate: (config.core.warming_ipc * 1000.0).round() as u64,
             ops: Vec::with_capacity(256),
+            watch: None,
         })
     }
 

@@ -97,9 +97,9 @@ impl Machine {
     pub(crate) fn device_over(&mut self, hart: u32, now: Ps) {
         let Some(timing) = &mut self.timing else { return };
         let Some(op) = timing.device[hart as usize].take() else { return };
-        let (hart, core) = (&mut self.harts[hart as usize], &mut timing.cores[hart as usize]);
-        core.end_device(&op, hart.slot_at(now));
-        hart.rebase(core.now());
+        let (id, hart) = (hart as usize, &mut self.harts[hart as usize]);
+        timing.end_device_watched(id, hart, &op, hart.slot_at(now));
+        hart.rebase(timing.cores[id].now());
     }
 }
 
@@ -111,6 +111,9 @@ impl Timing {
         if begun > core.now() && self.mode == Mode::Detailed {
             core.skip_to(begun);
             self.polls.interrupted(id);
+            if let Some(watch) = &mut self.watch {
+                watch.idle(id, begun);
+            }
         }
         let space = hart.address_space();
         if space != self.spaces[id] {
@@ -122,7 +125,12 @@ impl Timing {
         let turn = hart.run_noted(ram, u64::MAX, &mut self.ops);
         let mut around = Around { id, hart, ram, memory: &mut self.memory };
         if self.mode == Mode::Detailed {
-            core.execute(&self.ops, &mut around);
+            if self.watch.is_some() {
+                self.execute_watched(id, hart, ram, hart.instructions() - before);
+            } else {
+                core.execute(&self.ops, &mut around);
+            }
+            let core = &mut self.cores[id];
             if turn == Turn::Trapped {
                 core.trap();
             }
@@ -150,10 +158,12 @@ impl Timing {
     /// The op of a device access reaches the head of the window; the hart's time is when it leaves the core.
     fn begin_device(&mut self, id: usize, hart: &mut Hart, ram: &Ram, request: MmioRequest) {
         let op = device_op(hart, ram, &request);
+        let before = self.memory.misses(id);
         let mut around = Around { id, hart, ram, memory: &mut self.memory };
         let begun = self.cores[id].begin_device(&op, &mut around);
         self.memory.count_mmio(request.store_value().is_some());
         self.device[id] = Some(op);
+        self.begin_device_watched(id, before);
         hart.rebase(begun);
     }
 }

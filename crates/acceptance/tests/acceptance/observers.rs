@@ -1,0 +1,162 @@
+//! What is observed of a timed run changes nothing, adds up, and reads back as what it was made from.
+
+use std::collections::BTreeMap;
+
+use doorbell_acceptance::{quiet, timed_session};
+use doorbell_bench::{Observe, Point, RunError, Session, run_point_observed};
+use doorbell_loadgen::{PacketStamps, STAGES};
+use doorbell_machine::LoggedOp;
+use doorbell_sim::{Bytes, Ps};
+use serde_json::Value;
+
+const PACKETS: usize = 50;
+const INSTRUCTIONS: u64 = 3000;
+
+fn all() -> Observe {
+    Observe { profile: true, timeline: Some(PACKETS), pipeline: Some(INSTRUCTIONS), ..Observe::default() }
+}
+
+fn measure(session: &Session, observe: &Observe) -> Result<Point, RunError> {
+    let rate = "6Mpps".parse().unwrap();
+    quiet(|control| run_point_observed(session, rate, Bytes(64), observe, control))
+}
+
+fn file<'a>(point: &'a Point, name: &str) -> &'a str {
+    &point.observed.files.iter().find(|(found, _)| *found == name).expect("the file is there").1
+}
+
+#[test]
+fn a_run_is_the_same_whatever_is_observed_and_what_is_observed_is_true() {
+    let session = timed_session(&[], &["run.duration=300us", "run.warmup=100us", "run.settle=50us"]);
+    let plain = measure(&session, &Observe::default()).unwrap();
+    let watched = measure(&session, &all()).unwrap();
+    assert_eq!(plain.machine.section_hashes(), watched.machine.section_hashes());
+    let mut stripped = watched.summary.clone();
+    stripped.functions = None;
+    (stripped.host_seconds, stripped.host_mips) = (plain.summary.host_seconds, plain.summary.host_mips);
+    assert_eq!(stripped, plain.summary);
+    assert!(plain.observed.files.is_empty());
+
+    check_profile(&watched);
+    check_timeline(file(&watched, "timeline.perfetto"), &watched.observed.packets[0]);
+    check_log(file(&watched, "pipeline.konata"), &watched.observed.watched.pipeline);
+}
+
+/// Every cycle and every instruction of the window is some function's.
+fn check_profile(point: &Point) {
+    let summary = &point.summary;
+    let functions = &point.observed.functions.as_ref().expect("a profile was asked for").functions;
+    let sum = |of: fn(&doorbell_bench::FunctionCost) -> u64| functions.iter().map(of).sum::<u64>();
+    assert_eq!(sum(|function| function.instructions), summary.instructions);
+    let cycles = sum(|function| function.cycles);
+    let expected = summary.simulated_seconds * 3e9;
+    assert!((cycles as f64 - expected).abs() < 3000.0, "{cycles} cycles of {expected}");
+    let folded = file(point, "functions.folded");
+    let in_stacks: u64 =
+        folded.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum();
+    assert_eq!(in_stacks, cycles);
+
+    // A poll-mode forwarder spends its time in its own code and its driver's.
+    let share = |object: &str| -> f64 {
+        functions.iter().filter(|row| row.object.starts_with(object)).map(|row| row.share).sum()
+    };
+    assert!(share("librte_net_e1000.so") > 0.3, "{folded}");
+    assert!(share("dpdk-testpmd") > 0.2 && share("kernel") < 0.1 && share("[unknown]") == 0.0, "{folded}");
+    assert!(functions.iter().all(|row| row.program == "dpdk-testpmd" || !row.object.starts_with("librte")));
+    // The driver asks for its thread's own variables through its table of other files' functions.
+    let line = folded.lines().find(|line| line.contains("[plt];__tls_get_addr ")).expect("a stack");
+    assert!(line.starts_with("dpdk-testpmd;") && line.contains(";librte_net_e1000.so"), "{line}");
+    assert_eq!(summary.functions.as_ref().unwrap()[0], functions[0]);
+}
+
+/// The slices are the stages of the packets, to the picosecond, and none overlaps another on its track.
+fn check_timeline(text: &str, packets: &[PacketStamps]) {
+    assert_eq!(packets.len(), PACKETS);
+    let trace: Value = serde_json::from_str(text).expect("JSON");
+    let events = trace["traceEvents"].as_array().unwrap();
+    let ps = |value: &Value| Ps((value.as_f64().unwrap() * 1e6).round() as u64);
+    let first = packets.iter().map(|packet| packet.times[0]).min().unwrap();
+    let mut tracks: BTreeMap<u64, Vec<(Ps, Ps)>> = BTreeMap::new();
+    let mut found = BTreeMap::new();
+    for event in events.iter().filter(|event| event["ph"] == "X") {
+        let (begin, length) = (ps(&event["ts"]), ps(&event["dur"]));
+        tracks.entry(event["tid"].as_u64().unwrap()).or_default().push((begin, begin + length));
+        let of = (event["args"]["packet"].as_u64().unwrap(), event["args"]["stage"].as_u64().unwrap());
+        found.insert(of, (begin + first, begin + length + first, event["cat"].as_str().unwrap().to_owned()));
+    }
+    assert_eq!(found.len(), PACKETS * STAGES.len());
+    for packet in packets {
+        for (number, stage) in STAGES.iter().enumerate() {
+            let expected = (packet.times[number], packet.times[number + 1], stage.name.to_owned());
+            assert_eq!(found[&(packet.sequence, number as u64 + 1)], expected);
+        }
+    }
+    for slices in tracks.values() {
+        assert!(slices.windows(2).all(|pair| pair[0].1 <= pair[1].0));
+    }
+    let busy: Vec<f64> = events
+        .iter()
+        .filter(|event| event["ph"] == "C" && event["name"] == "hart0 IPC")
+        .map(|event| event["args"]["IPC"].as_f64().unwrap())
+        .collect();
+    assert!(busy.len() >= 5 && busy.iter().all(|ipc| (0.1..4.0).contains(ipc)), "{busy:?}");
+}
+
+/// What a reader of the log makes of an op: when each stage began, and when it was retired.
+#[derive(Default)]
+struct Read {
+    stages: Vec<(String, u64)>,
+    retired: Option<u64>,
+}
+
+/// Read back, each op has its stages at its cycles, and all are retired in the program's order.
+fn check_log(text: &str, ops: &[LoggedOp]) {
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some("Kanata\t0004"));
+    let (mut now, mut read, mut order) = (0, BTreeMap::<usize, Read>::new(), Vec::new());
+    for line in lines {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let number = |at: usize| fields[at].parse::<u64>().unwrap();
+        match fields[0] {
+            "C=" => now = number(1),
+            "C" => now += number(1),
+            "I" => drop(read.insert(number(1) as usize, Read::default())),
+            "L" => assert!(read.contains_key(&(number(1) as usize)) && !fields[3].is_empty()),
+            "S" => read.get_mut(&(number(1) as usize)).unwrap().stages.push((fields[3].to_owned(), now)),
+            "R" => {
+                let op = read.get_mut(&(number(1) as usize)).unwrap();
+                assert_eq!((op.retired.replace(now), fields[3]), (None, "0"));
+                order.push(number(2));
+            }
+            other => panic!("{other} is no command"),
+        }
+    }
+    assert_eq!(ops.iter().filter(|logged| logged.op.ends_instruction()).count() as u64, INSTRUCTIONS);
+    assert_eq!(read.len(), ops.len());
+    assert!(order.iter().copied().eq(0..ops.len() as u64), "retired in order");
+    for (number, logged) in ops.iter().enumerate() {
+        let (op, stages) = (&read[&number], &logged.stages);
+        assert_eq!(op.retired, Some(stages.commit));
+        let began = |name: &str| op.stages.iter().find(|(found, _)| found == name).map(|(_, cycle)| *cycle);
+        let expected = [("F", stages.fetch), ("Ds", stages.dispatch), ("Is", stages.issue)];
+        for (name, cycle) in expected {
+            assert!(began(name).is_none_or(|found| found == cycle), "{name} of {number}");
+        }
+        assert!(op.stages.windows(2).all(|pair| pair[0].1 < pair[1].1), "stages follow each other");
+        assert_eq!(op.stages[0], ("F".to_owned(), stages.fetch));
+    }
+}
+
+#[test]
+fn what_cannot_be_observed_is_refused_with_the_reason() {
+    let refused = |session: &Session, observe: Observe| match measure(session, &observe) {
+        Err(error) => error.to_string(),
+        Ok(_) => panic!("{observe:?} was not refused"),
+    };
+    let functional = doorbell_acceptance::session(&[], &["run.duration=10us", "run.warmup=0ns"]);
+    let profile = Observe { profile: true, ..Observe::default() };
+    assert!(refused(&functional, profile).contains("--preset altra"));
+    let timed = timed_session(&[], &["loadgen.stages=false"]);
+    assert!(refused(&timed, Observe { timeline: Some(1), ..Observe::default() }).contains("loadgen.stages"));
+    assert!(refused(&timed, Observe { pipeline: Some(0), ..Observe::default() }).contains("1000000"));
+}

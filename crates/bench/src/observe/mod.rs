@@ -1,0 +1,114 @@
+//! What a measurement can be asked for besides its figures: costs by guest function, a timeline of packets, a log of the
+//! pipeline. All of them observe: with or without them a run is the same.
+
+mod functions;
+mod konata;
+mod perfetto;
+
+use std::fs;
+use std::path::PathBuf;
+
+use doorbell_loadgen::PacketStamps;
+use doorbell_machine::{ConfigError, Machine, WatchRequest, Watched};
+use doorbell_symbols::Symbols;
+
+use crate::error::RunError;
+use crate::session::Session;
+
+pub use functions::{FunctionCost, FunctionTable, TABLE_ROWS};
+pub use konata::{konata, place_of};
+pub use perfetto::perfetto;
+
+/// Packets of a timeline, unless told otherwise.
+pub const TIMELINE_PACKETS: usize = 200;
+/// A log of more instructions is too large for any viewer.
+pub const PIPELINE_MAX: u64 = 1_000_000;
+
+/// What to observe in a measurement.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observe {
+    /// Capture the wire of port 0 in this file.
+    pub capture: Option<PathBuf>,
+    /// Costs by guest function: `functions.folded`, and a table in the summary.
+    pub profile: bool,
+    /// A folder with files of debugging symbols, by build ID.
+    pub symbols: Option<PathBuf>,
+    /// A timeline of the first so many packets of each port: `timeline.perfetto`.
+    pub timeline: Option<usize>,
+    /// A log of so many instructions: `pipeline.konata`.
+    pub pipeline: Option<u64>,
+}
+
+impl Observe {
+    /// What the machine has to watch; an error if it cannot.
+    pub(crate) fn request(&self, machine: &Machine) -> Result<Option<WatchRequest>, RunError> {
+        let timed = machine.timing().is_some();
+        let asked = [("--profile", self.profile), ("--pipeline", self.pipeline.is_some())];
+        if let Some((option, _)) = asked.iter().find(|(_, asked)| *asked && !timed) {
+            let problem = "this machine runs functionally, so that nothing is known of cycles; take a timed one \
+                           (--preset altra, or --set core.model=timed)";
+            return Err(ConfigError::new(*option, problem).into());
+        }
+        if self.pipeline.is_some_and(|count| count == 0 || count > PIPELINE_MAX) {
+            let problem = format!("a log has from 1 to {PIPELINE_MAX} instructions");
+            return Err(ConfigError::new("--pipeline", problem).into());
+        }
+        if self.timeline.is_some() && !machine.config().loadgen.stages {
+            let problem = "it needs the packets' stages; leave loadgen.stages = true";
+            return Err(ConfigError::new("--timeline", problem).into());
+        }
+        let request = WatchRequest {
+            profile: self.profile,
+            pipeline: self.pipeline.unwrap_or(0),
+            activity: self.timeline.is_some(),
+        };
+        Ok((timed && request != WatchRequest::default()).then_some(request))
+    }
+}
+
+/// What was observed, as files of the result folder.
+#[derive(Debug, Default)]
+pub struct Observed {
+    /// Names and contents.
+    pub files: Vec<(&'static str, String)>,
+    /// Costs by guest function.
+    pub functions: Option<FunctionTable>,
+    /// The packets of the timeline, by port.
+    pub packets: Vec<Vec<PacketStamps>>,
+    /// The ops of the log.
+    pub watched: Watched,
+}
+
+/// Makes of what was watched what people can read. The guest is as it was at the end of the run.
+pub(crate) fn digest(
+    observe: &Observe,
+    session: &Session,
+    machine: &mut Machine,
+    watched: Watched,
+) -> Result<Observed, RunError> {
+    let mut observed = Observed { watched, ..Observed::default() };
+    if observe.timeline.is_some() {
+        observed.packets = machine.stages.iter_mut().map(|book| book.take_packets()).collect();
+        observed.files.push(("timeline.perfetto", perfetto(&observed.packets, &observed.watched.activity)));
+    }
+    if !observe.profile && observe.pipeline.is_none() {
+        return Ok(observed);
+    }
+    let read = |path: PathBuf| fs::read(&path).map_err(RunError::io("read", path));
+    let (kernel, initramfs) = (read(session.image().kernel())?, read(session.image().initramfs())?);
+    // Every address space has the kernel in it.
+    let hart = machine.harts().iter().position(|hart| hart.address_space().is_some()).unwrap_or(0);
+    let peek = |addr: u64, into: &mut [u8]| machine.peek(hart, addr, into) == into.len();
+    let mut symbols = Symbols::new(&kernel, &initramfs, machine.ram(), &peek, observe.symbols.as_deref());
+    if let Some(profile) = &observed.watched.profile {
+        let table = FunctionTable::new(profile, &mut symbols);
+        observed.files.push(("functions.folded", table.folded()));
+        observed.functions = Some(table);
+    }
+    if observe.pipeline.is_some() {
+        observed
+            .files
+            .push(("pipeline.konata", konata(&observed.watched.pipeline, |op| place_of(op, &mut symbols))));
+    }
+    Ok(observed)
+}

@@ -1,0 +1,52 @@
+//! Options of `doorbell run` for what is observed besides the figures.
+
+use std::path::PathBuf;
+
+use anyhow::bail;
+use clap::Args;
+use doorbell_bench::{Observe, TIMELINE_PACKETS};
+
+#[derive(Args, Default)]
+pub struct ObserveArgs {
+    /// Also tell what each of the guest's functions cost: a table, and functions.folded for flame graphs
+    #[arg(long)]
+    profile: bool,
+    /// Take names of functions also from this folder of debugging symbols (.build-id/ab/cdef.debug, as distributions pack them)
+    #[arg(long, value_name = "DIR", requires = "profile")]
+    symbols: Option<PathBuf>,
+    /// Also write a timeline of the first packets of the measurement (200 of each port, unless told otherwise) as
+    /// timeline.perfetto, which ui.perfetto.dev opens
+    #[arg(long, value_name = "PACKETS", num_args = 0..=1, require_equals = true)]
+    timeline: Option<Option<usize>>,
+    /// Also log the way of the measurement's first N instructions through the pipeline as pipeline.konata
+    #[arg(long, value_name = "N")]
+    pipeline: Option<u64>,
+}
+
+impl ObserveArgs {
+    /// What to observe; `capture` is the wire's file.
+    pub fn observe(&self, capture: Option<PathBuf>) -> Observe {
+        Observe {
+            capture,
+            profile: self.profile,
+            symbols: self.symbols.clone(),
+            timeline: self.timeline.map(|packets| packets.unwrap_or(TIMELINE_PACKETS)),
+            pipeline: self.pipeline,
+        }
+    }
+
+    /// Refuses the options where a run is not a benchmark of one machine.
+    pub fn refuse(&self, what: &str) -> anyhow::Result<()> {
+        let given = [
+            ("--profile", self.profile),
+            ("--timeline", self.timeline.is_some()),
+            ("--pipeline", self.pipeline.is_some()),
+        ];
+        match given.iter().find(|(_, given)| *given) {
+            Some((option, _)) => {
+                bail!("{option} is for benchmarks of one machine, such as testpmd, and not for {what}")
+            }
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What executed code costs, by block: cycles from the commit of the block before to the block's own last commit, the
+//! instructions that retired and the misses that its accesses were. Every cycle of a hart goes to exactly one block, or to
+//! idling (WFI). An observer: it learns from what the core and the caches say anyway, and asks them for nothing.
+
+use std::collections::HashMap;
+
+use doorbell_memory::Misses;
+use doorbell_sim::{Op, PhysAddr};
+
+use super::calls::{CallNode, Calls, Domain, Thread};
+
+/// Places of the table in which a block's entry is looked for first.
+const RECENT: usize = 1 << 13;
+
+/// What something costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Core cycles.
+    pub cycles: u64,
+    /// Instructions retired.
+    pub instructions: u64,
+    /// Fetches that missed the first level.
+    pub l1i_misses: u64,
+    /// Loads, stores and page walks that missed the first level.
+    pub l1d_misses: u64,
+    /// Accesses that missed the second level.
+    pub l2_misses: u64,
+    /// Accesses that missed the last level.
+    pub llc_misses: u64,
+}
+
+impl Cost {
+    /// Adds another cost.
+    pub fn add(&mut self, other: &Cost) {
+        self.cycles += other.cycles;
+        self.instructions += other.instructions;
+        self.l1i_misses += other.l1i_misses;
+        self.l1d_misses += other.l1d_misses;
+        self.l2_misses += other.l2_misses;
+        self.llc_misses += other.llc_misses;
+    }
+}
+
+/// A block of instructions, in one way of being called.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockCost {
+    /// Its function's place in the tree of calls.
+    pub node: u32,
+    /// Virtual address of its first instruction.
+    pub pc: u64,
+    /// Physical address of its first instruction.
+    pub fetch: PhysAddr,
+    /// What it cost.
+    pub cost: Cost,
+}
+
+/// What the harts did.
+#[derive(Debug, Default)]
+pub struct Profile {
+    /// The tree of calls.
+    pub nodes: Vec<CallNode>,
+    /// Every block executed, in the order of the first time.
+    pub blocks: Vec<BlockCost>,
+    /// Cycles in which harts waited in WFI.
+    pub idle_cycles: u64,
+}
+
+/// A profile that is being made.
+pub(crate) struct Profiler {
+    calls: Calls,
+    blocks: Vec<BlockCost>,
+    index: HashMap<(u32, u64), u32>,
+    /// The number of the block found last at each place, plus one.
+    recent: Box<[u32; RECENT]>,
+    idle_cycles: u64,
+    threads: Vec<Option<Thread>>,
+}
+
+impl Profiler {
+    pub(crate) fn new(harts: usize) -> Profiler {
+        Profiler {
+            calls: Calls::default(),
+            blocks: Vec::new(),
+            index: HashMap::new(),
+            recent: vec![0; RECENT].into_boxed_slice().try_into().expect("it was made as long"),
+            idle_cycles: 0,
+            threads: vec![None; harts],
+        }
+    }
+
+    pub(crate) fn idle(&mut self, cycles: u64) {
+        self.idle_cycles += cycles;
+    }
+
+    /// Ops of one block were executed in this address space, with this `tp`.
+    #[inline]
+    pub(crate) fn block(&mut self, hart: usize, ops: &[Op], space: Option<u16>, tp: u64, cost: &Cost) {
+        let (Some(first), Some(last)) = (ops.first(), ops.last()) else { return };
+        let mut thread = self.calls.thread(self.threads[hart], Domain::of(first, space), tp);
+        let node = self.calls.node(thread, first);
+        self.entry(node, first).cost.add(cost);
+        if last.class.is_branch() {
+            self.calls.ended(&mut thread, last);
+        }
+        self.threads[hart] = Some(thread);
+    }
+
+    #[inline]
+    fn entry(&mut self, node: u32, first: &Op) -> &mut BlockCost {
+        let place = (first.fetch.0 >> 1 ^ u64::from(node).wrapping_mul(0x9e37_79b1)) as usize % RECENT;
+        let known = self.recent[place] as usize;
+        if let Some(block) = self.blocks.get(known.wrapping_sub(1))
+            && block.node == node
+            && block.fetch == first.fetch
+        {
+            return &mut self.blocks[known - 1];
+        }
+        let blocks = &mut self.blocks;
+        let number = *self.index.entry((node, first.fetch.0)).or_insert_with(|| {
+            blocks.push(BlockCost { node, pc: first.pc, fetch: first.fetch, cost: Cost::default() });
+            blocks.len() as u32 - 1
+        });
+        self.recent[place] = number + 1;
+        &mut self.blocks[number as usize]
+    }
+
+    pub(crate) fn finish(self) -> Profile {
+        Profile { nodes: self.calls.nodes, blocks: self.blocks, idle_cycles: self.idle_cycles }
+    }
+}
+
+/// The cost of what happened between two looks at the counters.
+#[inline]
+pub(crate) fn cost(cycles: u64, instructions: u64, before: Misses, after: Misses) -> Cost {
+    Cost {
+        cycles,
+        instructions,
+        l1i_misses: after.l1i - before.l1i,
+        l1d_misses: after.l1d - before.l1d,
+        l2_misses: after.l2 - before.l2,
+        llc_misses: after.llc - before.llc,
+    }
+}

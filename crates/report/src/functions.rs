@@ -1,0 +1,187 @@
+//! What the guest's functions cost: lines for the terminal and a table for the page. A run that was not asked for it has
+//! neither.
+
+use std::fmt::Write;
+
+use serde::Deserialize;
+
+use crate::escape::Esc;
+use crate::number::{NONE, count, fixed, grouped};
+use crate::summary::PointSummary;
+
+/// The terminal shows so many functions.
+const LINES: usize = 12;
+/// Longer names are cut on the terminal.
+const NAME_WIDTH: usize = 36;
+
+/// A function's cost.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct FunctionFigures {
+    /// The program that ran it.
+    pub program: String,
+    /// The file or module that it is of.
+    pub object: String,
+    /// Its name.
+    pub function: String,
+    /// Core cycles, its callees' not included.
+    pub cycles: u64,
+    /// Of all cycles.
+    pub share: f64,
+    /// Instructions retired.
+    pub instructions: u64,
+    /// Fetches that missed the first level.
+    pub l1i_misses: u64,
+    /// Data accesses that missed the first level.
+    pub l1d_misses: u64,
+    /// Accesses that missed the second level.
+    pub l2_misses: u64,
+    /// Accesses that missed the last level.
+    pub llc_misses: u64,
+}
+
+impl FunctionFigures {
+    fn ipc(&self) -> String {
+        fixed(self.instructions as f64 / self.cycles.max(1) as f64, 2)
+    }
+
+    fn per(amount: u64, frames: u64) -> String {
+        match amount as f64 / frames as f64 {
+            _ if frames == 0 => NONE.to_owned(),
+            many if many >= 10_000.0 => grouped(many as u64),
+            few => fixed(few, 1),
+        }
+    }
+}
+
+fn cut(text: &str, width: usize) -> String {
+    let text: String = text.chars().filter(|c| !c.is_control()).collect();
+    if text.chars().count() <= width {
+        return text;
+    }
+    let mut short: String = text.chars().take(width - 1).collect();
+    short.push('…');
+    short
+}
+
+/// The dearest functions of a point.
+pub(crate) fn lines(point: &PointSummary, out: &mut String) {
+    if point.functions.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "  {:<NAME_WIDTH$} {:<18}{:>8}{:>10}{:>6}{:>8}{:>8}",
+        "function", "of", "share", "cyc/fr", "IPC", "L1D", "LLC"
+    );
+    for row in point.functions.iter().take(LINES) {
+        let _ = writeln!(
+            out,
+            "  {:<NAME_WIDTH$} {:<18}{:>6} %{:>10}{:>6}{:>8}{:>8}",
+            cut(&row.function, NAME_WIDTH),
+            cut(&row.object, 17),
+            fixed(100.0 * row.share, 1),
+            FunctionFigures::per(row.cycles, point.frames_delivered),
+            row.ipc(),
+            count(row.l1d_misses),
+            count(row.llc_misses)
+        );
+    }
+}
+
+/// The table of a point.
+pub(crate) fn html(points: &[&PointSummary]) -> String {
+    let mut out = String::new();
+    for point in points.iter().filter(|point| !point.functions.is_empty()) {
+        let _ = write!(
+            out,
+            "<h3>Functions at {}</h3>\n<div class=\"scroll\" role=\"region\" aria-label=\"Functions\" tabindex=\"0\">\n\
+             <table class=\"numbers few\">\n<thead><tr>",
+            Esc(&point.rate)
+        );
+        let heads = [
+            "Function",
+            "of",
+            "in",
+            "share, %",
+            "cycles",
+            "cycles a frame",
+            "instructions",
+            "IPC",
+            "L1I misses",
+            "L1D misses",
+            "L2 misses",
+            "LLC misses",
+        ];
+        heads.iter().for_each(|head| {
+            let _ = write!(out, "<th scope=\"col\">{head}</th>");
+        });
+        out.push_str("</tr></thead>\n<tbody>\n");
+        for row in &point.functions {
+            let _ = write!(out, "<tr><th scope=\"row\">{}</th>", Esc(&row.function));
+            let cells = [
+                row.object.clone(),
+                row.program.clone(),
+                fixed(100.0 * row.share, 2),
+                grouped(row.cycles),
+                FunctionFigures::per(row.cycles, point.frames_delivered),
+                grouped(row.instructions),
+                row.ipc(),
+                grouped(row.l1i_misses),
+                grouped(row.l1d_misses),
+                grouped(row.l2_misses),
+                grouped(row.llc_misses),
+            ];
+            cells.iter().for_each(|cell| {
+                let _ = write!(out, "<td>{}</td>", Esc(cell));
+            });
+            out.push_str("</tr>\n");
+        }
+        out.push_str("</tbody>\n</table></div>\n");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use crate::text::summary_text;
+
+    fn profiled() -> crate::RunSummary {
+        let mut summary = sample::loads();
+        let point = &mut summary.points[0];
+        let row = |number: u64| FunctionFigures {
+            program: "dpdk-testpmd".into(),
+            object: "librte_<net>.so.25".into(),
+            function: format!("function_{number}_{}", "x".repeat(number as usize * 4)),
+            cycles: 3_000_000 / number,
+            share: 0.5 / number as f64,
+            instructions: 6_000_000,
+            l1i_misses: 1,
+            l1d_misses: 1234,
+            l2_misses: 3,
+            llc_misses: 4,
+        };
+        point.functions = (1..=14).map(row).collect();
+        summary
+    }
+
+    #[test]
+    fn the_terminal_shows_the_dearest_dozen_within_its_width() {
+        let text = summary_text(&profiled().points[0]);
+        let lines: Vec<&str> = text.lines().skip_while(|line| !line.contains("cyc/fr")).collect();
+        assert!(lines[1].contains("function_1_xxxx") && lines[1].contains("50.0 %"), "{text}");
+        assert!(lines.iter().filter(|line| line.contains("function_")).count() == 12, "{text}");
+        assert!(lines.iter().all(|line| line.chars().count() <= crate::text::WIDTH), "{text}");
+        assert!(!summary_text(&sample::loads().points[0]).contains("cyc/fr"));
+    }
+
+    #[test]
+    fn the_page_has_all_rows_and_escapes_names() {
+        let summary = profiled();
+        let page = html(&summary.points.iter().collect::<Vec<_>>());
+        assert_eq!(page.matches("<tr><th scope=\"row\">").count(), 14);
+        assert!(page.contains("librte_&lt;net&gt;.so.25") && !page.contains("<net>"));
+        assert_eq!(html(&sample::loads().points.iter().collect::<Vec<_>>()), "");
+    }
+}

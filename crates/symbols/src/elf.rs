@@ -1,0 +1,235 @@
+//! Programs and libraries: which function is at an address of an ELF file.
+//!
+//! Named functions come from `.symtab`, or, where it was stripped, from `.dynsym`, and from a separate file of debugging
+//! symbols if there is one. Functions that have no name are told apart by their ranges in `.eh_frame` and called by the
+//! file's name and where they begin.
+
+use gimli::{BaseAddresses, CieOrFde, EhFrame, LittleEndian, UnwindSection};
+use object::elf::{PF_X, PT_INTERP, PT_LOAD};
+use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
+use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
+
+/// A function's place.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Function {
+    begin: u64,
+    end: u64,
+    name: Option<String>,
+}
+
+/// A file that programs run from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// The last part of its path.
+    pub name: String,
+    /// Whether it is started as a program, and not only loaded by others.
+    pub is_program: bool,
+    functions: Vec<Function>,
+    /// Bounds of what the linker made for calls to other files.
+    plt: Option<(u64, u64)>,
+}
+
+/// An executable part of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Text {
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// Where it begins in memory, relative to where the file is loaded.
+    pub addr: u64,
+    /// How long it is.
+    pub bytes: u64,
+}
+
+type Elf<'a> = ElfFile64<'a, object::Endianness>;
+
+fn parse(bytes: &[u8]) -> Option<Elf<'_>> {
+    bytes.starts_with(b"\x7fELF").then(|| Elf::parse(bytes).ok())?
+}
+
+/// The executable parts of an ELF file; none if it is not one.
+pub fn texts(bytes: &[u8]) -> Vec<Text> {
+    let Some(elf) = parse(bytes) else { return Vec::new() };
+    let endian = elf.endian();
+    let executable = |header: &&object::elf::ProgramHeader64<_>| {
+        header.p_type(endian) == PT_LOAD && header.p_flags(endian).contains(PF_X)
+    };
+    let text = |header: &object::elf::ProgramHeader64<_>| Text {
+        offset: header.p_offset(endian),
+        addr: header.p_vaddr(endian),
+        bytes: header.p_filesz(endian),
+    };
+    elf.elf_program_headers().iter().filter(executable).map(text).collect()
+}
+
+/// The name under which a file's debugging symbols are kept: the first byte of its build ID and the others, in hexadecimal.
+pub fn build_id(bytes: &[u8]) -> Option<(String, String)> {
+    let elf = parse(bytes)?;
+    let id = elf.build_id().ok().flatten()?;
+    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let (first, rest) = hex.split_at_checked(2)?;
+    Some((first.to_owned(), rest.to_owned()))
+}
+
+impl Program {
+    /// Reads a file, with the file of its debugging symbols if there is one.
+    pub fn read(path: &str, bytes: &[u8], debug: Option<&[u8]>) -> Option<Program> {
+        let elf = parse(bytes)?;
+        let name = path.rsplit('/').next().unwrap_or(path).to_owned();
+        let mut functions = named(&elf);
+        functions.extend(debug.and_then(parse).map(|debug| named(&debug)).unwrap_or_default());
+        functions.sort();
+        // Of several names of a place the first in the alphabet counts, so that it is always the same.
+        functions.dedup_by_key(|function| function.begin);
+        add_unnamed(&mut functions, unwound(&elf));
+        let endian = elf.endian();
+        let interpreted = elf.elf_program_headers().iter().any(|header| header.p_type(endian) == PT_INTERP);
+        let fixed = elf.elf_header().e_type(endian) == object::elf::ET_EXEC;
+        let is_program = (interpreted || fixed) && !name.contains(".so");
+        let plt = elf.section_by_name(".plt").map(|plt| (plt.address(), plt.address() + plt.size()));
+        Some(Program { name, is_program, functions, plt })
+    }
+
+    /// What the function at an address is called.
+    pub fn function(&self, addr: u64) -> String {
+        if self.plt.is_some_and(|(begin, end)| (begin..end).contains(&addr)) {
+            return format!("{} [plt]", self.name);
+        }
+        let at = self.functions.partition_point(|function| function.begin <= addr);
+        match self.functions[..at].last() {
+            Some(Function { end, name: Some(name), .. }) if addr < *end => name.clone(),
+            Some(Function { begin, end, name: None }) if addr < *end => format!("{}+{begin:#x}", self.name),
+            _ => format!("[{}]", self.name),
+        }
+    }
+}
+
+fn named(elf: &Elf) -> Vec<Function> {
+    let function = |symbol: object::read::elf::ElfSymbol64<'_, '_, object::Endianness>| {
+        let is_code = symbol.kind() == SymbolKind::Text && symbol.is_definition() && symbol.size() > 0;
+        let name = symbol.name().ok().filter(|name| is_code && !name.is_empty())?;
+        let (begin, size) = (symbol.address(), symbol.size());
+        Some(Function { begin, end: begin.checked_add(size)?, name: Some(name.to_owned()) })
+    };
+    elf.symbols().chain(elf.dynamic_symbols()).filter_map(function).collect()
+}
+
+/// The ranges of all functions that can be unwound.
+fn unwound(elf: &Elf) -> Vec<Function> {
+    let Some(section) = elf.section_by_name(".eh_frame") else { return Vec::new() };
+    let Ok(data) = section.data() else { return Vec::new() };
+    let text = elf.section_by_name(".text").map_or(0, |text| text.address());
+    let bases = BaseAddresses::default().set_eh_frame(section.address()).set_text(text);
+    let frames = EhFrame::new(data, LittleEndian);
+    let mut entries = frames.entries(&bases);
+    let mut found = Vec::new();
+    while let Ok(Some(entry)) = entries.next() {
+        if let CieOrFde::Fde(partial) = entry
+            && let Ok(fde) = partial.parse(EhFrame::cie_from_offset)
+        {
+            let begin = fde.initial_address();
+            found.push(Function { begin, end: begin.saturating_add(fde.len()), name: None });
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Adds the ranges in which no named function begins or ends.
+fn add_unnamed(functions: &mut Vec<Function>, ranges: Vec<Function>) {
+    let free = |range: &Function| {
+        let at = functions.partition_point(|function| function.begin < range.end);
+        functions[..at].last().is_none_or(|function| function.end <= range.begin)
+    };
+    let unnamed: Vec<Function> =
+        ranges.into_iter().filter(|range| range.end > range.begin && free(range)).collect();
+    functions.extend(unnamed);
+    functions.sort();
+    functions.dedup_by_key(|function| function.begin);
+}
+
+#[cfg(test)]
+mod tests {
+    use object::write::{Object, StandardSection, Symbol, SymbolSection};
+    use object::{Architecture, BinaryFormat, SectionKind, SymbolFlags, SymbolScope};
+
+    use super::*;
+
+    /// A file whose code has these named functions and these ranges that can be unwound.
+    fn file(named: &[(&str, u64, u64)], ranges: &[(u64, u64)], id: Option<[u8; 4]>) -> Vec<u8> {
+        let mut object = Object::new(BinaryFormat::Elf, Architecture::Riscv64, object::Endianness::Little);
+        let text = object.section_id(StandardSection::Text);
+        object.append_section_data(text, &[0x13; 0x400], 4);
+        for (name, value, size) in named {
+            object.add_symbol(Symbol {
+                name: name.as_bytes().to_vec(),
+                value: *value,
+                size: *size,
+                kind: SymbolKind::Text,
+                scope: SymbolScope::Dynamic,
+                weak: false,
+                section: SymbolSection::Section(text),
+                flags: SymbolFlags::None,
+            });
+        }
+        // A common entry without augmentation: addresses are absolute. Then an entry for each range.
+        let mut frames = [12u32, 0].iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        frames.extend([1, 0, 1, 0x78, 1, 0, 0, 0]);
+        for (begin, length) in ranges {
+            frames.extend(20u32.to_le_bytes());
+            frames.extend((frames.len() as u32).to_le_bytes());
+            frames.extend(begin.to_le_bytes());
+            frames.extend(length.to_le_bytes());
+        }
+        frames.extend([0; 4]);
+        let section = object.add_section(Vec::new(), b".eh_frame".to_vec(), SectionKind::ReadOnlyData);
+        object.append_section_data(section, &frames, 8);
+        if let Some(id) = id {
+            let mut note = [4u32, 4, 3].iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+            note.extend(b"GNU\0");
+            note.extend(id);
+            let section = object.add_section(Vec::new(), b".note.gnu.build-id".to_vec(), SectionKind::Note);
+            object.append_section_data(section, &note, 4);
+        }
+        object.write().expect("a file can be made")
+    }
+
+    #[test]
+    fn named_functions_reach_as_far_as_their_size_and_unnamed_ones_are_called_by_where_they_begin() {
+        let bytes =
+            file(&[("first", 0x10, 0x20), ("alias", 0x10, 0x20)], &[(0x10, 0x20), (0x40, 0x10)], None);
+        let program = Program::read("usr/lib/lib.so.1", &bytes, None).expect("an ELF file");
+        let names: Vec<String> =
+            [0xf, 0x10, 0x2f, 0x30, 0x40, 0x4f, 0x50].iter().map(|addr| program.function(*addr)).collect();
+        let none = "[lib.so.1]";
+        assert_eq!(names, [none, "alias", "alias", none, "lib.so.1+0x40", "lib.so.1+0x40", none]);
+        assert!(!program.is_program);
+    }
+
+    #[test]
+    fn debugging_symbols_name_what_was_stripped() {
+        let stripped = file(&[], &[(0x10, 0x20), (0x40, 0x10)], Some([0xab, 0xcd, 0xef, 1]));
+        let debug = file(&[("inner", 0x40, 0x10)], &[], None);
+        let program = Program::read("lib", &stripped, Some(&debug)).expect("an ELF file");
+        assert_eq!([0x10, 0x44].map(|addr| program.function(addr)), ["lib+0x10", "inner"]);
+        assert_eq!(build_id(&stripped), Some(("ab".into(), "cdef01".into())));
+        assert_eq!(build_id(&debug), None);
+    }
+
+    #[test]
+    fn a_damaged_file_never_panics() {
+        let whole = file(&[("first", 0x10, 0x20)], &[(0x10, 0x20)], Some([1, 2, 3, 4]));
+        for end in 0..whole.len() {
+            let part = &whole[..end];
+            let _ = (texts(part), build_id(part), Program::read("x", part, None).map(|x| x.function(0x12)));
+        }
+        for at in 0..whole.len() {
+            let mut changed = whole.clone();
+            changed[at] ^= 0xff;
+            let _ = (
+                texts(&changed),
+                build_id(&changed),
+                Program::read("x", &changed, None).map(|x| x.function(0x12)),
+            );
+        }
+    }
+}
