@@ -123,12 +123,18 @@ impl Timing {
         self.ops.clear();
         let before = hart.instructions();
         let turn = hart.run_noted(ram, u64::MAX, &mut self.ops);
+        let watched = self.before_watched(id);
+        let core = &mut self.cores[id];
         let mut around = Around { id, hart, ram, memory: &mut self.memory };
         if self.mode == Mode::Detailed {
-            if self.watch.is_some() {
-                self.execute_watched(id, hart, ram, hart.instructions() - before);
+            if watched.is_some_and(|(_, logged)| logged) {
+                self.execute_logged(id, hart, ram);
             } else {
+                // The one place of this call, so that the compiler puts the whole core here.
                 core.execute(&self.ops, &mut around);
+            }
+            if let Some((misses, _)) = watched {
+                self.look(id, hart, hart.instructions() - before, misses);
             }
             let core = &mut self.cores[id];
             if turn == Turn::Trapped {

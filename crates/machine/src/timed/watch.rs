@@ -194,20 +194,29 @@ impl Watch {
 }
 
 impl Timing {
-    /// Prices the block that a hart has executed, and looks on.
+    /// If somebody watches: the misses before a block, and whether its way through the pipeline is logged.
+    #[inline]
+    pub(super) fn before_watched(&self, id: usize) -> Option<(Misses, bool)> {
+        self.watch.as_ref().map(|watch| (self.memory.misses(id), watch.pipeline.left > 0))
+    }
+
+    /// Prices the block that a hart has executed, and logs it.
+    #[cold]
     #[inline(never)]
-    pub(super) fn execute_watched(&mut self, id: usize, hart: &Hart, ram: &Ram, instructions: u64) {
+    pub(super) fn execute_logged(&mut self, id: usize, hart: &Hart, ram: &Ram) {
         let Some(watch) = &mut self.watch else { return };
-        let before = self.memory.misses(id);
-        let core = &mut self.cores[id];
         let mut around = Around { id, hart, ram, memory: &mut self.memory };
-        if watch.pipeline.left > 0 {
-            core.execute_observed(&self.ops, &mut around, &mut LogOf(&mut watch.pipeline, id as u32));
-        } else {
-            core.execute(&self.ops, &mut around);
-        }
+        let mut log = LogOf(&mut watch.pipeline, id as u32);
+        self.cores[id].execute_observed(&self.ops, &mut around, &mut log);
+    }
+
+    /// Looks at the block that was priced last.
+    #[inline(never)]
+    pub(super) fn look(&mut self, id: usize, hart: &Hart, instructions: u64, before: Misses) {
         let counts = (instructions, [before, self.memory.misses(id)]);
-        watch.look(id, (hart, self.spaces[id]), &self.ops, core.now(), counts);
+        if let Some(watch) = &mut self.watch {
+            watch.look(id, (hart, self.spaces[id]), &self.ops, self.cores[id].now(), counts);
+        }
     }
 
     /// A device access begins; what its fetch and translation miss is its own.
