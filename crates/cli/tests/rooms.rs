@@ -22,7 +22,13 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("cli", &["sim", "loadgen", "nic", "machine", "image", "bench", "report", "gdb"]),
     // Tools that only tests use.
     ("lockstep", &["sim", "riscv", "platform", "image"]),
-    ("acceptance", &["sim", "wire", "loadgen", "nic", "machine", "image", "bench", "report"]),
+    (
+        "acceptance",
+        &[
+            "sim", "wire", "loadgen", "nic", "memory", "core", "platform", "machine", "image", "bench",
+            "report",
+        ],
+    ),
     ("harness", &["sim", "wire", "loadgen", "nic", "pcie", "riscv", "platform", "machine"]),
 ];
 
