@@ -1,7 +1,7 @@
 //! Branches whose directions follow a pattern in memory: how often each predictor is wrong, and what that costs.
 //!
 //! The loop loads a byte and branches on it, to the next instruction either way, so that the path is always the same. The
-//! byte's address was computed an iteration before.
+//! byte's address was computed an iteration before, and the next one's place an iteration before that.
 
 use doorbell_core::CoreKind;
 use doorbell_machine::MachineConfig;
@@ -12,22 +12,24 @@ use super::program::DATA;
 use super::{CORES, Program, Row, machine, measure};
 
 /// Bytes of the pattern.
-const LENGTH: u64 = 4_096;
+const LENGTH: u64 = 65_536;
 
 fn program(pattern: &[u8]) -> Program {
     let setup = |a: &mut Assembler| {
         a.li(S0, DATA);
         a.li(S2, 0);
+        a.li(S4, 0);
         a.li(S3, LENGTH - 1);
         a.mv(S1, S0);
     };
     let body = |a: &mut Assembler| {
         a.lbu(T0, S1, 0);
         a.addi(S2, S2, 1);
-        a.and(S2, S2, S3);
+        a.addi(ZERO, ZERO, 0);
         a.bnez(T0, "next");
         a.label("next");
-        a.add(S1, S0, S2);
+        a.add(S1, S0, S4);
+        a.and(S4, S2, S3);
     };
     Program::new(setup, body).with(DATA, pattern)
 }
@@ -70,7 +72,7 @@ pub fn patterns() -> Vec<Row> {
             if core == CoreKind::InOrder && predictor != "bimode" {
                 continue;
             }
-            let config = machine(core, &[&format!("pipeline.branch.direction={predictor}")]);
+            let config = machine(core, &[&format!("pipeline.branch.direction={predictor}"), "memory.l1d.size=128KiB"]);
             for (name, pattern, expected) in &patterns {
                 let measured = measure(&config, &program(pattern), LENGTH + 600, 3_480);
                 let wrong = measured.counts.wrong_directions as f64 / measured.iterations as f64;

@@ -12,6 +12,8 @@ const TIMES: u64 = 8;
 struct Order {
     what: &'static str,
     emit: fn(&mut Assembler),
+    /// The loop's jump waits for its turn as any of them.
+    serial: bool,
     /// The closed form of the out-of-order core, and its value.
     wide: (&'static str, fn(&MachineConfig) -> u32),
     /// Of the in-order core.
@@ -33,6 +35,7 @@ const ORDERS: &[Order] = &[
             a.sd(A0, S0, 0);
             a.ld(A0, S0, 0);
         },
+        serial: false,
         wide: ("forward", |c| c.pipeline.forward_cycles),
         narrow: ("address + forward: a store issues with its data", |c| {
             address(c) + c.pipeline.forward_cycles
@@ -44,12 +47,14 @@ const ORDERS: &[Order] = &[
             a.sw(A0, S0, 0);
             a.ld(A0, S0, 0);
         },
+        serial: false,
         wide: ("commit + drain + L1 (store) + L1 (load)", |c| 1 + 1 + 2 * l1(c)),
         narrow: ("address + commit + drain + L1 (store) + L1 (load)", |c| address(c) + 1 + 1 + 2 * l1(c)),
     },
     Order {
         what: "atomics to one line",
         emit: |a| a.amoadd(A1, A2, S0),
+        serial: false,
         wide: ("head of the window + address + L1 + commit", |c| 1 + address(c) + l1(c) + 1),
         narrow: ("address + L1", |c| address(c) + l1(c)),
     },
@@ -60,14 +65,16 @@ const ORDERS: &[Order] = &[
             a.fence();
             a.ld(A1, S0, 256);
         },
+        serial: false,
         wide: ("drain + L1 + address + L1 + commit", |c| 1 + l1(c) + address(c) + l1(c) + 1),
         narrow: ("address + commit + drain + L1", |c| address(c) + 1 + 1 + l1(c)),
     },
     Order {
         what: "CSR reads",
         emit: |a| a.csrr(A1, csr::MSCRATCH),
-        wide: ("dispatch + issue + serialising + commit", |c| 3 + c.pipeline.serialising_cycles),
-        narrow: ("serialising", |c| c.pipeline.serialising_cycles),
+        serial: true,
+        wide: ("dispatch + issue + serialising + commit; a ninth for the loop's jump", |c| 3 + c.pipeline.serialising_cycles),
+        narrow: ("serialising; a ninth for the loop's jump", |c| c.pipeline.serialising_cycles),
     },
 ];
 
@@ -81,7 +88,8 @@ pub fn ordering() -> Vec<Row> {
             let program = Program::new(|a| a.li(S0, DATA), body);
             let measured = measure(&config, &program, 200, 200);
             let (form, value) = if core == CoreKind::OutOfOrder { of.wide } else { of.narrow };
-            let expected = f64::from(value(&config));
+            let turns = if of.serial { TIMES + 1 } else { TIMES };
+            let expected = f64::from(value(&config)) * turns as f64 / TIMES as f64;
             rows.push(Row {
                 what: of.what.to_owned(),
                 core,

@@ -35,8 +35,8 @@ fn program(order: &[u64]) -> Program {
         third.push(entry(PAGES_AT + page * PAGE, LEAF));
     }
     let bytes = |table: &[u64]| table.iter().flat_map(|entry| entry.to_le_bytes()).collect::<Vec<u8>>();
-    // A line's place: its page, and within the page by the page's number.
-    let places: Vec<u64> = order.iter().map(|page| page * 64 + page % 64).collect();
+    // A line's place: its page, and within the page so that no two of 2048 pages' are of the same set of the L2.
+    let places: Vec<u64> = order.iter().map(|page| page * 64 + (page + page / 32) % 64).collect();
     let first = SEEN_AT + places[0] * 64;
     let setup = |a: &mut Assembler| {
         enter_supervisor(a, 8 << 60 | ROOT >> 12);
@@ -61,7 +61,7 @@ fn program(order: &[u64]) -> Program {
 pub fn translation() -> Vec<Row> {
     let mut rows = Vec::new();
     for core in CORES {
-        let config = machine(core, &["memory.l1d.size=32KiB"]);
+        let config = machine(core, &["memory.l1d.size=16KiB"]);
         let second = f64::from(config.pipeline.tlb.second_cycles);
         let by = |from: From| closed::chase(&config, from);
         let address = f64::from(config.pipeline.address_cycles);
@@ -69,7 +69,7 @@ pub fn translation() -> Vec<Row> {
         let apart: Vec<u64> = (0..8).flat_map(|first| (0..512).map(move |n| n * 8 + first)).collect();
         let cases = [
             ("32 pages: the data TLB's", shuffled(32), "address + L1", by(From::L1)),
-            ("256 pages: the second TLB's", shuffled(256), "address + second TLB + L1", second + by(From::L1)),
+            ("128 pages: the second TLB's", shuffled(128), "address + second TLB + L1", second + by(From::L1)),
             (
                 "4096 pages: each walked for",
                 apart,

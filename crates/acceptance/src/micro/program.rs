@@ -1,6 +1,6 @@
 //! A loop and the memory that it works on, as one image.
 
-use doorbell_platform::sbi::assembler::{Assembler, Reg, csr, *};
+use doorbell_platform::sbi::assembler::{Assembler, csr, *};
 use doorbell_sim::rng::Rng;
 
 /// Where RAM begins, and with it the code.
@@ -95,9 +95,4 @@ pub fn enter_supervisor(a: &mut Assembler, satp: u64) {
     a.address(T0, a.here() + 16);
     a.csrw(csr::MEPC, T0);
     a.mret();
-}
-
-/// A register by number.
-pub const fn x(number: u8) -> Reg {
-    Reg::x(number)
 }
