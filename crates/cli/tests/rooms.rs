@@ -14,6 +14,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("core", &["sim"]),
     ("riscv", &["sim"]),
     ("platform", &["sim"]),
+    ("trace", &["sim"]),
     ("image", &["sim"]),
     ("machine", &["sim", "wire", "loadgen", "nic", "pcie", "memory", "core", "riscv", "platform"]),
     ("bench", &["sim", "wire", "loadgen", "nic", "machine", "image"]),
@@ -25,8 +26,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     (
         "acceptance",
         &[
-            "sim", "wire", "loadgen", "nic", "memory", "core", "platform", "machine", "image", "bench",
-            "report",
+            "sim", "wire", "loadgen", "nic", "memory", "core", "platform", "trace", "machine", "image",
+            "bench", "report",
         ],
     ),
     ("harness", &["sim", "wire", "loadgen", "nic", "pcie", "riscv", "platform", "machine"]),

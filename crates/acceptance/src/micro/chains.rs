@@ -30,6 +30,12 @@ fn float_divide(a: &mut Assembler, rd: u32, rs1: u32, rs2: u32) {
     float(a, 0x0d, [rd, rs1, rs2]);
 }
 
+/// Independent additions.
+pub(super) fn adds() -> Program {
+    let body = |a: &mut Assembler| (0..OPS).for_each(|n| add(a, 16 + n % 8, 11, 11));
+    Program::new(|a| a.li(A1, 1), body)
+}
+
 /// Chains and independent operations of each kind of unit.
 pub fn operations() -> Vec<Row> {
     let mut rows = Vec::new();

@@ -91,6 +91,23 @@ pub const GROUPS: [Group; 7] = [
     ("A NIC's registers", devices::registers),
 ];
 
+/// Loops of the tables by name, for traces that other simulators run.
+pub fn traceable() -> Vec<(&'static str, Program)> {
+    vec![
+        ("chase-l1", memory::chain(&program::shuffled(16 * 16))),
+        ("chase-l2", memory::chain(&program::shuffled(512 * 16))),
+        ("chase-llc", memory::chain(&program::shuffled(2048 * 16))),
+        ("chase-dram", memory::chain(&program::shuffled(64 * 16_384))),
+        ("stream-l2", memory::stream(512 << 10, 64, false)),
+        ("stream-llc", memory::stream(2 << 20, 64, false)),
+        ("stream-dram", memory::stream(64 << 20, 64, false)),
+        ("stores-l2", memory::stream(512 << 10, 64, true)),
+        ("adds", chains::adds()),
+        ("branch-periodic", branches::every_third()),
+        ("branch-random", branches::random()),
+    ]
+}
+
 /// Both kinds of cores, in the order of the tables.
 pub const CORES: [CoreKind; 2] = [CoreKind::OutOfOrder, CoreKind::InOrder];
 

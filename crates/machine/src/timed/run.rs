@@ -119,6 +119,9 @@ impl Timing {
         self.ops.clear();
         let before = hart.instructions();
         let turn = hart.run_noted(ram, u64::MAX, &mut self.ops);
+        if let Some(recorded) = &mut self.recorded {
+            recorded.extend_from_slice(&self.ops);
+        }
         let mut around = Around { id, hart, ram, memory: &mut self.memory };
         if self.mode == Mode::Detailed {
             core.execute(&self.ops, &mut around);
@@ -148,6 +151,9 @@ impl Timing {
     /// The op of a device access reaches the head of the window; the hart's time is when it leaves the core.
     fn begin_device(&mut self, id: usize, hart: &mut Hart, ram: &Ram, request: MmioRequest) {
         let op = device_op(hart, ram, &request);
+        if let Some(recorded) = &mut self.recorded {
+            recorded.push(op);
+        }
         let mut around = Around { id, hart, ram, memory: &mut self.memory };
         let begun = self.cores[id].begin_device(&op, &mut around);
         self.memory.count_mmio(request.store_value().is_some());
