@@ -314,7 +314,11 @@ mod tests {
         let mut units = units();
         let starts = [0; 1000].map(|_| units.issue(OpClass::IntDiv, 5, 1));
         assert!(starts.iter().enumerate().all(|(n, start)| *start == 5 + 10 * n as u64));
-        assert_eq!(units.issue(OpClass::IntDiv, 5_000, 4_000), 5 + 10_000, "those before the floor are forgotten only");
+        assert_eq!(
+            units.issue(OpClass::IntDiv, 5_000, 4_000),
+            5 + 10_000,
+            "those before the floor are forgotten only"
+        );
         assert_eq!(units.save().long[Pool::Divide as usize], units.long[Pool::Divide as usize]);
     }
 

@@ -79,7 +79,8 @@ impl Record {
 
     /// From the file's bytes.
     pub fn from_bytes(bytes: &[u8; RECORD_BYTES]) -> Record {
-        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("a slice of eight bytes"));
+        let word =
+            |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("a slice of eight bytes"));
         Record {
             ip: word(0),
             is_branch: bytes[8] != 0,
@@ -95,7 +96,8 @@ impl Record {
     fn of(ops: &[Op]) -> Record {
         let last = ops.last().expect("an instruction has an op");
         let mut record = Record { ip: last.fetch.0, ..Record::default() };
-        let register = |register: Register| if register == 0 { 0 } else { register.saturating_add(FIRST_REGISTER) };
+        let register =
+            |register: Register| if register == 0 { 0 } else { register.saturating_add(FIRST_REGISTER) };
         let others = last.sources.map(register);
         let other = |place: usize| others.into_iter().filter(|source| *source != 0).nth(place).unwrap_or(0);
         let (ip, sp) = (INSTRUCTION_POINTER, STACK_POINTER);
@@ -193,7 +195,10 @@ pub fn read(mut from: impl Read) -> io::Result<Vec<Record>> {
     from.read_to_end(&mut bytes)?;
     let (records, rest) = bytes.as_chunks::<RECORD_BYTES>();
     if !rest.is_empty() {
-        let problem = format!("the trace ends within a record: {} bytes are no multiple of {RECORD_BYTES}", bytes.len());
+        let problem = format!(
+            "the trace ends within a record: {} bytes are no multiple of {RECORD_BYTES}",
+            bytes.len()
+        );
         return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
     }
     Ok(records.iter().map(Record::from_bytes).collect())
@@ -250,7 +255,8 @@ fn one(record: &Record, next: u64, calls: &BTreeMap<u64, u8>, ops: &mut Vec<Op>)
     sources.iter_mut().zip(read).for_each(|(place, source)| *place = number(*source));
     let op = Op { pc: record.ip, fetch: PhysAddr(record.ip), sources, ..Op::default() };
     let destination = number(record.destinations[0]);
-    let access = |class: OpClass, address: u64| Op { class, virt: address, phys: PhysAddr(address), size: 1, ..op };
+    let access =
+        |class: OpClass, address: u64| Op { class, virt: address, phys: PhysAddr(address), size: 1, ..op };
     let first = ops.len();
     for address in record.read.iter().filter(|address| **address != 0) {
         ops.push(Op { destination, ..access(OpClass::Load, *address) });

@@ -89,7 +89,8 @@ pub fn patterns() -> Vec<Row> {
             if core == CoreKind::InOrder && predictor != "bimode" {
                 continue;
             }
-            let config = machine(core, &[&format!("pipeline.branch.direction={predictor}"), "memory.l1d.size=128KiB"]);
+            let config =
+                machine(core, &[&format!("pipeline.branch.direction={predictor}"), "memory.l1d.size=128KiB"]);
             for (name, pattern, expected) in &patterns {
                 let measured = measure(&config, &program(pattern), LENGTH + 600, 3_480);
                 let wrong = measured.counts.wrong_directions as f64 / measured.iterations as f64;

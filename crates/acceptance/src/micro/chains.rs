@@ -55,12 +55,7 @@ pub fn operations() -> Vec<Row> {
                 u.float_multiply_cycles,
                 pace(u.float_multipliers, u.float_multiply_interval),
             ),
-            (
-                "fdiv.d",
-                float_divide,
-                u.float_divide_cycles,
-                pace(u.float_dividers, u.float_divide_interval),
-            ),
+            ("fdiv.d", float_divide, u.float_divide_cycles, pace(u.float_dividers, u.float_divide_interval)),
         ];
         for (name, emit, latency, interval) in kinds {
             for dependent in [true, false] {
@@ -81,7 +76,10 @@ pub fn operations() -> Vec<Row> {
                 let groups = (f64::from(OPS + 1) / width).ceil() / f64::from(OPS);
                 let each = if dependent { f64::from(latency) } else { interval.max(groups) };
                 rows.push(Row {
-                    what: format!("{name}, {}", if dependent { "each needs the one before" } else { "independent" }),
+                    what: format!(
+                        "{name}, {}",
+                        if dependent { "each needs the one before" } else { "independent" }
+                    ),
                     core,
                     unit: "cycles each",
                     form: if dependent { "latency" } else { "interval / units, or width" }.to_owned(),

@@ -21,8 +21,11 @@ fn greatest(a: u64, b: u64) -> u64 {
 
 impl Ticks {
     fn of(config: &MachineConfig) -> Ticks {
-        let clocks =
-            [config.core.frequency.0, config.memory.interconnect.clock.0, config.memory.dram.timing().clock.0];
+        let clocks = [
+            config.core.frequency.0,
+            config.memory.interconnect.clock.0,
+            config.memory.dram.timing().clock.0,
+        ];
         let second = clocks.iter().fold(1, |common, clock| common / greatest(common, *clock) * clock);
         let [core, interconnect, dram] = clocks.map(|clock| second / clock);
         Ticks { core, interconnect, dram, second }

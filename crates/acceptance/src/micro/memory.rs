@@ -179,7 +179,14 @@ const WIDE: &[&str] = &[
     "memory.llc.mshrs=256",
 ];
 const WIDE_LINK: &[&str] = &[
-    WIDE[0], WIDE[1], WIDE[2], WIDE[3], WIDE[4], WIDE[5], WIDE[6], "memory.interconnect.bytes_per_cycle=128",
+    WIDE[0],
+    WIDE[1],
+    WIDE[2],
+    WIDE[3],
+    WIDE[4],
+    WIDE[5],
+    WIDE[6],
+    "memory.interconnect.bytes_per_cycle=128",
 ];
 const ONE_CHANNEL: &[&str] = &[
     WIDE[0],
@@ -321,7 +328,8 @@ pub fn independent_accesses() -> Vec<Row> {
             let config = machine(core, of.set);
             let round = of.kib * 1024 / (STREAM * of.stride);
             let warm = if of.kib < 8192 { round + 100 } else { 300 };
-            let measured = measure(&config, &stream(of.kib * 1024, of.stride, of.store), warm, round.min(512));
+            let measured =
+                measure(&config, &stream(of.kib * 1024, of.stride, of.store), warm, round.min(512));
             let expected = (of.expected)(&config);
             let (each, unit) = match of.stride {
                 64 => (closed::gigabytes(&config, 1.0), "GB/s"),

@@ -98,6 +98,7 @@ pub fn traceable() -> Vec<(&'static str, Program)> {
         ("chase-l2", memory::chain(&program::shuffled(512 * 16))),
         ("chase-llc", memory::chain(&program::shuffled(2048 * 16))),
         ("chase-dram", memory::chain(&program::shuffled(64 * 16_384))),
+        ("stream-l1", memory::stream(16 << 10, 8, false)),
         ("stream-l2", memory::stream(512 << 10, 64, false)),
         ("stream-llc", memory::stream(2 << 20, 64, false)),
         ("stream-dram", memory::stream(64 << 20, 64, false)),
@@ -133,7 +134,12 @@ pub fn measure(config: &MachineConfig, program: &Program, warm: u64, iterations:
         assert_eq!(machine.instructions(), instructions, "a run ends with an iteration");
         let timing = machine.timing().expect("the machine is timed");
         let core = &timing.cores[0];
-        (core.now(), core.stats().counts, timing.memory.stats(), timing.memory.memory().stats().cloned().collect::<Vec<_>>())
+        (
+            core.now(),
+            core.stats().counts,
+            timing.memory.stats(),
+            timing.memory.memory().stats().cloned().collect::<Vec<_>>(),
+        )
     };
     let before = to(warm);
     let after = to(warm + iterations);

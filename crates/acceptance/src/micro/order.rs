@@ -73,7 +73,9 @@ const ORDERS: &[Order] = &[
         what: "CSR reads",
         emit: |a| a.csrr(A1, csr::MSCRATCH),
         serial: true,
-        wide: ("dispatch + issue + serialising + commit; a ninth for the loop's jump", |c| 3 + c.pipeline.serialising_cycles),
+        wide: ("dispatch + issue + serialising + commit; a ninth for the loop's jump", |c| {
+            3 + c.pipeline.serialising_cycles
+        }),
         narrow: ("serialising; a ninth for the loop's jump", |c| c.pipeline.serialising_cycles),
     },
 ];

@@ -69,7 +69,12 @@ pub fn translation() -> Vec<Row> {
         let apart: Vec<u64> = (0..8).flat_map(|first| (0..512).map(move |n| n * 8 + first)).collect();
         let cases = [
             ("32 pages: the data TLB's", shuffled(32), "address + L1", by(From::L1)),
-            ("128 pages: the second TLB's", shuffled(128), "address + second TLB + L1", second + by(From::L1)),
+            (
+                "128 pages: the second TLB's",
+                shuffled(128),
+                "address + second TLB + L1",
+                second + by(From::L1),
+            ),
             (
                 "4096 pages: each walked for",
                 apart,

@@ -25,7 +25,7 @@ impl Program {
         let mut a = Assembler::new(BASE);
         setup(&mut a);
         // The loop begins with a line.
-        while a.here() % 64 != 0 {
+        while !a.here().is_multiple_of(64) {
             a.addi(ZERO, ZERO, 0);
         }
         let begin = a.here();

@@ -8,7 +8,9 @@ use super::Row;
 
 /// Rows as a Markdown table; those of both cores for the same loop and unit stand in one line.
 pub fn rows_as_markdown(rows: &[Row]) -> String {
-    let mut text = String::from("| loop | unit | out-of-order | closed form | in-order | closed form |\n|---|---|---|---|---|---|\n");
+    let mut text = String::from(
+        "| loop | unit | out-of-order | closed form | in-order | closed form |\n|---|---|---|---|---|---|\n",
+    );
     let (wide, narrow): (Vec<&Row>, Vec<&Row>) =
         rows.iter().partition(|row| row.core == CoreKind::OutOfOrder);
     for row in &wide {

@@ -54,11 +54,19 @@ fn every_kind_of_branch_is_told_from_the_others_by_its_registers() {
             let target = BASE + 0x100;
             let flags = u8::from(taken);
             let branch = Op { sources, flags, virt: target, ..op(class, 0) };
-            let next = if taken { Op { pc: target, fetch: PhysAddr(target), ..op(OpClass::Int, 0) } } else { op(OpClass::Int, 1) };
+            let next = if taken {
+                Op { pc: target, fetch: PhysAddr(target), ..op(OpClass::Int, 0) }
+            } else {
+                op(OpClass::Int, 1)
+            };
             let back = round_trip(&[branch, next]);
             assert_eq!((back.len(), back[0].class, back[0].is_taken()), (1, class, taken));
             assert_eq!(back[0].next_pc(), next.pc);
-            assert!(sources.iter().all(|source| *source == 0 || back[0].sources.contains(source)), "{:?}", back[0]);
+            assert!(
+                sources.iter().all(|source| *source == 0 || back[0].sources.contains(source)),
+                "{:?}",
+                back[0]
+            );
         }
     }
 }
