@@ -1,3 +1,5 @@
+//! The format field by field, and what comes back of what was written.
+
 use super::*;
 use proptest::prelude::*;
 
