@@ -14,6 +14,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("core", &["sim"]),
     ("riscv", &["sim"]),
     ("platform", &["sim"]),
+    ("trace", &["sim"]),
     ("image", &["sim"]),
     ("symbols", &["sim"]),
     ("machine", &["sim", "wire", "loadgen", "nic", "pcie", "memory", "core", "riscv", "platform"]),
@@ -23,7 +24,13 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("cli", &["sim", "loadgen", "nic", "machine", "image", "bench", "report", "gdb"]),
     // Tools that only tests use.
     ("lockstep", &["sim", "riscv", "platform", "image"]),
-    ("acceptance", &["sim", "wire", "loadgen", "nic", "machine", "image", "bench", "report"]),
+    (
+        "acceptance",
+        &[
+            "sim", "wire", "loadgen", "nic", "memory", "core", "platform", "trace", "machine", "image",
+            "bench", "report",
+        ],
+    ),
     ("harness", &["sim", "wire", "loadgen", "nic", "pcie", "riscv", "platform", "machine"]),
 ];
 

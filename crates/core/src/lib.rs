@@ -24,6 +24,7 @@ mod config;
 mod dependence;
 mod front;
 mod in_order;
+mod long_units;
 mod mmu;
 mod observe;
 mod out_of_order;
@@ -53,7 +54,7 @@ use mmu::Side;
 use out_of_order::{OutOfOrder, OutOfOrderState};
 
 /// Version of [`CoreState`].
-pub const CORE_STATE_VERSION: u32 = 2;
+pub const CORE_STATE_VERSION: u32 = 3;
 
 /// A core. See the crate.
 #[derive(Clone, Debug)]

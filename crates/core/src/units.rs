@@ -6,12 +6,14 @@
 //! where hardware would start a younger one that is.
 //!
 //! A cycle's counts share one word: five bits each, counting up to 16, with which a field's highest bit says that all are
-//! taken. Beyond [`SPAN`] cycles ahead of the oldest booking that matters, ports are not counted.
+//! taken. Beyond [`SPAN`] cycles ahead of the oldest booking that matters, ports are not counted; units that are not pipelined
+//! are ([`long_units`](crate::long_units)).
 
 use doorbell_sim::op::OpClass;
 use serde::{Deserialize, Serialize};
 
 use crate::config::CoreConfig;
+use crate::long_units::LongUnits;
 use crate::saved::{Cycles, cycle};
 
 /// Cycles that are kept.
@@ -70,6 +72,8 @@ pub(crate) struct Units {
     cycles: Box<[Cycle; SPAN as usize]>,
     /// Before this cycle no unit of the pool is free.
     hints: [u64; POOLS],
+    /// The units of each pool, as far as they are not pipelined.
+    long: [LongUnits; POOLS],
 }
 
 /// What is saved of [`Units`]: the cycles in which something is taken.
@@ -77,6 +81,7 @@ pub(crate) struct Units {
 pub(crate) struct UnitsState {
     cycles: Vec<Cycle>,
     hints: Cycles<POOLS>,
+    long: [LongUnits; POOLS],
 }
 
 impl Units {
@@ -112,7 +117,7 @@ impl Units {
         });
         let cycles = vec![Cycle { number: 0, counts: fresh }; SPAN as usize].into_boxed_slice();
         let cycles = cycles.try_into().expect("as many as asked for");
-        Units { needs, fresh, cycles, hints: [0; POOLS] }
+        Units { needs, fresh, cycles, hints: [0; POOLS], long: limits.map(LongUnits::new) }
     }
 
     /// Cycles from issue to result.
@@ -126,7 +131,7 @@ impl Units {
     pub(crate) fn issue(&mut self, class: OpClass, from: u64, floor: u64) -> u64 {
         let need = self.needs[class as usize];
         if need.interval > 1 {
-            return self.issue_long(need, from);
+            return self.issue_long(need, from, floor);
         }
         let hint = &mut self.hints[need.pool as usize];
         *hint = (*hint).max(floor);
@@ -150,24 +155,19 @@ impl Units {
     }
 
     /// The same for a unit that is busy for several cycles.
-    fn issue_long(&mut self, need: Need, from: u64) -> u64 {
-        let unit = FULL << shift(need.pool);
+    fn issue_long(&mut self, need: Need, from: u64, floor: u64) -> u64 {
+        const GUARD: u64 = FULL << shift(Pool::Issue);
+        let interval = u64::from(need.interval);
         let mut at = from;
-        'search: loop {
-            for ahead in 0..u64::from(need.interval) {
-                let guard = if ahead == 0 { need.guard } else { unit };
-                if self.counts(at + ahead) & guard != 0 {
-                    at += ahead + 1;
-                    continue 'search;
-                }
+        loop {
+            let (unit, free) = self.long[need.pool as usize].first_free(at, interval);
+            if self.counts(free) & GUARD == 0 {
+                self.take(free, 1 << shift(Pool::Issue));
+                self.long[need.pool as usize].start(unit, free, interval, floor);
+                return free;
             }
-            break;
+            at = free + 1;
         }
-        for ahead in 0..u64::from(need.interval) {
-            let take = if ahead == 0 { need.take } else { 1 << shift(need.pool) };
-            self.take(at + ahead, take);
-        }
-        at
     }
 
     /// Writes a result in the first cycle from `from` on.
@@ -200,7 +200,7 @@ impl Units {
 
     pub(crate) fn save(&self) -> UnitsState {
         let cycles = self.cycles.iter().filter(|cycle| cycle.number != 0 || cycle.counts != self.fresh);
-        UnitsState { cycles: cycles.copied().collect(), hints: Cycles(self.hints) }
+        UnitsState { cycles: cycles.copied().collect(), hints: Cycles(self.hints), long: self.long.clone() }
     }
 
     pub(crate) fn restore(&mut self, state: UnitsState) -> Result<(), String> {
@@ -215,6 +215,11 @@ impl Units {
             }
             restored[(cycle.number % SPAN) as usize] = cycle;
         }
+        for need in &self.needs {
+            let pool = need.pool as usize;
+            self.long[pool].check(&state.long[pool], u64::from(need.interval))?;
+        }
+        self.long = state.long;
         self.cycles = restored.into_boxed_slice().try_into().expect("as many as asked for");
         self.hints = state.hints.0;
         Ok(())
@@ -302,6 +307,19 @@ mod tests {
         assert_eq!(units.issue(OpClass::IntDiv, 21, 1), 40, "nine cycles are too few before the first");
         assert_eq!(units.issue(OpClass::IntDiv, 20, 1), 20, "ten are enough");
         assert_eq!(units.issue(OpClass::IntDiv, 31, 1), 50);
+    }
+
+    #[test]
+    fn a_divider_keeps_its_pace_however_long_the_queue_is() {
+        let mut units = units();
+        let starts = [0; 1000].map(|_| units.issue(OpClass::IntDiv, 5, 1));
+        assert!(starts.iter().enumerate().all(|(n, start)| *start == 5 + 10 * n as u64));
+        assert_eq!(
+            units.issue(OpClass::IntDiv, 5_000, 4_000),
+            5 + 10_000,
+            "those before the floor are forgotten only"
+        );
+        assert_eq!(units.save().long[Pool::Divide as usize], units.long[Pool::Divide as usize]);
     }
 
     proptest! {

@@ -64,6 +64,8 @@ pub struct Timing {
     ops: Vec<Op>,
     /// An observer, if there is one.
     watch: Option<Box<watch::Watch>>,
+    /// What was executed since recording began. An observer.
+    recorded: Option<Vec<Op>>,
 }
 
 /// What surrounds one hart's core.
@@ -104,6 +106,7 @@ impl Timing {
             warming_rate: (config.core.warming_ipc * 1000.0).round() as u64,
             ops: Vec::with_capacity(256),
             watch: None,
+            recorded: None,
         })
     }
 
@@ -151,6 +154,13 @@ impl Timing {
 }
 
 impl Machine {
+    /// Keeps what harts execute from now on, where timing models watch, up to the next call of this; returns what has been
+    /// kept. A run is the same with it and without.
+    pub fn record_ops(&mut self, on: bool) -> Vec<Op> {
+        let Some(timing) = &mut self.timing else { return Vec::new() };
+        std::mem::replace(&mut timing.recorded, on.then(Vec::new)).unwrap_or_default()
+    }
+
     /// The timing models, if the machine has them.
     pub fn timing(&self) -> Option<&Timing> {
         self.timing.as_deref()

@@ -123,6 +123,9 @@ impl Timing {
         self.ops.clear();
         let before = hart.instructions();
         let turn = hart.run_noted(ram, u64::MAX, &mut self.ops);
+        if let Some(recorded) = &mut self.recorded {
+            recorded.extend_from_slice(&self.ops);
+        }
         let watched = self.before_watched(id);
         let core = &mut self.cores[id];
         let mut around = Around { id, hart, ram, memory: &mut self.memory };
@@ -164,6 +167,9 @@ impl Timing {
     /// The op of a device access reaches the head of the window; the hart's time is when it leaves the core.
     fn begin_device(&mut self, id: usize, hart: &mut Hart, ram: &Ram, request: MmioRequest) {
         let op = device_op(hart, ram, &request);
+        if let Some(recorded) = &mut self.recorded {
+            recorded.push(op);
+        }
         let before = self.memory.misses(id);
         let mut around = Around { id, hart, ram, memory: &mut self.memory };
         let begun = self.cores[id].begin_device(&op, &mut around);

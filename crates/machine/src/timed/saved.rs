@@ -16,7 +16,7 @@ use crate::config::MachineConfig;
 use crate::port::Port;
 
 /// The version of [`TimingState`].
-pub(crate) const TIMING_VERSION: u32 = 1;
+pub(crate) const TIMING_VERSION: u32 = 2;
 
 /// See the module.
 #[derive(Serialize, Deserialize)]

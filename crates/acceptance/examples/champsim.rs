@@ -1,0 +1,194 @@
+//! Our core and caches beside ChampSim's, on the same instructions.
+//!
+//!     champsim record NAME INSTRUCTIONS FILE [path=value …]    # a trace: testpmd, ping, or a loop of the microbenchmarks
+//!     champsim table TRACE,JSON …                              # ChampSim's results beside ours, as Markdown
+//!
+//! `docs/timing-validation.md` has the whole way, and ChampSim's configuration.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter};
+
+use doorbell_acceptance::{micro, places, quiet};
+use doorbell_bench::{Session, Source, benchmark, resolve};
+use doorbell_core::{Core, Counts};
+use doorbell_machine::{Limits, Machine, MachineConfig, Mode};
+use doorbell_memory::dram::Dram;
+use doorbell_memory::{MemoryStats, MemorySystem};
+use doorbell_sim::memory::{CoreAccess, CoreMemory, Served, Walk};
+use doorbell_sim::stats::Stats;
+use doorbell_sim::{Bytes, Op, PhysAddr, Ps};
+use doorbell_trace::champsim::{self, Writer};
+use serde_json::Value;
+
+/// What ChampSim and we are both told to do first, without measuring.
+const WARM_UP: usize = 500_000;
+
+/// Our side of ChampSim's configuration, above the preset `altra`. ChampSim's load takes six cycles at least and its refill
+/// after a misprediction four more than ours; it has no latencies of units and four of each kind, knows all addresses when it
+/// dispatches, forwards a store's data at once, lets any number of stores leave the store queue, and has tables of this size.
+const SAME: &[&str] = &[
+    "pipeline.front_end_depth=9",
+    "pipeline.fetch_queue=64",
+    "memory.l1d.latency=5",
+    "pipeline.forward_cycles=1",
+    "pipeline.memory_dependence=perfect",
+    "pipeline.misfetch_cycles=3",
+    "pipeline.int_registers=512",
+    "pipeline.units.branch_units=4",
+    "pipeline.units.multipliers=4",
+    "pipeline.units.dividers=4",
+    "pipeline.units.multiply_cycles=1",
+    "pipeline.units.divide_cycles=1",
+    "pipeline.units.divide_interval=1",
+    "pipeline.branch.direction=bimodal",
+    "pipeline.branch.bimodal_entries=16384",
+    "pipeline.branch.btb_ways=8",
+    "pipeline.branch.indirect_entries=4096",
+    "pipeline.branch.return_stack=64",
+    "pipeline.drains_in_flight=64",
+];
+
+struct Around(MemorySystem<Dram>);
+
+impl CoreMemory for Around {
+    fn access(&mut self, cycle: u64, access: CoreAccess) -> Served {
+        self.0.core_access(0, cycle, access)
+    }
+
+    fn walk(&mut self, _: u64) -> Walk {
+        Walk::default()
+    }
+}
+
+fn configuration(set: &[String]) -> MachineConfig {
+    let set: Vec<String> = SAME.iter().map(|text| (*text).to_owned()).chain(set.iter().cloned()).collect();
+    resolve("altra", &set).expect("the configuration").machine()
+}
+
+/// A machine that is about to run what is to be recorded.
+fn prepared(name: &str, set: &[String]) -> Machine {
+    if let Some((_, program)) = micro::traceable().into_iter().find(|(known, _)| *known == name) {
+        let config = micro::machine(micro::CORES[0], &[]);
+        let mut machine = Machine::new(config, 1).expect("a machine");
+        assert!(machine.load_bare(&program.image), "the program fits into RAM");
+        return machine;
+    }
+    let chosen = benchmark(name).expect("testpmd, ping or a loop");
+    let set: Vec<String> =
+        chosen.defaults.iter().map(|text| (*text).to_owned()).chain(set.iter().cloned()).collect();
+    let config = resolve("altra", &set).expect("a configuration");
+    let session = quiet(|control| Session::prepare(&config, chosen, &places(), &Source::Cache, control))
+        .expect("the guest gets ready");
+    let mut machine = session.machine().expect("a machine");
+    machine.set_mode(Mode::Warming);
+    machine.start_traffic(&config.loadgen.traffic).expect("traffic");
+    machine.run(&Limits::until(machine.now() + Ps::from_ms(2)));
+    machine
+}
+
+fn record(name: &str, instructions: u64, path: &str, set: &[String]) {
+    let mut machine = prepared(name, set);
+    machine.set_mode(Mode::Detailed);
+    machine.record_ops(true);
+    let mut writer = Writer::new(BufWriter::new(File::create(path).expect("the trace can be made")));
+    while writer.written() < instructions {
+        let until = machine.instructions() + 100_000;
+        let limits = Limits { instructions: until, ..Limits::until(machine.now() + Ps::from_ms(500)) };
+        machine.run(&limits);
+        writer.write(&machine.record_ops(true)).expect("the trace can be written");
+    }
+    eprintln!("{name}: {} instructions", writer.written());
+    writer.finish().expect("the trace can be written");
+}
+
+/// What a core did in a stretch.
+struct Ours {
+    instructions: u64,
+    cycles: u64,
+    counts: Counts,
+    memory: MemoryStats,
+}
+
+/// Runs a trace's first instructions without measuring, then as many as `measured`.
+fn run(ops: &[Op], measured: usize, config: &MachineConfig) -> Ours {
+    let ends = |count: usize| {
+        let mut ends = ops.iter().enumerate().filter(|(_, op)| op.ends_instruction()).map(|(at, _)| at + 1);
+        ends.nth(count - 1).expect("the trace is long enough")
+    };
+    let (warm, end) = (ends(WARM_UP), ends(WARM_UP + measured));
+    let clocks = [config.core.frequency];
+    let memory = MemorySystem::with_dram(&config.memory, &clocks, PhysAddr(0x8000_0000), Bytes(256 << 20));
+    let mut around = Around(memory.expect("the memory system"));
+    let mut core = Core::new(&config.pipeline);
+    core.set_address_space(None);
+    core.execute(&ops[..warm], &mut around);
+    let (before, memory, cycles) = (core.stats().counts, around.0.stats(), core.now());
+    core.execute(&ops[warm..end], &mut around);
+    let counts = core.stats().counts.since(&before);
+    let memory = around.0.stats().since(&memory);
+    Ours { instructions: counts.instructions, cycles: core.now() - cycles, counts, memory }
+}
+
+fn number(value: &Value) -> f64 {
+    match value {
+        Value::Array(values) => values.iter().map(number).sum(),
+        value => value.as_f64().expect("a number in ChampSim's results"),
+    }
+}
+
+/// Misses of a cache of ChampSim's that began a request.
+fn misses(roi: &Value, cache: &str) -> f64 {
+    let of = |kind: &str| {
+        let kind = &roi[cache][kind];
+        number(&kind["miss"]) - number(&kind["mshr_merge"])
+    };
+    of("LOAD") + of("RFO") + if cache == "cpu0_L1D" { of("WRITE") } else { 0.0 }
+}
+
+fn table(pairs: &[String], set: &[String]) {
+    let config = configuration(set);
+    println!("| trace | IPC | mispredictions | L1I misses | L1D misses | L2 misses | LLC misses |");
+    println!("|---|---|---|---|---|---|---|");
+    for pair in pairs {
+        let (trace, json) = pair.split_once(',').expect("TRACE,JSON");
+        let json: Value =
+            serde_json::from_reader(BufReader::new(File::open(json).expect("the results"))).expect("JSON");
+        let roi = &json[0]["roi"];
+        let core = &roi["cores"][0];
+        let (instructions, cycles) = (number(&core["instructions"]), number(&core["cycles"]));
+        let wrong: f64 = core["mispredict"].as_object().expect("branch types").values().map(number).sum();
+        let records = champsim::read(BufReader::new(File::open(trace).expect("the trace"))).expect("a trace");
+        let ops = champsim::ops(&records);
+        let ours = run(&ops, instructions as usize, &config);
+        let (counts, memory) = (&ours.counts, &ours.memory);
+        let our_wrong =
+            counts.wrong_directions + counts.wrong_targets + counts.wrong_returns + counts.misfetches;
+        let hart = &memory.harts[0];
+        let row: [(f64, f64); 5] = [
+            (our_wrong as f64, wrong),
+            (hart.l1i.misses as f64, misses(roi, "cpu0_L1I")),
+            (hart.l1d.misses as f64, misses(roi, "cpu0_L1D")),
+            (hart.l2.misses as f64, misses(roi, "cpu0_L2C")),
+            (memory.llc.misses as f64, misses(roi, "LLC")),
+        ];
+        let ipc = (ours.instructions as f64 / ours.cycles as f64, instructions / cycles);
+        let name = std::path::Path::new(trace).file_stem().expect("a name").to_string_lossy();
+        print!("| {name} | {:.3} / {:.3} ({:+.0} %) |", ipc.0, ipc.1, 100.0 * (ipc.0 / ipc.1 - 1.0));
+        for (own, other) in row {
+            print!(" {:.2} / {:.2} |", own * 1e3 / ours.instructions as f64, other * 1e3 / instructions);
+        }
+        println!();
+    }
+}
+
+fn main() {
+    let (set, words): (Vec<String>, Vec<String>) =
+        std::env::args().skip(1).partition(|word| word.contains('='));
+    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["record", name, instructions, path] => {
+            record(name, instructions.parse().expect("a number of instructions"), path, &set);
+        }
+        ["table", ..] => table(&words[1..], &set),
+        _ => eprintln!("champsim record NAME INSTRUCTIONS FILE [path=value …] | champsim table TRACE,JSON …"),
+    }
+}

@@ -1,0 +1,89 @@
+//! A NIC's registers: reads wait for the answer, writes are posted until the device's credits run out.
+
+use doorbell_core::CoreKind;
+use doorbell_machine::MachineConfig;
+use doorbell_platform::map::{self, RegionId};
+use doorbell_platform::sbi::assembler::*;
+
+use super::{CORES, Program, Row, closed, machine, measure};
+
+const TIMES: u64 = 16;
+/// Where the NIC's registers are put.
+const REGISTERS: u64 = 0x4000_0000;
+/// STATUS; and IMC, which with zero does nothing.
+const STATUS: i32 = 0x8;
+const IMC: i32 = 0xd8;
+/// Bytes of a request for a register, of its answer, and of a write: headers, framing and a double word.
+const REQUEST: f64 = 24.0;
+const ANSWER: f64 = 20.0 + 4.0;
+const WRITE: f64 = 24.0 + 4.0;
+
+/// Gives the first NIC's registers an address, then does the same to one of them again and again.
+fn program(body: impl Fn(&mut Assembler)) -> Program {
+    let setup = |a: &mut Assembler| {
+        // Device 1: base address register 0, then the command register with memory space on.
+        a.li(T0, map::get(RegionId::PciEcam).base + (1 << 15));
+        a.li(T1, REGISTERS);
+        a.sw(T1, T0, 0x10);
+        a.li(T1, 2);
+        a.sw(T1, T0, 4);
+        a.li(S0, REGISTERS);
+    };
+    Program::new(setup, |a| (0..TIMES).for_each(|_| body(a)))
+}
+
+/// Core cycles of a packet on the link.
+fn packet_ps(config: &MachineConfig, bytes: f64) -> f64 {
+    8.0 * bytes / config.pcie.packet_rate().0 as f64 * 1e12
+}
+
+/// Register reads and writes of both cores.
+pub fn registers() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for core in CORES {
+        let config = machine(core, &[]);
+        let latencies = config.pcie.latencies();
+        let [link, root, register] =
+            [latencies.link, latencies.root, latencies.register].map(|latency| latency.0 as f64);
+        let address = f64::from(config.pipeline.address_cycles);
+        // From an access's end to the next one's beginning: commit, issue at the head of the window, address.
+        let between = match core {
+            CoreKind::OutOfOrder => (2.0 + address, 2.0 + address),
+            CoreKind::InOrder => (1.0 + address, 2.0 + address),
+        };
+        let trip = 2.0 * (root + link) + register + packet_ps(&config, REQUEST) + packet_ps(&config, ANSWER);
+        let trip = closed::cycles_of(&config, trip);
+        let read = measure(&config, &program(|a| a.lwu(A0, S0, STATUS)), 4, 50);
+        rows.push(Row {
+            what: "reads of a NIC's register".to_owned(),
+            core,
+            unit: "cycles each",
+            form: "commit, issue, address + 2 (root + link) + register + packets".to_owned(),
+            // An answer waits for the core's next edge.
+            expected: (trip + between.0, trip + between.1 + 1.0),
+            measured: read.each(TIMES),
+        });
+        let store = |a: &mut Assembler| a.sw(ZERO, S0, IMC);
+        let first = measure(&config, &program(store), 1, 1);
+        rows.push(Row {
+            what: "posted writes, while the device has credits".to_owned(),
+            core,
+            unit: "cycles each",
+            form: "commit, issue, address".to_owned(),
+            expected: between,
+            measured: first.each(TIMES),
+        });
+        let credit = root + 2.0 * link + packet_ps(&config, WRITE);
+        let pace = closed::cycles_of(&config, credit) / f64::from(config.pcie.register_writes);
+        let paced = measure(&config, &program(store), 20, 200);
+        rows.push(Row {
+            what: "posted writes, behind".to_owned(),
+            core,
+            unit: "cycles each",
+            form: "(root + 2 link + packet) / credits".to_owned(),
+            expected: (pace - 0.02, pace + 0.02),
+            measured: paced.each(TIMES),
+        });
+    }
+    rows
+}

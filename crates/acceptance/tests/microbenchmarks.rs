@@ -1,0 +1,128 @@
+//! Loops on bare metal cost what the configuration implies; the table in the docs is what they print.
+
+use std::sync::OnceLock;
+
+use doorbell_acceptance::micro::{self, Group, Row};
+use doorbell_core::Core;
+use doorbell_machine::{Limits, Machine, Mode};
+use doorbell_memory::MemorySystem;
+use doorbell_memory::dram::Dram;
+use doorbell_sim::memory::{CoreAccess, CoreMemory, Served, Walk};
+use doorbell_sim::{Bytes, PhysAddr, Ps};
+use doorbell_trace::champsim::{self, Writer};
+
+/// Each group's rows, made once for all tests of this file.
+fn rows(heading: &str) -> &'static [Row] {
+    static ROWS: [OnceLock<Vec<Row>>; micro::GROUPS.len()] = [const { OnceLock::new() }; micro::GROUPS.len()];
+    let place = micro::GROUPS.iter().position(|(name, _): &Group| *name == heading);
+    let place = place.unwrap_or_else(|| panic!("there is no group {heading:?}"));
+    ROWS[place].get_or_init(micro::GROUPS[place].1)
+}
+
+fn check(heading: &str, at_least: usize) {
+    let rows = rows(heading);
+    assert!(rows.len() >= at_least, "{heading} has {} rows", rows.len());
+    let off: Vec<&Row> = rows.iter().filter(|row| !row.holds()).collect();
+    assert!(off.is_empty(), "{heading}: {} rows are off their closed form:\n{off:#?}", off.len());
+}
+
+#[test]
+fn a_chain_of_loads_costs_the_latencies_on_its_way() {
+    check("Dependent loads", 22);
+}
+
+#[test]
+fn a_stream_moves_what_ports_or_miss_registers_or_pins_let_through() {
+    check("Streams", 20);
+}
+
+#[test]
+fn a_page_that_the_tlb_does_not_know_costs_the_second_level_or_a_walk() {
+    check("Address translation", 6);
+}
+
+#[test]
+fn a_chain_of_operations_costs_latencies_and_independent_ones_their_interval() {
+    check("Operations", 24);
+}
+
+#[test]
+fn a_misprediction_costs_redirection_refill_and_resolution() {
+    check("Branches", 40);
+}
+
+#[test]
+fn stores_atomics_fences_and_csrs_cost_their_stages() {
+    check("Store queue, atomics, fences, CSRs", 10);
+}
+
+#[test]
+fn a_register_read_costs_its_round_trip_and_a_posted_write_only_a_credit() {
+    check("A NIC's registers", 6);
+}
+
+#[test]
+fn the_documented_tables_are_those_that_are_printed() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/timing-validation.md");
+    let document = std::fs::read_to_string(path).expect("docs/timing-validation.md");
+    for (heading, _) in micro::GROUPS {
+        let table = micro::rows_as_markdown(rows(heading));
+        assert!(
+            document.contains(&table),
+            "{heading}: docs/timing-validation.md is not what `cargo run --release -p doorbell-acceptance --example \
+             microbenchmarks` prints"
+        );
+    }
+}
+
+struct Around(MemorySystem<Dram>);
+
+impl CoreMemory for Around {
+    fn access(&mut self, cycle: u64, access: CoreAccess) -> Served {
+        self.0.core_access(0, cycle, access)
+    }
+
+    fn walk(&mut self, _: u64) -> Walk {
+        Walk::default()
+    }
+}
+
+#[test]
+fn recording_changes_nothing_and_a_trace_read_back_costs_what_the_machine_took() {
+    let config = micro::machine(micro::CORES[0], &["memory.dram.refresh=false"]);
+    for (name, program) in micro::traceable() {
+        if !["chase-l1", "chase-l2", "stream-l2", "adds"].contains(&name) {
+            continue;
+        }
+        let run = |record: bool| {
+            let mut machine = Machine::new(config.clone(), 1).expect("a machine");
+            assert!(machine.load_bare(&program.image));
+            machine.set_mode(Mode::Detailed);
+            machine.record_ops(record);
+            let instructions = program.before + 3_000 * program.body;
+            let limits = Limits { instructions, ..Limits::until(Ps::from_ms(1_000)) };
+            machine.run(&limits);
+            let now = machine.timing().expect("the machine is timed").cores[0].now();
+            (now, machine.instructions(), machine.record_ops(false))
+        };
+        let (quiet, recorded) = (run(false), run(true));
+        assert!(quiet.2.is_empty());
+        assert_eq!((quiet.0, quiet.1), (recorded.0, recorded.1), "{name}: an observer does not change a run");
+        assert_eq!(recorded.2.len() as u64, recorded.1, "{name}: an op an instruction");
+        let mut writer = Writer::new(Vec::new());
+        writer.write(&recorded.2).expect("memory takes everything");
+        let records = champsim::read(writer.finish().expect("flushed").as_slice()).expect("a trace");
+        let memory = MemorySystem::with_dram(
+            &config.memory,
+            &[config.core.frequency],
+            PhysAddr(0x8000_0000),
+            Bytes(256 << 20),
+        );
+        let mut core = Core::new(&config.pipeline);
+        core.set_address_space(None);
+        core.execute(&champsim::ops(&records), &mut Around(memory.expect("a memory system")));
+        // The last instruction has no successor and is left out; the one that sets the loop up may depend on another.
+        let apart = core.now().abs_diff(recorded.0);
+        assert!(apart < 100, "{name}: {} cycles by the trace, {} by the machine", core.now(), recorded.0);
+    }
+}
