@@ -101,8 +101,11 @@ const COLUMNS: [Heading; 4] = [
     ),
 ];
 
+/// A heading with the columns below it, each with a head and its cells.
+type Headed = (&'static str, Vec<(&'static str, Vec<String>)>);
+
 /// Heading, column heads, and a cell of a point: what the terminal's second table has, if the run was timed.
-pub(crate) fn columns(points: &[&PointSummary]) -> Vec<(&'static str, Vec<(&'static str, Vec<String>)>)> {
+pub(crate) fn columns(points: &[&PointSummary]) -> Vec<Headed> {
     if points.iter().all(|point| point.timing.is_none()) {
         return Vec::new();
     }
@@ -125,8 +128,8 @@ pub(crate) fn columns(points: &[&PointSummary]) -> Vec<(&'static str, Vec<(&'sta
 fn cell(value: Option<f64>) -> String {
     match value {
         None => NONE.to_owned(),
-        Some(value) if value == 0.0 => "0".to_owned(),
-        Some(value) if value >= 9_999.5 && value < 1e18 => grouped(value.round() as u64),
+        Some(0.0) => "0".to_owned(),
+        Some(value) if (9_999.5..1e18).contains(&value) => grouped(value.round() as u64),
         Some(value) => short(value),
     }
 }

@@ -65,7 +65,7 @@ fn draw(ids: &Ids, stacks: &[(&PointSummary, Vec<f64>)]) -> String {
             svg.bar([left, top, width, BAR_HEIGHT], class, &format!("{name}: {} cycles", short(*cycles)));
             left += width;
         }
-        svg.text((left + 8.0, top + 15.0), Anchor::Start, "value", &short(total(parts)));
+        svg.text((left + 8.0, top + 15.0), Anchor::Start, "value", short(total(parts)));
     }
     svg.rule((NAMES, 4.0), (NAMES, ROW_HEIGHT * stacks.len() as f64 + 4.0), "axis");
     svg.finish(&ids.title, &ids.caption)
