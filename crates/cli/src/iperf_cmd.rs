@@ -7,6 +7,8 @@ use doorbell_bench::{
     Control, IperfRun, IperfSummary, Places, Protocol, ResultFolder, Role, TwoNodes, run_iperf,
 };
 
+use doorbell_machine::CoreModel;
+
 use crate::run_cmd::RunArgs;
 use crate::screen::{Screen, end_on_closed_pipe, interrupt_flag};
 
@@ -23,6 +25,11 @@ pub fn run(args: &RunArgs, roles: &[Role; 2], places: &Places) -> anyhow::Result
         say: &mut |line| screen.say(line),
         progress: &mut |instructions, now| screen.progress("simulating", instructions, now),
     };
+    if config.core.model == CoreModel::Timed {
+        (control.say)(
+            "two nodes run functionally: cores, caches and PCI Express of the preset are not timed",
+        );
+    }
     let nodes = TwoNodes::prepare(&config, roles, places, &args.source(), &mut control)?;
     if let Some((seconds, instructions)) = nodes.boot {
         let millions = instructions as f64 / 1e6;
