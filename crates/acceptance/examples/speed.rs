@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
+use doorbell_acceptance::baseline::{median, print_and_store};
 use doorbell_acceptance::{doorbell_path, places, scratch};
 use doorbell_bench::{RunConfig, benchmark, guest_identity, read_guest, resolve};
 use doorbell_machine::{CheckpointFile, Guest, Limits, Machine, Outcome};
@@ -75,7 +76,7 @@ fn main() {
         }
     }
     first_frames(&checkpoint.expect("there was a run"), runs, touched, &mut figures);
-    print_and_store(figures, words.iter().any(|word| word == "--store"));
+    print_and_store(&figures, "speed-baseline.json", words.iter().any(|word| word == "--store"));
 }
 
 fn subject() -> Subject {
@@ -148,12 +149,6 @@ fn medians(all: &[Phases]) -> Phases {
     Phases { boot: median(all.iter().map(|p| p.boot)), init: median(all.iter().map(|p| p.init)) }
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 /// Whole commands for one frame.
 fn first_frames(checkpoint: &CheckpointFile, runs: usize, touched: u64, figures: &mut Map<String, Value>) {
     let folder = scratch();
@@ -175,7 +170,7 @@ fn first_frames(checkpoint: &CheckpointFile, runs: usize, touched: u64, figures:
 fn one_frame(folder: &Path, further: &[&str]) -> (f64, u64) {
     let mut command = Command::new(doorbell_path());
     command
-        .args(["run", "testpmd", "-q", "--warmup", "0ns", "--frames", "1", "--out"])
+        .args(["run", "testpmd", "--preset", "fast", "-q", "--warmup", "0ns", "--frames", "1", "--out"])
         .arg(folder)
         .args(further);
     let started = Instant::now();
@@ -192,24 +187,4 @@ fn one_frame(folder: &Path, further: &[&str]) -> (f64, u64) {
     let seconds = started.elapsed().as_secs_f64();
     assert!(child.wait().expect("it has ended").success(), "the run failed");
     (seconds, peak_kib << 10)
-}
-
-/// A line a figure, with its ratio to the baseline.
-fn print_and_store(figures: Map<String, Value>, store: bool) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("speed-baseline.json");
-    let baseline: Value = std::fs::read_to_string(&path)
-        .ok()
-        .and_then(|text| serde_json::from_str(&text).ok())
-        .unwrap_or_default();
-    println!("{:<42} {:>12} {:>12}", "", "now", "of baseline");
-    for (name, value) in &figures {
-        let now = value.as_f64().unwrap_or_default();
-        let ratio = baseline[name].as_f64().map_or("-".to_owned(), |before| format!("{:.2}", now / before));
-        println!("{name:<42} {now:>12.2} {ratio:>12}");
-    }
-    if store {
-        let text = serde_json::to_string_pretty(&figures).expect("figures are JSON");
-        std::fs::write(&path, text + "\n").expect("the baseline can be written");
-        println!("stored in {}", path.display());
-    }
 }

@@ -10,6 +10,7 @@ mod command;
 mod guest;
 mod pty;
 
+pub mod baseline;
 pub mod micro;
 pub mod net_guest;
 pub mod tshark;

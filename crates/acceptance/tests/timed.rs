@@ -167,6 +167,18 @@ fn direct_cache_access_takes_the_packets_misses_away() {
 }
 
 #[test]
+fn a_schedule_switches_direct_cache_access_in_the_midst_of_a_measurement() {
+    let schedule =
+        "memory.dca.schedule=[{after=\"100us\",policy={enabled=false}},{after=\"200us\",policy={}}]";
+    let point = point("altra", &[schedule], "6Mpps", 64);
+    // Off for a third of the 300 us.
+    let misses = figure(&point, "LLC", "header_misses_per_packet");
+    assert!((0.25..0.42).contains(&misses), "{misses} misses a packet");
+    let wrong = resolve("altra", &["memory.dca.schedule=[{after=\"200s\",policy={}}]".to_owned()]);
+    assert!(wrong.unwrap_err().to_string().contains("schedule[0].after: is 200s"));
+}
+
+#[test]
 fn frequency_window_and_kind_of_core_bound_what_is_forwarded() {
     let forwarded = |set: &[&str]| point("altra", set, "100%", 64).summary.delivered_mpps;
     let base = forwarded(&[]);

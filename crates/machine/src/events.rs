@@ -28,4 +28,6 @@ pub(crate) enum Event {
     FrameAtLoadGen { port: u8, frame: Frame },
     /// A disk's request may be done.
     Disk { slot: u8 },
+    /// Another policy of direct cache access comes into force: the schedule's entry.
+    DcaChange { index: u16 },
 }

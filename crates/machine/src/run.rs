@@ -158,6 +158,7 @@ impl Machine {
             }
             Event::Nic { port, event } => self.with_nic(port, |nic, side| nic.on_event(now, event, side)),
             Event::Disk { slot } => self.disk_due(now, slot),
+            Event::DcaChange { index } => self.change_dca(now, usize::from(index)),
             Event::FrameAtNic { port, frame } => {
                 self.with_nic(port, |nic, side| nic.frame_arrived(now, frame, side))
             }

@@ -64,9 +64,11 @@ impl Machine {
         }
     }
 
-    /// Begins a measurement window at all generators.
+    /// Begins a measurement window at all generators. Where the machine is timed, the schedule of direct cache access
+    /// begins with it.
     pub fn begin_window(&mut self) {
         let now = self.now();
+        self.begin_dca_schedule(now);
         self.ports.iter_mut().for_each(|port| port.loadgen.begin_window(now));
         self.stages.iter_mut().for_each(StageBook::begin_window);
     }

@@ -18,10 +18,11 @@ use doorbell_memory::MemorySystem;
 use doorbell_memory::dram::Dram;
 use doorbell_riscv::Hart;
 use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, DmaAccess, LINE_BYTES, Served, Walk};
-use doorbell_sim::{Op, OpClass, PhysAddr, Ram};
+use doorbell_sim::{Op, OpClass, Phase, PhysAddr, Ps, Ram, log};
 use serde::{Deserialize, Serialize};
 
 use crate::config::MachineConfig;
+use crate::events::Event;
 use crate::machine::Machine;
 
 pub use calls::{CallNode, Domain};
@@ -178,7 +179,7 @@ impl Machine {
         timing.mode = mode;
         timing.polls.watch(self.ports.iter().filter_map(|port| port.nic.rx_ring()));
         for ((hart, core), access) in self.harts.iter_mut().zip(&mut timing.cores).zip(&mut timing.device) {
-            hart.set_synced_until(doorbell_sim::Ps::MAX);
+            hart.set_synced_until(Ps::MAX);
             if mode != Mode::Detailed
                 && let Some(op) = access.take()
             {
@@ -190,6 +191,23 @@ impl Machine {
             port.slot.set_timed(mode == Mode::Detailed, now);
         }
         self.turns.anew();
+    }
+
+    pub(crate) fn begin_dca_schedule(&mut self, now: Ps) {
+        if self.mode() == Mode::Detailed {
+            for (index, change) in (0..).zip(&self.config.memory.dca.schedule) {
+                self.queue.schedule(now + change.after, Phase::Control, Event::DcaChange { index });
+            }
+        }
+    }
+
+    /// An entry of the schedule comes into force; one of another configuration's, out of a checkpoint, has no meaning here.
+    pub(crate) fn change_dca(&mut self, now: Ps, index: usize) {
+        let Some(timing) = &mut self.timing else { return };
+        let Some(change) = self.config.memory.dca.schedule.get(index) else { return };
+        log!(now, Machine, Info, "entry {index} of the schedule of direct cache access is in force");
+        let set = timing.memory.set_policy(change.device, change.policy.clone());
+        set.expect("the schedule was validated");
     }
 
     /// Whether timing models watch.

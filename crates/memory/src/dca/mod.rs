@@ -10,6 +10,7 @@
 
 mod steering;
 
+use doorbell_sim::Ps;
 use doorbell_sim::ports::DmaKind;
 use serde::{Deserialize, Serialize};
 
@@ -125,8 +126,25 @@ pub struct DcaConfig {
     pub policy: DcaPolicy,
     /// Devices with policies of their own.
     pub devices: Vec<DeviceDca>,
+    /// Policies that come into force while a measurement runs, at most 4096.
+    pub schedule: Vec<DcaChange>,
 }
 
+/// A policy that comes into force in the course of a measurement.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DcaChange {
+    /// From the beginning of the measurement, at most 100s.
+    pub after: Ps,
+    /// The device, counted from 0; without it, all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<u8>,
+    /// The policy. What is not named is as in the default policy, not as in the one before.
+    pub policy: DcaPolicy,
+}
+
+/// The most changes of policy in a measurement.
+const CHANGES_MAX: usize = 4096;
 /// The most devices that are told apart.
 pub const DEVICES_MAX: usize = 64;
 
@@ -188,6 +206,23 @@ impl DcaConfig {
             }
             let policy = entry.policy.validate(ways, harts);
             policy.map_err(|problem| format!("devices[{index}].policy.{problem}"))?;
+        }
+        self.validate_schedule(ways, harts)
+    }
+
+    fn validate_schedule(&self, ways: u32, harts: usize) -> Result<(), String> {
+        if self.schedule.len() > CHANGES_MAX {
+            return Err(format!("schedule has {} entries; it can have {CHANGES_MAX}", self.schedule.len()));
+        }
+        for (index, change) in self.schedule.iter().enumerate() {
+            if change.after > Ps(100 * Ps::PER_SECOND) {
+                return Err(format!("schedule[{index}].after is {}; it must be at most 100s", change.after));
+            }
+            if change.device.is_some_and(|device| usize::from(device) >= DEVICES_MAX) {
+                return Err(format!("schedule[{index}].device is too large; devices are 0 to 63"));
+            }
+            let policy = change.policy.validate(ways, harts);
+            policy.map_err(|problem| format!("schedule[{index}].policy.{problem}"))?;
         }
         Ok(())
     }

@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn a_device_can_have_a_policy_of_its_own_and_lose_it_again() {
         let devices = vec![DeviceDca { device: 1, policy: DcaPolicy::off() }];
-        let mut steering = Steering::new(&DcaConfig { policy: DcaPolicy::default(), devices });
+        let mut steering = Steering::new(&DcaConfig { devices, ..DcaConfig::default() });
         let place = |steering: &mut Steering, device| steering.place(&inbound(device, DataClass::Header, 0));
         assert_eq!(place(&mut steering, 0), Placement::Llc(WayMask(0xf)));
         assert_eq!(place(&mut steering, 1), Placement::Memory);
@@ -196,7 +196,7 @@ mod tests {
             leak_percent: 25,
             ..DcaPolicy::default()
         };
-        let mut steering = Steering::new(&DcaConfig { policy, devices: Vec::new() });
+        let mut steering = Steering::new(&DcaConfig { policy, ..DcaConfig::default() });
         let payload = inbound(0, DataClass::Payload, 64);
         let window = |steering: &mut Steering, leaks| {
             (0..16).for_each(|_| steering.saw(Seen::Placed));

@@ -1,0 +1,110 @@
+//! How fast timed machines are, with ratios to the functional machine beside them and to a stored baseline. A benchmark, not a
+//! test: hosts differ and are busy.
+//!
+//!     cargo run --release -p doorbell-acceptance --example speed_timed [-- --runs 5] [--store]
+//!
+//! | Part | What is measured |
+//! |---|---|
+//! | out-of-order, in-order | instructions a host second of testpmd at load with everything timed, the functional machine in turns with it |
+//! | idle | host seconds a simulated second of a kernel that answers pings, at 1 kpps over those at full load |
+//! | memory | peak resident memory of a run with an LLC of 64 MiB, less the guest memory that was touched |
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use doorbell_acceptance::baseline::{median, print_and_store};
+use doorbell_acceptance::{doorbell_path, places, quiet, scratch};
+use doorbell_bench::{Session, Source, benchmark, resolve};
+use doorbell_machine::{Limits, Machine, Mode};
+use doorbell_sim::Ps;
+use doorbell_sim::ram::PAGE_BYTES;
+use serde_json::{Map, json};
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let runs = words.iter().position(|word| word == "--runs").and_then(|at| words.get(at + 1)?.parse().ok());
+    let runs: usize = runs.unwrap_or(5).max(1);
+    let mut figures = Map::new();
+    for (name, kind, rate) in [("out_of_order", "out-of-order", "24Mpps"), ("in_order", "in-order", "8Mpps")]
+    {
+        let set = [format!("pipeline.kind={kind}"), format!("loadgen.traffic.rate={rate}")];
+        let all: Vec<(f64, f64)> = (0..runs).map(|_| paired(&set)).collect();
+        figures.insert(format!("{name}_mips"), json!(median(all.iter().map(|one| one.0))));
+        let ratios = all.iter().map(|(timed, functional)| functional / timed);
+        figures.insert(format!("{name}_functional_is_faster"), json!(median(ratios)));
+    }
+    let idle = median((0..runs).map(|_| host_seconds("1kpps", 200)));
+    let full = median((0..runs).map(|_| host_seconds("1Mpps", 4)));
+    figures.insert("idle_seconds_a_second".to_owned(), json!(idle));
+    figures.insert("full_load_seconds_a_second".to_owned(), json!(full));
+    figures.insert("full_load_over_idle".to_owned(), json!(full / idle));
+    figures.insert("memory_beside_guest_64_mib_llc_mib".to_owned(), json!(memory()));
+    print_and_store(&figures, "speed-timed-baseline.json", words.iter().any(|word| word == "--store"));
+}
+
+fn session(name: &str, set: &[String]) -> Session {
+    let config = resolve("altra", set).expect("a configuration");
+    let chosen = benchmark(name).expect("a benchmark");
+    quiet(|control| Session::prepare(&config, chosen, &places(), &Source::Cache, control))
+        .expect("the application gets ready")
+}
+
+/// Runs on for a simulated time; host seconds and instructions.
+fn run(machine: &mut Machine, time: Ps) -> (f64, u64) {
+    let (started, before) = (Instant::now(), machine.instructions());
+    machine.run(&Limits::until(machine.now() + time));
+    (started.elapsed().as_secs_f64(), machine.instructions() - before)
+}
+
+/// Millions of instructions a host second, timed and functional, in turns.
+fn paired(set: &[String]) -> (f64, f64) {
+    let session = session("testpmd", set);
+    let mut machine = session.machine().expect("a machine");
+    machine.start_traffic(&session.config().loadgen.traffic).expect("traffic");
+    machine.set_mode(Mode::Warming);
+    run(&mut machine, Ps::from_ms(1));
+    let (mut timed, mut functional) = ((0.0, 0), (0.0, 0));
+    for _ in 0..4 {
+        for (mode, sum) in [(Mode::Detailed, &mut timed), (Mode::Functional, &mut functional)] {
+            machine.set_mode(mode);
+            let (seconds, instructions) = run(&mut machine, Ps::from_us(500));
+            *sum = (sum.0 + seconds, sum.1 + instructions);
+        }
+    }
+    let mips = |(seconds, instructions): (f64, u64)| instructions as f64 / 1e6 / seconds;
+    (mips(timed), mips(functional))
+}
+
+/// Host seconds a simulated second of a machine that answers pings, everything timed.
+fn host_seconds(rate: &str, millis: u64) -> f64 {
+    let set = ["kind=ping", "source_ip=10.0.0.1", "destination_ip=10.0.0.2", &format!("rate={rate}")]
+        .map(|word| format!("loadgen.traffic.{word}"));
+    let session = session("ping", &set);
+    let mut machine = session.machine().expect("a machine");
+    machine.start_traffic(&session.config().loadgen.traffic).expect("traffic");
+    machine.set_mode(Mode::Warming);
+    run(&mut machine, Ps::from_ms(3));
+    machine.set_mode(Mode::Detailed);
+    run(&mut machine, Ps::from_ms(millis)).0 / (millis as f64 * 1e-3)
+}
+
+/// Peak resident memory of the command less the guest memory touched, in MiB.
+fn memory() -> f64 {
+    let touched = session("testpmd", &[]).machine().expect("a machine").ram().touched_pages().count() as u64;
+    let folder = scratch();
+    let mut command = Command::new(doorbell_path());
+    command.args(["run", "testpmd", "-q", "--rate", "20Mpps", "--warmup", "2ms", "--duration", "1ms"]);
+    command.args(["--set", "memory.llc.size=64MiB", "--out"]).arg(folder.path());
+    let mut child = command.stdout(Stdio::null()).spawn().expect("doorbell starts");
+    let status_file = format!("/proc/{}/status", child.id());
+    let mut peak_kib = 0;
+    while child.try_wait().expect("a child can be waited for").is_none() {
+        let status = std::fs::read_to_string(&status_file).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let words = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+        peak_kib = peak_kib.max(words.unwrap_or_default());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert!(child.wait().expect("it has ended").success(), "the run failed");
+    (peak_kib as f64 - (touched * PAGE_BYTES / 1024) as f64) / 1024.0
+}
