@@ -375,10 +375,6 @@ pub(crate) fn all_counters(machine: &Machine) -> Vec<(String, doorbell_sim::stat
     for (index, hart) in machine.harts().iter().enumerate() {
         add(&format!("hart{index}"), hart.stats().counters());
     }
-    all.extend(crate::timing::counters(machine));
-    let mut add = |path: &str, counters: Vec<doorbell_sim::stats::Counter>| {
-        all.extend(counters.into_iter().map(|counter| (format!("{path}.{}", counter.name), counter)));
-    };
     for (index, port) in machine.ports().iter().enumerate() {
         add(&format!("port{index}.nic"), port.nic.stats().counters());
         add(&format!("port{index}.dma"), machine.dma_stats(index).counters());
@@ -390,5 +386,6 @@ pub(crate) fn all_counters(machine: &Machine) -> Vec<(String, doorbell_sim::stat
         add(&format!("port{index}.loadgen"), port.loadgen.stats().counters());
         add(&format!("port{index}.stages"), machine.stages[index].stats().counters());
     }
+    all.extend(timing::counters(machine));
     all
 }

@@ -6,7 +6,7 @@ mod figures;
 
 use std::collections::BTreeMap;
 
-use doorbell_machine::{Machine, Mode, PATH_KINDS};
+use doorbell_machine::{Books, Machine, Mode, PATH_KINDS};
 use doorbell_sim::Ps;
 use doorbell_sim::stats::{Counter, Stats};
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -66,10 +66,54 @@ impl Serialize for GroupFigures<'_> {
     }
 }
 
-/// The counters of a timed machine's models by name, summed over harts and over ports, for the differences of two moments.
+/// Some counters of the timing models: where they stand in `stats.json`, and the name under which those of all harts and
+/// ports are summed.
+struct Source {
+    path: String,
+    group: &'static str,
+    counters: Vec<Counter>,
+}
+
+/// All counters of the timing models.
+fn sources(machine: &Machine) -> Vec<Source> {
+    let mut all = Vec::new();
+    let Some(timing) = machine.timing() else { return all };
+    let mut add = |path: String, group, counters| all.push(Source { path, group, counters });
+    let memory = timing.memory.stats();
+    for (index, (core, private)) in timing.cores.iter().zip(&memory.harts).enumerate() {
+        add(format!("hart{index}.core"), "core", core.stats().counters());
+        add(format!("hart{index}.polls"), "polls", timing.polls(index).counters());
+        add(format!("hart{index}.memory"), "hart", private.core.counters());
+        add(format!("hart{index}.l1i"), "l1i", private.l1i.counters());
+        add(format!("hart{index}.l1d"), "l1d", private.l1d.counters());
+        add(format!("hart{index}.l2"), "l2", private.l2.counters());
+    }
+    add("llc".to_owned(), "llc", memory.llc.counters());
+    add("devices".to_owned(), "device", memory.devices.counters());
+    add("interconnect".to_owned(), "traffic", memory.traffic.counters());
+    for (index, channel) in timing.memory.memory().stats().enumerate() {
+        add(format!("dram.channel{index}"), "dram", channel.counters());
+    }
+    for (index, port) in machine.ports().iter().enumerate() {
+        add(format!("port{index}.pcie_link"), "link", port.slot.link_stats().counters());
+    }
+    all
+}
+
+/// The counters of the timing models, for `stats.json`.
+pub(crate) fn counters(machine: &Machine) -> impl Iterator<Item = (String, Counter)> {
+    sources(machine).into_iter().flat_map(|Source { path, counters, .. }| {
+        counters.into_iter().map(move |counter| (format!("{path}.{}", counter.name), counter))
+    })
+}
+
+/// The counters of a timed machine's models, for the differences of two moments.
 #[derive(Clone, Debug)]
 pub(crate) struct Moment {
     pub now: Ps,
+    /// Slots and cycles of all cores.
+    pub books: Books,
+    /// The others by their path, and summed by `group.name`.
     counts: BTreeMap<String, u64>,
 }
 
@@ -78,63 +122,21 @@ impl Moment {
     pub(crate) fn of(machine: &Machine) -> Option<Moment> {
         let timing = machine.timing().filter(|_| machine.mode() == Mode::Detailed)?;
         let mut counts = BTreeMap::new();
-        let mut add = |prefix: &str, counters: Vec<Counter>| {
+        let mut add = |prefix: &str, counters: &[Counter]| {
             for counter in counters {
                 *counts.entry(format!("{prefix}.{}", counter.name)).or_insert(0) += counter.value;
             }
         };
-        for (index, core) in timing.cores.iter().enumerate() {
-            add("core", core.stats().counters());
-            add("polls", timing.polls(index).counters());
-        }
-        let memory = timing.memory.stats();
-        for hart in &memory.harts {
-            add("hart", hart.core.counters());
-            add("l1i", hart.l1i.counters());
-            add("l1d", hart.l1d.counters());
-            add("l2", hart.l2.counters());
-        }
-        add("llc", memory.llc.counters());
-        add("device", memory.devices.counters());
-        add("traffic", memory.traffic.counters());
-        for (index, channel) in timing.memory.memory().stats().enumerate() {
-            add(&format!("dram{index}"), channel.counters());
-            add("dram", channel.counters());
-        }
-        for port in machine.ports() {
-            add("link", port.slot.link_stats().counters());
-            for (kind, _) in PATH_KINDS {
-                add("pcie", port.slot.stats(kind).counters());
+        for source in sources(machine) {
+            add(source.group, &source.counters);
+            if source.path != source.group {
+                add(&source.path, &source.counters);
             }
         }
-        Some(Moment { now: machine.now(), counts })
+        for port in machine.ports() {
+            PATH_KINDS.iter().for_each(|(kind, _)| add("pcie", &port.slot.stats(*kind).counters()));
+        }
+        let books = timing.cores.iter().fold(Books::default(), |sum, core| sum.plus(&core.stats().books));
+        Some(Moment { now: machine.now(), books, counts })
     }
-}
-
-/// The counters of the timing models, for `stats.json`.
-pub(crate) fn counters(machine: &Machine) -> Vec<(String, Counter)> {
-    let mut all = Vec::new();
-    let Some(timing) = machine.timing() else { return all };
-    let mut add = |path: String, counters: Vec<Counter>| {
-        all.extend(counters.into_iter().map(|counter| (format!("{path}.{}", counter.name), counter)));
-    };
-    let memory = timing.memory.stats();
-    for (index, (core, private)) in timing.cores.iter().zip(&memory.harts).enumerate() {
-        add(format!("hart{index}.core"), core.stats().counters());
-        add(format!("hart{index}.polls"), timing.polls(index).counters());
-        add(format!("hart{index}.memory"), private.core.counters());
-        add(format!("hart{index}.l1i"), private.l1i.counters());
-        add(format!("hart{index}.l1d"), private.l1d.counters());
-        add(format!("hart{index}.l2"), private.l2.counters());
-    }
-    add("llc".to_owned(), memory.llc.counters());
-    add("devices".to_owned(), memory.devices.counters());
-    add("interconnect".to_owned(), memory.traffic.counters());
-    for (index, channel) in timing.memory.memory().stats().enumerate() {
-        add(format!("dram.channel{index}"), channel.counters());
-    }
-    for (index, port) in machine.ports().iter().enumerate() {
-        add(format!("port{index}.pcie_link"), port.slot.link_stats().counters());
-    }
-    all
 }

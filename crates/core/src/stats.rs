@@ -265,6 +265,10 @@ impl stats::Stats for CoreStats {
     fn since(&self, earlier: &Self) -> Self {
         CoreStats { counts: self.counts.since(&earlier.counts), books: self.books.since(&earlier.books) }
     }
+
+    fn plus(&self, other: &Self) -> Self {
+        CoreStats { counts: self.counts.plus(&other.counts), books: self.books.plus(&other.books) }
+    }
 }
 
 /// The top-down method's first two levels, in slots (FACTS: Yasin 2014). Idle slots are not among them.

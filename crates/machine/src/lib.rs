@@ -43,7 +43,7 @@ pub use timed::{
     Watched,
 };
 
-pub use doorbell_core::{CoreConfig as PipelineConfig, CoreKind, Stages};
+pub use doorbell_core::{Books, CoreConfig as PipelineConfig, CoreKind, Stages, TopDown};
 pub use doorbell_memory::MemoryConfig;
 pub use doorbell_memory::config::Inclusion;
 pub use doorbell_memory::prefetch::PrefetchKind;

@@ -7,6 +7,7 @@ use doorbell_pcie::path::PathStats;
 use doorbell_pcie::{Link, LinkConfig, Path, PathConfig};
 use doorbell_sim::memory::{DmaAccess, HostMemory};
 use doorbell_sim::ports::DmaKind;
+use doorbell_sim::stats::Stats;
 use doorbell_sim::{PhysAddr, Ps};
 
 /// See the module.
@@ -98,15 +99,7 @@ impl Slot {
 
     /// What has been moved for one kind of DMA.
     pub fn stats(&self, kind: DmaKind) -> PathStats {
-        let (functional, timed) = (self.path.stats(kind), self.link.kind_stats(kind));
-        PathStats {
-            requests: functional.requests + timed.requests,
-            payload_bytes: functional.payload_bytes + timed.payload_bytes,
-            up_packets: functional.up_packets + timed.up_packets,
-            up_bytes: functional.up_bytes + timed.up_bytes,
-            down_packets: functional.down_packets + timed.down_packets,
-            down_bytes: functional.down_bytes + timed.down_bytes,
-        }
+        self.path.stats(kind).plus(self.link.kind_stats(kind))
     }
 
     /// What the link has done while it was timed.

@@ -4,12 +4,14 @@
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-/// A group of counters that can be listed and subtracted.
+/// A group of counters that can be listed, subtracted and added.
 pub trait Stats: Clone + Default {
     /// Name, description and value of every counter, in declaration order.
     fn counters(&self) -> Vec<Counter>;
     /// What was counted since `earlier`.
     fn since(&self, earlier: &Self) -> Self;
+    /// What this and another one have counted together.
+    fn plus(&self, other: &Self) -> Self;
 }
 
 /// One counter, as reports list it.
@@ -45,6 +47,7 @@ pub fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error
 /// let end = QueueStats { pushed: 10, popped: 4 };
 /// use doorbell_sim::stats::Stats;
 /// assert_eq!(end.since(&begin).pushed, 7);
+/// assert_eq!(end.plus(&begin).pushed, 13);
 /// assert_eq!(end.counters()[1].description, "Items taken out.");
 /// ```
 #[macro_export]
@@ -72,6 +75,10 @@ macro_rules! stats {
 
             fn since(&self, earlier: &Self) -> Self {
                 $name { $($field: self.$field - earlier.$field),* }
+            }
+
+            fn plus(&self, other: &Self) -> Self {
+                $name { $($field: self.$field + other.$field),* }
             }
         }
     };

@@ -2,7 +2,8 @@
 
 use std::fmt::Display;
 
-use doorbell_machine::Machine;
+use doorbell_machine::{Machine, TopDown};
+use doorbell_sim::stats::Stats;
 
 use super::{Figure, Group, Moment, TimingFigures};
 use crate::config::RunConfig;
@@ -37,6 +38,10 @@ impl Window<'_> {
 
     fn sum(&self, names: &[&str]) -> f64 {
         names.iter().map(|name| self.n(name)).sum()
+    }
+
+    fn top_down(&self) -> TopDown {
+        self.end.books.since(&self.begin.books).top_down()
     }
 
     fn seconds(&self) -> f64 {
@@ -119,89 +124,37 @@ fn per_packet(w: &Window) -> Filling {
     g
 }
 
-/// The slots of the top-down method that were accounted for; idle ones are not among them.
-fn slots(w: &Window) -> f64 {
-    w.sum(&SLOTS_ALL)
-}
-
-const SLOTS_LATENCY: [&str; 4] =
-    ["core.slots_misfetch", "core.slots_icache", "core.slots_itlb", "core.slots_fetch"];
-const SLOTS_MEMORY: [&str; 8] = [
-    "core.slots_l1",
-    "core.slots_l2",
-    "core.slots_llc",
-    "core.slots_peer",
-    "core.slots_dram",
-    "core.slots_dtlb",
-    "core.slots_store",
-    "core.slots_device",
-];
-const SLOTS_CORE: [&str; 2] = ["core.slots_execute", "core.slots_serialise"];
-const SLOTS_ALL: [&str; 18] = [
-    "core.slots_retiring",
-    "core.slots_branch",
-    "core.slots_clear",
-    "core.slots_fetch_bandwidth",
-    SLOTS_LATENCY[0],
-    SLOTS_LATENCY[1],
-    SLOTS_LATENCY[2],
-    SLOTS_LATENCY[3],
-    SLOTS_MEMORY[0],
-    SLOTS_MEMORY[1],
-    SLOTS_MEMORY[2],
-    SLOTS_MEMORY[3],
-    SLOTS_MEMORY[4],
-    SLOTS_MEMORY[5],
-    SLOTS_MEMORY[6],
-    SLOTS_MEMORY[7],
-    SLOTS_CORE[0],
-    SLOTS_CORE[1],
-];
-
 fn top_down(w: &Window) -> Filling {
     let mut g = Filling::new("top-down");
-    let all = slots(w);
-    let speculation = w.sum(&["core.slots_branch", "core.slots_clear"]);
-    let frontend = w.sum(&SLOTS_LATENCY) + w.n("core.slots_fetch_bandwidth");
-    let backend = w.sum(&SLOTS_MEMORY) + w.sum(&SLOTS_CORE);
-    g.put(
-        "retiring",
-        over(w.n("core.slots_retiring"), all),
-        "share of dispatch slots of ops that were committed",
-    );
-    g.put(
-        "bad_speculation",
-        over(speculation, all),
-        "share lost to mispredicted branches, memory-order clashes and traps",
-    );
-    g.put("frontend_bound", over(frontend, all), "share empty because no op came from the front end");
-    g.put(
-        "backend_bound",
-        over(backend, all),
-        "share empty because ROB, issue queue, load or store queue or registers were full",
-    );
+    let slots = w.top_down();
+    let all = slots.total() as f64;
+    let meanings = [
+        ("retiring", "share of dispatch slots of ops that were committed"),
+        ("bad_speculation", "share lost to mispredicted branches, memory-order clashes and traps"),
+        ("frontend_bound", "share empty because no op came from the front end"),
+        ("backend_bound", "share empty because ROB, issue queue, load or store queue or registers were full"),
+    ];
+    for ((name, meaning), count) in meanings.into_iter().zip(slots.level1()) {
+        g.put(name, over(count as f64, all), meaning);
+    }
     g
 }
 
 fn top_down_2(w: &Window) -> Filling {
     let mut g = Filling::new("top-down, level 2");
-    let all = slots(w);
-    let share = |names: &[&str]| over(w.sum(names), all);
-    g.put("retiring", share(&["core.slots_retiring"]), "share of dispatch slots of ops that were committed");
-    g.put("branch_mispredicts", share(&["core.slots_branch"]), "bad speculation: mispredicted branches");
-    g.put("machine_clears", share(&["core.slots_clear"]), "bad speculation: memory-order clashes and traps");
-    g.put("fetch_latency", share(&SLOTS_LATENCY), "frontend bound: cycles without any op");
-    g.put(
-        "fetch_bandwidth",
-        share(&["core.slots_fetch_bandwidth"]),
-        "frontend bound: cycles with fewer ops than fit",
-    );
-    g.put("memory_bound", share(&SLOTS_MEMORY), "backend bound: loads, stores, translations, devices");
-    g.put(
-        "core_bound",
-        share(&SLOTS_CORE),
-        "backend bound: execution, dependences, serialising instructions",
-    );
+    let slots = w.top_down();
+    let all = slots.total() as f64;
+    for (name, count, meaning) in [
+        ("retiring", slots.retiring, "share of dispatch slots of ops that were committed"),
+        ("branch_mispredicts", slots.mispredicts, "bad speculation: mispredicted branches"),
+        ("machine_clears", slots.clears, "bad speculation: memory-order clashes and traps"),
+        ("fetch_latency", slots.fetch_latency, "frontend bound: cycles without any op"),
+        ("fetch_bandwidth", slots.fetch_bandwidth, "frontend bound: cycles with fewer ops than fit"),
+        ("memory_bound", slots.memory, "backend bound: loads, stores, translations, devices"),
+        ("core_bound", slots.core, "backend bound: execution, dependences, serialising instructions"),
+    ] {
+        g.put(name, over(count as f64, all), meaning);
+    }
     g
 }
 
@@ -334,7 +287,7 @@ fn dram(w: &Window) -> Filling {
     let mut g = Filling::new("DRAM");
     let seconds = w.seconds();
     for channel in 0..w.config.memory.dram.channels {
-        let n = |counter: &str| w.n(&format!("dram{channel}.{counter}"));
+        let n = |counter: &str| w.n(&format!("dram.channel{channel}.{counter}"));
         g.put(
             format!("read_gbps_{channel}"),
             over(n("bytes_read") * 8e-9, seconds),

@@ -174,12 +174,14 @@ impl Timing {
         if let Some(recorded) = &mut self.recorded {
             recorded.push(op);
         }
-        let before = self.memory.misses(id);
+        let watched = self.before_watched(id);
         let mut around = Around { id, hart, ram, memory: &mut self.memory };
         let begun = self.cores[id].begin_device(&op, &mut around);
         self.memory.count_mmio(request.store_value().is_some());
         self.device[id] = Some(op);
-        self.begin_device_watched(id, before);
+        if let Some((misses, _)) = watched {
+            self.begin_device_watched(id, misses);
+        }
         hart.rebase(begun);
     }
 }
