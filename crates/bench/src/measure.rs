@@ -379,7 +379,7 @@ pub(crate) fn all_counters(machine: &Machine) -> Vec<(String, doorbell_sim::stat
         add(&format!("port{index}.nic"), port.nic.stats().counters());
         add(&format!("port{index}.dma"), machine.dma_stats(index).counters());
         for (kind, name) in doorbell_machine::PATH_KINDS {
-            add(&format!("port{index}.pcie.{name}"), port.slot.stats(kind).counters());
+            add(&format!("port{index}.pcie.{name}"), port.pcie.stats(kind).counters());
         }
         add(&format!("port{index}.link_in"), port.link_in.stats().counters());
         add(&format!("port{index}.link_out"), port.link_out.stats().counters());

@@ -77,7 +77,7 @@ fn figures(machine: &Machine, index: usize) -> Vec<(&'static str, String, String
         add(DMA, "", counter);
     }
     for (kind, name) in PATH_KINDS {
-        port.slot
+        port.pcie
             .stats(kind)
             .counters()
             .into_iter()

@@ -95,7 +95,7 @@ fn sources(machine: &Machine) -> Vec<Source> {
         add(format!("dram.channel{index}"), "dram", channel.counters());
     }
     for (index, port) in machine.ports().iter().enumerate() {
-        add(format!("port{index}.pcie_link"), "link", port.slot.link_stats().counters());
+        add(format!("port{index}.pcie_link"), "link", port.pcie.link_stats().counters());
     }
     all
 }
@@ -134,7 +134,7 @@ impl Moment {
             }
         }
         for port in machine.ports() {
-            PATH_KINDS.iter().for_each(|(kind, _)| add("pcie", &port.slot.stats(*kind).counters()));
+            PATH_KINDS.iter().for_each(|(kind, _)| add("pcie", &port.pcie.stats(*kind).counters()));
         }
         let books = timing.cores.iter().fold(Books::default(), |sum, core| sum.plus(&core.stats().books));
         Some(Moment { now: machine.now(), books, counts })

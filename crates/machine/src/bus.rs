@@ -47,7 +47,7 @@ impl Machine {
             Some(value) if region.id != RegionId::PciEcam => {
                 let MmioRequest { addr, size, .. } = request;
                 let (accepted, arrives) = match port {
-                    Some(port) => self.ports[port].slot.register_write(now, size.bytes()),
+                    Some(port) => self.ports[port].pcie.register_write(now, size.bytes()),
                     None => (now, now + self.config_latency()),
                 };
                 self.queue.schedule(arrives, Phase::Mmio, Event::DeviceWrite { addr, size, value });
@@ -56,7 +56,7 @@ impl Machine {
             }
             _ => {
                 let arrives = match port {
-                    Some(port) => self.ports[port].slot.register_read(now),
+                    Some(port) => self.ports[port].pcie.register_read(now),
                     None => now + self.config_latency(),
                 };
                 self.queue.schedule(arrives, Phase::Mmio, Event::DeviceRead { hart });
@@ -66,7 +66,7 @@ impl Machine {
 
     /// One way to what no function claims, and to configuration space.
     fn config_latency(&self) -> Ps {
-        self.ports.first().map_or(Ps::ZERO, |port| port.slot.config_latency())
+        self.ports.first().map_or(Ps::ZERO, |port| port.pcie.config_latency())
     }
 
     /// An access to a device beside the harts, done at once.
@@ -254,7 +254,7 @@ impl Machine {
             RegionId::PciIo => nic.io_read(now, decoded.offset, size, side),
             _ => nic.mmio_read(now, decoded.offset, size, side),
         });
-        (value, Some(self.ports[usize::from(port)].slot.register_answer(now, size.bytes())))
+        (value, Some(self.ports[usize::from(port)].pcie.register_answer(now, size.bytes())))
     }
 
     /// The answer to a device access is back; the hart goes on.
@@ -297,7 +297,7 @@ impl Machine {
             port,
             queue: &mut self.queue,
             ram: &mut self.ram,
-            slot: &mut parts.slot,
+            pcie: &mut parts.pcie,
             link: &mut parts.link_out,
             cable: &mut parts.cable,
             irq: &mut parts.irq,

@@ -311,7 +311,7 @@ impl Machine {
         snapshot.put("pci", HostBridgeState::VERSION, &self.bridge.save());
         for (index, port) in self.ports.iter().enumerate() {
             snapshot.put(&format!("port{index}.nic"), NIC_STATE_VERSION, &port.nic.save());
-            snapshot.put(&format!("port{index}.path"), PathState::VERSION, &port.slot.path().save());
+            snapshot.put(&format!("port{index}.path"), PathState::VERSION, &port.pcie.path().save());
             snapshot.put(&format!("port{index}.link_in"), LinkState::VERSION, &port.link_in.save());
             snapshot.put(&format!("port{index}.link_out"), LinkState::VERSION, &port.link_out.save());
             snapshot.put(&format!("port{index}.loadgen"), LoadGenState::VERSION, &port.loadgen.save());
@@ -379,7 +379,7 @@ impl Machine {
         for (index, port) in self.ports.iter_mut().enumerate() {
             (port.irq, port.dma) = (state.irqs[index], state.dma[index].clone());
             port.nic.restore(snapshot.get(&format!("port{index}.nic"), NIC_STATE_VERSION)?)?;
-            port.slot.path_mut().restore(snapshot.get(&format!("port{index}.path"), PathState::VERSION)?)?;
+            port.pcie.path_mut().restore(snapshot.get(&format!("port{index}.path"), PathState::VERSION)?)?;
             restore_link(
                 &mut port.link_in,
                 snapshot.get(&format!("port{index}.link_in"), LinkState::VERSION)?,

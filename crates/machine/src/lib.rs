@@ -37,7 +37,7 @@ pub use pair_checkpoint::PairCheckpoint;
 pub use port::Port;
 pub use presets::{PRESETS, Preset, preset};
 pub use run::{Limits, Outcome};
-pub use slot::Slot;
+pub use slot::PcieSlot;
 pub use timed::{
     Activity, BlockCost, CallNode, Cost, Domain, LoggedOp, Mode, PollStats, Profile, Timing, WatchRequest,
     Watched,

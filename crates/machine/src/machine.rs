@@ -14,7 +14,7 @@ use crate::console::Console;
 use crate::events::Event;
 use crate::port::{DmaStats, Port};
 use crate::run::Outcome;
-use crate::slot::Slot;
+use crate::slot::PcieSlot;
 use crate::timed::Timing;
 use crate::turns::Turns;
 
@@ -189,7 +189,7 @@ fn build_port(config: &MachineConfig, seed: u64, index: usize) -> Result<Port, C
     Ok(Port {
         nic: Nic::new(config.nic.clone(), config.link.rate, index)
             .map_err(|error| ConfigError::new("nic", error))?,
-        slot: Slot::new(&config.pcie),
+        pcie: PcieSlot::new(&config.pcie),
         link_in: link("in")?,
         link_out: link("out")?,
         loadgen: LoadGen::new(index as u32, seed, &loadgen, &config.link)

@@ -14,7 +14,7 @@ use doorbell_wire::pcap::PcapFile;
 
 use crate::events::Event;
 use crate::pair::Crossing;
-use crate::slot::Slot;
+use crate::slot::PcieSlot;
 use crate::timed::{Mode, Timing};
 
 /// A NIC and everything that is its alone.
@@ -22,7 +22,7 @@ pub struct Port {
     /// The NIC.
     pub nic: Nic,
     /// Between the NIC and memory, and the cores.
-    pub slot: Slot,
+    pub pcie: PcieSlot,
     /// From the load generator to the NIC.
     pub link_in: Link,
     /// From the NIC to the load generator.
@@ -52,7 +52,7 @@ pub(crate) struct NicSide<'a> {
     pub port: u8,
     pub queue: &'a mut EventQueue<Event>,
     pub ram: &'a mut Ram,
-    pub slot: &'a mut Slot,
+    pub pcie: &'a mut PcieSlot,
     pub link: &'a mut Link,
     pub cable: &'a mut Option<Vec<Crossing>>,
     pub irq: &'a mut bool,
@@ -74,8 +74,8 @@ impl NicSide<'_> {
         }
         let memory = self.timing.as_mut().map(|timing| &mut timing.memory);
         match write {
-            true => self.slot.write(now, addr, len, access, memory),
-            false => self.slot.read(now, addr, len, access, memory),
+            true => self.pcie.write(now, addr, len, access, memory),
+            false => self.pcie.read(now, addr, len, access, memory),
         }
     }
 }

@@ -11,15 +11,15 @@ use doorbell_sim::stats::Stats;
 use doorbell_sim::{PhysAddr, Ps};
 
 /// See the module.
-pub struct Slot {
+pub struct PcieSlot {
     path: Path,
     link: Link,
     timed: bool,
 }
 
-impl Slot {
-    pub(crate) fn new(config: &LinkConfig) -> Slot {
-        Slot { path: Path::new(PathConfig::from(config)), link: Link::new(config), timed: false }
+impl PcieSlot {
+    pub(crate) fn new(config: &LinkConfig) -> PcieSlot {
+        PcieSlot { path: Path::new(PathConfig::from(config)), link: Link::new(config), timed: false }
     }
 
     /// Takes the one model or the other from `now` on.

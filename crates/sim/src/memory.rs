@@ -8,6 +8,18 @@ use crate::time::Ps;
 /// Bytes of a cache line, the unit in which memory is moved and kept.
 pub const LINE_BYTES: u64 = 64;
 
+/// Calls `each` for every line that `bytes` from `addr` on touch: where the part begins, its bytes, and how far in it is.
+#[inline]
+pub fn each_line(addr: PhysAddr, bytes: u64, mut each: impl FnMut(PhysAddr, u32, u32)) {
+    let mut done = 0;
+    while done < bytes {
+        let at = addr.0.wrapping_add(done);
+        let part = (bytes - done).min(LINE_BYTES - at % LINE_BYTES);
+        each(PhysAddr(at), part as u32, done as u32);
+        done += part;
+    }
+}
+
 /// Why a core accesses memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AccessKind {

@@ -17,7 +17,9 @@ use doorbell_core::Core;
 use doorbell_memory::MemorySystem;
 use doorbell_memory::dram::Dram;
 use doorbell_riscv::Hart;
-use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, DmaAccess, LINE_BYTES, Served, Walk};
+use doorbell_sim::memory::{
+    AccessKind, CoreAccess, CoreMemory, DmaAccess, LINE_BYTES, Served, Walk, each_line,
+};
 use doorbell_sim::{Op, OpClass, Phase, PhysAddr, Ps, Ram, log};
 use serde::{Deserialize, Serialize};
 
@@ -123,17 +125,13 @@ impl Timing {
 
     /// The caches learn what a device moves.
     pub(crate) fn warm_dma(&mut self, addr: PhysAddr, len: u32, access: DmaAccess, write: bool) {
-        let (mut at, end) = (addr.0, addr.0.saturating_add(u64::from(len)));
-        while at < end {
-            let next = (at / LINE_BYTES + 1) * LINE_BYTES;
-            let bytes = (next.min(end) - at) as u32;
-            let access = DmaAccess { offset: access.offset + (at - addr.0) as u32, ..access };
+        each_line(addr, u64::from(len), |line, bytes, offset| {
+            let access = DmaAccess { offset: access.offset.saturating_add(offset), ..access };
             match write {
-                true => self.memory.warm_device_write(PhysAddr(at), bytes, access),
-                false => self.memory.warm_device_read(PhysAddr(at), bytes, access),
+                true => self.memory.warm_device_write(line, bytes, access),
+                false => self.memory.warm_device_read(line, bytes, access),
             }
-            at = next;
-        }
+        });
     }
 
     fn warm_caches(&mut self, id: usize) {
@@ -188,7 +186,7 @@ impl Machine {
             core.skip_to(hart.slots());
         }
         for port in &mut self.ports {
-            port.slot.set_timed(mode == Mode::Detailed, now);
+            port.pcie.set_timed(mode == Mode::Detailed, now);
         }
         self.turns.anew();
     }

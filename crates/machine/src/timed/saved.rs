@@ -55,7 +55,7 @@ impl Timing {
             memory: self.memory.save(),
             spaces: self.spaces.clone(),
             warm_rest: self.warm_rest.clone(),
-            links: ports.iter().map(|port| port.slot.link().save()).collect(),
+            links: ports.iter().map(|port| port.pcie.link().save()).collect(),
         }
     }
 
@@ -90,8 +90,8 @@ impl Timing {
         }
         self.memory.restore(state.memory).map_err(|error| error.to_string())?;
         for (port, link) in ports.iter_mut().zip(&state.links) {
-            port.slot.link_mut().restore(link).map_err(|error| error.to_string())?;
-            port.slot.resume_timed(state.mode == Mode::Detailed);
+            port.pcie.link_mut().restore(link).map_err(|error| error.to_string())?;
+            port.pcie.resume_timed(state.mode == Mode::Detailed);
         }
         (self.mode, self.spaces, self.warm_rest) = (state.mode, state.spaces, state.warm_rest);
         Ok(true)

@@ -21,7 +21,8 @@ mod registers;
 mod state;
 mod stats;
 
-use doorbell_sim::memory::{DmaAccess, HostMemory, LINE_BYTES};
+use doorbell_sim::memory::{DmaAccess, HostMemory, LINE_BYTES, each_line};
+use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{BitsPerSec, Calendar, PhysAddr, Ps};
 use serde::{Deserialize, Serialize};
 
@@ -121,7 +122,7 @@ impl Link {
     }
 
     /// What has been moved for one kind of DMA.
-    pub fn kind_stats(&self, kind: doorbell_sim::ports::DmaKind) -> &PathStats {
+    pub fn kind_stats(&self, kind: DmaKind) -> &PathStats {
         &self.kinds[slot(kind)]
     }
 
@@ -165,6 +166,20 @@ impl Link {
         self.down.send(now, bytes, self.rate).1
     }
 
+    fn count_request(&mut self, kind: DmaKind, len: u32) {
+        let of_kind = &mut self.kinds[slot(kind)];
+        of_kind.requests += 1;
+        of_kind.payload_bytes += u64::from(len);
+    }
+
+    /// Sends a write or a read request of one kind of DMA.
+    fn request(&mut self, now: Ps, bytes: u64, kind: DmaKind) -> (Ps, Ps) {
+        let of_kind = &mut self.kinds[slot(kind)];
+        of_kind.up_packets += 1;
+        of_kind.up_bytes += bytes;
+        self.send_up(now, bytes)
+    }
+
     /// Prices a posted write of `len` bytes that the device has ready at `now`: returns when all of it is visible.
     pub fn write(
         &mut self,
@@ -174,8 +189,7 @@ impl Link {
         access: DmaAccess,
         memory: &mut impl HostMemory,
     ) -> Ps {
-        self.kinds[slot(access.kind)].requests += 1;
-        self.kinds[slot(access.kind)].payload_bytes += u64::from(len);
+        self.count_request(access.kind, len);
         let mut done = 0;
         let mut visible = now;
         loop {
@@ -206,22 +220,19 @@ impl Link {
         let granted = if credits > 0 { self.posted_data.take(header, credits) } else { header };
         self.stats.posted_stall_ps += (granted - issued).0;
         let packet = REQUEST_OVERHEAD_BYTES + bytes;
-        let (begin, sent) = self.send_up(granted, packet);
-        let kind = &mut self.kinds[slot(access.kind)];
-        kind.up_packets += 1;
-        kind.up_bytes += packet;
+        let (begin, sent) = self.request(granted, packet, access.kind);
         self.order.next_write = begin + self.config.write_issue_interval;
         self.order.last_write_sent = begin;
         let arrived = sent + self.latencies.link + self.latencies.root;
         // Posted writes do not overtake each other: visible in order.
         let mut visible = self.order.last_visible.max(arrived);
         let mut ask = arrived;
-        lines(addr, bytes, |line, part, offset| {
+        each_line(PhysAddr(addr), bytes, |line, part, offset| {
             let whole = u64::from(part) == LINE_BYTES;
             self.stats.full_line_writes += u64::from(whole);
             self.stats.partial_line_writes += u64::from(!whole);
             let access = DmaAccess { offset: access.offset.saturating_add(offset), ..access };
-            visible = visible.max(memory.device_write(ask, PhysAddr(line), part, access));
+            visible = visible.max(memory.device_write(ask, line, part, access));
             ask += self.config.line_interval;
         });
         self.order.last_visible = visible;
@@ -243,8 +254,7 @@ impl Link {
         access: DmaAccess,
         memory: &mut impl HostMemory,
     ) -> Ps {
-        self.kinds[slot(access.kind)].requests += 1;
-        self.kinds[slot(access.kind)].payload_bytes += u64::from(len);
+        self.count_request(access.kind, len);
         let mut asked = 0;
         loop {
             let at = addr.0.wrapping_add(asked);
@@ -276,10 +286,7 @@ impl Link {
         self.stats.tag_stall_ps += (tagged - issued).0;
         let granted = self.non_posted_headers.take(tagged, 1);
         self.stats.non_posted_stall_ps += (granted - tagged).0;
-        let (begin, sent) = self.send_up(granted, REQUEST_OVERHEAD_BYTES);
-        let kind = &mut self.kinds[slot(access.kind)];
-        kind.up_packets += 1;
-        kind.up_bytes += REQUEST_OVERHEAD_BYTES;
+        let (begin, sent) = self.request(granted, REQUEST_OVERHEAD_BYTES, access.kind);
         self.order.next_read = begin + self.config.read_issue_interval;
         let arrived = sent + self.latencies.link + self.latencies.root;
         let pushed =
@@ -307,11 +314,10 @@ impl Link {
         loop {
             let at = addr.wrapping_add(sent);
             let chunk = (bytes - sent).min(self.config.max_payload.0 - at % boundary);
-            lines(at, chunk, |line, part, offset| {
+            each_line(PhysAddr(at), chunk, |line, part, offset| {
                 self.stats.line_reads += 1;
                 let offset = access.offset.saturating_add(sent as u32 + offset);
-                ready =
-                    ready.max(memory.device_read(ask, PhysAddr(line), part, DmaAccess { offset, ..access }));
+                ready = ready.max(memory.device_read(ask, line, part, DmaAccess { offset, ..access }));
                 ask += self.config.line_interval;
             });
             let packet = COMPLETION_OVERHEAD_BYTES + chunk;
@@ -326,18 +332,6 @@ impl Link {
             // The next completion of this request does not overtake this one.
             ready = ready.max(out.saturating_sub(self.latencies.root));
         }
-    }
-}
-
-/// Calls `each` for every line that `bytes` from `addr` on touch: where the part begins, its bytes, and how far in it is.
-#[inline]
-fn lines(addr: u64, bytes: u64, mut each: impl FnMut(u64, u32, u32)) {
-    let mut done = 0;
-    while done < bytes {
-        let at = addr.wrapping_add(done);
-        let part = (bytes - done).min(LINE_BYTES - at % LINE_BYTES);
-        each(at, part as u32, done as u32);
-        done += part;
     }
 }
 
