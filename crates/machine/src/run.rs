@@ -114,10 +114,16 @@ impl Machine {
 
     /// Runs a hart to the first slot at or after `horizon`, and sees to what it stops for.
     pub(crate) fn run_hart(&mut self, index: usize, horizon: Ps, limits: &Limits) -> Stop {
-        let left = limits.instructions - self.instructions();
-        let hart = &mut self.harts[index];
-        let slot = hart.slot_at(horizon).min(hart.slots().saturating_add(left));
-        let stop = hart.run(&mut self.ram, slot);
+        let end = self.harts[index].slot_at(horizon);
+        let stop = loop {
+            let left = limits.instructions - self.instructions();
+            let hart = &mut self.harts[index];
+            let stop = hart.run(&mut self.ram, end.min(hart.slots().saturating_add(left)));
+            // A trap takes a slot and retires nothing: only instructions count towards their limit.
+            if stop != Stop::Slot || hart.slots() >= end || self.instructions() >= limits.instructions {
+                break stop;
+            }
+        };
         self.act_on(index, stop, limits);
         stop
     }

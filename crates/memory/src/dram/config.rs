@@ -114,14 +114,20 @@ impl DramConfig {
             }
         }
         for (name, value, min, max) in [
-            ("read_queue", self.read_queue, 1, 256),
-            ("write_queue", self.write_queue, 2, 256),
-            ("write_high", self.write_high, 1, self.write_queue),
-            ("write_low", self.write_low, 0, self.write_high.saturating_sub(1)),
-            ("write_idle", self.write_idle, 0, self.write_queue),
+            ("read_queue", self.read_queue, 1, (256, "")),
+            ("write_queue", self.write_queue, 2, (256, "")),
+            ("write_high", self.write_high, 1, (self.write_queue, ", which is write_queue")),
+            (
+                "write_low",
+                self.write_low,
+                0,
+                (self.write_high.saturating_sub(1), ", which is below write_high"),
+            ),
+            ("write_idle", self.write_idle, 0, (self.write_queue, ", which is write_queue")),
         ] {
+            let (max, why) = max;
             if !(min..=max).contains(&value) {
-                return Err(format!("{name} is {value}; it must be from {min} to {max}"));
+                return Err(format!("{name} is {value}; it must be from {min} to {max}{why}"));
             }
         }
         let timing = self.timing();
