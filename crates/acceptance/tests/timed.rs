@@ -78,6 +78,20 @@ fn a_run_comes_out_the_same_twice_with_shares_that_sum_to_one() {
 }
 
 #[test]
+fn a_second_hart_that_sleeps_is_idle_in_the_books_and_costs_no_packet_anything() {
+    let figures = |harts: &str| {
+        let point = point("altra", &[harts], "8Mpps", 64);
+        ["busy_cycles", "busy_instructions", "busy_share"].map(|name| figure(&point, "packet cost", name))
+    };
+    let (one, two) = (figures("platform.harts=1"), figures("platform.harts=2"));
+    assert!((two[0] / one[0] - 1.0).abs() < 0.05, "cycles a packet: {one:?} and {two:?}");
+    assert!(
+        (two[2] / (one[2] / 2.0) - 1.0).abs() < 0.05,
+        "half of the cycles are there twice: {one:?} and {two:?}"
+    );
+}
+
+#[test]
 fn a_checkpoint_taken_while_timed_goes_on_exactly_and_cold_under_another_core() {
     let (session, mut machine) = under_way(&["loadgen.traffic.rate=8Mpps"]);
     let before = machine.state_hash();

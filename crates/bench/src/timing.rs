@@ -80,8 +80,9 @@ fn sources(machine: &Machine) -> Vec<Source> {
     let Some(timing) = machine.timing() else { return all };
     let mut add = |path: String, group, counters| all.push(Source { path, group, counters });
     let memory = timing.memory.stats();
-    for (index, (core, private)) in timing.cores.iter().zip(&memory.harts).enumerate() {
-        add(format!("hart{index}.core"), "core", core.stats().counters());
+    for (index, private) in memory.harts.iter().enumerate() {
+        let core = machine.core_stats(index).expect("the machine has timing models");
+        add(format!("hart{index}.core"), "core", core.counters());
         add(format!("hart{index}.polls"), "polls", timing.polls(index).counters());
         add(format!("hart{index}.memory"), "hart", private.core.counters());
         add(format!("hart{index}.l1i"), "l1i", private.l1i.counters());
@@ -120,7 +121,7 @@ pub(crate) struct Moment {
 impl Moment {
     /// The present, if the machine is timed now.
     pub(crate) fn of(machine: &Machine) -> Option<Moment> {
-        let timing = machine.timing().filter(|_| machine.mode() == Mode::Detailed)?;
+        machine.timing().filter(|_| machine.mode() == Mode::Detailed)?;
         let mut counts = BTreeMap::new();
         let mut add = |prefix: &str, counters: &[Counter]| {
             for counter in counters {
@@ -136,7 +137,8 @@ impl Moment {
         for port in machine.ports() {
             PATH_KINDS.iter().for_each(|(kind, _)| add("pcie", &port.pcie.stats(*kind).counters()));
         }
-        let books = timing.cores.iter().fold(Books::default(), |sum, core| sum.plus(&core.stats().books));
+        let cores = (0..machine.harts().len()).filter_map(|hart| machine.core_stats(hart));
+        let books = cores.fold(Books::default(), |sum, core| sum.plus(&core.books));
         Some(Moment { now: machine.now(), books, counts })
     }
 }

@@ -92,6 +92,13 @@ impl Common {
         CoreStats { counts: self.counts.clone(), books: self.accounts.books() }
     }
 
+    /// The same, if nothing happens until `cycle`.
+    pub fn stats_until(&self, cycle: u64) -> CoreStats {
+        let mut accounts = self.accounts.clone();
+        accounts.idle(cycle, Cause::Serialise);
+        CoreStats { counts: self.counts.clone(), books: accounts.books() }
+    }
+
     /// By name, whether each part belongs to a core like `fresh` and agrees with itself.
     fn parts(&self, fresh: &Common) -> [(&'static str, bool); 8] {
         let latencies = |common: &Common| (common.address_cycles, common.forward_cycles, common.trap_cycles);

@@ -231,6 +231,11 @@ impl Core {
         on_engine!(ref self, core => core.common().stats())
     }
 
+    /// What was counted, and that nothing happens until `cycle` (WFI).
+    pub fn stats_until(&self, cycle: u64) -> CoreStats {
+        on_engine!(ref self, core => core.common().stats_until(cycle))
+    }
+
     /// The configuration.
     pub fn config(&self) -> &CoreConfig {
         &self.config

@@ -13,7 +13,7 @@ mod run;
 mod saved;
 mod watch;
 
-use doorbell_core::Core;
+use doorbell_core::{Core, CoreStats};
 use doorbell_memory::MemorySystem;
 use doorbell_memory::dram::Dram;
 use doorbell_riscv::Hart;
@@ -163,6 +163,16 @@ impl Machine {
     /// The timing models, if the machine has them.
     pub fn timing(&self) -> Option<&Timing> {
         self.timing.as_deref()
+    }
+
+    /// What a hart's core has counted up to the present: one that waits for an interrupt has been idle until now. `None`
+    /// without timing models.
+    pub fn core_stats(&self, hart: usize) -> Option<CoreStats> {
+        let (core, hart) = (&self.timing()?.cores[hart], &self.harts[hart]);
+        Some(match hart.is_waiting() && self.mode() == Mode::Detailed {
+            true => core.stats_until(hart.slot_at(self.now())),
+            false => core.stats(),
+        })
     }
 
     /// How the machine runs.
