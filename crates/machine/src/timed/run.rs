@@ -6,7 +6,7 @@
 //! devices leave at the head of the window and execute as events, in order with all others. Page walks find the tables as
 //! they are after the block.
 
-use doorbell_riscv::{Hart, MmioRequest, Stop, TranslationFence, Turn};
+use doorbell_riscv::{Hart, MmioRequest, Stop, Turn};
 use doorbell_sim::{Op, OpClass, Phase, Ps, Ram};
 
 use super::{Around, Mode, Timing};
@@ -159,11 +159,7 @@ impl Timing {
             self.warm_caches(id);
         }
         if let Some(fence) = hart.take_translation_fence() {
-            let address = match fence {
-                TranslationFence::All => None,
-                TranslationFence::Address(virt) => Some(virt),
-            };
-            self.cores[id].flush_tlb(address, None);
+            self.cores[id].flush_tlb(fence.address, fence.space);
         }
         turn
     }

@@ -25,13 +25,13 @@ pub enum Turn {
     Stopped(Stop),
 }
 
-/// What software has said about translations that a hart may hold.
+/// Which of the translations that a hart may hold software has declared void (SFENCE.VMA, Volume II).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TranslationFence {
-    /// All of them are void.
-    All,
-    /// Those of one virtual address are.
-    Address(u64),
+pub struct TranslationFence {
+    /// Those of this virtual address, or of all.
+    pub address: Option<u64>,
+    /// Those of this address space (ASID), or of all.
+    pub space: Option<u16>,
 }
 
 /// Virtual addresses accessed by the running block, in order.

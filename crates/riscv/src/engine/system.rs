@@ -104,17 +104,14 @@ pub(super) unsafe fn sfence_vma(hart: &mut Hart, ram: &mut Ram, op: *const Op) -
         hart.step_over(op);
         &*op
     };
-    match o.rs1 {
-        0 => {
-            hart.tlb.flush();
-            hart.translation_fence = Some(TranslationFence::All);
-        }
-        register => {
-            let address = hart.x[register as usize];
-            hart.tlb.flush_address(address);
-            hart.translation_fence = Some(TranslationFence::Address(address));
-        }
+    let named = |register: u8| (register != 0).then(|| hart.x[register as usize]);
+    // The functional TLB is emptied at each change of space, so that it knows none.
+    let (address, space) = (named(o.rs1), named(o.rs2).map(|asid| asid as u16));
+    match address {
+        None => hart.tlb.flush(),
+        Some(address) => hart.tlb.flush_address(address),
     }
+    hart.translation_fence = Some(TranslationFence { address, space });
     Exit::Changed
 }
 

@@ -1,6 +1,6 @@
 //! Sv39 and Sv48: walks, permissions, accessed and dirty bits, and accesses that cross pages.
 
-use doorbell_riscv::Privilege;
+use doorbell_riscv::{Privilege, TranslationFence};
 
 use crate::asm::{NOP, SFENCE_VMA, addi, i_type, ld, m5op, sd};
 use crate::bench::{Bench, CODE, DATA, LEVELS, Outcome, PageTable, csrs::*, pte, status};
@@ -250,6 +250,24 @@ fn sfence_vma_makes_changed_entries_count() {
     bench.write_u64(slot, 0);
     bench.execute(Supervisor, SFENCE_VMA);
     assert_eq!(store(&mut bench, PAGE, 0).cause(), Some(STORE_PAGE_FAULT));
+}
+
+#[test]
+fn sfence_vma_says_whose_translations_are_void() {
+    let (mut bench, _) = paged(3);
+    bench.hart.set_reg(10, PAGE);
+    bench.hart.set_reg(11, 0xabcd_0007);
+    let (by_address, by_space) = (10 << 15, 11 << 20);
+    for (registers, address, space) in [
+        (0, None, None),
+        (by_address, Some(PAGE), None),
+        (by_space, None, Some(7)),
+        (by_address | by_space, Some(PAGE), Some(7)),
+    ] {
+        assert_eq!(bench.execute(Supervisor, SFENCE_VMA | registers), Outcome::Retired);
+        let fence = bench.hart.take_translation_fence();
+        assert_eq!(fence, Some(TranslationFence { address, space }));
+    }
 }
 
 #[test]
