@@ -8,6 +8,7 @@ use crate::branch::BranchUnit;
 use crate::config::CoreConfig;
 use crate::front::Front;
 use crate::mmu::Mmu;
+use crate::order::MemoryOrder;
 use crate::ring::{Limiter, Ring};
 use crate::saved::Cycles;
 use crate::stats::{Cause, CoreStats, Counts};
@@ -24,6 +25,7 @@ pub(crate) struct Common {
     pub registers: Cycles<256>,
     pub loads: Ring,
     pub stores: Stores,
+    pub order: MemoryOrder,
     pub commit: Limiter,
     pub address_cycles: u64,
     pub forward_cycles: u64,
@@ -42,6 +44,7 @@ impl Common {
             registers: Cycles::default(),
             loads: Ring::new(config.lq),
             stores: Stores::new(config),
+            order: MemoryOrder::default(),
             commit: Limiter::new(commit_width),
             address_cycles: u64::from(config.address_cycles),
             forward_cycles: u64::from(config.forward_cycles),

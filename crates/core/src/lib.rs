@@ -27,6 +27,7 @@ mod in_order;
 mod long_units;
 mod mmu;
 mod observe;
+mod order;
 mod out_of_order;
 mod ring;
 mod saved;
@@ -54,7 +55,7 @@ use mmu::Side;
 use out_of_order::{OutOfOrder, OutOfOrderState};
 
 /// Version of [`CoreState`].
-pub const CORE_STATE_VERSION: u32 = 3;
+pub const CORE_STATE_VERSION: u32 = 4;
 
 /// A core. See the crate.
 #[derive(Clone, Debug)]

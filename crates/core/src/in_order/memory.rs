@@ -67,7 +67,7 @@ impl InOrder {
         let state = &mut self.state;
         state.common.loads.push(complete);
         state.common.counts.lq_cycles += complete - issued;
-        state.floors.loads_done = state.floors.loads_done.max(complete);
+        state.common.load_done(complete);
         Executed { complete, commit: asked + 1, cause: Cause::Dtlb, level: Some(level) }
     }
 
@@ -78,47 +78,20 @@ impl InOrder {
         let cause = Cause::of(served.level);
         let complete = self.result(op, served.at.max(asked + 1), cause);
         self.hold(complete, cause);
-        let state = &mut self.state;
-        state.common.stores.push_written(op, asked, complete);
-        state.common.counts.atomics += 1;
-        state.common.counts.sq_cycles += state.common.stores.all_written() - issued;
-        state.floors.loads_done = state.floors.loads_done.max(complete);
-        let [_, _, loads, stores] = op.fence();
-        if loads {
-            state.floors.load = state.floors.load.max(complete);
-        }
-        if stores {
-            state.common.stores.floor = state.common.stores.floor.max(complete);
-        }
+        self.state.common.atomic_done(op, issued, asked, complete);
         Executed { complete, commit: complete + 1, cause, level: Some(served.level) }
     }
 
     pub(super) fn fence(&mut self, op: &Op, issued: u64) -> Executed {
-        let state = &mut self.state;
-        state.common.counts.fences += 1;
-        let [loads_before, stores_before, loads_after, stores_after] = op.fence();
-        let mut done = 0;
-        if loads_before {
-            done = state.floors.loads_done;
-        }
-        if stores_before {
-            done = done.max(state.common.stores.all_written()).max(state.floors.device_store);
-        }
-        if loads_after {
-            state.floors.load = state.floors.load.max(done);
-        }
-        if stores_after {
-            state.common.stores.floor = state.common.stores.floor.max(done);
-        }
+        self.state.common.fence(op);
         Executed { complete: issued + 1, commit: 0, cause: Cause::Execute, level: None }
     }
 
     pub(crate) fn begin_device<M: CoreMemory>(&mut self, op: &Op, memory: &mut M) -> DeviceAccess {
         let state = &mut self.state;
         let fetched = state.common.front.fetch(op, memory, &mut state.common.mmu, &mut state.common.counts);
-        let fence =
-            if op.flags & Op::WRITES != 0 { self.state.common.stores.floor } else { self.state.floors.load };
-        let issued = self.issue(op, &fetched, Wait::new(fence, Cause::Store));
+        let fence = Wait::new(state.common.device_floor(op), Cause::Store);
+        let issued = self.issue(op, &fetched, fence);
         // What is before it can no longer be undone.
         let at = (issued.at + self.state.common.address_cycles).max(self.state.common.commit.last() + 1);
         let begun = self.translate(op, at, memory);
@@ -138,13 +111,7 @@ impl InOrder {
     ) {
         let complete = self.result(op, done.max(access.begun), Cause::Device);
         self.hold(complete, Cause::Device);
-        let floors = &mut self.state.floors;
-        if op.flags & Op::WRITES != 0 {
-            floors.device_store = complete;
-        } else {
-            floors.loads_done = floors.loads_done.max(complete);
-        }
-        self.state.common.counts.device_accesses += 1;
+        self.state.common.device_done(op, complete);
         let executed = Executed { complete, commit: complete + 1, cause: Cause::Device, level: None };
         let commit = self.retire(op, &access.fetched, &access.issued, &executed);
         observer.op(op, &stages(&access.fetched, &access.issued, &executed, commit));

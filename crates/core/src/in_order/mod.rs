@@ -47,17 +47,9 @@ struct Floors {
     /// Nothing issues before: a [`Wait`].
     #[serde(deserialize_with = "crate::saved::cycle")]
     issue: u64,
-    /// No load issues before (fences).
-    #[serde(deserialize_with = "crate::saved::cycle")]
-    load: u64,
-    /// When all older loads, and all older ops, are complete.
-    #[serde(deserialize_with = "crate::saved::cycle")]
-    loads_done: u64,
+    /// When all older ops are complete.
     #[serde(deserialize_with = "crate::saved::cycle")]
     all_done: u64,
-    /// When the last store to a device was accepted.
-    #[serde(deserialize_with = "crate::saved::cycle")]
-    device_store: u64,
 }
 
 /// What is saved.
@@ -140,7 +132,7 @@ impl InOrder {
         let fetched = state.common.front.fetch(op, memory, &mut state.common.mmu, &mut state.common.counts);
         match op.class {
             OpClass::Load => {
-                let mut wait = Wait::new(state.floors.load, Cause::Store);
+                let mut wait = Wait::new(state.common.order.load, Cause::Store);
                 wait.also(state.common.loads.free_from(), Cause::L2);
                 let issued = self.issue(op, &fetched, wait);
                 let executed = self.load(op, issued.at, memory);
@@ -183,13 +175,10 @@ impl InOrder {
         memory: &mut M,
         observer: &mut O,
     ) {
-        let (floors, stores) = (&self.state.floors, &self.state.common.stores);
+        let common = &self.state.common;
         let wait = match op.class {
-            OpClass::Atomic => {
-                let written = stores.all_written().max(stores.floor).max(floors.load);
-                Wait::new(written.max(stores.free_from()), Cause::Store)
-            }
-            OpClass::Serialising => Wait::new(floors.all_done, Cause::Serialise),
+            OpClass::Atomic => Wait::new(common.atomic_floor().max(common.stores.free_from()), Cause::Store),
+            OpClass::Serialising => Wait::new(self.state.floors.all_done, Cause::Serialise),
             _ => Wait(0),
         };
         let issued = self.issue(op, fetched, wait);

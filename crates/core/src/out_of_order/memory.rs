@@ -70,8 +70,8 @@ impl OutOfOrder {
                 state.common.stores.youngest(span, operands).map_or(0, |store| store.known)
             }
         };
-        let ready = operands.max(waits).max(state.floors.load);
-        let fenced = state.floors.load == ready && ready > operands;
+        let ready = operands.max(waits).max(state.common.order.load);
+        let fenced = state.common.order.load == ready && ready > operands;
         let issue = self.units.issue(OpClass::Load, ready, dispatched + 1);
         let state = &mut self.state;
         let address = issue + state.common.address_cycles;
@@ -110,7 +110,7 @@ impl OutOfOrder {
             Cause::of(level)
         };
         let complete = self.result(op, data);
-        self.state.floors.loads_done = self.state.floors.loads_done.max(complete);
+        self.state.common.load_done(complete);
         Ok(Executed { issue, complete, leaves: issue + 1, cause, level: Some(level) })
     }
 
@@ -155,7 +155,7 @@ impl OutOfOrder {
     pub(super) fn atomic<M: CoreMemory>(&mut self, op: &Op, dispatched: u64, memory: &mut M) -> Executed {
         let state = &self.state;
         let head = (dispatched + 1).max(self.operands(op)).max(state.common.commit.last() + 1);
-        let written = state.common.stores.all_written().max(state.common.stores.floor).max(state.floors.load);
+        let written = state.common.atomic_floor();
         let issue = self.units.issue(OpClass::Atomic, head.max(written), dispatched + 1);
         let address = issue + self.state.common.address_cycles;
         let asked = self.translate(op, address, memory);
@@ -170,39 +170,13 @@ impl OutOfOrder {
             Cause::of(served.level)
         };
         let complete = self.result(op, data);
-        let state = &mut self.state;
-        state.common.stores.push_written(op, asked, complete);
-        state.common.counts.atomics += 1;
-        state.common.counts.sq_cycles += state.common.stores.all_written() - dispatched;
-        state.floors.loads_done = state.floors.loads_done.max(complete);
-        let [_, _, loads, stores] = op.fence();
-        if loads {
-            state.floors.load = state.floors.load.max(complete);
-        }
-        if stores {
-            state.common.stores.floor = state.common.stores.floor.max(complete);
-        }
+        self.state.common.atomic_done(op, dispatched, asked, complete);
         Executed { issue, complete, leaves: issue + 1, cause, level: Some(served.level) }
     }
 
     /// A fence needs no unit: it says what waits for what.
     pub(super) fn fence(&mut self, op: &Op, dispatched: u64) -> Executed {
-        let state = &mut self.state;
-        state.common.counts.fences += 1;
-        let [loads_before, stores_before, loads_after, stores_after] = op.fence();
-        let mut done = 0;
-        if loads_before {
-            done = state.floors.loads_done;
-        }
-        if stores_before {
-            done = done.max(state.common.stores.all_written()).max(state.floors.device_store);
-        }
-        if loads_after {
-            state.floors.load = state.floors.load.max(done);
-        }
-        if stores_after {
-            state.common.stores.floor = state.common.stores.floor.max(done);
-        }
+        self.state.common.fence(op);
         let complete = dispatched + 1;
         Executed { issue: complete, complete, leaves: 0, cause: Cause::Execute, level: None }
     }
@@ -220,8 +194,7 @@ impl OutOfOrder {
         let fetched = state.common.front.fetch(op, memory, &mut state.common.mmu, &mut state.common.counts);
         let dispatched = self.dispatch(op, &fetched, 0, None);
         let state = &mut self.state;
-        let writes = op.flags & Op::WRITES != 0;
-        let fence = if writes { state.common.stores.floor } else { state.floors.load };
+        let fence = state.common.device_floor(op);
         let head = (state.common.commit.last() + 1).max(fence).max(state.floors.device);
         let ready = (dispatched.at + 1).max(head).max(self.operands(op));
         let issue = self.units.issue(op.class, ready, dispatched.at + 1);
@@ -244,14 +217,8 @@ impl OutOfOrder {
     ) {
         let done = done.max(access.begun);
         let complete = self.result(op, done);
-        let floors = &mut self.state.floors;
-        floors.device = complete;
-        if op.flags & Op::WRITES != 0 {
-            floors.device_store = complete;
-        } else {
-            floors.loads_done = floors.loads_done.max(complete);
-        }
-        self.state.common.counts.device_accesses += 1;
+        self.state.floors.device = complete;
+        self.state.common.device_done(op, complete);
         let issue = access.begun;
         let executed = Executed { issue, complete, leaves: issue + 1, cause: Cause::Device, level: None };
         let commit = self.retire(op, &access.fetched, &access.dispatched, &executed);

@@ -58,23 +58,15 @@ pub(crate) struct State {
     dependence: MemoryDependence,
 }
 
-/// What fences, serialising ops and devices impose on what follows.
+/// What serialising ops and accesses to devices impose on what follows.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Floors {
     /// Nothing is dispatched before (serialising ops).
     #[serde(deserialize_with = "crate::saved::cycle")]
     dispatch: u64,
-    /// No load issues before (fences).
-    #[serde(deserialize_with = "crate::saved::cycle")]
-    load: u64,
-    /// When all older loads are complete.
-    #[serde(deserialize_with = "crate::saved::cycle")]
-    loads_done: u64,
-    /// When the last access to a device is complete, and the last store to one accepted.
+    /// When the last access to a device is complete.
     #[serde(deserialize_with = "crate::saved::cycle")]
     device: u64,
-    #[serde(deserialize_with = "crate::saved::cycle")]
-    device_store: u64,
 }
 
 /// What is saved.
