@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use doorbell_acceptance::baseline::{median, print_and_store};
+use doorbell_acceptance::baseline::{median, print_and_store, seconds_and_peak};
 use doorbell_acceptance::{doorbell_path, places, scratch};
 use doorbell_bench::{RunConfig, benchmark, guest_identity, read_guest, resolve};
 use doorbell_machine::{CheckpointFile, Guest, Limits, Machine, Outcome};
@@ -173,18 +173,5 @@ fn one_frame(folder: &Path, further: &[&str]) -> (f64, u64) {
         .args(["run", "testpmd", "--preset", "fast", "-q", "--warmup", "0ns", "--frames", "1", "--out"])
         .arg(folder)
         .args(further);
-    let started = Instant::now();
-    let mut child = command.stdout(Stdio::null()).spawn().expect("doorbell starts");
-    let status_file = format!("/proc/{}/status", child.id());
-    let mut peak_kib = 0;
-    while child.try_wait().expect("a child can be waited for").is_none() {
-        let status = std::fs::read_to_string(&status_file).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let words = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
-        peak_kib = peak_kib.max(words.unwrap_or_default());
-        std::thread::sleep(std::time::Duration::from_millis(2));
-    }
-    let seconds = started.elapsed().as_secs_f64();
-    assert!(child.wait().expect("it has ended").success(), "the run failed");
-    (seconds, peak_kib << 10)
+    seconds_and_peak(&mut command)
 }

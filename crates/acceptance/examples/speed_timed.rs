@@ -9,10 +9,10 @@
 //! | idle | host seconds a simulated second of a kernel that answers pings, at 1 kpps over those at full load |
 //! | memory | peak resident memory of a run with an LLC of 64 MiB, less the guest memory that was touched |
 
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Instant;
 
-use doorbell_acceptance::baseline::{median, print_and_store};
+use doorbell_acceptance::baseline::{median, print_and_store, seconds_and_peak};
 use doorbell_acceptance::{doorbell_path, places, quiet, scratch};
 use doorbell_bench::{Session, Source, benchmark, resolve};
 use doorbell_machine::{Limits, Machine, Mode};
@@ -95,16 +95,6 @@ fn memory() -> f64 {
     let mut command = Command::new(doorbell_path());
     command.args(["run", "testpmd", "-q", "--rate", "20Mpps", "--warmup", "2ms", "--duration", "1ms"]);
     command.args(["--set", "memory.llc.size=64MiB", "--out"]).arg(folder.path());
-    let mut child = command.stdout(Stdio::null()).spawn().expect("doorbell starts");
-    let status_file = format!("/proc/{}/status", child.id());
-    let mut peak_kib = 0;
-    while child.try_wait().expect("a child can be waited for").is_none() {
-        let status = std::fs::read_to_string(&status_file).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let words = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
-        peak_kib = peak_kib.max(words.unwrap_or_default());
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    assert!(child.wait().expect("it has ended").success(), "the run failed");
-    (peak_kib as f64 - (touched * PAGE_BYTES / 1024) as f64) / 1024.0
+    let (_, peak) = seconds_and_peak(&mut command);
+    (peak as f64 - (touched * PAGE_BYTES) as f64) / f64::from(1 << 20)
 }

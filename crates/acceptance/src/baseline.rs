@@ -1,6 +1,8 @@
 //! Figures of a benchmark beside those that were stored.
 
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 
@@ -23,6 +25,24 @@ pub fn print_and_store(figures: &Map<String, Value>, file: &str, store: bool) {
         std::fs::write(&path, text + "\n").expect("the baseline can be written");
         println!("stored in {}", path.display());
     }
+}
+
+/// Runs a command to its end: seconds, and its peak resident memory in bytes.
+pub fn seconds_and_peak(command: &mut Command) -> (f64, u64) {
+    let started = Instant::now();
+    let mut child = command.stdout(Stdio::null()).spawn().expect("the command starts");
+    let status_file = format!("/proc/{}/status", child.id());
+    let mut peak_kib = 0;
+    while child.try_wait().expect("a child can be waited for").is_none() {
+        let status = std::fs::read_to_string(&status_file).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let words = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+        peak_kib = peak_kib.max(words.unwrap_or_default());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    assert!(child.wait().expect("it has ended").success(), "the run failed");
+    (seconds, peak_kib << 10)
 }
 
 /// The middle one of some figures.

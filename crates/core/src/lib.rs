@@ -54,9 +54,6 @@ use in_order::{InOrder, InOrderState};
 use mmu::Side;
 use out_of_order::{OutOfOrder, OutOfOrderState};
 
-/// Version of [`CoreState`].
-pub const CORE_STATE_VERSION: u32 = 4;
-
 /// A core. See the crate.
 #[derive(Clone, Debug)]
 pub struct Core {

@@ -15,8 +15,8 @@ use super::{Mode, Timing};
 use crate::config::MachineConfig;
 use crate::port::Port;
 
-/// The version of [`TimingState`].
-pub(crate) const TIMING_VERSION: u32 = 2;
+/// The version of [`TimingState`] and of all that is in it: the state of cores, caches and memory too.
+pub(crate) const TIMING_VERSION: u32 = 3;
 
 /// See the module.
 #[derive(Serialize, Deserialize)]
