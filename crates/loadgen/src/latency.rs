@@ -47,6 +47,8 @@ pub struct LatencySummary {
     pub p99: f64,
     /// 99.9 % are at or below.
     pub p99_9: f64,
+    /// 99.99 % are at or below.
+    pub p99_99: f64,
     /// The largest.
     pub max: f64,
 }
@@ -136,16 +138,17 @@ impl Latency {
     pub fn summary(&self) -> Option<LatencySummary> {
         let (min, max) = self.extremes()?;
         let (mean, stddev) = self.mean_and_stddev();
-        let percentile = |numerator| self.percentile(numerator, 1000).map(Ps::as_ns_f64);
+        let percentile = |numerator| self.percentile(numerator, 10_000).map(Ps::as_ns_f64);
         Some(LatencySummary {
             frames: self.count,
             mean: mean / 1e3,
             stddev: stddev / 1e3,
             min: min.as_ns_f64(),
-            p50: percentile(500)?,
-            p90: percentile(900)?,
-            p99: percentile(990)?,
-            p99_9: percentile(999)?,
+            p50: percentile(5_000)?,
+            p90: percentile(9_000)?,
+            p99: percentile(9_900)?,
+            p99_9: percentile(9_990)?,
+            p99_99: percentile(9_999)?,
             max: max.as_ns_f64(),
         })
     }

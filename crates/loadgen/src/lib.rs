@@ -13,6 +13,7 @@
 //! | `frame` | making a frame from its number, and checking one that came back |
 //! | `in_flight` | the send times of frames on their way |
 //! | `latency` | a distribution of round trips |
+//! | `batches` | a window in parts: loss over time, confidence |
 //! | `measure` | a measurement window, and the figures that it yields |
 //! | `arrival` | what an arrived frame can be, and all counters |
 //! | `requests` | traffic that asks and is answered: ICMP echo, memcached over UDP |
@@ -24,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arrival;
+pub mod batches;
 pub mod config;
 pub mod frame;
 pub mod generator;
@@ -42,6 +44,7 @@ mod receive;
 mod testbench;
 
 pub use arrival::{Arrival, LoadGenStats};
+pub use batches::{BatchSummary, Confidence, LatencyConfidence};
 pub use config::{ConfigError, Kind, LoadGenConfig, Returned, TrafficConfig};
 pub use frame::{Mismatch, Signature};
 pub use generator::{Event, LoadGen, LoadGenPorts};

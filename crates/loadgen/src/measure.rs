@@ -23,6 +23,7 @@ use doorbell_sim::{Frame, Ps};
 use doorbell_wire::LinkConfig;
 use serde::{Deserialize, Serialize};
 
+use crate::batches::{BatchSummary, Batches, BatchesState, Confidence};
 use crate::in_flight::SendTimes;
 use crate::latency::{Latency, LatencyState, LatencySummary};
 
@@ -97,8 +98,12 @@ pub struct Measurement {
     foreign: u64,
     late: u64,
     lag_max: Ps,
-    from_intended: Latency,
+    /// Round trips from the intended time are in here.
+    batches: Batches,
     from_actual: Latency,
+    /// Differences between the round trips of frames that came back one after the other.
+    variation: Latency,
+    last: Option<Ps>,
 }
 
 /// What a snapshot keeps of a [`Measurement`].
@@ -113,8 +118,10 @@ pub struct MeasurementState {
     /// Corrupt, given up, duplicates, reordered, foreign, late.
     counts: [u64; 6],
     lag_max: Ps,
-    from_intended: LatencyState,
+    batches: BatchesState,
     from_actual: LatencyState,
+    variation: LatencyState,
+    last: Option<Ps>,
 }
 
 /// Figures of a window for a report.
@@ -157,6 +164,13 @@ pub struct Summary {
     pub latency_ns: Option<LatencySummary>,
     /// Round trips from the time the first bit left.
     pub latency_from_actual_ns: Option<LatencySummary>,
+    /// By how much the round trips of two frames differ that came back one after the other (RFC 3393: the size of the
+    /// IP packet delay variation, jitter).
+    pub delay_variation_ns: Option<LatencySummary>,
+    /// How far the figures can be trusted; `None` for windows too short to say.
+    pub confidence_95: Option<Confidence>,
+    /// The window in parts of equal length.
+    pub batches: Vec<BatchSummary>,
 }
 
 impl Measurement {
@@ -175,8 +189,10 @@ impl Measurement {
             foreign: 0,
             late: 0,
             lag_max: Ps::ZERO,
-            from_intended: Latency::default(),
+            batches: Batches::new(now),
             from_actual: Latency::default(),
+            variation: Latency::default(),
+            last: None,
         }
     }
 
@@ -208,8 +224,8 @@ impl Measurement {
     }
 
     /// Round trips of the delivered frames from the time each was due.
-    pub fn latency(&self) -> &Latency {
-        &self.from_intended
+    pub fn latency(&self) -> Latency {
+        self.batches.latency()
     }
 
     /// Round trips of the delivered frames from the time the first bit of each left.
@@ -224,6 +240,7 @@ impl Measurement {
     pub(crate) fn on_sent(&mut self, volume: Volume, times: SendTimes) {
         if self.is_open() {
             self.offered.add(volume);
+            self.batches.on_sent(times.actual);
             self.lag_max = self.lag_max.max(times.actual.saturating_sub(times.intended));
         }
     }
@@ -242,7 +259,11 @@ impl Measurement {
         }
         if self.has(sequence) {
             self.delivered.add(volume);
-            self.from_intended.record(now.saturating_sub(times.intended));
+            let round_trip = now.saturating_sub(times.intended);
+            self.batches.on_returned(times.actual, round_trip);
+            if let Some(last) = self.last.replace(round_trip) {
+                self.variation.record(Ps(last.0.abs_diff(round_trip.0)));
+            }
             self.from_actual.record(now.saturating_sub(times.actual));
         }
     }
@@ -286,8 +307,9 @@ impl Measurement {
         self.foreign += other.foreign;
         self.late += other.late;
         self.lag_max = self.lag_max.max(other.lag_max);
-        self.from_intended.merge(&other.from_intended);
+        self.batches.merge(&other.batches);
         self.from_actual.merge(&other.from_actual);
+        self.variation.merge(&other.variation);
     }
 
     /// The figures so far; for a window that is still open, up to `now`.
@@ -311,8 +333,11 @@ impl Measurement {
             delivered: self.delivered.over(span),
             arrived: self.arrived.over(span),
             send_lag_ns_max: self.lag_max.as_ns_f64(),
-            latency_ns: self.from_intended.summary(),
+            latency_ns: self.latency().summary(),
             latency_from_actual_ns: self.from_actual.summary(),
+            delay_variation_ns: self.variation.summary(),
+            confidence_95: self.batches.confidence(span),
+            batches: self.batches.summaries(),
         }
     }
 
@@ -326,8 +351,10 @@ impl Measurement {
             arrived: self.arrived,
             counts: [self.corrupt, self.given_up, self.duplicates, self.reordered, self.foreign, self.late],
             lag_max: self.lag_max,
-            from_intended: self.from_intended.save(),
+            batches: self.batches.save(),
             from_actual: self.from_actual.save(),
+            variation: self.variation.save(),
+            last: self.last,
         }
     }
 
@@ -346,6 +373,8 @@ impl Measurement {
         if volumes.iter().flatten().chain(&state.counts).any(|count| *count > u64::MAX / 64) {
             return Err(wrong("a window's counts are impossibly high"));
         }
+        let counted = (state.offered.frames, state.delivered.frames);
+        let batches = Batches::restore(state.begin, &state.batches, counted);
         let latency = |state| Latency::restore(state).ok_or_else(|| wrong("a histogram is not one"));
         Ok(Measurement {
             begin: state.begin,
@@ -361,8 +390,10 @@ impl Measurement {
             foreign,
             late,
             lag_max: state.lag_max,
-            from_intended: latency(&state.from_intended)?,
+            batches: batches.ok_or_else(|| wrong("a window's batches do not add up"))?,
             from_actual: latency(&state.from_actual)?,
+            variation: latency(&state.variation)?,
+            last: state.last,
         })
     }
 }

@@ -34,7 +34,7 @@ pub struct LoadGenState {
 
 impl LoadGenState {
     /// The version to save this state under.
-    pub const VERSION: u32 = 3;
+    pub const VERSION: u32 = 4;
 }
 
 impl LoadGen {

@@ -129,6 +129,7 @@ impl Machine {
     }
 
     /// Sees to what a hart has stopped for.
+    #[inline]
     pub(crate) fn act_on(&mut self, index: usize, stop: Stop, limits: &Limits) {
         let id = index as u32;
         match stop {

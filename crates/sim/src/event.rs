@@ -1,7 +1,7 @@
 //! The event queue: one for a machine. An event's key is (time, phase, sequence), so the order of
 //! events is a function of the simulation alone.
 
-use std::cmp::Ordering;
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use serde::{Deserialize, Serialize};
@@ -25,6 +25,7 @@ pub enum Phase {
     Control,
 }
 
+/// An event as a snapshot has it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Entry<E> {
     at: Ps,
@@ -33,35 +34,38 @@ struct Entry<E> {
     event: E,
 }
 
-impl<E> Entry<E> {
-    fn key(&self) -> (Ps, Phase, u64) {
-        (self.at, self.phase, self.sequence)
-    }
-}
+/// Bits of a sequence number; the phase stands above them.
+const SEQUENCE_BITS: u32 = 56;
 
-impl<E> PartialEq for Entry<E> {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
+/// Time, phase and sequence number as one number in the order in which events happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key(u128);
+
+impl Key {
+    fn new(at: Ps, phase: Phase, sequence: u64) -> Key {
+        Key(u128::from(at.0) << 64 | u128::from((phase as u64) << SEQUENCE_BITS | sequence))
     }
-}
-impl<E> Eq for Entry<E> {}
-impl<E> PartialOrd for Entry<E> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
+
+    fn at(self) -> Ps {
+        Ps((self.0 >> 64) as u64)
     }
-}
-impl<E> Ord for Entry<E> {
-    /// Reversed, because `BinaryHeap` gives the greatest first.
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.key().cmp(&self.key())
+
+    fn sequence(self) -> u64 {
+        self.0 as u64 & ((1 << SEQUENCE_BITS) - 1)
     }
 }
 
 /// Events in time order. There is no cancelling: a component that has changed its mind ignores a
 /// wake-up that no longer fits its state.
+///
+/// A heap moves its items about, and thousands of frames may be on a long link: so the heap has keys only, and where each
+/// event is kept.
 #[derive(Clone, Debug)]
 pub struct EventQueue<E> {
-    heap: BinaryHeap<Entry<E>>,
+    heap: BinaryHeap<Reverse<(Key, u32)>>,
+    /// With the phase, which is not read back from a key.
+    events: Vec<Option<(Phase, E)>>,
+    free: Vec<u32>,
     now: Ps,
     next_sequence: u64,
 }
@@ -77,15 +81,16 @@ pub struct QueueState<E> {
 impl<E> QueueState<E> {
     /// Whether a queue can be in this state: no event lies in the past, and none was added after the last.
     pub fn is_sound(&self) -> bool {
-        let latest = u64::MAX / 4;
+        let latest = (1 << SEQUENCE_BITS) / 4;
         let sound = |entry: &Entry<E>| entry.at >= self.now && entry.sequence < self.next_sequence;
-        self.now.0 <= latest && self.next_sequence <= latest && self.entries.iter().all(sound)
+        self.now.0 <= u64::MAX / 4 && self.next_sequence <= latest && self.entries.iter().all(sound)
     }
 }
 
 impl<E> Default for EventQueue<E> {
     fn default() -> Self {
-        EventQueue { heap: BinaryHeap::new(), now: Ps::ZERO, next_sequence: 0 }
+        let (heap, events, free) = (BinaryHeap::new(), Vec::new(), Vec::new());
+        EventQueue { heap, events, free, now: Ps::ZERO, next_sequence: 0 }
     }
 }
 
@@ -105,19 +110,35 @@ impl<E> EventQueue<E> {
         assert!(at >= self.now, "event scheduled at {at}, before the present ({})", self.now);
         let sequence = self.next_sequence;
         self.next_sequence += 1;
-        self.heap.push(Entry { at, phase, sequence, event });
+        self.put(Key::new(at, phase, sequence), phase, event);
+    }
+
+    fn put(&mut self, key: Key, phase: Phase, event: E) {
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.events[place as usize] = Some((phase, event));
+                place
+            }
+            None => {
+                self.events.push(Some((phase, event)));
+                self.events.len() as u32 - 1
+            }
+        };
+        self.heap.push(Reverse((key, place)));
     }
 
     /// When the next event happens; [`Ps::MAX`] if there is none.
     pub fn next_time(&self) -> Ps {
-        self.heap.peek().map_or(Ps::MAX, |entry| entry.at)
+        self.heap.peek().map_or(Ps::MAX, |Reverse((key, _))| key.at())
     }
 
     /// Takes the next event and moves the present to it.
     pub fn pop(&mut self) -> Option<(Ps, E)> {
-        let entry = self.heap.pop()?;
-        self.now = entry.at;
-        Some((entry.at, entry.event))
+        let Reverse((key, place)) = self.heap.pop()?;
+        let (_, event) = self.events[place as usize].take().expect("an event is where its key says");
+        self.free.push(place);
+        self.now = key.at();
+        Some((self.now, event))
     }
 
     /// How many events wait.
@@ -127,7 +148,7 @@ impl<E> EventQueue<E> {
 
     /// The events that wait, in no particular order.
     pub fn events(&self) -> impl Iterator<Item = &E> {
-        self.heap.iter().map(|entry| &entry.event)
+        self.events.iter().flatten().map(|(_, event)| event)
     }
 
     /// Whether no event waits.
@@ -139,14 +160,24 @@ impl<E> EventQueue<E> {
 impl<E: Clone> EventQueue<E> {
     /// The queue's contents in the order in which they will happen.
     pub fn save(&self) -> QueueState<E> {
-        let mut entries: Vec<Entry<E>> = self.heap.iter().cloned().collect();
-        entries.sort_by_key(Entry::key);
+        let mut order: Vec<(Key, u32)> = self.heap.iter().map(|Reverse(item)| *item).collect();
+        order.sort_unstable();
+        let entry = |(key, place): (Key, u32)| {
+            let (phase, event) = self.events[place as usize].clone().expect("an event is where its key says");
+            Entry { at: key.at(), phase, sequence: key.sequence(), event }
+        };
+        let entries = order.into_iter().map(entry).collect();
         QueueState { now: self.now, next_sequence: self.next_sequence, entries }
     }
 
     /// A queue as it was saved.
     pub fn restore(state: QueueState<E>) -> Self {
-        EventQueue { heap: state.entries.into(), now: state.now, next_sequence: state.next_sequence }
+        let mut queue =
+            EventQueue { now: state.now, next_sequence: state.next_sequence, ..EventQueue::default() };
+        for Entry { at, phase, sequence, event } in state.entries {
+            queue.put(Key::new(at, phase, sequence), phase, event);
+        }
+        queue
     }
 }
 

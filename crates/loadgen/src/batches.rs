@@ -1,0 +1,301 @@
+//! A window cut into batches of equal length: what became of the frames sent in each, for loss and latency over time and for
+//! confidence intervals.
+//!
+//! How long a window will be is not known when it begins. So batches begin short, and whenever there would be more than
+//! [`BATCHES_MAX`], neighbours are joined and a batch is twice as long. A window of any length thus ends with 32 to 64
+//! whole batches, or fewer if it is very short.
+//!
+//! *Confidence* is by the method of batch means (Law, *Simulation Modeling and Analysis*, section 9.5.3): if batches are long
+//! enough their means are nearly independent and normal, and Student's t applies. Neighbours are joined while the correlation of
+//! one batch with the next is significant and enough batches are left; if it still is, the intervals are marked as too
+//! narrow to be trusted. They say how well the window shows the steady state of this run, and nothing of other seeds.
+
+use doorbell_sim::Ps;
+use serde::{Deserialize, Serialize};
+
+use crate::latency::{Latency, LatencyState};
+
+/// A window has at most so many batches.
+pub const BATCHES_MAX: usize = 64;
+/// With fewer, nothing is said of confidence.
+const BATCHES_MIN: usize = 10;
+/// The first batches are so long: a handful of frames at 100 Gbps.
+const FIRST_LENGTH: Ps = Ps(1 << 20);
+/// Batches are joined at most so often: two days of simulated time.
+const JOINS_MAX: u32 = 32;
+/// A percentile's interval needs so many frames beyond it in each batch.
+const BEYOND_MIN: u64 = 10;
+
+#[derive(Clone, Debug, Default)]
+struct Batch {
+    offered: u64,
+    delivered: u64,
+    /// Round trips of the delivered frames, from when they were due.
+    latency: Latency,
+}
+
+impl Batch {
+    fn join(&mut self, other: &Batch) {
+        self.offered += other.offered;
+        self.delivered += other.delivered;
+        self.latency.merge(&other.latency);
+    }
+}
+
+/// A window's batches, by the time at which frames left.
+#[derive(Clone, Debug)]
+pub(crate) struct Batches {
+    begin: Ps,
+    length: Ps,
+    batches: Vec<Batch>,
+}
+
+/// What a snapshot keeps of them: the batches' length, and each one's counts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BatchesState {
+    length: Ps,
+    batches: Vec<(u64, u64, LatencyState)>,
+}
+
+/// A part of a window.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BatchSummary {
+    /// When it begins, in nanoseconds from the window's beginning.
+    pub begin_ns: f64,
+    /// Frames whose first bit left in it.
+    pub offered: u64,
+    /// Of these, those that came back unharmed, whenever they did.
+    pub delivered: u64,
+    /// Their mean round trip in nanoseconds.
+    pub latency_ns_mean: Option<f64>,
+    /// 99 % of them took at most so long.
+    pub latency_ns_p99: Option<f64>,
+}
+
+/// Half the widths of 95 % confidence intervals. See the module.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Confidence {
+    /// From so many batches.
+    pub batches: u64,
+    /// Each so long.
+    pub batch_ns: f64,
+    /// Whether neighbouring batches still depend on each other, so that the intervals are too narrow.
+    pub correlated: bool,
+    /// Of the delivered frames a second, in millions.
+    pub delivered_mpps: f64,
+    /// Of the drop rate.
+    pub drop_rate: f64,
+    /// Of the round trips' mean and percentiles, in nanoseconds. Percentiles that batches are too short for are `null`.
+    pub latency_ns: Option<LatencyConfidence>,
+}
+
+/// See [`Confidence`].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LatencyConfidence {
+    /// Of the mean.
+    pub mean: f64,
+    /// Of the median.
+    pub p50: Option<f64>,
+    /// Of the 90th percentile.
+    pub p90: Option<f64>,
+    /// Of the 99th.
+    pub p99: Option<f64>,
+    /// Of the 99.9th.
+    pub p99_9: Option<f64>,
+}
+
+impl Batches {
+    pub fn new(begin: Ps) -> Batches {
+        Batches { begin, length: FIRST_LENGTH, batches: Vec::new() }
+    }
+
+    fn at(&mut self, time: Ps) -> &mut Batch {
+        let mut index = (time.saturating_sub(self.begin).0 / self.length.0) as usize;
+        while index >= BATCHES_MAX {
+            self.coarsen();
+            index /= 2;
+        }
+        if index >= self.batches.len() {
+            self.batches.resize_with(index + 1, Batch::default);
+        }
+        &mut self.batches[index]
+    }
+
+    fn coarsen(&mut self) {
+        self.length = Ps(self.length.0.saturating_mul(2));
+        self.batches = joined(&self.batches, 2);
+    }
+
+    /// A frame left at `time`.
+    pub fn on_sent(&mut self, time: Ps) {
+        self.at(time).offered += 1;
+    }
+
+    /// A frame that had left at `time` is back.
+    pub fn on_returned(&mut self, time: Ps, latency: Ps) {
+        let batch = self.at(time);
+        batch.delivered += 1;
+        batch.latency.record(latency);
+    }
+
+    /// Adds another port's batches of the same window.
+    pub fn merge(&mut self, other: &Batches) {
+        let mut other = other.clone();
+        while self.length < other.length {
+            self.coarsen();
+        }
+        while other.length < self.length {
+            other.coarsen();
+        }
+        if self.batches.len() < other.batches.len() {
+            self.batches.resize_with(other.batches.len(), Batch::default);
+        }
+        self.batches.iter_mut().zip(&other.batches).for_each(|(own, more)| own.join(more));
+    }
+
+    /// All round trips.
+    pub fn latency(&self) -> Latency {
+        let mut all = Latency::default();
+        self.batches.iter().for_each(|batch| all.merge(&batch.latency));
+        all
+    }
+
+    /// The batches, those without frames too.
+    pub fn summaries(&self) -> Vec<BatchSummary> {
+        let summary = |(index, batch): (usize, &Batch)| {
+            let latency = batch.latency.summary();
+            BatchSummary {
+                begin_ns: Ps(self.length.0 * index as u64).as_ns_f64(),
+                offered: batch.offered,
+                delivered: batch.delivered,
+                latency_ns_mean: latency.map(|summary| summary.mean),
+                latency_ns_p99: latency.map(|summary| summary.p99),
+            }
+        };
+        self.batches.iter().enumerate().map(summary).collect()
+    }
+
+    /// What the batches say about a window that is `span` long, if there are enough.
+    pub fn confidence(&self, span: Ps) -> Option<Confidence> {
+        let whole = ((span.0 / self.length.0) as usize).min(self.batches.len());
+        let mut batches = self.batches[..whole].to_vec();
+        let mut length = self.length;
+        while batches.len() >= 2 * BATCHES_MIN && are_correlated(&batches) {
+            batches = joined(&batches, 2);
+            // A batch that found no neighbour is shorter than the others.
+            batches.truncate(whole * self.length.0 as usize / (2 * length.0 as usize));
+            length = Ps(2 * length.0);
+        }
+        if batches.len() < BATCHES_MIN {
+            return None;
+        }
+        let rates = batches.iter().map(|batch| batch.delivered as f64 * 1e6 / length.0 as f64);
+        let drops = batches.iter().map(|batch| match batch.offered {
+            0 => 0.0,
+            offered => (offered - batch.delivered) as f64 / offered as f64,
+        });
+        Some(Confidence {
+            batches: batches.len() as u64,
+            batch_ns: length.as_ns_f64(),
+            correlated: are_correlated(&batches),
+            delivered_mpps: half_width(rates),
+            drop_rate: half_width(drops),
+            latency_ns: latency_confidence(&batches),
+        })
+    }
+
+    pub fn save(&self) -> BatchesState {
+        let save = |batch: &Batch| (batch.offered, batch.delivered, batch.latency.save());
+        BatchesState { length: self.length, batches: self.batches.iter().map(save).collect() }
+    }
+
+    /// The batches of a window that began at `begin` and counted so many frames offered and delivered, unless no window
+    /// has such batches.
+    pub fn restore(begin: Ps, state: &BatchesState, counted: (u64, u64)) -> Option<Batches> {
+        let joins = (state.length.0 / FIRST_LENGTH.0).checked_ilog2()?;
+        if state.batches.len() > BATCHES_MAX || joins > JOINS_MAX || state.length.0 != FIRST_LENGTH.0 << joins
+        {
+            return None;
+        }
+        let mut sums = (0u64, 0u64);
+        let restore = |(offered, delivered, latency): &(u64, u64, LatencyState)| {
+            sums = (sums.0.checked_add(*offered)?, sums.1.checked_add(*delivered)?);
+            let latency = Latency::restore(latency)?;
+            let sound = delivered <= offered && latency.count() == *delivered;
+            sound.then_some(Batch { offered: *offered, delivered: *delivered, latency })
+        };
+        let batches = state.batches.iter().map(restore).collect::<Option<Vec<Batch>>>()?;
+        (sums == counted).then_some(Batches { begin, length: state.length, batches })
+    }
+}
+
+fn joined(batches: &[Batch], by: usize) -> Vec<Batch> {
+    let join = |group: &[Batch]| {
+        let mut all = group[0].clone();
+        group[1..].iter().for_each(|batch| all.join(batch));
+        all
+    };
+    batches.chunks(by).map(join).collect()
+}
+
+fn means(batches: &[Batch]) -> Vec<f64> {
+    batches.iter().filter_map(|batch| batch.latency.summary()).map(|summary| summary.mean).collect()
+}
+
+fn are_correlated(batches: &[Batch]) -> bool {
+    let delivered: Vec<f64> = batches.iter().map(|batch| batch.delivered as f64).collect();
+    [delivered, means(batches)].iter().any(|values| {
+        // Of independent values it has a standard deviation of nearly 1/√n.
+        correlation(values) > 2.0 / (values.len() as f64).sqrt()
+    })
+}
+
+/// The correlation of each value with the next; zero if they are all the same.
+fn correlation(values: &[f64]) -> f64 {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let products: f64 = values.windows(2).map(|two| (two[0] - mean) * (two[1] - mean)).sum();
+    if squares > 1e-18 * mean * mean { products / squares } else { 0.0 }
+}
+
+fn latency_confidence(batches: &[Batch]) -> Option<LatencyConfidence> {
+    let fewest = batches.iter().map(|batch| batch.delivered).min().filter(|fewest| *fewest > 0)?;
+    let percentile = |per_mille: u64| {
+        let beyond = fewest * (1000 - per_mille) / 1000;
+        let values = || batches.iter().filter_map(|batch| batch.latency.percentile(per_mille, 1000));
+        (beyond >= BEYOND_MIN).then(|| half_width(values().map(Ps::as_ns_f64)))
+    };
+    Some(LatencyConfidence {
+        mean: half_width(means(batches).into_iter()),
+        p50: percentile(500),
+        p90: percentile(900),
+        p99: percentile(990),
+        p99_9: percentile(999),
+    })
+}
+
+/// Half the width of the 95 % interval around the mean of these values, of which there are at least [`BATCHES_MIN`].
+fn half_width(values: impl Iterator<Item = f64>) -> f64 {
+    let values: Vec<f64> = values.collect();
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    student_97_5(n - 1.0) * (variance / n).sqrt()
+}
+
+/// Student's t for 97.5 % and ν degrees of freedom, by the expansion of Abramowitz and Stegun 26.7.5: to three digits
+/// from nine on.
+fn student_97_5(degrees: f64) -> f64 {
+    let z: f64 = 1.959_963_984_540_054;
+    let [z3, z5, z7] = [3, 5, 7].map(|power| z.powi(power));
+    let terms = [
+        (z3 + z) / 4.0,
+        (5.0 * z5 + 16.0 * z3 + 3.0 * z) / 96.0,
+        (3.0 * z7 + 19.0 * z5 + 17.0 * z3 - 15.0 * z) / 384.0,
+    ];
+    terms.iter().rev().fold(0.0, |sum, term| (sum + term) / degrees) + z
+}
+
+#[cfg(test)]
+#[path = "batches_tests.rs"]
+mod tests;

@@ -1,0 +1,134 @@
+use super::*;
+use doorbell_sim::rng::Rng;
+use proptest::prelude::*;
+
+/// Batches of frames that leave every `gap`, with the latencies (or losses) that `fate` gives them.
+fn sent(frames: u64, gap: Ps, mut fate: impl FnMut(u64) -> Option<Ps>) -> (Batches, Ps) {
+    let begin = Ps(12_345);
+    let mut batches = Batches::new(begin);
+    for index in 0..frames {
+        let time = begin + Ps(gap.0 * index);
+        batches.on_sent(time);
+        if let Some(latency) = fate(index) {
+            batches.on_returned(time, latency);
+        }
+    }
+    (batches, Ps(gap.0 * frames))
+}
+
+#[test]
+fn students_t_is_that_of_the_tables() {
+    for (degrees, t) in [(9.0, 2.2622), (15.0, 2.1314), (31.0, 2.0395), (63.0, 1.9983), (1e9, 1.95996)] {
+        assert!((student_97_5(degrees) - t).abs() < 4e-4, "{degrees}: {}", student_97_5(degrees));
+    }
+}
+
+#[test]
+fn a_window_of_any_length_has_32_to_64_whole_batches() {
+    for micros in [70, 100, 1_000, 12_345, 1_000_000] {
+        let frames = 5_000;
+        let (batches, span) = sent(frames, Ps(Ps::from_us(micros).0 / frames), |_| Some(Ps(1)));
+        let whole = span.0 / batches.length.0;
+        assert!((32..=64).contains(&whole), "{micros} us: {whole}");
+        assert_eq!(batches.summaries().iter().map(|batch| batch.offered).sum::<u64>(), frames);
+    }
+}
+
+#[test]
+fn loss_over_time_shows_when_frames_were_lost() {
+    let (batches, _) = sent(10_000, Ps::from_ns(100), |index| (index / 5_000 == 0).then_some(Ps::from_us(3)));
+    let all = batches.summaries();
+    let (first, last) = (&all[0], &all[all.len() - 1]);
+    assert_eq!((first.delivered, last.delivered), (first.offered, 0));
+    assert_eq!(first.latency_ns_mean, Some(3_000.0));
+    assert_eq!(last.latency_ns_p99, None);
+    let turned = all.iter().position(|batch| batch.delivered < batch.offered).unwrap();
+    assert!((all[turned].begin_ns - 500_000.0).abs() <= batches.length.as_ns_f64());
+}
+
+#[test]
+fn the_intervals_cover_the_truth_as_often_as_they_say() {
+    // Exponential latencies of a mean of 1 us, independent; the loss is of 1 %.
+    let (mut covered, mut losses, runs) = (0, 0, 400);
+    for run in 0..runs {
+        let mut rng = Rng::stream(run, "batches");
+        let mut uniform = move || (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        let (batches, span) = sent(20_000, Ps::from_ns(100), |_| {
+            let latency = -(1.0 - uniform()).ln() * 1e6;
+            (uniform() >= 0.01).then_some(Ps(latency as u64))
+        });
+        let confidence = batches.confidence(span).expect("there are enough batches");
+        let mean = batches.latency().summary().unwrap().mean;
+        covered += u32::from((mean - 1_000.0).abs() <= confidence.latency_ns.unwrap().mean);
+        let lost = 1.0 - batches.latency().count() as f64 / 20_000.0;
+        losses += u32::from((lost - 0.01).abs() <= confidence.drop_rate);
+    }
+    // 380 are expected; the standard deviation is 4.4.
+    for count in [covered, losses] {
+        assert!((365..=395).contains(&count), "{count} of {runs}");
+    }
+}
+
+#[test]
+fn correlated_batches_are_joined_and_what_cannot_be_mended_is_said() {
+    let mut rng = Rng::stream(1, "batches");
+    let (independent, span) = sent(64_000, Ps::from_ns(100), |_| Some(Ps(1_000_000 + rng.below(1_000_000))));
+    let confidence = independent.confidence(span).unwrap();
+    assert!(!confidence.correlated && confidence.batches > 40, "{confidence:?}");
+    // A wave as long as the window.
+    let (slow, span) = sent(64_000, Ps::from_ns(100), |index| {
+        let phase = index as f64 / 64_000.0 * std::f64::consts::TAU;
+        Some(Ps((1e6 * (2.0 + phase.sin())) as u64))
+    });
+    let confidence = slow.confidence(span).unwrap();
+    assert!(confidence.correlated && confidence.batches < 20, "{confidence:?}");
+}
+
+#[test]
+fn percentiles_have_intervals_only_where_frames_lie_beyond_them() {
+    let (batches, span) = sent(40_000, Ps::from_ns(100), |index| Some(Ps(1 + index % 1000)));
+    let latency = batches.confidence(span).unwrap().latency_ns.unwrap();
+    assert!(latency.p50.is_some() && latency.p90.is_some());
+    assert_eq!(latency.p99_9, None, "each batch has about a thousand frames");
+    let (few, span) = sent(9, Ps::from_us(1), |_| Some(Ps(1)));
+    assert!(few.confidence(span).is_none());
+}
+
+#[test]
+fn a_state_that_no_window_can_have_is_refused() {
+    let (batches, _) = sent(1_000, Ps::from_ns(100), |index| (index % 3 > 0).then_some(Ps(index)));
+    let (state, counted) = (batches.save(), (1_000, 666));
+    assert!(Batches::restore(Ps(0), &state, counted).is_some());
+    assert!(Batches::restore(Ps(0), &state, (1_000, 667)).is_none());
+    for length in [0, 1, FIRST_LENGTH.0 + 1, 1 << 63] {
+        let state = BatchesState { length: Ps(length), ..state.clone() };
+        assert!(Batches::restore(Ps(0), &state, counted).is_none(), "{length}");
+    }
+    let mut changed = state.clone();
+    changed.batches[0].1 += 1;
+    changed.batches[1].1 -= 1;
+    assert!(Batches::restore(Ps(0), &changed, counted).is_none());
+}
+
+proptest! {
+    #[test]
+    fn batches_saved_or_merged_are_those_of_all_frames(
+        frames in prop::collection::vec((0u64..1 << 32, prop::option::of(0u64..1 << 24), any::<bool>()), 1..300),
+    ) {
+        let mut ports = [Batches::new(Ps(5)), Batches::new(Ps(5))];
+        let mut all = Batches::new(Ps(5));
+        for (time, latency, port) in &frames {
+            for batches in [&mut all, &mut ports[usize::from(*port)]] {
+                batches.on_sent(Ps(5 + time));
+                latency.iter().for_each(|latency| batches.on_returned(Ps(5 + time), Ps(*latency)));
+            }
+        }
+        let [mut one, other] = ports;
+        one.merge(&other);
+        let delivered = frames.iter().filter(|frame| frame.1.is_some()).count() as u64;
+        prop_assert_eq!(one.save(), all.save());
+        let restored = Batches::restore(Ps(5), &all.save(), (frames.len() as u64, delivered)).unwrap();
+        prop_assert_eq!(restored.save(), all.save());
+        prop_assert_eq!(restored.latency().count(), delivered);
+    }
+}
