@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use doorbell_loadgen::BatchSummary;
 use serde_json::{Map, Value, json};
 
 use crate::config::RunConfig;
@@ -54,6 +55,10 @@ impl ResultFolder {
         }
         let hash = point.config.hash();
         self.write("config.toml", &format!("# config_hash = \"{hash}\"\n\n{}", point.config.to_toml()))?;
+        let latency = point.measurement.latency();
+        self.write("latency.hgrm", &latency.to_hgrm())?;
+        self.write("latency.csv", &latency.to_csv())?;
+        self.write("batches.csv", &batches_csv(&point.summary.batches))?;
         let mut stats = Map::new();
         for (name, counter) in all_counters(&point.machine) {
             stats.insert(name, json!({ "value": counter.value, "description": counter.description }));
@@ -93,6 +98,17 @@ impl ResultFolder {
         self.write("summary.json", &text)?;
         Ok(text)
     }
+}
+
+/// A row a part of the measurement.
+fn batches_csv(batches: &[BatchSummary]) -> String {
+    let mut out = "begin_ns,offered,delivered,latency_ns_mean,latency_ns_p99\n".to_owned();
+    for BatchSummary { begin_ns, offered, delivered, latency_ns_mean, latency_ns_p99 } in batches {
+        let [mean, p99] =
+            [latency_ns_mean, latency_ns_p99].map(|ns| ns.map_or(String::new(), |ns| format!("{ns:.3}")));
+        out += &format!("{begin_ns:.3},{offered},{delivered},{mean},{p99}\n");
+    }
+    out
 }
 
 /// The text of `summary.json`.

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod changes;
 mod config;
 mod disks;
 mod error;
@@ -21,6 +22,7 @@ mod testpmd;
 mod timing;
 mod two_nodes;
 
+pub use changes::changes;
 pub use config::{RunConfig, RunParams, TestpmdConfig, resolve};
 pub use disks::{machine_with, open_disks};
 pub use error::RunError;
@@ -37,6 +39,6 @@ pub use script::{Mark, NO_TRAFFIC, Script, run_script};
 pub use session::{
     Control, Places, Ready, Session, Source, Workload, bare_identity, guest_identity, read_guest,
 };
-pub use summary::{Drops, PointSummary, RunSummary};
+pub use summary::{Change, Drops, PointSummary, RunSummary};
 pub use timing::TimingFigures;
 pub use two_nodes::{Role, TwoNodes};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use doorbell_loadgen::{LatencySummary, StageSummaries};
+use doorbell_loadgen::{BatchSummary, Confidence, LatencySummary, StageSummaries};
 use serde::Serialize;
 
 use crate::observe::FunctionCost;
@@ -43,6 +43,10 @@ pub struct PointSummary {
     pub frames_delivered: u64,
     /// Of these, those that came back changed.
     pub frames_corrupt: u64,
+    /// Unharmed frames that arrived in the measurement after one that was sent later (RFC 4737 §3.4).
+    pub frames_reordered: u64,
+    /// Frames that came back in the measurement though they had before.
+    pub frames_duplicate: u64,
     /// 1 − delivered / offered.
     pub drop_rate: f64,
     /// Where the others were lost.
@@ -57,7 +61,15 @@ pub struct PointSummary {
     pub delivered_mpps: f64,
     /// Round trips in nanoseconds, from the time each frame was due; `null` if no frame came back.
     pub latency_ns: Option<LatencySummary>,
-    /// The same split by where the time was spent, by the stages' names in the order of a packet's way. Their means sum to
+    /// Round trips from the time the first bit left: without the wait for the generator's link.
+    pub latency_from_actual_ns: Option<LatencySummary>,
+    /// By how much the round trips of two frames differ that came back one after the other (RFC 3393, jitter).
+    pub delay_variation_ns: Option<LatencySummary>,
+    /// Half the widths of 95 % confidence intervals; `null` if the measurement is too short to say.
+    pub confidence_95: Option<Confidence>,
+    /// The measurement in parts of equal length: loss and latency over time.
+    pub batches: Vec<BatchSummary>,
+    /// The round trips of `latency_ns` split by where the time was spent, by the stages' names in the order of a packet's way. Their means sum to
     /// that of `latency_ns` if all frames' stages are known (`stats.json` has how many are not).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_stages_ns: Option<StageSummaries>,
@@ -88,6 +100,17 @@ pub struct PointSummary {
     pub exit_status: Option<u8>,
 }
 
+/// A parameter that is not as the preset has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// Its path, as `--set` takes it.
+    pub key: String,
+    /// The preset's value; empty if it has none.
+    pub preset: String,
+    /// The run's.
+    pub here: String,
+}
+
 /// A whole run: one point or a table of several.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunSummary {
@@ -99,6 +122,8 @@ pub struct RunSummary {
     pub doorbell_version: String,
     /// The command that made this.
     pub command: String,
+    /// Parameters that are not as the preset has them.
+    pub changed: Vec<Change>,
     /// What each figure of `ports` means, by name.
     pub meanings: BTreeMap<String, String>,
     /// Every point, in the order in which the rates were given.

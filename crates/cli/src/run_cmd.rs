@@ -9,7 +9,7 @@ use clap::Args;
 use doorbell_bench::Places;
 use doorbell_bench::{
     BENCHMARKS, Control, M5Ops, NO_TRAFFIC, Nodes, Point, PointSummary, ResultFolder, RunConfig, RunError,
-    RunSummary, Session, Source, benchmark, resolve, run_point_observed,
+    RunSummary, Session, Source, benchmark, changes, resolve, run_point_observed,
 };
 use doorbell_loadgen::{Kind, Rate};
 use doorbell_machine::PRESETS;
@@ -233,7 +233,7 @@ pub fn finish(
     points: Vec<PointSummary>,
     meanings: BTreeMap<String, String>,
 ) -> anyhow::Result<()> {
-    let summary = whole_summary(args, name, points, meanings);
+    let summary = whole_summary(args, name, config, points, meanings)?;
     let json = folder.write_summary(&summary)?;
     let report = doorbell_report::RunSummary::from_json(&json)?;
     folder.write("report.html", &doorbell_report::html(&report, &config.to_toml()))?;
@@ -294,7 +294,8 @@ pub fn write_point(
 ) -> anyhow::Result<()> {
     folder.write_point(point)?;
     if one_of_several {
-        let summary = whole_summary(args, name, vec![point.summary.clone()], point.meanings.clone());
+        let summary =
+            whole_summary(args, name, &point.config, vec![point.summary.clone()], point.meanings.clone())?;
         let json = folder.write_summary(&summary)?;
         let report = doorbell_report::RunSummary::from_json(&json)?;
         folder.write("report.html", &doorbell_report::html(&report, &point.config.to_toml()))?;
@@ -305,16 +306,18 @@ pub fn write_point(
 fn whole_summary(
     args: &RunArgs,
     name: &str,
+    config: &RunConfig,
     points: Vec<PointSummary>,
     meanings: BTreeMap<String, String>,
-) -> RunSummary {
+) -> anyhow::Result<RunSummary> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    RunSummary {
+    Ok(RunSummary {
         benchmark: name.to_owned(),
         preset: args.common.preset.clone(),
+        changed: changes(&args.common.preset, config)?,
         doorbell_version: env!("CARGO_PKG_VERSION").to_owned(),
         command: format!("doorbell {}", words.join(" ")),
         meanings,
         points,
-    }
+    })
 }

@@ -106,6 +106,21 @@ impl Latency {
         self.histogram.iter_recorded().map(|step| (Ps(step.value_iterated_to()), step.count_at_value()))
     }
 
+    /// Values with the share of all at or below them and its count, at shares that come nearer and nearer to one.
+    pub(crate) fn quantiles(&self, ticks_a_halving: u32) -> impl Iterator<Item = (Ps, f64, u64)> {
+        let mut seen = 0;
+        self.histogram.iter_quantiles(ticks_a_halving).map(move |step| {
+            seen += step.count_since_last_iteration();
+            let value = Ps(step.value_iterated_to()).clamp(self.min, self.max);
+            (value, step.quantile_iterated_to(), seen)
+        })
+    }
+
+    /// How the histogram is laid out: ranges that double, and values told apart in each.
+    pub(crate) fn layout(&self) -> (u8, u32) {
+        (self.histogram.buckets(), 2048)
+    }
+
     /// The percentile `numerator / denominator` by nearest rank: the smallest value such that at least that
     /// share of all is at or below it. The result is the upper end of the value's bucket, or the exact
     /// extreme where that is nearer.

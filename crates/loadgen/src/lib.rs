@@ -14,6 +14,7 @@
 //! | `in_flight` | the send times of frames on their way |
 //! | `latency` | a distribution of round trips |
 //! | `batches` | a window in parts: loss over time, confidence |
+//! | `hgrm` | a distribution as files for other tools |
 //! | `measure` | a measurement window, and the figures that it yields |
 //! | `arrival` | what an arrived frame can be, and all counters |
 //! | `requests` | traffic that asks and is answered: ICMP echo, memcached over UDP |
@@ -37,6 +38,7 @@ pub mod responder;
 pub mod stages;
 pub mod state;
 
+mod hgrm;
 mod in_flight;
 mod receive;
 

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use crate::escape::Esc;
-use crate::number::{duration_s, grouped, trimmed};
-use crate::summary::{PointSummary, RunSummary};
+use crate::number::{NONE, duration_s, grouped, trimmed};
+use crate::summary::{Change, PointSummary, RunSummary};
 use crate::text::imbalance_notes;
 use crate::{figures, functions, headline, numbers, ports, stages, timing};
 
@@ -19,6 +19,7 @@ pub fn html(summary: &RunSummary, config_toml: &str) -> String {
     head(summary, &mut out);
     header(summary, &mut out);
     out.push_str("<main>\n");
+    changes(summary, &mut out);
     let groups = summary.by_frame_size();
     if groups.is_empty() {
         out.push_str("<p class=\"nothing\">No load was measured.</p>\n");
@@ -81,6 +82,31 @@ fn header(summary: &RunSummary, out: &mut String) {
         Esc(&summary.preset),
         Esc(&summary.doorbell_version)
     );
+}
+
+/// What differs from the preset, first of all: nobody takes a changed machine for the preset.
+fn changes(summary: &RunSummary, out: &mut String) {
+    if summary.changed.is_empty() {
+        return;
+    }
+    let _ = write!(
+        out,
+        "<section aria-labelledby=\"changed\">\n<h2 id=\"changed\">Not as in {}</h2>\n<div class=\"scroll\">\n\
+         <table class=\"numbers few\">\n<thead><tr><th scope=\"col\">Parameter</th><th scope=\"col\">Preset</th>\
+         <th scope=\"col\">Here</th></tr></thead>\n<tbody>\n",
+        Esc(&summary.preset)
+    );
+    for Change { key, preset, here } in &summary.changed {
+        let preset = if preset.is_empty() { NONE } else { preset };
+        let _ = writeln!(
+            out,
+            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td></tr>",
+            Esc(key),
+            Esc(preset),
+            Esc(here)
+        );
+    }
+    out.push_str("</tbody>\n</table></div>\n</section>\n");
 }
 
 /// Says aloud where drops and losses differ.

@@ -44,6 +44,7 @@ pub use functions::FunctionFigures;
 pub use html::html;
 pub use stages::{StageNs, StagesNs};
 pub use summary::{
-    Drops, Figure, FigureGroup, LatencyNs, PointSummary, PortFigures, ReportError, RunSummary,
+    BatchSummary, Change, Confidence, Drops, Figure, FigureGroup, LatencyConfidence, LatencyNs, PointSummary,
+    PortFigures, ReportError, RunSummary,
 };
 pub use text::{summary_text, table};

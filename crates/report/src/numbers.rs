@@ -6,7 +6,7 @@ use std::fmt::Write;
 use crate::causes::CAUSES;
 use crate::escape::Esc;
 use crate::number::{NONE, fixed, grouped, percent, rate};
-use crate::summary::{LatencyNs, PointSummary};
+use crate::summary::{Confidence, LatencyNs, PointSummary};
 
 /// A measure: its name with its unit, and a point's figure.
 type Row = (String, Box<dyn Fn(&PointSummary) -> String>);
@@ -59,7 +59,7 @@ fn row(name: &str, cell: impl Fn(&PointSummary) -> String + 'static) -> Row {
     (name.to_owned(), Box::new(cell))
 }
 
-fn sections() -> [(&'static str, Vec<Row>); 4] {
+fn sections() -> [(&'static str, Vec<Row>); 5] {
     let optional = |value: Option<f64>, decimals| value.map_or(NONE.to_owned(), |v| fixed(v, decimals));
     let load = vec![
         row("Offered, Mpps", |p| rate(p.offered_mpps)),
@@ -77,6 +77,8 @@ fn sections() -> [(&'static str, Vec<Row>); 4] {
     frames.extend(
         CAUSES.iter().map(|cause| row(&format!("Lost: {}", cause.name), |p| grouped((cause.count)(p)))),
     );
+    frames.push(row("Out of order", |p| grouped(p.frames_reordered)));
+    frames.push(row("Twice", |p| grouped(p.frames_duplicate)));
     let machine = vec![
         row("Measured, simulated ms", |p| fixed(p.simulated_seconds * 1e3, 3)),
         row("Instructions", |p| grouped(p.instructions)),
@@ -85,14 +87,18 @@ fn sections() -> [(&'static str, Vec<Row>); 4] {
         row("Host time, s", |p| fixed(p.host_seconds, 2)),
         row("Million instructions a host second", move |p| optional(p.host_mips, 1)),
     ];
-    [("Load", load), ("Frames", frames), ("Round trip, µs", latency()), ("Machine and host", machine)]
+    [
+        ("Load", load),
+        ("Frames", frames),
+        ("Round trip, µs", latency()),
+        ("± at 95 % confidence", confidence()),
+        ("Machine and host", machine),
+    ]
 }
 
 fn latency() -> Vec<Row> {
     let row = |name, of: fn(&LatencyNs) -> Option<f64>| {
-        row(name, move |p| {
-            p.latency_ns.as_ref().and_then(of).map_or(NONE.to_owned(), |ns| fixed(ns / 1e3, 3))
-        })
+        row(name, move |p| p.latency_ns.as_ref().and_then(of).map_or(NONE.to_owned(), micros))
     };
     vec![
         row("Mean", |l| Some(l.mean)),
@@ -102,7 +108,38 @@ fn latency() -> Vec<Row> {
         row("p90", |l| Some(l.p90)),
         row("p99", |l| Some(l.p99)),
         row("p99.9", |l| Some(l.p99_9)),
+        row("p99.99", |l| l.p99_99),
         row("Max", |l| Some(l.max)),
+        variation("Between neighbours, mean", |l| l.mean),
+        variation("Between neighbours, p99", |l| l.p99),
+    ]
+}
+
+fn micros(ns: f64) -> String {
+    fixed(ns / 1e3, 3)
+}
+
+/// By how much round trips differ from one frame to the next.
+fn variation(name: &str, of: fn(&LatencyNs) -> f64) -> Row {
+    row(name, move |p| {
+        p.delay_variation_ns.as_ref().map_or(NONE.to_owned(), |variation| micros(of(variation)))
+    })
+}
+
+/// How far the figures above can be trusted.
+fn confidence() -> Vec<Row> {
+    let row = |name, of: fn(&Confidence) -> Option<String>| {
+        row(name, move |p| p.confidence_95.as_ref().and_then(of).unwrap_or(NONE.to_owned()))
+    };
+    vec![
+        row("Delivered, Mpps", |c| Some(fixed(c.delivered_mpps, 4))),
+        row("Lost, %", |c| Some(percent(Some(c.drop_rate)))),
+        row("Mean round trip, µs", |c| c.latency_ns.as_ref().map(|l| micros(l.mean))),
+        row("p50, µs", |c| c.latency_ns.as_ref()?.p50.map(micros)),
+        row("p99, µs", |c| c.latency_ns.as_ref()?.p99.map(micros)),
+        row("From batches", |c| {
+            Some(format!("{}{}", c.batches, if c.correlated { ", correlated: too narrow" } else { "" }))
+        }),
     ]
 }
 

@@ -62,8 +62,63 @@ pub struct LatencyNs {
     pub p99: f64,
     /// 99.9th percentile.
     pub p99_9: f64,
+    /// 99.99th percentile; none in older files.
+    #[serde(default)]
+    pub p99_99: Option<f64>,
     /// The longest.
     pub max: f64,
+}
+
+/// A part of a measurement.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct BatchSummary {
+    /// When it begins, in nanoseconds from the measurement's beginning.
+    pub begin_ns: f64,
+    /// Frames sent in it.
+    pub offered: u64,
+    /// Of these, those that came back.
+    pub delivered: u64,
+    /// Their mean round trip.
+    pub latency_ns_mean: Option<f64>,
+    /// Their 99th percentile.
+    pub latency_ns_p99: Option<f64>,
+}
+
+/// Half the widths of 95 % confidence intervals, by batch means.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Confidence {
+    /// From so many batches.
+    pub batches: u64,
+    /// Whether they depend on each other, so that the intervals are too narrow.
+    pub correlated: bool,
+    /// Of the delivered rate.
+    pub delivered_mpps: f64,
+    /// Of the drop rate.
+    pub drop_rate: f64,
+    /// Of the round trips.
+    pub latency_ns: Option<LatencyConfidence>,
+}
+
+/// See [`Confidence`].
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct LatencyConfidence {
+    /// Of the mean.
+    pub mean: f64,
+    /// Of the median; none if batches are too short.
+    pub p50: Option<f64>,
+    /// Of the 99th percentile.
+    pub p99: Option<f64>,
+}
+
+/// A parameter that is not as the preset has it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Change {
+    /// Its path.
+    pub key: String,
+    /// The preset's value.
+    pub preset: String,
+    /// The run's.
+    pub here: String,
 }
 
 /// Where the frames that did not come back were lost.
@@ -114,7 +169,22 @@ pub struct PointSummary {
     pub delivered_mpps: f64,
     /// Round trips; none if no frame came back.
     pub latency_ns: Option<LatencyNs>,
-    /// The same by where the time was spent; none if it is not known.
+    /// By how much neighbours' round trips differ; none in older files.
+    #[serde(default)]
+    pub delay_variation_ns: Option<LatencyNs>,
+    /// Half the widths of 95 % confidence intervals; none if the measurement is too short to say.
+    #[serde(default)]
+    pub confidence_95: Option<Confidence>,
+    /// The measurement in parts of equal length; none in older files.
+    #[serde(default)]
+    pub batches: Vec<BatchSummary>,
+    /// Unharmed frames that arrived after one that was sent later.
+    #[serde(default)]
+    pub frames_reordered: u64,
+    /// Frames that came back though they had before.
+    #[serde(default)]
+    pub frames_duplicate: u64,
+    /// The round trips by where the time was spent; none if it is not known.
     #[serde(default)]
     pub latency_stages_ns: Option<StagesNs>,
     /// Length of the measurement in simulated seconds.
@@ -178,6 +248,9 @@ pub struct RunSummary {
     pub doorbell_version: String,
     /// The command that made this.
     pub command: String,
+    /// Parameters that are not as the preset has them; none in older files.
+    #[serde(default)]
+    pub changed: Vec<Change>,
     /// What the figures of the points' ports mean, by name.
     #[serde(default)]
     pub meanings: BTreeMap<String, String>,
@@ -256,6 +329,7 @@ impl PointSummary {
             ("latency_ns.p90", latency.map(|l| l.p90)),
             ("latency_ns.p99", latency.map(|l| l.p99)),
             ("latency_ns.p99_9", latency.map(|l| l.p99_9)),
+            ("latency_ns.p99_99", latency.and_then(|l| l.p99_99)),
             ("latency_ns.max", latency.map(|l| l.max)),
         ];
         for (field, value) in fields {

@@ -1,5 +1,5 @@
 //! The page's figures: each one question about the points of one frame size, with a sentence that says what is seen,
-//! and the numbers that were drawn. A new figure is a file here and a line in [`CURVES`], [`SINGLE`] or [`TIMED`].
+//! and the numbers that were drawn. A new figure is a file here and a line in [`CURVES`], [`SINGLE`] or [`FURTHER`].
 
 use std::fmt::Write;
 
@@ -11,8 +11,12 @@ mod cycles;
 mod fate;
 mod latency;
 mod losses;
+mod memory;
+mod over_time;
 mod percentiles;
+mod stacked;
 mod throughput;
+mod way;
 mod work;
 
 /// Draws one figure; the first argument makes its identifiers unique on the page.
@@ -29,8 +33,16 @@ const CURVES: [(&str, Draw); 4] = [
 /// For a single load.
 const SINGLE: [(&str, Draw); 2] = [("fate", fate::figure), ("percentiles", percentiles::figure)];
 
-/// For loads that were timed.
-const TIMED: [(&str, Draw); 1] = [("cycles", cycles::figure)];
+/// Whether points have what a figure shows.
+type Has = fn(&PointSummary) -> bool;
+
+/// For loads of which that is known.
+const FURTHER: [(&str, Draw, Has); 4] = [
+    ("over-time", over_time::figure, |point| point.batches.len() > 1),
+    ("way", way::figure, |point| point.latency_stages_ns.is_some()),
+    ("cycles", cycles::figure, |point| point.timing.is_some()),
+    ("memory", memory::figure, |point| point.timing.is_some()),
+];
 
 /// Identifiers of the elements that name and describe a figure.
 pub(crate) struct Ids {
@@ -70,8 +82,11 @@ impl Data {
 /// All figures for the points of one frame size, as HTML.
 pub(crate) fn html(frame_size: u64, points: &[&PointSummary], command: &str) -> String {
     let list: &[(&str, Draw)] = if points.len() > 1 { &CURVES } else { &SINGLE };
-    let timed = points.iter().any(|point| point.timing.is_some());
-    let list = list.iter().chain(TIMED.iter().filter(|_| timed));
+    let further = FURTHER.iter().filter(|(name, _, has)| {
+        // Over time, several loads would be one line beside the other.
+        points.iter().any(|point| has(point)) && (points.len() == 1 || *name != "over-time")
+    });
+    let list = list.iter().copied().chain(further.map(|(name, draw, _)| (*name, *draw)));
     let mut out = String::from("<div class=\"figures\">\n");
     for (name, draw) in list {
         let id = format!("{name}-{frame_size}");

@@ -1,0 +1,57 @@
+//! In what a configuration differs from its preset.
+
+use std::collections::BTreeMap;
+
+use doorbell_machine::ConfigError;
+use toml::Value;
+
+use crate::config::{RunConfig, resolve};
+use crate::summary::Change;
+
+/// Every result has these of its own.
+const OF_THE_POINT: [&str; 1] = ["loadgen.traffic.rate"];
+
+/// The parameters that are not as the preset has them, by their paths.
+pub fn changes(preset: &str, config: &RunConfig) -> Result<Vec<Change>, ConfigError> {
+    let (before, after) = (leaves(&resolve(preset, &[])?), leaves(config));
+    let keys: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let text = |of: &BTreeMap<String, String>, key: &String| of.get(key).cloned().unwrap_or_default();
+    Ok(keys
+        .into_iter()
+        .filter(|key| before.get(*key) != after.get(*key) && !OF_THE_POINT.contains(&key.as_str()))
+        .map(|key| Change { key: key.clone(), preset: text(&before, key), here: text(&after, key) })
+        .collect())
+}
+
+fn leaves(config: &RunConfig) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    walk(&Value::try_from(config).expect("a configuration is TOML"), "", &mut all);
+    all
+}
+
+fn walk(value: &Value, path: &str, all: &mut BTreeMap<String, String>) {
+    match value {
+        Value::Table(table) => {
+            for (key, value) in table {
+                walk(value, &if path.is_empty() { key.clone() } else { format!("{path}.{key}") }, all);
+            }
+        }
+        Value::String(text) => drop(all.insert(path.to_owned(), text.clone())),
+        other => drop(all.insert(path.to_owned(), other.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_set_is_a_change_and_nothing_else_is() {
+        let set = ["memory.l2.size=512KiB", "loadgen.traffic.rate=3Mpps", "run.frames=7", "run.seed=1"];
+        let config = resolve("altra", &set.map(str::to_owned)).unwrap();
+        let all = changes("altra", &config).unwrap();
+        let told: Vec<_> = all.iter().map(|c| (c.key.as_str(), c.preset.as_str(), c.here.as_str())).collect();
+        assert_eq!(told, [("memory.l2.size", "1MiB", "512KiB"), ("run.frames", "", "7")]);
+        assert!(changes("fast", &resolve("fast", &[]).unwrap()).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,43 @@
+//! Bars of parts: a load each, as long as their sum.
+
+use super::Ids;
+use crate::number::{NONE, short};
+use crate::summary::PointSummary;
+use crate::svg::{Anchor, Svg, WIDTH};
+
+/// A part: its class and name.
+pub(super) type Part<'a> = (&'a str, &'a str);
+
+/// A load and its parts' sizes.
+pub(super) type Stack<'a> = (&'a PointSummary, Vec<f64>);
+
+const ROW_HEIGHT: f64 = 34.0;
+const BAR_HEIGHT: f64 = 20.0;
+const NAMES: f64 = 84.0;
+const VALUES: f64 = 64.0;
+
+/// The drawing; none if there is no load with parts.
+pub(super) fn draw(ids: &Ids, parts: &[Part], unit: &str, stacks: &[Stack]) -> Option<String> {
+    let total = |sizes: &[f64]| sizes.iter().sum::<f64>();
+    let largest = stacks.iter().map(|(_, sizes)| total(sizes)).fold(f64::MIN_POSITIVE, f64::max);
+    let mut svg = Svg::new(ROW_HEIGHT * stacks.len() as f64 + 8.0);
+    for (index, (point, sizes)) in stacks.iter().enumerate() {
+        let top = 4.0 + ROW_HEIGHT * index as f64 + (ROW_HEIGHT - BAR_HEIGHT) / 2.0;
+        let name = if point.rate.is_empty() { NONE } else { &point.rate };
+        svg.text((NAMES - 10.0, top + 15.0), Anchor::End, "bar-name", name);
+        let mut left = NAMES;
+        for ((class, name), size) in parts.iter().zip(sizes).filter(|(_, size)| **size > 0.0) {
+            let width = size / largest * (WIDTH - NAMES - VALUES);
+            svg.bar([left, top, width, BAR_HEIGHT], class, &format!("{name}: {} {unit}", short(*size)));
+            left += width;
+        }
+        svg.text((left + 8.0, top + 15.0), Anchor::Start, "value", short(total(sizes)));
+    }
+    svg.rule((NAMES, 4.0), (NAMES, ROW_HEIGHT * stacks.len() as f64 + 4.0), "axis");
+    (!stacks.is_empty()).then(|| svg.finish(&ids.title, &ids.caption))
+}
+
+/// The parts as a legend.
+pub(super) fn legend(parts: &[Part]) -> Vec<(String, String)> {
+    parts.iter().map(|(class, name)| ((*class).to_owned(), (*name).to_owned())).collect()
+}
