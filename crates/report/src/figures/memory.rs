@@ -1,5 +1,6 @@
 //! Misses of the caches a delivered frame, a line a level: what a packet costs in the memory system as load grows.
 
+use super::percentiles::{Row, bars};
 use super::{Data, Figure, Ids, largest_load, unbroken};
 use crate::number::{NONE, short, trimmed};
 use crate::scale::Scale;
@@ -39,9 +40,22 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
                   that were evicted before use; the data have the bytes over PCI Express as well."
             .to_owned(),
         legend: LINES.iter().map(|(class, label, ..)| ((*class).to_owned(), (*label).to_owned())).collect(),
-        svg: (!all.is_empty()).then(|| draw(ids, points, &all)),
+        svg: match points {
+            [] => None,
+            [point] => Some(single(ids, point)),
+            _ => (!all.is_empty()).then(|| draw(ids, points, &all)),
+        },
         data: Data { heads, rows: rows.collect() },
     }
+}
+
+fn single(ids: &Ids, point: &PointSummary) -> String {
+    let row = |(class, label, group, name): &(&'static str, &'static str, &str, &str)| {
+        let lines = value(point, group, name).unwrap_or(0.0);
+        let tip = format!("{} {label} a frame", short(lines));
+        Row { name: label, class, value: lines, text: short(lines), tip }
+    };
+    bars(ids, &LINES.iter().map(row).collect::<Vec<_>>())
 }
 
 fn draw(ids: &Ids, points: &[&PointSummary], all: &[f64]) -> String {

@@ -21,7 +21,7 @@ const VALUES: f64 = 76.0;
 
 /// Bars from a common zero, the longest as wide as there is room.
 pub(super) fn bars(ids: &Ids, rows: &[Row]) -> String {
-    let largest = rows.iter().map(|row| row.value).fold(0.0, f64::max);
+    let largest = rows.iter().map(|row| row.value).fold(f64::MIN_POSITIVE, f64::max);
     let mut svg = Svg::new(ROW_HEIGHT * rows.len() as f64 + 8.0);
     for (index, row) in rows.iter().enumerate() {
         let top = 4.0 + ROW_HEIGHT * index as f64 + (ROW_HEIGHT - BAR_HEIGHT) / 2.0;
