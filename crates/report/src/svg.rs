@@ -14,6 +14,8 @@ pub(crate) const WIDTH: f64 = 480.0;
 pub(crate) const HEIGHT: f64 = 300.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 46.0;
+/// A digit is about so wide, on a phone, where letters are larger.
+const LETTER_WIDTH: f64 = 9.5;
 
 /// Which end of a text stands at its place.
 #[derive(Clone, Copy)]
@@ -140,7 +142,10 @@ impl Plot {
         for Tick { value, label } in self.x.ticks(label) {
             let x = self.x(value);
             self.svg.rule((x, self.floor()), (x, self.floor() + 4.0), "axis");
-            self.svg.text((x, self.floor() + 19.0), Anchor::Middle, "tick", label);
+            // A long label at the end of the axis ends with the drawing.
+            let reach = x + LETTER_WIDTH * label.chars().count() as f64 / 2.0;
+            let (x, anchor) = if reach > WIDTH { (WIDTH, Anchor::End) } else { (x, Anchor::Middle) };
+            self.svg.text((x, self.floor() + 19.0), anchor, "tick", label);
         }
         self.x_line(title);
     }
