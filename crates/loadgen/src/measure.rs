@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::in_flight::SendTimes;
 use crate::latency::{Latency, LatencyState, LatencySummary};
+use crate::streams::{BookState, StreamBook, StreamSummary};
 
 /// Frames and their bytes at both layers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,7 +56,7 @@ impl Volume {
         [self.frames, self.bytes_l2, self.bytes_l1]
     }
 
-    fn over(self, span: Ps) -> Throughput {
+    pub(crate) fn over(self, span: Ps) -> Throughput {
         // Scaled to the unit before the one division, so that round figures stay round.
         let per_ps = |amount: u64, scale: f64| {
             if span == Ps::ZERO { 0.0 } else { amount as f64 * scale / span.0 as f64 }
@@ -99,6 +100,7 @@ pub struct Measurement {
     lag_max: Ps,
     from_intended: Latency,
     from_actual: Latency,
+    streams: Vec<StreamBook>,
 }
 
 /// What a snapshot keeps of a [`Measurement`].
@@ -115,6 +117,7 @@ pub struct MeasurementState {
     lag_max: Ps,
     from_intended: LatencyState,
     from_actual: LatencyState,
+    streams: Vec<BookState>,
 }
 
 /// Figures of a window for a report.
@@ -157,10 +160,13 @@ pub struct Summary {
     pub latency_ns: Option<LatencySummary>,
     /// Round trips from the time the first bit left.
     pub latency_from_actual_ns: Option<LatencySummary>,
+    /// The same by stream, if there are any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<StreamSummary>,
 }
 
 impl Measurement {
-    pub(crate) fn begin(now: Ps, next_sequence: u64) -> Measurement {
+    pub(crate) fn begin(now: Ps, next_sequence: u64, streams: Vec<StreamBook>) -> Measurement {
         Measurement {
             begin: now,
             end: None,
@@ -177,6 +183,7 @@ impl Measurement {
             lag_max: Ps::ZERO,
             from_intended: Latency::default(),
             from_actual: Latency::default(),
+            streams,
         }
     }
 
@@ -247,6 +254,30 @@ impl Measurement {
         }
     }
 
+    /// The book of a stream. Traffic that began in the middle of the window may have streams that have none.
+    pub(crate) fn stream(&mut self, stream: usize) -> Option<&mut StreamBook> {
+        self.streams.get_mut(stream)
+    }
+
+    /// The same for the books of its stream and flow. `behind` says whether it came after a later one of either.
+    pub(crate) fn on_stream_returned(
+        &mut self,
+        now: Ps,
+        sequence: u64,
+        volume: Volume,
+        times: SendTimes,
+        (stream, flow, behind): (usize, Option<usize>, (bool, bool)),
+    ) {
+        let (open, has) = (self.is_open(), self.has(sequence));
+        let Some(book) = self.stream(stream) else { return };
+        if open {
+            book.on_reordered(behind, flow);
+        }
+        if has {
+            book.on_delivered(now, volume, times, flow);
+        }
+    }
+
     pub(crate) fn on_corrupt(&mut self, sequence: u64) {
         self.corrupt += u64::from(self.has(sequence));
     }
@@ -288,6 +319,7 @@ impl Measurement {
         self.lag_max = self.lag_max.max(other.lag_max);
         self.from_intended.merge(&other.from_intended);
         self.from_actual.merge(&other.from_actual);
+        self.streams.iter_mut().zip(&other.streams).for_each(|(book, more)| book.merge(more));
     }
 
     /// The figures so far; for a window that is still open, up to `now`.
@@ -313,6 +345,7 @@ impl Measurement {
             send_lag_ns_max: self.lag_max.as_ns_f64(),
             latency_ns: self.from_intended.summary(),
             latency_from_actual_ns: self.from_actual.summary(),
+            streams: self.streams.iter().map(|book| book.summary(span)).collect(),
         }
     }
 
@@ -328,6 +361,7 @@ impl Measurement {
             lag_max: self.lag_max,
             from_intended: self.from_intended.save(),
             from_actual: self.from_actual.save(),
+            streams: self.streams.iter().map(StreamBook::save).collect(),
         }
     }
 
@@ -346,6 +380,7 @@ impl Measurement {
         if volumes.iter().flatten().chain(&state.counts).any(|count| *count > u64::MAX / 64) {
             return Err(wrong("a window's counts are impossibly high"));
         }
+        let books: Option<Vec<StreamBook>> = state.streams.iter().map(StreamBook::restore).collect();
         let latency = |state| Latency::restore(state).ok_or_else(|| wrong("a histogram is not one"));
         Ok(Measurement {
             begin: state.begin,
@@ -363,6 +398,7 @@ impl Measurement {
             lag_max: state.lag_max,
             from_intended: latency(&state.from_intended)?,
             from_actual: latency(&state.from_actual)?,
+            streams: books.ok_or_else(|| wrong("a stream's books do not add up"))?,
         })
     }
 }

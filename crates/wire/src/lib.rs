@@ -1,4 +1,4 @@
-//! The wire: what travels on it ([`ethernet`], [`ipv4`], [`udp`], [`memcached`] header views), the [`link`] that
+//! The wire: what travels on it ([`ethernet`], [`ipv4`], [`ipv6`], [`udp`], [`tcp`], [`memcached`] header views), the [`link`] that
 //! carries it, and the [`pcap`] captures that record it.
 //!
 //! A header has a *view* (borrowed bytes, checked once, whose accessors cannot panic afterwards) and
@@ -9,18 +9,22 @@
 pub mod checksum;
 pub mod ethernet;
 pub mod ipv4;
+pub mod ipv6;
 pub mod link;
 pub mod memcached;
 pub mod pcap;
+pub mod tcp;
 pub mod udp;
 
 mod faults;
 
 pub use ethernet::{EtherType, Ethernet, EthernetRepr, MacAddr, VlanTag};
 pub use ipv4::{Ipv4, Ipv4Repr};
+pub use ipv6::{Ipv6, Ipv6Repr};
 pub use link::{Link, LinkConfig, LinkState, LinkStats, Sent};
 pub use memcached::{MemcachedUdp, MemcachedUdpRepr};
 pub use pcap::{PcapError, PcapFile, PcapWriter};
+pub use tcp::{Tcp, TcpRepr};
 pub use udp::{Udp, UdpRepr};
 
 /// Why bytes are not the header that was expected.
