@@ -310,3 +310,7 @@ impl Mix {
 pub(crate) fn mean_size(traffic: &TrafficConfig, link: &LinkConfig) -> u64 {
     (Mix::of(traffic, &courses(traffic, link), link).bits_l2 / 8.0).round() as u64
 }
+
+#[cfg(test)]
+#[path = "streams_tests.rs"]
+mod tests;
