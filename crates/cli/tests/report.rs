@@ -21,6 +21,7 @@ fn point() -> PointSummary {
         delivered_mpps: 0.7,
         latency_ns: None,
         latency_stages_ns: None,
+        streams: Vec::new(),
         simulated_seconds: 1e-5,
         instructions: 30_000,
         ipc: 1.0,

@@ -237,7 +237,9 @@ impl TrafficConfig {
         }
         if self.streams.is_empty() {
             return match self.total {
-                Some(total) => fail(format!("total = \"{total}\" is for streams, and there are none; set rate")),
+                Some(total) => {
+                    fail(format!("total = \"{total}\" is for streams, and there are none; set rate"))
+                }
                 None => Ok(()),
             };
         }
@@ -245,7 +247,10 @@ impl TrafficConfig {
             return fail("streams are of test frames; kind must be \"frames\" with them".to_owned());
         }
         if self.streams.len() > STREAMS_MAX {
-            return fail(format!("streams: there are {}; there can be at most {STREAMS_MAX}", self.streams.len()));
+            return fail(format!(
+                "streams: there are {}; there can be at most {STREAMS_MAX}",
+                self.streams.len()
+            ));
         }
         for (place, stream) in self.streams.iter().enumerate() {
             if let Some(problem) = stream.problem() {
@@ -253,7 +258,10 @@ impl TrafficConfig {
             }
             let name = stream.name(place);
             if self.streams[..place].iter().zip(0..).any(|(other, place)| other.name(place) == name) {
-                return Err(ConfigError::Stream(place, format!("name = \"{name}\" is another stream's already")));
+                return Err(ConfigError::Stream(
+                    place,
+                    format!("name = \"{name}\" is another stream's already"),
+                ));
             }
         }
         Ok(())

@@ -132,7 +132,8 @@ impl FrameMaker {
             }) as u16
         };
         let round = stream.size.round().into_iter().map(&mut place_of).collect();
-        let template = |size: &Bytes| Template::new(traffic, stream, size.0 as usize - FCS_BYTES, &variations);
+        let template =
+            |size: &Bytes| Template::new(traffic, stream, size.0 as usize - FCS_BYTES, &variations);
         let checksum_at = match stream.transport {
             Transport::Udp => UdpRepr::CHECKSUM_AT,
             Transport::Tcp => TcpRepr::CHECKSUM_AT,

@@ -28,9 +28,9 @@ use crate::in_flight::{InFlight, SendTimes};
 use crate::measure::{Measurement, Summary, Volume};
 use crate::rate::Pacing;
 use crate::requests::{self, Maker};
-use crate::streams::Origin;
 use crate::responder::Responder;
 use crate::stages::RoundTripObserver;
+use crate::streams::Origin;
 
 /// A generator's wake-ups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -198,8 +198,7 @@ impl LoadGen {
 
     pub(crate) fn station_found(&mut self, now: Ps, station: MacAddr, ports: &mut impl LoadGenPorts) {
         self.run.traffic.destination = station;
-        self.run.maker =
-            Maker::new(&self.run.traffic, self.stream, self.run.maker.stored_key(), &self.link);
+        self.run.maker = Maker::new(&self.run.traffic, self.stream, self.run.maker.stored_key(), &self.link);
         self.begin_sending(now, ports);
     }
 

@@ -138,7 +138,8 @@ impl InFlight {
     }
 
     fn outstanding_frames(&self) -> impl Iterator<Item = u64> {
-        (self.oldest()..self.next).filter(|sequence| matches!(self.look_up(*sequence), Lookup::Outstanding(_)))
+        (self.oldest()..self.next)
+            .filter(|sequence| matches!(self.look_up(*sequence), Lookup::Outstanding(_)))
     }
 
     pub(crate) fn look_up(&self, sequence: u64) -> Lookup {
@@ -209,9 +210,18 @@ impl InFlight {
             });
         }
         let packed = |sequence: u64| self.origin(sequence).packed();
-        let origins =
-            if self.origins.is_empty() { Vec::new() } else { self.outstanding_frames().map(packed).collect() };
-        InFlightState { slots: self.slots.len() as u64, run_first: self.run_first, next: self.next, frames, origins }
+        let origins = if self.origins.is_empty() {
+            Vec::new()
+        } else {
+            self.outstanding_frames().map(packed).collect()
+        };
+        InFlightState {
+            slots: self.slots.len() as u64,
+            run_first: self.run_first,
+            next: self.next,
+            frames,
+            origins,
+        }
     }
 
     /// The ring as it was saved, with streams or without, unless no ring can have been so.

@@ -257,7 +257,9 @@ mod tests {
 
     #[test]
     fn a_wrong_rate_is_told_with_right_ones() {
-        for text in ["5", "5Mfps", "", "0Mpps", "0%", "0x", "10Gbps-l3", "5Mpps-l1", "40%-l1", "1e9pps", "-5Mpps"] {
+        for text in
+            ["5", "5Mfps", "", "0Mpps", "0%", "0x", "10Gbps-l3", "5Mpps-l1", "40%-l1", "1e9pps", "-5Mpps"]
+        {
             let error = text.parse::<Rate>().unwrap_err().to_string();
             assert!(error.contains("10Gbps-l1") && error.contains(&format!("\"{text}\"")), "{error}");
         }

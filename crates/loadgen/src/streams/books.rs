@@ -162,7 +162,8 @@ impl StreamBook {
 
     fn flow_summary(&self) -> FlowSummary {
         let lost = |flow: &FlowBook| flow.offered - flow.delivered - flow.corrupt;
-        let with = |count: fn(&FlowBook) -> u64| self.flows.iter().filter(|flow| count(flow) > 0).count() as u64;
+        let with =
+            |count: fn(&FlowBook) -> u64| self.flows.iter().filter(|flow| count(flow) > 0).count() as u64;
         FlowSummary {
             count: self.flows.len() as u64,
             offered: with(|flow| flow.offered),
@@ -195,7 +196,12 @@ impl StreamBook {
         let flow_is_sound = |flow: &FlowBook| {
             adds_up(flow.offered, flow.delivered, flow.corrupt) && flow.reordered < u64::MAX / 64
         };
-        let bytes = [state.offered.bytes_l1, state.offered.bytes_l2, state.delivered.bytes_l1, state.delivered.bytes_l2];
+        let bytes = [
+            state.offered.bytes_l1,
+            state.offered.bytes_l2,
+            state.delivered.bytes_l1,
+            state.delivered.bytes_l2,
+        ];
         let sound = adds_up(state.offered.frames, state.delivered.frames, state.corrupt)
             && bytes.into_iter().chain([state.reordered]).all(|count| count <= u64::MAX / 64)
             && state.flows.len() as u64 <= super::FLOWS_MAX

@@ -12,7 +12,8 @@ fn pacing(rate: &str) -> Pacing {
 
 fn clock(rate: &str, arrivals: Arrivals) -> Clock {
     let course = Course { begin: pacing(rate), ramp: None };
-    let mut clock = Clock::new(course, arrivals, 0x0123_4567_89ab_cdef, (None, None), LinkConfig::default().rate.0);
+    let mut clock =
+        Clock::new(course, arrivals, 0x0123_4567_89ab_cdef, (None, None), LinkConfig::default().rate.0);
     clock.begin(Ps::ZERO);
     clock
 }
@@ -105,7 +106,8 @@ fn random_silences_have_their_distribution() {
 #[test]
 fn very_many_silences_between_two_frames_cost_little_and_keep_the_rate() {
     let tiny = Ps(1_000);
-    let arrivals = Arrivals::OnOff { on: tiny, off: tiny, lengths: Spacing::Poisson, gaps: Spacing::Constant };
+    let arrivals =
+        Arrivals::OnOff { on: tiny, off: tiny, lengths: Spacing::Poisson, gaps: Spacing::Constant };
     let last = dues(clock("1pps", arrivals), 101)[100];
     assert!((last.as_secs_f64() - 100.0).abs() < 0.01, "{last}");
 }
@@ -125,13 +127,17 @@ fn bursts_begin_in_time_and_go_on_as_the_line_carries_them_or_as_they_are_told()
 #[test]
 fn a_ramp_is_the_inverse_of_the_area_under_it_and_ends_exactly() {
     let ramp = |from: &str, to: &str| {
-        let course =
-            Course { begin: pacing(from), ramp: Some(RampCourse { over: Ps::from_ms(1), after: pacing(to) }) };
+        let course = Course {
+            begin: pacing(from),
+            ramp: Some(RampCourse { over: Ps::from_ms(1), after: pacing(to) }),
+        };
         let mut clock = Clock::new(course, Arrivals::Constant, 1, (None, None), 1);
         clock.begin(Ps::ZERO);
         clock
     };
-    for (from, to, a, b) in [("1Mpps", "3Mpps", 1e6, 3e6), ("3Mpps", "1Mpps", 3e6, 1e6), ("2Mpps", "2Mpps", 2e6, 2e6)] {
+    for (from, to, a, b) in
+        [("1Mpps", "3Mpps", 1e6, 3e6), ("3Mpps", "1Mpps", 3e6, 1e6), ("2Mpps", "2Mpps", 2e6, 2e6)]
+    {
         // 2000 frames in the millisecond, then frames at the second rate.
         let times = dues(ramp(from, to), 4_001);
         for (n, due) in times.iter().enumerate().take(2_000) {
@@ -149,11 +155,9 @@ fn a_ramp_is_the_inverse_of_the_area_under_it_and_ends_exactly() {
 #[test]
 fn a_stream_ends_after_its_frames_or_its_time() {
     let course = Course { begin: pacing("1Mpps"), ramp: None };
-    for (ends, sent) in [
-        ((Some(5), None), 5),
-        ((None, Some(Ps::from_us(7))), 7),
-        ((Some(9), Some(Ps::from_us(3))), 3),
-    ] {
+    for (ends, sent) in
+        [((Some(5), None), 5), ((None, Some(Ps::from_us(7))), 7), ((Some(9), Some(Ps::from_us(3))), 3)]
+    {
         let mut clock = Clock::new(course, Arrivals::Constant, 1, ends, 1);
         clock.begin(Ps::from_us(10));
         let times = dues(clock, 20);

@@ -179,7 +179,10 @@ impl StreamConfig {
                     Some(IpAddr::V4(address)) => address,
                     _ => other,
                 };
-                Addresses::V4(or(self.source_ip, traffic.source_ip), or(self.destination_ip, traffic.destination_ip))
+                Addresses::V4(
+                    or(self.source_ip, traffic.source_ip),
+                    or(self.destination_ip, traffic.destination_ip),
+                )
             }
             Network::Ipv6 => {
                 let or = |given: Option<IpAddr>, other| match given {
@@ -229,11 +232,15 @@ impl StreamConfig {
         }
         for Vlan { id, priority } in &self.vlans {
             if u64::from(*id) > VLAN_ID_MAX || *priority > 7 {
-                return Some(format!("vlans: id = {id} and priority = {priority} must be from 0 to 4094 and from 0 to 7"));
+                return Some(format!(
+                    "vlans: id = {id} and priority = {priority} must be from 0 to 4094 and from 0 to 7"
+                ));
             }
         }
         if !self.addresses_are_of(self.network()) {
-            return Some("source_ip and destination_ip must be of one version, that of network if it is given".into());
+            return Some(
+                "source_ip and destination_ip must be of one version, that of network if it is given".into(),
+            );
         }
         if self.source.is_some_and(MacAddr::is_group) {
             return Some("source is a group address; a sender's first byte is even".into());
@@ -254,7 +261,9 @@ impl StreamConfig {
                 return at("field is swept already; a field has one sweep".into());
             }
             if sweep.field == Field::Vlan {
-                let Some(tag) = self.vlans.last() else { return at("field = \"vlan\" needs a tag in vlans".into()) };
+                let Some(tag) = self.vlans.last() else {
+                    return at("field = \"vlan\" needs a tag in vlans".into());
+                };
                 if u64::from(tag.id) + (sweep.count - 1) * sweep.step > VLAN_ID_MAX
                     || sweep.order == super::sweep::Order::Decrement
                 {
@@ -283,7 +292,10 @@ impl StreamConfig {
                 return Some("ramp.over is out of range; it must be from \"1ns\" to \"1000s\"".into());
             }
             if matches!(ramp.to, Rate::Times(_)) {
-                return Some(format!("ramp.to = \"{}\" is no rate of its own; give it as \"5Mpps\"", ramp.to));
+                return Some(format!(
+                    "ramp.to = \"{}\" is no rate of its own; give it as \"5Mpps\"",
+                    ramp.to
+                ));
             }
         }
         if matches!(self.rate, Rate::Times(_)) {

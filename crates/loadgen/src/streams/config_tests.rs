@@ -76,7 +76,10 @@ fn the_smallest_frame_follows_from_the_headers() {
         let stream = |size: u64| format!("[[streams]]\nsize = \"{size}B\"\n{headers}");
         assert_eq!(traffic(&stream(least)).validate(), Ok(()), "{headers}");
         let error = problem(&stream(least - 1));
-        assert!(error.starts_with("streams[0].size: ") && error.contains(&format!("take \"{least}B\"")), "{error}");
+        assert!(
+            error.starts_with("streams[0].size: ") && error.contains(&format!("take \"{least}B\"")),
+            "{error}"
+        );
     }
 }
 
@@ -112,7 +115,10 @@ fn what_is_wrong_with_a_stream_is_said_with_its_place_and_key() {
             "sweeps[1]: field is swept already",
         ),
         ("sweeps = [{ field = \"vlan\", count = 2 }]", "needs a tag"),
-        ("size = \"66B\"\nvlans = [{ id = 4000 }]\nsweeps = [{ field = \"vlan\", count = 96 }]", "beyond 4094"),
+        (
+            "size = \"66B\"\nvlans = [{ id = 4000 }]\nsweeps = [{ field = \"vlan\", count = 96 }]",
+            "beyond 4094",
+        ),
         ("name = \"stream0\"", "another stream's"),
     ] {
         let error = problem(&format!("[[streams]]\n[[streams]]\n{text}"));

@@ -29,7 +29,11 @@ impl fmt::Display for Decimal {
 
 impl Serialize for Decimal {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if serializer.is_human_readable() { serializer.serialize_f64(self.value()) } else { self.0.serialize(serializer) }
+        if serializer.is_human_readable() {
+            serializer.serialize_f64(self.value())
+        } else {
+            self.0.serialize(serializer)
+        }
     }
 }
 
@@ -58,7 +62,9 @@ mod tests {
 
     #[test]
     fn six_decimals_are_kept_and_whole_numbers_need_none() {
-        for (text, millionths) in [("x = 1.5", 1_500_000), ("x = 0.000001", 1), ("x = 2", 2_000_000), ("x = 0.1", 100_000)] {
+        for (text, millionths) in
+            [("x = 1.5", 1_500_000), ("x = 0.000001", 1), ("x = 2", 2_000_000), ("x = 0.1", 100_000)]
+        {
             let table: Table = toml::from_str(text).unwrap();
             assert_eq!(table.x, Decimal(millionths));
             assert_eq!(toml::from_str::<Table>(&toml::to_string(&table).unwrap()).unwrap(), table);
@@ -66,7 +72,10 @@ mod tests {
             assert_eq!(postcard::from_bytes::<Table>(&bytes).unwrap(), table);
         }
         for wrong in ["x = -1", "x = nan", "x = inf", "x = 1e13"] {
-            assert!(toml::from_str::<Table>(wrong).unwrap_err().to_string().contains("out of range"), "{wrong}");
+            assert!(
+                toml::from_str::<Table>(wrong).unwrap_err().to_string().contains("out of range"),
+                "{wrong}"
+            );
         }
     }
 }

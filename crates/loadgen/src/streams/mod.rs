@@ -93,7 +93,12 @@ pub(crate) struct Streams {
 
 impl Streams {
     /// The streams of validated traffic, if it has any. `key` decides what is random.
-    pub(crate) fn new(traffic: &TrafficConfig, generator: u32, key: u64, link: &LinkConfig) -> Option<Streams> {
+    pub(crate) fn new(
+        traffic: &TrafficConfig,
+        generator: u32,
+        key: u64,
+        link: &LinkConfig,
+    ) -> Option<Streams> {
         if traffic.streams.is_empty() {
             return None;
         }
@@ -189,7 +194,11 @@ impl Streams {
     /// An empty book for each stream.
     pub(crate) fn books(&self, traffic: &TrafficConfig) -> Vec<StreamBook> {
         let lanes = self.lanes.iter().zip(&traffic.streams).enumerate();
-        lanes.map(|(place, (lane, stream))| StreamBook::new(stream.name(place), lane.flows_returned_below.len())).collect()
+        lanes
+            .map(|(place, (lane, stream))| {
+                StreamBook::new(stream.name(place), lane.flows_returned_below.len())
+            })
+            .collect()
     }
 
     pub(crate) fn save(&self) -> Vec<LaneState> {
@@ -207,7 +216,9 @@ impl Streams {
             return None;
         }
         for (lane, state) in self.lanes.iter_mut().zip(states) {
-            if state.flows_returned_below.len() != lane.flows_returned_below.len() || state.clock.index > INDEX_MAX {
+            if state.flows_returned_below.len() != lane.flows_returned_below.len()
+                || state.clock.index > INDEX_MAX
+            {
                 return None;
             }
             lane.clock.state = state.clock;
@@ -243,9 +254,10 @@ fn round_lens(stream: &StreamConfig) -> Vec<usize> {
 fn courses(traffic: &TrafficConfig, link: &LinkConfig) -> Vec<Course> {
     let own = |stream: &StreamConfig| {
         let round = round_lens(stream);
-        let ramp = stream
-            .ramp
-            .map(|ramp| RampCourse { over: ramp.over, after: Pacing::of_round(Ps::ZERO, ramp.to, &round, link) });
+        let ramp = stream.ramp.map(|ramp| RampCourse {
+            over: ramp.over,
+            after: Pacing::of_round(Ps::ZERO, ramp.to, &round, link),
+        });
         Course { begin: Pacing::of_round(Ps::ZERO, stream.rate, &round, link), ramp }
     };
     let mut courses: Vec<Course> = traffic.streams.iter().map(own).collect();

@@ -72,7 +72,11 @@ impl Sizes {
     /// The sizes of a round's frames, in order.
     pub(crate) fn round(&self) -> Vec<Bytes> {
         if self.in_sequence {
-            return self.parts.iter().flat_map(|(times, size)| std::iter::repeat_n(*size, *times as usize)).collect();
+            return self
+                .parts
+                .iter()
+                .flat_map(|(times, size)| std::iter::repeat_n(*size, *times as usize))
+                .collect();
         }
         // Each part earns its weight with every frame; who has most sends, and pays a frame of all.
         let total: i64 = self.parts.iter().map(|(weight, _)| i64::from(*weight)).sum();
@@ -119,7 +123,8 @@ impl Sizes {
         let sequence = pieces.next().unwrap_or_default();
         let mut letters = LETTERS.to_vec();
         for piece in pieces {
-            let (name, size) = piece.split_once('=').ok_or("defines a letter without a size, such as z=9216B")?;
+            let (name, size) =
+                piece.split_once('=').ok_or("defines a letter without a size, such as z=9216B")?;
             let mut name = name.trim().chars();
             match (name.next(), name.next()) {
                 (Some(letter), None) if letter == 'z' || letter.is_ascii_uppercase() => {
@@ -161,9 +166,10 @@ impl FromStr for Sizes {
         let trimmed = text.trim();
         let sizes = match trimmed.strip_prefix(GENOME) {
             Some(genome) => Self::genome(genome.trim()),
-            None if trimmed == "imix" => {
-                Ok(Sizes { parts: IMIX.map(|(weight, size)| (weight, Bytes(size))).to_vec(), in_sequence: false })
-            }
+            None if trimmed == "imix" => Ok(Sizes {
+                parts: IMIX.map(|(weight, size)| (weight, Bytes(size))).to_vec(),
+                in_sequence: false,
+            }),
             None => Self::weighted(trimmed),
         };
         sizes.map_err(|problem| SizesError { text: text.to_owned(), problem })?.checked(text)

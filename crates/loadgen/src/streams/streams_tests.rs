@@ -46,7 +46,8 @@ fn streams_are_merged_by_when_their_frames_are_due() {
     let port = |frame: &[u8]| u16::from_be_bytes([frame[34], frame[35]]);
     let found: Vec<(u64, u16)> = frames(&bench).map(|(at, frame)| (at.0 / 1_000, port(frame))).collect();
     // Of two at once the first stream's goes first, the other as soon as the link is free: 6.72 ns later.
-    let expected = [(0, 1), (6, 2), (1_000, 1), (1_500, 3), (2_000, 1), (2_006, 2), (2_500, 3), (3_000, 1), (4_000, 1)];
+    let expected =
+        [(0, 1), (6, 2), (1_000, 1), (1_500, 3), (2_000, 1), (2_006, 2), (2_500, 3), (3_000, 1), (4_000, 1)];
     assert_eq!(found, expected);
     let summary = bench.generator.summary(Ps::ZERO).unwrap();
     assert_eq!(summary.streams.iter().map(|stream| stream.frames_offered).collect::<Vec<_>>(), [5, 2, 2]);
@@ -57,7 +58,8 @@ fn streams_are_merged_by_when_their_frames_are_due() {
 
 #[test]
 fn rates_in_bits_and_percent_refer_to_the_mean_size_and_are_exact() {
-    let bench = sent(link("10Gbps"), traffic("frames = 12001\n[[streams]]\nrate = \"100%\"\nsize = \"imix\""));
+    let bench =
+        sent(link("10Gbps"), traffic("frames = 12001\n[[streams]]\nrate = \"100%\"\nsize = \"imix\""));
     // A round of twelve frames takes as long as its bytes on the line, once the large ones have made a queue.
     let round: u64 = 7 * 84 + 4 * 614 + 1538;
     let times: Vec<Ps> = frames(&bench).map(|(at, _)| at).collect();
@@ -66,7 +68,8 @@ fn rates_in_bits_and_percent_refer_to_the_mean_size_and_are_exact() {
     }
     let lag = bench.generator.summary(Ps::ZERO).unwrap().send_lag_ns_max;
     assert!(lag < 2.0 * 1538.0 * 0.8, "{lag}");
-    let half = sent(link("10Gbps"), traffic("frames = 12001\n[[streams]]\nrate = \"5Gbps-l1\"\nsize = \"imix\""));
+    let half =
+        sent(link("10Gbps"), traffic("frames = 12001\n[[streams]]\nrate = \"5Gbps-l1\"\nsize = \"imix\""));
     let last = frames(&half).last().unwrap().0;
     assert_eq!(last.0, 1_000 * round * 1_600);
 }
@@ -77,7 +80,8 @@ fn a_total_changes_all_rates_in_proportion() {
                    [[streams]]\nrate = \"2Mpps\"\nsize = \"256B\"\nramp = { to = \"4Mpps\", over = \"10ns\" }";
     let plain = traffic(streams);
     let counts = |total: &str| {
-        let traffic = TrafficConfig { duration: Some(Ps::from_ms(1)), ..plain.at_rate(total.parse().unwrap()) };
+        let traffic =
+            TrafficConfig { duration: Some(Ps::from_ms(1)), ..plain.at_rate(total.parse().unwrap()) };
         let summary = sent(link("100Gbps"), traffic).generator.summary(Ps::ZERO).unwrap();
         summary.streams.iter().map(|stream| stream.frames_offered).collect::<Vec<_>>()
     };
@@ -138,7 +142,8 @@ fn everything_swept(stream: &StreamConfig) -> StreamConfig {
 /// Checks every field and checksum of a frame by the views of the wire, which know nothing of how it was made.
 fn assert_frame_is(frame: &[u8], stream: &StreamConfig, index: u64) {
     let swept = |place: usize| index % (5 + place as u64) * 3;
-    let low = |address: &[u8]| address.iter().rev().take(3).rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+    let low =
+        |address: &[u8]| address.iter().rev().take(3).rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
     assert_eq!((low(&frame[6..12]), low(&frame[..6])), (1 + swept(0), 0x12_3456 + swept(1)));
     let mut rest = &frame[12..];
     let mut ethertype = || {
@@ -186,7 +191,9 @@ fn assert_frame_is(frame: &[u8], stream: &StreamConfig, index: u64) {
     };
     assert_eq!((u64::from(source), u64::from(destination)), (50_001 + swept(4), 50_000 + swept(5)));
     // RFC 1071 as it is written, over RFC 768's and RFC 8200's pseudo-header.
-    let mut summed = [pseudo_header, vec![0, protocol], (transport.len() as u16).to_be_bytes().to_vec(), transport].concat();
+    let mut summed =
+        [pseudo_header, vec![0, protocol], (transport.len() as u16).to_be_bytes().to_vec(), transport]
+            .concat();
     summed.resize(summed.len().next_multiple_of(2), 0);
     let sum = summed.chunks(2).map(|pair| u64::from(pair[0]) << 8 | u64::from(pair[1])).sum::<u64>();
     assert_eq!(sum % 0xffff, 0, "a right checksum makes the sum zero");
@@ -196,7 +203,8 @@ fn assert_frame_is(frame: &[u8], stream: &StreamConfig, index: u64) {
 fn every_combination_of_headers_is_right_in_every_field_and_its_signature_is_found() {
     for (name, stream) in all_headers() {
         let streams = vec![everything_swept(&stream)];
-        let bench = sent(link("100Gbps"), TrafficConfig { frames: Some(300), streams, ..TrafficConfig::default() });
+        let bench =
+            sent(link("100Gbps"), TrafficConfig { frames: Some(300), streams, ..TrafficConfig::default() });
         for (index, (_, frame)) in (0..).zip(frames(&bench)) {
             assert_frame_is(frame, &stream, index);
             assert_eq!(Signature::read(frame), Some(Signature { stream: 0, sequence: index }), "{name}");
@@ -210,7 +218,8 @@ fn every_combination_of_headers_is_right_in_every_field_and_its_signature_is_fou
 fn a_returned_frame_is_compared_with_what_its_stream_sent() {
     for (name, stream) in all_headers() {
         let stream = StreamConfig { returned: Some(Returned::AsSent), ..everything_swept(&stream) };
-        let config = TrafficConfig { frames: Some(80), streams: vec![stream.clone()], ..TrafficConfig::default() };
+        let config =
+            TrafficConfig { frames: Some(80), streams: vec![stream.clone()], ..TrafficConfig::default() };
         let mut bench = Bench::new(link("100Gbps"), config, |_, _| Vec::new());
         bench.tap = Some(Vec::new());
         bench.start();
@@ -243,12 +252,14 @@ fn a_returned_frame_is_compared_with_what_its_stream_sent() {
 fn a_routed_frame_has_one_hop_less_whatever_its_headers() {
     for (name, stream) in all_headers() {
         let stream = StreamConfig { returned: Some(Returned::Routed), ..stream };
-        let config = TrafficConfig { frames: Some(1), streams: vec![stream.clone()], ..TrafficConfig::default() };
+        let config =
+            TrafficConfig { frames: Some(1), streams: vec![stream.clone()], ..TrafficConfig::default() };
         let mut bench = Bench::new(link("100Gbps"), config, |_, mut frame| {
             frame.bytes[..6].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
             frame.bytes[6..12].copy_from_slice(&[0x52, 0x54, 0, 0, 0, 1]);
             let is_type = |at: usize, kind: EtherType| frame.bytes[at..at + 2] == kind.0.to_be_bytes();
-            let ip = (12..).step_by(4).find(|at| is_type(*at, EtherType::IPV4) || is_type(*at, EtherType::IPV6));
+            let ip =
+                (12..).step_by(4).find(|at| is_type(*at, EtherType::IPV4) || is_type(*at, EtherType::IPV6));
             let ip = ip.unwrap() + 2;
             if frame.bytes[ip] >> 4 == 4 {
                 frame.bytes[ip + 8] -= 1;
@@ -306,7 +317,10 @@ fn flows_beyond_what_is_kept_have_no_books() {
         sweeps: vec![SweepConfig::upwards(Field::SourceIp, count)],
         ..StreamConfig::default()
     };
-    assert_eq!(flows_kept(&[swept(60_000), swept(6_000), swept(5_000), StreamConfig::default()]), [60_000, 0, 5_000, 0]);
+    assert_eq!(
+        flows_kept(&[swept(60_000), swept(6_000), swept(5_000), StreamConfig::default()]),
+        [60_000, 0, 5_000, 0]
+    );
     assert_eq!(flows_kept(&[swept(u64::from(u32::MAX)), swept(1 << 16)]), [0, 1 << 16]);
 }
 
@@ -316,7 +330,9 @@ fn frames_of_streams_are_golden() {
     let bench = sent(link("10Gbps"), config);
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     // FNV-1a over times, lengths and bytes.
-    let mut add = |bytes: &[u8]| bytes.iter().for_each(|byte| hash = (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
+    let mut add = |bytes: &[u8]| {
+        bytes.iter().for_each(|byte| hash = (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+    };
     for (at, frame) in frames(&bench) {
         add(&at.0.to_le_bytes());
         add(&(frame.len() as u64).to_le_bytes());
@@ -409,8 +425,11 @@ proptest! {
 
 #[test]
 fn a_window_across_a_change_of_streams_keeps_its_books() {
-    let two = traffic("frames = 10\n[[streams]]\n[[streams]]\nsweeps = [{ field = \"source-port\", count = 3 }]");
-    let three = traffic("frames = 9\n[[streams]]\nsweeps = [{ field = \"source-port\", count = 5 }]\n[[streams]]\n[[streams]]");
+    let two =
+        traffic("frames = 10\n[[streams]]\n[[streams]]\nsweeps = [{ field = \"source-port\", count = 3 }]");
+    let three = traffic(
+        "frames = 9\n[[streams]]\nsweeps = [{ field = \"source-port\", count = 5 }]\n[[streams]]\n[[streams]]",
+    );
     let mut bench = Bench::new(link("100Gbps"), two, swap);
     bench.generator.begin_window(Ps::ZERO);
     bench.start();
@@ -432,7 +451,9 @@ fn stations_of_streams_are_those_of_the_traffic_unless_they_have_their_own() {
         ..traffic("frames = 2\n[[streams]]\n[[streams]]\ndestination = \"52:54:00:00:00:07\"")
     };
     let bench = sent(link("100Gbps"), config.for_port(3));
-    let stations: BTreeMap<u8, u8> =
-        frames(&bench).map(|(_, frame)| Ethernet::new_checked(frame).unwrap()).map(|view| (view.destination().0[5], view.source().0[5])).collect();
+    let stations: BTreeMap<u8, u8> = frames(&bench)
+        .map(|(_, frame)| Ethernet::new_checked(frame).unwrap())
+        .map(|view| (view.destination().0[5], view.source().0[5]))
+        .collect();
     assert_eq!(stations, BTreeMap::from([(9, 4), (7, 4)]));
 }

@@ -110,9 +110,10 @@ impl SweepConfig {
             Order::Zipf { skew } if skew > SKEW_MAX => {
                 Some(format!("skew = {skew} is out of range; it must be from 0 to 10"))
             }
-            Order::Zipf { .. } if self.count > ZIPF_COUNT_MAX => {
-                Some(format!("count = {} is too many for Zipf's law; it must be at most {ZIPF_COUNT_MAX}", self.count))
-            }
+            Order::Zipf { .. } if self.count > ZIPF_COUNT_MAX => Some(format!(
+                "count = {} is too many for Zipf's law; it must be at most {ZIPF_COUNT_MAX}",
+                self.count
+            )),
             _ => None,
         }
     }
@@ -172,7 +173,8 @@ impl Zipf {
         let sum: f64 = weights.iter().rev().sum();
         let mut shares: Vec<f64> = weights.iter().map(|weight| weight / sum * count as f64).collect();
         let mut columns = vec![(u64::MAX, 0); count as usize];
-        let (mut small, mut large): (Vec<usize>, Vec<usize>) = (0..shares.len()).partition(|k| shares[*k] < 1.0);
+        let (mut small, mut large): (Vec<usize>, Vec<usize>) =
+            (0..shares.len()).partition(|k| shares[*k] < 1.0);
         while let (Some(poor), Some(&rich)) = (small.pop(), large.last()) {
             columns[poor] = ((shares[poor] * 18_446_744_073_709_551_616.0) as u64, rich as u32);
             shares[rich] -= 1.0 - shares[poor];

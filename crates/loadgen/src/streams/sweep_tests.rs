@@ -39,7 +39,8 @@ fn zipf_values_follow_the_law() {
         assert!(excess.abs() < 4.0, "skew {skew}: {excess}");
         // And no other law: a skew that is 2 % off shows.
         if skew > 0 {
-            let weights: Vec<f64> = (1..=count).map(|k| (k as f64).powf(-(skew as f64) * 1.02 / 1e6)).collect();
+            let weights: Vec<f64> =
+                (1..=count).map(|k| (k as f64).powf(-(skew as f64) * 1.02 / 1e6)).collect();
             let sum: f64 = weights.iter().sum();
             let wrong: Vec<f64> = weights.iter().map(|weight| weight / sum * 1e6).collect();
             assert!(chi_square_excess(&counts(&zipf, 1_000_000), &wrong) > 4.0, "skew {skew}");
@@ -68,8 +69,17 @@ fn a_sweep_that_does_not_fit_its_field_is_refused() {
         (upwards(Field::DestinationPort, 2, 65_536), "65536 values"),
         (upwards(Field::SourceIp, u64::MAX, u64::MAX), "4294967296 values"),
         (SweepConfig { every: 0, ..upwards(Field::SourceMac, 2, 1) }, "every is zero"),
-        (SweepConfig { order: Order::Zipf { skew: Decimal(10_000_001) }, ..upwards(Field::Vlan, 2, 1) }, "skew"),
-        (SweepConfig { order: Order::Zipf { skew: Decimal::ONE }, ..upwards(Field::SourceMac, 1 << 21, 1) }, "1048576"),
+        (
+            SweepConfig { order: Order::Zipf { skew: Decimal(10_000_001) }, ..upwards(Field::Vlan, 2, 1) },
+            "skew",
+        ),
+        (
+            SweepConfig {
+                order: Order::Zipf { skew: Decimal::ONE },
+                ..upwards(Field::SourceMac, 1 << 21, 1)
+            },
+            "1048576",
+        ),
     ] {
         let problem = config.problem(false).unwrap();
         assert!(problem.contains(part), "{problem}");
