@@ -41,7 +41,8 @@ fn the_worked_example_does_what_its_page_says() {
         assert!(shown.contains("voice ") && shown.contains("backup "), "{shown}");
     }
     let summary = |name: &str| -> Value {
-        serde_json::from_str(&fs::read_to_string(folder.path().join(name).join("summary.json")).unwrap()).unwrap()
+        serde_json::from_str(&fs::read_to_string(folder.path().join(name).join("summary.json")).unwrap())
+            .unwrap()
     };
     let mix = summary("results/mix");
     // A poisson process of 2000 frames on average; the standard deviation is 45.
@@ -56,12 +57,16 @@ fn the_worked_example_does_what_its_page_says() {
         assert!(of["latency_ns"]["p50"].as_f64().unwrap() > 1_000.0);
     }
     assert!(stream(&mix, "voice")["flows"]["offered"].as_u64().unwrap() > 900);
-    let sum: u64 = mix["streams"].as_array().unwrap().iter().map(|s| s["frames_offered"].as_u64().unwrap()).sum();
+    let sum: u64 =
+        mix["streams"].as_array().unwrap().iter().map(|s| s["frames_offered"].as_u64().unwrap()).sum();
     assert_eq!(Some(sum), mix["frames_offered"].as_u64());
 
     let loads = summary("results/loads");
     let points = loads["points"].as_array().unwrap();
-    assert_eq!(points.iter().map(|point| point["frames_offered"].as_u64().unwrap()).collect::<Vec<_>>(), [5_000; 2]);
+    assert_eq!(
+        points.iter().map(|point| point["frames_offered"].as_u64().unwrap()).collect::<Vec<_>>(),
+        [5_000; 2]
+    );
     assert_eq!((&points[0]["rate"], &points[1]["rate"]), (&"0.5x".into(), &"8Mpps".into()));
     assert!(points[1]["offered_mpps"].as_f64().unwrap() > 3.0 * points[0]["offered_mpps"].as_f64().unwrap());
 }
