@@ -213,7 +213,20 @@ impl RunConfig {
 
 /// A preset with `overrides` ("path=value", the last one wins), as a checked configuration.
 pub fn resolve(preset: &str, overrides: &[String]) -> Result<RunConfig, ConfigError> {
+    resolve_with_traffic(preset, None, overrides)
+}
+
+/// The same, with the text of a traffic file, whose name comes first, between preset and overrides: it holds what else stands
+/// in `loadgen.traffic`.
+pub fn resolve_with_traffic(
+    preset: &str,
+    traffic: Option<(&str, &str)>,
+    overrides: &[String],
+) -> Result<RunConfig, ConfigError> {
     let mut overlay: Overlay = doorbell_machine::preset(preset)?;
+    if let Some((name, text)) = traffic {
+        overlay.merge_toml_at("loadgen.traffic", name, text)?;
+    }
     for assignment in overrides {
         overlay.set(assignment)?;
     }

@@ -23,7 +23,7 @@ mod timing;
 mod two_nodes;
 
 pub use changes::changes;
-pub use config::{RunConfig, RunParams, TestpmdConfig, resolve};
+pub use config::{RunConfig, RunParams, TestpmdConfig, resolve, resolve_with_traffic};
 pub use disks::{machine_with, open_disks};
 pub use error::RunError;
 pub use folder::{ResultFolder, summary_json};

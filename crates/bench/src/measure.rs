@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use doorbell_loadgen::{Kind, Measurement, Rate, StageBook, TrafficConfig};
-use doorbell_machine::{Limits, Machine, Mode, Outcome, WatchRequest, Watched};
+use doorbell_machine::{ConfigError, Limits, Machine, Mode, Outcome, WatchRequest, Watched};
 use doorbell_nic::NicStats;
 use doorbell_sim::stats::Stats;
 use doorbell_sim::{Bytes, Frame, Ps};
@@ -103,10 +103,9 @@ pub fn run_point_observed(
     let mut machine = session.machine()?;
     let mut config = session.config().clone();
     config.loadgen.traffic = TrafficConfig {
-        rate,
         frame_size,
         returned: session.workload().returned,
-        ..config.loadgen.traffic.clone()
+        ..config.loadgen.traffic.at_rate(rate)
     };
     let watch = observe.request(&machine)?;
     machine.stages.iter_mut().for_each(|book| book.keep_packets(observe.timeline.unwrap_or(0)));
@@ -257,6 +256,9 @@ impl Run<'_, '_> {
             measurement.volumes().0.frames
         };
         let traffic = &config.loadgen.traffic;
+        if !traffic.streams.is_empty() {
+            return self.until_offered_by_streams(frames, config);
+        }
         let line = config.link.frames_per_second(traffic.frame_len());
         let line = line.0 as f64 / line.1 as f64;
         let due = doorbell_loadgen::Pacing::new(Ps::ZERO, traffic.rate, traffic.frame_len(), &config.link);
@@ -270,6 +272,30 @@ impl Run<'_, '_> {
             // Half a frame short of the last: a step never goes beyond it, and the last step is half a frame.
             let step = ((left as f64 - 0.5) / per_second * 1e12) as u64;
             self.until(self.machine.now() + Ps(step.max(1)))?;
+        }
+    }
+
+    /// The same with streams, at the first generator: where arrivals are random, others may have sent some more or less.
+    fn until_offered_by_streams(&mut self, frames: u64, config: &RunConfig) -> Result<(), RunError> {
+        // The shortest time that a frame takes.
+        let (rate, bits) = config.link.frames_per_second(Frame::MIN_BYTES_WITH_FCS - Frame::FCS_BYTES);
+        let shortest = bits as f64 / rate as f64 * 1e12;
+        loop {
+            let generator = &self.machine.ports()[0].loadgen;
+            let offered = generator.measurement().map_or(0, |window| window.volumes().0.frames);
+            let left = frames.saturating_sub(offered);
+            if left == 0 {
+                return Ok(());
+            }
+            // No frame leaves before it is due, nor sooner than the line has carried those before it.
+            let due = generator.stream_frame_due(left - 1).filter(|due| *due != Ps::MAX);
+            let Some(due) = due.filter(|_| generator.is_sending()) else {
+                let problem =
+                    format!("the streams ended {left} frames short of these {frames}; let them last longer");
+                return Err(ConfigError::new("run.frames", problem).into());
+            };
+            let carried = self.machine.now() + Ps(((left as f64 - 0.5) * shortest).max(1.0) as u64);
+            self.until(due.max(carried))?;
         }
     }
 
@@ -335,8 +361,8 @@ pub(crate) fn summarise(
     PointSummary {
         benchmark: session.workload().name.clone(),
         config_hash: config.hash(),
-        rate: config.loadgen.traffic.rate.to_string(),
-        frame_size: (config.loadgen.traffic.frame_len() + Frame::FCS_BYTES) as u64,
+        rate: config.loadgen.traffic.rate_asked().to_string(),
+        frame_size: config.loadgen.traffic.mean_frame_size(&config.link).0,
         frames_offered: figures.frames_offered,
         frames_delivered: figures.frames_delivered,
         frames_corrupt: figures.frames_corrupt,
@@ -354,6 +380,7 @@ pub(crate) fn summarise(
         confidence_95: figures.confidence_95,
         batches: figures.batches,
         latency_stages_ns: merged_stages(machine).summary(),
+        streams: figures.streams,
         simulated_seconds: figures.seconds,
         instructions: window.instructions,
         ipc: per(window.instructions as f64, cycles),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use doorbell_loadgen::{BatchSummary, Confidence, LatencySummary, StageSummaries};
+use doorbell_loadgen::{BatchSummary, Confidence, LatencySummary, StageSummaries, StreamSummary};
 use serde::Serialize;
 
 use crate::observe::FunctionCost;
@@ -33,9 +33,9 @@ pub struct PointSummary {
     pub benchmark: String,
     /// Hash of the resolved configuration.
     pub config_hash: String,
-    /// The rate as it was asked for.
+    /// The rate as it was asked for; of streams that of all together, `1x` if they are as they stand.
     pub rate: String,
-    /// Bytes of each frame with FCS.
+    /// Bytes of each frame with FCS; the mean, where they differ.
     pub frame_size: u64,
     /// Frames whose first bit left in the measurement.
     pub frames_offered: u64,
@@ -73,6 +73,9 @@ pub struct PointSummary {
     /// that of `latency_ns` if all frames' stages are known (`stats.json` has how many are not).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_stages_ns: Option<StageSummaries>,
+    /// The figures of each stream of the traffic, if it has any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<StreamSummary>,
     /// Length of the measurement in simulated seconds.
     pub simulated_seconds: f64,
     /// Instructions retired in the measurement.

@@ -62,6 +62,11 @@ fn refuse_what_has_no_meaning(args: &RunArgs) -> anyhow::Result<()> {
         ("--frame-size", args.frame_size.is_some(), "nothing: the kernel decides"),
         ("--frames", args.frames.is_some(), "--set iperf.seconds=2"),
         ("--duration", args.duration.is_some(), "--set iperf.seconds=2"),
+        (
+            args.traffic.given().unwrap_or("--traffic"),
+            args.traffic.given().is_some(),
+            "nothing: the client sends",
+        ),
         ("--warmup", args.warmup.is_some(), "nothing: all of the test counts"),
     ];
     for (option, given, instead) in given {

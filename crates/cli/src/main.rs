@@ -13,6 +13,7 @@ mod run_cmd;
 mod screen;
 mod script_cmd;
 mod terminal;
+mod traffic_args;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -9,26 +9,28 @@ use clap::Args;
 use doorbell_bench::Places;
 use doorbell_bench::{
     BENCHMARKS, Control, M5Ops, NO_TRAFFIC, Nodes, Point, PointSummary, ResultFolder, RunConfig, RunError,
-    RunSummary, Session, Source, benchmark, changes, resolve, run_point_observed,
+    RunSummary, Session, Source, benchmark, changes, resolve_with_traffic, run_point_observed,
 };
 use doorbell_loadgen::{Kind, Rate};
 use doorbell_machine::PRESETS;
-use doorbell_sim::{Bytes, Frame, Ps};
+use doorbell_sim::Ps;
 
 use crate::observe_args::ObserveArgs;
 use crate::screen::{Screen, end_on_closed_pipe, interrupt_flag};
 use crate::script_cmd::{self, ScriptArgs};
+use crate::traffic_args::{TrafficArgs, one_size};
 
 #[derive(Args)]
 #[command(after_help = run_help())]
 pub struct RunArgs {
     /// Which benchmark
     benchmark: Option<String>,
-    /// Offered load: 5Mpps, 10Gbps (layer 2), 10Gbps-l1, 40% of the line; several, comma-separated, give a table
+    /// Offered load: 5Mpps, 10Gbps (layer 2), 10Gbps-l1, 40% of the line, 2x the streams' own; several, comma-separated,
+    /// give a table
     #[arg(long, value_name = "RATE,…", value_delimiter = ',')]
     pub(crate) rate: Vec<String>,
-    /// Bytes of each frame with FCS, 64 to 16384
-    #[arg(long, value_name = "BYTES")]
+    /// Bytes of each frame with FCS, 64 to 16384; or imix, 7x64B,1x1518B, genome:aaafg (RFC 6985)
+    #[arg(long, value_name = "BYTES|SIZES")]
     pub(crate) frame_size: Option<String>,
     /// Measure over exactly so many frames; with --script, send no more than so many
     #[arg(long, value_name = "N", conflicts_with = "duration")]
@@ -39,6 +41,8 @@ pub struct RunArgs {
     /// Simulated time of traffic before the measurement, such as 10ms
     #[arg(long, value_name = "TIME")]
     pub(crate) warmup: Option<String>,
+    #[command(flatten)]
+    pub(crate) traffic: TrafficArgs,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
     /// Result folder
@@ -97,17 +101,22 @@ fn run_help() -> String {
 impl CommonArgs {
     /// The configuration, with further overrides laid over the user's.
     pub fn resolve(&self, further: &[String]) -> anyhow::Result<RunConfig> {
-        self.resolve_over(&[], further)
+        self.resolve_over(None, &[], further)
     }
 
-    /// The same, with the user's overrides laid over a benchmark's.
-    pub fn resolve_over(&self, defaults: &[&str], further: &[String]) -> anyhow::Result<RunConfig> {
+    /// The same, with the user's overrides laid over a traffic file (its name and text) and a benchmark's settings.
+    pub fn resolve_over(
+        &self,
+        traffic: Option<(&str, &str)>,
+        defaults: &[&str],
+        further: &[String],
+    ) -> anyhow::Result<RunConfig> {
         let mut overrides: Vec<String> = defaults.iter().map(|&text| text.to_owned()).collect();
         overrides.extend_from_slice(&self.set);
         overrides.extend(self.harts.map(|harts| format!("platform.harts={harts}")));
         overrides.extend(self.seed.map(|seed| format!("run.seed={seed}")));
         overrides.extend_from_slice(further);
-        let mut config = resolve(&self.preset, &overrides)?;
+        let mut config = resolve_with_traffic(&self.preset, traffic, &overrides)?;
         config.run.disks.extend_from_slice(&self.disks);
         Ok(config)
     }
@@ -132,10 +141,13 @@ impl RunArgs {
                 further.push(format!("{key}={text}"));
             }
         }
-        if let Some(size) = &self.frame_size {
-            further.push(format!("loadgen.traffic.frame_size={}", frame_size(size)?));
+        if let Some(size) = self.frame_size.as_deref().and_then(one_size) {
+            further.push(format!("loadgen.traffic.frame_size={size}"));
         }
-        let config = common.resolve_over(defaults, &further)?;
+        let file = self.traffic.file()?;
+        let file = file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
+        let mut config = common.resolve_over(file, defaults, &further)?;
+        self.traffic.apply(self.frame_size.as_deref(), &mut config)?;
         if self.frame_size.is_some() && !matches!(config.loadgen.traffic.kind, Kind::Frames | Kind::Ping) {
             anyhow::bail!(
                 "--frame-size: memcached's frames are as long as their requests; set loadgen.traffic.memcached.value"
@@ -156,22 +168,15 @@ impl RunArgs {
     /// The rates; without any, the configuration's.
     pub fn rates(&self, config: &RunConfig) -> anyhow::Result<Vec<Rate>> {
         if self.rate.is_empty() {
-            return Ok(vec![config.loadgen.traffic.rate]);
+            return Ok(vec![config.loadgen.traffic.rate_asked()]);
         }
-        self.rate.iter().map(|text| text.parse::<Rate>().context("--rate")).collect()
+        let rates = self.rate.iter().map(|text| {
+            let rate = text.parse::<Rate>().context("--rate")?;
+            config.loadgen.traffic.at_rate(rate).validate().context("--rate")?;
+            Ok(rate)
+        });
+        rates.collect()
     }
-}
-
-/// A frame size may be given without a unit: the field counts in bytes.
-fn frame_size(text: &str) -> anyhow::Result<Bytes> {
-    let with_unit =
-        if text.bytes().all(|b| b.is_ascii_digit()) { format!("{text}B") } else { text.to_owned() };
-    with_unit.parse().context("--frame-size")
-}
-
-/// Of each frame, with its FCS.
-fn bytes_on_wire(config: &RunConfig) -> Bytes {
-    Bytes((config.loadgen.traffic.frame_len() + Frame::FCS_BYTES) as u64)
 }
 
 /// Measures and reports.
@@ -209,7 +214,8 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
     })?;
     let (mut points, mut meanings) = (Vec::new(), BTreeMap::new());
     for (index, rate) in rates.iter().enumerate() {
-        (control.say)(&format!("{}: {rate} of {} frames", chosen.name, bytes_on_wire(&config)));
+        let size = config.loadgen.traffic.mean_frame_size(&config.link);
+        (control.say)(&format!("{}: {rate} of {size} frames", chosen.name));
         let own = if rates.len() == 1 { folder.clone() } else { folder.sub(&format!("point-{index:02}"))? };
         let capture = args.pcap.then(|| own.path().join("wire.pcap"));
         let observe = args.observe.observe(capture);

@@ -111,7 +111,7 @@ pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitC
     let mut script = own.script(path)?;
     script.duration = args.duration.is_some().then_some(config.run.duration);
     // Without a rate nothing is offered; what is measured then is the machine alone.
-    let rates: Vec<_> = match args.rate.is_empty() {
+    let rates: Vec<_> = match args.rate.is_empty() && args.traffic.given().is_none() {
         true => vec![None],
         false => args.rates(&config)?.into_iter().map(Some).collect(),
     };
@@ -136,7 +136,8 @@ pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitC
             if rates.len() == 1 { folder.clone() } else { folder.sub(&format!("point-{index:02}"))? };
         script.capture = args.pcap.then(|| point_folder.path().join("wire.pcap"));
         if let Some(rate) = rate {
-            (control.say)(&format!("{name}: {rate} of {} frames", config.loadgen.traffic.frame_size));
+            let size = config.loadgen.traffic.mean_frame_size(&config.link);
+            (control.say)(&format!("{name}: {rate} of {size} frames"));
         }
         let mut m5 = M5Ops::new(point_folder.clone());
         let mut point = run_script(&session, &script, &mut m5, &point_folder, &mut control)?;
@@ -161,5 +162,5 @@ fn named(path: &Path) -> String {
 fn traffic(args: &RunArgs, config: &RunConfig, rate: doorbell_loadgen::Rate) -> TrafficConfig {
     let given = config.loadgen.traffic.clone();
     // With a script, the number of frames is that of all frames sent.
-    TrafficConfig { rate, frames: args.frames.or(given.frames), ..given }
+    TrafficConfig { frames: args.frames.or(given.frames), ..given.at_rate(rate) }
 }

@@ -1,8 +1,13 @@
 //! The page is made from the file that a run writes, so the two must speak of the same fields.
 
 use doorbell_bench::{
-    Drops, Figure, FigureGroup, FunctionCost, PointSummary, PortFigures, RunSummary, summary_json,
+    Change, Drops, Figure, FigureGroup, FunctionCost, PointSummary, PortFigures, RunSummary, summary_json,
 };
+use doorbell_loadgen::{BatchSummary, Confidence};
+
+fn batch(begin_ns: f64) -> BatchSummary {
+    BatchSummary { begin_ns, offered: 5, delivered: 3, latency_ns_mean: Some(7e3), latency_ns_p99: None }
+}
 
 fn point() -> PointSummary {
     PointSummary {
@@ -13,6 +18,8 @@ fn point() -> PointSummary {
         frames_offered: 10,
         frames_delivered: 7,
         frames_corrupt: 0,
+        frames_reordered: 2,
+        frames_duplicate: 0,
         drop_rate: 0.3,
         drops: Drops { dma: 1, core: 1, tx: 0, nic_other: 0, link: 0, guest: 1 },
         offered_gbps: 0.512,
@@ -20,7 +27,19 @@ fn point() -> PointSummary {
         offered_mpps: 1.0,
         delivered_mpps: 0.7,
         latency_ns: None,
+        latency_from_actual_ns: None,
+        delay_variation_ns: None,
+        confidence_95: Some(Confidence {
+            batches: 40,
+            batch_ns: 1e3,
+            correlated: true,
+            delivered_mpps: 0.0123,
+            drop_rate: 0.01,
+            latency_ns: None,
+        }),
+        batches: [0.0, 1e3].map(batch).to_vec(),
         latency_stages_ns: None,
+        streams: Vec::new(),
         simulated_seconds: 1e-5,
         instructions: 30_000,
         ipc: 1.0,
@@ -60,6 +79,7 @@ fn what_a_run_writes_the_report_reads() {
             preset: "fast".into(),
             doorbell_version: "0".into(),
             command: "doorbell run testpmd".into(),
+            changed: vec![Change { key: "nic.rx_fifo".into(), preset: "64KiB".into(), here: "4MiB".into() }],
             meanings: [("GPRC".to_owned(), "Good frames received".to_owned())].into(),
             points,
         };
@@ -67,8 +87,12 @@ fn what_a_run_writes_the_report_reads() {
         assert_eq!(read.points.len(), count);
         assert_eq!(read.points[0].drops.guest, 1);
         let page = doorbell_report::html(&read, "");
-        for text in ["doorbell run testpmd", "Statistics registers", "4,711", "Good frames received"] {
+        for text in ["doorbell run testpmd", "Statistics registers", "4,711", "Good frames received"]
+            .into_iter()
+            .chain(["Not as in fast", "nic.rx_fifo", "0.0123", "40, correlated"])
+        {
             assert!(page.contains(text), "{text}");
         }
+        assert_eq!(page.contains("id=\"over-time"), count == 1, "time has one line a load");
     }
 }

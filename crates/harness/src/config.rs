@@ -21,7 +21,7 @@ const LARGE_RAM: u64 = 1 << 30;
 const MANY_TRACKED: u32 = 1 << 16;
 
 /// Keys without a value in the default configuration, which a walk over it does not find.
-const OPTIONAL_KEYS: [&str; 12] = [
+const OPTIONAL_KEYS: [&str; 13] = [
     "nic.mac",
     "nic.rx_fifo",
     "nic.tx_fifo",
@@ -29,6 +29,7 @@ const OPTIONAL_KEYS: [&str; 12] = [
     "nic.descriptor_prefetch",
     "loadgen.traffic.frames",
     "loadgen.traffic.duration",
+    "loadgen.traffic.total",
     "pcie.link_latency",
     "pcie.root_latency",
     "pcie.register_latency",
@@ -36,7 +37,7 @@ const OPTIONAL_KEYS: [&str; 12] = [
     "memory.dca.policy.descriptor_ways",
 ];
 
-const NUMBERS: [&str; 16] = [
+pub(crate) const NUMBERS: [&str; 16] = [
     "0",
     "1",
     "2",
@@ -54,7 +55,7 @@ const NUMBERS: [&str; 16] = [
     "16777216",
     "18446744073709551615",
 ];
-const UNITS: [&str; 21] = [
+pub(crate) const UNITS: [&str; 21] = [
     "ps", "ns", "us", "ms", "s", "B", "KiB", "MiB", "GiB", "bps", "kbps", "Mbps", "Gbps", "Tbps", "Hz",
     "MHz", "GHz", "pps", "Mpps", "%", "",
 ];

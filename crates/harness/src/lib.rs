@@ -8,6 +8,7 @@
 //! | [`guest::run`] | a program in machine mode for the simulated hart, and traffic that arrives meanwhile |
 //! | [`checkpoint::run`] | changes to a valid checkpoint, behind hashes that are made right again |
 //! | [`config::run`] | values for the keys of a configuration |
+//! | [`streams::run`] | a traffic file with streams |
 
 #![forbid(unsafe_code)]
 
@@ -19,5 +20,6 @@ pub mod guest;
 pub mod input;
 pub mod operations;
 pub mod places;
+pub mod streams;
 pub mod sweep;
 pub mod watchdog;

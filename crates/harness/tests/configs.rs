@@ -1,9 +1,15 @@
-//! Configurations that nobody tried.
+//! Configurations and traffic files that nobody tried.
 
-use doorbell_harness::{config, sweep};
+use doorbell_harness::{config, streams, sweep};
 
 #[test]
 fn a_configuration_is_refused_by_key_or_runs() {
     sweep::random("configs", 3000, (16, 96), config::run);
     sweep::seeds("config", config::run);
+}
+
+#[test]
+fn a_traffic_file_is_refused_by_name_or_sends_and_goes_on_from_a_checkpoint() {
+    sweep::random("streams", 1500, (16, 200), streams::run);
+    sweep::seeds("streams", streams::run);
 }

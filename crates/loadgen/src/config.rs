@@ -3,12 +3,13 @@
 use std::net::Ipv4Addr;
 
 use doorbell_sim::{Bytes, Frame, Ps};
-use doorbell_wire::MacAddr;
+use doorbell_wire::{LinkConfig, MacAddr};
 use serde::{Deserialize, Serialize};
 
 use crate::rate::Rate;
 use crate::requests::MemcachedConfig;
 use crate::responder::ResponderConfig;
+use crate::streams::{self, STREAMS_MAX, StreamConfig};
 
 /// A load generator, as configuration files write it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,6 +78,12 @@ pub struct TrafficConfig {
     pub timeout: Ps,
     /// What memcached is asked.
     pub memcached: MemcachedConfig,
+    /// The rate of all streams together: each one's is changed in proportion. `2x` doubles them all; without it, they are as
+    /// they stand.
+    pub total: Option<Rate>,
+    /// Streams of test frames instead of those of one size and rate. `rate` and `frame_size` above mean nothing then; the
+    /// rest is the streams' where they do not say otherwise, and ends them all (`frames`, `duration`).
+    pub streams: Vec<StreamConfig>,
 }
 
 /// A kind of traffic. What asks by IPv4 asks for the station by ARP first, until it is answered.
@@ -120,6 +127,8 @@ impl Default for TrafficConfig {
             outstanding: None,
             timeout: Ps::from_ms(10),
             memcached: MemcachedConfig::default(),
+            total: None,
+            streams: Vec::new(),
         }
     }
 }
@@ -163,6 +172,12 @@ pub enum ConfigError {
     /// What memcached cannot be asked.
     #[error("memcached.{0} = {1} is out of range; it must be from 1 to {2}")]
     Memcached(&'static str, u64, u64),
+    /// A stream that cannot be.
+    #[error("streams[{0}].{1}")]
+    Stream(usize, String),
+    /// Streams and what does not go with them.
+    #[error("{0}")]
+    Streams(String),
     /// One address for two purposes.
     #[error("responder.ip and responder.mirror are both {0}; they must differ")]
     MirrorIsIp(Ipv4Addr),
@@ -212,10 +227,71 @@ impl TrafficConfig {
                 return Err(ConfigError::Memcached(name, given, most));
             }
         }
+        self.validate_streams()
+    }
+
+    fn validate_streams(&self) -> Result<(), ConfigError> {
+        let fail = |problem: String| Err(ConfigError::Streams(problem));
+        if let Rate::Times(_) = self.rate {
+            return fail(format!("rate = \"{}\" is no rate of its own; give it as \"5Mpps\"", self.rate));
+        }
+        if self.streams.is_empty() {
+            return match self.total {
+                Some(total) => {
+                    fail(format!("total = \"{total}\" is for streams, and there are none; set rate"))
+                }
+                None => Ok(()),
+            };
+        }
+        if self.kind != Kind::Frames {
+            return fail("streams are of test frames; kind must be \"frames\" with them".to_owned());
+        }
+        if self.streams.len() > STREAMS_MAX {
+            return fail(format!(
+                "streams: there are {}; there can be at most {STREAMS_MAX}",
+                self.streams.len()
+            ));
+        }
+        for (place, stream) in self.streams.iter().enumerate() {
+            if let Some(problem) = stream.problem() {
+                return Err(ConfigError::Stream(place, problem));
+            }
+            let name = stream.name(place);
+            if self.streams[..place].iter().zip(0..).any(|(other, place)| other.name(place) == name) {
+                return Err(ConfigError::Stream(
+                    place,
+                    format!("name = \"{name}\" is another stream's already"),
+                ));
+            }
+        }
         Ok(())
     }
 
-    /// Bytes of each frame without its FCS.
+    /// The same traffic at this rate: its own, or that of all its streams together.
+    pub fn at_rate(&self, rate: Rate) -> TrafficConfig {
+        match self.streams.is_empty() {
+            true => TrafficConfig { rate, ..self.clone() },
+            false => TrafficConfig { total: Some(rate), ..self.clone() },
+        }
+    }
+
+    /// The rate as it was asked for: `1x` of streams that are as they stand.
+    pub fn rate_asked(&self) -> Rate {
+        match self.streams.is_empty() {
+            true => self.rate,
+            false => self.total.unwrap_or(Rate::Times(Rate::ONCE)),
+        }
+    }
+
+    /// Bytes of a frame with its FCS; of streams, the mean of all frames on this link, to the byte.
+    pub fn mean_frame_size(&self, link: &LinkConfig) -> Bytes {
+        match self.streams.is_empty() {
+            true => Bytes((self.frame_len() + Frame::FCS_BYTES) as u64),
+            false => Bytes(streams::mean_size(self, link)),
+        }
+    }
+
+    /// Bytes of each frame without its FCS. Frames of streams have sizes of their own.
     pub fn frame_len(&self) -> usize {
         match self.kind {
             Kind::Frames | Kind::Ping => self.frame_size.0 as usize - Frame::FCS_BYTES,

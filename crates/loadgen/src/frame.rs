@@ -1,27 +1,33 @@
 //! Making a frame from its number, and checking one that came back.
 //!
-//! A frame is Ethernet II, IPv4 and UDP with right checksums. Its payload begins with a signature of 16
-//! bytes (magic, stream, sequence number; big-endian) and goes on with a fill that is a function of the run's
-//! seed, the stream and the sequence number. So the whole frame can be made again when it returns, and
-//! every byte of it compared, without keeping any.
+//! A frame is Ethernet II with or without VLAN tags, IPv4 or IPv6, and UDP or TCP with right checksums. Its payload begins
+//! with a signature of 16 bytes (magic, generator, sequence number; big-endian) and goes on with a fill that is a function
+//! of the run's seed, the generator and the sequence number. Size and headers are functions of the frame's number in its
+//! stream. So the whole frame can be made again when it returns, and every byte of it compared, without keeping any.
 //!
-//! The fill is a Weyl sequence (a counter with an odd step) from a start that is hashed from seed, stream and
+//! The fill is a Weyl sequence (a counter with an odd step) from a start that is hashed from seed, generator and
 //! number, eight bytes at a time: cheap, vectorisable, and without two frames alike.
 
 use doorbell_sim::rng::Rng;
-use doorbell_wire::checksum::Sum;
+use doorbell_sim::{Bytes, Frame};
 use doorbell_wire::udp::checksum_field;
-use doorbell_wire::{EtherType, EthernetRepr, Ipv4Repr, MacAddr, UdpRepr};
+use doorbell_wire::{Ipv4Repr, MacAddr, TcpRepr, UdpRepr};
 
 use crate::config::{Returned, TrafficConfig};
-use crate::responder::{IP_CHECKSUM, IP_TTL, put_checksum};
+use crate::responder::put_checksum;
+use crate::streams::{Network, SizeOrder, StreamConfig, Transport};
+use crate::template::{Template, Variations};
 
+pub(crate) const FCS_BYTES: usize = Frame::FCS_BYTES;
 pub(crate) const ETHERNET_BYTES: usize = 14;
-const UDP_AT: usize = ETHERNET_BYTES + Ipv4Repr::HEADER_BYTES;
-const UDP_CHECKSUM_AT: usize = UDP_AT + UdpRepr::CHECKSUM_AT;
-pub(crate) const PAYLOAD_AT: usize = UDP_AT + UdpRepr::HEADER_BYTES;
+/// Where the payload of a plain test frame begins: behind Ethernet, IPv4 and UDP.
+pub(crate) const PAYLOAD_AT: usize = ETHERNET_BYTES + Ipv4Repr::HEADER_BYTES + UdpRepr::HEADER_BYTES;
 pub(crate) const FILL_AT: usize = PAYLOAD_AT + Signature::BYTES;
-const ADDRESS_BYTES: usize = 12;
+/// The last place where a payload can begin: behind two tags, IPv6 and TCP. All places are multiples of four apart.
+const PAYLOAD_AT_LAST: usize = ETHERNET_BYTES + 8 + 40 + TcpRepr::HEADER_BYTES;
+pub(crate) const ADDRESS_BYTES: usize = 12;
+/// Where a hop limit stands in an IPv6 header.
+const HOP_LIMIT_AT: usize = 7;
 
 /// What the generator writes at the beginning of a frame's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,12 +39,17 @@ pub struct Signature {
 }
 
 impl Signature {
-    const BYTES: usize = 16;
+    pub(crate) const BYTES: usize = 16;
     const MAGIC: [u8; 4] = *b"DrbL";
 
-    /// Reads the signature of a frame (without FCS); `None` if it has none, that is if no generator sent it.
+    /// Reads the signature of a frame (without FCS); `None` if it has none, that is if no generator sent it. It is looked for
+    /// wherever the headers of a stream may end, so that it is found whatever became of the headers.
     pub fn read(frame: &[u8]) -> Option<Signature> {
-        let bytes: &[u8; Self::BYTES] = frame.get(PAYLOAD_AT..FILL_AT)?.try_into().ok()?;
+        (PAYLOAD_AT..=PAYLOAD_AT_LAST).step_by(4).find_map(|at| Self::read_at(frame, at))
+    }
+
+    fn read_at(frame: &[u8], at: usize) -> Option<Signature> {
+        let bytes: &[u8; Self::BYTES] = frame.get(at..at + Self::BYTES)?.try_into().ok()?;
         let [m0, m1, m2, m3, s0, s1, s2, s3, sequence @ ..] = *bytes;
         ([m0, m1, m2, m3] == Self::MAGIC).then(|| Signature {
             stream: u32::from_be_bytes([s0, s1, s2, s3]),
@@ -62,7 +73,7 @@ pub enum Mismatch {
     Length,
     /// Its addresses are not as expected.
     Addresses,
-    /// A byte of type, IPv4 or UDP header differs.
+    /// A byte of type, tags, IP, UDP or TCP header differs.
     Headers,
     /// A byte of the payload differs.
     Payload,
@@ -71,104 +82,174 @@ pub enum Mismatch {
 /// Makes and checks the frames of one stream.
 #[derive(Clone, Debug)]
 pub(crate) struct FrameMaker {
-    headers: [u8; PAYLOAD_AT],
-    /// Over the pseudo-header and the UDP header without checksum.
-    udp_sum: Sum,
-    frame_len: usize,
-    stream: u32,
+    /// One for each size.
+    templates: Vec<Template>,
+    /// The templates of a round of frames.
+    round: Vec<u16>,
+    random_sizes: bool,
+    variations: Variations,
+    network: Network,
+    transport: Transport,
+    /// Where the IP header and the payload begin, and where the transport's checksum stands.
+    ip_at: usize,
+    payload_at: usize,
+    checksum_at: usize,
+    generator: u32,
+    /// Decides the fill.
     key: u64,
+    /// Decides the sizes, where they are random.
+    size_key: u64,
     returned: Returned,
     scratch: Vec<u8>,
 }
 
 impl FrameMaker {
-    /// The key of a stream's fill in a run with this seed.
-    pub(crate) fn key(seed: u64, stream: u32) -> u64 {
-        Rng::stream(seed, &format!("loadgen{stream}.fill")).next_u64()
+    /// The key of a generator's fill in a run with this seed.
+    pub(crate) fn key(seed: u64, generator: u32) -> u64 {
+        Rng::stream(seed, &format!("loadgen{generator}.fill")).next_u64()
     }
 
-    /// A maker of frames for validated traffic.
-    pub(crate) fn new(traffic: &TrafficConfig, stream: u32, key: u64) -> FrameMaker {
-        let frame_len = traffic.frame_len();
-        let udp_len = (frame_len - UDP_AT) as u16;
-        let mut headers = [0; PAYLOAD_AT];
-        let ethernet = EthernetRepr {
-            destination: traffic.destination,
-            source: traffic.source,
-            tag: None,
-            ethertype: EtherType::IPV4,
+    /// A maker of frames for validated traffic without streams.
+    pub(crate) fn new(traffic: &TrafficConfig, generator: u32, key: u64) -> FrameMaker {
+        FrameMaker::of_stream(traffic, &StreamConfig::of(traffic), generator, key, key)
+    }
+
+    /// A maker of a validated stream's frames. `own_key` decides what is random in the stream but for the fill.
+    pub(crate) fn of_stream(
+        traffic: &TrafficConfig,
+        stream: &StreamConfig,
+        generator: u32,
+        key: u64,
+        own_key: u64,
+    ) -> FrameMaker {
+        let [ip_at, transport_at, payload_at] = stream.places();
+        let variations = Variations::new(traffic, stream, own_key);
+        let mut sizes: Vec<Bytes> = Vec::new();
+        let mut place_of = |size: Bytes| {
+            sizes.iter().position(|known| *known == size).unwrap_or_else(|| {
+                sizes.push(size);
+                sizes.len() - 1
+            }) as u16
         };
-        let ip = Ipv4Repr {
-            source: traffic.source_ip,
-            destination: traffic.destination_ip,
-            protocol: Ipv4Repr::UDP,
-            ttl: 64,
-            payload_len: udp_len,
+        let round = stream.size.round().into_iter().map(&mut place_of).collect();
+        let template =
+            |size: &Bytes| Template::new(traffic, stream, size.0 as usize - FCS_BYTES, &variations);
+        let checksum_at = match stream.transport {
+            Transport::Udp => UdpRepr::CHECKSUM_AT,
+            Transport::Tcp => TcpRepr::CHECKSUM_AT,
         };
-        let udp = UdpRepr {
-            source_port: traffic.source_port,
-            destination_port: traffic.destination_port,
-            payload_len: udp_len - UdpRepr::HEADER_BYTES as u16,
-        };
-        ethernet
-            .emit(&mut headers)
-            .and_then(|()| ip.emit(&mut headers[ETHERNET_BYTES..]))
-            .and_then(|()| udp.emit(&mut headers[UDP_AT..]))
-            .expect("the headers fit a validated frame size");
-        let udp_sum = Sum::new()
-            .plus_ipv4_pseudo_header(ip.source, ip.destination, Ipv4Repr::UDP, udp_len)
-            .plus(&headers[UDP_AT..]);
-        let returned = traffic.returned;
-        FrameMaker { headers, udp_sum, frame_len, stream, key, returned, scratch: Vec::new() }
+        FrameMaker {
+            templates: sizes.iter().map(template).collect(),
+            round,
+            random_sizes: stream.size_order == SizeOrder::Random,
+            variations,
+            network: stream.network(),
+            transport: stream.transport,
+            ip_at,
+            payload_at,
+            checksum_at: transport_at + checksum_at,
+            generator,
+            key,
+            size_key: hash(own_key),
+            returned: stream.returned.unwrap_or(traffic.returned),
+            scratch: Vec::new(),
+        }
     }
 
     pub(crate) fn stored_key(&self) -> u64 {
         self.key
     }
 
-    /// Writes frame `sequence` into `bytes`, whatever was there.
-    pub(crate) fn make(&self, sequence: u64, bytes: &mut Vec<u8>) {
-        bytes.resize(self.frame_len, 0);
-        bytes[..PAYLOAD_AT].copy_from_slice(&self.headers);
-        let signature = Signature { stream: self.stream, sequence };
-        bytes[PAYLOAD_AT..FILL_AT].copy_from_slice(&signature.to_bytes());
-        fill(&mut bytes[FILL_AT..], hash(self.key ^ sequence));
-        let checksum = checksum_field(self.udp_sum.plus(&bytes[PAYLOAD_AT..]));
-        bytes[UDP_CHECKSUM_AT..PAYLOAD_AT].copy_from_slice(&checksum.to_be_bytes());
+    fn template(&self, index: u64) -> &Template {
+        let place = match self.round.len() as u64 {
+            1 => 0,
+            count if self.random_sizes => {
+                ((u128::from(hash(self.size_key ^ index)) * u128::from(count)) >> 64) as usize
+            }
+            count => (index % count) as usize,
+        };
+        &self.templates[usize::from(self.round[place])]
+    }
+
+    /// Bytes of the stream's frame `index` without FCS.
+    pub(crate) fn frame_len(&self, index: u64) -> usize {
+        self.template(index).frame_len
+    }
+
+    /// Which of the stream's flows its frame `index` belongs to.
+    pub(crate) fn flow(&self, index: u64) -> u64 {
+        self.variations.flow(index)
+    }
+
+    /// Writes a frame into `bytes`, whatever was there: number `sequence` of the generator's, number `index` of the
+    /// stream's.
+    pub(crate) fn make(&self, sequence: u64, index: u64, bytes: &mut Vec<u8>) {
+        let template = self.template(index);
+        bytes.resize(template.frame_len, 0);
+        let (headers, payload) = bytes.split_at_mut(self.payload_at);
+        headers.copy_from_slice(&template.headers);
+        let (signature, rest) = payload.split_at_mut(Signature::BYTES);
+        signature.copy_from_slice(&Signature { stream: self.generator, sequence }.to_bytes());
+        fill(rest, hash(self.key ^ sequence));
+        let mut sum = template.transport_sum;
+        if !self.variations.are_none() {
+            sum = self.variations.write(index, headers, sum);
+        }
+        let sum = sum.plus(payload);
+        let checksum = match self.transport {
+            Transport::Udp => checksum_field(sum),
+            Transport::Tcp => sum.finish(),
+        };
+        headers[self.checksum_at..self.checksum_at + 2].copy_from_slice(&checksum.to_be_bytes());
     }
 
     /// Compares a frame that says it is number `sequence`, and that arrived at `station`, with what was sent under that
     /// number.
-    pub(crate) fn check(&mut self, sequence: u64, bytes: &[u8], station: MacAddr) -> Result<(), Mismatch> {
-        if bytes.len() != self.frame_len {
+    pub(crate) fn check(
+        &mut self,
+        sequence: u64,
+        index: u64,
+        bytes: &[u8],
+        station: MacAddr,
+    ) -> Result<(), Mismatch> {
+        if bytes.len() != self.frame_len(index) {
             return Err(Mismatch::Length);
         }
-        let (destination, source) = (&self.headers[..6], &self.headers[6..ADDRESS_BYTES]);
+        let mut sent = std::mem::take(&mut self.scratch);
+        self.make(sequence, index, &mut sent);
+        let result = self.compare(&mut sent, bytes, station);
+        self.scratch = sent;
+        result
+    }
+
+    fn compare(&self, sent: &mut [u8], bytes: &[u8], station: MacAddr) -> Result<(), Mismatch> {
+        let (destination, source) = (&sent[..6], &sent[6..ADDRESS_BYTES]);
         let addresses_are_right = match self.returned {
             Returned::MacSwap => bytes[..6] == *source && bytes[6..ADDRESS_BYTES] == *destination,
-            Returned::AsSent => bytes[..ADDRESS_BYTES] == self.headers[..ADDRESS_BYTES],
+            Returned::AsSent => bytes[..ADDRESS_BYTES] == sent[..ADDRESS_BYTES],
             Returned::Routed => bytes[..6] == station.0 && bytes[6..ADDRESS_BYTES] != *source,
             Returned::Any => true,
         };
         if !addresses_are_right {
             return Err(Mismatch::Addresses);
         }
-        let mut sent = std::mem::take(&mut self.scratch);
-        self.make(sequence, &mut sent);
         if self.returned == Returned::Routed {
-            let packet = &mut sent[ETHERNET_BYTES..];
-            packet[IP_TTL] -= 1;
-            put_checksum(&mut packet[..Ipv4Repr::HEADER_BYTES], IP_CHECKSUM);
+            let packet = &mut sent[self.ip_at..];
+            match self.network {
+                Network::Ipv4 => {
+                    packet[Ipv4Repr::TTL_AT] -= 1;
+                    put_checksum(&mut packet[..Ipv4Repr::HEADER_BYTES], Ipv4Repr::CHECKSUM_AT);
+                }
+                Network::Ipv6 => packet[HOP_LIMIT_AT] -= 1,
+            }
         }
-        let result = if bytes[ADDRESS_BYTES..] == sent[ADDRESS_BYTES..] {
+        if bytes[ADDRESS_BYTES..] == sent[ADDRESS_BYTES..] {
             Ok(())
-        } else if bytes[ADDRESS_BYTES..PAYLOAD_AT] != sent[ADDRESS_BYTES..PAYLOAD_AT] {
+        } else if bytes[ADDRESS_BYTES..self.payload_at] != sent[ADDRESS_BYTES..self.payload_at] {
             Err(Mismatch::Headers)
         } else {
             Err(Mismatch::Payload)
-        };
-        self.scratch = sent;
-        result
+        }
     }
 }
 
@@ -198,7 +279,6 @@ pub(crate) fn fill(bytes: &mut [u8], start: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doorbell_sim::Bytes;
     use doorbell_wire::{Ethernet, Ipv4, Udp};
     use proptest::prelude::*;
 
@@ -211,7 +291,7 @@ mod tests {
 
     fn frame(maker: &FrameMaker, sequence: u64) -> Vec<u8> {
         let mut bytes = vec![0xee; 7];
-        maker.make(sequence, &mut bytes);
+        maker.make(sequence, 0, &mut bytes);
         bytes
     }
 
@@ -244,7 +324,7 @@ mod tests {
         ] {
             let mut maker = maker(64, returned);
             assert_eq!(
-                (maker.check(9, &sent, STATION), maker.check(9, &swapped, STATION)),
+                (maker.check(9, 0, &sent, STATION), maker.check(9, 0, &swapped, STATION)),
                 (as_sent, as_swapped)
             );
         }
@@ -260,13 +340,13 @@ mod tests {
         // RFC 1624: the checksum rises by what the field lost.
         routed[24] += 1;
         let mut maker = maker(64, Returned::Routed);
-        assert_eq!(maker.check(9, &routed, STATION), Ok(()));
-        assert_eq!(maker.check(9, &sent, STATION), Err(Mismatch::Addresses));
-        assert_eq!(maker.check(9, &routed, MacAddr([2, 0, 0, 0, 0, 3])), Err(Mismatch::Addresses));
+        assert_eq!(maker.check(9, 0, &routed, STATION), Ok(()));
+        assert_eq!(maker.check(9, 0, &sent, STATION), Err(Mismatch::Addresses));
+        assert_eq!(maker.check(9, 0, &routed, MacAddr([2, 0, 0, 0, 0, 3])), Err(Mismatch::Addresses));
         for (at, value) in [(22, 64), (22, 62), (25, routed[25] ^ 1)] {
             let mut wrong = routed.clone();
             wrong[at] = value;
-            assert_eq!(maker.check(9, &wrong, STATION), Err(Mismatch::Headers));
+            assert_eq!(maker.check(9, 0, &wrong, STATION), Err(Mismatch::Headers));
         }
     }
 
@@ -274,9 +354,9 @@ mod tests {
     fn a_frame_under_another_number_or_key_is_a_mismatch() {
         let mut maker = maker(64, Returned::AsSent);
         let sent = frame(&maker, 9);
-        assert_eq!(maker.check(10, &sent, STATION), Err(Mismatch::Headers), "the checksum differs");
+        assert_eq!(maker.check(10, 0, &sent, STATION), Err(Mismatch::Headers), "the checksum differs");
         maker.key ^= 1;
-        assert!(maker.check(9, &sent, STATION).is_err());
+        assert!(maker.check(9, 0, &sent, STATION).is_err());
     }
 
     #[test]
@@ -284,9 +364,9 @@ mod tests {
         let mut maker = maker(128, Returned::AsSent);
         let mut bytes = frame(&maker, 0);
         bytes.push(0);
-        assert_eq!(maker.check(0, &bytes, STATION), Err(Mismatch::Length));
+        assert_eq!(maker.check(0, 0, &bytes, STATION), Err(Mismatch::Length));
         bytes.truncate(123);
-        assert_eq!(maker.check(0, &bytes, STATION), Err(Mismatch::Length));
+        assert_eq!(maker.check(0, 0, &bytes, STATION), Err(Mismatch::Length));
     }
 
     proptest! {
@@ -305,7 +385,7 @@ mod tests {
             let udp = Udp::new_checked(ip.payload()).unwrap();
             prop_assert!(udp.checksum() != 0 && udp.checksum_is_right(ip.source(), ip.destination()));
             prop_assert_eq!(Signature::read(&bytes), Some(Signature { stream, sequence }));
-            prop_assert_eq!(maker.check(sequence, &bytes, STATION), Ok(()));
+            prop_assert_eq!(maker.check(sequence, 0, &bytes, STATION), Ok(()));
         }
 
         #[test]
@@ -321,7 +401,7 @@ mod tests {
                 12..42 => Mismatch::Headers,
                 _ => Mismatch::Payload,
             };
-            prop_assert_eq!(maker.check(sequence, &bytes, STATION), Err(expected));
+            prop_assert_eq!(maker.check(sequence, 0, &bytes, STATION), Err(expected));
         }
 
         #[test]

@@ -30,6 +30,7 @@ use crate::rate::Pacing;
 use crate::requests::{self, Maker};
 use crate::responder::Responder;
 use crate::stages::RoundTripObserver;
+use crate::streams::Origin;
 
 /// A generator's wake-ups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,12 +107,14 @@ impl LoadGen {
     ) -> Result<LoadGen, ConfigError> {
         config.validate()?;
         let run = make_run(0, config.traffic.clone(), stream, FrameMaker::key(seed, stream), link);
+        let mut in_flight = InFlight::new(config.tracked_frames);
+        in_flight.begin_run(!config.traffic.streams.is_empty());
         Ok(LoadGen {
             stream,
             seed,
             link: link.clone(),
             run,
-            in_flight: InFlight::new(config.tracked_frames),
+            in_flight,
             highest_returned: None,
             stats: LoadGenStats::default(),
             measurement: None,
@@ -166,7 +169,7 @@ impl LoadGen {
             measurement.give_up_all();
         }
         self.stats.abandoned += self.in_flight.outstanding();
-        self.in_flight.begin_run();
+        self.in_flight.begin_run(!traffic.streams.is_empty());
         self.highest_returned = None;
         let (number, key) = (self.run.number.wrapping_add(1), FrameMaker::key(self.seed, self.stream));
         self.run = make_run(number, traffic, self.stream, key, &self.link);
@@ -195,7 +198,7 @@ impl LoadGen {
 
     pub(crate) fn station_found(&mut self, now: Ps, station: MacAddr, ports: &mut impl LoadGenPorts) {
         self.run.traffic.destination = station;
-        self.run.maker = Maker::new(&self.run.traffic, self.stream, self.run.maker.stored_key());
+        self.run.maker = Maker::new(&self.run.traffic, self.stream, self.run.maker.stored_key(), &self.link);
         self.begin_sending(now, ports);
     }
 
@@ -204,15 +207,17 @@ impl LoadGen {
         let first = now.saturating_add(traffic.start_after);
         let until = traffic.duration.map_or(Ps::MAX, |duration| first.saturating_add(duration));
         self.run.pacing = Pacing::new(first, traffic.rate, traffic.frame_len(), &self.link);
+        self.run.maker.streams_mut().into_iter().for_each(|streams| streams.begin(first));
         self.run.stage = Stage::Sending { until };
         log!(
             now,
             Loadgen,
             Info,
-            "port{}: begins to send {} of {} frames",
+            "port{}: begins to send {} of {} frames, streams: {}",
             self.stream,
-            traffic.rate,
-            traffic.frame_size
+            traffic.rate_asked(),
+            traffic.mean_frame_size(&self.link),
+            traffic.streams.len()
         );
         self.wake_for_next(first, ports);
     }
@@ -256,12 +261,29 @@ impl LoadGen {
             return;
         }
         let mut frame = Frame::new(self.spare_buffers.pop().unwrap_or_default());
-        self.run.maker.make(self.in_flight.next(), &mut frame.bytes);
-        let intended = self.run.pacing.nth(self.in_flight.next() - self.in_flight.run_first());
+        let intended = self.next_due();
+        let (origin, volume) = match self.run.maker.streams_mut() {
+            None => (Origin::default(), self.run.frame_volume),
+            Some(streams) => streams.take(),
+        };
+        self.run.maker.make(self.in_flight.next(), origin, &mut frame.bytes);
         log!(now, Loadgen, Trace, "port{}: frame {} sent", self.stream, self.in_flight.next());
         let free_at = ports.send(now, frame);
-        self.account_sent(SendTimes { intended, actual: now });
+        self.account_sent(origin, volume, SendTimes { intended, actual: now });
         self.wake_for_next(free_at, ports);
+    }
+
+    /// When the next frame of the run is due.
+    fn next_due(&self) -> Ps {
+        match self.run.maker.streams() {
+            None => self.run.pacing.nth(self.in_flight.next() - self.in_flight.run_first()),
+            Some(streams) => streams.next_due(),
+        }
+    }
+
+    /// When the nth of the streams' frames to come is due, from 0; none if there are no streams.
+    pub fn stream_frame_due(&self, n: u64) -> Option<Ps> {
+        self.run.maker.streams().map(|streams| streams.due_after(n))
     }
 
     /// When the oldest of too many outstanding frames may be given up; those that may be now are.
@@ -280,12 +302,21 @@ impl LoadGen {
         None
     }
 
-    fn account_sent(&mut self, times: SendTimes) {
+    fn account_sent(&mut self, origin: Origin, volume: Volume, times: SendTimes) {
         self.stats.sent += 1;
-        let given_up = self.in_flight.push(times);
+        let given_up = match self.run.maker.streams() {
+            None => self.in_flight.push(times),
+            Some(_) => self.in_flight.push_of_stream(times, origin),
+        };
         self.stats.expired += u64::from(given_up.is_some());
         if let Some(measurement) = &mut self.measurement {
-            measurement.on_sent(self.run.frame_volume, times);
+            measurement.on_sent(volume, times);
+            if let Some(streams) = self.run.maker.streams()
+                && measurement.is_open()
+                && let Some(book) = measurement.stream(origin.stream)
+            {
+                book.on_sent(volume, streams.flow(origin));
+            }
             if let Some(sequence) = given_up {
                 measurement.on_given_up(sequence);
             }
@@ -296,7 +327,7 @@ impl LoadGen {
     pub(crate) fn wake_for_next(&mut self, earliest: Ps, ports: &mut impl LoadGenPorts) {
         let Stage::Sending { until } = self.run.stage else { return };
         let index = self.in_flight.next() - self.in_flight.run_first();
-        let at = self.run.pacing.nth(index).max(earliest);
+        let at = self.next_due().max(earliest);
         // A time that no run reaches ends the run as well.
         if self.run.traffic.frames.is_some_and(|frames| index >= frames) || at >= until {
             self.run.stage = Stage::Over { since: earliest };
@@ -319,7 +350,8 @@ impl LoadGen {
 
     /// Begins a measurement window. The one before, if any, is forgotten.
     pub fn begin_window(&mut self, now: Ps) {
-        self.measurement = Some(Measurement::begin(now, self.in_flight.next()));
+        let books = self.run.maker.streams().map(|streams| streams.books(&self.run.traffic));
+        self.measurement = Some(Measurement::begin(now, self.in_flight.next(), books.unwrap_or_default()));
     }
 
     /// Ends the window. Frames of it that are outstanding still count when they come back.
@@ -348,7 +380,7 @@ pub(crate) fn make_run(number: u32, traffic: TrafficConfig, stream: u32, key: u6
     let frame_len = traffic.frame_len();
     Run {
         number,
-        maker: Maker::new(&traffic, stream, key),
+        maker: Maker::new(&traffic, stream, key, link),
         pacing: Pacing::new(Ps::ZERO, traffic.rate, frame_len, link),
         stage: Stage::Idle,
         wake: None,

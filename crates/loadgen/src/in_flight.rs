@@ -4,6 +4,8 @@
 use doorbell_sim::Ps;
 use serde::{Deserialize, Serialize};
 
+use crate::streams::Origin;
+
 /// When a frame was due and when its first bit left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SendTimes {
@@ -41,6 +43,8 @@ pub(crate) enum Lookup {
 pub(crate) struct InFlight {
     /// The frame with sequence number n stands in slot n modulo the number of slots, a power of two.
     slots: Vec<SendTimes>,
+    /// Of which stream the frame in each slot is; empty if there are no streams.
+    origins: Vec<u64>,
     /// The first sequence number of this run, and the next to be sent.
     run_first: u64,
     next: u64,
@@ -65,13 +69,15 @@ pub(crate) struct InFlightState {
     run_first: u64,
     next: u64,
     frames: Vec<Saved>,
+    /// Of the outstanding frames, if there are streams.
+    origins: Vec<u64>,
 }
 
 impl InFlight {
     pub(crate) fn new(tracked_frames: u32) -> InFlight {
         let slots = (tracked_frames as usize).next_power_of_two();
         let slots = vec![SendTimes::RETURNED; slots];
-        InFlight { slots, run_first: 0, next: 0, outstanding: 0, settled_below: 0 }
+        InFlight { slots, origins: Vec::new(), run_first: 0, next: 0, outstanding: 0, settled_below: 0 }
     }
 
     /// The sequence number of the next frame.
@@ -91,8 +97,7 @@ impl InFlight {
 
     /// How many outstanding frames have such a sequence number.
     pub(crate) fn count(&self, wanted: impl Fn(u64) -> bool) -> u64 {
-        let outstanding = |sequence: &u64| matches!(self.look_up(*sequence), Lookup::Outstanding(_));
-        (self.oldest()..self.next).filter(outstanding).filter(|sequence| wanted(*sequence)).count() as u64
+        self.outstanding_frames().filter(|sequence| wanted(*sequence)).count() as u64
     }
 
     fn oldest(&self) -> u64 {
@@ -113,6 +118,28 @@ impl InFlight {
         self.next += 1;
         self.outstanding += u64::from(given_up.is_none());
         given_up
+    }
+
+    /// As [`push`](Self::push), for a frame of a stream.
+    pub(crate) fn push_of_stream(&mut self, times: SendTimes, origin: Origin) -> Option<u64> {
+        let slot = self.slot(self.next);
+        self.origins[slot] = origin.packed();
+        self.push(times)
+    }
+
+    /// Of which stream a remembered frame is; of the first, if there are no streams.
+    pub(crate) fn origin(&self, sequence: u64) -> Origin {
+        self.origins.get(self.slot(sequence)).map_or_else(Origin::default, |packed| Origin::unpacked(*packed))
+    }
+
+    /// The streams of all outstanding frames.
+    pub(crate) fn streams(&self) -> impl Iterator<Item = usize> {
+        self.outstanding_frames().map(|sequence| self.origin(sequence).stream)
+    }
+
+    fn outstanding_frames(&self) -> impl Iterator<Item = u64> {
+        (self.oldest()..self.next)
+            .filter(|sequence| matches!(self.look_up(*sequence), Lookup::Outstanding(_)))
     }
 
     pub(crate) fn look_up(&self, sequence: u64) -> Lookup {
@@ -160,8 +187,9 @@ impl InFlight {
         None
     }
 
-    /// Begins a new run; frames of the one before are no longer waited for.
-    pub(crate) fn begin_run(&mut self) {
+    /// Begins a new run, with streams or without; frames of the one before are no longer waited for.
+    pub(crate) fn begin_run(&mut self, has_streams: bool) {
+        self.origins = if has_streams { vec![0; self.slots.len()] } else { Vec::new() };
         self.run_first = self.next;
         self.outstanding = 0;
     }
@@ -181,11 +209,23 @@ impl InFlight {
                 }
             });
         }
-        InFlightState { slots: self.slots.len() as u64, run_first: self.run_first, next: self.next, frames }
+        let packed = |sequence: u64| self.origin(sequence).packed();
+        let origins = if self.origins.is_empty() {
+            Vec::new()
+        } else {
+            self.outstanding_frames().map(packed).collect()
+        };
+        InFlightState {
+            slots: self.slots.len() as u64,
+            run_first: self.run_first,
+            next: self.next,
+            frames,
+            origins,
+        }
     }
 
-    /// The ring as it was saved, unless no ring can have been so.
-    pub(crate) fn restore(state: InFlightState) -> Option<InFlight> {
+    /// The ring as it was saved, with streams or without, unless no ring can have been so.
+    pub(crate) fn restore(state: InFlightState, has_streams: bool) -> Option<InFlight> {
         let count = u32::try_from(state.slots).ok().filter(|n| n.is_power_of_two() && *n <= 1 << 24)?;
         let mut ring = InFlight { run_first: state.run_first, next: state.next, ..InFlight::new(count) };
         if state.next > 1 << 62
@@ -194,7 +234,10 @@ impl InFlight {
         {
             return None;
         }
-        let (oldest, mut before) = (ring.oldest(), 0u64);
+        if has_streams {
+            ring.origins = vec![0; ring.slots.len()];
+        }
+        let (oldest, mut before, mut origins) = (ring.oldest(), 0u64, state.origins.into_iter());
         for (sequence, frame) in (oldest..).zip(state.frames) {
             let slot = ring.slot(sequence);
             ring.slots[slot] = match frame {
@@ -205,11 +248,14 @@ impl InFlight {
                     let actual = intended.checked_add(late).filter(|actual| *actual != u64::MAX)?;
                     ring.outstanding += 1;
                     before = intended;
+                    if has_streams {
+                        ring.origins[slot] = origins.next()?;
+                    }
                     SendTimes { intended: Ps(intended), actual: Ps(actual) }
                 }
             };
         }
-        Some(ring)
+        origins.next().is_none().then_some(ring)
     }
 }
 
@@ -235,7 +281,7 @@ mod tests {
         assert_eq!((ring.look_up(0), ring.look_up(1)), (Lookup::Forgotten, Lookup::Returned));
         assert_eq!(ring.push(times(1025)), None, "frame 1 had returned");
         assert_eq!(ring.look_up(1026), Lookup::NeverSent);
-        ring.begin_run();
+        ring.begin_run(false);
         assert_eq!((ring.look_up(1025), ring.outstanding()), (Lookup::EarlierRun, 0));
         assert_eq!(ring.push(times(2000)), None, "what an earlier run left is not given up twice");
     }
@@ -243,7 +289,7 @@ mod tests {
     #[test]
     fn a_state_that_no_ring_can_have_is_refused() {
         let good = InFlight::new(1024).save();
-        assert!(InFlight::restore(good.clone()).is_some());
+        assert!(InFlight::restore(good.clone(), false).is_some());
         for wrong in [
             InFlightState { slots: 0, ..good.clone() },
             InFlightState { slots: 1000, ..good.clone() },
@@ -251,9 +297,10 @@ mod tests {
             InFlightState { run_first: 1, ..good.clone() },
             InFlightState { run_first: u64::MAX, next: u64::MAX, ..good.clone() },
             InFlightState { frames: vec![Saved::Returned], ..good.clone() },
+            InFlightState { origins: vec![1], ..good.clone() },
             InFlightState { next: 1, frames: vec![Saved::Outstanding(u64::MAX, 0)], ..good.clone() },
         ] {
-            assert!(InFlight::restore(wrong).is_none());
+            assert!(InFlight::restore(wrong, false).is_none());
         }
     }
 
@@ -269,11 +316,11 @@ mod tests {
             for (i, (kind, back)) in steps.into_iter().enumerate() {
                 if i == save_at {
                     let bytes = postcard::to_stdvec(&ring.save()).unwrap();
-                    ring = InFlight::restore(postcard::from_bytes(&bytes).unwrap()).unwrap();
+                    ring = InFlight::restore(postcard::from_bytes(&bytes).unwrap(), false).unwrap();
                 }
                 match (kind, back) {
                     (0, 0) => {
-                        ring.begin_run();
+                        ring.begin_run(false);
                         map.clear();
                         run_first = next;
                     }

@@ -1,7 +1,7 @@
 //! The hardware load generator: the far end of the wire, as a traffic tester stands there.
 //!
-//! A [`LoadGen`] sends frames of one size at a constant rate, each with a signature and a payload that no
-//! other frame has, or requests; takes the time of each that comes back or is answered, checks it byte by byte, and
+//! A [`LoadGen`] sends frames, of one size at a constant rate or in streams of any kind, each with a signature and a
+//! payload that no other frame has, or requests; takes the time of each that comes back or is answered, checks it byte by byte, and
 //! accounts for all of them. It is a component like any other: driven by events, seeing the machine only through its
 //! ports, with a state of its own in snapshots. It takes no simulated time to decide anything and is
 //! never the bottleneck; only its link is.
@@ -10,7 +10,8 @@
 //! |---|---|
 //! | `config` | what a user can set |
 //! | `rate` | rates, and the exact time at which the nth frame is due |
-//! | `frame` | making a frame from its number, and checking one that came back |
+//! | `frame`, `template` | making a frame from its number, and checking one that came back |
+//! | `streams` | several streams with arrival processes, sizes, headers and flows |
 //! | `in_flight` | the send times of frames on their way |
 //! | `latency` | a distribution of round trips |
 //! | `batches` | a window in parts: loss over time, confidence |
@@ -37,13 +38,17 @@ pub mod requests;
 pub mod responder;
 pub mod stages;
 pub mod state;
+pub mod streams;
 
 mod hgrm;
 mod in_flight;
 mod receive;
+mod template;
 
 #[cfg(test)]
 mod testbench;
+#[cfg(test)]
+mod testdist;
 
 pub use arrival::{Arrival, LoadGenStats};
 pub use batches::{BatchSummary, Confidence, LatencyConfidence};
@@ -60,3 +65,7 @@ pub use stages::{
     StageSummary,
 };
 pub use state::LoadGenState;
+pub use streams::{
+    Arrivals, Decimal, Field, FlowSummary, Network, Order, Ramp, SizeOrder, Sizes, Spacing, StreamConfig,
+    StreamSummary, SweepConfig, Transport, Vlan,
+};

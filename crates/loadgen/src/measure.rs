@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use crate::batches::{BatchSummary, Batches, BatchesState, Confidence};
 use crate::in_flight::SendTimes;
 use crate::latency::{Latency, LatencyState, LatencySummary};
+use crate::streams::{BookState, StreamBook, StreamSummary};
 
 /// Frames and their bytes at both layers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,7 +57,7 @@ impl Volume {
         [self.frames, self.bytes_l2, self.bytes_l1]
     }
 
-    fn over(self, span: Ps) -> Throughput {
+    pub(crate) fn over(self, span: Ps) -> Throughput {
         // Scaled to the unit before the one division, so that round figures stay round.
         let per_ps = |amount: u64, scale: f64| {
             if span == Ps::ZERO { 0.0 } else { amount as f64 * scale / span.0 as f64 }
@@ -104,6 +105,7 @@ pub struct Measurement {
     /// Differences between the round trips of frames that came back one after the other.
     variation: Latency,
     last: Option<Ps>,
+    streams: Vec<StreamBook>,
 }
 
 /// What a snapshot keeps of a [`Measurement`].
@@ -122,6 +124,7 @@ pub struct MeasurementState {
     from_actual: LatencyState,
     variation: LatencyState,
     last: Option<Ps>,
+    streams: Vec<BookState>,
 }
 
 /// Figures of a window for a report.
@@ -171,10 +174,13 @@ pub struct Summary {
     pub confidence_95: Option<Confidence>,
     /// The window in parts of equal length.
     pub batches: Vec<BatchSummary>,
+    /// The same by stream, if there are any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<StreamSummary>,
 }
 
 impl Measurement {
-    pub(crate) fn begin(now: Ps, next_sequence: u64) -> Measurement {
+    pub(crate) fn begin(now: Ps, next_sequence: u64, streams: Vec<StreamBook>) -> Measurement {
         Measurement {
             begin: now,
             end: None,
@@ -193,6 +199,7 @@ impl Measurement {
             from_actual: Latency::default(),
             variation: Latency::default(),
             last: None,
+            streams,
         }
     }
 
@@ -268,6 +275,30 @@ impl Measurement {
         }
     }
 
+    /// The book of a stream. Traffic that began in the middle of the window may have streams that have none.
+    pub(crate) fn stream(&mut self, stream: usize) -> Option<&mut StreamBook> {
+        self.streams.get_mut(stream)
+    }
+
+    /// The same for the books of its stream and flow. `behind` says whether it came after a later one of either.
+    pub(crate) fn on_stream_returned(
+        &mut self,
+        now: Ps,
+        sequence: u64,
+        volume: Volume,
+        times: SendTimes,
+        (stream, flow, behind): (usize, Option<usize>, (bool, bool)),
+    ) {
+        let (open, has) = (self.is_open(), self.has(sequence));
+        let Some(book) = self.stream(stream) else { return };
+        if open {
+            book.on_reordered(behind, flow);
+        }
+        if has {
+            book.on_delivered(now, volume, times, flow);
+        }
+    }
+
     pub(crate) fn on_corrupt(&mut self, sequence: u64) {
         self.corrupt += u64::from(self.has(sequence));
     }
@@ -310,6 +341,7 @@ impl Measurement {
         self.batches.merge(&other.batches);
         self.from_actual.merge(&other.from_actual);
         self.variation.merge(&other.variation);
+        self.streams.iter_mut().zip(&other.streams).for_each(|(book, more)| book.merge(more));
     }
 
     /// The figures so far; for a window that is still open, up to `now`.
@@ -338,6 +370,7 @@ impl Measurement {
             delay_variation_ns: self.variation.summary(),
             confidence_95: self.batches.confidence(span),
             batches: self.batches.summaries(),
+            streams: self.streams.iter().map(|book| book.summary(span)).collect(),
         }
     }
 
@@ -355,6 +388,7 @@ impl Measurement {
             from_actual: self.from_actual.save(),
             variation: self.variation.save(),
             last: self.last,
+            streams: self.streams.iter().map(StreamBook::save).collect(),
         }
     }
 
@@ -375,6 +409,7 @@ impl Measurement {
         }
         let counted = (state.offered.frames, state.delivered.frames);
         let batches = Batches::restore(state.begin, &state.batches, counted);
+        let books: Option<Vec<StreamBook>> = state.streams.iter().map(StreamBook::restore).collect();
         let latency = |state| Latency::restore(state).ok_or_else(|| wrong("a histogram is not one"));
         Ok(Measurement {
             begin: state.begin,
@@ -394,6 +429,7 @@ impl Measurement {
             from_actual: latency(&state.from_actual)?,
             variation: latency(&state.variation)?,
             last: state.last,
+            streams: books.ok_or_else(|| wrong("a stream's books do not add up"))?,
         })
     }
 }

@@ -16,8 +16,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// | `10Gbps` or `10Gbps-l2` | bits a second at layer 2: the frame with its FCS |
 /// | `10Gbps-l1` | bits a second at layer 1: with preamble and gap, as the line carries them |
 /// | `40%` | of the highest frame rate that the link carries at this frame size |
+/// | `2x` | so many times the streams' own rates; only for all streams together |
 ///
-/// A rate above what the link carries is allowed: frames then leave back to back.
+/// Of frames of several sizes, bits and percent refer to the mean size. A rate above what the link carries is allowed: frames then leave back to back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
     /// Frames a second.
@@ -28,6 +29,8 @@ pub enum Rate {
     BitsL1(BitsPerSec),
     /// Millionths of a percent of the link's highest frame rate.
     Line(u64),
+    /// Millionths of the streams' own rates.
+    Times(u64),
 }
 
 impl Rate {
@@ -35,7 +38,9 @@ impl Rate {
     const FRAMES: [(&'static str, u64); 4] =
         [("pps", 1), ("kpps", 1_000), ("Mpps", 1_000_000), ("Gpps", 1_000_000_000)];
     const PERCENT: u64 = 1_000_000;
-    const UNITS: [(&'static str, u64); 10] = [
+    /// The streams' own rates as they are.
+    pub const ONCE: u64 = 1_000_000;
+    const UNITS: [(&'static str, u64); 11] = [
         Self::FRAMES[0],
         Self::FRAMES[1],
         Self::FRAMES[2],
@@ -46,24 +51,33 @@ impl Rate {
         ("Gbps", 1_000_000_000),
         ("Tbps", 1_000_000_000_000),
         ("%", Self::PERCENT),
+        ("x", Self::ONCE),
     ];
 
-    /// The time between two frames of `frame_len` bytes (without FCS) on this link, in picoseconds, as a
+    /// The mean time between frames whose lengths (without FCS) go on like those in `round`, in picoseconds, as a
     /// fraction.
-    fn period(self, frame_len: usize, link: &LinkConfig) -> (u128, u128) {
+    fn period(self, round: &[usize], link: &LinkConfig) -> (u128, u128) {
         let second = u128::from(Ps::PER_SECOND);
-        let (l2, l1) = (bits_l2(frame_len), 8 * u128::from(link.wire_bytes(frame_len)));
+        let frames = round.len() as u128;
+        let l2: u128 = round.iter().map(|frame_len| bits_l2(*frame_len)).sum();
+        let l1: u128 = round.iter().map(|frame_len| 8 * u128::from(link.wire_bytes(*frame_len))).sum();
         let (numerator, denominator) = match self {
-            Rate::Frames(frames) => (second, u128::from(frames)),
-            Rate::BitsL2(rate) => (l2 * second, u128::from(rate.0)),
-            Rate::BitsL1(rate) => (l1 * second, u128::from(rate.0)),
-            Rate::Line(share) => {
-                (l1 * second * u128::from(100 * Self::PERCENT), u128::from(link.rate.0) * u128::from(share))
-            }
+            Rate::Frames(rate) => (second, u128::from(rate)),
+            Rate::BitsL2(rate) => (l2 * second, u128::from(rate.0) * frames),
+            Rate::BitsL1(rate) => (l1 * second, u128::from(rate.0) * frames),
+            Rate::Line(share) => (
+                l1 * second * u128::from(100 * Self::PERCENT),
+                u128::from(link.rate.0) * u128::from(share) * frames,
+            ),
+            Rate::Times(_) => unreachable!("validated traffic has rates of its own"),
         };
-        let divisor = greatest_common_divisor(numerator, denominator);
-        (numerator / divisor, denominator / divisor)
+        reduced(numerator, denominator)
     }
+}
+
+fn reduced(numerator: u128, denominator: u128) -> (u128, u128) {
+    let divisor = greatest_common_divisor(numerator, denominator);
+    (numerator / divisor, denominator / divisor)
 }
 
 fn bits_l2(frame_len: usize) -> u128 {
@@ -92,6 +106,8 @@ impl FromStr for Rate {
         }
         Ok(if plain.ends_with('%') {
             Rate::Line(value)
+        } else if plain.ends_with('x') {
+            Rate::Times(value)
         } else if plain.ends_with("pps") {
             Rate::Frames(value)
         } else if layer_1 {
@@ -113,14 +129,18 @@ impl fmt::Display for Rate {
             }
             Rate::BitsL2(rate) => write!(f, "{rate}"),
             Rate::BitsL1(rate) => write!(f, "{rate}-l1"),
-            Rate::Line(share) => {
-                let fraction = format!("{:06}", share % Self::PERCENT);
-                let fraction = fraction.trim_end_matches('0');
-                let point = if fraction.is_empty() { "" } else { "." };
-                write!(f, "{}{point}{fraction}%", share / Self::PERCENT)
-            }
+            Rate::Line(share) => write!(f, "{}%", decimal(share)),
+            Rate::Times(share) => write!(f, "{}x", decimal(share)),
         }
     }
+}
+
+/// Millionths as people write them.
+fn decimal(millionths: u64) -> String {
+    let (whole, fraction) = (millionths / 1_000_000, format!("{:06}", millionths % 1_000_000));
+    let fraction = fraction.trim_end_matches('0');
+    let point = if fraction.is_empty() { "" } else { "." };
+    format!("{whole}{point}{fraction}")
 }
 
 impl Serialize for Rate {
@@ -147,16 +167,54 @@ pub struct Pacing {
 impl Pacing {
     /// Frames of `frame_len` bytes (without FCS) at `rate`, the first at `start`.
     pub fn new(start: Ps, rate: Rate, frame_len: usize, link: &LinkConfig) -> Pacing {
-        let (numerator, denominator) = rate.period(frame_len, link);
+        Pacing::of_round(start, rate, &[frame_len], link)
+    }
+
+    /// Frames whose lengths (without FCS) go on like those in `round`.
+    pub fn of_round(start: Ps, rate: Rate, round: &[usize], link: &LinkConfig) -> Pacing {
+        let (numerator, denominator) = rate.period(round, link);
         Pacing { start, numerator, denominator }
+    }
+
+    /// So many times as fast, exactly: `times` counts millionths.
+    pub(crate) fn times(self, times: u64) -> Pacing {
+        let by = |number: u128, factor: u64| number.checked_mul(u128::from(factor));
+        match (by(self.numerator, Rate::ONCE), by(self.denominator, times)) {
+            (Some(numerator), Some(denominator)) => {
+                let (numerator, denominator) = reduced(numerator, denominator);
+                Pacing { numerator, denominator, ..self }
+            }
+            _ => self.faster(times as f64 / Rate::ONCE as f64),
+        }
+    }
+
+    /// So many times as fast, to a part in 2^52.
+    pub(crate) fn faster(self, factor: f64) -> Pacing {
+        const DENOMINATOR: u128 = 1 << 50;
+        let period = self.numerator as f64 / self.denominator as f64 / factor;
+        let (numerator, denominator) = reduced(((period * DENOMINATOR as f64) as u128).max(1), DENOMINATOR);
+        Pacing { numerator, denominator, ..self }
     }
 
     /// When frame `n`, counted from 0, is due, to the picosecond below; [`Ps::MAX`] for a time that no
     /// run reaches.
     pub fn nth(&self, n: u64) -> Ps {
-        let Some(product) = u128::from(n).checked_mul(self.numerator) else { return Ps::MAX };
-        let offset = u64::try_from(product / self.denominator).unwrap_or(u64::MAX);
-        self.start.saturating_add(Ps(offset))
+        self.start.saturating_add(Ps(self.offset(u128::from(n), 0).unwrap_or(u64::MAX)))
+    }
+
+    /// The time that so many frames take, `fraction` of 2^40 parts of one among them; none if no run lasts so long.
+    pub(crate) fn offset(&self, frames: u128, fraction: u64) -> Option<u64> {
+        let mut product = frames.checked_mul(self.numerator)?;
+        if fraction != 0 {
+            let fraction = u128::from(fraction);
+            // So that it fits; a part in 2^48 of less than a period is lost where it would not.
+            let part = match self.numerator >> 88 {
+                0 => (fraction * self.numerator) >> 40,
+                _ => fraction * (self.numerator >> 40),
+            };
+            product = product.checked_add(part)?;
+        }
+        u64::try_from(product / self.denominator).ok()
     }
 
     /// Frames a second, for reports.
@@ -190,6 +248,7 @@ mod tests {
             ("40%", Rate::Line(40_000_000), "40%"),
             ("33.3%", Rate::Line(33_300_000), "33.3%"),
             ("0.000001%", Rate::Line(1), "0.000001%"),
+            ("2.5x", Rate::Times(2_500_000), "2.5x"),
         ] {
             assert_eq!((rate(text), parsed.to_string().as_str()), (parsed, shown));
             assert_eq!(rate(shown), parsed);
@@ -198,7 +257,9 @@ mod tests {
 
     #[test]
     fn a_wrong_rate_is_told_with_right_ones() {
-        for text in ["5", "5Mfps", "", "0Mpps", "0%", "10Gbps-l3", "5Mpps-l1", "40%-l1", "1e9pps", "-5Mpps"] {
+        for text in
+            ["5", "5Mfps", "", "0Mpps", "0%", "0x", "10Gbps-l3", "5Mpps-l1", "40%-l1", "1e9pps", "-5Mpps"]
+        {
             let error = text.parse::<Rate>().unwrap_err().to_string();
             assert!(error.contains("10Gbps-l1") && error.contains(&format!("\"{text}\"")), "{error}");
         }
@@ -246,12 +307,13 @@ mod tests {
         }
 
         #[test]
-        fn every_rate_prints_as_it_parses(value in 1u64..u64::MAX / 2, kind in 0u8..4) {
+        fn every_rate_prints_as_it_parses(value in 1u64..u64::MAX / 2, kind in 0u8..5) {
             let rate = match kind {
                 0 => Rate::Frames(value),
                 1 => Rate::BitsL2(BitsPerSec(value)),
                 2 => Rate::BitsL1(BitsPerSec(value)),
-                _ => Rate::Line(value),
+                3 => Rate::Line(value),
+                _ => Rate::Times(value),
             };
             prop_assert_eq!(rate.to_string().parse::<Rate>().unwrap(), rate);
         }

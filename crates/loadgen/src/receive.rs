@@ -11,6 +11,7 @@ use crate::in_flight::{Lookup, SendTimes};
 use crate::measure::Volume;
 use crate::requests;
 use crate::stages::RoundTrip;
+use crate::streams::Origin;
 
 impl LoadGen {
     /// Takes a frame whose last bit arrived at `now`, answers it if it is for the responder, and says what it was.
@@ -106,8 +107,9 @@ impl LoadGen {
             Lookup::Outstanding(times) => {
                 // A corrupt frame is waited for no longer. Should its number be what is damaged, the frame that
                 // has this number rightly will be taken for a duplicate.
+                let origin = self.in_flight.origin(sequence);
                 self.in_flight.returned(sequence);
-                match self.run.maker.check(sequence, &frame.bytes, station) {
+                match self.run.maker.check(sequence, origin, &frame.bytes, station) {
                     Ok(()) => {
                         let measured = self.measurement.as_ref().is_some_and(|window| window.has(sequence));
                         let SendTimes { intended, actual } = times;
@@ -118,10 +120,17 @@ impl LoadGen {
                             returned: now,
                             measured,
                         });
-                        self.account_returned(now, sequence, times, frame.bytes.len())
+                        self.account_returned(now, sequence, origin, times, frame.bytes.len())
                     }
                     Err(mismatch) => {
                         self.measurement.iter_mut().for_each(|m| m.on_corrupt(sequence));
+                        if let (Some(measurement), Some(streams)) =
+                            (&mut self.measurement, self.run.maker.streams())
+                            && measurement.has(sequence)
+                            && let Some(book) = measurement.stream(origin.stream)
+                        {
+                            book.on_corrupt(streams.flow(origin));
+                        }
                         Arrival::Corrupt(mismatch)
                     }
                 }
@@ -129,7 +138,14 @@ impl LoadGen {
         }
     }
 
-    fn account_returned(&mut self, now: Ps, sequence: u64, times: SendTimes, frame_len: usize) -> Arrival {
+    fn account_returned(
+        &mut self,
+        now: Ps,
+        sequence: u64,
+        origin: Origin,
+        times: SendTimes,
+        frame_len: usize,
+    ) -> Arrival {
         // An answer has a length of its own.
         let volume = Volume::of_frame(frame_len, &self.link);
         let reordered = self.highest_returned.is_some_and(|highest| sequence < highest);
@@ -137,6 +153,12 @@ impl LoadGen {
         self.highest_returned = self.highest_returned.max(Some(sequence));
         if let Some(measurement) = &mut self.measurement {
             measurement.on_returned(now, sequence, volume, times, reordered);
+        }
+        if let Some(streams) = self.run.maker.streams_mut() {
+            let (flow, behind) = (streams.flow(origin), streams.returned(origin));
+            if let Some(measurement) = &mut self.measurement {
+                measurement.on_stream_returned(now, sequence, volume, times, (origin.stream, flow, behind));
+            }
         }
         Arrival::Returned
     }

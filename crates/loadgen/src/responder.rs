@@ -14,7 +14,7 @@ use std::net::Ipv4Addr;
 
 use doorbell_sim::Frame;
 use doorbell_wire::checksum::Sum;
-use doorbell_wire::{EtherType, Ethernet, Ipv4, MacAddr};
+use doorbell_wire::{EtherType, Ethernet, Ipv4, Ipv4Repr, MacAddr};
 use serde::{Deserialize, Serialize};
 
 use crate::config::address_at_port;
@@ -69,11 +69,8 @@ const ICMP_HEADER_BYTES: usize = 8;
 const ICMP_ECHO: u8 = 8;
 const ICMP_ECHO_REPLY: u8 = 0;
 const TTL: u8 = 64;
-/// Bytes of the IPv4 header: the fragment's flags and offset, time to live, checksum, source, destination.
+/// Bytes of the IPv4 header: the fragment's flags and offset, and the end of the addresses.
 const IP_FRAGMENT: usize = 6;
-pub(crate) const IP_TTL: usize = 8;
-pub(crate) const IP_CHECKSUM: usize = 10;
-const IP_SOURCE: usize = 12;
 const IP_END: usize = 20;
 const MORE_FRAGMENTS_AND_OFFSET: u16 = 0x3fff;
 
@@ -129,7 +126,7 @@ impl Responder {
         }
         let (destination, header) = (view.destination(), view.header_len());
         if destination == self.mirror {
-            packet[IP_SOURCE..IP_END].rotate_left(4);
+            packet[Ipv4Repr::SOURCE_AT..IP_END].rotate_left(4);
             return Some(Answered::Mirrored);
         }
         let is_echo = view.protocol() == ICMP
@@ -142,9 +139,9 @@ impl Responder {
             return None;
         }
         let end = usize::from(view.total_len());
-        packet[IP_SOURCE..IP_END].rotate_left(4);
-        packet[IP_TTL] = TTL;
-        put_checksum(&mut packet[..header], IP_CHECKSUM);
+        packet[Ipv4Repr::SOURCE_AT..IP_END].rotate_left(4);
+        packet[Ipv4Repr::TTL_AT] = TTL;
+        put_checksum(&mut packet[..header], Ipv4Repr::CHECKSUM_AT);
         let message = &mut packet[header..end];
         message[0] = ICMP_ECHO_REPLY;
         put_checksum(message, 2);

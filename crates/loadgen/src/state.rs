@@ -10,6 +10,7 @@ use crate::generator::{LoadGen, Stage, make_run};
 use crate::in_flight::{InFlight, InFlightState};
 use crate::measure::{Measurement, MeasurementState};
 use crate::rate::Pacing;
+use crate::streams::LaneState;
 
 /// What a snapshot keeps of a [`LoadGen`].
 ///
@@ -23,6 +24,7 @@ pub struct LoadGenState {
     /// With this key the frames on their way were filled; those of later runs follow the generator's own seed.
     key: u64,
     pacing: Pacing,
+    streams: Vec<LaneState>,
     stage: Stage,
     wake: Option<Ps>,
     blocked: bool,
@@ -34,7 +36,7 @@ pub struct LoadGenState {
 
 impl LoadGenState {
     /// The version to save this state under.
-    pub const VERSION: u32 = 4;
+    pub const VERSION: u32 = 5;
 }
 
 impl LoadGen {
@@ -46,6 +48,7 @@ impl LoadGen {
             traffic: self.run.traffic.clone(),
             key: self.run.maker.stored_key(),
             pacing: self.run.pacing,
+            streams: self.run.maker.streams().map_or_else(Vec::new, |streams| streams.save()),
             stage: self.run.stage,
             wake: self.run.wake,
             blocked: self.run.blocked,
@@ -66,7 +69,9 @@ impl LoadGen {
         if !state.pacing.is_sound() {
             return Err(wrong("its period is zero".to_owned()));
         }
-        let in_flight = InFlight::restore(state.in_flight);
+        let streams = state.traffic.streams.len();
+        let in_flight = InFlight::restore(state.in_flight, streams > 0)
+            .filter(|in_flight| streams == 0 || in_flight.streams().all(|stream| stream < streams));
         let in_flight = in_flight.ok_or_else(|| wrong("its frames in flight do not add up".to_owned()))?;
         let measurement = state.measurement.as_ref().map(Measurement::restore).transpose()?;
         // Frames that a window waits for are frames in flight, or its books could not be closed.
@@ -74,7 +79,11 @@ impl LoadGen {
         if measurement.as_ref().is_some_and(|window| window.outstanding() != awaited(window)) {
             return Err(wrong("its window waits for other frames than are in flight".to_owned()));
         }
-        self.run = make_run(state.run, state.traffic, self.stream, state.key, &self.link);
+        let mut run = make_run(state.run, state.traffic, self.stream, state.key, &self.link);
+        if let Some(streams) = run.maker.streams_mut() {
+            streams.restore(state.streams).ok_or_else(|| wrong("its streams are others".to_owned()))?;
+        }
+        self.run = run;
         self.run.pacing = state.pacing;
         self.run.stage = state.stage;
         self.run.wake = state.wake;

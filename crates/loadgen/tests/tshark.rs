@@ -1,70 +1,25 @@
 //! The generator's frames as another program reads them: tshark must find nothing to remark and every checksum
 //! good. Where tshark is not installed the test says that it was skipped.
 
+mod capture;
+
 use std::process::Command;
 
-use doorbell_loadgen::{Event, LoadGen, LoadGenConfig, TrafficConfig};
-use doorbell_sim::ports::{Timers, WirePort};
-use doorbell_sim::rng::Rng;
-use doorbell_sim::{Bytes, Frame, Ps};
-use doorbell_wire::pcap::WHOLE_FRAMES;
-use doorbell_wire::{Link, LinkConfig, PcapFile};
-
-/// A link whose frames end in a capture.
-struct Captured {
-    link: Link,
-    capture: PcapFile,
-    wake: Option<(Ps, Event)>,
-}
-
-impl doorbell_loadgen::RoundTripObserver for Captured {}
-
-impl WirePort for Captured {
-    fn send(&mut self, now: Ps, frame: Frame) -> Ps {
-        let sent = self.link.send(now, frame.bytes.len());
-        self.capture.record(sent.start, &frame);
-        sent.free_at
-    }
-    fn free_at(&self) -> Ps {
-        self.link.free_at()
-    }
-}
-
-impl Timers<Event> for Captured {
-    fn wake_at(&mut self, at: Ps, event: Event) {
-        self.wake = Some((at, event));
-    }
-}
+use capture::write_capture;
+use doorbell_loadgen::TrafficConfig;
+use doorbell_sim::Bytes;
 
 const FRAMES_OF_EACH_SIZE: u64 = 2_000;
 const SIZES: [u64; 6] = [64, 65, 128, 1023, 1518, 9018];
 
-fn write_capture(path: &std::path::Path) {
-    let link = LinkConfig { rate: "10Gbps".parse().unwrap(), ..LinkConfig::default() };
-    let mut end = Captured {
-        link: Link::new(link.clone(), Rng::stream(1, "link")).unwrap(),
-        capture: PcapFile::create(path, WHOLE_FRAMES).unwrap(),
-        wake: None,
-    };
+fn traffics() -> Vec<TrafficConfig> {
     let traffic = |size| TrafficConfig {
         rate: "50%".parse().unwrap(),
         frame_size: Bytes(size),
         frames: Some(FRAMES_OF_EACH_SIZE),
         ..TrafficConfig::default()
     };
-    let config = LoadGenConfig { traffic: traffic(64), ..LoadGenConfig::default() };
-    let mut generator = LoadGen::new(0, 1, &config, &link).unwrap();
-    let mut now = Ps::ZERO;
-    for size in SIZES {
-        generator.set_traffic(traffic(size)).unwrap();
-        // The link is free again by then, so each run's first frame leaves when it is due.
-        generator.start(now + Ps::from_us(10), &mut end);
-        while let Some((at, event)) = end.wake.take() {
-            now = at;
-            generator.on_event(now, event, &mut end);
-        }
-    }
-    assert_eq!(end.capture.finish().unwrap(), FRAMES_OF_EACH_SIZE * SIZES.len() as u64);
+    SIZES.map(traffic).to_vec()
 }
 
 #[test]
@@ -75,7 +30,7 @@ fn tshark_parses_every_frame_without_a_remark_and_finds_every_checksum_good() {
     }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("wire.pcap");
-    write_capture(&path);
+    assert_eq!(write_capture(&path, &traffics()), FRAMES_OF_EACH_SIZE * SIZES.len() as u64);
     let fields = [
         "frame.protocols",
         "_ws.expert.message",

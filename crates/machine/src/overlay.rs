@@ -27,6 +27,14 @@ impl Overlay {
         Ok(())
     }
 
+    /// Lays the text of a file over the part at a dotted path.
+    pub fn merge_toml_at(&mut self, path: &str, name: &str, text: &str) -> Result<(), ConfigError> {
+        let part = Overlay::from_toml(name, text)?.tree;
+        let nest = |inner: Table, key: &str| Table::from_iter([(key.to_owned(), Value::Table(inner))]);
+        merge(&mut self.tree, path.rsplit('.').fold(part, nest));
+        Ok(())
+    }
+
     /// Applies one `path=value` as `--set` takes it. The value is read as TOML if it is a number, a truth value, a
     /// list or a quoted string, and otherwise as text, so that units need no quotes.
     pub fn set(&mut self, assignment: &str) -> Result<(), ConfigError> {
@@ -137,6 +145,28 @@ mod tests {
             with(&["nic.rx_fifo=48KiB", "core.ipc=2", "platform.sstc=false", "link.rate = 10Gbps"]).unwrap();
         assert_eq!(config.nic.rx_fifo.unwrap().0, 48 << 10);
         assert_eq!((config.core.ipc, config.platform.sstc, config.link.rate.0), (2.0, false, 10_000_000_000));
+    }
+
+    #[test]
+    fn a_file_is_laid_over_a_part_and_its_errors_name_the_whole_path() {
+        let mut overlay = Overlay::default();
+        overlay.set("loadgen.traffic.frame_size=128B").unwrap();
+        let text = "rate = \"2Mpps\"\n[[streams]]\nrate = \"5Mpps\"";
+        overlay.merge_toml_at("loadgen.traffic", "my.toml", text).unwrap();
+        let traffic = overlay.resolve::<MachineConfig>().unwrap().loadgen.traffic;
+        assert_eq!(
+            (traffic.frame_size.0, traffic.rate.to_string(), traffic.streams.len()),
+            (128, "2Mpps".into(), 1)
+        );
+        let mut wrong = overlay.clone();
+        wrong.merge_toml_at("loadgen.traffic", "my.toml", "[[streams]]\nrates = \"5Mpps\"").unwrap();
+        let error = wrong.resolve::<MachineConfig>().unwrap_err().to_string();
+        assert!(
+            error.starts_with("loadgen.traffic.streams[0].rates: ") && error.contains("\"rate\"?"),
+            "{error}"
+        );
+        let error = overlay.merge_toml_at("loadgen.traffic", "my.toml", "[[streams").unwrap_err().to_string();
+        assert!(error.starts_with("my.toml: "), "{error}");
     }
 
     #[test]

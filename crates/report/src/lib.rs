@@ -28,6 +28,7 @@ mod numbers;
 mod ports;
 mod scale;
 mod stages;
+mod streams;
 mod summary;
 mod svg;
 mod text;
@@ -43,6 +44,7 @@ mod text_tests;
 pub use functions::FunctionFigures;
 pub use html::html;
 pub use stages::{StageNs, StagesNs};
+pub use streams::{FlowFigures, StreamFigures, Throughput};
 pub use summary::{
     BatchSummary, Change, Confidence, Drops, Figure, FigureGroup, LatencyConfidence, LatencyNs, PointSummary,
     PortFigures, ReportError, RunSummary,

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use crate::functions::FunctionFigures;
 use crate::stages::StagesNs;
+use crate::streams::StreamFigures;
 use crate::timing::TimingFigures;
 
 /// No rate, time or ratio of a real run is larger; what is comes from a damaged file.
@@ -187,6 +188,9 @@ pub struct PointSummary {
     /// The round trips by where the time was spent; none if it is not known.
     #[serde(default)]
     pub latency_stages_ns: Option<StagesNs>,
+    /// The figures of each stream of the traffic; none if it has no streams.
+    #[serde(default)]
+    pub streams: Vec<StreamFigures>,
     /// Length of the measurement in simulated seconds.
     pub simulated_seconds: f64,
     /// Instructions retired in the measurement.
@@ -332,7 +336,8 @@ impl PointSummary {
             ("latency_ns.p99_99", latency.and_then(|l| l.p99_99)),
             ("latency_ns.max", latency.map(|l| l.max)),
         ];
-        for (field, value) in fields {
+        let streams = self.streams.iter().flat_map(StreamFigures::figures);
+        for (field, value) in fields.into_iter().chain(streams) {
             if let Some(value) = value.filter(|v| !(0.0..=LARGEST_PLAUSIBLE).contains(v)) {
                 return Err(ReportError::Implausible { point, field, value });
             }

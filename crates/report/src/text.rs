@@ -6,7 +6,7 @@ use std::fmt::Write;
 use crate::causes;
 use crate::number::{NONE, count, duration_ns, duration_s, fixed, grouped, percent, rate, short};
 use crate::summary::{LatencyNs, PointSummary, RunSummary, most_delivered};
-use crate::{functions, stages, timing};
+use crate::{functions, stages, streams, timing};
 
 /// No line of a table is longer.
 pub(crate) const WIDTH: usize = 100;
@@ -58,6 +58,12 @@ pub fn table(summary: &RunSummary) -> String {
         out.push('\n');
         footnotes(&points, &rest, &mut out);
         timed_table(&points, &mut out);
+        for point in points.iter().filter(|point| streams::are_several(point)) {
+            let _ =
+                writeln!(out, "\nStreams at {} ({} Mpps)\n", one_line(&point.rate), rate(point.offered_mpps));
+            streams::lines(point, &mut out);
+            out.push('\n');
+        }
         for point in points.iter().filter(|point| !point.functions.is_empty()) {
             let _ = writeln!(out, "\nWhere the cores' cycles went at {}\n", one_line(&point.rate));
             functions::lines(point, &mut out);
@@ -298,6 +304,7 @@ pub fn summary_text(point: &PointSummary) -> String {
         None => out.push_str("  round trip  no frame came back\n"),
     }
     stages::lines(point, &mut out);
+    streams::lines(point, &mut out);
     functions::lines(point, &mut out);
     let optional = |value: Option<f64>| value.map_or(NONE.to_owned(), short);
     let (ipc, per_frame) = (optional(point.ipc), optional(point.instructions_per_frame));

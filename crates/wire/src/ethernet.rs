@@ -80,6 +80,8 @@ impl EtherType {
     pub const ARP: EtherType = EtherType(0x0806);
     /// An 802.1Q tag: four bytes, then the frame's own type.
     pub const VLAN: EtherType = EtherType(0x8100);
+    /// A service tag (802.1ad), outside of an 802.1Q tag.
+    pub const SERVICE_VLAN: EtherType = EtherType(0x88a8);
     /// IPv6.
     pub const IPV6: EtherType = EtherType(0x86dd);
     /// MAC control (802.3x PAUSE).

@@ -55,6 +55,11 @@ impl<T: AsRef<[u8]>> Ipv4<T> {
         self.bytes.as_ref()[8]
     }
 
+    /// The differentiated services code point.
+    pub fn dscp(&self) -> u8 {
+        self.bytes.as_ref()[1] >> 2
+    }
+
     /// The protocol number of the payload.
     pub fn protocol(&self) -> u8 {
         self.bytes.as_ref()[9]
@@ -92,6 +97,8 @@ pub struct Ipv4Repr {
     pub protocol: u8,
     /// How many more routers may forward the packet.
     pub ttl: u8,
+    /// The differentiated services code point (RFC 2474 §3), 0 to 63.
+    pub dscp: u8,
     /// Bytes of the payload.
     pub payload_len: u16,
 }
@@ -99,6 +106,14 @@ pub struct Ipv4Repr {
 impl Ipv4Repr {
     /// Bytes of a header without options.
     pub const HEADER_BYTES: usize = 20;
+    /// Where in the header the time to live stands.
+    pub const TTL_AT: usize = 8;
+    /// Where in the header its checksum stands.
+    pub const CHECKSUM_AT: usize = 10;
+    /// Where in the header the sender's address stands.
+    pub const SOURCE_AT: usize = 12;
+    /// Where in the header the receiver's address stands.
+    pub const DESTINATION_AT: usize = 16;
     /// The protocol number of ICMP.
     pub const ICMP: u8 = 1;
     /// The protocol number of UDP.
@@ -114,6 +129,7 @@ impl Ipv4Repr {
             destination: view.destination(),
             protocol: view.protocol(),
             ttl: view.ttl(),
+            dscp: view.dscp(),
             payload_len: view.total_len() - view.header_len() as u16,
         }
     }
@@ -122,8 +138,12 @@ impl Ipv4Repr {
     pub fn emit(&self, bytes: &mut [u8]) -> Result<(), HeaderError> {
         let header = bytes.get_mut(..Self::HEADER_BYTES).ok_or(HeaderError::Truncated { header: "IPv4" })?;
         let total = self.payload_len.checked_add(Self::HEADER_BYTES as u16);
+        if self.dscp > 63 {
+            return Err(HeaderError::Malformed { header: "IPv4" });
+        }
         header.fill(0);
         header[0] = 0x45;
+        header[1] = self.dscp << 2;
         header[2..4].copy_from_slice(&total.ok_or(HeaderError::Malformed { header: "IPv4" })?.to_be_bytes());
         header[6..8].copy_from_slice(&Self::DONT_FRAGMENT.to_be_bytes());
         header[8] = self.ttl;
@@ -146,6 +166,7 @@ mod tests {
         destination: Ipv4Addr::new(198, 18, 1, 1),
         protocol: Ipv4Repr::UDP,
         ttl: 64,
+        dscp: 0,
         payload_len: 26,
     };
 

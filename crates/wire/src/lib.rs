@@ -1,26 +1,32 @@
-//! The wire: what travels on it ([`ethernet`], [`ipv4`], [`udp`], [`memcached`] header views), the [`link`] that
-//! carries it, and the [`pcap`] captures that record it.
+//! The wire: what travels on it ([`ethernet`], [`ipv4`], [`ipv6`], [`udp`], [`tcp`], [`memcached`] header views), the [`link`] that
+//! carries it, the [`pcap`] captures that record it, and [`capture`] files of any program's that are read.
 //!
 //! A header has a *view* (borrowed bytes, checked once, whose accessors cannot panic afterwards) and
 //! a *repr* (an owned struct with `parse` and `emit`).
 
 #![forbid(unsafe_code)]
 
+pub mod capture;
 pub mod checksum;
 pub mod ethernet;
 pub mod ipv4;
+pub mod ipv6;
 pub mod link;
 pub mod memcached;
 pub mod pcap;
+pub mod tcp;
 pub mod udp;
 
 mod faults;
 
+pub use capture::{Capture, CaptureError, CapturedPacket};
 pub use ethernet::{EtherType, Ethernet, EthernetRepr, MacAddr, VlanTag};
 pub use ipv4::{Ipv4, Ipv4Repr};
+pub use ipv6::{Ipv6, Ipv6Repr};
 pub use link::{Link, LinkConfig, LinkState, LinkStats, Sent};
 pub use memcached::{MemcachedUdp, MemcachedUdpRepr};
 pub use pcap::{PcapError, PcapFile, PcapWriter};
+pub use tcp::{Tcp, TcpRepr};
 pub use udp::{Udp, UdpRepr};
 
 /// Why bytes are not the header that was expected.

@@ -149,7 +149,14 @@ impl Memcached {
             tag: None,
             ethertype: EtherType::IPV4,
         };
-        let ip = Ipv4Repr { source, destination, protocol: Ipv4Repr::UDP, ttl: TTL, payload_len: udp_len };
+        let ip = Ipv4Repr {
+            source,
+            destination,
+            protocol: Ipv4Repr::UDP,
+            ttl: TTL,
+            dscp: 0,
+            payload_len: udp_len,
+        };
         let udp = UdpRepr {
             source_port: traffic.source_port.wrapping_add(client),
             destination_port: traffic.destination_port,

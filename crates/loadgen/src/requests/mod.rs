@@ -10,10 +10,11 @@ mod ping;
 
 pub(crate) use neighbour::{reply_from, request_for};
 
-use doorbell_wire::MacAddr;
+use doorbell_wire::{LinkConfig, MacAddr};
 
 use crate::config::{Kind, TrafficConfig};
 use crate::frame::{FrameMaker, Mismatch, Signature};
+use crate::streams::{Origin, Streams};
 
 pub use memcached::MemcachedConfig;
 use memcached::{Memcached, Operation};
@@ -23,13 +24,17 @@ use ping::Ping;
 #[derive(Clone, Debug)]
 pub(crate) enum Maker {
     Frames(FrameMaker),
+    Streams(Streams),
     Ping(Ping),
     Memcached(Memcached),
 }
 
 impl Maker {
     /// A maker for validated traffic. `key` decides the bytes that nothing else does.
-    pub(crate) fn new(traffic: &TrafficConfig, stream: u32, key: u64) -> Maker {
+    pub(crate) fn new(traffic: &TrafficConfig, stream: u32, key: u64, link: &LinkConfig) -> Maker {
+        if let Some(streams) = Streams::new(traffic, stream, key, link) {
+            return Maker::Streams(streams);
+        }
         match traffic.kind {
             Kind::Frames => Maker::Frames(FrameMaker::new(traffic, stream, key)),
             Kind::Ping => Maker::Ping(Ping::new(traffic, stream, key)),
@@ -41,15 +46,27 @@ impl Maker {
     pub(crate) fn stored_key(&self) -> u64 {
         match self {
             Maker::Frames(maker) => maker.stored_key(),
+            Maker::Streams(streams) => streams.stored_key(),
             Maker::Ping(ping) => ping.stored_key(),
             Maker::Memcached(memcached) => memcached.stored_key(),
         }
     }
 
+    /// The streams, if there are any.
+    pub(crate) fn streams(&self) -> Option<&Streams> {
+        if let Maker::Streams(streams) = self { Some(streams) } else { None }
+    }
+
+    /// The streams, if there are any.
+    pub(crate) fn streams_mut(&mut self) -> Option<&mut Streams> {
+        if let Maker::Streams(streams) = self { Some(streams) } else { None }
+    }
+
     /// Writes request `sequence` into `bytes`, whatever was there.
-    pub(crate) fn make(&self, sequence: u64, bytes: &mut Vec<u8>) {
+    pub(crate) fn make(&self, sequence: u64, origin: Origin, bytes: &mut Vec<u8>) {
         match self {
-            Maker::Frames(maker) => maker.make(sequence, bytes),
+            Maker::Frames(maker) => maker.make(sequence, sequence, bytes),
+            Maker::Streams(streams) => streams.maker(origin).make(sequence, origin.index, bytes),
             Maker::Ping(ping) => ping.make(sequence, bytes),
             Maker::Memcached(memcached) => memcached.make(sequence, bytes),
         }
@@ -59,7 +76,7 @@ impl Maker {
     /// of the next request.
     pub(crate) fn read(&self, stream: u32, next: u64, frame: &[u8]) -> Option<Signature> {
         Signature::read(frame).or_else(|| match self {
-            Maker::Frames(_) | Maker::Ping(_) => None,
+            Maker::Frames(_) | Maker::Streams(_) | Maker::Ping(_) => None,
             Maker::Memcached(memcached) => {
                 memcached.read(next, frame).map(|sequence| Signature { stream, sequence })
             }
@@ -67,9 +84,18 @@ impl Maker {
     }
 
     /// Compares what answers number `sequence` and arrived at `station` with what was expected.
-    pub(crate) fn check(&mut self, sequence: u64, frame: &[u8], station: MacAddr) -> Result<(), Mismatch> {
+    pub(crate) fn check(
+        &mut self,
+        sequence: u64,
+        origin: Origin,
+        frame: &[u8],
+        station: MacAddr,
+    ) -> Result<(), Mismatch> {
         match self {
-            Maker::Frames(maker) => maker.check(sequence, frame, station),
+            Maker::Frames(maker) => maker.check(sequence, sequence, frame, station),
+            Maker::Streams(streams) => {
+                streams.maker_mut(origin).check(sequence, origin.index, frame, station)
+            }
             Maker::Ping(ping) => ping.check(sequence, frame),
             Maker::Memcached(memcached) => memcached.check(sequence, frame),
         }

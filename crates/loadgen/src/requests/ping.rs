@@ -40,6 +40,7 @@ impl Ping {
             destination: traffic.destination_ip,
             protocol: Ipv4Repr::ICMP,
             ttl: TTL,
+            dscp: 0,
             payload_len: (frame_len - ICMP_AT) as u16,
         };
         let mut headers = [0; ICMP_AT];

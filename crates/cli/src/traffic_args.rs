@@ -1,0 +1,149 @@
+//! Traffic of several kinds on the command line: a file of streams, and the common cases without one.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use doorbell_bench::RunConfig;
+use doorbell_loadgen::{Arrivals, Field, Sizes, StreamConfig, SweepConfig};
+use doorbell_sim::Bytes;
+use serde::Deserialize;
+
+#[derive(Args, Default)]
+#[command(next_help_heading = "Traffic (see docs/traffic.md)")]
+pub struct TrafficArgs {
+    /// Lay the tables of this file over the traffic (loadgen.traffic): streams and all else. --rate is then that of all streams
+    /// together, and 2x twice theirs
+    #[arg(long, value_name = "FILE")]
+    pub traffic: Option<PathBuf>,
+    /// When frames are due: constant, poisson, or with parameters such as "{ pareto = { shape = 1.5 } }"
+    #[arg(long, value_name = "PROCESS")]
+    pub arrivals: Option<String>,
+    /// Send so many flows in turn, by as many UDP source ports
+    #[arg(long, value_name = "N")]
+    pub flows: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct ArrivalsTable {
+    arrivals: Arrivals,
+}
+
+impl TrafficArgs {
+    /// An option of these that was given.
+    pub fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--traffic", self.traffic.is_some()),
+            ("--arrivals", self.arrivals.is_some()),
+            ("--flows", self.flows.is_some()),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
+    }
+
+    /// The traffic file's name and text.
+    pub fn file(&self) -> anyhow::Result<Option<(String, String)>> {
+        let Some(path) = &self.traffic else { return Ok(None) };
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("--traffic: cannot read {}", path.display()))?;
+        Ok(Some((path.display().to_string(), text)))
+    }
+
+    /// Makes one stream of the traffic if frames differ in size, time or flow. Frames of one size are no matter of
+    /// streams; `frame_size` is what says more.
+    pub fn apply(&self, frame_size: Option<&str>, config: &mut RunConfig) -> anyhow::Result<()> {
+        let sizes = frame_size.filter(|text| one_size(text).is_none());
+        let option = [("--frame-size", frame_size), ("--arrivals", self.arrivals.as_deref())];
+        let option = option.into_iter().find(|(_, given)| given.is_some()).map(|(option, _)| option);
+        let option = option.or(self.flows.map(|_| "--flows"));
+        let traffic = &mut config.loadgen.traffic;
+        if let Some(option) = option.filter(|_| !traffic.streams.is_empty()) {
+            bail!("{option}: the traffic has streams of its own; say there what each of them is like");
+        }
+        if sizes.is_none() && self.arrivals.is_none() && self.flows.is_none() {
+            return Ok(());
+        }
+        let mut stream = StreamConfig::of(traffic);
+        if let Some(text) = sizes {
+            stream.size = text.parse::<Sizes>().context("--frame-size")?;
+        }
+        if let Some(text) = &self.arrivals {
+            stream.arrivals = arrivals(text)?;
+        }
+        stream.sweeps.extend(self.flows.map(|count| SweepConfig::upwards(Field::SourcePort, count)));
+        traffic.streams = vec![stream];
+        Ok(config.validate()?)
+    }
+}
+
+/// A frame size may be given without a unit: the field counts in bytes.
+pub fn one_size(text: &str) -> Option<Bytes> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let with_unit = if digits { format!("{text}B") } else { text.to_owned() };
+    with_unit.parse().ok()
+}
+
+fn arrivals(text: &str) -> anyhow::Result<Arrivals> {
+    let quoted = if text.trim_start().starts_with('{') { text.to_owned() } else { format!("{text:?}") };
+    let table: Result<ArrivalsTable, _> = toml::from_str(&format!("arrivals = {quoted}"));
+    match table {
+        Ok(table) => Ok(table.arrivals),
+        Err(error) => bail!(
+            "--arrivals \"{text}\" is no arrival process ({}); give constant, poisson, or one with its parameters such as \
+             \"{{ uniform = {{ spread = 0.5 }} }}\" (docs/traffic.md has them all)",
+            error.message()
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_bench::resolve;
+
+    fn applied(
+        args: &TrafficArgs,
+        frame_size: Option<&str>,
+        overrides: &[&str],
+    ) -> Result<RunConfig, String> {
+        let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
+        let mut config = resolve("fast", &overrides).unwrap();
+        args.apply(frame_size, &mut config).map_err(|error| format!("{error:#}"))?;
+        Ok(config)
+    }
+
+    #[test]
+    fn the_common_cases_make_one_stream_of_the_traffic() {
+        let args = TrafficArgs { arrivals: Some("poisson".into()), flows: Some(100), traffic: None };
+        let config = applied(&args, Some("imix"), &["loadgen.traffic.rate=3Mpps"]).unwrap();
+        let [stream] = config.loadgen.traffic.streams.as_slice() else { panic!("one stream") };
+        assert_eq!(
+            (stream.rate.to_string(), stream.arrivals, stream.flows()),
+            ("3Mpps".into(), Arrivals::Poisson, 100)
+        );
+        assert_eq!(stream.size, "imix".parse().unwrap());
+        let plain = applied(&TrafficArgs::default(), Some("128"), &[]).unwrap();
+        assert_eq!(plain, resolve("fast", &[]).unwrap(), "one size needs no stream");
+        let pareto =
+            TrafficArgs { arrivals: Some("{ pareto = { shape = 1.5 } }".into()), ..TrafficArgs::default() };
+        assert!(applied(&pareto, None, &[]).is_ok());
+    }
+
+    #[test]
+    fn what_cannot_be_is_said_with_its_option() {
+        let arrivals = |text: &str| TrafficArgs { arrivals: Some(text.into()), ..TrafficArgs::default() };
+        for text in ["poison", "uniform", "{ pareto = { alpha = 2 } }", "\"", "{"] {
+            let error = applied(&arrivals(text), None, &[]).unwrap_err();
+            assert!(error.starts_with("--arrivals") && error.contains("poisson"), "{error}");
+        }
+        let error = applied(&TrafficArgs::default(), Some("imux"), &[]).unwrap_err();
+        assert!(error.starts_with("--frame-size: ") && error.contains("imix"), "{error}");
+        let flows = TrafficArgs { flows: Some(0), ..TrafficArgs::default() };
+        assert!(applied(&flows, None, &[]).unwrap_err().contains("count is zero"));
+        let error = applied(&arrivals("poisson"), None, &["loadgen.traffic.kind=ping"]).unwrap_err();
+        assert!(error.contains("kind must be \"frames\""), "{error}");
+        let mut config = resolve("fast", &[]).unwrap();
+        config.loadgen.traffic.streams = vec![StreamConfig::default()];
+        let error = arrivals("poisson").apply(None, &mut config).unwrap_err().to_string();
+        assert!(error.starts_with("--arrivals: the traffic has streams"), "{error}");
+    }
+}

@@ -1,0 +1,220 @@
+//! What became of a window's frames, by stream and by flow. Which frames belong to a window, and what its groups mean, is
+//! said in `measure`.
+
+use doorbell_sim::Ps;
+use serde::{Deserialize, Serialize};
+
+use crate::in_flight::SendTimes;
+use crate::latency::{Latency, LatencyState, LatencySummary};
+use crate::measure::{Throughput, Volume};
+
+/// The books of one stream.
+#[derive(Clone, Debug)]
+pub(crate) struct StreamBook {
+    name: String,
+    offered: Volume,
+    delivered: Volume,
+    corrupt: u64,
+    reordered: u64,
+    latency: Latency,
+    /// Empty if there are no flows, or too many.
+    flows: Vec<FlowBook>,
+}
+
+/// The books of one flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct FlowBook {
+    offered: u64,
+    delivered: u64,
+    corrupt: u64,
+    reordered: u64,
+}
+
+/// What a snapshot keeps of a [`StreamBook`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BookState {
+    name: String,
+    offered: Volume,
+    delivered: Volume,
+    corrupt: u64,
+    reordered: u64,
+    latency: LatencyState,
+    flows: Vec<FlowBook>,
+}
+
+/// A stream's figures for a report.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StreamSummary {
+    /// Its name.
+    pub name: String,
+    /// Frames whose first bit left in the window.
+    pub frames_offered: u64,
+    /// Of these, those that came back unharmed.
+    pub frames_delivered: u64,
+    /// Of these, those that came back changed.
+    pub frames_corrupt: u64,
+    /// Of these, those that have not come back.
+    pub frames_lost: u64,
+    /// Unharmed frames that arrived in the window after a later one of the stream.
+    pub frames_reordered: u64,
+    /// 1 − delivered / offered.
+    pub drop_rate: f64,
+    /// The offered frames over the length of the window.
+    pub offered: Throughput,
+    /// The delivered frames over the length of the window.
+    pub delivered: Throughput,
+    /// Round trips in nanoseconds, from the time each frame was due; `null` if none came back.
+    pub latency_ns: Option<LatencySummary>,
+    /// Its flows; `null` if its headers do not change, or there are too many.
+    pub flows: Option<FlowSummary>,
+}
+
+/// The flows of a stream, for a report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FlowSummary {
+    /// How many there can be.
+    pub count: u64,
+    /// How many had a frame in the window.
+    pub offered: u64,
+    /// How many lost one.
+    pub with_loss: u64,
+    /// How many had one that came back changed.
+    pub with_corruption: u64,
+    /// How many had one that came after a later one of the flow.
+    pub with_reordering: u64,
+    /// Frames that came after a later one of their flow.
+    pub frames_reordered: u64,
+    /// The most frames of one flow.
+    pub frames_offered_max: u64,
+    /// The most frames that one flow lost.
+    pub frames_lost_max: u64,
+}
+
+impl StreamBook {
+    pub(crate) fn new(name: String, flows: usize) -> StreamBook {
+        StreamBook {
+            name,
+            offered: Volume::default(),
+            delivered: Volume::default(),
+            corrupt: 0,
+            reordered: 0,
+            latency: Latency::default(),
+            flows: vec![FlowBook::default(); flows],
+        }
+    }
+
+    fn flow(&mut self, flow: Option<usize>) -> Option<&mut FlowBook> {
+        self.flows.get_mut(flow?)
+    }
+
+    pub(crate) fn on_sent(&mut self, volume: Volume, flow: Option<usize>) {
+        self.offered.add(volume);
+        self.flow(flow).into_iter().for_each(|flow| flow.offered += 1);
+    }
+
+    pub(crate) fn on_delivered(&mut self, now: Ps, volume: Volume, times: SendTimes, flow: Option<usize>) {
+        self.delivered.add(volume);
+        self.latency.record(now.saturating_sub(times.intended));
+        self.flow(flow).into_iter().for_each(|flow| flow.delivered += 1);
+    }
+
+    pub(crate) fn on_corrupt(&mut self, flow: Option<usize>) {
+        self.corrupt += 1;
+        self.flow(flow).into_iter().for_each(|flow| flow.corrupt += 1);
+    }
+
+    pub(crate) fn on_reordered(&mut self, (in_stream, in_flow): (bool, bool), flow: Option<usize>) {
+        self.reordered += u64::from(in_stream);
+        self.flow(flow).into_iter().for_each(|flow| flow.reordered += u64::from(in_flow));
+    }
+
+    /// Adds the books of the same stream at another port.
+    pub(crate) fn merge(&mut self, other: &StreamBook) {
+        self.offered.add(other.offered);
+        self.delivered.add(other.delivered);
+        self.corrupt += other.corrupt;
+        self.reordered += other.reordered;
+        self.latency.merge(&other.latency);
+        for (flow, more) in self.flows.iter_mut().zip(&other.flows) {
+            flow.offered += more.offered;
+            flow.delivered += more.delivered;
+            flow.corrupt += more.corrupt;
+            flow.reordered += more.reordered;
+        }
+    }
+
+    pub(crate) fn summary(&self, span: Ps) -> StreamSummary {
+        let (offered, delivered) = (self.offered.frames, self.delivered.frames);
+        StreamSummary {
+            name: self.name.clone(),
+            frames_offered: offered,
+            frames_delivered: delivered,
+            frames_corrupt: self.corrupt,
+            frames_lost: offered - delivered - self.corrupt,
+            frames_reordered: self.reordered,
+            drop_rate: if offered == 0 { 0.0 } else { (offered - delivered) as f64 / offered as f64 },
+            offered: self.offered.over(span),
+            delivered: self.delivered.over(span),
+            latency_ns: self.latency.summary(),
+            flows: (!self.flows.is_empty()).then(|| self.flow_summary()),
+        }
+    }
+
+    fn flow_summary(&self) -> FlowSummary {
+        let lost = |flow: &FlowBook| flow.offered - flow.delivered - flow.corrupt;
+        let with =
+            |count: fn(&FlowBook) -> u64| self.flows.iter().filter(|flow| count(flow) > 0).count() as u64;
+        FlowSummary {
+            count: self.flows.len() as u64,
+            offered: with(|flow| flow.offered),
+            with_loss: self.flows.iter().filter(|flow| lost(flow) > 0).count() as u64,
+            with_corruption: with(|flow| flow.corrupt),
+            with_reordering: with(|flow| flow.reordered),
+            frames_reordered: self.flows.iter().map(|flow| flow.reordered).sum(),
+            frames_offered_max: self.flows.iter().map(|flow| flow.offered).max().unwrap_or(0),
+            frames_lost_max: self.flows.iter().map(lost).max().unwrap_or(0),
+        }
+    }
+
+    pub(crate) fn save(&self) -> BookState {
+        BookState {
+            name: self.name.clone(),
+            offered: self.offered,
+            delivered: self.delivered,
+            corrupt: self.corrupt,
+            reordered: self.reordered,
+            latency: self.latency.save(),
+            flows: self.flows.clone(),
+        }
+    }
+
+    /// The books as they were saved, unless none can have been so.
+    pub(crate) fn restore(state: &BookState) -> Option<StreamBook> {
+        let adds_up = |offered: u64, delivered: u64, corrupt: u64| {
+            delivered.checked_add(corrupt).is_some_and(|back| back <= offered) && offered < u64::MAX / 64
+        };
+        let flow_is_sound = |flow: &FlowBook| {
+            adds_up(flow.offered, flow.delivered, flow.corrupt) && flow.reordered < u64::MAX / 64
+        };
+        let bytes = [
+            state.offered.bytes_l1,
+            state.offered.bytes_l2,
+            state.delivered.bytes_l1,
+            state.delivered.bytes_l2,
+        ];
+        let sound = adds_up(state.offered.frames, state.delivered.frames, state.corrupt)
+            && bytes.into_iter().chain([state.reordered]).all(|count| count <= u64::MAX / 64)
+            && state.flows.len() as u64 <= super::FLOWS_MAX
+            && state.flows.iter().all(flow_is_sound);
+        let latency = Latency::restore(&state.latency).filter(|_| sound)?;
+        Some(StreamBook {
+            name: state.name.clone(),
+            offered: state.offered,
+            delivered: state.delivered,
+            corrupt: state.corrupt,
+            reordered: state.reordered,
+            latency,
+            flows: state.flows.clone(),
+        })
+    }
+}

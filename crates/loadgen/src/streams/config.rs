@@ -1,0 +1,313 @@
+//! A stream, as configuration files write it.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use doorbell_sim::{Bytes, Ps};
+use doorbell_wire::{Ipv4Repr, Ipv6Repr, MacAddr, TcpRepr, UdpRepr};
+use serde::{Deserialize, Serialize};
+
+use super::arrivals::Arrivals;
+use super::sizes::{SizeOrder, Sizes};
+use super::sweep::{Field, SweepConfig};
+use crate::config::{Returned, TrafficConfig};
+use crate::frame::{ETHERNET_BYTES, FCS_BYTES, Signature};
+use crate::rate::Rate;
+
+/// One of several streams of test frames. What is not said of it is as the traffic around it says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StreamConfig {
+    /// Its name in results; without one, "stream0" for the first and so on.
+    pub name: Option<String>,
+    /// How fast, see [`Rate`]. Percent and bits a second refer to the mean size of the stream's frames.
+    pub rate: Rate,
+    /// The rate changes steadily from `rate` to another one, and then stays there.
+    pub ramp: Option<Ramp>,
+    /// How frames are spread over time.
+    pub arrivals: Arrivals,
+    /// Bytes of the frames with FCS: what the headers and the signature need to 16 KiB.
+    pub size: Sizes,
+    /// Which size comes when.
+    pub size_order: SizeOrder,
+    /// At most two tags, the outer one first: of two, it is a service tag (802.1ad).
+    pub vlans: Vec<Vlan>,
+    /// What is behind the Ethernet header. Where addresses are given, they say it themselves.
+    pub network: Option<Network>,
+    /// What is behind the IP header.
+    pub transport: Transport,
+    /// The differentiated services code point, 0 to 63.
+    pub dscp: u8,
+    /// How many routers may forward a packet: time to live or hop limit, 2 to 255.
+    pub ttl: u8,
+    /// The sender; without it, the generator's own address.
+    pub source: Option<MacAddr>,
+    /// The station that the frames are for; without it, the generator's NIC.
+    pub destination: Option<MacAddr>,
+    /// The packets' sender; without it, the traffic's or for IPv6 2001:2::1, of the range for such tests (RFC 5180, section 8).
+    pub source_ip: Option<IpAddr>,
+    /// The packets' receiver; without it, the traffic's or for IPv6 2001:2:0:1::1.
+    pub destination_ip: Option<IpAddr>,
+    /// The sender's port; without it, the traffic's.
+    pub source_port: Option<u16>,
+    /// The receiver's port; without it, the traffic's.
+    pub destination_port: Option<u16>,
+    /// Fields that change from frame to frame, and so make flows.
+    pub sweeps: Vec<SweepConfig>,
+    /// From the start of the traffic to the start of the stream.
+    pub start_after: Ps,
+    /// No frame is due so long after the stream's start, or later.
+    pub duration: Option<Ps>,
+    /// No more frames than so many.
+    pub frames: Option<u64>,
+    /// What the machine does to the frames; without it, the traffic's.
+    pub returned: Option<Returned>,
+}
+
+/// A rate that changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ramp {
+    /// To which rate.
+    pub to: Rate,
+    /// In which time from the stream's start, 1ns to 1000s.
+    pub over: Ps,
+}
+
+/// A VLAN tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Vlan {
+    /// The VLAN's number, 0 to 4094.
+    pub id: u16,
+    /// The priority, 0 to 7.
+    #[serde(default)]
+    pub priority: u8,
+}
+
+/// What carries packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Network {
+    /// IPv4 without options, not to be fragmented.
+    #[default]
+    Ipv4,
+    /// IPv6 without extension headers.
+    Ipv6,
+}
+
+/// What carries the payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Transport {
+    /// Datagrams.
+    #[default]
+    Udp,
+    /// Segments with ACK set, each with the frame's number in the stream as its sequence number. There is no connection.
+    Tcp,
+}
+
+/// A stream's packets' addresses, both of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Addresses {
+    V4(std::net::Ipv4Addr, std::net::Ipv4Addr),
+    V6(Ipv6Addr, Ipv6Addr),
+}
+
+const SOURCE_IPV6: Ipv6Addr = Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 1);
+const DESTINATION_IPV6: Ipv6Addr = Ipv6Addr::new(0x2001, 2, 0, 1, 0, 0, 0, 1);
+const TAG_BYTES: usize = 4;
+const VLANS_MAX: usize = 2;
+const VLAN_ID_MAX: u64 = 4094;
+pub(crate) const FRAME_SIZE_MAX: u64 = 16 << 10;
+const RAMP_MAX: Ps = Ps(1_000 * Ps::PER_SECOND);
+
+impl Default for StreamConfig {
+    fn default() -> Self {
+        StreamConfig {
+            name: None,
+            rate: Rate::Frames(1_000_000),
+            ramp: None,
+            arrivals: Arrivals::default(),
+            size: Sizes::default(),
+            size_order: SizeOrder::default(),
+            vlans: Vec::new(),
+            network: None,
+            transport: Transport::default(),
+            dscp: 0,
+            ttl: 64,
+            source: None,
+            destination: None,
+            source_ip: None,
+            destination_ip: None,
+            source_port: None,
+            destination_port: None,
+            sweeps: Vec::new(),
+            start_after: Ps::ZERO,
+            duration: None,
+            frames: None,
+            returned: None,
+        }
+    }
+}
+
+impl StreamConfig {
+    /// The one stream that traffic without streams is.
+    pub fn of(traffic: &TrafficConfig) -> StreamConfig {
+        StreamConfig { rate: traffic.rate, size: Sizes::one(traffic.frame_size), ..StreamConfig::default() }
+    }
+
+    /// Its name as the stream with this place.
+    pub fn name(&self, place: usize) -> String {
+        self.name.clone().unwrap_or_else(|| format!("stream{place}"))
+    }
+
+    pub(crate) fn network(&self) -> Network {
+        let given = [self.source_ip, self.destination_ip].into_iter().flatten().next();
+        let by_address = given.map(|address| if address.is_ipv6() { Network::Ipv6 } else { Network::Ipv4 });
+        self.network.or(by_address).unwrap_or_default()
+    }
+
+    fn addresses_are_of(&self, network: Network) -> bool {
+        let fits = |address: &IpAddr| address.is_ipv6() == (network == Network::Ipv6);
+        [self.source_ip, self.destination_ip].iter().flatten().all(fits)
+    }
+
+    pub(crate) fn addresses(&self, traffic: &TrafficConfig) -> Addresses {
+        match self.network() {
+            Network::Ipv4 => {
+                let or = |given: Option<IpAddr>, other| match given {
+                    Some(IpAddr::V4(address)) => address,
+                    _ => other,
+                };
+                Addresses::V4(
+                    or(self.source_ip, traffic.source_ip),
+                    or(self.destination_ip, traffic.destination_ip),
+                )
+            }
+            Network::Ipv6 => {
+                let or = |given: Option<IpAddr>, other| match given {
+                    Some(IpAddr::V6(address)) => address,
+                    _ => other,
+                };
+                Addresses::V6(or(self.source_ip, SOURCE_IPV6), or(self.destination_ip, DESTINATION_IPV6))
+            }
+        }
+    }
+
+    /// Where the IP header, the transport's header and the payload begin.
+    pub(crate) fn places(&self) -> [usize; 3] {
+        let ip = ETHERNET_BYTES + TAG_BYTES * self.vlans.len();
+        let transport = ip
+            + match self.network() {
+                Network::Ipv4 => Ipv4Repr::HEADER_BYTES,
+                Network::Ipv6 => Ipv6Repr::HEADER_BYTES,
+            };
+        let payload = transport
+            + match self.transport {
+                Transport::Udp => UdpRepr::HEADER_BYTES,
+                Transport::Tcp => TcpRepr::HEADER_BYTES,
+            };
+        [ip, transport, payload]
+    }
+
+    /// The smallest frame with these headers and a signature.
+    pub fn size_min(&self) -> Bytes {
+        let [.., payload] = self.places();
+        Bytes((payload + Signature::BYTES + FCS_BYTES).max(doorbell_sim::Frame::MIN_BYTES_WITH_FCS) as u64)
+    }
+
+    /// How many flows the sweeps make.
+    pub fn flows(&self) -> u64 {
+        self.sweeps.iter().fold(1, |flows, sweep| flows.saturating_mul(sweep.count))
+    }
+
+    /// Why there can be no such stream, with the key to blame.
+    pub(crate) fn problem(&self) -> Option<String> {
+        self.headers_problem().or_else(|| self.sizes_problem()).or_else(|| self.course_problem())
+    }
+
+    fn headers_problem(&self) -> Option<String> {
+        if self.vlans.len() > VLANS_MAX {
+            return Some(format!("vlans has {} tags; a frame has at most {VLANS_MAX}", self.vlans.len()));
+        }
+        for Vlan { id, priority } in &self.vlans {
+            if u64::from(*id) > VLAN_ID_MAX || *priority > 7 {
+                return Some(format!(
+                    "vlans: id = {id} and priority = {priority} must be from 0 to 4094 and from 0 to 7"
+                ));
+            }
+        }
+        if !self.addresses_are_of(self.network()) {
+            return Some(
+                "source_ip and destination_ip must be of one version, that of network if it is given".into(),
+            );
+        }
+        if self.source.is_some_and(MacAddr::is_group) {
+            return Some("source is a group address; a sender's first byte is even".into());
+        }
+        if self.dscp > 63 {
+            return Some(format!("dscp = {} is out of range; it must be from 0 to 63", self.dscp));
+        }
+        if self.ttl < 2 {
+            return Some(format!("ttl = {} is out of range; it must be from 2 to 255", self.ttl));
+        }
+        let is_ipv6 = self.network() == Network::Ipv6;
+        for (place, sweep) in self.sweeps.iter().enumerate() {
+            let at = |problem: String| Some(format!("sweeps[{place}]: {problem}"));
+            if let Some(problem) = sweep.problem(is_ipv6) {
+                return at(problem);
+            }
+            if self.sweeps[..place].iter().any(|other| other.field == sweep.field) {
+                return at("field is swept already; a field has one sweep".into());
+            }
+            if sweep.field == Field::Vlan {
+                let Some(tag) = self.vlans.last() else {
+                    return at("field = \"vlan\" needs a tag in vlans".into());
+                };
+                if u64::from(tag.id) + (sweep.count - 1) * sweep.step > VLAN_ID_MAX
+                    || sweep.order == super::sweep::Order::Decrement
+                {
+                    return at("the VLAN's numbers must go upwards from its own and not beyond 4094".into());
+                }
+            }
+        }
+        None
+    }
+
+    fn sizes_problem(&self) -> Option<String> {
+        let least = self.size_min();
+        let sizes = || self.size.parts().iter().map(|(_, size)| *size);
+        if let Some(size) = sizes().find(|size| *size < least) {
+            return Some(format!(
+                "size: \"{size}\" is too small; headers, signature and FCS of this stream take \"{least}\""
+            ));
+        }
+        let large = sizes().find(|size| size.0 > FRAME_SIZE_MAX)?;
+        Some(format!("size: \"{large}\" is too large; a frame has at most \"16KiB\" (with FCS)"))
+    }
+
+    fn course_problem(&self) -> Option<String> {
+        if let Some(ramp) = &self.ramp {
+            if !(Ps(1_000)..=RAMP_MAX).contains(&ramp.over) {
+                return Some("ramp.over is out of range; it must be from \"1ns\" to \"1000s\"".into());
+            }
+            if matches!(ramp.to, Rate::Times(_)) {
+                return Some(format!(
+                    "ramp.to = \"{}\" is no rate of its own; give it as \"5Mpps\"",
+                    ramp.to
+                ));
+            }
+        }
+        if matches!(self.rate, Rate::Times(_)) {
+            return Some(format!("rate = \"{}\" is no rate of its own; give it as \"5Mpps\"", self.rate));
+        }
+        if self.frames == Some(0) || self.duration == Some(Ps::ZERO) {
+            return Some("frames or duration is zero, so that nothing would be sent; leave it out".into());
+        }
+        self.arrivals.problem().map(|problem| format!("arrivals: {problem}"))
+    }
+}
+
+#[cfg(test)]
+#[path = "config_tests.rs"]
+mod tests;

@@ -1,0 +1,199 @@
+//! Field sweeps: a header field that changes from frame to frame, and so makes flows of a stream. A field's nth value
+//! is a function of n (and, where it is random, of a hash of n).
+//!
+//! Zipf's law (value k, counted from 1, as often as 1/k^skew) is drawn by Walker's and Vose's alias method, from one
+//! random number and one look-up; the table is made once, over `libm`.
+
+use serde::{Deserialize, Serialize};
+
+use super::decimal::Decimal;
+use crate::frame::hash;
+
+/// A header field that changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Field {
+    /// The sender's MAC address: its lower three bytes.
+    SourceMac,
+    /// The receiver's MAC address: its lower three bytes.
+    DestinationMac,
+    /// The sender's IP address: all of an IPv4 address, the lower eight bytes of an IPv6 address.
+    SourceIp,
+    /// The receiver's IP address.
+    DestinationIp,
+    /// The source port.
+    SourcePort,
+    /// The destination port.
+    DestinationPort,
+    /// The number of the innermost VLAN.
+    Vlan,
+}
+
+impl Field {
+    /// How many values the field can have.
+    pub(crate) fn capacity(self, is_ipv6: bool) -> u64 {
+        match self {
+            Field::SourceMac | Field::DestinationMac => 1 << 24,
+            Field::SourceIp | Field::DestinationIp if is_ipv6 => u64::MAX,
+            Field::SourceIp | Field::DestinationIp => 1 << 32,
+            Field::SourcePort | Field::DestinationPort => 1 << 16,
+            Field::Vlan => 1 << 12,
+        }
+    }
+}
+
+/// In which order a field takes its values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Order {
+    /// Upwards from the stream's own value, and again from there.
+    #[default]
+    Increment,
+    /// Downwards from the stream's own value, and again from there.
+    Decrement,
+    /// Any of them, all equally likely.
+    Random,
+    /// Any of them, the first most often.
+    Zipf {
+        /// The exponent, 0 to 10: the kth value comes as often as 1/k^skew.
+        skew: Decimal,
+    },
+}
+
+/// How a field changes, as configuration files write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SweepConfig {
+    /// Which field.
+    pub field: Field,
+    /// How many values it takes, the stream's own among them.
+    pub count: u64,
+    /// The distance between two values.
+    #[serde(default = "one")]
+    pub step: u64,
+    /// In which order.
+    #[serde(default)]
+    pub order: Order,
+    /// For how many frames it keeps a value.
+    #[serde(default = "one")]
+    pub every: u64,
+}
+
+fn one() -> u64 {
+    1
+}
+
+/// A table of this size takes some 16 MiB.
+const ZIPF_COUNT_MAX: u64 = 1 << 20;
+const SKEW_MAX: Decimal = Decimal(10_000_000);
+
+impl SweepConfig {
+    /// A sweep upwards by one.
+    pub fn upwards(field: Field, count: u64) -> SweepConfig {
+        SweepConfig { field, count, step: 1, order: Order::Increment, every: 1 }
+    }
+
+    /// Why there can be no such sweep, with the key to blame.
+    pub(crate) fn problem(&self, is_ipv6: bool) -> Option<String> {
+        let most = self.field.capacity(is_ipv6);
+        let zero = [("count", self.count), ("step", self.step), ("every", self.every)];
+        if let Some((key, _)) = zero.into_iter().find(|(_, value)| *value == 0) {
+            return Some(format!("{key} is zero; it must be at least 1"));
+        }
+        if (self.count - 1).checked_mul(self.step).is_none_or(|span| span >= most) {
+            return Some(format!(
+                "count = {} with step = {} passes the field's {most} values; use fewer or smaller steps",
+                self.count, self.step
+            ));
+        }
+        match self.order {
+            Order::Zipf { skew } if skew > SKEW_MAX => {
+                Some(format!("skew = {skew} is out of range; it must be from 0 to 10"))
+            }
+            Order::Zipf { .. } if self.count > ZIPF_COUNT_MAX => Some(format!(
+                "count = {} is too many for Zipf's law; it must be at most {ZIPF_COUNT_MAX}",
+                self.count
+            )),
+            _ => None,
+        }
+    }
+}
+
+/// Chooses a sweep's values.
+#[derive(Clone, Debug)]
+pub(crate) struct Sweep {
+    pub(crate) config: SweepConfig,
+    key: u64,
+    zipf: Option<Zipf>,
+}
+
+impl Sweep {
+    pub(crate) fn new(config: SweepConfig, key: u64) -> Sweep {
+        let zipf = match config.order {
+            Order::Zipf { skew } => Some(Zipf::new(config.count, skew.value())),
+            _ => None,
+        };
+        Sweep { config, key, zipf }
+    }
+
+    /// Which of the values, from 0, the stream's frame `index` has.
+    pub(crate) fn choice(&self, index: u64) -> u64 {
+        let turn = if self.config.every == 1 { index } else { index / self.config.every };
+        match (self.config.order, &self.zipf) {
+            (Order::Zipf { .. }, Some(zipf)) => zipf.draw(hash(self.key ^ turn)),
+            (Order::Random, _) => below(self.config.count, hash(self.key ^ turn)).0,
+            _ => turn % self.config.count,
+        }
+    }
+
+    /// By how much the choice differs from the stream's own value, in two's complement.
+    pub(crate) fn distance(&self, choice: u64) -> u64 {
+        let distance = choice.wrapping_mul(self.config.step);
+        if self.config.order == Order::Decrement { distance.wrapping_neg() } else { distance }
+    }
+}
+
+/// A number below `bound`, and 64 bits of where in its share the random number lies.
+fn below(bound: u64, random: u64) -> (u64, u64) {
+    let product = u128::from(random) * u128::from(bound);
+    ((product >> 64) as u64, product as u64)
+}
+
+/// Draws by Zipf's law.
+#[derive(Clone, Debug)]
+struct Zipf {
+    /// Of each column: up to which part of 2^64 it stands for itself, and whom the rest stands for.
+    columns: Vec<(u64, u32)>,
+}
+
+impl Zipf {
+    fn new(count: u64, skew: f64) -> Zipf {
+        let weights: Vec<f64> = (1..=count).map(|k| libm::pow(k as f64, -skew)).collect();
+        // The smallest are added first, so that little is lost.
+        let sum: f64 = weights.iter().rev().sum();
+        let mut shares: Vec<f64> = weights.iter().map(|weight| weight / sum * count as f64).collect();
+        let mut columns = vec![(u64::MAX, 0); count as usize];
+        let (mut small, mut large): (Vec<usize>, Vec<usize>) =
+            (0..shares.len()).partition(|k| shares[*k] < 1.0);
+        while let (Some(poor), Some(&rich)) = (small.pop(), large.last()) {
+            columns[poor] = ((shares[poor] * 18_446_744_073_709_551_616.0) as u64, rich as u32);
+            shares[rich] -= 1.0 - shares[poor];
+            if shares[rich] < 1.0 {
+                large.pop();
+                small.push(rich);
+            }
+        }
+        // What is left has a share of one but for rounding, and stands for itself.
+        Zipf { columns }
+    }
+
+    fn draw(&self, random: u64) -> u64 {
+        let (column, within) = below(self.columns.len() as u64, random);
+        let (threshold, other) = self.columns[column as usize];
+        if within <= threshold { column } else { u64::from(other) }
+    }
+}
+
+#[cfg(test)]
+#[path = "sweep_tests.rs"]
+mod tests;

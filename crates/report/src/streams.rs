@@ -1,0 +1,175 @@
+//! What became of each stream of a point's traffic: a table for the terminal. Traffic of one stream without flows has none.
+
+use std::fmt::Write;
+
+use serde::Deserialize;
+
+use crate::number::{NONE, count, duration_ns, grouped, percent, rate};
+use crate::summary::{LatencyNs, PointSummary};
+
+/// Longer names are cut on the terminal.
+const NAME_WIDTH: usize = 20;
+
+/// A stream's figures.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct StreamFigures {
+    /// Its name.
+    pub name: String,
+    /// Frames whose first bit left in the measurement.
+    pub frames_offered: u64,
+    /// Of these, those that came back unharmed.
+    pub frames_delivered: u64,
+    /// Of these, those that came back changed.
+    pub frames_corrupt: u64,
+    /// Of these, those that did not come back.
+    pub frames_lost: u64,
+    /// Frames that came back after a later one of the stream.
+    pub frames_reordered: u64,
+    /// 1 − delivered / offered; none if nothing was offered.
+    pub drop_rate: Option<f64>,
+    /// The offered load.
+    pub offered: Throughput,
+    /// What of it came back.
+    pub delivered: Throughput,
+    /// Round trips; none if no frame came back.
+    pub latency_ns: Option<LatencyNs>,
+    /// Its flows; none if it has none, or too many to know.
+    #[serde(default)]
+    pub flows: Option<FlowFigures>,
+}
+
+/// A load at both layers.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Throughput {
+    /// Million frames a second.
+    pub mpps: f64,
+    /// Gigabits a second at layer 2.
+    pub gbps_l2: f64,
+}
+
+/// What is known of a stream's flows.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct FlowFigures {
+    /// How many had a frame.
+    pub offered: u64,
+    /// How many lost one.
+    pub with_loss: u64,
+    /// The most frames that one flow lost.
+    pub frames_lost_max: u64,
+    /// How many had one that came after a later one of the flow.
+    pub with_reordering: u64,
+}
+
+impl StreamFigures {
+    /// Figures that must be plausible, with their names.
+    pub(crate) fn figures(&self) -> impl Iterator<Item = (&'static str, Option<f64>)> {
+        let latency = self.latency_ns.as_ref();
+        let all = [
+            ("streams.drop_rate", self.drop_rate),
+            ("streams.offered.mpps", Some(self.offered.mpps)),
+            ("streams.offered.gbps_l2", Some(self.offered.gbps_l2)),
+            ("streams.delivered.mpps", Some(self.delivered.mpps)),
+            ("streams.delivered.gbps_l2", Some(self.delivered.gbps_l2)),
+            ("streams.latency_ns.p50", latency.map(|l| l.p50)),
+            ("streams.latency_ns.p99", latency.map(|l| l.p99)),
+            ("streams.latency_ns.max", latency.map(|l| l.max)),
+        ];
+        all.into_iter()
+    }
+}
+
+/// Whether there is more to say than the point's own line says.
+pub(crate) fn are_several(point: &PointSummary) -> bool {
+    point.streams.len() > 1 || point.streams.iter().any(|stream| stream.flows.is_some())
+}
+
+/// A line for each stream, if they are several.
+pub(crate) fn lines(point: &PointSummary, out: &mut String) {
+    if !are_several(point) {
+        return;
+    }
+    let printable =
+        |name: &str| -> String { name.chars().filter(|c| !c.is_control()).take(NAME_WIDTH).collect() };
+    let width =
+        point.streams.iter().map(|stream| printable(&stream.name).chars().count()).max().unwrap_or(0).max(6);
+    let _ = writeln!(
+        out,
+        "{:<width$} {:>8} {:>8} {:>7} {:>8} {:>7} {:>7} {:>6} {:>8} {:>8}",
+        "stream", "Mpps", "Gbps", "lost", "%", "corrupt", "reord.", "flows", "p50", "p99"
+    );
+    for stream in &point.streams {
+        let percentile = |of: fn(&LatencyNs) -> f64| {
+            stream.latency_ns.as_ref().map_or_else(|| NONE.to_owned(), |latency| duration_ns(of(latency)))
+        };
+        let flows = stream.flows.as_ref().map_or_else(|| NONE.to_owned(), |flows| count(flows.offered));
+        let _ = writeln!(
+            out,
+            "{:<width$} {:>8} {:>8} {:>7} {:>8} {:>7} {:>7} {:>6} {:>8} {:>8}",
+            printable(&stream.name),
+            rate(stream.offered.mpps),
+            rate(stream.offered.gbps_l2),
+            count(stream.frames_lost),
+            percent(stream.drop_rate),
+            count(stream.frames_corrupt),
+            count(stream.frames_reordered),
+            flows,
+            percentile(|l| l.p50),
+            percentile(|l| l.p99)
+        );
+    }
+    for stream in &point.streams {
+        if let Some(flows) = stream.flows.as_ref().filter(|flows| flows.with_loss > 0) {
+            let (with_loss, most) = (grouped(flows.with_loss), grouped(flows.frames_lost_max));
+            let _ =
+                writeln!(out, "{}: {with_loss} flows lost frames, {most} at most.", printable(&stream.name));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    fn streams() -> Vec<StreamFigures> {
+        let stream = |name: &str, extra: &str| {
+            format!(
+                r#"{{"name": "{name}", "frames_offered": 1000, "frames_delivered": 950, "frames_corrupt": 0,
+                     "frames_lost": 50, "frames_reordered": 3, "drop_rate": 0.05,
+                     "offered": {{"mpps": 1.5, "gbps_l2": 0.768, "gbps_l1": 1.0}},
+                     "delivered": {{"mpps": 1.4, "gbps_l2": 0.7, "gbps_l1": 0.9}}, "latency_ns": null{extra}}}"#
+            )
+        };
+        let flows =
+            r#", "flows": {"offered": 64, "with_loss": 2, "frames_lost_max": 40, "with_reordering": 1}"#;
+        let text =
+            format!("[{}, {}]", stream("voice", flows), stream("a\\u0007 very long name of a stream", ""));
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn each_stream_has_a_line_and_flows_that_lost_are_told() {
+        let mut point = sample::loads().points.remove(0);
+        let mut out = String::new();
+        lines(&point, &mut out);
+        assert_eq!(out, "", "traffic without streams");
+        point.streams = streams();
+        lines(&point, &mut out);
+        let shown: Vec<&str> = out.lines().collect();
+        assert_eq!(shown.len(), 4, "{out}");
+        assert!(
+            shown[1].starts_with("voice ")
+                && shown[1].contains(" 64 ")
+                && shown[2].starts_with("a very long name of ")
+        );
+        assert_eq!(shown[3], "voice: 2 flows lost frames, 40 at most.");
+        assert!(shown.iter().all(|line| line.chars().count() <= crate::text::WIDTH), "{out}");
+    }
+
+    #[test]
+    fn a_stream_with_a_figure_that_no_run_has_is_damage() {
+        let mut point = streams().remove(0);
+        point.offered.mpps = -1.0;
+        assert!(point.figures().any(|(name, value)| name == "streams.offered.mpps" && value == Some(-1.0)));
+    }
+}

@@ -1,0 +1,168 @@
+use super::*;
+use proptest::prelude::*;
+use std::io::Write;
+
+const PACKETS: [&[u8]; 3] = [&[1; 60], &[2; 61], &[3; 14]];
+
+fn legacy(big_endian: bool, magic: u32, link: u32) -> Vec<u8> {
+    let word = |value: u32| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
+    let half = |value: u16| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
+    let mut file = word(magic).to_vec();
+    file.extend([half(2), half(4)].concat());
+    file.extend([word(0), word(0), word(65_535), word(link)].concat());
+    for (index, packet) in (0..).zip(PACKETS) {
+        let length = packet.len() as u32;
+        file.extend([word(7), word(index), word(length), word(length + index)].concat());
+        file.extend(packet);
+    }
+    file
+}
+
+/// A pcapng file with one interface.
+fn modern(big_endian: bool, resolution: u8, offset: i64, stamps: &[u64]) -> Vec<u8> {
+    let word = |value: u32| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
+    let half = |value: u16| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
+    let long = |value: i64| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
+    let block = |kind: u32, body: &[u8]| {
+        let length = word(body.len() as u32 + 12);
+        [&word(kind)[..], &length, body, &length].concat()
+    };
+    let section = [&word(0x1a2b_3c4d)[..], &half(1), &half(0), &[0xff; 8]].concat();
+    let options = [
+        &half(9)[..],
+        &half(1),
+        &[resolution, 0, 0, 0],
+        &half(14),
+        &half(8),
+        &long(offset),
+        &half(0),
+        &half(0),
+    ]
+    .concat();
+    let interface = [&half(1)[..], &half(0), &word(0), &options].concat();
+    let mut file = [block(0x0a0d_0d0a, &section), block(1, &interface)].concat();
+    for stamp in stamps {
+        let body = [
+            &word(0)[..],
+            &word((stamp >> 32) as u32),
+            &word(*stamp as u32),
+            &word(2),
+            &word(9),
+            &[5, 6, 0, 0],
+        ]
+        .concat();
+        file.extend(block(6, &body));
+    }
+    // A simple packet: no stamp.
+    file.extend(block(3, &[&word(4)[..], &[7; 4]].concat()));
+    file
+}
+
+#[test]
+fn pcap_is_read_in_both_byte_orders_and_resolutions() {
+    for big_endian in [false, true] {
+        for (magic, fraction) in [(0xa1b2_c3d4, 1_000_000), (0xa1b2_3c4d, 1_000)] {
+            let capture = Capture::parse(&legacy(big_endian, magic, 1)).unwrap();
+            for (index, (packet, bytes)) in capture.packets.iter().zip(PACKETS).enumerate() {
+                assert_eq!(packet.at, 7 * PS_PER_SECOND + index as u128 * fraction);
+                assert_eq!(
+                    (packet.bytes.as_slice(), packet.original_len),
+                    (bytes, (bytes.len() + index) as u64)
+                );
+            }
+            assert_eq!((capture.packets.len(), capture.other_links, capture.incomplete), (3, 0, false));
+        }
+    }
+    let other = Capture::parse(&legacy(false, 0xa1b2_c3d4, 101)).unwrap();
+    assert_eq!((other.packets.len(), other.other_links), (0, 3));
+}
+
+#[test]
+fn pcapng_is_read_at_any_resolution_with_offsets() {
+    let stamp = 3_000_000_123u64;
+    for big_endian in [false, true] {
+        for (resolution, offset, expected) in [
+            (6, 0, 3_000_000_123_000_000u128),
+            (9, 5, 8_000_000_123_000),
+            (0, 0, 3_000_000_123 * PS_PER_SECOND),
+            (12, 0, 3_000_000_123),
+            (15, 0, 3_000_000),
+            (127, 0, 0),
+            // Powers of two: 2^-30 seconds, and 2^-63.
+            (0x80 | 30, 0, 3_000_000_123 * PS_PER_SECOND >> 30),
+            (0x80 | 63, 1, PS_PER_SECOND + (3_000_000_123 * PS_PER_SECOND >> 63)),
+            (6, -4_000_000, 0),
+            (6, i64::MIN, 0),
+        ] {
+            let capture = Capture::parse(&modern(big_endian, resolution, offset, &[stamp])).unwrap();
+            let [first, simple] = capture.packets.as_slice() else { panic!("{capture:?}") };
+            assert_eq!((first.at, first.bytes.as_slice(), first.original_len), (expected, &[5u8, 6][..], 9));
+            assert_eq!((simple.at, simple.bytes.as_slice()), (expected, &[7u8; 4][..]), "without a stamp");
+        }
+    }
+}
+
+#[test]
+fn a_file_cut_anywhere_gives_the_packets_before_and_says_so() {
+    for file in [legacy(true, 0xa1b2_c3d4, 1), modern(false, 6, 0, &[1, 2, 3])] {
+        let whole = Capture::parse(&file).unwrap();
+        for end in 0..file.len() {
+            let Some(cut) = Capture::parse(&file[..end]) else { continue };
+            assert!(
+                whole.packets.starts_with(&cut.packets) && cut.packets.len() < whole.packets.len(),
+                "{end}"
+            );
+        }
+        let mid_packet = Capture::parse(&file[..file.len() - 3]).unwrap();
+        assert!(mid_packet.incomplete && mid_packet.packets.len() + 1 == whole.packets.len());
+    }
+}
+
+#[test]
+fn compressed_files_are_unpacked_and_others_are_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = legacy(false, 0xa1b2_3c4d, 1);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(&file).unwrap();
+    let (gzip, zstd) = (gzip.finish().unwrap(), zstd::encode_all(file.as_slice(), 1).unwrap());
+    let mut hashes = Vec::new();
+    for (name, bytes) in [("plain", &file), ("a.gz", &gzip), ("a.zst", &zstd)] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let (capture, hash) = Capture::read(&path).unwrap();
+        assert_eq!(capture, Capture::parse(&file).unwrap(), "{name}");
+        hashes.push(hash);
+    }
+    assert!(hashes.iter().all(|hash| *hash == hashes[0]));
+    for (name, bytes, part) in [
+        ("text", b"no capture at all, but some text".as_slice(), "is no capture"),
+        ("empty", b"", "is no capture"),
+        ("cut.gz", &gzip[..20], "cannot read"),
+        ("cut.zst", &zstd[..20], "cannot read"),
+    ] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let error = Capture::read(&path).unwrap_err().to_string();
+        assert!(error.contains(part) && error.contains(name), "{error}");
+    }
+    let error = Capture::read(&folder.path().join("none")).unwrap_err().to_string();
+    assert!(error.starts_with("cannot read ") && error.contains("none"), "{error}");
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_the_reader_panic(
+        mut file in prop_oneof![Just(legacy(false, 0xa1b2_c3d4, 1)), Just(modern(true, 9, 0, &[1, 2])), Just(modern(false, 6, 0, &[8]))],
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+        rest in prop::collection::vec(any::<u8>(), 0..40),
+    ) {
+        for (at, value) in changes {
+            let at = at.index(file.len());
+            file[at] = value;
+        }
+        file.extend(rest);
+        if let Some(capture) = Capture::parse(&file) {
+            prop_assert!(capture.packets.iter().map(|packet| packet.bytes.len()).sum::<usize>() <= file.len());
+        }
+    }
+}
