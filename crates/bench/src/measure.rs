@@ -366,6 +366,7 @@ pub(crate) fn summarise(
         frames_offered: figures.frames_offered,
         frames_delivered: figures.frames_delivered,
         frames_corrupt: figures.frames_corrupt,
+        frames_timed_out: figures.frames_timed_out,
         frames_reordered: figures.frames_reordered,
         frames_duplicate: figures.frames_duplicate,
         drop_rate: figures.drop_rate,

@@ -43,6 +43,8 @@ pub struct PointSummary {
     pub frames_delivered: u64,
     /// Of these, those that came back changed.
     pub frames_corrupt: u64,
+    /// Requests given up because others waited for their turn and `loadgen.traffic.timeout` had passed; they are among the lost.
+    pub frames_timed_out: u64,
     /// Unharmed frames that arrived in the measurement after one that was sent later (RFC 4737 §3.4).
     pub frames_reordered: u64,
     /// Frames that came back in the measurement though they had before.

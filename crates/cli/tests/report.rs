@@ -18,6 +18,7 @@ fn point() -> PointSummary {
         frames_offered: 10,
         frames_delivered: 7,
         frames_corrupt: 0,
+        frames_timed_out: 1,
         frames_reordered: 2,
         frames_duplicate: 0,
         drop_rate: 0.3,

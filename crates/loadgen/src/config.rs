@@ -7,7 +7,7 @@ use doorbell_wire::{LinkConfig, MacAddr};
 use serde::{Deserialize, Serialize};
 
 use crate::rate::Rate;
-use crate::requests::MemcachedConfig;
+use crate::requests::{self, MemcachedConfig, Operation};
 use crate::responder::ResponderConfig;
 use crate::streams::{self, STREAMS_MAX, StreamConfig};
 
@@ -170,8 +170,8 @@ pub enum ConfigError {
     #[error("{0} is zero; it must be at least {1}")]
     Zero(&'static str, &'static str),
     /// What memcached cannot be asked.
-    #[error("memcached.{0} = {1} is out of range; it must be from 1 to {2}")]
-    Memcached(&'static str, u64, u64),
+    #[error("memcached.{0}")]
+    Memcached(String),
     /// A stream that cannot be.
     #[error("streams[{0}].{1}")]
     Stream(usize, String),
@@ -217,15 +217,8 @@ impl TrafficConfig {
         if self.timeout == Ps::ZERO {
             return Err(ConfigError::Zero("timeout", "\"1ps\""));
         }
-        let MemcachedConfig { keys, value, clients } = &self.memcached;
-        for (name, given, most) in [
-            ("keys", u64::from(*keys), u64::from(MemcachedConfig::KEYS_MAX)),
-            ("value", value.0, MemcachedConfig::VALUE_MAX),
-            ("clients", u64::from(*clients), u64::from(MemcachedConfig::CLIENTS_MAX)),
-        ] {
-            if !(1..=most).contains(&given) {
-                return Err(ConfigError::Memcached(name, given, most));
-            }
+        if let Some(problem) = self.memcached.problem() {
+            return Err(ConfigError::Memcached(problem));
         }
         self.validate_streams()
     }
@@ -291,12 +284,13 @@ impl TrafficConfig {
         }
     }
 
-    /// Bytes of each frame without its FCS. Frames of streams have sizes of their own.
+    /// Bytes of each frame without its FCS. Frames of streams have sizes of their own; requests to memcached have this
+    /// length in the mean.
     pub fn frame_len(&self) -> usize {
         match self.kind {
             Kind::Frames | Kind::Ping => self.frame_size.0 as usize - Frame::FCS_BYTES,
-            Kind::MemcachedSet => self.memcached.request_len(true),
-            Kind::MemcachedGet => self.memcached.request_len(false),
+            Kind::MemcachedSet => requests::request_len(&self.memcached, Operation::Set),
+            Kind::MemcachedGet => requests::request_len(&self.memcached, Operation::Get),
         }
     }
 
@@ -370,7 +364,7 @@ mod tests {
     #[test]
     fn values_out_of_range_are_refused_by_name() {
         let traffic = TrafficConfig::default;
-        let memcached = |keys, value, clients| MemcachedConfig { keys, value: Bytes(value), clients };
+        let memcached = |keys| MemcachedConfig { keys, ..MemcachedConfig::default() };
         for (config, part) in [
             (TrafficConfig { frame_size: Bytes(63), ..traffic() }, "frame_size"),
             (TrafficConfig { frame_size: Bytes(16_385), ..traffic() }, "frame_size"),
@@ -379,9 +373,7 @@ mod tests {
             (TrafficConfig { source: MacAddr::BROADCAST, ..traffic() }, "source"),
             (TrafficConfig { outstanding: Some(0), ..traffic() }, "outstanding"),
             (TrafficConfig { timeout: Ps::ZERO, ..traffic() }, "timeout"),
-            (TrafficConfig { memcached: memcached(0, 64, 1), ..traffic() }, "memcached.keys"),
-            (TrafficConfig { memcached: memcached(1, 1025, 1), ..traffic() }, "memcached.value"),
-            (TrafficConfig { memcached: memcached(1, 64, 0), ..traffic() }, "memcached.clients"),
+            (TrafficConfig { memcached: memcached(0), ..traffic() }, "memcached.keys"),
         ] {
             assert!(config.validate().unwrap_err().to_string().contains(part));
         }

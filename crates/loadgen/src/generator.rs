@@ -71,8 +71,6 @@ pub(crate) struct Run {
     pub(crate) wake: Option<Ps>,
     /// As many frames are outstanding as may be, and one is due.
     pub(crate) blocked: bool,
-    /// The volume of one frame.
-    pub(crate) frame_volume: Volume,
 }
 
 /// After this an ARP request is sent again.
@@ -263,10 +261,14 @@ impl LoadGen {
         let mut frame = Frame::new(self.spare_buffers.pop().unwrap_or_default());
         let intended = self.next_due();
         let (origin, volume) = match self.run.maker.streams_mut() {
-            None => (Origin::default(), self.run.frame_volume),
-            Some(streams) => streams.take(),
+            None => (Origin::default(), None),
+            Some(streams) => {
+                let (origin, volume) = streams.take();
+                (origin, Some(volume))
+            }
         };
         self.run.maker.make(self.in_flight.next(), origin, &mut frame.bytes);
+        let volume = volume.unwrap_or_else(|| Volume::of_frame(frame.bytes.len(), &self.link));
         log!(now, Loadgen, Trace, "port{}: frame {} sent", self.stream, self.in_flight.next());
         let free_at = ports.send(now, frame);
         self.account_sent(origin, volume, SendTimes { intended, actual: now });
@@ -297,7 +299,7 @@ impl LoadGen {
             }
             self.in_flight.give_up(sequence);
             self.stats.timed_out += 1;
-            self.measurement.iter_mut().for_each(|m| m.on_given_up(sequence));
+            self.measurement.iter_mut().for_each(|m| m.on_timed_out(sequence));
         }
         None
     }
@@ -385,7 +387,6 @@ pub(crate) fn make_run(number: u32, traffic: TrafficConfig, stream: u32, key: u6
         stage: Stage::Idle,
         wake: None,
         blocked: false,
-        frame_volume: Volume::of_frame(frame_len, link),
         traffic,
     }
 }

@@ -58,7 +58,7 @@ pub use generator::{Event, LoadGen, LoadGenPorts};
 pub use latency::{Latency, LatencySummary};
 pub use measure::{Measurement, Summary, Throughput, Volume};
 pub use rate::{Pacing, Rate};
-pub use requests::MemcachedConfig;
+pub use requests::{Lengths, MemcachedConfig, Popularity};
 pub use responder::{Answered, ResponderConfig};
 pub use stages::{
     PacketStamps, RoundTrip, RoundTripObserver, STAGES, Stage, StageBook, StageStats, StageSummaries,

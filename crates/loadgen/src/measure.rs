@@ -94,6 +94,8 @@ pub struct Measurement {
     corrupt: u64,
     /// Offered frames that are no longer waited for.
     given_up: u64,
+    /// Of these, requests that others waited for too long.
+    timed_out: u64,
     duplicates: u64,
     reordered: u64,
     foreign: u64,
@@ -117,8 +119,8 @@ pub struct MeasurementState {
     offered: Volume,
     delivered: Volume,
     arrived: Volume,
-    /// Corrupt, given up, duplicates, reordered, foreign, late.
-    counts: [u64; 6],
+    /// Corrupt, given up, duplicates, reordered, foreign, late, timed out.
+    counts: [u64; 7],
     lag_max: Ps,
     batches: BatchesState,
     from_actual: LatencyState,
@@ -140,6 +142,8 @@ pub struct Summary {
     pub frames_corrupt: u64,
     /// Of these, those that have not come back: offered − delivered − corrupt.
     pub frames_lost: u64,
+    /// Of the lost, requests that were given up because others waited and `timeout` had passed.
+    pub frames_timed_out: u64,
     /// Of the lost, those that may still come back. Not zero means that the figures are preliminary.
     pub frames_outstanding: u64,
     /// Frames that came back unharmed in the window, whenever they were sent.
@@ -190,6 +194,7 @@ impl Measurement {
             arrived: Volume::default(),
             corrupt: 0,
             given_up: 0,
+            timed_out: 0,
             duplicates: 0,
             reordered: 0,
             foreign: 0,
@@ -307,6 +312,12 @@ impl Measurement {
         self.given_up += u64::from(self.has(sequence));
     }
 
+    /// A request is given up, for others wait.
+    pub(crate) fn on_timed_out(&mut self, sequence: u64) {
+        self.timed_out += u64::from(self.has(sequence));
+        self.on_given_up(sequence);
+    }
+
     /// Frames of the run that ends are no longer waited for.
     pub(crate) fn give_up_all(&mut self) {
         self.given_up += self.outstanding();
@@ -333,6 +344,7 @@ impl Measurement {
         self.arrived.add(other.arrived);
         self.corrupt += other.corrupt;
         self.given_up += other.given_up;
+        self.timed_out += other.timed_out;
         self.duplicates += other.duplicates;
         self.reordered += other.reordered;
         self.foreign += other.foreign;
@@ -354,6 +366,7 @@ impl Measurement {
             frames_delivered: delivered,
             frames_corrupt: self.corrupt,
             frames_lost: offered - delivered - self.corrupt,
+            frames_timed_out: self.timed_out,
             frames_outstanding: self.outstanding(),
             frames_arrived: self.arrived.frames,
             frames_duplicate: self.duplicates,
@@ -382,7 +395,15 @@ impl Measurement {
             offered: self.offered,
             delivered: self.delivered,
             arrived: self.arrived,
-            counts: [self.corrupt, self.given_up, self.duplicates, self.reordered, self.foreign, self.late],
+            counts: [
+                self.corrupt,
+                self.given_up,
+                self.duplicates,
+                self.reordered,
+                self.foreign,
+                self.late,
+                self.timed_out,
+            ],
             lag_max: self.lag_max,
             batches: self.batches.save(),
             from_actual: self.from_actual.save(),
@@ -397,7 +418,7 @@ impl Measurement {
             name: "loadgen".to_owned(),
             problem: problem.to_owned(),
         };
-        let [corrupt, given_up, duplicates, reordered, foreign, late] = state.counts;
+        let [corrupt, given_up, duplicates, reordered, foreign, late, timed_out] = state.counts;
         let known =
             [state.delivered.frames, corrupt, given_up].iter().try_fold(0u64, |a, b| a.checked_add(*b));
         if known.is_none_or(|known| known > state.offered.frames) {
@@ -420,6 +441,7 @@ impl Measurement {
             arrived: state.arrived,
             corrupt,
             given_up,
+            timed_out,
             duplicates,
             reordered,
             foreign,

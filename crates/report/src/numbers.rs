@@ -77,6 +77,7 @@ fn sections() -> [(&'static str, Vec<Row>); 5] {
     frames.extend(
         CAUSES.iter().map(|cause| row(&format!("Lost: {}", cause.name), |p| grouped((cause.count)(p)))),
     );
+    frames.push(row("Lost: timed out", |p| grouped(p.frames_timed_out)));
     frames.push(row("Out of order", |p| grouped(p.frames_reordered)));
     frames.push(row("Twice", |p| grouped(p.frames_duplicate)));
     let machine = vec![

@@ -179,6 +179,9 @@ pub struct PointSummary {
     /// The measurement in parts of equal length; none in older files.
     #[serde(default)]
     pub batches: Vec<BatchSummary>,
+    /// Requests that were given up; among the lost.
+    #[serde(default)]
+    pub frames_timed_out: u64,
     /// Unharmed frames that arrived after one that was sent later.
     #[serde(default)]
     pub frames_reordered: u64,

@@ -1,9 +1,9 @@
 //! memcached's text protocol over UDP: `set` and `get` of one key in one datagram, with the frame header that
 //! memcached's protocol.txt ("UDP protocol") puts before both directions' text.
 //!
-//! Keys are all of one length, so that a stream's requests are. A key's value is a function of the key and of the
-//! run's seed: what a `get` must return is known without keeping it, and a stream of as many `set`s as there are keys
-//! stores them all. The request id has 16 bits; with the client's port it names the request among the
+//! Which keys there are and what their values are is `keyspace`'s: what a `get` must return is known without keeping it, and a
+//! stream of as many `set`s as there are keys stores them all. Among `get`s some requests may store their key anew, with the same
+//! value. The request id has 16 bits; with the client's port it names the request among the
 //! last 65,536 of each client. An answer is right if it is exactly the text that was expected: a miss or an error of the
 //! server counts as corrupt, with another length.
 //!
@@ -11,16 +11,15 @@
 
 use std::io::Write;
 
-use doorbell_sim::Bytes;
 use doorbell_wire::checksum::Sum;
 use doorbell_wire::udp::checksum_field;
 use doorbell_wire::{
     EtherType, Ethernet, EthernetRepr, Ipv4, Ipv4Repr, MacAddr, MemcachedUdp, MemcachedUdpRepr, Udp, UdpRepr,
 };
-use serde::{Deserialize, Serialize};
 
 use crate::config::TrafficConfig;
-use crate::frame::{ETHERNET_BYTES, Mismatch, fill, hash};
+use crate::frame::{ETHERNET_BYTES, Mismatch};
+use crate::requests::keyspace::{Keyspace, MemcachedConfig};
 
 const UDP_AT: usize = ETHERNET_BYTES + Ipv4Repr::HEADER_BYTES;
 const HEADER_AT: usize = UDP_AT + UdpRepr::HEADER_BYTES;
@@ -28,40 +27,6 @@ const TEXT_AT: usize = HEADER_AT + MemcachedUdpRepr::HEADER_BYTES;
 const TTL: u8 = 64;
 /// Request ids of one client before they begin again.
 const IDS: u64 = 1 << 16;
-const STORED: &[u8] = b"STORED\r\n";
-
-/// What is stored and asked for, as configuration files write it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct MemcachedConfig {
-    /// How many keys there are, from 1 to 10,000,000. Each `get` asks for one of them at random, all equally likely.
-    pub keys: u32,
-    /// Bytes of each value, 1 to 1024: an answer has to fit one datagram.
-    pub value: Bytes,
-    /// How many clients ask in turn, 1 to 1024, each from a UDP port of its own (`source_port` and those after it).
-    pub clients: u16,
-}
-
-impl Default for MemcachedConfig {
-    fn default() -> Self {
-        MemcachedConfig { keys: 1_000, value: Bytes(64), clients: 1 }
-    }
-}
-
-impl MemcachedConfig {
-    pub(crate) const KEYS_MAX: u32 = 10_000_000;
-    pub(crate) const VALUE_MAX: u64 = 1024;
-    pub(crate) const CLIENTS_MAX: u16 = 1024;
-
-    /// Bytes of a `get`'s or a `set`'s frame without FCS.
-    pub(crate) fn request_len(&self, is_set: bool) -> usize {
-        let text = match is_set {
-            true => set_text(0, 0, self.value.0 as usize).len() + self.value.0 as usize + 2,
-            false => get_text(0, 0).len(),
-        };
-        TEXT_AT + text
-    }
-}
 
 /// What a stream of requests does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,40 +40,64 @@ pub(crate) enum Operation {
 pub(crate) struct Memcached {
     operation: Operation,
     traffic: TrafficConfig,
-    stream: u32,
-    key: u64,
+    keyspace: Keyspace,
 }
 
-/// Generators of one machine share a server, so each has keys of its own.
-fn key_text(stream: u32, index: u64) -> String {
-    format!("port{stream:03}-{index:08}")
-}
-
-fn set_text(stream: u32, index: u64, value: usize) -> String {
-    format!("set {} 0 0 {value}\r\n", key_text(stream, index))
-}
-
-fn get_text(stream: u32, index: u64) -> String {
-    format!("get {}\r\n", key_text(stream, index))
+/// Mean bytes of the frames of a kind of request, without FCS.
+pub(crate) fn request_len(config: &MemcachedConfig, operation: Operation) -> usize {
+    let (key, value) = config.mean_lengths();
+    let get = "get \r\n".len() as u64 + key;
+    let set = "set  0 0 \r\n\r\n".len() as u64 + key + value + value.to_string().len() as u64;
+    let text = match operation {
+        Operation::Set => set as f64,
+        Operation::Get => get as f64 + (set - get) as f64 * config.sets.value(),
+    };
+    TEXT_AT + libm::round(text) as usize
 }
 
 impl Memcached {
     pub(crate) fn new(traffic: &TrafficConfig, operation: Operation, stream: u32, key: u64) -> Memcached {
-        Memcached { operation, traffic: traffic.clone(), stream, key }
+        let keyspace = Keyspace::new(&traffic.memcached, stream, key);
+        Memcached { operation, traffic: traffic.clone(), keyspace }
     }
 
     pub(crate) fn stored_key(&self) -> u64 {
-        self.key
+        self.keyspace.seed()
     }
 
-    /// Which key request `sequence` is about.
-    fn index(&self, sequence: u64) -> u64 {
-        let keys = u64::from(self.traffic.memcached.keys);
+    /// What request `sequence` does, and to which key.
+    fn request(&self, sequence: u64) -> (Operation, u64) {
         match self.operation {
             // Any run of as many requests as keys sets each once.
-            Operation::Set => sequence % keys,
-            Operation::Get => hash(self.key ^ sequence) % keys,
+            Operation::Set => (Operation::Set, sequence % self.keyspace.keys()),
+            Operation::Get if self.keyspace.stores(sequence) => {
+                (Operation::Set, self.keyspace.asked(sequence))
+            }
+            Operation::Get => (Operation::Get, self.keyspace.asked(sequence)),
         }
+    }
+
+    fn put_request(&self, sequence: u64, text: &mut Vec<u8>) {
+        let (operation, index) = self.request(sequence);
+        text.extend_from_slice(if operation == Operation::Set { b"set " } else { b"get " });
+        self.keyspace.put_key(index, text);
+        if operation == Operation::Set {
+            write!(text, " 0 0 {}\r\n", self.keyspace.value_len(index)).expect("a vector takes any text");
+            self.keyspace.put_value(index, text);
+        }
+        text.extend_from_slice(b"\r\n");
+    }
+
+    fn put_answer(&self, sequence: u64, text: &mut Vec<u8>) {
+        let (operation, index) = self.request(sequence);
+        if operation == Operation::Set {
+            return text.extend_from_slice(b"STORED\r\n");
+        }
+        text.extend_from_slice(b"VALUE ");
+        self.keyspace.put_key(index, text);
+        write!(text, " 0 {}\r\n", self.keyspace.value_len(index)).expect("a vector takes any text");
+        self.keyspace.put_value(index, text);
+        text.extend_from_slice(b"\r\nEND\r\n");
     }
 
     /// The client's number and the request id.
@@ -117,29 +106,11 @@ impl Memcached {
         ((sequence % clients) as u16, (sequence / clients % IDS) as u16)
     }
 
-    /// Appends a key's value: letters, so that a capture can be read.
-    fn put_value(&self, index: u64, text: &mut Vec<u8>) {
-        let from = text.len();
-        text.resize(from + self.traffic.memcached.value.0 as usize, 0);
-        fill(&mut text[from..], hash(self.key.wrapping_add(index)));
-        text[from..].iter_mut().for_each(|byte| *byte = b'a' + *byte % 26);
-    }
-
     pub(crate) fn make(&self, sequence: u64, bytes: &mut Vec<u8>) {
         let traffic = &self.traffic;
         bytes.clear();
         bytes.resize(TEXT_AT, 0);
-        let index = self.index(sequence);
-        match self.operation {
-            Operation::Get => bytes.extend_from_slice(get_text(self.stream, index).as_bytes()),
-            Operation::Set => {
-                bytes.extend_from_slice(
-                    set_text(self.stream, index, traffic.memcached.value.0 as usize).as_bytes(),
-                );
-                self.put_value(index, bytes);
-                bytes.extend_from_slice(b"\r\n");
-            }
-        }
+        self.put_request(sequence, bytes);
         let (client, id) = self.client_and_id(sequence);
         let udp_len = (bytes.len() - UDP_AT) as u16;
         let (source, destination) = (traffic.source_ip, traffic.destination_ip);
@@ -217,17 +188,7 @@ impl Memcached {
             return Err(Mismatch::Headers);
         }
         let mut text = Vec::new();
-        match self.operation {
-            Operation::Set => text.extend_from_slice(STORED),
-            Operation::Get => {
-                let index = self.index(sequence);
-                let value = traffic.memcached.value.0;
-                write!(text, "VALUE {} 0 {value}\r\n", key_text(self.stream, index))
-                    .expect("a vector takes any text");
-                self.put_value(index, &mut text);
-                text.extend_from_slice(b"\r\nEND\r\n");
-            }
-        }
+        self.put_answer(sequence, &mut text);
         match header.payload() {
             got if got.len() != text.len() => Err(Mismatch::Length),
             got if got != text => Err(Mismatch::Payload),

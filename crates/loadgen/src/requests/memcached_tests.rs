@@ -2,7 +2,7 @@ use super::*;
 use crate::config::{Kind, LoadGenConfig};
 use crate::testbench::Bench;
 use crate::{LoadGenStats, TrafficConfig};
-use doorbell_sim::{Frame, Ps};
+use doorbell_sim::{Bytes, Frame, Ps};
 use doorbell_wire::LinkConfig;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -19,7 +19,7 @@ fn traffic(kind: Kind) -> TrafficConfig {
         destination_ip: SERVER_IP.into(),
         destination_port: 11211,
         outstanding: Some(4),
-        memcached: MemcachedConfig { keys: 50, value: Bytes(33), clients: 3 },
+        memcached: MemcachedConfig { keys: 50, value: Bytes(33), clients: 3, ..MemcachedConfig::default() },
         ..TrafficConfig::default()
     }
 }
@@ -44,24 +44,31 @@ fn arp_reply(request: &[u8]) -> Option<Vec<u8>> {
 
 /// A server as simple as it can be, which forgets everything: it answers a `get` with what a `set` of that key says.
 fn answer(request: &[u8]) -> Vec<u8> {
+    answer_of(&traffic(Kind::MemcachedGet).memcached, request)
+}
+
+fn answer_of(config: &MemcachedConfig, request: &[u8]) -> Vec<u8> {
     if let Some(reply) = arp_reply(request) {
         return reply;
     }
-    let set =
-        Memcached::new(&traffic(Kind::MemcachedSet), Operation::Set, 0, crate::frame::FrameMaker::key(1, 0));
+    let set = Keyspace::new(config, 0, crate::frame::FrameMaker::key(1, 0));
     let values: BTreeMap<String, Vec<u8>> = (0..50)
         .map(|index| {
-            let mut value = Vec::new();
+            let (mut key, mut value) = (Vec::new(), Vec::new());
+            set.put_key(index, &mut key);
             set.put_value(index, &mut value);
-            (key_text(0, index), value)
+            (String::from_utf8(key).unwrap(), value)
         })
         .collect();
     let text = std::str::from_utf8(&request[50..]).unwrap();
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     let body = match words[..] {
-        ["get", key] => [format!("VALUE {key} 0 33\r\n").as_bytes(), &values[key], b"\r\nEND\r\n"].concat(),
-        ["set", key, "0", "0", "33", value] => {
-            assert_eq!(value.as_bytes(), values[key]);
+        ["get", key] => {
+            let head = format!("VALUE {key} 0 {}\r\n", values[key].len());
+            [head.as_bytes(), &values[key], b"\r\nEND\r\n"].concat()
+        }
+        ["set", key, "0", "0", length, value] => {
+            assert_eq!((value.as_bytes(), length.parse()), (&values[key][..], Ok(value.len())));
             b"STORED\r\n".to_vec()
         }
         _ => panic!("not a request: {text}"),
@@ -130,6 +137,38 @@ fn sets_store_each_key_once_and_gets_find_what_they_stored() {
     }
 }
 
+/// Facebook's lengths, and every third request stores.
+fn mixed() -> MemcachedConfig {
+    let text =
+        "keys = 50\nlengths = \"etc\"\npopularity = { zipf = { skew = 0.9 } }\nsets = 0.333333\nclients = 5";
+    toml::from_str(text).unwrap()
+}
+
+#[test]
+fn gets_and_sets_of_many_lengths_are_answered_and_each_frame_has_its_own_volume() {
+    let traffic = TrafficConfig { memcached: mixed(), frames: Some(3_000), ..traffic(Kind::MemcachedGet) };
+    let mut bench =
+        bench(traffic, |_, frame| vec![(PROCESSING, Frame::new(answer_of(&mixed(), &frame.bytes)))]);
+    bench.tap = Some(Vec::new());
+    bench.generator.begin_window(Ps::ZERO);
+    bench.start();
+    bench.run();
+    let summary = bench.generator.summary(bench.queue.now()).unwrap();
+    assert_eq!((summary.frames_offered, summary.frames_delivered, summary.frames_corrupt), (3_000, 3_000, 0));
+    let frames = bench.tap.take().unwrap();
+    let requests = || frames[1..].iter().map(|(_, frame)| &frame.bytes);
+    let sets = requests().filter(|bytes| bytes[50..].starts_with(b"set ")).count();
+    assert!((850..1_150).contains(&sets), "{sets} sets");
+    let ports: std::collections::BTreeSet<&[u8]> = requests().map(|bytes| &bytes[34..36]).collect();
+    assert_eq!(ports.len(), 5, "a port a client");
+    // The volume is what was sent, with FCS; the mean that rates refer to is near it.
+    let sent: u64 = requests().map(|bytes| bytes.len() as u64 + 4).sum();
+    let (offered, ..) = bench.generator.measurement().unwrap().volumes();
+    assert_eq!(offered.bytes_l2, sent);
+    let mean = bench.generator.traffic().frame_len() as f64 + 4.0;
+    assert!((sent as f64 / 3_000.0 / mean - 1.0).abs() < 0.25, "{} and {mean}", sent as f64 / 3_000.0);
+}
+
 #[test]
 fn no_more_are_outstanding_than_may_be_and_the_wait_counts_as_latency() {
     // Each takes 5 µs and more; one a microsecond is due, and four may be on their way.
@@ -168,6 +207,8 @@ fn what_is_lost_is_given_up_in_time_and_what_comes_later_is_late() {
         "of the numbers up to 1001, 20 lost besides the first, and 20 late ones"
     );
     assert_eq!((stats.late, stats.returned, stats.corrupt), (20, 960, 0));
+    let summary = bench.generator.summary(bench.queue.now()).unwrap();
+    assert_eq!((summary.frames_lost, summary.frames_timed_out), (40, 40));
     bench.generator.assert_conservation();
 }
 

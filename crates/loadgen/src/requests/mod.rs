@@ -4,6 +4,7 @@
 //!
 //! A new protocol is a file here, a variant of [`Kind`](crate::config::Kind) and one of [`Maker`].
 
+mod keyspace;
 mod memcached;
 mod neighbour;
 mod ping;
@@ -16,8 +17,9 @@ use crate::config::{Kind, TrafficConfig};
 use crate::frame::{FrameMaker, Mismatch, Signature};
 use crate::streams::{Origin, Streams};
 
-pub use memcached::MemcachedConfig;
-use memcached::{Memcached, Operation};
+pub use keyspace::{Lengths, MemcachedConfig, Popularity};
+use memcached::Memcached;
+pub(crate) use memcached::{Operation, request_len};
 use ping::Ping;
 
 /// Makes requests and checks what comes back, for one stream.

@@ -30,8 +30,8 @@ pub(crate) use config::Addresses;
 pub use config::{Network, Ramp, StreamConfig, Transport, Vlan};
 pub use decimal::Decimal;
 pub use sizes::{SizeOrder, Sizes, SizesError};
-pub(crate) use sweep::Sweep;
 pub use sweep::{Field, Order, SweepConfig};
+pub(crate) use sweep::{Sweep, Zipf};
 
 use crate::config::TrafficConfig;
 use crate::frame::{FrameMaker, hash};

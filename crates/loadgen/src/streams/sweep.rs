@@ -161,13 +161,13 @@ fn below(bound: u64, random: u64) -> (u64, u64) {
 
 /// Draws by Zipf's law.
 #[derive(Clone, Debug)]
-struct Zipf {
+pub(crate) struct Zipf {
     /// Of each column: up to which part of 2^64 it stands for itself, and whom the rest stands for.
     columns: Vec<(u64, u32)>,
 }
 
 impl Zipf {
-    fn new(count: u64, skew: f64) -> Zipf {
+    pub(crate) fn new(count: u64, skew: f64) -> Zipf {
         let weights: Vec<f64> = (1..=count).map(|k| libm::pow(k as f64, -skew)).collect();
         // The smallest are added first, so that little is lost.
         let sum: f64 = weights.iter().rev().sum();
@@ -187,7 +187,7 @@ impl Zipf {
         Zipf { columns }
     }
 
-    fn draw(&self, random: u64) -> u64 {
+    pub(crate) fn draw(&self, random: u64) -> u64 {
         let (column, within) = below(self.columns.len() as u64, random);
         let (threshold, other) = self.columns[column as usize];
         if within <= threshold { column } else { u64::from(other) }

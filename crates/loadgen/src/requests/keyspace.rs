@@ -1,0 +1,273 @@
+//! What a memcached is filled with and asked for: how many keys, how long they and their values are, and which are asked for
+//! how often. All of it is a function of a key's number and the run's seed, so that nothing has to be remembered.
+//!
+//! | Lengths | Keys | Values | From |
+//! |---|---|---|---|
+//! | `fixed` | `key` | `value` | |
+//! | `zipf` | Zipf's law over a range | the same | "Userspace Networking in gem5" (ISPASS 2024): 10 to 100 bytes, skew 0.5 |
+//! | `etc` | generalised extreme value (30.7984, 8.20449, 0.078688), at least 8 | generalised Pareto (15, 214.476, 0.348238), at most 1024 | Atikoglu et al., "Workload Analysis of a Large-Scale Key-Value Store" (SIGMETRICS 2012) |
+//!
+//! An answer has to fit one datagram, which cuts the 6 % of ETC's values that are longer than 1024 bytes.
+
+use doorbell_sim::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::frame::{fill, hash};
+use crate::streams::{Decimal, Zipf};
+
+/// What is stored and asked for, as configuration files write it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MemcachedConfig {
+    /// How many keys there are, from 1 to 10,000,000; to 1,048,576 where their popularity is by Zipf's law.
+    pub keys: u32,
+    /// Bytes of each key where lengths are fixed, 8 to 250.
+    pub key: Bytes,
+    /// Bytes of each value where lengths are fixed, 1 to 1024: an answer has to fit one datagram.
+    pub value: Bytes,
+    /// How long keys and values are.
+    pub lengths: Lengths,
+    /// Which keys requests are about.
+    pub popularity: Popularity,
+    /// The share of requests that store a key anew, with its value, instead of asking for it: 0 to 1.
+    pub sets: Decimal,
+    /// How many clients ask in turn, 1 to 1024, each from a UDP port of its own (`source_port` and those after it).
+    pub clients: u16,
+}
+
+/// How long keys and values are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Lengths {
+    /// As `key` and `value` say.
+    #[default]
+    Fixed,
+    /// By Zipf's law, the shortest most often.
+    Zipf {
+        /// The shortest, at least 8 bytes.
+        from: Bytes,
+        /// The longest, at most 250 bytes.
+        to: Bytes,
+        /// The exponent, 0 to 10.
+        skew: Decimal,
+    },
+    /// As in Facebook's ETC pool.
+    Etc,
+}
+
+/// Which keys requests are about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Popularity {
+    /// Any, all equally likely.
+    #[default]
+    Uniform,
+    /// By Zipf's law.
+    Zipf {
+        /// The exponent, 0 to 10.
+        skew: Decimal,
+    },
+}
+
+impl Default for MemcachedConfig {
+    fn default() -> Self {
+        MemcachedConfig {
+            keys: 1_000,
+            key: Bytes(16),
+            value: Bytes(64),
+            lengths: Lengths::Fixed,
+            popularity: Popularity::Uniform,
+            sets: Decimal(0),
+            clients: 1,
+        }
+    }
+}
+
+const KEYS_MAX: u32 = 10_000_000;
+const ZIPF_KEYS_MAX: u32 = 1 << 20;
+/// A generator's number and a key's, seven letters, and one that tells them from a filler.
+const KEY_MIN: u64 = 8;
+/// memcached's own limit.
+const KEY_MAX: u64 = 250;
+const VALUE_MAX: u64 = 1024;
+const CLIENTS_MAX: u16 = 1024;
+const SKEW_MAX: Decimal = Decimal(10_000_000);
+
+/// Make different random numbers of a key's.
+const KEY_LENGTH: u64 = 0x1f83_d9ab_fb41_bd6b;
+const VALUE_LENGTH: u64 = 0x5be0_cd19_137e_2179;
+const STORES: u64 = 0x510e_527f_ade6_82d1;
+/// Points at which a law's mean is taken.
+const MEAN_POINTS: u64 = 4096;
+
+impl MemcachedConfig {
+    /// What is wrong, with the key to blame.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let ranges = [
+            ("keys", u64::from(self.keys), 1, u64::from(KEYS_MAX)),
+            ("key", self.key.0, KEY_MIN, KEY_MAX),
+            ("value", self.value.0, 1, VALUE_MAX),
+            ("clients", u64::from(self.clients), 1, u64::from(CLIENTS_MAX)),
+        ];
+        for (name, given, least, most) in ranges {
+            if !(least..=most).contains(&given) {
+                return Some(format!("{name} = {given} is out of range; it must be from {least} to {most}"));
+            }
+        }
+        if self.sets > Decimal::ONE {
+            return Some(format!("sets = {} is out of range; it must be from 0 to 1", self.sets));
+        }
+        if let Lengths::Zipf { from, to, skew } = self.lengths
+            && (from.0 < KEY_MIN || to < from || to.0 > KEY_MAX || skew > SKEW_MAX)
+        {
+            return Some(format!(
+                "lengths = zipf from \"{from}\" to \"{to}\" with skew = {skew} is out of range; they must be from \"8B\" to \
+                 \"250B\" and 0 to 10"
+            ));
+        }
+        match self.popularity {
+            Popularity::Zipf { skew } if skew > SKEW_MAX => {
+                Some(format!("popularity = zipf with skew = {skew} is out of range; it must be from 0 to 10"))
+            }
+            Popularity::Zipf { .. } if self.keys > ZIPF_KEYS_MAX => Some(format!(
+                "keys = {} is too many for popularity by Zipf's law; it must be at most {ZIPF_KEYS_MAX}",
+                self.keys
+            )),
+            _ => None,
+        }
+    }
+
+    /// Mean bytes of a key and of a value.
+    pub(crate) fn mean_lengths(&self) -> (u64, u64) {
+        let lengths = LengthLaw::new(self);
+        let mean = |of: &dyn Fn(u64) -> u64| {
+            let step = u64::MAX / MEAN_POINTS;
+            (0..MEAN_POINTS).map(|point| of(point * step + step / 2)).sum::<u64>().div_ceil(MEAN_POINTS)
+        };
+        (mean(&|random| lengths.key(random)), mean(&|random| lengths.value(random)))
+    }
+}
+
+/// Draws lengths from random numbers.
+#[derive(Clone, Debug)]
+enum LengthLaw {
+    Fixed { key: u64, value: u64 },
+    Zipf { from: u64, law: Zipf },
+    Etc,
+}
+
+/// From 0 to 1, neither of them.
+fn unit(random: u64) -> f64 {
+    ((random >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+}
+
+impl LengthLaw {
+    fn new(config: &MemcachedConfig) -> LengthLaw {
+        match config.lengths {
+            Lengths::Fixed => LengthLaw::Fixed { key: config.key.0, value: config.value.0 },
+            Lengths::Zipf { from, to, skew } => {
+                LengthLaw::Zipf { from: from.0, law: Zipf::new(to.0 - from.0 + 1, skew.value()) }
+            }
+            Lengths::Etc => LengthLaw::Etc,
+        }
+    }
+
+    fn key(&self, random: u64) -> u64 {
+        match self {
+            LengthLaw::Fixed { key, .. } => *key,
+            LengthLaw::Zipf { from, law } => from + law.draw(random),
+            LengthLaw::Etc => {
+                let (location, scale, shape) = (30.7984, 8.20449, 0.078688);
+                let quantile = location + scale / shape * (libm::pow(-libm::log(unit(random)), -shape) - 1.0);
+                (libm::round(quantile) as u64).clamp(KEY_MIN, KEY_MAX)
+            }
+        }
+    }
+
+    fn value(&self, random: u64) -> u64 {
+        match self {
+            LengthLaw::Fixed { value, .. } => *value,
+            LengthLaw::Zipf { from, law } => from + law.draw(random),
+            LengthLaw::Etc => {
+                let (location, scale, shape) = (15.0, 214.476, 0.348238);
+                let quantile = location + scale / shape * (libm::pow(unit(random), -shape) - 1.0);
+                (libm::round(quantile) as u64).clamp(1, VALUE_MAX)
+            }
+        }
+    }
+}
+
+/// One generator's keys. Generators of one machine share a server, so each has its own.
+#[derive(Clone, Debug)]
+pub(crate) struct Keyspace {
+    keys: u64,
+    lengths: LengthLaw,
+    popular: Option<Zipf>,
+    sets: u64,
+    stream: u32,
+    seed: u64,
+}
+
+impl Keyspace {
+    pub fn new(config: &MemcachedConfig, stream: u32, seed: u64) -> Keyspace {
+        let keys = u64::from(config.keys);
+        let popular = match config.popularity {
+            Popularity::Uniform => None,
+            Popularity::Zipf { skew } => Some(Zipf::new(keys, skew.value())),
+        };
+        let sets = match config.sets {
+            Decimal::ONE => u64::MAX,
+            share => (share.value() * 18_446_744_073_709_551_616.0) as u64,
+        };
+        Keyspace { keys, lengths: LengthLaw::new(config), popular, sets, stream, seed }
+    }
+
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    pub fn keys(&self) -> u64 {
+        self.keys
+    }
+
+    /// Which key request `sequence` is about.
+    pub fn asked(&self, sequence: u64) -> u64 {
+        let random = hash(self.seed ^ sequence);
+        match &self.popular {
+            None => random % self.keys,
+            Some(law) => law.draw(random),
+        }
+    }
+
+    /// Whether request `sequence` stores its key anew.
+    pub fn stores(&self, sequence: u64) -> bool {
+        self.sets > 0 && hash(self.seed ^ STORES ^ hash(sequence)) <= self.sets
+    }
+
+    /// Appends a key: the generator's number and the key's in letters and digits, then a filler.
+    pub fn put_key(&self, index: u64, text: &mut Vec<u8>) {
+        const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+        let digit = |number: u64, place: u32| DIGITS[(number / 36u64.pow(place) % 36) as usize];
+        let end = text.len() + self.lengths.key(hash(self.seed ^ KEY_LENGTH ^ hash(index))) as usize;
+        text.extend([1, 0].map(|place| digit(u64::from(self.stream), place)));
+        text.extend([4, 3, 2, 1, 0].map(|place| digit(index, place)));
+        text.resize(end, b'-');
+    }
+
+    /// Bytes of a key's value.
+    pub fn value_len(&self, index: u64) -> usize {
+        self.lengths.value(hash(self.seed ^ VALUE_LENGTH ^ hash(index))) as usize
+    }
+
+    /// Appends a key's value: letters, so that a capture can be read.
+    pub fn put_value(&self, index: u64, text: &mut Vec<u8>) {
+        let from = text.len();
+        text.resize(from + self.value_len(index), 0);
+        fill(&mut text[from..], hash(self.seed.wrapping_add(index)));
+        text[from..].iter_mut().for_each(|byte| *byte = b'a' + *byte % 26);
+    }
+}
+
+#[cfg(test)]
+#[path = "keyspace_tests.rs"]
+mod tests;
