@@ -235,12 +235,13 @@ impl Measurement {
         }
     }
 
+    /// A frame is back. Its times are not known if it may have been another one.
     pub(crate) fn on_returned(
         &mut self,
         now: Ps,
         sequence: u64,
         volume: Volume,
-        times: SendTimes,
+        times: Option<SendTimes>,
         reordered: bool,
     ) {
         if self.is_open() {
@@ -249,8 +250,10 @@ impl Measurement {
         }
         if self.has(sequence) {
             self.delivered.add(volume);
-            self.from_intended.record(now.saturating_sub(times.intended));
-            self.from_actual.record(now.saturating_sub(times.actual));
+            if let Some(times) = times {
+                self.from_intended.record(now.saturating_sub(times.intended));
+                self.from_actual.record(now.saturating_sub(times.actual));
+            }
         }
     }
 
@@ -265,7 +268,7 @@ impl Measurement {
         now: Ps,
         sequence: u64,
         volume: Volume,
-        times: SendTimes,
+        times: Option<SendTimes>,
         (stream, flow, behind): (usize, Option<usize>, (bool, bool)),
     ) {
         let (open, has) = (self.is_open(), self.has(sequence));
@@ -274,7 +277,8 @@ impl Measurement {
             book.on_reordered(behind, flow);
         }
         if has {
-            book.on_delivered(now, volume, times, flow);
+            let latency = times.map(|times| now.saturating_sub(times.intended));
+            book.on_delivered(volume, latency, flow);
         }
     }
 

@@ -79,9 +79,10 @@ impl LoadGen {
         if measurement.as_ref().is_some_and(|window| window.outstanding() != awaited(window)) {
             return Err(wrong("its window waits for other frames than are in flight".to_owned()));
         }
-        let mut run = make_run(state.run, state.traffic, self.stream, state.key, &self.link);
+        let run = make_run(state.run, state.traffic, self.stream, state.key, &self.link);
+        let mut run = run.map_err(|error| wrong(error.to_string()))?;
         if let Some(streams) = run.maker.streams_mut() {
-            streams.restore(state.streams).ok_or_else(|| wrong("its streams are others".to_owned()))?;
+            streams.restore(state.streams, &in_flight).map_err(|problem| wrong(problem.to_owned()))?;
         }
         self.run = run;
         self.run.pacing = state.pacing;

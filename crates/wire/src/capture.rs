@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{
-    Block, InterfaceDescriptionBlock, Linktype, OptionCode, PcapBlockOwned, PcapError as ParseError, create_reader,
+    Block, InterfaceDescriptionBlock, Linktype, OptionCode, PcapBlockOwned, PcapError as ParseError,
+    create_reader,
 };
 
 /// The largest capture that is read, unpacked.
@@ -74,7 +75,11 @@ impl Interface {
         let offset = block.options.iter().find(|option| option.code == OptionCode::IfTsoffset);
         let offset = offset.and_then(|option| option.value().first_chunk::<8>().copied()).unwrap_or_default();
         let offset_seconds = if big_endian { i64::from_be_bytes(offset) } else { i64::from_le_bytes(offset) };
-        Interface { is_ethernet: block.linktype == Linktype::ETHERNET, resolution: block.if_tsresol, offset_seconds }
+        Interface {
+            is_ethernet: block.linktype == Linktype::ETHERNET,
+            resolution: block.if_tsresol,
+            offset_seconds,
+        }
     }
 
     /// Picoseconds since 1970.

@@ -28,12 +28,29 @@ fn modern(big_endian: bool, resolution: u8, offset: i64, stamps: &[u64]) -> Vec<
         [&word(kind)[..], &length, body, &length].concat()
     };
     let section = [&word(0x1a2b_3c4d)[..], &half(1), &half(0), &[0xff; 8]].concat();
-    let options =
-        [&half(9)[..], &half(1), &[resolution, 0, 0, 0], &half(14), &half(8), &long(offset), &half(0), &half(0)].concat();
+    let options = [
+        &half(9)[..],
+        &half(1),
+        &[resolution, 0, 0, 0],
+        &half(14),
+        &half(8),
+        &long(offset),
+        &half(0),
+        &half(0),
+    ]
+    .concat();
     let interface = [&half(1)[..], &half(0), &word(0), &options].concat();
     let mut file = [block(0x0a0d_0d0a, &section), block(1, &interface)].concat();
     for stamp in stamps {
-        let body = [&word(0)[..], &word((stamp >> 32) as u32), &word(*stamp as u32), &word(2), &word(9), &[5, 6, 0, 0]].concat();
+        let body = [
+            &word(0)[..],
+            &word((stamp >> 32) as u32),
+            &word(*stamp as u32),
+            &word(2),
+            &word(9),
+            &[5, 6, 0, 0],
+        ]
+        .concat();
         file.extend(block(6, &body));
     }
     // A simple packet: no stamp.
@@ -48,7 +65,10 @@ fn pcap_is_read_in_both_byte_orders_and_resolutions() {
             let capture = Capture::parse(&legacy(big_endian, magic, 1)).unwrap();
             for (index, (packet, bytes)) in capture.packets.iter().zip(PACKETS).enumerate() {
                 assert_eq!(packet.at, 7 * PS_PER_SECOND + index as u128 * fraction);
-                assert_eq!((packet.bytes.as_slice(), packet.original_len), (bytes, (bytes.len() + index) as u64));
+                assert_eq!(
+                    (packet.bytes.as_slice(), packet.original_len),
+                    (bytes, (bytes.len() + index) as u64)
+                );
             }
             assert_eq!((capture.packets.len(), capture.other_links, capture.incomplete), (3, 0, false));
         }
@@ -88,7 +108,10 @@ fn a_file_cut_anywhere_gives_the_packets_before_and_says_so() {
         let whole = Capture::parse(&file).unwrap();
         for end in 0..file.len() {
             let Some(cut) = Capture::parse(&file[..end]) else { continue };
-            assert!(whole.packets.starts_with(&cut.packets) && cut.packets.len() < whole.packets.len(), "{end}");
+            assert!(
+                whole.packets.starts_with(&cut.packets) && cut.packets.len() < whole.packets.len(),
+                "{end}"
+            );
         }
         let mid_packet = Capture::parse(&file[..file.len() - 3]).unwrap();
         assert!(mid_packet.incomplete && mid_packet.packets.len() + 1 == whole.packets.len());
