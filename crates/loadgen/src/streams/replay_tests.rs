@@ -266,6 +266,10 @@ fn a_replay_restored_in_the_middle_goes_on_as_the_original_and_needs_the_same_fi
         assert_eq!(copy.generator.save(), bench.generator.save());
         assert_eq!(bench.generator.stats().sent, 500);
     }
+    // Before the traffic has begun, no file is needed.
+    let mut idle = LoadGen::new(0, 9, &LoadGenConfig::default(), &LinkConfig::default()).unwrap();
+    idle.set_traffic(traffic.clone()).unwrap();
+    assert_eq!(idle.save().traffic().streams, []);
     let mut bench = Bench::new(LinkConfig::default(), traffic.clone(), swap);
     bench.start();
     bench.run_until(Ps::from_us(3));
