@@ -77,7 +77,8 @@ fn memcached_stores_what_it_is_sent_and_every_get_finds_it() {
                   { printf 'stats\\r\\n'; busybox sleep 1; } | busybox nc 127.0.0.1 11211\n";
     let mut machine = boot(&[], "doorbell.app=ours", script, &[&pcap]);
     run_to_pause(&mut machine, "started");
-    let memcached = MemcachedConfig { keys: 300, value: Bytes(500), clients: 7 };
+    let memcached =
+        MemcachedConfig { keys: 300, value: Bytes(500), clients: 7, ..MemcachedConfig::default() };
     let traffic = |kind, frames| TrafficConfig {
         destination_port: 11211,
         outstanding: Some(16),

@@ -70,3 +70,69 @@ fn the_worked_example_does_what_its_page_says() {
     assert_eq!((&points[0]["rate"], &points[1]["rate"]), (&"0.5x".into(), &"8Mpps".into()));
     assert!(points[1]["offered_mpps"].as_f64().unwrap() > 3.0 * points[0]["offered_mpps"].as_f64().unwrap());
 }
+
+/// UDP packets, each with another first byte, and one of TCP, a microsecond apart.
+fn write_capture(path: &Path) {
+    let mut file = Vec::new();
+    for word in [0xa1b2_3c4du32, 0x0004_0002, 0, 0, 65_535, 1] {
+        file.extend(word.to_le_bytes());
+    }
+    for n in 0..40u8 {
+        let mut packet = vec![2; 12];
+        packet.extend([
+            8,
+            0,
+            0x45,
+            0,
+            0,
+            50,
+            0,
+            n,
+            0,
+            0,
+            64,
+            if n == 7 { 6 } else { 17 },
+            0,
+            0,
+            10,
+            1,
+            2,
+            n,
+            10,
+            0,
+            0,
+            2,
+        ]);
+        packet.extend([0, 53, 0, 53, 0, 30, 0, 0]);
+        packet.resize(64, n);
+        for word in [9, 1_000 * u32::from(n), 64, 64] {
+            file.extend(word.to_le_bytes());
+        }
+        file.extend(packet);
+    }
+    std::fs::write(path, zstd::encode_all(file.as_slice(), 1).unwrap()).unwrap();
+}
+
+#[test]
+fn the_example_of_a_capture_is_sent_as_its_page_says_and_comes_back() {
+    let folder = scratch();
+    write_capture(&folder.path().join("web.pcap.zst"));
+    let text = block("toml replay")
+        .replace("web.pcap.zst", &folder.path().join("web.pcap.zst").display().to_string());
+    std::fs::write(folder.path().join("replay.toml"), text).unwrap();
+    let (file, out) = (folder.path().join("replay.toml"), folder.path().join("out"));
+    let cache = places().cache.display().to_string();
+    let options = ["--preset", "fast", "--warmup", "0ns", "--duration", "100us", "--pcap", "--json", "-q"];
+    let mut args = vec!["--cache", &cache, "run", "testpmd", "--traffic", file.to_str().unwrap()];
+    args.extend(["--out", out.to_str().unwrap()]);
+    args.extend(options);
+    let summary: Value = serde_json::from_str(&doorbell(&args).success()).unwrap();
+    let recorded = stream(&summary, "recorded");
+    assert_eq!((&recorded["frames_offered"], &recorded["frames_delivered"]), (&117.into(), &117.into()));
+    assert_eq!(recorded["latency_ns"]["frames"], 117);
+    assert_eq!((&recorded["replay"]["packets"], &recorded["replay"]["filtered"]), (&39.into(), &1.into()));
+    // What left the generator first: its stations, and the sender in its new network.
+    let wire = std::fs::read(out.join("wire.pcap")).unwrap();
+    let first = &wire[24 + 16..];
+    assert_eq!((first[6], &first[26..34]), (2, [198, 18, 2, 0, 10, 0, 0, 2].as_slice()));
+}

@@ -13,7 +13,7 @@ use doorbell_bench::{
 };
 use doorbell_loadgen::{Kind, Rate};
 use doorbell_machine::PRESETS;
-use doorbell_sim::Ps;
+use doorbell_sim::{Bytes, Frame, Ps};
 
 use crate::observe_args::ObserveArgs;
 use crate::screen::{Screen, end_on_closed_pipe, interrupt_flag};
@@ -179,6 +179,16 @@ impl RunArgs {
     }
 }
 
+/// What the rate is of, in words.
+pub(crate) fn what_is_sent(config: &RunConfig) -> String {
+    let traffic = &config.loadgen.traffic;
+    match traffic.streams.len() {
+        0 => format!("{} frames", Bytes((traffic.frame_len() + Frame::FCS_BYTES) as u64)),
+        1 => "a stream".to_owned(),
+        count => format!("{count} streams"),
+    }
+}
+
 /// Measures and reports.
 pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
     if let Some(script) = &args.script.script {
@@ -214,8 +224,7 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
     })?;
     let (mut points, mut meanings) = (Vec::new(), BTreeMap::new());
     for (index, rate) in rates.iter().enumerate() {
-        let size = config.loadgen.traffic.mean_frame_size(&config.link);
-        (control.say)(&format!("{}: {rate} of {size} frames", chosen.name));
+        (control.say)(&format!("{}: {rate} of {}", chosen.name, what_is_sent(&config)));
         let own = if rates.len() == 1 { folder.clone() } else { folder.sub(&format!("point-{index:02}"))? };
         let capture = args.pcap.then(|| own.path().join("wire.pcap"));
         let observe = args.observe.observe(capture);

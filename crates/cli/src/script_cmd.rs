@@ -11,7 +11,7 @@ use doorbell_image::{GuestFile, delivery};
 use doorbell_loadgen::TrafficConfig;
 use doorbell_sim::Ps;
 
-use crate::run_cmd::{RunArgs, finish, session, write_point};
+use crate::run_cmd::{RunArgs, finish, session, what_is_sent, write_point};
 use crate::screen::{Screen, interrupt_flag};
 
 #[derive(Args)]
@@ -136,8 +136,7 @@ pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitC
             if rates.len() == 1 { folder.clone() } else { folder.sub(&format!("point-{index:02}"))? };
         script.capture = args.pcap.then(|| point_folder.path().join("wire.pcap"));
         if let Some(rate) = rate {
-            let size = config.loadgen.traffic.mean_frame_size(&config.link);
-            (control.say)(&format!("{name}: {rate} of {size} frames"));
+            (control.say)(&format!("{name}: {rate} of {}", what_is_sent(&config)));
         }
         let mut m5 = M5Ops::new(point_folder.clone());
         let mut point = run_script(&session, &script, &mut m5, &point_folder, &mut control)?;

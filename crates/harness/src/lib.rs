@@ -9,10 +9,12 @@
 //! | [`checkpoint::run`] | changes to a valid checkpoint, behind hashes that are made right again |
 //! | [`config::run`] | values for the keys of a configuration |
 //! | [`streams::run`] | a traffic file with streams |
+//! | [`capture::run`] | a capture that a stream sends |
 
 #![forbid(unsafe_code)]
 
 pub mod assembler;
+pub mod capture;
 pub mod checkpoint;
 pub mod config;
 pub mod container;

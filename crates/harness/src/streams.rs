@@ -109,7 +109,7 @@ const VALUES: &[(&str, &[&str])] = &[
 /// A file with streams, or with anything.
 fn file(input: &mut Input<'_>) -> String {
     let mut text = String::new();
-    if input.u8() % 8 == 0 {
+    if input.u8().is_multiple_of(8) {
         while !input.is_empty() {
             let piece = input.pick(&[
                 "[[streams]]\n",
@@ -134,7 +134,7 @@ fn file(input: &mut Input<'_>) -> String {
             input.pick(&["2x", "0.1x", "5Mpps", "90%", "1Gbps-l1", "18446744073709551615pps", "1pps"]);
         let _ = writeln!(text, "total = \"{total}\"");
     }
-    if input.u8() % 4 == 0 {
+    if input.u8().is_multiple_of(4) {
         let _ = writeln!(text, "outstanding = {}\nreturned = \"macswap\"", input.u8());
     }
     for _ in 0..1 + input.below(STREAMS_MAX) {
@@ -149,7 +149,7 @@ fn file(input: &mut Input<'_>) -> String {
             };
             let _ = writeln!(text, "{key} = {value}");
         }
-        if input.u8() % 4 != 0 {
+        if !input.u8().is_multiple_of(4) {
             let _ = writeln!(text, "size = \"{}B\"", 102 + u64::from(input.u8()) * 8);
         }
     }
@@ -181,7 +181,8 @@ fn assert_names_its_place(error: &ConfigError, text: &str) {
     );
 }
 
-fn run_machine(config: &MachineConfig) {
+/// Sends a configuration's traffic, is saved in the middle, and goes on.
+pub(crate) fn run_machine(config: &MachineConfig) {
     let build = || Machine::new(config.clone(), 1).expect("a validated configuration builds");
     let mut machine = build();
     machine.load(&guest::guest(operations::idle_program(), 1)).expect("the guest fits");

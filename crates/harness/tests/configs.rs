@@ -1,6 +1,6 @@
 //! Configurations and traffic files that nobody tried.
 
-use doorbell_harness::{config, streams, sweep};
+use doorbell_harness::{capture, config, streams, sweep};
 
 #[test]
 fn a_configuration_is_refused_by_key_or_runs() {
@@ -12,4 +12,10 @@ fn a_configuration_is_refused_by_key_or_runs() {
 fn a_traffic_file_is_refused_by_name_or_sends_and_goes_on_from_a_checkpoint() {
     sweep::random("streams", 1500, (16, 200), streams::run);
     sweep::seeds("streams", streams::run);
+}
+
+#[test]
+fn a_capture_is_refused_by_name_or_sent() {
+    sweep::random("captures", 600, (16, 200), capture::run);
+    sweep::seeds("capture", capture::run);
 }

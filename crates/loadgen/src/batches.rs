@@ -30,7 +30,7 @@ const BEYOND_MIN: u64 = 10;
 struct Batch {
     offered: u64,
     delivered: u64,
-    /// Round trips of the delivered frames, from when they were due.
+    /// Round trips of the delivered frames, from when they were due, as far as they are known.
     latency: Latency,
 }
 
@@ -132,10 +132,10 @@ impl Batches {
     }
 
     /// A frame that had left at `time` is back.
-    pub fn on_returned(&mut self, time: Ps, latency: Ps) {
+    pub fn on_returned(&mut self, time: Ps, latency: Option<Ps>) {
         let batch = self.at(time);
         batch.delivered += 1;
-        batch.latency.record(latency);
+        latency.iter().for_each(|latency| batch.latency.record(*latency));
     }
 
     /// Adds another port's batches of the same window.
@@ -221,7 +221,7 @@ impl Batches {
         let restore = |(offered, delivered, latency): &(u64, u64, LatencyState)| {
             sums = (sums.0.checked_add(*offered)?, sums.1.checked_add(*delivered)?);
             let latency = Latency::restore(latency)?;
-            let sound = delivered <= offered && latency.count() == *delivered;
+            let sound = delivered <= offered && latency.count() <= *delivered;
             sound.then_some(Batch { offered: *offered, delivered: *delivered, latency })
         };
         let batches = state.batches.iter().map(restore).collect::<Option<Vec<Batch>>>()?;
@@ -259,7 +259,7 @@ fn correlation(values: &[f64]) -> f64 {
 }
 
 fn latency_confidence(batches: &[Batch]) -> Option<LatencyConfidence> {
-    let fewest = batches.iter().map(|batch| batch.delivered).min().filter(|fewest| *fewest > 0)?;
+    let fewest = batches.iter().map(|batch| batch.latency.count()).min().filter(|fewest| *fewest > 0)?;
     let percentile = |per_mille: u64| {
         let beyond = fewest * (1000 - per_mille) / 1000;
         let values = || batches.iter().filter_map(|batch| batch.latency.percentile(per_mille, 1000));

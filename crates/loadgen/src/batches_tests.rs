@@ -10,7 +10,7 @@ fn sent(frames: u64, gap: Ps, mut fate: impl FnMut(u64) -> Option<Ps>) -> (Batch
         let time = begin + Ps(gap.0 * index);
         batches.on_sent(time);
         if let Some(latency) = fate(index) {
-            batches.on_returned(time, latency);
+            batches.on_returned(time, Some(latency));
         }
     }
     (batches, Ps(gap.0 * frames))
@@ -105,8 +105,8 @@ fn a_state_that_no_window_can_have_is_refused() {
         assert!(Batches::restore(Ps(0), &state, counted).is_none(), "{length}");
     }
     let mut changed = state.clone();
-    changed.batches[0].1 += 1;
-    changed.batches[1].1 -= 1;
+    changed.batches[0].1 -= 1;
+    changed.batches[1].1 += 1;
     assert!(Batches::restore(Ps(0), &changed, counted).is_none());
 }
 
@@ -120,7 +120,7 @@ proptest! {
         for (time, latency, port) in &frames {
             for batches in [&mut all, &mut ports[usize::from(*port)]] {
                 batches.on_sent(Ps(5 + time));
-                latency.iter().for_each(|latency| batches.on_returned(Ps(5 + time), Ps(*latency)));
+                latency.iter().for_each(|latency| batches.on_returned(Ps(5 + time), Some(Ps(*latency))));
             }
         }
         let [mut one, other] = ports;

@@ -3,13 +3,14 @@
 use std::net::Ipv4Addr;
 
 use doorbell_sim::{Bytes, Frame, Ps};
-use doorbell_wire::{LinkConfig, MacAddr};
+use doorbell_wire::MacAddr;
 use serde::{Deserialize, Serialize};
 
+use crate::frame::ADDRESS_BYTES;
 use crate::rate::Rate;
 use crate::requests::{self, MemcachedConfig, Operation};
 use crate::responder::ResponderConfig;
-use crate::streams::{self, STREAMS_MAX, StreamConfig};
+use crate::streams::{STREAMS_MAX, StreamConfig};
 
 /// A load generator, as configuration files write it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -151,6 +152,19 @@ pub enum Returned {
     Any,
 }
 
+impl Returned {
+    /// Whether a frame that arrived at `station` has the MAC addresses that it must have, as it was `sent`.
+    pub(crate) fn addresses_are_right(self, sent: &[u8], bytes: &[u8], station: MacAddr) -> bool {
+        let (destination, source) = (&sent[..6], &sent[6..ADDRESS_BYTES]);
+        match self {
+            Returned::MacSwap => bytes[..6] == *source && bytes[6..ADDRESS_BYTES] == *destination,
+            Returned::AsSent => bytes[..ADDRESS_BYTES] == sent[..ADDRESS_BYTES],
+            Returned::Routed => bytes[..6] == station.0 && bytes[6..ADDRESS_BYTES] != *source,
+            Returned::Any => true,
+        }
+    }
+}
+
 /// What is wrong with a generator's configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
@@ -273,14 +287,6 @@ impl TrafficConfig {
         match self.streams.is_empty() {
             true => self.rate,
             false => self.total.unwrap_or(Rate::Times(Rate::ONCE)),
-        }
-    }
-
-    /// Bytes of a frame with its FCS; of streams, the mean of all frames on this link, to the byte.
-    pub fn mean_frame_size(&self, link: &LinkConfig) -> Bytes {
-        match self.streams.is_empty() {
-            true => Bytes((self.frame_len() + Frame::FCS_BYTES) as u64),
-            false => Bytes(streams::mean_size(self, link)),
         }
     }
 

@@ -45,7 +45,8 @@ impl Signature {
     /// Reads the signature of a frame (without FCS); `None` if it has none, that is if no generator sent it. It is looked for
     /// wherever the headers of a stream may end, so that it is found whatever became of the headers.
     pub fn read(frame: &[u8]) -> Option<Signature> {
-        (PAYLOAD_AT..=PAYLOAD_AT_LAST).step_by(4).find_map(|at| Self::read_at(frame, at))
+        Self::read_at(frame, PAYLOAD_AT)
+            .or_else(|| (PAYLOAD_AT + 4..=PAYLOAD_AT_LAST).step_by(4).find_map(|at| Self::read_at(frame, at)))
     }
 
     fn read_at(frame: &[u8], at: usize) -> Option<Signature> {
@@ -223,14 +224,7 @@ impl FrameMaker {
     }
 
     fn compare(&self, sent: &mut [u8], bytes: &[u8], station: MacAddr) -> Result<(), Mismatch> {
-        let (destination, source) = (&sent[..6], &sent[6..ADDRESS_BYTES]);
-        let addresses_are_right = match self.returned {
-            Returned::MacSwap => bytes[..6] == *source && bytes[6..ADDRESS_BYTES] == *destination,
-            Returned::AsSent => bytes[..ADDRESS_BYTES] == sent[..ADDRESS_BYTES],
-            Returned::Routed => bytes[..6] == station.0 && bytes[6..ADDRESS_BYTES] != *source,
-            Returned::Any => true,
-        };
-        if !addresses_are_right {
+        if !self.returned.addresses_are_right(sent, bytes, station) {
             return Err(Mismatch::Addresses);
         }
         if self.returned == Returned::Routed {

@@ -17,7 +17,7 @@
 //! ([`LoadGen::frame_arrived_elsewhere`]), which accounts for it as for any other of its own.
 
 use doorbell_sim::ports::{Timers, WirePort};
-use doorbell_sim::{Frame, Ps, log};
+use doorbell_sim::{Bytes, Frame, Ps, log};
 use doorbell_wire::{LinkConfig, MacAddr};
 use serde::{Deserialize, Serialize};
 
@@ -104,7 +104,7 @@ impl LoadGen {
         link: &LinkConfig,
     ) -> Result<LoadGen, ConfigError> {
         config.validate()?;
-        let run = make_run(0, config.traffic.clone(), stream, FrameMaker::key(seed, stream), link);
+        let run = make_run(0, config.traffic.clone(), stream, FrameMaker::key(seed, stream), link)?;
         let mut in_flight = InFlight::new(config.tracked_frames);
         in_flight.begin_run(!config.traffic.streams.is_empty());
         Ok(LoadGen {
@@ -129,6 +129,14 @@ impl LoadGen {
     /// The traffic of the present run.
     pub fn traffic(&self) -> &TrafficConfig {
         &self.run.traffic
+    }
+
+    /// Bytes of the present traffic's frames with FCS; of streams, the mean of all, to the byte.
+    pub fn mean_frame_size(&self) -> Bytes {
+        match self.run.maker.streams() {
+            None => Bytes((self.run.traffic.frame_len() + Frame::FCS_BYTES) as u64),
+            Some(streams) => streams.mean_size(),
+        }
     }
 
     /// Counters since the generator was made.
@@ -163,14 +171,15 @@ impl LoadGen {
     /// way are given up.
     pub fn set_traffic(&mut self, traffic: TrafficConfig) -> Result<(), ConfigError> {
         traffic.validate()?;
+        let (number, key) = (self.run.number.wrapping_add(1), FrameMaker::key(self.seed, self.stream));
+        let run = make_run(number, traffic, self.stream, key, &self.link)?;
         if let Some(measurement) = &mut self.measurement {
             measurement.give_up_all();
         }
         self.stats.abandoned += self.in_flight.outstanding();
-        self.in_flight.begin_run(!traffic.streams.is_empty());
+        self.in_flight.begin_run(!run.traffic.streams.is_empty());
         self.highest_returned = None;
-        let (number, key) = (self.run.number.wrapping_add(1), FrameMaker::key(self.seed, self.stream));
-        self.run = make_run(number, traffic, self.stream, key, &self.link);
+        self.run = run;
         Ok(())
     }
 
@@ -196,7 +205,8 @@ impl LoadGen {
 
     pub(crate) fn station_found(&mut self, now: Ps, station: MacAddr, ports: &mut impl LoadGenPorts) {
         self.run.traffic.destination = station;
-        self.run.maker = Maker::new(&self.run.traffic, self.stream, self.run.maker.stored_key(), &self.link);
+        let maker = Maker::new(&self.run.traffic, self.stream, self.run.maker.stored_key(), &self.link);
+        self.run.maker = maker.expect("what asks for its station reads no file");
         self.begin_sending(now, ports);
     }
 
@@ -213,9 +223,9 @@ impl LoadGen {
             Info,
             "port{}: begins to send {} of {} frames, streams: {}",
             self.stream,
-            traffic.rate_asked(),
-            traffic.mean_frame_size(&self.link),
-            traffic.streams.len()
+            self.run.traffic.rate_asked(),
+            self.mean_frame_size(),
+            self.run.traffic.streams.len()
         );
         self.wake_for_next(first, ports);
     }
@@ -306,9 +316,14 @@ impl LoadGen {
 
     fn account_sent(&mut self, origin: Origin, volume: Volume, times: SendTimes) {
         self.stats.sent += 1;
-        let given_up = match self.run.maker.streams() {
+        let given_up = match self.run.maker.streams_mut() {
             None => self.in_flight.push(times),
-            Some(_) => self.in_flight.push_of_stream(times, origin),
+            Some(streams) => {
+                let sequence = self.in_flight.next();
+                let given_up = self.in_flight.push_of_stream(times, origin);
+                streams.sent(origin, sequence, |sequence| self.in_flight.is_awaited(sequence));
+                given_up
+            }
         };
         self.stats.expired += u64::from(given_up.is_some());
         if let Some(measurement) = &mut self.measurement {
@@ -378,17 +393,24 @@ impl LoadGen {
     }
 }
 
-pub(crate) fn make_run(number: u32, traffic: TrafficConfig, stream: u32, key: u64, link: &LinkConfig) -> Run {
+/// A run of validated traffic that has not begun. Captures are read for it.
+pub(crate) fn make_run(
+    number: u32,
+    traffic: TrafficConfig,
+    stream: u32,
+    key: u64,
+    link: &LinkConfig,
+) -> Result<Run, ConfigError> {
     let frame_len = traffic.frame_len();
-    Run {
+    Ok(Run {
         number,
-        maker: Maker::new(&traffic, stream, key, link),
+        maker: Maker::new(&traffic, stream, key, link)?,
         pacing: Pacing::new(Ps::ZERO, traffic.rate, frame_len, link),
         stage: Stage::Idle,
         wake: None,
         blocked: false,
         traffic,
-    }
+    })
 }
 
 #[cfg(test)]

@@ -132,14 +132,19 @@ impl InFlight {
         self.origins.get(self.slot(sequence)).map_or_else(Origin::default, |packed| Origin::unpacked(*packed))
     }
 
+    /// Whether the frame with this number is on its way.
+    pub(crate) fn is_awaited(&self, sequence: u64) -> bool {
+        matches!(self.look_up(sequence), Lookup::Outstanding(_))
+    }
+
     /// The streams of all outstanding frames.
     pub(crate) fn streams(&self) -> impl Iterator<Item = usize> {
         self.outstanding_frames().map(|sequence| self.origin(sequence).stream)
     }
 
-    fn outstanding_frames(&self) -> impl Iterator<Item = u64> {
-        (self.oldest()..self.next)
-            .filter(|sequence| matches!(self.look_up(*sequence), Lookup::Outstanding(_)))
+    /// The numbers of the outstanding frames, in order.
+    pub(crate) fn outstanding_frames(&self) -> impl Iterator<Item = u64> {
+        (self.oldest()..self.next).filter(|sequence| self.is_awaited(*sequence))
     }
 
     pub(crate) fn look_up(&self, sequence: u64) -> Lookup {

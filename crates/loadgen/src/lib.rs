@@ -66,6 +66,7 @@ pub use stages::{
 };
 pub use state::LoadGenState;
 pub use streams::{
-    Arrivals, Decimal, Field, FlowSummary, Network, Order, Ramp, SizeOrder, Sizes, Spacing, StreamConfig,
-    StreamSummary, SweepConfig, Transport, Vlan,
+    Arrivals, Decimal, Field, Filter, FlowSummary, Net, Network, Order, Protocol, Ramp, ReplayConfig,
+    ReplayStats, SizeOrder, Sizes, Spacing, Stations, StreamConfig, StreamSummary, SweepConfig, Timing,
+    Transport, Truncated, Vlan,
 };

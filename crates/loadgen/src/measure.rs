@@ -257,12 +257,13 @@ impl Measurement {
         }
     }
 
+    /// A frame is back that had left at the time given. Its round trip is not known if it may have been another one.
     pub(crate) fn on_returned(
         &mut self,
         now: Ps,
-        sequence: u64,
+        (sequence, left): (u64, Ps),
         volume: Volume,
-        times: SendTimes,
+        times: Option<SendTimes>,
         reordered: bool,
     ) {
         if self.is_open() {
@@ -271,12 +272,14 @@ impl Measurement {
         }
         if self.has(sequence) {
             self.delivered.add(volume);
-            let round_trip = now.saturating_sub(times.intended);
-            self.batches.on_returned(times.actual, round_trip);
-            if let Some(last) = self.last.replace(round_trip) {
-                self.variation.record(Ps(last.0.abs_diff(round_trip.0)));
+            let trip = times.map(|times| now.saturating_sub(times.intended));
+            self.batches.on_returned(left, trip);
+            if let (Some(trip), Some(times)) = (trip, times) {
+                if let Some(last) = self.last.replace(trip) {
+                    self.variation.record(Ps(last.0.abs_diff(trip.0)));
+                }
+                self.from_actual.record(now.saturating_sub(times.actual));
             }
-            self.from_actual.record(now.saturating_sub(times.actual));
         }
     }
 
@@ -291,7 +294,7 @@ impl Measurement {
         now: Ps,
         sequence: u64,
         volume: Volume,
-        times: SendTimes,
+        times: Option<SendTimes>,
         (stream, flow, behind): (usize, Option<usize>, (bool, bool)),
     ) {
         let (open, has) = (self.is_open(), self.has(sequence));
@@ -300,7 +303,8 @@ impl Measurement {
             book.on_reordered(behind, flow);
         }
         if has {
-            book.on_delivered(now, volume, times, flow);
+            let latency = times.map(|times| now.saturating_sub(times.intended));
+            book.on_delivered(volume, latency, flow);
         }
     }
 

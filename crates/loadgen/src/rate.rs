@@ -176,6 +176,12 @@ impl Pacing {
         Pacing { start, numerator, denominator }
     }
 
+    /// The times of a clock that goes `speed` (in millionths) times as fast: what `offset` is of, are picoseconds.
+    pub(crate) fn of_clock(speed: u64) -> Pacing {
+        let (numerator, denominator) = reduced(u128::from(Rate::ONCE), u128::from(speed));
+        Pacing { start: Ps::ZERO, numerator, denominator }
+    }
+
     /// So many times as fast, exactly: `times` counts millionths.
     pub(crate) fn times(self, times: u64) -> Pacing {
         let by = |number: u128, factor: u64| number.checked_mul(u128::from(factor));

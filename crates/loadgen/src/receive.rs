@@ -5,7 +5,7 @@ use doorbell_sim::{Frame, Ps, log};
 use doorbell_wire::MacAddr;
 
 use crate::arrival::Arrival;
-use crate::frame::Signature;
+use crate::frame::{Mismatch, Signature};
 use crate::generator::{LoadGen, LoadGenPorts};
 use crate::in_flight::{Lookup, SendTimes};
 use crate::measure::Volume;
@@ -92,13 +92,17 @@ impl LoadGen {
             return Arrival::BadFcs;
         }
         let next = self.in_flight.next();
-        let Some(Signature { stream, sequence }) = self.run.maker.read(self.stream, next, &frame.bytes)
-        else {
-            return Arrival::Foreign;
+        // A packet of a capture is known by its content, whatever signature the capture may have brought along.
+        let streams = self.run.maker.streams_mut();
+        let replayed = streams.and_then(|streams| streams.recognise(&frame.bytes, &self.in_flight));
+        let (sequence, certain) = match replayed {
+            Some(found) => found,
+            None => match self.run.maker.read(self.stream, next, &frame.bytes) {
+                None => return Arrival::Foreign,
+                Some(Signature { stream, .. }) if stream != self.stream => return Arrival::OfOther(stream),
+                Some(Signature { sequence, .. }) => (sequence, true),
+            },
         };
-        if stream != self.stream {
-            return Arrival::OfOther(stream);
-        }
         match self.in_flight.look_up(sequence) {
             Lookup::Returned => Arrival::Duplicate,
             Lookup::Forgotten => Arrival::Late,
@@ -111,39 +115,46 @@ impl LoadGen {
                 self.in_flight.returned(sequence);
                 match self.run.maker.check(sequence, origin, &frame.bytes, station) {
                     Ok(()) => {
-                        let measured = self.measurement.as_ref().is_some_and(|window| window.has(sequence));
-                        let SendTimes { intended, actual } = times;
-                        ports.frame_returned(RoundTrip {
-                            sequence,
-                            intended,
-                            actual,
-                            returned: now,
-                            measured,
-                        });
-                        self.account_returned(now, sequence, origin, times, frame.bytes.len())
-                    }
-                    Err(mismatch) => {
-                        self.measurement.iter_mut().for_each(|m| m.on_corrupt(sequence));
-                        if let (Some(measurement), Some(streams)) =
-                            (&mut self.measurement, self.run.maker.streams())
-                            && measurement.has(sequence)
-                            && let Some(book) = measurement.stream(origin.stream)
-                        {
-                            book.on_corrupt(streams.flow(origin));
+                        let left = times.actual;
+                        let times = certain.then_some(times);
+                        if let Some(SendTimes { intended, actual }) = times {
+                            let measured =
+                                self.measurement.as_ref().is_some_and(|window| window.has(sequence));
+                            let returned = now;
+                            ports.frame_returned(RoundTrip {
+                                sequence,
+                                intended,
+                                actual,
+                                returned,
+                                measured,
+                            });
                         }
-                        Arrival::Corrupt(mismatch)
+                        self.account_returned(now, (sequence, left), origin, times, frame.bytes.len())
                     }
+                    Err(mismatch) => self.account_corrupt(sequence, origin, mismatch),
                 }
             }
         }
     }
 
+    fn account_corrupt(&mut self, sequence: u64, origin: Origin, mismatch: Mismatch) -> Arrival {
+        if let Some(measurement) = self.measurement.as_mut().filter(|window| window.has(sequence)) {
+            measurement.on_corrupt(sequence);
+            if let (Some(streams), Some(book)) = (self.run.maker.streams(), measurement.stream(origin.stream))
+            {
+                book.on_corrupt(streams.flow(origin));
+            }
+        }
+        Arrival::Corrupt(mismatch)
+    }
+
+    /// A frame is back. Its times are known, unless it may have been another one with the same content.
     fn account_returned(
         &mut self,
         now: Ps,
-        sequence: u64,
+        (sequence, left): (u64, Ps),
         origin: Origin,
-        times: SendTimes,
+        times: Option<SendTimes>,
         frame_len: usize,
     ) -> Arrival {
         // An answer has a length of its own.
@@ -152,7 +163,7 @@ impl LoadGen {
         self.stats.reordered += u64::from(reordered);
         self.highest_returned = self.highest_returned.max(Some(sequence));
         if let Some(measurement) = &mut self.measurement {
-            measurement.on_returned(now, sequence, volume, times, reordered);
+            measurement.on_returned(now, (sequence, left), volume, times, reordered);
         }
         if let Some(streams) = self.run.maker.streams_mut() {
             let (flow, behind) = (streams.flow(origin), streams.returned(origin));

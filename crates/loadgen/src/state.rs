@@ -10,12 +10,14 @@ use crate::generator::{LoadGen, Stage, make_run};
 use crate::in_flight::{InFlight, InFlightState};
 use crate::measure::{Measurement, MeasurementState};
 use crate::rate::Pacing;
-use crate::streams::LaneState;
+use crate::streams::{LaneState, Streams};
 
 /// What a snapshot keeps of a [`LoadGen`].
 ///
 /// The traffic is part of it, so a generator that is restored in the middle of a run goes on with the traffic
-/// that was running, whatever it was made with; [`LoadGen::set_traffic`] then sets another.
+/// that was running, whatever it was made with; [`LoadGen::set_traffic`] then sets another. Captures are not part of it:
+/// their files must be there again. So that a checkpoint from before any traffic needs none, streams that have not
+/// been started are left out if there are captures among them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadGenState {
     stream: u32,
@@ -37,18 +39,28 @@ pub struct LoadGenState {
 impl LoadGenState {
     /// The version to save this state under.
     pub const VERSION: u32 = 5;
+
+    /// The traffic that goes on.
+    pub fn traffic(&self) -> &TrafficConfig {
+        &self.traffic
+    }
 }
 
 impl LoadGen {
     /// The generator's state for a snapshot.
     pub fn save(&self) -> LoadGenState {
+        let mut traffic = self.run.traffic.clone();
+        if self.run.stage == Stage::Idle && traffic.streams.iter().any(|stream| stream.capture.is_some()) {
+            (traffic.streams, traffic.total) = (Vec::new(), None);
+        }
+        let streams = self.run.maker.streams().filter(|_| !traffic.streams.is_empty());
         LoadGenState {
             stream: self.stream,
             run: self.run.number,
-            traffic: self.run.traffic.clone(),
+            traffic,
             key: self.run.maker.stored_key(),
             pacing: self.run.pacing,
-            streams: self.run.maker.streams().map_or_else(Vec::new, |streams| streams.save()),
+            streams: streams.map_or_else(Vec::new, Streams::save),
             stage: self.run.stage,
             wake: self.run.wake,
             blocked: self.run.blocked,
@@ -79,9 +91,10 @@ impl LoadGen {
         if measurement.as_ref().is_some_and(|window| window.outstanding() != awaited(window)) {
             return Err(wrong("its window waits for other frames than are in flight".to_owned()));
         }
-        let mut run = make_run(state.run, state.traffic, self.stream, state.key, &self.link);
+        let run = make_run(state.run, state.traffic, self.stream, state.key, &self.link);
+        let mut run = run.map_err(|error| wrong(error.to_string()))?;
         if let Some(streams) = run.maker.streams_mut() {
-            streams.restore(state.streams).ok_or_else(|| wrong("its streams are others".to_owned()))?;
+            streams.restore(state.streams, &in_flight).map_err(|problem| wrong(problem.to_owned()))?;
         }
         self.run = run;
         self.run.pacing = state.pacing;

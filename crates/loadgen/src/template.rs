@@ -142,7 +142,7 @@ impl Template {
 impl Variations {
     /// What changes in the frames of a validated stream. `key` decides what is random.
     pub(crate) fn new(traffic: &TrafficConfig, stream: &StreamConfig, key: u64) -> Variations {
-        let [ip_at, transport_at, payload_at] = stream.places();
+        let [ip_at, transport_at, _] = stream.places();
         let (source, destination, bytes) = address_places(stream.network());
         // The lower half of an IPv6 address.
         let (skipped, width) = if bytes == 16 { (8, 8) } else { (0, 4) };
@@ -166,7 +166,6 @@ impl Variations {
         let in_ipv4 = stream.network() == Network::Ipv4
             && swept.iter().any(|swept| (ip_at..transport_at).contains(&swept.at));
         let is_tcp = stream.transport == Transport::Tcp;
-        debug_assert!(payload_at > transport_at);
         Variations {
             swept,
             sequence_at: is_tcp.then_some(transport_at + TcpRepr::SEQUENCE_AT),

@@ -89,8 +89,8 @@ fn pcapng_is_read_at_any_resolution_with_offsets() {
             (15, 0, 3_000_000),
             (127, 0, 0),
             // Powers of two: 2^-30 seconds, and 2^-63.
-            (0x80 | 30, 0, 3_000_000_123 * PS_PER_SECOND >> 30),
-            (0x80 | 63, 1, PS_PER_SECOND + (3_000_000_123 * PS_PER_SECOND >> 63)),
+            (0x80 | 30, 0, (3_000_000_123 * PS_PER_SECOND) >> 30),
+            (0x80 | 63, 1, PS_PER_SECOND + ((3_000_000_123 * PS_PER_SECOND) >> 63)),
             (6, -4_000_000, 0),
             (6, i64::MIN, 0),
         ] {

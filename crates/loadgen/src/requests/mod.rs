@@ -13,7 +13,7 @@ pub(crate) use neighbour::{reply_from, request_for};
 
 use doorbell_wire::{LinkConfig, MacAddr};
 
-use crate::config::{Kind, TrafficConfig};
+use crate::config::{ConfigError, Kind, TrafficConfig};
 use crate::frame::{FrameMaker, Mismatch, Signature};
 use crate::streams::{Origin, Streams};
 
@@ -33,16 +33,21 @@ pub(crate) enum Maker {
 
 impl Maker {
     /// A maker for validated traffic. `key` decides the bytes that nothing else does.
-    pub(crate) fn new(traffic: &TrafficConfig, stream: u32, key: u64, link: &LinkConfig) -> Maker {
-        if let Some(streams) = Streams::new(traffic, stream, key, link) {
-            return Maker::Streams(streams);
+    pub(crate) fn new(
+        traffic: &TrafficConfig,
+        stream: u32,
+        key: u64,
+        link: &LinkConfig,
+    ) -> Result<Maker, ConfigError> {
+        if let Some(streams) = Streams::new(traffic, stream, key, link)? {
+            return Ok(Maker::Streams(streams));
         }
-        match traffic.kind {
+        Ok(match traffic.kind {
             Kind::Frames => Maker::Frames(FrameMaker::new(traffic, stream, key)),
             Kind::Ping => Maker::Ping(Ping::new(traffic, stream, key)),
             Kind::MemcachedSet => Maker::Memcached(Memcached::new(traffic, Operation::Set, stream, key)),
             Kind::MemcachedGet => Maker::Memcached(Memcached::new(traffic, Operation::Get, stream, key)),
-        }
+        })
     }
 
     pub(crate) fn stored_key(&self) -> u64 {
@@ -68,7 +73,7 @@ impl Maker {
     pub(crate) fn make(&self, sequence: u64, origin: Origin, bytes: &mut Vec<u8>) {
         match self {
             Maker::Frames(maker) => maker.make(sequence, sequence, bytes),
-            Maker::Streams(streams) => streams.maker(origin).make(sequence, origin.index, bytes),
+            Maker::Streams(streams) => streams.source(origin).make(sequence, origin.index, bytes),
             Maker::Ping(ping) => ping.make(sequence, bytes),
             Maker::Memcached(memcached) => memcached.make(sequence, bytes),
         }
@@ -96,7 +101,7 @@ impl Maker {
         match self {
             Maker::Frames(maker) => maker.check(sequence, sequence, frame, station),
             Maker::Streams(streams) => {
-                streams.maker_mut(origin).check(sequence, origin.index, frame, station)
+                streams.source_mut(origin).check(sequence, origin.index, frame, station)
             }
             Maker::Ping(ping) => ping.check(sequence, frame),
             Maker::Memcached(memcached) => memcached.check(sequence, frame),

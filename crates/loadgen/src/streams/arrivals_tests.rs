@@ -18,8 +18,10 @@ fn normal_cdf(z: f64) -> f64 {
     if z < 0.0 { (1.0 - erf) / 2.0 } else { (1.0 + erf) / 2.0 }
 }
 
+type Cdf = Box<dyn Fn(f64) -> f64>;
+
 /// Each spacing with its distribution in closed form.
-fn closed_forms() -> Vec<(Spacing, Box<dyn Fn(f64) -> f64>)> {
+fn closed_forms() -> Vec<(Spacing, Cdf)> {
     let (half, sigma, shape) = (Decimal(500_000), Decimal(1_200_000), Decimal(2_500_000));
     vec![
         (Spacing::Poisson, Box::new(|x: f64| 1.0 - (-x).exp())),

@@ -4,7 +4,7 @@
 use doorbell_sim::Ps;
 use serde::{Deserialize, Serialize};
 
-use crate::in_flight::SendTimes;
+use super::replay::ReplayStats;
 use crate::latency::{Latency, LatencyState, LatencySummary};
 use crate::measure::{Throughput, Volume};
 
@@ -19,6 +19,8 @@ pub(crate) struct StreamBook {
     latency: Latency,
     /// Empty if there are no flows, or too many.
     flows: Vec<FlowBook>,
+    /// What was made of the capture that is sent.
+    replay: Option<ReplayStats>,
 }
 
 /// The books of one flow.
@@ -40,6 +42,7 @@ pub(crate) struct BookState {
     reordered: u64,
     latency: LatencyState,
     flows: Vec<FlowBook>,
+    replay: Option<ReplayStats>,
 }
 
 /// A stream's figures for a report.
@@ -67,6 +70,9 @@ pub struct StreamSummary {
     pub latency_ns: Option<LatencySummary>,
     /// Its flows; `null` if its headers do not change, or there are too many.
     pub flows: Option<FlowSummary>,
+    /// What was made of the capture that is sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay: Option<ReplayStats>,
 }
 
 /// The flows of a stream, for a report.
@@ -91,7 +97,7 @@ pub struct FlowSummary {
 }
 
 impl StreamBook {
-    pub(crate) fn new(name: String, flows: usize) -> StreamBook {
+    pub(crate) fn new(name: String, flows: usize, replay: Option<ReplayStats>) -> StreamBook {
         StreamBook {
             name,
             offered: Volume::default(),
@@ -100,6 +106,7 @@ impl StreamBook {
             reordered: 0,
             latency: Latency::default(),
             flows: vec![FlowBook::default(); flows],
+            replay,
         }
     }
 
@@ -112,9 +119,10 @@ impl StreamBook {
         self.flow(flow).into_iter().for_each(|flow| flow.offered += 1);
     }
 
-    pub(crate) fn on_delivered(&mut self, now: Ps, volume: Volume, times: SendTimes, flow: Option<usize>) {
+    /// A frame is back; if it may have been another, its latency is not known.
+    pub(crate) fn on_delivered(&mut self, volume: Volume, latency: Option<Ps>, flow: Option<usize>) {
         self.delivered.add(volume);
-        self.latency.record(now.saturating_sub(times.intended));
+        latency.into_iter().for_each(|latency| self.latency.record(latency));
         self.flow(flow).into_iter().for_each(|flow| flow.delivered += 1);
     }
 
@@ -157,6 +165,7 @@ impl StreamBook {
             delivered: self.delivered.over(span),
             latency_ns: self.latency.summary(),
             flows: (!self.flows.is_empty()).then(|| self.flow_summary()),
+            replay: self.replay.clone(),
         }
     }
 
@@ -185,6 +194,7 @@ impl StreamBook {
             reordered: self.reordered,
             latency: self.latency.save(),
             flows: self.flows.clone(),
+            replay: self.replay.clone(),
         }
     }
 
@@ -215,6 +225,7 @@ impl StreamBook {
             reordered: state.reordered,
             latency,
             flows: state.flows.clone(),
+            replay: state.replay.clone(),
         })
     }
 }

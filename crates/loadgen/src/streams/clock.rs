@@ -2,22 +2,27 @@
 //!
 //! A stream has a *position*: how many frames, on average, are due by then. A position grows by a gap with each frame
 //! (`arrivals`), and a *course* makes a time of it: exactly, by the fraction that the period is, while the rate is
-//! constant; along a ramp by the inverse of the area under it. Silences are put in between, and the frames of a burst
+//! constant; along a ramp by the inverse of the area under it; by the stamps of a capture as they are. Silences are put in between, and the frames of a burst
 //! behind its beginning. Nothing rounded is ever added up but gaps of 2^-40 frames, so no stream drifts from its rate.
+
+use std::sync::Arc;
 
 use doorbell_sim::Ps;
 use serde::{Deserialize, Serialize};
 
 use super::arrivals::{Arrivals, FRACTION_BITS, ONE, Spacing};
+use super::replay::Replay;
 use crate::frame::hash;
 use crate::rate::Pacing;
 
 /// The way from positions to times since the stream's start.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Course {
-    /// The rate at first, or for good.
+    /// The rate at first, or for good; or how fast the clock of the stamps goes.
     pub(crate) begin: Pacing,
     pub(crate) ramp: Option<RampCourse>,
+    /// A capture whose stamps say it.
+    pub(crate) stamps: Option<Arc<Replay>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +35,10 @@ pub(crate) struct RampCourse {
 impl Course {
     /// The time of a position; none if no run reaches it.
     fn time(&self, position: u128) -> Option<u64> {
+        if let Some(replay) = &self.stamps {
+            let index = u64::try_from(position >> FRACTION_BITS).ok()?;
+            return self.begin.offset(u128::from(replay.stamp(index)?), 0);
+        }
         let Some(ramp) = self.ramp else { return steady(&self.begin, position) };
         let second = Ps::PER_SECOND as f64;
         let (a, b) = (self.begin.frames_per_second() / second, ramp.after.frames_per_second() / second);

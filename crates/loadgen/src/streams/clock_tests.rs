@@ -11,7 +11,7 @@ fn pacing(rate: &str) -> Pacing {
 }
 
 fn clock(rate: &str, arrivals: Arrivals) -> Clock {
-    let course = Course { begin: pacing(rate), ramp: None };
+    let course = Course { begin: pacing(rate), ramp: None, stamps: None };
     let mut clock =
         Clock::new(course, arrivals, 0x0123_4567_89ab_cdef, (None, None), LinkConfig::default().rate.0);
     clock.begin(Ps::ZERO);
@@ -130,6 +130,7 @@ fn a_ramp_is_the_inverse_of_the_area_under_it_and_ends_exactly() {
         let course = Course {
             begin: pacing(from),
             ramp: Some(RampCourse { over: Ps::from_ms(1), after: pacing(to) }),
+            stamps: None,
         };
         let mut clock = Clock::new(course, Arrivals::Constant, 1, (None, None), 1);
         clock.begin(Ps::ZERO);
@@ -154,11 +155,11 @@ fn a_ramp_is_the_inverse_of_the_area_under_it_and_ends_exactly() {
 
 #[test]
 fn a_stream_ends_after_its_frames_or_its_time() {
-    let course = Course { begin: pacing("1Mpps"), ramp: None };
+    let course = Course { begin: pacing("1Mpps"), ramp: None, stamps: None };
     for (ends, sent) in
         [((Some(5), None), 5), ((None, Some(Ps::from_us(7))), 7), ((Some(9), Some(Ps::from_us(3))), 3)]
     {
-        let mut clock = Clock::new(course, Arrivals::Constant, 1, ends, 1);
+        let mut clock = Clock::new(course.clone(), Arrivals::Constant, 1, ends, 1);
         clock.begin(Ps::from_us(10));
         let times = dues(clock, 20);
         assert_eq!(times.iter().filter(|due| **due != Ps::MAX).count(), sent);
@@ -195,8 +196,8 @@ proptest! {
         save_at in 0usize..50,
     ) {
         let ramp = to.map(|to| RampCourse { over: Ps::from_us(300), after: pacing(to) });
-        let course = Course { begin: pacing(rate), ramp };
-        let new = || Clock::new(course, arrivals, 7, (None, None), 100_000_000_000);
+        let course = Course { begin: pacing(rate), ramp, stamps: None };
+        let new = || Clock::new(course.clone(), arrivals, 7, (None, None), 100_000_000_000);
         let mut clock = new();
         clock.begin(Ps::from_ns(5));
         let mut before = Ps::ZERO;

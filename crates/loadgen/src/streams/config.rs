@@ -1,12 +1,14 @@
 //! A stream, as configuration files write it.
 
 use std::net::{IpAddr, Ipv6Addr};
+use std::path::PathBuf;
 
 use doorbell_sim::{Bytes, Ps};
 use doorbell_wire::{Ipv4Repr, Ipv6Repr, MacAddr, TcpRepr, UdpRepr};
 use serde::{Deserialize, Serialize};
 
 use super::arrivals::Arrivals;
+use super::replay::{ReplayConfig, Timing};
 use super::sizes::{SizeOrder, Sizes};
 use super::sweep::{Field, SweepConfig};
 use crate::config::{Returned, TrafficConfig};
@@ -61,6 +63,10 @@ pub struct StreamConfig {
     pub frames: Option<u64>,
     /// What the machine does to the frames; without it, the traffic's.
     pub returned: Option<Returned>,
+    /// Sends the packets of this file (pcap or pcapng, plain or as .gz or .zst) instead of frames of its own.
+    pub capture: Option<PathBuf>,
+    /// How the capture is sent.
+    pub replay: Option<ReplayConfig>,
 }
 
 /// A rate that changes.
@@ -146,6 +152,8 @@ impl Default for StreamConfig {
             duration: None,
             frames: None,
             returned: None,
+            capture: None,
+            replay: None,
         }
     }
 }
@@ -223,7 +231,14 @@ impl StreamConfig {
 
     /// Why there can be no such stream, with the key to blame.
     pub(crate) fn problem(&self) -> Option<String> {
-        self.headers_problem().or_else(|| self.sizes_problem()).or_else(|| self.course_problem())
+        match self.capture {
+            Some(_) => self.replay_problem(),
+            None if self.replay.is_some() => {
+                Some("replay is of a capture; name its file with capture".into())
+            }
+            None => self.headers_problem().or_else(|| self.sizes_problem()),
+        }
+        .or_else(|| self.course_problem())
     }
 
     fn headers_problem(&self) -> Option<String> {
@@ -272,6 +287,49 @@ impl StreamConfig {
             }
         }
         None
+    }
+
+    /// By what a capture's packets are due; none if there is no capture.
+    pub(crate) fn timing(&self) -> Option<Timing> {
+        self.capture
+            .as_ref()
+            .map(|_| self.replay.as_ref().map_or_else(Timing::default, |replay| replay.timing))
+    }
+
+    /// What says how frames are made means nothing to packets of a capture.
+    fn replay_problem(&self) -> Option<String> {
+        let frames = StreamConfig::default();
+        let of_frames = [
+            ("size", self.size != frames.size || self.size_order != frames.size_order),
+            ("vlans", !self.vlans.is_empty()),
+            ("network", self.network.is_some()),
+            ("transport", self.transport != frames.transport),
+            ("dscp", self.dscp != frames.dscp),
+            ("ttl", self.ttl != frames.ttl),
+            ("source_ip or destination_ip", self.source_ip.is_some() || self.destination_ip.is_some()),
+            (
+                "source_port or destination_port",
+                self.source_port.is_some() || self.destination_port.is_some(),
+            ),
+            ("sweeps", !self.sweeps.is_empty()),
+        ];
+        if let Some((key, _)) = of_frames.into_iter().find(|(_, given)| *given) {
+            return Some(format!(
+                "{key} is of frames that are made; packets of a capture have their own (see replay)"
+            ));
+        }
+        if self.timing() == Some(Timing::Stamps)
+            && (self.ramp.is_some() || self.arrivals != Arrivals::Constant)
+        {
+            return Some(
+                "arrivals and ramp need replay = { timing = \"rate\" }; by its stamps, a capture has its own"
+                    .into(),
+            );
+        }
+        if self.source.is_some_and(MacAddr::is_group) {
+            return Some("source is a group address; a sender's first byte is even".into());
+        }
+        self.replay.as_ref().and_then(ReplayConfig::problem)
     }
 
     fn sizes_problem(&self) -> Option<String> {

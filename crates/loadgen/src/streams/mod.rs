@@ -8,6 +8,8 @@
 //! | `config` | a stream as files write it |
 //! | `arrivals`, `clock` | when its frames are due |
 //! | `sizes`, `sweep` | how large they are, and how their headers change |
+//! | `replay`, `packet` | a capture as a stream, and its packets' addresses |
+//! | `mix` | the rates of all streams together |
 //! | `books` | what became of them, by stream and by flow |
 
 mod arrivals;
@@ -15,28 +17,37 @@ mod books;
 mod clock;
 mod config;
 mod decimal;
+mod mix;
+mod packet;
+mod replay;
 mod sizes;
 mod sweep;
 
-use doorbell_sim::{Frame, Ps};
-use doorbell_wire::LinkConfig;
+use std::sync::Arc;
+
+use doorbell_sim::{Bytes, Ps};
+use doorbell_wire::{LinkConfig, MacAddr};
 use serde::{Deserialize, Serialize};
 
 pub use arrivals::{Arrivals, Spacing};
 pub(crate) use books::{BookState, StreamBook};
 pub use books::{FlowSummary, StreamSummary};
-use clock::{Clock, ClockState, Course, RampCourse};
+use clock::{Clock, ClockState};
 pub(crate) use config::Addresses;
 pub use config::{Network, Ramp, StreamConfig, Transport, Vlan};
 pub use decimal::Decimal;
+use mix::{Mix, Shape, courses};
+pub use packet::{Net, NetError};
+pub use replay::{Filter, Protocol, ReplayConfig, ReplayStats, Stations, Timing, Truncated};
+use replay::{OnTheirWay, Replay};
 pub use sizes::{SizeOrder, Sizes, SizesError};
 pub use sweep::{Field, Order, SweepConfig};
 pub(crate) use sweep::{Sweep, Zipf};
 
-use crate::config::TrafficConfig;
-use crate::frame::{FrameMaker, hash};
+use crate::config::{ConfigError, TrafficConfig};
+use crate::frame::{FrameMaker, Mismatch, hash};
+use crate::in_flight::InFlight;
 use crate::measure::Volume;
-use crate::rate::{Pacing, Rate};
 
 /// Streams of a generator at most.
 pub(crate) const STREAMS_MAX: usize = 64;
@@ -62,10 +73,52 @@ impl Origin {
     }
 }
 
+/// Where a stream's frames come from.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    Made(FrameMaker),
+    Replay(Arc<Replay>),
+}
+
+impl Source {
+    fn frame_len(&self, index: u64) -> usize {
+        match self {
+            Source::Made(maker) => maker.frame_len(index),
+            Source::Replay(replay) => replay.frame_len(index),
+        }
+    }
+
+    /// Writes frame `index`, number `sequence` of the generator's, into `bytes`.
+    pub(crate) fn make(&self, sequence: u64, index: u64, bytes: &mut Vec<u8>) {
+        match self {
+            Source::Made(maker) => maker.make(sequence, index, bytes),
+            Source::Replay(replay) => replay.make(index, bytes),
+        }
+    }
+
+    /// Compares what came back with what was sent under these numbers.
+    pub(crate) fn check(
+        &mut self,
+        sequence: u64,
+        index: u64,
+        bytes: &[u8],
+        station: MacAddr,
+    ) -> Result<(), Mismatch> {
+        match self {
+            Source::Made(maker) => maker.check(sequence, index, bytes, station),
+            Source::Replay(replay) => replay.check(index, bytes, station),
+        }
+    }
+
+    fn replay(&self) -> Option<&Replay> {
+        if let Source::Replay(replay) = self { Some(replay) } else { None }
+    }
+}
+
 /// A stream that is being sent.
 #[derive(Clone, Debug)]
 struct Lane {
-    maker: FrameMaker,
+    source: Source,
     clock: Clock,
     start_after: Ps,
     /// One more than the highest number that came back; and of each flow, if they are kept.
@@ -73,12 +126,13 @@ struct Lane {
     flows_returned_below: Vec<u64>,
 }
 
-/// What a snapshot keeps of a stream.
+/// What a snapshot keeps of a stream. A capture is only named, in the traffic: its file must be there again, and the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LaneState {
     clock: ClockState,
     returned_below: u64,
     flows_returned_below: Vec<u64>,
+    capture: Option<u64>,
 }
 
 /// The streams of a run.
@@ -87,39 +141,62 @@ pub(crate) struct Streams {
     lanes: Vec<Lane>,
     /// Which stream's frame is due first.
     next: usize,
+    on_their_way: OnTheirWay,
+    mean_size: Bytes,
     link: LinkConfig,
     key: u64,
 }
 
 impl Streams {
-    /// The streams of validated traffic, if it has any. `key` decides what is random.
+    /// The streams of validated traffic, if it has any; their captures are read. `key` decides what is random.
     pub(crate) fn new(
         traffic: &TrafficConfig,
         generator: u32,
         key: u64,
         link: &LinkConfig,
-    ) -> Option<Streams> {
+    ) -> Result<Option<Streams>, ConfigError> {
         if traffic.streams.is_empty() {
-            return None;
+            return Ok(None);
         }
-        let flows = flows_kept(&traffic.streams);
-        let lanes = traffic.streams.iter().zip(courses(traffic, link)).zip(flows).zip(1u64..);
-        let lane = |(((stream, course), flows), place): (((&StreamConfig, Course), u64), u64)| {
-            let own_key = hash(key ^ hash(place));
-            let ends = (stream.frames, stream.duration);
-            Lane {
-                maker: FrameMaker::of_stream(traffic, stream, generator, key, own_key),
-                clock: Clock::new(course, stream.arrivals, hash(own_key ^ 1), ends, link.rate.0),
-                start_after: stream.start_after,
-                returned_below: 0,
-                flows_returned_below: vec![0; flows as usize],
-            }
+        let read = |(place, stream): (usize, &StreamConfig)| match &stream.capture {
+            None => Ok(None),
+            Some(path) => match Replay::read(path, stream, traffic, link) {
+                Ok(replay) => Ok(Some(Arc::new(replay))),
+                Err(problem) => Err(ConfigError::Stream(place, format!("capture: {problem}"))),
+            },
         };
-        Some(Streams { lanes: lanes.map(lane).collect(), next: 0, link: link.clone(), key })
+        let replays = traffic.streams.iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
+        let shapes = traffic.streams.iter().zip(&replays);
+        let shapes: Vec<Shape> = shapes.map(|(stream, replay)| Shape::new(stream, replay.clone())).collect();
+        let courses = courses(traffic, &shapes, link);
+        let mean_size = Bytes((Mix::of(&shapes, &courses, link).bits_l2 / 8.0).round() as u64);
+        let parts =
+            traffic.streams.iter().zip(courses).zip(replays).zip(flows_kept(&traffic.streams)).zip(1u64..);
+        let lane =
+            |((((stream, course), replay), flows), place): ((((&StreamConfig, _), Option<_>), u64), u64)| {
+                let own_key = hash(key ^ hash(place));
+                let ends = (frames_at_most(stream, replay.as_deref()), stream.duration);
+                let made = || FrameMaker::of_stream(traffic, stream, generator, key, own_key);
+                Lane {
+                    source: replay.map_or_else(|| Source::Made(made()), Source::Replay),
+                    clock: Clock::new(course, stream.arrivals, hash(own_key ^ 1), ends, link.rate.0),
+                    start_after: stream.start_after,
+                    returned_below: 0,
+                    flows_returned_below: vec![0; flows as usize],
+                }
+            };
+        let lanes: Vec<Lane> = parts.map(lane).collect();
+        let on_their_way = OnTheirWay::new(lanes.iter().filter_map(|lane| lane.source.replay()));
+        Ok(Some(Streams { lanes, next: 0, on_their_way, mean_size, link: link.clone(), key }))
     }
 
     pub(crate) fn stored_key(&self) -> u64 {
         self.key
+    }
+
+    /// The mean size of all streams' frames with FCS, to the byte.
+    pub(crate) fn mean_size(&self) -> Bytes {
+        self.mean_size
     }
 
     /// Begins at this time.
@@ -140,7 +217,7 @@ impl Streams {
 
     /// When the nth of the frames to come is due, from 0.
     pub(crate) fn due_after(&self, frames: u64) -> Ps {
-        let mut ahead = Streams { lanes: self.lanes.clone(), link: self.link.clone(), ..*self };
+        let mut ahead = self.clone();
         for _ in 0..frames {
             if ahead.next_due() == Ps::MAX {
                 break;
@@ -154,7 +231,7 @@ impl Streams {
     pub(crate) fn take(&mut self) -> (Origin, Volume) {
         let lane = &mut self.lanes[self.next];
         let origin = Origin { stream: self.next, index: lane.clock.state.index };
-        let volume = Volume::of_frame(lane.maker.frame_len(origin.index), &self.link);
+        let volume = Volume::of_frame(lane.source.frame_len(origin.index), &self.link);
         lane.clock.advance(volume.bytes_l1);
         self.find_next();
         (origin, volume)
@@ -164,18 +241,45 @@ impl Streams {
         &self.lanes[origin.stream]
     }
 
-    pub(crate) fn maker(&self, origin: Origin) -> &FrameMaker {
-        &self.lane(origin).maker
+    pub(crate) fn source(&self, origin: Origin) -> &Source {
+        &self.lane(origin).source
     }
 
-    pub(crate) fn maker_mut(&mut self, origin: Origin) -> &mut FrameMaker {
-        &mut self.lanes[origin.stream].maker
+    pub(crate) fn source_mut(&mut self, origin: Origin) -> &mut Source {
+        &mut self.lanes[origin.stream].source
+    }
+
+    /// Notes that a frame is sent under this number. `is_awaited` says of which numbers frames are on their way.
+    pub(crate) fn sent(&mut self, origin: Origin, sequence: u64, is_awaited: impl Fn(u64) -> bool) {
+        if let Source::Replay(replay) = &self.lanes[origin.stream].source {
+            self.on_their_way.sent(replay, origin.index, sequence, is_awaited);
+        }
+    }
+
+    /// Which packet of a capture a frame is that arrived, and whether it can be no other.
+    pub(crate) fn recognise(&mut self, frame: &[u8], in_flight: &InFlight) -> Option<(u64, bool)> {
+        let candidates = self.on_their_way.candidates(frame, |sequence| in_flight.is_awaited(sequence));
+        let is_ahead = |sequence: &&u64| {
+            let origin = in_flight.origin(**sequence);
+            origin.index >= self.lanes[origin.stream].returned_below
+        };
+        let mut ahead = candidates.iter().filter(is_ahead);
+        match (ahead.next(), ahead.next()) {
+            (Some(only), None) => Some((*only, true)),
+            (Some(oldest), Some(_)) => Some((*oldest, false)),
+            (None, _) => candidates.first().map(|late| (*late, candidates.len() == 1)),
+        }
     }
 
     /// The flow of a frame, if its stream's flows are kept.
     pub(crate) fn flow(&self, origin: Origin) -> Option<usize> {
         let lane = self.lane(origin);
-        (!lane.flows_returned_below.is_empty()).then(|| lane.maker.flow(origin.index) as usize)
+        match &lane.source {
+            Source::Made(maker) if !lane.flows_returned_below.is_empty() => {
+                Some(maker.flow(origin.index) as usize)
+            }
+            _ => None,
+        }
     }
 
     /// Notes that a frame is back, and says whether it came behind a later one of its stream, and of its flow.
@@ -193,12 +297,11 @@ impl Streams {
 
     /// An empty book for each stream.
     pub(crate) fn books(&self, traffic: &TrafficConfig) -> Vec<StreamBook> {
-        let lanes = self.lanes.iter().zip(&traffic.streams).enumerate();
-        lanes
-            .map(|(place, (lane, stream))| {
-                StreamBook::new(stream.name(place), lane.flows_returned_below.len())
-            })
-            .collect()
+        let book = |(place, (lane, stream)): (usize, (&Lane, &StreamConfig))| {
+            let replay = lane.source.replay().map(|replay| replay.stats.clone());
+            StreamBook::new(stream.name(place), lane.flows_returned_below.len(), replay)
+        };
+        self.lanes.iter().zip(&traffic.streams).enumerate().map(book).collect()
     }
 
     pub(crate) fn save(&self) -> Vec<LaneState> {
@@ -206,27 +309,39 @@ impl Streams {
             clock: lane.clock.state,
             returned_below: lane.returned_below,
             flows_returned_below: lane.flows_returned_below.clone(),
+            capture: lane.source.replay().map(|replay| replay.hash),
         });
         lanes.collect()
     }
 
-    /// Takes up what was saved, unless no streams can have been so.
-    pub(crate) fn restore(&mut self, states: Vec<LaneState>) -> Option<()> {
+    /// Takes up what was saved, and what is on its way of it, unless no streams can have been so.
+    pub(crate) fn restore(
+        &mut self,
+        states: Vec<LaneState>,
+        in_flight: &InFlight,
+    ) -> Result<(), &'static str> {
+        const OTHERS: &str = "its streams are others";
         if states.len() != self.lanes.len() {
-            return None;
+            return Err(OTHERS);
         }
         for (lane, state) in self.lanes.iter_mut().zip(states) {
             if state.flows_returned_below.len() != lane.flows_returned_below.len()
                 || state.clock.index > INDEX_MAX
             {
-                return None;
+                return Err(OTHERS);
+            }
+            if state.capture != lane.source.replay().map(|replay| replay.hash) {
+                return Err("the capture of a stream has changed since it was saved");
             }
             lane.clock.state = state.clock;
             lane.returned_below = state.returned_below;
             lane.flows_returned_below = state.flows_returned_below;
         }
         self.find_next();
-        Some(())
+        for sequence in in_flight.outstanding_frames() {
+            self.sent(in_flight.origin(sequence), sequence, |_| true);
+        }
+        Ok(())
     }
 }
 
@@ -246,81 +361,11 @@ fn flows_kept(streams: &[StreamConfig]) -> Vec<u64> {
     streams.iter().map(&mut kept).collect()
 }
 
-fn round_lens(stream: &StreamConfig) -> Vec<usize> {
-    stream.size.round().into_iter().map(|size| size.0 as usize - Frame::FCS_BYTES).collect()
-}
-
-/// The courses of validated streams: their own rates, or those that sum to the traffic's `total`.
-fn courses(traffic: &TrafficConfig, link: &LinkConfig) -> Vec<Course> {
-    let own = |stream: &StreamConfig| {
-        let round = round_lens(stream);
-        let ramp = stream.ramp.map(|ramp| RampCourse {
-            over: ramp.over,
-            after: Pacing::of_round(Ps::ZERO, ramp.to, &round, link),
-        });
-        Course { begin: Pacing::of_round(Ps::ZERO, stream.rate, &round, link), ramp }
-    };
-    let mut courses: Vec<Course> = traffic.streams.iter().map(own).collect();
-    let scale = |courses: &mut [Course], faster: &dyn Fn(Pacing) -> Pacing| {
-        for course in courses {
-            course.begin = faster(course.begin);
-            course.ramp.iter_mut().for_each(|ramp| ramp.after = faster(ramp.after));
-        }
-    };
-    match (traffic.total, courses.as_mut_slice()) {
-        (None, _) => {}
-        (Some(Rate::Times(times)), all) => scale(all, &|pacing| pacing.times(times)),
-        // Exactly, where nothing has to be shared out.
-        (Some(total), [only]) if only.ramp.is_none() => {
-            only.begin = Pacing::of_round(Ps::ZERO, total, &round_lens(&traffic.streams[0]), link);
-        }
-        (Some(total), all) => {
-            let mix = Mix::of(traffic, all, link);
-            let factor = mix.frames_a_second(total, link) / mix.rate;
-            scale(all, &|pacing| pacing.faster(factor));
-        }
-    }
-    courses
-}
-
-/// All streams' frames together, for rates and reports.
-struct Mix {
-    /// Frames a second.
-    rate: f64,
-    /// Mean bits of a frame at both layers.
-    bits_l2: f64,
-    bits_l1: f64,
-}
-
-impl Mix {
-    fn of(traffic: &TrafficConfig, courses: &[Course], link: &LinkConfig) -> Mix {
-        let mut mix = Mix { rate: 0.0, bits_l2: 0.0, bits_l1: 0.0 };
-        for (stream, course) in traffic.streams.iter().zip(courses) {
-            let (rate, round) = (course.begin.frames_per_second(), round_lens(stream));
-            let mut sum = Volume::default();
-            round.iter().for_each(|frame_len| sum.add(Volume::of_frame(*frame_len, link)));
-            mix.rate += rate;
-            mix.bits_l2 += rate * 8.0 * sum.bytes_l2 as f64 / sum.frames as f64;
-            mix.bits_l1 += rate * 8.0 * sum.bytes_l1 as f64 / sum.frames as f64;
-        }
-        Mix { bits_l2: mix.bits_l2 / mix.rate, bits_l1: mix.bits_l1 / mix.rate, ..mix }
-    }
-
-    /// The frame rate that a rate of the mix is.
-    fn frames_a_second(&self, rate: Rate, link: &LinkConfig) -> f64 {
-        match rate {
-            Rate::Frames(frames) => frames as f64,
-            Rate::BitsL2(bits) => bits.0 as f64 / self.bits_l2,
-            Rate::BitsL1(bits) => bits.0 as f64 / self.bits_l1,
-            Rate::Line(share) => link.rate.0 as f64 / self.bits_l1 * share as f64 / 1e8,
-            Rate::Times(times) => self.rate * times as f64 / Rate::ONCE as f64,
-        }
-    }
-}
-
-/// The mean frame size of all streams, weighted by their rates, with FCS, to the byte.
-pub(crate) fn mean_size(traffic: &TrafficConfig, link: &LinkConfig) -> u64 {
-    (Mix::of(traffic, &courses(traffic, link), link).bits_l2 / 8.0).round() as u64
+/// How many frames a stream sends, if that is what ends it.
+fn frames_at_most(stream: &StreamConfig, replay: Option<&Replay>) -> Option<u64> {
+    let times = stream.replay.as_ref().map_or(1, |replay| replay.times);
+    let of_capture = replay.filter(|_| times > 0).map(|replay| replay.count().saturating_mul(times));
+    [stream.frames, of_capture].into_iter().flatten().min()
 }
 
 #[cfg(test)]

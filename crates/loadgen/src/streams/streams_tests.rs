@@ -4,7 +4,7 @@ use crate::config::{LoadGenConfig, Returned};
 use crate::frame::{Mismatch, Signature};
 use crate::generator::LoadGen;
 use crate::testbench::{Bench, echo, swap};
-use doorbell_sim::Bytes;
+use doorbell_sim::{Bytes, Frame};
 use doorbell_wire::{EtherType, Ethernet, Ipv4, Ipv6, MacAddr, Tcp, Udp, VlanTag};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -98,7 +98,8 @@ fn a_total_changes_all_rates_in_proportion() {
             assert!(u64::abs_diff(found, expected) <= 1, "{total}: {found} for {expected}");
         }
     }
-    assert_eq!(plain.mean_frame_size(&link("100Gbps")), Bytes(160));
+    let config = LoadGenConfig { traffic: plain.clone(), ..LoadGenConfig::default() };
+    assert_eq!(LoadGen::new(0, 1, &config, &link("100Gbps")).unwrap().mean_frame_size(), Bytes(160));
     assert_eq!(plain.rate_asked().to_string(), "1x");
 }
 

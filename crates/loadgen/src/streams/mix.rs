@@ -1,0 +1,121 @@
+//! The rates of several streams together: how each one's follows from the total, and the mean of all their frames.
+
+use std::sync::Arc;
+
+use doorbell_sim::{Frame, Ps};
+use doorbell_wire::LinkConfig;
+
+use super::clock::{Course, RampCourse};
+use super::config::StreamConfig;
+use super::replay::{Replay, Timing};
+use crate::config::TrafficConfig;
+use crate::measure::Volume;
+use crate::rate::{Pacing, Rate};
+
+/// What a stream sends, as far as its rate goes.
+pub(crate) struct Shape {
+    /// The lengths of a round of frames without FCS.
+    round: Vec<usize>,
+    replay: Option<Arc<Replay>>,
+}
+
+impl Shape {
+    pub(crate) fn new(stream: &StreamConfig, replay: Option<Arc<Replay>>) -> Shape {
+        let round = match &replay {
+            Some(replay) => replay.lens(),
+            None => stream.size.round().into_iter().map(|size| size.0 as usize - Frame::FCS_BYTES).collect(),
+        };
+        Shape { round, replay }
+    }
+
+    /// The stream's own course.
+    fn course(&self, stream: &StreamConfig, link: &LinkConfig) -> Course {
+        if stream.timing() == Some(Timing::Stamps) {
+            let speed = stream.replay.clone().unwrap_or_default().speed;
+            return Course { begin: Pacing::of_clock(speed.0), ramp: None, stamps: self.replay.clone() };
+        }
+        let pacing = |rate| Pacing::of_round(Ps::ZERO, rate, &self.round, link);
+        let ramp = stream.ramp.map(|ramp| RampCourse { over: ramp.over, after: pacing(ramp.to) });
+        Course { begin: pacing(stream.rate), ramp, stamps: None }
+    }
+
+    /// The volume of a round.
+    fn volume(&self, link: &LinkConfig) -> Volume {
+        let mut sum = Volume::default();
+        self.round.iter().for_each(|frame_len| sum.add(Volume::of_frame(*frame_len, link)));
+        sum
+    }
+}
+
+impl Course {
+    fn faster(&mut self, by: impl Fn(Pacing) -> Pacing) {
+        self.begin = by(self.begin);
+        self.ramp.iter_mut().for_each(|ramp| ramp.after = by(ramp.after));
+    }
+
+    /// Frames a second at first.
+    fn frames_per_second(&self) -> f64 {
+        match &self.stamps {
+            None => self.begin.frames_per_second(),
+            Some(replay) => {
+                let span = self.begin.offset(u128::from(replay.span().0), 0).unwrap_or(u64::MAX);
+                replay.count() as f64 / Ps(span.max(1)).as_secs_f64()
+            }
+        }
+    }
+}
+
+/// The courses of validated streams: their own rates, or those that sum to the traffic's `total`.
+pub(crate) fn courses(traffic: &TrafficConfig, shapes: &[Shape], link: &LinkConfig) -> Vec<Course> {
+    let own = traffic.streams.iter().zip(shapes).map(|(stream, shape)| shape.course(stream, link));
+    let mut courses: Vec<Course> = own.collect();
+    match (traffic.total, courses.as_mut_slice()) {
+        (None, _) => {}
+        (Some(Rate::Times(times)), all) => {
+            all.iter_mut().for_each(|course| course.faster(|own| own.times(times)))
+        }
+        // Exactly, where nothing has to be shared out.
+        (Some(total), [only]) if only.ramp.is_none() && only.stamps.is_none() => {
+            only.begin = Pacing::of_round(Ps::ZERO, total, &shapes[0].round, link);
+        }
+        (Some(total), all) => {
+            let mix = Mix::of(shapes, all, link);
+            let factor = mix.frames_a_second(total, link) / mix.rate;
+            all.iter_mut().for_each(|course| course.faster(|own| own.faster(factor)));
+        }
+    }
+    courses
+}
+
+/// All streams' frames together.
+pub(crate) struct Mix {
+    /// Frames a second.
+    rate: f64,
+    /// Mean bits of a frame at both layers.
+    pub(crate) bits_l2: f64,
+    bits_l1: f64,
+}
+
+impl Mix {
+    pub(crate) fn of(shapes: &[Shape], courses: &[Course], link: &LinkConfig) -> Mix {
+        let mut mix = Mix { rate: 0.0, bits_l2: 0.0, bits_l1: 0.0 };
+        for (shape, course) in shapes.iter().zip(courses) {
+            let (rate, sum) = (course.frames_per_second(), shape.volume(link));
+            mix.rate += rate;
+            mix.bits_l2 += rate * 8.0 * sum.bytes_l2 as f64 / sum.frames as f64;
+            mix.bits_l1 += rate * 8.0 * sum.bytes_l1 as f64 / sum.frames as f64;
+        }
+        Mix { bits_l2: mix.bits_l2 / mix.rate, bits_l1: mix.bits_l1 / mix.rate, ..mix }
+    }
+
+    /// The frame rate that a rate of the mix is.
+    fn frames_a_second(&self, rate: Rate, link: &LinkConfig) -> f64 {
+        match rate {
+            Rate::Frames(frames) => frames as f64,
+            Rate::BitsL2(bits) => bits.0 as f64 / self.bits_l2,
+            Rate::BitsL1(bits) => bits.0 as f64 / self.bits_l1,
+            Rate::Line(share) => link.rate.0 as f64 / self.bits_l1 * share as f64 / 1e8,
+            Rate::Times(times) => self.rate * times as f64 / Rate::ONCE as f64,
+        }
+    }
+}

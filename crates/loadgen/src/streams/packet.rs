@@ -1,0 +1,256 @@
+//! What a captured packet is, as far as filters and the rewriting of addresses need to know: it is looked at, not checked, as
+//! captures hold whatever there was. Tags, IPv4 with options, IPv6 with extension headers, and ARP are stepped through.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use doorbell_wire::checksum::Sum;
+use doorbell_wire::{EtherType, Ipv4Repr, Ipv6Repr, TcpRepr, UdpRepr};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::frame::ADDRESS_BYTES;
+
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const FRAGMENT: u8 = 44;
+const DESTINATION_OPTIONS: u8 = 60;
+const ICMP_V6: u8 = 58;
+const DCCP: u8 = 33;
+const UDP_LITE: u8 = 136;
+/// Where the addresses of IPv4 stand in ARP, behind those of Ethernet.
+const ARP_ADDRESSES: [usize; 2] = [14, 24];
+const ARP_BYTES: usize = 28;
+const FRAGMENT_OFFSET: u16 = 0x1fff;
+
+/// An address with a prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Net {
+    address: IpAddr,
+    bits: u8,
+}
+
+/// Text that is no network.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "\"{0}\" is no network; expected an address with a prefix such as \"10.1.0.0/16\" or \"2001:2::/48\", or an address"
+)]
+pub struct NetError(String);
+
+impl Net {
+    fn mask(self) -> u128 {
+        let width = if self.address.is_ipv6() { 128 } else { 32 };
+        let hosts = width - u32::from(self.bits);
+        let all = u128::MAX >> (128 - width);
+        if hosts == width { 0 } else { all >> hosts << hosts }
+    }
+
+    fn network(self) -> u128 {
+        value(self.address) & self.mask()
+    }
+
+    /// Whether the address is one of the network's.
+    pub(crate) fn has(self, address: &[u8]) -> bool {
+        self.fits(address) && number(address) & self.mask() == self.network()
+    }
+
+    fn fits(self, address: &[u8]) -> bool {
+        address.len() == if self.address.is_ipv6() { 16 } else { 4 }
+    }
+
+    /// Moves an address of the same version into the network, where it keeps its host's part.
+    fn moved(self, address: &[u8]) -> Option<u128> {
+        self.fits(address).then(|| self.network() | (number(address) & !self.mask()))
+    }
+}
+
+fn value(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u128::from(address.to_bits()),
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+fn number(bytes: &[u8]) -> u128 {
+    bytes.iter().fold(0, |number, byte| number << 8 | u128::from(*byte))
+}
+
+impl FromStr for Net {
+    type Err = NetError;
+    fn from_str(text: &str) -> Result<Net, NetError> {
+        let error = || NetError(text.to_owned());
+        let (address, bits) = text.trim().split_once('/').map_or((text.trim(), None), |(a, b)| (a, Some(b)));
+        let address: IpAddr = address.parse().map_err(|_| error())?;
+        let most = if address.is_ipv6() { 128 } else { 32 };
+        let bits = bits.map_or(Ok(most), str::parse).map_err(|_| error())?;
+        if bits > most { Err(error()) } else { Ok(Net { address, bits }) }
+    }
+}
+
+impl fmt::Display for Net {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.bits)
+    }
+}
+
+impl Serialize for Net {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Net {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Net, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// Where what stands in a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// The type behind all tags, and where what it announces begins.
+    pub(crate) ethertype: u16,
+    pub(crate) network_at: usize,
+    /// Where the source's and the destination's addresses stand, and how many bytes each has; zero if there are none.
+    addresses: [usize; 2],
+    pub(crate) address_bytes: usize,
+    /// The transport's protocol, and where its header begins, if this piece of the packet has it.
+    pub(crate) protocol: Option<u8>,
+    transport_at: Option<usize>,
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
+}
+
+impl Layout {
+    pub(crate) fn of(bytes: &[u8]) -> Layout {
+        let mut at = ADDRESS_BYTES;
+        let is_tag = |kind: u16| [EtherType::VLAN.0, EtherType::SERVICE_VLAN.0].contains(&kind);
+        while u16_at(bytes, at).is_some_and(is_tag) {
+            at += 4;
+        }
+        let Some(ethertype) = u16_at(bytes, at) else { return Layout::default() };
+        let plain = Layout { ethertype, network_at: at + 2, ..Layout::default() };
+        let packet = &bytes[plain.network_at..];
+        match EtherType(ethertype) {
+            EtherType::IPV4 if packet.len() >= Ipv4Repr::HEADER_BYTES && packet[0] >> 4 == 4 => {
+                plain.ipv4(packet)
+            }
+            EtherType::IPV6 if packet.len() >= Ipv6Repr::HEADER_BYTES && packet[0] >> 4 == 6 => {
+                plain.ipv6(packet)
+            }
+            EtherType::ARP if packet.len() >= ARP_BYTES && packet[..6] == [0, 1, 8, 0, 6, 4] => {
+                let addresses = ARP_ADDRESSES.map(|place| plain.network_at + place);
+                Layout { addresses, address_bytes: 4, ..plain }
+            }
+            _ => plain,
+        }
+    }
+
+    fn ipv4(self, packet: &[u8]) -> Layout {
+        let first = u16_at(packet, 6).is_some_and(|field| field & FRAGMENT_OFFSET == 0);
+        let at = self.network_at;
+        Layout {
+            addresses: [at + Ipv4Repr::SOURCE_AT, at + Ipv4Repr::DESTINATION_AT],
+            address_bytes: 4,
+            protocol: Some(packet[9]),
+            transport_at: first.then_some(at + usize::from(packet[0] & 0xf) * 4),
+            ..self
+        }
+    }
+
+    fn ipv6(self, packet: &[u8]) -> Layout {
+        let (mut protocol, mut at, mut first) = (packet[6], Ipv6Repr::HEADER_BYTES, true);
+        while let (HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION_OPTIONS, Some(header)) =
+            (protocol, packet.get(at..at + 8))
+        {
+            let length = if protocol == FRAGMENT { 8 } else { (usize::from(header[1]) + 1) * 8 };
+            first &= protocol != FRAGMENT || u16_at(header, 2).is_some_and(|field| field >> 3 == 0);
+            (protocol, at) = (header[0], at + length);
+        }
+        let places = [Ipv6Repr::SOURCE_AT, Ipv6Repr::DESTINATION_AT];
+        Layout {
+            addresses: places.map(|place| self.network_at + place),
+            address_bytes: 16,
+            protocol: Some(protocol),
+            transport_at: first.then_some(self.network_at + at),
+            ..self
+        }
+    }
+
+    /// The sender's and the receiver's IP addresses, empty if there are none.
+    pub(crate) fn ip_addresses<'a>(&self, bytes: &'a [u8]) -> [&'a [u8]; 2] {
+        self.addresses.map(|at| bytes.get(at..at + self.address_bytes).unwrap_or_default())
+    }
+
+    /// The ports of TCP, UDP and their likes.
+    pub(crate) fn ports(&self, bytes: &[u8]) -> Option<[u16; 2]> {
+        let has_ports = [TcpRepr::PROTOCOL, Ipv4Repr::UDP, UDP_LITE, DCCP].contains(&self.protocol?);
+        let at = self.transport_at.filter(|_| has_ports)?;
+        Some([u16_at(bytes, at)?, u16_at(bytes, at + 2)?])
+    }
+
+    /// Where a checksum stands that covers the addresses, in the transport's header.
+    fn checksum_at(&self) -> Option<usize> {
+        let offset = match self.protocol? {
+            TcpRepr::PROTOCOL => TcpRepr::CHECKSUM_AT,
+            Ipv4Repr::UDP | UDP_LITE | DCCP => UdpRepr::CHECKSUM_AT,
+            ICMP_V6 if self.address_bytes == 16 => 2,
+            _ => return None,
+        };
+        Some(self.transport_at? + offset)
+    }
+
+    /// Moves the IP addresses into other networks and mends the checksums that cover them (RFC 1624): what was right stays
+    /// right, what was wrong stays wrong.
+    pub(crate) fn rewrite(&self, nets: [Option<Net>; 2], bytes: &mut [u8]) {
+        for (at, net) in self.addresses.into_iter().zip(nets) {
+            let Some(old) = bytes.get(at..at + self.address_bytes).map(<[u8]>::to_vec) else { continue };
+            let Some(new) = net.and_then(|net| net.moved(&old)) else { continue };
+            let new = &new.to_be_bytes()[16 - self.address_bytes..];
+            bytes[at..at + self.address_bytes].copy_from_slice(new);
+            if self.ethertype == EtherType::IPV4.0 {
+                mend(bytes, self.network_at + Ipv4Repr::CHECKSUM_AT, &old, new);
+            }
+            let Some(checksum_at) = self.checksum_at() else { continue };
+            // UDP's zero says that there is none.
+            if self.protocol != Some(Ipv4Repr::UDP) || u16_at(bytes, checksum_at) != Some(0) {
+                mend(bytes, checksum_at, &old, new);
+                if self.protocol == Some(Ipv4Repr::UDP) && u16_at(bytes, checksum_at) == Some(0) {
+                    bytes[checksum_at..checksum_at + 2].fill(0xff);
+                }
+            }
+        }
+    }
+}
+
+/// Mends a checksum over bytes that were `old` and are `new`, if it is there.
+fn mend(bytes: &mut [u8], at: usize, old: &[u8], new: &[u8]) {
+    let Some(checksum) = u16_at(bytes, at) else { return };
+    let inverted: Vec<u8> = old.iter().map(|byte| !byte).collect();
+    let sum = Sum::new().plus_u16(!checksum).plus(&inverted).plus(new).finish();
+    bytes[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// What a router leaves of a packet as it was: all behind the addresses but the hops and IPv4's checksum over them.
+pub(crate) fn without_hops(bytes: &[u8]) -> Vec<u8> {
+    let mut rest = bytes.to_vec();
+    let layout = Layout::of(bytes);
+    let fields: &[usize] = match EtherType(layout.ethertype) {
+        EtherType::IPV4 => &[Ipv4Repr::TTL_AT, Ipv4Repr::CHECKSUM_AT, Ipv4Repr::CHECKSUM_AT + 1],
+        EtherType::IPV6 => &[7],
+        _ => &[],
+    };
+    for field in fields {
+        if let Some(byte) = rest.get_mut(layout.network_at + field) {
+            *byte = 0;
+        }
+    }
+    rest.drain(..ADDRESS_BYTES.min(bytes.len()));
+    rest
+}
+
+#[cfg(test)]
+#[path = "packet_tests.rs"]
+mod tests;

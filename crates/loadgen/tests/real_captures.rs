@@ -1,0 +1,125 @@
+//! Captures that others made: those that ship with `pcap-parser`, and all in the folder that `DOORBELL_CAPTURES` names (for
+//! instance the tests of tcpdump's and tcpreplay's source packages). Each is read as tshark reads it, packet by packet, and what
+//! the generator puts on the wire are these packets. Where tshark is not installed the test says that it was skipped.
+
+mod capture;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use capture::write_capture;
+use doorbell_loadgen::{LoadGen, LoadGenConfig, TrafficConfig};
+use doorbell_wire::{Capture, LinkConfig};
+
+/// A packet of a classic capture with nanoseconds: the stamp, its bytes, and how many it had.
+type Record = (u128, Vec<u8>, u64);
+
+/// The records of a little-endian capture of Ethernet with nanoseconds, taken apart by hand; none of other links.
+fn records(path: &Path) -> Vec<Record> {
+    let file = std::fs::read(path).unwrap();
+    let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
+    assert_eq!(word(0), 0xa1b2_3c4d, "nanoseconds");
+    let (mut at, mut records) = (24, Vec::new());
+    while word(20) & 0xffff == 1 && at < file.len() {
+        let (kept, length) = (word(at + 8) as usize, u64::from(word(at + 12)));
+        let stamp = u128::from(word(at)) * 1_000_000_000 + u128::from(word(at + 4));
+        records.push((stamp, file[at + 16..at + 16 + kept].to_vec(), length));
+        at += 16 + kept;
+    }
+    records
+}
+
+/// What tshark finds of Ethernet, or none if it does not take the file or there is nothing of Ethernet alone.
+fn by_tshark(path: &Path, folder: &Path) -> Option<Vec<Record>> {
+    let out = folder.join("by-tshark.pcap");
+    let _ = std::fs::remove_file(&out);
+    let mut command = Command::new("tshark");
+    command.args(["-Y", "frame.encap_type == 1", "-F", "nsecpcap", "-r"]).arg(path).arg("-w").arg(&out);
+    let ended = command.output().unwrap();
+    ended.status.success().then(|| records(&out))
+}
+
+/// The captures in the crate's package, where cargo has unpacked it.
+fn assets() -> PathBuf {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo"))).unwrap();
+    let registries = std::fs::read_dir(home.join("registry/src")).unwrap();
+    let packages = registries.flat_map(|registry| std::fs::read_dir(registry.unwrap().path()).unwrap());
+    let assets = packages.map(|package| package.unwrap().path().join("assets"));
+    let of_parser = |path: &PathBuf| path.to_string_lossy().contains("/pcap-parser-") && path.is_dir();
+    assets.filter(of_parser).max().expect("cargo has unpacked pcap-parser")
+}
+
+fn captures(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let kinds = ["pcap", "pcapng", "cap", "pcap.gz"];
+        if path.is_dir() {
+            captures(&path, found);
+        } else if kinds.iter().any(|kind| path.to_string_lossy().ends_with(&format!(".{kind}"))) {
+            found.push(path);
+        }
+    }
+    found.sort();
+}
+
+/// Sends a capture at a rate, and takes apart what was on the wire.
+fn on_the_wire(path: &Path, folder: &Path) -> Vec<Vec<u8>> {
+    let text = format!("[[streams]]\ncapture = {path:?}\nrate = \"50%\"\nreplay = {{ timing = \"rate\" }}\n");
+    let traffic: TrafficConfig = toml::from_str(&text).unwrap();
+    let wire = folder.join("wire.pcap");
+    write_capture(&wire, &[traffic]);
+    records(&wire).into_iter().map(|(_, bytes, _)| bytes).collect()
+}
+
+/// Compares one file; how many packets of it were compared.
+fn compare(path: &Path, folder: &Path) -> usize {
+    let Some(expected) = by_tshark(path, folder).filter(|records| !records.is_empty()) else {
+        // What is not Ethernet, or damaged, is refused or left out, and never a panic.
+        let config = format!("[traffic]\nstreams = [{{ capture = {path:?} }}]");
+        let config: LoadGenConfig = toml::from_str(&config).unwrap();
+        if let Err(error) = LoadGen::new(0, 1, &config, &LinkConfig::default()) {
+            assert!(error.to_string().starts_with("streams[0].capture: "), "{error}");
+        }
+        return 0;
+    };
+    let (read, _) = Capture::read(path).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(read.packets.len(), expected.len(), "{}", path.display());
+    for (number, (packet, (stamp, bytes, length))) in read.packets.iter().zip(&expected).enumerate() {
+        let at = format!("{}: packet {number}", path.display());
+        assert_eq!((&packet.bytes, packet.original_len), (bytes, *length.max(&(bytes.len() as u64))), "{at}");
+        // Packets without a stamp have none for tshark. Damaged ones have fractions of more than a second, of which it keeps
+        // 32 bits of nanoseconds.
+        let difference = (packet.at / 1_000).abs_diff(*stamp);
+        assert!(difference.is_multiple_of(1 << 32) || *stamp == 0, "{at}: {} for {stamp}", packet.at);
+    }
+    let as_sent = |(_, mut bytes, length): Record| {
+        bytes.resize((length as usize).max(bytes.len()).max(60), 0);
+        (bytes.len() + 4 <= 16 << 10).then_some(bytes)
+    };
+    let expected: Vec<Vec<u8>> = expected.into_iter().filter_map(as_sent).collect();
+    if expected.is_empty() {
+        return 0;
+    }
+    assert!(on_the_wire(path, folder) == expected, "{}: other packets on the wire", path.display());
+    expected.len()
+}
+
+#[test]
+fn real_captures_are_read_as_tshark_reads_them_and_sent_packet_by_packet() {
+    if Command::new("tshark").arg("--version").output().is_err() {
+        println!("skipped: tshark is not installed");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut files = Vec::new();
+    captures(&assets(), &mut files);
+    assert!(files.len() > 8, "{files:?}");
+    if let Some(more) = std::env::var_os("DOORBELL_CAPTURES") {
+        captures(Path::new(&more), &mut files);
+    }
+    let compared: Vec<usize> = files.iter().map(|path| compare(path, folder.path())).collect();
+    let packets: usize = compared.iter().sum();
+    println!("{packets} packets of {} files", compared.iter().filter(|count| **count > 0).count());
+    assert!(packets > 5_000, "only {packets} packets");
+}

@@ -1,0 +1,5 @@
+//! Captures.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| doorbell_harness::capture::run(bytes));
