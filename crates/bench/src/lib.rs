@@ -12,6 +12,7 @@ mod kernel;
 mod m5;
 mod measure;
 mod observe;
+mod phases;
 mod ports;
 mod registry;
 mod script;
@@ -19,6 +20,7 @@ mod session;
 mod summary;
 mod testpmd;
 mod timing;
+mod trial;
 mod two_nodes;
 
 pub use config::{RunConfig, RunParams, TestpmdConfig, resolve};
@@ -39,4 +41,5 @@ pub use session::{
 };
 pub use summary::{Drops, PointSummary, RunSummary};
 pub use timing::TimingFigures;
+pub use trial::{Standing, Trial, TrialResult};
 pub use two_nodes::{Role, TwoNodes};

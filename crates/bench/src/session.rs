@@ -1,9 +1,9 @@
 //! From a configuration to a machine whose application is ready: by booting it, or from the
 //! checkpoint that an earlier run with the same guest left in the cache.
 
-use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -171,7 +171,7 @@ pub struct Session {
     image: Image,
     checkpoint: CheckpointFile,
     /// The machine restored when the checkpoint was tried, for the first measurement.
-    first: Cell<Option<Machine>>,
+    first: Mutex<Option<Machine>>,
     /// What the guest had printed when it was ready; empty if it came from a checkpoint.
     pub console: String,
     /// Host time and instructions of the boot; `None` if it came from a checkpoint.
@@ -222,7 +222,7 @@ impl Session {
             disks,
             image: image.clone(),
             checkpoint: CheckpointFile::empty(),
-            first: Cell::new(None),
+            first: Mutex::new(None),
             console: String::new(),
             boot: None,
         };
@@ -236,7 +236,7 @@ impl Session {
                 session.checkpoint = checkpoint;
                 // A checkpoint that does not fit is found here and not in the first measurement.
                 match session.restored() {
-                    Ok(machine) => session.first = Cell::new(Some(machine)),
+                    Ok(machine) => session.first = Mutex::new(Some(machine)),
                     Err(error) if *source == Source::Cache => {
                         (control.say)(&format!("not using the cached checkpoint: {error}"));
                         session.boot_and_keep(&image, bootargs, &cached, control)?;
@@ -329,7 +329,8 @@ impl Session {
 
     /// A machine at the point where the application has just become ready.
     pub fn machine(&self) -> Result<Machine, RunError> {
-        self.first.take().map_or_else(|| self.restored(), Ok)
+        let first = self.first.lock().expect("nothing panics while it holds this").take();
+        first.map_or_else(|| self.restored(), Ok)
     }
 
     fn restored(&self) -> Result<Machine, RunError> {
