@@ -47,13 +47,19 @@ impl ResultFolder {
         temporary.persist(&target).map_err(|error| io(error.error))
     }
 
+    /// Writes a configuration with its hash, which it returns.
+    pub fn write_config(&self, config: &RunConfig) -> Result<String, RunError> {
+        let hash = config.hash();
+        self.write("config.toml", &format!("# config_hash = \"{hash}\"\n\n{}", config.to_toml()))?;
+        Ok(hash)
+    }
+
     /// Writes a point's configuration and counters, and what else was observed.
     pub fn write_point(&self, point: &Point) -> Result<(), RunError> {
         for (name, contents) in &point.observed.files {
             self.write(name, contents)?;
         }
-        let hash = point.config.hash();
-        self.write("config.toml", &format!("# config_hash = \"{hash}\"\n\n{}", point.config.to_toml()))?;
+        let hash = self.write_config(&point.config)?;
         let mut stats = Map::new();
         for (name, counter) in all_counters(&point.machine) {
             stats.insert(name, json!({ "value": counter.value, "description": counter.description }));
@@ -70,8 +76,7 @@ impl ResultFolder {
 
     /// Writes the configuration, counters, guests' consoles and summary of a run of iperf3; returns the summary's text.
     pub fn write_iperf(&self, config: &RunConfig, run: &IperfRun) -> Result<String, RunError> {
-        let hash = config.hash();
-        self.write("config.toml", &format!("# config_hash = \"{hash}\"\n\n{}", config.to_toml()))?;
+        let hash = self.write_config(config)?;
         let mut stats = Map::new();
         for (node, machine) in run.pair.nodes().iter().enumerate() {
             for (name, counter) in all_counters(machine) {

@@ -46,6 +46,13 @@ impl Screen {
         }
     }
 
+    /// Shows what is being done.
+    pub fn message(&self, text: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(text.to_owned());
+        }
+    }
+
     /// Removes the moving line.
     pub fn clear(&self) {
         if let Some(bar) = &self.bar {

@@ -13,7 +13,8 @@
 //! | `svg`, `figures` | what does each plot show? A new plot is one file there and one line in its list |
 //! | `stages`, `functions` | where did packets and cores spend their time? |
 //! | `ports` | what did each NIC and its generator count? |
-//! | `html`, `numbers`, `headline` | how do they become a page? |
+//! | `html`, `page`, `numbers`, `headline` | how do they become a page? |
+//! | `search` | what did a search find? |
 
 #![forbid(unsafe_code)]
 
@@ -25,8 +26,10 @@ mod headline;
 mod html;
 mod number;
 mod numbers;
+mod page;
 mod ports;
 mod scale;
+mod search;
 mod stages;
 mod summary;
 mod svg;
@@ -42,6 +45,7 @@ mod text_tests;
 
 pub use functions::FunctionFigures;
 pub use html::html;
+pub use search::{SearchSummary, SizeSearch};
 pub use stages::{StageNs, StagesNs};
 pub use summary::{
     Drops, Figure, FigureGroup, LatencyNs, PointSummary, PortFigures, ReportError, RunSummary,

@@ -43,7 +43,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
             .to_owned(),
     };
     Figure {
-        title: "Where the cycles went",
+        title: "Where the cycles went".into(),
         caption,
         legend: PARTS.iter().map(|(class, name, _)| ((*class).to_owned(), (*name).to_owned())).collect(),
         svg: (!stacks.is_empty()).then(|| draw(ids, &stacks)),
