@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod boot_turn;
 mod config;
 mod disks;
 mod error;

@@ -15,6 +15,7 @@ use doorbell_machine::{
 use doorbell_sim::Ps;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::boot_turn::BootTurn;
 use crate::config::RunConfig;
 use crate::disks::{machine_with, open_disks};
 use crate::error::{RunError, describe};
@@ -249,7 +250,14 @@ impl Session {
                 }
             }
             None if *source == Source::Boot => session.boot(read_guest(&image, bootargs)?, control)?,
-            None => session.boot_and_keep(&image, bootargs, &cached, control)?,
+            None => {
+                // Others who want the same guest wait until it has booted.
+                let _turn = BootTurn::wait(&cached, control)?;
+                match session.read_cached(&cached, control) {
+                    Some(checkpoint) => session.checkpoint = checkpoint,
+                    None => session.boot_and_keep(&image, bootargs, &cached, control)?,
+                }
+            }
         }
         Ok(session)
     }

@@ -81,9 +81,11 @@ impl SearchArgs {
         if self.frame_size.is_empty() {
             return Ok(vec![config.loadgen.traffic.frame_size]);
         }
-        let sizes: Vec<Bytes> = self.frame_size.iter().map(|text| frame_size(text)).collect::<Result<_, _>>()?;
+        let sizes: Vec<Bytes> =
+            self.frame_size.iter().map(|text| frame_size(text)).collect::<Result<_, _>>()?;
         for size in &sizes {
-            let traffic = doorbell_loadgen::TrafficConfig { frame_size: *size, ..config.loadgen.traffic.clone() };
+            let traffic =
+                doorbell_loadgen::TrafficConfig { frame_size: *size, ..config.loadgen.traffic.clone() };
             traffic.validate().context("--frame-size")?;
         }
         Ok(sizes)
@@ -99,7 +101,10 @@ pub fn jobs_or_cores(jobs: Option<u16>) -> usize {
 pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let chosen = benchmark(&args.benchmark)?;
     if let Nodes::Two(_) = chosen.nodes {
-        bail!("{} has no load generator whose rate could be sought; search one of the other benchmarks", chosen.name);
+        bail!(
+            "{} has no load generator whose rate could be sought; search one of the other benchmarks",
+            chosen.name
+        );
     }
     let (request, config) = (args.request()?, args.config(chosen.defaults)?);
     let sizes = args.sizes(&config)?;
@@ -154,8 +159,7 @@ fn report(
     summary: &SearchSummary,
 ) -> anyhow::Result<ExitCode> {
     folder.write_config(config)?;
-    let mut json = serde_json::to_string_pretty(summary).expect("a summary serialises");
-    json.push('\n');
+    let json = summary.to_json();
     folder.write("summary.json", &json)?;
     let report = doorbell_report::SearchSummary::from_json(&json)?;
     folder.write("report.html", &report.html(&config.to_toml()))?;

@@ -14,12 +14,13 @@
 //! | `stages`, `functions` | where did packets and cores spend their time? |
 //! | `ports` | what did each NIC and its generator count? |
 //! | `html`, `page`, `numbers`, `headline` | how do they become a page? |
-//! | `search` | what did a search find? |
+//! | `search`, `experiment` | what did a search find, what do all points of an experiment say? |
 
 #![forbid(unsafe_code)]
 
 mod causes;
 mod escape;
+mod experiment;
 mod figures;
 mod functions;
 mod headline;
@@ -43,6 +44,7 @@ mod sample;
 #[cfg(test)]
 mod text_tests;
 
+pub use experiment::{ExperimentCurve, ExperimentPage, ExperimentPlot};
 pub use functions::FunctionFigures;
 pub use html::html;
 pub use search::{SearchSummary, SizeSearch};

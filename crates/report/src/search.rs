@@ -118,17 +118,8 @@ impl SearchSummary {
     }
 }
 
-const HEADS: [&str; 9] = [
-    "Offered, Mpps",
-    "Verdict",
-    "Lost, %",
-    "± %",
-    "Queues, %",
-    "Frames",
-    "Window",
-    "Simulated",
-    "Host",
-];
+const HEADS: [&str; 9] =
+    ["Offered, Mpps", "Verdict", "Lost, %", "± %", "Queues, %", "Frames", "Window", "Simulated", "Host"];
 
 impl SizeSearch {
     /// The answer in a few words: its value and what is to be said with it.
@@ -186,7 +177,8 @@ impl SizeSearch {
         let _ = writeln!(out, "\n{}", self.cost_line());
         if !self.inversions_mpps.is_empty() {
             let rates: Vec<String> = self.inversions_mpps.iter().map(|mpps| rate(*mpps)).collect();
-            let _ = writeln!(out, "Also met the goal, above a rate that missed it: {} Mpps.", rates.join(", "));
+            let _ =
+                writeln!(out, "Also met the goal, above a rate that missed it: {} Mpps.", rates.join(", "));
         }
     }
 
@@ -212,14 +204,26 @@ impl SizeSearch {
         vec![
             Card { name: "The rate lies between", value: value, unit: "Mpps", note: note },
             Card { name: "p99 at the lower end", value: latency, unit: "", note: String::new() },
-            Card { name: "Cost", value: self.cost.trials.to_string(), unit: "trials", note: self.cost_line() },
+            Card {
+                name: "Cost",
+                value: self.cost.trials.to_string(),
+                unit: "trials",
+                note: self.cost_line(),
+            },
         ]
     }
 
     fn curves(&self, goal: f64) -> Curves {
         let curve = |verdict: &str, name: &str| {
             let trials = self.trials.iter().filter(|trial| trial.verdict == verdict);
-            let tip = |t: &Trial| format!("{} Mpps: {} % lost, {} Mpps back", rate(t.rate_mpps), percent(Some(t.loss)), rate(t.delivered_mpps));
+            let tip = |t: &Trial| {
+                format!(
+                    "{} Mpps: {} % lost, {} Mpps back",
+                    rate(t.rate_mpps),
+                    percent(Some(t.loss)),
+                    rate(t.delivered_mpps)
+                )
+            };
             let points = trials.map(|t| (t.rate_mpps, t.loss * 100.0, tip(t))).collect();
             Curve { name: name.to_owned(), points, published: false, line: false }
         };

@@ -3,4 +3,5 @@
 
 #![forbid(unsafe_code)]
 
+pub mod experiment;
 pub mod search;

@@ -46,8 +46,10 @@ impl FromStr for Goal {
             "pdr" => named(Name::Pdr, 0.005),
             other => match percent(other) {
                 Some(loss) if (0.0..1.0).contains(&loss) => named(Name::Loss, loss),
-                _ => Err(format!("\"{text}\" is no goal: write msb (1 % lost), ndr (nothing lost), pdr (0.5 %), or a \
-                     share such as 0.1%")),
+                _ => Err(format!(
+                    "\"{text}\" is no goal: write msb (1 % lost), ndr (nothing lost), pdr (0.5 %), or a \
+                     share such as 0.1%"
+                )),
             },
         }
     }
@@ -80,12 +82,14 @@ pub struct LatencyBound {
 impl FromStr for LatencyBound {
     type Err = String;
     fn from_str(text: &str) -> Result<LatencyBound, String> {
-        let wrong = || format!("\"{text}\" is no bound on latency: write a percentile and a time, such as p99=20us");
+        let wrong =
+            || format!("\"{text}\" is no bound on latency: write a percentile and a time, such as p99=20us");
         let (percentile, time) = text.split_once('=').ok_or_else(wrong)?;
         let digits = percentile.trim().strip_prefix('p').ok_or_else(wrong)?.replace('_', ".");
         let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
         let all = format!("{whole}{fraction}");
-        let scale = u32::try_from(fraction.len()).ok().and_then(|n| 10u64.checked_pow(n)).ok_or_else(wrong)?;
+        let scale =
+            u32::try_from(fraction.len()).ok().and_then(|n| 10u64.checked_pow(n)).ok_or_else(wrong)?;
         if all.is_empty() || !all.bytes().all(|b| b.is_ascii_digit()) || fraction.len() > 6 {
             return Err(wrong());
         }
@@ -101,7 +105,12 @@ impl FromStr for LatencyBound {
 impl fmt::Display for LatencyBound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (numerator, denominator) = self.percentile;
-        write!(f, "p{} of round trips at most {}", numerator as f64 * 100.0 / denominator as f64, self.at_most)
+        write!(
+            f,
+            "p{} of round trips at most {}",
+            numerator as f64 * 100.0 / denominator as f64,
+            self.at_most
+        )
     }
 }
 

@@ -285,11 +285,10 @@ mod tests {
             let latency = Some((Ps::from_us(low), Ps::from_us(high)));
             Evidence { offered: 1e4, lost: 0.0, change: 0.0, error: 0.0, latency }.verdict(&goal, P)
         };
-        assert_eq!([at(10, 20), at(10, 21), at(21, 30)], [
-            Verdict::Below,
-            Verdict::Undecided,
-            Verdict::Above
-        ]);
+        assert_eq!(
+            [at(10, 20), at(10, 21), at(21, 30)],
+            [Verdict::Below, Verdict::Undecided, Verdict::Above]
+        );
     }
 
     #[test]

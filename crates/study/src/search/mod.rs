@@ -33,7 +33,9 @@ pub use judge::{Judged, Lengths, Verdict, least_frames};
 pub use machine::{MachineSystem, Measured, frames_per_second, line_rate};
 pub use next::{Answer, Bracket, Ended, Seen};
 pub use run::{Cost, Event, Found, Outcome, search};
-pub use sizes::{Progress, SearchCost, SearchRequest, SearchSummary, SizeSummary, TrialSummary, search_sizes};
+pub use sizes::{
+    Progress, SearchCost, SearchRequest, SearchSummary, SizeSummary, TrialSummary, search_sizes,
+};
 
 /// What is loaded: it makes trials, each independent of all others.
 pub trait System: Sync {

@@ -128,7 +128,8 @@ impl State<'_> {
         let precision = self.bracket.precision.0;
         let bottom = self.low.unwrap_or(0);
         let top = self.high.map_or(self.bracket.max, |high| high.rate);
-        let undecided = self.seen.iter().filter(|trial| trial.verdict == Verdict::Undecided).map(|trial| trial.rate);
+        let undecided =
+            self.seen.iter().filter(|trial| trial.verdict == Verdict::Undecided).map(|trial| trial.rate);
         let undecided: Vec<u64> = undecided.filter(|rate| (bottom..=top).contains(rate)).collect();
         // Between these nothing is known.
         let fog = undecided.iter().min().copied().zip(undecided.iter().max().copied());
@@ -202,7 +203,8 @@ pub(super) fn speculate(bracket: &Bracket, goal: &Goal, seen: &[Seen], count: us
             break;
         }
         // What an overloaded trial would deliver is what the last one delivered.
-        let before = future.iter().filter(|trial| trial.verdict == Verdict::Above).min_by_key(|trial| trial.rate);
+        let before =
+            future.iter().filter(|trial| trial.verdict == Verdict::Above).min_by_key(|trial| trial.rate);
         let delivered = before.map_or(rate as f64 / 2.0, |trial| trial.delivered.min(rate as f64));
         for (verdict, delivered) in [(Verdict::Below, rate as f64), (Verdict::Above, delivered)] {
             let mut further = future.clone();
@@ -217,7 +219,8 @@ pub(super) fn speculate(bracket: &Bracket, goal: &Goal, seen: &[Seen], count: us
 mod tests {
     use super::*;
 
-    const BRACKET: Bracket = Bracket { min: 1_000, max: 1_000_000, precision: Precision(0.02), trials_max: 40 };
+    const BRACKET: Bracket =
+        Bracket { min: 1_000, max: 1_000_000, precision: Precision(0.02), trials_max: 40 };
 
     fn msb() -> Goal {
         "msb".parse().unwrap()

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use doorbell_sim::Ps;
 
+use super::System;
 use super::goal::Goal;
 use super::judge::{Judged, Lengths, judge, least_frames};
 use super::next::{Answer, Bracket, Next, Seen, next, speculate};
-use super::System;
 
 /// How often the user's wish to stop is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -183,7 +183,8 @@ impl<S: System> Pool<S> {
             return None;
         }
         let unwanted = self.running.keys().copied().find(|rate| !wanted.contains(rate));
-        let last = unwanted.or_else(|| wanted.iter().rev().copied().find(|rate| self.running.contains_key(rate)))?;
+        let last =
+            unwanted.or_else(|| wanted.iter().rev().copied().find(|rate| self.running.contains_key(rate)))?;
         self.running.remove(&last)
     }
 

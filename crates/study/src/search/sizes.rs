@@ -44,7 +44,8 @@ impl SearchRequest {
         let max = self.max.map_or(line, pps).min(line);
         let min = self.min.map_or(max / MIN_SHARE, pps).max(1);
         if min >= max {
-            let problem = format!("{min} frames a second are no less than the highest, {max} (--max, or the line's)");
+            let problem =
+                format!("{min} frames a second are no less than the highest, {max} (--max, or the line's)");
             return Err(ConfigError::new("--min", problem));
         }
         Ok(Bracket { min, max, precision: self.precision, trials_max: TRIALS_MAX })
@@ -82,6 +83,15 @@ pub struct SearchSummary {
     pub host_seconds: f64,
     /// One search for each frame size.
     pub searches: Vec<SizeSummary>,
+}
+
+impl SearchSummary {
+    /// The text of `summary.json`.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("a summary serialises");
+        text.push('\n');
+        text
+    }
 }
 
 /// The search for one frame size. Rates are those at each port.
@@ -180,7 +190,9 @@ pub fn search_sizes(
             scope.spawn(|| {
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(size) = sizes.get(index).filter(|_| !failed.load(Ordering::Relaxed)) else { return };
+                    let Some(size) = sizes.get(index).filter(|_| !failed.load(Ordering::Relaxed)) else {
+                        return;
+                    };
                     let result = search_size(session, *size, request, each, interrupted, progress);
                     failed.fetch_or(result.is_err(), Ordering::Relaxed);
                     results.lock().expect("no other thread panicked")[index] = Some(result);
@@ -221,9 +233,10 @@ fn size_summary(config: &RunConfig, size: Bytes, found: Found<Measured>, elapsed
     let mpps = |rate: u64| rate as f64 / 1e6;
     let gbps = |rate: u64| rate as f64 * (8 * bytes) as f64 / 1e9;
     let Answer { low, high, ended } = found.answer;
-    let met_above = found.trials.iter().filter(|trial| {
-        trial.judged.verdict == Verdict::Below && high.is_some_and(|high| trial.rate > high)
-    });
+    let met_above = found
+        .trials
+        .iter()
+        .filter(|trial| trial.judged.verdict == Verdict::Below && high.is_some_and(|high| trial.rate > high));
     let at_low = found.trials.iter().find(|trial| Some(trial.rate) == low);
     let cost = SearchCost {
         trials: found.trials.len(),

@@ -58,7 +58,16 @@ impl System for Queue {
 
     fn begin<'a>(&'a self, rate: u64, _stop: &'a AtomicBool) -> Result<Load<'a>, &'static str> {
         let rng = Rng::stream(rate, "synthetic");
-        Ok(Load { queue: self, rate, rng, rest: 0.0, all: Totals::default(), begin: Totals::default(), gone: Ps::ZERO, opened: Ps::ZERO })
+        Ok(Load {
+            queue: self,
+            rate,
+            rng,
+            rest: 0.0,
+            all: Totals::default(),
+            begin: Totals::default(),
+            gone: Ps::ZERO,
+            opened: Ps::ZERO,
+        })
     }
 
     fn holds(&self) -> u64 {
@@ -99,7 +108,11 @@ impl Load<'_> {
         self.all.offered += offered;
         self.all.returned += served;
         self.all.dropped += over;
-        if q.leak_unseen { self.all.unseen += leaked } else { self.all.dropped += leaked }
+        if q.leak_unseen {
+            self.all.unseen += leaked
+        } else {
+            self.all.dropped += leaked
+        }
         self.all.queued = queued - over;
     }
 }
