@@ -21,13 +21,7 @@ pub struct SweepArgs {
     #[command(subcommand)]
     part: Option<Part>,
     #[command(flatten)]
-    whole: Option<WholeArgs>,
-}
-
-#[derive(Args)]
-struct WholeArgs {
-    #[command(flatten)]
-    experiment: ExperimentArgs,
+    experiment: Option<ExperimentArgs>,
     /// How many points are measured at once [default: the host's cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
@@ -88,7 +82,7 @@ impl<'a> Experiment<'a> {
 
 /// Does what was asked about an experiment.
 pub fn run(args: &SweepArgs, places: &Places) -> anyhow::Result<ExitCode> {
-    match (&args.part, &args.whole) {
+    match (&args.part, &args.experiment) {
         (Some(Part::Plan(args)), _) => plan(args, places),
         (Some(Part::Run { experiment, index, expect, with_parent }), _) => {
             if *with_parent {
@@ -103,7 +97,7 @@ pub fn run(args: &SweepArgs, places: &Places) -> anyhow::Result<ExitCode> {
             write(&experiment, &store)?;
             Ok(ExitCode::SUCCESS)
         }
-        (None, Some(args)) => whole(args, places),
+        (None, Some(experiment)) => whole(experiment, args.jobs, places),
         (None, None) => bail!("name an experiment's file, or one of plan, run and table"),
     }
 }
@@ -154,15 +148,15 @@ fn one(
     Ok(ExitCode::SUCCESS)
 }
 
-fn whole(args: &WholeArgs, places: &Places) -> anyhow::Result<ExitCode> {
-    let screen = Screen::new(args.experiment.quiet);
-    let experiment = Experiment::read(&args.experiment, places, &screen)?;
+fn whole(args: &ExperimentArgs, jobs: Option<u16>, places: &Places) -> anyhow::Result<ExitCode> {
+    let screen = Screen::new(args.quiet);
+    let experiment = Experiment::read(args, places, &screen)?;
     let store = Store::open(&experiment.out)?;
     store.sweep_away_partial()?;
     let interrupted = interrupt_flag()?;
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let command = |index: usize| point_command(&experiment, &program, index);
-    let jobs = jobs_or_cores(args.jobs);
+    let jobs = jobs_or_cores(jobs);
     let points = &experiment.plan.points;
     let mut done = 0;
     let mut to_do = 0;
