@@ -227,39 +227,50 @@ impl Session {
             console: String::new(),
             boot: None,
         };
-        let found = match source {
-            Source::Boot => None,
-            Source::File(path) => Some(CheckpointFile::read(path).map_err(|error| named(path, error))?),
-            Source::Cache => session.read_cached(&cached, control),
-        };
-        match found {
-            Some(checkpoint) => {
-                session.checkpoint = checkpoint;
-                // A checkpoint that does not fit is found here and not in the first measurement.
-                match session.restored() {
-                    Ok(machine) => session.first = Mutex::new(Some(machine)),
-                    Err(error) if *source == Source::Cache => {
-                        (control.say)(&format!("not using the cached checkpoint: {error}"));
-                        session.boot_and_keep(&image, bootargs, &cached, control)?;
-                    }
-                    Err(RunError::Checkpoint(error)) => {
-                        let Source::File(path) = source else { return Err(error.into()) };
-                        return Err(named(path, error));
-                    }
-                    Err(error) => return Err(error),
-                }
+        match source {
+            Source::Boot => session.boot(read_guest(&image, bootargs)?, control)?,
+            Source::File(path) => {
+                let checkpoint = CheckpointFile::read(path).map_err(|error| named(path, error))?;
+                session.take(checkpoint).map_err(|error| match error {
+                    RunError::Checkpoint(error) => named(path, error),
+                    error => error,
+                })?;
             }
-            None if *source == Source::Boot => session.boot(read_guest(&image, bootargs)?, control)?,
-            None => {
-                // Others who want the same guest wait until it has booted.
+            Source::Cache if session.take_cached(&cached, control.say) => {}
+            Source::Cache => {
+                // Others who want the same guest wait until it has booted, and then find it.
                 let _turn = BootTurn::wait(&cached, control)?;
-                match session.read_cached(&cached, control) {
-                    Some(checkpoint) => session.checkpoint = checkpoint,
-                    None => session.boot_and_keep(&image, bootargs, &cached, control)?,
+                if !session.take_cached(&cached, &mut |_| {}) {
+                    session.boot_and_keep(&image, bootargs, &cached, control)?;
                 }
             }
         }
         Ok(session)
+    }
+
+    /// Begins from this checkpoint, if it fits: that is found here, and not in the first measurement.
+    fn take(&mut self, checkpoint: CheckpointFile) -> Result<(), RunError> {
+        self.checkpoint = checkpoint;
+        let machine = self.restored()?;
+        self.first = Mutex::new(Some(machine));
+        Ok(())
+    }
+
+    /// Begins from a cached checkpoint, if there is one. One that cannot be used is no error: a new one is made.
+    fn take_cached(&mut self, path: &Path, say: &mut dyn FnMut(&str)) -> bool {
+        let taken = CheckpointFile::read(path).map_err(RunError::from).and_then(|file| self.take(file));
+        match taken {
+            Ok(()) => true,
+            Err(RunError::Checkpoint(CheckpointError::Io { error, .. }))
+                if error.kind() == std::io::ErrorKind::NotFound =>
+            {
+                false
+            }
+            Err(error) => {
+                say(&format!("not using the cached checkpoint: {error}"));
+                false
+            }
+        }
     }
 
     fn boot_and_keep(
@@ -272,18 +283,6 @@ impl Session {
         self.boot(read_guest(image, bootargs)?, control)?;
         self.keep(cached, control);
         Ok(())
-    }
-
-    /// A cached checkpoint that cannot be used is no error: a new one is made.
-    fn read_cached(&self, path: &Path, control: &mut Control) -> Option<CheckpointFile> {
-        match CheckpointFile::read(path) {
-            Ok(checkpoint) => Some(checkpoint),
-            Err(CheckpointError::Io { error, .. }) if error.kind() == std::io::ErrorKind::NotFound => None,
-            Err(error) => {
-                (control.say)(&format!("not using the cached checkpoint: {error}"));
-                None
-            }
-        }
     }
 
     /// Failing to keep a checkpoint costs the next run a boot, and nothing else.

@@ -332,7 +332,7 @@ mod tests {
             ("[measure]\nrates = []\n", "no rates"),
             ("[measure]\nrates = [\"5\"]\n", "5Mpps"),
             ("[search]\ngoal = \"mbs\"\n", "search.goal"),
-            ("[search]\ngoal = \"msb\"\nmin = \"200Mpps\"\n", "--min"),
+            ("[search]\ngoal = \"msb\"\nmin = \"200Mpps\"\n", "min: "),
             ("repetition = 2\n", "unknown field `repetition`"),
             (&format!("repetitions = 0\n{measure}"), "repetitions = 0"),
             (&format!("seeds = [1]\nseed = 2\n{measure}"), "write either"),

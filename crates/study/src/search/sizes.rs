@@ -44,9 +44,10 @@ impl SearchRequest {
         let max = self.max.map_or(line, pps).min(line);
         let min = self.min.map_or(max / MIN_SHARE, pps).max(1);
         if min >= max {
-            let problem =
-                format!("{min} frames a second are no less than the highest, {max} (--max, or the line's)");
-            return Err(ConfigError::new("--min", problem));
+            let problem = format!(
+                "{min} frames a second are no less than the highest rate, {max} (max, or the line's)"
+            );
+            return Err(ConfigError::new("min", problem));
         }
         Ok(Bracket { min, max, precision: self.precision, trials_max: TRIALS_MAX })
     }
