@@ -100,6 +100,34 @@ fn the_answer_and_its_trials_do_not_depend_on_the_number_of_jobs() {
 }
 
 #[test]
+fn a_bound_on_round_trips_is_kept_below_the_rate_at_which_frames_are_lost() {
+    let folder = scratch();
+    // Queues at the knee make round trips of a hundred microseconds.
+    let arguments = [
+        "search",
+        "testpmd",
+        "--preset",
+        "fast",
+        "--warmup",
+        "1ms",
+        "--latency-max",
+        "p99=20us",
+        "--json",
+        "-q",
+    ];
+    let found: Value = serde_json::from_str(&doorbell(folder.path(), &arguments).success()).unwrap();
+    let search = &found["searches"][0];
+    assert!(search["at_low"]["latency_ns"]["p99"].as_f64().unwrap() <= 20_000.0);
+    let high =
+        search["trials"].as_array().unwrap().iter().find(|trial| trial["rate_mpps"] == search["high_mpps"]);
+    let high = high.unwrap();
+    assert!(
+        high["latency_p99_ns"].as_f64().unwrap() > 20_000.0 || high["loss"].as_f64().unwrap() > 0.01,
+        "{high}"
+    );
+}
+
+#[test]
 fn an_interrupted_search_ends_soon_and_leaves_nothing() {
     let folder = scratch();
     let arguments = ["search", "testpmd", "--preset", "fast", "--warmup", "100s", "--out", "out"];
@@ -244,4 +272,30 @@ fn a_sweep_killed_at_any_moment_loses_no_point_that_was_done() {
         fs::read_to_string(folder.path().join("results/small/table.csv")).unwrap().lines().count(),
         17
     );
+}
+
+/// Needs a kernel that lets anybody mount a file system of their own; elsewhere says so and passes.
+#[test]
+fn a_full_disk_leaves_every_finished_point_whole() {
+    let folder = scratch();
+    fs::write(folder.path().join("small.toml"), SMALL).unwrap();
+    fs::create_dir(folder.path().join("out")).unwrap();
+    // Sixteen points need about a megabyte.
+    let script = "mount -t tmpfs -o size=250k tmpfs out || exit 77\n\
+        \"$0\" sweep small.toml --out out 2> first && exit 3\nls -a out/points > left\n\
+        mount -o remount,size=20m out && \"$0\" sweep small.toml --out out && cp -r out kept";
+    let mut command = Command::new("unshare");
+    command.args(["-rm", "sh", "-c", script]).arg(doorbell_path());
+    command.env("DOORBELL_CACHE", cache()).current_dir(folder.path());
+    let ended = Running::start(command).end();
+    if ended.code == Some(77) || ended.stderr.contains("unshare") {
+        return println!("skipped: no file system can be mounted here: {}", ended.stderr);
+    }
+    assert_eq!(ended.code, Some(0), "{}\n{}", ended.stdout, ended.stderr);
+    let first = fs::read_to_string(folder.path().join("first")).unwrap();
+    assert!(first.contains("No space left on device") && first.contains("of 16 points failed"), "{first}");
+    let left = fs::read_to_string(folder.path().join("left")).unwrap();
+    let names: Vec<&str> = left.lines().filter(|name| ![".", ".."].contains(name)).collect();
+    assert!((1..16).contains(&names.len()) && names.iter().all(|name| !name.starts_with('.')), "{left}");
+    assert_eq!(done(&folder.path().join("kept/points")).len(), 16);
 }

@@ -37,11 +37,16 @@ impl ResultFolder {
     }
 
     /// Writes a file, replacing one that is there.
-    pub fn write(&self, name: &str, contents: impl AsRef<[u8]>) -> Result<(), RunError> {
+    pub fn write(&self, name: &str, contents: &str) -> Result<(), RunError> {
+        self.write_bytes(name, contents.as_bytes())
+    }
+
+    /// Writes a file that is no text, replacing one that is there.
+    pub fn write_bytes(&self, name: &str, contents: &[u8]) -> Result<(), RunError> {
         let target = self.path.join(name);
         let io = |error| RunError::Io { action: "write", path: target.clone(), error };
         let mut file = tempfile::NamedTempFile::new_in(&self.path).map_err(io)?;
-        file.write_all(contents.as_ref()).map_err(io)?;
+        file.write_all(contents).map_err(io)?;
         let temporary = file.into_temp_path();
         make_readable(&temporary).map_err(io)?;
         temporary.persist(&target).map_err(|error| io(error.error))

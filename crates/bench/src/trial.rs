@@ -108,8 +108,10 @@ impl<'a> Trial<'a> {
     }
 
     /// The round trip of this percentile (as a fraction) of the window's frames that are back, with two ranks beside it: the
-    /// percentile of as many independent round trips lies between their values 19 times in 20.
+    /// percentile of as many independent round trips lies between their values 19 times in 20. Nothing without a window, or
+    /// before a frame is back.
     pub fn latency(&self, percentile: (u64, u64)) -> Option<(Ps, Ps)> {
+        self.window.as_ref()?;
         let measurement = merged_measurement(&self.machine);
         let latency = measurement.latency();
         let count = latency.count();

@@ -183,9 +183,11 @@ fn whole(args: &ExperimentArgs, jobs: Option<u16>, places: &Places) -> anyhow::R
             }
         });
     screen.clear();
-    // What is done is told in any case.
-    write(&experiment, &store)?;
-    ended(&experiment, &result)
+    // What is done is told in any case, and what went wrong even if that cannot be written.
+    let written = write(&experiment, &store);
+    let code = ended(&experiment, &result)?;
+    written?;
+    Ok(code)
 }
 
 fn point_command(experiment: &Experiment, program: &Path, index: usize) -> Command {
@@ -226,7 +228,7 @@ fn write(experiment: &Experiment, store: &Store) -> anyhow::Result<()> {
     }
     let folder = store.folder();
     folder.write("table.csv", &table.to_csv())?;
-    folder.write("table.parquet", table.to_parquet())?;
+    folder.write_bytes("table.parquet", &table.to_parquet())?;
     let text = std::fs::read_to_string(&experiment.args.file).context("reading the experiment again")?;
     let mut warnings = Vec::new();
     if rows < all {

@@ -118,8 +118,18 @@ impl SearchSummary {
     }
 }
 
-const HEADS: [&str; 9] =
-    ["Offered, Mpps", "Verdict", "Lost, %", "± %", "Queues, %", "Frames", "Window", "Simulated", "Host"];
+const HEADS: [&str; 10] = [
+    "Offered, Mpps",
+    "Verdict",
+    "Lost, %",
+    "± %",
+    "Queues, %",
+    "p99",
+    "Frames",
+    "Window",
+    "Simulated",
+    "Host",
+];
 
 impl SizeSearch {
     /// The answer in a few words: its value and what is to be said with it.
@@ -151,6 +161,7 @@ impl SizeSearch {
                 percent(Some(trial.loss)),
                 percent(Some(trial.loss_error)),
                 format!("{sign}{}", percent(Some(trial.occupancy_correction.abs()))),
+                trial.latency_p99_ns.map_or(NONE.to_owned(), duration_ns),
                 count(trial.frames_offered),
                 duration_s(trial.window_seconds),
                 duration_s(trial.simulated_seconds),
@@ -202,7 +213,7 @@ impl SizeSearch {
         let low = self.trials.iter().find(|trial| Some(trial.rate_mpps) == self.low_mpps);
         let latency = low.and_then(|trial| trial.latency_p99_ns).map_or(NONE.to_owned(), duration_ns);
         vec![
-            Card { name: "The rate lies between", value: value, unit: "Mpps", note: note },
+            Card { name: "The rate lies between", value, unit: "Mpps", note },
             Card { name: "p99 at the lower end", value: latency, unit: "", note: String::new() },
             Card {
                 name: "Cost",

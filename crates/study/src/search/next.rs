@@ -188,7 +188,7 @@ fn round(rate: f64, below: u64) -> u64 {
 }
 
 /// The rates that may be asked for next, the first of them surely, whatever the trials that are not done yet will say; at most
-/// `count`.
+/// `count`. Before the first trial nothing can be guessed.
 pub(super) fn speculate(bracket: &Bracket, goal: &Goal, seen: &[Seen], count: usize) -> Vec<u64> {
     let mut rates = Vec::new();
     let mut futures = std::collections::VecDeque::from([seen.to_vec()]);
@@ -199,7 +199,7 @@ pub(super) fn speculate(bracket: &Bracket, goal: &Goal, seen: &[Seen], count: us
         if !rates.contains(&rate) {
             rates.push(rate);
         }
-        if rates.len() >= count || looked_at > 8 * count {
+        if rates.len() >= count || looked_at > 8 * count || seen.is_empty() {
             break;
         }
         // What an overloaded trial would deliver is what the last one delivered.

@@ -214,7 +214,7 @@ impl<S: System> Pool<S> {
         let mut ahead = self.ahead;
         for outcome in self.done.into_values().flatten() {
             ahead.trials += 1;
-            ahead.simulated = ahead.simulated + outcome.judged.account.simulated;
+            ahead.simulated += outcome.judged.account.simulated;
             ahead.host_seconds += outcome.host_seconds;
         }
         ahead

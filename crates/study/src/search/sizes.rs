@@ -147,6 +147,8 @@ pub struct TrialSummary {
     pub latency_p50_ns: Option<f64>,
     /// The same.
     pub latency_p99_ns: Option<f64>,
+    /// Between which times the percentile lies that the goal bounds, in nanoseconds; `null` if it bounds none.
+    pub latency_bounded_ns: Option<[f64; 2]>,
     /// Hash of the machine's state at the end.
     pub state_hash: String,
     /// Host time of the trial.
@@ -286,6 +288,7 @@ fn trial_summary(trial: &Outcome<Measured>) -> TrialSummary {
         delivered_mpps: point.delivered_mpps,
         latency_p50_ns: point.latency_ns.as_ref().map(|latency| latency.p50),
         latency_p99_ns: point.latency_ns.as_ref().map(|latency| latency.p99),
+        latency_bounded_ns: judged.account.latency.map(|(low, high)| [low.as_ns_f64(), high.as_ns_f64()]),
         state_hash: point.state_hash.clone(),
         host_seconds: trial.host_seconds,
     }

@@ -123,7 +123,7 @@ impl Trial for Load<'_> {
 
     fn go_on(&mut self, time: Ps) -> Result<Standing, &'static str> {
         const STEP: f64 = 1e-5;
-        self.gone = self.gone + time;
+        self.gone += time;
         self.rest += time.as_secs_f64();
         while self.rest >= STEP {
             self.rest -= STEP;
