@@ -153,11 +153,15 @@ pub fn judge<T: Trial>(
         left = left.saturating_sub(1);
         let evidence = window.evidence();
         let enough = window.slices() >= SLICES_MIN && evidence.offered >= lengths.least_frames as f64;
-        if (enough && evidence.verdict(goal, precision) != Verdict::Undecided) || left == 0 {
+        let steady = window.is_steady_since(0, tolerated);
+        // What is delivered before the queues are steady says little, even where the verdict is certain.
+        if (enough && steady && evidence.verdict(goal, precision) != Verdict::Undecided) || left == 0 {
             break evidence.error;
         }
-        let worth_it = left > 2 * SLICES_MIN && !window.is_steady_since(0, tolerated);
-        if worth_it && (left == most / 2 || (enough && window.has_become_steady(tolerated))) {
+        if left > 2 * SLICES_MIN
+            && !steady
+            && (left == most / 2 || (enough && window.has_become_steady(tolerated)))
+        {
             window = Window::open(&mut trial, holds)?;
         }
     };

@@ -3,8 +3,8 @@
 //!
 //! The first trial is at the highest rate. If it misses the goal, what it delivers is a good guess of what the machine can do,
 //! and the next two trials are a little below and a little above the rate that loses just the goal's share of that. If they
-//! disagree, as they should, the search is over after three trials. If they do not, steps away from the guess double until the
-//! answer is between two trials, and then halve the interval between them.
+//! disagree, as they should, the search is over after three trials. If they do not, steps away from the guess grow fourfold until
+//! the answer is between two trials, and then halve the interval between them.
 //!
 //! A machine need not lose more at every higher rate. The answer is then the crossing above the highest rate that meets the goal
 //! below *all* that miss it: everything tried up to the interval met the goal (RFC 9971 takes inversions of loss the same way).
@@ -148,11 +148,11 @@ impl State<'_> {
         }
     }
 
-    /// Below all that did not meet the goal: at the guess, less a distance that doubles with each.
+    /// Below all that did not meet the goal: at the guess, less a distance that grows fourfold with each.
     fn down_from(&self, below: u64, goal: &Goal) -> u64 {
         let (precision, min) = (self.bracket.precision.0, self.bracket.min);
         let failures = self.count(Verdict::Above) + self.count(Verdict::Undecided);
-        let distance = BESIDE * precision * f64::powi(2.0, (failures - 1).clamp(0, 30));
+        let distance = BESIDE * precision * f64::powi(4.0, (failures - 1).clamp(0, 15));
         let guess = self.guess(goal).unwrap_or(below as f64 / 2.0);
         let wanted = (guess * (1.0 - distance).max(0.0)).min(below as f64 * (1.0 - BESIDE * precision));
         round(wanted, below).clamp((below / FALL_MAX).max(min), (below - 1).max(min))
@@ -170,9 +170,9 @@ impl State<'_> {
         self.towards(low, top, self.count(Verdict::Below))
     }
 
-    /// Some steps up from `low`, each twice as far as the one before, but no further than half way to `top`.
-    fn towards(&self, low: u64, top: u64, doublings: i32) -> u64 {
-        let step = BESIDE * self.bracket.precision.0 * f64::powi(2.0, doublings.clamp(0, 30));
+    /// Some steps up from `low`, each four times as far as the one before, but no further than half way to `top`.
+    fn towards(&self, low: u64, top: u64, steps: i32) -> u64 {
+        let step = BESIDE * self.bracket.precision.0 * 2.0 * f64::powi(4.0, (steps - 1).clamp(0, 15));
         let middle = (low as f64 + top as f64) / 2.0;
         let wanted = if low == 0 { middle } else { (low as f64 * (1.0 + step)).min(middle) };
         round(wanted, top).clamp(low + 1, (top - 1).max(low + 1))
