@@ -135,12 +135,18 @@ impl<'a> Trial<'a> {
         let measurement = merged_measurement(&machine);
         let cost = (started.elapsed().as_secs_f64(), machine.instructions() - booted);
         let summary = summarise(session, &config, &machine, &measurement, window, cost);
-        let (offered, delivered, arrived) = measurement.volumes();
+        let figures = measurement.summary(machine.now());
         let (first, last) = measurement.span();
+        // Whose frames came back too late to be remembered is not known; then the counters of drops must do.
+        let (late, drops) = (figures.frames_late, &summary.drops);
+        let lost = match late {
+            0 => figures.frames_offered - figures.frames_delivered,
+            _ => drops.dma + drops.core + drops.tx + drops.nic_other + drops.link,
+        };
         Ok(TrialResult {
-            offered: offered.frames,
-            lost: offered.frames - delivered.frames,
-            arrived: arrived.frames,
+            offered: figures.frames_offered,
+            lost: lost.min(figures.frames_offered),
+            arrived: figures.frames_arrived + late,
             window: last.unwrap_or(first).saturating_sub(first),
             simulated: simulated.saturating_sub(begun),
             meanings: all_meanings(&machine, &summary),
@@ -156,7 +162,8 @@ fn counted(machine: &Machine) -> Standing {
     let empty = Standing { dropped: at_nics, ..Standing::default() };
     machine.ports().iter().map(|port| port.loadgen.stats()).fold(empty, |sum, s| Standing {
         offered: sum.offered + s.sent,
-        returned: sum.returned + s.returned,
+        // Late ones were forgotten (`tracked_frames`), but are back.
+        returned: sum.returned + s.returned + s.late,
         dropped: sum.dropped + s.corrupt,
     })
 }

@@ -267,13 +267,13 @@ fn plot(spec: &PlotSpec, table: &Table, warnings: &mut Vec<String>) -> Experimen
     };
     let name = |column: Option<&Column>, wanted: &str| column.map_or(wanted, |c| &c.name).to_owned();
     let (x, y) = (column(&spec.x), column(&spec.y));
-    let series = spec.series.as_ref().and_then(|wanted| column(wanted).map(|column| (wanted, column)));
+    let series = spec.series.as_ref().and_then(|wanted| column(wanted));
     let mut curves: Vec<ExperimentCurve> = Vec::new();
     for row in 0..table.rows() {
         let number = |column: Option<&Column>| column.and_then(|column| column.cells[row].number());
         let (Some(x), Some(height)) = (number(x), number(y)) else { continue };
         let own = match series {
-            Some((wanted, column)) => format!("{wanted} = {}", column.cells[row].text()),
+            Some(column) => format!("{} = {}", column.name, column.cells[row].text()),
             None => name(y, &spec.y),
         };
         match curves.iter_mut().find(|curve| curve.name == own) {

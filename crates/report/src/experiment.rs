@@ -82,13 +82,19 @@ impl ExperimentPage {
             }
             out.push_str("</div>\n");
         }
-        out.push_str("<section>\n<div class=\"figures\">\n");
+        if !self.plots.is_empty() {
+            out.push_str(
+                "<section aria-labelledby=\"plots\">\n<h2 id=\"plots\">Plots</h2>\n<div class=\"figures\">\n",
+            );
+        }
         for (index, plot) in self.plots.iter().enumerate() {
             let id = format!("plot-{index}");
             let figure = plot.curves().figure(&Ids::of(&id), plot.data());
             write_figure(&id, &Ids::of(&id), &figure, &self.command, &mut out);
         }
-        out.push_str("</div>\n</section>\n");
+        if !self.plots.is_empty() {
+            out.push_str("</div>\n</section>\n");
+        }
         page::provenance(&self.command, "The experiment's file", &self.file, &mut out);
         let note = "Every point is in table.csv and table.parquet, a row a point, and has a result folder of its own. \
                     Repetitions are drawn as their mean.";
@@ -189,7 +195,7 @@ mod tests {
     #[test]
     fn a_published_curve_is_dashed_and_its_source_named() {
         let html = page().html();
-        for part in ["c-core ideal", "ISPASS 2024, figure 5", "2 points are missing", "&lt;testpmd&gt;"] {
+        for part in ["c-core published", "ISPASS 2024, figure 5", "2 points are missing", "&lt;testpmd&gt;"] {
             assert!(html.contains(part), "{part}");
         }
         assert_eq!(html.matches("class=\"mark").count(), 3);

@@ -225,8 +225,11 @@ impl SizeSearch {
     }
 
     fn curves(&self, goal: f64) -> Curves {
+        // The first trial is often far beyond, and would press the others together.
+        let end = self.high_mpps.map_or(f64::INFINITY, |high| 2.0 * high);
         let curve = |verdict: &str, name: &str| {
-            let trials = self.trials.iter().filter(|trial| trial.verdict == verdict);
+            let trials =
+                self.trials.iter().filter(|trial| trial.verdict == verdict && trial.rate_mpps <= end);
             let tip = |t: &Trial| {
                 format!(
                     "{} Mpps: {} % lost, {} Mpps back",
@@ -241,12 +244,13 @@ impl SizeSearch {
         Curves {
             title: "Loss against offered rate".to_owned(),
             caption: format!(
-                "Each trial's loss; the interval that holds the answer is shaded. The goal is {} %.",
+                "Each trial's loss; the interval that holds the answer is shaded. The goal is {} %. Trials at more than \
+                 twice its upper end are in the data only.",
                 trimmed(goal * 100.0)
             ),
             x: "Offered, Mpps".to_owned(),
             y: "Lost, % of the offered frames".to_owned(),
-            log_x: false,
+            log_x: true,
             log_y: false,
             band: self.low_mpps.zip(self.high_mpps),
             curves: vec![

@@ -57,7 +57,7 @@ impl Curves {
         };
         let x = scale(all().map(|point| point.0).collect(), self.log_x);
         let y = scale(all().map(|point| point.1).collect(), self.log_y);
-        let mut plot = Plot::new(x, y, 56.0, 14.0);
+        let mut plot = Plot::new(x, y, 56.0, 24.0);
         plot.y_axis(&self.y, label);
         if let Some((from, to)) = self.band {
             let (left, right) = (plot.x(from), plot.x(to));
@@ -81,7 +81,7 @@ impl Curves {
 
 fn class(index: usize, curve: &Curve) -> String {
     let own = CLASSES[index % CLASSES.len()];
-    if curve.published { format!("{own} ideal") } else { own.to_owned() }
+    if curve.published { format!("{own} published") } else { own.to_owned() }
 }
 
 /// Small values keep their digits.

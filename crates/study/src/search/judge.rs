@@ -55,12 +55,12 @@ pub struct Lengths {
 }
 
 impl Lengths {
-    /// For a rate in frames a second at a system that holds so many frames.
-    pub fn new(rate: u64, least_frames: u64, holds: u64, precision: Precision) -> Lengths {
+    /// For a rate in frames a second at a system in which an overload fills so much before anything is lost.
+    pub fn new(rate: u64, least_frames: u64, before_loss: u64, precision: Precision) -> Lengths {
         let least_frames = least_frames.min((rate as f64 * LEAST_TIME_MAX.as_secs_f64()) as u64).max(1);
         let time_of = |frames: f64| Ps((frames / rate.max(1) as f64 * Ps::PER_SECOND as f64) as u64);
         let slice = time_of(least_frames as f64 / (2 * SLICES_MIN) as f64).max(SLICE_MIN);
-        let fills = time_of(holds as f64 / (precision.0 / 2.0));
+        let fills = time_of(before_loss as f64 / (precision.0 / 2.0));
         let least = Ps(slice.0.saturating_mul(4 * SLICES_MIN));
         Lengths { slice, least_frames, longest: Ps(fills.0.saturating_mul(2)).max(least) }
     }

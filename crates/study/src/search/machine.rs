@@ -8,13 +8,13 @@ use doorbell_loadgen::{Pacing, Rate};
 use doorbell_sim::{Bytes, Ps};
 
 use super::goal::{Goal, LatencyBound};
-use super::{Account, Standing, System, Trial};
+use super::{Account, Queues, Standing, System, Trial};
 
 /// What a guest may hold besides its rings, at each port: bursts in its hands, queues of its kernel and of sockets.
 const IN_GUEST: u64 = 4096;
 /// Descriptors of a ring at most.
 const RING_MAX: u64 = 4096;
-/// The NIC's packet buffer, where the configuration says nothing: 64 KiB for both directions.
+/// The NIC's packet buffer, of which drivers give each direction a part where the configuration says nothing.
 const PACKET_BUFFER: u64 = 64 << 10;
 
 /// A benchmark's machine under frames of one size.
@@ -22,7 +22,6 @@ pub struct MachineSystem<'a> {
     session: &'a Session,
     frame_size: Bytes,
     latency: Option<LatencyBound>,
-    holds: u64,
 }
 
 /// All figures of a trial's window.
@@ -51,17 +50,7 @@ pub fn frames_per_second(rate: Rate, config: &RunConfig, frame_size: Bytes) -> u
 impl<'a> MachineSystem<'a> {
     /// For frames of this size.
     pub fn new(session: &'a Session, frame_size: Bytes, goal: &Goal) -> MachineSystem<'a> {
-        let config = session.config();
-        let rings = match session.workload().name.as_str() {
-            "testpmd" => u64::from(config.testpmd.rxd) + u64::from(config.testpmd.txd),
-            _ => 2 * RING_MAX,
-        };
-        let fifo = |set: Option<Bytes>| set.map_or(PACKET_BUFFER, |fifo| fifo.0);
-        let fifos = fifo(config.nic.rx_fifo) + fifo(config.nic.tx_fifo);
-        let on_links = line_rate(config, frame_size) as f64 * 2.0 * config.link.latency.as_secs_f64();
-        let at_port = fifos / frame_size.0.max(64) + rings + on_links as u64 + IN_GUEST;
-        let holds = at_port * u64::from(config.platform.nics);
-        MachineSystem { session, frame_size, latency: goal.latency, holds }
+        MachineSystem { session, frame_size, latency: goal.latency }
     }
 }
 
@@ -80,8 +69,20 @@ impl System for MachineSystem<'_> {
         Ok(Load { trial, stop, latency: self.latency })
     }
 
-    fn holds(&self) -> u64 {
-        self.holds
+    fn queues(&self, rate: u64) -> Queues {
+        let config = self.session.config();
+        let (receive, transmit) = match self.session.workload().name.as_str() {
+            "testpmd" => (u64::from(config.testpmd.rxd), u64::from(config.testpmd.txd)),
+            _ => (RING_MAX, RING_MAX),
+        };
+        let frame = self.frame_size.0.max(64);
+        let fifo = |set: Option<Bytes>, frame: u64| set.map_or(PACKET_BUFFER, |fifo| fifo.0) / frame;
+        let in_fifo = (frame + config.nic.rx_fifo_frame_overhead.0).next_multiple_of(16);
+        let before_loss = fifo(config.nic.rx_fifo, in_fifo) + receive;
+        let on_links = rate as f64 * 2.0 * config.link.latency.as_secs_f64();
+        let beyond = fifo(config.nic.tx_fifo, frame) + transmit + on_links as u64 + IN_GUEST;
+        let ports = u64::from(config.platform.nics);
+        Queues { before_loss: before_loss * ports, at_most: (before_loss + beyond) * ports }
     }
 }
 

@@ -51,8 +51,17 @@ pub trait System: Sync {
     /// Loads it at so many frames a second, and returns when it is warm. `stop` is set when nobody wants the trial any more.
     fn begin<'a>(&'a self, rate: u64, stop: &'a AtomicBool) -> Result<Self::Trial<'a>, Self::Error>;
 
-    /// How many frames it can hold at most, in queues that are not its users' business.
-    fn holds(&self) -> u64;
+    /// How many frames its queues can hold at this rate.
+    fn queues(&self, rate: u64) -> Queues;
+}
+
+/// How many frames queues can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queues {
+    /// What an overload fills before anything is lost.
+    pub before_loss: u64,
+    /// All that can be on its way at once, for certain.
+    pub at_most: u64,
 }
 
 /// What is known of a load while it goes on, counted since it began.

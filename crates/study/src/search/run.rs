@@ -148,9 +148,10 @@ pub fn search<S: System>(
 fn one_trial<S: System>(system: &S, task: &Task, rate: u64, stop: &AtomicBool) -> Judgement<S> {
     let since = Instant::now();
     let precision = task.bracket.precision;
-    let lengths = Lengths::new(rate, task.least_frames, system.holds(), precision);
+    let queues = system.queues(rate);
+    let lengths = Lengths::new(rate, task.least_frames, queues.before_loss, precision);
     let trial = system.begin(rate, stop)?;
-    let (judged, remains) = judge(trial, task.goal, precision, &lengths, system.holds())?;
+    let (judged, remains) = judge(trial, task.goal, precision, &lengths, queues.at_most)?;
     Ok(Outcome { rate, judged, remains, host_seconds: since.elapsed().as_secs_f64() })
 }
 

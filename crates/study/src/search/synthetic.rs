@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use doorbell_sim::Ps;
 use doorbell_sim::rng::Rng;
 
-use super::{Account, Standing, System, Trial};
+use super::{Account, Queues, Standing, System, Trial};
 
 /// A queue of `depth` frames before a server.
 #[derive(Clone, Debug)]
@@ -70,8 +70,8 @@ impl System for Queue {
         })
     }
 
-    fn holds(&self) -> u64 {
-        self.depth as u64 + 64
+    fn queues(&self, _rate: u64) -> Queues {
+        Queues { before_loss: self.depth as u64, at_most: self.depth as u64 + 64 }
     }
 }
 
