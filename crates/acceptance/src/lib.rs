@@ -8,6 +8,7 @@
 
 mod command;
 mod guest;
+mod pages;
 mod pty;
 
 pub mod baseline;
@@ -17,6 +18,7 @@ pub mod tshark;
 
 pub use command::{Ended, Running, doorbell, doorbell_path};
 pub use guest::{counter, places, quiet, scratch, session, shared_checkpoint, timed_session};
+pub use pages::{blocks, cache_with_own_checkpoints, repository};
 pub use pty::Pty;
 
 /// Whether the full numbers were asked for.

@@ -4,32 +4,19 @@
 #![forbid(unsafe_code)]
 
 use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use doorbell_acceptance::{Ended, Running, doorbell, doorbell_path, places, scratch};
+use doorbell_acceptance::{
+    Ended, Running, blocks, cache_with_own_checkpoints, doorbell, doorbell_path, repository, scratch,
+};
 use serde_json::Value;
 
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// The user's images and packages with checkpoints of our own: the user's may be older than this source.
+/// Checkpoints of our own.
 fn cache() -> &'static str {
     static FOLDER: OnceLock<String> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        let exe = std::env::current_exe().unwrap();
-        let folder = exe.ancestors().nth(3).unwrap().join("acceptance-scripts");
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).unwrap();
-        for part in ["images", "packages"] {
-            fs::create_dir_all(places().cache.join(part)).unwrap();
-            symlink(places().cache.join(part), folder.join(part)).unwrap();
-        }
-        folder.display().to_string()
-    })
+    FOLDER.get_or_init(|| cache_with_own_checkpoints("acceptance-scripts").display().to_string())
 }
 
 /// A folder with a script in it, to run with `--script` and more.
@@ -58,12 +45,6 @@ impl Here {
     fn json(&self, name: &str) -> Value {
         serde_json::from_str(&fs::read_to_string(self.path(&format!("out/{name}"))).unwrap()).unwrap()
     }
-}
-
-/// The fenced blocks of one language in a page.
-fn blocks(page: &str, language: &str) -> Vec<String> {
-    let fence = format!("```{language}\n");
-    page.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
 }
 
 #[test]

@@ -39,13 +39,25 @@ impl ResultFolder {
 
     /// Writes a file, replacing one that is there.
     pub fn write(&self, name: &str, contents: &str) -> Result<(), RunError> {
+        self.write_bytes(name, contents.as_bytes())
+    }
+
+    /// Writes a file that is no text, replacing one that is there.
+    pub fn write_bytes(&self, name: &str, contents: &[u8]) -> Result<(), RunError> {
         let target = self.path.join(name);
         let io = |error| RunError::Io { action: "write", path: target.clone(), error };
         let mut file = tempfile::NamedTempFile::new_in(&self.path).map_err(io)?;
-        file.write_all(contents.as_bytes()).map_err(io)?;
+        file.write_all(contents).map_err(io)?;
         let temporary = file.into_temp_path();
         make_readable(&temporary).map_err(io)?;
         temporary.persist(&target).map_err(|error| io(error.error))
+    }
+
+    /// Writes a configuration with its hash, which it returns.
+    pub fn write_config(&self, config: &RunConfig) -> Result<String, RunError> {
+        let hash = config.hash();
+        self.write("config.toml", &format!("# config_hash = \"{hash}\"\n\n{}", config.to_toml()))?;
+        Ok(hash)
     }
 
     /// Writes a point's configuration and counters, and what else was observed.
@@ -53,8 +65,7 @@ impl ResultFolder {
         for (name, contents) in &point.observed.files {
             self.write(name, contents)?;
         }
-        let hash = point.config.hash();
-        self.write("config.toml", &format!("# config_hash = \"{hash}\"\n\n{}", point.config.to_toml()))?;
+        let hash = self.write_config(&point.config)?;
         let latency = point.measurement.latency();
         self.write("latency.hgrm", &latency.to_hgrm())?;
         self.write("latency.csv", &latency.to_csv())?;
@@ -75,8 +86,7 @@ impl ResultFolder {
 
     /// Writes the configuration, counters, guests' consoles and summary of a run of iperf3; returns the summary's text.
     pub fn write_iperf(&self, config: &RunConfig, run: &IperfRun) -> Result<String, RunError> {
-        let hash = config.hash();
-        self.write("config.toml", &format!("# config_hash = \"{hash}\"\n\n{}", config.to_toml()))?;
+        let hash = self.write_config(config)?;
         let mut stats = Map::new();
         for (node, machine) in run.pair.nodes().iter().enumerate() {
             for (name, counter) in all_counters(machine) {

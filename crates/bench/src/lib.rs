@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod boot_turn;
 mod changes;
 mod config;
 mod disks;
@@ -13,6 +14,7 @@ mod kernel;
 mod m5;
 mod measure;
 mod observe;
+mod phases;
 mod ports;
 mod registry;
 mod script;
@@ -20,6 +22,7 @@ mod session;
 mod summary;
 mod testpmd;
 mod timing;
+mod trial;
 mod two_nodes;
 
 pub use changes::changes;
@@ -41,4 +44,5 @@ pub use session::{
 };
 pub use summary::{Change, Drops, PointSummary, RunSummary};
 pub use timing::TimingFigures;
+pub use trial::{Standing, Trial, TrialResult};
 pub use two_nodes::{Role, TwoNodes};

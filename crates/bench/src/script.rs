@@ -19,9 +19,8 @@ use crate::config::RunConfig;
 use crate::error::{RunError, describe};
 use crate::folder::ResultFolder;
 use crate::m5::{M5Next, M5Ops};
-use crate::measure::{
-    CAPTURE_SNAP_LEN, DRAIN_STEP, Point, Window, merged_measurement, nic_totals, summarise,
-};
+use crate::measure::{CAPTURE_SNAP_LEN, Point, merged_measurement, summarise};
+use crate::phases::{DRAIN_STEP, Window, nic_totals};
 use crate::ports::{self, Moment};
 use crate::session::{Control, Ready, SLICE_INSTRUCTIONS, SLICE_TIME, Session, Workload};
 use crate::timing;

@@ -1,9 +1,9 @@
 //! From a configuration to a machine whose application is ready: by booting it, or from the
 //! checkpoint that an earlier run with the same guest left in the cache.
 
-use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -15,6 +15,7 @@ use doorbell_machine::{
 use doorbell_sim::Ps;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::boot_turn::BootTurn;
 use crate::config::RunConfig;
 use crate::disks::{machine_with, open_disks};
 use crate::error::{RunError, describe};
@@ -171,7 +172,7 @@ pub struct Session {
     image: Image,
     checkpoint: CheckpointFile,
     /// The machine restored when the checkpoint was tried, for the first measurement.
-    first: Cell<Option<Machine>>,
+    first: Mutex<Option<Machine>>,
     /// What the guest had printed when it was ready; empty if it came from a checkpoint.
     pub console: String,
     /// Host time and instructions of the boot; `None` if it came from a checkpoint.
@@ -222,36 +223,54 @@ impl Session {
             disks,
             image: image.clone(),
             checkpoint: CheckpointFile::empty(),
-            first: Cell::new(None),
+            first: Mutex::new(None),
             console: String::new(),
             boot: None,
         };
-        let found = match source {
-            Source::Boot => None,
-            Source::File(path) => Some(CheckpointFile::read(path).map_err(|error| named(path, error))?),
-            Source::Cache => session.read_cached(&cached, control),
-        };
-        match found {
-            Some(checkpoint) => {
-                session.checkpoint = checkpoint;
-                // A checkpoint that does not fit is found here and not in the first measurement.
-                match session.restored() {
-                    Ok(machine) => session.first = Cell::new(Some(machine)),
-                    Err(error) if *source == Source::Cache => {
-                        (control.say)(&format!("not using the cached checkpoint: {error}"));
-                        session.boot_and_keep(&image, bootargs, &cached, control)?;
-                    }
-                    Err(RunError::Checkpoint(error)) => {
-                        let Source::File(path) = source else { return Err(error.into()) };
-                        return Err(named(path, error));
-                    }
-                    Err(error) => return Err(error),
+        match source {
+            Source::Boot => session.boot(read_guest(&image, bootargs)?, control)?,
+            Source::File(path) => {
+                let checkpoint = CheckpointFile::read(path).map_err(|error| named(path, error))?;
+                session.take(checkpoint).map_err(|error| match error {
+                    RunError::Checkpoint(error) => named(path, error),
+                    error => error,
+                })?;
+            }
+            Source::Cache if session.take_cached(&cached, control.say) => {}
+            Source::Cache => {
+                // Others who want the same guest wait until it has booted, and then find it.
+                let _turn = BootTurn::wait(&cached, control)?;
+                if !session.take_cached(&cached, &mut |_| {}) {
+                    session.boot_and_keep(&image, bootargs, &cached, control)?;
                 }
             }
-            None if *source == Source::Boot => session.boot(read_guest(&image, bootargs)?, control)?,
-            None => session.boot_and_keep(&image, bootargs, &cached, control)?,
         }
         Ok(session)
+    }
+
+    /// Begins from this checkpoint, if it fits: that is found here, and not in the first measurement.
+    fn take(&mut self, checkpoint: CheckpointFile) -> Result<(), RunError> {
+        self.checkpoint = checkpoint;
+        let machine = self.restored()?;
+        self.first = Mutex::new(Some(machine));
+        Ok(())
+    }
+
+    /// Begins from a cached checkpoint, if there is one. One that cannot be used is no error: a new one is made.
+    fn take_cached(&mut self, path: &Path, say: &mut dyn FnMut(&str)) -> bool {
+        let taken = CheckpointFile::read(path).map_err(RunError::from).and_then(|file| self.take(file));
+        match taken {
+            Ok(()) => true,
+            Err(RunError::Checkpoint(CheckpointError::Io { error, .. }))
+                if error.kind() == std::io::ErrorKind::NotFound =>
+            {
+                false
+            }
+            Err(error) => {
+                say(&format!("not using the cached checkpoint: {error}"));
+                false
+            }
+        }
     }
 
     fn boot_and_keep(
@@ -264,18 +283,6 @@ impl Session {
         self.boot(read_guest(image, bootargs)?, control)?;
         self.keep(cached, control);
         Ok(())
-    }
-
-    /// A cached checkpoint that cannot be used is no error: a new one is made.
-    fn read_cached(&self, path: &Path, control: &mut Control) -> Option<CheckpointFile> {
-        match CheckpointFile::read(path) {
-            Ok(checkpoint) => Some(checkpoint),
-            Err(CheckpointError::Io { error, .. }) if error.kind() == std::io::ErrorKind::NotFound => None,
-            Err(error) => {
-                (control.say)(&format!("not using the cached checkpoint: {error}"));
-                None
-            }
-        }
     }
 
     /// Failing to keep a checkpoint costs the next run a boot, and nothing else.
@@ -329,7 +336,8 @@ impl Session {
 
     /// A machine at the point where the application has just become ready.
     pub fn machine(&self) -> Result<Machine, RunError> {
-        self.first.take().map_or_else(|| self.restored(), Ok)
+        let first = self.first.lock().expect("nothing panics while it holds this").take();
+        first.map_or_else(|| self.restored(), Ok)
     }
 
     fn restored(&self) -> Result<Machine, RunError> {

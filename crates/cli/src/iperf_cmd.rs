@@ -16,8 +16,8 @@ use crate::screen::{Screen, end_on_closed_pipe, interrupt_flag};
 pub fn run(args: &RunArgs, roles: &[Role; 2], places: &Places) -> anyhow::Result<ExitCode> {
     refuse_what_has_no_meaning(args)?;
     let config = args.common.resolve(&[])?;
-    let folder = ResultFolder::create(&args.out)?;
-    let screen = Screen::new(args.quiet);
+    let folder = ResultFolder::create(&args.output.out)?;
+    let screen = Screen::new(args.output.quiet);
     let interrupted = interrupt_flag()?;
     let mut control = Control {
         m5: None,
@@ -30,12 +30,12 @@ pub fn run(args: &RunArgs, roles: &[Role; 2], places: &Places) -> anyhow::Result
             "two nodes run functionally: cores, caches and PCI Express of the preset are not timed",
         );
     }
-    let nodes = TwoNodes::prepare(&config, roles, places, &args.source(), &mut control)?;
+    let nodes = TwoNodes::prepare(&config, roles, places, &args.guest.source(), &mut control)?;
     if let Some((seconds, instructions)) = nodes.boot {
         let millions = instructions as f64 / 1e6;
         (control.say)(&format!("both ready after {millions:.0} M instructions, {seconds:.1} s"));
     }
-    if let Some(path) = &args.save_checkpoint {
+    if let Some(path) = &args.guest.save_checkpoint {
         nodes.checkpoint().write(path)?;
     }
     let capture = args.pcap.then(|| folder.path().join("wire.pcap"));
@@ -43,7 +43,7 @@ pub fn run(args: &RunArgs, roles: &[Role; 2], places: &Places) -> anyhow::Result
     screen.clear();
     let json = folder.write_iperf(&config, &run)?;
     end_on_closed_pipe()?;
-    if args.json {
+    if args.output.json {
         print!("{json}");
     } else {
         print!("{}", table(&run));

@@ -12,6 +12,8 @@ mod report_cmd;
 mod run_cmd;
 mod screen;
 mod script_cmd;
+mod search_cmd;
+mod sweep_cmd;
 mod terminal;
 mod traffic_args;
 
@@ -38,6 +40,10 @@ struct Cli {
 enum Command {
     /// Run a benchmark, or a script of your own, at one or several offered loads; print a summary and write a result folder
     Run(Box<run_cmd::RunArgs>),
+    /// Find the highest rate at which a benchmark meets a goal
+    Search(Box<search_cmd::SearchArgs>),
+    /// Measure every point of an experiment, and tell them together as a table and plots
+    Sweep(Box<sweep_cmd::SweepArgs>),
     /// Boot a guest with its console on this terminal
     Boot(boot::BootArgs),
     /// Build, list and show guest images
@@ -75,6 +81,8 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     let log = cli.log.begin()?;
     let code = match cli.command {
         Command::Run(args) => run_cmd::run(&args, &places),
+        Command::Search(args) => search_cmd::run(&args, &places),
+        Command::Sweep(args) => sweep_cmd::run(&args, &places),
         Command::Boot(args) => boot::boot(&args, &places),
         Command::Image(command) => image_cmd::image(&command, &places),
         Command::Config(command) => config_cmd::config(&command),

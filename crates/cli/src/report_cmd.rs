@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use doorbell_bench::ResultFolder;
-use doorbell_report::RunSummary;
+use doorbell_report::{RunSummary, SearchSummary};
 
 use crate::screen::end_on_closed_pipe;
 
@@ -26,11 +26,18 @@ pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
             std::fs::read_to_string(&file)
                 .with_context(|| format!("{} is not a result folder: cannot read {name}", path.display()))
         };
-        let summary = RunSummary::from_json(&read("summary.json")?)
-            .with_context(|| path.join("summary.json").display().to_string())?;
+        let json = read("summary.json")?;
+        let named = || path.join("summary.json").display().to_string();
         let config = read("config.toml").or_else(|_| read("point-00/config.toml"))?;
-        ResultFolder::create(path)?.write("report.html", &doorbell_report::html(&summary, &config))?;
-        print!("{}", doorbell_report::table(&summary));
+        let (page, table) = if SearchSummary::is_in(&json) {
+            let summary = SearchSummary::from_json(&json).with_context(named)?;
+            (summary.html(&config), summary.table())
+        } else {
+            let summary = RunSummary::from_json(&json).with_context(named)?;
+            (doorbell_report::html(&summary, &config), doorbell_report::table(&summary))
+        };
+        ResultFolder::create(path)?.write("report.html", &page)?;
+        print!("{table}");
         println!("{}", path.join("report.html").display());
     }
     Ok(ExitCode::SUCCESS)

@@ -45,6 +45,22 @@ pub struct RunArgs {
     pub(crate) traffic: TrafficArgs,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    /// Also capture the wire at the load generator, both directions, as wire.pcap
+    #[arg(long)]
+    pub(crate) pcap: bool,
+    #[command(flatten)]
+    pub(crate) observe: ObserveArgs,
+    #[command(flatten)]
+    pub(crate) guest: GuestArgs,
+    #[command(flatten)]
+    pub(crate) script: ScriptArgs,
+}
+
+/// Where results go, and how much is told.
+#[derive(Args)]
+pub struct OutputArgs {
     /// Result folder
     #[arg(long, value_name = "DIR", default_value = "results/latest")]
     pub(crate) out: PathBuf,
@@ -54,11 +70,11 @@ pub struct RunArgs {
     /// Do not tell what is going on
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// Also capture the wire at the load generator, both directions, as wire.pcap
-    #[arg(long)]
-    pub(crate) pcap: bool,
-    #[command(flatten)]
-    pub(crate) observe: ObserveArgs,
+}
+
+/// Where the guest comes from.
+#[derive(Args)]
+pub struct GuestArgs {
     /// Boot the guest even if there is a checkpoint, and keep none
     #[arg(long)]
     pub(crate) boot: bool,
@@ -68,8 +84,6 @@ pub struct RunArgs {
     /// Also write the checkpoint from which the measurements start
     #[arg(long, value_name = "FILE")]
     pub(crate) save_checkpoint: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) script: ScriptArgs,
 }
 
 /// What every command that builds a machine takes.
@@ -93,9 +107,20 @@ pub struct CommonArgs {
     pub disks: Vec<PathBuf>,
 }
 
-fn run_help() -> String {
+/// The benchmarks by name.
+pub fn run_help() -> String {
     let lines: Vec<String> = BENCHMARKS.iter().map(|b| format!("  {:<17} {}", b.name, b.summary)).collect();
     format!("Benchmarks:\n{}", lines.join("\n"))
+}
+
+impl GuestArgs {
+    pub(crate) fn source(&self) -> Source {
+        match &self.checkpoint {
+            Some(path) => Source::File(path.clone()),
+            None if self.boot => Source::Boot,
+            None => Source::Cache,
+        }
+    }
 }
 
 impl CommonArgs {
@@ -156,15 +181,6 @@ impl RunArgs {
         Ok(config)
     }
 
-    /// Where the guest comes from.
-    pub(crate) fn source(&self) -> Source {
-        match &self.checkpoint {
-            Some(path) => Source::File(path.clone()),
-            None if self.boot => Source::Boot,
-            None => Source::Cache,
-        }
-    }
-
     /// The rates; without any, the configuration's.
     pub fn rates(&self, config: &RunConfig) -> anyhow::Result<Vec<Rate>> {
         if self.rate.is_empty() {
@@ -189,6 +205,13 @@ pub(crate) fn what_is_sent(config: &RunConfig) -> String {
     }
 }
 
+/// A frame size may be given without a unit: the field counts in bytes.
+pub fn frame_size(text: &str) -> anyhow::Result<Bytes> {
+    let with_unit =
+        if text.bytes().all(|b| b.is_ascii_digit()) { format!("{text}B") } else { text.to_owned() };
+    with_unit.parse().context("--frame-size")
+}
+
 /// Measures and reports.
 pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
     if let Some(script) = &args.script.script {
@@ -209,8 +232,8 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
     }
     let config = args.config(chosen.defaults)?;
     let rates = args.rates(&config)?;
-    let folder = ResultFolder::create(&args.out)?;
-    let screen = Screen::new(args.quiet);
+    let folder = ResultFolder::create(&args.output.out)?;
+    let screen = Screen::new(args.output.quiet);
     let interrupted = interrupt_flag()?;
     let mut m5 = M5Ops::new(folder.clone());
     let mut control = Control {
@@ -219,7 +242,7 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
         say: &mut |line| screen.say(line),
         progress: &mut |instructions, now| screen.progress("simulating", instructions, now),
     };
-    let session = session(args, &mut control, |source, control| {
+    let session = session(&args.guest, &mut control, |source, control| {
         Session::prepare(&config, chosen, places, source, control)
     })?;
     let (mut points, mut meanings) = (Vec::new(), BTreeMap::new());
@@ -253,7 +276,7 @@ pub fn finish(
     let report = doorbell_report::RunSummary::from_json(&json)?;
     folder.write("report.html", &doorbell_report::html(&report, &config.to_toml()))?;
     end_on_closed_pipe()?;
-    if args.json {
+    if args.output.json {
         print!("{json}");
     } else {
         match summary.points.as_slice() {
@@ -281,7 +304,7 @@ fn without_traffic(name: &str, point: &PointSummary) -> String {
 
 /// A session from where the options say.
 pub fn session(
-    args: &RunArgs,
+    args: &GuestArgs,
     control: &mut Control,
     prepare: impl FnOnce(&Source, &mut Control) -> Result<Session, RunError>,
 ) -> anyhow::Result<Session> {
@@ -325,14 +348,19 @@ fn whole_summary(
     points: Vec<PointSummary>,
     meanings: BTreeMap<String, String>,
 ) -> anyhow::Result<RunSummary> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
     Ok(RunSummary {
         benchmark: name.to_owned(),
         preset: args.common.preset.clone(),
         changed: changes(&args.common.preset, config)?,
         doorbell_version: env!("CARGO_PKG_VERSION").to_owned(),
-        command: format!("doorbell {}", words.join(" ")),
+        command: command_line(),
         meanings,
         points,
     })
+}
+
+/// The command as it was given.
+pub fn command_line() -> String {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    format!("doorbell {}", words.join(" "))
 }

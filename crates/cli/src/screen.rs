@@ -46,6 +46,33 @@ impl Screen {
         }
     }
 
+    /// Shows what is being done.
+    pub fn message(&self, text: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(text.to_owned());
+        }
+    }
+
+    /// From here on the moving line counts to `total`, with an estimate of the time that is left.
+    pub fn count_to(&self, total: usize) {
+        if let Some(bar) = &self.bar {
+            let style =
+                ProgressStyle::with_template("{bar:30} {pos}/{len}, {elapsed} gone, about {eta} left");
+            bar.set_style(style.expect("the template is well formed"));
+            bar.set_length(total as u64);
+            bar.set_position(0);
+            bar.reset_elapsed();
+        }
+    }
+
+    /// One more is done, which is told.
+    pub fn counted(&self, line: &str) {
+        self.say(line);
+        if let Some(bar) = &self.bar {
+            bar.inc(1);
+        }
+    }
+
     /// Removes the moving line.
     pub fn clear(&self) {
         if let Some(bar) = &self.bar {

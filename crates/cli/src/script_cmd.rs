@@ -115,8 +115,8 @@ pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitC
         true => vec![None],
         false => args.rates(&config)?.into_iter().map(Some).collect(),
     };
-    let folder = ResultFolder::create(&args.out)?;
-    let screen = Screen::new(args.quiet);
+    let folder = ResultFolder::create(&args.output.out)?;
+    let screen = Screen::new(args.output.quiet);
     let interrupted = interrupt_flag()?;
     let mut control = Control {
         m5: None,
@@ -125,7 +125,7 @@ pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitC
         progress: &mut |instructions, now| screen.progress("simulating", instructions, now),
     };
     let workload = Script::workload(image, own.append.as_deref().unwrap_or(""));
-    let session = session(args, &mut control, |source, control| {
+    let session = session(&args.guest, &mut control, |source, control| {
         Session::prepare_workload(&config, workload, places, source, control)
     })?;
     let (name, mut points, mut status) = (named(path), Vec::new(), 0);

@@ -19,9 +19,10 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("symbols", &["sim"]),
     ("machine", &["sim", "wire", "loadgen", "nic", "pcie", "memory", "core", "riscv", "platform"]),
     ("bench", &["sim", "wire", "loadgen", "nic", "machine", "image", "symbols"]),
+    ("study", &["sim", "loadgen", "machine", "bench"]),
     ("report", &["sim"]),
     ("gdb", &["sim", "riscv", "machine"]),
-    ("cli", &["sim", "loadgen", "nic", "machine", "image", "bench", "report", "gdb"]),
+    ("cli", &["sim", "loadgen", "nic", "machine", "image", "bench", "study", "report", "gdb"]),
     // Tools that only tests use.
     ("lockstep", &["sim", "riscv", "platform", "image"]),
     (

@@ -13,10 +13,10 @@ const TOLERATED: f64 = 0.01;
 /// A figure with its name and what to know about it.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Card {
-    name: &'static str,
-    value: String,
-    unit: &'static str,
-    note: String,
+    pub name: &'static str,
+    pub value: String,
+    pub unit: &'static str,
+    pub note: String,
 }
 
 /// The headline of one frame size's points.

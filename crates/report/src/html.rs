@@ -1,4 +1,4 @@
-//! `report.html`: one file that needs no network, no script and no build. The page forbids itself to load anything.
+//! A run's `report.html`.
 
 use std::fmt::Write;
 
@@ -6,19 +6,13 @@ use crate::escape::Esc;
 use crate::number::{NONE, duration_s, grouped, trimmed};
 use crate::summary::{Change, PointSummary, RunSummary};
 use crate::text::imbalance_notes;
-use crate::{figures, functions, headline, numbers, ports, stages, timing};
-
-const STYLE: &str = include_str!("page.css");
-
-/// Nothing is loaded from anywhere; the style stands in the page, the (empty) icon in its address.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
+use crate::{figures, functions, headline, numbers, page, ports, stages, timing};
 
 /// The page of a run. `config_toml` is the resolved configuration as text.
 pub fn html(summary: &RunSummary, config_toml: &str) -> String {
-    let mut out = String::with_capacity(64 << 10);
-    head(summary, &mut out);
-    header(summary, &mut out);
-    out.push_str("<main>\n");
+    let (preset, version) =
+        (format!("preset {}", summary.preset), format!("version {}", summary.doorbell_version));
+    let mut out = page::begin(&summary.benchmark, "run", &[&loads(summary), &preset, &version]);
     changes(summary, &mut out);
     let groups = summary.by_frame_size();
     if groups.is_empty() {
@@ -42,28 +36,14 @@ pub fn html(summary: &RunSummary, config_toml: &str) -> String {
         out.push_str(&timing::html(&all, &summary.meanings));
         out.push_str(&ports::html(&all, &summary.meanings));
     }
-    provenance(summary, config_toml, &mut out);
-    out.push_str("</main>\n");
+    page::provenance(&summary.command, "Resolved configuration", config_toml, &mut out);
     footer(summary, &mut out);
-    out.push_str("</body>\n</html>\n");
     out
 }
 
-fn head(summary: &RunSummary, out: &mut String) {
-    let _ = write!(
-        out,
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <link rel=\"icon\" href=\"data:,\">\n\
-         <title>{} · Doorbell</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n",
-        Esc(&summary.benchmark)
-    );
-}
-
-fn header(summary: &RunSummary, out: &mut String) {
-    let loads = match summary.points.as_slice() {
+/// What was offered, in a few words.
+fn loads(summary: &RunSummary) -> String {
+    match summary.points.as_slice() {
         [] => "no load".to_owned(),
         [point] => format!("{} offered", point.rate),
         points => {
@@ -71,17 +51,7 @@ fn header(summary: &RunSummary, out: &mut String) {
             let (low, high) = (rates.clone().fold(f64::INFINITY, f64::min), rates.fold(0.0, f64::max));
             format!("{} loads from {} to {} Mpps", points.len(), trimmed(low), trimmed(high))
         }
-    };
-    let _ = writeln!(
-        out,
-        "<header>\n<p class=\"eyebrow\">Doorbell run</p>\n<h1>{}</h1>\n\
-         <p class=\"facts\">{} <span aria-hidden=\"true\">·</span> preset {} \
-         <span aria-hidden=\"true\">·</span> version {}</p>\n</header>",
-        Esc(&summary.benchmark),
-        Esc(loads),
-        Esc(&summary.preset),
-        Esc(&summary.doorbell_version)
-    );
+    }
 }
 
 /// What differs from the preset, first of all: nobody takes a changed machine for the preset.
@@ -121,28 +91,16 @@ fn books(points: &[&PointSummary], out: &mut String) {
     }
 }
 
-/// The command and the configuration: all that is needed to have this again.
-fn provenance(summary: &RunSummary, config_toml: &str, out: &mut String) {
-    let _ = write!(
-        out,
-        "<section aria-labelledby=\"provenance\">\n<h2 id=\"provenance\">How this was made</h2>\n\
-         <pre class=\"command\">{}</pre>\n\
-         <details>\n<summary>Resolved configuration</summary>\n<pre>{}</pre>\n</details>\n</section>\n",
-        Esc(&summary.command),
-        Esc(config_toml)
-    );
-}
-
 fn footer(summary: &RunSummary, out: &mut String) {
     let simulated: f64 = summary.points.iter().map(|p| p.simulated_seconds).sum();
     let host: f64 = summary.points.iter().map(|p| p.host_seconds).sum();
-    let _ = writeln!(
-        out,
-        "<footer>\n<p>Rates count frames whose first bit left in the measurement. Gbps are at layer 2, with FCS and \
-         without preamble and gap. A round trip runs from the time a frame was due to the time it was back at the \
-         load generator; percentiles are nearest rank.</p>\n\
-         <p>{} of simulated time measured in all; {} of host time.</p>\n</footer>",
-        Esc(duration_s(simulated)),
-        Esc(duration_s(host))
+    let rates = "Rates count frames whose first bit left in the measurement. Gbps are at layer 2, with FCS and without \
+                 preamble and gap. A round trip runs from the time a frame was due to the time it was back at the load \
+                 generator; percentiles are nearest rank.";
+    let cost = format!(
+        "{} of simulated time measured in all; {} of host time.",
+        duration_s(simulated),
+        duration_s(host)
     );
+    page::end(&[&rates, &cost], out);
 }

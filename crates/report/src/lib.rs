@@ -13,20 +13,24 @@
 //! | `svg`, `figures` | what does each plot show? A new plot is one file there and one line in its list |
 //! | `stages`, `functions` | where did packets and cores spend their time? |
 //! | `ports` | what did each NIC and its generator count? |
-//! | `html`, `numbers`, `headline` | how do they become a page? |
+//! | `html`, `page`, `numbers`, `headline` | how do they become a page? |
+//! | `search`, `experiment` | what did a search find, what do all points of an experiment say? |
 
 #![forbid(unsafe_code)]
 
 mod causes;
 mod escape;
+mod experiment;
 mod figures;
 mod functions;
 mod headline;
 mod html;
 mod number;
 mod numbers;
+mod page;
 mod ports;
 mod scale;
+mod search;
 mod stages;
 mod streams;
 mod summary;
@@ -41,8 +45,10 @@ mod sample;
 #[cfg(test)]
 mod text_tests;
 
+pub use experiment::{ExperimentCurve, ExperimentPage, ExperimentPlot};
 pub use functions::FunctionFigures;
 pub use html::html;
+pub use search::{SearchSummary, SizeSearch};
 pub use stages::{StageNs, StagesNs};
 pub use streams::{FlowFigures, StreamFigures, Throughput};
 pub use summary::{

@@ -52,6 +52,18 @@ impl Scale {
         }
     }
 
+    /// A logarithmic axis around the values that are above zero.
+    pub fn log(values: &[f64]) -> Scale {
+        let above_zero = || values.iter().copied().filter(|value| *value > 0.0);
+        let largest = above_zero().fold(0.0, f64::max);
+        if largest == 0.0 {
+            return Scale::Log { min: 0.1, max: 1.0 };
+        }
+        let min = nice_at_most(above_zero().fold(f64::INFINITY, f64::min));
+        // A single value has an axis, too.
+        Scale::Log { min, max: nice_at_least(largest).max(min * 2.0) }
+    }
+
     /// Where a value lies: 0 at the axis's start, 1 at its end, clamped.
     pub fn place(&self, value: f64) -> f64 {
         let place = match *self {

@@ -46,6 +46,20 @@ pub enum ReportError {
     },
 }
 
+impl From<serde_json::Error> for ReportError {
+    fn from(error: serde_json::Error) -> ReportError {
+        match error.classify() {
+            serde_json::error::Category::Eof => {
+                ReportError::Truncated { line: error.line(), column: error.column() }
+            }
+            serde_json::error::Category::Data => ReportError::Foreign(error),
+            serde_json::error::Category::Syntax | serde_json::error::Category::Io => {
+                ReportError::NotJson(error)
+            }
+        }
+    }
+}
+
 /// Round trips in nanoseconds, from the time each frame was due.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct LatencyNs {
@@ -268,15 +282,7 @@ pub struct RunSummary {
 impl RunSummary {
     /// Reads the text of a `summary.json`.
     pub fn from_json(text: &str) -> Result<RunSummary, ReportError> {
-        let summary: RunSummary = serde_json::from_str(text).map_err(|error| match error.classify() {
-            serde_json::error::Category::Eof => {
-                ReportError::Truncated { line: error.line(), column: error.column() }
-            }
-            serde_json::error::Category::Data => ReportError::Foreign(error),
-            serde_json::error::Category::Syntax | serde_json::error::Category::Io => {
-                ReportError::NotJson(error)
-            }
-        })?;
+        let summary: RunSummary = serde_json::from_str(text)?;
         for (index, point) in summary.points.iter().enumerate() {
             point.check(index + 1)?;
         }

@@ -122,6 +122,11 @@ impl Plot {
         WIDTH - self.right
     }
 
+    /// The upper end of the vertical axis.
+    pub fn top(&self) -> f64 {
+        TOP
+    }
+
     /// The horizontal axis's place.
     pub fn floor(&self) -> f64 {
         HEIGHT - BOTTOM

@@ -39,7 +39,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
             .to_owned(),
     };
     Figure {
-        title: "Where the cycles went",
+        title: "Where the cycles went".into(),
         caption,
         legend: stacked::legend(&named),
         svg: stacked::draw(ids, &named, "cycles", &stacks),

@@ -38,7 +38,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
         vec![(*name).to_owned(), grouped(*frames), percent_label(share(*frames))]
     };
     Figure {
-        title: "Where the frames went",
+        title: "Where the frames went".into(),
         caption,
         legend: Vec::new(),
         svg: (offered > 0).then(|| bars(ids, &rows)),

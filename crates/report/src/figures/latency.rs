@@ -34,7 +34,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
         (false, false) => "Round trips of the delivered frames, from the time each was due.",
     };
     Figure {
-        title: "Latency",
+        title: "Latency".into(),
         caption: caption.to_owned(),
         legend: Vec::new(),
         svg: (!all.is_empty()).then(|| draw(ids, points, y)),

@@ -25,7 +25,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
         format!("Share of the offered frames that was lost, by cause. {}", meanings.join(" "))
     };
     Figure {
-        title: "Losses by cause",
+        title: "Losses by cause".into(),
         caption,
         legend: causes.iter().map(|cause| (format!("c-{}", cause.key), cause.name.to_owned())).collect(),
         svg: (!causes.is_empty()).then(|| draw(ids, points, &causes)),

@@ -35,7 +35,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
         std::iter::once(crate::number::rate(point.offered_mpps)).chain(cells).collect()
     });
     Figure {
-        title: "Caches and PCI Express a frame",
+        title: "Caches and PCI Express a frame".to_owned(),
         caption: "Misses of each level a delivered frame, empty polls included, and lines that direct cache access placed and \
                   that were evicted before use; the data have the bytes over PCI Express as well."
             .to_owned(),

@@ -7,6 +7,7 @@ use crate::escape::Esc;
 use crate::number;
 use crate::summary::PointSummary;
 
+mod curves;
 mod cycles;
 mod fate;
 mod latency;
@@ -18,6 +19,8 @@ mod stacked;
 mod throughput;
 mod way;
 mod work;
+
+pub(crate) use curves::{Curve, Curves};
 
 /// Draws one figure; the first argument makes its identifiers unique on the page.
 type Draw = fn(&Ids, &[&PointSummary]) -> Figure;
@@ -50,9 +53,16 @@ pub(crate) struct Ids {
     caption: String,
 }
 
+impl Ids {
+    /// Those of the figure that itself has this one.
+    pub(crate) fn of(id: &str) -> Ids {
+        Ids { title: format!("{id}-title"), caption: format!("{id}-caption") }
+    }
+}
+
 /// A drawing with what belongs to it.
 pub(crate) struct Figure {
-    title: &'static str,
+    title: String,
     caption: String,
     legend: Vec<(String, String)>,
     /// Nothing if there is nothing to draw; the caption then says why.
@@ -62,8 +72,8 @@ pub(crate) struct Figure {
 
 /// The numbers behind a figure.
 pub(crate) struct Data {
-    heads: Vec<String>,
-    rows: Vec<Vec<String>>,
+    pub heads: Vec<String>,
+    pub rows: Vec<Vec<String>>,
 }
 
 impl Data {
@@ -90,7 +100,7 @@ pub(crate) fn html(frame_size: u64, points: &[&PointSummary], command: &str) -> 
     let mut out = String::from("<div class=\"figures\">\n");
     for (name, draw) in list {
         let id = format!("{name}-{frame_size}");
-        let ids = Ids { title: format!("{id}-title"), caption: format!("{id}-caption") };
+        let ids = Ids::of(&id);
         let figure = draw(&ids, points);
         write_figure(&id, &ids, &figure, command, &mut out);
     }
@@ -98,8 +108,9 @@ pub(crate) fn html(frame_size: u64, points: &[&PointSummary], command: &str) -> 
     out
 }
 
-fn write_figure(id: &str, ids: &Ids, figure: &Figure, command: &str, out: &mut String) {
-    let _ = writeln!(out, "<figure id=\"{id}\">\n<h3 id=\"{}\">{}</h3>", ids.title, Esc(figure.title));
+/// Writes a figure, its numbers, and the command that it comes from.
+pub(crate) fn write_figure(id: &str, ids: &Ids, figure: &Figure, command: &str, out: &mut String) {
+    let _ = writeln!(out, "<figure id=\"{id}\">\n<h3 id=\"{}\">{}</h3>", ids.title, Esc(&figure.title));
     if !figure.legend.is_empty() && figure.svg.is_some() {
         out.push_str("<ul class=\"legend\">\n");
         for (class, label) in &figure.legend {

@@ -37,7 +37,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
     };
     let heads = ["From, µs", "Offered", "Delivered", "Mean, µs", "p99, µs"];
     Figure {
-        title: "Over time",
+        title: "Over time".to_owned(),
         caption,
         legend: LINES.iter().map(|(class, name, _)| ((*class).to_owned(), (*name).to_owned())).collect(),
         svg: (batches.len() > 1).then(|| draw(ids, batches, losses)),

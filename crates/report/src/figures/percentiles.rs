@@ -63,7 +63,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
         None => "No frame came back, so no round trip was measured.",
     };
     Figure {
-        title: "Latency",
+        title: "Latency".into(),
         caption: caption.to_owned(),
         legend: Vec::new(),
         svg: (!rows.is_empty()).then(|| bars(ids, &rows)),

@@ -32,7 +32,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
     }
     label_largest_loss(&mut plot, points);
     Figure {
-        title: "Throughput",
+        title: "Throughput".into(),
         caption: caption(points),
         legend: vec![
             ("c-delivered".into(), "delivered".into()),

@@ -36,7 +36,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
         [rate(point.offered_mpps)].into_iter().chain(cells).collect()
     };
     Figure {
-        title: "Latency by stage",
+        title: "Latency by stage".to_owned(),
         caption: "Mean round trip of a delivered frame in microseconds by where the time was spent; the table below has \
                   every stage."
             .to_owned(),

@@ -19,7 +19,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
         )
     };
     Figure {
-        title: "Work a frame",
+        title: "Work a frame".into(),
         caption,
         legend: Vec::new(),
         svg: (!all.is_empty()).then(|| draw(ids, points, &all)),

@@ -1,0 +1,31 @@
+//! The pages of `docs/`, whose examples are checked word for word.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use crate::guest::places;
+
+/// The folder of the source.
+pub fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The fenced blocks of one language in a page.
+pub fn blocks(page: &str, language: &str) -> Vec<String> {
+    let fence = format!("```{language}\n");
+    page.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap_or("").to_owned()).collect()
+}
+
+/// A cache of this name with the user's images and packages, and no checkpoints: the user's may be older than this source.
+pub fn cache_with_own_checkpoints(name: &str) -> PathBuf {
+    let exe = std::env::current_exe().expect("a program knows where it is");
+    let folder = exe.ancestors().nth(3).expect("tests lie three folders below the target folder").join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a cache can be made");
+    for part in ["images", "packages"] {
+        fs::create_dir_all(places().cache.join(part)).expect("the user's cache can be made");
+        symlink(places().cache.join(part), folder.join(part)).expect("a link can be made");
+    }
+    folder
+}

@@ -1,0 +1,261 @@
+//! The phases of an offered load: store what is asked for, warm up, begin a window, end it, drain.
+//!
+//! A window begins and ends between two frames, so that exactly the frames offered in it reach the NIC while the NIC's
+//! counters are watched, one link latency later.
+
+use doorbell_loadgen::{Kind, Rate, TrafficConfig};
+use doorbell_machine::{ConfigError, Limits, Machine, Mode, Outcome, WatchRequest, Watched};
+use doorbell_nic::NicStats;
+use doorbell_sim::{Frame, Ps};
+
+use crate::config::RunConfig;
+use crate::error::{RunError, describe};
+use crate::ports::{Moment, PortFigures};
+use crate::session::{Control, run_watched};
+use crate::timing;
+
+/// How often a drain looks whether everything has come back.
+pub(crate) const DRAIN_STEP: Ps = Ps::from_us(100);
+/// How long a generator asks for its station.
+const ARP_PATIENCE: Ps = Ps::from_ms(500);
+/// How many requests are on their way while keys are stored: few, so that none is lost.
+const PRELOAD_OUTSTANDING: u32 = 8;
+
+/// What the NICs counted, all together.
+pub(crate) fn nic_totals(machine: &Machine) -> NicTotals {
+    machine.ports().iter().fold(NicTotals::default(), |mut sum, port| {
+        let s: &NicStats = port.nic.stats();
+        sum.dma += s.rx_drop_dma;
+        sum.core += s.rx_drop_core;
+        sum.tx += s.rx_drop_tx;
+        sum.other +=
+            s.rx_drop_address + s.rx_drop_vlan + s.rx_drop_fcs + s.rx_drop_undersize + s.rx_drop_oversize;
+        sum.other +=
+            s.rx_drop_disabled + s.rx_drop_link_down + s.rx_drop_loopback + s.rx_drop_reset + s.rx_control;
+        // A frame damaged on its way in is the NIC's to drop; one damaged on its way back is lost.
+        sum.link += port.link_in.stats().lost + port.link_out.stats().lost + port.link_out.stats().corrupted;
+        sum
+    })
+}
+
+/// Frames that were lost at the NICs and on the links, by cause.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NicTotals {
+    pub dma: u64,
+    pub core: u64,
+    pub tx: u64,
+    pub other: u64,
+    pub link: u64,
+}
+
+/// What changed during the window.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Window {
+    pub begin: NicTotals,
+    pub end: NicTotals,
+    pub ports: Vec<PortFigures>,
+    pub instructions: u64,
+    /// What the timing models had counted at both ends.
+    pub timed: Option<(timing::Moment, timing::Moment)>,
+}
+
+/// A window that has begun.
+pub(crate) struct OpenWindow {
+    begun: Ps,
+    instructions: u64,
+    timed: Option<timing::Moment>,
+    totals: NicTotals,
+    figures: Moment,
+}
+
+/// A machine under load, and who watches over it.
+pub(crate) struct Run<'a, 'c> {
+    pub machine: &'a mut Machine,
+    pub guest: &'a str,
+    pub control: &'a mut Control<'c>,
+    /// What the machine watches during the measurement.
+    pub watch: Option<WatchRequest>,
+}
+
+impl Run<'_, '_> {
+    /// Runs to a time; anything else that ends the run is an error.
+    pub fn until(&mut self, time: Ps) -> Result<(), RunError> {
+        match run_watched(self.machine, self.guest, &Limits::until(time), self.control)? {
+            Outcome::Time | Outcome::Asleep => Ok(()),
+            outcome => Err(RunError::Ended {
+                why: describe(outcome, time),
+                console: self.machine.console.last_lines(12),
+            }),
+        }
+    }
+
+    /// Starts the traffic; what asks by IPv4 has found its station when this returns.
+    fn start(&mut self, traffic: &TrafficConfig) -> Result<(), RunError> {
+        self.machine.start_traffic(traffic)?;
+        let end = self.machine.now() + ARP_PATIENCE;
+        while self.machine.is_resolving() {
+            if self.machine.now() >= end {
+                let asked = traffic.destination_ip;
+                return Err(RunError::NoAnswer(format!(
+                    "nobody at {asked} (and those after it, at further ports) has answered ARP for {ARP_PATIENCE}; \
+                     loadgen.traffic.destination_ip must be the guest's address"
+                )));
+            }
+            self.until(self.machine.now() + DRAIN_STEP)?;
+        }
+        Ok(())
+    }
+
+    /// Sends each generator's requests of this kind once, a few at a time, and waits for all answers.
+    pub fn preload(&mut self, config: &RunConfig, kind: Kind) -> Result<(), RunError> {
+        let keys = u64::from(config.loadgen.traffic.memcached.keys);
+        let traffic = TrafficConfig {
+            kind,
+            frames: Some(keys),
+            duration: None,
+            start_after: Ps::ZERO,
+            rate: Rate::Frames(1_000_000),
+            outstanding: Some(PRELOAD_OUTSTANDING),
+            ..config.loadgen.traffic.clone()
+        };
+        (self.control.say)(&format!("storing {keys} keys"));
+        self.machine.begin_window();
+        self.start(&traffic)?;
+        while self.machine.ports().iter().any(|port| port.loadgen.is_sending()) {
+            self.until(self.machine.now() + DRAIN_STEP)?;
+        }
+        self.drain(config.run.drain)?;
+        for (index, port) in self.machine.ports().iter().enumerate() {
+            let stored = port.loadgen.measurement().map_or(0, |window| window.volumes().1.frames);
+            if stored != keys {
+                return Err(RunError::NoAnswer(format!(
+                    "memcached stored only {stored} of the {keys} keys that were sent at port {index}; fewer or shorter \
+                     values (loadgen.traffic.memcached) may fit"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends until the machine has reached the load's own pace: caches are warm, and everything is timed.
+    pub fn approach(&mut self, config: &RunConfig) -> Result<(), RunError> {
+        self.machine.set_mode(Mode::Warming);
+        self.start(&config.loadgen.traffic)?;
+        let start = self.machine.now();
+        self.until(start + config.run.warmup)?;
+        if self.machine.timing().is_some() {
+            self.machine.set_mode(Mode::Detailed);
+            self.until(self.machine.now() + config.run.settle)?;
+        }
+        Ok(())
+    }
+
+    /// Begins the window at the next gap between two frames; the one before, if any, is forgotten.
+    pub fn open_window(&mut self, config: &RunConfig) -> Result<OpenWindow, RunError> {
+        self.until(self.machine.next_gap())?;
+        self.machine.begin_window();
+        if let Some(request) = &self.watch {
+            self.machine.watch(request);
+        }
+        let (begun, instructions) = (self.machine.now(), self.machine.instructions());
+        let timed = timing::Moment::of(self.machine);
+        self.until(begun + config.link.latency)?;
+        let (totals, figures) = (nic_totals(self.machine), Moment::of(self.machine));
+        Ok(OpenWindow { begun, instructions, timed, totals, figures })
+    }
+
+    /// Ends the window at the next gap, and the traffic with it.
+    pub fn close_window(
+        &mut self,
+        open: OpenWindow,
+        config: &RunConfig,
+    ) -> Result<(Window, Option<Watched>), RunError> {
+        self.until(self.machine.next_gap())?;
+        self.machine.end_window();
+        self.machine.stop_traffic();
+        let instructions = self.machine.instructions() - open.instructions;
+        let timed = open.timed.zip(timing::Moment::of(self.machine));
+        let watched = self.machine.end_watch();
+        self.until(self.machine.now() + config.link.latency)?;
+        let (end, ports) = (nic_totals(self.machine), open.figures.until_now(self.machine));
+        Ok((Window { begin: open.totals, end, ports, instructions, timed }, watched))
+    }
+
+    /// Warms up and measures.
+    pub fn measure(&mut self, config: &RunConfig) -> Result<(Window, Option<Watched>), RunError> {
+        self.approach(config)?;
+        let open = self.open_window(config)?;
+        match config.run.frames {
+            Some(frames) => self.until_offered(frames, config)?,
+            None => self.until(open.begun + config.run.duration)?,
+        }
+        self.close_window(open, config)
+    }
+
+    /// Runs until exactly `frames` frames have been offered by each generator in the window.
+    fn until_offered(&mut self, frames: u64, config: &RunConfig) -> Result<(), RunError> {
+        let offered = |machine: &Machine| {
+            let measurement = machine.ports()[0].loadgen.measurement().expect("a window was begun");
+            measurement.volumes().0.frames
+        };
+        let traffic = &config.loadgen.traffic;
+        if !traffic.streams.is_empty() {
+            return self.until_offered_by_streams(frames, config);
+        }
+        let line = config.link.frames_per_second(traffic.frame_len());
+        let line = line.0 as f64 / line.1 as f64;
+        let due = doorbell_loadgen::Pacing::new(Ps::ZERO, traffic.rate, traffic.frame_len(), &config.link);
+        // What has waited for its turn may leave back to back.
+        let per_second = if traffic.outstanding.is_some() { line } else { due.frames_per_second().min(line) };
+        loop {
+            let left = frames.saturating_sub(offered(self.machine));
+            if left == 0 {
+                return Ok(());
+            }
+            // Half a frame short of the last: a step never goes beyond it, and the last step is half a frame.
+            let step = ((left as f64 - 0.5) / per_second * 1e12) as u64;
+            self.until(self.machine.now() + Ps(step.max(1)))?;
+        }
+    }
+
+    /// The same with streams, at the first generator: where arrivals are random, others may have sent some more or less.
+    fn until_offered_by_streams(&mut self, frames: u64, config: &RunConfig) -> Result<(), RunError> {
+        // The shortest time that a frame takes.
+        let (rate, bits) = config.link.frames_per_second(Frame::MIN_BYTES_WITH_FCS - Frame::FCS_BYTES);
+        let shortest = bits as f64 / rate as f64 * 1e12;
+        loop {
+            let generator = &self.machine.ports()[0].loadgen;
+            let offered = generator.measurement().map_or(0, |window| window.volumes().0.frames);
+            let left = frames.saturating_sub(offered);
+            if left == 0 {
+                return Ok(());
+            }
+            // No frame leaves before it is due, nor sooner than the line has carried those before it.
+            let due = generator.stream_frame_due(left - 1).filter(|due| *due != Ps::MAX);
+            let Some(due) = due.filter(|_| generator.is_sending()) else {
+                let problem =
+                    format!("the streams ended {left} frames short of these {frames}; let them last longer");
+                return Err(ConfigError::new("run.frames", problem).into());
+            };
+            let carried = self.machine.now() + Ps(((left as f64 - 0.5) * shortest).max(1.0) as u64);
+            self.until(due.max(carried))?;
+        }
+    }
+
+    /// Waits until every frame has come back or cannot come back any more.
+    pub fn drain(&mut self, longest: Ps) -> Result<(), RunError> {
+        let end = self.machine.now() + longest;
+        while self.machine.frames_outstanding() > 0 && self.machine.now() < end {
+            let step = self.machine.now().saturating_add(DRAIN_STEP).min(end);
+            let before = self.machine.frames_outstanding();
+            self.until(step)?;
+            let inside: u64 =
+                self.machine.ports().iter().map(|p| p.nic.in_flight().rx + p.nic.in_flight().tx).sum();
+            // Nothing moved for a step and nothing is inside a NIC: the rest was lost.
+            if inside == 0 && self.machine.frames_outstanding() == before {
+                break;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,199 @@
+//! `doorbell search`.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use doorbell_bench::{Control, Nodes, Places, ResultFolder, RunConfig, Session, benchmark};
+use doorbell_loadgen::{LoadGen, Rate};
+use doorbell_sim::{Bytes, Ps};
+use doorbell_study::search::{
+    Event, Goal, LatencyBound, Precision, SearchRequest, SearchSummary, Verdict, search_sizes,
+};
+
+use crate::run_cmd::{CommonArgs, GuestArgs, OutputArgs, command_line, frame_size, run_help, session};
+use crate::screen::{Screen, end_on_closed_pipe, interrupt_flag};
+use crate::traffic_args::{TrafficArgs, one_size};
+
+#[derive(Args)]
+#[command(after_help = run_help())]
+pub struct SearchArgs {
+    /// Which benchmark
+    benchmark: String,
+    /// What is sought: msb (at most 1 % of the frames lost), ndr (none), pdr (0.5 %), or any share such as 0.1%
+    #[arg(long, value_name = "GOAL", default_value = "msb")]
+    goal: Goal,
+    /// Also bound round trips by a percentile, such as p99=20us
+    #[arg(long, value_name = "PERCENTILE=TIME")]
+    latency_max: Option<LatencyBound>,
+    /// How narrow the interval is to be that holds the rate, as a share of it
+    #[arg(long, value_name = "SHARE", default_value = "2%")]
+    precision: Precision,
+    /// The lowest rate to try [default: a thousandth of the highest]
+    #[arg(long, value_name = "RATE")]
+    min: Option<String>,
+    /// The highest rate to try [default: the line's]
+    #[arg(long, value_name = "RATE")]
+    max: Option<String>,
+    /// Bytes of each frame with FCS, 64 to 16384; several, comma-separated, give a search each. Or one mix: imix, or a
+    /// genome such as genome:aag
+    #[arg(long, value_name = "BYTES,…", value_delimiter = ',')]
+    frame_size: Vec<String>,
+    #[command(flatten)]
+    traffic: TrafficArgs,
+    /// The least number of frames of a trial's window [default: a hundred losses at the goal; 100000 for ndr]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(100..))]
+    frames: Option<u64>,
+    /// Simulated time of traffic before a trial is timed, such as 10ms
+    #[arg(long, value_name = "TIME")]
+    warmup: Option<String>,
+    /// How many trials run at once; the answer does not depend on it [default: the host's cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    #[command(flatten)]
+    common: CommonArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    guest: GuestArgs,
+}
+
+impl SearchArgs {
+    fn request(&self) -> anyhow::Result<SearchRequest> {
+        let rate = |option: &'static str, text: &Option<String>| {
+            text.as_ref().map(|text| text.parse::<Rate>().context(option)).transpose()
+        };
+        Ok(SearchRequest {
+            goal: Goal { latency: self.latency_max, ..self.goal },
+            precision: self.precision,
+            min: rate("--min", &self.min)?,
+            max: rate("--max", &self.max)?,
+            frames: self.frames,
+        })
+    }
+
+    fn config(&self, defaults: &[&str]) -> anyhow::Result<RunConfig> {
+        let mut further = Vec::new();
+        if let Some(time) = &self.warmup {
+            time.parse::<Ps>().context("--warmup")?;
+            further.push(format!("run.warmup={time}"));
+        }
+        let file = self.traffic.file()?;
+        let file = file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
+        let mut config = self.common.resolve_over(file, defaults, &further)?;
+        self.traffic.apply(self.mix(), &mut config)?;
+        Ok(config)
+    }
+
+    /// A mix of sizes, if that was asked for.
+    fn mix(&self) -> Option<&str> {
+        match self.frame_size.as_slice() {
+            [text] if one_size(text).is_none() => Some(text),
+            _ => None,
+        }
+    }
+
+    fn sizes(&self, config: &RunConfig) -> anyhow::Result<Vec<Bytes>> {
+        if !config.loadgen.traffic.streams.is_empty() {
+            if self.frame_size.len() > 1 || self.frame_size.len() == 1 && self.mix().is_none() {
+                bail!(
+                    "--frame-size: the traffic has streams, which say themselves how long their frames are"
+                );
+            }
+            let generator = LoadGen::new(0, config.run.seed, &config.loadgen, &config.link)?;
+            return Ok(vec![generator.mean_frame_size()]);
+        }
+        if self.frame_size.is_empty() {
+            return Ok(vec![config.loadgen.traffic.frame_size]);
+        }
+        let sizes: Vec<Bytes> =
+            self.frame_size.iter().map(|text| frame_size(text)).collect::<Result<_, _>>()?;
+        for size in &sizes {
+            let traffic =
+                doorbell_loadgen::TrafficConfig { frame_size: *size, ..config.loadgen.traffic.clone() };
+            traffic.validate().context("--frame-size")?;
+        }
+        Ok(sizes)
+    }
+}
+
+/// As many trials as the host has cores, unless told otherwise.
+pub fn jobs_or_cores(jobs: Option<u16>) -> usize {
+    jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from)
+}
+
+/// Searches and reports.
+pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
+    let chosen = benchmark(&args.benchmark)?;
+    if let Nodes::Two(_) = chosen.nodes {
+        bail!(
+            "{} has no load generator whose rate could be sought; search one of the other benchmarks",
+            chosen.name
+        );
+    }
+    let (request, config) = (args.request()?, args.config(chosen.defaults)?);
+    let sizes = args.sizes(&config)?;
+    request.validate(&config, &sizes)?;
+    let folder = ResultFolder::create(&args.output.out)?;
+    let screen = Screen::new(args.output.quiet);
+    let interrupted = interrupt_flag()?;
+    let mut control = Control {
+        m5: None,
+        interrupted: &interrupted,
+        say: &mut |line| screen.say(line),
+        progress: &mut |instructions, now| screen.progress("booting", instructions, now),
+    };
+    let session = session(&args.guest, &mut control, |source, control| {
+        Session::prepare(&config, chosen, places, source, control)
+    })?;
+    let started = std::time::Instant::now();
+    let jobs = jobs_or_cores(args.jobs);
+    screen.say(&format!("{}: {}", chosen.name, request.goal));
+    let searches = search_sizes(&session, &sizes, &request, jobs, &interrupted, &|size, event| match event {
+        Event::Began(rate) => screen.message(&format!("{size} frames at {} Mpps", *rate as f64 / 1e6)),
+        Event::Said(n, rate, judged) => {
+            let side = match judged.verdict {
+                Verdict::Below => "meets the goal",
+                Verdict::Above => "misses it",
+                Verdict::Undecided => "does not say",
+            };
+            let (mpps, loss) = (*rate as f64 / 1e6, judged.loss * 100.0);
+            screen.say(&format!("{size} frames, trial {n}: {mpps} Mpps loses {loss:.3} % and {side}"));
+        }
+    });
+    screen.clear();
+    let summary = SearchSummary {
+        benchmark: chosen.name.to_owned(),
+        preset: args.common.preset.clone(),
+        doorbell_version: env!("CARGO_PKG_VERSION").to_owned(),
+        command: command_line(),
+        goal: request.goal.to_string(),
+        loss_goal: request.goal.loss,
+        precision: request.precision.0,
+        jobs,
+        host_seconds: started.elapsed().as_secs_f64(),
+        searches: searches?,
+    };
+    report(args, &folder, &config, &summary)
+}
+
+fn report(
+    args: &SearchArgs,
+    folder: &ResultFolder,
+    config: &RunConfig,
+    summary: &SearchSummary,
+) -> anyhow::Result<ExitCode> {
+    folder.write_config(config)?;
+    let json = summary.to_json();
+    folder.write("summary.json", &json)?;
+    let report = doorbell_report::SearchSummary::from_json(&json)?;
+    folder.write("report.html", &report.html(&config.to_toml()))?;
+    end_on_closed_pipe()?;
+    if args.output.json {
+        print!("{json}");
+    } else {
+        print!("{}", report.table());
+        println!("Results in {} (report.html, summary.json, config.toml).", folder.path().display());
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,292 @@
+//! `doorbell sweep`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use doorbell_bench::{Control, Places};
+use doorbell_report::{ExperimentCurve, ExperimentPage, ExperimentPlot};
+use doorbell_study::experiment::{
+    Column, ExperimentFile, Identity, Plan, PlotSpec, Progress, Store, Sweep, Table, measure, sweep,
+};
+
+use crate::run_cmd::command_line;
+use crate::screen::{Screen, end_on_closed_pipe, interrupt_flag};
+use crate::search_cmd::jobs_or_cores;
+
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+pub struct SweepArgs {
+    #[command(subcommand)]
+    part: Option<Part>,
+    #[command(flatten)]
+    experiment: Option<ExperimentArgs>,
+    /// How many points are measured at once [default: the host's cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+}
+
+#[derive(Subcommand)]
+enum Part {
+    /// List the points, and which of them are done
+    Plan(ExperimentArgs),
+    /// Measure one point, unless it is done: for clusters, one job an index
+    Run {
+        #[command(flatten)]
+        experiment: ExperimentArgs,
+        /// Which point, from 0, as `sweep plan` lists them
+        #[arg(long, value_name = "N")]
+        index: usize,
+        /// Refuse unless the point has this identity
+        #[arg(long, value_name = "HASH")]
+        expect: Option<String>,
+        /// Die with the process that began this one
+        #[arg(long, hide = true)]
+        with_parent: bool,
+    },
+    /// Write the table and the page of the points that are done
+    Table(ExperimentArgs),
+}
+
+#[derive(Args)]
+struct ExperimentArgs {
+    /// The experiment, a TOML file (see docs/experiments.md)
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Result folder [default: results/ and the experiment's name]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Do not tell what is going on
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// An experiment, read and checked, and its points' identities.
+struct Experiment<'a> {
+    args: &'a ExperimentArgs,
+    places: &'a Places,
+    plan: Plan,
+    identities: Vec<Identity>,
+    out: PathBuf,
+}
+
+impl<'a> Experiment<'a> {
+    fn read(args: &'a ExperimentArgs, places: &'a Places, screen: &Screen) -> anyhow::Result<Experiment<'a>> {
+        let plan = Plan::new(ExperimentFile::read(&args.file)?)?;
+        let identities = plan.identities(places, &mut |line| screen.say(line))?;
+        let out = args.out.clone().unwrap_or_else(|| Path::new("results").join(plan.file.name()));
+        Ok(Experiment { args, places, plan, identities, out })
+    }
+}
+
+/// Does what was asked about an experiment.
+pub fn run(args: &SweepArgs, places: &Places) -> anyhow::Result<ExitCode> {
+    match (&args.part, &args.experiment) {
+        (Some(Part::Plan(args)), _) => plan(args, places),
+        (Some(Part::Run { experiment, index, expect, with_parent }), _) => {
+            if *with_parent {
+                rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+            }
+            one(experiment, *index, expect.as_deref(), places)
+        }
+        (Some(Part::Table(args)), _) => {
+            let screen = Screen::new(args.quiet);
+            let experiment = Experiment::read(args, places, &screen)?;
+            let store = Store::open(&experiment.out)?;
+            write(&experiment, &store)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        (None, Some(experiment)) => whole(experiment, args.jobs, places),
+        (None, None) => bail!("name an experiment's file, or one of plan, run and table"),
+    }
+}
+
+fn plan(args: &ExperimentArgs, places: &Places) -> anyhow::Result<ExitCode> {
+    let experiment = Experiment::read(args, places, &Screen::new(args.quiet))?;
+    end_on_closed_pipe()?;
+    // Without a folder nothing is done; planning makes none.
+    let store = if experiment.out.is_dir() { Some(Store::open(&experiment.out)?) } else { None };
+    println!("{:>5}  {:<32}  {:<4}  parameters", "index", "hash", "done");
+    let mut done = 0;
+    for (point, identity) in experiment.plan.points.iter().zip(&experiment.identities) {
+        let is_done = store.as_ref().is_some_and(|store| store.is_done(identity));
+        done += usize::from(is_done);
+        let word = if is_done { "yes" } else { "no" };
+        println!("{:>5}  {}  {word:<4}  {}", point.index, identity.0, point.describe());
+    }
+    println!("{done} of {} points are done in {}", experiment.plan.points.len(), experiment.out.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn one(
+    args: &ExperimentArgs,
+    index: usize,
+    expect: Option<&str>,
+    places: &Places,
+) -> anyhow::Result<ExitCode> {
+    let screen = Screen::new(args.quiet);
+    let experiment = Experiment::read(args, places, &screen)?;
+    let count = experiment.plan.points.len();
+    let Some(identity) = experiment.identities.get(index) else {
+        bail!("--index {index}: the experiment has {count} points, 0 to {}", count - 1);
+    };
+    if expect.is_some_and(|expected| expected != identity.0) {
+        bail!("point {index} is another one now: {} was changed while the sweep ran", args.file.display());
+    }
+    let store = Store::open(&experiment.out)?;
+    let interrupted = interrupt_flag()?;
+    let mut control = Control {
+        m5: None,
+        interrupted: &interrupted,
+        say: &mut |line| screen.say(line),
+        progress: &mut |instructions, now| screen.progress("simulating", instructions, now),
+    };
+    measure(&experiment.plan, index, identity, &store, places, &mut control)?;
+    screen.clear();
+    screen.say(&format!("point {index}: {}", store.point(identity).display()));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn whole(args: &ExperimentArgs, jobs: Option<u16>, places: &Places) -> anyhow::Result<ExitCode> {
+    let screen = Screen::new(args.quiet);
+    let experiment = Experiment::read(args, places, &screen)?;
+    let store = Store::open(&experiment.out)?;
+    store.sweep_away_partial()?;
+    let interrupted = interrupt_flag()?;
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let command = |index: usize| point_command(&experiment, &program, index);
+    let jobs = jobs_or_cores(jobs);
+    let points = &experiment.plan.points;
+    let mut done = 0;
+    let mut to_do = 0;
+    let result =
+        sweep(&experiment.plan, &experiment.identities, &store, jobs, &command, &interrupted, &mut |event| {
+            match event {
+                Progress::ToDo(count) => {
+                    to_do = count;
+                    screen.say(&format!(
+                        "{}: {} points, {count} to measure, {jobs} at once",
+                        experiment.plan.file.name(),
+                        points.len()
+                    ));
+                    screen.count_to(count);
+                }
+                Progress::Began(_) => {}
+                Progress::Done(index) => {
+                    done += 1;
+                    screen.counted(&format!("{done}/{to_do} point {index}: {}", points[index].describe()));
+                }
+                Progress::Failed(index) => {
+                    screen.counted(&format!("point {index} failed: {}", points[index].describe()));
+                }
+            }
+        });
+    screen.clear();
+    // What is done is told in any case, and what went wrong even if that cannot be written.
+    let written = write(&experiment, &store);
+    let code = ended(&experiment, &result)?;
+    written?;
+    Ok(code)
+}
+
+fn point_command(experiment: &Experiment, program: &Path, index: usize) -> Command {
+    let mut command = Command::new(program);
+    command.arg("--cache").arg(&experiment.places.cache);
+    command.args(["sweep", "run", "--with-parent", "--quiet", "--index", &index.to_string()]);
+    command.args(["--expect", &experiment.identities[index].0]);
+    command.arg("--out").arg(&experiment.out).arg(&experiment.args.file);
+    command
+}
+
+fn ended(experiment: &Experiment, result: &Sweep) -> anyhow::Result<ExitCode> {
+    for failure in &result.failures {
+        let what = experiment.plan.points[failure.index].describe();
+        eprintln!("point {} ({what}) failed: {}", failure.index, failure.problem);
+    }
+    if result.interrupted {
+        bail!("interrupted; the points that are done stay done, and the same command goes on");
+    }
+    if !result.failures.is_empty() {
+        bail!(
+            "{} of {} points failed; the same command tries them again",
+            result.failures.len(),
+            experiment.plan.points.len()
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the table and the page of what is done.
+fn write(experiment: &Experiment, store: &Store) -> anyhow::Result<()> {
+    let Experiment { plan, identities, out, .. } = experiment;
+    let table = Table::of(plan, identities, store).map_err(anyhow::Error::msg)?;
+    let (rows, all) = (table.rows(), plan.points.len());
+    if rows == 0 {
+        println!("No point is done.");
+        return Ok(());
+    }
+    let folder = store.folder();
+    folder.write("table.csv", &table.to_csv())?;
+    folder.write_bytes("table.parquet", &table.to_parquet())?;
+    let text = std::fs::read_to_string(&experiment.args.file).context("reading the experiment again")?;
+    let mut warnings = Vec::new();
+    if rows < all {
+        warnings.push(format!("{} of {all} points are not done yet.", all - rows));
+    }
+    let plots = plan.file.plot.iter().map(|spec| plot(spec, &table, &mut warnings)).collect();
+    let page = ExperimentPage {
+        name: plan.file.name().to_owned(),
+        facts: vec![
+            plan.benchmark.name.to_owned(),
+            format!("preset {}", plan.file.preset),
+            format!("{rows} of {all} points"),
+            format!("version {}", env!("CARGO_PKG_VERSION")),
+        ],
+        command: command_line(),
+        file: text,
+        plots,
+        warnings,
+    };
+    folder.write("report.html", &page.html())?;
+    end_on_closed_pipe()?;
+    println!("{rows} of {all} points in {} (table.csv, table.parquet, report.html, points/).", out.display());
+    Ok(())
+}
+
+/// A plot of the table's columns; what it cannot show is a warning.
+fn plot(spec: &PlotSpec, table: &Table, warnings: &mut Vec<String>) -> ExperimentPlot {
+    let mut column = |wanted: &str| -> Option<&Column> {
+        let column = table.column(wanted);
+        if column.is_none() {
+            warnings.push(format!(
+                "A plot asks for the column \"{wanted}\", which the table has not; table.csv names them."
+            ));
+        }
+        column
+    };
+    let name = |column: Option<&Column>, wanted: &str| column.map_or(wanted, |c| &c.name).to_owned();
+    let (x, y) = (column(&spec.x), column(&spec.y));
+    let series = spec.series.as_ref().and_then(|wanted| column(wanted));
+    let mut curves: Vec<ExperimentCurve> = Vec::new();
+    for row in 0..table.rows() {
+        let number = |column: Option<&Column>| column.and_then(|column| column.cells[row].number());
+        let (Some(x), Some(height)) = (number(x), number(y)) else { continue };
+        let own = match series {
+            Some(column) => format!("{} = {}", column.name, column.cells[row].text()),
+            None => name(y, &spec.y),
+        };
+        match curves.iter_mut().find(|curve| curve.name == own) {
+            Some(curve) => curve.points.push((x, height)),
+            None => curves.push(ExperimentCurve { name: own, points: vec![(x, height)], source: None }),
+        }
+    }
+    curves.extend(spec.published.iter().map(|published| ExperimentCurve {
+        name: published.name.clone(),
+        points: published.points.clone(),
+        source: Some(published.source.clone()),
+    }));
+    let (x, y) = (name(x, &spec.x), name(y, &spec.y));
+    let title = spec.title.clone().unwrap_or_else(|| format!("{y} against {x}"));
+    ExperimentPlot { title, x, y, log_x: spec.log_x, log_y: spec.log_y, curves }
+}

@@ -1,0 +1,267 @@
+//! What a person reads of a search: the interval, each trial on the way to it, and what they cost.
+
+use std::fmt::Write;
+
+use serde::Deserialize;
+
+use crate::figures::{Curve, Curves, Data, Ids, write_figure};
+use crate::headline::{self, Card};
+use crate::number::{NONE, count, duration_ns, duration_s, grouped, percent, rate, trimmed};
+use crate::page;
+use crate::summary::ReportError;
+
+/// A search's `summary.json`, as far as it is shown.
+#[derive(Clone, Debug, Deserialize)]
+pub struct SearchSummary {
+    /// The benchmark's name.
+    pub benchmark: String,
+    /// The preset that the configuration started from.
+    pub preset: String,
+    /// The version of Doorbell.
+    pub doorbell_version: String,
+    /// The command that made this.
+    pub command: String,
+    /// What was sought, in words.
+    pub goal: String,
+    /// Lost frames as a share of the offered, at most.
+    pub loss_goal: f64,
+    /// Host time from begin to end.
+    pub host_seconds: f64,
+    /// One search for each frame size.
+    pub searches: Vec<SizeSearch>,
+}
+
+/// The search for one frame size.
+#[derive(Clone, Debug, Deserialize)]
+pub struct SizeSearch {
+    frame_size: u64,
+    low_mpps: Option<f64>,
+    high_mpps: Option<f64>,
+    low_gbps: Option<f64>,
+    high_gbps: Option<f64>,
+    ended: String,
+    inversions_mpps: Vec<f64>,
+    trials: Vec<Trial>,
+    cost: Cost,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Trial {
+    rate_mpps: f64,
+    verdict: String,
+    frames_offered: u64,
+    loss: f64,
+    loss_error: f64,
+    occupancy_correction: f64,
+    window_seconds: f64,
+    simulated_seconds: f64,
+    delivered_mpps: f64,
+    latency_p99_ns: Option<f64>,
+    host_seconds: f64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Cost {
+    trials: u64,
+    simulated_seconds: f64,
+    host_seconds: f64,
+    trials_ahead: u64,
+    host_seconds_ahead: f64,
+    host_seconds_elapsed: f64,
+}
+
+impl SearchSummary {
+    /// Whether a `summary.json` is a search's and not a run's.
+    pub fn is_in(text: &str) -> bool {
+        serde_json::from_str::<serde_json::Value>(text).is_ok_and(|value| value.get("searches").is_some())
+    }
+
+    /// Reads a search's `summary.json`.
+    pub fn from_json(text: &str) -> Result<SearchSummary, ReportError> {
+        Ok(serde_json::from_str(text)?)
+    }
+
+    /// The search as text for a terminal.
+    pub fn table(&self) -> String {
+        let mut out = format!(
+            "{} · {} · preset {} · Doorbell {}\n",
+            self.benchmark, self.goal, self.preset, self.doorbell_version
+        );
+        for search in &self.searches {
+            search.lines(&mut out);
+        }
+        let _ = writeln!(out, "\n{} of host time in all.", duration_s(self.host_seconds));
+        out
+    }
+
+    /// The search as a page.
+    pub fn html(&self, config_toml: &str) -> String {
+        let (preset, version) =
+            (format!("preset {}", self.preset), format!("version {}", self.doorbell_version));
+        let mut out = page::begin(&self.benchmark, "search", &[&self.goal, &preset, &version]);
+        for search in &self.searches {
+            let size = search.frame_size;
+            let _ = writeln!(out, "<section aria-labelledby=\"frames-{size}\">");
+            let _ = writeln!(out, "<h2 id=\"frames-{size}\">{}-byte frames</h2>", grouped(size));
+            out.push_str(&headline::html(&search.cards()));
+            out.push_str("<div class=\"figures\">\n");
+            let id = format!("trials-{size}");
+            let figure = search.curves(self.loss_goal).figure(&Ids::of(&id), search.data());
+            write_figure(&id, &Ids::of(&id), &figure, &self.command, &mut out);
+            out.push_str("</div>\n</section>\n");
+        }
+        page::provenance(&self.command, "Resolved configuration", config_toml, &mut out);
+        let loss = "Rates are those offered at each port. Loss is 1 − arrived / offered in a trial's window, corrected for the \
+                    change in what FIFOs, rings and links hold; the correction and what chance may do are beside it.";
+        page::end(&[&loss, &format!("{} of host time in all.", duration_s(self.host_seconds))], &mut out);
+        out
+    }
+}
+
+const HEADS: [&str; 10] = [
+    "Offered, Mpps",
+    "Verdict",
+    "Lost, %",
+    "± %",
+    "Queues, %",
+    "p99",
+    "Frames",
+    "Window",
+    "Simulated",
+    "Host",
+];
+
+impl SizeSearch {
+    /// The answer in a few words: its value and what is to be said with it.
+    fn answer(&self) -> (String, String) {
+        let between = |low: Option<f64>, high: Option<f64>| match (low, high) {
+            (Some(low), Some(high)) => format!("{} to {}", rate(low), rate(high)),
+            (Some(low), None) => format!("at least {}", rate(low)),
+            (None, Some(high)) => format!("below {}", rate(high)),
+            (None, None) => NONE.to_owned(),
+        };
+        let value = between(self.low_mpps, self.high_mpps);
+        let gbps = between(self.low_gbps, self.high_gbps);
+        let why = match self.ended.as_str() {
+            "at_highest" => "; even the highest rate meets the goal",
+            "below_lowest" => "; even the lowest rate misses the goal",
+            "undecided" => "; rates between did not say on which side they are",
+            "too_many" => "; no narrower after so many trials",
+            _ => "",
+        };
+        (value, format!("{gbps} Gbps{why}"))
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let row = |trial: &Trial| {
+            let sign = if trial.occupancy_correction < 0.0 { "−" } else { "" };
+            vec![
+                rate(trial.rate_mpps),
+                trial.verdict.clone(),
+                percent(Some(trial.loss)),
+                percent(Some(trial.loss_error)),
+                format!("{sign}{}", percent(Some(trial.occupancy_correction.abs()))),
+                trial.latency_p99_ns.map_or(NONE.to_owned(), duration_ns),
+                count(trial.frames_offered),
+                duration_s(trial.window_seconds),
+                duration_s(trial.simulated_seconds),
+                duration_s(trial.host_seconds),
+            ]
+        };
+        self.trials.iter().map(row).collect()
+    }
+
+    fn lines(&self, out: &mut String) {
+        let (value, note) = self.answer();
+        let _ = writeln!(out, "\nFrames of {} bytes: {value} Mpps ({note})\n", grouped(self.frame_size));
+        let rows = self.rows();
+        let heads = HEADS.map(|head| head.replace("Offered, ", ""));
+        let width = |column: usize| {
+            let cells = rows.iter().map(|row| row[column].chars().count());
+            cells.max().unwrap_or(0).max(heads[column].chars().count())
+        };
+        let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+        for row in std::iter::once(heads.as_slice()).chain(rows.iter().map(Vec::as_slice)) {
+            let cells = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:>width$}"));
+            let _ = writeln!(out, "{}", cells.collect::<Vec<_>>().join("  "));
+        }
+        let _ = writeln!(out, "\n{}", self.cost_line());
+        if !self.inversions_mpps.is_empty() {
+            let rates: Vec<String> = self.inversions_mpps.iter().map(|mpps| rate(*mpps)).collect();
+            let _ =
+                writeln!(out, "Also met the goal, above a rate that missed it: {} Mpps.", rates.join(", "));
+        }
+    }
+
+    fn cost_line(&self) -> String {
+        let cost = &self.cost;
+        let ahead = match cost.trials_ahead {
+            0 => String::new(),
+            n => format!("; {n} more begun ahead and not needed, {}", duration_s(cost.host_seconds_ahead)),
+        };
+        format!(
+            "{} trials: {} simulated, {} of core time{ahead}; {} from begin to end.",
+            cost.trials,
+            duration_s(cost.simulated_seconds),
+            duration_s(cost.host_seconds),
+            duration_s(cost.host_seconds_elapsed)
+        )
+    }
+
+    fn cards(&self) -> Vec<Card> {
+        let (value, note) = self.answer();
+        let low = self.trials.iter().find(|trial| Some(trial.rate_mpps) == self.low_mpps);
+        let latency = low.and_then(|trial| trial.latency_p99_ns).map_or(NONE.to_owned(), duration_ns);
+        vec![
+            Card { name: "The rate lies between", value, unit: "Mpps", note },
+            Card { name: "p99 at the lower end", value: latency, unit: "", note: String::new() },
+            Card {
+                name: "Cost",
+                value: self.cost.trials.to_string(),
+                unit: "trials",
+                note: self.cost_line(),
+            },
+        ]
+    }
+
+    fn curves(&self, goal: f64) -> Curves {
+        // The first trial is often far beyond, and would press the others together.
+        let end = self.high_mpps.map_or(f64::INFINITY, |high| 2.0 * high);
+        let curve = |verdict: &str, name: &str| {
+            let trials =
+                self.trials.iter().filter(|trial| trial.verdict == verdict && trial.rate_mpps <= end);
+            let tip = |t: &Trial| {
+                format!(
+                    "{} Mpps: {} % lost, {} Mpps back",
+                    rate(t.rate_mpps),
+                    percent(Some(t.loss)),
+                    rate(t.delivered_mpps)
+                )
+            };
+            let points = trials.map(|t| (t.rate_mpps, t.loss * 100.0, tip(t))).collect();
+            Curve { name: name.to_owned(), points, published: false, line: false }
+        };
+        Curves {
+            title: "Loss against offered rate".to_owned(),
+            caption: format!(
+                "Each trial's loss; the interval that holds the answer is shaded. The goal is {} %. Trials at more than \
+                 twice its upper end are in the data only.",
+                trimmed(goal * 100.0)
+            ),
+            x: "Offered, Mpps".to_owned(),
+            y: "Lost, % of the offered frames".to_owned(),
+            log_x: true,
+            log_y: false,
+            band: self.low_mpps.zip(self.high_mpps),
+            curves: vec![
+                curve("below", "meets the goal"),
+                curve("above", "misses it"),
+                curve("undecided", "undecided"),
+            ],
+        }
+    }
+
+    fn data(&self) -> Data {
+        Data { heads: HEADS.map(str::to_owned).to_vec(), rows: self.rows() }
+    }
+}

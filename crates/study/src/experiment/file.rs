@@ -1,0 +1,175 @@
+//! An experiment's file, as TOML.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::plan::ExperimentError;
+
+/// What stands in the file. Values of parameters are written as `--set` takes them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExperimentFile {
+    /// What it is called in reports; the file's own name if there is none.
+    pub name: Option<String>,
+    /// Which benchmark.
+    pub benchmark: String,
+    /// The machine to start from.
+    pub preset: String,
+    /// Overrides for all points, each a `path=value`.
+    #[serde(default)]
+    pub set: Vec<String>,
+    /// Every combination of these values; the last parameter varies fastest.
+    pub grid: Option<Parameters>,
+    /// Just these points: each a table of parameters and values.
+    pub list: Option<Vec<toml::Table>>,
+    /// Points drawn at random.
+    pub random: Option<Random>,
+    /// Measure at these rates.
+    pub measure: Option<Measure>,
+    /// Search for a rate instead.
+    pub search: Option<SearchSpec>,
+    /// How often each point is measured, each time with another seed.
+    pub repetitions: Option<u32>,
+    /// The seed of the first repetition; the next has the next number.
+    pub seed: Option<u64>,
+    /// All seeds instead.
+    pub seeds: Option<Vec<u64>>,
+    /// What is drawn.
+    #[serde(default)]
+    pub plot: Vec<PlotSpec>,
+}
+
+/// Parameters by path, in the order in which the file has them.
+pub type Parameters = toml::Table;
+
+/// Rates to measure at.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measure {
+    /// Each a rate as `--rate` takes it.
+    pub rates: Vec<String>,
+}
+
+/// What is sought at every point; fields as the options of `doorbell search`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SearchSpec {
+    /// msb, ndr, pdr or a share.
+    pub goal: String,
+    /// How narrow the interval is to be.
+    pub precision: Option<String>,
+    /// A bound on round trips.
+    pub latency_max: Option<String>,
+    /// The lowest rate.
+    pub min: Option<String>,
+    /// The highest rate.
+    pub max: Option<String>,
+    /// The least number of frames of a window.
+    pub frames: Option<u64>,
+}
+
+/// Points at random.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Random {
+    /// How many.
+    pub points: u32,
+    /// From this they are drawn.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// For each parameter, a list of values or a range.
+    pub parameters: BTreeMap<String, Choice>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+/// What a parameter's value is drawn from.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Choice {
+    /// One of these.
+    Values(Vec<toml::Value>),
+    /// A number between two.
+    Range(Range),
+}
+
+/// A range of numbers.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Range {
+    /// The least.
+    pub from: f64,
+    /// The greatest.
+    pub to: f64,
+    /// What is written behind the number.
+    #[serde(default)]
+    pub unit: String,
+    /// Whether equal ratios are equally likely, rather than equal differences.
+    #[serde(default)]
+    pub log: bool,
+    /// Whether only whole numbers are drawn.
+    #[serde(default)]
+    pub whole: bool,
+}
+
+/// A plot of the table's columns.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlotSpec {
+    /// Its title; without one, it is made of the columns' names.
+    pub title: Option<String>,
+    /// The column along the horizontal axis; a parameter's path will do.
+    pub x: String,
+    /// The column along the vertical axis.
+    pub y: String,
+    /// A curve for each value of this column.
+    pub series: Option<String>,
+    /// Whether equal distances are equal ratios.
+    #[serde(default)]
+    pub log_x: bool,
+    /// The same.
+    #[serde(default)]
+    pub log_y: bool,
+    /// Other people's curves beside ours.
+    #[serde(default)]
+    pub published: Vec<Published>,
+}
+
+/// A published curve.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// What it is called in the legend.
+    pub name: String,
+    /// Where it was published.
+    pub source: String,
+    /// Its points in the axes' units.
+    pub points: Vec<(f64, f64)>,
+}
+
+impl ExperimentFile {
+    /// Reads a file.
+    pub fn read(path: &Path) -> Result<ExperimentFile, ExperimentError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| ExperimentError::File(format!("cannot read {}: {error}", path.display())))?;
+        let mut file = ExperimentFile::from_toml(&text)
+            .map_err(|error| ExperimentError::File(format!("{}: {error}", path.display())))?;
+        let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        file.name = file.name.or(stem);
+        Ok(file)
+    }
+
+    /// Reads the text of a file.
+    pub fn from_toml(text: &str) -> Result<ExperimentFile, String> {
+        toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or("experiment")
+    }
+}

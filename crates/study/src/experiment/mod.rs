@@ -1,0 +1,32 @@
+//! Experiments: a file names a benchmark, a machine and what is varied; every combination is a point.
+//!
+//! | File | Question it answers |
+//! |---|---|
+//! | `file` | what may stand in an experiment's file? |
+//! | `sample` | which values are drawn at random? |
+//! | `plan` | which points are there, and what is each one's identity? |
+//! | `store` | which points are done, and how does one become done? |
+//! | `point` | how is a point measured? |
+//! | `sweep` | how are points spread over cores? |
+//! | `table`, `value`, `parquet` | what do all points say together? |
+//!
+//! A point is measured by a process of its own, so that one that crashes takes no other along, and appears in the result folder
+//! by one rename, whole: whatever kills a sweep, what was finished stays finished.
+
+mod file;
+mod parquet;
+mod plan;
+mod point;
+mod sample;
+mod store;
+mod sweep;
+mod table;
+mod value;
+
+pub use file::{ExperimentFile, PlotSpec, Published, SearchSpec};
+pub use plan::{ExperimentError, Identity, Plan, PlannedPoint, Work};
+pub use point::measure;
+pub use store::Store;
+pub use sweep::{Failure, Progress, Sweep, sweep};
+pub use table::{Column, Table};
+pub use value::{Cell, Quantity};

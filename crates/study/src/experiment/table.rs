@@ -1,0 +1,237 @@
+//! One row a point: what was varied, and every figure that its summary has. Columns carry their units in their names.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::plan::{Identity, Plan, Work};
+use super::store::Store;
+use super::value::{Cell, in_one_unit};
+
+/// A column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// Its name, with the unit.
+    pub name: String,
+    /// A cell for each row.
+    pub cells: Vec<Cell>,
+    /// The parameter that it holds, if it holds one.
+    pub parameter: Option<String>,
+}
+
+/// A table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// The columns, all of one length.
+    pub columns: Vec<Column>,
+}
+
+/// What a summary calls without a unit, and what the table calls it.
+const RENAMED: [(&str, &str); 8] = [
+    ("frame_size", "frame_size_bytes"),
+    ("drops.dma", "dropped_frames.dma"),
+    ("drops.core", "dropped_frames.core"),
+    ("drops.tx", "dropped_frames.tx"),
+    ("drops.nic_other", "dropped_frames.nic_other"),
+    ("drops.link", "dropped_frames.link"),
+    ("drops.guest", "dropped_frames.guest"),
+    ("ended", "search.ended"),
+];
+/// What stands in columns of its own, or is no figure.
+const LEFT_OUT: [&str; 3] = ["benchmark", "config_hash", "rate"];
+
+impl Table {
+    /// The table of all points that are done.
+    pub fn of(plan: &Plan, identities: &[Identity], store: &Store) -> Result<Table, String> {
+        let mut rows = Vec::new();
+        for point in &plan.points {
+            let identity = &identities[point.index];
+            if store.is_done(identity) {
+                rows.push((point, figures(&store.point(identity))?));
+            }
+        }
+        let mut table = Table::default();
+        let mut own = |name: &str, cells: Vec<Cell>, parameter: Option<&str>| {
+            let parameter = parameter.map(str::to_owned);
+            table.columns.push(Column { name: name.to_owned(), cells, parameter });
+        };
+        own("index", rows.iter().map(|(point, _)| Cell::Int(point.index as i64)).collect(), None);
+        let mut paths: Vec<&str> = Vec::new();
+        for (path, _) in plan.points.iter().flat_map(|point| &point.parameters) {
+            if !paths.contains(&path.as_str()) {
+                paths.push(path);
+            }
+        }
+        for path in paths {
+            let value = |of: &[(String, String)]| {
+                of.iter().find(|(own, _)| own == path).map(|(_, value)| value.clone())
+            };
+            let texts: Vec<Option<String>> = rows.iter().map(|(point, _)| value(&point.parameters)).collect();
+            let (unit, cells) = quantities(texts);
+            let name = if unit.is_empty() { path.to_owned() } else { format!("{path}_{unit}") };
+            own(&name, cells, Some(path));
+        }
+        let rate = |work: &Work| match work {
+            Work::Measure(rate) => Cell::Text(rate.to_string()),
+            Work::Search(_) => Cell::None,
+        };
+        if plan.points.iter().any(|point| matches!(point.work, Work::Measure(_))) {
+            own("rate", rows.iter().map(|(point, _)| rate(&point.work)).collect(), None);
+        }
+        own("repetition", rows.iter().map(|(point, _)| Cell::Int(point.repetition as i64)).collect(), None);
+        own("seed", rows.iter().map(|(point, _)| Cell::Int(point.config.run.seed as i64)).collect(), None);
+        let mut names: Vec<&str> = Vec::new();
+        for (name, _) in rows.iter().flat_map(|(_, figures)| figures) {
+            if !names.contains(&name.as_str()) {
+                names.push(name);
+            }
+        }
+        for name in names {
+            let cell = |figures: &[(String, Cell)]| {
+                figures.iter().find(|(own, _)| own == name).map(|(_, cell)| cell.clone())
+            };
+            own(name, rows.iter().map(|(_, figures)| cell(figures).unwrap_or(Cell::None)).collect(), None);
+        }
+        let name = |point: &Identity| Cell::Text(point.0.clone());
+        own("point", rows.iter().map(|(point, _)| name(&identities[point.index])).collect(), None);
+        Ok(table)
+    }
+
+    /// How many rows it has.
+    pub fn rows(&self) -> usize {
+        self.columns.first().map_or(0, |column| column.cells.len())
+    }
+
+    /// A column by its name, or by the parameter that it holds.
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        let by_parameter = |column: &&Column| column.parameter.as_deref() == Some(name);
+        self.columns
+            .iter()
+            .find(|column| column.name == name)
+            .or_else(|| self.columns.iter().find(by_parameter))
+    }
+
+    /// The table as comma-separated values (RFC 4180).
+    pub fn to_csv(&self) -> String {
+        let mut out = String::new();
+        let mut line = |cells: &mut dyn Iterator<Item = String>| {
+            out.push_str(&cells.map(|cell| quoted(&cell)).collect::<Vec<_>>().join(","));
+            out.push_str("\r\n");
+        };
+        line(&mut self.columns.iter().map(|column| column.name.clone()));
+        for row in 0..self.rows() {
+            line(&mut self.columns.iter().map(|column| column.cells[row].text()));
+        }
+        out
+    }
+}
+
+fn quoted(cell: &str) -> String {
+    if cell.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell.to_owned()
+    }
+}
+
+/// Values of a parameter as numbers of one unit, where they are such, or else as text.
+fn quantities(texts: Vec<Option<String>>) -> (&'static str, Vec<Cell>) {
+    let given: Vec<String> = texts.iter().flatten().cloned().collect();
+    match in_one_unit(&given) {
+        Some((numbers, unit)) => {
+            let whole = numbers.iter().all(|number| number.fract() == 0.0 && number.abs() < 9e15);
+            let mut numbers = numbers.into_iter();
+            let number = |value: f64| if whole { Cell::Int(value as i64) } else { Cell::Float(value) };
+            (
+                unit,
+                texts
+                    .iter()
+                    .map(|text| text.as_ref().and_then(|_| numbers.next()).map_or(Cell::None, number))
+                    .collect(),
+            )
+        }
+        None => ("", texts.into_iter().map(|text| text.map_or(Cell::None, Cell::Text)).collect()),
+    }
+}
+
+/// The figures of a point's `summary.json`: a run's only point, or a search's answer and its point at the lower end.
+fn figures(folder: &Path) -> Result<Vec<(String, Cell)>, String> {
+    let path = folder.join("summary.json");
+    let damaged = |problem: String| {
+        format!("{}: {problem}; remove {} to have it measured again", path.display(), folder.display())
+    };
+    let text = std::fs::read_to_string(&path).map_err(|error| damaged(error.to_string()))?;
+    let summary: Value = serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
+    let mut all = Vec::new();
+    if let Some(search) = summary.get("searches").and_then(|all| all.get(0)) {
+        flatten("", search, &mut all);
+        all.retain(|(name, _)| !name.starts_with("at_low"));
+        search.get("at_low").into_iter().for_each(|point| flatten("", point, &mut all));
+    } else if let Some(point) = summary.get("points").and_then(|all| all.get(0)) {
+        flatten("", point, &mut all);
+    } else {
+        return Err(damaged("it is no summary".to_owned()));
+    }
+    let renamed = |name: String| {
+        RENAMED.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| (*new).to_owned())
+    };
+    let mut figures: Vec<(String, Cell)> = Vec::new();
+    for (name, cell) in all {
+        let name = renamed(name);
+        // What is null or a stage's place in the packet's way says nothing.
+        let says = cell != Cell::None && !name.ends_with(".place") && !LEFT_OUT.contains(&name.as_str());
+        if says && !figures.iter().any(|(own, _)| *own == name) {
+            figures.push((name, cell));
+        }
+    }
+    Ok(figures)
+}
+
+fn flatten(prefix: &str, value: &Value, all: &mut Vec<(String, Cell)>) {
+    if let Value::Object(fields) = value {
+        for (key, value) in fields {
+            let name = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+            flatten(&name, value, all);
+        }
+    } else if let Some(cell) = Cell::of_json(value) {
+        all.push((prefix.to_owned(), cell));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_quoted_as_rfc_4180_says() {
+        let column = |name: &str, cells| Column { name: name.to_owned(), cells, parameter: None };
+        let table = Table {
+            columns: vec![
+                column("a,b", vec![Cell::Int(1), Cell::None]),
+                column("c", vec![Cell::Text("say \"x\"\n".into()), Cell::Float(0.1)]),
+            ],
+        };
+        assert_eq!(table.to_csv(), "\"a,b\",c\r\n1,\"say \"\"x\"\"\n\"\r\n,0.1\r\n");
+    }
+
+    #[test]
+    fn a_parameter_that_some_points_lack_is_empty_there() {
+        let texts = vec![Some("1MiB".to_owned()), None, Some("512KiB".to_owned())];
+        assert_eq!(quantities(texts), ("KiB", vec![Cell::Int(1024), Cell::None, Cell::Int(512)]));
+        let texts = vec![Some("0-3".to_owned()), None];
+        assert_eq!(quantities(texts), ("", vec![Cell::Text("0-3".into()), Cell::None]));
+    }
+
+    #[test]
+    fn a_summary_becomes_one_level_of_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let json =
+            r#"{"points":[{"rate":"x","drop_rate":0.5,"drops":{"dma":3},"ports":[1],"latency_ns":null}]}"#;
+        std::fs::write(folder.path().join("summary.json"), json).unwrap();
+        let expected =
+            [("drop_rate".to_owned(), Cell::Float(0.5)), ("dropped_frames.dma".to_owned(), Cell::Int(3))];
+        assert_eq!(figures(folder.path()).unwrap(), expected);
+        std::fs::write(folder.path().join("summary.json"), "{").unwrap();
+        assert!(figures(folder.path()).unwrap_err().contains("remove"));
+    }
+}

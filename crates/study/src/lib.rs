@@ -1,0 +1,7 @@
+//! Searches for a rate and experiments over parameters: which measurements are made, in which order, on how many cores.
+//! How one is made is the room `bench`'s; what is shown of them is the room `report`'s.
+
+#![forbid(unsafe_code)]
+
+pub mod experiment;
+pub mod search;

@@ -1,0 +1,135 @@
+//! Trials on simulated machines: each on one of its own, restored from the checkpoint that all share.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+
+use doorbell_bench::{Control, PointSummary, RunConfig, RunError, Session};
+use doorbell_loadgen::{Pacing, Rate};
+use doorbell_sim::{Bytes, Ps};
+
+use super::goal::{Goal, LatencyBound};
+use super::{Account, Queues, Standing, System, Trial};
+
+/// What a guest may hold besides its rings, at each port: bursts in its hands, queues of its kernel and of sockets.
+const IN_GUEST: u64 = 4096;
+/// Descriptors of a ring at most.
+const RING_MAX: u64 = 4096;
+/// The NIC's packet buffer, of which drivers give each direction a part where the configuration says nothing.
+const PACKET_BUFFER: u64 = 64 << 10;
+
+/// A benchmark's machine under frames of one size.
+pub struct MachineSystem<'a> {
+    session: &'a Session,
+    frame_size: Bytes,
+    latency: Option<LatencyBound>,
+}
+
+/// All figures of a trial's window.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// The figures.
+    pub summary: PointSummary,
+    /// What they mean.
+    pub meanings: BTreeMap<String, String>,
+    /// The configuration with this load.
+    pub config: RunConfig,
+}
+
+/// The highest rate that a port's link carries, in whole frames a second.
+pub fn line_rate(config: &RunConfig, frame_size: Bytes) -> u64 {
+    frames_per_second(Rate::Line(100_000_000), config, frame_size)
+}
+
+/// A rate in whole frames a second, at each port.
+pub fn frames_per_second(rate: Rate, config: &RunConfig, frame_size: Bytes) -> u64 {
+    let mut traffic = config.loadgen.traffic.clone();
+    traffic.frame_size = frame_size;
+    Pacing::new(Ps::ZERO, rate, traffic.frame_len(), &config.link).frames_per_second() as u64
+}
+
+impl<'a> MachineSystem<'a> {
+    /// For frames of this size.
+    pub fn new(session: &'a Session, frame_size: Bytes, goal: &Goal) -> MachineSystem<'a> {
+        MachineSystem { session, frame_size, latency: goal.latency }
+    }
+}
+
+impl System for MachineSystem<'_> {
+    type Error = RunError;
+    type Remains = Measured;
+    type Trial<'t>
+        = Load<'t>
+    where
+        Self: 't;
+
+    fn begin<'t>(&'t self, rate: u64, stop: &'t AtomicBool) -> Result<Load<'t>, RunError> {
+        let trial = alone(stop, |control| {
+            doorbell_bench::Trial::begin(self.session, Rate::Frames(rate), self.frame_size, control)
+        })?;
+        Ok(Load { trial, stop, latency: self.latency })
+    }
+
+    fn queues(&self, rate: u64) -> Queues {
+        let config = self.session.config();
+        let (receive, transmit) = match self.session.workload().name.as_str() {
+            "testpmd" => (u64::from(config.testpmd.rxd), u64::from(config.testpmd.txd)),
+            _ => (RING_MAX, RING_MAX),
+        };
+        let frame = self.frame_size.0.max(64);
+        let fifo = |set: Option<Bytes>, frame: u64| set.map_or(PACKET_BUFFER, |fifo| fifo.0) / frame;
+        let in_fifo = (frame + config.nic.rx_fifo_frame_overhead.0).next_multiple_of(16);
+        let before_loss = fifo(config.nic.rx_fifo, in_fifo) + receive;
+        let on_links = rate as f64 * 2.0 * config.link.latency.as_secs_f64();
+        let beyond = fifo(config.nic.tx_fifo, frame) + transmit + on_links as u64 + IN_GUEST;
+        let ports = u64::from(config.platform.nics);
+        Queues { before_loss: before_loss * ports, at_most: (before_loss + beyond) * ports }
+    }
+}
+
+/// Does something that reports to nobody.
+fn alone<T>(stop: &AtomicBool, work: impl FnOnce(&mut Control) -> T) -> T {
+    work(&mut Control { interrupted: stop, say: &mut |_| {}, progress: &mut |_, _| {}, m5: None })
+}
+
+/// A trial that goes on.
+pub struct Load<'t> {
+    trial: doorbell_bench::Trial<'t>,
+    stop: &'t AtomicBool,
+    latency: Option<LatencyBound>,
+}
+
+impl Load<'_> {
+    fn latency(&self) -> Option<(Ps, Ps)> {
+        self.latency.and_then(|bound| self.trial.latency(bound.percentile))
+    }
+}
+
+impl Trial for Load<'_> {
+    type Error = RunError;
+    type Remains = Measured;
+
+    fn go_on(&mut self, time: Ps) -> Result<Standing, RunError> {
+        let now = alone(self.stop, |control| self.trial.go_on(time, control))?;
+        let (offered, returned, dropped) = (now.offered, now.returned, now.dropped);
+        Ok(Standing { offered, returned, dropped, latency: self.latency() })
+    }
+
+    fn open_window(&mut self) -> Result<(), RunError> {
+        alone(self.stop, |control| self.trial.open_window(control))
+    }
+
+    fn close(self) -> Result<(Account, Measured), RunError> {
+        let latency = self.latency();
+        let result = alone(self.stop, |control| self.trial.close(control))?;
+        let account = Account {
+            offered: result.offered,
+            lost: result.lost,
+            arrived: result.arrived,
+            latency,
+            window: result.window,
+            simulated: result.simulated,
+        };
+        let (summary, meanings, config) = (result.summary, result.meanings, result.config);
+        Ok((account, Measured { summary, meanings, config }))
+    }
+}

@@ -1,0 +1,154 @@
+//! Whole searches on systems whose answer is known.
+
+use std::sync::atomic::AtomicBool;
+
+use proptest::prelude::*;
+
+use super::synthetic::Queue;
+use super::{Answer, Bracket, Ended, Found, Goal, Precision, Verdict, search};
+
+const LINE: u64 = 100_000_000;
+
+fn bracket(percent: f64) -> Bracket {
+    Bracket { min: LINE / 1000, max: LINE, precision: Precision(percent / 100.0), trials_max: 40 }
+}
+
+fn find_with(queue: &Queue, goal: &str, percent: f64, jobs: usize) -> Found<()> {
+    let goal: Goal = goal.parse().unwrap();
+    let never = AtomicBool::new(false);
+    search(queue, &bracket(percent), &goal, None, jobs, &never, &mut |_| {}).unwrap().expect("an answer")
+}
+
+fn find(queue: &Queue, goal: &str) -> Found<()> {
+    find_with(queue, goal, 2.0, 1)
+}
+
+/// The ends of an interval that is as narrow as was asked.
+fn precise(found: &Found<()>) -> (f64, f64) {
+    let Answer { low: Some(low), high: Some(high), ended: Ended::Precise } = found.answer else {
+        panic!("{:?}", found.answer)
+    };
+    assert!((high - low) as f64 <= 0.02 * high as f64, "{low} to {high}");
+    (low as f64, high as f64)
+}
+
+#[test]
+fn an_exact_knee_is_found_in_three_trials() {
+    for (goal, loss) in [("msb", 0.01), ("pdr", 0.005), ("ndr", 0.0), ("0.1%", 0.001)] {
+        let found = find(&Queue::new(20_000_000, 1_700), goal);
+        let (low, high) = precise(&found);
+        let truth = 20_000_000.0 / (1.0 - loss);
+        assert!(low <= truth && truth <= high, "{goal}: {low} to {high}, not {truth}");
+        assert!(found.trials.len() <= 3, "{goal}: {} trials", found.trials.len());
+    }
+}
+
+#[test]
+fn a_loss_at_every_rate_below_the_goal_does_not_hide_the_knee() {
+    for unseen in [false, true] {
+        let queue = Queue { leak: 0.004, leak_unseen: unseen, ..Queue::new(2_000_000, 1_700) };
+        let (low, high) = precise(&find(&queue, "msb"));
+        let truth = 2_000_000.0 / 0.99;
+        assert!(low <= truth && truth <= high, "{low} to {high}");
+        // And for who wants no loss there is no rate at all.
+        let none = find(&queue, "ndr").answer;
+        assert_eq!((none.low, none.ended), (None, Ended::BelowLowest), "{unseen}");
+    }
+}
+
+#[test]
+fn a_server_of_varying_speed_is_found_all_the_same() {
+    let queue = Queue { noise: 0.3, ..Queue::new(2_000_000, 1_700) };
+    let (low, high) = precise(&find(&queue, "msb"));
+    let truth = 2_000_000.0 / 0.99;
+    assert!(low <= truth && truth <= high, "{low} to {high}");
+}
+
+#[test]
+fn buffers_that_hide_overload_for_long_are_waited_for() {
+    // At 1 % above what it serves this queue takes 1.5 s to fill: a trial of fixed length would call 2.9 Mpps good.
+    let queue = Queue::new(2_000_000, 30_000);
+    for goal in ["msb", "ndr"] {
+        let found = find(&queue, goal);
+        let truth = 2_000_000.0 / (1.0 - goal.parse::<Goal>().unwrap().loss);
+        let (low, high) = precise(&found);
+        assert!(low <= truth && truth <= high, "{goal}: {low} to {high}");
+        assert!(found.trials.iter().any(|trial| trial.judged.account.simulated.as_secs_f64() > 0.1));
+    }
+}
+
+#[test]
+fn what_falls_below_the_interval_in_a_dip_is_not_called_good() {
+    let queue = Queue { dip: Some((1_500_000, 1_800_000)), ..Queue::new(2_000_000, 1_700) };
+    let found = find(&queue, "msb");
+    let (low, high) = precise(&found);
+    assert!(queue.loss(low as u64) <= 0.01 && queue.loss(high as u64) > 0.01, "{low} to {high}");
+    for trial in found.trials.iter().filter(|trial| trial.rate as f64 <= low) {
+        assert_eq!(trial.judged.verdict, Verdict::Below);
+    }
+}
+
+#[test]
+fn a_machine_that_never_meets_the_goal_and_one_that_always_does_are_told() {
+    let lossy = find(&Queue { leak: 0.02, ..Queue::new(2_000_000, 1_700) }, "msb").answer;
+    assert_eq!(lossy, Answer { low: None, high: Some(LINE / 1000), ended: Ended::BelowLowest });
+    let found = find(&Queue::new(2 * LINE, 1_700), "ndr");
+    assert_eq!(found.answer, Answer { low: Some(LINE), high: None, ended: Ended::AtHighest });
+    assert_eq!(found.trials.len(), 1);
+}
+
+#[test]
+fn a_bound_on_latency_is_missed_at_every_rate_or_at_none() {
+    let queue = Queue::new(2_000_000, 1_700);
+    let never = AtomicBool::new(false);
+    let with = |bound: &str| {
+        let goal = Goal { latency: Some(bound.parse().unwrap()), ..("msb".parse().unwrap()) };
+        search(&queue, &bracket(2.0), &goal, None, 1, &never, &mut |_| {}).unwrap().unwrap().answer
+    };
+    assert_eq!(with("p99=5us").ended, Ended::Precise);
+    assert_eq!(with("p99=4us").ended, Ended::BelowLowest);
+}
+
+#[test]
+fn the_answer_and_its_trials_do_not_depend_on_the_number_of_jobs() {
+    let queue = Queue { noise: 0.2, dip: Some((900_000, 990_000)), ..Queue::new(1_000_000, 5_000) };
+    let alone = find_with(&queue, "msb", 0.5, 1);
+    for jobs in [2, 3, 8] {
+        let together = find_with(&queue, "msb", 0.5, jobs);
+        assert_eq!(together.answer, alone.answer);
+        let rates = |found: &Found<()>| {
+            found.trials.iter().map(|trial| (trial.rate, trial.judged)).collect::<Vec<_>>()
+        };
+        assert_eq!(rates(&together), rates(&alone));
+    }
+    assert_eq!(alone.ahead.trials, 0);
+}
+
+#[test]
+fn an_interrupted_search_has_no_answer() {
+    let stop = AtomicBool::new(true);
+    let goal = "msb".parse().unwrap();
+    let found = search(&Queue::new(1_000, 10), &bracket(2.0), &goal, None, 2, &stop, &mut |_| {});
+    assert!(found.unwrap().is_none());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #[test]
+    fn the_interval_holds_the_knee_and_few_trials_were_needed(
+        capacity in 300_000u64..90_000_000,
+        depth in 64u64..20_000,
+        leak in 0.0f64..0.006,
+        goal in prop::sample::select(vec!["msb", "0.8%", "2%"]),
+        precision in prop::sample::select(vec![1.0, 2.0, 5.0]),
+    ) {
+        let queue = Queue { leak, ..Queue::new(capacity, depth) };
+        let loss = goal.parse::<Goal>().unwrap().loss;
+        let truth = capacity as f64 / (1.0 - loss);
+        let found = find_with(&queue, goal, precision, 1);
+        let (low, high) = (found.answer.low.unwrap() as f64, found.answer.high.unwrap() as f64);
+        // To within the frame that a trial's end may cut off.
+        prop_assert!(low <= truth * 1.0005 && truth * 0.9995 <= high, "{low} to {high}, not {truth}: {:?}", found.answer);
+        prop_assert!(found.trials.len() <= 14, "{} trials", found.trials.len());
+    }
+}

@@ -1,0 +1,295 @@
+//! A user's search: one for each frame size, and what is said of them in `summary.json`.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use doorbell_bench::{PointSummary, RunConfig, RunError, Session};
+use doorbell_loadgen::Rate;
+use doorbell_machine::ConfigError;
+use doorbell_sim::{Bytes, Frame};
+use serde::Serialize;
+
+use super::goal::{Goal, Precision};
+use super::judge::Verdict;
+use super::machine::{MachineSystem, Measured, frames_per_second, line_rate};
+use super::next::{Answer, Bracket, Ended};
+use super::run::{Event, Found, Outcome, search};
+
+/// More trials than this do not make an answer better.
+const TRIALS_MAX: usize = 40;
+/// Without a lowest rate, this share of the highest is it.
+const MIN_SHARE: u64 = 1000;
+
+/// What is sought.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SearchRequest {
+    /// The goal.
+    pub goal: Goal,
+    /// How narrow the interval is to be.
+    pub precision: Precision,
+    /// The lowest rate to try; without one, a thousandth of the highest.
+    pub min: Option<Rate>,
+    /// The highest rate to try; without one, the line's.
+    pub max: Option<Rate>,
+    /// The least number of frames of a window; without one, what the goal needs.
+    pub frames: Option<u64>,
+}
+
+impl SearchRequest {
+    /// The rates between which frames of a size are tried.
+    fn bracket(&self, config: &RunConfig, frame_size: Bytes) -> Result<Bracket, ConfigError> {
+        let pps = |rate| frames_per_second(rate, config, frame_size);
+        let line = line_rate(config, frame_size);
+        let max = self.max.map_or(line, pps).min(line);
+        let min = self.min.map_or(max / MIN_SHARE, pps).max(1);
+        if min >= max {
+            let problem = format!(
+                "{min} frames a second are no less than the highest rate, {max} (max, or the line's)"
+            );
+            return Err(ConfigError::new("min", problem));
+        }
+        Ok(Bracket { min, max, precision: self.precision, trials_max: TRIALS_MAX })
+    }
+
+    /// Checks that there is something between the rates for every frame size.
+    pub fn validate(&self, config: &RunConfig, sizes: &[Bytes]) -> Result<(), ConfigError> {
+        sizes.iter().try_for_each(|size| self.bracket(config, *size).map(drop))
+    }
+}
+
+/// What happens in a search for one frame size.
+pub type Progress<'a> = &'a (dyn Fn(Bytes, &Event) + Sync);
+
+/// A whole search as `summary.json` has it.
+#[derive(Clone, Debug, Serialize)]
+pub struct SearchSummary {
+    /// The benchmark's name.
+    pub benchmark: String,
+    /// The preset that the configuration started from.
+    pub preset: String,
+    /// The version of Doorbell.
+    pub doorbell_version: String,
+    /// The command that made this.
+    pub command: String,
+    /// What was sought, in words.
+    pub goal: String,
+    /// Lost frames as a share of the offered, at most.
+    pub loss_goal: f64,
+    /// How narrow the interval was to be, as a share of its upper end.
+    pub precision: f64,
+    /// How many trials ran at once.
+    pub jobs: usize,
+    /// Host time from the warm checkpoint to the end.
+    pub host_seconds: f64,
+    /// One search for each frame size.
+    pub searches: Vec<SizeSummary>,
+}
+
+impl SearchSummary {
+    /// The text of `summary.json`.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("a summary serialises");
+        text.push('\n');
+        text
+    }
+}
+
+/// The search for one frame size. Rates are those at each port.
+#[derive(Clone, Debug, Serialize)]
+pub struct SizeSummary {
+    /// Bytes of each frame with FCS.
+    pub frame_size: u64,
+    /// The highest rate that met the goal, in million frames a second; `null` if none did.
+    pub low_mpps: Option<f64>,
+    /// The lowest rate that missed it; `null` if none did.
+    pub high_mpps: Option<f64>,
+    /// The same in bits a second at layer 2, in units of 10⁹.
+    pub low_gbps: Option<f64>,
+    /// The same.
+    pub high_gbps: Option<f64>,
+    /// Why the interval is no narrower: `precise`, `at_highest`, `below_lowest`, `undecided` or `too_many`.
+    pub ended: &'static str,
+    /// Rates above the interval that met the goal although a lower one missed it, in million frames a second.
+    pub inversions_mpps: Vec<f64>,
+    /// The trials that the answer is built of, in their order.
+    pub trials: Vec<TrialSummary>,
+    /// What it took.
+    pub cost: SearchCost,
+    /// All figures at the interval's lower end.
+    pub at_low: Option<PointSummary>,
+}
+
+/// One trial.
+#[derive(Clone, Debug, Serialize)]
+pub struct TrialSummary {
+    /// Offered frames a second at each port, in millions.
+    pub rate_mpps: f64,
+    /// `below` the rate that is sought, `above` it, or `undecided`.
+    pub verdict: &'static str,
+    /// Frames offered in the window.
+    pub frames_offered: u64,
+    /// Of these, those that never came back.
+    pub frames_lost: u64,
+    /// Lost frames as a share of the offered: 1 − arrived / offered, corrected for the change in what queues and links hold.
+    pub loss: f64,
+    /// By how much chance may have moved it.
+    pub loss_error: f64,
+    /// That correction: by how much what they hold grew, as a share of the offered frames.
+    pub occupancy_correction: f64,
+    /// Length of the window in simulated seconds.
+    pub window_seconds: f64,
+    /// Simulated time of the trial, from the warm checkpoint.
+    pub simulated_seconds: f64,
+    /// Delivered frames a second in the window at all ports, in millions.
+    pub delivered_mpps: f64,
+    /// Round trips in nanoseconds; `null` if no frame came back.
+    pub latency_p50_ns: Option<f64>,
+    /// The same.
+    pub latency_p99_ns: Option<f64>,
+    /// Between which times the percentile lies that the goal bounds, in nanoseconds; `null` if it bounds none.
+    pub latency_bounded_ns: Option<[f64; 2]>,
+    /// Hash of the machine's state at the end.
+    pub state_hash: String,
+    /// Host time of the trial.
+    pub host_seconds: f64,
+}
+
+/// What a search took.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct SearchCost {
+    /// Trials that the answer is built of.
+    pub trials: usize,
+    /// Simulated time of these.
+    pub simulated_seconds: f64,
+    /// Host time of these, summed over cores.
+    pub host_seconds: f64,
+    /// Trials that were begun ahead and not needed.
+    pub trials_ahead: u64,
+    /// Host time of those.
+    pub host_seconds_ahead: f64,
+    /// Host time from begin to end.
+    pub host_seconds_elapsed: f64,
+}
+
+/// Searches for each frame size; several at once if there are several sizes and jobs. Does not depend on how many jobs there
+/// are, but for the host's times.
+pub fn search_sizes(
+    session: &Session,
+    sizes: &[Bytes],
+    request: &SearchRequest,
+    jobs: usize,
+    interrupted: &AtomicBool,
+    progress: Progress,
+) -> Result<Vec<SizeSummary>, RunError> {
+    request.validate(session.config(), sizes)?;
+    let at_once = jobs.min(sizes.len()).max(1);
+    let each = (jobs / at_once).max(1);
+    let results: Mutex<Vec<Option<Result<SizeSummary, RunError>>>> =
+        Mutex::new(sizes.iter().map(|_| None).collect());
+    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for _ in 0..at_once {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(size) = sizes.get(index).filter(|_| !failed.load(Ordering::Relaxed)) else {
+                        return;
+                    };
+                    let result = search_size(session, *size, request, each, interrupted, progress);
+                    failed.fetch_or(result.is_err(), Ordering::Relaxed);
+                    results.lock().expect("no other thread panicked")[index] = Some(result);
+                }
+            });
+        }
+    });
+    let results = results.into_inner().expect("no thread panicked");
+    // After a failure the rest was not begun; the failure itself is among the results.
+    let (done, failures): (Vec<_>, Vec<_>) = results.into_iter().flatten().partition(Result::is_ok);
+    match failures.into_iter().find_map(Result::err) {
+        Some(error) => Err(error),
+        None => Ok(done.into_iter().flatten().collect()),
+    }
+}
+
+fn search_size(
+    session: &Session,
+    size: Bytes,
+    request: &SearchRequest,
+    jobs: usize,
+    interrupted: &AtomicBool,
+    progress: Progress,
+) -> Result<SizeSummary, RunError> {
+    let started = Instant::now();
+    let system = MachineSystem::new(session, size, &request.goal);
+    let bracket = request.bracket(session.config(), size)?;
+    let mut tell = |event: Event| progress(size, &event);
+    let found = search(&system, &bracket, &request.goal, request.frames, jobs, interrupted, &mut tell)?;
+    let found = found.ok_or(RunError::Interrupted)?;
+    Ok(size_summary(session.config(), size, found, started.elapsed().as_secs_f64()))
+}
+
+fn size_summary(config: &RunConfig, size: Bytes, found: Found<Measured>, elapsed: f64) -> SizeSummary {
+    let mut traffic = config.loadgen.traffic.clone();
+    traffic.frame_size = size;
+    let bytes = (traffic.frame_len() + Frame::FCS_BYTES) as u64;
+    let mpps = |rate: u64| rate as f64 / 1e6;
+    let gbps = |rate: u64| rate as f64 * (8 * bytes) as f64 / 1e9;
+    let Answer { low, high, ended } = found.answer;
+    let met_above = found
+        .trials
+        .iter()
+        .filter(|trial| trial.judged.verdict == Verdict::Below && high.is_some_and(|high| trial.rate > high));
+    let at_low = found.trials.iter().find(|trial| Some(trial.rate) == low);
+    let cost = SearchCost {
+        trials: found.trials.len(),
+        simulated_seconds: found.trials.iter().map(|t| t.judged.account.simulated.as_secs_f64()).sum(),
+        host_seconds: found.trials.iter().map(|trial| trial.host_seconds).sum(),
+        trials_ahead: found.ahead.trials,
+        host_seconds_ahead: found.ahead.host_seconds,
+        host_seconds_elapsed: elapsed,
+    };
+    SizeSummary {
+        frame_size: bytes,
+        low_mpps: low.map(mpps),
+        high_mpps: high.map(mpps),
+        low_gbps: low.map(gbps),
+        high_gbps: high.map(gbps),
+        ended: match ended {
+            Ended::Precise => "precise",
+            Ended::AtHighest => "at_highest",
+            Ended::BelowLowest => "below_lowest",
+            Ended::Undecided => "undecided",
+            Ended::TooMany => "too_many",
+        },
+        inversions_mpps: met_above.map(|trial| mpps(trial.rate)).collect(),
+        at_low: at_low.map(|trial| trial.remains.summary.clone()),
+        trials: found.trials.iter().map(trial_summary).collect(),
+        cost,
+    }
+}
+
+fn trial_summary(trial: &Outcome<Measured>) -> TrialSummary {
+    let (judged, point) = (&trial.judged, &trial.remains.summary);
+    TrialSummary {
+        rate_mpps: trial.rate as f64 / 1e6,
+        verdict: match judged.verdict {
+            Verdict::Below => "below",
+            Verdict::Above => "above",
+            Verdict::Undecided => "undecided",
+        },
+        frames_offered: judged.account.offered,
+        frames_lost: judged.account.lost,
+        loss: judged.loss,
+        loss_error: judged.loss_error,
+        occupancy_correction: judged.occupancy_change,
+        window_seconds: judged.account.window.as_secs_f64(),
+        simulated_seconds: judged.account.simulated.as_secs_f64(),
+        delivered_mpps: point.delivered_mpps,
+        latency_p50_ns: point.latency_ns.as_ref().map(|latency| latency.p50),
+        latency_p99_ns: point.latency_ns.as_ref().map(|latency| latency.p99),
+        latency_bounded_ns: judged.account.latency.map(|(low, high)| [low.as_ns_f64(), high.as_ns_f64()]),
+        state_hash: point.state_hash.clone(),
+        host_seconds: trial.host_seconds,
+    }
+}

@@ -1,0 +1,156 @@
+//! Systems whose answer is known: a queue before a server, with what can make a search go wrong.
+
+use std::sync::atomic::AtomicBool;
+
+use doorbell_sim::Ps;
+use doorbell_sim::rng::Rng;
+
+use super::{Account, Queues, Standing, System, Trial};
+
+/// A queue of `depth` frames before a server.
+#[derive(Clone, Debug)]
+pub(super) struct Queue {
+    /// Frames that it serves a second.
+    pub capacity: f64,
+    /// Frames that it holds.
+    pub depth: f64,
+    /// What is lost of every load, as a share.
+    pub leak: f64,
+    /// Whether the leak is the guest's: no counter sees it.
+    pub leak_unseen: bool,
+    /// By how much a moment's capacity may differ, as a share.
+    pub noise: f64,
+    /// Between these rates it is slower by a fifth.
+    pub dip: Option<(u64, u64)>,
+    /// Time in the queue and beside it.
+    pub latency: Ps,
+}
+
+impl Queue {
+    pub fn new(capacity: u64, depth: u64) -> Queue {
+        Queue {
+            capacity: capacity as f64,
+            depth: depth as f64,
+            leak: 0.0,
+            leak_unseen: false,
+            noise: 0.0,
+            dip: None,
+            latency: Ps::from_us(5),
+        }
+    }
+
+    /// The share of frames that a load loses in the end.
+    pub fn loss(&self, rate: u64) -> f64 {
+        let through = (rate as f64 * (1.0 - self.leak)).min(self.capacity_at(rate));
+        1.0 - through / rate as f64
+    }
+
+    fn capacity_at(&self, rate: u64) -> f64 {
+        let dips = self.dip.is_some_and(|(from, to)| (from..=to).contains(&rate));
+        if dips { rate as f64 * 0.8 } else { self.capacity }
+    }
+}
+
+impl System for Queue {
+    type Error = &'static str;
+    type Remains = ();
+    type Trial<'a> = Load<'a>;
+
+    fn begin<'a>(&'a self, rate: u64, _stop: &'a AtomicBool) -> Result<Load<'a>, &'static str> {
+        let rng = Rng::stream(rate, "synthetic");
+        Ok(Load {
+            queue: self,
+            rate,
+            rng,
+            rest: 0.0,
+            all: Totals::default(),
+            begin: Totals::default(),
+            gone: Ps::ZERO,
+            opened: Ps::ZERO,
+        })
+    }
+
+    fn queues(&self, _rate: u64) -> Queues {
+        Queues { before_loss: self.depth as u64, at_most: self.depth as u64 + 64 }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    offered: f64,
+    returned: f64,
+    dropped: f64,
+    unseen: f64,
+    queued: f64,
+}
+
+pub(super) struct Load<'a> {
+    queue: &'a Queue,
+    rate: u64,
+    rng: Rng,
+    rest: f64,
+    all: Totals,
+    begin: Totals,
+    gone: Ps,
+    opened: Ps,
+}
+
+impl Load<'_> {
+    /// A hundredth of a millisecond, with a capacity of its own.
+    fn step(&mut self, seconds: f64) {
+        let q = self.queue;
+        let offered = self.rate as f64 * seconds;
+        let leaked = offered * q.leak;
+        let noise = 1.0 + q.noise * ((self.rng.next_u64() >> 11) as f64 / (1u64 << 52) as f64 - 1.0);
+        let served = (q.capacity_at(self.rate) * seconds * noise).min(self.all.queued + offered - leaked);
+        let queued = self.all.queued + offered - leaked - served;
+        let over = (queued - q.depth).max(0.0);
+        self.all.offered += offered;
+        self.all.returned += served;
+        self.all.dropped += over;
+        if q.leak_unseen {
+            self.all.unseen += leaked
+        } else {
+            self.all.dropped += leaked
+        }
+        self.all.queued = queued - over;
+    }
+}
+
+impl Trial for Load<'_> {
+    type Error = &'static str;
+    type Remains = ();
+
+    fn go_on(&mut self, time: Ps) -> Result<Standing, &'static str> {
+        const STEP: f64 = 1e-5;
+        self.gone += time;
+        self.rest += time.as_secs_f64();
+        while self.rest >= STEP {
+            self.rest -= STEP;
+            self.step(STEP);
+        }
+        let all = &self.all;
+        let (returned, dropped) = (all.returned as u64, all.dropped as u64);
+        let latency = Some((self.queue.latency, self.queue.latency));
+        Ok(Standing { offered: (all.offered as u64).max(returned + dropped), returned, dropped, latency })
+    }
+
+    fn open_window(&mut self) -> Result<(), &'static str> {
+        (self.begin, self.opened) = (self.all, self.gone);
+        Ok(())
+    }
+
+    fn close(self) -> Result<(Account, ()), &'static str> {
+        let (a, b) = (&self.all, &self.begin);
+        let lost = (a.dropped - b.dropped + a.unseen - b.unseen).round() as u64;
+        let account = Account {
+            offered: (a.offered - b.offered).round() as u64,
+            lost,
+            arrived: (a.returned - b.returned).round() as u64,
+            latency: Some((self.queue.latency, self.queue.latency)),
+            window: Ps(self.gone.0 - self.opened.0),
+            simulated: self.gone,
+        };
+        Ok((account, ()))
+    }
+}
