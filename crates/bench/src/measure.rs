@@ -157,7 +157,10 @@ pub(crate) fn summarise(
         benchmark: session.workload().name.clone(),
         config_hash: config.hash(),
         rate: config.loadgen.traffic.rate_asked().to_string(),
-        frame_size: machine.ports().first().map_or(0, |port| port.loadgen.mean_frame_size().0),
+        frame_size: match config.loadgen.traffic.streams.is_empty() {
+            true => (config.loadgen.traffic.frame_len() + Frame::FCS_BYTES) as u64,
+            false => machine.ports()[0].loadgen.mean_frame_size().0,
+        },
         frames_offered: figures.frames_offered,
         frames_delivered: figures.frames_delivered,
         frames_corrupt: figures.frames_corrupt,

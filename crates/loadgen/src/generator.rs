@@ -185,8 +185,13 @@ impl LoadGen {
 
     /// Starts the run, or the same traffic again as a new run if it was started before.
     pub fn start(&mut self, now: Ps, ports: &mut impl LoadGenPorts) {
-        if self.run.stage != Stage::Idle {
-            self.set_traffic(self.run.traffic.clone()).expect("the traffic was valid before");
+        if self.run.stage != Stage::Idle
+            && let Err(error) = self.set_traffic(self.run.traffic.clone())
+        {
+            // The traffic was valid before; a capture's file has gone since.
+            log!(now, Loadgen, Info, "port{}: sends nothing: {error}", self.stream);
+            self.run.stage = Stage::Over { since: now };
+            return;
         }
         if self.run.traffic.kind.asks_by_ipv4() {
             self.run.stage = Stage::Resolving;

@@ -8,7 +8,7 @@ use crate::number::{NONE, count, duration_ns, grouped, percent, rate};
 use crate::summary::{LatencyNs, PointSummary};
 
 /// Longer names are cut on the terminal.
-const NAME_WIDTH: usize = 20;
+const NAME_WIDTH: usize = 16;
 
 /// A stream's figures.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -94,7 +94,7 @@ pub(crate) fn lines(point: &PointSummary, out: &mut String) {
         point.streams.iter().map(|stream| printable(&stream.name).chars().count()).max().unwrap_or(0).max(6);
     let _ = writeln!(
         out,
-        "{:<width$} {:>8} {:>8} {:>7} {:>8} {:>7} {:>7} {:>6} {:>8} {:>8}",
+        "{:<width$}  {:>7} {:>8}  {:>7} {:>7}  {:>7} {:>6} {:>6}  {:>9} {:>9}",
         "stream", "Mpps", "Gbps", "lost", "%", "corrupt", "reord.", "flows", "p50", "p99"
     );
     for stream in &point.streams {
@@ -104,7 +104,7 @@ pub(crate) fn lines(point: &PointSummary, out: &mut String) {
         let flows = stream.flows.as_ref().map_or_else(|| NONE.to_owned(), |flows| count(flows.offered));
         let _ = writeln!(
             out,
-            "{:<width$} {:>8} {:>8} {:>7} {:>8} {:>7} {:>7} {:>6} {:>8} {:>8}",
+            "{:<width$}  {:>7} {:>8}  {:>7} {:>7}  {:>7} {:>6} {:>6}  {:>9} {:>9}",
             printable(&stream.name),
             rate(stream.offered.mpps),
             rate(stream.offered.gbps_l2),
@@ -160,7 +160,7 @@ mod tests {
         assert!(
             shown[1].starts_with("voice ")
                 && shown[1].contains(" 64 ")
-                && shown[2].starts_with("a very long name of ")
+                && shown[2].starts_with("a very long name ")
         );
         assert_eq!(shown[3], "voice: 2 flows lost frames, 40 at most.");
         assert!(shown.iter().all(|line| line.chars().count() <= crate::text::WIDTH), "{out}");

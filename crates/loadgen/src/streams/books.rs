@@ -158,9 +158,13 @@ impl StreamBook {
             frames_offered: offered,
             frames_delivered: delivered,
             frames_corrupt: self.corrupt,
-            frames_lost: offered - delivered - self.corrupt,
+            frames_lost: offered.saturating_sub(delivered).saturating_sub(self.corrupt),
             frames_reordered: self.reordered,
-            drop_rate: if offered == 0 { 0.0 } else { (offered - delivered) as f64 / offered as f64 },
+            drop_rate: if offered == 0 {
+                0.0
+            } else {
+                offered.saturating_sub(delivered) as f64 / offered as f64
+            },
             offered: self.offered.over(span),
             delivered: self.delivered.over(span),
             latency_ns: self.latency.summary(),
@@ -170,7 +174,7 @@ impl StreamBook {
     }
 
     fn flow_summary(&self) -> FlowSummary {
-        let lost = |flow: &FlowBook| flow.offered - flow.delivered - flow.corrupt;
+        let lost = |flow: &FlowBook| flow.offered.saturating_sub(flow.delivered).saturating_sub(flow.corrupt);
         let with =
             |count: fn(&FlowBook) -> u64| self.flows.iter().filter(|flow| count(flow) > 0).count() as u64;
         FlowSummary {

@@ -8,7 +8,7 @@ use doorbell_wire::{Ipv4Repr, Ipv6Repr, MacAddr, TcpRepr, UdpRepr};
 use serde::{Deserialize, Serialize};
 
 use super::arrivals::Arrivals;
-use super::replay::{ReplayConfig, Timing};
+use super::replay_config::{ReplayConfig, Timing};
 use super::sizes::{SizeOrder, Sizes};
 use super::sweep::{Field, SweepConfig};
 use crate::config::{Returned, TrafficConfig};

@@ -7,7 +7,8 @@ use doorbell_wire::LinkConfig;
 
 use super::clock::{Course, RampCourse};
 use super::config::StreamConfig;
-use super::replay::{Replay, Timing};
+use super::replay::Replay;
+use super::replay_config::Timing;
 use crate::config::TrafficConfig;
 use crate::measure::Volume;
 use crate::rate::{Pacing, Rate};

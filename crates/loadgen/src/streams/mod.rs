@@ -8,7 +8,7 @@
 //! | `config` | a stream as files write it |
 //! | `arrivals`, `clock` | when its frames are due |
 //! | `sizes`, `sweep` | how large they are, and how their headers change |
-//! | `replay`, `packet` | a capture as a stream, and its packets' addresses |
+//! | `replay`, `replay_config`, `packet` | a capture as a stream, how it is sent, and its packets' addresses |
 //! | `mix` | the rates of all streams together |
 //! | `books` | what became of them, by stream and by flow |
 
@@ -20,6 +20,7 @@ mod decimal;
 mod mix;
 mod packet;
 mod replay;
+mod replay_config;
 mod sizes;
 mod sweep;
 
@@ -38,8 +39,9 @@ pub use config::{Network, Ramp, StreamConfig, Transport, Vlan};
 pub use decimal::Decimal;
 use mix::{Mix, Shape, courses};
 pub use packet::{Net, NetError};
-pub use replay::{Filter, Protocol, ReplayConfig, ReplayStats, Stations, Timing, Truncated};
+pub use replay::ReplayStats;
 use replay::{OnTheirWay, Replay};
+pub use replay_config::{Filter, Protocol, ReplayConfig, Stations, Timing, Truncated};
 pub use sizes::{SizeOrder, Sizes, SizesError};
 pub use sweep::{Field, Order, SweepConfig};
 pub(crate) use sweep::{Sweep, Zipf};

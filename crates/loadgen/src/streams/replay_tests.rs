@@ -283,6 +283,12 @@ fn a_replay_restored_in_the_middle_goes_on_as_the_original_and_needs_the_same_fi
     let error = fresh.restore(state).unwrap_err().to_string();
     assert!(error.contains("streams[0].capture: cannot read"), "{error}");
     assert!(matches!(fresh.set_traffic(traffic), Err(ConfigError::Stream(0, _))));
+    // The same traffic again cannot begin without it; what runs is not disturbed.
+    bench.run();
+    let sent = bench.generator.stats().sent;
+    bench.start();
+    bench.run();
+    assert_eq!((bench.generator.stats().sent, bench.generator.is_sending()), (sent, false));
 }
 
 #[test]

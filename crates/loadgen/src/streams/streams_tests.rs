@@ -424,6 +424,30 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn a_state_that_someone_changed_is_refused_or_goes_on_without_a_panic(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4), steps in 0usize..1_500,
+    ) {
+        let mut bench = Bench::new(link("10Gbps"), traffic(GOLDEN_TRAFFIC), unruly);
+        bench.generator.begin_window(Ps::ZERO);
+        bench.start();
+        (0..steps).for_each(|_| _ = bench.step(Ps::MAX));
+        let mut bytes = postcard::to_stdvec(&bench.generator.save()).unwrap();
+        for (at, value) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = value;
+        }
+        let Ok(state) = postcard::from_bytes(&bytes) else { return Ok(()) };
+        if bench.generator.restore(state).is_ok() {
+            (0..2_000).for_each(|_| _ = bench.step(Ps::MAX));
+            let _ = bench.generator.summary(bench.queue.now());
+        }
+    }
+}
+
 #[test]
 fn a_window_across_a_change_of_streams_keeps_its_books() {
     let two =
