@@ -165,7 +165,7 @@ impl State<'_> {
         if let (Some(guess), 1) = (self.guess(goal), self.count(Verdict::Below)) {
             let above = guess * (1.0 + BESIDE * precision);
             if above > low as f64 * (1.0 + precision / 4.0) && above < top as f64 * (1.0 - precision / 4.0) {
-                return round(above, top);
+                return round(above, top).clamp(low + 1, (top - 1).max(low + 1));
             }
         }
         self.towards(low, top, self.count(Verdict::Below))
