@@ -274,6 +274,22 @@ fn a_sweep_killed_at_any_moment_loses_no_point_that_was_done() {
     );
 }
 
+#[test]
+fn an_interrupted_sweep_tells_what_is_done_and_leaves_nothing_half_done() {
+    let folder = scratch();
+    fs::write(folder.path().join("small.toml"), SMALL).unwrap();
+    doorbell(folder.path(), &["sweep", "run", "small.toml", "--index", "0"]).success();
+    let sweep = Running::start(command(folder.path(), &["sweep", "small.toml", "--jobs", "2"]));
+    std::thread::sleep(Duration::from_millis(400));
+    sweep.signal(Signal::INT);
+    sweep.end().refused_with(&["interrupted", "goes on"]);
+    let results = folder.path().join("results/small");
+    let rows = fs::read_to_string(results.join("table.csv")).unwrap().lines().count() - 1;
+    assert_eq!(done(&results.join("points")).len(), rows);
+    let mut names = fs::read_dir(results.join("points")).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(names.all(|name| !name.to_string_lossy().starts_with('.')), "something was left behind");
+}
+
 /// Needs a kernel that lets anybody mount a file system of their own; elsewhere says so and passes.
 #[test]
 fn a_full_disk_leaves_every_finished_point_whole() {

@@ -87,7 +87,8 @@ pub fn run_point_observed(
     let executed = machine.instructions() - booted;
     let measurement = merged_measurement(&machine);
     let mut summary = summarise(session, &config, &machine, &measurement, window, (host_seconds, executed));
-    let meanings = all_meanings(&machine, &summary);
+    let mut meanings = ports::meanings(&machine);
+    meanings.extend(summary.timing.iter().flat_map(TimingFigures::meanings));
     let observed = digest(observe, session, &mut machine, watched.unwrap_or_default())?;
     summary.functions =
         observed.functions.as_ref().map(|table| table.functions.iter().take(TABLE_ROWS).cloned().collect());
@@ -103,13 +104,6 @@ pub(crate) fn loaded(session: &Session, rate: Rate, frame_size: Bytes) -> RunCon
         ..config.loadgen.traffic.at_rate(rate)
     };
     config
-}
-
-/// What the figures of a machine's ports and timing models mean, by name.
-pub(crate) fn all_meanings(machine: &Machine, summary: &PointSummary) -> BTreeMap<String, String> {
-    let mut meanings = ports::meanings(machine);
-    meanings.extend(summary.timing.iter().flat_map(TimingFigures::meanings));
-    meanings
 }
 
 pub(crate) fn merged_measurement(machine: &Machine) -> Measurement {

@@ -5,7 +5,6 @@
 //! for yet: those are inside, in FIFOs, rings, links and the guest's hands, or the guest has dropped them. Once the
 //! trial has ended and drained, every frame of the window has come back or is lost.
 
-use std::collections::BTreeMap;
 use std::time::Instant;
 
 use doorbell_loadgen::Rate;
@@ -14,7 +13,7 @@ use doorbell_sim::{Bytes, Ps};
 
 use crate::config::RunConfig;
 use crate::error::RunError;
-use crate::measure::{all_meanings, loaded, merged_measurement, summarise};
+use crate::measure::{loaded, merged_measurement, summarise};
 use crate::phases::{OpenWindow, Run, nic_totals};
 use crate::session::{Control, Session};
 use crate::summary::PointSummary;
@@ -57,10 +56,6 @@ pub struct TrialResult {
     pub simulated: Ps,
     /// All figures of the window.
     pub summary: PointSummary,
-    /// What they mean.
-    pub meanings: BTreeMap<String, String>,
-    /// The configuration, with this load.
-    pub config: RunConfig,
 }
 
 impl<'a> Trial<'a> {
@@ -149,9 +144,7 @@ impl<'a> Trial<'a> {
             arrived: figures.frames_arrived + late,
             window: last.unwrap_or(first).saturating_sub(first),
             simulated: simulated.saturating_sub(begun),
-            meanings: all_meanings(&machine, &summary),
             summary,
-            config,
         })
     }
 }

@@ -162,18 +162,9 @@ pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
         }
     });
     screen.clear();
-    let summary = SearchSummary {
-        benchmark: chosen.name.to_owned(),
-        preset: args.common.preset.clone(),
-        doorbell_version: env!("CARGO_PKG_VERSION").to_owned(),
-        command: command_line(),
-        goal: request.goal.to_string(),
-        loss_goal: request.goal.loss,
-        precision: request.precision.0,
-        jobs,
-        host_seconds: started.elapsed().as_secs_f64(),
-        searches: searches?,
-    };
+    let seconds = started.elapsed().as_secs_f64();
+    let names = (chosen.name, args.common.preset.as_str());
+    let summary = SearchSummary::new(names, command_line(), &request, jobs, seconds, searches?);
     report(args, &folder, &config, &summary)
 }
 

@@ -183,6 +183,9 @@ fn whole(args: &ExperimentArgs, jobs: Option<u16>, places: &Places) -> anyhow::R
             }
         });
     screen.clear();
+    if result.interrupted {
+        store.sweep_away_partial()?;
+    }
     // What is done is told in any case, and what went wrong even if that cannot be written.
     let written = write(&experiment, &store);
     let code = ended(&experiment, &result)?;

@@ -185,7 +185,7 @@ impl SizeSearch {
             let cells = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:>width$}"));
             let _ = writeln!(out, "{}", cells.collect::<Vec<_>>().join("  "));
         }
-        let _ = writeln!(out, "\n{}", self.cost_line());
+        let _ = writeln!(out, "\n{}", self.cost_lines().join("\n"));
         if !self.inversions_mpps.is_empty() {
             let rates: Vec<String> = self.inversions_mpps.iter().map(|mpps| rate(*mpps)).collect();
             let _ =
@@ -193,19 +193,25 @@ impl SizeSearch {
         }
     }
 
-    fn cost_line(&self) -> String {
+    /// What it took, a sentence each.
+    fn cost_lines(&self) -> Vec<String> {
         let cost = &self.cost;
-        let ahead = match cost.trials_ahead {
-            0 => String::new(),
-            n => format!("; {n} more begun ahead and not needed, {}", duration_s(cost.host_seconds_ahead)),
-        };
-        format!(
-            "{} trials: {} simulated, {} of core time{ahead}; {} from begin to end.",
+        let trials = if cost.trials == 1 { "trial" } else { "trials" };
+        let mut lines = vec![format!(
+            "{} {trials}: {} simulated, {} of core time; {} from begin to end.",
             cost.trials,
             duration_s(cost.simulated_seconds),
             duration_s(cost.host_seconds),
             duration_s(cost.host_seconds_elapsed)
-        )
+        )];
+        if cost.trials_ahead > 0 {
+            let ahead = duration_s(cost.host_seconds_ahead);
+            lines.push(format!(
+                "{} more begun ahead and not needed: {ahead} of core time.",
+                cost.trials_ahead
+            ));
+        }
+        lines
     }
 
     fn cards(&self) -> Vec<Card> {
@@ -219,7 +225,7 @@ impl SizeSearch {
                 name: "Cost",
                 value: self.cost.trials.to_string(),
                 unit: "trials",
-                note: self.cost_line(),
+                note: self.cost_lines().join(" "),
             },
         ]
     }
@@ -263,5 +269,66 @@ impl SizeSearch {
 
     fn data(&self) -> Data {
         Data { heads: HEADS.map(str::to_owned).to_vec(), rows: self.rows() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JSON: &str = r#"{
+        "benchmark": "testpmd", "preset": "fast", "doorbell_version": "0", "command": "doorbell search testpmd",
+        "goal": "MSB (at most 1 % lost)", "loss_goal": 0.01, "host_seconds": 2.5,
+        "searches": [{
+            "frame_size": 1518, "low_mpps": 4.0, "high_mpps": 4.08, "low_gbps": 48.576, "high_gbps": 49.548,
+            "ended": "precise", "inversions_mpps": [6.0],
+            "trials": [
+                { "rate_mpps": 8.127, "verdict": "above", "frames_offered": 10000, "loss": 0.5, "loss_error": 0.001,
+                  "occupancy_correction": 0.0, "window_seconds": 0.001, "simulated_seconds": 0.002,
+                  "delivered_mpps": 4.06, "latency_p99_ns": null, "host_seconds": 1.0 },
+                { "rate_mpps": 4.0, "verdict": "below", "frames_offered": 10000, "loss": 0.0, "loss_error": 0.0005,
+                  "occupancy_correction": -0.001, "window_seconds": 0.001, "simulated_seconds": 0.002,
+                  "delivered_mpps": 4.0, "latency_p99_ns": 4200.0, "host_seconds": 1.0 }
+            ],
+            "cost": { "trials": 2, "simulated_seconds": 0.004, "host_seconds": 2.0, "trials_ahead": 1,
+                      "host_seconds_ahead": 0.5, "host_seconds_elapsed": 2.5 }
+        }]
+    }"#;
+
+    #[test]
+    fn the_table_says_the_interval_each_trial_and_the_cost() {
+        insta::assert_snapshot!(SearchSummary::from_json(JSON).unwrap().table(), @r"
+        testpmd · MSB (at most 1 % lost) · preset fast · Doorbell 0
+
+        Frames of 1,518 bytes: 4.000 to 4.080 Mpps (48.576 to 49.548 Gbps)
+
+         Mpps  Verdict  Lost, %    ± %  Queues, %      p99  Frames   Window  Simulated    Host
+        8.127    above   50.000  0.100      0.000        –   10.0k  1.00 ms    2.00 ms  1.00 s
+        4.000    below    0.000  0.050     −0.100  4.20 µs   10.0k  1.00 ms    2.00 ms  1.00 s
+
+        2 trials: 4.00 ms simulated, 2.00 s of core time; 2.50 s from begin to end.
+        1 more begun ahead and not needed: 500 ms of core time.
+        Also met the goal, above a rate that missed it: 6.000 Mpps.
+
+        2.50 s of host time in all.
+        ");
+    }
+
+    #[test]
+    fn a_search_is_told_from_a_run_and_a_damaged_file_from_both() {
+        assert!(SearchSummary::is_in(JSON) && !SearchSummary::is_in(crate::sample::LOADS_JSON));
+        let cut = SearchSummary::from_json(&JSON[..500]).unwrap_err();
+        assert!(matches!(cut, ReportError::Truncated { .. }), "{cut}");
+    }
+
+    #[test]
+    fn the_page_draws_the_trials_near_the_interval_and_has_the_data_of_all() {
+        let page = SearchSummary::from_json(JSON).unwrap().html("seed = 1");
+        assert!(
+            page.contains("4.000 to 4.080")
+                && page.contains("<td>8.127</td>") == page.contains("<td>4.000</td>")
+        );
+        // Of the two trials only one is at less than twice the upper end.
+        assert_eq!(page.matches("class=\"mark").count(), 2);
     }
 }

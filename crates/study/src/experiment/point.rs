@@ -74,17 +74,7 @@ fn found(
     // The sweep has a process for each core already.
     let jobs = 1;
     let searches = search_sizes(session, &[size], request, jobs, control.interrupted, &|_, _| {})?;
-    let summary = SearchSummary {
-        benchmark: benchmark.name.to_owned(),
-        preset: preset.to_owned(),
-        doorbell_version: env!("CARGO_PKG_VERSION").to_owned(),
-        command,
-        goal: request.goal.to_string(),
-        loss_goal: request.goal.loss,
-        precision: request.precision.0,
-        jobs,
-        host_seconds: started.elapsed().as_secs_f64(),
-        searches,
-    };
+    let seconds = started.elapsed().as_secs_f64();
+    let summary = SearchSummary::new((benchmark.name, preset), command, request, jobs, seconds, searches);
     folder.write("summary.json", &summary.to_json()).map_err(RunError::into)
 }

@@ -1,6 +1,5 @@
 //! Trials on simulated machines: each on one of its own, restored from the checkpoint that all share.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
 use doorbell_bench::{Control, PointSummary, RunConfig, RunError, Session};
@@ -24,17 +23,6 @@ pub struct MachineSystem<'a> {
     latency: Option<LatencyBound>,
 }
 
-/// All figures of a trial's window.
-#[derive(Clone, Debug)]
-pub struct Measured {
-    /// The figures.
-    pub summary: PointSummary,
-    /// What they mean.
-    pub meanings: BTreeMap<String, String>,
-    /// The configuration with this load.
-    pub config: RunConfig,
-}
-
 /// The highest rate that a port's link carries, in whole frames a second.
 pub fn line_rate(config: &RunConfig, frame_size: Bytes) -> u64 {
     frames_per_second(Rate::Line(100_000_000), config, frame_size)
@@ -56,7 +44,7 @@ impl<'a> MachineSystem<'a> {
 
 impl System for MachineSystem<'_> {
     type Error = RunError;
-    type Remains = Measured;
+    type Remains = PointSummary;
     type Trial<'t>
         = Load<'t>
     where
@@ -106,7 +94,7 @@ impl Load<'_> {
 
 impl Trial for Load<'_> {
     type Error = RunError;
-    type Remains = Measured;
+    type Remains = PointSummary;
 
     fn go_on(&mut self, time: Ps) -> Result<Standing, RunError> {
         let now = alone(self.stop, |control| self.trial.go_on(time, control))?;
@@ -118,7 +106,7 @@ impl Trial for Load<'_> {
         alone(self.stop, |control| self.trial.open_window(control))
     }
 
-    fn close(self) -> Result<(Account, Measured), RunError> {
+    fn close(self) -> Result<(Account, PointSummary), RunError> {
         let latency = self.latency();
         let result = alone(self.stop, |control| self.trial.close(control))?;
         let account = Account {
@@ -129,7 +117,6 @@ impl Trial for Load<'_> {
             window: result.window,
             simulated: result.simulated,
         };
-        let (summary, meanings, config) = (result.summary, result.meanings, result.config);
-        Ok((account, Measured { summary, meanings, config }))
+        Ok((account, result.summary))
     }
 }

@@ -30,7 +30,7 @@ use doorbell_sim::Ps;
 
 pub use goal::{Goal, LatencyBound, Precision};
 pub use judge::{Judged, Lengths, Verdict, least_frames};
-pub use machine::{MachineSystem, Measured, frames_per_second, line_rate};
+pub use machine::{MachineSystem, frames_per_second, line_rate};
 pub use next::{Answer, Bracket, Ended, Seen};
 pub use run::{Cost, Event, Found, Outcome, search};
 pub use sizes::{

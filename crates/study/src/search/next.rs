@@ -98,7 +98,8 @@ pub(super) fn next(bracket: &Bracket, goal: &Goal, seen: &[Seen]) -> Next {
     let top = high.map_or(bracket.max, |high| high.rate);
     match low {
         Some(low) if low == bracket.max => return done(Ended::AtHighest),
-        Some(low) if high.is_some() && (top - low) as f64 <= bracket.precision.0 * top as f64 => {
+        // Rates are whole frames a second.
+        Some(low) if high.is_some() && (top - low) as f64 <= (bracket.precision.0 * top as f64).max(1.0) => {
             return done(Ended::Precise);
         }
         None if top == bracket.min => return done(Ended::BelowLowest),
@@ -108,8 +109,8 @@ pub(super) fn next(bracket: &Bracket, goal: &Goal, seen: &[Seen]) -> Next {
         return done(Ended::TooMany);
     }
     match state.wanted(goal) {
-        Some(rate) => Next::Try(rate),
-        None => done(Ended::Undecided),
+        Some(rate) if !seen.iter().any(|trial| trial.rate == rate) => Next::Try(rate),
+        _ => done(Ended::Undecided),
     }
 }
 
@@ -164,7 +165,7 @@ impl State<'_> {
         if let (Some(guess), 1) = (self.guess(goal), self.count(Verdict::Below)) {
             let above = guess * (1.0 + BESIDE * precision);
             if above > low as f64 * (1.0 + precision / 4.0) && above < top as f64 * (1.0 - precision / 4.0) {
-                return round(above, top);
+                return round(above, top).clamp(low + 1, (top - 1).max(low + 1));
             }
         }
         self.towards(low, top, self.count(Verdict::Below))
@@ -241,6 +242,22 @@ mod tests {
         trials.push(seen(above, Verdict::Above, 198_000.0));
         let answer = Answer { low: Some(below), high: Some(above), ended: Ended::Precise };
         assert_eq!(next(&BRACKET, &msb(), &trials), Next::Done(answer));
+    }
+
+    #[test]
+    fn a_rate_of_a_few_frames_a_second_is_found_to_the_frame() {
+        let bracket = Bracket { min: 1, max: 40, ..BRACKET };
+        for truth in 1..40 {
+            let mut trials = Vec::new();
+            let answer = loop {
+                match next(&bracket, &msb(), &trials) {
+                    Next::Done(answer) => break answer,
+                    Next::Try(rate) if rate > truth => trials.push(seen(rate, Verdict::Above, truth as f64)),
+                    Next::Try(rate) => trials.push(seen(rate, Verdict::Below, rate as f64)),
+                }
+            };
+            assert_eq!((answer.low, answer.high), (Some(truth), Some(truth + 1)), "{trials:?}");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::goal::{Goal, Precision};
 use super::judge::Verdict;
-use super::machine::{MachineSystem, Measured, frames_per_second, line_rate};
+use super::machine::{MachineSystem, frames_per_second, line_rate};
 use super::next::{Answer, Bracket, Ended};
 use super::run::{Event, Found, Outcome, search};
 
@@ -87,6 +87,29 @@ pub struct SearchSummary {
 }
 
 impl SearchSummary {
+    /// What was found, and how it was asked for.
+    pub fn new(
+        (benchmark, preset): (&str, &str),
+        command: String,
+        request: &SearchRequest,
+        jobs: usize,
+        host_seconds: f64,
+        searches: Vec<SizeSummary>,
+    ) -> SearchSummary {
+        SearchSummary {
+            benchmark: benchmark.to_owned(),
+            preset: preset.to_owned(),
+            doorbell_version: env!("CARGO_PKG_VERSION").to_owned(),
+            command,
+            goal: request.goal.to_string(),
+            loss_goal: request.goal.loss,
+            precision: request.precision.0,
+            jobs,
+            host_seconds,
+            searches,
+        }
+    }
+
     /// The text of `summary.json`.
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("a summary serialises");
@@ -229,7 +252,7 @@ fn search_size(
     Ok(size_summary(session.config(), size, found, started.elapsed().as_secs_f64()))
 }
 
-fn size_summary(config: &RunConfig, size: Bytes, found: Found<Measured>, elapsed: f64) -> SizeSummary {
+fn size_summary(config: &RunConfig, size: Bytes, found: Found<PointSummary>, elapsed: f64) -> SizeSummary {
     let mut traffic = config.loadgen.traffic.clone();
     traffic.frame_size = size;
     let bytes = (traffic.frame_len() + Frame::FCS_BYTES) as u64;
@@ -263,14 +286,14 @@ fn size_summary(config: &RunConfig, size: Bytes, found: Found<Measured>, elapsed
             Ended::TooMany => "too_many",
         },
         inversions_mpps: met_above.map(|trial| mpps(trial.rate)).collect(),
-        at_low: at_low.map(|trial| trial.remains.summary.clone()),
+        at_low: at_low.map(|trial| trial.remains.clone()),
         trials: found.trials.iter().map(trial_summary).collect(),
         cost,
     }
 }
 
-fn trial_summary(trial: &Outcome<Measured>) -> TrialSummary {
-    let (judged, point) = (&trial.judged, &trial.remains.summary);
+fn trial_summary(trial: &Outcome<PointSummary>) -> TrialSummary {
+    let (judged, point) = (&trial.judged, &trial.remains);
     TrialSummary {
         rate_mpps: trial.rate as f64 / 1e6,
         verdict: match judged.verdict {
