@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use doorbell_loadgen::{Measurement, Rate, StageBook, TrafficConfig};
 use doorbell_machine::Machine;
-use doorbell_sim::{Bytes, Frame};
 use doorbell_sim::stats::Stats;
+use doorbell_sim::{Bytes, Frame};
 use doorbell_wire::pcap::PcapFile;
 
 use crate::config::RunConfig;
