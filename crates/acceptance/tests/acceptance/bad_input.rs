@@ -174,6 +174,12 @@ fn check_whole(folder: &Path) {
             Some("json") => drop(serde_json::from_str::<serde_json::Value>(&text()).unwrap()),
             Some("toml") => assert!(text().contains("[loadgen.traffic]")),
             Some("html") => assert!(text().trim_end().ends_with("</html>")),
+            Some("hgrm") => assert!(text().trim_end().lines().last().unwrap().starts_with("#[Buckets")),
+            Some("csv") => {
+                let (text, columns) = (text(), |line: &str| line.split(',').count());
+                let head = columns(text.lines().next().unwrap());
+                assert!(text.ends_with('\n') && text.lines().all(|line| columns(line) == head));
+            }
             Some("pcap") => {
                 let output = Command::new("tshark").arg("-r").arg(&path).output().expect("tshark runs");
                 assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
