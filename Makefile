@@ -6,18 +6,20 @@ DOORBELL := target/release/doorbell
 
 help:
 	@echo "make run        build Doorbell and its guest image, then measure testpmd at several loads"
-	@echo "make test       lint and the test suite with its short end-to-end checks (about 8 minutes)"
-	@echo "make test-long  the long checks: a million frames, tens of millions of instructions in lockstep"
+	@echo "make test       the test suite with its short end-to-end checks (about 10 minutes)"
+	@echo "make test-long  the long checks: lint, a million frames, tens of millions of instructions in lockstep"
+	@echo "make lint       formatting and clippy; before each commit"
 	@echo "make bench      speed and memory, beside QEMU where there is something to compare"
 	@echo "make build      only build $(DOORBELL)"
 
 run: build
 	$(DOORBELL) run testpmd --rate 1Mpps,8Mpps,16Mpps,24Mpps,28Mpps,32Mpps
 
-test: setup-test lint
+test: setup-test
+	cargo fmt --all --check
 	tests/short
 
-test-long: setup-test build
+test-long: setup-test lint build
 	tests/long
 
 bench: setup-test build

@@ -13,6 +13,7 @@ mod pty;
 
 pub mod baseline;
 pub mod micro;
+pub mod native;
 pub mod net_guest;
 pub mod tshark;
 
@@ -24,6 +25,14 @@ pub use pty::Pty;
 /// Whether the full numbers were asked for.
 pub fn long() -> bool {
     std::env::var_os("DOORBELL_LONG").is_some_and(|value| value != "0" && !value.is_empty())
+}
+
+/// Whether a check that takes long is left to `make test-long`, which is then said.
+pub fn left_to_the_long_run() -> bool {
+    if !long() {
+        println!("left to make test-long");
+    }
+    !long()
 }
 
 /// The one value in a short run, the other in a long one.

@@ -6,13 +6,17 @@ use std::path::PathBuf;
 use doorbell_loadgen::LoadGenConfig;
 use doorbell_machine::overlay;
 use doorbell_machine::overlay::Overlay;
-use doorbell_machine::{ConfigError, CoreConfig, MachineConfig, PlatformConfig};
+use doorbell_machine::{ConfigError, CoreConfig, CoreModel, MachineConfig, PlatformConfig, node_config};
 use doorbell_nic::NicConfig;
-use doorbell_sim::Ps;
+use doorbell_sim::{Hertz, Ps};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::compute::ComputeConfig;
+use crate::dpdk::{DpdkConfig, RxptxConfig, TouchConfig};
 use crate::iperf::IperfConfig;
+use crate::memcached::MemcachedDpdkConfig;
+use crate::testpmd::{TestpmdConfig, Topology};
 
 /// A run's whole configuration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -20,10 +24,22 @@ use crate::iperf::IperfConfig;
 pub struct RunConfig {
     /// How long, from when, with which seed.
     pub run: RunParams,
-    /// testpmd's options.
+    /// The options that all DPDK programs have.
+    pub dpdk: DpdkConfig,
+    /// testpmd's own options.
     pub testpmd: TestpmdConfig,
+    /// What touchfwd and touchdrop have beside the others.
+    pub touch: TouchConfig,
+    /// rxptx's own options.
+    pub rxptx: RxptxConfig,
+    /// memcached-dpdk's own options.
+    pub memcached_dpdk: MemcachedDpdkConfig,
+    /// compute's options.
+    pub compute: ComputeConfig,
     /// iperf's options.
     pub iperf: IperfConfig,
+    /// What drives the node that is tested.
+    pub drive: DriveConfig,
     /// What the guest sees.
     pub platform: PlatformConfig,
     /// The cores.
@@ -86,64 +102,52 @@ impl Default for RunParams {
     }
 }
 
-/// What testpmd does with frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Where the load of a benchmark comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum ForwardMode {
-    /// Sends frames back as they came.
-    Io,
-    /// Sends frames back with the addresses exchanged.
-    MacSwap,
+pub enum DriveKind {
+    /// From a load generator in hardware.
+    #[default]
+    Generator,
+    /// From a second node, which runs the program `drive`.
+    Node,
 }
 
-/// By which port a frame leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Topology {
-    /// By the one that it came in by.
-    Loop,
-    /// By the other one of a pair: ports 0 and 1, 2 and 3 and so on.
-    Paired,
-}
-
-/// testpmd's options, those that shape its footprint among them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What drives the node that is tested.
+///
+/// A drive node's core is functional, and whose memory is perfect: every instruction takes the same time. So that
+/// the test node is what is measured, it is faster. Its NIC and link are as the test node's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct TestpmdConfig {
-    /// What it does with frames.
-    pub mode: ForwardMode,
-    /// By which port frames leave (--port-topology).
-    pub topology: Topology,
-    /// Receive descriptors (--rxd), 32 to 4096 in steps of 8.
-    pub rxd: u32,
-    /// Transmit descriptors (--txd), 32 to 4096 in steps of 8.
-    pub txd: u32,
-    /// Frames it takes at once (--burst), 1 to 512.
-    pub burst: u32,
-    /// Packet buffers for each NIC (--total-num-mbufs is their sum). 2,048 would starve rings of 1024.
-    pub mbufs: u32,
-    /// Packet buffers cached by a core (--mbcache), 0 to 512.
-    pub mbcache: u32,
-    /// Transmit descriptors between requests for a status write-back (--txrst); 32 is the driver's default.
-    pub txrst: u32,
+pub struct DriveConfig {
+    /// Where the load comes from: `generator` or `node`. Benchmarks that have two nodes anyway do not ask.
+    pub kind: DriveKind,
+    /// Clock frequency, "1MHz" to "20GHz".
+    pub frequency: Hertz,
+    /// Instructions a cycle, from 0.01 to 16.
+    pub ipc: f64,
 }
 
-impl Default for TestpmdConfig {
+impl Default for DriveConfig {
     fn default() -> Self {
-        TestpmdConfig {
-            mode: ForwardMode::MacSwap,
-            topology: Topology::Loop,
-            rxd: 1024,
-            txd: 1024,
-            burst: 32,
-            mbufs: 4096,
-            mbcache: 250,
-            txrst: 32,
-        }
+        DriveConfig { kind: DriveKind::Generator, frequency: Hertz(3_000_000_000), ipc: 4.0 }
     }
 }
 
 impl RunConfig {
+    /// The parts of two machines on one cable: the test node, and the drive node.
+    pub fn nodes(&self) -> [MachineConfig; 2] {
+        let test = self.machine();
+        let mut drive = node_config(&test, 1);
+        drive.core = CoreConfig {
+            model: CoreModel::Functional,
+            frequency: self.drive.frequency,
+            ipc: self.drive.ipc,
+            ..test.core.clone()
+        };
+        [test, drive]
+    }
+
     /// The machine's part.
     pub fn machine(&self) -> MachineConfig {
         MachineConfig {
@@ -163,32 +167,20 @@ impl RunConfig {
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.machine().validate()?;
         self.iperf.validate()?;
-        let t = &self.testpmd;
-        let ranges = [
-            ("testpmd.rxd", t.rxd, 32, 4096),
-            ("testpmd.txd", t.txd, 32, 4096),
-            ("testpmd.burst", t.burst, 1, 512),
-            ("testpmd.mbufs", t.mbufs, 256, 1 << 17),
-            ("testpmd.mbcache", t.mbcache, 0, 512),
-            ("testpmd.txrst", t.txrst, 1, 4096),
-        ];
-        for (key, value, least, most) in ranges {
-            if !(least..=most).contains(&value) {
-                return Err(ConfigError::new(key, format!("{value} is not from {least} to {most}")));
-            }
-        }
-        for (key, value) in [("testpmd.rxd", t.rxd), ("testpmd.txd", t.txd)] {
-            if value % 8 != 0 {
-                return Err(ConfigError::new(
-                    key,
-                    format!("{value} is not a multiple of 8, as the NIC demands"),
-                ));
-            }
-        }
+        self.dpdk.validate()?;
+        self.rxptx.validate()?;
+        self.touch.validate()?;
+        self.memcached_dpdk.validate()?;
+        self.compute.validate()?;
+        // Only its core can be wrong beside what was just checked.
+        let [_, drive] = self.nodes();
+        drive
+            .validate()
+            .map_err(|error| ConfigError { key: error.key.replace("core.", "drive."), ..error })?;
         if self.platform.nics == 0 {
             return Err(ConfigError::new("platform.nics", "a run needs at least one NIC"));
         }
-        if t.topology == Topology::Paired && !self.platform.nics.is_multiple_of(2) {
+        if self.testpmd.topology == Topology::Paired && !self.platform.nics.is_multiple_of(2) {
             return Err(ConfigError::new(
                 "testpmd.topology",
                 "\"paired\" needs an even number of platform.nics",
@@ -251,9 +243,14 @@ mod tests {
     #[test]
     fn values_out_of_range_name_their_key() {
         for (wrong, key) in [
-            ("testpmd.rxd=100", "testpmd.rxd"),
+            ("dpdk.rxd=100", "dpdk.rxd"),
+            ("rxptx.work=2s", "rxptx.work"),
+            ("memcached_dpdk.memory=1KiB", "memcached_dpdk.memory"),
+            ("memcached_dpdk.buckets=1000", "memcached_dpdk.buckets"),
+            ("compute.table=32B", "compute.table"),
             ("platform.ram=1MiB", "platform.ram"),
             ("core.ipc=0", "core.ipc"),
+            ("drive.ipc=17", "drive.ipc"),
         ] {
             let error = resolve("fast", &[wrong.into()]).unwrap_err();
             assert_eq!(error.key, key);

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use doorbell_loadgen::BatchSummary;
+use doorbell_machine::Pair;
 use serde_json::{Map, Value, json};
 
 use crate::config::RunConfig;
@@ -84,22 +85,24 @@ impl ResultFolder {
         self.write("stats.json", &pretty(&all))
     }
 
-    /// Writes the configuration, counters, guests' consoles and summary of a run of iperf3; returns the summary's text.
-    pub fn write_iperf(&self, config: &RunConfig, run: &IperfRun) -> Result<String, RunError> {
+    /// Writes the configuration, counters and guests' consoles of a run of two nodes.
+    pub fn write_nodes(&self, config: &RunConfig, pair: &Pair) -> Result<(), RunError> {
         let hash = self.write_config(config)?;
         let mut stats = Map::new();
-        for (node, machine) in run.pair.nodes().iter().enumerate() {
+        for (node, machine) in pair.nodes().iter().enumerate() {
             for (name, counter) in all_counters(machine) {
                 let described = json!({ "value": counter.value, "description": counter.description });
                 stats.insert(format!("node{node}.{name}"), described);
             }
             self.write(&format!("console-node{node}.txt"), &machine.console.text())?;
         }
-        self.write("stats.json", &pretty(&json!({ "config_hash": hash, "counters": stats })))?;
-        self.write("iperf3.json", &pretty(&run.iperf3))?;
-        let text = pretty(&serde_json::to_value(&run.summary).expect("a summary serialises"));
-        self.write("summary.json", &text)?;
-        Ok(text)
+        self.write("stats.json", &pretty(&json!({ "config_hash": hash, "counters": stats })))
+    }
+
+    /// The same of a run of iperf3, and what iperf3 found.
+    pub fn write_iperf(&self, config: &RunConfig, run: &IperfRun) -> Result<(), RunError> {
+        self.write_nodes(config, &run.pair)?;
+        run.iperf3.as_ref().map_or(Ok(()), |found| self.write("iperf3.json", &pretty(found)))
     }
 
     /// Writes the summary. With a single point its figures stand at the top as well.

@@ -1,11 +1,11 @@
-//! iperf3 between two nodes: Debian's own, over the kernel's stack, TCP or UDP. The goodput is what iperf3 itself found,
-//! by the guests' clocks; beside it stands what the cable and the NICs counted.
+//! iperf3 between two nodes: Debian's own, over the kernel's stack, TCP or UDP. Either a part of a transfer is measured, by
+//! what crosses the cable, or a whole test, by what iperf3 itself finds.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-use doorbell_machine::{ConfigError, Machine, Outcome, Pair, PairOutcome};
-use doorbell_sim::stats::Stats;
+use doorbell_machine::{ConfigError, Mode, Outcome, Pair, PairOutcome};
 use doorbell_sim::{BitsPerSec, Ps};
 use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 use serde::{Deserialize, Serialize};
@@ -13,28 +13,46 @@ use serde_json::Value;
 
 use crate::config::RunConfig;
 use crate::error::{RunError, describe};
+use crate::interval::{Direction, Interval, OpenInterval, all_dropped, meanings};
 use crate::session::Control;
-use crate::two_nodes::{Role, TwoNodes, run_watched};
+use crate::summary::PointSummary;
+use crate::two_nodes::{LINES_SHOWN, NodeGuest, TwoNodes, run_watched};
+
+/// What a measurement needs beside the presets' times: TCP comes to its pace on a timed machine in some milliseconds.
+pub(crate) const DEFAULTS: &[&str] = &["run.settle=5ms", "run.duration=20ms"];
 
 /// What runs in the nodes: the server in node 0, the client in node 1.
-pub const ROLES: [Role; 2] = [
-    Role {
-        name: "iperf-server",
-        script: include_str!("../../../guest/scripts/iperf-server"),
-        ready_marker: "Server listening",
-        address: "10.0.0.2/24",
-    },
-    Role {
-        name: "iperf-client",
-        script: include_str!("../../../guest/scripts/iperf-client"),
-        ready_marker: "iperf: waiting",
-        address: "10.0.0.3/24",
-    },
-];
+pub fn guests() -> [NodeGuest; 2] {
+    let role = |name: &'static str, lines, ready_marker, address| NodeGuest {
+        image: "net".to_owned(),
+        words: format!("doorbell.app={name} doorbell.ip={address}"),
+        script: Some((name, lines)),
+        ready_marker,
+    };
+    [
+        role(
+            "iperf-server",
+            include_str!("../../../guest/scripts/iperf-server"),
+            "Server listening",
+            "10.0.0.2/24",
+        ),
+        role(
+            "iperf-client",
+            include_str!("../../../guest/scripts/iperf-client"),
+            "iperf: waiting",
+            "10.0.0.3/24",
+        ),
+    ]
+}
 
-/// Simulated time after which a test that does not end is given up.
+/// Simulated time after which a test that does not end, or does not begin, is given up.
 const PATIENCE: Ps = Ps(600 * Ps::PER_SECOND);
-const LINES_SHOWN: usize = 12;
+/// How often it is looked whether data flow.
+const STEP: Ps = Ps::from_us(100);
+/// More payload than this is not of the talk before a test.
+const TALK_BYTES_MAX: u64 = 8 << 10;
+/// What iperf3 is told if it is stopped from outside, in seconds: the longest that it takes.
+const WITHOUT_END: u32 = 86_400;
 
 /// How iperf3 sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,9 +70,10 @@ pub enum Protocol {
 pub struct IperfConfig {
     /// TCP or UDP.
     pub protocol: Protocol,
-    /// How long it sends, in whole seconds (--time), 1 to 60. An amount of bytes instead would be no measure: iperf3
-    /// looks only now and then whether all of it was sent, and takes the time until then.
-    pub seconds: u32,
+    /// Measure a whole test of so many seconds (--time), 1 to 60; iperf3 knows none that is shorter. (An amount of bytes
+    /// would be no measure: iperf3 looks only now and then whether all of it was sent, and takes the time until then.)
+    /// Without this, `run.duration` of a transfer is measured that has gone on for `run.warmup` and `run.settle`.
+    pub seconds: Option<u32>,
     /// Connections side by side (--parallel), 1 to 16.
     pub streams: u32,
     /// What UDP sends in a second, each stream (--bitrate).
@@ -67,7 +86,7 @@ impl Default for IperfConfig {
     fn default() -> Self {
         IperfConfig {
             protocol: Protocol::Tcp,
-            seconds: 1,
+            seconds: None,
             streams: 1,
             rate: BitsPerSec(1_000_000_000),
             reverse: false,
@@ -81,8 +100,8 @@ impl IperfConfig {
         if !(1..=16).contains(&self.streams) {
             return Err(ConfigError::new("iperf.streams", format!("{} is not from 1 to 16", self.streams)));
         }
-        if !(1..=60).contains(&self.seconds) {
-            return Err(ConfigError::new("iperf.seconds", format!("{} is not from 1 to 60", self.seconds)));
+        if let Some(seconds) = self.seconds.filter(|seconds| !(1..=60).contains(seconds)) {
+            return Err(ConfigError::new("iperf.seconds", format!("{seconds} is not from 1 to 60")));
         }
         if !(1_000..=1_000_000_000_000).contains(&self.rate.0) {
             let problem = format!("{} is not from \"1kbps\" to \"1Tbps\"", self.rate);
@@ -91,10 +110,16 @@ impl IperfConfig {
         Ok(())
     }
 
+    /// The node that sends the data.
+    fn sender(&self) -> usize {
+        if self.reverse { 0 } else { 1 }
+    }
+
     /// What is typed at the client.
     fn options(&self) -> String {
+        let seconds = self.seconds.unwrap_or(WITHOUT_END);
         let mut words =
-            format!("--client 10.0.0.2 --interval 0 --time {} --parallel {}", self.seconds, self.streams);
+            format!("--client 10.0.0.2 --interval 0 --time {seconds} --parallel {}", self.streams);
         if self.protocol == Protocol::Udp {
             words.push_str(&format!(" --udp --bitrate {}", self.rate.0));
         }
@@ -103,70 +128,55 @@ impl IperfConfig {
         }
         words
     }
+
+    /// The load in a few words.
+    fn in_words(&self) -> String {
+        match self.protocol {
+            Protocol::Tcp => "TCP".to_owned(),
+            Protocol::Udp => format!("UDP {}", self.rate),
+        }
+    }
 }
 
-/// What went through one direction of the cable.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Direction {
-    /// Frames sent into it.
-    pub frames: u64,
-    /// Their bytes with FCS.
-    pub bytes: u64,
-    /// Lost to configured faults.
-    pub lost: u64,
-    /// Damaged by configured faults.
-    pub corrupted: u64,
-}
-
-/// The result.
+/// What a summary has beside the figures of every benchmark.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct IperfSummary {
-    /// Always `iperf`.
-    pub benchmark: &'static str,
-    /// Hash of the resolved configuration.
-    pub config_hash: String,
-    /// The command's version.
-    pub doorbell_version: &'static str,
+pub struct IperfFigures {
     /// TCP or UDP.
     pub protocol: Protocol,
-    /// Bytes of payload that the sender's iperf3 sent, and that the receiver's got.
+    /// Bytes of payload that were sent. Of a whole test, as its sender's iperf3 says; of a part of a transfer, as they went
+    /// over the cable, what TCP sent again among them.
     pub bytes_sent: u64,
-    /// See above.
+    /// Bytes of payload that arrived. Of a whole test, as its receiver's iperf3 says; of a part of a transfer, what TCP
+    /// acknowledged, or of datagrams those that the receiver's NIC accepted.
     pub bytes_received: u64,
-    /// How long the test took by the guests' clocks.
+    /// How long the test took by the guests' clocks, or how long a part of the transfer was measured.
     pub seconds: f64,
     /// Payload that arrived, in bits a second, in units of 10⁹.
     pub goodput_gbps: f64,
-    /// TCP segments sent again; `null` with UDP.
+    /// TCP segments sent again; `null` with UDP, and of a part of a transfer.
     pub retransmits: Option<u64>,
-    /// UDP datagrams lost; `null` with TCP.
+    /// UDP datagrams lost; `null` with TCP, and of a part of a transfer.
     pub datagrams_lost: Option<u64>,
-    /// Share of a core that iperf3 took, in percent: client, server.
-    pub cpu_percent: [f64; 2],
+    /// Share of a core that iperf3 took, in percent: client, server; `null` of a part of a transfer.
+    pub cpu_percent: Option<[f64; 2]>,
     /// From the server to the client.
     pub wire_to_client: Direction,
     /// From the client to the server.
     pub wire_to_server: Direction,
     /// Frames that the NICs dropped on arrival for whatever reason: server's, client's.
     pub nic_drops: [u64; 2],
-    /// Simulated time from the start of the client to its end.
-    pub simulated_seconds: f64,
-    /// Instructions retired in that time: server's node, client's node.
-    pub instructions: [u64; 2],
-    /// Host time from the restored checkpoint to the end.
-    pub host_seconds: f64,
-    /// Million guest instructions a host second in that time.
-    pub host_mips: f64,
-    /// Hash of the state of both nodes and the cable at the end.
-    pub state_hash: String,
+    /// Instructions retired: server's node, client's node.
+    pub node_instructions: [u64; 2],
 }
 
 /// A run of iperf3.
 pub struct IperfRun {
     /// Its figures.
-    pub summary: IperfSummary,
-    /// What iperf3 printed at the client, whole.
-    pub iperf3: Value,
+    pub summary: PointSummary,
+    /// What the figures of the test node's port and timing models mean.
+    pub meanings: BTreeMap<String, String>,
+    /// What iperf3 printed at the client, if it came to its end.
+    pub iperf3: Option<Value>,
     /// The nodes as they were at the end, for their counters.
     pub pair: Pair,
     /// Frames that the capture has, if one was written.
@@ -185,41 +195,109 @@ pub fn run_iperf(
     if let Some(path) = capture {
         pair.capture(PcapFile::create(path, WHOLE_FRAMES)?);
     }
-    let begun = pair.now();
-    let before = [0, 1].map(|node| pair.nodes()[node].instructions());
-    let typed = format!("{}\n", config.iperf.options());
-    let taken = pair.node_mut(1).type_input(typed.as_bytes());
-    assert_eq!(taken, typed.len(), "the keyboard has room for a line");
-    let mut client_off = false;
-    while !client_off {
-        match run_watched(&mut pair, begun + PATIENCE, false, control)? {
-            PairOutcome::Node { node, outcome: Outcome::PowerOff { code: 0 } } => client_off = node == 1,
-            PairOutcome::Node { node, outcome } => return Err(ended(&pair, node, outcome)),
-            PairOutcome::Asleep => return Err(ended(&pair, 1, Outcome::Asleep)),
-            PairOutcome::Time => return Err(ended(&pair, 1, Outcome::Time)),
-        }
-    }
+    let before = pair.instructions();
+    let mut test = Test { pair: &mut pair, config, control };
+    let (interval, iperf3) = match config.iperf.seconds {
+        Some(_) => test.whole()?,
+        None => (test.part()?, None),
+    };
     pair.check_conservation();
     let captured = pair.finish_capture()?;
-    let host_seconds = started.elapsed().as_secs_f64();
-    let instructions = [0, 1].map(|node| pair.nodes()[node].instructions() - before[node]);
-    let iperf3 = result(&pair.nodes()[1].console.text()).ok_or_else(|| RunError::Ended {
-        why: "iperf3 printed no result".to_owned(),
-        console: pair.nodes()[1].console.last_lines(LINES_SHOWN),
-    })?;
-    if let Some(problem) = iperf3["error"].as_str() {
-        let console = pair.nodes()[0].console.last_lines(LINES_SHOWN);
-        return Err(RunError::Ended { why: format!("iperf3: {problem}"), console });
-    }
-    let simulated = (pair.now() - begun).as_secs_f64();
-    let summary = summarise(config, &pair, &iperf3, (simulated, host_seconds, instructions));
-    Ok(IperfRun { summary, iperf3, pair, captured })
+    let host = (started.elapsed().as_secs_f64(), pair.instructions() - before);
+    let named = ("iperf", config.iperf.in_words());
+    let mut summary = interval.point(named, config, &pair, config.iperf.sender(), host);
+    summary.iperf = Some(match &iperf3 {
+        Some(result) => figures_of_whole(config, &interval, result),
+        None => figures_of_part(config, &interval),
+    });
+    Ok(IperfRun { meanings: meanings(&summary, &pair), summary, iperf3, pair, captured })
 }
 
-fn ended(pair: &Pair, node: usize, outcome: Outcome) -> RunError {
-    RunError::Ended {
-        why: format!("node {node}: {}", describe(outcome, pair.now())),
-        console: pair.nodes()[node].console.last_lines(LINES_SHOWN),
+/// A test on its way.
+struct Test<'a, 'c> {
+    pair: &'a mut Pair,
+    config: &'a RunConfig,
+    control: &'a mut Control<'c>,
+}
+
+impl Test<'_, '_> {
+    /// Lets the client begin.
+    fn begin(&mut self) {
+        let typed = format!("{}\n", self.config.iperf.options());
+        let taken = self.pair.node_mut(1).type_input(typed.as_bytes());
+        assert_eq!(taken, typed.len(), "the keyboard has room for a line");
+    }
+
+    /// Runs to a time; anything else that ends the run is an error.
+    fn until(&mut self, time: Ps) -> Result<(), RunError> {
+        match run_watched(self.pair, time, false, self.control)? {
+            PairOutcome::Time => Ok(()),
+            outcome => Err(self.ended(outcome)),
+        }
+    }
+
+    /// Measures a part of a transfer: the test node's caches warm up while it comes to its pace, then everything is timed.
+    fn part(&mut self) -> Result<Interval, RunError> {
+        let (run, sender) = (&self.config.run, self.config.iperf.sender());
+        self.begin();
+        let patience = self.pair.now() + PATIENCE;
+        let payload = |pair: &Pair| {
+            let carried = &pair.carried()[sender];
+            carried.tcp_payload + carried.udp_payload
+        };
+        while payload(self.pair) <= TALK_BYTES_MAX {
+            if self.pair.now() >= patience {
+                return Err(self.ended(PairOutcome::Time));
+            }
+            self.until(self.pair.now() + STEP)?;
+        }
+        self.pair.node_mut(0).set_mode(Mode::Warming);
+        self.until(self.pair.now() + run.warmup)?;
+        if self.pair.nodes()[0].timing().is_some() {
+            self.pair.node_mut(0).set_mode(Mode::Detailed);
+            self.until(self.pair.now() + run.settle)?;
+        }
+        let open = OpenInterval::begin(self.pair);
+        self.until(self.pair.now() + run.duration)?;
+        Ok(open.end(self.pair))
+    }
+
+    /// Measures a whole test, from the start of the client to its end, timed from the beginning.
+    fn whole(&mut self) -> Result<(Interval, Option<Value>), RunError> {
+        self.pair.node_mut(0).set_mode(Mode::Detailed);
+        let open = OpenInterval::begin(self.pair);
+        self.begin();
+        let patience = self.pair.now() + PATIENCE;
+        loop {
+            match run_watched(self.pair, patience, false, self.control)? {
+                PairOutcome::Node { node: 0, outcome: Outcome::PowerOff { code: 0 } } => {}
+                PairOutcome::Node { node: 1, outcome: Outcome::PowerOff { code: 0 } } => break,
+                outcome => return Err(self.ended(outcome)),
+            }
+        }
+        let found = result(&self.pair.nodes()[1].console.text());
+        match found.filter(|found| found["error"].is_null()) {
+            Some(found) => Ok((open.end(self.pair), Some(found))),
+            None => Err(self.ended(PairOutcome::Node { node: 1, outcome: Outcome::PowerOff { code: 0 } })),
+        }
+    }
+
+    /// Why a test failed: iperf3's own words, if it has some.
+    fn ended(&self, outcome: PairOutcome) -> RunError {
+        let said = result(&self.pair.nodes()[1].console.text());
+        let (node, why) = match (outcome, said.as_ref().and_then(|said| said["error"].as_str())) {
+            (_, Some(problem)) => (0, format!("iperf3: {problem}")),
+            (PairOutcome::Node { node, outcome }, None) => {
+                (node, format!("node {node}: {}", describe(outcome, self.pair.now())))
+            }
+            (PairOutcome::Asleep, None) => {
+                (1, "both nodes sleep, and nothing is left that would wake them".to_owned())
+            }
+            (PairOutcome::Time, None) => {
+                (1, format!("iperf3 did not come to its end, or to sending, in {PATIENCE}"))
+            }
+        };
+        RunError::Ended { why, console: self.pair.nodes()[node].console.last_lines(LINES_SHOWN) }
     }
 }
 
@@ -230,49 +308,53 @@ fn result(console: &str) -> Option<Value> {
     serde_json::from_str(&console[begin..end]).ok()
 }
 
-fn summarise(
-    config: &RunConfig,
-    pair: &Pair,
-    iperf3: &Value,
-    (simulated_seconds, host_seconds, instructions): (f64, f64, [u64; 2]),
-) -> IperfSummary {
+/// As the cable shows them.
+fn figures_of_part(config: &RunConfig, interval: &Interval) -> IperfFigures {
+    let sender = config.iperf.sender();
+    let carried = &interval.carried[sender];
+    let (bytes_sent, bytes_received) = match config.iperf.protocol {
+        Protocol::Tcp => (carried.tcp_payload, carried.tcp_acknowledged),
+        Protocol::Udp => {
+            // Datagrams are all of one size, and nearly all frames there are.
+            let frames = interval.sent[sender].frames;
+            let lost = all_dropped(&interval.dropped[1 - sender]) + interval.sent[sender].lost;
+            let accepted = frames.saturating_sub(lost) as f64 / frames.max(1) as f64;
+            (carried.udp_payload, (carried.udp_payload as f64 * accepted) as u64)
+        }
+    };
+    IperfFigures {
+        protocol: config.iperf.protocol,
+        bytes_sent,
+        bytes_received,
+        seconds: interval.seconds,
+        goodput_gbps: bytes_received as f64 * 8e-9 / interval.seconds,
+        retransmits: None,
+        datagrams_lost: None,
+        cpu_percent: None,
+        wire_to_client: interval.sent[0].clone(),
+        wire_to_server: interval.sent[1].clone(),
+        nic_drops: interval.dropped.each_ref().map(all_dropped),
+        node_instructions: interval.instructions,
+    }
+}
+
+/// As iperf3 says.
+fn figures_of_whole(config: &RunConfig, interval: &Interval, iperf3: &Value) -> IperfFigures {
     let end = &iperf3["end"];
     // With UDP the client's part of the sums says what was sent, and the loss what did not arrive.
     let (sent, received) = (&end["sum_sent"], &end["sum_received"]);
     let number = |of: &Value, name: &str| of[name].as_f64().unwrap_or(0.0);
     let cpu = &end["cpu_utilization_percent"];
-    let direction = |node: usize| {
-        let link = pair.nodes()[node].ports()[0].link_out.stats();
-        let (frames, bytes) = (link.frames, link.bytes_l2);
-        Direction { frames, bytes, lost: link.lost, corrupted: link.corrupted }
-    };
-    let executed: u64 = instructions.iter().sum();
-    IperfSummary {
-        benchmark: "iperf",
-        config_hash: config.hash(),
-        doorbell_version: env!("CARGO_PKG_VERSION"),
-        protocol: config.iperf.protocol,
+    IperfFigures {
         bytes_sent: number(sent, "bytes") as u64,
         bytes_received: number(received, "bytes") as u64,
         seconds: number(received, "seconds"),
         goodput_gbps: number(received, "bits_per_second") / 1e9,
         retransmits: sent["retransmits"].as_u64(),
         datagrams_lost: received["lost_packets"].as_u64(),
-        cpu_percent: [number(cpu, "host_total"), number(cpu, "remote_total")],
-        wire_to_client: direction(0),
-        wire_to_server: direction(1),
-        nic_drops: [0, 1].map(|node| nic_drops(&pair.nodes()[node])),
-        simulated_seconds,
-        instructions,
-        host_seconds,
-        host_mips: if host_seconds == 0.0 { 0.0 } else { executed as f64 / 1e6 / host_seconds },
-        state_hash: format!("{:016x}", pair.state_hash()),
+        cpu_percent: Some([number(cpu, "host_total"), number(cpu, "remote_total")]),
+        ..figures_of_part(config, interval)
     }
-}
-
-fn nic_drops(node: &Machine) -> u64 {
-    let counters = node.ports()[0].nic.stats().counters();
-    counters.iter().filter(|counter| counter.name.starts_with("rx_drop_")).map(|counter| counter.value).sum()
 }
 
 #[cfg(test)]
@@ -288,7 +370,13 @@ mod tests {
 
     #[test]
     fn options_are_those_of_the_configuration() {
-        let config = IperfConfig { protocol: Protocol::Udp, streams: 2, reverse: true, ..Default::default() };
+        let config = IperfConfig {
+            protocol: Protocol::Udp,
+            seconds: Some(1),
+            streams: 2,
+            reverse: true,
+            ..Default::default()
+        };
         let expected =
             "--client 10.0.0.2 --interval 0 --time 1 --parallel 2 --udp --bitrate 1000000000 --reverse";
         assert_eq!(config.options(), expected);

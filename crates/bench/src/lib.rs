@@ -5,14 +5,19 @@
 
 mod boot_turn;
 mod changes;
+mod compute;
 mod config;
 mod disks;
+mod dpdk;
+mod dual;
 mod error;
 mod folder;
+mod interval;
 mod iperf;
 mod kernel;
 mod m5;
 mod measure;
+mod memcached;
 mod observe;
 mod phases;
 mod ports;
@@ -26,13 +31,18 @@ mod trial;
 mod two_nodes;
 
 pub use changes::changes;
-pub use config::{RunConfig, RunParams, TestpmdConfig, resolve, resolve_with_traffic};
+pub use compute::ComputeConfig;
+pub use config::{DriveConfig, DriveKind, RunConfig, RunParams, resolve, resolve_with_traffic};
 pub use disks::{machine_with, open_disks};
+pub use dpdk::{DpdkConfig, RxptxConfig, TouchConfig};
+pub use dual::{DrivenPoint, driven_guests, run_driven};
 pub use error::RunError;
 pub use folder::{ResultFolder, summary_json};
-pub use iperf::{Direction, IperfConfig, IperfRun, IperfSummary, Protocol, ROLES, run_iperf};
+pub use interval::Direction;
+pub use iperf::{IperfConfig, IperfFigures, IperfRun, Protocol, run_iperf};
 pub use m5::{M5Next, M5Ops};
 pub use measure::{Point, run_point, run_point_observed};
+pub use memcached::MemcachedDpdkConfig;
 pub use observe::{
     FunctionCost, FunctionTable, Observe, Observed, PIPELINE_MAX, TIMELINE_PACKETS, konata, perfetto,
 };
@@ -43,6 +53,7 @@ pub use session::{
     Control, Places, Ready, Session, Source, Workload, bare_identity, guest_identity, read_guest,
 };
 pub use summary::{Change, Drops, PointSummary, RunSummary};
+pub use testpmd::{ForwardMode, TestpmdConfig, Topology};
 pub use timing::TimingFigures;
 pub use trial::{Standing, Trial, TrialResult};
-pub use two_nodes::{Role, TwoNodes};
+pub use two_nodes::{NodeGuest, TwoNodes};

@@ -18,6 +18,7 @@ use crate::error::RunError;
 use crate::observe::{Observe, Observed, TABLE_ROWS, digest};
 use crate::phases::{Run, Window};
 use crate::ports;
+use crate::script::NO_TRAFFIC;
 use crate::session::{Control, Session};
 use crate::summary::{Drops, PointSummary};
 use crate::timing::{self, TimingFigures};
@@ -72,7 +73,13 @@ pub fn run_point_observed(
         port.capture = Some(PcapFile::create(path, CAPTURE_SNAP_LEN)?);
     }
     let booted = machine.instructions();
-    let mut run = Run { machine: &mut machine, guest: session.guest(), control, watch };
+    let mut run = Run {
+        machine: &mut machine,
+        guest: session.guest(),
+        control,
+        watch,
+        silent: session.workload().silent,
+    };
     if let Some(kind) = session.workload().preload {
         run.preload(&config, kind)?;
     }
@@ -89,6 +96,9 @@ pub fn run_point_observed(
     let mut summary = summarise(session, &config, &machine, &measurement, window, (host_seconds, executed));
     let mut meanings = ports::meanings(&machine);
     meanings.extend(summary.timing.iter().flat_map(TimingFigures::meanings));
+    if session.workload().silent {
+        summary.rate = NO_TRAFFIC.to_owned();
+    }
     let observed = digest(observe, session, &mut machine, watched.unwrap_or_default())?;
     summary.functions =
         observed.functions.as_ref().map(|table| table.functions.iter().take(TABLE_ROWS).cloned().collect());
@@ -138,8 +148,11 @@ pub(crate) fn summarise(
         guest: 0,
     };
     let named = drops.dma + drops.core + drops.tx + drops.nic_other + drops.link;
-    drops.guest =
-        (figures.frames_offered - figures.frames_delivered - figures.frames_corrupt).saturating_sub(named);
+    // What a NIC still holds was not dropped: the drain was too short for it.
+    let inside: u64 =
+        machine.ports().iter().map(|port| port.nic.in_flight().rx + port.nic.in_flight().tx).sum();
+    drops.guest = (figures.frames_offered - figures.frames_delivered - figures.frames_corrupt)
+        .saturating_sub(named + inside);
     let cycles = figures.seconds * config.core.frequency.0 as f64 * machine.harts().len() as f64;
     let timing = window.timed.map(|(begin, end)| {
         let frames = figures.frames_delivered;
@@ -147,14 +160,17 @@ pub(crate) fn summarise(
         timing::figures(&span, machine)
     });
     let per = |amount: f64, over: f64| if over == 0.0 { 0.0 } else { amount / over };
+    let frame_size = match config.loadgen.traffic.streams.is_empty() {
+        true => (config.loadgen.traffic.frame_len() + Frame::FCS_BYTES) as u64,
+        false => machine.ports()[0].loadgen.mean_frame_size().0,
+    };
+    // Frames that came back after they were forgotten did come back; how long each was is not known any more.
+    let late = figures.frames_late as f64;
     PointSummary {
         benchmark: session.workload().name.clone(),
         config_hash: config.hash(),
         rate: config.loadgen.traffic.rate_asked().to_string(),
-        frame_size: match config.loadgen.traffic.streams.is_empty() {
-            true => (config.loadgen.traffic.frame_len() + Frame::FCS_BYTES) as u64,
-            false => machine.ports()[0].loadgen.mean_frame_size().0,
-        },
+        frame_size,
         frames_offered: figures.frames_offered,
         frames_delivered: figures.frames_delivered,
         frames_corrupt: figures.frames_corrupt,
@@ -167,6 +183,8 @@ pub(crate) fn summarise(
         delivered_gbps: figures.delivered.gbps_l2,
         offered_mpps: figures.offered.mpps,
         delivered_mpps: figures.delivered.mpps,
+        arrived_mpps: figures.arrived.mpps + per(late, figures.seconds * 1e6),
+        arrived_gbps: figures.arrived.gbps_l2 + per(late * frame_size as f64 * 8.0, figures.seconds * 1e9),
         latency_ns: figures.latency_ns,
         latency_from_actual_ns: figures.latency_from_actual_ns,
         delay_variation_ns: figures.delay_variation_ns,
@@ -185,6 +203,7 @@ pub(crate) fn summarise(
         functions: None,
         ports: window.ports,
         exit_status: None,
+        iperf: None,
     }
 }
 

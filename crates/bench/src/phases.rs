@@ -68,6 +68,30 @@ pub(crate) struct OpenWindow {
     figures: Moment,
 }
 
+impl OpenWindow {
+    /// A window that begins at this very moment.
+    pub fn begin(machine: &Machine) -> OpenWindow {
+        OpenWindow {
+            begun: machine.now(),
+            instructions: machine.instructions(),
+            timed: timing::Moment::of(machine),
+            totals: nic_totals(machine),
+            figures: Moment::of(machine),
+        }
+    }
+
+    /// What has changed up to this moment.
+    pub fn end(self, machine: &Machine) -> Window {
+        Window {
+            begin: self.totals,
+            end: nic_totals(machine),
+            ports: self.figures.until_now(machine),
+            instructions: machine.instructions() - self.instructions,
+            timed: self.timed.zip(timing::Moment::of(machine)),
+        }
+    }
+}
+
 /// A machine under load, and who watches over it.
 pub(crate) struct Run<'a, 'c> {
     pub machine: &'a mut Machine,
@@ -75,6 +99,8 @@ pub(crate) struct Run<'a, 'c> {
     pub control: &'a mut Control<'c>,
     /// What the machine watches during the measurement.
     pub watch: Option<WatchRequest>,
+    /// Whether nothing is sent.
+    pub silent: bool,
 }
 
 impl Run<'_, '_> {
@@ -91,6 +117,9 @@ impl Run<'_, '_> {
 
     /// Starts the traffic; what asks by IPv4 has found its station when this returns.
     fn start(&mut self, traffic: &TrafficConfig) -> Result<(), RunError> {
+        if self.silent {
+            return Ok(());
+        }
         self.machine.start_traffic(traffic)?;
         let end = self.machine.now() + ARP_PATIENCE;
         while self.machine.is_resolving() {

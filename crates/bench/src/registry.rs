@@ -6,8 +6,8 @@ use doorbell_machine::overlay::nearest;
 
 use crate::config::RunConfig;
 use crate::session::{Ready, Workload};
-use crate::two_nodes::Role;
-use crate::{iperf, kernel, testpmd};
+use crate::two_nodes::NodeGuest;
+use crate::{compute, dpdk, iperf, kernel, memcached, testpmd};
 
 /// What a benchmark is made of.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +15,7 @@ pub enum Nodes {
     /// One machine, and a load generator at each of its ports.
     One,
     /// Two machines on one cable, and what runs in them.
-    Two(&'static [Role; 2]),
+    Two(fn() -> [NodeGuest; 2]),
 }
 
 /// A benchmark.
@@ -39,6 +39,8 @@ pub struct Benchmark {
     pub returned: fn(&RunConfig) -> Returned,
     /// Requests that are sent, each once, before the first measurement.
     pub preload: Option<Kind>,
+    /// Whether it is measured without any traffic.
+    pub silent: bool,
 }
 
 impl Benchmark {
@@ -51,6 +53,7 @@ impl Benchmark {
             ready: Ready::Marker(self.ready_marker),
             returned: (self.returned)(config),
             preload: self.preload,
+            silent: self.silent,
         }
     }
 }
@@ -67,17 +70,67 @@ pub const BENCHMARKS: &[Benchmark] = &[
         defaults: &[],
         returned: testpmd::returned,
         preload: None,
+        silent: false,
+    },
+    Benchmark {
+        name: "l3fwd",
+        summary: "DPDK's l3fwd routes every frame by longest prefix match",
+        nodes: Nodes::One,
+        image: "dpdk",
+        ready_marker: dpdk::L3FWD_READY_MARKER,
+        guest_words: dpdk::l3fwd,
+        defaults: dpdk::L3FWD,
+        returned: dpdk::routed,
+        preload: None,
+        silent: false,
+    },
+    Benchmark {
+        name: "touchfwd",
+        summary: "reads every byte of each frame, then sends it back",
+        nodes: Nodes::One,
+        image: "dpdk",
+        ready_marker: dpdk::READY_MARKER,
+        guest_words: dpdk::touchfwd,
+        defaults: &[],
+        returned: dpdk::swapped,
+        preload: None,
+        silent: false,
+    },
+    Benchmark {
+        name: "touchdrop",
+        summary: "reads every byte of each frame and drops it: delivered is what is in its memory",
+        nodes: Nodes::One,
+        image: "dpdk",
+        ready_marker: dpdk::READY_MARKER,
+        guest_words: dpdk::touchdrop,
+        defaults: &[],
+        returned: dpdk::kept,
+        preload: None,
+        silent: false,
+    },
+    Benchmark {
+        name: "rxptx",
+        summary: "receives a burst, works for a set time (rxptx.work), and sends the burst back",
+        nodes: Nodes::One,
+        image: "dpdk",
+        ready_marker: dpdk::READY_MARKER,
+        guest_words: dpdk::rxptx,
+        defaults: &[],
+        returned: dpdk::swapped,
+        preload: None,
+        silent: false,
     },
     Benchmark {
         name: "iperf",
         summary: "iperf3 over TCP or UDP between two nodes on one cable: the kernel's network stack on both sides",
-        nodes: Nodes::Two(&iperf::ROLES),
+        nodes: Nodes::Two(iperf::guests),
         image: "net",
-        ready_marker: iperf::ROLES[1].ready_marker,
-        guest_words: |_| format!("doorbell.app={}", iperf::ROLES[1].name),
-        defaults: &[],
+        ready_marker: kernel::READY_MARKER,
+        guest_words: |_| String::new(),
+        defaults: iperf::DEFAULTS,
         returned: kernel::returned,
         preload: None,
+        silent: false,
     },
     Benchmark {
         name: "ping",
@@ -89,6 +142,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         defaults: kernel::PING,
         returned: kernel::returned,
         preload: None,
+        silent: false,
     },
     Benchmark {
         name: "memcached-kernel",
@@ -100,6 +154,31 @@ pub const BENCHMARKS: &[Benchmark] = &[
         defaults: kernel::MEMCACHED,
         returned: kernel::returned,
         preload: Some(Kind::MemcachedSet),
+        silent: false,
+    },
+    Benchmark {
+        name: "memcached-dpdk",
+        summary: "a key-value store on DPDK answers the same GETs as memcached-kernel",
+        nodes: Nodes::One,
+        image: "dpdk",
+        ready_marker: dpdk::READY_MARKER,
+        guest_words: memcached::guest_words,
+        defaults: kernel::MEMCACHED,
+        returned: kernel::returned,
+        preload: Some(Kind::MemcachedSet),
+        silent: false,
+    },
+    Benchmark {
+        name: "compute",
+        summary: "a loop without input or output walks through a table (compute.table), for comparison",
+        nodes: Nodes::One,
+        image: "dpdk",
+        ready_marker: dpdk::READY_MARKER,
+        guest_words: compute::guest_words,
+        defaults: &[],
+        returned: compute::returned,
+        preload: None,
+        silent: true,
     },
 ];
 

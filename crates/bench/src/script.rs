@@ -90,6 +90,7 @@ impl Script {
             ready: Ready::M5Checkpoint,
             returned: Returned::Any,
             preload: None,
+            silent: false,
         }
     }
 }

@@ -16,7 +16,7 @@ use doorbell_sim::Ps;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::boot_turn::BootTurn;
-use crate::config::RunConfig;
+use crate::config::{DriveKind, RunConfig};
 use crate::disks::{machine_with, open_disks};
 use crate::error::{RunError, describe};
 use crate::m5::{M5_CHECKPOINT, M5Next, M5Ops};
@@ -80,6 +80,8 @@ pub struct Workload {
     pub returned: Returned,
     /// Requests that are sent, each once, before the first measurement.
     pub preload: Option<Kind>,
+    /// Whether it is measured without any traffic.
+    pub silent: bool,
 }
 
 /// How a guest says that it is ready.
@@ -200,6 +202,11 @@ impl Session {
         control: &mut Control,
     ) -> Result<Session, RunError> {
         config.validate()?;
+        if config.drive.kind == DriveKind::Node {
+            let problem =
+                "only `doorbell run` of a benchmark has a drive node; here it must be \"generator\"";
+            return Err(ConfigError::new("drive.kind", problem).into());
+        }
         let image = places.build_image(&workload.image, control.say)?;
         if config.platform.ram < image.ram_min() {
             let problem =
@@ -321,7 +328,8 @@ impl Session {
             return not_ready(&machine, describe(outcome, self.config.run.boot_timeout));
         }
         // The application says it is ready; its NICs must be, too.
-        while marker.is_some() && !machine.ports().iter().all(|port| port.nic.is_receiving()) {
+        let listens = marker.is_some() && !self.workload.silent;
+        while listens && !machine.ports().iter().all(|port| port.nic.is_receiving()) {
             let step = machine.now().saturating_add(LINK_STEP);
             let outcome = run_watched(&mut machine, &self.guest, &Limits::until(step), control)?;
             if !matches!(outcome, Outcome::Time | Outcome::Asleep) || step > self.config.run.boot_timeout {

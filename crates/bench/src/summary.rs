@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use doorbell_loadgen::{BatchSummary, Confidence, LatencySummary, StageSummaries, StreamSummary};
 use serde::Serialize;
 
+use crate::iperf::IperfFigures;
 use crate::observe::FunctionCost;
 use crate::ports::PortFigures;
 use crate::timing::TimingFigures;
@@ -61,6 +62,11 @@ pub struct PointSummary {
     pub offered_mpps: f64,
     /// Delivered frames a second, in millions.
     pub delivered_mpps: f64,
+    /// Frames that came back in the measurement, whenever they were sent, a second and in millions: the rate at which the
+    /// machine worked. Where more is offered than it can do, this is what it can do, whatever its FIFOs still hold.
+    pub arrived_mpps: f64,
+    /// The same in 10⁹ bits a second at layer 2, with FCS.
+    pub arrived_gbps: f64,
     /// Round trips in nanoseconds, from the time each frame was due; `null` if no frame came back.
     pub latency_ns: Option<LatencySummary>,
     /// Round trips from the time the first bit left: without the wait for the generator's link.
@@ -103,6 +109,9 @@ pub struct PointSummary {
     /// The exit status of the user's script, if the run was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_status: Option<u8>,
+    /// What iperf3 has beside these, in one object with them.
+    #[serde(flatten)]
+    pub iperf: Option<IperfFigures>,
 }
 
 /// A parameter that is not as the preset has it.

@@ -1,33 +1,61 @@
 //! DPDK's testpmd, unmodified: every frame goes back out of the port it came in by, or out of the other of a pair.
 
 use doorbell_loadgen::Returned;
+use serde::{Deserialize, Serialize};
 
-use crate::config::{ForwardMode, RunConfig, Topology};
+use crate::config::RunConfig;
 
 /// testpmd prints this when it forwards and waits for a key.
 pub(crate) const READY_MARKER: &str = "Press enter to exit";
 
+/// What testpmd does with frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ForwardMode {
+    /// Sends frames back as they came.
+    Io,
+    /// Sends frames back with the addresses exchanged.
+    MacSwap,
+}
+
+/// By which port a frame leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Topology {
+    /// By the one that it came in by.
+    Loop,
+    /// By the other one of a pair: ports 0 and 1, 2 and 3 and so on.
+    Paired,
+}
+
+/// testpmd's own options; those that it shares with other programs are in `dpdk`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TestpmdConfig {
+    /// What it does with frames.
+    pub mode: ForwardMode,
+    /// By which port frames leave (--port-topology).
+    pub topology: Topology,
+}
+
+impl Default for TestpmdConfig {
+    fn default() -> Self {
+        TestpmdConfig { mode: ForwardMode::MacSwap, topology: Topology::Loop }
+    }
+}
+
 /// What the image's /init is told.
 pub(crate) fn guest_words(config: &RunConfig) -> String {
-    let t = &config.testpmd;
-    let mode = match t.mode {
+    let mode = match config.testpmd.mode {
         ForwardMode::Io => "io",
         ForwardMode::MacSwap => "macswap",
     };
-    let topology = match t.topology {
+    let topology = match config.testpmd.topology {
         Topology::Loop => "",
         Topology::Paired => " doorbell.topology=paired",
     };
-    format!(
-        "doorbell.app=testpmd doorbell.mode={mode} doorbell.rxd={} doorbell.txd={} doorbell.burst={} \
-         doorbell.mbufs={} doorbell.mbcache={} doorbell.txrst={}{topology}",
-        t.rxd,
-        t.txd,
-        t.burst,
-        t.mbufs * config.platform.nics,
-        t.mbcache,
-        t.txrst
-    )
+    let footprint = config.dpdk.guest_words(config.platform.nics);
+    format!("doorbell.app=testpmd doorbell.mode={mode} {footprint}{topology}")
 }
 
 /// What the load generator expects back.

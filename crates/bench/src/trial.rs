@@ -70,7 +70,8 @@ impl<'a> Trial<'a> {
         let mut machine = session.machine()?;
         let config = loaded(session, rate, frame_size);
         let (booted, begun) = (machine.instructions(), machine.now());
-        let mut run = Run { machine: &mut machine, guest: session.guest(), control, watch: None };
+        let mut run =
+            Run { machine: &mut machine, guest: session.guest(), control, watch: None, silent: false };
         if let Some(kind) = session.workload().preload {
             run.preload(&config, kind)?;
         }
@@ -80,7 +81,7 @@ impl<'a> Trial<'a> {
     }
 
     fn run<'r, 'c>(&'r mut self, control: &'r mut Control<'c>) -> Run<'r, 'c> {
-        Run { machine: &mut self.machine, guest: self.session.guest(), control, watch: None }
+        Run { machine: &mut self.machine, guest: self.session.guest(), control, watch: None, silent: false }
     }
 
     /// Goes on for this long.

@@ -1,7 +1,7 @@
 //! Two nodes whose applications are ready: booted once, or taken from a checkpoint, any number of times.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use doorbell_image::{GuestFile, Image, overlay};
@@ -9,30 +9,34 @@ use doorbell_machine::{ConfigError, Guest, Limits, Outcome, Pair, PairCheckpoint
 use doorbell_sim::Ps;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::boot_turn::BootTurn;
 use crate::config::RunConfig;
 use crate::error::{RunError, describe};
 use crate::session::{Control, Places, Source, guest_identity, read_guest};
 
 /// Simulated time between looks at the user.
 const SLICE_TIME: Ps = Ps::from_ms(5);
-const LINES_SHOWN: usize = 12;
+/// How often nodes that call themselves ready are asked whether their links are up.
+const LINK_STEP: Ps = Ps::from_us(100);
+pub(crate) const LINES_SHOWN: usize = 12;
 
 /// What runs in a node.
-#[derive(Clone, Copy, Debug)]
-pub struct Role {
-    /// The script's name: what `doorbell.app` calls it.
-    pub name: &'static str,
-    /// The script.
-    pub script: &'static str,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeGuest {
+    /// A built-in image, or the path of a recipe.
+    pub image: String,
+    /// The words that it adds to the kernel's command line.
+    pub words: String,
+    /// A script laid over the image: its name in `/scripts`, and its lines.
+    pub script: Option<(&'static str, &'static str)>,
     /// What the node's console shows when it is ready.
     pub ready_marker: &'static str,
-    /// The node's address and prefix length.
-    pub address: &'static str,
 }
 
-/// Two nodes of the net image, at the point where both are ready.
+/// Two nodes, at the point where both are ready.
 pub struct TwoNodes {
     config: RunConfig,
+    name: String,
     guests: [String; 2],
     checkpoint: PairCheckpoint,
     /// Host time and instructions of the boot; `None` if it came from a checkpoint.
@@ -40,75 +44,100 @@ pub struct TwoNodes {
 }
 
 impl TwoNodes {
-    /// Gets both nodes ready.
+    /// Gets both nodes ready: node 0 is the one that is tested. `name` is that of the checkpoint.
     pub fn prepare(
         config: &RunConfig,
-        roles: &[Role; 2],
+        name: &str,
+        guests: &[NodeGuest; 2],
         places: &Places,
         source: &Source,
         control: &mut Control,
     ) -> Result<TwoNodes, RunError> {
         config.validate()?;
-        let image = places.build_image("net", control.say)?;
-        if config.platform.ram < image.ram_min() {
-            let problem =
-                format!("{} is too little: this image needs {}", config.platform.ram, image.ram_min());
-            return Err(ConfigError::new("platform.ram", problem).into());
-        }
-        let guests = roles.map(|role| identity(&image, &role));
-        let hashes = (config.machine().guest_hash(), &guests);
+        // What two nodes cannot be is found before a boot.
+        Pair::new(config.nodes(), config.run.seed)?;
+        let images =
+            [image(&guests[0], config, places, control)?, image(&guests[1], config, places, control)?];
+        let identities = [0, 1].map(|node| identity(&images[node], &guests[node]));
+        let hashes = (config.machine().guest_hash(), &identities);
         let key = xxh3_64(format!("{hashes:?}").as_bytes());
-        let cached = places.checkpoints().join(format!("{}-{key:016x}.pair", roles[0].name));
-        let found = match source {
-            Source::Boot => None,
-            Source::File(path) => Some(PairCheckpoint::read(path)?),
-            Source::Cache => PairCheckpoint::read(&cached).ok(),
-        };
+        let cached = places.checkpoints().join(format!("{name}-{key:016x}.pair"));
         let mut nodes = TwoNodes {
             config: config.clone(),
-            guests,
-            checkpoint: found.clone().unwrap_or_else(PairCheckpoint::empty),
+            name: name.to_owned(),
+            guests: identities,
+            checkpoint: PairCheckpoint::empty(),
             boot: None,
         };
-        if found.is_some() {
-            match nodes.pair() {
-                Err(error) if *source == Source::Cache => {
-                    (control.say)(&format!("not using the cached checkpoint: {error}"));
-                }
-                tried => return tried.map(|_| nodes),
+        match source {
+            Source::Boot => nodes.boot(&images, guests, control)?,
+            Source::File(path) => {
+                nodes.checkpoint = PairCheckpoint::read(path)?;
+                nodes.pair()?;
             }
-        }
-        nodes.boot(&image, roles, control)?;
-        if *source == Source::Cache {
-            nodes.keep(cached, control);
+            Source::Cache if nodes.take_cached(&cached, control.say) => {}
+            Source::Cache => {
+                // Others who want the same guests wait until they have booted, and then find them.
+                let _turn = BootTurn::wait(&cached, control)?;
+                if !nodes.take_cached(&cached, &mut |_| {}) {
+                    nodes.boot(&images, guests, control)?;
+                    nodes.keep(cached, control);
+                }
+            }
         }
         Ok(nodes)
     }
 
-    fn boot(&mut self, image: &Image, roles: &[Role; 2], control: &mut Control) -> Result<(), RunError> {
+    /// Begins from a cached checkpoint, if there is one. One that cannot be used is no error: a new one is made.
+    fn take_cached(&mut self, path: &Path, say: &mut dyn FnMut(&str)) -> bool {
+        let Ok(found) = PairCheckpoint::read(path) else { return false };
+        self.checkpoint = found;
+        match self.pair() {
+            Ok(_) => true,
+            Err(error) => {
+                say(&format!("not using the cached checkpoint: {error}"));
+                false
+            }
+        }
+    }
+
+    fn boot(
+        &mut self,
+        images: &[Image; 2],
+        guests: &[NodeGuest; 2],
+        control: &mut Control,
+    ) -> Result<(), RunError> {
         let started = Instant::now();
         (control.say)("booting Debian on two nodes");
-        let mut pair = Pair::new(&self.config.machine(), self.config.run.seed)?;
-        let [one, other] = [guest(image, &roles[0])?, guest(image, &roles[1])?];
+        let mut pair = Pair::new(self.config.nodes(), self.config.run.seed)?;
+        let [one, other] = [guest(&images[0], &guests[0])?, guest(&images[1], &guests[1])?];
         pair.load([&one, &other])?;
-        for (node, role) in roles.iter().enumerate() {
-            pair.node_mut(node).console.watch(Some(role.ready_marker));
+        for (node, guest) in guests.iter().enumerate() {
+            pair.node_mut(node).console.watch(Some(guest.ready_marker));
         }
+        let patience = self.config.run.boot_timeout;
         let mut ready = [false; 2];
         while ready != [true; 2] {
-            match run_watched(&mut pair, self.config.run.boot_timeout, true, control)? {
+            match run_watched(&mut pair, patience, true, control)? {
                 PairOutcome::Node { node, outcome: Outcome::Marker } => ready[node] = true,
                 outcome => return Err(not_ready(&pair, outcome, ready)),
             }
         }
-        // Both at one moment, so that the checkpoint serves any link.
-        let present = pair.now();
-        match pair.run(&Limits::until(present)) {
-            PairOutcome::Time | PairOutcome::Asleep => {}
-            outcome => return Err(not_ready(&pair, outcome, ready)),
+        // The applications say that they are ready; their NICs must be, too. At last both come to one moment, so that the
+        // checkpoint serves any link.
+        let mut present = pair.now();
+        loop {
+            match run_watched(&mut pair, present, false, control)? {
+                PairOutcome::Time | PairOutcome::Asleep if present < patience => {}
+                outcome => return Err(not_ready(&pair, outcome, ready)),
+            }
+            if pair.nodes().iter().all(|node| node.ports()[0].nic.is_receiving()) {
+                break;
+            }
+            present = pair.now() + LINK_STEP;
         }
         self.boot = Some((started.elapsed().as_secs_f64(), pair.instructions()));
-        self.checkpoint = pair.checkpoint([&self.guests[0], &self.guests[1]], roles[0].name);
+        self.checkpoint = pair.checkpoint([&self.guests[0], &self.guests[1]], &self.name);
         Ok(())
     }
 
@@ -125,7 +154,7 @@ impl TwoNodes {
 
     /// The two nodes at the point where both have just become ready.
     pub fn pair(&self) -> Result<Pair, RunError> {
-        let mut pair = Pair::new(&self.config.machine(), self.config.run.seed)?;
+        let mut pair = Pair::new(self.config.nodes(), self.config.run.seed)?;
         pair.restore(&self.checkpoint, [&self.guests[0], &self.guests[1]])?;
         Ok(pair)
     }
@@ -141,21 +170,41 @@ impl TwoNodes {
     }
 }
 
-fn bootargs(image: &Image, role: &Role) -> String {
-    format!("{} doorbell.app={} doorbell.ip={}", image.command_line(), role.name, role.address)
+/// A node's image, if the machine has room for it.
+fn image(
+    guest: &NodeGuest,
+    config: &RunConfig,
+    places: &Places,
+    control: &mut Control,
+) -> Result<Image, RunError> {
+    let image = places.build_image(&guest.image, control.say)?;
+    if config.platform.ram < image.ram_min() {
+        let problem = format!("{} is too little: this image needs {}", config.platform.ram, image.ram_min());
+        return Err(ConfigError::new("platform.ram", problem).into());
+    }
+    Ok(image)
 }
 
-/// The script belongs to the guest's name: a checkpoint must not outlive a change of it.
-fn identity(image: &Image, role: &Role) -> String {
-    let name = guest_identity(image, &bootargs(image, role));
-    format!("{name} {:016x}", xxh3_64(role.script.as_bytes()))
+fn bootargs(image: &Image, guest: &NodeGuest) -> String {
+    format!("{} {}", image.command_line(), guest.words)
 }
 
-fn guest(image: &Image, role: &Role) -> Result<Guest, RunError> {
-    let mut guest = read_guest(image, bootargs(image, role))?;
-    let path = format!("scripts/{}", role.name);
-    let script = GuestFile { path, executable: false, content: role.script.as_bytes().to_vec() };
-    guest.initramfs.extend(overlay(&[script])?);
+/// A script belongs to the guest's name: a checkpoint must not outlive a change of it.
+fn identity(image: &Image, guest: &NodeGuest) -> String {
+    let name = guest_identity(image, &bootargs(image, guest));
+    match guest.script {
+        Some((_, lines)) => format!("{name} {:016x}", xxh3_64(lines.as_bytes())),
+        None => name,
+    }
+}
+
+fn guest(image: &Image, of: &NodeGuest) -> Result<Guest, RunError> {
+    let mut guest = read_guest(image, bootargs(image, of))?;
+    if let Some((name, lines)) = of.script {
+        let path = format!("scripts/{name}");
+        let script = GuestFile { path, executable: false, content: lines.as_bytes().to_vec() };
+        guest.initramfs.extend(overlay(&[script])?);
+    }
     Ok(guest)
 }
 

@@ -4,18 +4,22 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use doorbell_bench::{
-    Control, IperfRun, IperfSummary, Places, Protocol, ResultFolder, Role, TwoNodes, run_iperf,
+    Benchmark, Control, IperfFigures, IperfRun, NodeGuest, Places, Protocol, ResultFolder, TwoNodes,
+    run_iperf,
 };
 
-use doorbell_machine::CoreModel;
-
-use crate::run_cmd::RunArgs;
-use crate::screen::{Screen, end_on_closed_pipe, interrupt_flag};
+use crate::run_cmd::{RunArgs, finish, two_nodes_ready};
+use crate::screen::{Screen, interrupt_flag};
 
 /// Runs iperf3 between two nodes and reports.
-pub fn run(args: &RunArgs, roles: &[Role; 2], places: &Places) -> anyhow::Result<ExitCode> {
+pub fn run(
+    args: &RunArgs,
+    chosen: &Benchmark,
+    guests: &[NodeGuest; 2],
+    places: &Places,
+) -> anyhow::Result<ExitCode> {
     refuse_what_has_no_meaning(args)?;
-    let config = args.common.resolve(&[])?;
+    let config = args.config(chosen.defaults)?;
     let folder = ResultFolder::create(&args.output.out)?;
     let screen = Screen::new(args.output.quiet);
     let interrupted = interrupt_flag()?;
@@ -25,33 +29,15 @@ pub fn run(args: &RunArgs, roles: &[Role; 2], places: &Places) -> anyhow::Result
         say: &mut |line| screen.say(line),
         progress: &mut |instructions, now| screen.progress("simulating", instructions, now),
     };
-    if config.core.model == CoreModel::Timed {
-        (control.say)(
-            "two nodes run functionally: cores, caches and PCI Express of the preset are not timed",
-        );
-    }
-    let nodes = TwoNodes::prepare(&config, roles, places, &args.guest.source(), &mut control)?;
-    if let Some((seconds, instructions)) = nodes.boot {
-        let millions = instructions as f64 / 1e6;
-        (control.say)(&format!("both ready after {millions:.0} M instructions, {seconds:.1} s"));
-    }
-    if let Some(path) = &args.guest.save_checkpoint {
-        nodes.checkpoint().write(path)?;
-    }
+    let nodes = TwoNodes::prepare(&config, chosen.name, guests, places, &args.guest.source(), &mut control)?;
+    two_nodes_ready(args, &nodes, &mut control)?;
     let capture = args.pcap.then(|| folder.path().join("wire.pcap"));
     let run = run_iperf(&nodes, capture.as_deref(), &mut control)?;
     screen.clear();
-    let json = folder.write_iperf(&config, &run)?;
-    end_on_closed_pipe()?;
-    if args.output.json {
-        print!("{json}");
-    } else {
-        print!("{}", table(&run));
-        println!(
-            "Results in {} (summary.json, iperf3.json, stats.json, config.toml, both consoles).",
-            folder.path().display()
-        );
-    }
+    folder.write_iperf(&config, &run)?;
+    let lines = if args.output.json { String::new() } else { lines(&run) };
+    finish(args, chosen.name, &folder, &config, vec![run.summary], run.meanings)?;
+    print!("{lines}");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -60,14 +46,13 @@ fn refuse_what_has_no_meaning(args: &RunArgs) -> anyhow::Result<()> {
     let given = [
         ("--rate", !args.rate.is_empty(), "--set iperf.rate=1Gbps (UDP)"),
         ("--frame-size", args.frame_size.is_some(), "nothing: the kernel decides"),
-        ("--frames", args.frames.is_some(), "--set iperf.seconds=2"),
-        ("--duration", args.duration.is_some(), "--set iperf.seconds=2"),
+        ("--drive", args.drive.is_some(), "nothing: its client is a node already"),
+        ("--frames", args.frames.is_some(), "--duration 20ms"),
         (
             args.traffic.given().unwrap_or("--traffic"),
             args.traffic.given().is_some(),
             "nothing: the client sends",
         ),
-        ("--warmup", args.warmup.is_some(), "nothing: all of the test counts"),
     ];
     for (option, given, instead) in given {
         if given {
@@ -77,32 +62,32 @@ fn refuse_what_has_no_meaning(args: &RunArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn table(run: &IperfRun) -> String {
-    let s: &IperfSummary = &run.summary;
-    let (protocol, again) = match s.protocol {
-        Protocol::Tcp => ("TCP", format!("{} segments sent again", s.retransmits.unwrap_or(0))),
-        Protocol::Udp => ("UDP", format!("{} datagrams lost", s.datagrams_lost.unwrap_or(0))),
+/// What the table has no columns for.
+fn lines(run: &IperfRun) -> String {
+    let Some(f): Option<&IperfFigures> = run.summary.iperf.as_ref() else { return String::new() };
+    let again = match (f.retransmits, f.datagrams_lost) {
+        (Some(segments), _) => format!(", {segments} segments sent again"),
+        (_, Some(datagrams)) => format!(", {datagrams} datagrams lost"),
+        _ => String::new(),
     };
-    let mut lines = vec![
-        format!("iperf · {protocol} · two nodes · Doorbell {}", s.doorbell_version),
-        String::new(),
-        format!(
-            "Goodput {:.3} Gbps: {} bytes in {:.6} s of the guests' time, {again}",
-            s.goodput_gbps, s.bytes_received, s.seconds
-        ),
-        format!(
-            "iperf3's share of a core: client {:.0} %, server {:.0} %",
-            s.cpu_percent[0], s.cpu_percent[1]
-        ),
-    ];
+    let (protocol, whose) = (
+        if f.protocol == Protocol::Tcp { "TCP" } else { "UDP" },
+        if run.iperf3.is_some() { "of the guests' time, as iperf3 found" } else { "of a transfer" },
+    );
+    let mut lines = vec![format!(
+        "{protocol} goodput {:.3} Gbps: {} bytes in {:.6} s {whose}{again}",
+        f.goodput_gbps, f.bytes_received, f.seconds
+    )];
+    if let Some([client, server]) = f.cpu_percent {
+        lines.push(format!("iperf3's share of a core: client {client:.0} %, server {server:.0} %"));
+    }
     for (name, wire, drops) in
-        [("server", &s.wire_to_server, s.nic_drops[0]), ("client", &s.wire_to_client, s.nic_drops[1])]
+        [("server", &f.wire_to_server, f.nic_drops[0]), ("client", &f.wire_to_client, f.nic_drops[1])]
     {
         lines.push(format!(
             "To the {name}: {} frames, {} bytes; {} lost and {} damaged on the cable; its NIC dropped {drops}",
             wire.frames, wire.bytes, wire.lost, wire.corrupted
         ));
     }
-    lines.push(String::new());
     lines.join("\n") + "\n"
 }

@@ -4,11 +4,14 @@
 
 mod boot;
 mod config_cmd;
+mod dual_cmd;
+mod experiment;
 mod image_cmd;
 mod iperf_cmd;
 mod log_args;
 mod observe_args;
 mod report_cmd;
+mod reproduce_cmd;
 mod run_cmd;
 mod screen;
 mod script_cmd;
@@ -44,6 +47,8 @@ enum Command {
     Search(Box<search_cmd::SearchArgs>),
     /// Measure every point of an experiment, and tell them together as a table and plots
     Sweep(Box<sweep_cmd::SweepArgs>),
+    /// Measure what a paper reports, and tell each of its claims beside what was measured
+    Reproduce(reproduce_cmd::ReproduceArgs),
     /// Boot a guest with its console on this terminal
     Boot(boot::BootArgs),
     /// Build, list and show guest images
@@ -83,6 +88,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Run(args) => run_cmd::run(&args, &places),
         Command::Search(args) => search_cmd::run(&args, &places),
         Command::Sweep(args) => sweep_cmd::run(&args, &places),
+        Command::Reproduce(args) => reproduce_cmd::run(&args, &places),
         Command::Boot(args) => boot::boot(&args, &places),
         Command::Image(command) => image_cmd::image(&command, &places),
         Command::Config(command) => config_cmd::config(&command),

@@ -8,8 +8,9 @@ use anyhow::{Context, bail};
 use clap::Args;
 use doorbell_bench::Places;
 use doorbell_bench::{
-    BENCHMARKS, Control, M5Ops, NO_TRAFFIC, Nodes, Point, PointSummary, ResultFolder, RunConfig, RunError,
-    RunSummary, Session, Source, benchmark, changes, resolve_with_traffic, run_point_observed,
+    BENCHMARKS, Control, DriveKind, M5Ops, NO_TRAFFIC, Nodes, Point, PointSummary, ResultFolder, RunConfig,
+    RunError, RunSummary, Session, Source, TwoNodes, benchmark, changes, resolve_with_traffic,
+    run_point_observed,
 };
 use doorbell_loadgen::{Kind, Rate};
 use doorbell_machine::PRESETS;
@@ -43,6 +44,10 @@ pub struct RunArgs {
     pub(crate) warmup: Option<String>,
     #[command(flatten)]
     pub(crate) traffic: TrafficArgs,
+    /// Where the load comes from: generator (in hardware), or node (a second node that runs DPDK); short for
+    /// --set drive.kind=WHAT
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) drive: Option<String>,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
     #[command(flatten)]
@@ -157,6 +162,7 @@ impl RunArgs {
             common.set.insert(0, "run.warmup=0ns".to_owned());
             further.extend(self.script.time_limit.map(|limit| format!("run.script_timeout={limit}")));
         }
+        further.extend(self.drive.as_ref().map(|kind| format!("drive.kind={kind}")));
         further.extend(self.frames.map(|frames| format!("run.frames={frames}")));
         for (option, key, value) in
             [("--duration", "run.duration", &self.duration), ("--warmup", "run.warmup", &self.warmup)]
@@ -226,11 +232,17 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
         bail!("name a benchmark ({}), or a script of your own with --script FILE", names.join(", "));
     };
     let chosen = benchmark(name)?;
-    if let Nodes::Two(roles) = chosen.nodes {
+    if let Nodes::Two(guests) = chosen.nodes {
         args.observe.refuse("two nodes")?;
-        return crate::iperf_cmd::run(args, roles, places);
+        return crate::iperf_cmd::run(args, chosen, &guests(), places);
+    }
+    if chosen.silent && !args.rate.is_empty() {
+        bail!("--rate: {} has no traffic", chosen.name);
     }
     let config = args.config(chosen.defaults)?;
+    if config.drive.kind == DriveKind::Node {
+        return crate::dual_cmd::run(args, chosen, &config, places);
+    }
     let rates = args.rates(&config)?;
     let folder = ResultFolder::create(&args.output.out)?;
     let screen = Screen::new(args.output.quiet);
@@ -247,7 +259,9 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
     })?;
     let (mut points, mut meanings) = (Vec::new(), BTreeMap::new());
     for (index, rate) in rates.iter().enumerate() {
-        (control.say)(&format!("{}: {rate} of {}", chosen.name, what_is_sent(&config)));
+        if !chosen.silent {
+            (control.say)(&format!("{}: {rate} of {}", chosen.name, what_is_sent(&config)));
+        }
         let own = if rates.len() == 1 { folder.clone() } else { folder.sub(&format!("point-{index:02}"))? };
         let capture = args.pcap.then(|| own.path().join("wire.pcap"));
         let observe = args.observe.observe(capture);
@@ -271,10 +285,7 @@ pub fn finish(
     points: Vec<PointSummary>,
     meanings: BTreeMap<String, String>,
 ) -> anyhow::Result<()> {
-    let summary = whole_summary(args, name, config, points, meanings)?;
-    let json = folder.write_summary(&summary)?;
-    let report = doorbell_report::RunSummary::from_json(&json)?;
-    folder.write("report.html", &doorbell_report::html(&report, &config.to_toml()))?;
+    let (summary, json, report) = write_report(args, name, folder, config, (points, meanings))?;
     end_on_closed_pipe()?;
     if args.output.json {
         print!("{json}");
@@ -287,6 +298,34 @@ pub fn finish(
             "Results in {} (report.html, summary.json, stats.json, config.toml).",
             folder.path().display()
         );
+    }
+    Ok(())
+}
+
+/// Writes the summary of these points, with the meanings of their figures, and the report; returns both, and the summary's
+/// text.
+pub fn write_report(
+    args: &RunArgs,
+    name: &str,
+    folder: &ResultFolder,
+    config: &RunConfig,
+    (points, meanings): (Vec<PointSummary>, BTreeMap<String, String>),
+) -> anyhow::Result<(RunSummary, String, doorbell_report::RunSummary)> {
+    let summary = whole_summary(args, name, config, points, meanings)?;
+    let json = folder.write_summary(&summary)?;
+    let report = doorbell_report::RunSummary::from_json(&json)?;
+    folder.write("report.html", &doorbell_report::html(&report, &config.to_toml()))?;
+    Ok((summary, json, report))
+}
+
+/// Says what the boot of two nodes took, and writes their checkpoint if that is asked for.
+pub fn two_nodes_ready(args: &RunArgs, nodes: &TwoNodes, control: &mut Control) -> anyhow::Result<()> {
+    if let Some((seconds, instructions)) = nodes.boot {
+        let millions = instructions as f64 / 1e6;
+        (control.say)(&format!("both ready after {millions:.0} M instructions, {seconds:.1} s"));
+    }
+    if let Some(path) = &args.guest.save_checkpoint {
+        nodes.checkpoint().write(path)?;
     }
     Ok(())
 }
@@ -332,11 +371,8 @@ pub fn write_point(
 ) -> anyhow::Result<()> {
     folder.write_point(point)?;
     if one_of_several {
-        let summary =
-            whole_summary(args, name, &point.config, vec![point.summary.clone()], point.meanings.clone())?;
-        let json = folder.write_summary(&summary)?;
-        let report = doorbell_report::RunSummary::from_json(&json)?;
-        folder.write("report.html", &doorbell_report::html(&report, &point.config.to_toml()))?;
+        let figures = (vec![point.summary.clone()], point.meanings.clone());
+        write_report(args, name, folder, &point.config, figures)?;
     }
     Ok(())
 }

@@ -1,16 +1,15 @@
 //! `doorbell sweep`.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use doorbell_bench::{Control, Places};
-use doorbell_report::{ExperimentCurve, ExperimentPage, ExperimentPlot};
-use doorbell_study::experiment::{
-    Column, ExperimentFile, Identity, Plan, PlotSpec, Progress, Store, Sweep, Table, measure, sweep,
-};
+use doorbell_report::ExperimentPage;
+use doorbell_study::experiment::{Store, measure};
 
+use crate::experiment::{Experiment, plot};
 use crate::run_cmd::command_line;
 use crate::screen::{Screen, end_on_closed_pipe, interrupt_flag};
 use crate::search_cmd::jobs_or_cores;
@@ -62,21 +61,9 @@ struct ExperimentArgs {
     quiet: bool,
 }
 
-/// An experiment, read and checked, and its points' identities.
-struct Experiment<'a> {
-    args: &'a ExperimentArgs,
-    places: &'a Places,
-    plan: Plan,
-    identities: Vec<Identity>,
-    out: PathBuf,
-}
-
-impl<'a> Experiment<'a> {
-    fn read(args: &'a ExperimentArgs, places: &'a Places, screen: &Screen) -> anyhow::Result<Experiment<'a>> {
-        let plan = Plan::new(ExperimentFile::read(&args.file)?)?;
-        let identities = plan.identities(places, &mut |line| screen.say(line))?;
-        let out = args.out.clone().unwrap_or_else(|| Path::new("results").join(plan.file.name()));
-        Ok(Experiment { args, places, plan, identities, out })
+impl ExperimentArgs {
+    fn read<'a>(&self, places: &'a Places, screen: &Screen) -> anyhow::Result<Experiment<'a>> {
+        Experiment::read(&self.file, self.out.as_deref(), places, screen)
     }
 }
 
@@ -92,7 +79,7 @@ pub fn run(args: &SweepArgs, places: &Places) -> anyhow::Result<ExitCode> {
         }
         (Some(Part::Table(args)), _) => {
             let screen = Screen::new(args.quiet);
-            let experiment = Experiment::read(args, places, &screen)?;
+            let experiment = args.read(places, &screen)?;
             let store = Store::open(&experiment.out)?;
             write(&experiment, &store)?;
             Ok(ExitCode::SUCCESS)
@@ -103,7 +90,7 @@ pub fn run(args: &SweepArgs, places: &Places) -> anyhow::Result<ExitCode> {
 }
 
 fn plan(args: &ExperimentArgs, places: &Places) -> anyhow::Result<ExitCode> {
-    let experiment = Experiment::read(args, places, &Screen::new(args.quiet))?;
+    let experiment = args.read(places, &Screen::new(args.quiet))?;
     end_on_closed_pipe()?;
     // Without a folder nothing is done; planning makes none.
     let store = if experiment.out.is_dir() { Some(Store::open(&experiment.out)?) } else { None };
@@ -126,7 +113,7 @@ fn one(
     places: &Places,
 ) -> anyhow::Result<ExitCode> {
     let screen = Screen::new(args.quiet);
-    let experiment = Experiment::read(args, places, &screen)?;
+    let experiment = args.read(places, &screen)?;
     let count = experiment.plan.points.len();
     let Some(identity) = experiment.identities.get(index) else {
         bail!("--index {index}: the experiment has {count} points, 0 to {}", count - 1);
@@ -150,80 +137,22 @@ fn one(
 
 fn whole(args: &ExperimentArgs, jobs: Option<u16>, places: &Places) -> anyhow::Result<ExitCode> {
     let screen = Screen::new(args.quiet);
-    let experiment = Experiment::read(args, places, &screen)?;
-    let store = Store::open(&experiment.out)?;
-    store.sweep_away_partial()?;
+    // From the beginning, so that Ctrl-C always ends it in good order.
     let interrupted = interrupt_flag()?;
-    let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let command = |index: usize| point_command(&experiment, &program, index);
-    let jobs = jobs_or_cores(jobs);
-    let points = &experiment.plan.points;
-    let mut done = 0;
-    let mut to_do = 0;
-    let result =
-        sweep(&experiment.plan, &experiment.identities, &store, jobs, &command, &interrupted, &mut |event| {
-            match event {
-                Progress::ToDo(count) => {
-                    to_do = count;
-                    screen.say(&format!(
-                        "{}: {} points, {count} to measure, {jobs} at once",
-                        experiment.plan.file.name(),
-                        points.len()
-                    ));
-                    screen.count_to(count);
-                }
-                Progress::Began(_) => {}
-                Progress::Done(index) => {
-                    done += 1;
-                    screen.counted(&format!("{done}/{to_do} point {index}: {}", points[index].describe()));
-                }
-                Progress::Failed(index) => {
-                    screen.counted(&format!("point {index} failed: {}", points[index].describe()));
-                }
-            }
-        });
-    screen.clear();
-    if result.interrupted {
-        store.sweep_away_partial()?;
-    }
+    let experiment = args.read(places, &screen)?;
+    let store = Store::open(&experiment.out)?;
+    let result = experiment.measure(&store, jobs_or_cores(jobs), &screen, &interrupted)?;
     // What is done is told in any case, and what went wrong even if that cannot be written.
     let written = write(&experiment, &store);
-    let code = ended(&experiment, &result)?;
+    experiment.ended(&result)?;
     written?;
-    Ok(code)
-}
-
-fn point_command(experiment: &Experiment, program: &Path, index: usize) -> Command {
-    let mut command = Command::new(program);
-    command.arg("--cache").arg(&experiment.places.cache);
-    command.args(["sweep", "run", "--with-parent", "--quiet", "--index", &index.to_string()]);
-    command.args(["--expect", &experiment.identities[index].0]);
-    command.arg("--out").arg(&experiment.out).arg(&experiment.args.file);
-    command
-}
-
-fn ended(experiment: &Experiment, result: &Sweep) -> anyhow::Result<ExitCode> {
-    for failure in &result.failures {
-        let what = experiment.plan.points[failure.index].describe();
-        eprintln!("point {} ({what}) failed: {}", failure.index, failure.problem);
-    }
-    if result.interrupted {
-        bail!("interrupted; the points that are done stay done, and the same command goes on");
-    }
-    if !result.failures.is_empty() {
-        bail!(
-            "{} of {} points failed; the same command tries them again",
-            result.failures.len(),
-            experiment.plan.points.len()
-        );
-    }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Writes the table and the page of what is done.
 fn write(experiment: &Experiment, store: &Store) -> anyhow::Result<()> {
-    let Experiment { plan, identities, out, .. } = experiment;
-    let table = Table::of(plan, identities, store).map_err(anyhow::Error::msg)?;
+    let Experiment { plan, out, .. } = experiment;
+    let table = experiment.table(store)?;
     let (rows, all) = (table.rows(), plan.points.len());
     if rows == 0 {
         println!("No point is done.");
@@ -232,7 +161,7 @@ fn write(experiment: &Experiment, store: &Store) -> anyhow::Result<()> {
     let folder = store.folder();
     folder.write("table.csv", &table.to_csv())?;
     folder.write_bytes("table.parquet", &table.to_parquet())?;
-    let text = std::fs::read_to_string(&experiment.args.file).context("reading the experiment again")?;
+    let text = std::fs::read_to_string(&experiment.file).context("reading the experiment again")?;
     let mut warnings = Vec::new();
     if rows < all {
         warnings.push(format!("{} of {all} points are not done yet.", all - rows));
@@ -255,41 +184,4 @@ fn write(experiment: &Experiment, store: &Store) -> anyhow::Result<()> {
     end_on_closed_pipe()?;
     println!("{rows} of {all} points in {} (table.csv, table.parquet, report.html, points/).", out.display());
     Ok(())
-}
-
-/// A plot of the table's columns; what it cannot show is a warning.
-fn plot(spec: &PlotSpec, table: &Table, warnings: &mut Vec<String>) -> ExperimentPlot {
-    let mut column = |wanted: &str| -> Option<&Column> {
-        let column = table.column(wanted);
-        if column.is_none() {
-            warnings.push(format!(
-                "A plot asks for the column \"{wanted}\", which the table has not; table.csv names them."
-            ));
-        }
-        column
-    };
-    let name = |column: Option<&Column>, wanted: &str| column.map_or(wanted, |c| &c.name).to_owned();
-    let (x, y) = (column(&spec.x), column(&spec.y));
-    let series = spec.series.as_ref().and_then(|wanted| column(wanted));
-    let mut curves: Vec<ExperimentCurve> = Vec::new();
-    for row in 0..table.rows() {
-        let number = |column: Option<&Column>| column.and_then(|column| column.cells[row].number());
-        let (Some(x), Some(height)) = (number(x), number(y)) else { continue };
-        let own = match series {
-            Some(column) => format!("{} = {}", column.name, column.cells[row].text()),
-            None => name(y, &spec.y),
-        };
-        match curves.iter_mut().find(|curve| curve.name == own) {
-            Some(curve) => curve.points.push((x, height)),
-            None => curves.push(ExperimentCurve { name: own, points: vec![(x, height)], source: None }),
-        }
-    }
-    curves.extend(spec.published.iter().map(|published| ExperimentCurve {
-        name: published.name.clone(),
-        points: published.points.clone(),
-        source: Some(published.source.clone()),
-    }));
-    let (x, y) = (name(x, &spec.x), name(y, &spec.y));
-    let title = spec.title.clone().unwrap_or_else(|| format!("{y} against {x}"));
-    ExperimentPlot { title, x, y, log_x: spec.log_x, log_y: spec.log_y, curves }
 }

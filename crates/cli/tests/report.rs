@@ -27,6 +27,8 @@ fn point() -> PointSummary {
         delivered_gbps: 0.3584,
         offered_mpps: 1.0,
         delivered_mpps: 0.7,
+        arrived_mpps: 1.0,
+        arrived_gbps: 0.512,
         latency_ns: None,
         latency_from_actual_ns: None,
         delay_variation_ns: None,
@@ -68,6 +70,7 @@ fn point() -> PointSummary {
             }],
         }],
         exit_status: None,
+        iperf: None,
     }
 }
 

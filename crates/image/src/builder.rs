@@ -14,6 +14,7 @@ use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
 
 use crate::apt::{Apt, Setup};
 use crate::assemble::{Assembled, assemble};
+use crate::compile::{self, COMPILER};
 use crate::cpio::Node;
 use crate::disk::write_disk;
 use crate::error::ImageError;
@@ -72,7 +73,8 @@ pub fn build(
         return Ok(image.clone());
     }
 
-    let tools = [APT_GET, APT_CACHE, APT_CONFIG, DPKG_DEB, GPGV, XZ];
+    let mut tools = vec![APT_GET, APT_CACHE, APT_CONFIG, DPKG_DEB, GPGV, XZ];
+    tools.extend(recipe.spec.build.as_ref().map(|_| COMPILER));
     host::require(&tools, std::env::var_os("PATH").as_deref())?;
     let apt = set_up_apt(recipe, options)?;
     if !options.offline {
@@ -96,6 +98,7 @@ pub fn build(
     let unpacked = temporary(&place.cache, UNPACK_PREFIX)?;
     unpack(debs.iter(), unpacked.path())?;
     let installed = installed(recipe, &packages, &debs, &index, &place)?;
+    let recipe = &with_programs(recipe, unpacked.path(), &place, progress)?;
     progress("putting the image together");
     let fresh = temporary(&place.parent, &place.building_prefix())?;
     let mut assembled = assemble(recipe, &Tree::new(unpacked.path()), installed, fresh.path())?;
@@ -112,6 +115,23 @@ pub fn build(
     write_manifest(recipe, &assembled, &packages, fresh.path())?;
     publish(fresh, &options.out_dir)?;
     Image::open(&options.out_dir)
+}
+
+/// The recipe with its programs compiled, as files of its own.
+fn with_programs(
+    recipe: &Recipe,
+    packages: &Path,
+    place: &Place,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Recipe, ImageError> {
+    let mut recipe = recipe.clone();
+    if recipe.spec.build.is_some() {
+        progress("compiling its programs");
+        let work = temporary(&place.cache, UNPACK_PREFIX)?;
+        let programs = compile::programs(&recipe, packages, work.path())?;
+        recipe.files.extend(programs);
+    }
+    Ok(recipe)
 }
 
 fn unpack<'a>(debs: impl Iterator<Item = &'a PathBuf>, into: &Path) -> Result<(), ImageError> {
@@ -246,7 +266,15 @@ fn resolve(recipe: &Recipe, index: &str) -> Result<Vec<Package>, ImageError> {
     let packages = &recipe.spec.packages;
     let fail = |problem| ImageError::Content { image: recipe.name().to_owned(), problem };
     let roots = [packages.roots.as_slice(), &packages.install].concat();
-    Index::new(index).closure(&roots, &packages.leave_out).map_err(fail)
+    let index = Index::new(index);
+    let mut all = index.closure(&roots, &packages.leave_out).map_err(fail)?;
+    if let Some(build) = &recipe.spec.build {
+        let alone = index.closure(&build.packages, &["*".to_owned()]).map_err(fail)?;
+        all.extend(alone);
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        all.dedup_by(|one, other| one.name == other.name);
+    }
+    Ok(all)
 }
 
 /// The files of the packages that are to be installed as a whole: those named and what they depend on, without what the
@@ -301,6 +329,7 @@ fn write_manifest(
         kernel_release: assembled.kernel_release.clone(),
         files: assembled.files.iter().map(record).collect::<Result<_, _>>()?,
         packages: records(packages),
+        compiler: spec.build.as_ref().map(|_| compile::compiler()).transpose()?,
     };
     let path = dir.join(MANIFEST_FILE);
     fs::write(&path, manifest.to_json()).map_err(ImageError::io("write", &path))

@@ -22,6 +22,13 @@ macro_rules! recipe {
 /// Every built-in recipe, in the order in which they are listed to the user.
 pub const BUILTIN: &[BuiltinRecipe] = &[
     recipe!("testpmd": "image.toml", "fstab", "init"),
+    recipe!("dpdk": "image.toml", "compute-app", "l3fwd-app", "ports-app", "routes.v4", "routes.v6",
+        "programs/common/ports.c", "programs/common/ports.h", "programs/compute.c", "programs/drive.c",
+        "programs/memcached-dpdk/cells.h", "programs/memcached-dpdk/main.c", "programs/memcached-dpdk/memcached-shell.c",
+        "programs/memcached-dpdk/net.c", "programs/memcached-dpdk/net.h", "programs/memcached-dpdk/number.c",
+        "programs/memcached-dpdk/number.h", "programs/memcached-dpdk/protocol.c", "programs/memcached-dpdk/protocol.h",
+        "programs/memcached-dpdk/reply.h", "programs/memcached-dpdk/store.c", "programs/memcached-dpdk/store.h",
+        "programs/rxptx.c", "programs/touch.h", "programs/touchdrop.c", "programs/touchfwd.c"),
     recipe!("net": "image.toml", "fstab", "group", "index.html", "init", "memcached", "nic-check", "passwd", "respond", "shrc"),
     recipe!("server": "image.toml", "disk-init", "fstab", "group", "hosts", "init", "passwd", "profile"),
 ];
@@ -44,13 +51,30 @@ mod tests {
             names.sort();
             names
         };
+        // Beside the recipe's own files its C sources, in folders.
+        let is_source = |name: &str| name.ends_with(".c") || name.ends_with(".h");
+        let files_of = |dir: &Path| {
+            let (mut all, mut open) = (Vec::new(), vec![String::new()]);
+            while let Some(inside) = open.pop() {
+                for name in list(&dir.join(&inside)) {
+                    let path = if inside.is_empty() { name } else { format!("{inside}/{name}") };
+                    match dir.join(&path).is_dir() {
+                        true => open.push(path),
+                        false if inside.is_empty() || is_source(&path) => all.push(path),
+                        false => {}
+                    }
+                }
+            }
+            all.sort();
+            all
+        };
         let mut registered: Vec<&str> = BUILTIN.iter().map(|recipe| recipe.name).collect();
         registered.sort_unstable();
         assert_eq!(list(&folder), registered);
         for recipe in BUILTIN {
             let mut files: Vec<&str> = recipe.files.iter().map(|(name, _)| *name).collect();
             files.sort_unstable();
-            assert_eq!(list(&folder.join(recipe.name)), files, "{}", recipe.name);
+            assert_eq!(files_of(&folder.join(recipe.name)), files, "{}", recipe.name);
         }
     }
 
@@ -66,18 +90,16 @@ mod tests {
     }
 
     #[test]
-    fn every_init_is_a_shell_script_without_syntax_errors() {
+    fn every_init_and_application_is_a_shell_script_without_syntax_errors() {
+        let is_shell = |name: &str| name == "init" || name.ends_with("-app");
         for builtin in BUILTIN {
-            let (_, init) = builtin.files.iter().find(|(name, _)| *name == "init").unwrap();
-            let script = &format!("{init}\n{}", include_str!("../../../guest/host-script"));
-            assert!(script.starts_with("#!/bin/busybox sh\n"), "{}", builtin.name);
-            let checked = std::process::Command::new("sh").args(["-n", "-c", script]).output().unwrap();
-            assert!(
-                checked.status.success(),
-                "{}: {}",
-                builtin.name,
-                String::from_utf8_lossy(&checked.stderr)
-            );
+            for (name, text) in builtin.files.iter().filter(|(name, _)| is_shell(name)) {
+                assert!(*name != "init" || text.starts_with("#!/bin/busybox sh\n"), "{}", builtin.name);
+                let script = &format!("{text}\n{}", include_str!("../../../guest/host-script"));
+                let checked = std::process::Command::new("sh").args(["-n", "-c", script]).output().unwrap();
+                let problem = String::from_utf8_lossy(&checked.stderr);
+                assert!(checked.status.success(), "{} {name}: {problem}", builtin.name);
+            }
         }
     }
 }

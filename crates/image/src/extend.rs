@@ -11,6 +11,7 @@ use doorbell_sim::Bytes;
 use serde::Deserialize;
 
 use crate::builtin::{BUILTIN, BuiltinRecipe};
+use crate::compile::Build;
 use crate::cpio::Node;
 use crate::error::ImageError;
 use crate::recipe::{LocalFile, RECIPE_FILE, Recipe, Spec};
@@ -43,6 +44,7 @@ pub(crate) struct Extension {
     kernel: MoreKernel,
     #[serde(default)]
     initramfs: MoreInitramfs,
+    build: Option<Build>,
 }
 
 #[derive(Default, Deserialize)]
@@ -72,7 +74,7 @@ struct MoreInitramfs {
 
 impl Extension {
     /// Lays the extension over a recipe; `stem` is its name if it gives none.
-    pub(crate) fn apply(&self, base: &Recipe, stem: &str) -> Spec {
+    pub(crate) fn apply(&self, base: &Recipe, stem: &str) -> Result<Spec, String> {
         let mut spec = base.spec.clone();
         spec.name = self.name.clone().unwrap_or_else(|| stem.to_owned());
         let described = || format!("{}, extended by {}", base.spec.description, spec.name);
@@ -92,7 +94,14 @@ impl Extension {
         all.links.extend(more.links.clone());
         all.files.clone_from(&more.files);
         spec.init.extend_from_slice(&self.init);
-        spec
+        if self.build.is_some() && spec.build.is_some() {
+            return Err(format!(
+                "build: {} builds programs already, and one recipe of a chain may",
+                base.name()
+            ));
+        }
+        spec.build = self.build.clone().or(spec.build);
+        Ok(spec)
     }
 }
 
@@ -199,6 +208,33 @@ impl Origin {
             recipe: self.shown(),
             problem: format!("the file {file} is missing"),
         })
+    }
+
+    /// All C sources and headers of a folder beside the recipe, by their paths in it.
+    pub(crate) fn read_sources(&self, name: &str) -> Result<BTreeMap<String, Node>, ImageError> {
+        let mut nodes = BTreeMap::new();
+        match self {
+            Origin::Builtin(builtin) => {
+                let inside = |file: &'static str| file.strip_prefix(name)?.strip_prefix('/');
+                let files = builtin.files.iter().filter_map(|(file, content)| Some((inside(file)?, content)));
+                nodes.extend(files.map(|(path, content)| {
+                    (path.to_owned(), Node::File { mode: 0o644, content: content.as_bytes().to_vec() })
+                }));
+            }
+            Origin::Folder(folder, _) => {
+                let from = folder.join(name);
+                if !from.is_dir() {
+                    let problem = format!("the folder {name} is missing");
+                    return Err(ImageError::Recipe { recipe: self.shown(), problem });
+                }
+                read_tree(&from, name, Some(0o644), &mut nodes)?;
+                let inside = |path: String| Some(path.strip_prefix(name)?.strip_prefix('/')?.to_owned());
+                nodes = nodes.into_iter().filter_map(|(path, node)| Some((inside(path)?, node))).collect();
+                nodes.retain(|_, node| matches!(node, Node::File { .. }));
+            }
+        }
+        nodes.retain(|path, _| path.ends_with(".c") || path.ends_with(".h"));
+        Ok(nodes)
     }
 
     /// What a recipe's `files` put into the guest: files, or folders with all that is in them, by guest path.
@@ -353,10 +389,8 @@ mod tests {
         assert!(cycle.contains("extends itself") && cycle.contains("b.toml"), "{cycle}");
         assert!(problem(&dir, "self.toml").contains("extends itself"));
         assert!(problem(&dir, "orphan.toml").contains("absent.toml"));
-        assert!(
-            problem(&dir, "typo.toml").contains("nett")
-                && problem(&dir, "typo.toml").contains("testpmd, net")
-        );
+        let typo = problem(&dir, "typo.toml");
+        assert!(typo.contains("nett") && typo.contains("testpmd") && typo.contains("dpdk"), "{typo}");
         assert!(problem(&dir, "none.toml").contains("missing field"), "{}", problem(&dir, "none.toml"));
         assert!(problem(&dir, "absent.toml").contains("absent.toml"));
     }

@@ -165,6 +165,7 @@ mod tests {
             kernel_release: "6.12".into(),
             files,
             packages: Vec::new(),
+            compiler: None,
         };
         fs::write(dir.path().join(MANIFEST_FILE), manifest.to_json()).unwrap();
         dir

@@ -19,6 +19,7 @@ mod apt;
 mod assemble;
 mod builder;
 mod builtin;
+mod compile;
 mod cpio;
 mod disk;
 mod elf;

@@ -42,6 +42,9 @@ pub struct Manifest {
     pub files: Vec<FileRecord>,
     /// The packages that the files were taken from, by name.
     pub packages: Vec<PackageRecord>,
+    /// What compiled the image's own programs, if it has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compiler: Option<String>,
 }
 
 /// One file of an image.

@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 
 #[cfg(test)]
 use crate::builtin::BUILTIN;
+use crate::compile::Build;
 use crate::cpio::Node;
 use crate::error::ImageError;
 use crate::extend::{Extension, Origin};
@@ -34,6 +35,8 @@ pub struct Recipe {
     pub(crate) files: BTreeMap<String, Node>,
     /// What `disk.files` puts onto the disk, by its path there.
     pub(crate) disk_files: BTreeMap<String, Node>,
+    /// What is in the folder `build.folder`, by its path there.
+    pub(crate) sources: BTreeMap<String, Node>,
     hash: String,
     folder: String,
 }
@@ -57,6 +60,7 @@ pub(crate) struct Spec {
     pub firmware: BTreeMap<String, String>,
     pub initramfs: Initramfs,
     pub disk: Option<Disk>,
+    pub build: Option<Build>,
 }
 
 /// Packages to start from, and patterns of dependencies not to follow.
@@ -159,7 +163,8 @@ impl Recipe {
             Some(other) => {
                 let more: Extension = toml::from_str(&text).map_err(|error| in_toml(error.to_string()))?;
                 let base = Self::load_from(&other, chain)?;
-                let spec = Spec { schema: more.schema, ..more.apply(&base, &origin.stem()) };
+                let spec = more.apply(&base, &origin.stem()).map_err(in_toml)?;
+                let spec = Spec { schema: more.schema, ..spec };
                 (spec, Some(base))
             }
         };
@@ -169,17 +174,24 @@ impl Recipe {
         // An extension leaves the disk's own files as they are.
         let own_disk = spec.disk.as_ref().filter(|_| base.is_none());
         let disk_files = own_disk.map(|disk| origin.read_files(&disk.files)).transpose()?.unwrap_or_default();
-        let hash = hash(base.as_ref().map_or("", |base| base.hash()), &text, &[&files, &disk_files]);
-        let (mut all, of_base) = base.map_or_else(Default::default, |base| (base.files, base.disk_files));
+        let own_build =
+            spec.build.as_ref().filter(|_| base.as_ref().is_none_or(|base| base.spec.build.is_none()));
+        let sources =
+            own_build.map(|build| origin.read_sources(&build.folder)).transpose()?.unwrap_or_default();
+        let hash =
+            hash(base.as_ref().map_or("", |base| base.hash()), &text, &[&files, &disk_files, &sources]);
+        let base = base.map(|base| (base.files, base.disk_files, base.sources));
+        let (mut all, disk_of_base, sources_of_base) = base.unwrap_or_default();
         all.extend(files);
-        let disk_files = if of_base.is_empty() { disk_files } else { of_base };
+        let disk_files = if disk_of_base.is_empty() { disk_files } else { disk_of_base };
+        let sources = if sources_of_base.is_empty() { sources } else { sources_of_base };
         let folder = match origin {
             Origin::Builtin(builtin) => builtin.name.to_owned(),
             Origin::Folder(..) => {
                 format!("{}-{}", spec.name, &hex(&Sha256::digest(identity.as_bytes()))[..12])
             }
         };
-        Ok(Self { spec, files: all, disk_files, hash, folder })
+        Ok(Self { spec, files: all, disk_files, sources, hash, folder })
     }
 
     /// The name of its image's folder among others: a built-in recipe's name; the name of any other is followed by
@@ -224,20 +236,15 @@ impl Spec {
         if self.schema != SCHEMA {
             return Err(format!("schema is {}, this program knows {SCHEMA}", self.schema));
         }
-        let plain = |text: &str| {
-            !text.is_empty()
-                && text.starts_with(|c: char| c.is_ascii_alphanumeric())
-                && text.chars().all(|c| c.is_ascii_alphanumeric() || "+-._".contains(c))
-        };
         for (key, text) in
             [("name", &self.name), ("suite", &self.suite), ("architecture", &self.architecture)]
         {
-            if !plain(text) {
+            if !is_plain_name(text) {
                 return Err(format!("{key} = \"{text}\" must be letters, digits, and + - . _"));
             }
         }
         let packages = self.packages.roots.iter().chain(&self.packages.install);
-        if let Some(bad) = packages.into_iter().find(|name| !plain(name)) {
+        if let Some(bad) = packages.into_iter().find(|name| !is_plain_name(name)) {
             return Err(format!("packages: \"{bad}\" is not a package name"));
         }
         if let Some(bad) = self.init.iter().find(|line| line.contains(['\n', '\0'])) {
@@ -255,7 +262,7 @@ impl Spec {
         if !self.command_line.chars().all(|c| c.is_ascii_graphic() || c == ' ') {
             return Err("command_line must be printable ASCII".into());
         }
-        if let Some(bad) = self.firmware.keys().find(|name| !plain(name)) {
+        if let Some(bad) = self.firmware.keys().find(|name| !is_plain_name(name)) {
             return Err(format!("firmware: \"{bad}\" is not a file name"));
         }
         let reserved = ["kernel", "initramfs.cpio", "disk.img", "manifest.json"];
@@ -279,6 +286,7 @@ impl Spec {
                 return Err(format!("\"{path}\" must be a relative path without . or .. in it"));
             }
         }
+        self.build.as_ref().map_or(Ok(()), Build::check)?;
         if let Some(disk) = &self.disk
             && disk.free.0 > DISK_FREE_MAX
         {
@@ -308,6 +316,12 @@ fn hash(base: &str, text: &str, files: &[&BTreeMap<String, Node>]) -> String {
         }
     }
     hex(&digest.finalize())
+}
+
+/// Whether a text is letters, digits and a few signs, and so a harmless name for packages and files.
+pub(crate) fn is_plain_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "+-._".contains(c))
 }
 
 pub(crate) fn is_relative_path(path: &str) -> bool {

@@ -39,6 +39,8 @@ const TOOL_FILES: [(&str, &[u8]); 4] = [
     ("usr/share/man/man1/tool.1", b"longer"),
 ];
 
+const HEADERS: [(&str, &[u8]); 1] = [("usr/include/tiny/tool-status.h", b"#define STATUS 40\n")];
+
 /// An archive, a keyring, a recipe and the folders to build in; removed in the end.
 struct World {
     dir: tempfile::TempDir,
@@ -113,6 +115,7 @@ impl World {
             self.package(&mirror, "tiny-kernel", version, "tiny-firmware | none, tiny-dev", &kernel_files),
             self.package(&mirror, "tiny-firmware", version, "", &firmware_files),
             self.package(&mirror, "tiny-dev", version, "", &[]),
+            self.package(&mirror, "tiny-headers", version, "tiny-none", &HEADERS),
             self.package(&mirror, "tiny-tool", version, "tiny-data, tiny-dev, tiny-firmware", &TOOL_FILES),
             self.package(&mirror, "tiny-data", version, "", &[("usr/share/tool/data", b"data".as_slice())]),
         ]
@@ -437,4 +440,61 @@ fn a_program_for_another_machine_and_one_without_its_library_are_refused_by_name
     fs::write(world.path("recipe/program"), &program).unwrap();
     let error = world.build(&world.options()).unwrap_err().to_string();
     assert!(error.contains("usr/bin/own needs lib"), "{error}");
+}
+
+/// A program that needs no library: it ends at once, with a status that a package's header names.
+const STATUS_C: &str = "#include <tool-status.h>\n#include \"sub/own.h\"\n\
+    void _start(void) { register long a0 asm(\"a0\") = STATUS + OWN; register long a7 asm(\"a7\") = 93; \
+    asm volatile(\"ecall\" : : \"r\"(a0), \"r\"(a7)); __builtin_unreachable(); }\n";
+
+const BUILD: &str = r#"
+[build]
+folder = "c"
+packages = ["tiny-headers"]
+flags = ["-O1", "-static", "-nostdlib"]
+include = ["usr/include/tiny"]
+programs = { "usr/bin/status" = ["*.c"] }
+"#;
+
+fn world_with_program(source: &str) -> World {
+    let world = World::new();
+    let recipe = world.path("recipe");
+    fs::create_dir_all(recipe.join("c/sub")).unwrap();
+    fs::write(recipe.join("c/status.c"), source).unwrap();
+    fs::write(recipe.join("c/sub/own.h"), "#define OWN 2\n").unwrap();
+    fs::write(recipe.join("c/notes.txt"), "no source\n").unwrap();
+    fs::write(recipe.join("image.toml"), RECIPE.to_owned() + BUILD).unwrap();
+    world
+}
+
+#[test]
+fn programs_are_compiled_against_the_packages_headers_and_the_same_every_time() {
+    let world = world_with_program(STATUS_C);
+    let image = world.build(&world.options()).unwrap();
+    let compiler = image.manifest().compiler.clone().expect("the manifest names the compiler");
+    assert!(compiler.contains("riscv64-linux-gnu-gcc"), "{compiler}");
+    assert!(versions(&image).iter().any(|(name, _)| *name == "tiny-headers"));
+    let archive = fs::read(image.initramfs()).unwrap();
+    let has = |text: &[u8]| archive.windows(text.len()).any(|window| window == text);
+    assert!(has(b"usr/bin/status\0") && has(b"\x7fELF"));
+    assert!(!has(b"tool-status.h"), "nothing of the headers' package is in the guest");
+    let again = BuildOptions { force: true, ..world.options() };
+    let other = world.build(&again).unwrap();
+    assert_eq!(other.manifest(), image.manifest());
+    // A file that is no source changes nothing, a header does.
+    fs::write(world.path("recipe/c/notes.txt"), "other notes\n").unwrap();
+    assert_eq!(world.recipe().hash(), image.manifest().recipe_sha256);
+    fs::write(world.path("recipe/c/sub/own.h"), "#define OWN 3\n").unwrap();
+    assert_ne!(world.build(&world.options()).unwrap().manifest().files, image.manifest().files);
+}
+
+#[test]
+fn a_program_that_does_not_compile_shows_why_and_leaves_no_image() {
+    let world = world_with_program("#include <tool-status.h>\nint broken = STATUS\n");
+    let error = world.build(&world.options()).unwrap_err().to_string();
+    assert!(error.contains("compiling usr/bin/status") && error.contains("status.c:2"), "{error}");
+    assert_eq!(world.images(), Vec::<String>::new());
+    fs::remove_file(world.path("recipe/c/status.c")).unwrap();
+    let error = world.build(&world.options()).unwrap_err().to_string();
+    assert!(error.contains("there is no *.c"), "{error}");
 }

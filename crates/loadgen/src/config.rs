@@ -150,6 +150,9 @@ pub enum Returned {
     /// Anything.
     #[serde(rename = "any")]
     Any,
+    /// Nothing comes back: a frame is delivered when it is in the receiver's memory, as it was sent.
+    #[serde(rename = "sink")]
+    Sink,
 }
 
 impl Returned {
@@ -158,7 +161,7 @@ impl Returned {
         let (destination, source) = (&sent[..6], &sent[6..ADDRESS_BYTES]);
         match self {
             Returned::MacSwap => bytes[..6] == *source && bytes[6..ADDRESS_BYTES] == *destination,
-            Returned::AsSent => bytes[..ADDRESS_BYTES] == sent[..ADDRESS_BYTES],
+            Returned::AsSent | Returned::Sink => bytes[..ADDRESS_BYTES] == sent[..ADDRESS_BYTES],
             Returned::Routed => bytes[..6] == station.0 && bytes[6..ADDRESS_BYTES] != *source,
             Returned::Any => true,
         }

@@ -5,6 +5,7 @@ use doorbell_sim::{Frame, Ps, log};
 use doorbell_wire::MacAddr;
 
 use crate::arrival::Arrival;
+use crate::config::Returned;
 use crate::frame::{Mismatch, Signature};
 use crate::generator::{LoadGen, LoadGenPorts};
 use crate::in_flight::{Lookup, SendTimes};
@@ -39,6 +40,20 @@ impl LoadGen {
         self.stats.count_elsewhere(arrival);
         self.after_arrival(now, arrival, ports);
         arrival
+    }
+
+    /// Whether frames are delivered when they are in the receiver's memory ([`Returned::Sink`]).
+    pub fn wants_a_sink(&self) -> bool {
+        self.run.traffic.returned == Returned::Sink
+    }
+
+    /// Takes note that what the receiver's memory has held since `now` is this frame, which may be one of the generator's.
+    pub fn frame_delivered(&mut self, now: Ps, frame: &Frame, ports: &mut impl LoadGenPorts) {
+        let arrival = self.account_arrival(now, frame, self.station(), ports);
+        if !matches!(arrival, Arrival::Foreign | Arrival::OfOther(_)) {
+            self.stats.count(arrival);
+            self.after_arrival(now, arrival, ports);
+        }
     }
 
     /// The generator's own address.

@@ -305,6 +305,7 @@ impl Machine {
             timing: self.timing.as_deref_mut(),
             stages: &mut self.stages,
             bus_master: self.bridge.bus_master(pci_device(port)),
+            sink: parts.loadgen.wants_a_sink(),
         };
         let result = call(&mut parts.nic, &mut side);
         self.update_nic_interrupt(port);

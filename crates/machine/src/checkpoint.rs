@@ -70,12 +70,12 @@ pub enum CheckpointError {
     #[error("this file is not a Doorbell checkpoint")]
     NotACheckpoint,
     /// Written by another version.
-    #[error(
-        "the checkpoint has format {found}, this doorbell reads format {CHECKPOINT_VERSION}; make a new one"
-    )]
+    #[error("the checkpoint has format {found}, this doorbell reads format {reads}; make a new one")]
     Version {
         /// The file's format.
         found: u32,
+        /// The one that is read.
+        reads: u32,
     },
     /// Truncated or changed.
     #[error("the checkpoint is truncated or damaged; delete it and make a new one")]
@@ -137,7 +137,7 @@ impl CheckpointFile {
         let (version, rest) = rest.split_first_chunk::<4>().ok_or(CheckpointError::Damaged)?;
         let found = u32::from_le_bytes(*version);
         if found != CHECKPOINT_VERSION {
-            return Err(CheckpointError::Version { found });
+            return Err(CheckpointError::Version { found, reads: CHECKPOINT_VERSION });
         }
         let (hash, payload) = rest.split_first_chunk::<8>().ok_or(CheckpointError::Damaged)?;
         if xxh3_64(payload) != u64::from_le_bytes(*hash) {

@@ -26,6 +26,8 @@ pub(crate) enum Event {
     FrameAtNic { port: u8, frame: Frame },
     /// A frame's last bit reaches a load generator.
     FrameAtLoadGen { port: u8, frame: Frame },
+    /// A frame is in a guest's memory, which is where its generator wants it.
+    FrameAtSink { port: u8, frame: Frame },
     /// A disk's request may be done.
     Disk { slot: u8 },
     /// Another policy of direct cache access comes into force: the schedule's entry.

@@ -1,8 +1,9 @@
 //! Two nodes on one cable: two whole machines, each with its own RAM, harts and NIC, whose first ports face each other
-//! instead of a load generator each. One process, one thread, one order of events.
+//! instead of a load generator each. One process, one thread, one order of events. Each node has a configuration of its
+//! own: one may be timed and the other not.
 //!
-//! The cable is made of the two machines' outgoing links, so rate, latency and faults are those of `[link]`. Its latency is
-//! the look-ahead: what a node sends in a window of that length reaches the other only after the window, so within a
+//! The cable is made of the two machines' outgoing links, so rate, latency and faults are those of `[link]`. Its latency (the
+//! shorter one, if they differ) is the look-ahead: what a node sends in a window of that length reaches the other only after the window, so within a
 //! window neither can notice how far the other is, and each runs alone. Windows lie on a grid of multiples of the
 //! latency, and frames change sides at its points only. So the course of things does not depend on where a run is
 //! stopped and gone on with. Windows in which neither node has anything to do are passed over at once.
@@ -10,6 +11,7 @@
 use std::collections::BTreeMap;
 
 use doorbell_sim::{Frame, Phase, Ps, log};
+use doorbell_wire::flows::{Carried, FlowBook};
 use doorbell_wire::pcap::{PcapError, PcapFile};
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +64,7 @@ doorbell_sim::stats! {
 pub(crate) struct PairState {
     pub lookahead: Ps,
     pub windows: u64,
+    pub reached: [Ps; 2],
     pub crossing: [Vec<Crossing>; 2],
     pub off: [bool; 2],
     pub stats: CableStats,
@@ -81,12 +84,16 @@ pub struct Pair {
     pub(crate) lookahead: Ps,
     /// Windows that are over.
     pub(crate) windows: u64,
+    /// Up to when each node was run. A hart may be ahead of it, at the end of the block that it was executing.
+    pub(crate) reached: [Ps; 2],
     pub(crate) off: [bool; 2],
     pub(crate) stats: CableStats,
     capture: Option<Capture>,
+    flows: FlowBook,
 }
 
-/// A node's configuration, made from what is common to both: node 1 has a MAC address, random numbers and faults of its own.
+/// A node's configuration, made from what is common to both: node 1 has a MAC address and random numbers of its own. Whoever
+/// builds a pair may change what is not common, such as node 1's core.
 pub fn node_config(common: &MachineConfig, node: usize) -> MachineConfig {
     let mut config = common.clone();
     if node > 0 {
@@ -99,33 +106,39 @@ pub fn node_config(common: &MachineConfig, node: usize) -> MachineConfig {
 }
 
 impl Pair {
-    /// Builds two nodes from what is common to both; see [`node_config`].
-    pub fn new(common: &MachineConfig, seed: u64) -> Result<Pair, ConfigError> {
-        if common.platform.nics != 1 {
-            let problem = format!("{} NICs; each of two nodes has 1", common.platform.nics);
-            return Err(ConfigError::new("platform.nics", problem));
+    /// Builds two nodes. Their timing models, NICs and links may differ; see [`node_config`] for what has to.
+    pub fn new(nodes: [MachineConfig; 2], seed: u64) -> Result<Pair, ConfigError> {
+        for node in &nodes {
+            if node.platform.nics != 1 {
+                let problem = format!("{} NICs; each of two nodes has 1", node.platform.nics);
+                return Err(ConfigError::new("platform.nics", problem));
+            }
+            if node.link.latency < LATENCY_MIN {
+                let problem = format!(
+                    "{} is too short for two nodes: it is their look-ahead, and must be \"{LATENCY_MIN}\" at least",
+                    node.link.latency
+                );
+                return Err(ConfigError::new("link.latency", problem));
+            }
         }
-        if common.link.latency < LATENCY_MIN {
-            let problem = format!(
-                "{} is too short for two nodes: it is their look-ahead, and must be \"{LATENCY_MIN}\" at least",
-                common.link.latency
-            );
-            return Err(ConfigError::new("link.latency", problem));
-        }
-        let build = |node: usize| {
+        let lookahead = nodes[0].link.latency.min(nodes[1].link.latency);
+        let build = |(node, config): (u64, MachineConfig)| {
             // Apart by a large odd number, so that no seed of one node is one of the other's in a neighbouring run.
-            let own = seed.wrapping_add((node as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-            let mut machine = Machine::new(node_config(common, node), own)?;
+            let own = seed.wrapping_add(node.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let mut machine = Machine::new(config, own)?;
             machine.ports[usize::from(PORT)].cable = Some(Vec::new());
             Ok::<Machine, ConfigError>(machine)
         };
+        let [one, other] = nodes;
         Ok(Pair {
-            nodes: [build(0)?, build(1)?],
-            lookahead: common.link.latency,
+            nodes: [build((0, one))?, build((1, other))?],
+            lookahead,
             windows: 0,
+            reached: [Ps::ZERO; 2],
             off: [false; 2],
             stats: CableStats::default(),
             capture: None,
+            flows: FlowBook::default(),
         })
     }
 
@@ -139,7 +152,7 @@ impl Pair {
         &self.nodes
     }
 
-    /// A node, for its console and its keyboard. Only the pair may run it.
+    /// A node, for its console, its keyboard and its mode. Only the pair may run it.
     pub fn node_mut(&mut self, node: usize) -> &mut Machine {
         &mut self.nodes[node]
     }
@@ -147,6 +160,17 @@ impl Pair {
     /// What the cable counted.
     pub fn stats(&self) -> &CableStats {
         &self.stats
+    }
+
+    /// What TCP and UDP have sent in each direction, by the node that sent it, since the pair was built, without
+    /// what was lost on the way. An observer: a checkpoint does not keep it.
+    pub fn carried(&self) -> [Carried; 2] {
+        let mut flows = self.flows.clone();
+        for (node, machine) in self.nodes.iter().enumerate() {
+            let waiting = machine.ports[usize::from(PORT)].cable.iter().flatten();
+            waiting.for_each(|crossing| flows.take(node, &crossing.frame));
+        }
+        flows.carried
     }
 
     /// Whether a node has been switched off.
@@ -205,7 +229,10 @@ impl Pair {
                 self.windows = self.windows.max(next.min(limits.time).0 / self.lookahead.0);
                 let begin = Ps(self.lookahead.0 * self.windows);
                 // Whoever types at an idle node does so in the present.
-                self.nodes.iter_mut().for_each(|node| node.reached = node.reached.max(begin));
+                for (node, machine) in self.nodes.iter_mut().enumerate() {
+                    machine.reached = machine.reached.max(begin);
+                    self.reached[node] = self.reached[node].max(begin);
+                }
             }
             if until == limits.time {
                 return PairOutcome::Time;
@@ -221,10 +248,10 @@ impl Pair {
         log::set_node(Some(node as u8));
         let machine = &mut self.nodes[node];
         match machine.run(&Limits { time: until, instructions: u64::MAX, ..limits.clone() }) {
-            Outcome::Time => None,
-            Outcome::Asleep => {
-                // Time has passed for it nevertheless: what wakes it does so in the present.
+            Outcome::Time | Outcome::Asleep => {
+                // Time has passed for one that sleeps, too: what wakes it does so in the present.
                 machine.reached = machine.reached.max(until);
+                self.reached[node] = self.reached[node].max(until);
                 None
             }
             outcome => {
@@ -243,6 +270,7 @@ impl Pair {
                 if let Some(capture) = &mut self.capture {
                     capture.take(node, &crossing);
                 }
+                self.flows.take(node, &crossing.frame);
                 let to = 1 - node;
                 if self.off[to] {
                     self.stats.unreceived += 1;

@@ -13,10 +13,11 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::checkpoint::{CheckpointError, CheckpointFile};
+use crate::config::QUANTUM_MAX;
 use crate::pair::{Pair, PairState};
 
 const MAGIC: &[u8; 16] = b"DOORBELL PAIR\r\n\x1a";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HASH_AT: usize = MAGIC.len() + 4;
 const PAYLOAD_AT: usize = HASH_AT + 8;
 /// No saved moment lies beyond this: some fifty days of simulated time.
@@ -49,7 +50,7 @@ impl PairCheckpoint {
         let word = |at: usize| bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_le_bytes);
         let found = word(MAGIC.len()).ok_or(CheckpointError::Damaged)?;
         if found != VERSION {
-            return Err(CheckpointError::Version { found });
+            return Err(CheckpointError::Version { found, reads: VERSION });
         }
         let hash = bytes.get(HASH_AT..PAYLOAD_AT).ok_or(CheckpointError::Damaged)?;
         if xxh3_64(&bytes[PAYLOAD_AT..]).to_le_bytes() != hash {
@@ -84,6 +85,7 @@ impl Pair {
         PairState {
             lookahead: self.lookahead,
             windows: self.windows,
+            reached: self.reached,
             crossing: [0, 1].map(|node| self.nodes[node].ports[0].cable.clone().unwrap_or_default()),
             off: self.off,
             stats: self.stats.clone(),
@@ -119,22 +121,26 @@ impl Pair {
     fn take_up(&mut self, state: PairState) -> Result<(), &'static str> {
         let lookahead = u128::from(state.lookahead.0);
         let begin = lookahead * u128::from(state.windows);
-        let within = |time: Ps| (begin..=begin + lookahead).contains(&u128::from(time.0));
-        if lookahead == 0 || begin + lookahead > LATEST {
+        let end = begin + lookahead;
+        if lookahead == 0 || end > LATEST {
             return Err("its time is impossible");
         }
         let crossing = state.crossing.iter().flatten().map(|crossing| u128::from(crossing.arrives_at.0));
-        if crossing.clone().any(|arrives_at| arrives_at <= begin + lookahead || arrives_at > LATEST) {
+        if crossing.clone().any(|arrives_at| arrives_at <= end || arrives_at > LATEST) {
             return Err("a frame arrives in the past");
         }
         let on = |node: &usize| !state.off[*node];
-        for node in (0..2).filter(on).map(|node| &self.nodes[node]) {
-            let present = within(node.reached) && u128::from(node.queue.now().0) <= begin + lookahead;
-            if !present || u128::from(node.next_activity().0) < begin {
+        for node in (0..2).filter(on) {
+            let (machine, reached) = (&self.nodes[node], u128::from(state.reached[node].0));
+            // A hart may be ahead of the others, by a block if it is timed: never by more than the longest quantum.
+            let latest = [machine.reached.saturating_sub(QUANTUM_MAX), machine.queue.now()];
+            let present =
+                (begin..=end).contains(&reached) && latest.iter().all(|time| u128::from(time.0) <= end);
+            if !present || u128::from(machine.next_activity().0) < begin {
                 return Err("a node lies in the past or in the future");
             }
         }
-        (self.off, self.stats) = (state.off, state.stats);
+        (self.off, self.stats, self.reached) = (state.off, state.stats, state.reached);
         for (node, frames) in state.crossing.into_iter().enumerate() {
             self.nodes[node].ports[0].cable = Some(frames);
         }
@@ -143,7 +149,7 @@ impl Pair {
             return Ok(());
         }
         // Other windows begin where both nodes are.
-        let mut presents = (0..2).filter(|node| !self.off[*node]).map(|node| self.nodes[node].reached);
+        let mut presents = (0..2).filter(|node| !self.off[*node]).map(|node| self.reached[node]);
         let present = presents.next().unwrap_or(Ps::ZERO);
         if presents.any(|other| other != present) {
             return Err("link.latency is another one, and one node has come farther than the other");

@@ -4,7 +4,7 @@
 use doorbell_loadgen::{LoadGen, RoundTrip, RoundTripObserver, StageBook};
 use doorbell_nic::Nic;
 use doorbell_sim::memory::DmaAccess;
-use doorbell_sim::ports::{DmaPort, DmaRequest, IrqPort, Timers, WirePort};
+use doorbell_sim::ports::{DeliveryPort, DmaPort, DmaRequest, IrqPort, Timers, WirePort};
 use doorbell_sim::{
     Done, EventQueue, Frame, FrameId, FrameObserver, Phase, PhysAddr, Ps, Ram, RxStamps, TxStamps, log,
 };
@@ -60,6 +60,8 @@ pub(crate) struct NicSide<'a> {
     pub timing: Option<&'a mut Timing>,
     pub stages: &'a mut [StageBook],
     pub bus_master: bool,
+    /// Whether frames are delivered when they are in memory.
+    pub sink: bool,
 }
 
 impl NicSide<'_> {
@@ -103,6 +105,27 @@ impl DmaPort for NicSide<'_> {
         } else if !self.ram.store_from_device(addr, from) {
             self.dma.outside_ram += 1;
         }
+    }
+}
+
+impl DeliveryPort for NicSide<'_> {
+    fn frame_in_memory(&mut self, now: Ps, pieces: &[(PhysAddr, u32)], wire_bytes: u32) {
+        if !self.sink {
+            return;
+        }
+        let mut bytes = vec![0; pieces.iter().map(|(_, len)| *len as usize).sum()];
+        let mut at = 0;
+        for (addr, len) in pieces {
+            let end = at + *len as usize;
+            if !self.ram.copy_out(*addr, &mut bytes[at..end]) {
+                return;
+            }
+            at = end;
+        }
+        // A receiver may keep the FCS.
+        bytes.truncate((wire_bytes as usize).saturating_sub(Frame::FCS_BYTES));
+        let event = Event::FrameAtSink { port: self.port, frame: Frame::new(bytes) };
+        self.queue.schedule(now, Phase::Wire, event);
     }
 }
 

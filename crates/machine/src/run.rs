@@ -178,6 +178,9 @@ impl Machine {
                 }
                 self.frame_at_loadgen(now, port, frame);
             }
+            Event::FrameAtSink { port, frame } => {
+                self.with_loadgen(port, |generator, side| generator.frame_delivered(now, &frame, side));
+            }
         }
     }
 

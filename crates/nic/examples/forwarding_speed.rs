@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use doorbell_nic::{Event, Nic, NicConfig};
-use doorbell_sim::ports::{DmaPort, DmaRequest, IrqPort, Timers, WirePort};
+use doorbell_sim::ports::{DeliveryPort, DmaPort, DmaRequest, IrqPort, Timers, WirePort};
 use doorbell_sim::{AccessSize, BitsPerSec, Done, EventQueue, Frame, FrameObserver, Phase, PhysAddr, Ps};
 
 const RING: u64 = 1024;
@@ -40,6 +40,8 @@ impl DmaPort for World {
         self.memory[addr.0 as usize..][..from.len()].copy_from_slice(from);
     }
 }
+
+impl DeliveryPort for World {}
 
 impl FrameObserver for World {}
 

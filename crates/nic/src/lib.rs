@@ -38,7 +38,7 @@ mod stats;
 mod timer;
 mod tx;
 
-use doorbell_sim::ports::{DmaPort, IrqPort, Timers, WirePort};
+use doorbell_sim::ports::{DeliveryPort, DmaPort, IrqPort, Timers, WirePort};
 use doorbell_sim::{BitsPerSec, Bytes, Frame, FrameObserver, Ps, log};
 use serde::{Deserialize, Serialize};
 
@@ -94,9 +94,9 @@ pub enum Event {
 }
 
 /// Everything that a NIC meets.
-pub trait NicPorts: DmaPort + IrqPort + WirePort + Timers<Event> + FrameObserver {}
+pub trait NicPorts: DmaPort + IrqPort + WirePort + Timers<Event> + DeliveryPort + FrameObserver {}
 
-impl<T: DmaPort + IrqPort + WirePort + Timers<Event> + FrameObserver> NicPorts for T {}
+impl<T: DmaPort + IrqPort + WirePort + Timers<Event> + DeliveryPort + FrameObserver> NicPorts for T {}
 
 /// One 82540EM.
 #[derive(Debug)]

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use doorbell_sim::snapshot::SnapshotError;
-use doorbell_sim::{Frame, Ps, TxStamps};
+use doorbell_sim::{Frame, PhysAddr, Ps, TxStamps};
 use serde::{Deserialize, Serialize};
 
 use crate::control::Control;
@@ -24,9 +24,11 @@ use crate::tx::{self, Context, Done, Fetched, Job, Packet, Tx};
 use crate::{Nic, NicStats};
 
 /// The version of [`NicState`].
-pub const NIC_STATE_VERSION: u32 = 4;
+pub const NIC_STATE_VERSION: u32 = 5;
 
 /// No moment in a saved state lies beyond this: some fifty days.
+/// The longest frame in the smallest buffers.
+const FRAME_PIECES_MAX: usize = (1 << 16) / 256;
 const LATEST: Ps = Ps(u64::MAX / 4);
 
 /// A saved NIC.
@@ -55,6 +57,7 @@ struct ReceiveState {
     fetched: u32,
     completed: VecDeque<Completed>,
     issued: u64,
+    begun: Vec<(PhysAddr, u32)>,
     engine_free: Ps,
     engine_wake: Ps,
     write_back: Timer,
@@ -173,6 +176,7 @@ fn save_receive(rx: &Rx) -> ReceiveState {
         fetched: rx.fetched,
         completed: rx.completed.clone(),
         issued: rx.issued as u64,
+        begun: rx.begun.clone(),
         engine_free: rx.engine_free,
         engine_wake: rx.engine_wake,
         write_back: rx.write_back,
@@ -218,6 +222,9 @@ fn load_receive(state: ReceiveState, dma: &Dma) -> Result<Rx, &'static str> {
     if !agree || issued > state.completed.len() || walk != dispatched {
         return Err("the receive descriptors and the DMA in flight do not agree");
     }
+    if state.begun.len() > FRAME_PIECES_MAX || state.begun.iter().any(|(_, len)| *len > 0xffff) {
+        return Err("a frame lies in impossible pieces");
+    }
     if state.engine_free > LATEST {
         return Err("the receiver is busy for longer than any run");
     }
@@ -231,6 +238,7 @@ fn load_receive(state: ReceiveState, dma: &Dma) -> Result<Rx, &'static str> {
         fetched: state.fetched,
         completed: state.completed,
         issued,
+        begun: state.begun,
         writes_in_flight: data,
         write_bytes_in_flight: data_bytes,
         engine_free: state.engine_free,

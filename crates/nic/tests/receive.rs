@@ -33,6 +33,28 @@ fn data_is_visible_before_its_descriptor() {
 }
 
 #[test]
+fn a_frame_is_told_to_be_in_memory_when_its_last_descriptor_is_and_where() {
+    let mut bench = Bench::running(NicConfig::default(), 64, 64);
+    let long_packets = 1 << 5; // RCTL.LPE
+    let receive_control = bench.read(RCTL);
+    bench.write(RCTL, receive_control | long_packets);
+    for (size, tag) in [(64, 1), (1518, 2), (4500, 3)] {
+        bench.arrive(frame(size, tag));
+        bench.run_for(Ps::from_us(5));
+    }
+    let told = std::mem::take(&mut bench.world.in_memory);
+    let sizes: Vec<(u32, usize)> = told.iter().map(|(wire, pieces)| (*wire, pieces.len())).collect();
+    assert_eq!(sizes, [(64, 1), (1518, 1), (4500, 3)], "buffers have 2048 bytes");
+    for ((wire, pieces), tag) in told.iter().zip(1..) {
+        let mut bytes = Vec::new();
+        for (addr, len) in pieces {
+            bytes.extend_from_slice(&bench.world.memory[addr.0 as usize..][..*len as usize]);
+        }
+        assert_eq!(bytes[..*wire as usize - 4], frame(*wire as usize, tag).bytes);
+    }
+}
+
+#[test]
 fn frames_come_in_order_through_many_turns_of_the_ring() {
     let mut bench = Bench::running(NicConfig::default(), 8, 64);
     for turn in 0..50 {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::escape::Esc;
-use crate::figures::{Curve, Curves, Data, Ids, write_figure};
+use crate::figures::{Curve, Curves, Data, Figure, Ids, write_figure};
 use crate::number::trimmed;
 use crate::page;
 
@@ -89,8 +89,7 @@ impl ExperimentPage {
         }
         for (index, plot) in self.plots.iter().enumerate() {
             let id = format!("plot-{index}");
-            let figure = plot.curves().figure(&Ids::of(&id), plot.data());
-            write_figure(&id, &Ids::of(&id), &figure, &self.command, &mut out);
+            write_figure(&id, &Ids::of(&id), &plot.figure(&id), &self.command, &mut out);
         }
         if !self.plots.is_empty() {
             out.push_str("</div>\n</section>\n");
@@ -104,6 +103,10 @@ impl ExperimentPage {
 }
 
 impl ExperimentPlot {
+    pub(crate) fn figure(&self, id: &str) -> Figure {
+        self.curves().figure(&Ids::of(id), self.data())
+    }
+
     fn curves(&self) -> Curves {
         let curve = |own: &ExperimentCurve| {
             let tip = |(x, y, least, most): (f64, f64, f64, f64)| {

@@ -90,7 +90,12 @@ fn of_one(point: &PointSummary) -> Vec<Card> {
             unit: "",
             note: format!("{} frames", grouped(point.lost())),
         },
-        latency_card(Some(point), None),
+        match point.goodput_gbps {
+            Some(goodput) => {
+                Card { name: "Goodput", value: rate(goodput), unit: "Gbps", note: "of payload".to_owned() }
+            }
+            None => latency_card(Some(point), None),
+        },
         Card {
             name: "Work a frame",
             value: point.instructions_per_frame.map_or(NONE.to_owned(), short),
@@ -130,7 +135,7 @@ fn rate_card(name: &'static str, point: Option<&PointSummary>, otherwise: &str) 
 }
 
 fn latency_card(point: Option<&PointSummary>, at: Option<String>) -> Card {
-    let name = "Median round trip";
+    let name = "Median latency";
     let Some(latency) = point.and_then(|point| point.latency_ns.as_ref()) else {
         return Card { name, value: NONE.to_owned(), unit: "", note: "no frame came back".to_owned() };
     };
@@ -196,5 +201,8 @@ mod tests {
             values(&sample::silent()),
             ["0.000 Mpps", "1.000 Mpps", "100\u{a0}%", "–", "– instructions"]
         );
+        let mut transfer = sample::silent();
+        transfer.points[0].goodput_gbps = Some(8.5);
+        assert_eq!(values(&transfer)[3], "8.500 Gbps");
     }
 }

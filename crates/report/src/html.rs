@@ -95,8 +95,8 @@ fn footer(summary: &RunSummary, out: &mut String) {
     let simulated: f64 = summary.points.iter().map(|p| p.simulated_seconds).sum();
     let host: f64 = summary.points.iter().map(|p| p.host_seconds).sum();
     let rates = "Rates count frames whose first bit left in the measurement. Gbps are at layer 2, with FCS and without \
-                 preamble and gap. A round trip runs from the time a frame was due to the time it was back at the load \
-                 generator; percentiles are nearest rank.";
+                 preamble and gap. Latency runs from the time a frame was due to the time it was back at the load \
+                 generator (for a sink, to the time it was in its memory); percentiles are nearest rank.";
     let cost = format!(
         "{} of simulated time measured in all; {} of host time.",
         duration_s(simulated),

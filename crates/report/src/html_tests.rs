@@ -159,7 +159,7 @@ fn several_loads_are_curves_and_one_load_is_bars() {
 #[test]
 fn without_a_round_trip_the_page_says_why_instead_of_drawing() {
     let page = html(&sample::silent(), "");
-    assert!(page.contains("No frame came back, so no round trip was measured."));
+    assert!(page.contains("No frame came back, so no latency was measured."));
     assert_eq!(page.matches("<svg").count(), 1);
 }
 

@@ -21,7 +21,9 @@ fn group_digits(digits: &str) -> String {
 
 /// A value that is not negative, with a fixed number of decimals and its thousands grouped.
 pub(crate) fn fixed(value: f64, decimals: usize) -> String {
-    let text = format!("{:.decimals$}", value.max(0.0));
+    // Not `max`, which may keep the sign of -0.0.
+    let value = if value > 0.0 { value } else { 0.0 };
+    let text = format!("{value:.decimals$}");
     match text.split_once('.') {
         Some((whole, fraction)) => format!("{}.{fraction}", group_digits(whole)),
         None => group_digits(&text),

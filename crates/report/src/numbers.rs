@@ -91,7 +91,7 @@ fn sections() -> [(&'static str, Vec<Row>); 5] {
     [
         ("Load", load),
         ("Frames", frames),
-        ("Round trip, µs", latency()),
+        ("Latency, µs", latency()),
         ("± at 95 % confidence", confidence()),
         ("Machine and host", machine),
     ]
@@ -135,7 +135,7 @@ fn confidence() -> Vec<Row> {
     vec![
         row("Delivered, Mpps", |c| Some(fixed(c.delivered_mpps, 4))),
         row("Lost, %", |c| Some(percent(Some(c.drop_rate)))),
-        row("Mean round trip, µs", |c| c.latency_ns.as_ref().map(|l| micros(l.mean))),
+        row("Mean latency, µs", |c| c.latency_ns.as_ref().map(|l| micros(l.mean))),
         row("p50, µs", |c| c.latency_ns.as_ref()?.p50.map(micros)),
         row("p99, µs", |c| c.latency_ns.as_ref()?.p99.map(micros)),
         row("From batches", |c| {

@@ -91,8 +91,8 @@ pub(crate) fn html(points: &[&PointSummary], meanings: &BTreeMap<String, String>
     };
     let what = if points.len() == 1 { "µs" } else { "mean, µs" };
     let mut out = format!(
-        "<div class=\"scroll\" role=\"region\" aria-label=\"Stages of the round trip\" tabindex=\"0\">\n\
-         <table class=\"numbers few\">\n<thead><tr><th scope=\"col\">Round trip by stage, {what}</th>"
+        "<div class=\"scroll\" role=\"region\" aria-label=\"Stages of the latency\" tabindex=\"0\">\n\
+         <table class=\"numbers few\">\n<thead><tr><th scope=\"col\">Latency by stage, {what}</th>"
     );
     heads.iter().for_each(|head| {
         let _ = write!(out, "<th scope=\"col\">{}</th>", Esc(head));

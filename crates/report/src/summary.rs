@@ -228,6 +228,9 @@ pub struct PointSummary {
     /// The dearest guest functions; none if they were not asked for.
     #[serde(default)]
     pub functions: Vec<FunctionFigures>,
+    /// Payload that arrived in bits a second, in units of 10⁹, of benchmarks that transfer something; they have no round trips.
+    #[serde(default)]
+    pub goodput_gbps: Option<f64>,
     /// What each port counted in the measurement; none in files of the first version.
     #[serde(default)]
     pub ports: Vec<PortFigures>,
@@ -330,6 +333,7 @@ impl PointSummary {
             ("delivered_gbps", Some(self.delivered_gbps)),
             ("offered_mpps", Some(self.offered_mpps)),
             ("delivered_mpps", Some(self.delivered_mpps)),
+            ("goodput_gbps", self.goodput_gbps),
             ("simulated_seconds", Some(self.simulated_seconds)),
             ("ipc", self.ipc),
             ("instructions_per_frame", self.instructions_per_frame),

@@ -129,7 +129,13 @@ fn render_points(points: &[&PointSummary], out: &mut String) -> Vec<&'static str
         },
         Group { title: "lost", columns: vec![Column::new("%", points, |p| percent(p.drop_rate))] },
         Group { title: "frames lost to", columns: lost },
-        latency_group(points),
+        match points.iter().all(|p| p.goodput_gbps.is_some()) {
+            true => Group {
+                title: "goodput",
+                columns: vec![Column::new("Gbps", points, |p| rate(p.goodput_gbps.unwrap_or(0.0)))],
+            },
+            false => latency_group(points),
+        },
     ];
     groups.retain(|group| !group.columns.is_empty());
     render(&groups, points.len(), out);
@@ -140,9 +146,9 @@ fn render_points(points: &[&PointSummary], out: &mut String) -> Vec<&'static str
 fn latency_group(points: &[&PointSummary]) -> Group {
     let longest = points.iter().filter_map(|p| p.latency_ns.as_ref()).map(|l| l.max).fold(0.0, f64::max);
     let (title, scale) = match longest {
-        ns if ns < 1e8 => ("round trip, µs", 1e3),
-        ns if ns < 1e11 => ("round trip, ms", 1e6),
-        _ => ("round trip, s", 1e9),
+        ns if ns < 1e8 => ("latency, µs", 1e3),
+        ns if ns < 1e11 => ("latency, ms", 1e6),
+        _ => ("latency, s", 1e9),
     };
     let decimals = match longest / scale {
         v if v < 1_000.0 => 2,
@@ -301,7 +307,7 @@ pub fn summary_text(point: &PointSummary) -> String {
     }
     match &point.latency_ns {
         Some(latency) => latency_lines(latency, &mut out),
-        None => out.push_str("  round trip  no frame came back\n"),
+        None => out.push_str("  latency     no frame came back\n"),
     }
     stages::lines(point, &mut out);
     streams::lines(point, &mut out);
@@ -325,7 +331,7 @@ fn latency_lines(latency: &LatencyNs, out: &mut String) {
     ];
     let list: Vec<String> =
         percentiles.iter().map(|(name, ns)| format!("{name} {}", duration_ns(*ns))).collect();
-    let _ = writeln!(out, "  round trip  {}", list.join("   "));
+    let _ = writeln!(out, "  latency     {}", list.join("   "));
     let deviation = latency.stddev.map_or(NONE.to_owned(), duration_ns);
     let (mean, min) = (duration_ns(latency.mean), duration_ns(latency.min));
     let _ = writeln!(out, "              min {min}   mean {mean}   standard deviation {deviation}");

@@ -10,7 +10,7 @@ fn the_table_of_six_loads() {
 
     Frames of 64 bytes
 
-    ── offered ───    ─ delivered ─     lost      frames lost to     ──── round trip, µs ────
+    ── offered ───    ─ delivered ─     lost      frames lost to     ───── latency, µs ──────
       Mpps    Gbps     Mpps    Gbps         %         dma    core       p50      p99      max
      1.000   0.512    1.000   0.512     0.000           0       0      2.08     3.42     6.30
      4.000   2.048    4.000   2.048     0.000           0       0      2.31     4.65    11.80
@@ -32,9 +32,9 @@ fn a_run_of_which_nothing_came_back() {
 
     Frames of 64 bytes
 
-    ── offered ──    ─ delivered ─     lost       frames lost to      round trip, µs
-     Mpps    Gbps     Mpps    Gbps          %        core   guest     p50   p99   max
-    1.000   0.512    0.000   0.000    100.000       9,488     512       –     –     –
+    ── offered ──    ─ delivered ─     lost       frames lost to     ─ latency, µs ─
+     Mpps    Gbps     Mpps    Gbps          %        core   guest    p50   p99   max
+    1.000   0.512    0.000   0.000    100.000       9,488     512      –     –     –
 
     No frame came back.
     No frame lost to: dma, tx, other, link.
@@ -52,7 +52,7 @@ fn a_point_in_a_few_lines() {
       lost          36.922 %                            54,940 frames
         dma          1.259 %                             1,873 frames
         core        35.663 %                            53,067 frames
-      round trip  p50 180 µs   p90 186 µs   p99 192 µs   p99.9 196 µs   max 204 µs
+      latency     p50 180 µs   p90 186 µs   p99 192 µs   p99.9 196 µs   max 204 µs
                   min 1.87 µs   mean 186 µs   standard deviation 4.56 µs
       cores       1.31 instructions a cycle, 419 a delivered frame
       host        3.52 s, 11.2 million guest instructions a second
@@ -70,7 +70,7 @@ fn a_silent_point_in_a_few_lines() {
       lost         100.000 %                            10,000 frames
         core        94.880 %                             9,488 frames
         guest        5.120 %                               512 frames
-      round trip  no frame came back
+      latency     no frame came back
       cores       1.31 instructions a cycle, – a delivered frame
       host        610 ms, 64.4 million guest instructions a second
       state hash  6513270e269e0d37
@@ -87,9 +87,9 @@ fn the_widest_table_fits_a_hundred_columns() {
     }
     assert!(text.contains("Rest: guest, tx, dma."), "{text}");
     insta::assert_snapshot!(text.lines().skip(4).take(3).collect::<Vec<_>>().join("\n"), @r"
-    ── offered ──   delivered    lost   ─────────── frames lost to ───────────   round trip, µs
-      Mpps   Gbps   Mpps  Gbps       %  core other  link corrupt unknown  rest    p50 p99    max
-    148.81 76.190  1.000 0.512  37.007  123M  100k 1.23M    123M    303M 22.4k      2   3 98,765
+    ── offered ──   delivered    lost   ─────────── frames lost to ───────────   latency, µs
+      Mpps   Gbps   Mpps  Gbps       %  core other  link corrupt unknown  rest  p50 p99    max
+    148.81 76.190  1.000 0.512  37.007  123M  100k 1.23M    123M    303M 22.4k    2   3 98,765
     ");
 }
 

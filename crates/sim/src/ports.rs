@@ -140,3 +140,10 @@ pub trait WirePort {
     /// When the link towards the far end is free for another frame.
     fn free_at(&self) -> Ps;
 }
+
+/// Who wants to know what a receiver has been given; nobody, by default.
+pub trait DeliveryPort {
+    /// A frame of so many bytes on the wire, FCS included, is whole in memory, in these pieces (address and length in
+    /// bytes), and software can see its descriptors.
+    fn frame_in_memory(&mut self, _now: Ps, _pieces: &[(PhysAddr, u32)], _wire_bytes: u32) {}
+}

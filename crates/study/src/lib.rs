@@ -4,4 +4,5 @@
 #![forbid(unsafe_code)]
 
 pub mod experiment;
+pub mod reproduce;
 pub mod search;

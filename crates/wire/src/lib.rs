@@ -1,5 +1,6 @@
 //! The wire: what travels on it ([`ethernet`], [`ipv4`], [`ipv6`], [`udp`], [`tcp`], [`memcached`] header views), the [`link`] that
-//! carries it, the [`pcap`] captures that record it, and [`capture`] files of any program's that are read.
+//! carries it, the [`pcap`] captures that record it, [`capture`] files of any program's that are read, and the [`flows`] that
+//! somebody sees who looks at its frames.
 //!
 //! A header has a *view* (borrowed bytes, checked once, whose accessors cannot panic afterwards) and
 //! a *repr* (an owned struct with `parse` and `emit`).
@@ -9,6 +10,7 @@
 pub mod capture;
 pub mod checksum;
 pub mod ethernet;
+pub mod flows;
 pub mod ipv4;
 pub mod ipv6;
 pub mod link;

@@ -51,6 +51,11 @@ impl<T: AsRef<[u8]>> Tcp<T> {
         u32::from_be_bytes(self.array(4))
     }
 
+    /// The number of the byte that the sender expects next, if the ACK bit is set.
+    pub fn acknowledgement(&self) -> u32 {
+        u32::from_be_bytes(self.array(8))
+    }
+
     /// The control bits, FIN the lowest.
     pub fn flags(&self) -> u8 {
         self.bytes.as_ref()[13]
@@ -93,6 +98,8 @@ impl TcpRepr {
     pub const PROTOCOL: u8 = 6;
     /// The ACK bit, which every segment of a connection but its first has set.
     pub const ACK: u8 = 0x10;
+    /// The SYN bit, with which each side begins a connection.
+    pub const SYN: u8 = 0x02;
 
     /// Reads a view's header.
     pub fn parse<T: AsRef<[u8]>>(view: &Tcp<T>) -> TcpRepr {

@@ -28,7 +28,7 @@ fn words_that_are_not_known_are_answered_with_the_nearest_that_is() {
         (vec!["run", "testpmd", "--preset", "fats"], ["no preset \"fats\"", "did you mean \"fast\"?"]),
         (vec!["run", "testpmd", "--raet", "1Mpps"], ["--raet", "'--rate'"]),
         (vec!["run", "testpmd", "--set", "nic.rx_fifi=48KiB"], ["nic.rx_fifi", "did you mean \"rx_fifo\"?"]),
-        (vec!["run", "testpmd", "--set", "testpmd.brust=32"], ["testpmd.brust", "did you mean \"burst\"?"]),
+        (vec!["run", "testpmd", "--set", "dpdk.brust=32"], ["dpdk.brust", "did you mean \"burst\"?"]),
         (vec!["run", "testpmd", "--set", "testpmd.mode=macswop"], ["testpmd.mode", "macswap"]),
     ] {
         doorbell(&[arguments, vec!["--out", out_text]].concat()).refused_with(&texts);
@@ -57,7 +57,7 @@ fn values_without_a_unit_with_a_wrong_one_or_out_of_range_are_refused() {
         (["--set", "core.ipc=0"], ["core.ipc", "0.01"]),
         (["--set", "platform.ram=1KiB"], ["platform.ram", "64MiB"]),
         (["--set", "platform.ram=64MiB"], ["platform.ram", "too little"]),
-        (["--set", "testpmd.rxd=100"], ["testpmd.rxd", "multiple of 8"]),
+        (["--set", "dpdk.rxd=100"], ["dpdk.rxd", "multiple of 8"]),
         (["--set", "nic.rx_fifo"], ["nic.rx_fifo", "path=value"]),
         (["--seed", "one"], ["--seed", "'one'"]),
     ] {
@@ -97,8 +97,7 @@ fn a_checkpoint_that_does_not_fit_is_refused() {
     other_version[16] += 1;
     refused(Some(&other_version), "this doorbell reads format");
     run_from(folder.path(), &out, &[]).refused_with(&["directory"]);
-    for set in
-        ["platform.ram=512MiB", "platform.timebase=10MHz", "nic.mac=02:00:00:00:00:07", "testpmd.rxd=512"]
+    for set in ["platform.ram=512MiB", "platform.timebase=10MHz", "nic.mac=02:00:00:00:00:07", "dpdk.rxd=512"]
     {
         short_run(&out, &["--set", set]).refused_with(&["belongs to another machine"]);
     }
@@ -221,7 +220,7 @@ fn a_guest_that_does_not_get_ready_ends_the_run_with_its_last_words() {
     let run = |set: &str| doorbell(&["run", "testpmd", "-q", "--boot", "--out", out, "--set", set]);
     run("run.boot_timeout=2ms").refused_with(&["not ready", "run.boot_timeout", "last lines", "OpenSBI"]);
     // More hugepages than the guest has memory for: testpmd does not start.
-    run("testpmd.mbufs=100000").refused_with(&["powered off", "last lines", "doorbell: exit"]);
+    run("dpdk.mbufs=100000").refused_with(&["powered off", "last lines", "doorbell: exit"]);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "there is no result, so there is no file");
     let panicked = doorbell(&["boot", "--fast-forward", "--append", "rdinit=/nonexistent"]);
     assert!(panicked.stdout.contains("Kernel panic"), "{}", panicked.stdout);

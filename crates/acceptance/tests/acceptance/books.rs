@@ -47,7 +47,7 @@ const LOADS: &[Load] = &[
     Load {
         rate: "20Mpps",
         frame_size: 64,
-        guest: &["testpmd.txrst=1"],
+        guest: &["dpdk.txrst=1"],
         overrides: SLOW_TX,
         lost: &["guest", "core", "tx"],
         perhaps: &["dma"],

@@ -1,15 +1,37 @@
-//! The whole system against what it promises, one file a promise. See the crate's head for the long form.
+//! The whole system against what it promises, one file a promise; one program, so that slow ones run side by side. See the
+//! crate's head for the long form.
 
 #![forbid(unsafe_code)]
 
 mod bad_input;
 mod books;
+mod browser;
 mod captures;
 mod checkpoints;
+mod disk;
+mod firmware;
+mod instructions;
 mod interruptions;
+mod kernel_log;
+mod kernel_stack;
 mod latency;
 mod logs;
 mod machines;
+mod memcached_dpdk;
+mod microbenchmarks;
+mod native_programs;
+mod nic_from_outside;
 mod observers;
+mod programs;
+mod requests;
+mod scripts;
+mod several_harts;
 mod stages;
+mod studies;
+mod symbols;
 mod terminal;
+mod timed;
+mod traffic;
+mod traffic_file;
+mod two_nodes;
+mod visibility;

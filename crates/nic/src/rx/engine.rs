@@ -252,7 +252,13 @@ impl Nic {
         for completed in self.rx.completed.drain(..count as usize) {
             bytes.extend_from_slice(&completed.words[0].to_le_bytes());
             bytes.extend_from_slice(&completed.words[1].to_le_bytes());
+            // A descriptor without a buffer holds nothing of a frame.
+            if completed.words[0] != 0 {
+                self.rx.begun.push((PhysAddr(completed.words[0]), completed.words[1] as u32 & 0xffff));
+            }
             if completed.frame_bytes != 0 {
+                ports.frame_in_memory(now, &self.rx.begun, completed.frame_bytes);
+                self.rx.begun.clear();
                 frames.push(completed.frame_bytes);
                 let Watched { id, mut stamps } = completed.watched.0;
                 if let Some(id) = id {
@@ -313,6 +319,7 @@ impl Nic {
         (self.rx.fetching, self.rx.writes_in_flight, self.rx.write_bytes_in_flight) = (0, 0, 0);
         self.rx.cache.clear();
         self.rx.completed.clear();
+        self.rx.begun.clear();
         self.rx.fetched = self.regs.get(Reg::Rdh);
     }
 

@@ -10,7 +10,7 @@ mod offload;
 
 use std::collections::VecDeque;
 
-use doorbell_sim::{Frame, FrameId, Observed, Ps, RxStamps, log};
+use doorbell_sim::{Frame, FrameId, Observed, PhysAddr, Ps, RxStamps, log};
 use serde::{Deserialize, Serialize};
 
 use crate::bits::{cause, ctrl, rctl, rxd};
@@ -80,6 +80,8 @@ pub(crate) struct Rx {
     /// Used descriptors. The first `issued` ones are being written back.
     pub(crate) completed: VecDeque<Completed>,
     pub(crate) issued: usize,
+    /// Buffers that were written back of a frame whose end was not.
+    pub(crate) begun: Vec<(PhysAddr, u32)>,
     /// Data writes in flight, and their bytes.
     pub(crate) writes_in_flight: u32,
     pub(crate) write_bytes_in_flight: u64,

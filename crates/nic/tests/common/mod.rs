@@ -4,7 +4,7 @@
 #![allow(dead_code)]
 
 use doorbell_nic::{Event, Nic, NicConfig};
-use doorbell_sim::ports::{DmaKind, DmaPort, DmaRequest, IrqPort, Timers, WirePort};
+use doorbell_sim::ports::{DeliveryPort, DmaKind, DmaPort, DmaRequest, IrqPort, Timers, WirePort};
 use doorbell_sim::{
     AccessSize, BitsPerSec, Done, EventQueue, Frame, FrameId, FrameObserver, Phase, PhysAddr, Ps, RxStamps,
     TxStamps,
@@ -77,6 +77,9 @@ pub enum Ev {
 }
 
 /// Everything around the NIC.
+/// Addresses and lengths.
+pub type Pieces = Vec<(PhysAddr, u32)>;
+
 #[derive(Clone)]
 pub struct World {
     pub memory: Vec<u8>,
@@ -100,6 +103,8 @@ pub struct World {
     pub watches: bool,
     pub received_stamps: Vec<(u64, RxStamps)>,
     pub sent_stamps: Vec<(u64, TxStamps)>,
+    /// Frames that are whole in memory: bytes on the wire, and where they lie.
+    pub in_memory: Vec<(u32, Pieces)>,
     /// And which byte of its frame each began with.
     pub offsets: Vec<u32>,
 }
@@ -124,6 +129,7 @@ impl World {
             watches: false,
             received_stamps: Vec::new(),
             sent_stamps: Vec::new(),
+            in_memory: Vec::new(),
             offsets: Vec::new(),
         }
     }
@@ -199,6 +205,12 @@ impl DmaPort for World {
 }
 
 /// Test frames carry a number where `frame` puts it; the world watches them if it is told to.
+impl DeliveryPort for World {
+    fn frame_in_memory(&mut self, _: Ps, pieces: &[(PhysAddr, u32)], wire_bytes: u32) {
+        self.in_memory.push((wire_bytes, pieces.to_vec()));
+    }
+}
+
 impl FrameObserver for World {
     fn recognise(&self, frame: &[u8]) -> Option<FrameId> {
         let number = frame.get(14..18).filter(|_| self.watches)?;

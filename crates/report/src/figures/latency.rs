@@ -27,11 +27,11 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
         .collect();
     let y = Scale::fitting(&all, 5);
     let caption = match (all.is_empty(), y.is_log()) {
-        (true, _) => "No frame came back at any of these loads, so no round trip was measured.",
+        (true, _) => "No frame came back at any of these loads, so no latency was measured.",
         (false, true) => {
-            "Round trips of the delivered frames, from the time each was due; the vertical axis is logarithmic."
+            "Latency of the delivered frames, from the time each was due; the vertical axis is logarithmic."
         }
-        (false, false) => "Round trips of the delivered frames, from the time each was due.",
+        (false, false) => "Latency of the delivered frames, from the time each was due.",
     };
     Figure {
         title: "Latency".into(),
@@ -49,7 +49,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
 
 fn draw(ids: &Ids, points: &[&PointSummary], y: Scale) -> String {
     let mut plot = Plot::new(Scale::linear(largest_load(points), 6), y, 56.0, 64.0);
-    plot.y_axis("Round trip", tick);
+    plot.y_axis("Latency", tick);
     plot.x_axis("Offered, Mpps", trimmed);
     for (class, _, of) in PERCENTILES {
         for run in unbroken(points, |p| p.latency_ns.as_ref().map(of)) {

@@ -23,10 +23,10 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
     let losses = batches.iter().map(lost).fold(0.0, f64::max);
     let caption = match losses > 0.0 {
         true => format!(
-            "Round trips of the frames that left in each part of the measurement. The shaded parts lost frames, {} % at most.",
+            "Latency of the frames that left in each part of the measurement. The shaded parts lost frames, {} % at most.",
             percent(Some(losses))
         ),
-        false => "Round trips of the frames that left in each part of the measurement. No part lost a frame."
+        false => "Latency of the frames that left in each part of the measurement. No part lost a frame."
             .to_owned(),
     };
     let some = |value: Option<f64>| value.map_or(NONE.to_owned(), |us| fixed(us, 3));
@@ -57,7 +57,7 @@ fn draw(ids: &Ids, batches: &[BatchSummary], losses: f64) -> String {
         let right = left + length;
         plot.area(&[(left, 0.0), (left, height), (right, height), (right, 0.0)], "loss");
     }
-    plot.y_axis("Round trip, µs", trimmed);
+    plot.y_axis("Latency, µs", trimmed);
     plot.x_axis("Time in the measurement, µs", trimmed);
     for (class, name, of) in LINES {
         let line: Vec<(f64, f64)> = batches

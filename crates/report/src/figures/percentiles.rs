@@ -59,8 +59,8 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
         })
         .collect();
     let caption = match latency {
-        Some(_) => "Round trips of the delivered frames, from the time each was due.",
-        None => "No frame came back, so no round trip was measured.",
+        Some(_) => "Latency of the delivered frames, from the time each was due.",
+        None => "No frame came back, so no latency was measured.",
     };
     Figure {
         title: "Latency".into(),
@@ -68,7 +68,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
         legend: Vec::new(),
         svg: (!rows.is_empty()).then(|| bars(ids, &rows)),
         data: Data {
-            heads: ["Percentile", "Round trip, µs"].map(str::to_owned).to_vec(),
+            heads: ["Percentile", "Latency, µs"].map(str::to_owned).to_vec(),
             rows: list.iter().map(|(name, _, ns)| vec![(*name).to_owned(), fixed(ns / 1e3, 3)]).collect(),
         },
     }

@@ -37,7 +37,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
     };
     Figure {
         title: "Latency by stage".to_owned(),
-        caption: "Mean round trip of a delivered frame in microseconds by where the time was spent; the table below has \
+        caption: "Mean latency of a delivered frame in microseconds by where the time was spent; the table below has \
                   every stage."
             .to_owned(),
         legend: stacked::legend(&named),

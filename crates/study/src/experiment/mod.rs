@@ -29,4 +29,5 @@ pub use point::measure;
 pub use store::Store;
 pub use sweep::{Failure, Progress, Sweep, sweep};
 pub use table::{Column, Table};
+pub(crate) use value::as_set;
 pub use value::{Cell, Quantity};

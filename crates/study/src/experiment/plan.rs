@@ -4,12 +4,15 @@
 //! measured, the benchmark, the guest and Doorbell's version. So a point that is done stays done when the file that names it is
 //! edited around it.
 
-use doorbell_bench::{Benchmark, Nodes, Places, RunConfig, RunError, benchmark, guest_identity, resolve};
+use doorbell_bench::{
+    Benchmark, DriveKind, Places, RunConfig, RunError, benchmark, driven_guests, guest_identity, resolve,
+};
 use doorbell_loadgen::Rate;
 use doorbell_machine::ConfigError;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::file::{ExperimentFile, SearchSpec};
+use super::point::has_two_nodes;
 use super::sample::draw;
 use super::value::as_set;
 use crate::search::{Goal, Precision, SearchRequest};
@@ -84,9 +87,6 @@ impl Plan {
     pub fn new(file: ExperimentFile) -> Result<Plan, ExperimentError> {
         let wrong = |problem: &str| ExperimentError::File(format!("{}: {problem}", file.name()));
         let known = benchmark(&file.benchmark).map_err(RunError::from)?;
-        if matches!(known.nodes, Nodes::Two(_)) {
-            return Err(wrong("an experiment needs a benchmark with a load generator, such as testpmd"));
-        }
         let works = works(&file)?;
         let seeds = seeds(&file)?;
         let combinations = combinations(&file)?;
@@ -282,6 +282,13 @@ fn config(
         overrides.push(format!("loadgen.traffic.rate={rate}"));
     }
     let config = resolve(&file.preset, &overrides)?;
+    if config.drive.kind == DriveKind::Node {
+        driven_guests(known, &config)?;
+    }
+    if matches!(work, Work::Search(_)) && (known.silent || has_two_nodes(known, &config)) {
+        let problem = "without a load generator there is no rate to seek; use [measure]";
+        return Err(ConfigError::new("search", problem));
+    }
     if let Work::Search(request) = work {
         request.validate(&config, &[config.loadgen.traffic.frame_size])?;
     }
@@ -316,11 +323,11 @@ mod tests {
 
     #[test]
     fn a_list_is_its_points_and_a_sample_is_drawn() {
-        let text = "[search]\ngoal = \"ndr\"\n[[list]]\n\"core.ipc\" = 1\n[[list]]\n\"core.ipc\" = 2\n\"testpmd.burst\" = 8\n";
+        let text = "[search]\ngoal = \"ndr\"\n[[list]]\n\"core.ipc\" = 1\n[[list]]\n\"core.ipc\" = 2\n\"dpdk.burst\" = 8\n";
         let points = plan(text).unwrap().points;
-        assert_eq!((points.len(), points[1].config.testpmd.burst), (2, 8));
+        assert_eq!((points.len(), points[1].config.dpdk.burst), (2, 8));
         assert!(matches!(&points[0].work, Work::Search(request) if request.goal.loss == 0.0));
-        let text = "[measure]\nrates = [\"1Mpps\"]\n[random]\npoints = 5\n[random.parameters]\n\"testpmd.burst\" = [8, 16]\n";
+        let text = "[measure]\nrates = [\"1Mpps\"]\n[random]\npoints = 5\n[random.parameters]\n\"dpdk.burst\" = [8, 16]\n";
         assert_eq!(plan(text).unwrap().points.len(), 5);
     }
 
@@ -339,7 +346,7 @@ mod tests {
             (&format!("{measure}[grid]\nnic = {{ rx_fifo = [\"1KiB\"] }}\n"), "in quotes"),
             (&format!("{measure}[grid]\n\"core.ipc\" = []\n"), "a list of values"),
             (&format!("{measure}[grid]\n\"core.frequenzy\" = [1]\n"), "did you mean \"frequency\""),
-            (&format!("{measure}[grid]\n\"testpmd.burst\" = [32, 0]\n"), "point 1 (testpmd.burst=0)"),
+            (&format!("{measure}[grid]\n\"dpdk.burst\" = [32, 0]\n"), "point 1 (dpdk.burst=0)"),
             (&format!("{measure}[grid]\n\"core.ipc\" = [1]\n[[list]]\n\"core.ipc\" = 1\n"), "only one of"),
             (
                 &format!("{measure}[[plot]]\nx = \"core.ipc\"\ny = \"ipc\"\n"),

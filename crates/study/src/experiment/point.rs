@@ -1,9 +1,13 @@
 //! One point: a machine of its own, measured or searched, and its results made durable.
 
+use std::collections::BTreeMap;
+
 use doorbell_bench::{
-    Benchmark, Control, Places, ResultFolder, RunError, RunSummary, Session, Source, changes, run_point,
+    Benchmark, Control, DriveKind, Nodes, Places, PointSummary, ResultFolder, RunConfig, RunError,
+    RunSummary, Session, Source, TwoNodes, changes, driven_guests, run_driven, run_iperf, run_point,
     summary_json,
 };
+use doorbell_loadgen::Rate;
 
 use super::plan::{ExperimentError, Identity, Plan, PlannedPoint, Work};
 use super::store::Store;
@@ -24,57 +28,106 @@ pub fn measure(
     let point = &plan.points[index];
     let preset = &plan.file.preset;
     store.complete(identity, |folder| {
-        let session = Session::prepare(&point.config, plan.benchmark, places, &Source::Cache, control)?;
         let command = format!("doorbell sweep run --index {index} ({})", plan.file.name());
+        let own = Own { point, benchmark: plan.benchmark, places, preset, command };
         match &point.work {
-            Work::Measure(_) => at_rate(point, plan.benchmark, &session, folder, (preset, command), control),
-            Work::Search(request) => {
-                found(point, plan.benchmark, request, &session, folder, (preset, command), control)
+            Work::Measure(rate) if has_two_nodes(plan.benchmark, &point.config) => {
+                own.two_nodes(*rate, folder, control)
             }
+            Work::Measure(rate) => own.at_rate(*rate, folder, control),
+            Work::Search(request) => own.found(request, folder, control),
         }
     })
 }
 
-fn at_rate(
-    point: &PlannedPoint,
-    benchmark: &Benchmark,
-    session: &Session,
-    folder: &ResultFolder,
-    (preset, command): (&str, String),
-    control: &mut Control,
-) -> Result<(), ExperimentError> {
-    let traffic = &point.config.loadgen.traffic;
-    let measured = run_point(session, traffic.rate, traffic.frame_size, None, control)?;
-    folder.write_point(&measured)?;
-    let summary = RunSummary {
-        benchmark: benchmark.name.to_owned(),
-        preset: preset.to_owned(),
-        changed: changes(preset, &point.config).map_err(RunError::from)?,
-        doorbell_version: env!("CARGO_PKG_VERSION").to_owned(),
-        command,
-        meanings: measured.meanings,
-        points: vec![measured.summary],
-    };
-    folder.write("summary.json", &summary_json(&summary))?;
-    Ok(())
+/// Whether a second node takes the load generator's place.
+pub(super) fn has_two_nodes(benchmark: &Benchmark, config: &RunConfig) -> bool {
+    matches!(benchmark.nodes, Nodes::Two(_)) || config.drive.kind == DriveKind::Node
 }
 
-fn found(
-    point: &PlannedPoint,
-    benchmark: &Benchmark,
-    request: &SearchRequest,
-    session: &Session,
-    folder: &ResultFolder,
-    (preset, command): (&str, String),
-    control: &mut Control,
-) -> Result<(), ExperimentError> {
-    folder.write_config(&point.config)?;
-    let started = std::time::Instant::now();
-    let size = point.config.loadgen.traffic.frame_size;
-    // The sweep has a process for each core already.
-    let jobs = 1;
-    let searches = search_sizes(session, &[size], request, jobs, control.interrupted, &|_, _| {})?;
-    let seconds = started.elapsed().as_secs_f64();
-    let summary = SearchSummary::new((benchmark.name, preset), command, request, jobs, seconds, searches);
-    folder.write("summary.json", &summary.to_json()).map_err(RunError::into)
+/// A point, and what its results say of where they come from.
+struct Own<'a> {
+    point: &'a PlannedPoint,
+    benchmark: &'static Benchmark,
+    places: &'a Places,
+    preset: &'a str,
+    command: String,
+}
+
+impl Own<'_> {
+    fn session(&self, control: &mut Control) -> Result<Session, RunError> {
+        Session::prepare(&self.point.config, self.benchmark, self.places, &Source::Cache, control)
+    }
+
+    fn at_rate(
+        self,
+        rate: Rate,
+        folder: &ResultFolder,
+        control: &mut Control,
+    ) -> Result<(), ExperimentError> {
+        let frame_size = self.point.config.loadgen.traffic.frame_size;
+        let measured = run_point(&self.session(control)?, rate, frame_size, None, control)?;
+        folder.write_point(&measured)?;
+        self.write(measured.summary, measured.meanings, folder)
+    }
+
+    /// Measures between two nodes: a benchmark that has two, or one whose load comes from a second.
+    fn two_nodes(
+        self,
+        rate: Rate,
+        folder: &ResultFolder,
+        control: &mut Control,
+    ) -> Result<(), ExperimentError> {
+        let (config, benchmark, source) = (&self.point.config, self.benchmark, &Source::Cache);
+        if let Nodes::Two(guests) = benchmark.nodes {
+            let nodes = TwoNodes::prepare(config, benchmark.name, &guests(), self.places, source, control)?;
+            let run = run_iperf(&nodes, None, control)?;
+            folder.write_iperf(config, &run)?;
+            return self.write(run.summary, run.meanings, folder);
+        }
+        let name = format!("{}-driven", benchmark.name);
+        let guests = driven_guests(benchmark, config).map_err(RunError::from)?;
+        let nodes = TwoNodes::prepare(config, &name, &guests, self.places, source, control)?;
+        let load = (rate, config.loadgen.traffic.frame_size);
+        let driven = run_driven(&nodes, benchmark, load, None, control)?;
+        folder.write_nodes(&driven.config, &driven.pair)?;
+        self.write(driven.summary, driven.meanings, folder)
+    }
+
+    fn write(
+        self,
+        summary: PointSummary,
+        meanings: BTreeMap<String, String>,
+        folder: &ResultFolder,
+    ) -> Result<(), ExperimentError> {
+        let whole = RunSummary {
+            benchmark: self.benchmark.name.to_owned(),
+            preset: self.preset.to_owned(),
+            changed: changes(self.preset, &self.point.config).map_err(RunError::from)?,
+            doorbell_version: env!("CARGO_PKG_VERSION").to_owned(),
+            command: self.command,
+            meanings,
+            points: vec![summary],
+        };
+        Ok(folder.write("summary.json", &summary_json(&whole))?)
+    }
+
+    fn found(
+        self,
+        request: &SearchRequest,
+        folder: &ResultFolder,
+        control: &mut Control,
+    ) -> Result<(), ExperimentError> {
+        let session = self.session(control)?;
+        folder.write_config(&self.point.config)?;
+        let started = std::time::Instant::now();
+        let size = self.point.config.loadgen.traffic.frame_size;
+        // The sweep has a process for each core already.
+        let jobs = 1;
+        let searches = search_sizes(&session, &[size], request, jobs, control.interrupted, &|_, _| {})?;
+        let seconds = started.elapsed().as_secs_f64();
+        let names = (self.benchmark.name, self.preset);
+        let summary = SearchSummary::new(names, self.command, request, jobs, seconds, searches);
+        Ok(folder.write("summary.json", &summary.to_json())?)
+    }
 }

@@ -37,6 +37,8 @@ const RENAMED: [(&str, &str); 8] = [
     ("drops.guest", "dropped_frames.guest"),
     ("ended", "search.ended"),
 ];
+/// Why a NIC has no room for a frame.
+const CAUSES: [&str; 3] = ["dma", "core", "tx"];
 /// What stands in columns of its own, or is no figure.
 const LEFT_OUT: [&str; 3] = ["benchmark", "config_hash", "rate"];
 
@@ -184,7 +186,19 @@ fn figures(folder: &Path) -> Result<Vec<(String, Cell)>, String> {
             figures.push((name, cell));
         }
     }
+    figures.extend(shares(&figures));
     Ok(figures)
+}
+
+/// The share of each cause in the frames that NICs dropped for want of room, in percent.
+fn shares(figures: &[(String, Cell)]) -> Vec<(String, Cell)> {
+    let count = |cause: &str| {
+        let name = format!("dropped_frames.{cause}");
+        figures.iter().find(|(own, _)| *own == name).and_then(|(_, cell)| cell.number()).unwrap_or(0.0)
+    };
+    let all: f64 = CAUSES.iter().map(|cause| count(cause)).sum();
+    let share = |cause: &&str| (format!("dropped_share.{cause}"), Cell::Float(100.0 * count(cause) / all));
+    if all > 0.0 { CAUSES.iter().map(share).collect() } else { Vec::new() }
 }
 
 fn flatten(prefix: &str, value: &Value, all: &mut Vec<(String, Cell)>) {
@@ -228,9 +242,14 @@ mod tests {
         let json =
             r#"{"points":[{"rate":"x","drop_rate":0.5,"drops":{"dma":3},"ports":[1],"latency_ns":null}]}"#;
         std::fs::write(folder.path().join("summary.json"), json).unwrap();
-        let expected =
-            [("drop_rate".to_owned(), Cell::Float(0.5)), ("dropped_frames.dma".to_owned(), Cell::Int(3))];
-        assert_eq!(figures(folder.path()).unwrap(), expected);
+        let expected = [
+            ("drop_rate", Cell::Float(0.5)),
+            ("dropped_frames.dma", Cell::Int(3)),
+            ("dropped_share.dma", Cell::Float(100.0)),
+            ("dropped_share.core", Cell::Float(0.0)),
+            ("dropped_share.tx", Cell::Float(0.0)),
+        ];
+        assert_eq!(figures(folder.path()).unwrap(), expected.map(|(name, cell)| (name.to_owned(), cell)));
         std::fs::write(folder.path().join("summary.json"), "{").unwrap();
         assert!(figures(folder.path()).unwrap_err().contains("remove"));
     }

@@ -51,7 +51,7 @@ impl Cell {
 }
 
 /// A TOML value as `--set` takes it behind the equals sign.
-pub(super) fn as_set(path: &str, value: &toml::Value) -> Result<String, ExperimentError> {
+pub(crate) fn as_set(path: &str, value: &toml::Value) -> Result<String, ExperimentError> {
     match value {
         toml::Value::String(text) => Ok(text.clone()),
         toml::Value::Table(_) => {

@@ -59,8 +59,8 @@ impl System for MachineSystem<'_> {
 
     fn queues(&self, rate: u64) -> Queues {
         let config = self.session.config();
-        let (receive, transmit) = match self.session.workload().name.as_str() {
-            "testpmd" => (u64::from(config.testpmd.rxd), u64::from(config.testpmd.txd)),
+        let (receive, transmit) = match self.session.workload().image.as_str() {
+            "testpmd" | "dpdk" => (u64::from(config.dpdk.rxd), u64::from(config.dpdk.txd)),
             _ => (RING_MAX, RING_MAX),
         };
         let frame = self.frame_size.0.max(64);

@@ -1,0 +1,201 @@
+//! Requests that a core of this host answers: memcached-dpdk over a pcap port beside Debian's memcached over UDP loopback.
+//! A benchmark, not a test: hosts differ and are busy.
+//!
+//!     cargo run --release -p doorbell-acceptance --example speed_memcached
+//!
+//! Both are asked the same: 5000 keys of 16 bytes with values of 64, one SET of each, then four GETs a SET.
+//!
+//! What is compared is requests a second of the server's own processor time, user and system, start-up left out, so that others on
+//! the host disturb little. The two differ in more than the server. The pcap port replays frames from memory, copying each to a
+//! fresh buffer (`infinite_rx=1`), and drops the answers: no NIC, no driver's rings. memcached's time has its system calls
+//! and its half of the kernel's work on the loopback; the other half falls to the client that asks, on another core, with 64
+//! requests on their way.
+
+use std::fs::read_to_string;
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use doorbell_acceptance::baseline::median;
+use doorbell_acceptance::native::{EAL, build};
+use doorbell_acceptance::scratch;
+use doorbell_sim::{Frame, Ps};
+use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
+use doorbell_wire::{EtherType, Ethernet, EthernetRepr, Ipv4Repr, MacAddr, UdpRepr};
+
+const KEYS: usize = 5_000;
+const ROUNDS: usize = 3;
+const ON_THE_WAY: usize = 64;
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// All requests' payloads: SETs first, then GETs in an order that no prefetcher knows.
+fn requests() -> Vec<Vec<u8>> {
+    let header = |number: usize| [(number >> 8) as u8, number as u8, 0, 0, 0, 1, 0, 0];
+    let value = "v".repeat(64);
+    (0..5 * KEYS)
+        .map(|number| {
+            let key = format!("{:0>16}", number * 7_919 % KEYS);
+            let text = match number / KEYS {
+                0 => format!("set {key} 0 0 64\r\n{value}\r\n"),
+                _ => format!("get {key}\r\n"),
+            };
+            [header(number).as_slice(), text.as_bytes()].concat()
+        })
+        .collect()
+}
+
+/// Seconds of processor time that a process has taken.
+fn seconds_of(child: &Child) -> f64 {
+    let stat = read_to_string(format!("/proc/{}/stat", child.id())).expect("it runs");
+    let after_name: Vec<&str> =
+        stat.rsplit(')').next().expect("a name in brackets").split_whitespace().collect();
+    let ticks = |at: usize| after_name[at].parse::<f64>().expect("a number");
+    // User and system time in hundredths of a second, whatever the kernel's own clock is (proc(5)).
+    (ticks(11) + ticks(12)) / 100.0
+}
+
+fn pcap(path: &Path) {
+    let station = |last| format!("10.0.0.{last}").parse().expect("an address");
+    let mut file = PcapFile::create(path, WHOLE_FRAMES).expect("the capture can be written");
+    for payload in requests() {
+        let mut bytes = vec![0; 42];
+        bytes.extend_from_slice(&payload);
+        let udp_len = (payload.len() + 8) as u16;
+        let ether = EthernetRepr {
+            destination: MacAddr([2, 0x70, 0x63, 0x61, 0x70, 0]),
+            source: MacAddr([2, 0, 0, 0, 0, 7]),
+            tag: None,
+            ethertype: EtherType::IPV4,
+        };
+        let ip = Ipv4Repr {
+            source: station(1),
+            destination: station(2),
+            protocol: Ipv4Repr::UDP,
+            ttl: 64,
+            dscp: 0,
+            payload_len: udp_len,
+        };
+        let udp = UdpRepr { source_port: 4000, destination_port: 11211, payload_len: udp_len - 8 };
+        ether
+            .emit(&mut bytes)
+            .and_then(|()| ip.emit(&mut bytes[14..]))
+            .and_then(|()| udp.emit(&mut bytes[34..]))
+            .expect("there is room");
+        let sum = doorbell_wire::checksum::Sum::new()
+            .plus_ipv4_pseudo_header(ip.source, ip.destination, Ipv4Repr::UDP, udp_len)
+            .plus(&bytes[34..]);
+        bytes[40..42].copy_from_slice(&doorbell_wire::udp::checksum_field(sum).to_be_bytes());
+        assert!(Ethernet::new_checked(&bytes[..]).is_ok());
+        file.record(Ps::ZERO, &Frame::new(bytes));
+    }
+    file.finish().expect("the capture can be written");
+}
+
+/// Requests a second of processor time: between two moments while it runs.
+fn ours(program: &Path, pcap: &Path) -> f64 {
+    let run = |frames: u64| {
+        let started = Instant::now();
+        let mut child = Command::new(program)
+            .args(EAL)
+            .args(["--lcores=0@0", &format!("--vdev=net_pcap0,rx_pcap={},infinite_rx=1", pcap.display())])
+            .args(["--", "--total-num-mbufs=32767", &format!("--frames={frames}")])
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        let mut seconds = 0.0;
+        while child.try_wait().expect("it can be waited for").is_none() {
+            seconds = seconds_of(&child);
+            std::thread::sleep(Duration::from_millis(1));
+            assert!(started.elapsed() < Duration::from_secs(100), "it does not end");
+        }
+        assert!(child.wait().expect("it has ended").success());
+        seconds
+    };
+    const FEW: u64 = 100_000;
+    const MANY: u64 = 5_000_000;
+    (MANY - FEW) as f64 / (run(MANY) - run(FEW))
+}
+
+struct Memcached(Child, UdpSocket);
+
+impl Memcached {
+    fn start() -> Memcached {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
+        let port =
+            UdpSocket::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("so is another").port();
+        let child = Command::new("taskset")
+            .args([
+                "-c",
+                "0",
+                "memcached",
+                "-u",
+                "nobody",
+                "-l",
+                "127.0.0.1",
+                "-p",
+                "0",
+                "-U",
+                &port.to_string(),
+            ])
+            .args(["-t", "1", "-m", "64"])
+            .spawn()
+            .expect("taskset and memcached are installed");
+        std::thread::sleep(Duration::from_millis(500));
+        socket.connect(("127.0.0.1", port)).expect("an address");
+        socket.set_read_timeout(Some(PATIENCE)).expect("not zero");
+        Memcached(child, socket)
+    }
+
+    /// Asks everything once; what is lost is asked no more.
+    fn ask(&self, requests: &[Vec<u8>]) -> usize {
+        let (mut sent, mut answered, mut lost) = (0, 0, 0);
+        let mut answer = [0; 2048];
+        while answered + lost < requests.len() {
+            while sent < requests.len() && sent - answered - lost < ON_THE_WAY {
+                self.1.send(&requests[sent]).expect("memcached runs");
+                sent += 1;
+            }
+            match self.1.recv(&mut answer) {
+                Ok(_) => answered += 1,
+                Err(_) => lost = sent - answered,
+            }
+        }
+        answered
+    }
+}
+
+impl Drop for Memcached {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn theirs() -> (f64, f64) {
+    let memcached = Memcached::start();
+    let requests = requests();
+    memcached.ask(&requests);
+    let (started, before) = (Instant::now(), seconds_of(&memcached.0));
+    let answered: usize = (0..20).map(|_| memcached.ask(&requests)).sum();
+    let seconds = seconds_of(&memcached.0) - before;
+    (answered as f64 / seconds, answered as f64 / started.elapsed().as_secs_f64())
+}
+
+fn main() {
+    let folder = scratch();
+    let capture = folder.path().join("requests.pcap");
+    pcap(&capture);
+    let program = build("memcached-dpdk", "-O2", folder.path());
+    let ours = median((0..ROUNDS).map(|_| ours(&program, &capture)));
+    let both: Vec<(f64, f64)> = (0..ROUNDS).map(|_| theirs()).collect();
+    let theirs = median(both.iter().map(|&(by_time, _)| by_time));
+    println!("requests a second of the server's processor time, the median of {ROUNDS}:");
+    println!("  memcached-dpdk over a pcap port         {:9.0}", ours);
+    println!("  Debian's memcached over UDP loopback    {:9.0}", theirs);
+    println!("  ratio                                   {:9.1}", ours / theirs);
+    println!(
+        "memcached by the clock on the wall: {:.0} a second",
+        median(both.iter().map(|&(_, by_wall)| by_wall))
+    );
+}

@@ -1,0 +1,139 @@
+//! The built-in firmware beside Debian's OpenSBI: every call, on our machine and on QEMU; the kernel's own log; the
+//! same frames forwarded. Without qemu-system-riscv64 what needs it is not checked, and the tests say so.
+
+mod calls;
+mod guest;
+mod qemu;
+mod system;
+
+use calls::{Expect, Row, rows};
+use doorbell_acceptance::places;
+use doorbell_bench::resolve;
+use doorbell_machine::{Guest, Limits, Machine, Outcome};
+use doorbell_platform::sbi;
+use doorbell_sim::Ps;
+
+/// What a call returned: a0, a1, changed registers, pending interrupts.
+type Answer = [u64; 4];
+
+/// Debian's firmware.
+fn opensbi() -> Vec<u8> {
+    let image = places().build_image("testpmd", &mut |_| {}).expect("the testpmd image can be built");
+    std::fs::read(image.firmware("fw_dynamic.bin").expect("the image has OpenSBI")).expect("it can be read")
+}
+
+/// The answers in a console's text.
+fn answers(console: &str) -> Vec<Answer> {
+    let (_, lines) = console.split_once(guest::BEGIN).unwrap_or_else(|| panic!("no beginning:\n{console}"));
+    // What the firmware itself prints may stand on the same line.
+    let answer = |line: &str| {
+        let number = |word: &str| (word.len() == 16).then(|| u64::from_str_radix(word, 16).ok())?;
+        let words: Vec<Option<u64>> = line.split_whitespace().map(number).collect();
+        words.windows(4).find_map(|four| Some([four[0]?, four[1]?, four[2]?, four[3]?]))
+    };
+    lines.lines().filter_map(answer).collect()
+}
+
+fn on_our_machine(guest: &Guest, overrides: &[&str], firmware: &str) -> String {
+    let mut all: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
+    all.push(format!("platform.firmware={firmware}"));
+    let config = resolve("fast", &all).expect("the check's configuration is right");
+    let mut machine = Machine::new(config.machine(), 1).expect("the machine can be built");
+    machine.load(guest).expect("the guest fits");
+    let outcome = machine.run(&Limits::until(Ps(5 * Ps::PER_SECOND)));
+    let console = machine.console.text();
+    assert_eq!(outcome, Outcome::PowerOff { code: 0 }, "{firmware}, {overrides:?}:\n{console}");
+    console
+}
+
+/// Checks each answer of ours against the reference's or what we promise.
+fn compare(rows: &[Row], ours: &[Answer], reference: &[Answer], what: &str) {
+    let asked: Vec<&Row> = rows.iter().filter(|row| !matches!(row.expect, Expect::OursOnly(..))).collect();
+    // The last call ends the machine.
+    assert_eq!((ours.len(), reference.len()), (rows.len() - 1, asked.len() - 1), "{what}");
+    let (mut theirs, mut wrong) = (reference.iter(), Vec::new());
+    for (row, answer) in rows.iter().zip(ours) {
+        let wanted = match row.expect {
+            Expect::Same => *theirs.next().unwrap(),
+            Expect::Ours(error, value) => {
+                theirs.next();
+                [error, value, 0, answer[3]]
+            }
+            Expect::OursOnly(error, value) => [error, value, 0, answer[3]],
+        };
+        if *answer != wanted {
+            wrong.push(format!("{:x?} gives {answer:x?} and not {wanted:x?}", row.call));
+        }
+    }
+    assert!(wrong.is_empty(), "{what}:\n{}", wrong.join("\n"));
+}
+
+fn guest_for(rows: &[Row], firmware: &[u8]) -> Guest {
+    let calls: Vec<_> = rows.iter().map(|row| row.call).collect();
+    let kernel = guest::image(&calls);
+    Guest { firmware: firmware.to_vec(), kernel, initramfs: vec![0; 4096], bootargs: String::new() }
+}
+
+/// The guest with every row, and the one with those that OpenSBI survives.
+fn guests(hart_count: u64) -> (Vec<Row>, Guest, Guest) {
+    let all = rows(hart_count);
+    let survivable: Vec<Row> =
+        all.iter().filter(|row| !matches!(row.expect, Expect::OursOnly(..))).cloned().collect();
+    let (ours, theirs) = (guest_for(&all, &[1]), guest_for(&survivable, &opensbi()));
+    (all, ours, theirs)
+}
+
+/// How many harts our machines get.
+const OUR_HARTS: [u64; 2] = [1, 4];
+
+#[test]
+fn every_call_is_answered_as_opensbi_answers_it_on_our_machine() {
+    for hart_count in OUR_HARTS {
+        let (rows, ours, theirs) = guests(hart_count);
+        for sstc in [true, false] {
+            let overrides = [&format!("platform.sstc={sstc}")[..], &format!("platform.harts={hart_count}")];
+            let answered = on_our_machine(&ours, &overrides, "builtin");
+            let reference = on_our_machine(&theirs, &overrides, "opensbi");
+            assert!(answered.contains(std::str::from_utf8(guest::TEXT).unwrap()), "{answered}");
+            compare(&rows, &answers(&answered), &answers(&reference), &format!("{overrides:?}"));
+        }
+    }
+}
+
+#[test]
+fn every_call_is_answered_as_opensbi_answers_it_on_qemu() {
+    for hart_count in [1, 4] {
+        let (rows, ours, theirs) = guests(hart_count);
+        for cpu in ["rv64,h=off,v=off", "rv64,h=off,v=off,sstc=off"] {
+            let Some(answered) = qemu::run(cpu, hart_count, Some(&sbi::image()), &ours.kernel, None) else {
+                return;
+            };
+            let reference = qemu::run(cpu, hart_count, Some(&theirs.firmware), &theirs.kernel, None).unwrap();
+            let what = format!("QEMU, {hart_count} harts, {cpu}");
+            compare(&rows, &answers(&answered.console), &answers(&reference.console), &what);
+        }
+    }
+}
+
+/// QEMU brings an OpenSBI of its own, of another version: what it has must answer as ours does, too.
+#[test]
+fn every_call_is_answered_as_qemus_own_opensbi_answers_it() {
+    let cpu = "rv64,h=off,v=off";
+    let rows: Vec<Row> = rows(2).into_iter().filter(is_in_every_opensbi).collect();
+    assert!(rows.len() > 150);
+    let guest = guest_for(&rows, &[1]);
+    let Some(answered) = qemu::run(cpu, 2, Some(&sbi::image()), &guest.kernel, None) else { return };
+    let reference = qemu::run(cpu, 2, None, &guest.kernel, None).unwrap();
+    compare(&rows, &answers(&answered.console), &answers(&reference.console), "QEMU's own OpenSBI");
+}
+
+/// Not what came with later versions: the specification's number, and the debug console.
+fn is_in_every_opensbi(row: &Row) -> bool {
+    let [extension, function, argument, ..] = row.call;
+    let later = match (extension, function) {
+        (calls::BASE, 0) | (calls::DBCN, _) => true,
+        (calls::BASE, 3) => argument == calls::DBCN,
+        _ => false,
+    };
+    row.expect == Expect::Same && !later
+}

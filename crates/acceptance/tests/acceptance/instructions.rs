@@ -1,0 +1,233 @@
+//! Instructions a packet beside an independent count: the same image forwards on QEMU, which logs every instruction. Bursts are
+//! full there because logging makes the guest slower than the frames come, and here because more is offered than is forwarded.
+//! Needs qemu-system-riscv64.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use doorbell_acceptance::{left_to_the_long_run, places, quiet, scratch};
+use doorbell_bench::{Benchmark, RunConfig, Session, Source, benchmark, resolve, run_point};
+use doorbell_sim::Bytes;
+
+const BURST: f64 = 32.0;
+/// Frames on their way at once: QEMU's NIC does not go on once a receive ring of 1024 was empty.
+const BATCH: usize = 512;
+/// Of these the first two are not counted: as long as there are descriptors that were never used, none is freed.
+const BATCHES: usize = 6;
+const NOT_COUNTED: usize = 2;
+const PATIENCE: Duration = Duration::from_secs(120);
+/// The log of enough empty polls to know them by.
+const IDLE_LOG: u64 = 4 << 20;
+
+/// The addresses of instructions in the order in which programs executed them.
+struct Trace {
+    /// While they only polled, and while they forwarded what is not counted.
+    before: Vec<u64>,
+    /// While they forwarded the frames that are counted.
+    counted: Vec<u64>,
+}
+
+/// A guest on QEMU, forwarding.
+struct Qemu {
+    child: Child,
+    monitor: UnixStream,
+    wire: TcpStream,
+    _console: BufReader<ChildStdout>,
+}
+
+impl Drop for Qemu {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Qemu {
+    fn start(chosen: &Benchmark, config: &RunConfig, folder: &Path) -> Qemu {
+        let image = places().build_image(chosen.image, &mut |_| {}).expect("the image can be built");
+        let listener = UnixListener::bind(folder.join("monitor")).expect("a socket for the monitor");
+        let wire = TcpListener::bind("127.0.0.1:0").expect("a port for the wire");
+        let wire_at = wire.local_addr().expect("it has an address");
+        let words = format!("{} {}", image.command_line(), (chosen.guest_words)(config));
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "qemu-system-riscv64", "-M", "virt", "-nodefaults"]);
+        command.args(["-display", "none", "-serial", "stdio", "-no-reboot"]);
+        command.args(["-cpu", "rv64,sstc=on,h=off,v=off,zba=off,zbb=off,zbc=off,zbs=off"]);
+        command.args(["-m", &format!("{}M", config.platform.ram.0 >> 20)]);
+        command.args(["-netdev", &format!("socket,id=wire,connect={wire_at}")]);
+        command.args(["-device", "e1000,addr=1,romfile=,netdev=wire"]);
+        command.arg("-bios").arg(image.dir().join("fw_dynamic.bin")).arg("-kernel").arg(image.kernel());
+        command.arg("-initrd").arg(image.initramfs()).args(["-append", &words]);
+        command.arg("-D").arg(folder.join("log"));
+        command.args(["-chardev", &format!("socket,id=monitor,path={}", folder.join("monitor").display())]);
+        command.args(["-mon", "chardev=monitor"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("setpriv and qemu-system-riscv64 are installed");
+        let monitor = listener.accept().expect("QEMU connects to its monitor").0;
+        let wire = wire.accept().expect("QEMU connects to the wire").0;
+        wire.set_read_timeout(Some(PATIENCE)).expect("a time limit is legal");
+        let mut console = BufReader::new(child.stdout.take().expect("it is a pipe"));
+        let mut line = Vec::new();
+        while !String::from_utf8_lossy(&line).contains(chosen.ready_marker) {
+            line.clear();
+            let read = console.read_until(b'\n', &mut line).expect("the console can be read");
+            assert!(read > 0, "QEMU ended before {} was ready", chosen.name);
+        }
+        let mut qemu = Qemu { child, monitor, wire, _console: console };
+        qemu.prompt();
+        qemu
+    }
+
+    fn prompt(&mut self) -> String {
+        let mut text = Vec::new();
+        let mut byte = [0];
+        while !text.ends_with(b"(qemu) ") {
+            self.monitor.read_exact(&mut byte).expect("QEMU keeps its monitor");
+            text.push(byte[0]);
+        }
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
+    fn command(&mut self, command: &str) -> String {
+        writeln!(self.monitor, "{command}").expect("QEMU keeps its monitor");
+        self.prompt()
+    }
+
+    /// What programs execute while they poll, and then while they forward frames.
+    fn trace(mut self, log: &Path, frame: &[u8]) -> Trace {
+        // The command's name changed with QEMU 8.1.
+        if self.command("one-insn-per-tb on").contains("unknown command") {
+            self.command("singlestep on");
+        }
+        self.command("log exec,nochain");
+        let begin = Instant::now();
+        let logged = || fs::metadata(log).map_or(0, |file| file.len());
+        while logged() < IDLE_LOG {
+            assert!(begin.elapsed() < PATIENCE, "QEMU logs nothing");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // The wire of a `socket` netdev: each frame behind its length.
+        let sent = [&u32::try_from(frame.len()).expect("a short frame").to_be_bytes(), frame].concat();
+        let mut counted_from = 0;
+        for batch in 0..BATCHES {
+            if batch == NOT_COUNTED {
+                counted_from = logged() as usize;
+            }
+            self.wire.write_all(&sent.repeat(BATCH)).expect("QEMU takes all frames");
+            for frame in 0..BATCH {
+                let mut length = [0; 4];
+                let back = self.wire.read_exact(&mut length);
+                back.unwrap_or_else(|_| panic!("{frame} frames of batch {batch} came back"));
+                let mut frame = vec![0; u32::from_be_bytes(length) as usize];
+                self.wire.read_exact(&mut frame).expect("a whole frame comes back");
+            }
+        }
+        self.command("log none");
+        drop(self);
+        let log = fs::read(log).expect("QEMU has written its log");
+        let addresses = |log: &[u8]| log.split(|&byte| byte == b'\n').filter_map(program_address).collect();
+        Trace { before: addresses(&log[..counted_from]), counted: addresses(&log[counted_from..]) }
+    }
+}
+
+/// The address in a line of the log, if it is a program's: not the kernel's at the top, nor the firmware's in RAM.
+fn program_address(line: &[u8]) -> Option<u64> {
+    let line = std::str::from_utf8(line).ok()?.strip_prefix("Trace ")?;
+    let address = u64::from_str_radix(line.split('/').nth(1)?, 16).ok()?;
+    (address < 1 << 47 && !(0x8000_0000..0x1_0000_0000).contains(&address)).then_some(address)
+}
+
+fn counts(addresses: &[u64]) -> HashMap<u64, u64> {
+    let mut counts = HashMap::new();
+    for &address in addresses {
+        *counts.entry(address).or_default() += 1;
+    }
+    counts
+}
+
+/// How often most of the instructions were executed by an instruction that was executed so often.
+fn usual(counts: &HashMap<u64, u64>) -> u64 {
+    let mut weights: HashMap<u64, u64> = HashMap::new();
+    for &count in counts.values() {
+        *weights.entry(count).or_default() += count;
+    }
+    weights.into_iter().max_by_key(|&(count, weight)| (weight, count)).expect("something was executed").0
+}
+
+/// The instructions of each poll that found frames among those that are counted.
+fn busy_polls(trace: &Trace) -> Vec<usize> {
+    // Where each poll passes once, whether it finds frames or not: as often as there are empty polls at the beginning, and
+    // in all as often as most of what is passed once by those.
+    let begin = &trace.before[..20_000];
+    let (idle, all, counted) = (counts(begin), counts(&trace.before), counts(&trace.counted));
+    let polls = usual(&idle);
+    let often = |address| all[&address] + counted.get(&address).unwrap_or(&0);
+    let once = idle.iter().filter(|&(_, &count)| count == polls).map(|(&address, _)| address);
+    let mut once: Vec<_> = once.map(|address| (often(address), address)).collect();
+    once.sort_unstable();
+    let same = once.chunk_by(|one, other| one.0 == other.0).max_by_key(|same| same.len());
+    let pass = same.expect("a loop passes somewhere")[0].1;
+    let empty = begin.len() / polls as usize;
+    let lengths = trace.counted.split(|&address| address == pass).map(|poll| poll.len() + 1);
+    lengths.filter(|&length| length > 2 * empty).collect()
+}
+
+/// A frame of 64 bytes for the NIC of a forwarder.
+fn frame(config: &RunConfig) -> Vec<u8> {
+    let mut frame = vec![0x52, 0x54, 0, 0x12, 0x34, 0x56, 2, 0, 0, 0, 0, 1, 8, 0];
+    let mut ip = vec![0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1];
+    ip.extend(config.loadgen.traffic.destination_ip.octets());
+    let sum: u32 = ip.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    let folded = (sum & 0xFFFF) + (sum >> 16);
+    ip[10..12].copy_from_slice(&(!(folded as u16)).to_be_bytes());
+    frame.extend(ip);
+    frame.extend([0x30, 0x39, 0, 9, 0, 26, 0, 0]);
+    frame.resize(60, 0);
+    frame
+}
+
+fn instructions_here(chosen: &'static Benchmark, config: &RunConfig) -> f64 {
+    let session = quiet(|control| Session::prepare(config, chosen, &places(), &Source::Cache, control));
+    let session = session.expect("the benchmark gets ready");
+    let rate = "30Mpps".parse().expect("a rate");
+    let point = quiet(|control| run_point(&session, rate, Bytes(64), None, control)).expect("it runs");
+    let timing = point.summary.timing.expect("the run was timed");
+    let group = timing.0.iter().find(|group| group.name == "packet cost").expect("a forwarder has packets");
+    let figure = group.figures.iter().find(|figure| figure.name == "busy_instructions");
+    figure.and_then(|figure| figure.value).expect("it has a value")
+}
+
+fn compare(name: &str) {
+    let chosen = benchmark(name).expect("it is a benchmark");
+    let set = chosen.defaults.iter().copied();
+    let set = set.chain(["run.warmup=1ms", "run.settle=500us", "run.duration=2ms", "run.drain=1ms"]);
+    let config = resolve("altra", &set.map(str::to_owned).collect::<Vec<_>>()).expect("it is right");
+    let folder = scratch();
+    let qemu = Qemu::start(chosen, &config, folder.path());
+    let polls = busy_polls(&qemu.trace(&folder.path().join("log"), &frame(&config)));
+    let frames = (BATCHES - NOT_COUNTED) * BATCH;
+    let there = polls.iter().sum::<usize>() as f64 / frames as f64;
+    let burst = frames as f64 / polls.len() as f64;
+    assert!((27.0..=BURST).contains(&burst), "{name}: {burst:.2} frames a burst on QEMU");
+    let here = instructions_here(chosen, &config);
+    println!("{name}: {here:.2} instructions a packet here, {there:.2} on QEMU ({burst:.1} a burst)");
+    assert!((here / there - 1.0).abs() < 0.02, "{name}: {here:.2} here, {there:.2} on QEMU");
+}
+
+#[test]
+fn testpmd_executes_as_many_for_a_packet_as_on_qemu() {
+    compare("testpmd");
+}
+
+#[test]
+fn l3fwd_executes_as_many_for_a_packet_as_on_qemu() {
+    if left_to_the_long_run() {
+        return;
+    }
+    compare("l3fwd");
+}

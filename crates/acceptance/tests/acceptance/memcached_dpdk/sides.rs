@@ -1,0 +1,185 @@
+//! The two that are compared: our store and protocol behind `memcached-shell`, and Debian's memcached over UDP loopback.
+
+use std::io::{Read, Write};
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use doorbell_acceptance::repository;
+
+/// Bytes of memcached's header before a datagram's text.
+pub const HEADER: usize = 8;
+const CLOCK_STEP: u32 = 1 << 31;
+/// The request id of the datagram that follows each request to memcached, whose answer says that the request's are complete.
+const SENTINEL: u16 = 0xffff;
+
+/// A request's datagram.
+pub fn datagram(id: u16, text: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![(id >> 8) as u8, id as u8, 0, 0, 0, 1, 0, 0];
+    bytes.extend_from_slice(text);
+    bytes
+}
+
+/// The programs' folder.
+pub fn folder() -> PathBuf {
+    repository().join("guest/programs/memcached-dpdk")
+}
+
+fn shell() -> &'static Path {
+    static SHELL: OnceLock<PathBuf> = OnceLock::new();
+    SHELL.get_or_init(|| {
+        let program =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("memcached-shell-{}", std::process::id()));
+        let sources = ["memcached-shell.c", "protocol.c", "store.c", "number.c"];
+        let output = Command::new("cc")
+            .args(["-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Wconversion", "-Werror"])
+            .args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all"])
+            .args(sources.map(|source| folder().join(source)))
+            .arg("-o")
+            .arg(&program)
+            .output()
+            .expect("there is a C compiler");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        program
+    })
+}
+
+/// Our store and protocol, under the compiler's sanitizers.
+pub struct Ours {
+    child: Child,
+    requests: Option<ChildStdin>,
+    replies: ChildStdout,
+}
+
+impl Ours {
+    /// A store of so much memory with so many buckets, whose clock begins now.
+    pub fn start(memory: usize, buckets: usize) -> Ours {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970").as_secs();
+        let mut child = Command::new(shell())
+            .args([memory.to_string(), buckets.to_string(), now.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the shell starts");
+        let (requests, replies) = (child.stdin.take(), child.stdout.take().expect("a pipe"));
+        Ours { child, requests, replies }
+    }
+
+    fn write(&mut self, number: u32, bytes: &[u8]) {
+        let pipe = self.requests.as_mut().expect("it is open until the end");
+        pipe.write_all(&number.to_le_bytes())
+            .and_then(|()| pipe.write_all(bytes))
+            .expect("the shell reads on");
+    }
+
+    fn read(&mut self) -> Option<Vec<u8>> {
+        let mut length = [0; 4];
+        self.replies.read_exact(&mut length).expect("the shell answers: see its complaint above");
+        let mut bytes = vec![0; u32::from_le_bytes(length) as usize];
+        self.replies.read_exact(&mut bytes).expect("it writes whole datagrams");
+        (!bytes.is_empty()).then_some(bytes)
+    }
+
+    pub fn ask(&mut self, datagram: &[u8]) -> Vec<Vec<u8>> {
+        self.write(datagram.len() as u32, datagram);
+        std::iter::from_fn(|| self.read()).collect()
+    }
+
+    /// What one request is answered, without headers.
+    pub fn text(&mut self, text: impl AsRef<[u8]>) -> String {
+        let replies = self.ask(&datagram(1, text.as_ref()));
+        replies.iter().map(|reply| String::from_utf8_lossy(&reply[HEADER..]).into_owned()).collect()
+    }
+
+    pub fn pass(&mut self, seconds: u32) {
+        self.write(CLOCK_STEP | seconds, &[]);
+    }
+
+    /// Ends it; the sanitizers must have found nothing, leaks included.
+    pub fn end(mut self) {
+        self.requests = None;
+        assert!(self.child.wait().expect("it can be waited for").success());
+    }
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Debian's memcached.
+pub struct Theirs {
+    child: Child,
+    socket: UdpSocket,
+}
+
+impl Theirs {
+    pub fn start() -> Theirs {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
+        let free = UdpSocket::bind("127.0.0.1:0")
+            .and_then(|other| other.local_addr())
+            .expect("so is another")
+            .port();
+        // Without its modern list of use, whose thread holds items for a moment at any time: incr and decr then replace them.
+        let child = Command::new("memcached")
+            .args([
+                "-u",
+                "nobody",
+                "-l",
+                "127.0.0.1",
+                "-p",
+                "0",
+                "-U",
+                &free.to_string(),
+                "-t",
+                "1",
+                "-m",
+                "64",
+                "-o",
+                "no_modern",
+            ])
+            .spawn()
+            .expect("memcached is installed: see tools/setup");
+        let theirs = Theirs { child, socket };
+        theirs.socket.connect(("127.0.0.1", free)).expect("an address");
+        theirs.socket.set_read_timeout(Some(Duration::from_millis(20))).expect("not zero");
+        for _ in 0..500 {
+            let sent = theirs.socket.send(&datagram(SENTINEL, b"version\r\n"));
+            if sent.is_ok() && theirs.socket.recv(&mut [0; 2048]).is_ok() {
+                theirs.socket.set_read_timeout(Some(Duration::from_secs(10))).expect("not zero");
+                return theirs;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("memcached does not answer at UDP port {free}");
+    }
+
+    /// Its answers to one request. It answers requests in turn, so what it says before the sentinel's answer is all.
+    pub fn ask(&mut self, datagram: &[u8]) -> Vec<Vec<u8>> {
+        self.socket.send(datagram).expect("memcached runs");
+        self.socket.send(&self::datagram(SENTINEL, b"version\r\n")).expect("memcached runs");
+        let mut replies = Vec::new();
+        loop {
+            let mut bytes = vec![0; 2048];
+            let length = self.socket.recv(&mut bytes).unwrap_or_else(|error| {
+                panic!("memcached is silent ({error}) after {:?}", String::from_utf8_lossy(datagram))
+            });
+            bytes.truncate(length);
+            if bytes[..2] == SENTINEL.to_be_bytes() {
+                return replies;
+            }
+            replies.push(bytes);
+        }
+    }
+}
+
+impl Drop for Theirs {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

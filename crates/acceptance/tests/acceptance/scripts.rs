@@ -1,0 +1,250 @@
+//! Programs of the user's own: the worked example of `docs/images.md`, word for word, and what goes wrong with scripts.
+//! Needs riscv64-linux-gnu-gcc with its libc.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use doorbell_acceptance::{
+    Ended, Running, blocks, cache_with_own_checkpoints, doorbell, doorbell_path, repository, scratch,
+};
+use serde_json::Value;
+
+/// Checkpoints of our own.
+fn cache() -> &'static str {
+    static FOLDER: OnceLock<String> = OnceLock::new();
+    FOLDER.get_or_init(|| cache_with_own_checkpoints("acceptance-scripts").display().to_string())
+}
+
+/// A folder with a script in it, to run with `--script` and more.
+struct Here(tempfile::TempDir);
+
+impl Here {
+    fn with(script: &str) -> Here {
+        let folder = scratch();
+        fs::write(folder.path().join("script"), script).unwrap();
+        Here(folder)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).display().to_string()
+    }
+
+    fn run(&self, more: &[&str]) -> Ended {
+        let (script, out) = (self.path("script"), self.path("out"));
+        doorbell(&[&["--cache", cache(), "run", "--script", &script, "--out", &out], more].concat())
+    }
+
+    fn console(&self) -> String {
+        fs::read_to_string(self.path("out/console.log")).unwrap()
+    }
+
+    fn json(&self, name: &str) -> Value {
+        serde_json::from_str(&fs::read_to_string(self.path(&format!("out/{name}"))).unwrap()).unwrap()
+    }
+}
+
+#[test]
+fn the_worked_example_does_what_its_page_says() {
+    let page = fs::read_to_string(repository().join("docs/images.md")).unwrap();
+    let example = repository().join("guest/examples/reflect");
+    // Always the same folder, and so the same image in the cache.
+    let folder = Path::new(cache()).join("example");
+    fs::create_dir(&folder).unwrap();
+    for file in ["hello.sh", "reflect.c", "reflect.sh", "reflect.toml"] {
+        fs::copy(example.join(file), folder.join(file)).unwrap();
+    }
+    // What the page shows of the files is what is in them.
+    let script = fs::read_to_string(example.join("reflect.sh")).unwrap();
+    assert!(blocks(&page, "text").contains(&script), "the page's script is another than reflect.sh");
+    let recipe = fs::read_to_string(example.join("reflect.toml")).unwrap();
+    assert!(recipe.ends_with(&blocks(&page, "toml")[0]), "the page's recipe is another than reflect.toml");
+
+    let commands = blocks(&page, "sh");
+    assert_eq!(commands.len(), 3);
+    let in_path = doorbell_path().parent().unwrap().display().to_string();
+    let mut outputs = commands.iter().map(|block| {
+        let mut command = Command::new("sh");
+        command.args(["-e", "-c", block]).current_dir(&folder);
+        command.env("DOORBELL_CACHE", cache());
+        command.env("PATH", format!("{in_path}:{}", std::env::var("PATH").unwrap()));
+        let ended = Running::start(command).end();
+        assert_eq!(ended.code, Some(0), "{block}\n{}\n{}", ended.stdout, ended.stderr);
+        ended
+    });
+    outputs.next().unwrap();
+    let table = outputs.next().unwrap();
+    let summary: Value =
+        serde_json::from_str(&fs::read_to_string(folder.join("results/latest/summary.json")).unwrap())
+            .unwrap();
+    check_reflection(&table, &summary);
+    outputs.next().unwrap();
+    let console = fs::read_to_string(folder.join("results/latest/console.log")).unwrap();
+    let lines = fs::read_to_string(example.join("reflect.c")).unwrap().lines().count();
+    assert!(console.contains(&format!("{lines} /root/reflect.c")), "{console}");
+    assert!(folder.join("results/latest/m5stats-0.json").exists());
+}
+
+/// At the low rates every frame comes back; the program, the kernel and the load generator count the same; at the highest
+/// the machine is overloaded, and what is lost is lost in the guest.
+fn check_reflection(ended: &Ended, summary: &Value) {
+    let points = summary["points"].as_array().unwrap();
+    assert_eq!(points.len(), 4);
+    for (point, frames) in points.iter().zip([500, 1000, 2000]) {
+        assert_eq!(point["frames_offered"], frames);
+        assert_eq!(point["frames_delivered"], frames, "{point}");
+        assert_eq!((&point["exit_status"], &point["frames_corrupt"]), (&0.into(), &0.into()));
+        assert_eq!(point["simulated_seconds"].as_f64().map(|s| (s * 1e5).round()), Some(1000.0));
+    }
+    let (last, number) = (&points[3], |value: &Value| value.as_u64().unwrap());
+    let lost = number(&last["frames_offered"]) - number(&last["frames_delivered"]);
+    assert!(lost > 1000 && number(&last["drops"]["guest"]) == lost, "{last}");
+    let mut counted = 0;
+    for pair in ended.stderr.lines().collect::<Vec<_>>().windows(2) {
+        if let Some(reflected) = pair[0].strip_prefix("reflected ").and_then(|rest| rest.split(' ').next()) {
+            assert!(pair[1].ends_with(&format!(",\"sent\":{reflected}}}")), "{pair:?}");
+            counted += 1;
+        }
+    }
+    assert_eq!(counted, 4, "{}", ended.stderr);
+}
+
+#[test]
+fn a_script_s_status_output_and_figures_are_the_run_s() {
+    let here = Here::with("echo one\nm5 resetstats\nm5 workbegin 7\nm5 dumpstats\necho -n two\nexit 3\n");
+    let ended = here.run(&[]);
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+    for line in ["one", "two"] {
+        assert!(ended.stderr.lines().any(|said| said == line), "{}", ended.stderr);
+    }
+    assert!(ended.stderr.contains("work begin: id 7"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("script ended with exit status 3"), "{}", ended.stderr);
+    assert!(ended.stdout.contains("exit status 3, measured for "), "{}", ended.stdout);
+    assert!(here.console().contains("one\ntwodoorbell: exit 3\n"), "{}", here.console());
+    let summary = here.json("summary.json");
+    assert_eq!((&summary["exit_status"], &summary["rate"]), (&3.into(), &"none".into()));
+    assert_eq!(summary["frames_offered"], 0);
+    let counted = here.json("m5stats-0.json")["counters"]["hart0.instructions"]["value"].as_u64().unwrap();
+    assert!(counted > 1_000 && counted < summary["instructions"].as_u64().unwrap());
+    let page = fs::read_to_string(here.path("out/report.html")).unwrap();
+    assert!(page.trim_end().ends_with("</html>"));
+
+    // From the checkpoint that the first run left or found: the same again, and nothing on the screen.
+    let again = here.run(&["-q"]);
+    assert_eq!(again.stderr.lines().count(), 1, "{}", again.stderr);
+    assert_eq!(here.json("summary.json")["state_hash"], summary["state_hash"]);
+    // Booted anew: the same, too.
+    here.run(&["--boot"]);
+    assert_eq!(here.json("summary.json")["state_hash"], summary["state_hash"]);
+}
+
+#[test]
+fn files_come_whole_and_every_kind_of_script_runs() {
+    let here = Here::with(
+        "#!/bin/sh -e\nsha256sum /usr/bin/big\ntest -x /usr/bin/big\ntest ! -x /root/a\ntest -L /bin\n",
+    );
+    let big: Vec<u8> = (0..300_001_u32).map(|i| (i.wrapping_mul(i) >> 3) as u8).collect();
+    let (big_path, small_path) = (here.path("big"), here.path("a=b"));
+    fs::write(&big_path, &big).unwrap();
+    fs::set_permissions(&big_path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    fs::write(&small_path, "small").unwrap();
+    // `bin` is a link in the image and stays one.
+    let files = [format!("{big_path}=bin/big"), format!("{small_path}=/root/a")];
+    let ended = here.run(&["--file", &files[0], "--file", &files[1]]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let output = Command::new("sha256sum").arg(&big_path).output().unwrap();
+    let sum = String::from_utf8(output.stdout).unwrap();
+    assert!(here.console().contains(sum.split(' ').next().unwrap()), "{}", here.console());
+
+    // A program instead of a script, and an interpreter that is not there.
+    fs::write(here.path("main.c"), "#include <stdio.h>\nint main(void) { puts(\"compiled\"); return 42; }\n")
+        .unwrap();
+    let gcc = Command::new("riscv64-linux-gnu-gcc")
+        .args(["-o", &here.path("script"), &here.path("main.c")])
+        .status();
+    assert!(gcc.expect("this test needs riscv64-linux-gnu-gcc (package gcc-riscv64-linux-gnu)").success());
+    assert_eq!(here.run(&["-q"]).code, Some(42));
+    assert!(here.console().contains("compiled"));
+    fs::write(here.path("script"), "#!/no/interpreter\n").unwrap();
+    here.run(&[]).refused_with(&["not found", "exit status 127"]);
+}
+
+#[test]
+fn a_measurement_lies_between_its_marks() {
+    let here =
+        Here::with("busybox usleep 3000\necho go\nbusybox usleep 5000\necho stop\nbusybox usleep 4000\n");
+    let seconds = |here: &Here| here.json("summary.json")["simulated_seconds"].as_f64().unwrap();
+    here.run(&["-q"]).success();
+    assert!(seconds(&here) > 0.012, "without marks it is the whole script: {}", seconds(&here));
+    here.run(&["-q", "--begin-at", "go", "--end-at", "stop", "--rate", "50kpps"]).success();
+    let measured = seconds(&here);
+    assert!((0.005..0.007).contains(&measured), "{measured}");
+    let summary = here.json("summary.json");
+    let offered = summary["frames_offered"].as_u64().unwrap();
+    assert!(offered.abs_diff((measured * 5e4) as u64) <= 1, "{offered} in {measured} s");
+    // The kernel does not route, so that nothing comes back; all went into the guest.
+    assert_eq!(summary["drops"]["guest"].as_u64(), Some(offered), "{summary}");
+
+    here.run(&["-q", "--begin-at", "go", "--warmup", "1ms", "--duration", "2ms"]).success();
+    assert_eq!((seconds(&here) * 1e6).round(), 2000.0);
+    here.run(&["-q", "--begin-at", "gone"]).refused_with(&["\"gone\"", "--begin-at", "exit status 0"]);
+    here.run(&["-q", "--end-at", "m5"]).refused_with(&["m5op", "--end-at"]);
+
+    let server = Here::with("echo listening\nwhile :; do busybox sleep 1; done\n");
+    let measure = ["-q", "--begin-at", "listening", "--duration", "1ms"];
+    server.run(&[&measure[..], &["--end-with-measurement"]].concat()).success();
+    assert_eq!(server.json("summary.json")["exit_status"], Value::Null);
+    server.run(&[&measure[..], &["--time-limit", "50ms"]].concat()).refused_with(&["--time-limit"]);
+}
+
+#[test]
+fn a_script_that_hangs_or_ends_the_guest_is_told_with_its_last_words() {
+    for script in ["echo spinning; while :; do :; done\n", "echo sleeping; sleep 1000\n"] {
+        let here = Here::with(script);
+        here.run(&["-q", "--time-limit", "30ms"]).refused_with(&["time was up", "--time-limit", "ing"]);
+        assert!(here.console().contains("ing\n"), "the console is kept: {}", here.console());
+        assert!(!Path::new(&here.path("out/summary.json")).exists());
+    }
+    Here::with("busybox poweroff -f\n").run(&["-q"]).refused_with(&["powered off", "start script"]);
+    Here::with("busybox reboot -f\n").run(&["-q"]).refused_with(&["reset", "start script"]);
+    let failing = Here::with("echo before; m5 fail 9; echo after\n");
+    assert_eq!(failing.run(&["-q"]).code, Some(9));
+    assert!(!failing.console().contains("after\n"));
+}
+
+#[test]
+fn what_is_wrong_on_the_host_is_said_before_anything_boots() {
+    let here = Here::with("true\n");
+    here.run(&["--image", "nothing"]).refused_with(&["no image recipe \"nothing\"", "net"]);
+    here.run(&["--image", &here.path("absent.toml")]).refused_with(&["absent.toml"]);
+    for (file, expected) in [("x", "HOST=GUEST"), ("absent=/x", "absent"), ("=x", "HOST=GUEST")] {
+        here.run(&["--file", file]).refused_with(&["--file", expected]);
+    }
+    let outside = format!("{}=../x", here.path("script"));
+    here.run(&["--file", &outside]).refused_with(&["--file", "../x"]);
+    here.run(&["--begin-at", ""]).refused_with(&["--begin-at"]);
+    fs::write(here.path("other"), "other").unwrap();
+    let twice = ["script", "other"].map(|name| format!("{}=/x", here.path(name)));
+    here.run(&["--file", &twice[0], "--file", &twice[1]]).refused_with(&["\"x\""]);
+
+    let script = |path: &str| doorbell(&["run", "--script", path, "--out", &here.path("out")]);
+    script(&here.path("absent")).refused_with(&["cannot read", "absent"]);
+    script("/").refused_with(&["cannot read", "directory"]);
+    script("/bin/true").refused_with(&["/bin/true", "another machine"]);
+    fs::write(here.path("empty"), "").unwrap();
+    script(&here.path("empty")).refused_with(&["empty"]);
+    doorbell(&["run", "testpmd", "--image", "net"]).refused_with(&["--image", "--script"]);
+    doorbell(&["run"]).refused_with(&["testpmd", "--script"]);
+    assert!(!Path::new(&here.path("out/console.log")).exists());
+}
+
+#[test]
+fn the_testpmd_image_takes_scripts_too() {
+    let here = Here::with(
+        "#!/bin/sh\nls /sys/bus/pci/drivers/uio_pci_generic\ngrep HugePages_Total /proc/meminfo\n",
+    );
+    here.run(&["-q", "--image", "testpmd"]).success();
+    let console = here.console();
+    assert!(console.contains("0000:00:01.0") && console.contains("HugePages_Total:      16"), "{console}");
+}

@@ -1,0 +1,93 @@
+//! Linux on several harts: all of them work, they come and go, the NIC passes its driver's self-test beside them, and a run
+//! is the same each time, also across a checkpoint.
+
+use doorbell_acceptance::net_guest::{PATIENCE, boot, run};
+use doorbell_acceptance::{long, short_or_long};
+use doorbell_machine::{Limits, Machine, Outcome};
+use doorbell_sim::Ps;
+
+const WORK: &str = "nproc > /tmp/count
+echo \"harts $(cat /tmp/count)\"
+cat /proc/interrupts
+for hart in $(seq 0 $(($(cat /tmp/count) - 1))); do
+    taskset -c $hart sh -c 'seq 1 2000 | sha256sum' > /tmp/sum.$hart &
+done
+wait
+echo \"sums $(cat /tmp/sum.* | sort -u | wc -l)\"
+iperf3 -s -D -I /tmp/pid --forceflush > /tmp/server
+usleep 100000
+iperf3 -c 127.0.0.1 -n 2M -P 4 > /tmp/client && echo 'iperf3 ok'
+echo 0 > /sys/devices/system/cpu/cpu1/online && echo \"without one: $(nproc)\"
+echo 1 > /sys/devices/system/cpu/cpu1/online && echo \"again: $(nproc)\"
+ping -n -q -c 20 -i 0.001 -s 1400 10.0.0.254
+grep -E 'procs_running|cpu[0-9]' /proc/stat
+";
+
+/// Enough to keep two harts busy with each other for some milliseconds.
+const LITTLE_WORK: &str = "for hart in 0 1; do taskset -c $hart sh -c 'seq 1 2000 | sha256sum' & done; wait
+ping -n -q -c 20 -i 0.001 -s 1400 10.0.0.254
+";
+
+fn machine(harts: u32, script: &str) -> Machine {
+    boot(&[&format!("platform.harts={harts}")], "doorbell.app=ours loglevel=6", script, &[])
+}
+
+#[test]
+fn linux_works_on_several_harts() {
+    for harts in short_or_long(&[2][..], &[2, 4, 8]).iter().copied() {
+        let mut machine = machine(harts, WORK);
+        let console = run(&mut machine);
+        let again = format!("again: {harts}");
+        let without = format!("without one: {}", harts - 1);
+        let count = format!("harts {harts}");
+        for expected in [
+            count.as_str(),
+            "sums 1",
+            "iperf3 ok",
+            &without,
+            &again,
+            "20 received, 0% packet loss",
+            "doorbell: exit 0",
+        ] {
+            assert!(console.contains(expected), "no \"{expected}\" with {harts} harts:\n{console}");
+        }
+        for hart in machine.harts() {
+            assert!(hart.instructions() > 1_000_000, "each hart has worked: {}", hart.instructions());
+        }
+    }
+}
+
+#[test]
+fn the_nic_passes_its_drivers_self_test_on_two_harts() {
+    // The short form leaves out what needs traffic: all of nic-check takes twenty seconds.
+    let (words, script, expected) = short_or_long(
+        ("doorbell.app=ours", "ethtool -t eth0 offline", "The test result is PASS"),
+        ("doorbell.app=nic-check", "", "nic-check: all ok"),
+    );
+    let mut machine = boot(&["platform.harts=2"], words, script, &[]);
+    let console = run(&mut machine);
+    assert!(console.contains(expected), "{console}");
+}
+
+#[test]
+fn a_run_on_several_harts_is_the_same_each_time_and_across_a_checkpoint() {
+    let end = |mut machine: Machine| {
+        run(&mut machine);
+        (machine.instructions(), machine.now(), machine.state_hash())
+    };
+    let script = short_or_long(LITTLE_WORK, WORK);
+    let straight = end(machine(2, script));
+    let mut first = machine(2, script);
+    first.console.watch(Some("doorbell: start ours"));
+    assert_eq!(first.run(&Limits { on_marker: true, ..Limits::until(PATIENCE) }), Outcome::Marker);
+    first.console.watch(None);
+    let middle = first.now() + Ps(1_234_567_891);
+    assert_eq!(first.run(&Limits::until(middle)), Outcome::Time);
+    let checkpoint = first.checkpoint("net", "test");
+    let mut second = Machine::new(first.config().clone(), 1).expect("the machine can be built");
+    second.restore(&checkpoint, "net").expect("the checkpoint is whole");
+    if long() {
+        assert_eq!(end(first), straight, "stopped and taken up again");
+    }
+    assert_eq!(end(second), straight, "from the checkpoint");
+}

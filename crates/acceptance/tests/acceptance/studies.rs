@@ -1,0 +1,374 @@
+//! Searches and sweeps as a user has them: the worked examples of their pages, what kills a sweep, and bad input.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use doorbell_acceptance::{
+    Ended, Running, blocks, cache_with_own_checkpoints, doorbell_path, repository, scratch, short_or_long,
+};
+use rustix::process::Signal;
+use serde_json::Value;
+
+fn cache() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| cache_with_own_checkpoints("acceptance-studies"))
+}
+
+/// The command in a folder.
+fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(doorbell_path());
+    command.env("DOORBELL_CACHE", cache()).current_dir(folder).args(arguments);
+    command
+}
+
+fn doorbell(folder: &Path, arguments: &[&str]) -> Ended {
+    Running::start(command(folder, arguments)).end()
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// Runs each of a page's commands in a folder, in which its experiments stand as files.
+fn play(page: &str, folder: &Path) {
+    let text = fs::read_to_string(repository().join("docs").join(page)).unwrap();
+    for (index, file) in blocks(&text, "toml").iter().enumerate() {
+        let name = file.lines().next().and_then(|line| line.strip_prefix("# ")).unwrap_or_default();
+        assert!(name.ends_with(".toml"), "{page}: block {index} does not begin with its file's name");
+        fs::write(folder.join(name), file).unwrap();
+    }
+    for line in blocks(&text, "sh").iter().flat_map(|block| block.lines()) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(words[0], "doorbell", "{page}: {line}");
+        doorbell(folder, &words[1..]).success();
+    }
+}
+
+/// The loss of a long run at a rate, as another way to measure it.
+fn loss_at(folder: &Path, mpps: f64, size: &str) -> f64 {
+    let rate = format!("{}pps", (mpps * 1e6).round());
+    let arguments =
+        ["run", "testpmd", "--preset", "fast", "--frame-size", size, "--rate", &rate, "--warmup", "20ms"];
+    doorbell(folder, &[&arguments[..], &["--duration", "20ms", "--out", "check", "-q"]].concat()).success();
+    json(&folder.join("check/summary.json"))["drop_rate"].as_f64().unwrap()
+}
+
+#[test]
+fn the_search_of_its_page_finds_what_long_runs_confirm() {
+    let folder = scratch();
+    play("searches.md", folder.path());
+    let summary = json(&folder.path().join("results/latest/summary.json"));
+    for (search, size) in summary["searches"].as_array().unwrap().iter().zip(["64", "512"]) {
+        let rate = |end: &str| search[end].as_f64().unwrap();
+        let (low, high) = (rate("low_mpps"), rate("high_mpps"));
+        assert!(low < high && high - low <= 0.02 * high, "{low} to {high}");
+        assert!(loss_at(folder.path(), low, size) <= 0.01);
+        assert!(loss_at(folder.path(), high, size) > 0.01);
+    }
+    let page = fs::read_to_string(folder.path().join("results/latest/report.html")).unwrap();
+    assert!(page.contains("The rate lies between") && page.contains("Loss against offered rate"));
+    let table = doorbell(folder.path(), &["report", "results/latest"]).success();
+    assert!(table.contains("Frames of 512 bytes:"), "{table}");
+}
+
+#[test]
+fn the_answer_and_its_trials_do_not_depend_on_the_number_of_jobs() {
+    let folder = scratch();
+    let found = |jobs: &str| {
+        let arguments =
+            ["search", "testpmd", "--preset", "fast", "--goal", "ndr", "--frames", "5000", "--json", "-q"];
+        let more = ["--warmup", "1ms", "--jobs", jobs, "--out", jobs];
+        let text = doorbell(folder.path(), &[&arguments[..], &more].concat()).success();
+        let mut search = serde_json::from_str::<Value>(&text).unwrap()["searches"][0].take();
+        for trial in search["trials"].as_array_mut().unwrap() {
+            trial["host_seconds"].take();
+        }
+        for host in ["cost", "at_low"] {
+            search[host].take();
+        }
+        search
+    };
+    let alone = found("1");
+    assert!(alone["low_mpps"].is_f64() && alone["trials"].as_array().unwrap().len() >= 2);
+    assert_eq!(alone, found("3"));
+}
+
+#[test]
+fn a_bound_on_round_trips_is_kept_below_the_rate_at_which_frames_are_lost() {
+    let folder = scratch();
+    // Queues at the knee make round trips of a hundred microseconds.
+    let arguments = [
+        "search",
+        "testpmd",
+        "--preset",
+        "fast",
+        "--warmup",
+        "1ms",
+        "--latency-max",
+        "p99=20us",
+        "--json",
+        "-q",
+    ];
+    let found: Value = serde_json::from_str(&doorbell(folder.path(), &arguments).success()).unwrap();
+    let search = &found["searches"][0];
+    assert!(search["at_low"]["latency_ns"]["p99"].as_f64().unwrap() <= 20_000.0);
+    let high =
+        search["trials"].as_array().unwrap().iter().find(|trial| trial["rate_mpps"] == search["high_mpps"]);
+    let high = high.unwrap();
+    assert!(
+        high["latency_p99_ns"].as_f64().unwrap() > 20_000.0 || high["loss"].as_f64().unwrap() > 0.01,
+        "{high}"
+    );
+}
+
+#[test]
+fn an_interrupted_search_ends_soon_and_leaves_nothing() {
+    let folder = scratch();
+    let arguments = ["search", "testpmd", "--preset", "fast", "--warmup", "100s", "--out", "out"];
+    let running = Running::start(command(folder.path(), &arguments));
+    std::thread::sleep(Duration::from_millis(1500));
+    running.signal(Signal::INT);
+    running.end().refused_with(&["interrupted"]);
+    assert_eq!(fs::read_dir(folder.path().join("out")).unwrap().count(), 0);
+}
+
+#[test]
+fn what_cannot_be_sought_or_swept_is_told_before_anything_runs() {
+    let folder = scratch();
+    for (arguments, texts) in [
+        (vec!["search", "testpmd", "--goal", "mbs"], ["--goal", "msb"]),
+        (vec!["search", "testpmd", "--latency-max", "99=1us"], ["--latency-max", "p99=20us"]),
+        (vec!["search", "testpmd", "--precision", "2"], ["--precision", "2%"]),
+        (vec!["search", "testpmd", "--min", "9Mpps", "--max", "8Mpps"], ["min", "highest rate"]),
+        (vec!["search", "testpmd", "--frame-size", "64,17"], ["--frame-size", "64"]),
+        (vec!["search", "iperf"], ["iperf", "no load generator"]),
+        (vec!["sweep", "nothing.toml"], ["nothing.toml", "No such file"]),
+        (vec!["sweep"], ["Usage", "FILE"]),
+    ] {
+        doorbell(folder.path(), &arguments).refused_with(&texts);
+        assert!(!folder.path().join("results").exists());
+    }
+}
+
+/// Small points, and quick.
+const SMALL: &str = "benchmark = \"testpmd\"\npreset = \"fast\"\nset = [\"run.warmup=20us\", \"run.duration=20us\"]\n\
+    repetitions = 4\n[measure]\nrates = [\"1Mpps\", \"20Mpps\"]\n[grid]\n\"core.ipc\" = [1, 2]\n";
+
+#[test]
+fn the_sweep_of_its_page_gives_a_table_and_a_page_and_is_done_once() {
+    let folder = scratch();
+    play("experiments.md", folder.path());
+    let out = folder.path().join("results/frequency");
+    let table = fs::read_to_string(out.join("table.csv")).unwrap();
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
+    let column =
+        |name: &str| rows[0].iter().position(|head| *head == name).unwrap_or_else(|| panic!("{name}"));
+    assert_eq!(rows.len(), 1 + 6);
+    let (frequency, low) = (column("core.frequency_GHz"), column("low_mpps"));
+    let at = |row: usize, column: usize| rows[row][column].parse::<f64>().unwrap();
+    assert_eq!((at(1, frequency), at(6, frequency)), (1.0, 3.0));
+    // A functional core does twice as much at twice the clock.
+    assert!((at(3, low) / at(1, low) - 2.0).abs() < 0.1, "{} {}", at(1, low), at(3, low));
+    assert_eq!(&fs::read(out.join("table.parquet")).unwrap()[..4], b"PAR1");
+    let page = fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(page.contains("<polyline") && page.contains("somebody&#39;s measurement"), "no plot");
+}
+
+#[test]
+fn a_point_by_itself_is_the_same_point_and_a_changed_file_is_refused() {
+    let folder = scratch();
+    fs::write(folder.path().join("small.toml"), SMALL).unwrap();
+    let run = |more: &[&str]| {
+        doorbell(folder.path(), &[&["sweep", "run", "small.toml", "--index", "3"], more].concat())
+    };
+    run(&[]).success();
+    run(&[]).success();
+    run(&["--expect", "0123"]).refused_with(&["small.toml", "changed"]);
+    let plan = doorbell(folder.path(), &["sweep", "plan", "small.toml"]).success();
+    assert!(plan.contains("1 of 16 points are done"), "{plan}");
+    assert_eq!(plan.lines().filter(|line| line.contains(" yes ")).count(), 1);
+    doorbell(folder.path(), &["sweep", "run", "small.toml", "--index", "16"]).refused_with(&["0 to 15"]);
+}
+
+#[test]
+fn a_point_that_fails_takes_no_other_along_and_is_tried_again() {
+    let folder = scratch();
+    let disk = folder.path().join("disk.img");
+    let text = format!(
+        "benchmark = \"testpmd\"\npreset = \"fast\"\nset = [\"run.warmup=20us\", \"run.duration=20us\"]\n\
+         [measure]\nrates = [\"1Mpps\"]\n[[list]]\n\"run.disks\" = [{:?}]\n[[list]]\n\"core.ipc\" = 2\n",
+        disk.display()
+    );
+    fs::write(folder.path().join("x.toml"), text).unwrap();
+    doorbell(folder.path(), &["sweep", "x.toml"]).refused_with(&["1 of 2 points failed", "disk.img"]);
+    assert_eq!(fs::read_to_string(folder.path().join("results/x/table.csv")).unwrap().lines().count(), 2);
+    assert!(
+        fs::read_to_string(folder.path().join("results/x/report.html"))
+            .unwrap()
+            .contains("1 of 2 points are not done")
+    );
+}
+
+/// The points that are done, and the state in which each one's machine ended.
+fn done(points: &Path) -> BTreeMap<String, String> {
+    let Ok(entries) = fs::read_dir(points) else { return BTreeMap::new() };
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names
+        .filter(|name| !name.starts_with('.'))
+        .map(|name| {
+            let summary = json(&points.join(&name).join("summary.json"));
+            assert!(
+                points.join(&name).join("stats.json").exists()
+                    && points.join(&name).join("config.toml").exists()
+            );
+            (name, summary["points"][0]["state_hash"].as_str().unwrap().to_owned())
+        })
+        .collect()
+}
+
+#[test]
+fn a_sweep_killed_at_any_moment_loses_no_point_that_was_done() {
+    let folder = scratch();
+    fs::write(folder.path().join("small.toml"), SMALL).unwrap();
+    // The guest has booted before, or the kills would hit nothing else.
+    doorbell(folder.path(), &["sweep", "run", "small.toml", "--index", "0"]).success();
+    let points = folder.path().join("results/small/points");
+    let mut states = BTreeMap::new();
+    // Any moments, the same each time.
+    let mut random = 1u64;
+    let mut interrupted = 0;
+    for _ in 0..short_or_long(6, 100) {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let before = done(&points);
+        if before.len() == 16 {
+            fs::remove_dir_all(&points).unwrap();
+        }
+        let sweep = Running::start(command(folder.path(), &["sweep", "small.toml", "--jobs", "2"]));
+        std::thread::sleep(Duration::from_millis(50 + (random >> 33) % 900));
+        let at_kill = done(&points);
+        sweep.signal(Signal::KILL);
+        interrupted += usize::from(sweep.end().code.is_none());
+        let after = done(&points);
+        for (name, state) in &at_kill {
+            assert_eq!(after.get(name), Some(state), "{name} was lost");
+        }
+        // A point comes out the same each time that it is measured.
+        for (name, state) in after {
+            assert_eq!(*states.entry(name).or_insert_with(|| state.clone()), state);
+        }
+    }
+    assert!(interrupted > 0, "no sweep was killed in its midst");
+    doorbell(folder.path(), &["sweep", "small.toml"]).success();
+    assert_eq!(done(&points).len(), 16);
+    let names = fs::read_dir(&points).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert!(names.into_iter().all(|name| !name.starts_with('.')), "something was left behind");
+    assert_eq!(
+        fs::read_to_string(folder.path().join("results/small/table.csv")).unwrap().lines().count(),
+        17
+    );
+}
+
+#[test]
+fn an_interrupted_sweep_tells_what_is_done_and_leaves_nothing_half_done() {
+    let folder = scratch();
+    fs::write(folder.path().join("small.toml"), SMALL).unwrap();
+    doorbell(folder.path(), &["sweep", "run", "small.toml", "--index", "0"]).success();
+    let sweep = Running::start(command(folder.path(), &["sweep", "small.toml", "--jobs", "2"]));
+    std::thread::sleep(Duration::from_millis(400));
+    sweep.signal(Signal::INT);
+    sweep.end().refused_with(&["interrupted", "goes on"]);
+    let results = folder.path().join("results/small");
+    let rows = fs::read_to_string(results.join("table.csv")).unwrap().lines().count() - 1;
+    assert_eq!(done(&results.join("points")).len(), rows);
+    let mut names = fs::read_dir(results.join("points")).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(names.all(|name| !name.to_string_lossy().starts_with('.')), "something was left behind");
+}
+
+/// Needs a kernel that lets anybody mount a file system of their own; elsewhere says so and passes.
+#[test]
+fn a_full_disk_leaves_every_finished_point_whole() {
+    let folder = scratch();
+    fs::write(folder.path().join("small.toml"), SMALL).unwrap();
+    fs::create_dir(folder.path().join("out")).unwrap();
+    // Sixteen points need about a megabyte.
+    let script = "mount -t tmpfs -o size=250k tmpfs out || exit 77\n\
+        \"$0\" sweep small.toml --out out 2> first && exit 3\nls -a out/points > left\n\
+        mount -o remount,size=20m out && \"$0\" sweep small.toml --out out && cp -r out kept";
+    let mut command = Command::new("unshare");
+    command.args(["-rm", "sh", "-c", script]).arg(doorbell_path());
+    command.env("DOORBELL_CACHE", cache()).current_dir(folder.path());
+    let ended = Running::start(command).end();
+    if ended.code == Some(77) || ended.stderr.contains("unshare") {
+        return println!("skipped: no file system can be mounted here: {}", ended.stderr);
+    }
+    assert_eq!(ended.code, Some(0), "{}\n{}", ended.stdout, ended.stderr);
+    let first = fs::read_to_string(folder.path().join("first")).unwrap();
+    assert!(first.contains("No space left on device") && first.contains("of 16 points failed"), "{first}");
+    let left = fs::read_to_string(folder.path().join("left")).unwrap();
+    let names: Vec<&str> = left.lines().filter(|name| ![".", ".."].contains(name)).collect();
+    assert!((1..16).contains(&names.len()) && names.iter().all(|name| !name.starts_with('.')), "{left}");
+    assert_eq!(done(&folder.path().join("kept/points")).len(), 16);
+}
+
+const FIGURE: &str = r#"
+title = "Two modes"
+about = "testpmd in both modes."
+preset = "fast"
+set = ["run.warmup=100us", "run.duration=200us", "run.drain=200us"]
+[[part]]
+name = "modes"
+benchmark = "testpmd"
+measure.rates = ["2Mpps", "4Mpps"]
+grid = { "testpmd.mode" = ["io", "macswap"] }
+quick = { measure.rates = ["2Mpps"] }
+[[part.plot]]
+x = "offered_mpps"
+y = "arrived_mpps"
+[[claim]]
+says = "both forward the same"
+paper = 0
+part = "modes"
+figure = "arrived_mpps"
+at = { "testpmd.mode" = "io", rate = "2Mpps" }
+over = { "testpmd.mode" = "macswap" }
+confirmed = [-1, 1]
+[[claim]]
+says = "io takes fewer instructions, by half"
+part = "modes"
+figure = "latency_ns.p50"
+at = { "testpmd.mode" = "io", rate = "4Mpps" }
+over = { "testpmd.mode" = "macswap" }
+confirmed = [-90, -50]
+why = "polling is most of it"
+"#;
+
+#[test]
+fn a_study_is_reproduced_claim_by_claim_and_what_is_done_is_not_done_again() {
+    let folder = scratch();
+    fs::create_dir(folder.path().join("mine")).unwrap();
+    fs::write(folder.path().join("mine/fig1.toml"), FIGURE).unwrap();
+    let told = doorbell(folder.path(), &["reproduce", "mine", "--quick"]).success();
+    let lines =
+        |told: &str, verdict: &str| told.lines().filter(|line| line.trim().starts_with(verdict)).count();
+    assert_eq!((lines(&told, "confirmed"), lines(&told, "not measured")), (1, 1), "{told}");
+    let all = ["reproduce", "mine", "fig1", "--out", "results/mine-quick"];
+    let told = doorbell(folder.path(), &all).success();
+    assert_eq!((lines(&told, "confirmed"), lines(&told, "differs")), (1, 1), "{told}");
+    let report = fs::read_to_string(folder.path().join("results/mine-quick/report.md")).unwrap();
+    assert!(report.contains("| differs | polling is most of it |"), "{report}");
+    assert!(
+        fs::read_to_string(folder.path().join("results/mine-quick/report.html"))
+            .unwrap()
+            .contains("Two modes")
+    );
+    let points = folder.path().join("results/mine-quick/fig1/modes/points");
+    assert_eq!(fs::read_dir(points).unwrap().count(), 4, "two of them were done already");
+    let plan = doorbell(folder.path(), &["reproduce", "ispass24", "--quick", "--plan"]).success();
+    assert!(plan.contains("fig14") && plan.contains("claims"), "{plan}");
+    doorbell(folder.path(), &["reproduce", "mine", "fig9"]).refused_with(&["fig9", "fig1"]);
+    doorbell(folder.path(), &["reproduce", "theirs"]).refused_with(&["theirs", "ispass24"]);
+}

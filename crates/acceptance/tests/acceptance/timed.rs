@@ -1,0 +1,212 @@
+//! Promises of timed machines: whole runs of testpmd under the preset `altra`, checked from outside.
+
+use doorbell_acceptance::{places, quiet};
+use doorbell_bench::{Point, RunConfig, Session, Source, benchmark, resolve, run_point};
+use doorbell_machine::{Limits, Machine, Mode};
+use doorbell_sim::ports::DmaKind;
+use doorbell_sim::{Bytes, Ps};
+
+const QUICK: [&str; 4] = ["run.warmup=1ms", "run.settle=100us", "run.duration=300us", "run.drain=1ms"];
+
+fn configured(preset: &str, set: &[&str]) -> RunConfig {
+    let all: Vec<String> = QUICK.iter().chain(set).map(|word| (*word).to_owned()).collect();
+    resolve(preset, &all).expect("the check's configuration is right")
+}
+
+fn session(preset: &str, set: &[&str]) -> Session {
+    let config = configured(preset, set);
+    let chosen = benchmark("testpmd").expect("testpmd is a benchmark");
+    quiet(|control| Session::prepare(&config, chosen, &places(), &Source::Cache, control))
+        .expect("testpmd gets ready")
+}
+
+fn point(preset: &str, set: &[&str], rate: &str, size: u64) -> Point {
+    let session = session(preset, set);
+    let rate = rate.parse().expect("a rate");
+    quiet(|control| run_point(&session, rate, Bytes(size), None, control)).expect("testpmd runs")
+}
+
+fn figure(point: &Point, group: &str, name: &str) -> f64 {
+    let timing = point.summary.timing.as_ref().expect("the run was timed");
+    let group = timing.0.iter().find(|of| of.name == group).unwrap_or_else(|| panic!("no group {group}"));
+    let figure = group.figures.iter().find(|figure| figure.name == name);
+    figure.and_then(|figure| figure.value).unwrap_or_else(|| panic!("no figure {name}"))
+}
+
+fn sum(point: &Point, group: &str) -> f64 {
+    let timing = point.summary.timing.as_ref().expect("the run was timed");
+    let group = timing.0.iter().find(|of| of.name == group).unwrap_or_else(|| panic!("no group {group}"));
+    group.figures.iter().map(|figure| figure.value.expect("it has a value")).sum()
+}
+
+/// A machine under traffic, everything timed.
+fn under_way(set: &[&str]) -> (Session, Machine) {
+    let session = session("altra", set);
+    let mut machine = session.machine().expect("a machine");
+    let traffic = session.config().loadgen.traffic.clone();
+    machine.set_mode(Mode::Warming);
+    machine.start_traffic(&traffic).expect("the traffic is legal");
+    run(&mut machine, 50);
+    machine.set_mode(Mode::Detailed);
+    run(&mut machine, 37);
+    (session, machine)
+}
+
+fn run(machine: &mut Machine, micros: u64) {
+    machine.run(&Limits::until(machine.now() + Ps::from_us(micros)));
+}
+
+#[test]
+fn a_run_comes_out_the_same_twice_with_shares_that_sum_to_one() {
+    let one = point("altra", &[], "8Mpps", 64);
+    let other = point("altra", &[], "8Mpps", 64);
+    assert_eq!(one.summary.state_hash, other.summary.state_hash);
+    assert_eq!(one.summary.timing, other.summary.timing);
+    assert!(
+        (sum(&one, "top-down") - 1.0).abs() < 1e-12 && (sum(&one, "top-down, level 2") - 1.0).abs() < 1e-12
+    );
+    // The stack is of the cycles: their number an instruction is the IPC's inverse, but for what is in flight at the ends.
+    let ipc = one.summary.instructions as f64 / (one.summary.simulated_seconds * 3e9);
+    assert!((sum(&one, "CPI stack") * ipc - 1.0).abs() < 0.01, "{} at IPC {ipc}", sum(&one, "CPI stack"));
+    assert!((1.0..4.0).contains(&ipc), "IPC {ipc} of a core that is four wide");
+    let stages = one.summary.latency_stages_ns.as_ref().expect("a forwarder's frames have stages");
+    let (total, mean) = (
+        stages.0.iter().map(|(_, stage)| stage.mean).sum::<f64>(),
+        one.summary.latency_ns.as_ref().expect("frames came back").mean,
+    );
+    assert!((total - mean).abs() < 1e-6 * mean, "stages sum to {total}, round trips are {mean}");
+}
+
+#[test]
+fn a_second_hart_that_sleeps_is_idle_in_the_books_and_costs_no_packet_anything() {
+    let figures = |harts: &str| {
+        let point = point("altra", &[harts], "8Mpps", 64);
+        ["busy_cycles", "busy_instructions", "busy_share"].map(|name| figure(&point, "packet cost", name))
+    };
+    let (one, two) = (figures("platform.harts=1"), figures("platform.harts=2"));
+    assert!((two[0] / one[0] - 1.0).abs() < 0.05, "cycles a packet: {one:?} and {two:?}");
+    assert!(
+        (two[2] / (one[2] / 2.0) - 1.0).abs() < 0.05,
+        "half of the cycles are there twice: {one:?} and {two:?}"
+    );
+}
+
+#[test]
+fn a_checkpoint_taken_while_timed_goes_on_exactly_and_cold_under_another_core() {
+    let (session, mut machine) = under_way(&["loadgen.traffic.rate=8Mpps"]);
+    let (at, before) = (machine.now(), machine.state_hash());
+    let file = machine.checkpoint("timed", "");
+    assert_eq!(machine.state_hash(), before, "saving disturbs nothing");
+    let config = session.config().machine();
+    let mut restored = Machine::new(config.clone(), session.config().run.seed).expect("it was legal before");
+    restored.restore(&file, "timed").expect("the same machine");
+    assert_eq!(restored.section_hashes(), machine.section_hashes());
+    assert_eq!(restored.state_hash(), before);
+    assert_eq!(restored.mode(), Mode::Detailed);
+    // A run ends with the block that reaches its limit, so what follows is counted from the limits, not from there.
+    let until = |micros| Limits::until(at + Ps::from_us(micros));
+    machine.run(&until(30));
+    restored.run(&until(11));
+    restored.run(&until(30));
+    assert_eq!(
+        restored.section_hashes(),
+        machine.section_hashes(),
+        "it goes on as if nothing had been saved"
+    );
+    assert_eq!(restored.state_hash(), machine.state_hash());
+    restored.check_conservation();
+
+    let mut config = config;
+    config.pipeline.rob = 32;
+    let mut other = Machine::new(config, 1).expect("a legal machine");
+    other.restore(&file, "timed").expect("the guest-visible part is the same");
+    assert_eq!(other.mode(), Mode::Functional, "the models of another core are left out");
+    other.set_mode(Mode::Detailed);
+    run(&mut other, 30);
+    other.check_conservation();
+}
+
+#[test]
+fn modes_can_change_at_any_moment_and_every_frame_stays_accounted_for() {
+    let (_, mut machine) = under_way(&["loadgen.traffic.rate=12Mpps", "platform.harts=1"]);
+    for (step, mode) in [Mode::Functional, Mode::Detailed, Mode::Warming, Mode::Detailed, Mode::Functional]
+        .into_iter()
+        .cycle()
+        .take(15)
+        .enumerate()
+    {
+        machine.set_mode(mode);
+        run(&mut machine, 3 + 5 * step as u64);
+        machine.check_conservation();
+    }
+    machine.stop_traffic();
+    run(&mut machine, 500);
+    assert_eq!(machine.frames_outstanding(), 0, "all are back");
+}
+
+#[test]
+fn dma_moves_each_frame_and_its_descriptors_to_the_byte() {
+    for size in [64, 128, 512, 1518] {
+        let session = session("altra", &["dpdk.txrst=16"]);
+        let rate = "3Mpps".parse().expect("a rate");
+        let before = session.machine().expect("a machine");
+        let point = quiet(|control| run_point(&session, rate, Bytes(size), None, control)).expect("it runs");
+        let moved = |kind| {
+            let bytes = |machine: &Machine| machine.ports()[0].pcie.stats(kind).payload_bytes;
+            bytes(&point.machine) - bytes(&before)
+        };
+        // Traffic began after the checkpoint, and everything has come back.
+        let frames = point.machine.ports()[0].loadgen.stats().sent - before.ports()[0].loadgen.stats().sent;
+        assert_eq!(point.machine.frames_outstanding(), 0);
+        let data = (size - 4) * frames;
+        assert_eq!(
+            (moved(DmaKind::RxData), moved(DmaKind::TxData)),
+            (data, data),
+            "{size} B, without the FCS"
+        );
+        assert_eq!(moved(DmaKind::RxDescriptorWriteback), 16 * frames, "{size} B");
+        // The chip holds descriptors that it has fetched ahead, and wrote back one transmit descriptor in 16.
+        let ahead = moved(DmaKind::RxDescriptorFetch).abs_diff(16 * frames) / 16;
+        assert!(ahead <= 256, "{size} B: {ahead} descriptors more or fewer than the chip holds");
+        assert_eq!(moved(DmaKind::TxDescriptorFetch), 16 * frames, "{size} B");
+        let back = moved(DmaKind::TxDescriptorWriteback);
+        assert!(back.abs_diff(frames) <= 16, "{size} B: {back} bytes for {frames} frames");
+    }
+}
+
+#[test]
+fn direct_cache_access_takes_the_packets_misses_away() {
+    let on = point("altra", &[], "6Mpps", 64);
+    let off = point("altra", &["memory.dca.policy.enabled=false"], "6Mpps", 64);
+    let misses = |point: &Point| figure(point, "LLC", "header_misses_per_packet");
+    assert!(misses(&on) < 0.01, "{} misses of packets with it", misses(&on));
+    assert!(misses(&off) > 0.95, "{} without it", misses(&off));
+    let cycles = |point: &Point| figure(point, "packet cost", "busy_cycles");
+    assert!(cycles(&off) > 1.1 * cycles(&on), "{} and {} cycles a packet", cycles(&off), cycles(&on));
+    let network = |point: &Point| figure(point, "access time", "network_load_cycles");
+    assert!(network(&off) > 1.5 * network(&on), "{} and {} cycles", network(&off), network(&on));
+}
+
+#[test]
+fn a_schedule_switches_direct_cache_access_in_the_midst_of_a_measurement() {
+    let schedule =
+        "memory.dca.schedule=[{after=\"100us\",policy={enabled=false}},{after=\"200us\",policy={}}]";
+    let point = point("altra", &[schedule], "6Mpps", 64);
+    // Off for a third of the 300 us.
+    let misses = figure(&point, "LLC", "header_misses_per_packet");
+    assert!((0.25..0.42).contains(&misses), "{misses} misses a packet");
+    let wrong = resolve("altra", &["memory.dca.schedule=[{after=\"200s\",policy={}}]".to_owned()]);
+    assert!(wrong.unwrap_err().to_string().contains("schedule[0].after: is 200s"));
+}
+
+#[test]
+fn frequency_window_and_kind_of_core_bound_what_is_forwarded() {
+    let forwarded = |set: &[&str]| point("altra", set, "100%", 64).summary.delivered_mpps;
+    let base = forwarded(&[]);
+    let slow = forwarded(&["core.frequency=1GHz"]);
+    assert!((0.3..0.55).contains(&(slow / base)), "{slow} of {base} Mpps at a third of the frequency");
+    let narrow = forwarded(&["pipeline.rob=16"]);
+    assert!(narrow < 0.9 * base, "{narrow} of {base} Mpps with a ROB of 16");
+    let in_order = forwarded(&["pipeline.kind=in-order"]);
+    assert!(in_order < 0.7 * base, "{in_order} of {base} Mpps in order");
+}

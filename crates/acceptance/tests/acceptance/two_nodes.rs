@@ -1,0 +1,436 @@
+//! Two nodes on one cable: what one sends the other gets, byte for byte, also when frames are lost on the way; the course
+//! of things does not depend on where a run is stopped; and iperf3 measures between them. Needs tshark.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use doorbell_acceptance::{doorbell, left_to_the_long_run, places, scratch};
+use doorbell_bench::{read_guest, resolve};
+use doorbell_image::{GuestFile, overlay};
+use doorbell_machine::{Guest, Limits, Mode, Outcome, Pair, PairCheckpoint, PairOutcome};
+use doorbell_sim::Ps;
+use doorbell_wire::PcapFile;
+use doorbell_wire::pcap::WHOLE_FRAMES;
+use serde_json::Value;
+
+/// Of simulated time, nearly all of it idle.
+const PATIENCE: Ps = Ps(600 * Ps::PER_SECOND);
+/// What is sent, in bytes: not a multiple of a segment or a page.
+const FILE_BYTES: u64 = 4_000_001;
+
+/// Node 0 makes a file of random bytes and serves it. `busybox httpd` takes its own copy of the standard streams.
+const SERVER: &str = "\
+head -c 4000001 /dev/urandom > /srv/file
+echo \"sent $(sha256sum < /srv/file)\"
+ethtool -K eth0 rx on
+ethtool -k eth0 | grep -E '^(tcp-segmentation-offload|tx-checksumming|rx-checksumming):'
+busybox httpd -f -p 80 -h /srv
+";
+
+/// Node 1 fetches it when it is told to.
+const CLIENT: &str = "\
+ethtool -K eth0 rx on
+echo 'client: waiting'
+read -r go
+busybox wget -q -O /tmp/file http://10.0.0.2/file
+echo \"got $(sha256sum < /tmp/file)\"
+";
+
+fn guest(script: &str, address: &str) -> Guest {
+    let image = places().build_image("net", &mut |_| {}).expect("the net image can be built");
+    let words = format!("{} doorbell.app=ours doorbell.ip={address}", image.command_line());
+    let mut guest = read_guest(&image, words).expect("an image can be read");
+    let content = script.as_bytes().to_vec();
+    let ours = GuestFile { path: "scripts/ours".into(), executable: false, content };
+    guest.initramfs.extend(overlay(&[ours]).expect("a script can be laid over an image"));
+    guest
+}
+
+fn built(overrides: &[&str]) -> Pair {
+    built_from("fast", overrides)
+}
+
+fn built_from(preset: &str, overrides: &[&str]) -> Pair {
+    let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
+    let config = resolve(preset, &overrides).expect("the check's configuration is right");
+    Pair::new(config.nodes(), config.run.seed).expect("two nodes can be built")
+}
+
+const GUESTS: [&str; 2] = ["server", "client"];
+
+/// Both nodes ready, booted once for all checks, and what the server's console had shown by then.
+fn ready() -> &'static (PairCheckpoint, String) {
+    static READY: OnceLock<(PairCheckpoint, String)> = OnceLock::new();
+    READY.get_or_init(|| {
+        let mut pair = built(&[]);
+        pair.load([&guest(SERVER, "10.0.0.2/24"), &guest(CLIENT, "10.0.0.3/24")]).expect("the guests fit");
+        make_ready(&mut pair);
+        (pair.checkpoint(GUESTS, "ready"), pair.nodes()[0].console.text())
+    })
+}
+
+/// Both nodes taken up where they were ready, under these overrides, which no guest can see.
+fn restored(overrides: &[&str], checkpoint: &PairCheckpoint) -> Pair {
+    let mut pair = built(overrides);
+    pair.restore(checkpoint, GUESTS).expect("the checkpoint fits");
+    pair
+}
+
+fn consoles(pair: &Pair) -> String {
+    let [server, client] = pair.nodes().each_ref().map(|node| node.console.last_lines(20));
+    format!("server:\n{server}\nclient:\n{client}")
+}
+
+/// Runs until both nodes are ready, the server's listening included: it comes right after its last line.
+fn make_ready(pair: &mut Pair) {
+    pair.node_mut(0).console.watch(Some("rx-checksumming"));
+    pair.node_mut(1).console.watch(Some("client: waiting"));
+    let on_marker = Limits { on_marker: true, ..Limits::until(PATIENCE) };
+    for _ in 0..2 {
+        let outcome = pair.run(&on_marker);
+        assert!(
+            matches!(outcome, PairOutcome::Node { outcome: Outcome::Marker, .. }),
+            "{outcome:?}\n{}",
+            consoles(pair)
+        );
+    }
+    let listening = pair.now() + Ps::from_ms(200);
+    assert_eq!(pair.run(&Limits::until(listening)), PairOutcome::Time, "{}", consoles(pair));
+}
+
+const CLIENT_OFF: PairOutcome = PairOutcome::Node { node: 1, outcome: Outcome::PowerOff { code: 0 } };
+
+/// Lets the client fetch the file, to its power-off.
+fn fetch(pair: &mut Pair) {
+    pair.node_mut(1).type_input(b"go\n");
+    let outcome = pair.run(&Limits::until(PATIENCE));
+    assert_eq!(outcome, CLIENT_OFF, "{}", consoles(pair));
+    pair.check_conservation();
+}
+
+/// The hash that a console shows behind this word.
+fn hash<'a>(console: &'a str, word: &str) -> &'a str {
+    let at = console.find(&format!("\n{word} ")).unwrap_or_else(|| panic!("no \"{word}\":\n{console}"));
+    let hash = &console[at + word.len() + 2..][..64];
+    assert!(hash.bytes().all(|byte| byte.is_ascii_hexdigit()), "{hash}");
+    hash
+}
+
+/// Boots, transfers, compares both ends, and checks all that crossed the cable. Returns the nodes and how many TCP
+/// segments tshark saw sent again.
+fn transfer(overrides: &[&str]) -> (Pair, u64) {
+    let folder = scratch();
+    let pcap = folder.path().join("wire.pcap");
+    let (checkpoint, server) = ready();
+    let mut pair = restored(overrides, checkpoint);
+    let before = pair.stats().delivered;
+    pair.capture(PcapFile::create(&pcap, WHOLE_FRAMES).expect("a capture can be made"));
+    fetch(&mut pair);
+    let client = pair.nodes()[1].console.text();
+    assert_eq!(hash(server, "sent"), hash(&client, "got"));
+    for on in ["tcp-segmentation-offload: on", "tx-checksumming: on", "rx-checksumming: on"] {
+        assert!(server.contains(on), "{server}");
+    }
+    let nic = pair.nodes()[0].ports()[0].nic.stats();
+    // A file of so many bytes has so many segments; most of them the NIC has cut.
+    assert!(nic.tx_segments > FILE_BYTES / 1460 / 2, "{nic:?}");
+    // What the client acknowledged is the file and the server's head, each byte once.
+    let carried = &pair.carried()[0];
+    assert!((FILE_BYTES..FILE_BYTES + 2_000).contains(&carried.tcp_acknowledged), "{carried:?}");
+    // The connection's end counts as one.
+    assert!(carried.tcp_payload + 1 >= carried.tcp_acknowledged, "{carried:?}");
+    let captured = pair.finish_capture().expect("the capture is whole").expect("there is one");
+    let delivered = pair.stats().delivered + pair.stats().unreceived - before;
+    assert!((delivered..=delivered + 2).contains(&captured), "{captured} captured, {delivered} delivered");
+    (pair, look_with_tshark(&pcap, captured))
+}
+
+/// Every checksum is right as tshark computes it, times never go back, and so many segments were sent again.
+fn look_with_tshark(pcap: &Path, captured: u64) -> u64 {
+    let mut command = Command::new("tshark");
+    command.arg("-r").arg(pcap).args(["-n", "-T", "fields", "-E", "separator=,", "-E", "occurrence=f"]);
+    command.args(["-o", "ip.check_checksum:TRUE", "-o", "tcp.check_checksum:TRUE"]);
+    for field in [
+        "frame.time_delta",
+        "frame.len",
+        "ip.checksum.status",
+        "tcp.checksum.status",
+        "tcp.analysis.retransmission",
+        "_ws.malformed",
+    ] {
+        command.args(["-e", field]);
+    }
+    let output = command.output().expect("this check needs tshark (package tshark)");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("tshark writes text");
+    let (mut frames, mut tcp, mut again) = (0, 0, 0);
+    for line in text.lines() {
+        let fields: Vec<&str> = line.split(',').collect();
+        let [delta, length, ip_sum, tcp_sum, retransmission, malformed] = fields[..] else {
+            panic!("frame {frames}: not as many fields as asked for: {line}");
+        };
+        frames += 1;
+        assert!(!delta.starts_with('-'), "frame {frames} goes back in time: {line}");
+        assert!((60..=1514).contains(&length.parse::<u32>().expect("a number")), "frame {frames}: {line}");
+        for sum in [ip_sum, tcp_sum] {
+            assert!(sum.is_empty() || sum == "1", "frame {frames} has a wrong checksum: {line}");
+        }
+        assert!(malformed.is_empty(), "frame {frames} is malformed: {line}");
+        tcp += u64::from(tcp_sum == "1");
+        again += u64::from(!retransmission.is_empty());
+    }
+    assert_eq!(frames, captured);
+    assert!(tcp > FILE_BYTES / 1460, "{tcp} TCP segments");
+    again
+}
+
+#[test]
+fn a_file_goes_from_node_to_node_through_segmentation_and_checksum_offload_unharmed() {
+    let (pair, again) = transfer(&[]);
+    assert_eq!(again, 0, "nothing is lost on this cable");
+    let lost: u64 = pair.nodes().iter().map(|node| node.ports()[0].link_out.stats().lost).sum();
+    assert_eq!(lost, 0);
+}
+
+#[test]
+fn a_file_arrives_unharmed_although_frames_are_lost_on_the_way() {
+    if left_to_the_long_run() {
+        return;
+    }
+    let (pair, again) = transfer(&["link.frame_loss=0.01"]);
+    let lost: u64 = pair.nodes().iter().map(|node| node.ports()[0].link_out.stats().lost).sum();
+    assert!(lost > 10 && again > 10, "{lost} lost, {again} sent again");
+}
+
+#[test]
+fn it_does_not_matter_where_a_run_is_stopped_saved_and_gone_on_with() {
+    let (checkpoint, _) = ready();
+    // Frames are lost, so that retransmissions and their timers are on their way too.
+    let overrides = &["link.frame_loss=0.01", "link.latency=3us"];
+    let later = |pair: &mut Pair| {
+        let off_at = pair.nodes()[1].now();
+        assert_eq!(pair.run(&Limits::until(off_at + Ps::from_ms(5))), PairOutcome::Time);
+        (off_at, pair.instructions(), pair.state_hash())
+    };
+    let mut straight = restored(overrides, checkpoint);
+    fetch(&mut straight);
+    let expected = later(&mut straight);
+    drop(straight);
+
+    let mut first = restored(overrides, checkpoint);
+    first.node_mut(1).type_input(b"go\n");
+    let middle = first.now() + Ps(7_300_000_001);
+    assert_eq!(first.run(&Limits::until(middle)), PairOutcome::Time);
+    let frames = first.stats().delivered;
+    assert!(frames > 100, "in the middle of the transfer: {frames}");
+    let saved = PairCheckpoint::from_bytes(first.checkpoint(GUESTS, "middle").bytes().to_vec());
+    drop(first);
+    let mut second = restored(overrides, &saved.expect("it is whole"));
+    let mut outcome = PairOutcome::Time;
+    while outcome == PairOutcome::Time {
+        let slice = second.now() + Ps(1_777_777_777);
+        outcome = second.run(&Limits::until(slice));
+    }
+    assert_eq!(outcome, CLIENT_OFF, "{}", consoles(&second));
+    assert_eq!(later(&mut second), expected);
+}
+
+#[test]
+fn a_timed_node_beside_a_functional_one_goes_on_from_a_checkpoint_as_if_there_had_been_none() {
+    let (checkpoint, _) = ready();
+    let mut pair = built_from("altra", &[]);
+    pair.restore(checkpoint, GUESTS).expect("any microarchitecture takes it up");
+    assert_eq!(pair.nodes().each_ref().map(|node| node.timing().is_some()), [true, false]);
+    pair.node_mut(1).type_input(b"go\n");
+    while pair.carried()[0].tcp_payload < 500_000 {
+        let next = pair.now() + Ps::from_us(100);
+        assert_eq!(pair.run(&Limits::until(next)), PairOutcome::Time, "{}", consoles(&pair));
+    }
+    for (mode, time) in [(Mode::Warming, Ps::from_us(300)), (Mode::Detailed, Ps(412_345_677))] {
+        pair.node_mut(0).set_mode(mode);
+        let next = pair.now() + time;
+        assert_eq!(pair.run(&Limits::until(next)), PairOutcome::Time, "{}", consoles(&pair));
+    }
+    let saved = pair.checkpoint(GUESTS, "timed");
+    let mut second = built_from("altra", &[]);
+    second.restore(&saved, GUESTS).expect("the same microarchitecture takes it up");
+    assert_eq!(second.nodes()[0].mode(), Mode::Detailed);
+    let end = pair.now() + Ps::from_us(700);
+    // In one piece, and in several that fall anywhere into the windows.
+    assert_eq!(pair.run(&Limits::until(end)), PairOutcome::Time);
+    while second.now() < end {
+        let slice = (second.now() + Ps(177_777_777)).min(end);
+        assert_eq!(second.run(&Limits::until(slice)), PairOutcome::Time);
+    }
+    assert_eq!(second.state_hash(), pair.state_hash());
+    assert_eq!(second.instructions(), pair.instructions());
+    pair.check_conservation();
+    // Another microarchitecture takes up what the guest can see, under other windows too, and begins cold.
+    let mut other = built_from("altra", &["pipeline.rob=64", "pipeline.iq=40"]);
+    other.restore(&saved, GUESTS).expect("another microarchitecture takes it up");
+    assert_eq!(other.nodes()[0].mode(), Mode::Functional);
+    let mut longer = built(&["link.latency=2us"]);
+    longer.restore(&saved, GUESTS).expect("both nodes had come equally far");
+    let end = longer.now() + Ps::from_us(100);
+    assert_eq!(longer.run(&Limits::until(end)), PairOutcome::Time);
+}
+
+#[test]
+fn a_damaged_checkpoint_of_two_nodes_is_refused() {
+    let (checkpoint, _) = ready();
+    let whole = checkpoint.bytes();
+    for wrong in [&whole[..10], &whole[..whole.len() - 1], b"something else"] {
+        assert!(PairCheckpoint::from_bytes(wrong.to_vec()).is_err());
+    }
+    let mut damaged = whole.to_vec();
+    damaged[whole.len() / 2] ^= 1;
+    assert!(PairCheckpoint::from_bytes(damaged).is_err());
+    let other = built(&["platform.ram=512MiB"]).restore(checkpoint, GUESTS);
+    assert!(other.unwrap_err().to_string().contains("another machine"));
+}
+
+/// A run of iperf3; its summary, which is also in the folder.
+fn iperf(folder: &Path, options: &[&str]) -> Value {
+    let common = ["run", "iperf", "--out", folder.to_str().expect("a path in UTF-8"), "--json", "-q"];
+    let printed = doorbell(&[&common[..], options].concat()).success();
+    serde_json::from_str(&printed).expect("the summary is JSON and nothing else")
+}
+
+fn number(of: &Value, path: &str) -> f64 {
+    of.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {path}: {of}"))
+}
+
+#[test]
+fn iperf3_finds_what_crosses_the_cable() {
+    if left_to_the_long_run() {
+        return;
+    }
+    let folder = scratch();
+    // Slow cores: the shortest test that iperf3 knows, a second, is soon simulated.
+    let slow = ["core.frequency=300MHz", "drive.frequency=300MHz", "drive.ipc=1", "iperf.seconds=1"];
+    let options = slow.iter().flat_map(|set| ["--set", set]);
+    let found = iperf(folder.path(), &["--preset", "fast"].into_iter().chain(options).collect::<Vec<_>>());
+    let (goodput, seconds) = (number(&found, "/goodput_gbps"), number(&found, "/seconds"));
+    assert!((0.9..1.2).contains(&seconds) && (0.02..10.0).contains(&goodput), "{found}");
+    assert!((goodput - number(&found, "/bytes_received") * 8e-9 / seconds).abs() < 1e-6, "{found}");
+    // What iperf3 says it sent went over the cable, and acknowledgements came back.
+    assert!(number(&found, "/wire_to_server/bytes") > number(&found, "/bytes_received"));
+    assert!(
+        number(&found, "/wire_to_server/bytes") < 1.1 * number(&found, "/bytes_sent") + 100_000.0,
+        "{found}"
+    );
+    assert!(number(&found, "/wire_to_client/frames") > 10.0);
+    assert!(folder.path().join("iperf3.json").exists());
+}
+
+#[test]
+fn a_transfer_is_timed_at_the_server_and_the_same_twice() {
+    let folder = scratch();
+    let short = ["--preset", "altra", "--warmup", "2ms", "--duration", "1ms", "--set", "run.settle=300us"];
+    let one = folder.path().join("one");
+    let first = iperf(&one, &short);
+    // Give or take the block that the core is executing.
+    let seconds = number(&first, "/seconds");
+    assert!((seconds - 1e-3).abs() < 1e-7, "{seconds}");
+    let (goodput, received) = (number(&first, "/goodput_gbps"), number(&first, "/bytes_received"));
+    assert!((1.0..20.0).contains(&goodput) && (goodput - received * 8e-9 / seconds).abs() < 1e-6, "{first}");
+    // The link carries at least what arrived, with headers.
+    assert!(number(&first, "/offered_gbps") > goodput * 0.8, "{first}");
+    // The server's core is timed: it works, and has misses and waits.
+    let (ipc, instructions) = (number(&first, "/ipc"), number(&first, "/instructions"));
+    assert!((0.05..4.0).contains(&ipc) && (ipc - instructions / 3e6).abs() < 1e-3, "{first}");
+    let top = first.pointer("/timing/top-down").and_then(Value::as_object).expect("the top-down split");
+    let slots: f64 = ["retiring", "bad_speculation", "frontend_bound", "backend_bound"]
+        .iter()
+        .map(|part| top.get(*part).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {part}: {top:?}")))
+        .sum();
+    assert!((slots - 1.0).abs() < 1e-9, "{top:?}");
+    let stats = fs::read_to_string(one.join("stats.json")).expect("stats.json was written");
+    assert!(stats.contains("node0.hart0.core.") && !stats.contains("node1.hart0.core."));
+    assert!(doorbell(&["report", one.to_str().unwrap()]).success().contains("goodput"));
+    let second = iperf(&folder.path().join("two"), &short);
+    assert_eq!(first["state_hash"], second["state_hash"]);
+    // The other direction and protocol.
+    let other = ["--preset", "fast", "--warmup", "1ms", "--duration", "1ms", "--set", "iperf.reverse=true"];
+    let found = iperf(&folder.path().join("three"), &[&other[..], &["--set", "iperf.protocol=udp"]].concat());
+    assert!(number(&found, "/goodput_gbps") > 0.5, "{found}");
+    assert!(
+        number(&found, "/wire_to_client/bytes") > 10.0 * number(&found, "/wire_to_server/bytes"),
+        "{found}"
+    );
+}
+
+/// The points of a run of testpmd at these rates, with this drive.
+fn driven(drive: &str, options: &[&str]) -> Vec<Value> {
+    let folder = scratch();
+    let common =
+        ["run", "testpmd", "--drive", drive, "--out", folder.path().to_str().unwrap(), "--json", "-q"];
+    let printed = doorbell(&[&common[..], options].concat()).success();
+    let summary: Value = serde_json::from_str(&printed).expect("the summary is JSON and nothing else");
+    summary["points"].as_array().expect("points").clone()
+}
+
+#[test]
+fn a_drive_node_finds_of_a_forwarder_what_the_load_generator_finds() {
+    let short = ["--warmup", "300us", "--duration", "500us", "--set", "run.drain=2ms", "--rate"];
+    let points = driven("node", &[&short[..], &["1Mpps,1Mpps,60Mpps"]].concat());
+    let [one, again, beyond] = &points[..] else { panic!("three points") };
+    let generated = &driven("generator", &[&short[..], &["1Mpps"]].concat())[0];
+    assert_eq!(one["state_hash"], again["state_hash"]);
+    for path in ["/frames_offered", "/frames_delivered", "/offered_gbps", "/drop_rate"] {
+        let (by_node, by_generator) = (number(one, path), number(generated, path));
+        assert!((by_node - by_generator).abs() <= 0.002 * by_generator, "{path}: {by_node}, {by_generator}");
+    }
+    // The drive node's own rings and polls come on top of what the wire and the test node take.
+    let (by_node, by_generator) = (number(one, "/latency_ns/p50"), number(generated, "/latency_ns/min"));
+    assert!((1.0..3.0).contains(&(by_node / by_generator)), "{by_node} ns, {by_generator} ns");
+    let order =
+        ["min", "p50", "p90", "p99", "p99_9", "max"].map(|name| number(one, &format!("/latency_ns/{name}")));
+    assert!(order.is_sorted(), "{order:?}");
+    // No core sends so much: what was offered is what was sent, not what was asked for.
+    let (offered, delivered) = (number(beyond, "/offered_mpps"), number(beyond, "/delivered_mpps"));
+    assert!((2.0..55.0).contains(&offered) && delivered <= offered, "{offered} Mpps, {delivered} Mpps");
+    let drops = beyond["drops"].as_object().expect("drops by cause").values();
+    let named: u64 = drops.map(|count| count.as_u64().expect("a count")).sum();
+    let lost = number(beyond, "/frames_offered") - number(beyond, "/frames_delivered");
+    assert!(named as f64 >= lost, "{named} of {lost} lost frames have a cause");
+}
+
+#[test]
+fn the_test_node_is_timed_alike_whoever_drives_it() {
+    if left_to_the_long_run() {
+        return;
+    }
+    let short = "--preset altra --rate 1Mpps --warmup 200us --duration 100us --set run.settle=50us";
+    let options: Vec<&str> = short.split(' ').collect();
+    let [by_node, by_generator] = ["node", "generator"].map(|drive| driven(drive, &options).remove(0));
+    for path in ["/timing/packet cost/busy_instructions", "/timing/packet cost/busy_cycles"] {
+        let (node, generator) = (number(&by_node, path), number(&by_generator, path));
+        assert!((node / generator - 1.0).abs() < 0.03, "{path}: {node}, {generator}");
+    }
+}
+
+#[test]
+fn what_two_nodes_cannot_be_or_do_is_refused() {
+    doorbell(&["run", "iperf", "--rate", "1Gbps"]).refused_with(&["--rate", "iperf.rate"]);
+    doorbell(&["run", "iperf", "--set", "platform.nics=2"]).refused_with(&["platform.nics"]);
+    doorbell(&["run", "iperf", "--set", "link.latency=1ns"]).refused_with(&["link.latency", "look-ahead"]);
+    doorbell(&["run", "iperf", "--set", "drive.ipc=0"]).refused_with(&["drive.ipc", "from 0.01 to 16"]);
+    doorbell(&["run", "iperf", "--set", "iperf.seconds=61"]).refused_with(&["iperf.seconds", "from 1 to 60"]);
+    for (kind, options, why) in [
+        ("iperf", "--drive node", "--drive"),
+        ("ping", "--drive node", "drive.kind"),
+        ("testpmd", "--drive node --frames 100", "run.frames"),
+        ("testpmd", "--drive node --set loadgen.traffic.outstanding=4", "loadgen.traffic"),
+        ("testpmd", "--drive node --frame-size 4096", "frame_size"),
+        ("testpmd", "--drive node --set platform.nics=2", "platform.nics"),
+        ("testpmd", "--drive cart", "generator"),
+    ] {
+        let words: Vec<&str> = ["run", kind].into_iter().chain(options.split(' ')).collect();
+        doorbell(&words).refused_with(&[why]);
+    }
+    doorbell(&["search", "testpmd", "--set", "drive.kind=node"])
+        .refused_with(&["drive.kind", "doorbell run"]);
+}

@@ -1,0 +1,180 @@
+//! The DPDK programs of the dpdk image, and the options that decide how many cache lines a DPDK program touches. Each takes
+//! every frame of every port with one core, in bursts.
+
+use doorbell_loadgen::Returned;
+use doorbell_machine::ConfigError;
+use doorbell_sim::{Bytes, Ps};
+use serde::{Deserialize, Serialize};
+
+use crate::config::RunConfig;
+
+/// Our own programs print this when their ports are up.
+pub(crate) const READY_MARKER: &str = "doorbell: ready";
+/// l3fwd prints this when it begins to forward.
+pub(crate) const L3FWD_READY_MARKER: &str = "entering main loop on lcore";
+
+/// l3fwd's routes are for 198.18.0.0/15, which RFC 2544 sets apart for benchmarks: 198.18.N.0/24 is behind port N.
+/// Its tables (16 M entries of the first lookup) take most of the memory.
+pub(crate) const L3FWD: &[&str] = &["loadgen.traffic.destination_ip=198.18.0.1", "platform.ram=768MiB"];
+
+/// Hugepages of 2 MiB for l3fwd: its tables for IPv4 (64 MiB and second lookups) and IPv6, 8192 packet buffers, and EAL's own.
+const L3FWD_HUGEPAGES: u32 = 200;
+/// The longest work between two bursts; with a longer one no frame of a usual trial comes back.
+const WORK_MAX: Ps = Ps::from_ms(100);
+
+/// The options that all DPDK programs have, under testpmd's names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DpdkConfig {
+    /// Receive descriptors (--rxd), 32 to 4096 in steps of 8.
+    pub rxd: u32,
+    /// Transmit descriptors (--txd), 32 to 4096 in steps of 8.
+    pub txd: u32,
+    /// Frames taken at once (--burst), 1 to 512.
+    pub burst: u32,
+    /// Packet buffers for each NIC (--total-num-mbufs is their sum). 2,048 would starve rings of 1024. l3fwd has 8,192
+    /// at least, whatever this says.
+    pub mbufs: u32,
+    /// Packet buffers cached by a core (--mbcache), 0 to 512.
+    pub mbcache: u32,
+    /// Transmit descriptors between requests for a status write-back (--txrst); 32 is the driver's default, and l3fwd's
+    /// whatever this says.
+    pub txrst: u32,
+}
+
+impl Default for DpdkConfig {
+    fn default() -> Self {
+        DpdkConfig { rxd: 1024, txd: 1024, burst: 32, mbufs: 4096, mbcache: 250, txrst: 32 }
+    }
+}
+
+impl DpdkConfig {
+    /// Checks every value.
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        let ranges = [
+            ("dpdk.rxd", self.rxd, 32, 4096),
+            ("dpdk.txd", self.txd, 32, 4096),
+            ("dpdk.burst", self.burst, 1, 512),
+            ("dpdk.mbufs", self.mbufs, 256, 1 << 17),
+            ("dpdk.mbcache", self.mbcache, 0, 512),
+            ("dpdk.txrst", self.txrst, 1, 4096),
+        ];
+        for (key, value, least, most) in ranges {
+            if !(least..=most).contains(&value) {
+                return Err(ConfigError::new(key, format!("{value} is not from {least} to {most}")));
+            }
+        }
+        for (key, value) in [("dpdk.rxd", self.rxd), ("dpdk.txd", self.txd)] {
+            if value % 8 != 0 {
+                let problem = format!("{value} is not a multiple of 8, as the NIC demands");
+                return Err(ConfigError::new(key, problem));
+            }
+        }
+        Ok(())
+    }
+
+    /// What the images' /init is told of them.
+    pub(crate) fn guest_words(&self, nics: u32) -> String {
+        let DpdkConfig { rxd, txd, burst, mbufs, mbcache, txrst } = self;
+        let mbufs = mbufs * nics;
+        format!(
+            "doorbell.rxd={rxd} doorbell.txd={txd} doorbell.burst={burst} doorbell.mbufs={mbufs} \
+             doorbell.mbcache={mbcache} doorbell.txrst={txrst}"
+        )
+    }
+}
+
+/// rxptx's own options.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RxptxConfig {
+    /// How long it works on a burst, whatever its size, up to 100 ms by DPDK's clock (`platform.timebase`).
+    pub work: Ps,
+}
+
+impl Default for RxptxConfig {
+    fn default() -> Self {
+        RxptxConfig { work: Ps::from_ns(10) }
+    }
+}
+
+impl RxptxConfig {
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        if self.work > WORK_MAX || !self.work.0.is_multiple_of(Ps::from_ns(1).0) {
+            let problem = format!("\"{}\" is not from 0ns to {WORK_MAX} in steps of 1ns", self.work);
+            return Err(ConfigError::new("rxptx.work", problem));
+        }
+        Ok(())
+    }
+}
+
+/// What every DPDK program of the image is told.
+/// What touchfwd and touchdrop have beside the others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TouchConfig {
+    /// Bytes that each load of a frame takes: 1, as in a loop over bytes, or 8.
+    pub load: Bytes,
+}
+
+impl Default for TouchConfig {
+    fn default() -> Self {
+        TouchConfig { load: Bytes(1) }
+    }
+}
+
+impl TouchConfig {
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        match self.load.0 {
+            1 | 8 => Ok(()),
+            _ => Err(ConfigError::new("touch.load", format!("\"{}\" is neither 1B nor 8B", self.load))),
+        }
+    }
+}
+
+fn touching(app: &str, config: &RunConfig) -> String {
+    format!("{} doorbell.arg=--load-bytes={}", words(app, config), config.touch.load.0)
+}
+
+pub(crate) fn words(app: &str, config: &RunConfig) -> String {
+    format!("doorbell.app={app} {}", config.dpdk.guest_words(config.platform.nics))
+}
+
+/// What the image's /init is told.
+pub(crate) fn touchfwd(config: &RunConfig) -> String {
+    touching("touchfwd", config)
+}
+
+/// What the image's /init is told.
+pub(crate) fn touchdrop(config: &RunConfig) -> String {
+    touching("touchdrop", config)
+}
+
+/// What the image's /init is told.
+pub(crate) fn rxptx(config: &RunConfig) -> String {
+    format!("{} doorbell.arg=--work-ns={}", words("rxptx", config), config.rxptx.work.0 / Ps::from_ns(1).0)
+}
+
+/// What the image's /init is told: among it, the stations behind the ports.
+pub(crate) fn l3fwd(config: &RunConfig) -> String {
+    let stations = (0..config.platform.nics).map(|port| {
+        let station = config.loadgen.traffic.for_port(port).source;
+        format!(" doorbell.arg=--eth-dest={port},{station}")
+    });
+    format!("{} doorbell.hugepages={L3FWD_HUGEPAGES}{}", words("l3fwd", config), stations.collect::<String>())
+}
+
+/// Addresses exchanged, as by testpmd.
+pub(crate) fn swapped(_: &RunConfig) -> Returned {
+    Returned::MacSwap
+}
+
+/// Routed.
+pub(crate) fn routed(_: &RunConfig) -> Returned {
+    Returned::Routed
+}
+
+/// Nothing: frames are delivered when they are in memory.
+pub(crate) fn kept(_: &RunConfig) -> Returned {
+    Returned::Sink
+}

@@ -1,0 +1,311 @@
+//! A benchmark whose load comes from a second node instead of a load generator: the guest's program `drive`
+//! (`guest/programs/drive.c`) over DPDK. The line that is typed at it has all times of the measurement by the nodes' common
+//! clock, so that it measures the frames of the very interval in which the test node is watched.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+use doorbell_loadgen::{Kind, LatencySummary, Pacing, Rate, Returned};
+use doorbell_machine::{ConfigError, CoreModel, Mode, Outcome, Pair, PairOutcome};
+use doorbell_sim::{Bytes, Clock, Ps};
+use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
+use serde::Deserialize;
+
+use crate::config::RunConfig;
+use crate::error::{RunError, describe};
+use crate::interval::{Interval, OpenInterval, meanings};
+use crate::registry::Benchmark;
+use crate::session::Control;
+use crate::summary::PointSummary;
+use crate::two_nodes::{LINES_SHOWN, NodeGuest, TwoNodes, run_watched};
+
+const READY_MARKER: &str = "drive: waiting";
+const RESULT: &str = "drive: {";
+const DONE: &str = "drive: done";
+/// Instructions of the drive node from typing the load to its first frame: the program has read it by then.
+const LEAD_INSTRUCTIONS: f64 = 12e6;
+/// The longest frame, with FCS, that fits Ethernet's usual MTU.
+const FRAME_MAX: Bytes = Bytes(1518);
+/// From the end of the measurement to the result, beside `run.drain`: it is printed by a slow console.
+const PATIENCE: Ps = Ps::from_ms(500);
+
+/// What runs in the nodes: the benchmark's guest in node 0, `drive` in node 1.
+pub fn driven_guests(benchmark: &Benchmark, config: &RunConfig) -> Result<[NodeGuest; 2], ConfigError> {
+    let refused = |key: &str, problem: String| Err(ConfigError::new(key, problem));
+    let traffic = &config.loadgen.traffic;
+    if traffic.kind != Kind::Frames || benchmark.silent {
+        let problem = format!("a drive node sends test frames, and they are no load for {}", benchmark.name);
+        return refused("drive.kind", problem);
+    }
+    if !traffic.streams.is_empty() || traffic.frames.is_some() || traffic.outstanding.is_some() {
+        let problem =
+            "a drive node sends frames of one size at a steady rate, without streams, frames and outstanding";
+        return refused("loadgen.traffic", problem.to_owned());
+    }
+    if traffic.frame_size > FRAME_MAX {
+        let problem =
+            format!("{} is more than {FRAME_MAX}, a drive node's longest frame", traffic.frame_size);
+        return refused("loadgen.traffic.frame_size", problem);
+    }
+    if config.run.frames.is_some() {
+        return refused("run.frames", "with a drive node a measurement has a run.duration".to_owned());
+    }
+    let test = NodeGuest {
+        image: benchmark.image.to_owned(),
+        words: (benchmark.guest_words)(config),
+        script: None,
+        ready_marker: benchmark.ready_marker,
+    };
+    let drive = NodeGuest {
+        image: "dpdk".to_owned(),
+        words: "doorbell.app=drive".to_owned(),
+        script: None,
+        ready_marker: READY_MARKER,
+    };
+    Ok([test, drive])
+}
+
+/// What `drive` prints.
+#[derive(Debug, Deserialize)]
+struct Driven {
+    offered: u64,
+    behind: u64,
+    returned: u64,
+    arrived: u64,
+    reordered: u64,
+    altered: u64,
+    latency_ns: Option<DrivenLatency>,
+}
+
+#[derive(Debug, Deserialize)]
+struct DrivenLatency {
+    mean: f64,
+    stddev: f64,
+    min: f64,
+    p50: f64,
+    p90: f64,
+    p99: f64,
+    p99_9: f64,
+    p99_99: f64,
+    max: f64,
+}
+
+/// A measured point.
+pub struct DrivenPoint {
+    /// Its figures.
+    pub summary: PointSummary,
+    /// What the figures of the test node's port and timing models mean.
+    pub meanings: BTreeMap<String, String>,
+    /// The configuration that it was measured with, its rate and frame size filled in.
+    pub config: RunConfig,
+    /// The nodes as they were at the end, for their counters.
+    pub pair: Pair,
+    /// Frames that were due in the measurement and that the drive node could not send.
+    pub behind: u64,
+}
+
+/// When things happen in a measurement.
+struct Times {
+    begin: Ps,
+    detail: Ps,
+    measure: Ps,
+    end: Ps,
+    give_up: Ps,
+}
+
+impl Times {
+    fn from(now: Ps, config: &RunConfig) -> Times {
+        let lead = LEAD_INSTRUCTIONS / (config.drive.frequency.0 as f64 * config.drive.ipc);
+        let begin = now + Ps((lead * 1e12) as u64);
+        let detail = begin + config.run.warmup;
+        let measure = match config.core.model {
+            CoreModel::Timed => detail + config.run.settle,
+            CoreModel::Functional => detail,
+        };
+        let end = measure + config.run.duration;
+        Times { begin, detail, measure, end, give_up: end + config.run.drain }
+    }
+}
+
+/// Measures one rate and frame size. With `capture`, writes what crosses the cable to that file.
+pub fn run_driven(
+    nodes: &TwoNodes,
+    benchmark: &Benchmark,
+    (rate, frame_size): (Rate, Bytes),
+    capture: Option<&Path>,
+    control: &mut Control,
+) -> Result<DrivenPoint, RunError> {
+    let started = Instant::now();
+    let mut config = nodes.config().clone();
+    config.loadgen.traffic = config.loadgen.traffic.at_rate(rate);
+    config.loadgen.traffic.frame_size = frame_size;
+    config.loadgen.traffic.returned = (benchmark.returned)(&config);
+    let mut pair = nodes.pair()?;
+    if let Some(path) = capture {
+        pair.capture(PcapFile::create(path, WHOLE_FRAMES)?);
+    }
+    let before = pair.instructions();
+    let times = Times::from(pair.now(), &config);
+    let typed = load(&config, &times);
+    pair.node_mut(1).console.watch(Some(DONE));
+    let taken = pair.node_mut(1).type_input(typed.as_bytes());
+    assert_eq!(taken, typed.len(), "the keyboard has room for a line");
+    until(&mut pair, times.begin, control)?;
+    pair.node_mut(0).set_mode(Mode::Warming);
+    until(&mut pair, times.detail, control)?;
+    pair.node_mut(0).set_mode(Mode::Detailed);
+    until(&mut pair, times.measure, control)?;
+    let open = OpenInterval::begin(&mut pair);
+    until(&mut pair, times.end, control)?;
+    let interval = open.end(&pair);
+    let driven = result(&mut pair, times.give_up + PATIENCE, control)?;
+    pair.check_conservation();
+    pair.finish_capture()?;
+    let host = (started.elapsed().as_secs_f64(), pair.instructions() - before);
+    let asked = config.loadgen.traffic.rate_asked().to_string();
+    let mut summary = interval.point((benchmark.name, asked), &config, &pair, 1, host);
+    if config.loadgen.traffic.returned != Returned::Sink {
+        as_driven(&mut summary, &driven, &interval, frame_size);
+    }
+    Ok(DrivenPoint { meanings: meanings(&summary, &pair), summary, config, pair, behind: driven.behind })
+}
+
+/// The line that is typed at `drive`.
+fn load(config: &RunConfig, times: &Times) -> String {
+    let traffic = &config.loadgen.traffic;
+    let pacing = Pacing::new(Ps::ZERO, traffic.rate, traffic.frame_len(), &config.link);
+    let timebase = Clock::new(config.platform.timebase);
+    let station = config.nic.mac_of(0).0.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    let numbers = [
+        traffic.frame_len() as u64,
+        (pacing.frames_per_second().round() as u64).max(1),
+        timebase.edge_at_or_after(times.begin),
+        timebase.edge_at_or_after(times.measure),
+        timebase.edge_at_or_after(times.end),
+        timebase.edge_at_or_after(times.give_up),
+        station,
+        u64::from(u32::from(traffic.source_ip)),
+        u64::from(u32::from(traffic.destination_ip)),
+        u64::from(traffic.source_port),
+        u64::from(traffic.destination_port),
+    ];
+    numbers.map(|number| number.to_string()).join(" ") + "\n"
+}
+
+/// Runs to a time; anything else that ends the run is an error.
+fn until(pair: &mut Pair, time: Ps, control: &mut Control) -> Result<(), RunError> {
+    match run_watched(pair, time, false, control)? {
+        PairOutcome::Time => Ok(()),
+        outcome => Err(ended(pair, outcome)),
+    }
+}
+
+/// Runs until `drive` has printed what it measured. What the test node does meanwhile still counts for that.
+fn result(pair: &mut Pair, patience: Ps, control: &mut Control) -> Result<Driven, RunError> {
+    match run_watched(pair, patience, true, control)? {
+        PairOutcome::Node { node: 1, outcome: Outcome::Marker } => {}
+        outcome => return Err(ended(pair, outcome)),
+    }
+    found(&pair.nodes()[1].console.text()).ok_or_else(|| ended(pair, PairOutcome::Time))
+}
+
+/// The result on a console.
+fn found(console: &str) -> Option<Driven> {
+    let line =
+        console.lines().rev().find_map(|line| line.find(RESULT).map(|at| &line[at + RESULT.len() - 1..]));
+    serde_json::from_str(line?.trim()).ok()
+}
+
+fn ended(pair: &Pair, outcome: PairOutcome) -> RunError {
+    let (node, why) = match outcome {
+        PairOutcome::Node { node, outcome } => {
+            (node, format!("node {node}: {}", describe(outcome, pair.now())))
+        }
+        _ => (1, "the drive node printed no result".to_owned()),
+    };
+    RunError::Ended { why, console: pair.nodes()[node].console.last_lines(LINES_SHOWN) }
+}
+
+/// Frames and round trips as the drive node counted them. What neither the NIC nor the cable dropped, the guest did.
+fn as_driven(summary: &mut PointSummary, driven: &Driven, interval: &Interval, frame_size: Bytes) {
+    let delivered = driven.returned - driven.altered;
+    let lost = driven.offered - delivered.min(driven.offered);
+    let at_drive = &interval.dropped[1];
+    let drops = &mut summary.drops;
+    drops.nic_other += at_drive.dma + at_drive.core + at_drive.tx + at_drive.nic_other;
+    drops.link += interval.sent[0].lost;
+    let named = drops.dma + drops.core + drops.tx + drops.nic_other + drops.link;
+    drops.guest = lost.saturating_sub(named + driven.altered);
+    let rate = |frames: u64| {
+        let per_second = frames as f64 / interval.seconds;
+        (per_second * 1e-6, per_second * frame_size.0 as f64 * 8e-9)
+    };
+    (summary.frame_size, summary.frames_offered) = (frame_size.0, driven.offered);
+    (summary.frames_delivered, summary.frames_corrupt) = (delivered, driven.altered);
+    summary.frames_reordered = driven.reordered;
+    (summary.offered_mpps, summary.offered_gbps) = rate(driven.offered);
+    (summary.delivered_mpps, summary.delivered_gbps) = rate(delivered);
+    (summary.arrived_mpps, summary.arrived_gbps) = rate(driven.arrived);
+    summary.drop_rate = if driven.offered == 0 { 0.0 } else { lost as f64 / driven.offered as f64 };
+    summary.instructions_per_frame =
+        if delivered == 0 { 0.0 } else { summary.instructions as f64 / delivered as f64 };
+    summary.latency_ns = driven.latency_ns.as_ref().map(|l| LatencySummary {
+        frames: driven.returned,
+        mean: l.mean,
+        stddev: l.stddev,
+        min: l.min,
+        p50: l.p50,
+        p90: l.p90,
+        p99: l.p99,
+        p99_9: l.p99_9,
+        p99_99: l.p99_99,
+        max: l.max,
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::resolve;
+    use crate::registry::benchmark;
+
+    #[test]
+    fn a_load_is_a_line_of_numbers_with_times_by_the_nodes_clock() {
+        let set =
+            ["platform.timebase=10MHz", "loadgen.traffic.rate=2Mpps", "run.duration=3ms", "drive.ipc=1"];
+        let config = resolve("fast", &set.map(str::to_owned)).unwrap();
+        let times = Times::from(Ps::from_ms(100), &config);
+        let numbers: Vec<u64> =
+            load(&config, &times).split_whitespace().map(|word| word.parse().unwrap()).collect();
+        // 60 bytes without FCS; 12 M instructions at 3 GHz are 4 ms; warm-up 10 ms, measurement 3 ms, drain 20 ms.
+        assert_eq!(numbers[..6], [60, 2_000_000, 1_040_000, 1_140_000, 1_170_000, 1_370_000]);
+        assert_eq!(numbers[6..8], [0x5254_0012_3456, 0xc612_0001]);
+    }
+
+    #[test]
+    fn the_result_is_found_among_other_lines() {
+        let console = "drive: waiting\n60 1\ndrive: {\"offered\":5,\"behind\":0,\"returned\":4,\"arrived\":3,\
+                       \"reordered\":0,\"altered\":0}\r\ndrive: done\n";
+        let driven = found(console).unwrap();
+        assert_eq!((driven.offered, driven.returned, driven.latency_ns.is_none()), (5, 4, true));
+        assert!(found("drive: {\"offered\":5").is_none());
+    }
+
+    #[test]
+    fn what_a_drive_node_cannot_send_is_refused() {
+        let key = |name: &str, set: &str| {
+            let chosen = benchmark(name).unwrap();
+            let own = chosen.defaults.iter().copied().chain([set]).map(str::to_owned).collect::<Vec<_>>();
+            driven_guests(chosen, &resolve("fast", &own).unwrap()).map_err(|error| error.key)
+        };
+        assert!(key("l3fwd", "run.seed=1").is_ok());
+        assert_eq!(key("ping", "run.seed=1").unwrap_err(), "drive.kind");
+        assert_eq!(key("testpmd", "run.frames=100").unwrap_err(), "run.frames");
+        assert_eq!(
+            key("testpmd", "loadgen.traffic.frame_size=1519B").unwrap_err(),
+            "loadgen.traffic.frame_size"
+        );
+        assert_eq!(key("testpmd", "loadgen.traffic.outstanding=4").unwrap_err(), "loadgen.traffic");
+    }
+}

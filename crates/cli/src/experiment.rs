@@ -1,0 +1,141 @@
+//! An experiment as the commands see it: read from a file, measured point by point in processes of their own, and drawn.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, bail};
+use doorbell_bench::Places;
+use doorbell_report::{ExperimentCurve, ExperimentPlot};
+use doorbell_study::experiment::{
+    Column, ExperimentFile, Identity, Plan, PlotSpec, Progress, Store, Sweep, Table, sweep,
+};
+
+use crate::screen::Screen;
+
+/// An experiment, read and checked, and its points' identities.
+pub struct Experiment<'a> {
+    pub file: PathBuf,
+    places: &'a Places,
+    pub plan: Plan,
+    pub identities: Vec<Identity>,
+    pub out: PathBuf,
+}
+
+impl<'a> Experiment<'a> {
+    /// Reads a file; without a result folder, results go to `results/` and the experiment's name.
+    pub fn read(
+        file: &Path,
+        out: Option<&Path>,
+        places: &'a Places,
+        screen: &Screen,
+    ) -> anyhow::Result<Experiment<'a>> {
+        let plan = Plan::new(ExperimentFile::read(file)?)?;
+        let identities = plan.identities(places, &mut |line| screen.say(line))?;
+        let out = out.map_or_else(|| Path::new("results").join(plan.file.name()), Path::to_owned);
+        Ok(Experiment { file: file.to_owned(), places, plan, identities, out })
+    }
+
+    /// Measures every point that is not done, `jobs` at once.
+    pub fn measure(
+        &self,
+        store: &Store,
+        jobs: usize,
+        screen: &Screen,
+        interrupted: &AtomicBool,
+    ) -> anyhow::Result<Sweep> {
+        store.sweep_away_partial()?;
+        let program = std::env::current_exe().context("cannot find this program's own file")?;
+        let command = |index: usize| self.point_command(&program, index);
+        let (points, mut done, mut to_do) = (&self.plan.points, 0, 0);
+        let mut tell = |event| match event {
+            Progress::ToDo(count) => {
+                to_do = count;
+                let (name, all) = (self.plan.file.name(), points.len());
+                screen.say(&format!("{name}: {all} points, {count} to measure, {jobs} at once"));
+                screen.count_to(count);
+            }
+            Progress::Began(_) => {}
+            Progress::Done(index) => {
+                done += 1;
+                screen.counted(&format!("{done}/{to_do} point {index}: {}", points[index].describe()));
+            }
+            Progress::Failed(index) => {
+                screen.counted(&format!("point {index} failed: {}", points[index].describe()));
+            }
+        };
+        let result = sweep(&self.plan, &self.identities, store, jobs, &command, interrupted, &mut tell);
+        screen.clear();
+        if result.interrupted {
+            store.sweep_away_partial()?;
+        }
+        Ok(result)
+    }
+
+    fn point_command(&self, program: &Path, index: usize) -> Command {
+        let mut command = Command::new(program);
+        command.arg("--cache").arg(&self.places.cache);
+        command.args(["sweep", "run", "--with-parent", "--quiet", "--index", &index.to_string()]);
+        command.args(["--expect", &self.identities[index].0]);
+        command.arg("--out").arg(&self.out).arg(&self.file);
+        command
+    }
+
+    /// The table of what is done.
+    pub fn table(&self, store: &Store) -> anyhow::Result<Table> {
+        Table::of(&self.plan, &self.identities, store).map_err(anyhow::Error::msg)
+    }
+
+    /// Says which points failed; an error if any did, or if the user stopped it.
+    pub fn ended(&self, result: &Sweep) -> anyhow::Result<()> {
+        for failure in &result.failures {
+            let what = self.plan.points[failure.index].describe();
+            eprintln!("point {} ({what}) failed: {}", failure.index, failure.problem);
+        }
+        if result.interrupted {
+            bail!("interrupted; the points that are done stay done, and the same command goes on");
+        }
+        if !result.failures.is_empty() {
+            let (failed, all) = (result.failures.len(), self.plan.points.len());
+            bail!("{failed} of {all} points failed; the same command tries them again");
+        }
+        Ok(())
+    }
+}
+
+/// A plot of the table's columns; what it cannot show is a warning.
+pub fn plot(spec: &PlotSpec, table: &Table, warnings: &mut Vec<String>) -> ExperimentPlot {
+    let mut column = |wanted: &str| -> Option<&Column> {
+        let column = table.column(wanted);
+        if column.is_none() {
+            warnings.push(format!(
+                "A plot asks for the column \"{wanted}\", which the table has not; table.csv names them."
+            ));
+        }
+        column
+    };
+    let name = |column: Option<&Column>, wanted: &str| column.map_or(wanted, |c| &c.name).to_owned();
+    let (x, y) = (column(&spec.x), column(&spec.y));
+    let series = spec.series.as_ref().and_then(|wanted| column(wanted));
+    let mut curves: Vec<ExperimentCurve> = Vec::new();
+    for row in 0..table.rows() {
+        let number = |column: Option<&Column>| column.and_then(|column| column.cells[row].number());
+        let (Some(x), Some(height)) = (number(x), number(y)) else { continue };
+        let own = match series {
+            Some(column) => format!("{} = {}", column.name, column.cells[row].text()),
+            None => name(y, &spec.y),
+        };
+        match curves.iter_mut().find(|curve| curve.name == own) {
+            Some(curve) => curve.points.push((x, height)),
+            None => curves.push(ExperimentCurve { name: own, points: vec![(x, height)], source: None }),
+        }
+    }
+    curves.extend(spec.published.iter().map(|published| ExperimentCurve {
+        name: published.name.clone(),
+        points: published.points.clone(),
+        source: Some(published.source.clone()),
+    }));
+    let (x, y) = (name(x, &spec.x), name(y, &spec.y));
+    let title = spec.title.clone().unwrap_or_else(|| format!("{y} against {x}"));
+    ExperimentPlot { title, x, y, log_x: spec.log_x, log_y: spec.log_y, curves }
+}

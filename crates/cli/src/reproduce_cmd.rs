@@ -1,0 +1,275 @@
+//! `doorbell reproduce`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use doorbell_bench::{Places, ResultFolder};
+use doorbell_report::{ClaimRow, ReproducedFigure, ReproductionPage};
+use doorbell_study::experiment::{Cell, Store};
+use doorbell_study::reproduce::{Figure, Measured, PartFile, STUDIES, Verdict, figures};
+
+use crate::experiment::{Experiment, plot};
+use crate::run_cmd::command_line;
+use crate::screen::{Screen, end_on_closed_pipe, interrupt_flag};
+use crate::search_cmd::jobs_or_cores;
+
+#[derive(Args)]
+#[command(after_help = studies_help())]
+pub struct ReproduceArgs {
+    /// Which study, or a folder with a TOML file a figure
+    study: String,
+    /// Only these figures, such as fig14
+    #[arg(value_name = "FIGURE")]
+    figures: Vec<String>,
+    /// A coarse version: fewer points
+    #[arg(long)]
+    quick: bool,
+    /// Only list what would be measured
+    #[arg(long)]
+    plan: bool,
+    /// Result folder [default: results/ and the study's name, with -quick behind it if it is]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// How many points are measured at once [default: the host's cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Do not tell what is going on
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+fn studies_help() -> String {
+    let lines: Vec<String> =
+        STUDIES.iter().map(|study| format!("  {:<10} {}", study.name, study.title)).collect();
+    format!("Studies:\n{}", lines.join("\n"))
+}
+
+/// Measures what is missing, and says of each claim what became of it.
+pub fn run(args: &ReproduceArgs, places: &Places) -> anyhow::Result<ExitCode> {
+    let (title, all) = figures(&args.study)?;
+    let chosen = chosen(args, all)?;
+    if args.plan {
+        return plan(args, &chosen);
+    }
+    let out = args.out.clone().unwrap_or_else(|| default_folder(args));
+    let interrupted = interrupt_flag()?;
+    let study = Study {
+        args,
+        places,
+        title,
+        screen: &Screen::new(args.quiet),
+        interrupted: &interrupted,
+        folder: ResultFolder::create(&out)?,
+    };
+    let mut works = Vec::new();
+    for (figure, own) in chosen.iter().enumerate() {
+        works.extend(own.parts(args.quick)?.into_iter().map(|part| (figure, part)));
+    }
+    let progress = Mutex::new(Progress { page: study.page(&chosen, &[]), parts: Vec::new(), error: None });
+    let next = AtomicUsize::new(0);
+    // A worker a core, each with a part of its own: parts have few points, and many are alike.
+    std::thread::scope(|scope| {
+        for _ in 0..jobs_or_cores(args.jobs).min(works.len()) {
+            scope.spawn(|| {
+                while let Some((figure, part)) = works.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let measured = study.part(&chosen[*figure], part);
+                    let mut progress = progress.lock().expect("no worker panics");
+                    if progress.add(&study, &chosen, *figure, measured) {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    let Progress { page, parts, error } = progress.into_inner().expect("no worker panics");
+    if let Some(error) = error {
+        return Err(error);
+    }
+    end_on_closed_pipe()?;
+    print_verdicts(&page);
+    println!("Report in {} (report.html, report.md, and a folder a figure).", out.display());
+    match parts.iter().map(|part| part.failures).sum::<usize>() {
+        0 => Ok(ExitCode::SUCCESS),
+        failed => bail!("{failed} points failed; the same command tries them again"),
+    }
+}
+
+/// A part that is measured.
+struct PartDone {
+    figure: usize,
+    measured: Measured,
+    failures: usize,
+    problem: Option<String>,
+}
+
+/// What is known so far.
+struct Progress {
+    page: ReproductionPage,
+    parts: Vec<PartDone>,
+    /// What ended the work.
+    error: Option<anyhow::Error>,
+}
+
+impl Progress {
+    /// Adds a part and writes the report anew, so that what is done can be read whatever comes. Whether the work is to end.
+    fn add(
+        &mut self,
+        study: &Study,
+        figures: &[Figure],
+        figure: usize,
+        part: anyhow::Result<(Measured, usize, Option<String>)>,
+    ) -> bool {
+        let written = part.and_then(|(measured, failures, problem)| {
+            self.parts.push(PartDone { figure, measured, failures, problem });
+            self.page = study.page(figures, &self.parts);
+            study.folder.write("report.html", &self.page.html())?;
+            study.folder.write("report.md", &self.page.markdown())?;
+            Ok(())
+        });
+        if let Err(error) = written {
+            self.error.get_or_insert(error);
+        }
+        self.error.is_some()
+    }
+}
+
+fn default_folder(args: &ReproduceArgs) -> PathBuf {
+    let name = Path::new(&args.study).file_name().unwrap_or_default().to_string_lossy();
+    Path::new("results").join(format!("{name}{}", if args.quick { "-quick" } else { "" }))
+}
+
+fn chosen(args: &ReproduceArgs, mut all: Vec<Figure>) -> anyhow::Result<Vec<Figure>> {
+    for name in &args.figures {
+        if !all.iter().any(|figure| figure.name == *name) {
+            let names: Vec<&str> = all.iter().map(|figure| figure.name.as_str()).collect();
+            bail!("{} has no figure \"{name}\" (figures: {})", args.study, names.join(", "));
+        }
+    }
+    if !args.figures.is_empty() {
+        all.retain(|figure| args.figures.contains(&figure.name));
+    }
+    Ok(all)
+}
+
+fn plan(args: &ReproduceArgs, chosen: &[Figure]) -> anyhow::Result<ExitCode> {
+    end_on_closed_pipe()?;
+    for figure in chosen {
+        println!("{}: {}", figure.name, figure.title);
+        for (part, plan) in figure.parts(args.quick)?.iter().zip(figure.plans(args.quick)?) {
+            println!("  {:<16} {} points of {}", part.name, plan.points.len(), plan.benchmark.name);
+        }
+        println!("  {} claims", figure.claims.len());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What it takes to do a study.
+struct Study<'a> {
+    args: &'a ReproduceArgs,
+    places: &'a Places,
+    title: String,
+    screen: &'a Screen,
+    interrupted: &'a AtomicBool,
+    folder: ResultFolder,
+}
+
+impl Study<'_> {
+    /// Measures an experiment of a figure, which has a file and a result folder of its own: its results, how many points
+    /// failed, and what there is to say of that.
+    fn part(&self, figure: &Figure, part: &PartFile) -> anyhow::Result<(Measured, usize, Option<String>)> {
+        let folder = self.folder.path().join(&figure.name);
+        fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        let file = folder.join(format!("{}.toml", part.name));
+        fs::write(&file, &part.text).with_context(|| format!("cannot write {}", file.display()))?;
+        let experiment = Experiment::read(&file, Some(&folder.join(&part.name)), self.places, self.screen)?;
+        let store = Store::open(&experiment.out)?;
+        let result = experiment.measure(&store, 1, self.screen, self.interrupted)?;
+        let ended = experiment.ended(&result);
+        if result.interrupted {
+            ended?;
+            bail!("interrupted");
+        }
+        let problem = ended.err().map(|problem| format!("{}, {}: {problem}", figure.name, part.name));
+        let table = experiment.table(&store)?;
+        store.folder().write("table.csv", &table.to_csv())?;
+        Ok((Measured { plan: experiment.plan, table }, result.failures.len(), problem))
+    }
+
+    /// The report of what is done.
+    fn page(&self, figures: &[Figure], parts: &[PartDone]) -> ReproductionPage {
+        let mut page = ReproductionPage {
+            name: self.title.clone(),
+            facts: vec![
+                if self.args.quick { "the coarse version" } else { "in full" }.to_owned(),
+                format!("Doorbell {}", env!("CARGO_PKG_VERSION")),
+                format!("{:.0} s of a host core", host_seconds(parts)),
+            ],
+            command: command_line(),
+            figures: Vec::new(),
+            warnings: parts.iter().filter_map(|part| part.problem.clone()).collect(),
+        };
+        for (index, figure) in figures.iter().enumerate() {
+            let mut own: Vec<&PartDone> = parts.iter().filter(|part| part.figure == index).collect();
+            let order = |part: &&PartDone| figure.order(part.measured.plan.file.name());
+            own.sort_by_key(order);
+            let reproduced = reproduced(figure, &own, &mut page.warnings);
+            page.figures.push(reproduced);
+        }
+        page
+    }
+}
+
+/// What all points took, whenever they were measured.
+fn host_seconds(parts: &[PartDone]) -> f64 {
+    let columns = parts.iter().filter_map(|part| part.measured.table.column("host_seconds"));
+    columns.flat_map(|column| &column.cells).filter_map(Cell::number).sum()
+}
+
+fn reproduced(figure: &Figure, parts: &[&PartDone], warnings: &mut Vec<String>) -> ReproducedFigure {
+    let mut problems = Vec::new();
+    let draw = |part: &&PartDone| {
+        let Measured { plan, table } = &part.measured;
+        plan.file.plot.iter().map(|spec| plot(spec, table, &mut problems)).collect::<Vec<_>>()
+    };
+    let plots = parts.iter().flat_map(draw).collect();
+    warnings.extend(problems.into_iter().map(|problem| format!("{}: {problem}", figure.name)));
+    let measured: Vec<&Measured> = parts.iter().map(|part| &part.measured).collect();
+    let claims = figure.claims.iter().map(|claim| {
+        let judged = claim.judge(&measured);
+        let (verdict, why) = match judged.verdict {
+            Verdict::Confirmed => ("confirmed", String::new()),
+            Verdict::Differs(why) => ("differs", why.unwrap_or_else(|| "not looked into yet".to_owned())),
+            Verdict::NotTestable(why) => ("not testable", why),
+            Verdict::NotMeasured => ("not measured", String::new()),
+        };
+        ClaimRow {
+            says: claim.says.clone(),
+            paper: claim.paper,
+            ours: judged.ours,
+            unit: claim.unit().to_owned(),
+            verdict: verdict.to_owned(),
+            why,
+        }
+    });
+    ReproducedFigure {
+        name: figure.name.clone(),
+        title: figure.title.clone(),
+        about: figure.about.clone(),
+        claims: claims.collect(),
+        plots,
+    }
+}
+
+fn print_verdicts(page: &ReproductionPage) {
+    for figure in &page.figures {
+        println!("{}: {}", figure.name, figure.title);
+        for claim in &figure.claims {
+            println!("  {:<13} {}", claim.verdict, claim.in_words());
+        }
+    }
+}

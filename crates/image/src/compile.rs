@@ -1,0 +1,172 @@
+//! Programs that an image brings along as C source: compiled for the guest when the image is built, by the host's cross
+//! compiler, against the files of Debian's packages for the guest. So they use the headers and libraries that the guest has,
+//! and nothing of the host's.
+//!
+//! The same packages, recipe and compiler give the same bytes: paths are relative, and there is no build id.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::cpio::Node;
+use crate::error::ImageError;
+use crate::host::{self, Tool};
+use crate::recipe::{Recipe, is_plain_name, is_relative_path};
+use crate::tree::Tree;
+
+/// Debian's cross compiler for the only architecture that there are guests of.
+pub(crate) const COMPILER: Tool = Tool { name: "riscv64-linux-gnu-gcc", package: "gcc-riscv64-linux-gnu" };
+/// Where the sources lie while they are compiled, beside the packages' files.
+const SOURCES: &str = "programs";
+const PACKAGES: &str = "packages";
+
+/// A recipe's programs in C.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Build {
+    /// The folder beside the recipe with sources and headers.
+    pub folder: String,
+    /// Packages with headers and what else compiling takes, without what they depend on. Nothing of them goes into the
+    /// guest.
+    pub packages: Vec<String>,
+    /// Options of the compiler.
+    #[serde(default)]
+    pub flags: Vec<String>,
+    /// Folders of the packages in which headers are looked for, beside the standard ones.
+    #[serde(default)]
+    pub include: Vec<String>,
+    /// Libraries of the packages or the compiler, linked to the programs that use them; with a colon, a file's name.
+    #[serde(default)]
+    pub libraries: Vec<String>,
+    /// By the program's path in the guest: its sources, in the folder, or with a leading slash in the packages; `*` stands
+    /// for anything.
+    pub programs: BTreeMap<String, Vec<String>>,
+}
+
+impl Build {
+    /// Finds what would lead out of the folders.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        // A library whose name begins with a colon is a file's.
+        let libraries = self.libraries.iter().map(|name| name.strip_prefix(':').unwrap_or(name));
+        let names = self.packages.iter().map(String::as_str).chain(libraries);
+        if let Some(bad) = names.into_iter().find(|name| !is_plain_name(name)) {
+            return Err(format!("build: \"{bad}\" is no name of a package or library"));
+        }
+        let sources =
+            self.programs.values().flatten().map(|source| source.strip_prefix('/').unwrap_or(source));
+        let paths = sources
+            .chain([self.folder.as_str()])
+            .chain(self.programs.keys().map(String::as_str))
+            .chain(self.include.iter().map(String::as_str));
+        for path in paths {
+            if !is_relative_path(path) {
+                return Err(format!("build: \"{path}\" must be a path without . or .. in it"));
+            }
+        }
+        match self.programs.iter().find(|(_, sources)| sources.is_empty()) {
+            Some((program, _)) => Err(format!("build: {program} has no sources")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Compiles a recipe's programs, if it has any; they are the guest's files by path. `packages` holds the unpacked packages,
+/// those of [`Build::packages`] among them; `work` is an empty folder.
+pub(crate) fn programs(
+    recipe: &Recipe,
+    packages: &Path,
+    work: &Path,
+) -> Result<BTreeMap<String, Node>, ImageError> {
+    let Some(build) = &recipe.spec.build else { return Ok(BTreeMap::new()) };
+    let fail = |problem| ImageError::Content { image: recipe.name().to_owned(), problem };
+    for (path, node) in &recipe.sources {
+        let to = work.join(SOURCES).join(path);
+        let folder = to.parent().expect("it is in a folder");
+        fs::create_dir_all(folder).map_err(ImageError::io("create", folder))?;
+        if let Node::File { content, .. } = node {
+            fs::write(&to, content).map_err(ImageError::io("write", &to))?;
+        }
+    }
+    let link = work.join(PACKAGES);
+    std::os::unix::fs::symlink(packages, &link).map_err(ImageError::io("create", &link))?;
+    let tree = Tree::new(packages);
+    for (path, target) in &recipe.spec.initramfs.links {
+        tree.link(path, target).map_err(fail)?;
+    }
+    let mut compiled = BTreeMap::new();
+    for (path, patterns) in &build.programs {
+        let sources = sources(patterns, &tree, &Tree::new(&work.join(SOURCES))).map_err(fail)?;
+        let mut compiler = host::command(COMPILER);
+        compiler.current_dir(work).args(arguments(build, &recipe.spec.initramfs.library_path)).args(sources);
+        // Behind the sources: a library is linked if something before it needs it.
+        compiler.args(build.libraries.iter().map(|library| format!("-l{library}"))).args(["-o", "program"]);
+        host::run(&mut compiler, &format!("compiling {path}"))?;
+        let program = work.join("program");
+        let content = fs::read(&program).map_err(ImageError::io("read", &program))?;
+        compiled.insert(path.clone(), Node::File { mode: 0o755, content });
+    }
+    Ok(compiled)
+}
+
+/// What the compiler says of itself: part of what decides about an image's bytes.
+pub(crate) fn compiler() -> Result<String, ImageError> {
+    let told = host::run(host::command(COMPILER).arg("--version"), "asking the compiler for its version")?;
+    Ok(String::from_utf8_lossy(&told).lines().next().unwrap_or_default().to_owned())
+}
+
+/// The source files of a program, relative to the folder of work.
+fn sources(patterns: &[String], packages: &Tree, own: &Tree) -> Result<Vec<String>, String> {
+    let mut all = Vec::new();
+    for pattern in patterns {
+        let (found, under, place) = match pattern.strip_prefix('/') {
+            Some(inside) => (packages.glob(inside), PACKAGES, "the packages"),
+            None => (own.glob(pattern), SOURCES, "the folder of the programs"),
+        };
+        if found.is_empty() {
+            return Err(format!("build: there is no {pattern} in {place}"));
+        }
+        all.extend(found.into_iter().map(|path| format!("{under}/{path}")));
+    }
+    Ok(all)
+}
+
+fn arguments(build: &Build, library_path: &[String]) -> Vec<String> {
+    let mut all = vec![format!("--sysroot={PACKAGES}"), "-Wl,--as-needed,--build-id=none".to_owned()];
+    all.extend(build.flags.iter().cloned());
+    all.extend(build.include.iter().map(|folder| format!("-I{PACKAGES}/{folder}")));
+    for folder in library_path {
+        all.push(format!("-L{PACKAGES}/{folder}"));
+        all.push(format!("-Wl,-rpath-link,{PACKAGES}/{folder}"));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn build(toml: &str) -> Build {
+        toml::from_str(toml).unwrap()
+    }
+
+    #[test]
+    fn what_leads_out_of_the_folders_or_is_nothing_is_refused() {
+        let good = "folder = \"c\"\npackages = [\"libc6-dev\"]\ninclude = [\"usr/include/x\"]\n\
+                    programs = { \"usr/bin/a\" = [\"a.c\", \"/usr/share/x/*.c\"] }";
+        assert_eq!(build(good).check(), Ok(()));
+        for (from, to, word) in [
+            ("\"c\"", "\"../c\"", "../c"),
+            ("libc6-dev", "-o", "-o"),
+            ("usr/include/x", "/usr/include", "/usr/include"),
+            ("usr/bin/a", "../a", "../a"),
+            ("a.c", "../a.c", "../a.c"),
+            ("/usr/share/x/*.c", "//a.c", "/a.c"),
+            ("[\"a.c\", \"/usr/share/x/*.c\"]", "[]", "usr/bin/a has no sources"),
+        ] {
+            let problem = build(&good.replace(from, to)).check().unwrap_err();
+            assert!(problem.contains(word), "{problem}");
+        }
+    }
+}

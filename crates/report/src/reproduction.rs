@@ -1,0 +1,243 @@
+//! What a person reads of a reproduced paper: each claim beside what was measured, then each figure's plots. As a page, and
+//! as text for a document.
+
+use std::fmt::Write;
+
+use crate::escape::Esc;
+use crate::experiment::ExperimentPlot;
+use crate::figures::{Ids, write_figure};
+use crate::number::trimmed;
+use crate::page;
+
+/// A reproduced paper.
+#[derive(Clone, Debug)]
+pub struct ReproductionPage {
+    /// What it is called.
+    pub name: String,
+    /// A few words each on what was done.
+    pub facts: Vec<String>,
+    /// The command that made this.
+    pub command: String,
+    /// Its figures.
+    pub figures: Vec<ReproducedFigure>,
+    /// What is to be said aloud, such as points that are missing.
+    pub warnings: Vec<String>,
+}
+
+/// A figure.
+#[derive(Clone, Debug, Default)]
+pub struct ReproducedFigure {
+    /// Its name on the command line.
+    pub name: String,
+    /// Its title.
+    pub title: String,
+    /// What is measured.
+    pub about: String,
+    /// What the paper says of it, and what is so.
+    pub claims: Vec<ClaimRow>,
+    /// What is drawn.
+    pub plots: Vec<ExperimentPlot>,
+}
+
+/// A claim.
+#[derive(Clone, Debug, Default)]
+pub struct ClaimRow {
+    /// What the paper says.
+    pub says: String,
+    /// Its number, and ours, with the unit.
+    pub paper: Option<f64>,
+    /// See above.
+    pub ours: Option<f64>,
+    /// The unit of both.
+    pub unit: String,
+    /// The verdict in a word or two.
+    pub verdict: String,
+    /// Why.
+    pub why: String,
+}
+
+const HEADS: [&str; 5] = ["Claim", "Paper", "Here", "Verdict", "Why"];
+
+impl ClaimRow {
+    fn cells(&self) -> [String; 5] {
+        let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| self.number(value));
+        let cells = [self.says.as_str(), "", "", self.verdict.as_str(), self.why.as_str()].map(str::to_owned);
+        let [says, _, _, verdict, why] = cells;
+        [says, number(self.paper), number(self.ours), verdict, why]
+    }
+
+    /// The claim with its numbers, in a line.
+    pub fn in_words(&self) -> String {
+        let number = |name: &str, value: Option<f64>| {
+            value.map_or_else(String::new, |value| format!("; {name} {}", self.number(value)))
+        };
+        format!("{}{}{}", self.says, number("paper", self.paper), number("here", self.ours))
+    }
+
+    /// A gain has its sign.
+    fn number(&self, value: f64) -> String {
+        let digits = trimmed(value.abs());
+        let sign = match (value < 0.0, self.unit == "%") {
+            (true, _) => "−",
+            (false, true) => "+",
+            (false, false) => "",
+        };
+        format!("{sign}{digits} {}", self.unit).trim_end().to_owned()
+    }
+}
+
+impl ReproductionPage {
+    /// How many claims have each verdict, in the order in which verdicts appear.
+    fn tally(&self) -> String {
+        let mut counts: Vec<(&str, usize)> = Vec::new();
+        for claim in self.figures.iter().flat_map(|figure| &figure.claims) {
+            match counts.iter_mut().find(|(verdict, _)| *verdict == claim.verdict) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((&claim.verdict, 1)),
+            }
+        }
+        let words = counts.iter().map(|(verdict, count)| format!("{count} {verdict}"));
+        format!("Claims: {}.", words.collect::<Vec<_>>().join(", "))
+    }
+
+    /// The page.
+    pub fn html(&self) -> String {
+        let facts: Vec<&str> = self.facts.iter().map(String::as_str).collect();
+        let mut out = page::begin(&self.name, "reproduction", &facts);
+        let _ = writeln!(out, "<p class=\"lead\">{}</p>", Esc(&self.tally()));
+        if !self.warnings.is_empty() {
+            out.push_str("<div class=\"warning\" role=\"note\">\n");
+            for warning in &self.warnings {
+                let _ = writeln!(out, "<p>{}</p>", Esc(warning));
+            }
+            out.push_str("</div>\n");
+        }
+        for figure in &self.figures {
+            self.write_section(figure, &mut out);
+        }
+        let what =
+            "What each figure measures is in its file in experiments/; its points are in the result folder.";
+        page::provenance(&self.command, "What was done", what, &mut out);
+        page::end(
+            &[&"A claim is confirmed if our number lies in the interval that its file names."],
+            &mut out,
+        );
+        out
+    }
+
+    fn write_section(&self, figure: &ReproducedFigure, out: &mut String) {
+        let id = Esc(&figure.name);
+        let _ = writeln!(
+            out,
+            "<section aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{}: {}</h2>\n<p>{}</p>",
+            id,
+            Esc(&figure.title),
+            Esc(&figure.about)
+        );
+        if !figure.claims.is_empty() {
+            let _ = write!(
+                out,
+                "<div class=\"scroll\" role=\"region\" aria-label=\"Claims of {id}\" tabindex=\"0\">\n\
+                 <table class=\"numbers claims\">\n<thead><tr>"
+            );
+            for head in HEADS {
+                let _ = write!(out, "<th scope=\"col\">{head}</th>");
+            }
+            out.push_str("</tr></thead>\n<tbody>\n");
+            for claim in &figure.claims {
+                let [says, rest @ ..] = claim.cells();
+                let _ = write!(out, "<tr><th scope=\"row\">{}</th>", Esc(&says));
+                for cell in &rest {
+                    let _ = write!(out, "<td>{}</td>", Esc(cell));
+                }
+                out.push_str("</tr>\n");
+            }
+            out.push_str("</tbody>\n</table>\n</div>\n");
+        }
+        if figure.plots.is_empty() {
+            out.push_str("</section>\n");
+            return;
+        }
+        out.push_str("<div class=\"figures\">\n");
+        for (index, plot) in figure.plots.iter().enumerate() {
+            let id = format!("{}-{index}", figure.name);
+            write_figure(&id, &Ids::of(&id), &plot.figure(&id), &self.command, out);
+        }
+        out.push_str("</div>\n</section>\n");
+    }
+
+    /// The claims as a document in Markdown.
+    pub fn markdown(&self) -> String {
+        let mut out = format!(
+            "# {}\n\nMade by `{}`: {}.\n\n{}\n",
+            self.name,
+            self.command,
+            self.facts.join(", "),
+            self.tally()
+        );
+        for warning in &self.warnings {
+            let _ = writeln!(out, "\n{warning}");
+        }
+        for figure in &self.figures {
+            let _ = write!(out, "\n## {}: {}\n\n{}\n", figure.name, figure.title, figure.about.trim());
+            if figure.claims.is_empty() {
+                continue;
+            }
+            let _ = write!(out, "\n| {} |\n|{}\n", HEADS.join(" | "), "---|".repeat(HEADS.len()));
+            for claim in &figure.claims {
+                let cells = claim.cells().map(|cell| cell.replace('|', "\\|").replace('\n', " "));
+                let _ = writeln!(out, "| {} |", cells.join(" | "));
+            }
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page() -> ReproductionPage {
+        let claim = |says: &str, paper, ours, unit: &str, verdict: &str, why: &str| ClaimRow {
+            says: says.into(),
+            paper,
+            ours,
+            unit: unit.into(),
+            verdict: verdict.into(),
+            why: why.into(),
+        };
+        ReproductionPage {
+            name: "A paper".into(),
+            facts: vec!["quick".into()],
+            command: "doorbell reproduce paper".into(),
+            warnings: Vec::new(),
+            figures: vec![ReproducedFigure {
+                name: "fig14".into(),
+                title: "DCA <on> and off".into(),
+                about: "What DCA brings.".into(),
+                claims: vec![
+                    claim("more", Some(96.3), Some(-2.5), "%", "differs", "the | engine"),
+                    claim("about 53", Some(53.0), Some(52.0), "Gbps", "confirmed", ""),
+                    claim("on silicon", None, None, "", "not testable", "no silicon"),
+                ],
+                plots: Vec::new(),
+            }],
+        }
+    }
+
+    #[test]
+    fn claims_are_a_table_in_markdown_and_counted() {
+        let text = page().markdown();
+        assert!(text.contains("Claims: 1 differs, 1 confirmed, 1 not testable."), "{text}");
+        assert!(text.contains("| more | +96.3 % | −2.5 % | differs | the \\| engine |"), "{text}");
+        assert!(text.contains("| about 53 | 53 Gbps | 52 Gbps | confirmed |  |"), "{text}");
+        assert!(text.contains("| on silicon | – | – | not testable | no silicon |"), "{text}");
+    }
+
+    #[test]
+    fn the_page_has_each_claim_in_a_row_and_no_raw_marks() {
+        let html = page().html();
+        assert_eq!(html.matches("<th scope=\"row\">").count(), 3);
+        assert!(html.contains("DCA &lt;on&gt; and off") && !html.contains("DCA <on>"));
+    }
+}

@@ -1,0 +1,174 @@
+/* memcached-dpdk: a key-value store that speaks memcached's text protocol over UDP, on DPDK. One core polls all ports,
+ * and does each burst of requests to its end before it takes the next.
+ *
+ *     memcached-dpdk EAL-OPTIONS -- [OPTIONS], see --help
+ *
+ * What a request touches, besides the rings, the frame's buffer and what store.h says of the store: its text is copied
+ * to one buffer that is always the same, so that its frame's buffer takes the first datagram of the answer; further
+ * ones take buffers from the pool. */
+#include "../common/ports.h"
+#include "net.h"
+#include "protocol.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <rte_cycles.h>
+#include <rte_malloc.h>
+
+/* Rounds of polling between two looks at the clock: milliseconds at most, against a clock of seconds. */
+#define ROUNDS_A_LOOK 1024
+#define REQUEST_MAX 65536
+
+struct server {
+    struct ports ports;
+    struct station stations[PORTS_MAX];
+    struct net_counts net;
+    struct store store;
+    struct protocol protocol;
+    /* The request that is being answered, its text, and the buffer that its answer may have, until it is taken. */
+    struct net_request request;
+    uint8_t text[REQUEST_MAX];
+    struct rte_mbuf *spare;
+    struct rte_mbuf *answer;
+    uint16_t port;
+    /* What is to be transmitted at `port`. */
+    struct rte_mbuf *out[BURST_MAX];
+    uint16_t out_count;
+};
+
+static uint64_t memory_bytes = 64 << 20;
+static uint64_t buckets;
+static uint64_t address = RTE_IPV4(10, 0, 0, 2);
+static uint64_t udp_port = 11211;
+static uint64_t seed;
+
+static const struct option_number OPTIONS[] = {
+    {"memory", "bytes of the store, its hash table included", &memory_bytes, 4096, (uint64_t)1 << 38},
+    {"buckets", "of the hash table, 4 bytes each, a power of two; 0: half as many as cells, to as many", &buckets, 0,
+     (uint64_t)1 << 31},
+    {"address", "IPv4 address of port 0 as one number, 10.0.0.2; port N has 256 N more", &address, 1, UINT32_MAX},
+    {"udp-port", "where requests are taken", &udp_port, 1, UINT16_MAX},
+    {"seed", "of the hash function", &seed, 0, UINT64_MAX},
+    {NULL, NULL, NULL, 0, 0},
+};
+
+static void transmit(struct server *server)
+{
+    ports_transmit(&server->ports, server->port, server->out, server->out_count);
+    server->out_count = 0;
+}
+
+static void queue(struct server *server, struct rte_mbuf *frame)
+{
+    server->out[server->out_count++] = frame;
+    if (server->out_count == BURST_MAX)
+        transmit(server);
+}
+
+static uint8_t *room(void *user)
+{
+    struct server *server = user;
+    server->answer = server->spare != NULL ? server->spare : rte_pktmbuf_alloc(server->ports.pool);
+    server->spare = NULL;
+    return server->answer != NULL ? net_payload(server->answer, PROTOCOL_DATAGRAM_MAX) : NULL;
+}
+
+static void send_datagram(void *user, size_t bytes)
+{
+    struct server *server = user;
+    net_answer(&server->request, server->answer, (uint16_t)bytes);
+    queue(server, server->answer);
+}
+
+static void answer(struct server *server, struct rte_mbuf *frame)
+{
+    const struct outbox outbox = {room, send_datagram, server};
+    const struct net_request *request = &server->request;
+    memcpy(server->text, request->payload, request->bytes);
+    server->spare = frame;
+    protocol_answer(&server->protocol, server->text, request->bytes, &outbox);
+    rte_pktmbuf_free(server->spare);
+}
+
+static void take(struct server *server, struct rte_mbuf *frame)
+{
+    switch (net_receive(&server->stations[server->port], frame, &server->net, &server->request)) {
+    case NET_DROP:
+        return rte_pktmbuf_free(frame);
+    case NET_ANSWERED:
+        return queue(server, frame);
+    case NET_REQUEST:
+        return answer(server, frame);
+    }
+}
+
+static void poll_port(struct server *server, uint16_t port)
+{
+    struct rte_mbuf *frames[BURST_MAX];
+    uint16_t received = ports_receive(&server->ports, port, frames);
+    server->port = port;
+    for (uint16_t frame = 0; frame < received; frame++)
+        take(server, frames[frame]);
+    if (server->out_count > 0)
+        transmit(server);
+}
+
+static void start(struct server *server, int argc, char **argv)
+{
+    struct ports *ports = &server->ports;
+    ports_start(ports, "memcached-dpdk", argc, argv, OPTIONS);
+    for (uint16_t port = 0; port < ports->count; port++) {
+        struct station *station = &server->stations[port];
+        station->ip = (uint32_t)(address + 256 * port);
+        station->udp_port = (uint16_t)udp_port;
+        if (rte_eth_macaddr_get(port, &station->mac) != 0)
+            rte_exit(EXIT_FAILURE, "memcached-dpdk: port %u does not tell its address\n", port);
+    }
+    const struct store_shape shape = {memory_bytes, buckets, seed};
+    void *memory = rte_malloc("store", memory_bytes, RTE_CACHE_LINE_SIZE);
+    if (memory == NULL)
+        rte_exit(EXIT_FAILURE,
+                 "memcached-dpdk: no %" PRIu64 " bytes for the store: give a smaller --memory, or EAL more\n",
+                 memory_bytes);
+    const char *wrong = store_init(&server->store, &shape, memory);
+    if (wrong != NULL)
+        rte_exit(EXIT_FAILURE, "memcached-dpdk: %s\n", wrong);
+    store_set_clock(&server->store, (uint32_t)time(NULL));
+    server->protocol = (struct protocol){.store = &server->store, .started = server->store.now};
+    ports_ready();
+}
+
+static void print_counts(const struct server *server)
+{
+    const struct net_counts *net = &server->net;
+    const struct protocol_counts *protocol = &server->protocol.counts;
+    const struct store *store = &server->store;
+    printf("frames: requests %" PRIu64 ", ARP %" PRIu64 ", echo %" PRIu64 ", foreign %" PRIu64 ", wrong %" PRIu64 "\n",
+           net->requests, net->arp, net->echo, net->foreign, net->wrong);
+    printf("requests: refused %" PRIu64 ", replies lost %" PRIu64 "; keys got %" PRIu64 ", stores %" PRIu64
+           ", errors %" PRIu64 "\n",
+           protocol->refused, protocol->lost, protocol->gets, protocol->stores, protocol->errors);
+    printf("store: hits %" PRIu64 ", misses %" PRIu64 ", items %u, evictions %" PRIu64 ", cells used %u of %u\n",
+           store->counts.hits, store->counts.misses, store->item_count, store->counts.evictions, store->cells.used,
+           store->cells.count);
+}
+
+int main(int argc, char **argv)
+{
+    static struct server server;
+    start(&server, argc, argv);
+    uint32_t started = server.store.now;
+    uint64_t cycles = rte_get_timer_cycles(), hertz = rte_get_timer_hz();
+    for (uint32_t round = 1; ports_running(&server.ports); round++) {
+        for (uint16_t port = 0; port < server.ports.count; port++)
+            poll_port(&server, port);
+        if (round % ROUNDS_A_LOOK == 0)
+            store_set_clock(&server.store, started + (uint32_t)((rte_get_timer_cycles() - cycles) / hertz));
+    }
+    print_counts(&server);
+    return ports_stop(&server.ports);
+}
