@@ -192,7 +192,8 @@ impl Batches {
         let rates = batches.iter().map(|batch| batch.delivered as f64 * 1e6 / length.0 as f64);
         let drops = batches.iter().map(|batch| match batch.offered {
             0 => 0.0,
-            offered => (offered - batch.delivered) as f64 / offered as f64,
+            // A checkpoint that someone changed may tell of frames that left when none did.
+            offered => offered.saturating_sub(batch.delivered) as f64 / offered as f64,
         });
         Some(Confidence {
             batches: batches.len() as u64,
