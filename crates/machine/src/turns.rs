@@ -7,8 +7,8 @@
 //!
 //! Whose turn it is follows from the machine's state alone: where a run is stopped and taken up again, by a limit, a
 //! debugger or a checkpoint, nothing comes out differently. That is why a limit in time does not cut a turn short
-//! (the run ends once every hart is past it), why it is part of the state which harts wait, and why a turn ends where
-//! another hart's waiting may.
+//! (the run ends once every hart has come to the end of the limit's segment), why it is part of the state which harts
+//! wait, and why a turn ends where another hart's waiting may.
 
 use doorbell_riscv::{Hart, Stop};
 use doorbell_sim::Ps;
@@ -48,13 +48,11 @@ impl Machine {
             }
             let next_event = self.queue.next_time();
             let earliest = self.runnable().map(|(_, hart)| hart.time()).min();
-            let reached = earliest.unwrap_or(Ps::MAX).min(next_event);
-            if reached == Ps::MAX {
+            if earliest.is_none() && next_event == Ps::MAX {
                 return Outcome::Asleep;
             }
-            if reached > limits.time
-                || earliest.is_some_and(|earliest| earliest >= limits.time) && next_event > limits.time
-            {
+            let end = self.last_turns_end(limits.time).min(next_event);
+            if next_event > limits.time && earliest.is_none_or(|earliest| earliest >= end) {
                 self.reached = self.reached.max(limits.time);
                 return Outcome::Time;
             }
@@ -87,6 +85,11 @@ impl Machine {
     fn segment_end(&self, earliest: Ps) -> Ps {
         let quantum = self.config.core.quantum.0;
         Ps((earliest.0 / quantum + 1).saturating_mul(quantum))
+    }
+
+    /// Where the segment ends that a limit in time lies in.
+    fn last_turns_end(&self, limit: Ps) -> Ps {
+        Ps(limit.0.checked_next_multiple_of(self.config.core.quantum.0).unwrap_or(u64::MAX))
     }
 
     /// The first hart that has not come to the segment's end and need not wait runs until it does.
