@@ -4,7 +4,6 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use doorbell_loadgen::BatchSummary;
 use doorbell_machine::Pair;
 use serde_json::{Map, Value, json};
 
@@ -13,6 +12,7 @@ use crate::error::RunError;
 use crate::iperf::IperfRun;
 use crate::measure::{Point, all_counters};
 use crate::summary::RunSummary;
+use crate::tables;
 
 /// A folder that results are written to.
 #[derive(Clone, Debug)]
@@ -70,7 +70,14 @@ impl ResultFolder {
         let latency = point.measurement.latency();
         self.write("latency.hgrm", &latency.to_hgrm())?;
         self.write("latency.csv", &latency.to_csv())?;
-        self.write("batches.csv", &batches_csv(&point.summary.batches))?;
+        self.write("batches.csv", &tables::batches(&point.summary.batches))?;
+        if !point.summary.streams.is_empty() {
+            self.write("streams.csv", &tables::streams(&point.summary.streams))?;
+        }
+        if point.summary.streams.iter().any(|stream| stream.flows.is_some()) {
+            let traffic = point.machine.ports()[0].loadgen.traffic();
+            self.write("flows.csv", &tables::flows(traffic, point.measurement.streams()))?;
+        }
         let mut stats = Map::new();
         for (name, counter) in all_counters(&point.machine) {
             stats.insert(name, json!({ "value": counter.value, "description": counter.description }));
@@ -111,17 +118,6 @@ impl ResultFolder {
         self.write("summary.json", &text)?;
         Ok(text)
     }
-}
-
-/// A row a part of the measurement.
-fn batches_csv(batches: &[BatchSummary]) -> String {
-    let mut out = "begin_ns,offered,delivered,latency_ns_mean,latency_ns_p99\n".to_owned();
-    for BatchSummary { begin_ns, offered, delivered, latency_ns_mean, latency_ns_p99 } in batches {
-        let [mean, p99] =
-            [latency_ns_mean, latency_ns_p99].map(|ns| ns.map_or(String::new(), |ns| format!("{ns:.3}")));
-        out += &format!("{begin_ns:.3},{offered},{delivered},{mean},{p99}\n");
-    }
-    out
 }
 
 /// The text of `summary.json`.

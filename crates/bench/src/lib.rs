@@ -25,6 +25,7 @@ mod registry;
 mod script;
 mod session;
 mod summary;
+mod tables;
 mod testpmd;
 mod timing;
 mod trial;
@@ -53,6 +54,7 @@ pub use session::{
     Control, Places, Ready, Session, Source, Workload, bare_identity, guest_identity, read_guest,
 };
 pub use summary::{Change, Drops, PointSummary, RunSummary};
+pub use tables::csv_field;
 pub use testpmd::{ForwardMode, TestpmdConfig, Topology};
 pub use timing::TimingFigures;
 pub use trial::{Standing, Trial, TrialResult};

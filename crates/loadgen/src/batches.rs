@@ -13,7 +13,7 @@
 use doorbell_sim::Ps;
 use serde::{Deserialize, Serialize};
 
-use crate::latency::{Latency, LatencyState};
+use crate::latency::{Latency, LatencyState, Mean, Trips};
 
 /// A window has at most so many batches.
 pub const BATCHES_MAX: usize = 64;
@@ -27,34 +27,34 @@ const JOINS_MAX: u32 = 32;
 const BEYOND_MIN: u64 = 10;
 
 #[derive(Clone, Debug, Default)]
-struct Batch {
+struct Batch<T> {
     offered: u64,
     delivered: u64,
     /// Round trips of the delivered frames, from when they were due, as far as they are known.
-    latency: Latency,
+    latency: T,
 }
 
-impl Batch {
-    fn join(&mut self, other: &Batch) {
+impl<T: Trips> Batch<T> {
+    fn join(&mut self, other: &Batch<T>) {
         self.offered += other.offered;
         self.delivered += other.delivered;
         self.latency.merge(&other.latency);
     }
 }
 
-/// A window's batches, by the time at which frames left.
+/// A window's batches, by the time at which frames left; `T` says how much is kept of their round trips.
 #[derive(Clone, Debug)]
-pub(crate) struct Batches {
+pub(crate) struct Batches<T = Latency> {
     begin: Ps,
     length: Ps,
-    batches: Vec<Batch>,
+    batches: Vec<Batch<T>>,
 }
 
 /// What a snapshot keeps of them: the batches' length, and each one's counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct BatchesState {
+pub(crate) struct BatchesState<S = LatencyState> {
     length: Ps,
-    batches: Vec<(u64, u64, LatencyState)>,
+    batches: Vec<(u64, u64, S)>,
 }
 
 /// A part of a window.
@@ -105,11 +105,31 @@ pub struct LatencyConfidence {
 }
 
 impl Batches {
-    pub fn new(begin: Ps) -> Batches {
+    /// All round trips.
+    pub fn latency(&self) -> Latency {
+        let mut all = Latency::default();
+        self.batches.iter().for_each(|batch| all.merge(&batch.latency));
+        all
+    }
+}
+
+impl Batches<Mean> {
+    /// The same batches, as long as those of the window's other books.
+    pub fn as_long_as(&self, other: &Batches) -> Batches<Mean> {
+        let mut own = self.clone();
+        while own.length < other.length {
+            own.coarsen();
+        }
+        own
+    }
+}
+
+impl<T: Trips> Batches<T> {
+    pub fn new(begin: Ps) -> Batches<T> {
         Batches { begin, length: FIRST_LENGTH, batches: Vec::new() }
     }
 
-    fn at(&mut self, time: Ps) -> &mut Batch {
+    fn at(&mut self, time: Ps) -> &mut Batch<T> {
         let mut index = (time.saturating_sub(self.begin).0 / self.length.0) as usize;
         while index >= BATCHES_MAX {
             self.coarsen();
@@ -139,7 +159,7 @@ impl Batches {
     }
 
     /// Adds another port's batches of the same window.
-    pub fn merge(&mut self, other: &Batches) {
+    pub fn merge(&mut self, other: &Batches<T>) {
         let mut other = other.clone();
         while self.length < other.length {
             self.coarsen();
@@ -153,24 +173,14 @@ impl Batches {
         self.batches.iter_mut().zip(&other.batches).for_each(|(own, more)| own.join(more));
     }
 
-    /// All round trips.
-    pub fn latency(&self) -> Latency {
-        let mut all = Latency::default();
-        self.batches.iter().for_each(|batch| all.merge(&batch.latency));
-        all
-    }
-
     /// The batches, those without frames too.
     pub fn summaries(&self) -> Vec<BatchSummary> {
-        let summary = |(index, batch): (usize, &Batch)| {
-            let latency = batch.latency.summary();
-            BatchSummary {
-                begin_ns: Ps(self.length.0 * index as u64).as_ns_f64(),
-                offered: batch.offered,
-                delivered: batch.delivered,
-                latency_ns_mean: latency.map(|summary| summary.mean),
-                latency_ns_p99: latency.map(|summary| summary.p99),
-            }
+        let summary = |(index, batch): (usize, &Batch<T>)| BatchSummary {
+            begin_ns: Ps(self.length.0 * index as u64).as_ns_f64(),
+            offered: batch.offered,
+            delivered: batch.delivered,
+            latency_ns_mean: batch.latency.mean_ns(),
+            latency_ns_p99: batch.latency.percentile(99, 100).map(Ps::as_ns_f64),
         };
         self.batches.iter().enumerate().map(summary).collect()
     }
@@ -205,33 +215,33 @@ impl Batches {
         })
     }
 
-    pub fn save(&self) -> BatchesState {
-        let save = |batch: &Batch| (batch.offered, batch.delivered, batch.latency.save());
+    pub fn save(&self) -> BatchesState<T::State> {
+        let save = |batch: &Batch<T>| (batch.offered, batch.delivered, batch.latency.save());
         BatchesState { length: self.length, batches: self.batches.iter().map(save).collect() }
     }
 
     /// The batches of a window that began at `begin` and counted so many frames offered and delivered, unless no window
     /// has such batches.
-    pub fn restore(begin: Ps, state: &BatchesState, counted: (u64, u64)) -> Option<Batches> {
+    pub fn restore(begin: Ps, state: &BatchesState<T::State>, counted: (u64, u64)) -> Option<Batches<T>> {
         let joins = (state.length.0 / FIRST_LENGTH.0).checked_ilog2()?;
         if state.batches.len() > BATCHES_MAX || joins > JOINS_MAX || state.length.0 != FIRST_LENGTH.0 << joins
         {
             return None;
         }
         let mut sums = (0u64, 0u64);
-        let restore = |(offered, delivered, latency): &(u64, u64, LatencyState)| {
+        let restore = |(offered, delivered, latency): &(u64, u64, T::State)| {
             sums = (sums.0.checked_add(*offered)?, sums.1.checked_add(*delivered)?);
-            let latency = Latency::restore(latency)?;
+            let latency = T::restore(latency)?;
             let sound = delivered <= offered && latency.count() <= *delivered;
             sound.then_some(Batch { offered: *offered, delivered: *delivered, latency })
         };
-        let batches = state.batches.iter().map(restore).collect::<Option<Vec<Batch>>>()?;
+        let batches = state.batches.iter().map(restore).collect::<Option<Vec<Batch<T>>>>()?;
         (sums == counted).then_some(Batches { begin, length: state.length, batches })
     }
 }
 
-fn joined(batches: &[Batch], by: usize) -> Vec<Batch> {
-    let join = |group: &[Batch]| {
+fn joined<T: Trips>(batches: &[Batch<T>], by: usize) -> Vec<Batch<T>> {
+    let join = |group: &[Batch<T>]| {
         let mut all = group[0].clone();
         group[1..].iter().for_each(|batch| all.join(batch));
         all
@@ -239,11 +249,11 @@ fn joined(batches: &[Batch], by: usize) -> Vec<Batch> {
     batches.chunks(by).map(join).collect()
 }
 
-fn means(batches: &[Batch]) -> Vec<f64> {
-    batches.iter().filter_map(|batch| batch.latency.summary()).map(|summary| summary.mean).collect()
+fn means<T: Trips>(batches: &[Batch<T>]) -> Vec<f64> {
+    batches.iter().filter_map(|batch| batch.latency.mean_ns()).collect()
 }
 
-fn are_correlated(batches: &[Batch]) -> bool {
+fn are_correlated<T: Trips>(batches: &[Batch<T>]) -> bool {
     let delivered: Vec<f64> = batches.iter().map(|batch| batch.delivered as f64).collect();
     [delivered, means(batches)].iter().any(|values| {
         // Of independent values it has a standard deviation of nearly 1/√n.
@@ -259,12 +269,15 @@ fn correlation(values: &[f64]) -> f64 {
     if squares > 1e-18 * mean * mean { products / squares } else { 0.0 }
 }
 
-fn latency_confidence(batches: &[Batch]) -> Option<LatencyConfidence> {
+fn latency_confidence<T: Trips>(batches: &[Batch<T>]) -> Option<LatencyConfidence> {
     let fewest = batches.iter().map(|batch| batch.latency.count()).min().filter(|fewest| *fewest > 0)?;
     let percentile = |per_mille: u64| {
         let beyond = fewest * (1000 - per_mille) / 1000;
-        let values = || batches.iter().filter_map(|batch| batch.latency.percentile(per_mille, 1000));
-        (beyond >= BEYOND_MIN).then(|| half_width(values().map(Ps::as_ns_f64)))
+        let values: Option<Vec<Ps>> =
+            batches.iter().map(|batch| batch.latency.percentile(per_mille, 1000)).collect();
+        values
+            .filter(|_| beyond >= BEYOND_MIN)
+            .map(|values| half_width(values.into_iter().map(Ps::as_ns_f64)))
     };
     Some(LatencyConfidence {
         mean: half_width(means(batches).into_iter()),

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 /// Batches of frames that leave every `gap`, with the latencies (or losses) that `fate` gives them.
 fn sent(frames: u64, gap: Ps, mut fate: impl FnMut(u64) -> Option<Ps>) -> (Batches, Ps) {
     let begin = Ps(12_345);
-    let mut batches = Batches::new(begin);
+    let mut batches = <Batches>::new(begin);
     for index in 0..frames {
         let time = begin + Ps(gap.0 * index);
         batches.on_sent(time);
@@ -98,16 +98,16 @@ fn percentiles_have_intervals_only_where_frames_lie_beyond_them() {
 fn a_state_that_no_window_can_have_is_refused() {
     let (batches, _) = sent(1_000, Ps::from_ns(100), |index| (index % 3 > 0).then_some(Ps(index)));
     let (state, counted) = (batches.save(), (1_000, 666));
-    assert!(Batches::restore(Ps(0), &state, counted).is_some());
-    assert!(Batches::restore(Ps(0), &state, (1_000, 667)).is_none());
+    assert!(<Batches>::restore(Ps(0), &state, counted).is_some());
+    assert!(<Batches>::restore(Ps(0), &state, (1_000, 667)).is_none());
     for length in [0, 1, FIRST_LENGTH.0 + 1, 1 << 63] {
         let state = BatchesState { length: Ps(length), ..state.clone() };
-        assert!(Batches::restore(Ps(0), &state, counted).is_none(), "{length}");
+        assert!(<Batches>::restore(Ps(0), &state, counted).is_none(), "{length}");
     }
     let mut changed = state.clone();
     changed.batches[0].1 -= 1;
     changed.batches[1].1 += 1;
-    assert!(Batches::restore(Ps(0), &changed, counted).is_none());
+    assert!(<Batches>::restore(Ps(0), &changed, counted).is_none());
 }
 
 proptest! {
@@ -115,8 +115,8 @@ proptest! {
     fn batches_saved_or_merged_are_those_of_all_frames(
         frames in prop::collection::vec((0u64..1 << 32, prop::option::of(0u64..1 << 24), any::<bool>()), 1..300),
     ) {
-        let mut ports = [Batches::new(Ps(5)), Batches::new(Ps(5))];
-        let mut all = Batches::new(Ps(5));
+        let mut ports = [<Batches>::new(Ps(5)), <Batches>::new(Ps(5))];
+        let mut all = <Batches>::new(Ps(5));
         for (time, latency, port) in &frames {
             for batches in [&mut all, &mut ports[usize::from(*port)]] {
                 batches.on_sent(Ps(5 + time));
@@ -127,7 +127,7 @@ proptest! {
         one.merge(&other);
         let delivered = frames.iter().filter(|frame| frame.1.is_some()).count() as u64;
         prop_assert_eq!(one.save(), all.save());
-        let restored = Batches::restore(Ps(5), &all.save(), (frames.len() as u64, delivered)).unwrap();
+        let restored = <Batches>::restore(Ps(5), &all.save(), (frames.len() as u64, delivered)).unwrap();
         prop_assert_eq!(restored.save(), all.save());
         prop_assert_eq!(restored.latency().count(), delivered);
     }

@@ -337,7 +337,7 @@ impl LoadGen {
                 && measurement.is_open()
                 && let Some(book) = measurement.stream(origin.stream)
             {
-                book.on_sent(volume, streams.flow(origin));
+                book.on_sent(times.actual, volume, streams.flow(origin));
             }
             if let Some(sequence) = given_up {
                 measurement.on_given_up(sequence);
@@ -372,7 +372,7 @@ impl LoadGen {
 
     /// Begins a measurement window. The one before, if any, is forgotten.
     pub fn begin_window(&mut self, now: Ps) {
-        let books = self.run.maker.streams().map(|streams| streams.books(&self.run.traffic));
+        let books = self.run.maker.streams().map(|streams| streams.books(now, &self.run.traffic));
         self.measurement = Some(Measurement::begin(now, self.in_flight.next(), books.unwrap_or_default()));
     }
 

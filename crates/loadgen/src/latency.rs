@@ -53,6 +53,96 @@ pub struct LatencySummary {
     pub max: f64,
 }
 
+/// What is kept of round trips: all of their distribution, or less.
+pub(crate) trait Trips: Clone + Default {
+    /// What a snapshot keeps.
+    type State;
+
+    fn record(&mut self, latency: Ps);
+    fn merge(&mut self, other: &Self);
+    fn count(&self) -> u64;
+    /// The mean in nanoseconds, if there are any.
+    fn mean_ns(&self) -> Option<f64>;
+    /// As [`Latency::percentile`], if that can be told.
+    fn percentile(&self, numerator: u64, denominator: u64) -> Option<Ps>;
+    fn save(&self) -> Self::State;
+    fn restore(state: &Self::State) -> Option<Self>;
+}
+
+impl Trips for Latency {
+    type State = LatencyState;
+
+    fn record(&mut self, latency: Ps) {
+        self.record_many(latency, 1);
+    }
+
+    fn merge(&mut self, other: &Latency) {
+        Latency::merge(self, other);
+    }
+
+    fn count(&self) -> u64 {
+        self.count
+    }
+
+    fn mean_ns(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.mean_and_stddev().0 / 1e3)
+    }
+
+    fn percentile(&self, numerator: u64, denominator: u64) -> Option<Ps> {
+        Latency::percentile(self, numerator, denominator)
+    }
+
+    fn save(&self) -> LatencyState {
+        Latency::save(self)
+    }
+
+    fn restore(state: &LatencyState) -> Option<Latency> {
+        Latency::restore(state)
+    }
+}
+
+/// Round trips of which only the mean is kept: a distribution takes a hundred kilobytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Mean {
+    count: u64,
+    sum: u128,
+}
+
+impl Trips for Mean {
+    type State = Mean;
+
+    fn record(&mut self, latency: Ps) {
+        self.count += 1;
+        self.sum += u128::from(latency.0);
+    }
+
+    fn merge(&mut self, other: &Mean) {
+        self.count += other.count;
+        self.sum += other.sum;
+    }
+
+    fn count(&self) -> u64 {
+        self.count
+    }
+
+    fn mean_ns(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum as f64 / self.count as f64 / 1e3)
+    }
+
+    fn percentile(&self, _: u64, _: u64) -> Option<Ps> {
+        None
+    }
+
+    fn save(&self) -> Mean {
+        *self
+    }
+
+    fn restore(state: &Mean) -> Option<Mean> {
+        // Each round trip is less than 2^64 picoseconds.
+        (state.sum >> 64 <= u128::from(state.count)).then_some(*state)
+    }
+}
+
 impl Default for Latency {
     fn default() -> Self {
         // Three digits make buckets of at most 1/1024; the histogram grows with what is recorded.

@@ -66,7 +66,8 @@ pub use stages::{
 };
 pub use state::LoadGenState;
 pub use streams::{
-    Arrivals, Decimal, Field, Filter, FlowSummary, Net, Network, Order, Protocol, Ramp, ReplayConfig,
-    ReplayStats, SizeOrder, Sizes, Spacing, Stations, StreamConfig, StreamSummary, SweepConfig, Timing,
-    Transport, Truncated, Vlan,
+    Arrivals, Decimal, Field, Filter, FlowBook, FlowSummary, Net, Network, Order, Protocol, Ramp,
+    ReplayConfig, ReplayStats, SizeOrder, Sizes, Spacing, Stations, StreamBook, StreamConfig, StreamSummary,
+    SweepConfig, Timing, Transport, Truncated, Vlan,
 };
+pub use template::{Flow, FlowHeaders};

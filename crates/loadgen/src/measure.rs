@@ -283,6 +283,11 @@ impl Measurement {
         }
     }
 
+    /// The books of the streams, if there are any.
+    pub fn streams(&self) -> &[StreamBook] {
+        &self.streams
+    }
+
     /// The book of a stream. Traffic that began in the middle of the window may have streams that have none.
     pub(crate) fn stream(&mut self, stream: usize) -> Option<&mut StreamBook> {
         self.streams.get_mut(stream)
@@ -292,7 +297,7 @@ impl Measurement {
     pub(crate) fn on_stream_returned(
         &mut self,
         now: Ps,
-        sequence: u64,
+        (sequence, left): (u64, Ps),
         volume: Volume,
         times: Option<SendTimes>,
         (stream, flow, behind): (usize, Option<usize>, (bool, bool)),
@@ -304,7 +309,7 @@ impl Measurement {
         }
         if has {
             let latency = times.map(|times| now.saturating_sub(times.intended));
-            book.on_delivered(volume, latency, flow);
+            book.on_delivered(left, volume, latency, flow);
         }
     }
 
@@ -387,7 +392,7 @@ impl Measurement {
             delay_variation_ns: self.variation.summary(),
             confidence_95: self.batches.confidence(span),
             batches: self.batches.summaries(),
-            streams: self.streams.iter().map(|book| book.summary(span)).collect(),
+            streams: self.streams.iter().map(|book| book.summary(span, &self.batches)).collect(),
         }
     }
 
@@ -434,7 +439,8 @@ impl Measurement {
         }
         let counted = (state.offered.frames, state.delivered.frames);
         let batches = Batches::restore(state.begin, &state.batches, counted);
-        let books: Option<Vec<StreamBook>> = state.streams.iter().map(StreamBook::restore).collect();
+        let restore = |book| StreamBook::restore(state.begin, book);
+        let books: Option<Vec<StreamBook>> = state.streams.iter().map(restore).collect();
         let latency = |state| Latency::restore(state).ok_or_else(|| wrong("a histogram is not one"));
         Ok(Measurement {
             begin: state.begin,

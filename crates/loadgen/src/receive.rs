@@ -183,7 +183,8 @@ impl LoadGen {
         if let Some(streams) = self.run.maker.streams_mut() {
             let (flow, behind) = (streams.flow(origin), streams.returned(origin));
             if let Some(measurement) = &mut self.measurement {
-                measurement.on_stream_returned(now, sequence, volume, times, (origin.stream, flow, behind));
+                let of = (origin.stream, flow, behind);
+                measurement.on_stream_returned(now, (sequence, left), volume, times, of);
             }
         }
         Arrival::Returned

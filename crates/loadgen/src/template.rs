@@ -1,7 +1,9 @@
 //! The headers of a stream's frames, made once for each frame size, and what changes in them from frame to frame.
 
+use std::net::IpAddr;
+
 use doorbell_wire::checksum::Sum;
-use doorbell_wire::{EtherType, Ipv4Repr, Ipv6Repr, TcpRepr, UdpRepr};
+use doorbell_wire::{EtherType, Ipv4Repr, Ipv6Repr, MacAddr, TcpRepr, UdpRepr};
 
 use crate::config::TrafficConfig;
 use crate::frame::{ADDRESS_BYTES, hash};
@@ -196,8 +198,76 @@ impl Variations {
         sum
     }
 
+    /// Writes what the frames of a flow have in common.
+    fn write_flow(&self, mut flow: u64, headers: &mut [u8]) {
+        for swept in self.swept.iter().rev() {
+            let count = swept.sweep.config.count;
+            swept.write(swept.value(flow % count), headers);
+            flow /= count;
+        }
+    }
+
     /// The flow of frame `index`: a number for each choice of values.
     pub(crate) fn flow(&self, index: u64) -> u64 {
         self.swept.iter().fold(0, |flow, swept| flow * swept.sweep.config.count + swept.sweep.choice(index))
+    }
+}
+
+/// Tells the flows of a stream by what stands in their headers.
+#[derive(Clone, Debug)]
+pub struct FlowHeaders {
+    headers: Vec<u8>,
+    variations: Variations,
+    network: Network,
+    /// Where the IP header and the transport's begin.
+    places: (usize, usize),
+    tagged: bool,
+}
+
+/// What the frames of a flow have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// Of sender and receiver.
+    pub macs: [MacAddr; 2],
+    /// Of sender and receiver.
+    pub addresses: [IpAddr; 2],
+    /// Of sender and receiver.
+    pub ports: [u16; 2],
+    /// The number of the innermost VLAN.
+    pub vlan: Option<u16>,
+}
+
+impl FlowHeaders {
+    /// Of a validated stream whose frames are made, not those of a capture.
+    pub fn new(traffic: &TrafficConfig, stream: &StreamConfig) -> FlowHeaders {
+        let [ip_at, transport_at, _] = stream.places();
+        FlowHeaders {
+            headers: emit(traffic, stream, stream.size_min().0 as usize - crate::frame::FCS_BYTES),
+            // What is random decides which frames a flow has, and not what its headers are.
+            variations: Variations::new(traffic, stream, 0),
+            network: stream.network(),
+            places: (ip_at, transport_at),
+            tagged: !stream.vlans.is_empty(),
+        }
+    }
+
+    /// The flow of this number.
+    pub fn flow(&self, number: u64) -> Flow {
+        let mut headers = self.headers.clone();
+        self.variations.write_flow(number, &mut headers);
+        let (ip_at, transport_at) = self.places;
+        let two = |at: usize| u16::from_be_bytes([headers[at], headers[at + 1]]);
+        let mac = |at: usize| MacAddr(std::array::from_fn(|byte| headers[at + byte]));
+        let (source, destination, bytes) = address_places(self.network);
+        let address = |at: usize| match bytes {
+            4 => IpAddr::from(std::array::from_fn::<u8, 4, _>(|byte| headers[ip_at + at + byte])),
+            _ => IpAddr::from(std::array::from_fn::<u8, 16, _>(|byte| headers[ip_at + at + byte])),
+        };
+        Flow {
+            macs: [mac(6), mac(0)],
+            addresses: [address(source), address(destination)],
+            ports: [two(transport_at), two(transport_at + 2)],
+            vlan: self.tagged.then(|| two(ip_at - 4) & 0xfff),
+        }
     }
 }

@@ -6,7 +6,7 @@ use crate::escape::Esc;
 use crate::number::{NONE, duration_s, grouped, trimmed};
 use crate::summary::{Change, PointSummary, RunSummary};
 use crate::text::imbalance_notes;
-use crate::{figures, functions, headline, numbers, page, ports, stages, timing};
+use crate::{figures, functions, headline, numbers, page, ports, stages, streams, timing};
 
 /// The page of a run. `config_toml` is the resolved configuration as text.
 pub fn html(summary: &RunSummary, config_toml: &str) -> String {
@@ -33,6 +33,7 @@ pub fn html(summary: &RunSummary, config_toml: &str) -> String {
         out.push_str("<section aria-labelledby=\"numbers\">\n<h2 id=\"numbers\">All numbers</h2>\n");
         out.push_str(&numbers::html(&all));
         out.push_str("</section>\n");
+        out.push_str(&streams::html(&all));
         out.push_str(&timing::html(&all, &summary.meanings));
         out.push_str(&ports::html(&all, &summary.meanings));
     }

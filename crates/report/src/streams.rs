@@ -1,11 +1,13 @@
-//! What became of each stream of a point's traffic: a table for the terminal. Traffic of one stream without flows has none.
+//! What became of each stream of a point's traffic: a table for the terminal, and one for the page. Traffic of one stream
+//! without flows has none.
 
 use std::fmt::Write;
 
 use serde::Deserialize;
 
-use crate::number::{NONE, count, duration_ns, grouped, percent, rate};
-use crate::summary::{LatencyNs, PointSummary};
+use crate::escape::Esc;
+use crate::number::{NONE, count, duration_ns, fixed, grouped, percent, rate};
+use crate::summary::{Confidence, LatencyNs, PointSummary};
 
 /// Longer names are cut on the terminal.
 const NAME_WIDTH: usize = 16;
@@ -33,6 +35,9 @@ pub struct StreamFigures {
     pub delivered: Throughput,
     /// Round trips; none if no frame came back.
     pub latency_ns: Option<LatencyNs>,
+    /// Half the widths of 95 % confidence intervals; none if the measurement is too short to say.
+    #[serde(default)]
+    pub confidence_95: Option<Confidence>,
     /// Its flows; none if it has none, or too many to know.
     #[serde(default)]
     pub flows: Option<FlowFigures>,
@@ -126,6 +131,90 @@ pub(crate) fn lines(point: &PointSummary, out: &mut String) {
     }
 }
 
+/// The page's section with the streams of each load, if they are several.
+pub(crate) fn html(points: &[&PointSummary]) -> String {
+    let mut points = points.iter().filter(|point| are_several(point)).peekable();
+    if points.peek().is_none() {
+        return String::new();
+    }
+    let mut out = String::from(
+        "<section aria-labelledby=\"streams\">\n<h2 id=\"streams\">Streams</h2>\n<p class=\"facts\">± are half the \
+         widths of 95 % confidence intervals. Each stream over time is in streams.csv, each flow in \
+         flows.csv.</p>\n",
+    );
+    for point in points {
+        table(point, &mut out);
+    }
+    out.push_str("</section>\n");
+    out
+}
+
+fn table(point: &PointSummary, out: &mut String) {
+    let _ = write!(
+        out,
+        "<h3>At {} ({} Mpps)</h3>\n<div class=\"scroll\" role=\"region\" aria-label=\"Streams at {}\" tabindex=\"0\">\n\
+         <table class=\"numbers\">\n<thead><tr>",
+        Esc(&point.rate),
+        rate(point.offered_mpps),
+        Esc(&point.rate)
+    );
+    let heads = [
+        "Stream",
+        "Offered, Mpps",
+        "Gbps",
+        "Delivered, Mpps",
+        "±",
+        "Lost",
+        "%",
+        "±",
+        "Corrupt",
+        "Reordered",
+        "Flows",
+        "with loss",
+        "Latency, mean",
+        "±",
+        "p50",
+        "p99",
+        "max",
+    ];
+    heads.iter().for_each(|head| _ = write!(out, "<th scope=\"col\">{head}</th>"));
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for stream in &point.streams {
+        let _ = write!(out, "<tr><th scope=\"row\">{}</th>", Esc(&stream.name));
+        cells(stream).iter().for_each(|cell| _ = write!(out, "<td>{cell}</td>"));
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody>\n</table></div>\n");
+}
+
+/// A stream's figures in the order of the table's columns.
+fn cells(stream: &StreamFigures) -> [String; 16] {
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
+    let latency = |of: fn(&LatencyNs) -> f64| {
+        or_none(stream.latency_ns.as_ref().map(|latency| duration_ns(of(latency))))
+    };
+    let sure = |of: fn(&Confidence) -> Option<String>| or_none(stream.confidence_95.as_ref().and_then(of));
+    let flows = |of: fn(&FlowFigures) -> u64| or_none(stream.flows.as_ref().map(|flows| grouped(of(flows))));
+    [
+        rate(stream.offered.mpps),
+        rate(stream.offered.gbps_l2),
+        rate(stream.delivered.mpps),
+        sure(|c| Some(fixed(c.delivered_mpps, 4))),
+        grouped(stream.frames_lost),
+        percent(stream.drop_rate),
+        sure(|c| Some(percent(Some(c.drop_rate)))),
+        grouped(stream.frames_corrupt),
+        grouped(stream.frames_reordered),
+        flows(|flows| flows.offered),
+        flows(|flows| flows.with_loss),
+        latency(|l| l.mean),
+        sure(|c| c.latency_ns.as_ref().map(|latency| duration_ns(latency.mean))),
+        latency(|l| l.p50),
+        latency(|l| l.p99),
+        latency(|l| l.max),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,6 +253,21 @@ mod tests {
         );
         assert_eq!(shown[3], "voice: 2 flows lost frames, 40 at most.");
         assert!(shown.iter().all(|line| line.chars().count() <= crate::text::WIDTH), "{out}");
+    }
+
+    #[test]
+    fn the_page_has_a_row_for_each_stream_of_each_load_that_has_some() {
+        let mut loads = sample::loads().points;
+        assert_eq!(html(&loads.iter().collect::<Vec<_>>()), "", "traffic without streams");
+        loads[1].streams = streams();
+        loads[1].streams[0].name = "<b>".to_owned();
+        let page = html(&loads.iter().collect::<Vec<_>>());
+        assert_eq!(page.matches("<table").count(), 1);
+        assert_eq!(page.matches("<th scope=\"col\">").count(), 17);
+        assert_eq!(page.matches("<th scope=\"row\">").count(), 2);
+        assert_eq!(page.matches("<td>").count(), 2 * 16);
+        assert!(page.contains("<th scope=\"row\">&lt;b&gt;</th><td>1.500</td>"), "{page}");
+        assert!(page.contains("<td>64</td><td>2</td>"), "{page}");
     }
 
     #[test]

@@ -59,6 +59,27 @@ fn the_worked_example_does_what_its_page_says() {
         mix["streams"].as_array().unwrap().iter().map(|s| s["frames_offered"].as_u64().unwrap()).sum();
     assert_eq!(Some(sum), mix["frames_offered"].as_u64());
 
+    // The tables have the same frames, stream by stream and flow by flow.
+    let table = |name: &str| -> Vec<Vec<String>> {
+        let text = fs::read_to_string(folder.path().join("results/mix").join(name)).unwrap();
+        text.lines().skip(1).map(|line| line.split(',').map(str::to_owned).collect()).collect()
+    };
+    let sum_of = |rows: &[Vec<String>], stream: &str, column: usize| -> f64 {
+        let own = rows.iter().filter(|row| row[0] == stream);
+        own.map(|row| row[column].parse::<f64>().unwrap()).sum()
+    };
+    let (over_time, flows) = (table("streams.csv"), table("flows.csv"));
+    for name in ["voice", "web", "backup"] {
+        assert_eq!(
+            Some(sum_of(&over_time, name, 2)),
+            stream(&mix, name)["frames_offered"].as_f64(),
+            "{name}"
+        );
+    }
+    assert_eq!(sum_of(&flows, "voice", 9), voice);
+    let of_voice = flows.iter().filter(|row| row[0] == "voice").count() as u64;
+    assert_eq!(Some(of_voice), stream(&mix, "voice")["flows"]["offered"].as_u64());
+
     let loads = summary("results/loads");
     let points = loads["points"].as_array().unwrap();
     assert_eq!(

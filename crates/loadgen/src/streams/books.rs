@@ -5,18 +5,20 @@ use doorbell_sim::Ps;
 use serde::{Deserialize, Serialize};
 
 use super::replay::ReplayStats;
-use crate::latency::{Latency, LatencyState, LatencySummary};
+use crate::batches::{BatchSummary, Batches, BatchesState, Confidence};
+use crate::latency::{Latency, LatencyState, LatencySummary, Mean};
 use crate::measure::{Throughput, Volume};
 
 /// The books of one stream.
 #[derive(Clone, Debug)]
-pub(crate) struct StreamBook {
+pub struct StreamBook {
     name: String,
     offered: Volume,
     delivered: Volume,
     corrupt: u64,
     reordered: u64,
     latency: Latency,
+    batches: Batches<Mean>,
     /// Empty if there are no flows, or too many.
     flows: Vec<FlowBook>,
     /// What was made of the capture that is sent.
@@ -25,11 +27,22 @@ pub(crate) struct StreamBook {
 
 /// The books of one flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct FlowBook {
-    offered: u64,
-    delivered: u64,
-    corrupt: u64,
-    reordered: u64,
+pub struct FlowBook {
+    /// Frames whose first bit left in the window.
+    pub offered: u64,
+    /// Of these, those that came back unharmed.
+    pub delivered: u64,
+    /// Of these, those that came back changed.
+    pub corrupt: u64,
+    /// Unharmed frames that arrived in the window after a later one of the flow.
+    pub reordered: u64,
+}
+
+impl FlowBook {
+    /// Of the offered frames, those that have not come back.
+    pub fn lost(&self) -> u64 {
+        self.offered.saturating_sub(self.delivered).saturating_sub(self.corrupt)
+    }
 }
 
 /// What a snapshot keeps of a [`StreamBook`].
@@ -41,6 +54,7 @@ pub(crate) struct BookState {
     corrupt: u64,
     reordered: u64,
     latency: LatencyState,
+    batches: BatchesState<Mean>,
     flows: Vec<FlowBook>,
     replay: Option<ReplayStats>,
 }
@@ -68,6 +82,11 @@ pub struct StreamSummary {
     pub delivered: Throughput,
     /// Round trips in nanoseconds, from the time each frame was due; `null` if none came back.
     pub latency_ns: Option<LatencySummary>,
+    /// How far the figures can be trusted, but for percentiles; `null` for windows too short to say.
+    pub confidence_95: Option<Confidence>,
+    /// The stream in the same parts of the window as all traffic.
+    #[serde(skip)]
+    pub batches: Vec<BatchSummary>,
     /// Its flows; `null` if its headers do not change, or there are too many.
     pub flows: Option<FlowSummary>,
     /// What was made of the capture that is sent.
@@ -97,7 +116,7 @@ pub struct FlowSummary {
 }
 
 impl StreamBook {
-    pub(crate) fn new(name: String, flows: usize, replay: Option<ReplayStats>) -> StreamBook {
+    pub(crate) fn new(begin: Ps, name: String, flows: usize, replay: Option<ReplayStats>) -> StreamBook {
         StreamBook {
             name,
             offered: Volume::default(),
@@ -105,6 +124,7 @@ impl StreamBook {
             corrupt: 0,
             reordered: 0,
             latency: Latency::default(),
+            batches: Batches::new(begin),
             flows: vec![FlowBook::default(); flows],
             replay,
         }
@@ -114,14 +134,23 @@ impl StreamBook {
         self.flows.get_mut(flow?)
     }
 
-    pub(crate) fn on_sent(&mut self, volume: Volume, flow: Option<usize>) {
+    /// A frame left at `time`.
+    pub(crate) fn on_sent(&mut self, time: Ps, volume: Volume, flow: Option<usize>) {
         self.offered.add(volume);
+        self.batches.on_sent(time);
         self.flow(flow).into_iter().for_each(|flow| flow.offered += 1);
     }
 
-    /// A frame is back; if it may have been another, its latency is not known.
-    pub(crate) fn on_delivered(&mut self, volume: Volume, latency: Option<Ps>, flow: Option<usize>) {
+    /// A frame is back that had left at `time`; if it may have been another, its latency is not known.
+    pub(crate) fn on_delivered(
+        &mut self,
+        time: Ps,
+        volume: Volume,
+        latency: Option<Ps>,
+        flow: Option<usize>,
+    ) {
         self.delivered.add(volume);
+        self.batches.on_returned(time, latency);
         latency.into_iter().for_each(|latency| self.latency.record(latency));
         self.flow(flow).into_iter().for_each(|flow| flow.delivered += 1);
     }
@@ -143,6 +172,7 @@ impl StreamBook {
         self.corrupt += other.corrupt;
         self.reordered += other.reordered;
         self.latency.merge(&other.latency);
+        self.batches.merge(&other.batches);
         for (flow, more) in self.flows.iter_mut().zip(&other.flows) {
             flow.offered += more.offered;
             flow.delivered += more.delivered;
@@ -151,7 +181,13 @@ impl StreamBook {
         }
     }
 
-    pub(crate) fn summary(&self, span: Ps) -> StreamSummary {
+    /// The stream's name, and its flows as far as they have books.
+    pub fn flows(&self) -> (&str, &[FlowBook]) {
+        (&self.name, &self.flows)
+    }
+
+    /// The figures of a window that is `span` long and has these batches.
+    pub(crate) fn summary(&self, span: Ps, all: &Batches) -> StreamSummary {
         let (offered, delivered) = (self.offered.frames, self.delivered.frames);
         StreamSummary {
             name: self.name.clone(),
@@ -168,24 +204,25 @@ impl StreamBook {
             offered: self.offered.over(span),
             delivered: self.delivered.over(span),
             latency_ns: self.latency.summary(),
+            confidence_95: self.batches.confidence(span),
+            batches: self.batches.as_long_as(all).summaries(),
             flows: (!self.flows.is_empty()).then(|| self.flow_summary()),
             replay: self.replay.clone(),
         }
     }
 
     fn flow_summary(&self) -> FlowSummary {
-        let lost = |flow: &FlowBook| flow.offered.saturating_sub(flow.delivered).saturating_sub(flow.corrupt);
         let with =
             |count: fn(&FlowBook) -> u64| self.flows.iter().filter(|flow| count(flow) > 0).count() as u64;
         FlowSummary {
             count: self.flows.len() as u64,
             offered: with(|flow| flow.offered),
-            with_loss: self.flows.iter().filter(|flow| lost(flow) > 0).count() as u64,
+            with_loss: self.flows.iter().filter(|flow| flow.lost() > 0).count() as u64,
             with_corruption: with(|flow| flow.corrupt),
             with_reordering: with(|flow| flow.reordered),
             frames_reordered: self.flows.iter().map(|flow| flow.reordered).sum(),
             frames_offered_max: self.flows.iter().map(|flow| flow.offered).max().unwrap_or(0),
-            frames_lost_max: self.flows.iter().map(lost).max().unwrap_or(0),
+            frames_lost_max: self.flows.iter().map(FlowBook::lost).max().unwrap_or(0),
         }
     }
 
@@ -197,13 +234,14 @@ impl StreamBook {
             corrupt: self.corrupt,
             reordered: self.reordered,
             latency: self.latency.save(),
+            batches: self.batches.save(),
             flows: self.flows.clone(),
             replay: self.replay.clone(),
         }
     }
 
-    /// The books as they were saved, unless none can have been so.
-    pub(crate) fn restore(state: &BookState) -> Option<StreamBook> {
+    /// The books of a window that began at `begin` as they were saved, unless none can have been so.
+    pub(crate) fn restore(begin: Ps, state: &BookState) -> Option<StreamBook> {
         let adds_up = |offered: u64, delivered: u64, corrupt: u64| {
             delivered.checked_add(corrupt).is_some_and(|back| back <= offered) && offered < u64::MAX / 64
         };
@@ -221,6 +259,7 @@ impl StreamBook {
             && state.flows.len() as u64 <= super::FLOWS_MAX
             && state.flows.iter().all(flow_is_sound);
         let latency = Latency::restore(&state.latency).filter(|_| sound)?;
+        let counted = (state.offered.frames, state.delivered.frames);
         Some(StreamBook {
             name: state.name.clone(),
             offered: state.offered,
@@ -228,6 +267,7 @@ impl StreamBook {
             corrupt: state.corrupt,
             reordered: state.reordered,
             latency,
+            batches: Batches::restore(begin, &state.batches, counted)?,
             flows: state.flows.clone(),
             replay: state.replay.clone(),
         })

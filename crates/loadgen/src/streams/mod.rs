@@ -31,8 +31,8 @@ use doorbell_wire::{LinkConfig, MacAddr};
 use serde::{Deserialize, Serialize};
 
 pub use arrivals::{Arrivals, Spacing};
-pub(crate) use books::{BookState, StreamBook};
-pub use books::{FlowSummary, StreamSummary};
+pub(crate) use books::BookState;
+pub use books::{FlowBook, FlowSummary, StreamBook, StreamSummary};
 use clock::{Clock, ClockState};
 pub(crate) use config::Addresses;
 pub use config::{Network, Ramp, StreamConfig, Transport, Vlan};
@@ -297,11 +297,11 @@ impl Streams {
         (in_stream, flow.is_some_and(|flow| is_behind(&mut lane.flows_returned_below[flow])))
     }
 
-    /// An empty book for each stream.
-    pub(crate) fn books(&self, traffic: &TrafficConfig) -> Vec<StreamBook> {
+    /// An empty book for each stream, of a window that begins now.
+    pub(crate) fn books(&self, begin: Ps, traffic: &TrafficConfig) -> Vec<StreamBook> {
         let book = |(place, (lane, stream)): (usize, (&Lane, &StreamConfig))| {
             let replay = lane.source.replay().map(|replay| replay.stats.clone());
-            StreamBook::new(stream.name(place), lane.flows_returned_below.len(), replay)
+            StreamBook::new(begin, stream.name(place), lane.flows_returned_below.len(), replay)
         };
         self.lanes.iter().zip(&traffic.streams).enumerate().map(book).collect()
     }

@@ -3,11 +3,13 @@ use crate::arrival::Arrival;
 use crate::config::{LoadGenConfig, Returned};
 use crate::frame::{Mismatch, Signature};
 use crate::generator::LoadGen;
+use crate::template::{FlowHeaders, Variations};
 use crate::testbench::{Bench, echo, swap};
 use doorbell_sim::{Bytes, Frame};
 use doorbell_wire::{EtherType, Ethernet, Ipv4, Ipv6, MacAddr, Tcp, Udp, VlanTag};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 fn traffic(text: &str) -> TrafficConfig {
     let traffic: TrafficConfig = toml::from_str(text).unwrap_or_else(|error| panic!("{error}"));
@@ -313,6 +315,38 @@ fn flows_have_books_of_their_own() {
 }
 
 #[test]
+fn a_flows_headers_are_those_of_its_frames() {
+    for (name, stream) in all_headers() {
+        let config = TrafficConfig {
+            streams: vec![everything_swept(&stream)],
+            frames: Some(200),
+            ..TrafficConfig::default()
+        };
+        let stream = &config.streams[0];
+        let (headers, variations) = (FlowHeaders::new(&config, stream), Variations::new(&config, stream, 1));
+        let bench = sent(link("100Gbps"), config.clone());
+        for (index, (_, frame)) in (0..).zip(frames(&bench)) {
+            let flow = headers.flow(variations.flow(index));
+            assert_eq!(flow.macs.map(|mac| mac.0).concat(), [&frame[6..12], &frame[..6]].concat(), "{name}");
+            let [ip_at, transport_at, _] = stream.places();
+            let addresses: Vec<u8> = match flow.addresses {
+                [IpAddr::V4(from), IpAddr::V4(to)] => [from.octets(), to.octets()].concat(),
+                [IpAddr::V6(from), IpAddr::V6(to)] => [from.octets(), to.octets()].concat(),
+                mixed => panic!("{name}: {mixed:?}"),
+            };
+            assert_eq!(addresses, frame[transport_at - addresses.len()..transport_at], "{name}");
+            assert_eq!(
+                flow.ports.map(u16::to_be_bytes).concat(),
+                frame[transport_at..transport_at + 4],
+                "{name}"
+            );
+            let tag = u16::from_be_bytes([frame[ip_at - 4], frame[ip_at - 3]]) & 0xfff;
+            assert_eq!(flow.vlan, (!stream.vlans.is_empty()).then_some(tag), "{name}");
+        }
+    }
+}
+
+#[test]
 fn flows_beyond_what_is_kept_have_no_books() {
     let swept = |count| StreamConfig {
         sweeps: vec![SweepConfig::upwards(Field::SourceIp, count)],
@@ -420,6 +454,11 @@ proptest! {
             prop_assert_eq!(total(|stream| stream.frames_delivered), summary.frames_delivered);
             prop_assert_eq!(total(|stream| stream.frames_corrupt), summary.frames_corrupt);
             prop_assert_eq!(total(|stream| stream.frames_lost), summary.frames_lost);
+            for (part, batch) in summary.batches.iter().enumerate() {
+                let streams = summary.streams.iter().filter_map(|stream| stream.batches.get(part));
+                let all = streams.fold((0, 0), |sum, own| (sum.0 + own.offered, sum.1 + own.delivered));
+                prop_assert_eq!(all, (batch.offered, batch.delivered));
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use doorbell_bench::csv_field;
 use serde_json::Value;
 
 use super::plan::{Identity, Plan, Work};
@@ -117,7 +118,7 @@ impl Table {
     pub fn to_csv(&self) -> String {
         let mut out = String::new();
         let mut line = |cells: &mut dyn Iterator<Item = String>| {
-            out.push_str(&cells.map(|cell| quoted(&cell)).collect::<Vec<_>>().join(","));
+            out.push_str(&cells.map(|cell| csv_field(&cell)).collect::<Vec<_>>().join(","));
             out.push_str("\r\n");
         };
         line(&mut self.columns.iter().map(|column| column.name.clone()));
@@ -125,14 +126,6 @@ impl Table {
             line(&mut self.columns.iter().map(|column| column.cells[row].text()));
         }
         out
-    }
-}
-
-fn quoted(cell: &str) -> String {
-    if cell.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", cell.replace('"', "\"\""))
-    } else {
-        cell.to_owned()
     }
 }
 
