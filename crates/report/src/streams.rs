@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde::Deserialize;
 
 use crate::escape::Esc;
-use crate::number::{NONE, count, duration_ns, fixed, grouped, percent, rate};
+use crate::number::{NONE, count, duration_ns, grouped, percent, rate};
 use crate::summary::{Confidence, LatencyNs, PointSummary};
 
 /// Longer names are cut on the terminal.
@@ -163,16 +163,13 @@ fn table(point: &PointSummary, out: &mut String) {
         "Offered, Mpps",
         "Gbps",
         "Delivered, Mpps",
-        "±",
         "Lost",
         "%",
-        "±",
         "Corrupt",
         "Reordered",
         "Flows",
         "with loss",
         "Latency, mean",
-        "±",
         "p50",
         "p99",
         "max",
@@ -188,27 +185,27 @@ fn table(point: &PointSummary, out: &mut String) {
 }
 
 /// A stream's figures in the order of the table's columns.
-fn cells(stream: &StreamFigures) -> [String; 16] {
+fn cells(stream: &StreamFigures) -> [String; 13] {
     let or_none = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
     let latency = |of: fn(&LatencyNs) -> f64| {
         or_none(stream.latency_ns.as_ref().map(|latency| duration_ns(of(latency))))
     };
-    let sure = |of: fn(&Confidence) -> Option<String>| or_none(stream.confidence_95.as_ref().and_then(of));
+    let sure = |figure: String, of: fn(&Confidence) -> Option<String>| match &stream.confidence_95 {
+        Some(confidence) => of(confidence).map_or(figure.clone(), |half| format!("{figure} ± {half}")),
+        None => figure,
+    };
     let flows = |of: fn(&FlowFigures) -> u64| or_none(stream.flows.as_ref().map(|flows| grouped(of(flows))));
     [
         rate(stream.offered.mpps),
         rate(stream.offered.gbps_l2),
-        rate(stream.delivered.mpps),
-        sure(|c| Some(fixed(c.delivered_mpps, 4))),
+        sure(rate(stream.delivered.mpps), |c| Some(rate(c.delivered_mpps))),
         grouped(stream.frames_lost),
-        percent(stream.drop_rate),
-        sure(|c| Some(percent(Some(c.drop_rate)))),
+        sure(percent(stream.drop_rate), |c| Some(percent(Some(c.drop_rate)))),
         grouped(stream.frames_corrupt),
         grouped(stream.frames_reordered),
         flows(|flows| flows.offered),
         flows(|flows| flows.with_loss),
-        latency(|l| l.mean),
-        sure(|c| c.latency_ns.as_ref().map(|latency| duration_ns(latency.mean))),
+        sure(latency(|l| l.mean), |c| c.latency_ns.as_ref().map(|latency| duration_ns(latency.mean))),
         latency(|l| l.p50),
         latency(|l| l.p99),
         latency(|l| l.max),
@@ -263,9 +260,9 @@ mod tests {
         loads[1].streams[0].name = "<b>".to_owned();
         let page = html(&loads.iter().collect::<Vec<_>>());
         assert_eq!(page.matches("<table").count(), 1);
-        assert_eq!(page.matches("<th scope=\"col\">").count(), 17);
+        assert_eq!(page.matches("<th scope=\"col\">").count(), 14);
         assert_eq!(page.matches("<th scope=\"row\">").count(), 2);
-        assert_eq!(page.matches("<td>").count(), 2 * 16);
+        assert_eq!(page.matches("<td>").count(), 2 * 13);
         assert!(page.contains("<th scope=\"row\">&lt;b&gt;</th><td>1.500</td>"), "{page}");
         assert!(page.contains("<td>64</td><td>2</td>"), "{page}");
     }
