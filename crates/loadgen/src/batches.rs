@@ -130,7 +130,8 @@ impl<T: Trips> Batches<T> {
     }
 
     fn at(&mut self, time: Ps) -> &mut Batch<T> {
-        let mut index = (time.saturating_sub(self.begin).0 / self.length.0) as usize;
+        // A length is a power of two, and a division would take longer than all the rest.
+        let mut index = (time.saturating_sub(self.begin).0 >> self.length.0.ilog2()) as usize;
         while index >= BATCHES_MAX {
             self.coarsen();
             index /= 2;
@@ -142,7 +143,7 @@ impl<T: Trips> Batches<T> {
     }
 
     fn coarsen(&mut self) {
-        self.length = Ps(self.length.0.saturating_mul(2));
+        self.length = Ps(self.length.0 << 1);
         self.batches = joined(&self.batches, 2);
     }
 

@@ -25,12 +25,13 @@ use crate::arrival::LoadGenStats;
 use crate::config::{ConfigError, LoadGenConfig, TrafficConfig};
 use crate::frame::FrameMaker;
 use crate::in_flight::{InFlight, SendTimes};
-use crate::measure::{Measurement, Summary, Volume};
+use crate::measure::{Measurement, Summary};
 use crate::rate::Pacing;
 use crate::requests::{self, Maker};
 use crate::responder::Responder;
 use crate::stages::RoundTripObserver;
 use crate::streams::Origin;
+use crate::volume::Volume;
 
 /// A generator's wake-ups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -16,7 +16,7 @@
 //! | `latency` | a distribution of round trips |
 //! | `batches` | a window in parts: loss over time, confidence |
 //! | `hgrm` | a distribution as files for other tools |
-//! | `measure` | a measurement window, and the figures that it yields |
+//! | `measure`, `volume` | a measurement window, and the figures that it yields |
 //! | `arrival` | what an arrived frame can be, and all counters |
 //! | `requests` | traffic that asks and is answered: ICMP echo, memcached over UDP |
 //! | `responder` | answers to ARP and ICMP echo, and the mirror |
@@ -44,6 +44,7 @@ mod hgrm;
 mod in_flight;
 mod receive;
 mod template;
+mod volume;
 
 #[cfg(test)]
 mod testbench;
@@ -56,7 +57,7 @@ pub use config::{ConfigError, Kind, LoadGenConfig, Returned, TrafficConfig};
 pub use frame::{Mismatch, Signature};
 pub use generator::{Event, LoadGen, LoadGenPorts};
 pub use latency::{Latency, LatencySummary};
-pub use measure::{Measurement, Summary, Throughput, Volume};
+pub use measure::{Measurement, Summary};
 pub use rate::{Pacing, Rate};
 pub use requests::{Lengths, MemcachedConfig, Popularity};
 pub use responder::{Answered, ResponderConfig};
@@ -71,3 +72,4 @@ pub use streams::{
     SweepConfig, Timing, Transport, Truncated, Vlan,
 };
 pub use template::{Flow, FlowHeaders};
+pub use volume::{Throughput, Volume};

@@ -18,68 +18,15 @@
 //! A frame that leaves or arrives in the very picosecond of a call belongs to what was before it, if the event
 //! was handled before; calls from the `Control` phase come last in their picosecond.
 
+use doorbell_sim::Ps;
 use doorbell_sim::snapshot::SnapshotError;
-use doorbell_sim::{Frame, Ps};
-use doorbell_wire::LinkConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::batches::{BatchSummary, Batches, BatchesState, Confidence};
 use crate::in_flight::SendTimes;
 use crate::latency::{Latency, LatencyState, LatencySummary};
 use crate::streams::{BookState, StreamBook, StreamSummary};
-
-/// Frames and their bytes at both layers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Volume {
-    /// How many frames.
-    pub frames: u64,
-    /// Their bytes with FCS.
-    pub bytes_l2: u64,
-    /// Their bytes with FCS, preamble and gap, as the generator's link charges them.
-    pub bytes_l1: u64,
-}
-
-impl Volume {
-    /// One frame of so many bytes without its FCS.
-    pub(crate) fn of_frame(frame_len: usize, link: &LinkConfig) -> Volume {
-        let bytes_l2 = (frame_len + Frame::FCS_BYTES) as u64;
-        Volume { frames: 1, bytes_l2, bytes_l1: link.wire_bytes(frame_len) }
-    }
-
-    /// Adds another volume.
-    pub fn add(&mut self, other: Volume) {
-        self.frames += other.frames;
-        self.bytes_l2 += other.bytes_l2;
-        self.bytes_l1 += other.bytes_l1;
-    }
-
-    fn parts(self) -> [u64; 3] {
-        [self.frames, self.bytes_l2, self.bytes_l1]
-    }
-
-    pub(crate) fn over(self, span: Ps) -> Throughput {
-        // Scaled to the unit before the one division, so that round figures stay round.
-        let per_ps = |amount: u64, scale: f64| {
-            if span == Ps::ZERO { 0.0 } else { amount as f64 * scale / span.0 as f64 }
-        };
-        Throughput {
-            mpps: per_ps(self.frames, 1e6),
-            gbps_l2: per_ps(8 * self.bytes_l2, 1e3),
-            gbps_l1: per_ps(8 * self.bytes_l1, 1e3),
-        }
-    }
-}
-
-/// A volume a second.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Throughput {
-    /// Million frames a second.
-    pub mpps: f64,
-    /// Gigabits a second with FCS.
-    pub gbps_l2: f64,
-    /// Gigabits a second with FCS, preamble and gap.
-    pub gbps_l1: f64,
-}
+use crate::volume::{Throughput, Volume};
 
 /// A window, open or closed. Its figures go on changing while frames of it are outstanding.
 #[derive(Clone, Debug)]

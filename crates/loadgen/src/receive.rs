@@ -9,10 +9,10 @@ use crate::config::Returned;
 use crate::frame::{Mismatch, Signature};
 use crate::generator::{LoadGen, LoadGenPorts};
 use crate::in_flight::{Lookup, SendTimes};
-use crate::measure::Volume;
 use crate::requests;
 use crate::stages::RoundTrip;
 use crate::streams::Origin;
+use crate::volume::Volume;
 
 impl LoadGen {
     /// Takes a frame whose last bit arrived at `now`, answers it if it is for the responder, and says what it was.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::replay::ReplayStats;
 use crate::batches::{BatchSummary, Batches, BatchesState, Confidence};
 use crate::latency::{Latency, LatencyState, LatencySummary, Mean};
-use crate::measure::{Throughput, Volume};
+use crate::volume::{Throughput, Volume};
 
 /// The books of one stream.
 #[derive(Clone, Debug)]

@@ -10,8 +10,8 @@ use super::config::StreamConfig;
 use super::replay::Replay;
 use super::replay_config::Timing;
 use crate::config::TrafficConfig;
-use crate::measure::Volume;
 use crate::rate::{Pacing, Rate};
+use crate::volume::Volume;
 
 /// What a stream sends, as far as its rate goes.
 pub(crate) struct Shape {

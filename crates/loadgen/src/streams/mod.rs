@@ -49,7 +49,7 @@ pub(crate) use sweep::{Sweep, Zipf};
 use crate::config::{ConfigError, TrafficConfig};
 use crate::frame::{FrameMaker, Mismatch, hash};
 use crate::in_flight::InFlight;
-use crate::measure::Volume;
+use crate::volume::Volume;
 
 /// Streams of a generator at most.
 pub(crate) const STREAMS_MAX: usize = 64;
