@@ -103,7 +103,9 @@ fn alone(traffic: TrafficConfig, frames: u64, returned: u64) -> f64 {
     while let Some((at, event)) = end.wake.take() {
         now = at;
         generator.on_event(now, event, &mut end);
-        on_their_way.extend(end.sent.take());
+        if let Some(frame) = end.sent.take() {
+            on_their_way.push_back(frame);
+        }
         if on_their_way.len() > IN_FLIGHT {
             take_back(
                 &mut generator,

@@ -220,7 +220,11 @@ impl Pacing {
             };
             product = product.checked_add(part)?;
         }
-        u64::try_from(product / self.denominator).ok()
+        match (u64::try_from(product), u64::try_from(self.denominator)) {
+            // Nearly always, and a division of 128 bits takes several times as long.
+            (Ok(product), Ok(denominator)) => Some(product / denominator),
+            _ => u64::try_from(product / self.denominator).ok(),
+        }
     }
 
     /// Frames a second, for reports.

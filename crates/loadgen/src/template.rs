@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use doorbell_sim::Frame;
 use doorbell_wire::checksum::Sum;
 use doorbell_wire::{EtherType, Ipv4Repr, Ipv6Repr, MacAddr, TcpRepr, UdpRepr};
 
@@ -13,12 +14,16 @@ use crate::streams::{Addresses, Field, Network, StreamConfig, Sweep, Transport};
 /// The headers of all frames of one size.
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
-    pub(crate) headers: Vec<u8>,
+    /// At least as many bytes as the shortest frame has.
+    headers: Vec<u8>,
     /// Bytes of the frame without FCS.
     pub(crate) frame_len: usize,
     /// Over the pseudo-header and the transport's header, without its checksum and without what is swept.
     pub(crate) transport_sum: Sum,
 }
+
+/// Of the shortest frame, without FCS.
+const FRAME_BYTES_MIN: usize = Frame::MIN_BYTES_WITH_FCS - Frame::FCS_BYTES;
 
 /// What changes in the headers of a stream's frames.
 #[derive(Clone, Debug)]
@@ -122,7 +127,7 @@ impl Template {
         variations: &Variations,
     ) -> Template {
         let [ip_at, transport_at, _] = stream.places();
-        let headers = emit(traffic, stream, frame_len);
+        let mut headers = emit(traffic, stream, frame_len);
         let mut summed = headers.clone();
         variations.swept.iter().for_each(|swept| summed[swept.at..swept.at + swept.width].fill(0));
         let (source, destination, bytes) = address_places(stream.network());
@@ -137,7 +142,18 @@ impl Template {
             .plus_u16(u16::from(protocol))
             .plus_u16((frame_len - transport_at) as u16)
             .plus(&summed[transport_at..]);
+        headers.resize(headers.len().max(FRAME_BYTES_MIN), 0);
         Template { headers, frame_len, transport_sum }
+    }
+
+    /// Writes the headers, and something into the payload behind them: a fixed number of bytes is copied much faster.
+    pub(crate) fn write(&self, frame: &mut [u8]) {
+        let (headers, longer) = self.headers.split_at(FRAME_BYTES_MIN);
+        let (first, rest) = frame.split_at_mut(FRAME_BYTES_MIN);
+        first.copy_from_slice(headers);
+        if !longer.is_empty() {
+            rest[..longer.len()].copy_from_slice(longer);
+        }
     }
 }
 
