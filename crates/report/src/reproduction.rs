@@ -96,7 +96,10 @@ impl ReproductionPage {
                 None => counts.push((&claim.verdict, 1)),
             }
         }
-        let words = counts.iter().map(|(verdict, count)| format!("{count} {verdict}"));
+        let words = counts.iter().map(|count| match count {
+            ("differs", 2..) => format!("{} differ", count.1),
+            (verdict, count) => format!("{count} {verdict}"),
+        });
         format!("Claims: {}.", words.collect::<Vec<_>>().join(", "))
     }
 
