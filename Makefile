@@ -6,7 +6,7 @@ DOORBELL := target/release/doorbell
 
 help:
 	@echo "make run        build Doorbell and its guest image, then measure testpmd at several loads"
-	@echo "make test       the test suite with its short end-to-end checks (about 10 minutes)"
+	@echo "make test       the test suite with its short end-to-end checks (10 to 15 minutes)"
 	@echo "make test-long  the long checks: lint, a million frames, tens of millions of instructions in lockstep"
 	@echo "make lint       formatting and clippy; before each commit"
 	@echo "make bench      speed and memory, beside QEMU where there is something to compare"
