@@ -139,26 +139,39 @@ impl Hart {
         if ram.has_stale_code() {
             self.forget_stale_code(engine, ram);
         }
-        let block = match engine.find(self, ram) {
-            Ok(block) => block,
-            Err(fault) if fault.cause == Exception::Breakpoint => return Turn::Stopped(Stop::Breakpoint),
-            Err(fault) => {
-                let pc = self.pc;
-                self.raise(fault.cause, fault.tval, pc);
-                return Turn::Trapped;
-            }
-        };
         let privileged = self.privilege != Privilege::User;
-        let fetch = self.fetch_address(ram);
-        self.notes.count = 0;
-        let limit = if self.partly_executable { 1 } else { limit.max(1) };
-        let (retired, exit) = {
+        let mut left = limit.max(1);
+        let exit = loop {
+            let block = match engine.find(self, ram) {
+                Ok(block) => block,
+                Err(fault) if fault.cause == Exception::Breakpoint => return Turn::Stopped(Stop::Breakpoint),
+                Err(fault) => {
+                    let pc = self.pc;
+                    self.raise(fault.cause, fault.tval, pc);
+                    return Turn::Trapped;
+                }
+            };
+            left = if self.partly_executable { 1 } else { left.min(u64::from(engine.ops(block).1)) };
+            let fetch = self.fetch_address(ram);
+            self.notes.count = 0;
             let before = self.instret;
-            let until = self.slots.saturating_add(limit);
-            let (exit, _) = self.run_block(engine, ram, block, until);
-            (self.instret - before, exit)
+            let (exit, _) = self.run_block(engine, ram, block, self.slots.saturating_add(left));
+            let count = self.instret - before;
+            self.note_ops(
+                engine,
+                ram,
+                block,
+                Retired { count: count as usize, exit, fetch, privileged },
+                ops,
+            );
+            left -= count;
+            // A store to a page of code goes on to the end of its block, anew: what is decoded, and so what such a page is, must
+            // not be seen in the ops that belong together.
+            if exit != Exit::Stale || left == 0 {
+                break exit;
+            }
+            self.forget_stale_code(engine, ram);
         };
-        self.note_ops(engine, ram, block, Retired { count: retired as usize, exit, fetch, privileged }, ops);
         match exit {
             Exit::Trapped => Turn::Trapped,
             Exit::Stop => Turn::Stopped(self.stop),
