@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use doorbell_bench::{
-    Benchmark, Control, DrivenPoint, Places, ResultFolder, RunConfig, TwoNodes, driven_guests, run_driven,
+    Benchmark, DrivenPoint, Places, ResultFolder, RunConfig, TwoNodes, driven_guests, run_driven,
 };
 
 use crate::run_cmd::{RunArgs, finish, two_nodes_ready, what_is_sent, write_report};
-use crate::screen::{Screen, interrupt_flag};
+use crate::screen::Screen;
 
 /// Measures and reports.
 pub fn run(
@@ -21,34 +21,31 @@ pub fn run(
     let (rates, guests) = (args.rates(config)?, driven_guests(chosen, config)?);
     let folder = ResultFolder::create(&args.output.out)?;
     let screen = Screen::new(args.output.quiet);
-    let interrupted = interrupt_flag()?;
-    let mut control = Control {
-        m5: None,
-        interrupted: &interrupted,
-        say: &mut |line| screen.say(line),
-        progress: &mut |instructions, now| screen.progress("simulating", instructions, now),
-    };
-    let name = format!("{}-driven", chosen.name);
-    let nodes = TwoNodes::prepare(config, &name, &guests, places, &args.guest.source(), &mut control)?;
-    two_nodes_ready(args, &nodes, &mut control)?;
-    let (mut points, mut meanings) = (Vec::new(), BTreeMap::new());
-    for (index, rate) in rates.iter().enumerate() {
-        (control.say)(&format!("{}: {rate} of {} from a drive node", chosen.name, what_is_sent(config)));
-        let own = if rates.len() == 1 { folder.clone() } else { folder.sub(&format!("point-{index:02}"))? };
-        let capture = args.pcap.then(|| own.path().join("wire.pcap"));
-        let load = (*rate, config.loadgen.traffic.frame_size);
-        let point = run_driven(&nodes, chosen, load, capture.as_deref(), &mut control)?;
-        own.write_nodes(&point.config, &point.pair)?;
-        if point.behind > 0 {
-            (control.say)(&behind(&point));
+    let (points, meanings) = screen.simulating(|control| {
+        let name = format!("{}-driven", chosen.name);
+        let nodes = TwoNodes::prepare(config, &name, &guests, places, &args.guest.source(), control)?;
+        two_nodes_ready(args, &nodes, control)?;
+        let (mut points, mut meanings) = (Vec::new(), BTreeMap::new());
+        for (index, rate) in rates.iter().enumerate() {
+            (control.say)(&format!("{}: {rate} of {} from a drive node", chosen.name, what_is_sent(config)));
+            let own =
+                if rates.len() == 1 { folder.clone() } else { folder.sub(&format!("point-{index:02}"))? };
+            let capture = args.pcap.then(|| own.path().join("wire.pcap"));
+            let load = (*rate, config.loadgen.traffic.frame_size);
+            let point = run_driven(&nodes, chosen, load, capture.as_deref(), control)?;
+            own.write_nodes(&point.config, &point.pair)?;
+            if point.behind > 0 {
+                (control.say)(&behind(&point));
+            }
+            if rates.len() > 1 {
+                let DrivenPoint { summary, meanings, config, .. } = &point;
+                write_report(args, chosen.name, &own, config, (vec![summary.clone()], meanings.clone()))?;
+            }
+            points.push(point.summary);
+            meanings = point.meanings;
         }
-        if rates.len() > 1 {
-            let DrivenPoint { summary, meanings, config, .. } = &point;
-            write_report(args, chosen.name, &own, config, (vec![summary.clone()], meanings.clone()))?;
-        }
-        points.push(point.summary);
-        meanings = point.meanings;
-    }
+        Ok((points, meanings))
+    })?;
     screen.clear();
     finish(args, chosen.name, &folder, config, points, meanings)?;
     Ok(ExitCode::SUCCESS)

@@ -4,12 +4,11 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use doorbell_bench::{
-    Benchmark, Control, IperfFigures, IperfRun, NodeGuest, Places, Protocol, ResultFolder, TwoNodes,
-    run_iperf,
+    Benchmark, IperfFigures, IperfRun, NodeGuest, Places, Protocol, ResultFolder, TwoNodes, run_iperf,
 };
 
 use crate::run_cmd::{RunArgs, finish, two_nodes_ready};
-use crate::screen::{Screen, interrupt_flag};
+use crate::screen::Screen;
 
 /// Runs iperf3 between two nodes and reports.
 pub fn run(
@@ -22,17 +21,13 @@ pub fn run(
     let config = args.config(chosen.defaults)?;
     let folder = ResultFolder::create(&args.output.out)?;
     let screen = Screen::new(args.output.quiet);
-    let interrupted = interrupt_flag()?;
-    let mut control = Control {
-        m5: None,
-        interrupted: &interrupted,
-        say: &mut |line| screen.say(line),
-        progress: &mut |instructions, now| screen.progress("simulating", instructions, now),
-    };
-    let nodes = TwoNodes::prepare(&config, chosen.name, guests, places, &args.guest.source(), &mut control)?;
-    two_nodes_ready(args, &nodes, &mut control)?;
-    let capture = args.pcap.then(|| folder.path().join("wire.pcap"));
-    let run = run_iperf(&nodes, capture.as_deref(), &mut control)?;
+    let run = screen.simulating(|control| {
+        let source = args.guest.source();
+        let nodes = TwoNodes::prepare(&config, chosen.name, guests, places, &source, control)?;
+        two_nodes_ready(args, &nodes, control)?;
+        let capture = args.pcap.then(|| folder.path().join("wire.pcap"));
+        Ok(run_iperf(&nodes, capture.as_deref(), control)?)
+    })?;
     screen.clear();
     folder.write_iperf(&config, &run)?;
     let lines = if args.output.json { String::new() } else { lines(&run) };

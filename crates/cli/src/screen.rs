@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use doorbell_bench::Control;
 use doorbell_sim::Ps;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -44,6 +45,17 @@ impl Screen {
                 now.as_secs_f64()
             ));
         }
+    }
+
+    /// Does what Ctrl-C can interrupt, and shows how far the machine is.
+    pub fn simulating<R>(&self, work: impl FnOnce(&mut Control) -> anyhow::Result<R>) -> anyhow::Result<R> {
+        let interrupted = interrupt_flag()?;
+        work(&mut Control {
+            m5: None,
+            interrupted: &interrupted,
+            say: &mut |line| self.say(line),
+            progress: &mut |instructions, now| self.progress("simulating", instructions, now),
+        })
     }
 
     /// Shows what is being done.

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use doorbell_bench::{Control, M5Ops, Mark, Places, ResultFolder, RunConfig, Script, Session, run_script};
+use doorbell_bench::{M5Ops, Mark, Places, ResultFolder, RunConfig, Script, Session, run_script};
 use doorbell_image::{GuestFile, delivery};
 use doorbell_loadgen::TrafficConfig;
 use doorbell_sim::Ps;
 
 use crate::run_cmd::{RunArgs, finish, session, what_is_sent, write_point};
-use crate::screen::{Screen, interrupt_flag};
+use crate::screen::Screen;
 
 #[derive(Args)]
 #[command(next_help_heading = "A program of your own (see docs/images.md)")]
@@ -117,35 +117,32 @@ pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitC
     };
     let folder = ResultFolder::create(&args.output.out)?;
     let screen = Screen::new(args.output.quiet);
-    let interrupted = interrupt_flag()?;
-    let mut control = Control {
-        m5: None,
-        interrupted: &interrupted,
-        say: &mut |line| screen.say(line),
-        progress: &mut |instructions, now| screen.progress("simulating", instructions, now),
-    };
-    let workload = Script::workload(image, own.append.as_deref().unwrap_or(""));
-    let session = session(&args.guest, &mut control, |source, control| {
-        Session::prepare_workload(&config, workload, places, source, control)
-    })?;
-    let (name, mut points, mut status) = (named(path), Vec::new(), 0);
-    let mut meanings = BTreeMap::new();
-    for (index, rate) in rates.iter().enumerate() {
-        script.traffic = rate.map(|rate| traffic(args, &config, rate));
-        let point_folder =
-            if rates.len() == 1 { folder.clone() } else { folder.sub(&format!("point-{index:02}"))? };
-        script.capture = args.pcap.then(|| point_folder.path().join("wire.pcap"));
-        if let Some(rate) = rate {
-            (control.say)(&format!("{name}: {rate} of {}", what_is_sent(&config)));
+    let name = named(path);
+    let (points, meanings, status) = screen.simulating(|control| {
+        let workload = Script::workload(image, own.append.as_deref().unwrap_or(""));
+        let session = session(&args.guest, control, |source, control| {
+            Session::prepare_workload(&config, workload, places, source, control)
+        })?;
+        let (mut points, mut status) = (Vec::new(), 0);
+        let mut meanings = BTreeMap::new();
+        for (index, rate) in rates.iter().enumerate() {
+            script.traffic = rate.map(|rate| traffic(args, &config, rate));
+            let point_folder =
+                if rates.len() == 1 { folder.clone() } else { folder.sub(&format!("point-{index:02}"))? };
+            script.capture = args.pcap.then(|| point_folder.path().join("wire.pcap"));
+            if let Some(rate) = rate {
+                (control.say)(&format!("{name}: {rate} of {}", what_is_sent(&config)));
+            }
+            let mut m5 = M5Ops::new(point_folder.clone());
+            let mut point = run_script(&session, &script, &mut m5, &point_folder, control)?;
+            point.summary.benchmark.clone_from(&name);
+            write_point(args, &name, &point_folder, &point, rates.len() > 1)?;
+            status = if status == 0 { point.summary.exit_status.unwrap_or(0) } else { status };
+            points.push(point.summary);
+            meanings = point.meanings;
         }
-        let mut m5 = M5Ops::new(point_folder.clone());
-        let mut point = run_script(&session, &script, &mut m5, &point_folder, &mut control)?;
-        point.summary.benchmark.clone_from(&name);
-        write_point(args, &name, &point_folder, &point, rates.len() > 1)?;
-        status = if status == 0 { point.summary.exit_status.unwrap_or(0) } else { status };
-        points.push(point.summary);
-        meanings = point.meanings;
-    }
+        Ok((points, meanings, status))
+    })?;
     screen.clear();
     finish(args, &name, &folder, &config, points, meanings)?;
     if status != 0 {

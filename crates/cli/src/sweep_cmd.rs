@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use doorbell_bench::{Control, Places};
+use doorbell_bench::Places;
 use doorbell_report::ExperimentPage;
 use doorbell_study::experiment::{Store, measure};
 
@@ -122,14 +122,7 @@ fn one(
         bail!("point {index} is another one now: {} was changed while the sweep ran", args.file.display());
     }
     let store = Store::open(&experiment.out)?;
-    let interrupted = interrupt_flag()?;
-    let mut control = Control {
-        m5: None,
-        interrupted: &interrupted,
-        say: &mut |line| screen.say(line),
-        progress: &mut |instructions, now| screen.progress("simulating", instructions, now),
-    };
-    measure(&experiment.plan, index, identity, &store, places, &mut control)?;
+    screen.simulating(|control| Ok(measure(&experiment.plan, index, identity, &store, places, control)?))?;
     screen.clear();
     screen.say(&format!("point {index}: {}", store.point(identity).display()));
     Ok(ExitCode::SUCCESS)
