@@ -24,6 +24,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("gdb", &["sim", "riscv", "machine"]),
     ("cli", &["sim", "loadgen", "nic", "machine", "image", "bench", "study", "report", "gdb"]),
     // Tools that only tests use.
+    ("qtest", &["sim"]),
     ("lockstep", &["sim", "riscv", "platform", "image"]),
     (
         "acceptance",

@@ -1,81 +1,20 @@
 //! Configuration space compared with QEMU's e1000 on `virt`, register by register, through QEMU's test
 //! protocol. Without qemu-system-riscv64 on the machine nothing is compared, and the test says so.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-
 use doorbell_pcie::{FunctionIdentity, HostBridge, HostBridgeConfig};
+use doorbell_qtest::Qtest;
 use doorbell_sim::AccessSize;
 use doorbell_sim::rng::Rng;
 
 const ECAM: u64 = 0x3000_0000;
 
-struct Qemu {
-    process: Child,
-    commands: ChildStdin,
-    answers: BufReader<ChildStdout>,
-}
-
-impl Qemu {
-    fn start() -> Option<Qemu> {
-        let options = "-M virt -m 64 -display none -bios none -serial null -monitor none -nodefaults \
-                       -device e1000,addr=1,romfile= -qtest stdio -qtest-log /dev/null";
-        let mut process = Command::new("qemu-system-riscv64")
-            .args(options.split_whitespace())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .ok()?;
-        let commands = process.stdin.take()?;
-        let answers = BufReader::new(process.stdout.take()?);
-        Some(Qemu { process, commands, answers })
-    }
-
-    fn ask(&mut self, command: &str) -> String {
-        writeln!(self.commands, "{command}").unwrap();
-        loop {
-            let mut line = String::new();
-            assert_ne!(self.answers.read_line(&mut line).unwrap(), 0, "QEMU ended at: {command}");
-            if let Some(rest) = line.strip_prefix("OK") {
-                return rest.trim().to_owned();
-            }
-            assert!(line.starts_with("IRQ"), "{command}: {line}");
-        }
-    }
-
-    fn read(&mut self, addr: u64, size: AccessSize) -> u64 {
-        let answer = self.ask(&format!("read{} {addr:#x}", letter(size)));
-        u64::from_str_radix(answer.trim_start_matches("0x"), 16).unwrap()
-    }
-
-    fn write(&mut self, addr: u64, size: AccessSize, value: u64) {
-        self.ask(&format!("write{} {addr:#x} {:#x}", letter(size), value & size.mask()));
-    }
-}
-
-impl Drop for Qemu {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn letter(size: AccessSize) -> char {
-    match size {
-        AccessSize::B1 => 'b',
-        AccessSize::B2 => 'w',
-        AccessSize::B4 => 'l',
-        AccessSize::B8 => 'q',
-    }
+fn qemu() -> Option<Qtest> {
+    Qtest::start(&["-m", "64", "-device", "e1000,addr=1,romfile="])
 }
 
 #[test]
 fn the_header_answers_as_qemus_to_twenty_thousand_random_accesses() {
-    let Some(mut qemu) = Qemu::start() else {
-        println!("not checked: qemu-system-riscv64 is not installed");
-        return;
-    };
+    let Some(mut qemu) = qemu() else { return };
     // QEMU's e1000 has no capability list.
     let identity = FunctionIdentity { capabilities: Vec::new(), ..FunctionIdentity::intel_82540em() };
     let mut bridge = HostBridge::new(HostBridgeConfig::default(), vec![(1, identity)]).unwrap();
@@ -102,10 +41,7 @@ fn the_header_answers_as_qemus_to_twenty_thousand_random_accesses() {
 
 #[test]
 fn extended_space_and_other_functions_and_buses_are_as_empty_as_qemus() {
-    let Some(mut qemu) = Qemu::start() else {
-        println!("not checked: qemu-system-riscv64 is not installed");
-        return;
-    };
+    let Some(mut qemu) = qemu() else { return };
     let slots = vec![(1, FunctionIdentity::intel_82540em())];
     let mut bridge = HostBridge::new(HostBridgeConfig::default(), slots).unwrap();
     for offset in [0x100, 0xffc, 0x8100, 0x9000, 0xf000, 0x1_0000, 0xf_f000, 0x10_0000, 0x10_8000, 0xfff_fffc]

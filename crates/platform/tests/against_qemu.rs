@@ -1,87 +1,28 @@
 //! Devices compared with QEMU's `virt`, register by register, through QEMU's test protocol. Without
 //! qemu-system-riscv64 on the machine nothing is compared, and the tests say so.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-
 use doorbell_platform::map::{self, RegionId};
 use doorbell_platform::{Clint, Plic, PlicConfig, Rtc, RtcConfig, Uart};
+use doorbell_qtest::Qtest;
 use doorbell_sim::rng::Rng;
 use doorbell_sim::{AccessSize, Ps};
 
-struct Qemu {
-    process: Child,
-    commands: ChildStdin,
-    answers: BufReader<ChildStdout>,
-}
-
-impl Qemu {
-    fn start() -> Option<Qemu> {
-        let options = "-M virt -m 64 -smp 2 -display none -bios none -serial null -monitor none -nodefaults \
-                       -qtest stdio -qtest-log /dev/null";
-        let mut process = Command::new("qemu-system-riscv64")
-            .args(options.split_whitespace())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(|_| println!("not checked: qemu-system-riscv64 is not installed"))
-            .ok()?;
-        let commands = process.stdin.take()?;
-        let answers = BufReader::new(process.stdout.take()?);
-        Some(Qemu { process, commands, answers })
-    }
-
-    fn ask(&mut self, command: &str) -> String {
-        writeln!(self.commands, "{command}").unwrap();
-        loop {
-            let mut line = String::new();
-            assert_ne!(self.answers.read_line(&mut line).unwrap(), 0, "QEMU ended at: {command}");
-            if let Some(rest) = line.strip_prefix("OK") {
-                return rest.trim().to_owned();
-            }
-            assert!(line.starts_with("IRQ"), "{command}: {line}");
-        }
-    }
-
-    fn read(&mut self, addr: u64, size: AccessSize) -> u64 {
-        let answer = self.ask(&format!("read{} {addr:#x}", letter(size)));
-        u64::from_str_radix(answer.trim_start_matches("0x"), 16).unwrap()
-    }
-
-    fn write(&mut self, addr: u64, size: AccessSize, value: u64) {
-        self.ask(&format!("write{} {addr:#x} {:#x}", letter(size), value & size.mask()));
-    }
-}
-
-impl Drop for Qemu {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn letter(size: AccessSize) -> char {
-    match size {
-        AccessSize::B1 => 'b',
-        AccessSize::B2 => 'w',
-        AccessSize::B4 => 'l',
-        AccessSize::B8 => 'q',
-    }
+fn qemu() -> Option<Qtest> {
+    Qtest::start(&["-m", "64", "-smp", "2"])
 }
 
 const PLIC: u64 = 0xc00_0000;
 const PLIC_CLAIM_S: u64 = PLIC + 0x20_1004;
 
 /// Lets QEMU's PLIC report one source to supervisor mode of hart 0.
-fn watch(qemu: &mut Qemu, source: u32) {
+fn watch(qemu: &mut Qtest, source: u32) {
     qemu.write(PLIC + 4 * u64::from(source), AccessSize::B4, 1);
     qemu.write(PLIC + 0x2080, AccessSize::B4, 1 << source);
 }
 
 /// Whether the watched source's line was found high since the last call. QEMU latches each sighting; a
 /// level that just stays high is not seen again.
-fn seen_high(qemu: &mut Qemu) -> bool {
+fn seen_high(qemu: &mut Qtest) -> bool {
     let source = qemu.read(PLIC_CLAIM_S, AccessSize::B4);
     qemu.write(PLIC_CLAIM_S, AccessSize::B4, source);
     source != 0
@@ -101,7 +42,7 @@ fn base(id: RegionId) -> u64 {
 
 #[test]
 fn the_uart_answers_as_qemus_to_eight_thousand_random_accesses() {
-    let Some(mut qemu) = Qemu::start() else { return };
+    let Some(mut qemu) = qemu() else { return };
     let (at, b1) = (base(RegionId::Uart), AccessSize::B1);
     let mut uart = Uart::new();
     let mut random = Rng::stream(1, "platform.against_qemu.uart");
@@ -134,7 +75,7 @@ fn the_uart_answers_as_qemus_to_eight_thousand_random_accesses() {
 
 #[test]
 fn the_uarts_loopback_moves_modem_lines_as_qemus() {
-    let Some(mut qemu) = Qemu::start() else { return };
+    let Some(mut qemu) = qemu() else { return };
     let (at, b1) = (base(RegionId::Uart), AccessSize::B1);
     let mut uart = Uart::new();
     for mcr in 0x10..0x20 {
@@ -147,7 +88,7 @@ fn the_uarts_loopback_moves_modem_lines_as_qemus() {
 
 #[test]
 fn plic_registers_keep_the_bits_that_qemus_keep() {
-    let Some(mut qemu) = Qemu::start() else { return };
+    let Some(mut qemu) = qemu() else { return };
     let (at, b4) = (base(RegionId::Plic), AccessSize::B4);
     let mut plic = Plic::new(PlicConfig::virt(2));
     let priorities = (1..=96).map(|source| 4 * source);
@@ -167,10 +108,10 @@ fn plic_registers_keep_the_bits_that_qemus_keep() {
 
 #[test]
 fn an_interrupt_takes_the_way_through_the_plic_that_it_takes_in_qemus() {
-    let Some(mut qemu) = Qemu::start() else { return };
+    let Some(mut qemu) = qemu() else { return };
     let (at, b4) = (base(RegionId::Plic), AccessSize::B4);
     let mut plic = Plic::new(PlicConfig::virt(2));
-    let both = |qemu: &mut Qemu, plic: &mut Plic, offset, value| {
+    let both = |qemu: &mut Qtest, plic: &mut Plic, offset, value| {
         plic.write(offset, b4, value);
         qemu.write(at + offset, b4, value);
     };
@@ -201,7 +142,7 @@ fn an_interrupt_takes_the_way_through_the_plic_that_it_takes_in_qemus() {
 
 #[test]
 fn clint_registers_of_existing_and_missing_harts_read_back_as_qemus() {
-    let Some(mut qemu) = Qemu::start() else { return };
+    let Some(mut qemu) = qemu() else { return };
     let at = base(RegionId::Clint);
     let mut clint = Clint::new(2);
     let (b4, b8) = (AccessSize::B4, AccessSize::B8);
@@ -223,7 +164,7 @@ fn clint_registers_of_existing_and_missing_harts_read_back_as_qemus() {
 
 #[test]
 fn rtc_alarm_registers_behave_as_qemus() {
-    let Some(mut qemu) = Qemu::start() else { return };
+    let Some(mut qemu) = qemu() else { return };
     let (at, b4) = (base(RegionId::Rtc), AccessSize::B4);
     let mut rtc = Rtc::new(&RtcConfig::default());
     watch(&mut qemu, map::RTC_IRQ);
@@ -257,7 +198,7 @@ fn rtc_alarm_registers_behave_as_qemus() {
 
 #[test]
 fn the_reset_rom_has_qemus_instructions() {
-    let Some(mut qemu) = Qemu::start() else { return };
+    let Some(mut qemu) = qemu() else { return };
     let mut kernel = vec![0u8; 0x1000];
     kernel[8..16].copy_from_slice(&0x20_0000u64.to_le_bytes());
     kernel[16..24].copy_from_slice(&0x1000u64.to_le_bytes());

@@ -1,10 +1,8 @@
 //! The same driver before our device and QEMU's, through QEMU's test protocol. Without qemu-system-riscv64 on the machine
 //! nothing is compared, and the tests say so.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-
 use doorbell_platform::DiskConfig;
+use doorbell_qtest::Qtest;
 use doorbell_sim::AccessSize;
 use doorbell_sim::rng::Rng;
 
@@ -13,13 +11,12 @@ use crate::ours::{Ours, SECTORS, disk_file};
 
 /// VIRTIO_BLK_F_SIZE_MAX.
 const SIZE_MAX: u64 = 1 << 1;
+const DEVICE_ID_BLOCK: u64 = 2;
 const WAIT_MS: u64 = 1;
 const PATIENCE: u32 = 5_000;
 
 struct Qemu {
-    process: Child,
-    commands: ChildStdin,
-    answers: BufReader<ChildStdout>,
+    qtest: Qtest,
     /// Where the device is: QEMU fills its places from either end, as it likes.
     base: u64,
     _disk: tempfile::NamedTempFile,
@@ -29,71 +26,27 @@ impl Qemu {
     fn start() -> Option<Qemu> {
         let (disk, _) = disk_file(SECTORS);
         let drive = format!("file={},if=none,id=d,format=raw,snapshot=on", disk.path().display());
-        let options = "-M virt -m 16 -display none -bios none -serial null -monitor none -nodefaults -qtest stdio \
-                       -qtest-log /dev/null -global virtio-mmio.force-legacy=false -drive";
-        let mut process = Command::new("qemu-system-riscv64")
-            .args(options.split_whitespace())
-            .args([&drive, "-device", "virtio-blk-device,drive=d,serial=doorbell-disk0"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(|_| println!("not checked: qemu-system-riscv64 is not installed"))
-            .ok()?;
-        let commands = process.stdin.take()?;
-        let answers = BufReader::new(process.stdout.take()?);
-        let mut qemu = Qemu { process, commands, answers, base: 0, _disk: disk };
-        let places = (0..8).map(|slot| 0x1000_1000 + slot * 0x1000);
-        qemu.base =
-            places.into_iter().find(|place| qemu.ask(&format!("readl {:#x}", place + 8)).ends_with('2'))?;
-        Some(qemu)
-    }
-
-    fn ask(&mut self, command: &str) -> String {
-        writeln!(self.commands, "{command}").unwrap();
-        loop {
-            let mut line = String::new();
-            assert_ne!(self.answers.read_line(&mut line).unwrap(), 0, "QEMU ended at: {command}");
-            if let Some(rest) = line.strip_prefix("OK") {
-                return rest.trim().to_owned();
-            }
-            assert!(line.starts_with("IRQ"), "{command}: {line}");
-        }
-    }
-}
-
-impl Drop for Qemu {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn letter(size: AccessSize) -> char {
-    match size {
-        AccessSize::B1 => 'b',
-        AccessSize::B2 => 'w',
-        AccessSize::B4 => 'l',
-        AccessSize::B8 => 'q',
+        let (modern, device) =
+            ("virtio-mmio.force-legacy=false", "virtio-blk-device,drive=d,serial=doorbell-disk0");
+        let mut qtest = Qtest::start(&["-m", "16", "-global", modern, "-drive", &drive, "-device", device])?;
+        let mut places = (0..8).map(|slot| 0x1000_1000 + slot * 0x1000);
+        let base = places.find(|place| qtest.read(place + 8, AccessSize::B4) == DEVICE_ID_BLOCK)?;
+        Some(Qemu { qtest, base, _disk: disk })
     }
 }
 
 impl Target for Qemu {
     fn read(&mut self, offset: u64, size: AccessSize) -> u64 {
-        let answer = self.ask(&format!("read{} {:#x}", letter(size), self.base + offset));
-        u64::from_str_radix(answer.trim_start_matches("0x"), 16).unwrap()
+        self.qtest.read(self.base + offset, size)
     }
     fn write(&mut self, offset: u64, size: AccessSize, value: u64) {
-        self.ask(&format!("write{} {:#x} {value:#x}", letter(size), self.base + offset));
+        self.qtest.write(self.base + offset, size, value);
     }
     fn poke(&mut self, addr: u64, bytes: &[u8]) {
-        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        self.ask(&format!("write {addr:#x} {:#x} 0x{hex}", bytes.len()));
+        self.qtest.poke(addr, bytes);
     }
     fn peek(&mut self, addr: u64, len: usize) -> Vec<u8> {
-        let answer = self.ask(&format!("read {addr:#x} {len:#x}"));
-        let hex = answer.trim_start_matches("0x");
-        (0..len).map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap()).collect()
+        self.qtest.peek(addr, len)
     }
     /// Everything that is available is used, or the device needs a reset.
     fn settle(&mut self) {
