@@ -93,8 +93,14 @@ impl LineClasses {
     }
 
     pub fn save(&self) -> ClassRuns {
-        let runs = self.pairs.chunk_by(|a, b| a == b);
-        runs.map(|run| (run.len() as u32, run[0])).collect()
+        let mut runs = ClassRuns::new();
+        let mut left = self.pairs.as_slice();
+        while let Some(&pair) = left.first() {
+            let len = leading(left, pair);
+            runs.push((len as u32, pair));
+            left = &left[len..];
+        }
+        runs
     }
 
     /// Says whether the runs are as many lines as there are, each with a class that exists.
@@ -119,6 +125,13 @@ impl LineClasses {
     }
 }
 
+/// How many pairs at the front are this one. Most of RAM is of one class, so whole blocks are compared first.
+fn leading(pairs: &[u8], pair: u8) -> usize {
+    const BLOCK: usize = 256;
+    let blocks = pairs.chunks_exact(BLOCK).take_while(|block| **block == [pair; BLOCK]).count() * BLOCK;
+    blocks + pairs[blocks..].iter().take_while(|other| **other == pair).count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,6 +148,17 @@ mod tests {
             (DmaKind::TxDescriptorWriteback, 0, DataClass::TxDescriptor),
         ] {
             assert_eq!(DataClass::of(&access(kind, offset), 64), class);
+        }
+    }
+
+    #[test]
+    fn runs_end_where_the_class_changes_be_it_in_a_block_or_at_its_edge() {
+        for at in [0, 1, 510, 511, 512, 513, 1023, 1024, 3999] {
+            let mut classes = LineClasses::new(4000);
+            classes.set(at, DataClass::Payload);
+            let expected: ClassRuns =
+                classes.pairs.chunk_by(|a, b| a == b).map(|run| (run.len() as u32, run[0])).collect();
+            assert_eq!(classes.save(), expected, "line {at}");
         }
     }
 
