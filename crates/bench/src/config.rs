@@ -79,6 +79,9 @@ pub struct RunParams {
     pub drain: Ps,
     /// Simulated time after which a guest that is not ready is given up.
     pub boot_timeout: Ps,
+    /// The image in which a benchmark runs instead of its own: the path of a recipe that extends it (docs/images.md), or a
+    /// built-in image that does. With two nodes it is the test node's.
+    pub image: Option<String>,
     /// Files of the host's that the guest has as virtio disks, behind the image's own if it has one. They are only read.
     pub disks: Vec<PathBuf>,
     /// Simulated time after which a user's script that has not ended is given up.
@@ -96,6 +99,7 @@ impl Default for RunParams {
             drain: Ps::from_ms(20),
             // Twenty times what the boot takes; a guest that spins that long costs minutes of host time.
             boot_timeout: Ps(5 * Ps::PER_SECOND),
+            image: None,
             disks: Vec::new(),
             script_timeout: Ps(10 * Ps::PER_SECOND),
         }

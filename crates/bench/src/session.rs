@@ -63,6 +63,23 @@ impl Places {
         };
         Ok(build(&recipe, &options, say)?)
     }
+
+    /// Builds the image of a workload whose own is `own`: that, or the user's instead (`run.image`), which must extend it.
+    pub fn build_image_for(
+        &self,
+        own: &str,
+        config: &RunConfig,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Image, RunError> {
+        let Some(chosen) = &config.run.image else { return self.build_image(own, say) };
+        if Recipe::load(chosen)?.is_a(own) {
+            return self.build_image(chosen, say);
+        }
+        let problem = format!(
+            "\"{chosen}\" does not extend \"{own}\", the image that this runs in; begin it with extends = \"{own}\""
+        );
+        Err(ConfigError::new("run.image", problem).into())
+    }
 }
 
 /// What a session boots, and when it is ready.
@@ -207,7 +224,7 @@ impl Session {
                 "only `doorbell run` of a benchmark has a drive node; here it must be \"generator\"";
             return Err(ConfigError::new("drive.kind", problem).into());
         }
-        let image = places.build_image(&workload.image, control.say)?;
+        let image = places.build_image_for(&workload.image, config, control.say)?;
         if config.platform.ram < image.ram_min() {
             let problem =
                 format!("{} is too little: this image needs {}", config.platform.ram, image.ram_min());

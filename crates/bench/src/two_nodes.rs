@@ -56,8 +56,10 @@ impl TwoNodes {
         config.validate()?;
         // What two nodes cannot be is found before a boot.
         Pair::new(config.nodes(), config.run.seed)?;
-        let images =
-            [image(&guests[0], config, places, control)?, image(&guests[1], config, places, control)?];
+        let images = [
+            with_room(places.build_image_for(&guests[0].image, config, control.say)?, config)?,
+            with_room(places.build_image(&guests[1].image, control.say)?, config)?,
+        ];
         let identities = [0, 1].map(|node| identity(&images[node], &guests[node]));
         let hashes = (config.machine().guest_hash(), &identities);
         let key = xxh3_64(format!("{hashes:?}").as_bytes());
@@ -170,14 +172,8 @@ impl TwoNodes {
     }
 }
 
-/// A node's image, if the machine has room for it.
-fn image(
-    guest: &NodeGuest,
-    config: &RunConfig,
-    places: &Places,
-    control: &mut Control,
-) -> Result<Image, RunError> {
-    let image = places.build_image(&guest.image, control.say)?;
+/// An image, if the machine has room for it.
+fn with_room(image: Image, config: &RunConfig) -> Result<Image, RunError> {
     if config.platform.ram < image.ram_min() {
         let problem = format!("{} is too little: this image needs {}", config.platform.ram, image.ram_min());
         return Err(ConfigError::new("platform.ram", problem).into());

@@ -179,6 +179,9 @@ impl RunArgs {
         let file = file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
         let mut config = common.resolve_over(file, defaults, &further)?;
         self.traffic.apply(self.frame_size.as_deref(), &mut config)?;
+        if self.script.script.is_none() {
+            config.run.image = self.script.image.clone().or(config.run.image);
+        }
         if self.frame_size.is_some() && !matches!(config.loadgen.traffic.kind, Kind::Frames | Kind::Ping) {
             anyhow::bail!(
                 "--frame-size: memcached's frames are as long as their requests; set loadgen.traffic.memcached.value"

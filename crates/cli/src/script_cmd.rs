@@ -21,9 +21,10 @@ pub struct ScriptArgs {
     /// command's
     #[arg(long, value_name = "FILE", conflicts_with = "benchmark")]
     pub script: Option<PathBuf>,
-    /// The image to run it in: a built-in one, or the path of a recipe of your own [default: net]
+    /// The image to run in: a built-in one, or the path of a recipe of your own [default: net]. A benchmark runs in one
+    /// that extends its own, too
     #[arg(long, value_name = "NAME|PATH")]
-    image: Option<String>,
+    pub image: Option<String>,
     /// Also put this file of the host there in the guest (repeatable)
     #[arg(long = "file", value_name = "HOST=GUEST")]
     files: Vec<String>,
@@ -47,10 +48,9 @@ pub struct ScriptArgs {
 }
 
 impl ScriptArgs {
-    /// An option of these that was given.
+    /// An option of these that was given and means nothing to a benchmark.
     pub fn given(&self) -> Option<&'static str> {
         let given = [
-            ("--image", self.image.is_some()),
             ("--file", !self.files.is_empty()),
             ("--append", self.append.is_some()),
             ("--begin-at", self.begin_at.is_some()),

@@ -344,6 +344,8 @@ mod tests {
         assert_eq!((two.name(), two.ram_min()), ("both", Bytes(300 << 20)));
         assert_eq!(two.command_line(), format!("{} a=1 b=2", net.command_line()));
         assert_eq!(two.spec.init, ["first", "second"]);
+        assert!(two.is_a("net") && !two.is_a("testpmd") && !two.is_a("both"));
+        assert!(Recipe::load("dpdk").unwrap().is_a("testpmd"), "by way of itself");
         assert_eq!(two.spec.packages.roots, net.spec.packages.roots);
         assert_eq!(two.spec.packages.install, ["jq"]);
         assert_eq!(two.spec.kernel.modules, ["8021q", "e1000", "dummy"]);

@@ -37,6 +37,8 @@ pub struct Recipe {
     pub(crate) disk_files: BTreeMap<String, Node>,
     /// What is in the folder `build.folder`, by its path there.
     pub(crate) sources: BTreeMap<String, Node>,
+    /// The built-in recipe that it is, and those that it extends.
+    builtin: Vec<&'static str>,
     hash: String,
     folder: String,
 }
@@ -180,24 +182,32 @@ impl Recipe {
             own_build.map(|build| origin.read_sources(&build.folder)).transpose()?.unwrap_or_default();
         let hash =
             hash(base.as_ref().map_or("", |base| base.hash()), &text, &[&files, &disk_files, &sources]);
-        let base = base.map(|base| (base.files, base.disk_files, base.sources));
-        let (mut all, disk_of_base, sources_of_base) = base.unwrap_or_default();
+        let base = base.map(|base| (base.files, base.disk_files, base.sources, base.builtin));
+        let (mut all, disk_of_base, sources_of_base, mut builtin) = base.unwrap_or_default();
         all.extend(files);
         let disk_files = if disk_of_base.is_empty() { disk_files } else { disk_of_base };
         let sources = if sources_of_base.is_empty() { sources } else { sources_of_base };
         let folder = match origin {
-            Origin::Builtin(builtin) => builtin.name.to_owned(),
+            Origin::Builtin(own) => {
+                builtin.push(own.name);
+                own.name.to_owned()
+            }
             Origin::Folder(..) => {
                 format!("{}-{}", spec.name, &hex(&Sha256::digest(identity.as_bytes()))[..12])
             }
         };
-        Ok(Self { spec, files: all, disk_files, sources, hash, folder })
+        Ok(Self { spec, files: all, disk_files, sources, builtin, hash, folder })
     }
 
     /// The name of its image's folder among others: a built-in recipe's name; the name of any other is followed by
     /// a hash of where the recipe is, so that two of one name have an image each.
     pub fn folder_name(&self) -> &str {
         &self.folder
+    }
+
+    /// Whether it is this built-in recipe, or extends it, be it by way of others.
+    pub fn is_a(&self, builtin: &str) -> bool {
+        self.builtin.contains(&builtin)
     }
 
     /// The image's name.

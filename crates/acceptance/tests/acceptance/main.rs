@@ -22,6 +22,7 @@ mod microbenchmarks;
 mod native_programs;
 mod nic_from_outside;
 mod observers;
+mod own_images;
 mod programs;
 mod requests;
 mod scripts;

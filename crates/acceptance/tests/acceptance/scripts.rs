@@ -234,7 +234,7 @@ fn what_is_wrong_on_the_host_is_said_before_anything_boots() {
     script("/bin/true").refused_with(&["/bin/true", "another machine"]);
     fs::write(here.path("empty"), "").unwrap();
     script(&here.path("empty")).refused_with(&["empty"]);
-    doorbell(&["run", "testpmd", "--image", "net"]).refused_with(&["--image", "--script"]);
+    doorbell(&["run", "testpmd", "--append", "x"]).refused_with(&["--append", "--script"]);
     doorbell(&["run"]).refused_with(&["testpmd", "--script"]);
     assert!(!Path::new(&here.path("out/console.log")).exists());
 }

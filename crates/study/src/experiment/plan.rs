@@ -4,6 +4,9 @@
 //! measured, the benchmark, the guest and Doorbell's version. So a point that is done stays done when the file that names it is
 //! edited around it.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use doorbell_bench::{
     Benchmark, DriveKind, Places, RunConfig, RunError, benchmark, driven_guests, guest_identity, resolve,
 };
@@ -118,10 +121,17 @@ impl Plan {
         places: &Places,
         say: &mut dyn FnMut(&str),
     ) -> Result<Vec<Identity>, ExperimentError> {
-        let image = places.build_image(self.benchmark.image, say)?;
-        let identity = |point: &PlannedPoint| {
+        let mut images = BTreeMap::new();
+        let mut identities = Vec::with_capacity(self.points.len());
+        for point in &self.points {
+            let image = match images.entry(&point.config.run.image) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => {
+                    new.insert(places.build_image_for(self.benchmark.image, &point.config, say)?)
+                }
+            };
             let words = format!("{} {}", image.command_line(), (self.benchmark.guest_words)(&point.config));
-            let guest = guest_identity(&image, &words);
+            let guest = guest_identity(image, &words);
             let all = format!(
                 "{SCHEMA}\n{}\n{}\n{guest}\n{:?}\n{}",
                 env!("CARGO_PKG_VERSION"),
@@ -129,9 +139,9 @@ impl Plan {
                 point.work,
                 point.config.to_toml()
             );
-            Identity(format!("{:032x}", xxh3_128(all.as_bytes())))
-        };
-        Ok(self.points.iter().map(identity).collect())
+            identities.push(Identity(format!("{:032x}", xxh3_128(all.as_bytes()))));
+        }
+        Ok(identities)
     }
 
     /// A plot over a parameter that nobody varies is a slip of the pen.
