@@ -12,12 +12,12 @@
 //! requests on their way.
 
 use std::fs::read_to_string;
-use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use doorbell_acceptance::baseline::median;
+use doorbell_acceptance::memcached::Memcached;
 use doorbell_acceptance::native::{EAL, build};
 use doorbell_acceptance::scratch;
 use doorbell_sim::{Frame, Ps};
@@ -117,68 +117,30 @@ fn ours(program: &Path, pcap: &Path) -> f64 {
     (MANY - FEW) as f64 / (run(MANY) - run(FEW))
 }
 
-struct Memcached(Child, UdpSocket);
-
-impl Memcached {
-    fn start() -> Memcached {
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
-        let port =
-            UdpSocket::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("so is another").port();
-        let child = Command::new("taskset")
-            .args([
-                "-c",
-                "0",
-                "memcached",
-                "-u",
-                "nobody",
-                "-l",
-                "127.0.0.1",
-                "-p",
-                "0",
-                "-U",
-                &port.to_string(),
-            ])
-            .args(["-t", "1", "-m", "64"])
-            .spawn()
-            .expect("taskset and memcached are installed");
-        std::thread::sleep(Duration::from_millis(500));
-        socket.connect(("127.0.0.1", port)).expect("an address");
-        socket.set_read_timeout(Some(PATIENCE)).expect("not zero");
-        Memcached(child, socket)
-    }
-
-    /// Asks everything once; what is lost is asked no more.
-    fn ask(&self, requests: &[Vec<u8>]) -> usize {
-        let (mut sent, mut answered, mut lost) = (0, 0, 0);
-        let mut answer = [0; 2048];
-        while answered + lost < requests.len() {
-            while sent < requests.len() && sent - answered - lost < ON_THE_WAY {
-                self.1.send(&requests[sent]).expect("memcached runs");
-                sent += 1;
-            }
-            match self.1.recv(&mut answer) {
-                Ok(_) => answered += 1,
-                Err(_) => lost = sent - answered,
-            }
+/// Asks everything once; what is lost is asked no more.
+fn ask(memcached: &Memcached, requests: &[Vec<u8>]) -> usize {
+    let (mut sent, mut answered, mut lost) = (0, 0, 0);
+    let mut answer = [0; 2048];
+    while answered + lost < requests.len() {
+        while sent < requests.len() && sent - answered - lost < ON_THE_WAY {
+            memcached.socket.send(&requests[sent]).expect("memcached runs");
+            sent += 1;
         }
-        answered
+        match memcached.socket.recv(&mut answer) {
+            Ok(_) => answered += 1,
+            Err(_) => lost = sent - answered,
+        }
     }
-}
-
-impl Drop for Memcached {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    answered
 }
 
 fn theirs() -> (f64, f64) {
-    let memcached = Memcached::start();
+    let memcached = Memcached::start(&["taskset", "-c", "0", "memcached"], &[], PATIENCE);
     let requests = requests();
-    memcached.ask(&requests);
-    let (started, before) = (Instant::now(), seconds_of(&memcached.0));
-    let answered: usize = (0..20).map(|_| memcached.ask(&requests)).sum();
-    let seconds = seconds_of(&memcached.0) - before;
+    ask(&memcached, &requests);
+    let (started, before) = (Instant::now(), seconds_of(&memcached.child));
+    let answered: usize = (0..20).map(|_| ask(&memcached, &requests)).sum();
+    let seconds = seconds_of(&memcached.child) - before;
     (answered as f64 / seconds, answered as f64 / started.elapsed().as_secs_f64())
 }
 

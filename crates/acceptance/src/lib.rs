@@ -12,6 +12,7 @@ mod pages;
 mod pty;
 
 pub mod baseline;
+pub mod memcached;
 pub mod micro;
 pub mod native;
 pub mod net_guest;

@@ -1,12 +1,13 @@
 //! The two that are compared: our store and protocol behind `memcached-shell`, and Debian's memcached over UDP loopback.
 
 use std::io::{Read, Write};
-use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use doorbell_acceptance::memcached::Memcached;
+pub use doorbell_acceptance::memcached::datagram;
 use doorbell_acceptance::repository;
 
 /// Bytes of memcached's header before a datagram's text.
@@ -14,13 +15,6 @@ pub const HEADER: usize = 8;
 const CLOCK_STEP: u32 = 1 << 31;
 /// The request id of the datagram that follows each request to memcached, whose answer says that the request's are complete.
 const SENTINEL: u16 = 0xffff;
-
-/// A request's datagram.
-pub fn datagram(id: u16, text: &[u8]) -> Vec<u8> {
-    let mut bytes = vec![(id >> 8) as u8, id as u8, 0, 0, 0, 1, 0, 0];
-    bytes.extend_from_slice(text);
-    bytes
-}
 
 /// The programs' folder.
 pub fn folder() -> PathBuf {
@@ -112,60 +106,22 @@ impl Drop for Ours {
 }
 
 /// Debian's memcached.
-pub struct Theirs {
-    child: Child,
-    socket: UdpSocket,
-}
+pub struct Theirs(Memcached);
 
 impl Theirs {
     pub fn start() -> Theirs {
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
-        let free = UdpSocket::bind("127.0.0.1:0")
-            .and_then(|other| other.local_addr())
-            .expect("so is another")
-            .port();
         // Without its modern list of use, whose thread holds items for a moment at any time: incr and decr then replace them.
-        let child = Command::new("memcached")
-            .args([
-                "-u",
-                "nobody",
-                "-l",
-                "127.0.0.1",
-                "-p",
-                "0",
-                "-U",
-                &free.to_string(),
-                "-t",
-                "1",
-                "-m",
-                "64",
-                "-o",
-                "no_modern",
-            ])
-            .spawn()
-            .expect("memcached is installed: see tools/setup");
-        let theirs = Theirs { child, socket };
-        theirs.socket.connect(("127.0.0.1", free)).expect("an address");
-        theirs.socket.set_read_timeout(Some(Duration::from_millis(20))).expect("not zero");
-        for _ in 0..500 {
-            let sent = theirs.socket.send(&datagram(SENTINEL, b"version\r\n"));
-            if sent.is_ok() && theirs.socket.recv(&mut [0; 2048]).is_ok() {
-                theirs.socket.set_read_timeout(Some(Duration::from_secs(10))).expect("not zero");
-                return theirs;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        panic!("memcached does not answer at UDP port {free}");
+        Theirs(Memcached::start(&["memcached"], &["-o", "no_modern"], Duration::from_secs(10)))
     }
 
     /// Its answers to one request. It answers requests in turn, so what it says before the sentinel's answer is all.
     pub fn ask(&mut self, datagram: &[u8]) -> Vec<Vec<u8>> {
-        self.socket.send(datagram).expect("memcached runs");
-        self.socket.send(&self::datagram(SENTINEL, b"version\r\n")).expect("memcached runs");
+        self.0.socket.send(datagram).expect("memcached runs");
+        self.0.socket.send(&self::datagram(SENTINEL, b"version\r\n")).expect("memcached runs");
         let mut replies = Vec::new();
         loop {
             let mut bytes = vec![0; 2048];
-            let length = self.socket.recv(&mut bytes).unwrap_or_else(|error| {
+            let length = self.0.socket.recv(&mut bytes).unwrap_or_else(|error| {
                 panic!("memcached is silent ({error}) after {:?}", String::from_utf8_lossy(datagram))
             });
             bytes.truncate(length);
@@ -174,12 +130,5 @@ impl Theirs {
             }
             replies.push(bytes);
         }
-    }
-}
-
-impl Drop for Theirs {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
