@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use doorbell_machine::{CheckpointFile, Machine, MachineConfig};
+use doorbell_machine::CheckpointFile;
 use doorbell_sim::Ps;
 use doorbell_sim::rng::Rng;
 
@@ -14,14 +14,15 @@ use crate::operations::Profile;
 use crate::watchdog::Watchdog;
 
 const GUEST: &str = "fuzzed";
-const BASES: u64 = 8;
+/// How many machines there are, the second half of them with disks.
+const BASES: u64 = 16;
 const CHANGES_MAX: u64 = 3;
 const RUN_ON: Ps = Ps::from_us(10);
 const RUN_ON_INSTRUCTIONS: u64 = 1_000;
 
 /// A whole checkpoint and the machine that it is of.
 struct Base {
-    config: MachineConfig,
+    case: Case,
     file: Vec<u8>,
     parts: Container,
 }
@@ -37,11 +38,12 @@ fn base(number: u64) -> Base {
     // The first byte chooses the configuration, the fifth that the NICs are set up.
     let mut bytes: Vec<u8> = (0..600).map(|_| rng.next_u64() as u8).collect();
     (bytes[0], bytes[5]) = (number as u8, 1);
-    let mut case = Case::new(Profile::Mmio, &mut Input::new(&bytes));
+    let profile = if number < BASES / 2 { Profile::Mmio } else { Profile::Disk };
+    let mut case = Case::new(profile, &mut Input::new(&bytes));
     let mut machine = case.build();
     case.run_segments(&mut machine);
     let file = machine.checkpoint(GUEST, "").bytes().to_vec();
-    Base { config: case.config().clone(), parts: Container::open(&file), file }
+    Base { parts: Container::open(&file), case, file }
 }
 
 /// Runs the case that some bytes stand for.
@@ -57,7 +59,7 @@ pub fn run(bytes: &[u8]) {
         return;
     };
     assert!(unchanged || !covered, "a change that a hash covers is not noticed");
-    let mut machine = Machine::new(base.config.clone(), 1).expect("the configuration is legal");
+    let mut machine = base.case.machine(base.case.config().clone(), 1);
     if machine.restore(&file, GUEST).is_err() {
         assert!(!unchanged, "a whole checkpoint is refused");
         return;
@@ -65,7 +67,7 @@ pub fn run(bytes: &[u8]) {
     let (end, instructions) =
         (machine.now().saturating_add(RUN_ON), machine.instructions() + RUN_ON_INSTRUCTIONS);
     guest::run_on(&mut machine, end, instructions);
-    machine.start_traffic(&base.config.loadgen.traffic).expect("the traffic is legal");
+    machine.start_traffic(&base.case.config().loadgen.traffic).expect("the traffic is legal");
     machine.begin_window();
     let (end, instructions) =
         (machine.now().saturating_add(RUN_ON), machine.instructions() + RUN_ON_INSTRUCTIONS);

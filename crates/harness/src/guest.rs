@@ -7,6 +7,7 @@ use doorbell_machine::{
 };
 use doorbell_sim::{Bytes, Hertz, Ps};
 
+use crate::disk;
 use crate::input::Input;
 use crate::operations::{self, Profile};
 use crate::places;
@@ -43,6 +44,7 @@ pub struct Case {
     program: Vec<u8>,
     segments: u64,
     chopped: bool,
+    disks: u8,
     choices: Choices,
 }
 
@@ -62,8 +64,11 @@ impl Case {
         if seed & 0x80 != 0 {
             time(&mut config, seed >> 8);
         }
+        let disks = if profile == Profile::Disk { 1 + (choice >> 1 & 1) } else { 0 };
+        config.disk.latency = Ps::from_ns(100 * u64::from(choice >> 4));
+        config.disk.written_max = Bytes(8 << 10);
         let program = operations::program(profile, input, OPERATIONS_MAX);
-        Case { config, seed, program, segments, chopped, choices: Choices(seed) }
+        Case { config, seed, program, segments, chopped, disks, choices: Choices(seed) }
     }
 
     /// The machine's configuration.
@@ -91,9 +96,18 @@ impl Case {
         }
     }
 
+    /// The machine without its guest, of this configuration or one like it.
+    pub fn machine(&self, config: MachineConfig, seed: u64) -> Machine {
+        let mut machine = Machine::new(config, seed).expect("the configuration is legal");
+        for _ in 0..self.disks {
+            machine.attach_disk(disk::file()).expect("there are places enough");
+        }
+        machine
+    }
+
     /// The machine with its guest.
     pub fn build(&self) -> Machine {
-        let mut machine = Machine::new(self.config.clone(), self.seed).expect("the configuration is legal");
+        let mut machine = self.machine(self.config.clone(), self.seed);
         machine.load(&guest(self.program.clone(), self.seed)).expect("the guest is small");
         machine
     }
@@ -251,7 +265,7 @@ fn continues_after_restore(case: &Case, machine: &mut Machine) {
     let before = machine.state_hash();
     let file = machine.checkpoint(GUEST, "");
     assert_eq!(machine.state_hash(), before, "saving disturbs the machine");
-    let mut restored = Machine::new(case.config.clone(), case.seed).expect("the configuration is legal");
+    let mut restored = case.machine(case.config.clone(), case.seed);
     restored.restore(&file, GUEST).expect("a checkpoint just taken is restored");
     assert_same(machine, &restored, "a restored machine differs");
     let (end, instructions) = (machine.now() + TAIL, machine.instructions() + TAIL_INSTRUCTIONS);
@@ -273,7 +287,8 @@ fn continues_in_another_machine(case: &Case, machine: &Machine) {
     config.nic.rx_descriptor_cache = 16;
     config.nic.rx_fifo = Some(Bytes(4 << 10));
     config.nic.tx_fifo = Some(Bytes(4 << 10));
-    let mut other = Machine::new(config, case.seed + 1).expect("the configuration is legal");
+    config.disk.latency.0 /= 3;
+    let mut other = case.machine(config, case.seed + 1);
     other.restore(&file, GUEST).expect("clocks and sizes are no part of a checkpoint");
     let (end, instructions) = (other.now() + TAIL, other.instructions() + TAIL_INSTRUCTIONS);
     run_checked(&mut other, end, instructions);

@@ -18,6 +18,7 @@ pub mod capture;
 pub mod checkpoint;
 pub mod config;
 pub mod container;
+pub mod disk;
 pub mod guest;
 pub mod input;
 pub mod operations;

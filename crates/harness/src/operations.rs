@@ -2,6 +2,7 @@
 //! goes on with the next, also when it traps: the trap handler jumps to where `mscratch` points.
 
 use crate::assembler::{Assembler, Reg, T0, T1, T2, T5, T6, X0, csr};
+use crate::disk::{self, DiskOperation};
 use crate::input::Input;
 use crate::places::{
     self, DATA, ECAM, NIC_STRIDE, PCI_IO, PCI_MEMORY, RING_BYTES, RINGS_STRIDE, TRANSMIT_RING,
@@ -14,6 +15,8 @@ pub enum Profile {
     Mmio,
     /// Accesses to PCI configuration space, and to what it moves about.
     ConfigSpace,
+    /// Requests to disks, sound ones and others, while a NIC works as well.
+    Disk,
     /// Everything a program can do.
     Program,
 }
@@ -36,6 +39,7 @@ enum Operation {
     Tail,
     Config,
     MoveBar,
+    Disk(DiskOperation),
 }
 
 use Operation::*;
@@ -76,6 +80,24 @@ impl Profile {
                 Load,
                 Store,
                 NicSetUp,
+                Tail,
+            ],
+            Profile::Disk => &[
+                Disk(DiskOperation::SetUp),
+                Disk(DiskOperation::Register),
+                Disk(DiskOperation::Chain),
+                Disk(DiskOperation::Chain),
+                Disk(DiskOperation::Chain),
+                Disk(DiskOperation::Chain),
+                Disk(DiskOperation::Notify),
+                Disk(DiskOperation::Notify),
+                Disk(DiskOperation::Notify),
+                Disk(DiskOperation::Notify),
+                Disk(DiskOperation::Notify),
+                Store,
+                Wait,
+                Wait,
+                Sleep,
                 Tail,
             ],
             Profile::Program => &[
@@ -127,6 +149,9 @@ pub fn program(profile: Profile, input: &mut Input<'_>, operations_max: usize) -
     if input.flag() {
         // Many programs find NICs that work, and break them from there.
         set_up_all(&mut asm);
+        if profile == Profile::Disk {
+            disk::set_up_all(&mut asm);
+        }
     }
     let (start, mut count) = (asm.here(), 0);
     while !input.is_empty() && count < operations_max {
@@ -186,7 +211,8 @@ fn begin(asm: &mut Assembler) -> usize {
     next
 }
 
-fn write(asm: &mut Assembler, size: u32, address: u64, value: u64) {
+/// Stores a value of 2^`size` bytes.
+pub fn write(asm: &mut Assembler, size: u32, address: u64, value: u64) {
     asm.constant(T0, address);
     asm.constant(T1, value);
     asm.store(size, false, T1, T0);
@@ -240,6 +266,7 @@ fn emit(asm: &mut Assembler, operation: Operation, input: &mut Input<'_>) {
         Sleep => sleep(asm, input),
         NicSetUp => nic_set_up(asm, input),
         Descriptors => descriptors(asm, input),
+        Disk(operation) => disk::emit(asm, operation, input),
         NicRegister | IoWindow | Tail | Config | MoveBar => pci(asm, operation, input),
     }
 }

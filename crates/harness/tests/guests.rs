@@ -7,6 +7,7 @@ use doorbell_harness::operations::Profile;
 use doorbell_harness::sweep;
 use doorbell_sim::Ps;
 use doorbell_sim::rng::Rng;
+use doorbell_sim::stats::Stats;
 
 #[test]
 fn no_access_to_a_device_panics() {
@@ -26,17 +27,23 @@ fn no_program_panics() {
     sweep::seeds("guest_program", |bytes| guest::run(Profile::Program, bytes));
 }
 
-fn case(number: u64) -> Case {
+#[test]
+fn no_request_to_a_disk_panics() {
+    sweep::random("disk", 200, (64, 1300), |bytes| guest::run(Profile::Disk, bytes));
+    sweep::seeds("disk", |bytes| guest::run(Profile::Disk, bytes));
+}
+
+fn case(profile: Profile, number: u64) -> Case {
     let mut rng = Rng::stream(number, "determinism");
     let bytes: Vec<u8> = (0..700).map(|_| rng.next_u64() as u8).collect();
-    Case::new(Profile::Mmio, &mut Input::new(&bytes))
+    Case::new(profile, &mut Input::new(&bytes))
 }
 
 #[test]
 fn two_machines_with_the_same_inputs_end_in_the_same_state() {
     for number in 0..20 {
         let hashes = [(); 2].map(|()| {
-            let mut case = case(number);
+            let mut case = case(Profile::Mmio, number);
             let mut machine = case.build();
             case.run_segments(&mut machine);
             machine.state_hash()
@@ -49,7 +56,7 @@ fn two_machines_with_the_same_inputs_end_in_the_same_state() {
 fn a_run_in_pieces_of_any_length_is_the_run_in_one() {
     for number in 0..20 {
         let machines = [1u64, 1_001, 333_667, 7_000_000].map(|piece_ns| {
-            let mut machine = case(number).build();
+            let mut machine = case(Profile::Mmio, number).build();
             let traffic = machine.config().loadgen.traffic.clone();
             machine.start_traffic(&traffic).unwrap();
             let end = Ps::from_us(20);
@@ -73,7 +80,7 @@ fn a_run_in_pieces_of_any_length_is_the_run_in_one() {
 fn random_guests_reach_deep_into_the_machine() {
     let (mut delivered, mut sent, mut exceptions, mut accesses, mut unclaimed) = (0, 0, 0, 0, 0);
     for number in 0..40 {
-        let mut case = case(number);
+        let mut case = case(Profile::Mmio, number);
         let mut machine = case.build();
         case.run_segments(&mut machine);
         let stats = machine.harts()[0].stats();
@@ -85,4 +92,22 @@ fn random_guests_reach_deep_into_the_machine() {
     }
     let reached = [delivered, sent, exceptions, accesses, unclaimed];
     assert!(reached.iter().all(|count| *count > 100), "{reached:?}");
+}
+
+/// So do those with disks: requests of every kind, wrong ones, broken rings.
+#[test]
+fn random_guests_reach_deep_into_the_disks() {
+    let mut reached = None;
+    for number in 0..400 {
+        let mut case = case(Profile::Disk, number);
+        let mut machine = case.build();
+        case.run_segments(&mut machine);
+        for stats in machine.disk_stats() {
+            reached = Some(reached.map_or(stats.clone(), |all| stats.plus(&all)));
+        }
+    }
+    let unseen: Vec<&str> =
+        reached.unwrap().counters().iter().filter(|c| c.value < 2).map(|c| c.name).collect();
+    // The host always gives the file's contents.
+    assert_eq!(unseen, ["host_failures"]);
 }
