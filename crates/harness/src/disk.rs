@@ -168,7 +168,7 @@ fn chain_of(asm: &mut Assembler, queue: u64, number: u64, input: &mut Input<'_>)
     write(asm, 3, header + 8, sector);
     if matches!(kind, 11 | 13) {
         write(asm, 3, data, sector);
-        write(asm, 3, data + 8, u64::from(input.u8()) | u64::from(input.u8() & 1) << 32);
+        write(asm, 3, data.wrapping_add(8), u64::from(input.u8()) | u64::from(input.u8() & 1) << 32);
     }
     let (head, indirect) = (number * CHAIN, choice & 0x10 != 0);
     let (table, first) = match indirect {
