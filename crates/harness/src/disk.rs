@@ -134,7 +134,7 @@ fn register(asm: &mut Assembler, input: &mut Input<'_>) {
 
 fn chain(asm: &mut Assembler, queue: u64, input: &mut Input<'_>) {
     let number = u64::from(input.u8()) % REQUESTS;
-    if input.u8() % 16 != 0 {
+    if !input.u8().is_multiple_of(16) {
         return chain_of(asm, queue, number, input);
     }
     // Descriptors of any kind, in the table or the indirect one.
@@ -180,7 +180,7 @@ fn chain_of(asm: &mut Assembler, queue: u64, number: u64, input: &mut Input<'_>)
     descriptor(asm, table + 16, [data, len | (F_NEXT | writes) << 32 | next(2)]);
     descriptor(asm, table + 32, [header + 0x800, 1 | F_WRITE << 32]);
     if indirect {
-        descriptor(asm, queue + 16 * head, [table, 16 * CHAIN | F_INDIRECT << 32]);
+        descriptor(asm, queue + 16 * head, [table, (16 * CHAIN) | (F_INDIRECT << 32)]);
     }
 }
 
