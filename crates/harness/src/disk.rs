@@ -96,7 +96,7 @@ fn set_up(asm: &mut Assembler, registers: u64, queue: u64, input: &mut Input<'_>
         put(0x20, bits);
     }
     put(0x70, 0xb);
-    put(0x30, u64::from(choice & 0x40 != 0));
+    put(0x30, u64::from(choice & 0x20 != 0));
     put(0x38, if choice & 4 == 0 { QUEUE_SIZE } else { u64::from(input.u16()) });
     for (offset, usual) in [(0x80, 0), (0x90, AVAILABLE), (0xa0, USED)] {
         let place = if choice & 8 == 0 { queue + usual } else { places::dma(input) };
