@@ -48,6 +48,7 @@ pub use config::{
     UnitsConfig,
 };
 pub use observe::{Observer, Stages};
+pub use saved::with_cycles_up_to;
 pub use stats::{Books, Cause, CoreStats, Counts, TopDown};
 
 use in_order::{InOrder, InOrderState};

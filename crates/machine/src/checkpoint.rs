@@ -9,6 +9,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
+use doorbell_core::with_cycles_up_to;
 use doorbell_loadgen::LoadGenState;
 use doorbell_nic::NIC_STATE_VERSION;
 use doorbell_pcie::host_bridge::HostBridgeState;
@@ -390,14 +391,14 @@ impl Machine {
             )?;
             port.loadgen.restore(snapshot.get(&format!("port{index}.loadgen"), LoadGenState::VERSION)?)?;
         }
-        self.restore_timing(snapshot)?;
+        self.restore_timing(snapshot, saved_clock)?;
         self.check_restored_events()
             .and_then(|()| self.check_restored_times())
             .map_err(|problem| inconsistent(problem).into())
     }
 
     /// Timing models of the same microarchitecture go on where they were; others begin cold.
-    fn restore_timing(&mut self, snapshot: &Snapshot) -> Result<(), CheckpointError> {
+    fn restore_timing(&mut self, snapshot: &Snapshot, clock: Clock) -> Result<(), CheckpointError> {
         if !snapshot.has("timing") {
             return Ok(());
         }
@@ -411,7 +412,9 @@ impl Machine {
             );
             return Ok(());
         };
-        let state = snapshot.get("timing", TIMING_VERSION)?;
+        // A core that is later than a hart can be would bring events that are.
+        let latest = clock.edge_at_or_before(Ps(LATEST / 2));
+        let state = with_cycles_up_to(latest, || snapshot.get("timing", TIMING_VERSION))?;
         let restored = timing.restore(state, &self.config, &self.harts, &self.ram, &mut self.ports);
         let taken_up =
             restored.map_err(|problem| SnapshotError::Inconsistent { name: "timing".to_owned(), problem })?;

@@ -420,3 +420,18 @@ proptest! {
         prop_assert!(dram.stats().all(|channel| !channel.counters().is_empty()));
     }
 }
+
+#[test]
+fn an_access_after_the_last_cycle_costs_the_way_there_and_back() {
+    let config = DramConfig {
+        request_latency: Ps::from_ns(7),
+        response_latency: Ps::from_ns(5),
+        ..bare(DramStandard::Ddr4_2400)
+    };
+    let mut bench = Bench::new(&config);
+    let last = bench.clock.edge(CYCLE_MAX / 2);
+    assert!(bench.dram.read(last - Ps::from_ns(7), PhysAddr(0)) > last + Ps::from_ns(5));
+    assert_eq!(bench.dram.read(last, PhysAddr(0)), last + Ps::from_ns(12));
+    assert_eq!(bench.dram.write(last, PhysAddr(0)), last + Ps::from_ns(7));
+    assert_eq!(bench.stats().reads, 1);
+}
