@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 /// Which rooms each room may know. A room that is not listed here fails the test.
 const MAY_KNOW: &[(&str, &[&str])] = &[
     ("sim", &[]),
+    ("files", &[]),
     ("wire", &["sim"]),
     ("loadgen", &["sim", "wire"]),
     ("nic", &["sim", "wire"]),
@@ -15,14 +16,14 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("riscv", &["sim"]),
     ("platform", &["sim"]),
     ("trace", &["sim"]),
-    ("image", &["sim"]),
+    ("image", &["sim", "files"]),
     ("symbols", &["sim"]),
-    ("machine", &["sim", "wire", "loadgen", "nic", "pcie", "memory", "core", "riscv", "platform"]),
-    ("bench", &["sim", "wire", "loadgen", "nic", "machine", "image", "symbols"]),
-    ("study", &["sim", "loadgen", "machine", "bench"]),
+    ("machine", &["sim", "files", "wire", "loadgen", "nic", "pcie", "memory", "core", "riscv", "platform"]),
+    ("bench", &["sim", "files", "wire", "loadgen", "nic", "machine", "image", "symbols"]),
+    ("study", &["sim", "files", "loadgen", "machine", "bench"]),
     ("report", &["sim"]),
     ("gdb", &["sim", "riscv", "machine"]),
-    ("cli", &["sim", "loadgen", "nic", "machine", "image", "bench", "study", "report", "gdb"]),
+    ("cli", &["sim", "files", "loadgen", "nic", "machine", "image", "bench", "study", "report", "gdb"]),
     // Tools that only tests use.
     ("qtest", &["sim"]),
     ("lockstep", &["sim", "riscv", "platform", "image"]),

@@ -1,0 +1,107 @@
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::*;
+
+fn names(folder: &Path) -> Vec<String> {
+    list(folder).unwrap().into_iter().map(|name| name.into_string().unwrap()).collect()
+}
+
+#[test]
+fn only_one_has_a_lock_and_it_leaves_no_file_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.lock");
+    let first = Lock::try_take(&path).unwrap().unwrap();
+    assert!(Lock::try_take(&path).unwrap().is_none());
+    drop(first);
+    assert!(names(folder.path()).is_empty());
+    assert!(Lock::try_take(&path).unwrap().is_some());
+}
+
+#[test]
+fn who_waits_for_a_lock_can_give_up_and_gets_it_when_it_is_free() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.lock");
+    let first = Lock::try_take(&path).unwrap().unwrap();
+    let gave_up = Lock::wait(&path, || Err(io::Error::other("enough"))).unwrap_err();
+    assert_eq!(gave_up.to_string(), "enough");
+    let mut first = Some(first);
+    let mut asked = 0;
+    let got: io::Result<Lock> = Lock::wait(&path, || {
+        asked += 1;
+        first = None;
+        Ok(())
+    });
+    assert!(got.is_ok());
+    assert_eq!(asked, 1);
+}
+
+#[test]
+fn a_lock_whose_file_was_removed_and_made_again_is_not_had_by_two() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.lock");
+    // Many threads take it, count alone, and let it go.
+    let inside = std::sync::atomic::AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    let Some(_lock) = Lock::try_take(&path).unwrap() else { continue };
+                    assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
+                    inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_folder_is_put_in_the_place_of_another_whole() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (new, target) = (scratch.path().join("new"), scratch.path().join("target"));
+    for (round, content) in ["one", "two"].iter().enumerate() {
+        create_folder(&new).unwrap();
+        write(&new.join(format!("file-{round}")), content.as_bytes()).unwrap();
+        sync_tree_and_folder(&new).unwrap();
+        put_in_place(&new, &target).unwrap();
+        assert_eq!(names(scratch.path()), ["target"]);
+        assert_eq!(names(&target), [format!("file-{round}")]);
+    }
+}
+
+#[test]
+fn a_file_is_replaced_whole_and_what_cannot_be_written_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a");
+    replace(&path, b"one").unwrap();
+    replace(&path, b"two").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"two");
+    assert_eq!(names(folder.path()), ["a"]);
+    fs::create_dir(folder.path().join("in-the-way")).unwrap();
+    assert!(replace(&folder.path().join("in-the-way"), b"three").is_err());
+    assert_eq!(names(folder.path()), ["a", "in-the-way"]);
+}
+
+#[test]
+fn a_copied_tree_has_the_same_files_and_links_are_not_followed() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (one, other) = (scratch.path().join("one"), scratch.path().join("other"));
+    create_folders(&one.join("deeper")).unwrap();
+    write(&one.join("deeper/a"), b"a").unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", one.join("link")).unwrap();
+    copy_tree(&one, &other).unwrap();
+    assert_eq!(fs::read(other.join("deeper/a")).unwrap(), b"a");
+    assert_eq!(names(&other), ["deeper"]);
+    assert_eq!(kind(&one.join("link")).unwrap(), Some(Kind::Other));
+}
+
+#[test]
+fn removing_what_is_not_there_is_no_error_and_a_link_goes_without_its_target() {
+    let scratch = tempfile::tempdir().unwrap();
+    remove(&scratch.path().join("nothing")).unwrap();
+    fs::create_dir(scratch.path().join("kept")).unwrap();
+    std::os::unix::fs::symlink(scratch.path().join("kept"), scratch.path().join("link")).unwrap();
+    remove(&scratch.path().join("link")).unwrap();
+    assert_eq!(names(scratch.path()), ["kept"]);
+}

@@ -1,0 +1,65 @@
+//! Locks between processes. The file that carries a lock is beside what it protects, never inside, and goes with it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::control::{allowed, pause, step};
+
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A lock that is held until this is dropped, or the process ends.
+#[derive(Debug)]
+pub struct Lock {
+    path: PathBuf,
+    _file: File,
+}
+
+impl Lock {
+    /// Takes the lock of this name, unless somebody has it. The folder that it is in must be there.
+    pub fn try_take(path: &Path) -> io::Result<Option<Lock>> {
+        loop {
+            allowed("lock", path)?;
+            let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+            // Whoever had it before removed the file with the lock; a lock on a file that has gone protects nothing.
+            let ours = file.metadata()?;
+            match fs::symlink_metadata(path) {
+                Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => {
+                    return Ok(Some(Lock { path: path.to_owned(), _file: file }));
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Takes the lock as soon as nobody has it. `busy` is called each time that somebody has; its error ends the wait.
+    pub fn wait<E: From<io::Error>>(path: &Path, mut busy: impl FnMut() -> Result<(), E>) -> Result<Lock, E> {
+        loop {
+            if let Some(lock) = Lock::try_take(path)? {
+                return Ok(lock);
+            }
+            busy()?;
+            pause(LOOK);
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        step("unlock", &self.path);
+        // While it is held: nobody else can have taken a lock on this file, so it is ours to remove. If that fails, an empty
+        // file is left, which does no harm.
+        let _ = fs::remove_file(&self.path);
+    }
+}

@@ -1,0 +1,197 @@
+//! The operations. Each is what its name says, after the controller's leave.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use crate::control::{Answer, allowed, step};
+
+/// What is found under a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A file.
+    File,
+    /// A folder.
+    Folder,
+    /// A symbolic link, wherever it leads, or a device, pipe or socket.
+    Other,
+}
+
+/// What is under this name itself: links are not followed. `None` if there is nothing.
+pub fn kind(path: &Path) -> io::Result<Option<Kind>> {
+    allowed("look", path)?;
+    match fs::symlink_metadata(path) {
+        Ok(there) if there.is_file() => Ok(Some(Kind::File)),
+        Ok(there) if there.is_dir() => Ok(Some(Kind::Folder)),
+        Ok(_) => Ok(Some(Kind::Other)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A file's contents.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    allowed("read", path)?;
+    fs::read(path)
+}
+
+/// The names in a folder, in alphabetical order.
+pub fn list(folder: &Path) -> io::Result<Vec<OsString>> {
+    allowed("list", folder)?;
+    let mut names =
+        fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
+    names.sort();
+    Ok(names)
+}
+
+/// Makes a folder that is not there yet.
+pub fn create_folder(path: &Path) -> io::Result<()> {
+    allowed("create-folder", path)?;
+    fs::create_dir(path)
+}
+
+/// Makes a folder and those that it is in, as far as they are not there.
+pub fn create_folders(path: &Path) -> io::Result<()> {
+    allowed("create-folder", path)?;
+    fs::create_dir_all(path)
+}
+
+/// Writes a file and makes its contents durable. A file that is there is overwritten: for one that nobody else sees yet.
+pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let answer = step("write", path);
+    let mut file = File::create(path)?;
+    if let Answer::Full(bytes) = answer {
+        file.write_all(&contents[..bytes.min(contents.len())])?;
+        return Err(io::ErrorKind::StorageFull.into());
+    }
+    file.write_all(contents)?;
+    allowed("sync", path)?;
+    file.sync_all()
+}
+
+/// Gives a file or folder another name; what has that name already is replaced, if it is a file.
+pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    allowed("rename", to)?;
+    fs::rename(from, to)
+}
+
+/// Gives two files or folders each the other's name, in one step.
+pub fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    allowed("exchange", other)?;
+    Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
+}
+
+/// Gives a file a second name.
+pub fn hard_link(from: &Path, to: &Path) -> io::Result<()> {
+    allowed("link", to)?;
+    fs::hard_link(from, to)
+}
+
+/// Removes a file, a link or a folder with all that is in it. If there is nothing, nothing is done.
+pub fn remove(path: &Path) -> io::Result<()> {
+    allowed("remove", path)?;
+    let removed = match fs::symlink_metadata(path) {
+        Ok(there) if there.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
+}
+
+/// Makes a folder's list of names durable.
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
+    allowed("sync", folder)?;
+    File::open(folder)?.sync_all()
+}
+
+/// Makes all files in a folder, those in its folders, and all lists of names durable.
+pub fn sync_tree(folder: &Path) -> io::Result<()> {
+    for name in list(folder)? {
+        let path = folder.join(name);
+        match kind(&path)? {
+            Some(Kind::Folder) => sync_tree(&path)?,
+            Some(Kind::File) => {
+                allowed("sync", &path)?;
+                File::open(&path)?.sync_all()?;
+            }
+            Some(Kind::Other) | None => {}
+        }
+    }
+    sync_folder(folder)
+}
+
+/// The same, and the name of the folder itself.
+pub fn sync_tree_and_folder(folder: &Path) -> io::Result<()> {
+    sync_tree(folder)?;
+    sync_folder(parent(folder))
+}
+
+/// A folder like another, whose files are second names of the other's where the file system has such, and else copies.
+pub fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
+    create_folder(to)?;
+    for name in list(from)? {
+        let (old, new) = (from.join(&name), to.join(&name));
+        match kind(&old)? {
+            Some(Kind::Folder) => copy_tree(&old, &new)?,
+            Some(Kind::File) => hard_link(&old, &new).or_else(|_| write(&new, &read(&old)?))?,
+            Some(Kind::Other) | None => {}
+        }
+    }
+    Ok(())
+}
+
+/// Puts a folder that is whole and durable in the place of `target`, in one step where the file system can exchange two
+/// names. What was at `target` is removed.
+pub fn put_in_place(folder: &Path, target: &Path) -> io::Result<()> {
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
+    if kind(target)?.is_none() {
+        rename(folder, target)?;
+    } else {
+        match exchange(folder, target) {
+            Ok(()) => {}
+            Err(error)
+                if [Some(rustix::io::Errno::INVAL), Some(rustix::io::Errno::NOSYS)]
+                    .contains(&rustix::io::Errno::from_io_error(&error)) =>
+            {
+                remove(target)?;
+                rename(folder, target)?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    sync_folder(parent(target))?;
+    // After an exchange the other name holds what was replaced.
+    remove(folder)
+}
+
+/// Replaces a file as a whole, durably: the old contents or the new ones are there at any time.
+pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let temporary = temporary_name(path, "tmp");
+    let done = write(&temporary, contents)
+        .and_then(|()| fs::set_permissions(&temporary, fs::Permissions::from_mode(0o644)))
+        .and_then(|()| rename(&temporary, path))
+        .and_then(|()| sync_folder(parent(path)));
+    if done.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    done
+}
+
+/// A name beside `path` that no other call gives: hidden, and with a word that says what it is.
+pub fn temporary_name(path: &Path, word: &str) -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or(OsStr::new("unnamed")));
+    name.push(format!(".{word}-{}-{count}", std::process::id()));
+    path.with_file_name(name)
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
