@@ -78,6 +78,7 @@ fn show(image: &Image) {
     println!("folder   {}", image.dir().display());
     println!("kernel   {}", manifest.kernel_release);
     println!("boots    {}", image.command_line());
+    println!("sha256   {}", image.hash());
     println!("\n{:<16} {:>12}  sha256", "file", "bytes");
     for file in &manifest.files {
         println!("{:<16} {:>12}  {}", file.name, file.size_bytes, file.sha256);

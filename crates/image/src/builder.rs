@@ -4,7 +4,7 @@
 //! build at the same time leaves a half-written one. What an interrupted build left in temporary folders is removed by the
 //! next one, which knows from the locks that it is alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -306,6 +306,14 @@ fn records(packages: &[Package]) -> Vec<PackageRecord> {
     packages.iter().map(Package::record).collect()
 }
 
+/// The packages that a recipe names, by name.
+fn named(recipe: &Recipe) -> Vec<String> {
+    let packages = &recipe.spec.packages;
+    let of_build = recipe.spec.build.iter().flat_map(|build| &build.packages);
+    let names = packages.roots.iter().chain(&packages.install).chain(of_build).cloned();
+    names.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
 fn write_manifest(
     recipe: &Recipe,
     assembled: &Assembled,
@@ -329,6 +337,8 @@ fn write_manifest(
         kernel_release: assembled.kernel_release.clone(),
         files: assembled.files.iter().map(record).collect::<Result<_, _>>()?,
         packages: records(packages),
+        named: named(recipe),
+        seal: String::new(),
         compiler: spec.build.as_ref().map(|_| compile::compiler()).transpose()?,
     };
     let path = dir.join(MANIFEST_FILE);

@@ -4,9 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use doorbell_sim::Bytes;
+use sha2::{Digest, Sha256};
 
 use crate::error::ImageError;
-use crate::manifest::{FileRecord, MANIFEST_FILE, MANIFEST_SCHEMA, Manifest};
+use crate::manifest::{FileRecord, MANIFEST_FILE, Manifest, hex};
+use crate::provenance::Provenance;
 
 pub(crate) const KERNEL_FILE: &str = "kernel";
 pub(crate) const INITRAMFS_FILE: &str = "initramfs.cpio";
@@ -32,18 +34,7 @@ impl Image {
         let damaged =
             |name: &str, problem| ImageError::Damaged { dir: dir.to_owned(), problem, name: name.to_owned() };
         let text = fs::read(&path).map_err(ImageError::io("read", &path))?;
-        let manifest: Manifest = serde_json::from_slice(&text).map_err(|error| {
-            let schema = serde_json::from_slice::<serde_json::Value>(&text)
-                .ok()
-                .and_then(|value| value.get("schema").and_then(serde_json::Value::as_u64));
-            damaged(&name, unreadable_manifest(schema, &error))
-        })?;
-        if manifest.schema != MANIFEST_SCHEMA {
-            return Err(damaged(
-                &name,
-                format!("{MANIFEST_FILE} has schema {}, not {MANIFEST_SCHEMA}", manifest.schema),
-            ));
-        }
+        let manifest = Manifest::from_json(&text).map_err(|problem| damaged(&name, problem))?;
         for required in [KERNEL_FILE, INITRAMFS_FILE] {
             if manifest.file(required).is_none() {
                 return Err(damaged(&manifest.image, format!("{MANIFEST_FILE} does not list {required}")));
@@ -104,18 +95,23 @@ impl Image {
         self.manifest.ram_min
     }
 
+    /// One hash of all that the image holds: two images with the same one are the same, byte for byte. It is the SHA-256 of what
+    /// `sha256sum` prints about the image's files in alphabetical order, so that it can be had without this program.
+    pub fn hash(&self) -> String {
+        let mut files: Vec<&FileRecord> = self.manifest.files.iter().collect();
+        files.sort_by(|one, other| one.name.cmp(&other.name));
+        let list: String = files.iter().map(|file| format!("{}  {}\n", file.sha256, file.name)).collect();
+        hex(&Sha256::digest(list))
+    }
+
+    /// What a result made with this image has to say about it.
+    pub fn provenance(&self) -> Provenance {
+        Provenance::of(self)
+    }
+
     /// Packages, versions and hashes.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
-    }
-}
-
-fn unreadable_manifest(schema: Option<u64>, error: &serde_json::Error) -> String {
-    match schema {
-        Some(schema) if schema != u64::from(MANIFEST_SCHEMA) => {
-            format!("{MANIFEST_FILE} has schema {schema}, not {MANIFEST_SCHEMA}")
-        }
-        _ => format!("{MANIFEST_FILE} cannot be read: {error}"),
     }
 }
 
@@ -143,6 +139,7 @@ fn check_file(dir: &Path, expected: &FileRecord) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::manifest::MANIFEST_SCHEMA;
 
     /// A folder that looks like a built image, with tiny files.
     fn small_image() -> tempfile::TempDir {
@@ -165,7 +162,9 @@ mod tests {
             kernel_release: "6.12".into(),
             files,
             packages: Vec::new(),
+            named: Vec::new(),
             compiler: None,
+            seal: String::new(),
         };
         fs::write(dir.path().join(MANIFEST_FILE), manifest.to_json()).unwrap();
         dir
@@ -225,11 +224,47 @@ mod tests {
     }
 
     #[test]
+    fn every_single_changed_byte_of_a_manifest_is_noticed() {
+        let dir = small_image();
+        let path = dir.path().join(MANIFEST_FILE);
+        let whole = fs::read(&path).unwrap();
+        for at in 0..whole.len() {
+            // One bit, letter case, and the bit by which white space differs from other white space.
+            for flip in [0x01, 0x20, 0x29, 0x80] {
+                let mut changed = whole.clone();
+                changed[at] ^= flip;
+                fs::write(&path, &changed).unwrap();
+                let found = Image::open(dir.path());
+                assert!(matches!(found, Err(ImageError::Damaged { .. })), "byte {at} ^ {flip:#x}: {found:?}");
+            }
+        }
+        for text in [[whole.as_slice(), b" "].concat(), [b" ", whole.as_slice()].concat()] {
+            fs::write(&path, text).unwrap();
+            assert!(problem(&dir).contains("manifest.json was changed"), "{}", problem(&dir));
+        }
+        fs::write(&path, whole).unwrap();
+        Image::open(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn an_images_hash_is_what_sha256sum_says_of_its_files_list() {
+        let dir = small_image();
+        let image = Image::open(dir.path()).unwrap();
+        let told = std::process::Command::new("sh")
+            .args(["-c", "sha256sum fw_jump.bin initramfs.cpio kernel | sha256sum"])
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        assert_eq!(format!("{}  -\n", image.hash()), String::from_utf8(told.stdout).unwrap());
+    }
+
+    #[test]
     fn a_manifest_cannot_name_files_outside_the_folder() {
         let dir = small_image();
         let path = dir.path().join(MANIFEST_FILE);
-        let text = fs::read_to_string(&path).unwrap().replace("fw_jump.bin", "../fw_jump.bin");
-        fs::write(&path, text).unwrap();
+        let mut manifest = Image::open(dir.path()).unwrap().manifest;
+        manifest.files[0].name = "../fw_jump.bin".into();
+        fs::write(&path, manifest.to_json()).unwrap();
         assert!(problem(&dir).contains("\"../fw_jump.bin\""));
     }
 }

@@ -9,7 +9,8 @@
 //! 4. `cpio` packs them, with the recipe's own files, into a byte-for-byte reproducible initramfs;
 //! 5. `m5` assembles the program by which a guest's shell scripts speak to the simulator; `disk` and `ext2` write what is too
 //!    much for the guest's memory as a file system for a virtio disk;
-//! 6. `manifest` records every package and file with its size and SHA-256, and [`Image::open`] checks them.
+//! 6. `manifest` records every package and file with its size and SHA-256, and [`Image::open`] checks them;
+//!    `provenance` is what a result says of them.
 //!
 //! Nothing here runs guest code: no package script is executed, and no binary of the image is run on the host.
 
@@ -33,6 +34,7 @@ mod install;
 mod m5;
 mod manifest;
 mod overlay;
+mod provenance;
 mod recipe;
 mod sources;
 mod tree;
@@ -43,4 +45,5 @@ pub use error::ImageError;
 pub use image::Image;
 pub use manifest::{FileRecord, Manifest, PackageRecord};
 pub use overlay::{GuestFile, delivery, overlay};
+pub use provenance::{PackageVersion, Provenance};
 pub use recipe::Recipe;

@@ -1,5 +1,8 @@
 //! `manifest.json`: what an image was made from and what it consists of, enough to compare two images or to tell whether
 //! one is whole. Kept apart from the live types: its layout is a file format with a version.
+//!
+//! A manifest vouches for the image's files, and its own seal for it: a SHA-256 of its text. That finds damage, from a disk
+//! or an editor. It is no signature: whoever wants to deceive writes a seal that fits.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,7 +15,7 @@ use sha2::{Digest, Sha256};
 /// The manifest's name in the image's folder.
 pub(crate) const MANIFEST_FILE: &str = "manifest.json";
 /// The version of the manifest's layout.
-pub(crate) const MANIFEST_SCHEMA: u32 = 1;
+pub(crate) const MANIFEST_SCHEMA: u32 = 2;
 
 /// The content of `manifest.json`. It holds no time, host or path, so the same packages give the same manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,9 +45,13 @@ pub struct Manifest {
     pub files: Vec<FileRecord>,
     /// The packages that the files were taken from, by name.
     pub packages: Vec<PackageRecord>,
+    /// Those of the packages that the recipe names; the others came along because these depend on them.
+    pub named: Vec<String>,
     /// What compiled the image's own programs, if it has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compiler: Option<String>,
+    /// SHA-256 of this file's text as it is with nothing in this field.
+    pub(crate) seal: String,
 }
 
 /// One file of an image.
@@ -81,10 +88,44 @@ impl Manifest {
         self.files.iter().find(|file| file.name == name)
     }
 
+    /// The record of one of the packages.
+    pub fn package(&self, name: &str) -> Option<&PackageRecord> {
+        self.packages.iter().find(|package| package.name == name)
+    }
+
+    /// The file's text, sealed.
     pub(crate) fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("strings and numbers always serialise");
-        text.push('\n');
-        text
+        let text = |seal: String| {
+            let manifest = Self { seal, ..self.clone() };
+            let text = serde_json::to_string_pretty(&manifest).expect("strings and numbers always serialise");
+            text + "\n"
+        };
+        let seal = hex(&Sha256::digest(text(String::new())));
+        text(seal)
+    }
+
+    /// Reads the file's text, of which each byte must be as [`Self::to_json`] wrote it. Or else says what is wrong.
+    pub(crate) fn from_json(text: &[u8]) -> Result<Self, String> {
+        let manifest: Self = serde_json::from_slice(text).map_err(|error| unreadable(text, &error))?;
+        if manifest.schema != MANIFEST_SCHEMA {
+            return Err(format!("{MANIFEST_FILE} has schema {}, not {MANIFEST_SCHEMA}", manifest.schema));
+        }
+        // White space and other spellings of the same values count too: who changed them may have changed more.
+        if manifest.to_json().as_bytes() != text {
+            return Err(format!("{MANIFEST_FILE} was changed: it does not fit its own SHA-256 any more"));
+        }
+        Ok(manifest)
+    }
+}
+
+/// Another layout is told from damage.
+fn unreadable(text: &[u8], error: &serde_json::Error) -> String {
+    let value = serde_json::from_slice::<serde_json::Value>(text).ok();
+    match value.and_then(|value| value.get("schema").and_then(serde_json::Value::as_u64)) {
+        Some(schema) if schema != u64::from(MANIFEST_SCHEMA) => {
+            format!("{MANIFEST_FILE} has schema {schema}, not {MANIFEST_SCHEMA}")
+        }
+        _ => format!("{MANIFEST_FILE} cannot be read: {error}"),
     }
 }
 

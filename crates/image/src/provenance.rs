@@ -1,0 +1,149 @@
+//! What a result has to say about the image that it was measured with: enough to tell whether two results are of the same
+//! software, and which.
+
+use serde::Serialize;
+
+use crate::image::Image;
+use crate::manifest::{Manifest, PackageRecord};
+
+/// What is known of an image's origin, for a result's summary.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Provenance {
+    /// The image's name.
+    pub image: String,
+    /// [`Image::hash`]: the same for two images that are the same, byte for byte.
+    pub image_sha256: String,
+    /// SHA-256 of the recipe's files.
+    pub recipe_sha256: String,
+    /// The Debian suite.
+    pub suite: String,
+    /// Debian's name of the guest's architecture.
+    pub architecture: String,
+    /// The kernel's release, as `uname -r` says in the guest.
+    pub kernel_release: String,
+    /// The version of the kernel's package.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel_version: Option<String>,
+    /// The version of DPDK's packages, if the image has any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dpdk_version: Option<String>,
+    /// What compiled the image's own programs, if it has any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compiler: Option<String>,
+    /// The packages that the recipe names, the kernel's and libc's, by name. All of them are in the image's manifest.
+    pub packages: Vec<PackageVersion>,
+}
+
+/// A package, as a result tells it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PackageVersion {
+    /// Binary package name.
+    pub name: String,
+    /// Version.
+    pub version: String,
+    /// SHA-256 of the `.deb` in hexadecimal, as in the suite's signed index.
+    pub sha256: String,
+}
+
+impl Provenance {
+    pub(crate) fn of(image: &Image) -> Self {
+        let manifest = image.manifest();
+        let kernel = kernel(manifest);
+        let matters = |package: &&PackageRecord| {
+            manifest.named.contains(&package.name)
+                || package.name == "libc6"
+                || kernel.is_some_and(|kernel| kernel.name == package.name)
+        };
+        let told = |package: &PackageRecord| PackageVersion {
+            name: package.name.clone(),
+            version: package.version.clone(),
+            sha256: package.sha256.clone(),
+        };
+        Self {
+            image: manifest.image.clone(),
+            image_sha256: image.hash(),
+            recipe_sha256: manifest.recipe_sha256.clone(),
+            suite: manifest.suite.clone(),
+            architecture: manifest.architecture.clone(),
+            kernel_release: manifest.kernel_release.clone(),
+            kernel_version: kernel.map(|package| package.version.clone()),
+            dpdk_version: dpdk(manifest).map(|package| package.version.clone()),
+            compiler: manifest.compiler.clone(),
+            packages: manifest.packages.iter().filter(matters).map(told).collect(),
+        }
+    }
+}
+
+/// Debian names a kernel's package after its release; the one that a recipe names is usually empty and depends on it.
+fn kernel(manifest: &Manifest) -> Option<&PackageRecord> {
+    manifest.package(&format!("linux-image-{}", manifest.kernel_release))
+}
+
+/// All packages of DPDK's source have one version; its environment layer is in every DPDK program.
+fn dpdk(manifest: &Manifest) -> Option<&PackageRecord> {
+    manifest.packages.iter().find(|package| package.name.starts_with("librte-eal"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::{FileRecord, MANIFEST_FILE, MANIFEST_SCHEMA};
+
+    #[test]
+    fn a_result_learns_the_versions_of_what_matters_and_not_of_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let package = |name: &str, version: &str| PackageRecord {
+            name: name.into(),
+            version: version.into(),
+            architecture: "riscv64".into(),
+            size_bytes: 1,
+            sha256: "0".repeat(64),
+        };
+        for name in ["kernel", "initramfs.cpio"] {
+            std::fs::write(dir.path().join(name), name).unwrap();
+        }
+        let files =
+            ["initramfs.cpio", "kernel"].map(|name| FileRecord::of(name, &dir.path().join(name)).unwrap());
+        let manifest = Manifest {
+            schema: MANIFEST_SCHEMA,
+            builder: 1,
+            image: "small".into(),
+            description: "a small image".into(),
+            recipe_sha256: "1".repeat(64),
+            suite: "trixie".into(),
+            architecture: "riscv64".into(),
+            ram_min: doorbell_sim::Bytes(1 << 27),
+            command_line: String::new(),
+            kernel_release: "6.12.1-riscv64".into(),
+            files: files.to_vec(),
+            packages: vec![
+                package("dpdk-dev", "24.11.4-1"),
+                package("libc6", "2.41"),
+                package("libnuma1", "2.0"),
+                package("librte-eal25", "24.11.4-1"),
+                package("linux-image-6.12.1-riscv64", "6.12.1-1"),
+                package("linux-image-riscv64", "6.12.1-1"),
+            ],
+            named: vec!["dpdk-dev".into(), "linux-image-riscv64".into()],
+            compiler: None,
+            seal: String::new(),
+        };
+        std::fs::write(dir.path().join(MANIFEST_FILE), manifest.to_json()).unwrap();
+        let image = Image::open(dir.path()).unwrap();
+        let told = image.provenance();
+        assert_eq!(told.kernel_version.as_deref(), Some("6.12.1-1"));
+        assert_eq!(told.dpdk_version.as_deref(), Some("24.11.4-1"));
+        let names: Vec<&str> = told.packages.iter().map(|package| package.name.as_str()).collect();
+        assert_eq!(names, ["dpdk-dev", "libc6", "linux-image-6.12.1-riscv64", "linux-image-riscv64"]);
+        assert_eq!(told.image_sha256, image.hash());
+        // The hash is the content's: it does not follow the recipe's words.
+        std::fs::write(
+            dir.path().join(MANIFEST_FILE),
+            Manifest { description: "other".into(), ..manifest }.to_json(),
+        )
+        .unwrap();
+        assert_eq!(Image::open(dir.path()).unwrap().hash(), image.hash());
+        std::fs::write(dir.path().join("kernel"), "other").unwrap();
+        assert!(Image::open(dir.path()).is_err());
+    }
+}

@@ -1,0 +1,196 @@
+//! A small Debian archive, signed with a key of its own, and the folders to build in.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use doorbell_image::{BuildOptions, Image, ImageError, Recipe, build};
+use sha2::{Digest, Sha256};
+
+pub const RECIPE: &str = r#"
+schema = 1
+name = "tiny"
+description = "a kernel that is no kernel"
+suite = "testing-suite"
+architecture = "riscv64"
+ram_min = "1MiB"
+command_line = "console=ttyS0"
+firmware = { "fw.bin" = "usr/lib/fw-*.bin" }
+
+[packages]
+roots = ["tiny-kernel"]
+leave_out = ["*-dev"]
+
+[kernel]
+image = "boot/vmlinux-*"
+
+[initramfs]
+elf = []
+library_path = ["usr/lib"]
+directories = ["proc"]
+files = { "init" = { from = "init", executable = true } }
+"#;
+
+const TOOL_FILES: [(&str, &[u8]); 4] = [
+    ("usr/bin/tool", b"#!/bin/sh"),
+    ("etc/tool.conf", b"the package's"),
+    ("usr/share/doc/tiny-tool/copyright", b"long"),
+    ("usr/share/man/man1/tool.1", b"longer"),
+];
+
+const HEADERS: [(&str, &[u8]); 1] = [("usr/include/tiny/tool-status.h", b"#define STATUS 40\n")];
+
+/// An archive, a keyring, a recipe and the folders to build in; removed in the end.
+pub struct World {
+    dir: tempfile::TempDir,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        // gpg starts an agent for each home, which would outlive the test.
+        let _ = Command::new("gpgconf")
+            .arg("--homedir")
+            .arg(self.path("gpg"))
+            .args(["--kill", "gpg-agent"])
+            .status();
+    }
+}
+
+pub fn sha256(content: &[u8]) -> String {
+    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl World {
+    pub fn new() -> Self {
+        let world = Self { dir: tempfile::tempdir().unwrap() };
+        let recipe = world.path("recipe");
+        fs::create_dir_all(&recipe).unwrap();
+        fs::write(recipe.join("image.toml"), RECIPE).unwrap();
+        fs::write(recipe.join("init"), "#!/bin/sh\n").unwrap();
+        fs::create_dir_all(world.path("gpg")).unwrap();
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        fs::set_permissions(world.path("gpg"), private).unwrap();
+        world.make_key("archive");
+        world.publish("1:1.0-1", Some("archive"));
+        world
+    }
+
+    /// A signing key, and its public half as a keyring file.
+    pub fn make_key(&self, name: &str) {
+        let user = format!("{name}@doorbell.invalid");
+        self.gpg(&["--passphrase", "", "--quick-generate-key", &user, "ed25519", "sign", "never"]);
+        let keyring = self.path(&format!("{name}.gpg"));
+        self.gpg(&["--output", keyring.to_str().unwrap(), "--export", &user]);
+    }
+
+    fn gpg(&self, arguments: &[&str]) {
+        let output = Command::new("gpg")
+            .arg("--homedir")
+            .arg(self.path("gpg"))
+            .args(["--batch", "--yes", "--pinentry-mode", "loopback"])
+            .args(arguments)
+            .stdin(Stdio::null())
+            .output()
+            .expect("these tests need gpg (apt-get install gpg gpg-agent)");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Fills the archive with packages of a version, and signs it.
+    pub fn publish(&self, version: &str, key: Option<&str>) {
+        let mirror = self.path("mirror/debian");
+        let _ = fs::remove_dir_all(&mirror);
+        let dist = mirror.join("dists/testing-suite");
+        fs::create_dir_all(dist.join("main/binary-riscv64")).unwrap();
+        let mut image = vec![0u8; 4096];
+        image[56..60].copy_from_slice(b"RSC\x05");
+        image.extend_from_slice(version.as_bytes());
+        let kernel_files: [(&str, &[u8]); 1] = [("boot/vmlinux-6.0-tiny", &image)];
+        let firmware_files: [(&str, &[u8]); 1] = [("usr/lib/fw-1.bin", b"firmware")];
+        let index = [
+            self.package(&mirror, "tiny-kernel", version, "tiny-firmware | none, tiny-dev", &kernel_files),
+            self.package(&mirror, "tiny-firmware", version, "", &firmware_files),
+            self.package(&mirror, "tiny-dev", version, "", &[]),
+            self.package(&mirror, "tiny-headers", version, "tiny-none", &HEADERS),
+            self.package(&mirror, "tiny-tool", version, "tiny-data, tiny-dev, tiny-firmware", &TOOL_FILES),
+            self.package(&mirror, "tiny-data", version, "", &[("usr/share/tool/data", b"data".as_slice())]),
+        ]
+        .join("\n");
+        fs::write(dist.join("main/binary-riscv64/Packages"), &index).unwrap();
+        let release = format!(
+            "Origin: Debian\nSuite: testing-suite\nCodename: testing-suite\nArchitectures: riscv64\nComponents: main\n\
+             Date: Thu, 01 Jan 2026 00:00:00 UTC\nSHA256:\n {} {} main/binary-riscv64/Packages\n",
+            sha256(index.as_bytes()),
+            index.len(),
+        );
+        fs::write(dist.join("Release"), release).unwrap();
+        let Some(key) = key else { return };
+        let (release, signed) = (dist.join("Release"), dist.join("InRelease"));
+        let user = format!("{key}@doorbell.invalid");
+        let files = [signed.to_str().unwrap(), "--clearsign", release.to_str().unwrap()];
+        self.gpg(&[&["--local-user", &user, "--output"], files.as_slice()].concat());
+    }
+
+    /// Makes one package and returns its paragraph of the index.
+    pub fn package(
+        &self,
+        mirror: &Path,
+        name: &str,
+        version: &str,
+        depends: &str,
+        files: &[(&str, &[u8])],
+    ) -> String {
+        let tree = self.path(&format!("package-{name}"));
+        let _ = fs::remove_dir_all(&tree);
+        fs::create_dir_all(tree.join("DEBIAN")).unwrap();
+        let depends = if depends.is_empty() { String::new() } else { format!("Depends: {depends}\n") };
+        let control = format!(
+            "Package: {name}\nVersion: {version}\nArchitecture: riscv64\nMaintainer: nobody\n{depends}Description: test\n"
+        );
+        fs::write(tree.join("DEBIAN/control"), &control).unwrap();
+        for (path, content) in files {
+            let path = tree.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        let deb = mirror.join(format!("{name}.deb"));
+        let made = Command::new("dpkg-deb")
+            .args(["--root-owner-group", "-b"])
+            .arg(&tree)
+            .arg(&deb)
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let content = fs::read(&deb).unwrap();
+        format!("{control}Filename: {name}.deb\nSize: {}\nSHA256: {}\n", content.len(), sha256(&content))
+    }
+
+    pub fn options(&self) -> BuildOptions {
+        BuildOptions {
+            cache_dir: self.path("a cache"),
+            out_dir: self.path("images/tiny"),
+            // Of a file: archive apt would keep links only; this one is copied like one from the network.
+            mirror: Some(format!("copy:{}", self.path("mirror/debian").display())),
+            keyring: Some(self.path("archive.gpg")),
+            ..BuildOptions::default()
+        }
+    }
+
+    pub fn recipe(&self) -> Recipe {
+        Recipe::load(self.path("recipe")).unwrap()
+    }
+
+    pub fn build(&self, options: &BuildOptions) -> Result<Image, ImageError> {
+        build(&self.recipe(), options, &mut |_| ())
+    }
+
+    /// Everything in the images' folder besides locks.
+    pub fn images(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.path("images")).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().into_string().unwrap());
+        names.filter(|name| !name.ends_with(".lock")).collect()
+    }
+}
