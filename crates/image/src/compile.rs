@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use crate::cpio::Node;
 use crate::error::ImageError;
+use crate::flags;
 use crate::host::{self, Tool};
 use crate::recipe::{Recipe, is_plain_name, is_relative_path};
 use crate::tree::Tree;
@@ -31,7 +32,7 @@ pub(crate) struct Build {
     /// Packages with headers and what else compiling takes, without what they depend on. Nothing of them goes into the
     /// guest.
     pub packages: Vec<String>,
-    /// Options of the compiler.
+    /// Options of the compiler: those that [`flags`] knows to be harmless.
     #[serde(default)]
     pub flags: Vec<String>,
     /// Folders of the packages in which headers are looked for, beside the standard ones.
@@ -65,6 +66,7 @@ impl Build {
                 return Err(format!("build: \"{path}\" must be a path without . or .. in it"));
             }
         }
+        flags::check(&self.flags)?;
         match self.programs.iter().find(|(_, sources)| sources.is_empty()) {
             Some((program, _)) => Err(format!("build: {program} has no sources")),
             None => Ok(()),

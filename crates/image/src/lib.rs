@@ -27,6 +27,7 @@ mod elf;
 mod error;
 mod ext2;
 mod extend;
+mod flags;
 mod host;
 mod image;
 mod index;

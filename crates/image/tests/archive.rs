@@ -320,6 +320,21 @@ fn programs_are_compiled_against_the_packages_headers_and_the_same_every_time() 
 }
 
 #[test]
+fn a_recipe_cannot_run_commands_by_the_compilers_options() {
+    let world = world_with_program(STATUS_C);
+    let marker = world.path("marker");
+    let command = format!("/bin/sh,-c,touch {}", marker.display());
+    let text = RECIPE.to_owned() + &BUILD.replace("\"-O1\"", &format!("\"-wrapper\", \"{command}\""));
+    fs::write(world.path("recipe/image.toml"), text).unwrap();
+    let error = Recipe::load(world.path("recipe"))
+        .and_then(|recipe| build(&recipe, &world.options(), &mut |_| ()))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("\"-wrapper\"") && error.contains("allowed are -O"), "{error}");
+    assert!(!marker.exists());
+}
+
+#[test]
 fn a_program_that_does_not_compile_shows_why_and_leaves_no_image() {
     let world = world_with_program("#include <tool-status.h>\nint broken = STATUS\n");
     let error = world.build(&world.options()).unwrap_err().to_string();
