@@ -3,11 +3,12 @@
 //! signed Release file vouches for the index, the index's hashes for the packages.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::confine::{Bounds, Limits};
 use crate::error::ImageError;
 use crate::host::{self, APT_CACHE, APT_CONFIG, APT_GET, Tool};
 use crate::index::Package;
@@ -24,6 +25,10 @@ pub(crate) struct Apt {
     dir: PathBuf,
     /// Downloaded packages, shared by all suites: their names tell them apart.
     debs: PathBuf,
+    /// Where apt and what it starts keep temporary files.
+    scratch: PathBuf,
+    /// The cache's lock, which an apt that outlives this process keeps.
+    held: Option<File>,
 }
 
 /// What a private apt is set up for.
@@ -53,9 +58,14 @@ impl Apt {
         let name = format!("{}-{}", setup.suite, setup.architecture);
         let dir = cache.join("apt").join(&name);
         let debs = cache.join("debs");
-        for part in
-            ["lists/partial", "archives/partial", "etc/apt.conf.d", "etc/preferences.d", "etc/trusted.gpg.d"]
-        {
+        for part in [
+            "tmp",
+            "lists/partial",
+            "archives/partial",
+            "etc/apt.conf.d",
+            "etc/preferences.d",
+            "etc/trusted.gpg.d",
+        ] {
             let path = dir.join(part);
             fs::create_dir_all(&path).map_err(ImageError::io("create", &path))?;
         }
@@ -69,13 +79,22 @@ impl Apt {
         let conf =
             configuration(&format!("{cache_text}/apt/{name}"), setup.architecture, &host_network_settings()?);
         write(&dir.join("apt.conf"), conf.as_bytes())?;
-        Ok(Self { dir, debs })
+        let scratch = dir.join("tmp");
+        Ok(Self { dir, debs, scratch, held: None })
+    }
+
+    /// Makes each apt that is started keep a lock: one that is still at work after this process was killed then keeps
+    /// others out of its folders.
+    pub(crate) fn holding(self, lock: &File) -> Result<Self, ImageError> {
+        let held = lock.try_clone().map_err(ImageError::io("lock", &self.dir))?;
+        Ok(Self { held: Some(held), ..self })
     }
 
     /// Fetches and verifies the suite's index.
     pub(crate) fn update(&self) -> Result<(), ImageError> {
         let mut command = self.command(APT_GET);
-        host::run_with_hint(command.args(["update", "-q"]), "apt-get update", update_hint).map(drop)
+        host::run_with_hint(&self.bounds(), command.args(["update", "-q"]), "apt-get update", update_hint)
+            .map(drop)
     }
 
     /// Whether an index was fetched before.
@@ -88,7 +107,8 @@ impl Apt {
 
     /// The verified index, as paragraphs of control fields.
     pub(crate) fn index(&self) -> Result<String, ImageError> {
-        let text = host::run(self.command(APT_CACHE).arg("dumpavail"), "reading the package index")?;
+        let mut command = self.command(APT_CACHE);
+        let text = host::run_within(&self.bounds(), command.arg("dumpavail"), "reading the package index")?;
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
@@ -125,7 +145,7 @@ impl Apt {
         let mut command = self.command(APT_GET);
         command.current_dir(incoming.path()).args(["download", "-q"]);
         command.args(packages.iter().map(|package| format!("{}={}", package.name, package.version)));
-        host::run_with_hint(&mut command, "apt-get download", update_hint)?;
+        host::run_with_hint(&self.bounds(), &mut command, "apt-get download", update_hint)?;
         for package in packages {
             let from = incoming.path().join(package.file_name());
             check_hash(package, &from)?;
@@ -135,9 +155,15 @@ impl Apt {
     }
 
     fn command(&self, tool: Tool) -> Command {
-        let mut command = host::command(tool);
+        let mut command = host::network_command(tool);
         command.env("APT_CONFIG", self.dir.join("apt.conf")).env("DEBIAN_FRONTEND", "noninteractive");
         command
+    }
+
+    /// apt reads what the host's mirrors and certificates take, and writes only here.
+    fn bounds(&self) -> Bounds<'_> {
+        let writes = vec![self.scratch.as_path(), &self.dir, &self.debs];
+        Bounds { reads: None, writes, network: true, limits: Limits::default(), held: self.held.as_ref() }
     }
 }
 
@@ -167,7 +193,10 @@ fn find_keyring(chosen: Option<&Path>) -> Result<PathBuf, ImageError> {
 
 /// The host's proxies, certificates and retries: lines of `apt-config dump` that are about the network.
 fn host_network_settings() -> Result<String, ImageError> {
-    let dump = host::run(host::command(APT_CONFIG).arg("dump"), "apt-config dump")?;
+    let mut command = host::command(APT_CONFIG);
+    // It names the host's configuration if that is elsewhere.
+    command.envs(std::env::var_os("APT_CONFIG").map(|path| ("APT_CONFIG", path)));
+    let dump = host::run(command.arg("dump"), "apt-config dump")?;
     let dump = String::from_utf8_lossy(&dump);
     let about_network = |line: &&str| {
         ["Acquire::http::", "Acquire::https::", "Acquire::ftp::", "Acquire::Retries"]

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::path::Path;
 
+use crate::confine::Bounds;
 use crate::cpio::{Archive, Node};
 use crate::elf::{self, dynamic, module_depends};
 use crate::error::ImageError;
@@ -265,7 +266,9 @@ fn read_module(spec: &Spec, tree: &Tree, all: &[String], name: &str) -> Result<V
     match path.rsplit('.').next() {
         Some("ko") => fs::read(&on_host).map_err(ImageError::io("read", &on_host)),
         Some("xz") => {
-            host::run(host::command(XZ).args(["-dc", "--"]).arg(&on_host), "unpacking a kernel module")
+            let bounds = Bounds::reader(&on_host);
+            let mut command = host::command(XZ);
+            host::run_within(&bounds, command.args(["-dc", "--"]).arg(&on_host), "unpacking a kernel module")
         }
         _ => Err(fail(format!("{path} has an unknown compression; known are none and xz"))),
     }

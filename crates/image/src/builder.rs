@@ -15,6 +15,7 @@ use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
 use crate::apt::{Apt, Setup};
 use crate::assemble::{Assembled, assemble};
 use crate::compile::{self, COMPILER};
+use crate::confine::{Bounds, Limits};
 use crate::cpio::Node;
 use crate::disk::write_disk;
 use crate::error::ImageError;
@@ -75,8 +76,8 @@ pub fn build(
 
     let mut tools = vec![APT_GET, APT_CACHE, APT_CONFIG, DPKG_DEB, GPGV, XZ];
     tools.extend(recipe.spec.build.as_ref().map(|_| COMPILER));
-    host::require(&tools, std::env::var_os("PATH").as_deref())?;
-    let apt = set_up_apt(recipe, options)?;
+    host::require(&tools, Some(host::search_path().as_os_str()))?;
+    let apt = set_up_apt(recipe, options)?.holding(place.cache_lock())?;
     if !options.offline {
         progress("fetching the package index");
         apt.update()?;
@@ -96,7 +97,7 @@ pub fn build(
     let debs = apt.fetch(&packages.iter().collect::<Vec<_>>(), options.offline)?;
     progress("unpacking");
     let unpacked = temporary(&place.cache, UNPACK_PREFIX)?;
-    unpack(debs.iter(), unpacked.path())?;
+    unpack(debs.iter(), unpacked.path(), &place)?;
     let installed = installed(recipe, &packages, &debs, &index, &place)?;
     let recipe = &with_programs(recipe, unpacked.path(), &place, progress)?;
     progress("putting the image together");
@@ -107,7 +108,7 @@ pub fn build(
         progress("making the disk");
         let unpacked = temporary(&place.cache, UNPACK_PREFIX)?;
         let taken = packages.iter().zip(&debs).filter(|(package, _)| disk.takes(&package.name));
-        unpack(taken.map(|(_, deb)| deb), unpacked.path())?;
+        unpack(taken.map(|(_, deb)| deb), unpacked.path(), &place)?;
         write_disk(recipe, disk, unpacked.path(), fresh.path())?;
         assembled.files.push(DISK_FILE.to_owned());
         assembled.files.sort();
@@ -128,15 +129,17 @@ fn with_programs(
     if recipe.spec.build.is_some() {
         progress("compiling its programs");
         let work = temporary(&place.cache, UNPACK_PREFIX)?;
-        let programs = compile::programs(&recipe, packages, work.path())?;
+        let programs = compile::programs(&recipe, packages, work.path(), place.bounds(work.path()))?;
         recipe.files.extend(programs);
     }
     Ok(recipe)
 }
 
-fn unpack<'a>(debs: impl Iterator<Item = &'a PathBuf>, into: &Path) -> Result<(), ImageError> {
+fn unpack<'a>(debs: impl Iterator<Item = &'a PathBuf>, into: &Path, place: &Place) -> Result<(), ImageError> {
     for deb in debs {
-        host::run(host::command(DPKG_DEB).arg("-x").arg(deb).arg(into), "unpacking a package")?;
+        let bounds = Bounds { reads: Some(vec![deb]), ..place.bounds(into) };
+        let mut command = host::command(DPKG_DEB);
+        host::run_within(&bounds, command.arg("-x").arg(deb).arg(into), "unpacking a package")?;
     }
     Ok(())
 }
@@ -183,7 +186,7 @@ struct Place {
     /// The folder that holds the image's folder: temporary files must be on the same file system.
     parent: PathBuf,
     name: String,
-    _locks: [File; 2],
+    locks: [File; 2],
 }
 
 impl Place {
@@ -204,11 +207,21 @@ impl Place {
         // Always the cache first, so that two builds cannot wait for each other.
         let locks =
             [lock(&cache.join(".lock"), progress)?, lock(&parent.join(format!(".{name}.lock")), progress)?];
-        let place = Self { cache, parent, name, _locks: locks };
+        let place = Self { cache, parent, name, locks };
         remove_leftovers(&place.cache, UNPACK_PREFIX);
         remove_leftovers(&place.cache.join("debs"), ".incoming-");
         remove_leftovers(&place.parent, &place.building_prefix());
         Ok(place)
+    }
+
+    fn cache_lock(&self) -> &File {
+        &self.locks[0]
+    }
+
+    /// For a program that works in one folder. It keeps other builds out for as long as it lives.
+    fn bounds<'a>(&'a self, folder: &'a Path) -> Bounds<'a> {
+        let limits = Limits::default();
+        Bounds { reads: None, writes: vec![folder], network: false, limits, held: Some(self.cache_lock()) }
     }
 
     fn building_prefix(&self) -> String {
@@ -217,7 +230,9 @@ impl Place {
 }
 
 fn lock(path: &Path, progress: &mut dyn FnMut(&str)) -> Result<File, ImageError> {
-    let file = File::create(path).map_err(ImageError::io("create", path))?;
+    // Programs read nothing from it as their standard input.
+    let file = File::options().read(true).write(true).create(true).truncate(true).open(path);
+    let file = file.map_err(ImageError::io("create", path))?;
     let fail = |error: rustix::io::Errno| ImageError::io("lock", path)(error.into());
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
@@ -296,7 +311,7 @@ fn installed(
     for (package, deb) in packages.iter().zip(debs) {
         let is_named = wanted.install.contains(&package.name);
         if is_named || !others.iter().any(|other| other.name == package.name) {
-            host::run(host::command(DPKG_DEB).arg("-x").arg(deb).arg(folder.path()), "unpacking a package")?;
+            unpack([deb].into_iter(), folder.path(), place)?;
         }
     }
     install::files(folder.path())

@@ -10,6 +10,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use crate::confine::{self, Bounds, Limits};
 use crate::cpio::Node;
 use crate::error::ImageError;
 use crate::flags;
@@ -22,6 +23,9 @@ pub(crate) const COMPILER: Tool = Tool { name: "riscv64-linux-gnu-gcc", package:
 /// Where the sources lie while they are compiled, beside the packages' files.
 const SOURCES: &str = "programs";
 const PACKAGES: &str = "packages";
+
+/// Far more than compiling a program takes; sources that never end, or never stop growing, do.
+const LIMITS: Limits = Limits { cpu_s: Some(900), memory_bytes: Some(8 << 30), file_bytes: Some(1 << 30) };
 
 /// A recipe's programs in C.
 #[derive(Clone, Debug, Deserialize)]
@@ -75,11 +79,12 @@ impl Build {
 }
 
 /// Compiles a recipe's programs, if it has any; they are the guest's files by path. `packages` holds the unpacked packages,
-/// those of [`Build::packages`] among them; `work` is an empty folder.
+/// those of [`Build::packages`] among them; `work` is an empty folder, and `bounds` are those of a program that works in it.
 pub(crate) fn programs(
     recipe: &Recipe,
     packages: &Path,
     work: &Path,
+    bounds: Bounds,
 ) -> Result<BTreeMap<String, Node>, ImageError> {
     let Some(build) = &recipe.spec.build else { return Ok(BTreeMap::new()) };
     let fail = |problem| ImageError::Content { image: recipe.name().to_owned(), problem };
@@ -97,14 +102,20 @@ pub(crate) fn programs(
     for (path, target) in &recipe.spec.initramfs.links {
         tree.link(path, target).map_err(fail)?;
     }
+    // Sources can include any file that the compiler can read: let that be the packages' and the compiler's own.
+    let compilers_own = confine::beside(COMPILER.name, &host::search_path());
+    let reads = [packages].into_iter().chain(compilers_own.as_deref()).collect();
+    let bounds = Bounds { reads: Some(reads), limits: LIMITS, ..bounds };
     let mut compiled = BTreeMap::new();
     for (path, patterns) in &build.programs {
         let sources = sources(patterns, &tree, &Tree::new(&work.join(SOURCES))).map_err(fail)?;
         let mut compiler = host::command(COMPILER);
+        // Programs have no time of their making in them, and no path of this folder.
+        compiler.env("SOURCE_DATE_EPOCH", "0").arg(format!("-ffile-prefix-map={}=.", work.display()));
         compiler.current_dir(work).args(arguments(build, &recipe.spec.initramfs.library_path)).args(sources);
         // Behind the sources: a library is linked if something before it needs it.
         compiler.args(build.libraries.iter().map(|library| format!("-l{library}"))).args(["-o", "program"]);
-        host::run(&mut compiler, &format!("compiling {path}"))?;
+        host::run_within(&bounds, &mut compiler, &format!("compiling {path}"))?;
         let program = work.join("program");
         let content = fs::read(&program).map_err(ImageError::io("read", &program))?;
         compiled.insert(path.clone(), Node::File { mode: 0o755, content });

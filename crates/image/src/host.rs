@@ -1,9 +1,11 @@
-//! Running the host's programs: found first, in one locale, and with their last words kept for the error message.
+//! Running the host's programs: found first, in one locale, with no more of the user's environment than they need, within bounds
+//! ([`crate::confine`]), and with their last words kept for the error message.
 
-use std::ffi::OsStr;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
+use crate::confine::{self, Bounds};
 use crate::error::ImageError;
 
 /// A program that building needs, and the Debian package that has it.
@@ -20,6 +22,20 @@ pub(crate) const DPKG_DEB: Tool = Tool { name: "dpkg-deb", package: "dpkg" };
 pub(crate) const GPGV: Tool = Tool { name: "gpgv", package: "gpgv" };
 pub(crate) const XZ: Tool = Tool { name: "xz", package: "xz-utils" };
 
+const SYSTEM_PATH: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+/// Where apt looks for a proxy.
+const PROXIES: [&str; 10] = [
+    "http_proxy",
+    "HTTP_PROXY",
+    "https_proxy",
+    "HTTPS_PROXY",
+    "ftp_proxy",
+    "FTP_PROXY",
+    "all_proxy",
+    "ALL_PROXY",
+    "no_proxy",
+    "NO_PROXY",
+];
 /// How many of a failed program's last lines are shown.
 const LINES_SHOWN: usize = 12;
 
@@ -40,26 +56,61 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// A command without standard input that speaks the C locale.
+/// Where programs are looked for: the user's PATH without relative folders, which would follow the folder of work, and the
+/// system's folders.
+pub(crate) fn search_path() -> OsString {
+    let users = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&users).filter(|dir| dir.is_absolute()).collect();
+    for folder in SYSTEM_PATH {
+        if !folders.iter().any(|known| known == Path::new(folder)) {
+            folders.push(folder.into());
+        }
+    }
+    std::env::join_paths(folders).expect("they were taken from such a list")
+}
+
+/// A command without standard input that speaks the C locale and knows nothing else of the user's environment.
 pub(crate) fn command(tool: Tool) -> Command {
     let mut command = Command::new(tool.name);
-    command.env("LC_ALL", "C").env_remove("LANGUAGE").stdin(Stdio::null());
+    command.env_clear().env("PATH", search_path()).env("LC_ALL", "C").stdin(Stdio::null());
+    command
+}
+
+/// A command that uses the network as the user's environment says.
+pub(crate) fn network_command(tool: Tool) -> Command {
+    let mut command = command(tool);
+    command.envs(PROXIES.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
     command
 }
 
 /// Runs a command to its end and returns what it wrote to standard output. `what` says in the error what failed.
 pub(crate) fn run(command: &mut Command, what: &str) -> Result<Vec<u8>, ImageError> {
-    run_with_hint(command, what, |_| "")
+    finish(command, None, what, |_| "")
 }
 
-/// As [`run`], with a hint that is chosen by what the program printed.
+/// As [`run`], within bounds.
+pub(crate) fn run_within(bounds: &Bounds, command: &mut Command, what: &str) -> Result<Vec<u8>, ImageError> {
+    finish(command, Some(bounds), what, |_| "")
+}
+
+/// As [`run_within`], with a hint that is chosen by what the program printed.
 pub(crate) fn run_with_hint(
+    bounds: &Bounds,
     command: &mut Command,
     what: &str,
     hint: impl Fn(&str) -> &'static str,
 ) -> Result<Vec<u8>, ImageError> {
+    finish(command, Some(bounds), what, hint)
+}
+
+fn finish(
+    command: &mut Command,
+    bounds: Option<&Bounds>,
+    what: &str,
+    hint: impl Fn(&str) -> &'static str,
+) -> Result<Vec<u8>, ImageError> {
     let program = Path::new(command.get_program()).to_owned();
-    let output: Output = command.output().map_err(ImageError::io("run", &program))?;
+    let output = confine::output(command, bounds).map_err(ImageError::io("run", &program))?;
     if output.status.success() {
         return Ok(output.stdout);
     }
@@ -72,12 +123,6 @@ pub(crate) fn run_with_hint(
         hint: hint(&printed).to_owned(),
         output: lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n"),
     })
-}
-
-/// Where tests find administrators' programs as well, which anybody may run.
-#[cfg(test)]
-pub(crate) fn search_path() -> String {
-    format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -103,7 +148,7 @@ mod tests {
             "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14; do echo line $i; done; echo the end >&2; exit 3",
         ]);
         let hint = |printed: &str| if printed.contains("line 1\n") { "; try this" } else { "" };
-        let error = run_with_hint(&mut failing, "a test", hint).unwrap_err().to_string();
+        let error = finish(&mut failing, None, "a test", hint).unwrap_err().to_string();
         assert!(error.starts_with("a test failed (exit status: 3); try this"), "{error}");
         assert!(error.ends_with("line 14\nthe end") && !error.contains("line 2\n"), "{error}");
     }

@@ -21,6 +21,7 @@ mod assemble;
 mod builder;
 mod builtin;
 mod compile;
+mod confine;
 mod cpio;
 mod disk;
 mod elf;
