@@ -256,11 +256,27 @@ impl Origin {
                     if !from.exists() {
                         return Err(fail(format!("the file {} is missing", local.from)));
                     }
+                    stays_inside(folder, &local.from).map_err(fail)?;
                     read_tree(&from, path, mode, &mut nodes)?;
                 }
             }
         }
         Ok(nodes)
+    }
+}
+
+/// A link is followed as far as the recipe's own folder reaches: an unpacked recipe of somebody else's must not bring this
+/// machine's files into a guest.
+fn stays_inside(folder: &Path, name: &str) -> Result<(), String> {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let real = |path: &Path| path.canonicalize().map_err(|error| format!("cannot read {name}: {error}"));
+    let (folder, target) = (real(folder)?, real(&folder.join(name))?);
+    match target.starts_with(&folder) {
+        true => Ok(()),
+        false => Err(format!(
+            "{name} is a link to {}, outside the recipe's folder; put a copy in its place",
+            target.display()
+        )),
     }
 }
 
@@ -353,6 +369,24 @@ mod tests {
         assert_eq!(two.files["etc/group"], Node::File { mode: 0o600, content: b"a group file".to_vec() });
         assert_eq!(two.files["etc/deep/file"], Node::File { mode: 0o644, content: b"in a tree".to_vec() });
         assert_eq!(two.files["etc/link"], Node::Link { target: "deep/file".into() });
+    }
+
+    #[test]
+    fn a_link_is_followed_inside_the_recipes_folder_and_refused_where_it_leads_out() {
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("secret.c"), "secret").unwrap();
+        let files = "extends = \"net\"\ninitramfs.files.x.from = \"link\"";
+        let dir = folder(&[("files.toml", files), ("inside/file", "ours")]);
+        let link = dir.path().join("link");
+        symlink("inside/file", &link).unwrap();
+        let recipe = Recipe::load(dir.path().join("files.toml")).unwrap();
+        assert_eq!(recipe.files["x"], Node::File { mode: 0o644, content: b"ours".to_vec() });
+        for target in [outside.path().join("secret.c"), outside.path().to_owned(), "/etc/passwd".into()] {
+            fs::remove_file(&link).unwrap();
+            symlink(&target, &link).unwrap();
+            let told = problem(&dir, "files.toml");
+            assert!(told.contains("link is a link to") && told.contains("outside"), "{told}");
+        }
     }
 
     #[test]

@@ -335,6 +335,51 @@ fn a_recipe_cannot_run_commands_by_the_compilers_options() {
 }
 
 #[test]
+fn debugging_information_and_the_date_are_the_same_every_time_and_name_no_folder_of_the_host() {
+    let source = format!("const char when[] = __DATE__ __TIME__;\n{STATUS_C}");
+    let world = world_with_program(&source);
+    fs::write(world.path("recipe/image.toml"), RECIPE.to_owned() + &BUILD.replace("-O1", "-g")).unwrap();
+    let first = world.build(&world.options()).unwrap();
+    let archive = fs::read(first.initramfs()).unwrap();
+    let has = |text: &[u8]| archive.windows(text.len()).any(|window| window == text);
+    assert!(has(b"Jan  1 1970") && has(b"programs/status.c"));
+    assert!(!has(world.dir.path().to_str().unwrap().as_bytes()));
+    let second = world.build(&BuildOptions { force: true, ..world.options() }).unwrap();
+    assert_eq!(first.hash(), second.hash());
+}
+
+#[test]
+fn a_source_cannot_bring_files_of_the_host_into_a_guest() {
+    if !fences() {
+        return;
+    }
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    fs::write(secret.path(), "int secret;\n").unwrap();
+    let secret = secret.path().display();
+    for line in [
+        format!("#include \"{secret}\""),
+        "#include \"../../../../../../../../../../../../etc/passwd\"".to_owned(),
+        format!("asm(\".incbin \\\"{secret}\\\"\");"),
+        "asm(\".inc\" \"bin \\\"/etc/passwd\\\"\");".to_owned(),
+    ] {
+        let world = world_with_program(&format!("{line}\n{STATUS_C}"));
+        let error = world.build(&world.options()).expect_err(&line).to_string();
+        assert!(error.contains("compiling usr/bin/status"), "{line}: {error}");
+        assert!(
+            ["ermission denied", "No such file", "file not found"].iter().any(|why| error.contains(why)),
+            "{line}: {error}"
+        );
+    }
+}
+
+/// Whether the kernel has Landlock, without which programs run unfenced.
+fn fences() -> bool {
+    use landlock::{ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr};
+    let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    rules.handle_access(AccessFs::from_all(ABI::V2)).is_ok()
+}
+
+#[test]
 fn a_program_that_does_not_compile_shows_why_and_leaves_no_image() {
     let world = world_with_program("#include <tool-status.h>\nint broken = STATUS\n");
     let error = world.build(&world.options()).unwrap_err().to_string();

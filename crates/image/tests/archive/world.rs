@@ -42,7 +42,7 @@ const HEADERS: [(&str, &[u8]); 1] = [("usr/include/tiny/tool-status.h", b"#defin
 
 /// An archive, a keyring, a recipe and the folders to build in; removed in the end.
 pub struct World {
-    dir: tempfile::TempDir,
+    pub dir: tempfile::TempDir,
 }
 
 impl Drop for World {
