@@ -26,10 +26,8 @@ pub fn scratch() -> tempfile::TempDir {
 
 /// Where the images are: as the command finds them.
 pub fn places() -> Places {
-    let from_env = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let cache = from_env("DOORBELL_CACHE")
-        .or_else(|| from_env("XDG_CACHE_HOME").map(|dir| dir.join("doorbell")))
-        .or_else(|| from_env("HOME").map(|dir| dir.join(".cache/doorbell")));
+    let named = std::env::var_os("DOORBELL_CACHE").filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = named.or_else(|| doorbell_image::user_cache(|name| std::env::var_os(name)));
     Places { cache: cache.expect("there is a home folder, or DOORBELL_CACHE names one") }
 }
 

@@ -99,11 +99,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
 }
 
 fn cache_folder(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
-    let from_env = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    given
-        .or_else(|| from_env("XDG_CACHE_HOME").map(|dir| dir.join("doorbell")))
-        .or_else(|| from_env("HOME").map(|dir| dir.join(".cache/doorbell")))
-        .ok_or_else(|| {
-            anyhow::anyhow!("there is no home folder to keep images in; name one with --cache DIR")
-        })
+    given.or_else(|| doorbell_image::user_cache(|name| std::env::var_os(name))).ok_or_else(|| {
+        anyhow::anyhow!("there is no home folder to keep images in; name one with --cache DIR")
+    })
 }

@@ -47,14 +47,7 @@ impl Apt {
         check_mirror(setup.mirror)?;
         let keyring = find_keyring(setup.keyring)?;
         let cache = setup.cache.canonicalize().map_err(ImageError::io("open", setup.cache))?;
-        let printable = cache.to_str().filter(|text| !text.contains(['"', '\n', '\\', ';']));
-        let Some(cache_text) = printable else {
-            let reason = io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "apt cannot use a path with quotes or semicolons",
-            );
-            return Err(ImageError::io("use", &cache)(reason));
-        };
+        let cache_text = usable_by_apt(&cache)?;
         let name = format!("{}-{}", setup.suite, setup.architecture);
         let dir = cache.join("apt").join(&name);
         let debs = cache.join("debs");
@@ -112,22 +105,37 @@ impl Apt {
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// The packages' files in the cache, each with the index's hash; what is not there is downloaded, unless `offline`.
-    pub(crate) fn fetch(&self, packages: &[&Package], offline: bool) -> Result<Vec<PathBuf>, ImageError> {
+    /// The packages' files in the cache, each with the index's hash; what is not there or is damaged is downloaded, unless
+    /// `offline`. `progress` is told of damage.
+    pub(crate) fn fetch(
+        &self,
+        packages: &[&Package],
+        offline: bool,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Vec<PathBuf>, ImageError> {
         let mut missing = Vec::new();
         for package in packages {
             let path = self.debs.join(package.file_name());
-            match check_hash(package, &path) {
-                Ok(()) => {}
-                Err(ImageError::Io { .. } | ImageError::PackageHash { .. }) => missing.push(*package),
+            let damaged = match check_hash(package, &path) {
+                Ok(()) => continue,
+                Err(ImageError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => false,
+                Err(ImageError::Io { .. } | ImageError::PackageHash { .. }) => true,
                 Err(other) => return Err(other),
+            };
+            match (damaged, offline) {
+                (true, true) => {
+                    return Err(ImageError::DamagedPackage { package: package.name.clone(), path });
+                }
+                (true, false) => {
+                    progress(&format!("getting {} again: {} is damaged", package.name, path.display()));
+                }
+                (false, true) => {
+                    let what = format!("package {} {}", package.name, package.version);
+                    return Err(ImageError::Offline { what, cache: self.debs.clone() });
+                }
+                (false, false) => {}
             }
-        }
-        if offline && let Some(package) = missing.first() {
-            return Err(ImageError::Offline {
-                what: format!("package {}", package.name),
-                cache: self.debs.clone(),
-            });
+            missing.push(*package);
         }
         if !missing.is_empty() {
             self.download(&missing)?;
@@ -243,24 +251,45 @@ Dir::Etc::netrcparts "/etc/apt/auth.conf.d";
     )
 }
 
+/// What apt prints, in the C locale, when it gets no answer.
+const UNREACHABLE: [&str; 9] = [
+    "Could not resolve",
+    "Temporary failure resolving",
+    "Could not connect",
+    "Unable to connect",
+    "Cannot initiate the connection",
+    "Connection failed",
+    "Connection refused",
+    "Network is unreachable",
+    "timed out",
+];
+
 fn update_hint(printed: &str) -> &'static str {
-    if printed.contains("NO_PUBKEY")
-        || printed.contains("couldn't be verified")
-        || printed.contains("is not signed")
-    {
+    let says = |texts: &[&str]| texts.iter().any(|text| printed.contains(text));
+    if says(&["NO_PUBKEY", "couldn't be verified", "is not signed"]) {
         "; the archive's signature was not accepted: bring the package debian-archive-keyring up to date, and check that \
          the mirror is one of Debian's"
-    } else if printed.contains("does not have a Release file") || printed.contains("404") {
+    } else if says(&["does not have a Release file", "404"]) {
         "; the mirror does not carry this suite: name another with DOORBELL_DEBIAN_MIRROR"
-    } else if printed.contains("Could not resolve")
-        || printed.contains("Could not connect")
-        || printed.contains("timed out")
-    {
-        "; the mirror cannot be reached: check the network and its proxy, or name another mirror with DOORBELL_DEBIAN_MIRROR"
-    } else if printed.contains("No space left") {
-        "; the disk is full"
+    } else if says(&UNREACHABLE) {
+        "; the mirror cannot be reached, and an image is built from Debian's packages: check the network and its proxy, or \
+         name another mirror with DOORBELL_DEBIAN_MIRROR; if the packages are in the cache already, build with --offline"
+    } else if says(&["The method driver"]) {
+        "; apt knows no way to such a mirror: name one that begins with http:// or https:// with DOORBELL_DEBIAN_MIRROR"
+    } else if says(&["No space left"]) {
+        "; the disk is full: make room, or name a cache folder on another disk with --cache DIR"
     } else {
         ""
+    }
+}
+
+/// The cache's path as text that can stand in apt's configuration.
+fn usable_by_apt(cache: &Path) -> Result<&str, ImageError> {
+    let bad = |problem| Err(ImageError::CachePath { cache: cache.to_owned(), problem });
+    let Some(text) = cache.to_str() else { return bad("is not UTF-8") };
+    match text.contains(['"', '\\', ';']) || text.contains(char::is_control) {
+        true => bad("has a quote, a backslash, a semicolon or a control character in it"),
+        false => Ok(text),
     }
 }
 
@@ -287,6 +316,36 @@ mod tests {
         }
         // What the host allows for itself must not leak in: ours come after the host's network settings.
         assert!(text.find("Proxy").unwrap() < text.find("AllowInsecureRepositories \"false\"").unwrap());
+    }
+
+    #[test]
+    fn a_path_that_apt_cannot_use_is_refused_for_what_is_wrong_with_it() {
+        use std::os::unix::ffi::OsStrExt;
+        let told = |bytes: &[u8]| usable_by_apt(Path::new(OsStr::from_bytes(bytes))).unwrap_err().to_string();
+        assert!(told(b"/home/j\xf6rg/cache").contains("is not UTF-8"));
+        for bytes in [&b"/a\"b"[..], b"/a;b", b"/a\nb", b"/a\\b"] {
+            assert!(
+                told(bytes).contains("a quote, a backslash, a semicolon") && told(bytes).contains("--cache")
+            );
+        }
+        assert_eq!(usable_by_apt(Path::new("/home/j\u{f6}rg/a cache")).unwrap(), "/home/j\u{f6}rg/a cache");
+    }
+
+    #[test]
+    fn a_hint_says_what_can_be_done_about_what_apt_printed() {
+        for (printed, word) in [
+            ("Temporary failure resolving 'mirror.example'", "check the network"),
+            (
+                "Cannot initiate the connection to mirror.example:80 (::1). - connect (101: Network is unreachable)",
+                "--offline",
+            ),
+            ("E: The method driver /usr/lib/apt/methods/foo could not be found.", "http://"),
+            ("Error writing to file - write (28: No space left on device)", "--cache DIR"),
+            ("GPG error: NO_PUBKEY 1234", "debian-archive-keyring"),
+        ] {
+            assert!(update_hint(printed).contains(word), "{printed}");
+        }
+        assert_eq!(update_hint("something else"), "");
     }
 
     #[test]

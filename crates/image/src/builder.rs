@@ -94,7 +94,7 @@ pub fn build(
     }
     let megabytes = packages.iter().map(|package| package.size_bytes).sum::<u64>() / 1_000_000;
     progress(&format!("getting {} packages, {megabytes} MB", packages.len()));
-    let debs = apt.fetch(&packages.iter().collect::<Vec<_>>(), options.offline)?;
+    let debs = apt.fetch(&packages.iter().collect::<Vec<_>>(), options.offline, progress)?;
     progress("unpacking");
     let unpacked = temporary(&place.cache, UNPACK_PREFIX)?;
     unpack(debs.iter(), unpacked.path(), &place)?;

@@ -82,6 +82,27 @@ pub enum ImageError {
         /// The cache folder.
         cache: PathBuf,
     },
+    /// A package in the cache is not what the signed index says, and cannot be fetched again now.
+    #[error(
+        "package {package} is damaged in the cache ({path}), and the build must stay off line; build once without --offline, \
+         which fetches it again"
+    )]
+    DamagedPackage {
+        /// The package.
+        package: String,
+        /// Its file.
+        path: PathBuf,
+    },
+    /// The cache's path cannot be written into apt's configuration.
+    #[error(
+        "apt cannot use the cache folder {cache}, because its path {problem}; name another with --cache DIR"
+    )]
+    CachePath {
+        /// The cache folder.
+        cache: PathBuf,
+        /// What is wrong with the path.
+        problem: &'static str,
+    },
     /// The packages do not hold what the recipe asks for, or not in the expected form.
     #[error("image {image}: {problem}")]
     Content {

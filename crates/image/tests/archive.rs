@@ -146,7 +146,18 @@ fn a_package_damaged_in_the_cache_is_fetched_again() {
     let deb = world.path("a cache/debs/tiny-kernel_1%3a1.0-1_riscv64.deb");
     let whole = fs::read(&deb).unwrap();
     fs::write(&deb, &whole[..whole.len() / 2]).unwrap();
-    world.build(&BuildOptions { force: true, ..world.options() }).unwrap();
+    let force = BuildOptions { force: true, ..world.options() };
+    let error = world.build(&BuildOptions { offline: true, ..force.clone() }).unwrap_err().to_string();
+    assert!(
+        error.contains("tiny-kernel is damaged in the cache") && error.contains("fetches it again"),
+        "{error}"
+    );
+    let mut said = Vec::new();
+    build(&world.recipe(), &force, &mut |line| said.push(line.to_owned())).unwrap();
+    assert!(
+        said.iter().any(|line| line.contains("tiny-kernel again: ") && line.contains("is damaged")),
+        "{said:?}"
+    );
     assert_eq!(fs::read(&deb).unwrap(), whole);
 }
 
@@ -223,6 +234,16 @@ fn a_suite_or_mirror_that_does_not_exist_gives_a_hint() {
         error.contains("does not carry this suite") && error.contains("DOORBELL_DEBIAN_MIRROR"),
         "{error}"
     );
+}
+
+#[test]
+fn a_mirror_that_does_not_answer_says_so_and_what_to_do() {
+    let world = World::new();
+    let options = BuildOptions { mirror: Some("http://127.0.0.1:9/".to_owned()), ..world.options() };
+    let error = world.build(&options).unwrap_err().to_string();
+    assert!(error.contains("cannot be reached") && error.contains("check the network"), "{error}");
+    assert!(error.contains("127.0.0.1:9"), "{error}");
+    assert!(world.images().is_empty());
 }
 
 #[test]
