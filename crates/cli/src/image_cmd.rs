@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::screen::end_on_closed_pipe;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use doorbell_bench::Places;
-use doorbell_image::{BUILTIN, BuildOptions, Image, Recipe, build};
+use doorbell_image::{BUILTIN, BuildOptions, Image, Pins, Recipe, build};
 
 #[derive(Subcommand)]
 pub enum ImageCommand {
@@ -14,21 +14,30 @@ pub enum ImageCommand {
     Build {
         /// Name of a built-in recipe, or the path of a recipe of your own: a .toml file, or a folder with an image.toml
         recipe: String,
-        /// The Debian mirror [default: the host's]
-        #[arg(long, env = "DOORBELL_DEBIAN_MIRROR", value_name = "URL")]
-        mirror: Option<String>,
-        /// The archive's keyring [default: that of the package debian-archive-keyring]
-        #[arg(long, env = "DOORBELL_DEBIAN_KEYRING", value_name = "FILE")]
-        keyring: Option<PathBuf>,
-        /// Use only what is in the cache
-        #[arg(long)]
-        offline: bool,
+        #[command(flatten)]
+        archive: ArchiveArgs,
         /// Look for newer packages
         #[arg(long)]
         refresh: bool,
         /// Build even if nothing changed
         #[arg(long)]
         force: bool,
+        /// Take exactly the packages that this file names; `doorbell image lock` writes it
+        #[arg(long, value_name = "FILE", conflicts_with = "refresh")]
+        locked: Option<PathBuf>,
+    },
+    /// Write down which packages an image consists of, so that it can be built again when the archive has newer ones
+    Lock {
+        /// Name of a built-in recipe, or the path of a recipe of your own; its image is built if it is not there
+        recipe: String,
+        /// The file to write [default: the one that the recipe names, else NAME.lock]
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+        #[command(flatten)]
+        archive: ArchiveArgs,
+        /// Look for newer packages first
+        #[arg(long)]
+        refresh: bool,
     },
     /// List the built-in recipes
     List,
@@ -39,24 +48,60 @@ pub enum ImageCommand {
     },
 }
 
+/// Where packages come from.
+#[derive(Args)]
+pub struct ArchiveArgs {
+    /// The Debian mirror [default: the host's]
+    #[arg(long, env = "DOORBELL_DEBIAN_MIRROR", value_name = "URL")]
+    mirror: Option<String>,
+    /// The archive's keyring [default: that of the package debian-archive-keyring]
+    #[arg(long, env = "DOORBELL_DEBIAN_KEYRING", value_name = "FILE")]
+    keyring: Option<PathBuf>,
+    /// Use only what is in the cache
+    #[arg(long)]
+    offline: bool,
+}
+
+impl ArchiveArgs {
+    fn options(&self, recipe: &Recipe, places: &Places) -> BuildOptions {
+        BuildOptions {
+            cache_dir: places.cache.join("packages"),
+            out_dir: places.image(recipe.folder_name()),
+            mirror: self.mirror.clone(),
+            keyring: self.keyring.clone(),
+            offline: self.offline,
+            ..BuildOptions::default()
+        }
+    }
+}
+
 /// Does what was asked about images.
 pub fn image(command: &ImageCommand, places: &Places) -> anyhow::Result<ExitCode> {
     end_on_closed_pipe()?;
     match command {
-        ImageCommand::Build { recipe, mirror, keyring, offline, refresh, force } => {
+        ImageCommand::Build { recipe, archive, refresh, force, locked } => {
             let recipe = Recipe::load(recipe)?;
             let options = BuildOptions {
-                cache_dir: places.cache.join("packages"),
-                out_dir: places.image(recipe.folder_name()),
-                mirror: mirror.clone(),
-                keyring: keyring.clone(),
-                offline: *offline,
                 refresh: *refresh,
                 force: *force,
+                locked: locked.clone(),
+                ..archive.options(&recipe, places)
             };
             std::fs::create_dir_all(&places.cache)?;
             let image = build(&recipe, &options, &mut |line| eprintln!("{line}"))?;
             println!("{}", image.dir().display());
+        }
+        ImageCommand::Lock { recipe, out, archive, refresh } => {
+            let recipe = Recipe::load(recipe)?;
+            let default = || PathBuf::from(format!("{}.lock", recipe.name()));
+            let out = out.clone().or_else(|| recipe.lock().map(PathBuf::from)).unwrap_or_else(default);
+            // Without --refresh an image that is there stays as it is, and what it has is what is locked.
+            let recipe = recipe.unlocked();
+            let options = BuildOptions { refresh: *refresh, ..archive.options(&recipe, places) };
+            std::fs::create_dir_all(&places.cache)?;
+            let image = build(&recipe, &options, &mut |line| eprintln!("{line}"))?;
+            Pins::of(&image).write(&out)?;
+            println!("{}", out.display());
         }
         ImageCommand::List => {
             for builtin in BUILTIN {

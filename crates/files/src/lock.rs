@@ -16,7 +16,7 @@ const LOOK: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct Lock {
     path: PathBuf,
-    _file: File,
+    file: File,
 }
 
 impl Lock {
@@ -24,7 +24,7 @@ impl Lock {
     pub fn try_take(path: &Path) -> io::Result<Option<Lock>> {
         loop {
             allowed("lock", path)?;
-            let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+            let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path)?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
                 Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
@@ -34,7 +34,7 @@ impl Lock {
             let ours = file.metadata()?;
             match fs::symlink_metadata(path) {
                 Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => {
-                    return Ok(Some(Lock { path: path.to_owned(), _file: file }));
+                    return Ok(Some(Lock { path: path.to_owned(), file }));
                 }
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -52,6 +52,14 @@ impl Lock {
             busy()?;
             pause(LOOK);
         }
+    }
+}
+
+impl Lock {
+    /// The empty file that carries the lock. A process that inherits it, such as by a clone of it as its standard input,
+    /// has the lock as well: if this process is killed, until that one ends.
+    pub fn file(&self) -> &File {
+        &self.file
     }
 }
 

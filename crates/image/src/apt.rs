@@ -8,6 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use doorbell_files as files;
+
 use crate::confine::{Bounds, Limits};
 use crate::error::ImageError;
 use crate::host::{self, APT_CACHE, APT_CONFIG, APT_GET, Tool};
@@ -60,9 +62,9 @@ impl Apt {
             "etc/trusted.gpg.d",
         ] {
             let path = dir.join(part);
-            fs::create_dir_all(&path).map_err(ImageError::io("create", &path))?;
+            files::create_folders(&path).map_err(ImageError::io("create", &path))?;
         }
-        fs::create_dir_all(&debs).map_err(ImageError::io("create", &debs))?;
+        files::create_folders(&debs).map_err(ImageError::io("create", &debs))?;
         let extension = if keyring.extension() == Some(OsStr::new("asc")) { "asc" } else { "gpg" };
         let keys = fs::read(&keyring).map_err(ImageError::io("read", &keyring))?;
         write(&dir.join(format!("etc/trusted.gpg.d/archive.{extension}")), &keys)?;
@@ -86,8 +88,10 @@ impl Apt {
     /// Fetches and verifies the suite's index.
     pub(crate) fn update(&self) -> Result<(), ImageError> {
         let mut command = self.command(APT_GET);
-        host::run_with_hint(&self.bounds(), command.args(["update", "-q"]), "apt-get update", update_hint)
-            .map(drop)
+        host::run_with_hint(&self.bounds(), command.args(["update", "-q"]), "apt-get update", update_hint)?;
+        // apt leaves that to the operating system, and never looks at an index again that it has verified.
+        let lists = self.dir.join("lists");
+        files::sync_tree(&lists).map_err(ImageError::io("write", &lists))
     }
 
     /// Whether an index was fetched before.
@@ -103,6 +107,17 @@ impl Apt {
         let mut command = self.command(APT_CACHE);
         let text = host::run_within(&self.bounds(), command.arg("dumpavail"), "reading the package index")?;
         Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// The cache's folder of packages.
+    pub(crate) fn cache(&self) -> &Path {
+        &self.debs
+    }
+
+    /// Those packages that are not in the cache as they should be.
+    pub(crate) fn missing<'a>(&self, packages: &'a [Package]) -> Vec<&'a Package> {
+        let is_whole = |package: &Package| check_hash(package, &self.debs.join(package.file_name())).is_ok();
+        packages.iter().filter(|package| !is_whole(package)).collect()
     }
 
     /// The packages' files in the cache, each with the index's hash; what is not there or is damaged is downloaded, unless
@@ -155,11 +170,16 @@ impl Apt {
         command.args(packages.iter().map(|package| format!("{}={}", package.name, package.version)));
         host::run_with_hint(&self.bounds(), &mut command, "apt-get download", update_hint)?;
         for package in packages {
-            let from = incoming.path().join(package.file_name());
-            check_hash(package, &from)?;
-            fs::rename(&from, self.debs.join(package.file_name())).map_err(ImageError::io("move", &from))?;
+            check_hash(package, &incoming.path().join(package.file_name()))?;
         }
-        Ok(())
+        // Durable before they have their names: what is in the cache is whole after a power failure, too.
+        files::sync_tree(incoming.path()).map_err(ImageError::io("write", incoming.path()))?;
+        for package in packages {
+            let from = incoming.path().join(package.file_name());
+            files::rename(&from, &self.debs.join(package.file_name()))
+                .map_err(ImageError::io("move", &from))?;
+        }
+        files::sync_folder(&self.debs).map_err(ImageError::io("write", &self.debs))
     }
 
     fn command(&self, tool: Tool) -> Command {
@@ -176,7 +196,7 @@ impl Apt {
 }
 
 fn write(path: &Path, content: &[u8]) -> Result<(), ImageError> {
-    fs::write(path, content).map_err(ImageError::io("write", path))
+    files::write(path, content).map_err(ImageError::io("write", path))
 }
 
 fn check_mirror(mirror: &str) -> Result<(), ImageError> {

@@ -65,7 +65,7 @@ pub(crate) fn assemble(
 
 fn write(out: &Path, name: &str, content: &[u8]) -> Result<(), ImageError> {
     let path = out.join(name);
-    fs::write(&path, content).map_err(ImageError::io("write", &path))
+    doorbell_files::write(&path, content).map_err(ImageError::io("write", &path))
 }
 
 /// The one file that a pattern finds: its path and content.

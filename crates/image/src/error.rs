@@ -103,6 +103,26 @@ pub enum ImageError {
         /// What is wrong with the path.
         problem: &'static str,
     },
+    /// A lock file that cannot be used.
+    #[error("lock file {path}: {problem}")]
+    Pins {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The archive has moved on from what a lock file names.
+    #[error(
+        "the lock file {path} names packages that are not in the cache, and that the mirror does not have any more:\n  \
+         {packages}\nname a mirror that keeps old packages with --mirror, or take the new ones with: doorbell image lock \
+         RECIPE --refresh --out {path}"
+    )]
+    Gone {
+        /// The lock file.
+        path: PathBuf,
+        /// Name and version of each, and what there is instead.
+        packages: String,
+    },
     /// The packages do not hold what the recipe asks for, or not in the expected form.
     #[error("image {image}: {problem}")]
     Content {

@@ -45,6 +45,8 @@ pub(crate) struct Extension {
     #[serde(default)]
     initramfs: MoreInitramfs,
     build: Option<Build>,
+    /// For this recipe alone: it pins more packages than the other recipe has.
+    lock: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -101,6 +103,7 @@ impl Extension {
             ));
         }
         spec.build = self.build.clone().or(spec.build);
+        spec.lock.clone_from(&self.lock);
         Ok(spec)
     }
 }
@@ -168,6 +171,14 @@ impl Origin {
         match self {
             Origin::Builtin(_) => RECIPE_FILE,
             Origin::Folder(_, file) => file,
+        }
+    }
+
+    /// Where a file beside the recipe is; a built-in recipe is nowhere.
+    pub(crate) fn beside(&self, name: &str) -> Option<PathBuf> {
+        match self {
+            Origin::Builtin(_) => None,
+            Origin::Folder(folder, _) => Some(folder.join(name)),
         }
     }
 

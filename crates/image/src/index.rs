@@ -56,6 +56,23 @@ impl<'a> Index<'a> {
         self.paragraphs.get(name).map(|paragraph| parse(paragraph))
     }
 
+    /// If the archive has not this very package any more: what it has instead, for a message.
+    pub(crate) fn gone(&self, wanted: &Package) -> Option<String> {
+        let (name, version) = (&wanted.name, &wanted.version);
+        match self.package(name) {
+            Some(Ok(there)) if there.version != *version => {
+                Some(format!("{name} {version} (it has {} instead)", there.version))
+            }
+            Some(Ok(there)) if there.sha256 != wanted.sha256 => Some(format!(
+                "{name} {version} (it has one of that version with the SHA-256 {})",
+                there.sha256
+            )),
+            Some(Ok(_)) => None,
+            Some(Err(problem)) => Some(format!("{name} {version} ({problem})")),
+            None => Some(format!("{name} {version} (it has no version of {name})")),
+        }
+    }
+
     /// The roots and what they depend on, without what matches a `leave_out` pattern, by name.
     pub(crate) fn closure(&self, roots: &[String], leave_out: &[String]) -> Result<Vec<Package>, String> {
         let mut chosen: BTreeMap<String, Package> = BTreeMap::new();
@@ -155,6 +172,20 @@ mod tests {
         assert_eq!(names(&packages), ["liba1", "libb1", "libc6", "tool"]);
         assert_eq!(packages[3].file_name(), "tool_1%3a2.0-1_riscv64.deb");
         assert_eq!((packages[3].size_bytes, packages[3].sha256.as_str()), (12, "aa"));
+    }
+
+    #[test]
+    fn what_the_archive_has_not_any_more_is_told_with_what_it_has() {
+        let index = Index::new(TEXT);
+        let there = index.package("libc6").unwrap().unwrap();
+        assert_eq!(index.gone(&there), None);
+        let told = |package: Package| index.gone(&package).unwrap();
+        assert_eq!(
+            told(Package { version: "2.40".into(), ..there.clone() }),
+            "libc6 2.40 (it has 2.41 instead)"
+        );
+        assert!(told(Package { sha256: "ff".into(), ..there.clone() }).contains("with the SHA-256 dd"));
+        assert!(told(Package { name: "libd".into(), ..there }).contains("no version of libd"));
     }
 
     #[test]

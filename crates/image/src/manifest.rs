@@ -12,6 +12,8 @@ use doorbell_sim::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::index::Package;
+
 /// The manifest's name in the image's folder.
 pub(crate) const MANIFEST_FILE: &str = "manifest.json";
 /// The version of the manifest's layout.
@@ -126,6 +128,20 @@ fn unreadable(text: &[u8], error: &serde_json::Error) -> String {
             format!("{MANIFEST_FILE} has schema {schema}, not {MANIFEST_SCHEMA}")
         }
         _ => format!("{MANIFEST_FILE} cannot be read: {error}"),
+    }
+}
+
+impl PackageRecord {
+    /// The package, of whose dependencies a record says nothing.
+    pub(crate) fn package(&self) -> Package {
+        Package {
+            name: self.name.clone(),
+            version: self.version.clone(),
+            architecture: self.architecture.clone(),
+            depends: Vec::new(),
+            size_bytes: self.size_bytes,
+            sha256: self.sha256.clone(),
+        }
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Recipe {
     builtin: Vec<&'static str>,
     hash: String,
     folder: String,
+    /// The lock file that the recipe names, wherever it is.
+    lock: Option<PathBuf>,
 }
 
 /// `image.toml` as written.
@@ -63,6 +65,8 @@ pub(crate) struct Spec {
     pub initramfs: Initramfs,
     pub disk: Option<Disk>,
     pub build: Option<Build>,
+    /// The lock file beside the recipe that pins its packages.
+    pub lock: Option<String>,
 }
 
 /// Packages to start from, and patterns of dependencies not to follow.
@@ -196,7 +200,18 @@ impl Recipe {
                 format!("{}-{}", spec.name, &hex(&Sha256::digest(identity.as_bytes()))[..12])
             }
         };
-        Ok(Self { spec, files: all, disk_files, sources, builtin, hash, folder })
+        let lock = spec.lock.as_ref().and_then(|name| origin.beside(name));
+        Ok(Self { spec, files: all, disk_files, sources, builtin, hash, folder, lock })
+    }
+
+    /// The lock file that the recipe itself names.
+    pub fn lock(&self) -> Option<&Path> {
+        self.lock.as_deref()
+    }
+
+    /// The recipe without its lock file: built from the suite's current packages.
+    pub fn unlocked(self) -> Self {
+        Self { lock: None, ..self }
     }
 
     /// The name of its image's folder among others: a built-in recipe's name; the name of any other is followed by
@@ -290,7 +305,8 @@ impl Spec {
             .chain(inside.files.keys())
             .chain(self.disk.iter().flat_map(|disk| disk.directories.iter().chain(disk.links.keys())))
             .chain(self.disk.iter().flat_map(|disk| disk.files.keys()))
-            .chain(self.local_files().map(|local| &local.from));
+            .chain(self.local_files().map(|local| &local.from))
+            .chain(&self.lock);
         for path in paths {
             if !is_relative_path(path) {
                 return Err(format!("\"{path}\" must be a relative path without . or .. in it"));

@@ -157,7 +157,9 @@ impl World {
             fs::write(path, content).unwrap();
         }
         let deb = mirror.join(format!("{name}.deb"));
+        // The same version has the same bytes whenever it is published.
         let made = Command::new("dpkg-deb")
+            .env("SOURCE_DATE_EPOCH", "0")
             .args(["--root-owner-group", "-b"])
             .arg(&tree)
             .arg(&deb)

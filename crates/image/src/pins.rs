@@ -1,0 +1,215 @@
+//! The file that pins an image: which version of each package it was built from, with its SHA-256, so that the same image can be
+//! built again when the archive has newer packages. `doorbell image lock` writes it; a build with it takes these
+//! packages and no others.
+//!
+//! What it says is the user's word, as a recipe is: a package from the archive is held to the archive's signature as ever,
+//! and one from the cache to the SHA-256 that is written here.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::ImageError;
+use crate::image::Image;
+use crate::index::Package;
+use crate::manifest::{Manifest, PackageRecord};
+use crate::recipe::{Recipe, is_plain_name};
+
+/// The only version of the file's layout so far.
+const SCHEMA: u32 = 1;
+const HEAD: &str = "# Written by \"doorbell image lock\": what an image was built from. Build it again with: doorbell image build RECIPE \
+                    --locked THIS-FILE,\n# or write lock = \"THIS-FILE\" into the recipe.\n";
+
+/// An image's packages, as they were.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pins {
+    schema: u32,
+    /// The image's name.
+    pub image: String,
+    /// [`Image::hash`] of the image that was there when this was written.
+    pub image_sha256: String,
+    /// SHA-256 of the recipe's files.
+    pub recipe_sha256: String,
+    /// The Debian suite.
+    pub suite: String,
+    /// Debian's name of the guest's architecture.
+    pub architecture: String,
+    /// Version of the program's way of building images.
+    pub builder: u32,
+    /// What compiled the image's own programs, if it has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compiler: Option<String>,
+    /// The packages, by name.
+    pub packages: Vec<PackageRecord>,
+}
+
+impl Pins {
+    /// What a built image consists of.
+    pub fn of(image: &Image) -> Self {
+        let manifest = image.manifest();
+        Self {
+            schema: SCHEMA,
+            image: manifest.image.clone(),
+            image_sha256: image.hash(),
+            recipe_sha256: manifest.recipe_sha256.clone(),
+            suite: manifest.suite.clone(),
+            architecture: manifest.architecture.clone(),
+            builder: manifest.builder,
+            compiler: manifest.compiler.clone(),
+            packages: manifest.packages.clone(),
+        }
+    }
+
+    /// Reads the file.
+    pub fn read(path: &Path) -> Result<Self, ImageError> {
+        let fail = |problem| ImageError::Pins { path: path.to_owned(), problem };
+        let text = fs::read_to_string(path).map_err(ImageError::io("read", path))?;
+        let pins: Self = toml::from_str(&text).map_err(|error| fail(error.to_string()))?;
+        pins.check().map_err(fail)?;
+        Ok(pins)
+    }
+
+    /// Writes the file; one that is there is replaced as a whole.
+    pub fn write(&self, path: &Path) -> Result<(), ImageError> {
+        let text = toml::to_string_pretty(self).expect("texts and numbers can always be written");
+        let text = format!("{HEAD}{text}");
+        doorbell_files::replace(path, text.as_bytes()).map_err(ImageError::io("write", path))
+    }
+
+    /// Names become files' and apt's words, so they must be harmless.
+    fn check(&self) -> Result<(), String> {
+        if self.schema != SCHEMA {
+            return Err(format!("schema is {}, this program knows {SCHEMA}", self.schema));
+        }
+        let mut names = BTreeSet::new();
+        for package in &self.packages {
+            let name = &package.name;
+            let plain = |text: &str| {
+                !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "+-._:~".contains(c))
+            };
+            if !is_plain_name(name) || !plain(&package.version) || !is_plain_name(&package.architecture) {
+                return Err(format!(
+                    "\"{name} {} {}\" is no name, version and architecture of a package",
+                    package.version, package.architecture
+                ));
+            }
+            let digits = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+            if package.sha256.len() != 64 || !package.sha256.chars().all(digits) {
+                return Err(format!("package {name}: \"{}\" is no SHA-256", package.sha256));
+            }
+            if !names.insert(name) {
+                return Err(format!("package {name} is there twice"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses pins of something else.
+    pub(crate) fn fit(&self, recipe: &Recipe, path: &Path) -> Result<(), ImageError> {
+        let spec = &recipe.spec;
+        for (what, here, there) in
+            [("suite", &self.suite, &spec.suite), ("architecture", &self.architecture, &spec.architecture)]
+        {
+            if here != there {
+                let problem =
+                    format!("it is for the {what} {here}, and the recipe {} for {there}", recipe.name());
+                return Err(ImageError::Pins { path: path.to_owned(), problem });
+            }
+        }
+        Ok(())
+    }
+
+    /// The packages, without what they depend on, which only the packages themselves or the archive's index tell.
+    pub(crate) fn packages(&self) -> Vec<Package> {
+        let mut packages: Vec<Package> = self.packages.iter().map(PackageRecord::package).collect();
+        packages.sort_by(|one, other| one.name.cmp(&other.name));
+        packages
+    }
+
+    /// Why an image from these packages is not the one that they were written down for, if it is not.
+    pub(crate) fn difference(&self, image: &Image) -> Option<String> {
+        if image.hash() == self.image_sha256 {
+            return None;
+        }
+        let Manifest { recipe_sha256, builder, compiler, .. } = image.manifest();
+        let mut reasons = Vec::new();
+        if *recipe_sha256 != self.recipe_sha256 {
+            reasons.push("the recipe is another".to_owned());
+        }
+        if *builder != self.builder {
+            reasons.push("this version of doorbell puts images together in another way".to_owned());
+        }
+        if *compiler != self.compiler {
+            let named = |compiler: &Option<String>| compiler.clone().unwrap_or_else(|| "none".to_owned());
+            reasons.push(format!("the compiler is {} instead of {}", named(compiler), named(&self.compiler)));
+        }
+        let reasons =
+            if reasons.is_empty() { "for no reason known".to_owned() } else { reasons.join(", and ") };
+        Some(format!("the packages are those that were locked, but the image is not the same: {reasons}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pins() -> Pins {
+        let package = PackageRecord {
+            name: "tool".into(),
+            version: "1:2.0~rc1-1+b1".into(),
+            architecture: "riscv64".into(),
+            size_bytes: 12,
+            sha256: "ab".repeat(32),
+        };
+        Pins {
+            schema: SCHEMA,
+            image: "small".into(),
+            image_sha256: "1".repeat(64),
+            recipe_sha256: "2".repeat(64),
+            suite: "trixie".into(),
+            architecture: "riscv64".into(),
+            builder: 2,
+            compiler: None,
+            packages: vec![package],
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read_and_can_be_read_by_people() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("small.lock");
+        pins().write(&path).unwrap();
+        assert_eq!(Pins::read(&path).unwrap(), pins());
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains("version = \"1:2.0~rc1-1+b1\"") && text.contains("[[packages]]"), "{text}");
+    }
+
+    #[test]
+    fn names_and_versions_that_could_lead_elsewhere_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("small.lock");
+        for (from, to, word) in [
+            ("name = \"tool\"", "name = \"../tool\"", "../tool"),
+            ("name = \"tool\"", "name = \"-o\"", "-o"),
+            ("1:2.0~rc1-1+b1", "1/../../x", "1/../../x"),
+            ("1:2.0~rc1-1+b1", "", "no name"),
+            ("\"riscv64\"\nsize", "\"a/b\"\nsize", "a/b"),
+            (&"ab".repeat(32), "abcd", "\"abcd\" is no SHA-256"),
+            ("schema = 1", "schema = 2", "schema is 2"),
+            ("image =", "picture =", "picture"),
+        ] {
+            pins().write(&path).unwrap();
+            let text = fs::read_to_string(&path).unwrap();
+            assert!(text.contains(from), "{text}");
+            fs::write(&path, text.replace(from, to)).unwrap();
+            let problem = Pins::read(&path).unwrap_err().to_string();
+            assert!(problem.contains(word) && problem.contains("small.lock"), "{problem}");
+        }
+        let twice = Pins { packages: [pins().packages, pins().packages].concat(), ..pins() };
+        twice.write(&path).unwrap();
+        assert!(Pins::read(&path).unwrap_err().to_string().contains("tool is there twice"));
+    }
+}

@@ -1,0 +1,105 @@
+//! The folders of a build, which one build has at a time, and what an interrupted one left in them.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use doorbell_files::{self as files, Lock};
+
+use crate::builder::BuildOptions;
+use crate::confine::{Bounds, Limits};
+use crate::error::ImageError;
+use crate::manifest::MANIFEST_FILE;
+
+/// Refuses an image's folder that holds something else, because it would be replaced.
+pub(crate) fn refuse_foreign(out_dir: &Path) -> Result<(), ImageError> {
+    let Ok(mut entries) = fs::read_dir(out_dir) else {
+        let in_the_way = out_dir.symlink_metadata().is_ok();
+        return if in_the_way { Err(ImageError::NotAnImage { dir: out_dir.to_owned() }) } else { Ok(()) };
+    };
+    if entries.next().is_some() && !out_dir.join(MANIFEST_FILE).is_file() {
+        return Err(ImageError::NotAnImage { dir: out_dir.to_owned() });
+    }
+    Ok(())
+}
+
+/// Folders of the cache in which packages are unpacked and programs compiled.
+pub(crate) const UNPACK_PREFIX: &str = ".unpack-";
+
+/// The folders of a build, locked against other builds for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub cache: PathBuf,
+    /// The folder that holds the image's folder: temporary files must be on the same file system.
+    pub parent: PathBuf,
+    name: String,
+    locks: [Lock; 2],
+}
+
+impl Place {
+    pub(crate) fn prepare(
+        options: &BuildOptions,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Self, ImageError> {
+        refuse_foreign(&options.out_dir)?;
+        let create = |dir: &Path| {
+            files::create_folders(dir).map_err(ImageError::io("create", dir))?;
+            dir.canonicalize().map_err(ImageError::io("open", dir))
+        };
+        let cache = create(&options.cache_dir)?;
+        let Some(name) = options.out_dir.file_name().map(|name| name.to_string_lossy().into_owned()) else {
+            let reason =
+                io::Error::new(io::ErrorKind::InvalidInput, "the image's folder needs a name of its own");
+            return Err(ImageError::io("use", &options.out_dir)(reason));
+        };
+        let parent = options.out_dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = create(parent.unwrap_or(Path::new(".")))?;
+        // Always the cache first, so that two builds cannot wait for each other.
+        let locks =
+            [lock(&cache.join(".lock"), progress)?, lock(&parent.join(format!(".{name}.lock")), progress)?];
+        let place = Self { cache, parent, name, locks };
+        remove_leftovers(&place.cache, UNPACK_PREFIX);
+        remove_leftovers(&place.cache.join("debs"), ".incoming-");
+        remove_leftovers(&place.parent, &place.building_prefix());
+        Ok(place)
+    }
+
+    pub(crate) fn cache_lock(&self) -> &File {
+        self.locks[0].file()
+    }
+
+    /// For a program that works in one folder. It keeps other builds out for as long as it lives.
+    pub(crate) fn bounds<'a>(&'a self, folder: &'a Path) -> Bounds<'a> {
+        let limits = Limits::default();
+        Bounds { reads: None, writes: vec![folder], network: false, limits, held: Some(self.cache_lock()) }
+    }
+
+    pub(crate) fn building_prefix(&self) -> String {
+        format!(".{}.building-", self.name)
+    }
+}
+
+fn lock(path: &Path, progress: &mut dyn FnMut(&str)) -> Result<Lock, ImageError> {
+    let mut told = false;
+    let busy = || -> io::Result<()> {
+        if !std::mem::replace(&mut told, true) {
+            progress("waiting for another build to finish");
+        }
+        Ok(())
+    };
+    Lock::wait(path, busy).map_err(ImageError::io("lock", path))
+}
+
+/// What cannot be removed is only in the way of disk space, and may be removable next time.
+fn remove_leftovers(dir: &Path, prefix: &str) {
+    for name in files::list(dir).unwrap_or_default() {
+        if name.to_string_lossy().starts_with(prefix) {
+            let _ = files::remove(&dir.join(name));
+        }
+    }
+}
+
+/// A folder that only its owner can enter, and that goes away in the end.
+pub(crate) fn temporary(dir: &Path, prefix: &str) -> Result<tempfile::TempDir, ImageError> {
+    tempfile::Builder::new().prefix(prefix).tempdir_in(dir).map_err(ImageError::io("create a folder in", dir))
+}
