@@ -1,20 +1,19 @@
-//! Whose turn it is to boot a guest: runs at the same time that want the same guest boot it once. The lock is the operating
-//! system's, on a file beside the checkpoint, so that it goes with the process that holds it, however that ends.
+//! Whose turn it is to boot a guest: runs at the same time that want the same guest boot it once. The lock lies beside the
+//! checkpoint, and goes with the process that holds it, however that ends.
 
-use std::fs::{self, File};
 use std::path::Path;
-use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock};
+use doorbell_files::{Lock, create_folders, remove_left_behind};
 
 use crate::error::RunError;
 use crate::session::Control;
 
-const LOOK: Duration = Duration::from_millis(50);
+/// Counts changes in how guests are booted: a checkpoint of another count has another name.
+pub(crate) const BOOT_VERSION: u32 = 2;
 
 /// The right to boot the guest of a checkpoint, until it is dropped.
 pub(crate) struct BootTurn {
-    _lock: Option<File>,
+    _lock: Option<Lock>,
 }
 
 impl BootTurn {
@@ -22,22 +21,37 @@ impl BootTurn {
     pub fn wait(checkpoint: &Path, control: &mut Control) -> Result<BootTurn, RunError> {
         let name = checkpoint.with_extension("lock");
         let folder = checkpoint.parent().expect("the checkpoint folder has a name");
-        let Ok(lock) = fs::create_dir_all(folder).and_then(|()| File::create(name)) else {
+        if create_folders(folder).is_err() {
             return Ok(BootTurn { _lock: None });
-        };
+        }
         let mut told = false;
-        loop {
-            match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(BootTurn { _lock: Some(lock) }),
-                Err(rustix::io::Errno::WOULDBLOCK) => {}
-                Err(_) => return Ok(BootTurn { _lock: None }),
-            }
+        let waited = Lock::wait(&name, || {
             if !std::mem::replace(&mut told, true) {
                 (control.say)("waiting for another run that boots this guest");
             }
-            control.check()?;
-            std::thread::sleep(LOOK);
+            control.check().map_err(Waiting::Stopped)
+        });
+        match waited {
+            Ok(lock) => {
+                // Who was killed while it wrote the checkpoint left a part of it. That it is there costs only space.
+                let _ = remove_left_behind(checkpoint, "tmp");
+                Ok(BootTurn { _lock: Some(lock) })
+            }
+            Err(Waiting::NoLock) => Ok(BootTurn { _lock: None }),
+            Err(Waiting::Stopped(error)) => Err(error),
         }
+    }
+}
+
+/// Why a wait ended without a lock.
+enum Waiting {
+    NoLock,
+    Stopped(RunError),
+}
+
+impl From<std::io::Error> for Waiting {
+    fn from(_: std::io::Error) -> Waiting {
+        Waiting::NoLock
     }
 }
 

@@ -8,7 +8,7 @@ use doorbell_machine::overlay;
 use doorbell_machine::overlay::Overlay;
 use doorbell_machine::{ConfigError, CoreConfig, CoreModel, MachineConfig, PlatformConfig, node_config};
 use doorbell_nic::NicConfig;
-use doorbell_sim::{Hertz, Ps};
+use doorbell_sim::{Bytes, Hertz, Ps};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -86,6 +86,8 @@ pub struct RunParams {
     pub disks: Vec<PathBuf>,
     /// Simulated time after which a user's script that has not ended is given up.
     pub script_timeout: Ps,
+    /// What files that guest programs ask for by m5op (checkpoints, statistics) may take of the host's disk in all.
+    pub m5_limit: Bytes,
 }
 
 impl Default for RunParams {
@@ -102,6 +104,7 @@ impl Default for RunParams {
             image: None,
             disks: Vec::new(),
             script_timeout: Ps(10 * Ps::PER_SECOND),
+            m5_limit: Bytes(1 << 30),
         }
     }
 }

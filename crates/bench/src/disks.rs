@@ -6,6 +6,9 @@ use doorbell_machine::{DiskFile, Machine};
 use crate::config::RunConfig;
 use crate::error::RunError;
 
+/// A boot's, whatever the run's is. What the guest sees of chance comes from `platform.boot_seed`.
+pub(crate) const BOOT_SEED: u64 = 1;
+
 /// Opens the files that a run's machine has as disks, in the order in which the guest finds them.
 pub fn open_disks(image: Option<&Image>, config: &RunConfig) -> Result<Vec<DiskFile>, RunError> {
     let own = image.and_then(Image::disk);
@@ -14,7 +17,15 @@ pub fn open_disks(image: Option<&Image>, config: &RunConfig) -> Result<Vec<DiskF
 
 /// A new machine with these disks.
 pub fn machine_with(config: &RunConfig, disks: &[DiskFile]) -> Result<Machine, RunError> {
-    let mut machine = Machine::new(config.machine(), config.run.seed)?;
+    with_disks(Machine::new(config.machine(), config.run.seed)?, disks)
+}
+
+/// The machine in which this configuration's guest boots: nothing of it depends on what the guest cannot see.
+pub(crate) fn machine_for_boot(config: &RunConfig, disks: &[DiskFile]) -> Result<Machine, RunError> {
+    with_disks(Machine::new(config.machine().for_boot(), BOOT_SEED)?, disks)
+}
+
+fn with_disks(mut machine: Machine, disks: &[DiskFile]) -> Result<Machine, RunError> {
     for disk in disks {
         machine.attach_disk(disk.clone())?;
     }

@@ -42,6 +42,20 @@ pub enum RunError {
         /// What the host said.
         error: std::io::Error,
     },
+    /// Another process is writing to the result folder.
+    #[error("{} is being written by another run: wait for its end, or name another folder with --out", path.display())]
+    ResultsBusy {
+        /// Which folder.
+        path: PathBuf,
+    },
+    /// The result folder would be replaced, and holds something else.
+    #[error("{} cannot be the result folder: {problem}; name another one with --out, or move what is there", path.display())]
+    ResultsForeign {
+        /// Which folder.
+        path: PathBuf,
+        /// What is there.
+        problem: String,
+    },
     /// The capture cannot be written.
     #[error(transparent)]
     Capture(#[from] doorbell_wire::pcap::PcapError),

@@ -1,9 +1,8 @@
 //! The result folder. Each file appears whole or not at all.
 
-use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use doorbell_files::{create_folders, replace};
 use doorbell_machine::Pair;
 use serde_json::{Map, Value, json};
 
@@ -18,14 +17,21 @@ use crate::tables;
 #[derive(Clone, Debug)]
 pub struct ResultFolder {
     path: PathBuf,
+    /// Where it is going to be, for messages.
+    shown: PathBuf,
 }
 
 impl ResultFolder {
     /// Makes the folder, if need be, and checks that it can be written, before any time is spent.
     pub fn create(path: &Path) -> Result<ResultFolder, RunError> {
-        fs::create_dir_all(path).map_err(RunError::io("create the result folder", path))?;
+        create_folders(path).map_err(RunError::io("create the result folder", path))?;
         tempfile::tempfile_in(path).map_err(RunError::io("write to the result folder", path))?;
-        Ok(ResultFolder { path: path.to_owned() })
+        Ok(ResultFolder { path: path.to_owned(), shown: path.to_owned() })
+    }
+
+    /// The same folder, which is going to be at another place.
+    pub(crate) fn shown_as(self, shown: &Path) -> ResultFolder {
+        ResultFolder { shown: shown.to_owned(), ..self }
     }
 
     /// Where it is.
@@ -35,7 +41,12 @@ impl ResultFolder {
 
     /// A folder inside it.
     pub fn sub(&self, name: &str) -> Result<ResultFolder, RunError> {
-        ResultFolder::create(&self.path.join(name))
+        Ok(ResultFolder::create(&self.path.join(name))?.shown_as(&self.shown.join(name)))
+    }
+
+    /// Where a file of this name is going to be.
+    pub fn shown(&self, name: &str) -> PathBuf {
+        self.shown.join(name)
     }
 
     /// Writes a file, replacing one that is there.
@@ -46,12 +57,7 @@ impl ResultFolder {
     /// Writes a file that is no text, replacing one that is there.
     pub fn write_bytes(&self, name: &str, contents: &[u8]) -> Result<(), RunError> {
         let target = self.path.join(name);
-        let io = |error| RunError::Io { action: "write", path: target.clone(), error };
-        let mut file = tempfile::NamedTempFile::new_in(&self.path).map_err(io)?;
-        file.write_all(contents).map_err(io)?;
-        let temporary = file.into_temp_path();
-        make_readable(&temporary).map_err(io)?;
-        temporary.persist(&target).map_err(|error| io(error.error))
+        replace(&target, contents).map_err(RunError::io("write", target))
     }
 
     /// Writes a configuration with its hash, which it returns.
@@ -137,10 +143,4 @@ pub(crate) fn pretty(value: &Value) -> String {
     let mut text = serde_json::to_string_pretty(value).expect("a JSON value can be written");
     text.push('\n');
     text
-}
-
-/// Temporary files are private; results are for everyone whom the user's umask admits.
-fn make_readable(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o644))
 }

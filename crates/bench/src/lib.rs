@@ -22,7 +22,9 @@ mod observe;
 mod phases;
 mod ports;
 mod registry;
+mod results;
 mod script;
+mod sealed;
 mod session;
 mod summary;
 mod tables;
@@ -49,11 +51,13 @@ pub use observe::{
 };
 pub use ports::{Figure, FigureGroup, PortFigures};
 pub use registry::{BENCHMARKS, Benchmark, Nodes, benchmark};
+pub use results::{Results, named};
 pub use script::{Mark, NO_TRAFFIC, Script, run_script};
+pub use sealed::{SEAL, read_verified, seal, verify, write_sealed};
 pub use session::{
     Control, Places, Ready, Session, Source, Workload, bare_identity, guest_identity, read_guest,
 };
-pub use summary::{Change, Drops, PointSummary, RunSummary};
+pub use summary::{Change, Drops, PointSummary, Ran, RunSummary};
 pub use tables::csv_field;
 pub use testpmd::{ForwardMode, TestpmdConfig, Topology};
 pub use timing::TimingFigures;

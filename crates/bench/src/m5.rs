@@ -14,6 +14,7 @@
 //! Any other function is said and ignored.
 
 use doorbell_machine::Machine;
+use doorbell_sim::Bytes;
 use doorbell_sim::stats::Counter;
 use serde_json::{Map, Value, json};
 
@@ -36,6 +37,8 @@ pub struct M5Ops {
     base: Vec<(String, Counter)>,
     dumps: u32,
     checkpoints: u32,
+    /// What files of the guest's wishes may still take.
+    bytes_left: u64,
     file: Option<Vec<u8>>,
 }
 
@@ -47,9 +50,9 @@ const A0: usize = 10;
 const A2: usize = 12;
 
 impl M5Ops {
-    /// Writes what is asked for into `folder`.
-    pub fn new(folder: ResultFolder) -> M5Ops {
-        M5Ops { folder, base: Vec::new(), dumps: 0, checkpoints: 0, file: None }
+    /// Writes what is asked for into `folder`, up to `limit` bytes in all (`run.m5_limit`).
+    pub fn new(folder: ResultFolder, limit: Bytes) -> M5Ops {
+        M5Ops { folder, base: Vec::new(), dumps: 0, checkpoints: 0, bytes_left: limit.0, file: None }
     }
 
     /// What the guest reads with its `read file` from now on.
@@ -77,10 +80,13 @@ impl M5Ops {
                 self.base = all_counters(machine);
             }
             M5_CHECKPOINT => {
-                let path = self.folder.path().join(format!("m5checkpoint-{}.ckpt", self.checkpoints));
-                self.checkpoints += 1;
-                machine.checkpoint(guest, "m5 checkpoint").write(&path)?;
-                say(&format!("m5 checkpoint: {}", path.display()));
+                let name = format!("m5checkpoint-{}.ckpt", self.checkpoints);
+                let checkpoint = machine.checkpoint(guest, "m5 checkpoint");
+                if self.within_limit(&name, checkpoint.size(), say) {
+                    self.checkpoints += 1;
+                    checkpoint.write(&self.folder.path().join(&name))?;
+                    say(&format!("m5 checkpoint: {}", self.folder.shown(&name).display()));
+                }
             }
             0x50 => self.read_file(machine, hart, args, say),
             0x5a | 0x5b => {
@@ -118,10 +124,30 @@ impl M5Ops {
             })
             .collect();
         let name = format!("m5stats-{}.json", self.dumps);
-        self.dumps += 1;
-        let all = json!({ "simulated_seconds": machine.now().as_secs_f64(), "counters": counters });
-        self.folder.write(&name, &pretty(&all))?;
-        say(&format!("m5 dump stats: {}", self.folder.path().join(name).display()));
+        let all = pretty(&json!({ "simulated_seconds": machine.now().as_secs_f64(), "counters": counters }));
+        if self.within_limit(&name, all.len(), say) {
+            self.dumps += 1;
+            self.folder.write(&name, &all)?;
+            say(&format!("m5 dump stats: {}", self.folder.shown(&name).display()));
+        }
         Ok(())
+    }
+
+    /// Whether a file of the guest's wish may still be written. A guest in a loop must not fill the host's disk.
+    fn within_limit(&mut self, name: &str, bytes: usize, say: &mut dyn FnMut(&str)) -> bool {
+        match self.bytes_left.checked_sub(bytes as u64) {
+            Some(left) => {
+                self.bytes_left = left;
+                true
+            }
+            None => {
+                let left = Bytes(self.bytes_left);
+                say(&format!(
+                    "{name} of {bytes} bytes is not written: of run.m5_limit, {left} are left; raise it with --set \
+                     run.m5_limit=8GiB"
+                ));
+                false
+            }
+        }
     }
 }

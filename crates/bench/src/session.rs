@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use doorbell_files::create_folders;
 use doorbell_image::{BuildOptions, Image, Recipe, build};
 use doorbell_loadgen::{Kind, Returned};
 use doorbell_machine::{
@@ -15,12 +16,13 @@ use doorbell_machine::{
 use doorbell_sim::Ps;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::boot_turn::BootTurn;
+use crate::boot_turn::{BOOT_VERSION, BootTurn};
 use crate::config::{DriveKind, RunConfig};
-use crate::disks::{machine_with, open_disks};
+use crate::disks::{machine_for_boot, machine_with, open_disks};
 use crate::error::{RunError, describe};
 use crate::m5::{M5_CHECKPOINT, M5Next, M5Ops};
 use crate::registry::Benchmark;
+use crate::summary::Ran;
 
 /// Console lines quoted in an error.
 const LINES_SHOWN: usize = 12;
@@ -40,9 +42,16 @@ const LINK_STEP: Ps = Ps::from_us(100);
 pub struct Places {
     /// The cache folder.
     pub cache: PathBuf,
+    /// The commit that the program was built from, for results.
+    pub commit: &'static str,
 }
 
 impl Places {
+    /// These places, for a program that does not know its commit.
+    pub fn new(cache: PathBuf) -> Places {
+        Places { cache, commit: "unknown" }
+    }
+
     /// The folder of an image.
     pub fn image(&self, name: &str) -> PathBuf {
         self.cache.join("images").join(name)
@@ -189,6 +198,7 @@ pub struct Session {
     guest: String,
     disks: Vec<DiskFile>,
     image: Image,
+    commit: &'static str,
     checkpoint: CheckpointFile,
     /// The machine restored when the checkpoint was tried, for the first measurement.
     first: Mutex<Option<Machine>>,
@@ -233,12 +243,12 @@ impl Session {
         let bootargs = format!("{} {}", image.command_line(), workload.words);
         let guest = guest_identity(&image, &bootargs);
         let disks = open_disks(Some(&image), config)?;
-        // Without disks, the name is that of the guest alone.
+        // A checkpoint is a function of its name: the guest, its platform and disks, and how guests are booted.
         let with_disks: String = disks.iter().map(|disk| format!(" {}", disk.identity())).collect();
         let cached = places.checkpoints().join(format!(
             "{}-{:016x}.ckpt",
             workload.name,
-            config.machine().guest_hash() ^ xxh3_64(format!("{guest}{with_disks}").as_bytes())
+            config.machine().guest_hash() ^ xxh3_64(format!("{BOOT_VERSION} {guest}{with_disks}").as_bytes())
         ));
         let mut session = Session {
             config: config.clone(),
@@ -246,6 +256,7 @@ impl Session {
             guest,
             disks,
             image: image.clone(),
+            commit: places.commit,
             checkpoint: CheckpointFile::empty(),
             first: Mutex::new(None),
             console: String::new(),
@@ -312,7 +323,7 @@ impl Session {
     /// Failing to keep a checkpoint costs the next run a boot, and nothing else.
     fn keep(&self, path: &Path, control: &mut Control) {
         let folder = path.parent().expect("the checkpoint folder has a name");
-        let kept = fs::create_dir_all(folder)
+        let kept = create_folders(folder)
             .map_err(|error| CheckpointError::Io {
                 action: "create the folder of",
                 path: path.to_owned(),
@@ -327,7 +338,7 @@ impl Session {
     fn boot(&mut self, guest: Guest, control: &mut Control) -> Result<(), RunError> {
         let started = Instant::now();
         (control.say)(&format!("booting Debian until {} is ready", self.workload.name));
-        let mut machine = machine_with(&self.config, &self.disks)?;
+        let mut machine = machine_for_boot(&self.config, &self.disks)?;
         machine.load(&guest)?;
         drop(guest);
         let (marker, last) = match self.workload.ready {
@@ -384,6 +395,15 @@ impl Session {
     /// The image that was booted.
     pub fn image(&self) -> &Image {
         &self.image
+    }
+
+    /// What runs, for results.
+    pub fn ran(&self) -> Ran {
+        Ran {
+            doorbell_commit: self.commit.to_owned(),
+            images: vec![self.image.provenance()],
+            boot: format!("{:016x}", self.checkpoint.hash()),
+        }
     }
 
     /// Names the guest in checkpoints.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use doorbell_image::Provenance;
 use doorbell_loadgen::{BatchSummary, Confidence, LatencySummary, StageSummaries, StreamSummary};
 use serde::Serialize;
 
@@ -125,6 +126,17 @@ pub struct Change {
     pub here: String,
 }
 
+/// What ran: enough to tell whether two results are of the same simulator and the same software.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Ran {
+    /// Doorbell's commit, with `-dirty` if the source had been changed; `unknown` if it was not built in a checkout.
+    pub doorbell_commit: String,
+    /// Each node's image: kernel, DPDK and packages with their versions and hashes.
+    pub images: Vec<Provenance>,
+    /// Hash of the checkpoint from which the measurement started, as 16 hexadecimal digits: what the boot left.
+    pub boot: String,
+}
+
 /// A whole run: one point or a table of several.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunSummary {
@@ -136,6 +148,11 @@ pub struct RunSummary {
     pub doorbell_version: String,
     /// The command that made this.
     pub command: String,
+    /// What ran, exactly.
+    pub ran: Ran,
+    /// What is missing, if the run was ended early.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<String>,
     /// Parameters that are not as the preset has them.
     pub changed: Vec<Change>,
     /// What each figure of `ports` means, by name.

@@ -1,18 +1,20 @@
 //! Two nodes whose applications are ready: booted once, or taken from a checkpoint, any number of times.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use doorbell_files::create_folders;
 use doorbell_image::{GuestFile, Image, overlay};
 use doorbell_machine::{ConfigError, Guest, Limits, Outcome, Pair, PairCheckpoint, PairOutcome};
 use doorbell_sim::Ps;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::boot_turn::BootTurn;
+use crate::boot_turn::{BOOT_VERSION, BootTurn};
 use crate::config::RunConfig;
+use crate::disks::BOOT_SEED;
 use crate::error::{RunError, describe};
 use crate::session::{Control, Places, Source, guest_identity, read_guest};
+use crate::summary::Ran;
 
 /// Simulated time between looks at the user.
 const SLICE_TIME: Ps = Ps::from_ms(5);
@@ -38,6 +40,8 @@ pub struct TwoNodes {
     config: RunConfig,
     name: String,
     guests: [String; 2],
+    images: [Image; 2],
+    commit: &'static str,
     checkpoint: PairCheckpoint,
     /// Host time and instructions of the boot; `None` if it came from a checkpoint.
     pub boot: Option<(f64, u64)>,
@@ -61,13 +65,15 @@ impl TwoNodes {
             with_room(places.build_image(&guests[1].image, control.say)?, config)?,
         ];
         let identities = [0, 1].map(|node| identity(&images[node], &guests[node]));
-        let hashes = (config.machine().guest_hash(), &identities);
+        let hashes = (BOOT_VERSION, config.nodes().map(|node| node.guest_hash()), &identities);
         let key = xxh3_64(format!("{hashes:?}").as_bytes());
         let cached = places.checkpoints().join(format!("{name}-{key:016x}.pair"));
         let mut nodes = TwoNodes {
             config: config.clone(),
             name: name.to_owned(),
             guests: identities,
+            images: images.clone(),
+            commit: places.commit,
             checkpoint: PairCheckpoint::empty(),
             boot: None,
         };
@@ -111,7 +117,7 @@ impl TwoNodes {
     ) -> Result<(), RunError> {
         let started = Instant::now();
         (control.say)("booting Debian on two nodes");
-        let mut pair = Pair::new(self.config.nodes(), self.config.run.seed)?;
+        let mut pair = Pair::new(self.config.nodes().map(|node| node.for_boot()), BOOT_SEED)?;
         let [one, other] = [guest(&images[0], &guests[0])?, guest(&images[1], &guests[1])?];
         pair.load([&one, &other])?;
         for (node, guest) in guests.iter().enumerate() {
@@ -146,7 +152,7 @@ impl TwoNodes {
     /// Failing to keep a checkpoint costs the next run a boot, and nothing else.
     fn keep(&self, path: PathBuf, control: &mut Control) {
         let folder = path.parent().expect("the checkpoint folder has a name");
-        let kept = fs::create_dir_all(folder)
+        let kept = create_folders(folder)
             .map_err(RunError::io("create the folder", folder))
             .and_then(|()| Ok(self.checkpoint.write(&path)?));
         if let Err(error) = kept {
@@ -164,6 +170,15 @@ impl TwoNodes {
     /// The checkpoint from which runs start.
     pub fn checkpoint(&self) -> &PairCheckpoint {
         &self.checkpoint
+    }
+
+    /// What runs, for results.
+    pub fn ran(&self) -> Ran {
+        Ran {
+            doorbell_commit: self.commit.to_owned(),
+            images: self.images.iter().map(Image::provenance).collect(),
+            boot: format!("{:016x}", self.checkpoint.hash()),
+        }
     }
 
     /// The configuration.

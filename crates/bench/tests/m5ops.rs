@@ -41,7 +41,7 @@ fn start(program: &[u32]) -> Run {
     let mut machine = Machine::new(config.machine(), 1).unwrap();
     assert!(machine.load_bare(&bytes));
     let folder = tempfile::tempdir().unwrap();
-    let ops = M5Ops::new(ResultFolder::create(folder.path()).unwrap());
+    let ops = M5Ops::new(ResultFolder::create(folder.path()).unwrap(), config.run.m5_limit);
     Run { machine, ops, guest: bare_identity(&bytes), said: Vec::new(), folder }
 }
 

@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::Args;
 use doorbell_bench::{
-    M5Next, M5Ops, Places, ResultFolder, RunConfig, bare_identity, guest_identity, machine_with, open_disks,
+    M5Next, M5Ops, Places, Results, RunConfig, bare_identity, guest_identity, machine_with, open_disks,
     read_guest,
 };
 use doorbell_gdb::{Debuggee, Server, Status};
 use doorbell_machine::{CheckpointFile, Limits, Machine, Outcome};
-use doorbell_sim::Ps;
+use doorbell_sim::{Bytes, Ps};
 
+use crate::out::tell;
 use crate::run_cmd::CommonArgs;
 use crate::screen::interrupt_flag;
 use crate::terminal::{Input, Terminal};
@@ -80,6 +81,7 @@ pub fn boot(args: &BootArgs, places: &Places) -> anyhow::Result<ExitCode> {
         gdb,
         terminal: Terminal::open()?,
         m5: None,
+        m5_limit: config.run.m5_limit,
         out: args.out.clone(),
         identity,
         limit: args.max_time.unwrap_or(Ps::MAX),
@@ -95,7 +97,7 @@ pub fn boot(args: &BootArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let code = ended?;
     if let Some(path) = &args.save_checkpoint {
         guest.machine.checkpoint(&identity, "boot").write(path)?;
-        eprintln!("checkpoint in {}", path.display());
+        tell!("checkpoint in {}", path.display());
     }
     Ok(ExitCode::from(code))
 }
@@ -104,12 +106,12 @@ fn listen(address: SocketAddr) -> anyhow::Result<Server> {
     let server =
         Server::bind(address).with_context(|| format!("cannot listen at {address} for a debugger"))?;
     let address = server.address()?;
-    eprintln!("the guest waits for a debugger: gdb-multiarch -ex 'target remote {address}'");
+    tell!("the guest waits for a debugger: gdb-multiarch -ex 'target remote {address}'");
     Ok(server)
 }
 
 fn from_image(args: &BootArgs, config: &RunConfig, places: &Places) -> anyhow::Result<(Machine, String)> {
-    let image = places.build_image(&args.image, &mut |line| eprintln!("{line}"))?;
+    let image = places.build_image(&args.image, &mut |line| tell!("{line}"))?;
     let bootargs = format!("{} {}", image.command_line(), args.append).trim().to_owned();
     let guest = guest_identity(&image, &bootargs);
     let mut machine = machine_with(config, &open_disks(Some(&image), config)?)?;
@@ -136,7 +138,9 @@ struct Shell {
     guest: Debuggee,
     gdb: Option<Server>,
     terminal: Terminal,
-    m5: Option<M5Ops>,
+    /// What the guest asks for by m5ops, and the lock of the folder that it goes to.
+    m5: Option<(M5Ops, Results)>,
+    m5_limit: Bytes,
     out: PathBuf,
     /// Names the guest in checkpoints.
     identity: String,
@@ -150,6 +154,7 @@ impl Shell {
         let (started, first) = (Instant::now(), self.guest.machine.now());
         let mut held = Duration::ZERO;
         let mut unsent = Vec::new();
+        let mut told_asleep = false;
         loop {
             let looked = Instant::now();
             let status = self.serve_debugger();
@@ -184,7 +189,12 @@ impl Shell {
             self.terminal.write(&self.guest.machine.console.take_new())?;
             let ahead = match outcome {
                 Outcome::Time => self.real_time,
-                Outcome::Asleep => true,
+                Outcome::Asleep => {
+                    if let Some(code) = self.asleep(&mut told_asleep, wall)? {
+                        return Ok(code);
+                    }
+                    true
+                }
                 Outcome::Instructions | Outcome::Marker | Outcome::Breakpoint { .. } => false,
                 Outcome::PowerOff { code: 0 } => return Ok(0),
                 Outcome::PowerOff { code } => bail!("the guest powered off with the failure code {code}"),
@@ -209,11 +219,32 @@ impl Shell {
         }
     }
 
+    /// The guest waits and nothing is left that would wake it but a key, if it listens to any. Simulated time then goes on with
+    /// the wall clock, or at once to its end; the exit code, if it has come there.
+    fn asleep(&self, told: &mut bool, wall: Ps) -> anyhow::Result<Option<u8>> {
+        const ASLEEP: &str = "the guest sleeps, and nothing is left that would wake it";
+        const MIE: u16 = 0x304;
+        // A hart that has all interrupts switched off never wakes. Another one may be at its prompt.
+        let for_ever = self.guest.machine.harts().iter().all(|hart| hart.csr(MIE) == Some(0));
+        if for_ever && !std::mem::replace(told, true) {
+            tell!("doorbell: {ASLEEP}: it waits with all interrupts switched off\r");
+        }
+        // Nothing happens up to the limit, so it need not be waited for where nobody can press a key.
+        let nobody = self.terminal.is_at_end() || !self.real_time;
+        if self.limit != Ps::MAX && (nobody || wall >= self.limit) {
+            return Ok(Some(0));
+        }
+        match nobody && self.gdb.is_none() {
+            true => bail!("{ASLEEP}; end it with --max-time, or give it a terminal"),
+            false => Ok(None),
+        }
+    }
+
     /// What the debugger, if there is one, lets the guest do. One whose connection breaks has gone.
     fn serve_debugger(&mut self) -> Status {
         let Some(gdb) = &mut self.gdb else { return Status::Running };
         gdb.poll(&mut self.guest).unwrap_or_else(|error| {
-            eprint!("the debugger's session has ended: {error}\r\n");
+            tell!("the debugger's session has ended: {error}\r");
             Status::Running
         })
     }
@@ -221,17 +252,20 @@ impl Shell {
     fn report_to_debugger(&mut self, outcome: Outcome) {
         let Some(gdb) = &mut self.gdb else { return };
         if let Err(error) = gdb.report(&mut self.guest, outcome) {
-            eprint!("the debugger's session has ended: {error}\r\n");
+            tell!("the debugger's session has ended: {error}\r");
         }
     }
 
     fn m5op(&mut self, hart: usize, function: u8, args: [u64; 2]) -> anyhow::Result<M5Next> {
         if self.m5.is_none() {
-            self.m5 = Some(M5Ops::new(ResultFolder::create(&self.out)?));
+            // What an earlier guest left there must not stand beside what this one asks for.
+            let results = Results::begin(&self.out)?;
+            let folder = results.in_place()?;
+            self.m5 = Some((M5Ops::new(folder, self.m5_limit), results));
         }
-        let m5 = self.m5.as_mut().expect("it was just made");
+        let (m5, _) = self.m5.as_mut().expect("it was just made");
         Ok(m5.perform(&mut self.guest.machine, &self.identity, hart, function, args, &mut |line| {
-            eprint!("{line}\r\n")
+            tell!("{line}\r")
         })?)
     }
 }

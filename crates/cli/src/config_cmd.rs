@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use doorbell_machine::PRESETS;
 
+use crate::out::{out, outln};
 use crate::run_cmd::CommonArgs;
-use crate::screen::end_on_closed_pipe;
 
 #[derive(Subcommand)]
 pub enum ConfigCommand {
@@ -20,18 +20,17 @@ pub enum ConfigCommand {
 
 /// Does what was asked about configurations.
 pub fn config(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
-    end_on_closed_pipe()?;
     match command {
         ConfigCommand::Presets => {
             for preset in PRESETS {
-                println!("{:<10} {}", preset.name, preset.summary);
+                outln!("{:<10} {}", preset.name, preset.summary);
             }
         }
         ConfigCommand::Show(common) => {
             let config = common.resolve(&[])?;
-            print!("# config_hash = \"{}\"\n\n{}", config.hash(), config.to_toml());
+            out!("# config_hash = \"{}\"\n\n{}", config.hash(), config.to_toml());
         }
-        ConfigCommand::Registers => print!("{}", doorbell_nic::register_reference()),
+        ConfigCommand::Registers => out!("{}", doorbell_nic::register_reference()),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -11,6 +11,7 @@ use doorbell_study::experiment::{
     Column, ExperimentFile, Identity, Plan, PlotSpec, Progress, Store, Sweep, Table, sweep,
 };
 
+use crate::out::tell;
 use crate::screen::Screen;
 
 /// An experiment, read and checked, and its points' identities.
@@ -55,6 +56,12 @@ impl<'a> Experiment<'a> {
                 screen.say(&format!("{name}: {all} points, {count} to measure, {jobs} at once"));
                 screen.count_to(count);
             }
+            Progress::Damaged(index, problem) => {
+                screen.say(&format!(
+                    "point {index} is measured again, because {problem}: {}",
+                    points[index].describe()
+                ));
+            }
             Progress::Began(_) => {}
             Progress::Done(index) => {
                 done += 1;
@@ -90,7 +97,7 @@ impl<'a> Experiment<'a> {
     pub fn ended(&self, result: &Sweep) -> anyhow::Result<()> {
         for failure in &result.failures {
             let what = self.plan.points[failure.index].describe();
-            eprintln!("point {} ({what}) failed: {}", failure.index, failure.problem);
+            tell!("point {} ({what}) failed: {}", failure.index, failure.problem);
         }
         if result.interrupted {
             bail!("interrupted; the points that are done stay done, and the same command goes on");

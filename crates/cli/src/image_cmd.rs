@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::screen::end_on_closed_pipe;
+use crate::out::{outln, tell};
 use clap::{Args, Subcommand};
 use doorbell_bench::Places;
 use doorbell_image::{BUILTIN, BuildOptions, Image, Pins, Recipe, build};
@@ -77,7 +77,6 @@ impl ArchiveArgs {
 
 /// Does what was asked about images.
 pub fn image(command: &ImageCommand, places: &Places) -> anyhow::Result<ExitCode> {
-    end_on_closed_pipe()?;
     match command {
         ImageCommand::Build { recipe, archive, refresh, force, locked } => {
             let recipe = Recipe::load(recipe)?;
@@ -88,8 +87,8 @@ pub fn image(command: &ImageCommand, places: &Places) -> anyhow::Result<ExitCode
                 ..archive.options(&recipe, places)
             };
             std::fs::create_dir_all(&places.cache)?;
-            let image = build(&recipe, &options, &mut |line| eprintln!("{line}"))?;
-            println!("{}", image.dir().display());
+            let image = build(&recipe, &options, &mut |line| tell!("{line}"))?;
+            outln!("{}", image.dir().display());
         }
         ImageCommand::Lock { recipe, out, archive, refresh } => {
             let recipe = Recipe::load(recipe)?;
@@ -99,13 +98,13 @@ pub fn image(command: &ImageCommand, places: &Places) -> anyhow::Result<ExitCode
             let recipe = recipe.unlocked();
             let options = BuildOptions { refresh: *refresh, ..archive.options(&recipe, places) };
             std::fs::create_dir_all(&places.cache)?;
-            let image = build(&recipe, &options, &mut |line| eprintln!("{line}"))?;
+            let image = build(&recipe, &options, &mut |line| tell!("{line}"))?;
             Pins::of(&image).write(&out)?;
-            println!("{}", out.display());
+            outln!("{}", out.display());
         }
         ImageCommand::List => {
             for builtin in BUILTIN {
-                println!("{:<10} {}", builtin.name, Recipe::load(builtin.name)?.description());
+                outln!("{:<10} {}", builtin.name, Recipe::load(builtin.name)?.description());
             }
         }
         ImageCommand::Show { name } => {
@@ -119,17 +118,17 @@ pub fn image(command: &ImageCommand, places: &Places) -> anyhow::Result<ExitCode
 
 fn show(image: &Image) {
     let manifest = image.manifest();
-    println!("{}: {}", manifest.image, manifest.description);
-    println!("folder   {}", image.dir().display());
-    println!("kernel   {}", manifest.kernel_release);
-    println!("boots    {}", image.command_line());
-    println!("sha256   {}", image.hash());
-    println!("\n{:<16} {:>12}  sha256", "file", "bytes");
+    outln!("{}: {}", manifest.image, manifest.description);
+    outln!("folder   {}", image.dir().display());
+    outln!("kernel   {}", manifest.kernel_release);
+    outln!("boots    {}", image.command_line());
+    outln!("sha256   {}", image.hash());
+    outln!("\n{:<16} {:>12}  sha256", "file", "bytes");
     for file in &manifest.files {
-        println!("{:<16} {:>12}  {}", file.name, file.size_bytes, file.sha256);
+        outln!("{:<16} {:>12}  {}", file.name, file.size_bytes, file.sha256);
     }
-    println!("\n{:<32} {:<28} sha256", "package", "version");
+    outln!("\n{:<32} {:<28} sha256", "package", "version");
     for package in &manifest.packages {
-        println!("{:<32} {:<28} {}", package.name, package.version, package.sha256);
+        outln!("{:<32} {:<28} {}", package.name, package.version, package.sha256);
     }
 }

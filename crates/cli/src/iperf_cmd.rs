@@ -3,11 +3,10 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use doorbell_bench::{
-    Benchmark, IperfFigures, IperfRun, NodeGuest, Places, Protocol, ResultFolder, TwoNodes, run_iperf,
-};
+use doorbell_bench::{Benchmark, IperfFigures, IperfRun, NodeGuest, Places, Protocol, TwoNodes, run_iperf};
 
-use crate::run_cmd::{RunArgs, finish, two_nodes_ready};
+use crate::loads::Loads;
+use crate::run_cmd::{RunArgs, two_nodes_ready};
 use crate::screen::Screen;
 
 /// Runs iperf3 between two nodes and reports.
@@ -19,20 +18,21 @@ pub fn run(
 ) -> anyhow::Result<ExitCode> {
     refuse_what_has_no_meaning(args)?;
     let config = args.config(chosen.defaults)?;
-    let folder = ResultFolder::create(&args.output.out)?;
+    let mut loads = Loads::begin(args, chosen.name, &config, 1)?;
+    let folder = loads.folder().clone();
     let screen = Screen::new(args.output.quiet);
-    let run = screen.simulating(|control| {
+    let (run, ran) = screen.simulating(|control| {
         let source = args.guest.source();
         let nodes = TwoNodes::prepare(&config, chosen.name, guests, places, &source, control)?;
         two_nodes_ready(args, &nodes, control)?;
         let capture = args.pcap.then(|| folder.path().join("wire.pcap"));
-        Ok(run_iperf(&nodes, capture.as_deref(), control)?)
+        Ok((run_iperf(&nodes, capture.as_deref(), control)?, nodes.ran()))
     })?;
     screen.clear();
     folder.write_iperf(&config, &run)?;
-    let lines = if args.output.json { String::new() } else { lines(&run) };
-    finish(args, chosen.name, &folder, &config, vec![run.summary], run.meanings)?;
-    print!("{lines}");
+    let lines = lines(&run);
+    loads.done(&folder, &config, run.summary, run.meanings, &ran)?;
+    loads.finish(&ran, &lines)?;
     Ok(ExitCode::SUCCESS)
 }
 

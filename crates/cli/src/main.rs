@@ -1,6 +1,8 @@
 //! The `doorbell` command.
 
 #![forbid(unsafe_code)]
+// What is printed goes through `out`, which nothing behind it can make panic.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod boot;
 mod config_cmd;
@@ -8,8 +10,10 @@ mod dual_cmd;
 mod experiment;
 mod image_cmd;
 mod iperf_cmd;
+mod loads;
 mod log_args;
 mod observe_args;
+mod out;
 mod report_cmd;
 mod reproduce_cmd;
 mod run_cmd;
@@ -20,11 +24,14 @@ mod sweep_cmd;
 mod terminal;
 mod traffic_args;
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use doorbell_bench::Places;
+
+use crate::out::{out, tell};
 
 /// A full-system simulator for network-intensive computers.
 #[derive(Parser)]
@@ -62,14 +69,33 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    doorbell_files::control::begin();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(answer) => return help_or_usage(&answer),
+    };
     match execute(cli) {
+        Ok(code) if code == ExitCode::SUCCESS && out::has_failed() => ExitCode::FAILURE,
         Ok(code) => code,
         Err(error) => {
-            eprintln!("doorbell: {}", told(&error));
+            tell!("doorbell: {}", told(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// Help and version go to standard output, what is wrong with the words to standard error.
+fn help_or_usage(answer: &clap::Error) -> ExitCode {
+    let text = answer.render();
+    if answer.use_stderr() {
+        if std::io::stderr().is_terminal() { tell!("{}", text.ansi()) } else { tell!("{text}") }
+    } else if std::io::stdout().is_terminal() {
+        out!("{}", text.ansi());
+    } else {
+        out!("{text}");
+    }
+    let wrong = answer.use_stderr() || out::has_failed();
+    ExitCode::from(if wrong { answer.exit_code().clamp(1, 255) as u8 } else { 0 })
 }
 
 /// An error and its causes, each said once: some errors quote their cause themselves.
@@ -82,7 +108,7 @@ fn told(error: &anyhow::Error) -> String {
 }
 
 fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
-    let places = Places { cache: cache_folder(cli.cache)? };
+    let places = Places { cache: cache_folder(cli.cache)?, commit: env!("DOORBELL_COMMIT") };
     let log = cli.log.begin()?;
     let code = match cli.command {
         Command::Run(args) => run_cmd::run(&args, &places),

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-use doorbell_bench::ResultFolder;
+use doorbell_bench::{ResultFolder, write_sealed};
 use doorbell_report::{RunSummary, SearchSummary};
 
-use crate::screen::end_on_closed_pipe;
+use crate::out::{out, outln};
 
 #[derive(Args)]
 pub struct ReportArgs {
@@ -19,7 +19,6 @@ pub struct ReportArgs {
 
 /// Makes each folder's page anew and prints its table.
 pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
-    end_on_closed_pipe()?;
     for path in &args.folders {
         let read = |name: &str| {
             let file = path.join(name);
@@ -36,9 +35,9 @@ pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
             let summary = RunSummary::from_json(&json).with_context(named)?;
             (doorbell_report::html(&summary, &config), doorbell_report::table(&summary))
         };
-        ResultFolder::create(path)?.write("report.html", &page)?;
-        print!("{table}");
-        println!("{}", path.join("report.html").display());
+        write_sealed(&ResultFolder::create(path)?, "report.html", &page)?;
+        out!("{table}");
+        outln!("{}", path.join("report.html").display());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -14,8 +14,9 @@ use doorbell_study::experiment::{Cell, Store};
 use doorbell_study::reproduce::{Figure, Measured, PartFile, STUDIES, Verdict, figures};
 
 use crate::experiment::{Experiment, plot};
+use crate::out::outln;
 use crate::run_cmd::command_line;
-use crate::screen::{Screen, end_on_closed_pipe, interrupt_flag};
+use crate::screen::{Screen, interrupt_flag};
 use crate::search_cmd::jobs_or_cores;
 
 #[derive(Args)]
@@ -90,9 +91,8 @@ pub fn run(args: &ReproduceArgs, places: &Places) -> anyhow::Result<ExitCode> {
     if let Some(error) = error {
         return Err(error);
     }
-    end_on_closed_pipe()?;
     print_verdicts(&page);
-    println!("Report in {} (report.html, report.md, and a folder a figure).", out.display());
+    outln!("Report in {} (report.html, report.md, and a folder a figure).", out.display());
     match parts.iter().map(|part| part.failures).sum::<usize>() {
         0 => Ok(ExitCode::SUCCESS),
         failed => bail!("{failed} points failed; the same command tries them again"),
@@ -157,13 +157,12 @@ fn chosen(args: &ReproduceArgs, mut all: Vec<Figure>) -> anyhow::Result<Vec<Figu
 }
 
 fn plan(args: &ReproduceArgs, chosen: &[Figure]) -> anyhow::Result<ExitCode> {
-    end_on_closed_pipe()?;
     for figure in chosen {
-        println!("{}: {}", figure.name, figure.title);
+        outln!("{}: {}", figure.name, figure.title);
         for (part, plan) in figure.parts(args.quick)?.iter().zip(figure.plans(args.quick)?) {
-            println!("  {:<16} {} points of {}", part.name, plan.points.len(), plan.benchmark.name);
+            outln!("  {:<16} {} points of {}", part.name, plan.points.len(), plan.benchmark.name);
         }
-        println!("  {} claims", figure.claims.len());
+        outln!("  {} claims", figure.claims.len());
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -267,9 +266,9 @@ fn reproduced(figure: &Figure, parts: &[&PartDone], warnings: &mut Vec<String>) 
 
 fn print_verdicts(page: &ReproductionPage) {
     for figure in &page.figures {
-        println!("{}: {}", figure.name, figure.title);
+        outln!("{}: {}", figure.name, figure.title);
         for claim in &figure.claims {
-            println!("  {:<13} {}", claim.verdict, claim.in_words());
+            outln!("  {:<13} {}", claim.verdict, claim.in_words());
         }
     }
 }

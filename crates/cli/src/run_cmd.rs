@@ -1,6 +1,5 @@
 //! `doorbell run`.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -8,16 +7,16 @@ use anyhow::{Context, bail};
 use clap::Args;
 use doorbell_bench::Places;
 use doorbell_bench::{
-    BENCHMARKS, Control, DriveKind, M5Ops, NO_TRAFFIC, Nodes, Point, PointSummary, ResultFolder, RunConfig,
-    RunError, RunSummary, Session, Source, TwoNodes, benchmark, changes, resolve_with_traffic,
-    run_point_observed,
+    BENCHMARKS, Control, DriveKind, M5Ops, Nodes, RunConfig, RunError, Session, Source, TwoNodes, benchmark,
+    resolve_with_traffic, run_point_observed,
 };
 use doorbell_loadgen::{Kind, Rate};
 use doorbell_machine::PRESETS;
 use doorbell_sim::{Bytes, Frame, Ps};
 
+use crate::loads::Loads;
 use crate::observe_args::ObserveArgs;
-use crate::screen::{Screen, end_on_closed_pipe, interrupt_flag};
+use crate::screen::{Screen, interrupt_flag};
 use crate::script_cmd::{self, ScriptArgs};
 use crate::traffic_args::{TrafficArgs, one_size};
 
@@ -247,10 +246,10 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
         return crate::dual_cmd::run(args, chosen, &config, places);
     }
     let rates = args.rates(&config)?;
-    let folder = ResultFolder::create(&args.output.out)?;
+    let mut loads = Loads::begin(args, chosen.name, &config, rates.len())?;
     let screen = Screen::new(args.output.quiet);
     let interrupted = interrupt_flag()?;
-    let mut m5 = M5Ops::new(folder.clone());
+    let mut m5 = M5Ops::new(loads.folder().clone(), config.run.m5_limit);
     let mut control = Control {
         m5: Some(&mut m5),
         interrupted: &interrupted,
@@ -260,65 +259,33 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let session = session(&args.guest, &mut control, |source, control| {
         Session::prepare(&config, chosen, places, source, control)
     })?;
-    let (mut points, mut meanings) = (Vec::new(), BTreeMap::new());
-    for (index, rate) in rates.iter().enumerate() {
+    for rate in &rates {
         if !chosen.silent {
             (control.say)(&format!("{}: {rate} of {}", chosen.name, what_is_sent(&config)));
         }
-        let own = if rates.len() == 1 { folder.clone() } else { folder.sub(&format!("point-{index:02}"))? };
-        let capture = args.pcap.then(|| own.path().join("wire.pcap"));
-        let observe = args.observe.observe(capture);
-        let frame_size = config.loadgen.traffic.frame_size;
-        let point = run_point_observed(&session, *rate, frame_size, &observe, &mut control)?;
-        write_point(args, chosen.name, &own, &point, rates.len() > 1)?;
-        points.push(point.summary);
-        meanings = point.meanings;
+        let measured = measure(args, &session, *rate, &mut loads, &mut control);
+        loads.but_some_are_done(measured)?;
     }
     screen.clear();
-    finish(args, chosen.name, &folder, &config, points, meanings)?;
+    loads.finish(&session.ran(), "")?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the summary and the report, and prints the one or the other.
-pub fn finish(
+/// Measures one load.
+fn measure(
     args: &RunArgs,
-    name: &str,
-    folder: &ResultFolder,
-    config: &RunConfig,
-    points: Vec<PointSummary>,
-    meanings: BTreeMap<String, String>,
+    session: &Session,
+    rate: Rate,
+    loads: &mut Loads,
+    control: &mut Control,
 ) -> anyhow::Result<()> {
-    let (summary, json, report) = write_report(args, name, folder, config, (points, meanings))?;
-    end_on_closed_pipe()?;
-    if args.output.json {
-        print!("{json}");
-    } else {
-        match summary.points.as_slice() {
-            [point] if point.rate == NO_TRAFFIC => println!("{}", without_traffic(name, point)),
-            _ => print!("{}", doorbell_report::table(&report)),
-        }
-        println!(
-            "Results in {} (report.html, summary.json, stats.json, config.toml).",
-            folder.path().display()
-        );
-    }
-    Ok(())
-}
-
-/// Writes the summary of these points, with the meanings of their figures, and the report; returns both, and the summary's
-/// text.
-pub fn write_report(
-    args: &RunArgs,
-    name: &str,
-    folder: &ResultFolder,
-    config: &RunConfig,
-    (points, meanings): (Vec<PointSummary>, BTreeMap<String, String>),
-) -> anyhow::Result<(RunSummary, String, doorbell_report::RunSummary)> {
-    let summary = whole_summary(args, name, config, points, meanings)?;
-    let json = folder.write_summary(&summary)?;
-    let report = doorbell_report::RunSummary::from_json(&json)?;
-    folder.write("report.html", &doorbell_report::html(&report, &config.to_toml()))?;
-    Ok((summary, json, report))
+    let own = loads.next_folder()?;
+    let capture = args.pcap.then(|| own.path().join("wire.pcap"));
+    let observe = args.observe.observe(capture);
+    let frame_size = session.config().loadgen.traffic.frame_size;
+    let point = run_point_observed(session, rate, frame_size, &observe, control)?;
+    own.write_point(&point)?;
+    loads.done(&own, &point.config, point.summary, point.meanings, &session.ran())
 }
 
 /// Says what the boot of two nodes took, and writes their checkpoint if that is asked for.
@@ -331,17 +298,6 @@ pub fn two_nodes_ready(args: &RunArgs, nodes: &TwoNodes, control: &mut Control) 
         nodes.checkpoint().write(path)?;
     }
     Ok(())
-}
-
-/// What there is to say of a run in which nothing was offered.
-fn without_traffic(name: &str, point: &PointSummary) -> String {
-    let millions = point.instructions as f64 / 1e6;
-    let status = point.exit_status.map_or_else(String::new, |status| format!("exit status {status}, "));
-    format!(
-        "{name}: {status}measured for {:.3} ms of simulated time, {millions:.1} M instructions, {:.3} a cycle",
-        point.simulated_seconds * 1e3,
-        point.ipc
-    )
 }
 
 /// A session from where the options say.
@@ -364,42 +320,9 @@ pub fn session(
     Ok(session)
 }
 
-/// One of several points gets a whole result folder of its own.
-pub fn write_point(
-    args: &RunArgs,
-    name: &str,
-    folder: &ResultFolder,
-    point: &Point,
-    one_of_several: bool,
-) -> anyhow::Result<()> {
-    folder.write_point(point)?;
-    if one_of_several {
-        let figures = (vec![point.summary.clone()], point.meanings.clone());
-        write_report(args, name, folder, &point.config, figures)?;
-    }
-    Ok(())
-}
-
-fn whole_summary(
-    args: &RunArgs,
-    name: &str,
-    config: &RunConfig,
-    points: Vec<PointSummary>,
-    meanings: BTreeMap<String, String>,
-) -> anyhow::Result<RunSummary> {
-    Ok(RunSummary {
-        benchmark: name.to_owned(),
-        preset: args.common.preset.clone(),
-        changed: changes(&args.common.preset, config)?,
-        doorbell_version: env!("CARGO_PKG_VERSION").to_owned(),
-        command: command_line(),
-        meanings,
-        points,
-    })
-}
-
 /// The command as it was given.
 pub fn command_line() -> String {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     format!("doorbell {}", words.join(" "))
 }

@@ -9,6 +9,8 @@ use doorbell_bench::Control;
 use doorbell_sim::Ps;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::out::tell;
+
 /// Where progress is shown.
 pub struct Screen {
     quiet: bool,
@@ -30,8 +32,8 @@ impl Screen {
     /// Tells a line.
     pub fn say(&self, line: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("{line}")),
-            None if !self.quiet => eprintln!("{line}"),
+            Some(bar) => bar.suspend(|| tell!("{line}")),
+            None if !self.quiet => tell!("{line}"),
             None => {}
         }
     }
@@ -93,17 +95,11 @@ impl Screen {
     }
 }
 
-/// From here on a reader that closes the pipe, as `| head` does, ends the program quietly instead of by a panic. For
-/// commands that only print, or have written everything else.
-pub fn end_on_closed_pipe() -> anyhow::Result<()> {
-    let always = Arc::new(AtomicBool::new(true));
-    signal_hook::flag::register_conditional_default(signal_hook::consts::SIGPIPE, always)?;
-    Ok(())
-}
-
-/// A flag that Ctrl-C and a polite kill set. The second Ctrl-C ends the program at once.
+/// A flag that Ctrl-C and a polite kill set. The second Ctrl-C ends the program at once. That the terminal goes away ends nothing:
+/// a measurement goes on and its results are written.
 pub fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::new(AtomicBool::new(false)))?;
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))?;
         signal_hook::flag::register(signal, Arc::clone(&flag))?;

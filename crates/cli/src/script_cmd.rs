@@ -1,17 +1,18 @@
 //! `doorbell run --image … --script …`: a program of the user's own in a guest.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use doorbell_bench::{M5Ops, Mark, Places, ResultFolder, RunConfig, Script, Session, run_script};
+use doorbell_bench::{Control, M5Ops, Mark, Places, RunConfig, Script, Session, run_script};
 use doorbell_image::{GuestFile, delivery};
 use doorbell_loadgen::TrafficConfig;
 use doorbell_sim::Ps;
 
-use crate::run_cmd::{RunArgs, finish, session, what_is_sent, write_point};
+use crate::loads::Loads;
+use crate::out::tell;
+use crate::run_cmd::{RunArgs, session, what_is_sent};
 use crate::screen::Screen;
 
 #[derive(Args)]
@@ -115,40 +116,60 @@ pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitC
         true => vec![None],
         false => args.rates(&config)?.into_iter().map(Some).collect(),
     };
-    let folder = ResultFolder::create(&args.output.out)?;
     let screen = Screen::new(args.output.quiet);
     let name = named(path);
-    let (points, meanings, status) = screen.simulating(|control| {
+    let mut loads = Loads::begin(args, &name, &config, rates.len())?;
+    let mut status = 0;
+    let played = screen.simulating(|control| {
         let workload = Script::workload(image, own.append.as_deref().unwrap_or(""));
         let session = session(&args.guest, control, |source, control| {
             Session::prepare_workload(&config, workload, places, source, control)
         })?;
-        let (mut points, mut status) = (Vec::new(), 0);
-        let mut meanings = BTreeMap::new();
-        for (index, rate) in rates.iter().enumerate() {
+        for rate in &rates {
             script.traffic = rate.map(|rate| traffic(args, &config, rate));
-            let point_folder =
-                if rates.len() == 1 { folder.clone() } else { folder.sub(&format!("point-{index:02}"))? };
-            script.capture = args.pcap.then(|| point_folder.path().join("wire.pcap"));
             if let Some(rate) = rate {
                 (control.say)(&format!("{name}: {rate} of {}", what_is_sent(&config)));
             }
-            let mut m5 = M5Ops::new(point_folder.clone());
-            let mut point = run_script(&session, &script, &mut m5, &point_folder, control)?;
-            point.summary.benchmark.clone_from(&name);
-            write_point(args, &name, &point_folder, &point, rates.len() > 1)?;
-            status = if status == 0 { point.summary.exit_status.unwrap_or(0) } else { status };
-            points.push(point.summary);
-            meanings = point.meanings;
+            let ended = measure(args, &session, &mut script, &mut loads, control);
+            let ended = loads.but_some_are_done(ended)?;
+            status = if status == 0 { ended } else { status };
         }
-        Ok((points, meanings, status))
-    })?;
+        Ok(session.ran())
+    });
     screen.clear();
-    finish(args, &name, &folder, &config, points, meanings)?;
+    match played {
+        Ok(ran) => loads.finish(&ran, "")?,
+        Err(error) => {
+            // The console of a script that failed is what the user needs now.
+            if loads.has_files() {
+                loads.keep_what_there_is()?;
+            }
+            return Err(error);
+        }
+    }
     if status != 0 {
-        eprintln!("doorbell: {} ended with exit status {status}", path.display());
+        tell!("doorbell: {} ended with exit status {status}", path.display());
     }
     Ok(ExitCode::from(status))
+}
+
+/// Runs the script once; its exit status.
+fn measure(
+    args: &RunArgs,
+    session: &Session,
+    script: &mut Script,
+    loads: &mut Loads,
+    control: &mut Control,
+) -> anyhow::Result<u8> {
+    let own = loads.next_folder()?;
+    script.capture = args.pcap.then(|| own.path().join("wire.pcap"));
+    let mut m5 = M5Ops::new(own.clone(), session.config().run.m5_limit);
+    let mut point = run_script(session, script, &mut m5, &own, control)?;
+    loads.name().clone_into(&mut point.summary.benchmark);
+    own.write_point(&point)?;
+    let status = point.summary.exit_status.unwrap_or(0);
+    loads.done(&own, &point.config, point.summary, point.meanings, &session.ran())?;
+    Ok(status)
 }
 
 fn named(path: &Path) -> String {

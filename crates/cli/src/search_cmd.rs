@@ -4,15 +4,16 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use doorbell_bench::{Control, Nodes, Places, ResultFolder, RunConfig, Session, benchmark};
+use doorbell_bench::{Control, Nodes, Places, Results, RunConfig, Session, benchmark, named};
 use doorbell_loadgen::{LoadGen, Rate};
 use doorbell_sim::{Bytes, Ps};
 use doorbell_study::search::{
     Event, Goal, LatencyBound, Precision, SearchRequest, SearchSummary, Verdict, search_sizes,
 };
 
+use crate::out::{out, outln};
 use crate::run_cmd::{CommonArgs, GuestArgs, OutputArgs, command_line, frame_size, run_help, session};
-use crate::screen::{Screen, end_on_closed_pipe, interrupt_flag};
+use crate::screen::{Screen, interrupt_flag};
 use crate::traffic_args::{TrafficArgs, one_size};
 
 #[derive(Args)]
@@ -134,7 +135,7 @@ pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let (request, config) = (args.request()?, args.config(chosen.defaults)?);
     let sizes = args.sizes(&config)?;
     request.validate(&config, &sizes)?;
-    let folder = ResultFolder::create(&args.output.out)?;
+    let results = Results::begin(&args.output.out)?;
     let screen = Screen::new(args.output.quiet);
     let interrupted = interrupt_flag()?;
     let mut control = Control {
@@ -164,27 +165,29 @@ pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
     screen.clear();
     let seconds = started.elapsed().as_secs_f64();
     let names = (chosen.name, args.common.preset.as_str());
-    let summary = SearchSummary::new(names, command_line(), &request, jobs, seconds, searches?);
-    report(args, &folder, &config, &summary)
+    let summary =
+        SearchSummary::new(names, command_line(), &request, jobs, seconds, searches?, session.ran());
+    report(args, results, &config, &summary)
 }
 
 fn report(
     args: &SearchArgs,
-    folder: &ResultFolder,
+    results: Results,
     config: &RunConfig,
     summary: &SearchSummary,
 ) -> anyhow::Result<ExitCode> {
+    let folder = results.folder();
     folder.write_config(config)?;
     let json = summary.to_json();
     folder.write("summary.json", &json)?;
     let report = doorbell_report::SearchSummary::from_json(&json)?;
     folder.write("report.html", &report.html(&config.to_toml()))?;
-    end_on_closed_pipe()?;
+    let written = results.publish()?;
     if args.output.json {
-        print!("{json}");
+        out!("{json}");
     } else {
-        print!("{}", report.table());
-        println!("Results in {} (report.html, summary.json, config.toml).", folder.path().display());
+        out!("{}", report.table());
+        outln!("Results in {} ({}).", args.output.out.display(), named(&written));
     }
     Ok(ExitCode::SUCCESS)
 }

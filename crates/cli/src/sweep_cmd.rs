@@ -7,11 +7,12 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use doorbell_bench::Places;
 use doorbell_report::ExperimentPage;
-use doorbell_study::experiment::{Store, measure};
+use doorbell_study::experiment::{State, Store, measure};
 
 use crate::experiment::{Experiment, plot};
+use crate::out::{outln, tell};
 use crate::run_cmd::command_line;
-use crate::screen::{Screen, end_on_closed_pipe, interrupt_flag};
+use crate::screen::{Screen, interrupt_flag};
 use crate::search_cmd::jobs_or_cores;
 
 #[derive(Args)]
@@ -91,18 +92,20 @@ pub fn run(args: &SweepArgs, places: &Places) -> anyhow::Result<ExitCode> {
 
 fn plan(args: &ExperimentArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let experiment = args.read(places, &Screen::new(args.quiet))?;
-    end_on_closed_pipe()?;
     // Without a folder nothing is done; planning makes none.
     let store = if experiment.out.is_dir() { Some(Store::open(&experiment.out)?) } else { None };
-    println!("{:>5}  {:<32}  {:<4}  parameters", "index", "hash", "done");
+    outln!("{:>5}  {:<32}  {:<4}  parameters", "index", "hash", "done");
     let mut done = 0;
     for (point, identity) in experiment.plan.points.iter().zip(&experiment.identities) {
-        let is_done = store.as_ref().is_some_and(|store| store.is_done(identity));
-        done += usize::from(is_done);
-        let word = if is_done { "yes" } else { "no" };
-        println!("{:>5}  {}  {word:<4}  {}", point.index, identity.0, point.describe());
+        let state = store.as_ref().map_or(State::Missing, |store| store.state(identity));
+        done += usize::from(state == State::Done);
+        let word = if state == State::Done { "yes" } else { "no" };
+        outln!("{:>5}  {}  {word:<4}  {}", point.index, identity.0, point.describe());
+        if let State::Damaged(problem) = state {
+            tell!("point {} would be measured again, because {problem}", point.index);
+        }
     }
-    println!("{done} of {} points are done in {}", experiment.plan.points.len(), experiment.out.display());
+    outln!("{done} of {} points are done in {}", experiment.plan.points.len(), experiment.out.display());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -148,7 +151,7 @@ fn write(experiment: &Experiment, store: &Store) -> anyhow::Result<()> {
     let table = experiment.table(store)?;
     let (rows, all) = (table.rows(), plan.points.len());
     if rows == 0 {
-        println!("No point is done.");
+        outln!("No point is done.");
         return Ok(());
     }
     let folder = store.folder();
@@ -174,7 +177,6 @@ fn write(experiment: &Experiment, store: &Store) -> anyhow::Result<()> {
         warnings,
     };
     folder.write("report.html", &page.html())?;
-    end_on_closed_pipe()?;
-    println!("{rows} of {all} points in {} (table.csv, table.parquet, report.html, points/).", out.display());
+    outln!("{rows} of {all} points in {} (table.csv, table.parquet, report.html, points/).", out.display());
     Ok(())
 }

@@ -41,6 +41,11 @@ impl Terminal {
         self.saved.is_some()
     }
 
+    /// Whether no further input can come.
+    pub fn is_at_end(&self) -> bool {
+        !self.open
+    }
+
     /// Waits up to `wait_ms` for input.
     pub fn read(&mut self, wait_ms: u32) -> anyhow::Result<Input> {
         let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(wait_ms) * 1_000_000 };

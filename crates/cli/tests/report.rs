@@ -1,7 +1,8 @@
 //! The page is made from the file that a run writes, so the two must speak of the same fields.
 
 use doorbell_bench::{
-    Change, Drops, Figure, FigureGroup, FunctionCost, PointSummary, PortFigures, RunSummary, summary_json,
+    Change, Drops, Figure, FigureGroup, FunctionCost, PointSummary, PortFigures, Ran, RunSummary,
+    summary_json,
 };
 use doorbell_loadgen::{BatchSummary, Confidence};
 
@@ -83,6 +84,8 @@ fn what_a_run_writes_the_report_reads() {
             preset: "fast".into(),
             doorbell_version: "0".into(),
             command: "doorbell run testpmd".into(),
+            ran: Ran { doorbell_commit: "0123abcd".into(), images: Vec::new(), boot: "feed".into() },
+            incomplete: Some("1 of 3 loads was not measured".into()),
             changed: vec![Change { key: "nic.rx_fifo".into(), preset: "64KiB".into(), here: "4MiB".into() }],
             meanings: [("GPRC".to_owned(), "Good frames received".to_owned())].into(),
             points,
@@ -93,6 +96,7 @@ fn what_a_run_writes_the_report_reads() {
         let page = doorbell_report::html(&read, "");
         for text in ["doorbell run testpmd", "Statistics registers", "4,711", "Good frames received"]
             .into_iter()
+            .chain(["0123abcd", "feed", "1 of 3 loads was not"])
             .chain(["Not as in fast", "nic.rx_fifo", "0.0123", "40, correlated"])
         {
             assert!(page.contains(text), "{text}");

@@ -19,7 +19,8 @@ pub use control::{pause, spawn, step};
 pub use lock::Lock;
 pub use operations::{
     Kind, copy_tree, create_folder, create_folders, exchange, hard_link, kind, list, put_in_place, read,
-    remove, rename, replace, sync_folder, sync_tree, sync_tree_and_folder, temporary_name, write,
+    remove, remove_left_behind, rename, replace, sync_folder, sync_tree, sync_tree_and_folder,
+    temporary_name, write,
 };
 
 #[cfg(test)]

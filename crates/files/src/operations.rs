@@ -192,6 +192,22 @@ pub fn temporary_name(path: &Path, word: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
+/// Removes what calls of [`temporary_name`] for `path` and `word` named, and killed processes have left: for whoever knows that
+/// nobody else is at work on `path`. Tells how many there were.
+pub fn remove_left_behind(path: &Path, word: &str) -> io::Result<usize> {
+    let mut prefix = OsString::from(".");
+    prefix.push(path.file_name().unwrap_or(OsStr::new("unnamed")));
+    prefix.push(format!(".{word}-"));
+    let mut removed = 0;
+    for name in list(parent(path))? {
+        if name.as_encoded_bytes().starts_with(prefix.as_encoded_bytes()) {
+            remove(&path.with_file_name(name))?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
 fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -129,7 +129,7 @@ impl CheckpointFile {
     /// Reads a file and checks that it is whole.
     pub fn read(path: &Path) -> Result<CheckpointFile, CheckpointError> {
         let io = |error| CheckpointError::Io { action: "read", path: path.to_owned(), error };
-        CheckpointFile::from_bytes(fs::read(path).map_err(io)?)
+        CheckpointFile::from_bytes(doorbell_files::read(path).map_err(io)?)
     }
 
     /// Checks that bytes are a whole checkpoint.
@@ -154,12 +154,7 @@ impl CheckpointFile {
         if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
             return Err(io(std::io::Error::other("it exists and is not a regular file")));
         }
-        let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut file = tempfile::NamedTempFile::new_in(folder).map_err(io)?;
-        file.write_all(&self.bytes).map_err(io)?;
-        file.as_file().sync_all().map_err(io)?;
-        file.persist(path).map_err(|error| io(error.error))?;
-        Ok(())
+        doorbell_files::replace(path, &self.bytes).map_err(io)
     }
 
     /// A place for a checkpoint that is still to be made; it cannot be restored.
@@ -170,6 +165,11 @@ impl CheckpointFile {
     /// The file's size in bytes.
     pub fn size(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// A hash of everything in it: two boots of one guest have the same.
+    pub fn hash(&self) -> u64 {
+        xxh3_64(&self.bytes)
     }
 
     /// The file's contents.

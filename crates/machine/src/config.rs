@@ -216,6 +216,13 @@ impl MachineConfig {
         Ok(())
     }
 
+    /// The machine in which a guest boots, whatever it goes on in: this one's guest-visible part, and defaults for all else. So
+    /// what a boot leaves follows from the guest alone, and not from who booted it first.
+    pub fn for_boot(&self) -> MachineConfig {
+        let nic = NicConfig { mac: self.nic.mac, ..NicConfig::default() };
+        MachineConfig { platform: self.platform.clone(), nic, ..MachineConfig::default() }
+    }
+
     /// A hash of everything that the guest can tell apart from configuration: a checkpoint goes on only
     /// in a machine with the same.
     pub fn guest_hash(&self) -> u64 {

@@ -3,8 +3,6 @@
 //! would have arrived under the old one, and both nodes must have come equally far, which
 //! [`Pair::run`] to [`Pair::now`] brings about.
 
-use std::fs;
-use std::io::Write;
 use std::path::Path;
 
 use doorbell_sim::Ps;
@@ -39,7 +37,7 @@ impl PairCheckpoint {
     /// Reads a file and checks that it is whole.
     pub fn read(path: &Path) -> Result<PairCheckpoint, CheckpointError> {
         let io = |error| CheckpointError::Io { action: "read", path: path.to_owned(), error };
-        PairCheckpoint::from_bytes(fs::read(path).map_err(io)?)
+        PairCheckpoint::from_bytes(doorbell_files::read(path).map_err(io)?)
     }
 
     /// Checks that bytes are a whole checkpoint of two nodes.
@@ -62,11 +60,12 @@ impl PairCheckpoint {
     /// Writes the file; either the whole of it appears under `path` or nothing changes there.
     pub fn write(&self, path: &Path) -> Result<(), CheckpointError> {
         let io = |error| CheckpointError::Io { action: "write", path: path.to_owned(), error };
-        let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut file = tempfile::NamedTempFile::new_in(folder).map_err(io)?;
-        file.write_all(&self.bytes).map_err(io)?;
-        file.persist(path).map_err(|error| io(error.error))?;
-        Ok(())
+        doorbell_files::replace(path, &self.bytes).map_err(io)
+    }
+
+    /// A hash of everything in it: two boots of the same guests have the same.
+    pub fn hash(&self) -> u64 {
+        xxh3_64(&self.bytes)
     }
 
     /// A place for a checkpoint that is still to be made; it cannot be restored.

@@ -6,13 +6,16 @@ use crate::escape::Esc;
 use crate::number::{NONE, duration_s, grouped, trimmed};
 use crate::summary::{Change, PointSummary, RunSummary};
 use crate::text::imbalance_notes;
-use crate::{figures, functions, headline, numbers, page, ports, stages, streams, timing};
+use crate::{figures, functions, headline, numbers, page, ports, ran, stages, streams, timing};
 
 /// The page of a run. `config_toml` is the resolved configuration as text.
 pub fn html(summary: &RunSummary, config_toml: &str) -> String {
     let (preset, version) =
         (format!("preset {}", summary.preset), format!("version {}", summary.doorbell_version));
     let mut out = page::begin(&summary.benchmark, "run", &[&loads(summary), &preset, &version]);
+    if let Some(problem) = &summary.incomplete {
+        let _ = writeln!(out, "<p class=\"nothing\">{}</p>", Esc(problem));
+    }
     changes(summary, &mut out);
     let groups = summary.by_frame_size();
     if groups.is_empty() {
@@ -36,6 +39,9 @@ pub fn html(summary: &RunSummary, config_toml: &str) -> String {
         out.push_str(&streams::html(&all));
         out.push_str(&timing::html(&all, &summary.meanings));
         out.push_str(&ports::html(&all, &summary.meanings));
+    }
+    if let Some(ran) = &summary.ran {
+        ran::html(&summary.doorbell_version, ran, &mut out);
     }
     page::provenance(&summary.command, "Resolved configuration", config_toml, &mut out);
     footer(summary, &mut out);

@@ -8,6 +8,7 @@ use crate::figures::{Curve, Curves, Data, Ids, write_figure};
 use crate::headline::{self, Card};
 use crate::number::{NONE, count, duration_ns, duration_s, grouped, percent, rate, trimmed};
 use crate::page;
+use crate::ran::{self, Ran};
 use crate::summary::ReportError;
 
 /// A search's `summary.json`, as far as it is shown.
@@ -19,6 +20,9 @@ pub struct SearchSummary {
     pub preset: String,
     /// The version of Doorbell.
     pub doorbell_version: String,
+    /// What ran; unknown in older files.
+    #[serde(default)]
+    pub ran: Option<Ran>,
     /// The command that made this.
     pub command: String,
     /// What was sought, in words.
@@ -109,6 +113,9 @@ impl SearchSummary {
             let figure = search.curves(self.loss_goal).figure(&Ids::of(&id), search.data());
             write_figure(&id, &Ids::of(&id), &figure, &self.command, &mut out);
             out.push_str("</div>\n</section>\n");
+        }
+        if let Some(ran) = &self.ran {
+            ran::html(&self.doorbell_version, ran, &mut out);
         }
         page::provenance(&self.command, "Resolved configuration", config_toml, &mut out);
         let loss = "Rates are those offered at each port. Loss is 1 − arrived / offered in a trial's window, corrected for the \

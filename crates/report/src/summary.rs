@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::functions::FunctionFigures;
+use crate::ran::Ran;
 use crate::stages::StagesNs;
 use crate::streams::StreamFigures;
 use crate::timing::TimingFigures;
@@ -272,6 +273,12 @@ pub struct RunSummary {
     pub doorbell_version: String,
     /// The command that made this.
     pub command: String,
+    /// What ran; unknown in older files.
+    #[serde(default)]
+    pub ran: Option<Ran>,
+    /// What is missing, if the run was ended early.
+    #[serde(default)]
+    pub incomplete: Option<String>,
     /// Parameters that are not as the preset has them; none in older files.
     #[serde(default)]
     pub changed: Vec<Change>,

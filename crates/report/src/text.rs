@@ -71,6 +71,9 @@ pub fn table(summary: &RunSummary) -> String {
         }
     }
     totals(summary, &mut out);
+    if let Some(problem) = &summary.incomplete {
+        let _ = writeln!(out, "{}.", one_line(problem));
+    }
     out
 }
 

@@ -26,7 +26,7 @@ mod value;
 pub use file::{ExperimentFile, PlotSpec, Published, SearchSpec};
 pub use plan::{ExperimentError, Identity, Plan, PlannedPoint, Work};
 pub use point::measure;
-pub use store::Store;
+pub use store::{State, Store};
 pub use sweep::{Failure, Progress, Sweep, sweep};
 pub use table::{Column, Table};
 pub(crate) use value::as_set;

@@ -1,9 +1,10 @@
 //! One point: a machine of its own, measured or searched, and its results made durable.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use doorbell_bench::{
-    Benchmark, Control, DriveKind, Nodes, Places, PointSummary, ResultFolder, RunConfig, RunError,
+    Benchmark, Control, DriveKind, Nodes, Places, PointSummary, Ran, ResultFolder, RunConfig, RunError,
     RunSummary, Session, Source, TwoNodes, changes, driven_guests, run_driven, run_iperf, run_point,
     summary_json,
 };
@@ -22,12 +23,17 @@ pub fn measure(
     places: &Places,
     control: &mut Control,
 ) -> Result<(), ExperimentError> {
-    if store.is_done(identity) {
-        return Ok(());
-    }
     let point = &plan.points[index];
     let preset = &plan.file.preset;
-    store.complete(identity, |folder| {
+    let mut told = false;
+    let busy = |control: &mut &mut Control| {
+        if !std::mem::replace(&mut told, true) {
+            (control.say)("waiting for another process that measures this point");
+        }
+        let stop = control.interrupted.load(Ordering::Relaxed);
+        if stop { Err(ExperimentError::from(RunError::Interrupted)) } else { Ok(()) }
+    };
+    store.complete(identity, &mut &mut *control, busy, |folder, control| {
         let command = format!("doorbell sweep run --index {index} ({})", plan.file.name());
         let own = Own { point, benchmark: plan.benchmark, places, preset, command };
         match &point.work {
@@ -66,9 +72,10 @@ impl Own<'_> {
         control: &mut Control,
     ) -> Result<(), ExperimentError> {
         let frame_size = self.point.config.loadgen.traffic.frame_size;
-        let measured = run_point(&self.session(control)?, rate, frame_size, None, control)?;
+        let session = self.session(control)?;
+        let measured = run_point(&session, rate, frame_size, None, control)?;
         folder.write_point(&measured)?;
-        self.write(measured.summary, measured.meanings, folder)
+        self.write(measured.summary, measured.meanings, session.ran(), folder)
     }
 
     /// Measures between two nodes: a benchmark that has two, or one whose load comes from a second.
@@ -83,7 +90,7 @@ impl Own<'_> {
             let nodes = TwoNodes::prepare(config, benchmark.name, &guests(), self.places, source, control)?;
             let run = run_iperf(&nodes, None, control)?;
             folder.write_iperf(config, &run)?;
-            return self.write(run.summary, run.meanings, folder);
+            return self.write(run.summary, run.meanings, nodes.ran(), folder);
         }
         let name = format!("{}-driven", benchmark.name);
         let guests = driven_guests(benchmark, config).map_err(RunError::from)?;
@@ -91,13 +98,14 @@ impl Own<'_> {
         let load = (rate, config.loadgen.traffic.frame_size);
         let driven = run_driven(&nodes, benchmark, load, None, control)?;
         folder.write_nodes(&driven.config, &driven.pair)?;
-        self.write(driven.summary, driven.meanings, folder)
+        self.write(driven.summary, driven.meanings, nodes.ran(), folder)
     }
 
     fn write(
         self,
         summary: PointSummary,
         meanings: BTreeMap<String, String>,
+        ran: Ran,
         folder: &ResultFolder,
     ) -> Result<(), ExperimentError> {
         let whole = RunSummary {
@@ -106,6 +114,8 @@ impl Own<'_> {
             changed: changes(self.preset, &self.point.config).map_err(RunError::from)?,
             doorbell_version: env!("CARGO_PKG_VERSION").to_owned(),
             command: self.command,
+            ran,
+            incomplete: None,
             meanings,
             points: vec![summary],
         };
@@ -127,7 +137,8 @@ impl Own<'_> {
         let searches = search_sizes(&session, &[size], request, jobs, control.interrupted, &|_, _| {})?;
         let seconds = started.elapsed().as_secs_f64();
         let names = (self.benchmark.name, self.preset);
-        let summary = SearchSummary::new(names, self.command, request, jobs, seconds, searches);
+        let summary =
+            SearchSummary::new(names, self.command, request, jobs, seconds, searches, session.ran());
         Ok(folder.write("summary.json", &summary.to_json())?)
     }
 }

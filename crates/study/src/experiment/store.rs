@@ -1,19 +1,22 @@
-//! The result folder of an experiment. A point is done when its folder, named by its identity, is there: it is written under another
-//! name, made durable, and renamed. A process that is killed leaves only a folder of that other name, which is swept away when
-//! nobody holds its lock any more.
+//! The result folder of an experiment. A point is done when its folder, named by its identity, is there, whole and unchanged: it
+//! is written under another name, sealed, made durable, and renamed. Whoever measures a point holds its lock, which lies
+//! beside the folder, until the folder is in place: another sweep of the same experiment waits for the point instead of
+//! measuring it too. A process that is killed leaves only a folder of that other name, which is swept away when nobody holds the
+//! point's lock any more.
 
-use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use doorbell_bench::{ResultFolder, RunError};
-use rustix::fs::{FlockOperation, flock};
+use doorbell_bench::{ResultFolder, RunError, read_verified, seal, verify};
+use doorbell_files::{
+    Kind, Lock, create_folder, create_folders, kind, list, put_in_place, remove, remove_left_behind,
+    sync_tree, temporary_name,
+};
 
 use super::plan::Identity;
 
 const POINTS: &str = "points";
-const PARTIAL: &str = ".partial-";
-const LOCK: &str = ".lock";
+const PARTIAL: &str = "partial";
 
 /// An experiment's result folder.
 #[derive(Clone, Debug)]
@@ -22,18 +25,24 @@ pub struct Store {
     points: PathBuf,
 }
 
+/// What is known of a point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It is still to be measured.
+    Missing,
+    /// It is measured, and its results are as they were written.
+    Done,
+    /// Something is in its place that is no whole result; it is measured again.
+    Damaged(String),
+}
+
 impl Store {
     /// Opens the folder, makes it if need be, and checks that it can be written.
     pub fn open(path: &Path) -> Result<Store, RunError> {
         let folder = ResultFolder::create(path)?;
         let points = path.join(POINTS);
-        fs::create_dir_all(&points).map_err(RunError::io("create the points' folder", &points))?;
+        create_folders(&points).map_err(RunError::io("create the points' folder", &points))?;
         Ok(Store { folder, points })
-    }
-
-    /// A folder that is only read, and need not be there.
-    pub fn at(path: &Path) -> PathBuf {
-        path.join(POINTS)
     }
 
     /// The whole experiment's folder.
@@ -46,118 +55,152 @@ impl Store {
         self.points.join(&identity.0)
     }
 
+    /// What is known of a point, from every file of it.
+    pub fn state(&self, identity: &Identity) -> State {
+        let path = self.point(identity);
+        match kind(&path) {
+            Ok(None) => State::Missing,
+            Ok(Some(Kind::Folder)) => verify(&path).map_or_else(State::Damaged, |()| State::Done),
+            Ok(Some(_)) => State::Damaged("it is not a folder".to_owned()),
+            Err(error) => State::Damaged(error.to_string()),
+        }
+    }
+
     /// Whether a point is done.
     pub fn is_done(&self, identity: &Identity) -> bool {
-        self.point(identity).is_dir()
+        self.state(identity) == State::Done
+    }
+
+    /// A file of a point that is done.
+    pub fn read(&self, identity: &Identity, name: &str) -> Result<Vec<u8>, String> {
+        read_verified(&self.point(identity), name)
     }
 
     /// Removes what killed processes have left.
     pub fn sweep_away_partial(&self) -> Result<usize, RunError> {
-        let io = |error| RunError::Io { action: "read", path: self.points.clone(), error };
+        let io = |error| RunError::Io { action: "clean up", path: self.points.clone(), error };
         let mut swept = 0;
-        for entry in fs::read_dir(&self.points).map_err(io)? {
-            let entry = entry.map_err(io)?;
-            if !entry.file_name().to_string_lossy().starts_with(PARTIAL) {
+        for name in list(&self.points).map_err(io)? {
+            let name = name.to_string_lossy().into_owned();
+            let Some((identity, _)) = name.strip_prefix('.').and_then(|rest| rest.split_once(".partial-"))
+            else {
                 continue;
-            }
-            // Whoever is still writing there holds the lock. Without a lock file the process was killed at once, or is just
-            // about to make one; the latter will find its folder gone, and says so.
-            let lock = File::open(entry.path().join(LOCK));
-            let abandoned =
-                lock.map_or(true, |lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok());
-            if abandoned && fs::remove_dir_all(entry.path()).is_ok() {
-                swept += 1;
+            };
+            let identity = Identity(identity.to_owned());
+            // Whoever is still writing there holds the lock.
+            if let Some(_lock) = Lock::try_take(&self.lock_name(&identity)).map_err(io)? {
+                swept += remove_left_behind(&self.point(&identity), PARTIAL).map_err(io)?;
             }
         }
         Ok(swept)
     }
 
-    /// Makes a point done by what `write` puts into a folder.
-    pub fn complete<E: From<RunError>>(
+    fn lock_name(&self, identity: &Identity) -> PathBuf {
+        self.points.join(format!(".{}.lock", identity.0))
+    }
+
+    /// Makes a point done by what `write` puts into a folder, unless another process does. `busy` is called each time that one
+    /// is found at it, and may end the wait. Both are given `context`.
+    pub fn complete<C, E: From<RunError>>(
         &self,
         identity: &Identity,
+        context: &mut C,
+        mut busy: impl FnMut(&mut C) -> Result<(), E>,
+        write: impl FnOnce(&ResultFolder, &mut C) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let target = self.point(identity);
+        let lock = Lock::wait(&self.lock_name(identity), || busy(context).map_err(Waiting::Stopped));
+        let _lock = lock.map_err(|waiting| match waiting {
+            Waiting::Io(error) => RunError::Io { action: "lock", path: target.clone(), error }.into(),
+            Waiting::Stopped(error) => error,
+        })?;
+        match self.state(identity) {
+            State::Done => return Ok(()),
+            State::Missing => {}
+            State::Damaged(_) => {
+                remove(&target).map_err(RunError::io("remove the damaged point", &target))?
+            }
+        }
+        remove_left_behind(&target, PARTIAL).map_err(RunError::io("clean up beside", &target))?;
+        let partial = temporary_name(&target, PARTIAL);
+        let written = self.write_point(&partial, &target, |folder| write(folder, context));
+        if written.is_err() {
+            // What is not whole counts for nothing; the next one to measure the point removes it otherwise.
+            let _ = remove(&partial);
+        }
+        written
+    }
+
+    fn write_point<E: From<RunError>>(
+        &self,
+        partial: &Path,
+        target: &Path,
         write: impl FnOnce(&ResultFolder) -> Result<(), E>,
     ) -> Result<(), E> {
-        let prefix = format!("{PARTIAL}{}-", identity.0);
-        let partial = tempfile::Builder::new()
-            .prefix(&prefix)
-            .tempdir_in(&self.points)
-            .map_err(RunError::io("create a folder in", &self.points))?;
-        let failed = |action| RunError::io(action, partial.path());
-        let lock = File::create(partial.path().join(LOCK)).map_err(failed("create"))?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|error| failed("lock")(io::Error::from(error)))?;
-        // On an error the folder is removed when `partial` is dropped.
-        write(&ResultFolder::create(partial.path())?)?;
-        fs::remove_file(partial.path().join(LOCK)).map_err(failed("remove the lock of"))?;
-        make_durable(partial.path()).map_err(failed("write"))?;
-        readable(partial.path()).map_err(failed("open up"))?;
-        let target = self.point(identity);
-        match fs::rename(partial.path(), &target) {
-            Ok(()) => {
-                // It is no temporary folder any more.
-                let _ = partial.keep();
-            }
-            // Somebody else was quicker, with the same result.
-            Err(_) if target.is_dir() => {}
-            Err(error) => return Err(RunError::Io { action: "rename to", path: target, error }.into()),
-        }
-        File::open(&self.points)
-            .and_then(|folder| folder.sync_all())
-            .map_err(RunError::io("write", &self.points))?;
-        Ok(())
+        create_folder(partial).map_err(RunError::io("create a folder in", &self.points))?;
+        let folder = ResultFolder::create(partial)?;
+        write(&folder)?;
+        seal(&folder)?;
+        sync_tree(partial).map_err(RunError::io("write", partial))?;
+        Ok(put_in_place(partial, target).map_err(RunError::io("put the point's results into", target))?)
     }
 }
 
-/// Everything in the folder, and its list of names, is on the disk.
-fn make_durable(folder: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            make_durable(&entry.path())?;
-        } else {
-            File::open(entry.path())?.sync_all()?;
-        }
-    }
-    File::open(folder)?.sync_all()
+/// Why a wait for a lock ended without it.
+enum Waiting<E> {
+    Io(io::Error),
+    Stopped(E),
 }
 
-/// Temporary folders are private; results are for everyone whom the folder above admits.
-fn readable(folder: &Path) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    fs::set_permissions(folder, fs::Permissions::from_mode(0o755))
+impl<E> From<io::Error> for Waiting<E> {
+    fn from(error: io::Error) -> Self {
+        Waiting::Io(error)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use doorbell_bench::SEAL;
+
     use super::*;
 
     fn names(path: &Path) -> Vec<String> {
-        let mut names: Vec<String> = fs::read_dir(path)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
+        list(path).unwrap().into_iter().map(|name| name.into_string().unwrap()).collect()
+    }
+
+    fn identity(name: &str) -> Identity {
+        Identity(name.into())
+    }
+
+    fn complete(store: &Store, name: &str, contents: &str) -> Result<(), RunError> {
+        let write = |folder: &ResultFolder, _: &mut ()| folder.write("summary.json", contents);
+        store.complete(&identity(name), &mut (), |()| Err(RunError::Interrupted), write)
     }
 
     #[test]
     fn a_point_is_there_whole_or_not_at_all() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();
-        let (good, bad) = (Identity("good".into()), Identity("bad".into()));
-        store.complete::<RunError>(&good, |folder| folder.write("summary.json", "{}")).unwrap();
-        let error = store.complete::<RunError>(&bad, |folder| {
-            folder.write("summary.json", "{}")?;
-            Err(RunError::Interrupted)
-        });
+        complete(&store, "good", "{}").unwrap();
+        let error = store.complete(
+            &identity("bad"),
+            &mut (),
+            |()| Ok(()),
+            |folder, ()| {
+                folder.write("summary.json", "{}")?;
+                Err(RunError::Interrupted)
+            },
+        );
         assert!(matches!(error, Err(RunError::Interrupted)));
-        assert!(store.is_done(&good) && !store.is_done(&bad));
+        assert_eq!(store.state(&identity("good")), State::Done);
+        assert_eq!(store.state(&identity("bad")), State::Missing);
         assert_eq!(names(&folder.path().join(POINTS)), ["good"]);
-        assert_eq!(names(&store.point(&good)), ["summary.json"]);
+        assert_eq!(names(&store.point(&identity("good"))), [SEAL, "summary.json"]);
         // Once more is no error, and changes nothing.
-        store.complete::<RunError>(&good, |folder| folder.write("summary.json", "[]")).unwrap();
-        assert_eq!(fs::read_to_string(store.point(&good).join("summary.json")).unwrap(), "{}");
+        complete(&store, "good", "[]").unwrap();
+        assert_eq!(store.read(&identity("good"), "summary.json").unwrap(), b"{}");
         assert_eq!(names(&folder.path().join(POINTS)), ["good"]);
     }
 
@@ -165,15 +208,52 @@ mod tests {
     fn what_a_killed_process_left_is_swept_away_and_what_a_living_one_writes_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();
-        let left = folder.path().join(POINTS).join(".partial-left-1");
-        fs::create_dir_all(&left).unwrap();
-        File::create(left.join(LOCK)).unwrap();
-        store
-            .complete::<RunError>(&Identity("alive".into()), |_| {
-                assert_eq!(store.sweep_away_partial().unwrap(), 1);
-                Ok(())
-            })
-            .unwrap();
+        fs::create_dir_all(folder.path().join("points/.left.partial-1-0")).unwrap();
+        fs::write(folder.path().join("points/.left.lock"), "").unwrap();
+        let write = |own: &ResultFolder, _: &mut ()| {
+            assert_eq!(store.sweep_away_partial().unwrap(), 1);
+            assert!(own.path().is_dir());
+            own.write("summary.json", "{}")
+        };
+        store.complete::<_, RunError>(&identity("alive"), &mut (), |()| Ok(()), write).unwrap();
         assert_eq!(names(&folder.path().join(POINTS)), ["alive"]);
+    }
+
+    #[test]
+    fn who_finds_another_at_a_point_waits_for_its_result() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let write = |own: &ResultFolder, _: &mut ()| {
+            assert!(matches!(complete(&store, "one", "other"), Err(RunError::Interrupted)));
+            own.write("summary.json", "first")
+        };
+        store.complete::<_, RunError>(&identity("one"), &mut (), |()| Ok(()), write).unwrap();
+        complete(&store, "one", "other").unwrap();
+        assert_eq!(store.read(&identity("one"), "summary.json").unwrap(), b"first");
+    }
+
+    #[test]
+    fn a_point_that_was_changed_or_is_something_else_is_measured_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let path = store.point(&identity("one"));
+        for damage in 0..5 {
+            complete(&store, "one", "{}").unwrap();
+            let summary = path.join("summary.json");
+            match damage {
+                0 => fs::write(&summary, "[]").unwrap(),
+                1 => fs::remove_file(&summary).unwrap(),
+                2 => fs::remove_file(path.join(SEAL)).unwrap(),
+                _ => fs::remove_dir_all(&path).unwrap(),
+            }
+            match damage {
+                3 => fs::write(&path, "a file").unwrap(),
+                4 => std::os::unix::fs::symlink("nowhere", &path).unwrap(),
+                _ => {}
+            }
+            assert!(matches!(store.state(&identity("one")), State::Damaged(_)), "damage {damage}");
+            complete(&store, "one", "{}").unwrap();
+            assert_eq!(store.state(&identity("one")), State::Done, "damage {damage}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::plan::{Identity, Plan};
-use super::store::Store;
+use super::store::{State, Store};
 
 /// How often the processes are looked at.
 const LOOK: Duration = Duration::from_millis(20);
@@ -38,8 +38,10 @@ pub struct Sweep {
 }
 
 /// What happens on the way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
+    /// A point was measured, but its results are damaged in this way: it is measured again.
+    Damaged(usize, String),
     /// So many points are to be measured.
     ToDo(usize),
     /// A point was begun.
@@ -71,7 +73,17 @@ pub fn sweep(
     // Two points of one identity are measured once.
     let mut begun = std::collections::BTreeSet::new();
     let mut waiting: VecDeque<usize> = (0..plan.points.len())
-        .filter(|&index| !store.is_done(&identities[index]) && begun.insert(&identities[index]))
+        .filter(|&index| match store.state(&identities[index]) {
+            State::Done => false,
+            State::Missing => begun.insert(&identities[index]),
+            State::Damaged(problem) => {
+                let first = begun.insert(&identities[index]);
+                if first {
+                    tell(Progress::Damaged(index, problem));
+                }
+                first
+            }
+        })
         .collect();
     result.skipped = plan.points.len() - waiting.len();
     tell(Progress::ToDo(waiting.len()));
@@ -102,7 +114,7 @@ pub fn sweep(
             .partition(|(status, _)| !matches!(status, Ok(None)));
         running = still.into_iter().map(|(_, process)| process).collect();
         if ended.is_empty() {
-            std::thread::sleep(LOOK);
+            doorbell_files::pause(LOOK);
         }
         for (status, process) in ended {
             let said = process.said.join().unwrap_or_default();
@@ -126,7 +138,8 @@ pub fn sweep(
 }
 
 fn begin(index: usize, mut command: Command) -> std::io::Result<Running> {
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = doorbell_files::spawn(&mut command)?;
     let mut stderr = child.stderr.take().expect("it was piped");
     let said = std::thread::spawn(move || {
         let mut bytes = Vec::new();

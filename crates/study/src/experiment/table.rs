@@ -1,7 +1,5 @@
 //! One row a point: what was varied, and every figure that its summary has. Columns carry their units in their names.
 
-use std::path::Path;
-
 use doorbell_bench::csv_field;
 use serde_json::Value;
 
@@ -50,7 +48,9 @@ impl Table {
         for point in &plan.points {
             let identity = &identities[point.index];
             if store.is_done(identity) {
-                rows.push((point, figures(&store.point(identity))?));
+                let damaged = |problem| format!("{}: {problem}", store.point(identity).display());
+                let summary = store.read(identity, "summary.json").map_err(damaged)?;
+                rows.push((point, figures(&summary).map_err(damaged)?));
             }
         }
         let mut table = Table::default();
@@ -150,13 +150,9 @@ fn quantities(texts: Vec<Option<String>>) -> (&'static str, Vec<Cell>) {
 }
 
 /// The figures of a point's `summary.json`: a run's only point, or a search's answer and its point at the lower end.
-fn figures(folder: &Path) -> Result<Vec<(String, Cell)>, String> {
-    let path = folder.join("summary.json");
-    let damaged = |problem: String| {
-        format!("{}: {problem}; remove {} to have it measured again", path.display(), folder.display())
-    };
-    let text = std::fs::read_to_string(&path).map_err(|error| damaged(error.to_string()))?;
-    let summary: Value = serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
+fn figures(summary: &[u8]) -> Result<Vec<(String, Cell)>, String> {
+    let summary: Value =
+        serde_json::from_slice(summary).map_err(|error| format!("summary.json cannot be read: {error}"))?;
     let mut all = Vec::new();
     if let Some(search) = summary.get("searches").and_then(|all| all.get(0)) {
         flatten("", search, &mut all);
@@ -165,7 +161,7 @@ fn figures(folder: &Path) -> Result<Vec<(String, Cell)>, String> {
     } else if let Some(point) = summary.get("points").and_then(|all| all.get(0)) {
         flatten("", point, &mut all);
     } else {
-        return Err(damaged("it is no summary".to_owned()));
+        return Err("summary.json is no summary".to_owned());
     }
     let renamed = |name: String| {
         RENAMED.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| (*new).to_owned())
@@ -231,10 +227,8 @@ mod tests {
 
     #[test]
     fn a_summary_becomes_one_level_of_names() {
-        let folder = tempfile::tempdir().unwrap();
         let json =
             r#"{"points":[{"rate":"x","drop_rate":0.5,"drops":{"dma":3},"ports":[1],"latency_ns":null}]}"#;
-        std::fs::write(folder.path().join("summary.json"), json).unwrap();
         let expected = [
             ("drop_rate", Cell::Float(0.5)),
             ("dropped_frames.dma", Cell::Int(3)),
@@ -242,8 +236,8 @@ mod tests {
             ("dropped_share.core", Cell::Float(0.0)),
             ("dropped_share.tx", Cell::Float(0.0)),
         ];
-        assert_eq!(figures(folder.path()).unwrap(), expected.map(|(name, cell)| (name.to_owned(), cell)));
-        std::fs::write(folder.path().join("summary.json"), "{").unwrap();
-        assert!(figures(folder.path()).unwrap_err().contains("remove"));
+        assert_eq!(figures(json.as_bytes()).unwrap(), expected.map(|(name, cell)| (name.to_owned(), cell)));
+        assert!(figures(b"{").unwrap_err().contains("summary.json"));
+        assert!(figures(b"{}").unwrap_err().contains("no summary"));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use doorbell_bench::{PointSummary, RunConfig, RunError, Session};
+use doorbell_bench::{PointSummary, Ran, RunConfig, RunError, Session};
 use doorbell_loadgen::Rate;
 use doorbell_machine::ConfigError;
 use doorbell_sim::{Bytes, Frame};
@@ -70,6 +70,8 @@ pub struct SearchSummary {
     pub preset: String,
     /// The version of Doorbell.
     pub doorbell_version: String,
+    /// What ran, exactly.
+    pub ran: Ran,
     /// The command that made this.
     pub command: String,
     /// What was sought, in words.
@@ -95,11 +97,13 @@ impl SearchSummary {
         jobs: usize,
         host_seconds: f64,
         searches: Vec<SizeSummary>,
+        ran: Ran,
     ) -> SearchSummary {
         SearchSummary {
             benchmark: benchmark.to_owned(),
             preset: preset.to_owned(),
             doorbell_version: env!("CARGO_PKG_VERSION").to_owned(),
+            ran,
             command,
             goal: request.goal.to_string(),
             loss_goal: request.goal.loss,

@@ -1,0 +1,158 @@
+//! A folder that is whole says so itself: `files.sha256` lists every file in it with its SHA-256, in the form that
+//! `sha256sum --check` reads. It is written last. A folder without it is not finished; one that does not fit it was changed.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use doorbell_files::{Kind, kind, list, read};
+use sha2::{Digest, Sha256};
+
+use crate::error::RunError;
+use crate::folder::ResultFolder;
+
+/// The list's name.
+pub const SEAL: &str = "files.sha256";
+
+/// Writes the list of all that is in the folder now.
+pub fn seal(folder: &ResultFolder) -> Result<(), RunError> {
+    let mut sums = BTreeMap::new();
+    walk(folder.path(), "", &mut sums).map_err(RunError::io("read back", folder.path()))?;
+    write_list(folder, &sums)
+}
+
+/// Writes a file into a folder that may be sealed, and what the list says of this file alone.
+pub fn write_sealed(folder: &ResultFolder, name: &str, contents: &str) -> Result<(), RunError> {
+    folder.write(name, contents)?;
+    let Ok(mut sums) = listed(folder.path()) else { return Ok(()) };
+    sums.insert(name.to_owned(), sha256(contents.as_bytes()));
+    write_list(folder, &sums)
+}
+
+fn write_list(folder: &ResultFolder, sums: &BTreeMap<String, String>) -> Result<(), RunError> {
+    let lines: String = sums.iter().map(|(name, sum)| format!("{sum}  {name}\n")).collect();
+    folder.write(SEAL, &lines)
+}
+
+/// Whether everything is in the folder that it lists, unchanged, and nothing else; or what is wrong.
+pub fn verify(folder: &Path) -> Result<(), String> {
+    let listed = listed(folder)?;
+    let mut there = BTreeMap::new();
+    walk(folder, "", &mut there).map_err(|error| format!("it cannot be read: {error}"))?;
+    for (name, sum) in &listed {
+        match there.get(name) {
+            None => return Err(format!("{name} is missing")),
+            Some(found) if found != sum => return Err(format!("{name} was changed")),
+            Some(_) => {}
+        }
+    }
+    match there.keys().find(|name| !listed.contains_key(*name)) {
+        Some(foreign) => Err(format!("{foreign} does not belong to it")),
+        None => Ok(()),
+    }
+}
+
+/// A file of the folder, if its contents are those that the list vouches for.
+pub fn read_verified(folder: &Path, name: &str) -> Result<Vec<u8>, String> {
+    let contents = read(&folder.join(name)).map_err(|error| format!("{name} cannot be read: {error}"))?;
+    match listed(folder)?.get(name) {
+        Some(sum) if *sum == sha256(&contents) => Ok(contents),
+        _ => Err(format!("{name} was changed")),
+    }
+}
+
+/// The names that a folder's list has, with their sums.
+pub(crate) fn listed(folder: &Path) -> Result<BTreeMap<String, String>, String> {
+    let text = read(&folder.join(SEAL)).map_err(|_| format!("it has no {SEAL}, so it is not whole"))?;
+    let text = String::from_utf8(text).map_err(|_| format!("{SEAL} is no text"))?;
+    text.lines()
+        .map(|line| line.split_once("  ").map(|(sum, name)| (name.to_owned(), sum.to_owned())))
+        .collect::<Option<_>>()
+        .ok_or_else(|| format!("{SEAL} has a line that is none of its own"))
+}
+
+fn walk(folder: &Path, below: &str, sums: &mut BTreeMap<String, String>) -> io::Result<()> {
+    for name in list(folder)? {
+        let path = folder.join(&name);
+        let shown = format!("{below}{}", name.to_string_lossy());
+        match kind(&path)? {
+            Some(Kind::Folder) => walk(&path, &format!("{shown}/"), sums)?,
+            Some(_) if below.is_empty() && shown == SEAL => {}
+            Some(Kind::File) => drop(sums.insert(shown, sha256_of(&path)?)),
+            // No result holds such a thing, so its name alone tells that it is foreign.
+            Some(Kind::Other) | None => drop(sums.insert(shown, String::new())),
+        }
+    }
+    Ok(())
+}
+
+/// Captures are large, and need not be in memory as a whole.
+fn sha256_of(path: &Path) -> io::Result<String> {
+    let (mut file, mut hash) = (File::open(path)?, Sha256::new());
+    let mut piece = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(hex(&hash.finalize())),
+            count => hash.update(&piece[..count]),
+        }
+    }
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn sealed() -> (tempfile::TempDir, ResultFolder) {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = ResultFolder::create(&scratch.path().join("result")).unwrap();
+        folder.write("summary.json", "{}").unwrap();
+        folder.sub("point-00").unwrap().write("stats.json", "[]").unwrap();
+        seal(&folder).unwrap();
+        (scratch, folder)
+    }
+
+    #[test]
+    fn a_sealed_folder_verifies_and_sha256sum_reads_its_list() {
+        let (_scratch, folder) = sealed();
+        assert_eq!(verify(folder.path()), Ok(()));
+        let mut command = std::process::Command::new("sha256sum");
+        let checked =
+            command.args(["--check", "--strict", SEAL]).current_dir(folder.path()).output().unwrap();
+        assert!(checked.status.success(), "{checked:?}");
+        assert_eq!(read_verified(folder.path(), "summary.json").unwrap(), b"{}");
+        write_sealed(&folder, "report.html", "<p>").unwrap();
+        assert_eq!(verify(folder.path()), Ok(()));
+    }
+
+    #[test]
+    fn whatever_is_changed_missing_or_added_is_noticed() {
+        let (_scratch, folder) = sealed();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("summary.json"), "{ }").unwrap();
+        assert_eq!(verify(folder.path()), Err("summary.json was changed".into()));
+        assert!(read_verified(folder.path(), "summary.json").is_err());
+        fs::remove_file(path("summary.json")).unwrap();
+        assert_eq!(verify(folder.path()), Err("summary.json is missing".into()));
+        fs::write(path("summary.json"), "{}").unwrap();
+        fs::write(path("point-00/own.txt"), "").unwrap();
+        assert_eq!(verify(folder.path()), Err("point-00/own.txt does not belong to it".into()));
+        fs::remove_file(path("point-00/own.txt")).unwrap();
+        std::os::unix::fs::symlink("nowhere", path("link")).unwrap();
+        assert_eq!(verify(folder.path()), Err("link does not belong to it".into()));
+        fs::remove_file(path("link")).unwrap();
+        assert_eq!(verify(folder.path()), Ok(()));
+        fs::remove_file(path(SEAL)).unwrap();
+        assert!(verify(folder.path()).unwrap_err().contains("not whole"));
+    }
+}

@@ -1,0 +1,158 @@
+//! A run's results as they come: a folder for each load where there are several, and what is done in place whenever a load is.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context;
+use doorbell_bench::{
+    NO_TRAFFIC, PointSummary, Ran, ResultFolder, Results, RunConfig, RunSummary, changes, named,
+};
+
+use crate::out::{out, outln};
+use crate::run_cmd::{RunArgs, command_line};
+
+/// The results of one `doorbell run`.
+pub struct Loads<'a> {
+    args: &'a RunArgs,
+    name: &'a str,
+    config: &'a RunConfig,
+    results: Results,
+    asked: usize,
+    points: Vec<PointSummary>,
+    meanings: BTreeMap<String, String>,
+}
+
+impl<'a> Loads<'a> {
+    /// Begins the result folder of a run of so many loads.
+    pub fn begin(
+        args: &'a RunArgs,
+        name: &'a str,
+        config: &'a RunConfig,
+        asked: usize,
+    ) -> anyhow::Result<Loads<'a>> {
+        let results = Results::begin(&args.output.out)?;
+        Ok(Loads { args, name, config, results, asked, points: Vec::new(), meanings: BTreeMap::new() })
+    }
+
+    /// What is measured.
+    pub fn name(&self) -> &str {
+        self.name
+    }
+
+    /// Whether anything was written.
+    pub fn has_files(&self) -> bool {
+        std::fs::read_dir(self.folder().path()).is_ok_and(|mut entries| entries.next().is_some())
+    }
+
+    /// The whole run's folder.
+    pub fn folder(&self) -> &ResultFolder {
+        self.results.folder()
+    }
+
+    /// The folder of the load that is next: one of several has a folder of its own.
+    pub fn next_folder(&self) -> anyhow::Result<ResultFolder> {
+        let folder = self.results.folder();
+        match self.asked {
+            1 => Ok(folder.clone()),
+            _ => Ok(folder.sub(&format!("point-{:02}", self.points.len()))?),
+        }
+    }
+
+    /// The next load is measured, and its files are in `folder`.
+    pub fn done(
+        &mut self,
+        folder: &ResultFolder,
+        config: &RunConfig,
+        summary: PointSummary,
+        meanings: BTreeMap<String, String>,
+        ran: &Ran,
+    ) -> anyhow::Result<()> {
+        if self.asked > 1 {
+            self.write_report(folder, config, vec![summary.clone()], meanings.clone(), ran)?;
+        }
+        self.points.push(summary);
+        self.meanings = meanings;
+        if self.asked > self.points.len() {
+            self.write_whole(ran)?;
+            self.results.publish_so_far()?;
+        }
+        Ok(())
+    }
+
+    /// An error in the middle of several loads says what there is.
+    pub fn but_some_are_done<R>(&self, result: anyhow::Result<R>) -> anyhow::Result<R> {
+        let (done, path) = (self.points.len(), self.args.output.out.display());
+        match done {
+            0 => result,
+            _ => result.with_context(|| format!("{done} of {} loads are done and in {path}", self.asked)),
+        }
+    }
+
+    /// All loads are done: puts the results in place and prints them.
+    pub fn finish(self, ran: &Ran, further: &str) -> anyhow::Result<()> {
+        let (summary, json, report) = self.write_whole(ran)?;
+        let written = self.results.publish()?;
+        if self.args.output.json {
+            out!("{json}");
+            return Ok(());
+        }
+        match summary.points.as_slice() {
+            [point] if point.rate == NO_TRAFFIC => outln!("{}", without_traffic(self.name, point)),
+            _ => out!("{}", doorbell_report::table(&report)),
+        }
+        outln!("Results in {} ({}).", self.args.output.out.display(), named(&written));
+        out!("{further}");
+        Ok(())
+    }
+
+    /// Leaves what was written, though the run has failed: a guest's console says why.
+    pub fn keep_what_there_is(self) -> anyhow::Result<()> {
+        Ok(self.results.publish().map(drop)?)
+    }
+
+    fn write_whole(&self, ran: &Ran) -> anyhow::Result<(RunSummary, String, doorbell_report::RunSummary)> {
+        let (points, meanings) = (self.points.clone(), self.meanings.clone());
+        self.write_report(self.folder(), self.config, points, meanings, ran)
+    }
+
+    /// Writes the summary of these points, with the meanings of their figures, and the report.
+    fn write_report(
+        &self,
+        folder: &ResultFolder,
+        config: &RunConfig,
+        points: Vec<PointSummary>,
+        meanings: BTreeMap<String, String>,
+        ran: &Ran,
+    ) -> anyhow::Result<(RunSummary, String, doorbell_report::RunSummary)> {
+        let is_whole = folder.path() == self.folder().path();
+        let missing = if is_whole { self.asked - self.points.len() } else { 0 };
+        let preset = &self.args.common.preset;
+        let summary = RunSummary {
+            benchmark: self.name.to_owned(),
+            preset: preset.clone(),
+            changed: changes(preset, config)?,
+            doorbell_version: env!("CARGO_PKG_VERSION").to_owned(),
+            command: command_line(),
+            incomplete: (missing > 0).then(|| {
+                format!("{missing} of {} loads were not measured: the run was ended early", self.asked)
+            }),
+            ran: ran.clone(),
+            meanings,
+            points,
+        };
+        let json = folder.write_summary(&summary)?;
+        let report = doorbell_report::RunSummary::from_json(&json)?;
+        folder.write("report.html", &doorbell_report::html(&report, &config.to_toml()))?;
+        Ok((summary, json, report))
+    }
+}
+
+/// What there is to say of a run in which nothing was offered.
+fn without_traffic(name: &str, point: &PointSummary) -> String {
+    let millions = point.instructions as f64 / 1e6;
+    let status = point.exit_status.map_or_else(String::new, |status| format!("exit status {status}, "));
+    format!(
+        "{name}: {status}measured for {:.3} ms of simulated time, {millions:.1} M instructions, {:.3} a cycle",
+        point.simulated_seconds * 1e3,
+        point.ipc
+    )
+}

@@ -1,0 +1,83 @@
+//! What ran: the simulator, the images and their packages, and the boot, so that two results can be told apart.
+
+use std::fmt::Write;
+
+use serde::Deserialize;
+
+use crate::escape::Esc;
+
+/// What a summary says of what ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Ran {
+    /// Doorbell's commit.
+    pub doorbell_commit: String,
+    /// Each node's image.
+    #[serde(default)]
+    pub images: Vec<RanImage>,
+    /// Hash of the checkpoint from which the measurement started.
+    pub boot: String,
+}
+
+/// An image.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct RanImage {
+    /// Its name.
+    pub image: String,
+    /// Hash of all that it holds.
+    pub image_sha256: String,
+    /// The Debian suite.
+    pub suite: String,
+    /// The kernel's release.
+    pub kernel_release: String,
+    /// The version of the kernel's package.
+    pub kernel_version: Option<String>,
+    /// DPDK's version, if it has any.
+    pub dpdk_version: Option<String>,
+    /// What compiled its own programs.
+    pub compiler: Option<String>,
+    /// The packages that matter.
+    pub packages: Vec<RanPackage>,
+}
+
+/// A package.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct RanPackage {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// The section of a page.
+pub(crate) fn html(version: &str, ran: &Ran, out: &mut String) {
+    out.push_str(
+        "<section aria-labelledby=\"ran\">\n<h2 id=\"ran\">What ran</h2>\n<div class=\"scroll\">\n\
+         <table class=\"numbers few\">\n<tbody>\n",
+    );
+    let mut row = |head: &str, text: &str| {
+        let _ = writeln!(out, "<tr><th scope=\"row\">{}</th><td>{}</td></tr>", Esc(head), Esc(text));
+    };
+    row("Doorbell", &format!("{version}, commit {}", ran.doorbell_commit));
+    for (node, image) in ran.images.iter().enumerate() {
+        let whose = if ran.images.len() > 1 { format!(", node {node}") } else { String::new() };
+        row(&format!("Image{whose}"), &format!("{}, SHA-256 {}", image.image, image.image_sha256));
+        let package = image.kernel_version.as_ref().map_or(String::new(), |version| format!(" ({version})"));
+        row(
+            &format!("Kernel{whose}"),
+            &format!("Linux {}{package}, Debian {}", image.kernel_release, image.suite),
+        );
+        if let Some(version) = &image.dpdk_version {
+            row(&format!("DPDK{whose}"), version);
+        }
+        let packages: Vec<String> =
+            image.packages.iter().map(|package| format!("{} {}", package.name, package.version)).collect();
+        row(&format!("Packages{whose}"), &packages.join(", "));
+        if let Some(compiler) = &image.compiler {
+            row(&format!("Compiler of its programs{whose}"), compiler);
+        }
+    }
+    row("Boot", &ran.boot);
+    out.push_str("</tbody>\n</table>\n</div>\n</section>\n");
+}
