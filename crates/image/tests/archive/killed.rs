@@ -169,13 +169,12 @@ fn a_rebuild_that_is_killed_leaves_the_old_image_or_the_new_one() {
     let (steps, _) = controlled(&world, true, |_| Fate::Done);
     let exchange =
         steps.iter().position(|step| step.starts_with("exchange ")).expect("the images change places");
-    for at in exchange.saturating_sub(3)..steps.len() {
+    for (at, step) in steps.iter().enumerate().skip(exchange.saturating_sub(3)) {
         restore();
-        controlled(&world, true, |step| if step == at { Fate::Killed } else { Fate::Done });
-        let left =
-            Image::open(world.path("images/tiny")).unwrap_or_else(|error| panic!("{}: {error}", steps[at]));
+        controlled(&world, true, |number| if number == at { Fate::Killed } else { Fate::Done });
+        let left = Image::open(world.path("images/tiny")).unwrap_or_else(|error| panic!("{step}: {error}"));
         let expected = if at > exchange { &new } else { &old };
-        assert_eq!(left.manifest(), expected.manifest(), "{}", steps[at]);
+        assert_eq!(left.manifest(), expected.manifest(), "{step}");
         let refresh = BuildOptions { refresh: true, ..world.options() };
         assert_eq!(world.build(&refresh).unwrap().manifest(), new.manifest());
         assert_eq!(world.images(), ["tiny"]);
