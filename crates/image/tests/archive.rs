@@ -374,6 +374,17 @@ fn debugging_information_and_the_date_are_the_same_every_time_and_name_no_folder
 }
 
 #[test]
+fn headers_of_the_host_are_not_taken_for_the_guests() {
+    // The host's cross libc has this one, and the guest's packages do not.
+    let world = world_with_program(&format!("#include <stdio.h>\n{STATUS_C}"));
+    let error = world.build(&world.options()).unwrap_err().to_string();
+    assert!(error.contains("stdio.h: No such file") && error.contains("libc6-dev"), "{error}");
+    // The compiler's own headers are there.
+    let world = world_with_program(&format!("#include <stddef.h>\n{STATUS_C}"));
+    world.build(&world.options()).unwrap();
+}
+
+#[test]
 fn a_source_cannot_bring_files_of_the_host_into_a_guest() {
     if !fences() {
         return;
