@@ -1,6 +1,6 @@
 //! Programs that an image brings along as C source: compiled for the guest when the image is built, by the host's cross
-//! compiler, against the files of Debian's packages for the guest. So they use the headers and libraries that the guest has,
-//! and nothing of the host's.
+//! compiler, against the files of Debian's packages for the guest. So they use the headers, libraries and start files that the
+//! guest has. The compiler would take those of the host's cross libc before, which is of another version: they are kept from it.
 //!
 //! The same packages, recipe and compiler give the same bytes: paths are relative, and there is no build id.
 
@@ -23,6 +23,9 @@ pub(crate) const COMPILER: Tool = Tool { name: "riscv64-linux-gnu-gcc", package:
 /// Where the sources lie while they are compiled, beside the packages' files.
 const SOURCES: &str = "programs";
 const PACKAGES: &str = "packages";
+const START_FILES: &str = "start";
+/// What the guest's architecture is called in folders of headers and libraries.
+const TRIPLET: &str = "riscv64-linux-gnu";
 
 /// Far more than compiling a program takes; sources that never end, or never stop growing, do.
 const LIMITS: Limits = Limits { cpu_s: Some(900), memory_bytes: Some(8 << 30), file_bytes: Some(1 << 30) };
@@ -106,21 +109,65 @@ pub(crate) fn programs(
     let compilers_own = confine::beside(COMPILER.name, &host::search_path());
     let reads = [packages].into_iter().chain(compilers_own.as_deref()).collect();
     let bounds = Bounds { reads: Some(reads), limits: LIMITS, ..bounds };
+    put_start_files(&tree, work)?;
+    let standard = standard_headers()?;
     let mut compiled = BTreeMap::new();
     for (path, patterns) in &build.programs {
         let sources = sources(patterns, &tree, &Tree::new(&work.join(SOURCES))).map_err(fail)?;
         let mut compiler = host::command(COMPILER);
         // Programs have no time of their making in them, and no path of this folder.
         compiler.env("SOURCE_DATE_EPOCH", "0").arg(format!("-ffile-prefix-map={}=.", work.display()));
-        compiler.current_dir(work).args(arguments(build, &recipe.spec.initramfs.library_path)).args(sources);
+        compiler
+            .current_dir(work)
+            .args(&standard)
+            .args(arguments(build, &recipe.spec.initramfs.library_path))
+            .args(sources);
         // Behind the sources: a library is linked if something before it needs it.
         compiler.args(build.libraries.iter().map(|library| format!("-l{library}"))).args(["-o", "program"]);
-        host::run_within(&bounds, &mut compiler, &format!("compiling {path}"))?;
+        host::run_with_hint(&bounds, &mut compiler, &format!("compiling {path}"), hint)?;
         let program = work.join("program");
         let content = fs::read(&program).map_err(ImageError::io("read", &program))?;
         compiled.insert(path.clone(), Node::File { mode: 0o755, content });
     }
     Ok(compiled)
+}
+
+/// Puts the beginnings of programs that the packages have where the compiler looks for them first: in a folder with nothing
+/// else, because it would also take programs of its own from there.
+fn put_start_files(tree: &Tree, work: &Path) -> Result<(), ImageError> {
+    let to = work.join(START_FILES);
+    fs::create_dir(&to).map_err(ImageError::io("create", &to))?;
+    for pattern in ["*crt1.o", "crti.o", "crtn.o"] {
+        for found in tree.glob(&format!("usr/lib/{TRIPLET}/{pattern}")) {
+            let name = found.rsplit('/').next().unwrap_or(&found);
+            if let Ok(Some((_, Node::File { content, .. }))) = tree.resolve(&found).map(|mut way| way.pop()) {
+                fs::write(to.join(name), content).map_err(ImageError::io("write", &to))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where the standard headers are: those that belong to the compiler, and the packages'.
+fn standard_headers() -> Result<Vec<String>, ImageError> {
+    let mut command = host::command(COMPILER);
+    let told = host::run(command.arg("-print-file-name=include"), "asking the compiler for its headers")?;
+    let own = String::from_utf8_lossy(&told).trim().to_owned();
+    let mut arguments = vec!["-nostdinc".to_owned()];
+    for folder in [own, format!("{PACKAGES}/usr/include/{TRIPLET}"), format!("{PACKAGES}/usr/include")] {
+        arguments.extend(["-isystem".to_owned(), folder]);
+    }
+    arguments.push(format!("-B{START_FILES}/"));
+    Ok(arguments)
+}
+
+fn hint(printed: &str) -> &'static str {
+    if printed.contains(".h: No such file or directory") {
+        "; headers come from the recipe's own folder and from the packages that build.packages names (C's own are in libc6-dev \
+         and linux-libc-dev)"
+    } else {
+        ""
+    }
 }
 
 /// What the compiler says of itself: part of what decides about an image's bytes.

@@ -1,6 +1,8 @@
 //! Whole builds from a small Debian archive made here: signed with a key of its own by gpg, with packages made by
 //! dpkg-deb. The code under test runs the host's real apt against it, so what is checked is what apt really verifies.
 
+#[path = "archive/killed.rs"]
+mod killed;
 #[path = "archive/locked.rs"]
 mod locked;
 #[path = "archive/world.rs"]
@@ -369,6 +371,17 @@ fn debugging_information_and_the_date_are_the_same_every_time_and_name_no_folder
     assert!(!has(world.dir.path().to_str().unwrap().as_bytes()));
     let second = world.build(&BuildOptions { force: true, ..world.options() }).unwrap();
     assert_eq!(first.hash(), second.hash());
+}
+
+#[test]
+fn headers_of_the_host_are_not_taken_for_the_guests() {
+    // The host's cross libc has this one, and the guest's packages do not.
+    let world = world_with_program(&format!("#include <stdio.h>\n{STATUS_C}"));
+    let error = world.build(&world.options()).unwrap_err().to_string();
+    assert!(error.contains("stdio.h: No such file") && error.contains("libc6-dev"), "{error}");
+    // The compiler's own headers are there.
+    let world = world_with_program(&format!("#include <stddef.h>\n{STATUS_C}"));
+    world.build(&world.options()).unwrap();
 }
 
 #[test]

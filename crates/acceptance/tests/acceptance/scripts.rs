@@ -62,7 +62,7 @@ fn the_worked_example_does_what_its_page_says() {
     assert!(recipe.ends_with(&blocks(&page, "toml")[0]), "the page's recipe is another than reflect.toml");
 
     let commands = blocks(&page, "sh");
-    assert_eq!(commands.len(), 3);
+    assert_eq!(commands.len(), 4);
     let in_path = doorbell_path().parent().unwrap().display().to_string();
     let mut outputs = commands.iter().map(|block| {
         let mut command = Command::new("sh");
@@ -79,6 +79,9 @@ fn the_worked_example_does_what_its_page_says() {
         serde_json::from_str(&fs::read_to_string(folder.join("results/latest/summary.json")).unwrap())
             .unwrap();
     check_reflection(&table, &summary);
+    outputs.next().unwrap();
+    let lock = fs::read_to_string(folder.join("reflect.lock")).unwrap();
+    assert!(lock.contains("name = \"jq\"") && lock.contains("image_sha256"), "{lock}");
     outputs.next().unwrap();
     let console = fs::read_to_string(folder.join("results/latest/console.log")).unwrap();
     let lines = fs::read_to_string(example.join("reflect.c")).unwrap().lines().count();

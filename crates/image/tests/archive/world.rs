@@ -56,6 +56,18 @@ impl Drop for World {
     }
 }
 
+/// How to build in a world's folder.
+pub fn options_in(folder: &Path) -> BuildOptions {
+    BuildOptions {
+        cache_dir: folder.join("a cache"),
+        out_dir: folder.join("images/tiny"),
+        // Of a file: archive apt would keep links only; this one is copied like one from the network.
+        mirror: Some(format!("copy:{}", folder.join("mirror/debian").display())),
+        keyring: Some(folder.join("archive.gpg")),
+        ..BuildOptions::default()
+    }
+}
+
 pub fn sha256(content: &[u8]) -> String {
     Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -171,14 +183,7 @@ impl World {
     }
 
     pub fn options(&self) -> BuildOptions {
-        BuildOptions {
-            cache_dir: self.path("a cache"),
-            out_dir: self.path("images/tiny"),
-            // Of a file: archive apt would keep links only; this one is copied like one from the network.
-            mirror: Some(format!("copy:{}", self.path("mirror/debian").display())),
-            keyring: Some(self.path("archive.gpg")),
-            ..BuildOptions::default()
-        }
+        options_in(self.dir.path())
     }
 
     pub fn recipe(&self) -> Recipe {
