@@ -27,7 +27,7 @@ use crate::recipe::Recipe;
 use crate::tree::Tree;
 
 /// Counts changes in how images are put together; an image of another count is built anew.
-const BUILDER: u32 = 3;
+pub(crate) const BUILDER: u32 = 3;
 
 /// Where and how to build.
 #[derive(Clone, Debug, Default)]

@@ -20,6 +20,7 @@ mod apt;
 mod assemble;
 mod builder;
 mod builtin;
+mod by_hand;
 mod compile;
 mod confine;
 mod cpio;
@@ -47,6 +48,7 @@ mod tree;
 
 pub use builder::{BuildOptions, build};
 pub use builtin::{BUILTIN, BuiltinRecipe};
+pub use by_hand::image_by_hand;
 pub use error::ImageError;
 pub use image::Image;
 pub use manifest::{FileRecord, Manifest, PackageRecord};

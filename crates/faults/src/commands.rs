@@ -1,0 +1,135 @@
+//! What the processes of a history do, and which results are compared. Places are relative to the world's folder.
+
+/// A command line of `doorbell`, and what it leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// Its name in logs.
+    pub name: &'static str,
+    /// The words, without the program and `--cache`.
+    pub words: &'static [&'static str],
+    /// The folder that it writes.
+    pub results: &'static str,
+    /// What that folder is.
+    pub kind: Kind,
+}
+
+/// What a command leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A result folder, replaced as a whole, of so many loads.
+    Whole(usize),
+    /// An experiment's folder, to which points are added.
+    Points,
+}
+
+/// The experiment of the sweeps.
+pub const EXPERIMENT: &str = r#"
+benchmark = "testpmd"
+preset = "fast"
+set = ["run.warmup=0ns", "run.duration=20us"]
+
+[grid]
+"core.frequency" = ["1GHz", "3GHz"]
+
+[measure]
+rates = ["1Mpps", "2Mpps"]
+"#;
+
+/// All commands. Several write to the same folder, and boot their guest on different machines.
+pub const COMMANDS: [Command; 6] = [
+    Command {
+        name: "run",
+        words: &[
+            "run",
+            "testpmd",
+            "--preset",
+            "fast",
+            "--rate",
+            "3Mpps",
+            "--warmup",
+            "0ns",
+            "--duration",
+            "20us",
+            "--out",
+            "latest",
+        ],
+        results: "latest",
+        kind: Kind::Whole(1),
+    },
+    Command {
+        name: "run-timed",
+        words: &[
+            "run",
+            "testpmd",
+            "--preset",
+            "altra",
+            "--rate",
+            "2Mpps",
+            "--warmup",
+            "5us",
+            "--duration",
+            "20us",
+            "--pcap",
+            "--out",
+            "latest",
+            "--set",
+            "run.settle=5us",
+        ],
+        results: "latest",
+        kind: Kind::Whole(1),
+    },
+    Command {
+        name: "loads",
+        words: &[
+            "run",
+            "testpmd",
+            "--preset",
+            "fast",
+            "--rate",
+            "1Mpps,2Mpps,3Mpps",
+            "--warmup",
+            "0ns",
+            "--duration",
+            "20us",
+            "--out",
+            "latest",
+        ],
+        results: "latest",
+        kind: Kind::Whole(3),
+    },
+    Command {
+        name: "sweep",
+        words: &["sweep", "experiment.toml", "--jobs", "1", "--out", "sweep"],
+        results: "sweep",
+        kind: Kind::Points,
+    },
+    Command {
+        name: "sweep-two-jobs",
+        words: &["sweep", "experiment.toml", "--jobs", "2", "--out", "sweep"],
+        results: "sweep",
+        kind: Kind::Points,
+    },
+    Command {
+        name: "search",
+        words: &[
+            "search",
+            "testpmd",
+            "--preset",
+            "fast",
+            "--set",
+            "run.warmup=0ns",
+            "--frames",
+            "100",
+            "--min",
+            "1Mpps",
+            "--max",
+            "2Mpps",
+            "--jobs",
+            "1",
+            "--out",
+            "search",
+        ],
+        results: "search",
+        kind: Kind::Whole(1),
+    },
+];
