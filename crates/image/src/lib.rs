@@ -12,7 +12,11 @@
 //! 6. `manifest` records every package and file with its size and SHA-256, and [`Image::open`] checks them;
 //!    `provenance` is what a result says of them.
 //!
-//! Nothing here runs guest code: no package script is executed, and no binary of the image is run on the host.
+//! `packages` says which packages: the suite's, or those that a lock file (`pins`) names. `place` has the folders and their locks.
+//!
+//! Nothing here runs guest code: no package script is executed, and no binary of the image is run on the host. The host's
+//! own programs work within bounds (`confine`), and a recipe chooses only compiler options that `flags` knows to be
+//! harmless; `docs/threat-model.md` says what stands against what.
 
 #![forbid(unsafe_code)]
 

@@ -21,9 +21,17 @@ impl Tree {
         Self { root: root.to_owned() }
     }
 
-    /// Adds a link of the image's own, such as `/lib`, unless the packages have something there.
+    /// Adds a link of the image's own, such as `/lib`, unless the packages have something there. Not behind a link of the
+    /// packages: on the host that could lead anywhere.
     pub(crate) fn link(&self, path: &str, target: &str) -> Result<(), String> {
         let at = self.root.join(path);
+        let inside = |part: &&Path| part.starts_with(&self.root) && *part != self.root;
+        if let Some(link) = at.ancestors().skip(1).take_while(inside).find(|part| part.is_symlink()) {
+            let link = link.strip_prefix(&self.root).unwrap_or(link).display();
+            return Err(format!(
+                "cannot create the link {path}: {link} is a link in the packages; name the folder it leads to"
+            ));
+        }
         if at.symlink_metadata().is_ok() {
             return Ok(());
         }
@@ -184,6 +192,21 @@ mod tests {
         assert!(error.contains("no file usr/lib/escape") && error.contains("etc"), "{error}");
         assert!(tree.resolve("usr/lib/loop").unwrap_err().contains("too many links"));
         assert!(!tree.has("usr/lib/multi"), "a folder is no file");
+    }
+
+    #[test]
+    fn a_link_is_not_made_behind_one_that_leads_out_of_the_tree() {
+        let (outside, (dir, tree)) = (tempfile::tempdir().unwrap(), sample());
+        fs::create_dir(outside.path().join("deep")).unwrap();
+        symlink(outside.path(), dir.path().join("usr/out")).unwrap();
+        for path in ["usr/out/evil", "usr/out/deep/evil", "usr/out/new/evil"] {
+            let error = tree.link(path, "/etc/passwd").unwrap_err();
+            assert!(error.contains(path) && error.contains("usr/out is a link"), "{error}");
+        }
+        let left: Vec<_> = fs::read_dir(outside.path()).unwrap().flatten().collect();
+        assert!(left.len() == 1 && fs::read_dir(left[0].path()).unwrap().next().is_none());
+        tree.link("usr/bin/sh", "busybox").unwrap();
+        assert_eq!(fs::read_link(dir.path().join("usr/bin/sh")).unwrap(), Path::new("busybox"));
     }
 
     #[test]

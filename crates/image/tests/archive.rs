@@ -374,6 +374,25 @@ fn debugging_information_and_the_date_are_the_same_every_time_and_name_no_folder
 }
 
 #[test]
+fn no_package_is_unpacked_out_of_its_folder_by_way_of_anothers_link() {
+    let (world, outside) = (World::new(), tempfile::tempdir().unwrap());
+    world.publish_with("1:1.0-1", |tree, name| {
+        fs::create_dir_all(tree.join("usr")).unwrap();
+        match name {
+            "tiny-firmware" => std::os::unix::fs::symlink(outside.path(), tree.join("usr/out")).unwrap(),
+            "tiny-kernel" => {
+                fs::create_dir_all(tree.join("usr/out")).unwrap();
+                fs::write(tree.join("usr/out/evil"), "evil").unwrap();
+            }
+            _ => {}
+        }
+    });
+    // Some versions of dpkg-deb put a folder in the link's place; for others, which follow it, there is the fence.
+    let _ = world.build(&world.options());
+    assert!(!fences() || fs::read_dir(outside.path()).unwrap().next().is_none());
+}
+
+#[test]
 fn headers_of_the_host_are_not_taken_for_the_guests() {
     // The host's cross libc has this one, and the guest's packages do not.
     let world = world_with_program(&format!("#include <stdio.h>\n{STATUS_C}"));

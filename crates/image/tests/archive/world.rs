@@ -113,6 +113,15 @@ impl World {
 
     /// Fills the archive with packages of a version, and signs it.
     pub fn publish(&self, version: &str, key: Option<&str>) {
+        self.publish_changed(version, key, &|_, _| ());
+    }
+
+    /// The same, with changes to what is in a package, by its folder and name.
+    pub fn publish_with(&self, version: &str, change: impl Fn(&Path, &str)) {
+        self.publish_changed(version, Some("archive"), &change);
+    }
+
+    fn publish_changed(&self, version: &str, key: Option<&str>, change: &dyn Fn(&Path, &str)) {
         let mirror = self.path("mirror/debian");
         let _ = fs::remove_dir_all(&mirror);
         let dist = mirror.join("dists/testing-suite");
@@ -123,12 +132,33 @@ impl World {
         let kernel_files: [(&str, &[u8]); 1] = [("boot/vmlinux-6.0-tiny", &image)];
         let firmware_files: [(&str, &[u8]); 1] = [("usr/lib/fw-1.bin", b"firmware")];
         let index = [
-            self.package(&mirror, "tiny-kernel", version, "tiny-firmware | none, tiny-dev", &kernel_files),
-            self.package(&mirror, "tiny-firmware", version, "", &firmware_files),
-            self.package(&mirror, "tiny-dev", version, "", &[]),
-            self.package(&mirror, "tiny-headers", version, "tiny-none", &HEADERS),
-            self.package(&mirror, "tiny-tool", version, "tiny-data, tiny-dev, tiny-firmware", &TOOL_FILES),
-            self.package(&mirror, "tiny-data", version, "", &[("usr/share/tool/data", b"data".as_slice())]),
+            self.package(
+                &mirror,
+                "tiny-kernel",
+                version,
+                "tiny-firmware | none, tiny-dev",
+                &kernel_files,
+                change,
+            ),
+            self.package(&mirror, "tiny-firmware", version, "", &firmware_files, change),
+            self.package(&mirror, "tiny-dev", version, "", &[], change),
+            self.package(&mirror, "tiny-headers", version, "tiny-none", &HEADERS, change),
+            self.package(
+                &mirror,
+                "tiny-tool",
+                version,
+                "tiny-data, tiny-dev, tiny-firmware",
+                &TOOL_FILES,
+                change,
+            ),
+            self.package(
+                &mirror,
+                "tiny-data",
+                version,
+                "",
+                &[("usr/share/tool/data", b"data".as_slice())],
+                change,
+            ),
         ]
         .join("\n");
         fs::write(dist.join("main/binary-riscv64/Packages"), &index).unwrap();
@@ -154,6 +184,7 @@ impl World {
         version: &str,
         depends: &str,
         files: &[(&str, &[u8])],
+        change: &dyn Fn(&Path, &str),
     ) -> String {
         let tree = self.path(&format!("package-{name}"));
         let _ = fs::remove_dir_all(&tree);
@@ -168,6 +199,7 @@ impl World {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, content).unwrap();
         }
+        change(&tree, name);
         let deb = mirror.join(format!("{name}.deb"));
         // The same version has the same bytes whenever it is published.
         let made = Command::new("dpkg-deb")
