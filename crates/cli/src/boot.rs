@@ -190,10 +190,8 @@ impl Shell {
             let ahead = match outcome {
                 Outcome::Time => self.real_time,
                 Outcome::Asleep => {
-                    if let Some(code) = self.asleep(&mut told_asleep, wall)? {
-                        return Ok(code);
-                    }
-                    true
+                    self.asleep(&mut told_asleep)?;
+                    self.real_time
                 }
                 Outcome::Instructions | Outcome::Marker | Outcome::Breakpoint { .. } => false,
                 Outcome::PowerOff { code: 0 } => return Ok(0),
@@ -219,9 +217,9 @@ impl Shell {
         }
     }
 
-    /// The guest waits and nothing is left that would wake it but a key, if it listens to any. Simulated time then goes on with
-    /// the wall clock, or at once to its end; the exit code, if it has come there.
-    fn asleep(&self, told: &mut bool, wall: Ps) -> anyhow::Result<Option<u8>> {
+    /// The guest waits and nothing is left that would wake it but a key, if it listens to any; simulated time passes. An error,
+    /// if this would never end.
+    fn asleep(&self, told: &mut bool) -> anyhow::Result<()> {
         const ASLEEP: &str = "the guest sleeps, and nothing is left that would wake it";
         const MIE: u16 = 0x304;
         // A hart that has all interrupts switched off never wakes. Another one may be at its prompt.
@@ -229,14 +227,9 @@ impl Shell {
         if for_ever && !std::mem::replace(told, true) {
             tell!("doorbell: {ASLEEP}: it waits with all interrupts switched off\r");
         }
-        // Nothing happens up to the limit, so it need not be waited for where nobody can press a key.
-        let nobody = self.terminal.is_at_end() || !self.real_time;
-        if self.limit != Ps::MAX && (nobody || wall >= self.limit) {
-            return Ok(Some(0));
-        }
-        match nobody && self.gdb.is_none() {
+        match self.limit == Ps::MAX && self.terminal.is_at_end() && self.gdb.is_none() {
             true => bail!("{ASLEEP}; end it with --max-time, or give it a terminal"),
-            false => Ok(None),
+            false => Ok(()),
         }
     }
 

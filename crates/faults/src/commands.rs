@@ -26,7 +26,7 @@ pub enum Kind {
 pub const EXPERIMENT: &str = r#"
 benchmark = "testpmd"
 preset = "fast"
-set = ["run.warmup=0ns", "run.duration=20us"]
+set = ["run.warmup=0ns", "run.duration=20us", "run.drain=10us"]
 
 [grid]
 "core.frequency" = ["1GHz", "3GHz"]
@@ -48,6 +48,8 @@ pub const COMMANDS: [Command; 6] = [
             "3Mpps",
             "--warmup",
             "0ns",
+            "--set",
+            "run.drain=10us",
             "--duration",
             "20us",
             "--out",
@@ -67,6 +69,8 @@ pub const COMMANDS: [Command; 6] = [
             "2Mpps",
             "--warmup",
             "5us",
+            "--set",
+            "run.drain=10us",
             "--duration",
             "20us",
             "--pcap",
@@ -89,6 +93,8 @@ pub const COMMANDS: [Command; 6] = [
             "1Mpps,2Mpps,3Mpps",
             "--warmup",
             "0ns",
+            "--set",
+            "run.drain=10us",
             "--duration",
             "20us",
             "--out",
@@ -118,6 +124,8 @@ pub const COMMANDS: [Command; 6] = [
             "fast",
             "--set",
             "run.warmup=0ns",
+            "--set",
+            "run.drain=10us",
             "--frames",
             "100",
             "--min",

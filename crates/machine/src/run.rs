@@ -86,13 +86,21 @@ impl Machine {
                     self.run_hart(0, horizon, limits);
                 }
                 _ if next_event <= limits.time && next_event < Ps::MAX => self.handle_next_event(),
-                false if next_event == Ps::MAX => return Outcome::Asleep,
+                false if next_event == Ps::MAX => return self.asleep(limits),
                 _ => {
                     self.reached = self.reached.max(limits.time);
                     return Outcome::Time;
                 }
             }
         }
+    }
+
+    /// Nothing will ever happen by itself. Time passes for one who sleeps, too: a limit of time is then reached.
+    pub(crate) fn asleep(&mut self, limits: &Limits) -> Outcome {
+        if limits.time < Ps::MAX {
+            self.reached = self.reached.max(limits.time);
+        }
+        Outcome::Asleep
     }
 
     /// What has ended the run, if anything has.

@@ -49,7 +49,7 @@ impl Machine {
             let next_event = self.queue.next_time();
             let earliest = self.runnable().map(|(_, hart)| hart.time()).min();
             if earliest.is_none() && next_event == Ps::MAX {
-                return Outcome::Asleep;
+                return self.asleep(limits);
             }
             let end = self.last_turns_end(limits.time).min(next_event);
             if next_event > limits.time && earliest.is_none_or(|earliest| earliest >= end) {

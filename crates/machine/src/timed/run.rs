@@ -31,7 +31,7 @@ impl Machine {
                     self.run_hart_noting(hart, horizon.min(others), limits);
                 }
                 _ if next_event <= limits.time && next_event < Ps::MAX => self.handle_next_event(),
-                (None, _) if next_event == Ps::MAX => return Outcome::Asleep,
+                (None, _) if next_event == Ps::MAX => return self.asleep(limits),
                 _ => {
                     self.reached = self.reached.max(limits.time);
                     return Outcome::Time;
