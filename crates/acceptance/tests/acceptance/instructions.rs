@@ -21,8 +21,8 @@ const BATCH: usize = 512;
 const BATCHES: usize = 6;
 const NOT_COUNTED: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(120);
-/// The log of enough empty polls to know them by.
-const IDLE_LOG: u64 = 4 << 20;
+/// The log of enough empty polls to know them by: most of it is the kernel's timer, which goes by the host's clock.
+const IDLE_LOG: u64 = 32 << 20;
 
 /// The addresses of instructions in the order in which programs executed them.
 struct Trace {
