@@ -72,7 +72,7 @@ impl Qemu {
             doorbell_oracle::HART,
             onoff(options.sstc)
         );
-        // With several harts, QEMU 7.2 hangs when it goes on after a breakpoint, unless it sleeps while its harts do.
+        // With several harts, QEMU 7.2 hung when it goes on after a breakpoint, unless it sleeps while its harts do.
         let sleeps = options.breakpoint && options.harts > 1;
         let icount = format!("shift={}{}", options.shift, if sleeps { "" } else { ",sleep=off" });
         doorbell_oracle::fetch(&mut |step| eprintln!("QEMU: {step}"))?;

@@ -1,4 +1,4 @@
-//! The address map of QEMU's `virt` machine (hw/riscv/virt, version 7.2), as far as its devices are
+//! The address map of QEMU's `virt` machine (hw/riscv/virt, version 10.0), as far as its devices are
 //! modelled: what lies where, and which PLIC sources it drives. RAM is not in the table: it starts at
 //! [`RAM_BASE`] and is as large as configured, up to [`RAM_LIMIT`].
 
