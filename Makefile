@@ -2,12 +2,13 @@
 
 DOORBELL := target/release/doorbell
 
-.PHONY: help run test test-long bench lint build setup-run setup-test
+.PHONY: help run test test-long test-fresh bench lint build setup-run setup-test
 
 help:
 	@echo "make run        build Doorbell and its guest image, then measure testpmd at several loads"
 	@echo "make test       the test suite with its short end-to-end checks (10 to 15 minutes)"
 	@echo "make test-long  the long checks: lint, a million frames, tens of millions of instructions in lockstep"
+	@echo "make test-fresh the two commands above on fresh Debian machines, which it makes (root; half an hour each)"
 	@echo "make lint       formatting and clippy; before each commit"
 	@echo "make bench      speed and memory, beside QEMU where there is something to compare"
 	@echo "make build      only build $(DOORBELL)"
@@ -21,6 +22,9 @@ test: setup-test
 
 test-long: setup-test lint build
 	tests/long
+
+test-fresh:
+	tests/fresh
 
 bench: setup-test build
 	tests/bench

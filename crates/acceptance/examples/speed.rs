@@ -106,12 +106,12 @@ fn simulate(subject: &Subject) -> (Phases, u64, Machine) {
     (Phases { boot, init: both - boot }, booted, machine)
 }
 
-/// Boots in QEMU; `None` if it is not installed.
+/// Boots in QEMU; `None` if it does not get ready.
 fn qemu(subject: &Subject) -> Option<Phases> {
-    let mut command = Command::new("qemu-system-riscv64");
+    let mut command = doorbell_oracle::qemu();
     command.args(["-machine", "virt", "-m", "256M", "-smp", "1", "-display", "none", "-monitor", "none"]);
     // What our hart has, and no more.
-    command.args(["-cpu", "rv64,sstc=on,h=off,v=off,zba=off,zbb=off,zbc=off,zbs=off", "-accel", "tcg"]);
+    command.args(["-cpu", &format!("{},sstc=on", doorbell_oracle::HART), "-accel", "tcg"]);
     command.args(["-serial", "stdio", "-nic", "none", "-device", "e1000,addr=1,romfile="]);
     command.arg("-bios").arg(subject.folder.join("fw_dynamic.bin"));
     command.arg("-kernel").arg(subject.folder.join("kernel"));

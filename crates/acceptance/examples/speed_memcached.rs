@@ -135,7 +135,7 @@ fn ask(memcached: &Memcached, requests: &[Vec<u8>]) -> usize {
 }
 
 fn theirs() -> (f64, f64) {
-    let memcached = Memcached::start(&["taskset", "-c", "0", "memcached"], &[], PATIENCE);
+    let memcached = Memcached::start(&["taskset", "-c", "0"], &[], PATIENCE);
     let requests = requests();
     ask(&memcached, &requests);
     let (started, before) = (Instant::now(), seconds_of(&memcached.child));

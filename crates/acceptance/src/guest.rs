@@ -26,9 +26,7 @@ pub fn scratch() -> tempfile::TempDir {
 
 /// Where the images are: as the command finds them.
 pub fn places() -> Places {
-    let named = std::env::var_os("DOORBELL_CACHE").filter(|value| !value.is_empty()).map(PathBuf::from);
-    let cache = named.or_else(|| doorbell_image::user_cache(|name| std::env::var_os(name)));
-    Places::new(cache.expect("there is a home folder, or DOORBELL_CACHE names one"))
+    Places::new(doorbell_oracle::cache())
 }
 
 fn prepare(overrides: &[String], source: &Source) -> Session {

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod command;
+mod full_disk;
 mod guest;
 mod pages;
 mod pty;
@@ -19,6 +20,7 @@ pub mod net_guest;
 pub mod tshark;
 
 pub use command::{Ended, Running, doorbell, doorbell_path};
+pub use full_disk::FullDisk;
 pub use guest::{counter, places, quiet, scratch, session, shared_checkpoint, timed_session};
 pub use pages::{blocks, cache_with_own_checkpoints, repository};
 pub use pty::Pty;

@@ -1,7 +1,7 @@
-//! Debian's memcached on the host, over UDP loopback (package memcached).
+//! Debian's memcached on the host, over UDP loopback.
 
 use std::net::UdpSocket;
-use std::process::{Child, Command};
+use std::process::Child;
 use std::time::Duration;
 
 /// How often, and how far apart, a memcached that starts is asked whether it answers.
@@ -18,20 +18,17 @@ pub struct Memcached {
 }
 
 impl Memcached {
-    /// Starts one with a thread, 64 MB and these options by this command (`["memcached"]`, `["taskset", …, "memcached"]`), and
-    /// waits until it answers. A receive that waits for `patience` has failed.
-    pub fn start(command: &[&str], options: &[&str], patience: Duration) -> Memcached {
+    /// Starts one with a thread, 64 MB and these options, under this command (`["taskset", …]`) if there is one, and waits until
+    /// it answers. A receive that waits for `patience` has failed.
+    pub fn start(under: &[&str], options: &[&str], patience: Duration) -> Memcached {
         let here = || UdpSocket::bind("127.0.0.1:0").expect("a port is free");
         let socket = here();
         let port = here().local_addr().expect("it is bound").port();
         socket.connect(("127.0.0.1", port)).expect("an address");
         let usual = format!("-u nobody -l 127.0.0.1 -p 0 -U {port} -t 1 -m 64");
-        let child = Command::new(command[0])
-            .args(&command[1..])
-            .args(usual.split(' '))
-            .args(options)
-            .spawn()
-            .unwrap_or_else(|error| panic!("{}: {error}: see tools/setup", command.join(" ")));
+        let alone = doorbell_oracle::memcached();
+        let mut command = if under.is_empty() { alone } else { doorbell_oracle::under(under, &alone) };
+        let child = command.args(usual.split(' ')).args(options).spawn().expect("memcached starts");
         let memcached = Memcached { child, socket };
         memcached.socket.set_read_timeout(Some(BETWEEN_TRIES)).expect("not zero");
         let answers = || {

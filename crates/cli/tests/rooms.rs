@@ -26,13 +26,14 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("cli", &["sim", "files", "loadgen", "nic", "machine", "image", "bench", "study", "report", "gdb"]),
     // Tools that only tests use.
     ("faults", &["sim", "files", "platform", "image", "bench"]),
-    ("qtest", &["sim"]),
-    ("lockstep", &["sim", "riscv", "platform", "image"]),
+    ("oracle", &["image"]),
+    ("qtest", &["sim", "oracle"]),
+    ("lockstep", &["sim", "riscv", "platform", "image", "oracle"]),
     (
         "acceptance",
         &[
             "sim", "wire", "loadgen", "nic", "memory", "core", "platform", "trace", "machine", "image",
-            "bench", "report",
+            "bench", "report", "oracle",
         ],
     ),
     ("harness", &["sim", "wire", "loadgen", "nic", "pcie", "riscv", "platform", "machine"]),

@@ -77,7 +77,8 @@ pub fn build(
     let mut tools = vec![APT_GET, APT_CACHE, APT_CONFIG, DPKG_DEB, GPGV, XZ];
     tools.extend(recipe.spec.build.as_ref().map(|_| COMPILER));
     host::require(&tools, Some(host::search_path().as_os_str()))?;
-    let apt = packages::set_up_apt(recipe, options)?.holding(place.cache_lock())?;
+    let apt = packages::set_up_apt(&recipe.spec.suite, &recipe.spec.architecture, options)?;
+    let apt = apt.holding(place.cache_lock())?;
     let packages = match &pins {
         Some((pins, path)) => {
             let bounds = place.bounds(&place.cache);
@@ -162,7 +163,11 @@ fn with_programs(
     Ok(recipe)
 }
 
-fn unpack<'a>(debs: impl Iterator<Item = &'a PathBuf>, into: &Path, place: &Place) -> Result<(), ImageError> {
+pub(crate) fn unpack<'a>(
+    debs: impl Iterator<Item = &'a PathBuf>,
+    into: &Path,
+    place: &Place,
+) -> Result<(), ImageError> {
     for deb in debs {
         let bounds = Bounds { reads: Some(vec![deb]), ..place.bounds(into) };
         let mut command = host::command(DPKG_DEB);

@@ -49,6 +49,7 @@ mod provenance;
 mod recipe;
 mod sources;
 mod tree;
+mod unpacked;
 
 pub use builder::{BuildOptions, build};
 pub use builtin::{BUILTIN, BuiltinRecipe};
@@ -61,3 +62,4 @@ pub use pins::Pins;
 pub use places::user_cache;
 pub use provenance::{PackageVersion, Provenance};
 pub use recipe::Recipe;
+pub use unpacked::{Unpacked, fetch_unpacked, find_unpacked};

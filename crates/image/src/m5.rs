@@ -356,45 +356,5 @@ pub(crate) fn program() -> Vec<u8> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt;
-    use std::process::{Command, Output};
-
-    use super::*;
-
-    /// The program under QEMU's emulation of a process, which is independent of ours and knows no m5ops.
-    fn run(arguments: &[&str]) -> Output {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("m5");
-        std::fs::write(&path, program()).unwrap();
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
-        let mut command = Command::new("qemu-riscv64");
-        command.arg(path).args(arguments).output().expect("this test needs qemu-riscv64 (package qemu-user)")
-    }
-
-    #[test]
-    fn what_it_does_not_know_is_answered_with_its_usage() {
-        for wrong in [&[][..], &["exi"], &["exit!"], &["exits"], &[""], &["exit", "1x"], &["fail", "-1"]] {
-            let output = run(wrong);
-            assert_eq!(output.status.code(), Some(2), "{wrong:?}");
-            assert_eq!(String::from_utf8(output.stderr).unwrap(), USAGE);
-        }
-    }
-
-    #[test]
-    fn every_operation_comes_to_its_own_instruction() {
-        use std::os::unix::process::ExitStatusExt;
-        const SIGILL: i32 = 4;
-        for (name, ..) in OPERATIONS {
-            let output = run(&[name, "12", "34"]);
-            let died = output.status.signal().or(output.status.code().map(|code| code - 128));
-            assert_eq!(died, Some(SIGILL), "{name}: {output:?}");
-            assert!(USAGE.contains(name));
-        }
-    }
-
-    #[test]
-    fn every_name_leaves_room_for_its_zero_and_its_kind() {
-        assert!(OPERATIONS.iter().all(|(name, ..)| name.len() < ENTRY_KIND as usize));
-    }
-}
+#[path = "m5_tests.rs"]
+mod tests;

@@ -27,8 +27,8 @@ pub(crate) struct Packages {
     pub index: String,
 }
 
-/// Sets the private apt up for a recipe.
-pub(crate) fn set_up_apt(recipe: &Recipe, options: &BuildOptions) -> Result<Apt, ImageError> {
+/// Sets the private apt up for a suite and an architecture.
+pub(crate) fn set_up_apt(suite: &str, architecture: &str, options: &BuildOptions) -> Result<Apt, ImageError> {
     let environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let mirror = options
         .mirror
@@ -40,8 +40,8 @@ pub(crate) fn set_up_apt(recipe: &Recipe, options: &BuildOptions) -> Result<Apt,
         options.keyring.clone().or_else(|| environment("DOORBELL_DEBIAN_KEYRING").map(PathBuf::from));
     Apt::set_up(&Setup {
         cache: &options.cache_dir,
-        suite: &recipe.spec.suite,
-        architecture: &recipe.spec.architecture,
+        suite,
+        architecture,
         mirror: &mirror,
         keyring: keyring.as_deref(),
     })
@@ -55,7 +55,7 @@ pub(crate) fn of_suite(
     present: Option<&[PackageRecord]>,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Option<Packages>, ImageError> {
-    let index = index_of_suite(recipe, apt, offline, progress)?;
+    let index = index_of_suite(&recipe.spec.suite, apt, offline, progress)?;
     let all = resolve(recipe, &index)?;
     if present.is_some_and(|present| present == records(&all)) {
         return Ok(None);
@@ -77,7 +77,7 @@ pub(crate) fn locked(
     let wanted = pins.packages();
     let missing = if offline { Vec::new() } else { apt.missing(&wanted) };
     if !missing.is_empty() {
-        let text = index_of_suite(recipe, apt, offline, progress)?;
+        let text = index_of_suite(&recipe.spec.suite, apt, offline, progress)?;
         let index = Index::new(&text);
         let gone: Vec<String> = missing.iter().filter_map(|package| index.gone(package)).collect();
         if !gone.is_empty() {
@@ -109,8 +109,8 @@ pub(crate) fn locked(
     Ok(Packages { all, debs, index })
 }
 
-fn index_of_suite(
-    recipe: &Recipe,
+pub(crate) fn index_of_suite(
+    suite: &str,
     apt: &Apt,
     offline: bool,
     progress: &mut dyn FnMut(&str),
@@ -119,13 +119,13 @@ fn index_of_suite(
         progress("fetching the package index");
         apt.update()?;
     } else if !apt.has_index() {
-        let what = format!("the package index of {}", recipe.spec.suite);
+        let what = format!("the package index of {suite}");
         return Err(ImageError::Offline { what, cache: apt.cache().to_owned() });
     }
     apt.index()
 }
 
-fn fetch(
+pub(crate) fn fetch(
     packages: &[Package],
     apt: &Apt,
     offline: bool,

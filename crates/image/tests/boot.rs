@@ -1,11 +1,11 @@
 //! The real testpmd image in an independent machine: QEMU boots it and testpmd answers frames on its e1000.
-//! Needs a Debian mirror and qemu-system-riscv64, so it runs only when asked for:
+//! Needs a Debian mirror, so it runs only when asked for:
 //! `cargo test -p doorbell-image --test boot -- --ignored`. DOORBELL_IMAGE_CACHE names a cache folder to reuse.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::UdpSocket;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use doorbell_image::{BuildOptions, Image, Recipe, build};
@@ -45,7 +45,7 @@ fn link() -> (UdpSocket, String) {
 }
 
 fn start(image: &Image, firmware: &str, network: &str) -> Qemu {
-    let child = Command::new("qemu-system-riscv64")
+    let child = doorbell_oracle::qemu()
         .args([
             "-M",
             "virt",
@@ -71,12 +71,12 @@ fn start(image: &Image, firmware: &str, network: &str) -> Qemu {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .expect("this test needs qemu-system-riscv64 (apt-get install qemu-system-misc)");
+        .expect("QEMU starts");
     Qemu(child)
 }
 
 #[test]
-#[ignore = "needs a Debian mirror and qemu-system-riscv64"]
+#[ignore = "needs a Debian mirror"]
 fn qemu_boots_the_image_and_testpmd_swaps_every_frame() {
     let dir = tempfile::tempdir().unwrap();
     let cache =

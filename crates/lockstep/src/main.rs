@@ -6,7 +6,7 @@
 //! `… --after 3` wherever QEMU is after three seconds. `… --harts 2 --from-hart-start --until-second-hart 1000` compares two
 //! harts from the kernel's call that starts the second to its thousandth instruction in the kernel.
 //!
-//! QEMU (`qemu-system-riscv64`, Debian's `qemu-system-misc`) executes one instruction a block and logs its state
+//! QEMU (the one of `crates/oracle`) executes one instruction a block and logs its state
 //! before each; our harts start with the same memory. The exit code is 1 if the two ever differ.
 
 mod covered;
@@ -54,8 +54,8 @@ struct Arguments {
     /// reached within --instructions.
     #[arg(long)]
     until_second_hart: Option<u64>,
-    /// The kernel's command line. QEMU 7.2 offers Sv57, which our hart has not, so the kernel must not use it.
-    #[arg(long, default_value = "console=ttyS0 no5lvl")]
+    /// The kernel's command line.
+    #[arg(long, default_value = "console=ttyS0")]
     append: String,
     /// RAM in MiB.
     #[arg(long, default_value_t = 256)]

@@ -3,7 +3,7 @@
 use std::io::{BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -39,7 +39,6 @@ pub struct Qemu {
     child: Child,
     monitor: UnixStream,
     gdb: Option<UnixStream>,
-    single_step: &'static str,
     folder: TempDir,
     options: Options,
 }
@@ -51,25 +50,10 @@ impl Drop for Qemu {
     }
 }
 
-/// The monitor's word for one instruction a block, which changed with version 8.1.
-fn single_step_command() -> Result<&'static str> {
-    let output = Command::new("qemu-system-riscv64").arg("--version").output();
-    let output = output.context(
-        "qemu-system-riscv64 does not start: \
-         install Debian's package qemu-system-misc (apt-get install qemu-system-misc)",
-    )?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let version = text.split_whitespace().skip_while(|word| *word != "version").nth(1).unwrap_or("0.0");
-    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
-    let version = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
-    Ok(if version >= (8, 1) { "one-insn-per-tb on" } else { "singlestep on" })
-}
-
 impl Qemu {
     /// Starts QEMU, stopped before its first instruction.
     pub fn start(options: Options) -> Result<Qemu> {
         let folder = tempfile::tempdir().context("no temporary folder")?;
-        let single_step = single_step_command()?;
         let socket = |name: &str| -> Result<(PathBuf, UnixListener)> {
             let path = folder.path().join(name);
             let listener = UnixListener::bind(&path).context("no socket for QEMU")?;
@@ -82,18 +66,20 @@ impl Qemu {
             Ok(path)
         };
         let onoff = |on: bool| if on { "on" } else { "off" };
-        // The same ISA as ours; ids as ours; time by instructions, so that every run is the same.
+        // Our hart; ids as ours; time by instructions, so that every run is the same.
         let cpu = format!(
-            "rv64,h=off,v=off,zba=off,zbb=off,zbc=off,zbs=off,debug=off,pmu-num=0,marchid=0,mimpid=0,sstc={}",
+            "{},debug=off,pmu-mask=0,marchid=0,mimpid=0,sstc={}",
+            doorbell_oracle::HART,
             onoff(options.sstc)
         );
-        // With several harts, QEMU 7.2 hangs when it goes on after a breakpoint, unless it sleeps while its harts do.
+        // With several harts, QEMU 7.2 hung when it goes on after a breakpoint, unless it sleeps while its harts do.
         let sleeps = options.breakpoint && options.harts > 1;
         let icount = format!("shift={}{}", options.shift, if sleeps { "" } else { ",sleep=off" });
+        doorbell_oracle::fetch(&mut |step| eprintln!("QEMU: {step}"))?;
         // setpriv (util-linux) lets QEMU die with us, however we end.
-        let mut command = Command::new("setpriv");
+        let mut command =
+            doorbell_oracle::under(&["setpriv", "--pdeathsig", "KILL"], &doorbell_oracle::qemu());
         command
-            .args(["--pdeathsig", "KILL", "qemu-system-riscv64"])
             .args(["-M", "virt", "-cpu", &cpu, "-m", &options.ram_mib.to_string()])
             .args(["-smp", &options.harts.to_string()])
             .args(["-nodefaults", "-display", "none", "-serial", "null"])
@@ -114,7 +100,7 @@ impl Qemu {
         let mut child = command.spawn().context("qemu-system-riscv64 does not start")?;
         let monitor = accept(&monitor.1, &mut child)?;
         let gdb = Some(accept(&gdb.1, &mut child)?);
-        let mut qemu = Qemu { child, monitor, gdb, single_step, folder, options };
+        let mut qemu = Qemu { child, monitor, gdb, folder, options };
         qemu.prompt()?;
         Ok(qemu)
     }
@@ -138,7 +124,7 @@ impl Qemu {
 
     /// Logs the state before each instruction from now on, and where it stops before one after all.
     pub fn log_instructions(&mut self) -> Result<()> {
-        self.command(self.single_step)?;
+        self.command("one-insn-per-tb on")?;
         self.command(if self.options.floats { "log exec,cpu,fpu,nochain" } else { "log exec,cpu,nochain" })?;
         Ok(())
     }

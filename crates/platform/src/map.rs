@@ -1,4 +1,4 @@
-//! The address map of QEMU's `virt` machine (hw/riscv/virt, version 7.2), as far as its devices are
+//! The address map of QEMU's `virt` machine (hw/riscv/virt, version 10.0), as far as its devices are
 //! modelled: what lies where, and which PLIC sources it drives. RAM is not in the table: it starts at
 //! [`RAM_BASE`] and is as large as configured, up to [`RAM_LIMIT`].
 
@@ -7,7 +7,7 @@ pub const RAM_BASE: u64 = 0x8000_0000;
 /// RAM must end at or below the 64-bit PCI window.
 pub const RAM_LIMIT: u64 = 0x4_0000_0000;
 /// Sources of the PLIC, numbered from 1.
-pub const PLIC_SOURCES: u32 = 96;
+pub const PLIC_SOURCES: u32 = 95;
 /// How many places for virtio devices there are.
 pub const VIRTIO_SLOTS: u32 = 8;
 /// Bytes of each place.

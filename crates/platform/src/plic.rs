@@ -1,6 +1,6 @@
 //! The platform-level interrupt controller.
 //!
-//! Document: RISC-V Platform-Level Interrupt Controller Specification 1.0.0; the memory map, 96
+//! Document: RISC-V Platform-Level Interrupt Controller Specification 1.0.0; the memory map, 95
 //! sources, seven priorities and two contexts a hart (machine, then supervisor) as on QEMU's `virt`.
 //! Modelled: priorities, pending and enable bits, thresholds, claim and completion, level-triggered
 //! gateways. A request that a gateway has passed on stays pending although the level falls. A source

@@ -33,7 +33,7 @@ proptest! {
             let now = Ps(time);
             if write {
                 clint.write(offset, size, value, time);
-                plic.set_level((value % 96) as u32 + 1, value & 0x80 != 0);
+                plic.set_level((value % 95) as u32 + 1, value & 0x80 != 0);
                 plic.write(offset, size, value);
                 rtc.write(offset, size, value, now);
                 uart.write(offset, size, value);

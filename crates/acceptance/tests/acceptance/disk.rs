@@ -3,7 +3,7 @@
 //! bit. Needs qemu-system-riscv64.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use doorbell_acceptance::{left_to_the_long_run, places, scratch, short_or_long};
 use doorbell_bench::{RunConfig, machine_with, open_disks, read_guest, resolve};
@@ -87,7 +87,7 @@ fn found(console: &str) -> Vec<String> {
 fn qemu(image: &Image, guest: &Guest, folder: &Path, own: &Path) -> Vec<String> {
     let initramfs = folder.join("initramfs");
     std::fs::write(&initramfs, &guest.initramfs).expect("it can be written");
-    let mut command = Command::new("qemu-system-riscv64");
+    let mut command = doorbell_oracle::qemu();
     command.args([
         "-M",
         "virt",
@@ -112,7 +112,7 @@ fn qemu(image: &Image, guest: &Guest, folder: &Path, own: &Path) -> Vec<String> 
             .arg(format!("file={},if=none,id={name},format=raw,snapshot=on", path.display()));
         command.args(["-device", &format!("virtio-blk-device,drive={name}")]);
     }
-    let output = command.stdin(Stdio::null()).output().expect("this test needs qemu-system-riscv64");
+    let output = command.stdin(Stdio::null()).output().expect("QEMU starts");
     let console = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(console.contains("doorbell: exit 0"), "{console}");
     found(&console)

@@ -1,13 +1,12 @@
 //! One instruction at a time in a whole register context: all compressed encodings, and random 32-bit ones. An
-//! encoding that one side refuses (SIGILL) and the other executes shows as a difference.
+//! encoding that one side refuses and the other executes shows as a difference.
 //!
 //! A case loads all registers, jumps to the instruction, comes back through the epilogue (directly, by the
-//! instruction's own jump, or by the signal handler), and leaves a hash of all registers except f31, which the
+//! instruction's own jump, or after an exception), and leaves a hash of all registers except f31, which the
 //! epilogue needs, whether it was refused, and a hash of the memory that stores can reach.
 
 use crate::asm::{Asm, FCSR, addi, csr, fld, fsd, i_type, j_type, ld, r_type, reg, sd};
-use crate::host::TELL_HANDLER;
-use crate::program::{Program, Record, SCRATCH};
+use crate::program::{Program, Record, SCRATCH, TELL_HANDLER};
 use crate::random::Random;
 
 /// Registers at the end of a case: x1–x31, then `fcsr`, then f0–f30.
@@ -15,8 +14,6 @@ const DUMP: u64 = SCRATCH;
 /// x8, x9, x18 of the driving loop, and where it goes on.
 const SAVED: u64 = SCRATCH + 0x400;
 const FLAG: u64 = SCRATCH + 0x440;
-const SIGNAL_STACK: u64 = SCRATCH + 0x4000;
-const SIGNAL_STACK_BYTES: u64 = 0x4000;
 /// What the registers of a context point to.
 const MIDDLE: u64 = SCRATCH + 0xa000;
 /// Memory that a store may reach: 2048 bytes below the lowest pointer to 2048 above the highest.
@@ -70,26 +67,6 @@ fn epilogue(asm: &mut Asm) -> Routines {
     hash(asm);
     asm.word(sd(7, reg::OUT, 16)).word(i_type(0x67, 0, 0, 30, 0));
     Routines { epilogue, fallen_through }
-}
-
-/// A signal handler that notes the signal and goes on at the epilogue. `a2` is the ucontext, in which the
-/// interrupted `pc` stands at 176.
-fn handler(asm: &mut Asm, routines: &Routines) -> u64 {
-    let handler = asm.here();
-    asm.li(6, 1).li(7, FLAG).word(sd(6, 7, 0)).li(6, routines.epilogue).word(sd(6, 12, 176));
-    asm.word(i_type(0x67, 0, 0, 1, 0));
-    handler
-}
-
-/// Tells the operating system, and our shim, of the handler.
-fn install(asm: &mut Asm, handler: u64, routines: &Routines) {
-    const SIGILL: u64 = 4;
-    const INFO_ON_STACK_NO_DEFER: u64 = 4 | 0x0800_0000 | 0x4000_0000;
-    asm.li(2, DUMP).li(5, SIGNAL_STACK).word(sd(5, 2, 0)).word(sd(0, 2, 8));
-    asm.li(5, SIGNAL_STACK_BYTES).word(sd(5, 2, 16)).word(addi(10, 2, 0)).li(11, 0).syscall(132);
-    asm.li(5, handler).word(sd(5, 2, 0)).li(5, INFO_ON_STACK_NO_DEFER).word(sd(5, 2, 8)).word(sd(0, 2, 16));
-    asm.li(10, SIGILL).word(addi(11, 2, 0)).li(12, 0).li(13, 8).syscall(134);
-    asm.li(10, FLAG).li(11, routines.epilogue).syscall(TELL_HANDLER);
 }
 
 /// Runs the cases of a table: snippet, whether to hash the window, the encoding (for messages), context.
@@ -190,7 +167,7 @@ pub fn compressed_jumps(program: &mut Program, random: &mut Random) {
     const C_JR_X30: u16 = 0x8f02;
     const C_JR_X31: u16 = 0x8f82;
     let asm = &mut program.asm;
-    let begin = asm.here() + 16;
+    let begin = asm.here() + 32;
     let size = |half: u16| if half >> 13 == 5 { 4096 } else { 512 };
     let end = begin + arena.iter().map(|(half, _)| size(*half)).sum::<u64>();
     asm.li(6, end).word(i_type(0x67, 0, 0, 6, 0));
@@ -251,7 +228,6 @@ fn back(asm: &mut Asm, routines: &Routines) {
 
 struct Begun {
     routines: Routines,
-    handler: u64,
     /// Address of the program's second jump, which must lead past the snippets.
     jump: u64,
 }
@@ -262,14 +238,13 @@ fn begin(program: &mut Program) -> Begun {
     let jump = asm.here();
     asm.word(0);
     let routines = epilogue(asm);
-    let handler = handler(asm, &routines);
-    Begun { routines, handler, jump }
+    Begun { routines, jump }
 }
 
 fn finish_snippets(program: &mut Program, begun: Begun) {
     let asm = &mut program.asm;
     asm.patch(begun.jump, j_type(0, (asm.here() - begun.jump) as i32));
-    install(asm, begun.handler, &begun.routines);
+    asm.li(10, FLAG).li(11, begun.routines.epilogue).syscall(TELL_HANDLER);
     program.fill_memory(WINDOW, WINDOW_BYTES);
 }
 

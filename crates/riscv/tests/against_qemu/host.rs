@@ -1,18 +1,17 @@
-//! The two hosts of a test program: QEMU's user-mode emulation, and our hart with a shim for the system calls
-//! and for signals that a program's handler returns from at once.
+//! The two hosts of a test program: QEMU with a monitor in machine mode, and our hart, whose traps are answered here.
 
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use doorbell_riscv::{Hart, HartConfig, Privilege, Stop};
 use doorbell_sim::{Bytes, Clock, Hertz, PhysAddr, Ram};
 
-use crate::elf;
-use crate::program::{CODE, MEMORY_END, TRAP};
+use crate::monitor::monitor;
+use crate::program::{CODE, EXIT, Finished, MEMORY, MEMORY_END, OUTPUT, TABLES, TELL_HANDLER};
 use crate::random::Random;
 
-/// The ISA of our hart in QEMU's words.
-const CPU: &str = "rv64,h=off,v=off,zba=off,zbb=off,zbc=off,zbs=off";
+/// Where our hart's traps lead.
+const TRAP: u64 = MEMORY;
 
 /// No program takes as long as this.
 const SLOTS_MAX: u64 = 1 << 30;
@@ -27,33 +26,37 @@ pub enum Chunks {
     Random(u64),
 }
 
-/// Whether the user asked to go without QEMU.
-pub fn skipped() -> bool {
-    let skip = std::env::var_os("DOORBELL_SKIP_QEMU").is_some_and(|value| value == "1");
-    if skip {
-        println!("skipped: DOORBELL_SKIP_QEMU=1 is set, so nothing is compared with QEMU");
+/// Runs the program on QEMU and gives its results.
+pub fn on_qemu(program: &Finished) -> Vec<u8> {
+    let mut command = doorbell_oracle::qemu();
+    command.args([
+        "-M",
+        "virt",
+        "-cpu",
+        doorbell_oracle::HART,
+        "-m",
+        "128",
+        "-bios",
+        "none",
+        "-display",
+        "none",
+        "-nodefaults",
+    ]);
+    command.args(["-semihosting-config", "enable=on,target=native"]);
+    let monitor = monitor(program.output_len);
+    let mut files = Vec::new();
+    for (addr, bytes) in [(MEMORY, &monitor), (CODE, &program.code), (TABLES, &program.tables)] {
+        if bytes.is_empty() {
+            continue;
+        }
+        let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
+        file.write_all(bytes).expect("the temporary file can be written");
+        let path = file.into_temp_path();
+        let loader = format!("loader,file={},addr={addr:#x},force-raw=on", path.display());
+        command.args(["-device", &loader]);
+        files.push(path);
     }
-    skip
-}
-
-/// Runs the program on QEMU and gives what it wrote.
-pub fn on_qemu(elf: &[u8]) -> Vec<u8> {
-    use std::os::unix::fs::PermissionsExt;
-    let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
-    file.write_all(elf).expect("the temporary file can be written");
-    file.as_file().set_permissions(std::fs::Permissions::from_mode(0o755)).expect("permissions");
-    let path = file.into_temp_path(); // closes it, so that it can be executed
-    let output = Command::new("qemu-riscv64")
-        .args(["-cpu", CPU])
-        .arg(&path)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap_or_else(|error| {
-            panic!(
-                "qemu-riscv64 does not start ({error}). Install Debian's package qemu-user \
-                 (apt-get install qemu-user), or set DOORBELL_SKIP_QEMU=1 to do without this test."
-            )
-        });
+    let output = command.stdin(Stdio::null()).output().expect("QEMU starts");
     assert!(
         output.status.success(),
         "the program failed on QEMU ({}): {}",
@@ -63,9 +66,9 @@ pub fn on_qemu(elf: &[u8]) -> Vec<u8> {
     output.stdout
 }
 
-/// Runs the program on our hart and gives what it wrote.
-pub fn on_ours(elf: &[u8], chunks: Chunks) -> Vec<u8> {
-    let mut guest = Guest::new(elf);
+/// Runs the program on our hart and gives its results.
+pub fn on_ours(program: &Finished, chunks: Chunks) -> Vec<u8> {
+    let mut guest = Guest::new(program);
     let mut random = Random::new(match chunks {
         Chunks::Random(seed) => seed,
         _ => 0,
@@ -80,7 +83,9 @@ pub fn on_ours(elf: &[u8], chunks: Chunks) -> Vec<u8> {
             Stop::Slot => assert!(guest.hart.slots() < SLOTS_MAX, "the program does not end on our hart"),
             Stop::M5Op { .. } => {
                 if !guest.trap() {
-                    return guest.output;
+                    let mut output = vec![0; program.output_len as usize];
+                    assert!(guest.ram.copy_out(PhysAddr(OUTPUT), &mut output));
+                    return output;
                 }
             }
             stop => panic!("our hart stopped with {stop:?} at {:#x}", guest.hart.pc()),
@@ -92,27 +97,21 @@ pub fn on_ours(elf: &[u8], chunks: Chunks) -> Vec<u8> {
 struct Guest {
     hart: Hart,
     ram: Ram,
-    output: Vec<u8>,
-    /// The program's signal handler: (address, the word it sets).
+    /// What the program wants done after an exception.
     handler: Option<Handler>,
 }
 
-/// What a program told of its signal handler by system call 1000 (unknown to Linux, so QEMU refuses it).
+/// What a program told by its system call.
 struct Handler {
     flag: u64,
     resume: u64,
 }
 
-/// System call by which a program tells our shim the flag to set and the address to go on at after a signal.
-pub const TELL_HANDLER: u64 = 1000;
-const RT_SIGACTION: u64 = 134;
-const SIGALTSTACK: u64 = 132;
-
 impl Guest {
-    fn new(elf: &[u8]) -> Guest {
-        let mut ram = Ram::new(PhysAddr(CODE), Bytes(MEMORY_END - CODE), 1);
-        for (addr, bytes) in elf::loads(elf) {
-            assert!(ram.store(PhysAddr(addr), bytes), "a segment at {addr:#x} lies in RAM");
+    fn new(program: &Finished) -> Guest {
+        let mut ram = Ram::new(PhysAddr(MEMORY), Bytes(MEMORY_END - MEMORY), 1);
+        for (addr, bytes) in [(CODE, &program.code), (TABLES, &program.tables)] {
+            assert!(bytes.is_empty() || ram.store(PhysAddr(addr), bytes), "{addr:#x} lies in RAM");
         }
         // A trap leads to an m5op, which stops the hart.
         ram.store(PhysAddr(TRAP), &0x4200_007bu32.to_le_bytes());
@@ -129,7 +128,7 @@ impl Guest {
         assert!(hart.set_csr(0x305, TRAP));
         hart.set_csr(0x300, 1 << 13);
         hart.set_privilege(Privilege::User);
-        Guest { hart, ram, output: Vec::new(), handler: None }
+        Guest { hart, ram, handler: None }
     }
 
     /// Answers a trap; `false` if the program has ended.
@@ -138,24 +137,13 @@ impl Guest {
         let mut pc = self.hart.csr(0x341).expect("mepc");
         if cause == 8 {
             pc += 4;
-            let [a0, a1, a2] = [10, 11, 12].map(|register| self.hart.reg(register));
-            let result = match self.hart.reg(17) {
-                64 => {
-                    assert_eq!(a0, 1, "only standard output is written to");
-                    let mut bytes = vec![0; a2 as usize];
-                    assert!(self.ram.copy_out(PhysAddr(a1), &mut bytes));
-                    self.output.extend_from_slice(&bytes);
-                    a2
-                }
-                93 => return false,
-                RT_SIGACTION | SIGALTSTACK => 0,
+            match self.hart.reg(17) {
+                EXIT => return false,
                 TELL_HANDLER => {
-                    self.handler = Some(Handler { flag: a0, resume: a1 });
-                    0
+                    self.handler = Some(Handler { flag: self.hart.reg(10), resume: self.hart.reg(11) });
                 }
                 other => panic!("unknown system call {other}"),
-            };
-            self.hart.set_reg(10, result);
+            }
         } else {
             let Some(handler) = &self.handler else {
                 panic!("exception {cause} at {pc:#x}, mtval {:#x}", self.hart.csr(0x343).unwrap_or(0))

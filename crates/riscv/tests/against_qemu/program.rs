@@ -1,16 +1,20 @@
-//! A test program: forms of instructions, each executed on a table of operands, their results written to standard
-//! output. The same ELF runs on QEMU's user-mode emulation and on our hart.
+//! A test program: forms of instructions, each executed on a table of operands, their results left in memory. It runs in user
+//! mode, on QEMU's hart and on ours.
 
 use crate::asm::{Asm, addi, r_type, reg, sd};
 
-pub const CODE: u64 = 0x1000_0000;
-pub const TABLES: u64 = 0x1200_0000;
-pub const SCRATCH: u64 = 0x1300_0000;
-pub const SCRATCH_BYTES: u64 = 0x1_0000;
-pub const OUTPUT: u64 = 0x1400_0000;
-/// Where our hart's traps lead; not part of the ELF.
-pub const TRAP: u64 = 0x17ff_f000;
-pub const MEMORY_END: u64 = 0x1800_0000;
+/// RAM of QEMU's `virt`. The program's monitor is at its beginning, in machine mode.
+pub const MEMORY: u64 = 0x8000_0000;
+pub const CODE: u64 = 0x8001_0000;
+pub const TABLES: u64 = 0x8200_0000;
+pub const SCRATCH: u64 = 0x8300_0000;
+pub const OUTPUT: u64 = 0x8400_0000;
+pub const MEMORY_END: u64 = 0x8800_0000;
+
+/// System call that ends the program.
+pub const EXIT: u64 = 93;
+/// System call by which a program tells the word to set and the address to go on at after an exception.
+pub const TELL_HANDLER: u64 = 1000;
 
 /// Operands of one execution.
 pub type Record = [u64; 4];
@@ -91,25 +95,21 @@ impl Program {
 
     /// Ends the program and makes its ELF.
     pub fn finish(mut self) -> Finished {
-        assert!(OUTPUT + self.output_len < TRAP, "the results fit");
-        // write(1, x20, x21) until all is out, then exit(0).
-        self.asm.li(20, OUTPUT).li(21, OUTPUT + self.output_len);
-        let again = self.asm.here();
-        self.asm.li(10, 1).word(addi(11, 20, 0)).word(r_type(0x33, 0, 0x20, 12, 21, 20)).syscall(64);
-        self.asm.word(r_type(0x33, 0, 0, 20, 20, 10)).branch(6, 20, 21, again);
-        self.asm.li(10, 0).syscall(93);
+        assert!(OUTPUT + self.output_len < MEMORY_END, "the results fit");
+        self.asm.syscall(EXIT);
         let Program { asm, records, forms, output_len } = self;
         let code = asm.into_code();
         assert!(CODE + (code.len() as u64) < TABLES, "the code fits");
         let tables = records.iter().flatten().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
         assert!(TABLES + (tables.len() as u64) < SCRATCH, "the tables fit");
-        Finished { elf: crate::elf::build(&code, &tables, output_len), records, forms, output_len }
+        Finished { code, tables, records, forms, output_len }
     }
 }
 
 /// A program ready to run.
 pub struct Finished {
-    pub elf: Vec<u8>,
+    pub code: Vec<u8>,
+    pub tables: Vec<u8>,
     records: Vec<Record>,
     forms: Vec<Form>,
     pub output_len: u64,

@@ -1,7 +1,7 @@
 //! QEMU's `virt` with a firmware and a kernel.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use doorbell_acceptance::scratch;
 
@@ -14,23 +14,23 @@ pub struct Ran {
 /// Seconds after which a run has failed.
 const PATIENCE_SECONDS: &str = "240";
 
-/// Without a firmware, with QEMU's own. Runs to the machine's end; a reboot ends it too. `None`, and a word about it, if QEMU is not installed.
+/// Without a firmware, with QEMU's own. Runs to the machine's end; a reboot ends it too.
 pub fn run(
     cpu: &str,
     harts: u64,
     firmware: Option<&[u8]>,
     kernel: &[u8],
     linux: Option<(&Path, &str)>,
-) -> Option<Ran> {
+) -> Ran {
     let folder = scratch();
     let file = |name: &str, bytes: &[u8]| {
         let path = folder.path().join(name);
         std::fs::write(&path, bytes).expect("a scratch file can be written");
         path
     };
-    let mut command = Command::new("timeout");
+    let mut command = doorbell_oracle::under(&["timeout", PATIENCE_SECONDS], &doorbell_oracle::qemu());
     command
-        .args([PATIENCE_SECONDS, "qemu-system-riscv64", "-M", "virt", "-cpu", cpu, "-m", "256"])
+        .args(["-M", "virt", "-cpu", cpu, "-m", "256"])
         .args(["-smp", &harts.to_string()])
         .args(["-display", "none", "-serial", "stdio", "-monitor", "none", "-nic", "none", "-no-reboot"])
         .arg("-bios")
@@ -42,11 +42,7 @@ pub fn run(
         // Time by instructions, and harts in turn: what one waits for, another has done.
         None => command.args(["-icount", "shift=3,sleep=off"]),
     };
-    if Command::new("qemu-system-riscv64").arg("--version").output().is_err() {
-        println!("not checked: qemu-system-riscv64 is not installed");
-        return None;
-    }
     let output = command.stdin(Stdio::null()).output().expect("coreutils' timeout starts");
     let console = String::from_utf8_lossy(&output.stdout).into_owned();
-    Some(Ran { console, success: output.status.success() })
+    Ran { console, success: output.status.success() }
 }

@@ -21,7 +21,7 @@ fn replies(datagrams: &[Vec<u8>]) -> Vec<(Vec<Vec<u8>>, Vec<u8>)> {
     let mut found: Vec<(Vec<Vec<u8>>, Vec<u8>)> = Vec::new();
     for bytes in datagrams {
         let (header, text) = bytes.split_at(HEADER);
-        // memcached 1.6.18 sends an empty datagram, one of none, before the END of a get that finds nothing, when its memory
+        // memcached sends an empty datagram, one of none, before the END of a get that finds nothing, when its memory
         // for replies is used up (about every 20th in one request).
         if header[4..6] == [0, 0] && text.is_empty() {
             continue;
@@ -66,10 +66,14 @@ fn compare(
     for ((our_headers, mut our_text), (their_headers, mut their_text)) in
         our_replies.into_iter().zip(their_replies)
     {
+        // Their cas ids may have more digits, which may be more than fits into as many datagrams.
+        let as_long = our_text.len() == their_text.len();
         let cas = (take_cas(&mut our_text), take_cas(&mut their_text));
         let shown = (String::from_utf8_lossy(&our_text), String::from_utf8_lossy(&their_text));
         assert!(our_text == their_text, "{asked:?} is answered {:?} and not {:?}", shown.0, shown.1);
-        assert_eq!(our_headers, their_headers, "{asked:?}: {:?}", shown.0);
+        if as_long {
+            assert_eq!(our_headers, their_headers, "{asked:?}: {:?}", shown.0);
+        }
         if let (Some((key, our_cas)), Some((_, their_cas))) = cas {
             assert_eq!(
                 *names.entry(their_cas).or_insert(our_cas),

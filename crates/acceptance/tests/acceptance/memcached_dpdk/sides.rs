@@ -111,7 +111,7 @@ pub struct Theirs(Memcached);
 impl Theirs {
     pub fn start() -> Theirs {
         // Without its modern list of use, whose thread holds items for a moment at any time: incr and decr then replace them.
-        Theirs(Memcached::start(&["memcached"], &["-o", "no_modern"], Duration::from_secs(10)))
+        Theirs(Memcached::start(&[], &["-o", "no_modern"], Duration::from_secs(10)))
     }
 
     /// Its answers to one request. It answers requests in turn, so what it says before the sentinel's answer is all.

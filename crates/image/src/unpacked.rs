@@ -1,0 +1,148 @@
+//! Packages of a Debian suite unpacked into a folder of the cache, for programs that run there beside the host's own:
+//! fetched and verified as a guest's packages are, installed nowhere.
+//!
+//! A folder is named by a hash of its packages' names, versions and hashes, and appears by one rename. A link, named by a
+//! hash of what was asked for, leads to it, so that it is found again without the suite's index.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use doorbell_files as files;
+use sha2::{Digest, Sha256};
+
+use crate::builder::{BuildOptions, unpack};
+use crate::error::ImageError;
+use crate::host::{self, APT_CACHE, APT_CONFIG, APT_GET, DPKG_DEB, GPGV, XZ};
+use crate::index::{Index, Package};
+use crate::manifest::hex;
+use crate::packages::{fetch, index_of_suite, set_up_apt};
+use crate::place::{Place, temporary};
+
+/// As many digits of a hash as a folder's name has.
+const NAME_DIGITS: usize = 16;
+
+/// Which packages.
+#[derive(Clone, Copy, Debug)]
+pub struct Unpacked<'a> {
+    /// What the packages are for, in a word; the link's name begins with it.
+    pub name: &'a str,
+    /// The Debian suite.
+    pub suite: &'a str,
+    /// Debian's name of the architecture.
+    pub architecture: &'a str,
+    /// These, and what they depend on,
+    pub roots: &'a [&'a str],
+    /// but not what matches one of these patterns, in which `*` stands for anything.
+    pub leave_out: &'a [&'a str],
+}
+
+impl Unpacked<'_> {
+    fn link(&self, folder: &Path) -> PathBuf {
+        let words = [&[self.suite, self.architecture][..], self.roots, &["without"], self.leave_out].concat();
+        folder.join(format!("{}-{}", self.name, digits(words.into_iter())))
+    }
+}
+
+fn digits<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    let mut digest = Sha256::new();
+    for word in words {
+        digest.update(word);
+        digest.update([0]);
+    }
+    let mut name = hex(&digest.finalize());
+    name.truncate(NAME_DIGITS);
+    name
+}
+
+fn folder_name(packages: &[Package]) -> String {
+    digits(packages.iter().flat_map(|package| [&*package.name, &*package.version, &*package.sha256]))
+}
+
+/// The folder, if `fetch_unpacked` has put it below `folder`. Nothing is fetched.
+pub fn find_unpacked(wanted: &Unpacked, folder: &Path) -> Option<PathBuf> {
+    wanted.link(folder).canonicalize().ok()
+}
+
+/// Fetches the packages through the cache of [`BuildOptions::cache_dir`] and unpacks them below [`BuildOptions::out_dir`], unless
+/// they are there. `progress` is told what is being done.
+pub fn fetch_unpacked(
+    wanted: &Unpacked,
+    options: &BuildOptions,
+    progress: &mut dyn FnMut(&str),
+) -> Result<PathBuf, ImageError> {
+    let folder = &options.out_dir;
+    if let Some(present) = find_unpacked(wanted, folder) {
+        return Ok(present);
+    }
+    // Only the lock bears this name.
+    let options = BuildOptions { out_dir: folder.join(wanted.name), ..options.clone() };
+    let place = Place::prepare(&options, progress)?;
+    // Another process may have fetched them meanwhile.
+    if let Some(present) = find_unpacked(wanted, folder) {
+        return Ok(present);
+    }
+    let tools = [APT_GET, APT_CACHE, APT_CONFIG, DPKG_DEB, GPGV, XZ];
+    host::require(&tools, Some(host::search_path().as_os_str()))?;
+    let apt = set_up_apt(wanted.suite, wanted.architecture, &options)?.holding(place.cache_lock())?;
+    let index = index_of_suite(wanted.suite, &apt, options.offline, progress)?;
+    let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let all = Index::new(&index).closure(&owned(wanted.roots), &owned(wanted.leave_out));
+    let all = all.map_err(|problem| ImageError::Content { image: wanted.name.to_owned(), problem })?;
+    let target = folder_name(&all);
+    let path = folder.join(&target);
+    if !path.is_dir() {
+        let debs = fetch(&all, &apt, options.offline, progress)?;
+        progress("unpacking");
+        let fresh = temporary(&place.parent, &place.building_prefix())?;
+        unpack(debs.iter(), fresh.path(), &place)?;
+        let readable = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(fresh.path(), readable).map_err(ImageError::io("change", fresh.path()))?;
+        files::sync_tree(fresh.path()).map_err(ImageError::io("write", fresh.path()))?;
+        files::put_in_place(fresh.path(), &path).map_err(ImageError::io("create", &path))?;
+    }
+    let link = wanted.link(folder);
+    let fresh = temporary(&place.parent, &place.building_prefix())?;
+    let fresh_link = fresh.path().join("link");
+    symlink(&target, &fresh_link).map_err(ImageError::io("create", &fresh_link))?;
+    files::rename(&fresh_link, &link).map_err(ImageError::io("create", &link))?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WANTED: Unpacked =
+        Unpacked { name: "tool", suite: "trixie", architecture: "amd64", roots: &["a"], leave_out: &[] };
+
+    #[test]
+    fn what_was_asked_for_and_what_came_of_it_have_names_of_their_own() {
+        let folder = Path::new("/cache");
+        let others = [
+            Unpacked { suite: "bookworm", ..WANTED },
+            Unpacked { architecture: "arm64", ..WANTED },
+            Unpacked { roots: &["a", "b"], ..WANTED },
+            Unpacked { leave_out: &["b"], ..WANTED },
+        ];
+        assert!(others.iter().all(|other| other.link(folder) != WANTED.link(folder)));
+        let package = |version: &str| Package {
+            name: "a".into(),
+            version: version.into(),
+            architecture: "amd64".into(),
+            depends: Vec::new(),
+            size_bytes: 0,
+            sha256: "00".into(),
+        };
+        assert_ne!(folder_name(&[package("1")]), folder_name(&[package("2")]));
+    }
+
+    #[test]
+    fn a_link_without_its_folder_finds_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        symlink("gone", WANTED.link(folder.path())).unwrap();
+        assert_eq!(find_unpacked(&WANTED, folder.path()), None);
+        fs::create_dir(folder.path().join("gone")).unwrap();
+        assert!(find_unpacked(&WANTED, folder.path()).is_some());
+    }
+}
