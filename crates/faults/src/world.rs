@@ -116,8 +116,9 @@ impl World {
             for name in doorbell_files::list(&self.path(folder)).unwrap_or_default() {
                 let name = name.to_string_lossy().into_owned();
                 let is_part = name.contains(".partial-") || name.contains(".tmp-") || name.ends_with(".lock");
-                // The image builder keeps the file of its lock.
-                if is_part && folder != "cache/images" {
+                // A killed process leaves the empty file of its lock; who needs no lock there does not remove it.
+                let may_stay = name.ends_with(".lock") && folder.starts_with("cache");
+                if is_part && !may_stay {
                     left.push(format!("{folder}/{name}"));
                 }
             }

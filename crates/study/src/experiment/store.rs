@@ -76,18 +76,17 @@ impl Store {
         read_verified(&self.point(identity), name)
     }
 
-    /// Removes what killed processes have left.
+    /// Removes what killed processes have left: parts of points, and locks that nobody holds.
     pub fn sweep_away_partial(&self) -> Result<usize, RunError> {
         let io = |error| RunError::Io { action: "clean up", path: self.points.clone(), error };
         let mut swept = 0;
         for name in list(&self.points).map_err(io)? {
             let name = name.to_string_lossy().into_owned();
-            let Some((identity, _)) = name.strip_prefix('.').and_then(|rest| rest.split_once(".partial-"))
-            else {
-                continue;
-            };
+            let Some(hidden) = name.strip_prefix('.') else { continue };
+            let part = hidden.split_once(".partial-").map(|(identity, _)| identity);
+            let Some(identity) = part.or_else(|| hidden.strip_suffix(".lock")) else { continue };
             let identity = Identity(identity.to_owned());
-            // Whoever is still writing there holds the lock.
+            // Whoever is still writing there holds the lock. One that is free goes with its file.
             if let Some(_lock) = Lock::try_take(&self.lock_name(&identity)).map_err(io)? {
                 swept += remove_left_behind(&self.point(&identity), PARTIAL).map_err(io)?;
             }
