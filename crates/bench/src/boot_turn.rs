@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use doorbell_files::{Lock, create_folders, remove_left_behind};
+use doorbell_files::{Lock, create_folders};
 
 use crate::error::RunError;
 use crate::session::Control;
@@ -32,11 +32,7 @@ impl BootTurn {
             control.check().map_err(Waiting::Stopped)
         });
         match waited {
-            Ok(lock) => {
-                // Who was killed while it wrote the checkpoint left a part of it. That it is there costs only space.
-                let _ = remove_left_behind(checkpoint, "tmp");
-                Ok(BootTurn { _lock: Some(lock) })
-            }
+            Ok(lock) => Ok(BootTurn { _lock: Some(lock) }),
             Err(Waiting::NoLock) => Ok(BootTurn { _lock: None }),
             Err(Waiting::Stopped(error)) => Err(error),
         }

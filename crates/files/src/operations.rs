@@ -10,6 +10,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::control::{Answer, allowed, step};
+use crate::lock::Lock;
+
+/// What the names of files say that are being written.
+const PART: &str = "tmp";
 
 /// What is found under a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,9 +173,15 @@ pub fn put_in_place(folder: &Path, target: &Path) -> io::Result<()> {
     remove(folder)
 }
 
-/// Replaces a file as a whole, durably: the old contents or the new ones are there at any time.
+/// Replaces a file as a whole, durably: the old contents or the new ones are there at any time. Several processes may do so at
+/// once, and what one that was killed has left of it goes with the next one.
 pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
-    let temporary = temporary_name(path, "tmp");
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or(OsStr::new("unnamed")));
+    name.push(".lock");
+    let _lock = Lock::wait(&path.with_file_name(name), || io::Result::Ok(()))?;
+    remove_left_behind(path, PART)?;
+    let temporary = temporary_name(path, PART);
     let done = write(&temporary, contents)
         .and_then(|()| fs::set_permissions(&temporary, fs::Permissions::from_mode(0o644)))
         .and_then(|()| rename(&temporary, path))

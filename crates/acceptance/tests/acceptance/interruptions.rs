@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use doorbell_acceptance::{Pty, Running, doorbell_path, scratch, shared_checkpoint};
+use doorbell_acceptance::{Pty, Running, doorbell, doorbell_path, scratch, shared_checkpoint};
+use doorbell_bench::verify;
 use rustix::process::Signal;
 
 /// A run goes on at most so long after Ctrl-C.
@@ -47,34 +48,39 @@ fn an_interrupted_measurement_leaves_the_points_before_it_whole() {
         "--set",
         "run.warmup=1us",
     ];
-    let running = Running::start(run(folder.path(), &further));
-    let second = folder.path().join("point-01");
+    let out = folder.path().join("out");
+    let running = Running::start(run(&out, &further));
     let started = Instant::now();
-    while !second.exists() {
-        assert!(started.elapsed() < Duration::from_secs(100), "the second point does not begin");
+    // What is done is in place as soon as it is.
+    while !out.exists() {
+        assert!(started.elapsed() < Duration::from_secs(100), "the first point does not end");
         std::thread::sleep(Duration::from_millis(10));
     }
     std::thread::sleep(Duration::from_millis(300));
     running.signal(Signal::INT);
-    running.end().refused_with(&["interrupted"]);
-    let first = folder.path().join("point-00");
-    for file in ["summary.json", "stats.json"] {
-        let text = fs::read_to_string(first.join(file)).unwrap();
-        serde_json::from_str::<serde_json::Value>(&text).unwrap();
-    }
-    assert!(first.join("config.toml").exists() && first.join("report.html").exists());
-    assert!(!folder.path().join("summary.json").exists() && !second.join("summary.json").exists());
-    for capture in [first.join("wire.pcap"), second.join("wire.pcap")] {
-        let output = Command::new("tshark").arg("-r").arg(&capture).output().expect("tshark runs");
-        assert!(
-            output.status.success(),
-            "{}: {}",
-            capture.display(),
-            String::from_utf8_lossy(&output.stderr)
-        );
-    }
-    let left: Vec<_> = fs::read_dir(&second).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(left, ["wire.pcap"]);
+    running.end().refused_with(&["interrupted", "1 of 2 loads are done"]);
+    let check = || {
+        assert_eq!(verify(&out), Ok(()));
+        let first = out.join("point-00");
+        for file in [first.join("summary.json"), first.join("stats.json"), out.join("summary.json")] {
+            let text = fs::read_to_string(file).unwrap();
+            serde_json::from_str::<serde_json::Value>(&text).unwrap();
+        }
+        assert!(first.join("config.toml").exists() && first.join("report.html").exists());
+        let output =
+            Command::new("tshark").arg("-r").arg(first.join("wire.pcap")).output().expect("tshark runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(!out.join("point-01").exists());
+        let page = fs::read_to_string(out.join("report.html")).unwrap();
+        assert!(page.contains("1 of 2 loads were not measured"), "the page says what is missing");
+    };
+    check();
+    // The page can be made anew from what there is.
+    let told = doorbell(&["report", out.to_str().unwrap()]).success();
+    assert!(told.contains("1 of 2 loads were not measured"), "{told}");
+    check();
+    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["out"]);
 }
 
 #[test]

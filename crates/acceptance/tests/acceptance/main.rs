@@ -36,3 +36,4 @@ mod traffic;
 mod traffic_file;
 mod two_nodes;
 mod visibility;
+mod whole_results;

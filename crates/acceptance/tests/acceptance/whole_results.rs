@@ -1,0 +1,213 @@
+//! A result is one run's, does not depend on what ran before, and nothing that happens to a terminal, a pipe or a name costs it.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use doorbell_acceptance::{
+    Running, cache_with_own_checkpoints, doorbell, doorbell_path, scratch, shared_checkpoint,
+};
+use doorbell_bench::verify;
+use rustix::process::Signal;
+use serde_json::Value;
+
+const SHORT: [&str; 7] = ["run", "testpmd", "-q", "--warmup", "10us", "--duration", "100us"];
+
+/// A short run on the functional machine from the shared checkpoint.
+fn short_run(out: &Path) -> Command {
+    let mut command = Command::new(doorbell_path());
+    command.args(SHORT).args(["--preset", "fast", "--checkpoint"]).arg(shared_checkpoint(&[]));
+    command.arg("--out").arg(out);
+    command
+}
+
+fn summary(out: &Path) -> Value {
+    serde_json::from_slice(&fs::read(out.join("summary.json")).unwrap()).unwrap()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_result_does_not_depend_on_who_booted_the_guest() {
+    let folder = scratch();
+    let mut results = Vec::new();
+    let slow =
+        ["--preset", "fast", "--set", "core.frequency=1GHz", "--set", "link.latency=3us", "--seed", "7"];
+    for (name, first) in [("history-a", &["--preset", "altra"][..]), ("history-b", &slow)] {
+        let cache = cache_with_own_checkpoints(name);
+        let cached = ["--cache", cache.to_str().unwrap()];
+        let out = folder.path().join(name);
+        let to = ["--out", out.to_str().unwrap()];
+        doorbell(&[&cached, SHORT.as_slice(), &to, first].concat()).success();
+        // The same run for both, from what the first one's boot left.
+        let run = [&cached, SHORT.as_slice(), &to, &["--preset", "fast", "--rate", "3Mpps"]].concat();
+        doorbell(&run).success();
+        let summary = summary(&out);
+        results.push((
+            summary["ran"]["boot"].clone(),
+            summary["state_hash"].clone(),
+            summary["latency_ns"].clone(),
+        ));
+    }
+    assert_eq!(results[0], results[1]);
+    assert!(results[0].0.as_str().is_some_and(|boot| boot.len() == 16), "{:?}", results[0].0);
+}
+
+#[test]
+fn two_first_runs_at_once_boot_the_guest_once_and_agree() {
+    let folder = scratch();
+    let cache = cache_with_own_checkpoints("two-first-runs");
+    let start = |name: &str| {
+        let mut command = Command::new(doorbell_path());
+        command
+            .arg("--cache")
+            .arg(&cache)
+            .args(&SHORT[..2])
+            .args(&SHORT[3..])
+            .args(["--preset", "fast", "--out"]);
+        command.arg(folder.path().join(name));
+        Running::start(command)
+    };
+    let running = [start("one"), start("other")];
+    let boots: usize = running
+        .into_iter()
+        .map(|run| {
+            let ended = run.end();
+            assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+            ended.stderr.matches("booting Debian").count()
+        })
+        .sum();
+    assert_eq!(boots, 1);
+    let [one, other] = ["one", "other"].map(|name| summary(&folder.path().join(name)));
+    assert_eq!((&one["state_hash"], &one["ran"]), (&other["state_hash"], &other["ran"]));
+}
+
+#[test]
+fn a_result_says_what_ran() {
+    let folder = scratch();
+    let out = folder.path().join("out");
+    Running::start(short_run(&out)).end().success();
+    let ran = &summary(&out)["ran"];
+    let image = &ran["images"][0];
+    assert_eq!(image["image"], "testpmd");
+    assert!(image["kernel_release"].as_str().unwrap().contains("riscv64"), "{image}");
+    assert!(image["dpdk_version"].is_string() && image["image_sha256"].as_str().unwrap().len() == 64);
+    let packages: Vec<&str> =
+        image["packages"].as_array().unwrap().iter().filter_map(|package| package["name"].as_str()).collect();
+    assert!(packages.contains(&"dpdk-dev") && packages.contains(&"opensbi"), "{packages:?}");
+    assert!(ran["doorbell_commit"].as_str().unwrap().len() >= 7);
+    let page = fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(page.contains("What ran") && page.contains(image["image_sha256"].as_str().unwrap()));
+}
+
+#[test]
+fn a_second_run_into_a_folder_leaves_nothing_of_the_first() {
+    let folder = scratch();
+    let out = folder.path().join("out");
+    let mut several = short_run(&out);
+    several.args(["--rate", "1Mpps,2Mpps", "--pcap"]);
+    let told = Running::start(several).end().success();
+    assert!(told.contains("point-00/ to point-01/"), "{told}");
+    assert!(out.join("point-01/wire.pcap").exists());
+    let told = Running::start(short_run(&out)).end().success();
+    // The closing line names what is there, and nothing else is.
+    let closing = told.lines().last().unwrap();
+    let named: Vec<&str> = closing.split_once('(').unwrap().1.trim_end_matches(").").split(", ").collect();
+    assert_eq!(names(&out), named);
+    assert!(!out.join("point-00").exists());
+    assert_eq!(verify(&out), Ok(()));
+    assert_eq!(names(folder.path()), ["out"]);
+}
+
+#[test]
+fn a_folder_that_another_run_writes_is_refused_and_so_is_one_with_other_things() {
+    let folder = scratch();
+    let out = folder.path().join("out");
+    let mut long = short_run(&out);
+    long.args(["--set", "run.duration=1000s"]);
+    let running = Running::start(long);
+    let lock = folder.path().join(".out.lock");
+    while !lock.exists() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    // The lock's file is there a moment before it is locked.
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    Running::start(short_run(&out)).end().refused_with(&["is being written by another run", "--out"]);
+    running.signal(Signal::INT);
+    running.end().refused_with(&["interrupted"]);
+    fs::create_dir_all(&out).unwrap();
+    fs::write(out.join("thesis.tex"), "years of work").unwrap();
+    Running::start(short_run(&out)).end().refused_with(&["thesis.tex", "--out"]);
+    assert_eq!(names(&out), ["thesis.tex"]);
+}
+
+#[test]
+fn full_and_closed_outputs_cost_no_result() {
+    let folder = scratch();
+    let full = || Stdio::from(OpenOptions::new().write(true).open("/dev/full").unwrap());
+    for (name, stdout_full) in [("stdout", true), ("stderr", false)] {
+        let out = folder.path().join(name);
+        let mut command = short_run(&out);
+        command.stdin(Stdio::null());
+        if stdout_full {
+            command.stdout(full()).stderr(Stdio::piped());
+        } else {
+            command.stdout(Stdio::piped()).stderr(full());
+        }
+        let output = command.output().unwrap();
+        assert_eq!(verify(&out), Ok(()), "{name}");
+        assert_eq!(output.status.code(), Some(i32::from(stdout_full)), "{name}");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(told.contains("cannot write to standard output"), stdout_full, "{told}");
+    }
+    for listing in [["config", "show"], ["config", "registers"], ["image", "list"], ["help", "run"]] {
+        let output = Command::new(doorbell_path()).args(listing).stdout(full()).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{listing:?}: {told}");
+        assert!(told.contains("cannot write to standard output") && !told.contains("panicked"), "{told}");
+    }
+}
+
+#[test]
+fn a_terminal_that_goes_away_and_a_name_that_is_no_text_cost_no_result() {
+    let folder = scratch();
+    let out = folder.path().join(std::ffi::OsStr::from_bytes(b"out\xff"));
+    let mut command = short_run(&out);
+    command.args(["--set", "run.duration=40ms"]);
+    let running = Running::start(command);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    running.signal(Signal::HUP);
+    running.end().success();
+    assert_eq!(verify(&out), Ok(()));
+}
+
+#[test]
+fn a_limit_of_simulated_time_ends_a_guest_that_sleeps_for_ever_and_without_one_it_is_told() {
+    let folder = scratch();
+    let program = folder.path().join("sleep.bin");
+    // WFI, and a jump back to it, with all interrupts off.
+    fs::write(&program, b"\x73\x00\x50\x10\x6f\xf0\xdf\xff").unwrap();
+    let boot = |further: &[&str]| {
+        let mut command = Command::new(doorbell_path());
+        command.args(["boot", "--bare"]).arg(&program).args(further);
+        Running::start(command).end()
+    };
+    for further in [
+        &["--max-time", "50ms"][..],
+        &["--max-time", "50ms", "--fast-forward"],
+        &["--max-time", "5ms", "--harts", "2"],
+    ] {
+        let ended = boot(further);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert!(ended.stderr.contains("all interrupts switched off"), "{}", ended.stderr);
+    }
+    boot(&[]).refused_with(&["nothing is left that would wake it", "--max-time"]);
+}
