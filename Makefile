@@ -2,13 +2,14 @@
 
 DOORBELL := target/release/doorbell
 
-.PHONY: help run test test-long test-fresh bench lint build setup-run setup-test
+.PHONY: help run test test-long test-fresh test-sanitize bench lint build setup-run setup-test
 
 help:
 	@echo "make run        build Doorbell and its guest image, then measure testpmd at several loads"
 	@echo "make test       the test suite with its short end-to-end checks (10 to 15 minutes)"
 	@echo "make test-long  the long checks: lint, a million frames, tens of millions of instructions in lockstep"
 	@echo "make test-fresh the two commands above on fresh Debian machines, which it makes (root; half an hour each)"
+	@echo "make test-sanitize  guest RAM and the engine, all of the unsafe code, under AddressSanitizer"
 	@echo "make lint       formatting and clippy; before each commit"
 	@echo "make bench      speed and memory, beside QEMU where there is something to compare"
 	@echo "make build      only build $(DOORBELL)"
@@ -25,6 +26,9 @@ test-long: setup-test lint build
 
 test-fresh:
 	tests/fresh
+
+test-sanitize: setup-test
+	tests/sanitize
 
 bench: setup-test build
 	tests/bench

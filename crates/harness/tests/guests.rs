@@ -79,7 +79,7 @@ fn a_run_in_pieces_of_any_length_is_the_run_in_one() {
 #[test]
 fn random_guests_reach_deep_into_the_machine() {
     let (mut delivered, mut sent, mut exceptions, mut accesses, mut unclaimed) = (0, 0, 0, 0, 0);
-    for number in 0..40 {
+    for number in 0..80 {
         let mut case = case(Profile::Mmio, number);
         let mut machine = case.build();
         case.run_segments(&mut machine);

@@ -46,10 +46,13 @@ impl Machine {
 
     /// Loads a guest into the machine; its harts start at the reset vector.
     pub fn load(&mut self, guest: &Guest) -> Result<(), BootError> {
-        let builtin = sbi::image();
+        let builtin;
         let firmware = match self.config.platform.firmware {
             FirmwareKind::OpenSbi => &guest.firmware,
-            FirmwareKind::Builtin => &builtin,
+            FirmwareKind::Builtin => {
+                builtin = sbi::image();
+                &builtin
+            }
         };
         let images = BootImages { firmware, kernel: &guest.kernel, initrd: Some(&guest.initramfs) };
         let platform = self.config.platform.clone();

@@ -318,7 +318,7 @@ impl Machine {
             snapshot.put(&format!("port{index}.loadgen"), LoadGenState::VERSION, &port.loadgen.save());
         }
         if let Some(timing) = self.timing.as_ref().filter(|timing| timing.mode() != Mode::Functional) {
-            snapshot.put("timing", TIMING_VERSION, &timing.save(&self.config, &self.ports));
+            snapshot.put("timing", TIMING_VERSION, &timing.save(&self.ports));
         }
         self.save_disks(&mut snapshot);
         snapshot.put("queue", MACHINE_VERSION, &self.queue.save());
@@ -415,7 +415,7 @@ impl Machine {
         // A core that is later than a hart can be would bring events that are.
         let latest = clock.edge_at_or_before(Ps(LATEST / 2));
         let state = with_cycles_up_to(latest, || snapshot.get("timing", TIMING_VERSION))?;
-        let restored = timing.restore(state, &self.config, &self.harts, &self.ram, &mut self.ports);
+        let restored = timing.restore(state, &self.harts, &self.ram, &mut self.ports);
         let taken_up =
             restored.map_err(|problem| SnapshotError::Inconsistent { name: "timing".to_owned(), problem })?;
         if !taken_up {

@@ -21,6 +21,7 @@ pub mod pair;
 mod pair_checkpoint;
 mod port;
 mod presets;
+mod renew;
 mod run;
 mod slot;
 mod timed;

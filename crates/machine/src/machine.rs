@@ -6,13 +6,14 @@ use doorbell_pcie::{BarKind, Capability, FunctionIdentity, HostBridge, HostBridg
 use doorbell_platform::{Clint, MmuMode, Plic, PlicConfig, Rtc, Syscon, Uart, VirtioDisk, map};
 use doorbell_riscv::{Hart, HartConfig};
 use doorbell_sim::rng::Rng;
-use doorbell_sim::{Clock, EventQueue, PhysAddr, Ps, Ram};
+use doorbell_sim::{Clock, EventQueue, Ps, Ram};
 use doorbell_wire::Link;
 
 use crate::config::{ConfigError, CoreModel, MachineConfig};
 use crate::console::Console;
 use crate::events::Event;
 use crate::port::{DmaStats, Port};
+use crate::renew::Spare;
 use crate::run::Outcome;
 use crate::slot::PcieSlot;
 use crate::timed::Timing;
@@ -69,17 +70,20 @@ pub(crate) fn pci_device(port: u8) -> u8 {
 impl Machine {
     /// Builds a machine. Its RAM is empty and its harts stand at the reset vector.
     pub fn new(config: MachineConfig, seed: u64) -> Result<Machine, ConfigError> {
+        Machine::build(config, seed, Spare::default())
+    }
+
+    pub(crate) fn build(config: MachineConfig, seed: u64, spare: Spare) -> Result<Machine, ConfigError> {
         config.validate()?;
         let platform = &config.platform;
-        let harts: Vec<Hart> =
-            (0..platform.harts as usize).map(|id| Hart::new(hart_config(&config, id))).collect();
+        let (ram, harts) = spare.memory(&config);
         let slots = (0..platform.nics as u8).map(|port| (pci_device(port), nic_identity())).collect();
         let bridge = HostBridge::new(HostBridgeConfig::default(), slots)
             .map_err(|error| ConfigError::new("platform.nics", error))?;
         let ports =
             (0..platform.nics as usize).map(|i| build_port(&config, seed, i)).collect::<Result<_, _>>()?;
         let mut machine = Machine {
-            ram: Ram::new(PhysAddr(map::RAM_BASE), platform.ram, harts.len()),
+            ram,
             harts,
             queue: EventQueue::new(),
             timebase: Clock::new(platform.timebase),

@@ -21,6 +21,7 @@ pub(crate) struct Slots {
 /// What a snapshot keeps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SlotsState {
+    #[serde(with = "words")]
     ring: Vec<u64>,
     /// A stretch of cycles that are known to be full, so that a long queue is not walked again and again.
     full: (u64, u64),
@@ -136,6 +137,46 @@ impl Slots {
 
     pub fn restore(&mut self, state: SlotsState) {
         self.state = state;
+    }
+}
+
+/// A ring as one piece of bytes. There are dozens of rings with thousands of entries: number by number they took most of the
+/// time of saving and restoring a timed machine.
+mod words {
+    use std::fmt;
+
+    use serde::de::{Deserializer, Error, Visitor};
+    use serde::ser::Serializer;
+
+    const BYTES: usize = size_of::<u64>();
+
+    pub fn serialize<S: Serializer>(words: &[u64], serializer: S) -> Result<S::Ok, S::Error> {
+        let mut bytes = vec![0; words.len() * BYTES];
+        for (place, word) in bytes.chunks_exact_mut(BYTES).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        serializer.serialize_bytes(&bytes)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
+        deserializer.deserialize_bytes(Words)
+    }
+
+    struct Words;
+
+    impl Visitor<'_> for Words {
+        type Value = Vec<u64>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("whole words of eight bytes")
+        }
+
+        fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Vec<u64>, E> {
+            let (words, []) = bytes.as_chunks::<BYTES>() else {
+                return Err(E::invalid_length(bytes.len(), &self));
+            };
+            Ok(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! Time: a hart counts *slots*. Each executed instruction takes one, waiting takes as many as pass; slot `n`
 //! begins at edge `n` of the hart's slot clock. So a hart's time is a function of what it has done.
 
+use doorbell_sim::ram::RamId;
 use doorbell_sim::{AccessSize, Clock, PhysAddr, Ps, Ram};
 
 use crate::engine::Engine;
@@ -187,6 +188,8 @@ pub struct Hart {
     /// Which set of TLB entries loads and stores use now.
     pub(crate) data_mode: Mode,
     pub(crate) tlb: Box<Tlb>,
+    /// The RAM whose host addresses the TLB holds and whose instructions are decoded, once the hart has run.
+    pub(crate) memory: Option<RamId>,
     /// The op at which a block was left early.
     pub(crate) exit_op: usize,
     pub(crate) slots: u64,
@@ -234,6 +237,27 @@ doorbell_sim::stats! {
 impl Hart {
     /// A hart in its reset state.
     pub fn new(config: HartConfig) -> Hart {
+        Hart::with(config, Box::default(), Box::default(), Box::default())
+    }
+
+    /// A hart in its reset state, in the host's memory of one that is done with: cheaper than a new one, and the same.
+    pub fn renewed(self, config: HartConfig) -> Hart {
+        let Hart { mut tlb, engine, notes, .. } = self;
+        tlb.reset();
+        let mut engine = engine.expect("a hart's engine is absent only while it runs");
+        engine.reset();
+        Hart::with(config, tlb, engine, notes)
+    }
+
+    /// The host addresses that a hart keeps are of one RAM for good, and so it must always run on that one: the engine's
+    /// loads and stores are only sound then.
+    #[inline]
+    pub(crate) fn run_on(&mut self, ram: &Ram) {
+        let known = *self.memory.get_or_insert(ram.id());
+        assert!(known == ram.id(), "a hart was run on another RAM than before");
+    }
+
+    fn with(config: HartConfig, tlb: Box<Tlb>, engine: Box<Engine>, notes: Box<Notes>) -> Hart {
         let mut hart = Hart {
             x: [0; REGISTER_FILE],
             f: [0; 32],
@@ -244,7 +268,8 @@ impl Hart {
             fp_enabled: false,
             privilege: Privilege::Machine,
             data_mode: Mode::Bare,
-            tlb: Box::default(),
+            tlb,
+            memory: None,
             exit_op: 0,
             slots: 0,
             synced_slot: u64::MAX,
@@ -259,8 +284,8 @@ impl Hart {
             stop: Stop::Slot,
             pending_mmio: None,
             waiting: false,
-            engine: Some(Box::default()),
-            notes: Box::default(),
+            engine: Some(engine),
+            notes,
             translation_fence: None,
             config,
             counters: HartStats::default(),

@@ -121,10 +121,11 @@ impl Hart {
         self.pending_mmio = state.pending_mmio;
         self.waiting = state.waiting;
         self.counters = state.stats;
-        self.engine = Some(Box::default());
+        self.engine.as_mut().expect("a hart's engine is absent only while it runs").reset();
         self.pmp_changed();
         self.context_changed();
         *self.tlb = tlb;
+        self.memory = Some(ram.id());
         Ok(())
     }
 }

@@ -49,6 +49,8 @@ const SUPERPAGE_BYTES: u64 = 2 << 20;
 /// Superpages that code is fetched from and that are told apart; one more makes each SFENCE.VMA of an address
 /// forget all fetches.
 const FETCH_SUPERPAGES_MAX: usize = 8;
+/// The contexts' first names, and the last of them.
+const FIRST_CONTEXTS: ([u32; 4], u32) = ([1, 2, 3, 4], 4);
 /// A filter of the virtual pages that code was fetched from, one bit for each of so many classes.
 const FETCH_CLASSES: usize = 1 << 15;
 
@@ -89,8 +91,8 @@ impl Default for Tlb {
             fetch_superpages: Vec::with_capacity(FETCH_SUPERPAGES_MAX + 1),
             fetch: [NO_FETCH; ENTRIES],
             fetched: [0; FETCH_CLASSES / 64],
-            contexts: [1, 2, 3, 4],
-            last_context: 4,
+            contexts: FIRST_CONTEXTS.0,
+            last_context: FIRST_CONTEXTS.1,
         }
     }
 }
@@ -124,6 +126,14 @@ impl Tlb {
         self.superpages = [[NO_SUPERPAGE; SUPERPAGE_ENTRIES]; 4];
         self.gigapages = false;
         self.new_contexts();
+    }
+
+    /// As new. Piece by piece, because as a whole it would pass over the host's stack.
+    pub fn reset(&mut self) {
+        self.flush();
+        self.fetch_superpages.clear();
+        self.fetch = [NO_FETCH; ENTRIES];
+        (self.contexts, self.last_context) = FIRST_CONTEXTS;
     }
 
     /// Forgets what may be known of one address: SFENCE.VMA with an address.

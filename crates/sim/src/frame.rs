@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frame {
     /// Destination address to payload, without preamble and without FCS.
+    #[serde(with = "crate::snapshot::piece")]
     pub bytes: Vec<u8>,
     /// The FCS would not match (a fault injected on the link).
     pub fcs_bad: bool,

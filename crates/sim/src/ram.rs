@@ -10,6 +10,7 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::ports::PhysAddr;
 use crate::sharing::{News, Sharing};
@@ -21,8 +22,21 @@ pub const PAGE_BYTES: u64 = 4096;
 const TOUCHED: u8 = 1;
 const CODE: u8 = 2;
 
+/// Names one RAM among all of this process. Whoever keeps host addresses remembers whose they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RamId(u64);
+
+impl RamId {
+    fn next() -> RamId {
+        // It is only compared, so that it is no part of any state.
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        RamId(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 /// Guest RAM, zero at the start.
 pub struct Ram {
+    id: RamId,
     base: u64,
     size: u64,
     allocation: NonNull<u8>,
@@ -50,6 +64,7 @@ impl Ram {
         // SAFETY: the layout has a page to spare, so at least `size` bytes follow the boundary.
         let memory = unsafe { allocation.add(skip) };
         Ram {
+            id: RamId::next(),
             base: base.0,
             size: size.0,
             allocation,
@@ -59,9 +74,31 @@ impl Ram {
         }
     }
 
+    /// This RAM as `new` makes it, for as many harts: only what was written is cleared. It goes by another name, because
+    /// what is known of the old contents holds no longer.
+    pub fn cleared(mut self, harts: usize) -> Ram {
+        for page in 0..self.pages.len() {
+            if self.pages[page] & TOUCHED != 0 {
+                // SAFETY: there are as many flags as pages, so the page lies inside the allocation.
+                unsafe {
+                    self.memory.as_ptr().add(page * PAGE_BYTES as usize).write_bytes(0, PAGE_BYTES as usize)
+                };
+            }
+        }
+        self.pages.fill(0);
+        self.sharing = Sharing::new(self.base, harts);
+        self.id = RamId::next();
+        self
+    }
+
     fn layout(size: u64) -> Layout {
         // Asking for page alignment would make the allocator clear, and so touch, every page itself.
         Layout::from_size_align((size + PAGE_BYTES) as usize, 16).expect("RAM fits the host's address space")
+    }
+
+    /// Its name.
+    pub fn id(&self) -> RamId {
+        self.id
     }
 
     /// The first address.
@@ -80,7 +117,7 @@ impl Ram {
         (offset < self.size && len <= self.size - offset).then_some(offset)
     }
 
-    /// Where the byte at `addr` lies in the host's memory. Valid as long as this `Ram` lives.
+    /// Where the byte at `addr` lies in the host's memory. Valid as long as this `Ram` lives and keeps its name.
     pub fn host_address(&self, addr: PhysAddr) -> Option<*mut u8> {
         let offset = self.offset(addr, 1)?;
         // SAFETY: offset < size, so the result stays inside the allocation.
@@ -133,7 +170,8 @@ impl Ram {
     /// Copies guest memory out; `false` (and `into` untouched) where it does not all lie in RAM.
     pub fn copy_out(&self, addr: PhysAddr, into: &mut [u8]) -> bool {
         let Some(offset) = self.offset(addr, into.len() as u64) else { return false };
-        // SAFETY: as in `store`.
+        // SAFETY: the source lies inside the allocation, and no Rust slice is ever made of guest memory, so `into` does not
+        // overlap it.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 self.memory.as_ptr().add(offset as usize),
@@ -266,6 +304,25 @@ mod tests {
         assert_eq!(ram.load_u64(PhysAddr(0x8000_3ffc)), None);
         assert_eq!(ram.load_u64(PhysAddr(u64::MAX)), None);
         assert_eq!(ram.touched_pages().collect::<Vec<_>>(), [3]);
+    }
+
+    #[test]
+    fn cleared_ram_is_as_new_but_for_its_name() {
+        let mut ram = ram();
+        let id = ram.id();
+        ram.store(PhysAddr(0x8000_0ffe), &[1, 2, 3, 4]);
+        ram.store_from_device(PhysAddr(0x8000_3fff), &[5]);
+        ram.note_code(0, 1);
+        ram.store(PhysAddr(0x8000_1000), &[6]);
+        ram.note_code(1, 2);
+        ram.reserve(1, PhysAddr(0x8000_0040));
+        let mut ram = ram.cleared(1);
+        assert!((0..4).all(|page| ram.is_zero_page(page) && !ram.is_code(page)));
+        assert_eq!(ram.touched_pages().count(), 0);
+        assert!(!ram.has_stale_code() && ram.take_news(0).is_none());
+        assert_eq!(ram.reservations().len(), 1);
+        assert!(!ram.take_reservation(0, PhysAddr(0x8000_0040)));
+        assert_ne!(ram.id(), id);
     }
 
     #[test]

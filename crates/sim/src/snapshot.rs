@@ -41,7 +41,38 @@ pub struct Section {
     name: String,
     version: u32,
     hash: u64,
+    #[serde(with = "piece")]
     bytes: Vec<u8>,
+}
+
+/// Bytes as one piece. Postcard writes the same as for a list of numbers, but byte by byte it takes many times as long.
+pub(crate) mod piece {
+    use std::fmt;
+
+    use serde::de::{Deserializer, Error, Visitor};
+    use serde::ser::Serializer;
+
+    pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(bytes)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        deserializer.deserialize_bytes(Bytes)
+    }
+
+    struct Bytes;
+
+    impl Visitor<'_> for Bytes {
+        type Value = Vec<u8>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("bytes")
+        }
+
+        fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Vec<u8>, E> {
+            Ok(bytes.to_vec())
+        }
+    }
 }
 
 /// Named sections in the order in which they were added.
@@ -110,6 +141,20 @@ impl Snapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// So that older checkpoints are read, and [`piece`] can be left out again.
+    #[test]
+    fn bytes_in_one_piece_are_written_as_a_list_of_them() {
+        #[derive(Serialize, serde::Deserialize, PartialEq, Debug)]
+        struct Piece(#[serde(with = "piece")] Vec<u8>);
+        let bytes: Vec<u8> = (0..300u32).map(|byte| byte as u8).collect();
+        for count in [0, 1, 127, 128, 300] {
+            let list = postcard::to_stdvec(&bytes[..count]).unwrap();
+            assert_eq!(postcard::to_stdvec(&Piece(bytes[..count].to_vec())).unwrap(), list);
+            assert_eq!(postcard::from_bytes::<Piece>(&list).unwrap().0, bytes[..count]);
+            assert!(count == 0 || postcard::from_bytes::<Piece>(&list[..count]).is_err());
+        }
+    }
 
     #[test]
     fn a_state_comes_back_only_under_its_name_and_version_and_unharmed() {

@@ -50,6 +50,8 @@ pub enum Mode {
 /// The timing models of a machine's harts and of what they share.
 pub struct Timing {
     mode: Mode,
+    /// Of the configuration, by which saved models are recognised.
+    config_hash: u64,
     /// A core for each hart.
     pub cores: Vec<Core>,
     /// Caches, interconnect and memory.
@@ -100,6 +102,7 @@ impl Timing {
         cores.iter_mut().for_each(|core| core.set_address_space(None));
         Ok(Timing {
             mode: Mode::Functional,
+            config_hash: config.microarchitecture_hash(),
             cores,
             memory,
             device: vec![None; harts],

@@ -16,7 +16,7 @@ use crate::config::MachineConfig;
 use crate::port::Port;
 
 /// The version of [`TimingState`] and of all that is in it: the state of cores, caches and memory too.
-pub(crate) const TIMING_VERSION: u32 = 3;
+pub(crate) const TIMING_VERSION: u32 = 4;
 
 /// See the module.
 #[derive(Serialize, Deserialize)]
@@ -47,9 +47,9 @@ impl MachineConfig {
 }
 
 impl Timing {
-    pub(crate) fn save(&self, config: &MachineConfig, ports: &[Port]) -> TimingState {
+    pub(crate) fn save(&self, ports: &[Port]) -> TimingState {
         TimingState {
-            config_hash: config.microarchitecture_hash(),
+            config_hash: self.config_hash,
             mode: self.mode,
             cores: self.cores.iter().map(|core| core.save()).collect(),
             memory: self.memory.save(),
@@ -63,12 +63,11 @@ impl Timing {
     pub(crate) fn restore(
         &mut self,
         state: TimingState,
-        config: &MachineConfig,
         harts: &[Hart],
         ram: &Ram,
         ports: &mut [Port],
     ) -> Result<bool, String> {
-        if state.config_hash != config.microarchitecture_hash() {
+        if state.config_hash != self.config_hash {
             return Ok(false);
         }
         let counts = [state.cores.len(), state.spaces.len(), state.warm_rest.len()];

@@ -56,6 +56,8 @@ unsafe fn go_on(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
     unsafe { if ram.has_stale_code() { leave_stale(hart, op) } else { next(hart, ram, op) } }
 }
 
+/// # Safety
+/// As for [`Handler`](super::Handler).
 #[inline(never)]
 unsafe fn load_reserved(hart: &mut Hart, ram: &mut Ram, op: *const Op, len: u64) -> Exit {
     // SAFETY: `op` is an op of a block, and LR never ends one.
@@ -72,6 +74,8 @@ unsafe fn load_reserved(hart: &mut Hart, ram: &mut Ram, op: *const Op, len: u64)
     }
 }
 
+/// # Safety
+/// As for [`Handler`](super::Handler).
 #[inline(never)]
 unsafe fn store_conditional(hart: &mut Hart, ram: &mut Ram, op: *const Op, len: u64) -> Exit {
     // SAFETY: `op` is an op of a block, and SC never ends one.
@@ -95,6 +99,8 @@ unsafe fn store_conditional(hart: &mut Hart, ram: &mut Ram, op: *const Op, len: 
     }
 }
 
+/// # Safety
+/// As for [`Handler`](super::Handler).
 #[inline(always)]
 unsafe fn modify(
     hart: &mut Hart,
@@ -120,21 +126,29 @@ unsafe fn modify(
     }
 }
 
+/// # Safety
+/// As for [`Handler`](super::Handler).
 pub(super) unsafe fn lr_w(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
     // SAFETY: passes on what it was given.
     unsafe { load_reserved(hart, ram, op, 4) }
 }
 
+/// # Safety
+/// As for [`Handler`](super::Handler).
 pub(super) unsafe fn lr_d(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
     // SAFETY: passes on what it was given.
     unsafe { load_reserved(hart, ram, op, 8) }
 }
 
+/// # Safety
+/// As for [`Handler`](super::Handler).
 pub(super) unsafe fn sc_w(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
     // SAFETY: passes on what it was given.
     unsafe { store_conditional(hart, ram, op, 4) }
 }
 
+/// # Safety
+/// As for [`Handler`](super::Handler).
 pub(super) unsafe fn sc_d(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
     // SAFETY: passes on what it was given.
     unsafe { store_conditional(hart, ram, op, 8) }
@@ -143,10 +157,14 @@ pub(super) unsafe fn sc_d(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit
 /// `old` of a word operation is sign-extended; operands are cut to the word where it matters.
 macro_rules! amos {
     ($($word:ident, $double:ident: |$old:ident, $operand:ident| $w:expr, $d:expr;)*) => {$(
+        /// # Safety
+        /// As for [`Handler`](super::Handler).
         pub(super) unsafe fn $word(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
             // SAFETY: passes on what it was given.
             unsafe { modify(hart, ram, op, 4, |$old, $operand| $w) }
         }
+        /// # Safety
+        /// As for [`Handler`](super::Handler).
         pub(super) unsafe fn $double(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
             // SAFETY: passes on what it was given.
             unsafe { modify(hart, ram, op, 8, |$old, $operand| $d) }

@@ -96,7 +96,8 @@ impl Engine {
     #[inline(always)]
     pub fn ops(&self, block: BlockId) -> (*const Op, u32) {
         let block = &self.blocks[block as usize];
-        (&raw const self.ops[block.first_op as usize], block.count)
+        // Of all that follows, not of the first op alone: handlers go on to the next.
+        (self.ops[block.first_op as usize..].as_ptr(), block.count)
     }
 
     /// Decodes blocks for a hart that notes what it does, or for one that does not.
@@ -313,6 +314,13 @@ impl Engine {
     fn start_afresh(&mut self, hart: &mut Hart) {
         self.forget_all();
         hart.tlb.new_contexts();
+    }
+
+    /// As new, but for the memory that it has.
+    pub fn reset(&mut self) {
+        self.forget_all();
+        self.noting = false;
+        self.breakpoints.clear();
     }
 
     fn forget_all(&mut self) {

@@ -52,6 +52,8 @@ pub(super) fn unit_off(hart: &mut Hart, ram: &mut Ram, op: &Op) -> Exit {
 /// A handler body: `None` makes the instruction illegal.
 macro_rules! handlers {
     ($($name:ident: |$hart:ident, $op:ident| $body:expr;)*) => {$(
+        /// # Safety
+        /// As for [`Handler`](super::Handler).
         pub(super) unsafe fn $name($hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
             #[inline(always)]
             fn body($hart: &mut Hart, $op: &Op) -> Option<()> {

@@ -8,6 +8,8 @@ use crate::hart::Hart;
 /// Defines handlers for `rd = f(rs1, rs2)` and `rd = f(rs1, imm)`; the immediate comes sign-extended.
 macro_rules! arithmetic {
     ($($name:ident: |$a:ident, reg $b:ident| $value:expr;)*) => {$(
+        /// # Safety
+        /// As for [`Handler`](super::Handler).
         pub(super) unsafe fn $name(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
             // SAFETY: `op` is an op of a block, and arithmetic never ends one.
             unsafe {
@@ -19,6 +21,8 @@ macro_rules! arithmetic {
         }
     )*};
     ($($name:ident: |$a:ident, imm $b:ident| $value:expr;)*) => {$(
+        /// # Safety
+        /// As for [`Handler`](super::Handler).
         pub(super) unsafe fn $name(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
             // SAFETY: `op` is an op of a block, and arithmetic never ends one.
             unsafe {
@@ -84,6 +88,8 @@ arithmetic! {
     sraiw: |a, imm b| i64::from(a as i32 >> (b & 31)) as u64;
 }
 
+/// # Safety
+/// As for [`Handler`](super::Handler).
 pub(super) unsafe fn lui(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
     // SAFETY: LUI does not end a block.
     unsafe {
@@ -92,6 +98,8 @@ pub(super) unsafe fn lui(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit 
     }
 }
 
+/// # Safety
+/// As for [`Handler`](super::Handler).
 pub(super) unsafe fn auipc(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
     // SAFETY: AUIPC does not end a block.
     unsafe {
@@ -101,11 +109,16 @@ pub(super) unsafe fn auipc(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exi
 }
 
 /// FENCE: the functional hart is in order and everything it does is visible at once.
+///
+/// # Safety
+/// As for [`Handler`](super::Handler).
 pub(super) unsafe fn fence(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
     // SAFETY: FENCE does not end a block.
     unsafe { next(hart, ram, op) }
 }
 
+/// # Safety
+/// As for [`Handler`](super::Handler).
 pub(super) unsafe fn jal(hart: &mut Hart, _ram: &mut Ram, op: *const Op) -> Exit {
     // SAFETY: `op` is an op of a block.
     let o = unsafe { &*op };
@@ -114,6 +127,8 @@ pub(super) unsafe fn jal(hart: &mut Hart, _ram: &mut Ram, op: *const Op) -> Exit
     Exit::Taken
 }
 
+/// # Safety
+/// As for [`Handler`](super::Handler).
 pub(super) unsafe fn jalr(hart: &mut Hart, _ram: &mut Ram, op: *const Op) -> Exit {
     // SAFETY: `op` is an op of a block.
     let o = unsafe { &*op };
@@ -125,6 +140,8 @@ pub(super) unsafe fn jalr(hart: &mut Hart, _ram: &mut Ram, op: *const Op) -> Exi
 
 macro_rules! branches {
     ($($name:ident: |$a:ident, $b:ident| $taken:expr;)*) => {$(
+        /// # Safety
+        /// As for [`Handler`](super::Handler).
         pub(super) unsafe fn $name(hart: &mut Hart, _ram: &mut Ram, op: *const Op) -> Exit {
             // SAFETY: a branch ends its block, and the op behind it tells where the block ends.
             let (o, end) = unsafe { (&*op, (*op.add(1)).at) };
@@ -150,6 +167,9 @@ branches! {
 }
 
 /// Ends every block: goes on behind the last instruction.
+///
+/// # Safety
+/// As for [`Handler`](super::Handler).
 pub(super) unsafe fn leave(hart: &mut Hart, _ram: &mut Ram, op: *const Op) -> Exit {
     // SAFETY: `op` is an op of a block.
     hart.pc = hart.pc_of(unsafe { &*op });

@@ -124,6 +124,8 @@ macro_rules! load_value {
 
 macro_rules! loads {
     ($($name:ident: $type:ty, $target:ident, signed $signed:literal, |$hart:ident, $op:ident, $value:ident| $put:expr;)*) => {$(
+        /// # Safety
+        /// As for [`Handler`](super::Handler).
         pub(super) unsafe fn $name($hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
             // SAFETY: `op` is an op of a block, and a load never ends one; on the access see `load_value`.
             unsafe {
@@ -161,6 +163,8 @@ loads! {
 
 macro_rules! stores {
     ($($name:ident: $type:ty, |$hart:ident, $op:ident| $value:expr;)*) => {$(
+        /// # Safety
+        /// As for [`Handler`](super::Handler).
         pub(super) unsafe fn $name($hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
             const LEN: u64 = size_of::<$type>() as u64;
             // SAFETY: `op` is an op of a block, and a store never ends one. A store tag is set only
@@ -212,6 +216,8 @@ pub(super) unsafe fn leave_stale(hart: &mut Hart, op: *const Op) -> Exit {
 /// FLW, FLD, FSW and FSD are illegal while the floating-point unit is off.
 macro_rules! if_fp_enabled {
     ($($name:ident = $inner:ident;)*) => {$(
+        /// # Safety
+        /// As for [`Handler`](super::Handler).
         pub(super) unsafe fn $name(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
             // SAFETY: passes on what it was given.
             unsafe {

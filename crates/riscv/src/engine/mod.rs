@@ -34,7 +34,8 @@ pub(crate) const BLOCK_OPS: usize = 64;
 /// Executes one op and, unless the block ends, those after it.
 ///
 /// # Safety
-/// `op` points into a block whose last op ends the block.
+/// `op` points into a block, at an op whose `run` this is: a block's last instruction leaves it, and one more op stands behind it,
+/// which tells where it ends. The hart is [run on](Hart::run_on) this RAM, so that the tags of its TLB are only of pages of it.
 pub(crate) type Handler = unsafe fn(&mut Hart, &mut Ram, *const Op) -> Exit;
 
 /// A decoded instruction, ready to run. Sixteen bytes, so that four fill a host cache line.
@@ -107,6 +108,7 @@ impl Hart {
     /// Runs until slot `until`, or until the machine has to do something.
     pub fn run(&mut self, ram: &mut Ram, until: u64) -> Stop {
         assert!(self.pending_mmio.is_none(), "a hart with a device access under way was run");
+        self.run_on(ram);
         if self.waiting {
             if !self.interrupt_pending() {
                 return Stop::Wfi;

@@ -49,7 +49,10 @@ impl Default for Notes {
 /// Defines a handler that notes the address, then does what the plain one does.
 macro_rules! noting {
     ($($kind:ident $name:ident = $plain:path;)*) => {
-        $(unsafe fn $name(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
+        $(
+        /// # Safety
+        /// As for [`Handler`].
+        unsafe fn $name(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
             // SAFETY: passes on what it was given; a block has no more ops than notes have places.
             unsafe {
                 let o = &*op;
@@ -116,6 +119,7 @@ impl Hart {
     /// Instructions that did not retire leave nothing. The caller sets the hart's time afterwards.
     pub fn run_noted(&mut self, ram: &mut Ram, limit: u64, ops: &mut Vec<TimedOp>) -> Turn {
         assert!(self.pending_mmio.is_none(), "a hart with a device access under way was run");
+        self.run_on(ram);
         if self.waiting {
             if !self.interrupt_pending() {
                 return Turn::Stopped(Stop::Wfi);

@@ -44,11 +44,15 @@ impl Hart {
     }
 }
 
+/// # Safety
+/// As for [`Handler`](super::Handler).
 pub(super) unsafe fn illegal(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
     // SAFETY: `op` is an op of a block.
     hart.illegal(ram, unsafe { &*op })
 }
 
+/// # Safety
+/// As for [`Handler`](super::Handler).
 pub(super) unsafe fn ecall(hart: &mut Hart, _ram: &mut Ram, op: *const Op) -> Exit {
     let exception = match hart.privilege {
         Privilege::User => Exception::EcallFromUser,
@@ -59,6 +63,8 @@ pub(super) unsafe fn ecall(hart: &mut Hart, _ram: &mut Ram, op: *const Op) -> Ex
     hart.trap_at(unsafe { &*op }, exception, 0)
 }
 
+/// # Safety
+/// As for [`Handler`](super::Handler).
 pub(super) unsafe fn ebreak(hart: &mut Hart, _ram: &mut Ram, op: *const Op) -> Exit {
     // SAFETY: `op` is an op of a block.
     let op = unsafe { &*op };
@@ -66,17 +72,24 @@ pub(super) unsafe fn ebreak(hart: &mut Hart, _ram: &mut Ram, op: *const Op) -> E
     hart.trap_at(op, Exception::Breakpoint, pc)
 }
 
+/// # Safety
+/// As for [`Handler`](super::Handler).
 pub(super) unsafe fn mret(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
     // SAFETY: `op` is an op of a block.
     if hart.mret() { Exit::Changed } else { hart.illegal(ram, unsafe { &*op }) }
 }
 
+/// # Safety
+/// As for [`Handler`](super::Handler).
 pub(super) unsafe fn sret(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
     // SAFETY: `op` is an op of a block.
     if hart.sret() { Exit::Changed } else { hart.illegal(ram, unsafe { &*op }) }
 }
 
 /// WFI. In user mode, or in supervisor mode with TW, it is illegal (waiting has no time limit).
+///
+/// # Safety
+/// As for [`Handler`](super::Handler).
 pub(super) unsafe fn wfi(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
     let timed_out = hart.csr.mstatus & mstatus::TW != 0 && hart.privilege < Privilege::Machine;
     if hart.privilege == Privilege::User || timed_out {
@@ -93,6 +106,8 @@ pub(super) unsafe fn wfi(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit 
     Exit::Stop
 }
 
+/// # Safety
+/// As for [`Handler`](super::Handler).
 pub(super) unsafe fn sfence_vma(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
     let forbidden = hart.privilege == Privilege::Supervisor && hart.csr.mstatus & mstatus::TVM != 0;
     if hart.privilege == Privilege::User || forbidden {
@@ -116,12 +131,17 @@ pub(super) unsafe fn sfence_vma(hart: &mut Hart, ram: &mut Ram, op: *const Op) -
 }
 
 /// FENCE.I: decoded code is never stale, so only the block ends.
+///
+/// # Safety
+/// As for [`Handler`](super::Handler).
 pub(super) unsafe fn fence_i(hart: &mut Hart, _ram: &mut Ram, op: *const Op) -> Exit {
     // SAFETY: FENCE.I ends its block.
     unsafe { hart.step_over(op) };
     Exit::Changed
 }
 
+/// # Safety
+/// As for [`Handler`](super::Handler).
 pub(super) unsafe fn m5op(hart: &mut Hart, _ram: &mut Ram, op: *const Op) -> Exit {
     // SAFETY: an m5op ends its block.
     let o = unsafe {
@@ -140,6 +160,8 @@ enum CsrOp {
     Clear,
 }
 
+/// # Safety
+/// As for [`Handler`](super::Handler).
 unsafe fn csr(
     hart: &mut Hart,
     ram: &mut Ram,
@@ -183,6 +205,8 @@ unsafe fn csr(
 
 macro_rules! csr_handlers {
     ($($name:ident, $immediate:ident: $what:expr;)*) => {$(
+        /// # Safety
+        /// As for [`Handler`](super::Handler).
         pub(super) unsafe fn $name(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
             // SAFETY: passes on what it was given.
             unsafe {
@@ -191,6 +215,8 @@ macro_rules! csr_handlers {
                 csr(hart, ram, op, $what, operand, source != 0 || $what == CsrOp::Write)
             }
         }
+        /// # Safety
+        /// As for [`Handler`](super::Handler).
         pub(super) unsafe fn $immediate(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
             // SAFETY: passes on what it was given.
             unsafe {

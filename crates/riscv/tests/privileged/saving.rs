@@ -216,3 +216,33 @@ fn restoring_in_place_forgets_code_that_was_decoded_since() {
         assert_eq!(run(&mut bench, n), n as u64);
     }
 }
+
+/// Its translations are addresses in the host's memory: of RAM that may be gone.
+#[test]
+#[should_panic(expected = "another RAM")]
+fn a_hart_is_not_run_on_another_ram_than_before() {
+    let mut bench = endless(&mut Random::new(1));
+    run_to(&mut bench.hart, &mut bench.ram, 100);
+    let mut copy = copy_of(&bench.ram);
+    bench.hart.run(&mut copy, 200);
+}
+
+#[test]
+fn a_hart_in_the_memory_of_another_is_as_new() {
+    let run = |hart: Option<Hart>, seed| {
+        let mut bench = endless(&mut Random::new(seed));
+        if let Some(other) = hart {
+            // What the bench has set up is put into it by way of a saved state.
+            let state = bench.hart.save(&bench.ram);
+            bench.hart = other.renewed(config());
+            assert!(bench.hart.save(&bench.ram) == Hart::new(config()).save(&bench.ram), "it is as new");
+            bench.hart.restore(state, &bench.ram).expect("the state fits");
+        }
+        run_to(&mut bench.hart, &mut bench.ram, LENGTH);
+        (bench.hart, bench.ram)
+    };
+    let (used, _) = run(None, 20);
+    let (again, new) = (run(Some(used), 21), run(None, 21));
+    assert_same((&again.0, &again.1), (&new.0, &new.1), "a hart in another's memory");
+    assert_eq!(format!("{:?}", again.0.stats()), format!("{:?}", new.0.stats()));
+}

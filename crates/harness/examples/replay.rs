@@ -1,0 +1,37 @@
+//! Runs the files of a fuzz target's corpus once each, without a fuzzer: what `fuzz/coverage` measures, and a profiler's
+//! way to an ordinary program.
+//!
+//!     cargo run -p doorbell-harness --example replay -- mmio fuzz/seeds/mmio
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use doorbell_harness::targets::TARGETS;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let name = arguments.next().unwrap_or_default();
+    let Some((_, run)) = TARGETS.iter().find(|(target, _)| *target == name) else {
+        let names: Vec<&str> = TARGETS.iter().map(|(name, _)| *name).collect();
+        eprintln!("usage: replay TARGET FILE-OR-FOLDER...\ntargets: {}", names.join(", "));
+        return ExitCode::FAILURE;
+    };
+    let files: Vec<PathBuf> = arguments.flat_map(|path| files(Path::new(&path))).collect();
+    let begin = Instant::now();
+    for file in &files {
+        let bytes = std::fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        run(&bytes);
+    }
+    let seconds = begin.elapsed().as_secs_f64();
+    println!("{name}: {} cases in {seconds:.1} s, {:.0} a second", files.len(), files.len() as f64 / seconds);
+    ExitCode::SUCCESS
+}
+
+/// A file, or those of a folder in the order of their names.
+fn files(path: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = path.read_dir() else { return vec![path.to_owned()] };
+    let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    files.sort();
+    files
+}

@@ -1,0 +1,19 @@
+//! The fuzz targets by name: each makes a case of any bytes and checks it.
+
+use crate::operations::Profile;
+use crate::{capture, checkpoint, config, guest, streams};
+
+/// What a target does with a fuzzer's bytes.
+pub type Target = fn(&[u8]);
+
+/// All of them, as in `fuzz/README.md`.
+pub const TARGETS: [(&str, Target); 8] = [
+    ("mmio", |bytes| guest::run(Profile::Mmio, bytes)),
+    ("config_space", |bytes| guest::run(Profile::ConfigSpace, bytes)),
+    ("disk", |bytes| guest::run(Profile::Disk, bytes)),
+    ("guest_program", |bytes| guest::run(Profile::Program, bytes)),
+    ("checkpoint", checkpoint::run),
+    ("config", config::run),
+    ("capture", capture::run),
+    ("streams", streams::run),
+];

@@ -1,0 +1,42 @@
+//! Machines built in the host's memory of others that are done with. Whoever builds thousands of small machines, as a
+//! fuzzer does, spends most of the time on pages that the host hands out and clears: for RAM, translations, decoded code.
+
+use doorbell_platform::map;
+use doorbell_riscv::Hart;
+use doorbell_sim::{PhysAddr, Ram};
+
+use crate::config::{ConfigError, MachineConfig};
+use crate::machine::{Machine, hart_config};
+
+/// What a machine can take over of another one.
+#[derive(Default)]
+pub(crate) struct Spare {
+    ram: Option<Ram>,
+    harts: Vec<Hart>,
+}
+
+impl Spare {
+    /// RAM and harts of a configuration as they are at the start.
+    pub fn memory(self, config: &MachineConfig) -> (Ram, Vec<Hart>) {
+        let platform = &config.platform;
+        let mut spare = self.harts.into_iter();
+        let hart = |id| match spare.next() {
+            Some(hart) => hart.renewed(hart_config(config, id)),
+            None => Hart::new(hart_config(config, id)),
+        };
+        let harts: Vec<Hart> = (0..platform.harts as usize).map(hart).collect();
+        let ram = match self.ram.filter(|ram| ram.size() == platform.ram) {
+            Some(ram) => ram.cleared(harts.len()),
+            None => Ram::new(PhysAddr(map::RAM_BASE), platform.ram, harts.len()),
+        };
+        (ram, harts)
+    }
+}
+
+impl Machine {
+    /// The machine that [`Machine::new`] builds, in the memory of this one, of which nothing else is left. The
+    /// configurations may differ.
+    pub fn renewed(self, config: MachineConfig, seed: u64) -> Result<Machine, ConfigError> {
+        Machine::build(config, seed, Spare { ram: Some(self.ram), harts: self.harts })
+    }
+}
