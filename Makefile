@@ -2,13 +2,14 @@
 
 DOORBELL := target/release/doorbell
 
-.PHONY: help run test test-long test-fresh test-sanitize bench lint build setup-run setup-test
+.PHONY: help run test test-long test-fresh test-faults test-sanitize bench lint build setup-run setup-test
 
 help:
 	@echo "make run        build Doorbell and its guest image, then measure testpmd at several loads"
 	@echo "make test       the test suite with its short end-to-end checks (10 to 15 minutes)"
 	@echo "make test-long  the long checks: lint, a million frames, tens of millions of instructions in lockstep"
 	@echo "make test-fresh the two commands above on fresh Debian machines, which it makes (root; half an hour each)"
+	@echo "make test-faults  processes killed and disks filled at moments that seeds decide, until it finds something or Ctrl-C"
 	@echo "make test-sanitize  guest RAM and the engine, all of the unsafe code, under AddressSanitizer"
 	@echo "make lint       formatting and clippy; before each commit"
 	@echo "make bench      speed and memory, beside QEMU where there is something to compare"
@@ -27,6 +28,10 @@ test-long: setup-test lint build
 test-fresh:
 	tests/fresh
 
+test-faults: setup-run
+	cargo build --locked -p doorbell -p doorbell-faults
+	target/debug/doorbell-faults --doorbell target/debug/doorbell $(HISTORIES)
+
 test-sanitize: setup-test
 	tests/sanitize
 
@@ -34,7 +39,7 @@ bench: setup-test build
 	tests/bench
 
 build: setup-run
-	cargo build --release --locked
+	cargo build --release --locked --bin doorbell
 
 lint: setup-run
 	cargo fmt --all --check

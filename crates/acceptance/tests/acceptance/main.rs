@@ -9,6 +9,7 @@ mod browser;
 mod captures;
 mod checkpoints;
 mod disk;
+mod faults;
 mod firmware;
 mod instructions;
 mod interruptions;
