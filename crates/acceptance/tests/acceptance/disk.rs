@@ -1,6 +1,6 @@
 //! Disks in whole machines: Debian runs from one that is larger than its memory and finds on it what QEMU's guest finds; a
 //! disk of the user's is read and written and stays as it was; a checkpoint in the middle of it all goes on bit for
-//! bit. Needs qemu-system-riscv64.
+//! bit.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
