@@ -37,8 +37,8 @@ pub struct M5Ops {
     base: Vec<(String, Counter)>,
     dumps: u32,
     checkpoints: u32,
-    /// What files of the guest's wishes may still take.
-    bytes_left: u64,
+    /// What files of the guest's wishes may still take; nothing any more, once one was too large.
+    bytes_left: Option<u64>,
     file: Option<Vec<u8>>,
 }
 
@@ -52,7 +52,7 @@ const A2: usize = 12;
 impl M5Ops {
     /// Writes what is asked for into `folder`, up to `limit` bytes in all (`run.m5_limit`).
     pub fn new(folder: ResultFolder, limit: Bytes) -> M5Ops {
-        M5Ops { folder, base: Vec::new(), dumps: 0, checkpoints: 0, bytes_left: limit.0, file: None }
+        M5Ops { folder, base: Vec::new(), dumps: 0, checkpoints: 0, bytes_left: Some(limit.0), file: None }
     }
 
     /// What the guest reads with its `read file` from now on.
@@ -79,6 +79,7 @@ impl M5Ops {
                 self.dump(machine, say)?;
                 self.base = all_counters(machine);
             }
+            M5_CHECKPOINT if self.bytes_left.is_none() => {}
             M5_CHECKPOINT => {
                 let name = format!("m5checkpoint-{}.ckpt", self.checkpoints);
                 let checkpoint = machine.checkpoint(guest, "m5 checkpoint");
@@ -133,21 +134,16 @@ impl M5Ops {
         Ok(())
     }
 
-    /// Whether a file of the guest's wish may still be written. A guest in a loop must not fill the host's disk.
+    /// Whether a file of the guest's wish may still be written. A guest in a loop must not fill the host's disk, nor its terminal.
     fn within_limit(&mut self, name: &str, bytes: usize, say: &mut dyn FnMut(&str)) -> bool {
-        match self.bytes_left.checked_sub(bytes as u64) {
-            Some(left) => {
-                self.bytes_left = left;
-                true
-            }
-            None => {
-                let left = Bytes(self.bytes_left);
-                say(&format!(
-                    "{name} of {bytes} bytes is not written: of run.m5_limit, {left} are left; raise it with --set \
-                     run.m5_limit=8GiB"
-                ));
-                false
-            }
+        let Some(left) = self.bytes_left else { return false };
+        self.bytes_left = left.checked_sub(bytes as u64);
+        if self.bytes_left.is_none() {
+            say(&format!(
+                "{name} of {bytes} bytes is not written, nor what the guest asks for after it: of run.m5_limit, {left} bytes are \
+                 left; for more, for instance --set run.m5_limit=8GiB"
+            ));
         }
+        self.bytes_left.is_some()
     }
 }

@@ -2,7 +2,7 @@
 
 use doorbell_bench::{M5Next, M5Ops, ResultFolder, bare_identity, resolve};
 use doorbell_machine::{CheckpointFile, Limits, Machine, Outcome};
-use doorbell_sim::Ps;
+use doorbell_sim::{Bytes, Ps};
 
 const RESET_STATS: u32 = 0x40;
 const DUMP_STATS: u32 = 0x41;
@@ -91,6 +91,19 @@ fn a_checkpoint_that_the_guest_asks_for_goes_on_behind_the_instruction() {
     assert_eq!(again.run_to_its_end(), 3);
     assert_eq!(again.machine.state_hash(), run.machine.state_hash());
     assert_eq!(again.said.len(), 1, "only what comes behind the checkpoint happens again: {:?}", again.said);
+}
+
+#[test]
+fn a_guest_in_a_loop_cannot_fill_the_disk_and_is_told_so_once() {
+    let mut run =
+        start(&[m5(CHECKPOINT), m5(CHECKPOINT), m5(CHECKPOINT), m5(CHECKPOINT), m5(DUMP_STATS), m5(EXIT)]);
+    // Room for one of them.
+    let size = run.machine.checkpoint(&run.guest, "").size() as u64;
+    run.ops = M5Ops::new(ResultFolder::create(run.folder.path()).unwrap(), Bytes(size + size / 2));
+    assert_eq!(run.run_to_its_end(), 0);
+    assert_eq!(std::fs::read_dir(run.folder.path()).unwrap().count(), 1);
+    assert_eq!(run.said.len(), 2, "{:?}", run.said);
+    assert!(run.said[1].contains("run.m5_limit") && run.said[1].contains("not written"), "{:?}", run.said);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -75,6 +76,8 @@ pub fn boot(args: &BootArgs, places: &Places) -> anyhow::Result<ExitCode> {
         None => from_image(args, &config, places)?,
     };
     let interrupted = interrupt_flag()?;
+    // Nobody sits at a guest whose terminal has gone away.
+    signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&interrupted))?;
     let gdb = args.gdb.map(listen).transpose()?;
     let mut shell = Shell {
         guest: Debuggee::new(machine),

@@ -4,8 +4,8 @@
 use doorbell_acceptance::{doorbell_path, short_or_long};
 use doorbell_faults::{expected, play};
 
-/// Histories that found faults once, and some that did not.
-const SEEDS: [u64; 8] = [5, 8, 115, 150, 1001, 1002, 1003, 1004];
+/// Histories that have found faults (1 and 23 those from before there was this simulator, when they are put back), and others.
+const SEEDS: [u64; 8] = [1, 5, 8, 23, 115, 150, 1001, 1002];
 
 #[test]
 fn whatever_is_killed_and_whenever_the_disk_is_full_results_are_whole_and_the_same() {
@@ -15,7 +15,10 @@ fn whatever_is_killed_and_whenever_the_disk_is_full_results_are_whole_and_the_sa
     for seed in SEEDS.into_iter().chain(further) {
         let mut log = Vec::new();
         if let Err(fault) = play(seed, doorbell, &expected, &mut log) {
-            panic!("seed {seed}: {fault:#}\nthe last operations:\n{}", log[log.len().saturating_sub(60)..].join("\n"));
+            panic!(
+                "seed {seed}: {fault:#}\nthe last operations:\n{}",
+                log[log.len().saturating_sub(60)..].join("\n")
+            );
         }
     }
 }
