@@ -77,14 +77,18 @@ impl Results {
     /// Puts the empty folder in place: for files that are there as soon as each of them is whole. Nobody else writes there while
     /// this lives.
     pub fn in_place(&self) -> Result<ResultFolder, RunError> {
-        self.publish_so_far()?;
+        self.copy_in_place()?;
         Ok(ResultFolder::create(&self.target)?.shown_as(self.staging.shown("").as_path()))
     }
 
     /// Puts what is written so far in place, and goes on.
     pub fn publish_so_far(&self) -> Result<(), RunError> {
-        let failed = || RunError::io("put the results into", &self.target);
         seal(&self.staging)?;
+        self.copy_in_place()
+    }
+
+    fn copy_in_place(&self) -> Result<(), RunError> {
+        let failed = || RunError::io("put the results into", &self.target);
         let copy = temporary_name(&self.target, PARTIAL);
         copy_tree(self.staging.path(), &copy).map_err(failed())?;
         sync_tree_and_folder(&copy).map_err(failed())?;
