@@ -32,7 +32,7 @@ test-faults: setup-run
 	cargo build --locked -p doorbell -p doorbell-faults
 	target/debug/doorbell-faults --doorbell target/debug/doorbell $(HISTORIES)
 
-test-sanitize: setup-test
+test-sanitize: setup-run
 	tests/sanitize
 
 bench: setup-test build

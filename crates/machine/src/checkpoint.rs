@@ -204,7 +204,7 @@ impl Machine {
         let head =
             Head { guest_hash: self.config.guest_hash(), guest: guest.to_owned(), note: note.to_owned() };
         let pages: Vec<u64> = self.pages_not_zero().collect();
-        let body = Body { head, snapshot: self.snapshot(), pages };
+        let body = Body { head, snapshot: self.snapshot(Snapshot::new()), pages };
         let encoded = postcard::to_stdvec(&body).expect("a state serialises");
         let compress = || -> std::io::Result<Vec<u8>> {
             let mut out = zstd::Encoder::new(CheckpointFile::begin(), COMPRESSION_LEVEL)?;
@@ -271,7 +271,7 @@ impl Machine {
     /// A hash of the machine's whole state: equal states have equal hashes.
     pub fn state_hash(&self) -> u64 {
         let mut hasher = Xxh3::new();
-        hasher.update(&self.snapshot().state_hash().to_le_bytes());
+        hasher.update(&self.snapshot(Snapshot::of_hashes()).state_hash().to_le_bytes());
         for page in self.pages_not_zero() {
             hasher.update(&page.to_le_bytes());
             hasher.update(&self.ram.page(page));
@@ -281,15 +281,18 @@ impl Machine {
 
     /// Name and hash of each section of the state, RAM apart, to find where two runs differ.
     pub fn section_hashes(&self) -> Vec<(String, u64)> {
-        self.snapshot().section_hashes().map(|(name, hash)| (name.to_owned(), hash)).collect()
+        self.snapshot(Snapshot::of_hashes())
+            .section_hashes()
+            .map(|(name, hash)| (name.to_owned(), hash))
+            .collect()
     }
 
     fn pages_not_zero(&self) -> impl Iterator<Item = u64> {
         self.ram.touched_pages().filter(|page| !self.ram.is_zero_page(*page))
     }
 
-    fn snapshot(&self) -> Snapshot {
-        let mut snapshot = Snapshot::new();
+    /// All sections, put into an empty snapshot.
+    fn snapshot(&self, mut snapshot: Snapshot) -> Snapshot {
         let state = MachineState {
             now: self.now(),
             slot_hertz: self.config.core.slot_clock().frequency().0,

@@ -79,6 +79,9 @@ pub(crate) mod piece {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
 pub struct Snapshot {
     sections: Vec<Section>,
+    /// Only the sections' hashes are wanted: their bytes are all made in this memory.
+    #[serde(skip)]
+    hashed_in: Option<Vec<u8>>,
 }
 
 impl Snapshot {
@@ -87,14 +90,25 @@ impl Snapshot {
         Snapshot::default()
     }
 
+    /// One whose sections keep only their hashes: much cheaper, where states are compared and not saved.
+    pub fn of_hashes() -> Snapshot {
+        Snapshot { sections: Vec::new(), hashed_in: Some(Vec::new()) }
+    }
+
     /// Adds a component's state. A name may stand only once.
     pub fn put<T: Serialize>(&mut self, name: &str, version: u32, state: &T) {
         assert!(
             self.sections.iter().all(|s| s.name != name),
             "the snapshot section {name} was written twice"
         );
-        let bytes = postcard::to_stdvec(state).expect("a state struct serialises");
-        self.sections.push(Section { name: name.to_owned(), version, hash: xxh3_64(&bytes), bytes });
+        let memory = self.hashed_in.as_mut().map(std::mem::take).unwrap_or_default();
+        let mut bytes = postcard::to_extend(state, memory).expect("a state struct serialises");
+        let hash = xxh3_64(&bytes);
+        if let Some(memory) = &mut self.hashed_in {
+            *memory = std::mem::take(&mut bytes);
+            memory.clear();
+        }
+        self.sections.push(Section { name: name.to_owned(), version, hash, bytes });
     }
 
     /// Whether a component's state is there.
@@ -154,6 +168,18 @@ mod tests {
             assert_eq!(postcard::from_bytes::<Piece>(&list).unwrap().0, bytes[..count]);
             assert!(count == 0 || postcard::from_bytes::<Piece>(&list[..count]).is_err());
         }
+    }
+
+    #[test]
+    fn a_snapshot_of_hashes_has_those_of_a_whole_one() {
+        let [mut whole, mut hashes] = [Snapshot::new(), Snapshot::of_hashes()];
+        for snapshot in [&mut whole, &mut hashes] {
+            snapshot.put("clint", 2, &(7u64, "a longer one".to_owned()));
+            snapshot.put("plic", 1, &[1u8, 2]);
+        }
+        assert!(whole.section_hashes().eq(hashes.section_hashes()));
+        assert_eq!(whole.state_hash(), hashes.state_hash());
+        assert!(hashes.get::<[u8; 2]>("plic", 1).is_err(), "it holds no states");
     }
 
     #[test]
