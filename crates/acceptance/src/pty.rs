@@ -34,7 +34,8 @@ impl Pty {
         let name = name.to_str().expect("a terminal's name is plain").to_owned();
         let far = OpenOptions::new().read(true).write(true).open(name).expect("a new terminal can be opened");
         let end = || Stdio::from(far.try_clone().expect("a file can be cloned"));
-        command.stdin(end()).stdout(end()).stderr(end());
+        // Without a kind of terminal nothing moves on it, wherever the check itself is run.
+        command.stdin(end()).stdout(end()).stderr(end()).env("TERM", "xterm");
         let child = command.spawn().expect("the command starts");
         fcntl_setfl(&near, OFlags::NONBLOCK).expect("a terminal can be polled");
         Pty { near: near.into(), far, child, seen: Vec::new(), searched: 0 }
