@@ -246,9 +246,9 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
         return crate::dual_cmd::run(args, chosen, &config, places);
     }
     let rates = args.rates(&config)?;
+    let interrupted = interrupt_flag()?;
     let mut loads = Loads::begin(args, chosen.name, &config, rates.len())?;
     let screen = Screen::new(args.output.quiet);
-    let interrupted = interrupt_flag()?;
     let mut m5 = M5Ops::new(loads.folder().clone(), config.run.m5_limit);
     let mut control = Control {
         m5: Some(&mut m5),

@@ -4,6 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use doorbell_acceptance::{
     Running, cache_with_own_checkpoints, doorbell, doorbell_path, scratch, shared_checkpoint,
@@ -16,10 +17,29 @@ const SHORT: [&str; 7] = ["run", "testpmd", "-q", "--warmup", "10us", "--duratio
 
 /// A short run on the functional machine from the shared checkpoint.
 fn short_run(out: &Path) -> Command {
+    run_for("100us", out)
+}
+
+/// The same for another time.
+fn run_for(duration: &str, out: &Path) -> Command {
     let mut command = Command::new(doorbell_path());
-    command.args(SHORT).args(["--preset", "fast", "--checkpoint"]).arg(shared_checkpoint(&[]));
+    command
+        .args(&SHORT[..6])
+        .args([duration, "--preset", "fast", "--checkpoint"])
+        .arg(shared_checkpoint(&[]));
     command.arg("--out").arg(out);
     command
+}
+
+/// Waits until a run has begun its result folder.
+fn wait_for_lock(lock: &Path) {
+    let began = Instant::now();
+    while !lock.exists() {
+        assert!(began.elapsed() < Duration::from_secs(60), "the run does not begin");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // The lock's file is there a moment before it is locked.
+    std::thread::sleep(Duration::from_millis(200));
 }
 
 fn summary(out: &Path) -> Value {
@@ -131,15 +151,8 @@ fn a_second_run_into_a_folder_leaves_nothing_of_the_first() {
 fn a_folder_that_another_run_writes_is_refused_and_so_is_one_with_other_things() {
     let folder = scratch();
     let out = folder.path().join("out");
-    let mut long = short_run(&out);
-    long.args(["--set", "run.duration=1000s"]);
-    let running = Running::start(long);
-    let lock = folder.path().join(".out.lock");
-    while !lock.exists() {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-    // The lock's file is there a moment before it is locked.
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    let running = Running::start(run_for("1000s", &out));
+    wait_for_lock(&folder.path().join(".out.lock"));
     Running::start(short_run(&out)).end().refused_with(&["is being written by another run", "--out"]);
     running.signal(Signal::INT);
     running.end().refused_with(&["interrupted"]);
@@ -180,10 +193,9 @@ fn full_and_closed_outputs_cost_no_result() {
 fn a_terminal_that_goes_away_and_a_name_that_is_no_text_cost_no_result() {
     let folder = scratch();
     let out = folder.path().join(std::ffi::OsStr::from_bytes(b"out\xff"));
-    let mut command = short_run(&out);
-    command.args(["--set", "run.duration=40ms"]);
-    let running = Running::start(command);
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    let running = Running::start(run_for("100ms", &out));
+    // Signals are seen to before the result folder is begun.
+    wait_for_lock(&folder.path().join(std::ffi::OsStr::from_bytes(b".out\xff.lock")));
     running.signal(Signal::HUP);
     running.end().success();
     assert_eq!(verify(&out), Ok(()));
