@@ -9,7 +9,7 @@ use crate::error::RunError;
 use crate::session::Control;
 
 /// Counts changes in how guests are booted: a checkpoint of another count has another name.
-pub(crate) const BOOT_VERSION: u32 = 2;
+pub(crate) const BOOT_VERSION: u32 = 3;
 
 /// The right to boot the guest of a checkpoint, until it is dropped.
 pub(crate) struct BootTurn {
@@ -29,25 +29,9 @@ impl BootTurn {
             if !std::mem::replace(&mut told, true) {
                 (control.say)("waiting for another run that boots this guest");
             }
-            control.check().map_err(Waiting::Stopped)
+            control.check()
         });
-        match waited {
-            Ok(lock) => Ok(BootTurn { _lock: Some(lock) }),
-            Err(Waiting::NoLock) => Ok(BootTurn { _lock: None }),
-            Err(Waiting::Stopped(error)) => Err(error),
-        }
-    }
-}
-
-/// Why a wait ended without a lock.
-enum Waiting {
-    NoLock,
-    Stopped(RunError),
-}
-
-impl From<std::io::Error> for Waiting {
-    fn from(_: std::io::Error) -> Waiting {
-        Waiting::NoLock
+        Ok(BootTurn { _lock: waited.ok().transpose()? })
     }
 }
 

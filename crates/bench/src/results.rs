@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use doorbell_files::{
     Kind, Lock, copy_tree, create_folder, create_folders, kind, list, put_in_place, remove,
-    remove_left_behind, sync_tree_and_folder, temporary_name,
+    remove_left_behind, sync_tree, temporary_name,
 };
 
 use crate::error::RunError;
@@ -18,13 +18,12 @@ use crate::sealed::{SEAL, listed, seal};
 /// What the temporary folders' names say.
 const PARTIAL: &str = "partial";
 /// What result folders held before they had a list: in such a folder, only files of these names are Doorbell's.
-const BEFORE_SEALS: [&str; 22] = [
+const BEFORE_SEALS: [&str; 20] = [
     "batches.csv",
     "config.toml",
     "console.log",
     "console-node0.txt",
     "console-node1.txt",
-    "console.txt",
     "flows.csv",
     "functions.folded",
     "iperf3.json",
@@ -40,7 +39,6 @@ const BEFORE_SEALS: [&str; 22] = [
     "summary.json",
     "timeline.perfetto",
     "wire.pcap",
-    "functions.csv",
 ];
 
 /// A result folder that is being made.
@@ -56,9 +54,8 @@ impl Results {
         let target = resolved(out)?;
         let parent = target.parent().expect("a path with a name has a parent");
         create_folders(parent).map_err(RunError::io("create the folder", parent))?;
-        let lock_name = temporary_base(&target, ".lock");
-        let lock =
-            Lock::try_take(&lock_name).map_err(RunError::io("write beside the result folder", &target))?;
+        let lock = Lock::try_take(&Lock::beside(&target))
+            .map_err(RunError::io("write beside the result folder", &target))?;
         let Some(lock) = lock else { return Err(RunError::ResultsBusy { path: out.to_owned() }) };
         refuse_foreign(out, &target)?;
         let failed = |action| RunError::io(action, &target);
@@ -91,7 +88,7 @@ impl Results {
         let failed = || RunError::io("put the results into", &self.target);
         let copy = temporary_name(&self.target, PARTIAL);
         copy_tree(self.staging.path(), &copy).map_err(failed())?;
-        sync_tree_and_folder(&copy).map_err(failed())?;
+        sync_tree(&copy).map_err(failed())?;
         put_in_place(&copy, &self.target).map_err(failed())
     }
 
@@ -99,7 +96,7 @@ impl Results {
     pub fn publish(self) -> Result<Vec<String>, RunError> {
         let failed = || RunError::io("put the results into", &self.target);
         seal(&self.staging)?;
-        sync_tree_and_folder(self.staging.path()).map_err(failed())?;
+        sync_tree(self.staging.path()).map_err(failed())?;
         put_in_place(self.staging.path(), &self.target).map_err(failed())?;
         let names = list(&self.target).map_err(failed())?;
         Ok(names.iter().map(|name| name.to_string_lossy().into_owned()).collect())
@@ -148,13 +145,6 @@ fn resolved(out: &Path) -> Result<PathBuf, RunError> {
         }
         Err(error) => Err(RunError::Io { action: "open the result folder", path: out.to_owned(), error }),
     }
-}
-
-fn temporary_base(target: &Path, ending: &str) -> PathBuf {
-    let mut name = std::ffi::OsString::from(".");
-    name.push(target.file_name().expect("a result folder has a name"));
-    name.push(ending);
-    target.with_file_name(name)
 }
 
 /// The folder is replaced as a whole, so what is there must be a result's and nothing else.

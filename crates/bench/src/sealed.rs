@@ -2,12 +2,10 @@
 //! `sha256sum --check` reads. It is written last. A folder without it is not finished; one that does not fit it was changed.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
-use doorbell_files::{Kind, kind, list, read};
-use sha2::{Digest, Sha256};
+use doorbell_files::{Kind, kind, list, read, sha256, sha256_of};
 
 use crate::error::RunError;
 use crate::folder::ResultFolder;
@@ -79,32 +77,12 @@ fn walk(folder: &Path, below: &str, sums: &mut BTreeMap<String, String>) -> io::
         match kind(&path)? {
             Some(Kind::Folder) => walk(&path, &format!("{shown}/"), sums)?,
             Some(_) if below.is_empty() && shown == SEAL => {}
-            Some(Kind::File) => drop(sums.insert(shown, sha256_of(&path)?)),
+            Some(Kind::File) => drop(sums.insert(shown, sha256_of(&path)?.0)),
             // No result holds such a thing, so its name alone tells that it is foreign.
             Some(Kind::Other) | None => drop(sums.insert(shown, String::new())),
         }
     }
     Ok(())
-}
-
-/// Captures are large, and need not be in memory as a whole.
-fn sha256_of(path: &Path) -> io::Result<String> {
-    let (mut file, mut hash) = (File::open(path)?, Sha256::new());
-    let mut piece = vec![0; 1 << 16];
-    loop {
-        match file.read(&mut piece)? {
-            0 => return Ok(hex(&hash.finalize())),
-            count => hash.update(&piece[..count]),
-        }
-    }
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
 use std::fs;
-use std::io;
 use std::path::Path;
 
 use crate::*;
@@ -24,14 +23,14 @@ fn who_waits_for_a_lock_can_give_up_and_gets_it_when_it_is_free() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.lock");
     let first = Lock::try_take(&path).unwrap().unwrap();
-    let gave_up = Lock::wait(&path, || Err(io::Error::other("enough"))).unwrap_err();
-    assert_eq!(gave_up.to_string(), "enough");
+    assert_eq!(Lock::wait(&path, || Err("enough")).unwrap().unwrap_err(), "enough");
+    let nowhere = folder.path().join("nowhere/a.lock");
+    assert!(Lock::wait(&nowhere, || Err("enough")).is_err(), "no folder for it is no reason to wait");
     let mut first = Some(first);
     let mut asked = 0;
-    let got: io::Result<Lock> = Lock::wait(&path, || {
+    let got = Lock::wait_always(&path, || {
         asked += 1;
         first = None;
-        Ok(())
     });
     assert!(got.is_ok());
     assert_eq!(asked, 1);
@@ -63,7 +62,7 @@ fn a_folder_is_put_in_the_place_of_another_whole() {
     for (round, content) in ["one", "two"].iter().enumerate() {
         create_folder(&new).unwrap();
         write(&new.join(format!("file-{round}")), content.as_bytes()).unwrap();
-        sync_tree_and_folder(&new).unwrap();
+        sync_tree(&new).unwrap();
         put_in_place(&new, &target).unwrap();
         assert_eq!(names(scratch.path()), ["target"]);
         assert_eq!(names(&target), [format!("file-{round}")]);
@@ -94,6 +93,16 @@ fn a_copied_tree_has_the_same_files_and_links_are_not_followed() {
     assert_eq!(fs::read(other.join("deeper/a")).unwrap(), b"a");
     assert_eq!(names(&other), ["deeper"]);
     assert_eq!(kind(&one.join("link")).unwrap(), Some(Kind::Other));
+}
+
+#[test]
+fn a_files_hash_is_what_the_standard_says() {
+    // FIPS 180-4's example: SHA-256 of "abc".
+    let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a"), "abc").unwrap();
+    assert_eq!(sha256_of(&folder.path().join("a")).unwrap(), (expected.to_owned(), 3));
+    assert_eq!(sha256(b"abc"), expected);
 }
 
 #[test]

@@ -14,14 +14,16 @@
 pub mod control;
 mod lock;
 mod operations;
+mod sha256;
 
 pub use control::{pause, spawn, step};
 pub use lock::Lock;
 pub use operations::{
-    Kind, copy_tree, create_folder, create_folders, exchange, hard_link, kind, list, put_in_place, read,
-    remove, remove_left_behind, rename, replace, sync_folder, sync_tree, sync_tree_and_folder,
-    temporary_name, write,
+    Kind, copy_tree, create_folder, create_folders, kind, list, put_in_place, read, remove,
+    remove_left_behind, rename, replace, sync_folder, sync_tree, temporary_name, write,
 };
+
+pub use sha256::{hex, sha256, sha256_of};
 
 #[cfg(test)]
 mod files_tests;

@@ -1,5 +1,6 @@
 //! Locks between processes. The file that carries a lock is beside what it protects, never inside, and goes with it.
 
+use std::convert::Infallible;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::control::{allowed, pause, step};
+use crate::operations::hidden;
 
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -43,19 +45,34 @@ impl Lock {
         }
     }
 
-    /// Takes the lock as soon as nobody has it. `busy` is called each time that somebody has; its error ends the wait.
-    pub fn wait<E: From<io::Error>>(path: &Path, mut busy: impl FnMut() -> Result<(), E>) -> Result<Lock, E> {
+    /// Takes the lock as soon as nobody has it. `busy` is called each time that somebody has; its error ends the wait, and is
+    /// told apart from a lock that cannot be had at all.
+    pub fn wait<E>(path: &Path, mut busy: impl FnMut() -> Result<(), E>) -> io::Result<Result<Lock, E>> {
         loop {
             if let Some(lock) = Lock::try_take(path)? {
-                return Ok(lock);
+                return Ok(Ok(lock));
             }
-            busy()?;
+            if let Err(enough) = busy() {
+                return Ok(Err(enough));
+            }
             pause(LOOK);
         }
     }
-}
 
-impl Lock {
+    /// Takes the lock as soon as nobody has it, however long that takes. `busy` is called each time that somebody has.
+    pub fn wait_always(path: &Path, mut busy: impl FnMut()) -> io::Result<Lock> {
+        let waited: Result<Lock, Infallible> = Lock::wait(path, || {
+            busy();
+            Ok(())
+        })?;
+        Ok(waited.unwrap_or_else(|never| match never {}))
+    }
+
+    /// Where the lock of a file or folder is: beside it, hidden.
+    pub fn beside(path: &Path) -> PathBuf {
+        hidden(path, ".lock")
+    }
+
     /// The empty file that carries the lock. A process that inherits it, such as by a clone of it as its standard input,
     /// has the lock as well: if this process is killed, until that one ends.
     pub fn file(&self) -> &File {

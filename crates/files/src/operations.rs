@@ -85,13 +85,13 @@ pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Gives two files or folders each the other's name, in one step.
-pub fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+fn exchange(one: &Path, other: &Path) -> io::Result<()> {
     allowed("exchange", other)?;
     Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
 }
 
 /// Gives a file a second name.
-pub fn hard_link(from: &Path, to: &Path) -> io::Result<()> {
+fn hard_link(from: &Path, to: &Path) -> io::Result<()> {
     allowed("link", to)?;
     fs::hard_link(from, to)
 }
@@ -127,12 +127,6 @@ pub fn sync_tree(folder: &Path) -> io::Result<()> {
         }
     }
     sync_folder(folder)
-}
-
-/// The same, and the name of the folder itself.
-pub fn sync_tree_and_folder(folder: &Path) -> io::Result<()> {
-    sync_tree(folder)?;
-    sync_folder(parent(folder))
 }
 
 /// A folder like another, whose files are second names of the other's where the file system has such, and else copies.
@@ -176,10 +170,7 @@ pub fn put_in_place(folder: &Path, target: &Path) -> io::Result<()> {
 /// Replaces a file as a whole, durably: the old contents or the new ones are there at any time. Several processes may do so at
 /// once, and what one that was killed has left of it goes with the next one.
 pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
-    let mut name = OsString::from(".");
-    name.push(path.file_name().unwrap_or(OsStr::new("unnamed")));
-    name.push(".lock");
-    let _lock = Lock::wait(&path.with_file_name(name), || io::Result::Ok(()))?;
+    let _lock = Lock::wait_always(&Lock::beside(path), || {})?;
     remove_left_behind(path, PART)?;
     let temporary = temporary_name(path, PART);
     let done = write(&temporary, contents)
@@ -196,22 +187,26 @@ pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
 pub fn temporary_name(path: &Path, word: &str) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    hidden(path, &format!(".{word}-{}-{count}", std::process::id()))
+}
+
+/// A hidden name beside `path`: a dot, its name, and `ending`.
+pub(crate) fn hidden(path: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or(OsStr::new("unnamed")));
-    name.push(format!(".{word}-{}-{count}", std::process::id()));
+    name.push(ending);
     path.with_file_name(name)
 }
 
 /// Removes what calls of [`temporary_name`] for `path` and `word` named, and killed processes have left: for whoever knows that
 /// nobody else is at work on `path`. Tells how many there were.
 pub fn remove_left_behind(path: &Path, word: &str) -> io::Result<usize> {
-    let mut prefix = OsString::from(".");
-    prefix.push(path.file_name().unwrap_or(OsStr::new("unnamed")));
-    prefix.push(format!(".{word}-"));
+    let prefix = hidden(path, &format!(".{word}-"));
     let mut removed = 0;
     for name in list(parent(path))? {
-        if name.as_encoded_bytes().starts_with(prefix.as_encoded_bytes()) {
-            remove(&path.with_file_name(name))?;
+        let found = path.with_file_name(name);
+        if found.as_os_str().as_encoded_bytes().starts_with(prefix.as_os_str().as_encoded_bytes()) {
+            remove(&found)?;
             removed += 1;
         }
     }

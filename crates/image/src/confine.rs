@@ -195,9 +195,8 @@ mod tests {
             &bounds,
         );
         assert!(ok && said == "one\n", "{said}");
-        if !has_fence() {
-            return;
-        }
+        // tests/short leaves this check out by name where the kernel has none.
+        assert!(has_fence(), "the kernel has no Landlock");
         for script in [
             format!("cat {}", secret.display()),
             format!("echo changed >{}", secret.display()),

@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use doorbell_files::sha256;
 use doorbell_sim::Bytes;
-use sha2::{Digest, Sha256};
 
 use crate::error::ImageError;
-use crate::manifest::{FileRecord, MANIFEST_FILE, Manifest, hex};
+use crate::manifest::{FileRecord, MANIFEST_FILE, Manifest};
 use crate::provenance::Provenance;
 
 pub(crate) const KERNEL_FILE: &str = "kernel";
@@ -101,7 +101,7 @@ impl Image {
         let mut files: Vec<&FileRecord> = self.manifest.files.iter().collect();
         files.sort_by(|one, other| one.name.cmp(&other.name));
         let list: String = files.iter().map(|file| format!("{}  {}\n", file.sha256, file.name)).collect();
-        hex(&Sha256::digest(list))
+        sha256(list.as_bytes())
     }
 
     /// What a result made with this image has to say about it.

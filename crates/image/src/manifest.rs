@@ -4,13 +4,12 @@
 //! A manifest vouches for the image's files, and its own seal for it: a SHA-256 of its text. That finds damage, from a disk
 //! or an editor. It is no signature: whoever wants to deceive writes a seal that fits.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
+use doorbell_files::{sha256, sha256_of};
 use doorbell_sim::Bytes;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::index::Package;
 
@@ -102,8 +101,7 @@ impl Manifest {
             let text = serde_json::to_string_pretty(&manifest).expect("strings and numbers always serialise");
             text + "\n"
         };
-        let seal = hex(&Sha256::digest(text(String::new())));
-        text(seal)
+        text(sha256(text(String::new()).as_bytes()))
     }
 
     /// Reads the file's text, of which each byte must be as [`Self::to_json`] wrote it. Or else says what is wrong.
@@ -148,42 +146,7 @@ impl PackageRecord {
 impl FileRecord {
     /// Measures a file as it is now.
     pub(crate) fn of(name: &str, path: &Path) -> io::Result<Self> {
-        let (size_bytes, sha256) = measure(path)?;
+        let (sha256, size_bytes) = sha256_of(path)?;
         Ok(Self { name: name.to_owned(), size_bytes, sha256 })
-    }
-}
-
-/// Size and SHA-256 of a file, read in pieces.
-pub(crate) fn measure(path: &Path) -> io::Result<(u64, String)> {
-    let mut file = File::open(path)?;
-    let mut digest = Sha256::new();
-    let mut buffer = vec![0; 1 << 18];
-    let mut size_bytes = 0;
-    loop {
-        let count = file.read(&mut buffer)?;
-        if count == 0 {
-            return Ok((size_bytes, hex(&digest.finalize())));
-        }
-        digest.update(&buffer[..count]);
-        size_bytes += count as u64;
-    }
-}
-
-/// Lower-case hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_is_measured_as_the_standard_says() {
-        // FIPS 180-4 example: SHA-256 of "abc".
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), "abc").unwrap();
-        let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(measure(file.path()).unwrap(), (3, expected.to_owned()));
     }
 }

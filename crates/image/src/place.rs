@@ -56,7 +56,7 @@ impl Place {
         let parent = create(parent.unwrap_or(Path::new(".")))?;
         // Always the cache first, so that two builds cannot wait for each other.
         let locks =
-            [lock(&cache.join(".lock"), progress)?, lock(&parent.join(format!(".{name}.lock")), progress)?];
+            [lock(&cache.join(".lock"), progress)?, lock(&Lock::beside(&parent.join(&name)), progress)?];
         let place = Self { cache, parent, name, locks };
         remove_leftovers(&place.cache, UNPACK_PREFIX);
         remove_leftovers(&place.cache.join("debs"), ".incoming-");
@@ -81,13 +81,12 @@ impl Place {
 
 fn lock(path: &Path, progress: &mut dyn FnMut(&str)) -> Result<Lock, ImageError> {
     let mut told = false;
-    let busy = || -> io::Result<()> {
+    let busy = || {
         if !std::mem::replace(&mut told, true) {
             progress("waiting for another build to finish");
         }
-        Ok(())
     };
-    Lock::wait(path, busy).map_err(ImageError::io("lock", path))
+    Lock::wait_always(path, busy).map_err(ImageError::io("lock", path))
 }
 
 /// What cannot be removed is only in the way of disk space, and may be removable next time.

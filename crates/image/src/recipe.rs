@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use doorbell_files::sha256;
 use doorbell_sim::Bytes;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -18,7 +19,6 @@ use crate::compile::Build;
 use crate::cpio::Node;
 use crate::error::ImageError;
 use crate::extend::{Extension, Origin};
-use crate::manifest::hex;
 
 pub(crate) const RECIPE_FILE: &str = "image.toml";
 /// The only version of the recipe format so far.
@@ -197,7 +197,7 @@ impl Recipe {
                 own.name.to_owned()
             }
             Origin::Folder(..) => {
-                format!("{}-{}", spec.name, &hex(&Sha256::digest(identity.as_bytes()))[..12])
+                format!("{}-{}", spec.name, &sha256(identity.as_bytes())[..12])
             }
         };
         let lock = spec.lock.as_ref().and_then(|name| origin.beside(name));
@@ -341,7 +341,7 @@ fn hash(base: &str, text: &str, files: &[&BTreeMap<String, Node>]) -> String {
             other => absorb(format!("{other:?}").as_bytes()),
         }
     }
-    hex(&digest.finalize())
+    doorbell_files::hex(&digest.finalize())
 }
 
 /// Whether a text is letters, digits and a few signs, and so a harmless name for packages and files.

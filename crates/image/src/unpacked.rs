@@ -15,7 +15,6 @@ use crate::builder::{BuildOptions, unpack};
 use crate::error::ImageError;
 use crate::host::{self, APT_CACHE, APT_CONFIG, APT_GET, DPKG_DEB, GPGV, XZ};
 use crate::index::{Index, Package};
-use crate::manifest::hex;
 use crate::packages::{fetch, index_of_suite, set_up_apt};
 use crate::place::{Place, temporary};
 
@@ -50,7 +49,7 @@ fn digits<'a>(words: impl Iterator<Item = &'a str>) -> String {
         digest.update(word);
         digest.update([0]);
     }
-    let mut name = hex(&digest.finalize());
+    let mut name = files::hex(&digest.finalize());
     name.truncate(NAME_DIGITS);
     name
 }

@@ -4,7 +4,6 @@
 //! measuring it too. A process that is killed leaves only a folder of that other name, which is swept away when nobody holds the
 //! point's lock any more.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use doorbell_bench::{ResultFolder, RunError, read_verified, seal, verify};
@@ -87,15 +86,12 @@ impl Store {
             let Some(identity) = part.or_else(|| hidden.strip_suffix(".lock")) else { continue };
             let identity = Identity(identity.to_owned());
             // Whoever is still writing there holds the lock. One that is free goes with its file.
-            if let Some(_lock) = Lock::try_take(&self.lock_name(&identity)).map_err(io)? {
-                swept += remove_left_behind(&self.point(&identity), PARTIAL).map_err(io)?;
+            let point = self.point(&identity);
+            if let Some(_lock) = Lock::try_take(&Lock::beside(&point)).map_err(io)? {
+                swept += remove_left_behind(&point, PARTIAL).map_err(io)?;
             }
         }
         Ok(swept)
-    }
-
-    fn lock_name(&self, identity: &Identity) -> PathBuf {
-        self.points.join(format!(".{}.lock", identity.0))
     }
 
     /// Makes a point done by what `write` puts into a folder, unless another process does. `busy` is called each time that one
@@ -108,11 +104,8 @@ impl Store {
         write: impl FnOnce(&ResultFolder, &mut C) -> Result<(), E>,
     ) -> Result<(), E> {
         let target = self.point(identity);
-        let lock = Lock::wait(&self.lock_name(identity), || busy(context).map_err(Waiting::Stopped));
-        let _lock = lock.map_err(|waiting| match waiting {
-            Waiting::Io(error) => RunError::Io { action: "lock", path: target.clone(), error }.into(),
-            Waiting::Stopped(error) => error,
-        })?;
+        let lock = Lock::wait(&Lock::beside(&target), || busy(context));
+        let _lock = lock.map_err(RunError::io("lock", &target))??;
         match self.state(identity) {
             State::Done => return Ok(()),
             State::Missing => {}
@@ -142,18 +135,6 @@ impl Store {
         seal(&folder)?;
         sync_tree(partial).map_err(RunError::io("write", partial))?;
         Ok(put_in_place(partial, target).map_err(RunError::io("put the point's results into", target))?)
-    }
-}
-
-/// Why a wait for a lock ended without it.
-enum Waiting<E> {
-    Io(io::Error),
-    Stopped(E),
-}
-
-impl<E> From<io::Error> for Waiting<E> {
-    fn from(error: io::Error) -> Self {
-        Waiting::Io(error)
     }
 }
 
