@@ -127,7 +127,7 @@ pub struct Change {
 }
 
 /// What ran: enough to tell whether two results are of the same simulator and the same software.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Ran {
     /// Doorbell's commit, with `-dirty` if the source had been changed; `unknown` if it was not built in a checkout.
     pub doorbell_commit: String,

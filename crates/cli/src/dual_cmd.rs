@@ -22,40 +22,38 @@ pub fn run(
     let (rates, guests) = (args.rates(config)?, driven_guests(chosen, config)?);
     let mut loads = Loads::begin(args, chosen.name, config, rates.len())?;
     let screen = Screen::new(args.output.quiet);
-    let ran = screen.simulating(|control| {
+    screen.simulating(|control| {
         let name = format!("{}-driven", chosen.name);
         let nodes = TwoNodes::prepare(config, &name, &guests, places, &args.guest.source(), control)?;
         two_nodes_ready(args, &nodes, control)?;
         for rate in &rates {
             (control.say)(&format!("{}: {rate} of {} from a drive node", chosen.name, what_is_sent(config)));
-            let measured = measure(args, &nodes, chosen, *rate, &mut loads, control);
+            let measured = measure(&nodes, chosen, *rate, &mut loads, control);
             loads.but_some_are_done(measured)?;
         }
-        Ok(nodes.ran())
+        Ok(())
     })?;
     screen.clear();
-    loads.finish(&ran, "")?;
+    loads.finish("")?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Measures one load.
 fn measure(
-    args: &RunArgs,
     nodes: &TwoNodes,
     chosen: &Benchmark,
     rate: Rate,
     loads: &mut Loads,
     control: &mut Control,
 ) -> anyhow::Result<()> {
-    let own = loads.next_folder()?;
-    let capture = args.pcap.then(|| own.path().join("wire.pcap"));
+    let (own, capture) = loads.next()?;
     let load = (rate, nodes.config().loadgen.traffic.frame_size);
     let point = run_driven(nodes, chosen, load, capture.as_deref(), control)?;
     own.write_nodes(&point.config, &point.pair)?;
     if point.behind > 0 {
         (control.say)(&behind(&point));
     }
-    loads.done(&own, &point.config, point.summary, point.meanings, &nodes.ran())
+    loads.done(&own, &point.config, point.summary, point.meanings, nodes.ran())
 }
 
 /// What to know of a load that the drive node was too slow for.

@@ -19,20 +19,19 @@ pub fn run(
     refuse_what_has_no_meaning(args)?;
     let config = args.config(chosen.defaults)?;
     let mut loads = Loads::begin(args, chosen.name, &config, 1)?;
-    let folder = loads.folder().clone();
+    let (folder, capture) = loads.next()?;
     let screen = Screen::new(args.output.quiet);
     let (run, ran) = screen.simulating(|control| {
         let source = args.guest.source();
         let nodes = TwoNodes::prepare(&config, chosen.name, guests, places, &source, control)?;
         two_nodes_ready(args, &nodes, control)?;
-        let capture = args.pcap.then(|| folder.path().join("wire.pcap"));
         Ok((run_iperf(&nodes, capture.as_deref(), control)?, nodes.ran()))
     })?;
     screen.clear();
     folder.write_iperf(&config, &run)?;
     let lines = lines(&run);
-    loads.done(&folder, &config, run.summary, run.meanings, &ran)?;
-    loads.finish(&ran, &lines)?;
+    loads.done(&folder, &config, run.summary, run.meanings, ran)?;
+    loads.finish(&lines)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,11 +1,13 @@
 //! A run's results as they come: a folder for each load where there are several, and what is done in place whenever a load is.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use anyhow::Context;
 use doorbell_bench::{
     NO_TRAFFIC, PointSummary, Ran, ResultFolder, Results, RunConfig, RunSummary, changes, named,
 };
+use doorbell_files::list;
 
 use crate::out::{out, outln};
 use crate::run_cmd::{RunArgs, command_line};
@@ -19,6 +21,8 @@ pub struct Loads<'a> {
     asked: usize,
     points: Vec<PointSummary>,
     meanings: BTreeMap<String, String>,
+    /// What runs: known from the first load that is done.
+    ran: Ran,
 }
 
 impl<'a> Loads<'a> {
@@ -30,7 +34,8 @@ impl<'a> Loads<'a> {
         asked: usize,
     ) -> anyhow::Result<Loads<'a>> {
         let results = Results::begin(&args.output.out)?;
-        Ok(Loads { args, name, config, results, asked, points: Vec::new(), meanings: BTreeMap::new() })
+        let (points, meanings, ran) = Default::default();
+        Ok(Loads { args, name, config, results, asked, points, meanings, ran })
     }
 
     /// What is measured.
@@ -40,7 +45,7 @@ impl<'a> Loads<'a> {
 
     /// Whether anything was written.
     pub fn has_files(&self) -> bool {
-        std::fs::read_dir(self.folder().path()).is_ok_and(|mut entries| entries.next().is_some())
+        list(self.folder().path()).is_ok_and(|names| !names.is_empty())
     }
 
     /// The whole run's folder.
@@ -48,13 +53,15 @@ impl<'a> Loads<'a> {
         self.results.folder()
     }
 
-    /// The folder of the load that is next: one of several has a folder of its own.
-    pub fn next_folder(&self) -> anyhow::Result<ResultFolder> {
-        let folder = self.results.folder();
-        match self.asked {
-            1 => Ok(folder.clone()),
-            _ => Ok(folder.sub(&format!("point-{:02}", self.points.len()))?),
-        }
+    /// The folder of the load that is next (one of several has a folder of its own), and in it the capture of the wire, if one is
+    /// wanted.
+    pub fn next(&self) -> anyhow::Result<(ResultFolder, Option<PathBuf>)> {
+        let folder = match self.asked {
+            1 => self.folder().clone(),
+            _ => self.folder().sub(&format!("point-{:02}", self.points.len()))?,
+        };
+        let capture = self.args.pcap.then(|| folder.path().join("wire.pcap"));
+        Ok((folder, capture))
     }
 
     /// The next load is measured, and its files are in `folder`.
@@ -64,15 +71,16 @@ impl<'a> Loads<'a> {
         config: &RunConfig,
         summary: PointSummary,
         meanings: BTreeMap<String, String>,
-        ran: &Ran,
+        ran: Ran,
     ) -> anyhow::Result<()> {
+        self.ran = ran;
         if self.asked > 1 {
-            self.write_report(folder, config, vec![summary.clone()], meanings.clone(), ran)?;
+            self.write_report(folder, config, vec![summary.clone()], meanings.clone())?;
         }
         self.points.push(summary);
         self.meanings = meanings;
         if self.asked > self.points.len() {
-            self.write_whole(ran)?;
+            self.write_whole()?;
             self.results.publish_so_far()?;
         }
         Ok(())
@@ -88,8 +96,8 @@ impl<'a> Loads<'a> {
     }
 
     /// All loads are done: puts the results in place and prints them.
-    pub fn finish(self, ran: &Ran, further: &str) -> anyhow::Result<()> {
-        let (summary, json, report) = self.write_whole(ran)?;
+    pub fn finish(self, further: &str) -> anyhow::Result<()> {
+        let (summary, json, report) = self.write_whole()?;
         let written = self.results.publish()?;
         if self.args.output.json {
             out!("{json}");
@@ -109,9 +117,9 @@ impl<'a> Loads<'a> {
         Ok(self.results.publish().map(drop)?)
     }
 
-    fn write_whole(&self, ran: &Ran) -> anyhow::Result<(RunSummary, String, doorbell_report::RunSummary)> {
+    fn write_whole(&self) -> anyhow::Result<(RunSummary, String, doorbell_report::RunSummary)> {
         let (points, meanings) = (self.points.clone(), self.meanings.clone());
-        self.write_report(self.folder(), self.config, points, meanings, ran)
+        self.write_report(self.folder(), self.config, points, meanings)
     }
 
     /// Writes the summary of these points, with the meanings of their figures, and the report.
@@ -121,7 +129,6 @@ impl<'a> Loads<'a> {
         config: &RunConfig,
         points: Vec<PointSummary>,
         meanings: BTreeMap<String, String>,
-        ran: &Ran,
     ) -> anyhow::Result<(RunSummary, String, doorbell_report::RunSummary)> {
         let is_whole = folder.path() == self.folder().path();
         let missing = if is_whole { self.asked - self.points.len() } else { 0 };
@@ -135,7 +142,7 @@ impl<'a> Loads<'a> {
             incomplete: (missing > 0).then(|| {
                 format!("{missing} of {} loads were not measured: the run was ended early", self.asked)
             }),
-            ran: ran.clone(),
+            ran: self.ran.clone(),
             meanings,
             points,
         };

@@ -267,7 +267,7 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
         loads.but_some_are_done(measured)?;
     }
     screen.clear();
-    loads.finish(&session.ran(), "")?;
+    loads.finish("")?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -279,13 +279,12 @@ fn measure(
     loads: &mut Loads,
     control: &mut Control,
 ) -> anyhow::Result<()> {
-    let own = loads.next_folder()?;
-    let capture = args.pcap.then(|| own.path().join("wire.pcap"));
+    let (own, capture) = loads.next()?;
     let observe = args.observe.observe(capture);
     let frame_size = session.config().loadgen.traffic.frame_size;
     let point = run_point_observed(session, rate, frame_size, &observe, control)?;
     own.write_point(&point)?;
-    loads.done(&own, &point.config, point.summary, point.meanings, &session.ran())
+    loads.done(&own, &point.config, point.summary, point.meanings, session.ran())
 }
 
 /// Says what the boot of two nodes took, and writes their checkpoint if that is asked for.

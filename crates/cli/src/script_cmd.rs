@@ -130,15 +130,15 @@ pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitC
             if let Some(rate) = rate {
                 (control.say)(&format!("{name}: {rate} of {}", what_is_sent(&config)));
             }
-            let ended = measure(args, &session, &mut script, &mut loads, control);
+            let ended = measure(&session, &mut script, &mut loads, control);
             let ended = loads.but_some_are_done(ended)?;
             status = if status == 0 { ended } else { status };
         }
-        Ok(session.ran())
+        Ok(())
     });
     screen.clear();
     match played {
-        Ok(ran) => loads.finish(&ran, "")?,
+        Ok(()) => loads.finish("")?,
         Err(error) => {
             // The console of a script that failed is what the user needs now.
             if loads.has_files() {
@@ -155,20 +155,19 @@ pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitC
 
 /// Runs the script once; its exit status.
 fn measure(
-    args: &RunArgs,
     session: &Session,
     script: &mut Script,
     loads: &mut Loads,
     control: &mut Control,
 ) -> anyhow::Result<u8> {
-    let own = loads.next_folder()?;
-    script.capture = args.pcap.then(|| own.path().join("wire.pcap"));
+    let (own, capture) = loads.next()?;
+    script.capture = capture;
     let mut m5 = M5Ops::new(own.clone(), session.config().run.m5_limit);
     let mut point = run_script(session, script, &mut m5, &own, control)?;
     loads.name().clone_into(&mut point.summary.benchmark);
     own.write_point(&point)?;
     let status = point.summary.exit_status.unwrap_or(0);
-    loads.done(&own, &point.config, point.summary, point.meanings, &session.ran())?;
+    loads.done(&own, &point.config, point.summary, point.meanings, session.ran())?;
     Ok(status)
 }
 

@@ -167,9 +167,10 @@ impl CheckpointFile {
         self.bytes.len()
     }
 
-    /// A hash of everything in it: two boots of one guest have the same.
+    /// The hash that the file carries, of everything behind it: two boots of one guest have the same.
     pub fn hash(&self) -> u64 {
-        xxh3_64(&self.bytes)
+        let carried = self.bytes.get(..PAYLOAD_AT).and_then(|head| head.last_chunk());
+        carried.map_or(0, |hash| u64::from_le_bytes(*hash))
     }
 
     /// The file's contents.

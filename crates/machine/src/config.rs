@@ -217,10 +217,11 @@ impl MachineConfig {
     }
 
     /// The machine in which a guest boots, whatever it goes on in: this one's guest-visible part, and defaults for all else. So
-    /// what a boot leaves follows from the guest alone, and not from who booted it first.
+    /// what a boot leaves follows from the guest alone, and not from who booted it first. Disks take all that any machine's may.
     pub fn for_boot(&self) -> MachineConfig {
         let nic = NicConfig { mac: self.nic.mac, ..NicConfig::default() };
-        MachineConfig { platform: self.platform.clone(), nic, ..MachineConfig::default() }
+        let disk = DiskConfig { written_max: DiskConfig::WRITTEN_MAX, ..DiskConfig::default() };
+        MachineConfig { platform: self.platform.clone(), nic, disk, ..MachineConfig::default() }
     }
 
     /// A hash of everything that the guest can tell apart from configuration: a checkpoint goes on only

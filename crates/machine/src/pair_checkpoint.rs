@@ -63,9 +63,10 @@ impl PairCheckpoint {
         doorbell_files::replace(path, &self.bytes).map_err(io)
     }
 
-    /// A hash of everything in it: two boots of the same guests have the same.
+    /// The hash that the file carries, of everything behind it: two boots of the same guests have the same.
     pub fn hash(&self) -> u64 {
-        xxh3_64(&self.bytes)
+        let carried = self.bytes.get(..PAYLOAD_AT).and_then(|head| head.last_chunk());
+        carried.map_or(0, |hash| u64::from_le_bytes(*hash))
     }
 
     /// A place for a checkpoint that is still to be made; it cannot be restored.

@@ -143,9 +143,8 @@ impl Slots {
 /// A ring as one piece of bytes. There are dozens of rings with thousands of entries: number by number they took most of the
 /// time of saving and restoring a timed machine.
 mod words {
-    use std::fmt;
-
-    use serde::de::{Deserializer, Error, Visitor};
+    use doorbell_sim::snapshot::piece;
+    use serde::de::{Deserializer, Error};
     use serde::ser::Serializer;
 
     const BYTES: usize = size_of::<u64>();
@@ -155,28 +154,15 @@ mod words {
         for (place, word) in bytes.chunks_exact_mut(BYTES).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
-        serializer.serialize_bytes(&bytes)
+        piece::serialize(&bytes, serializer)
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
-        deserializer.deserialize_bytes(Words)
-    }
-
-    struct Words;
-
-    impl Visitor<'_> for Words {
-        type Value = Vec<u64>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("whole words of eight bytes")
-        }
-
-        fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Vec<u64>, E> {
-            let (words, []) = bytes.as_chunks::<BYTES>() else {
-                return Err(E::invalid_length(bytes.len(), &self));
-            };
-            Ok(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
-        }
+        let bytes = piece::deserialize(deserializer)?;
+        let (words, []) = bytes.as_chunks::<BYTES>() else {
+            return Err(D::Error::invalid_length(bytes.len(), &"whole words of eight bytes"));
+        };
+        Ok(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
     }
 }
 

@@ -46,16 +46,18 @@ pub struct Section {
 }
 
 /// Bytes as one piece. Postcard writes the same as for a list of numbers, but byte by byte it takes many times as long.
-pub(crate) mod piece {
+pub mod piece {
     use std::fmt;
 
     use serde::de::{Deserializer, Error, Visitor};
     use serde::ser::Serializer;
 
+    /// Writes them.
     pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_bytes(bytes)
     }
 
+    /// Reads them.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
         deserializer.deserialize_bytes(Bytes)
     }

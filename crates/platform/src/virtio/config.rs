@@ -29,9 +29,11 @@ impl Default for DiskConfig {
 const LATENCY_MAX: Ps = Ps(Ps::PER_SECOND);
 const BANDWIDTH_MIN: BitsPerSec = BitsPerSec(1_000_000);
 const BANDWIDTH_MAX: BitsPerSec = BitsPerSec(1_000_000_000_000);
-const WRITTEN_MAX: Bytes = Bytes(16 << 30);
 
 impl DiskConfig {
+    /// The most that [`Self::written_max`] may be.
+    pub const WRITTEN_MAX: Bytes = Bytes(16 << 30);
+
     /// Checks every value: the key within the section, and what is wrong.
     pub fn validate(&self) -> Result<(), (&'static str, String)> {
         if self.latency > LATENCY_MAX {
@@ -42,8 +44,9 @@ impl DiskConfig {
                 format!("{} is not from \"{BANDWIDTH_MIN}\" to \"{BANDWIDTH_MAX}\"", self.bandwidth);
             return Err(("bandwidth", problem));
         }
-        if self.written_max > WRITTEN_MAX {
-            return Err(("written_max", format!("{} is more than \"{WRITTEN_MAX}\"", self.written_max)));
+        if self.written_max > Self::WRITTEN_MAX {
+            let problem = format!("{} is more than \"{}\"", self.written_max, Self::WRITTEN_MAX);
+            return Err(("written_max", problem));
         }
         Ok(())
     }
