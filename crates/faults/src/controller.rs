@@ -12,8 +12,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// No process computes longer between two operations; one that does hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Of what a process tells, so much is kept.
-const TOLD_BYTES_MAX: u64 = 4000;
+/// Of what a process tells, so much is kept: the end.
+const TOLD_BYTES_MAX: usize = 4000;
 
 /// What happens to an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,8 +96,12 @@ impl Controller {
             Event::Kill | Event::Interrupt => {
                 let signal = if event == Event::Kill { Signal::KILL } else { Signal::INT };
                 let process = Pid::from_raw(pid).context("a process has a number")?;
-                kill_process(process, signal).context("sending a signal")?;
-                if event == Event::Kill {
+                let gone = match kill_process(process, signal) {
+                    // A sweep that ends has killed and reaped its helper while that was held.
+                    Err(rustix::io::Errno::SRCH) => true,
+                    sent => sent.map(|()| false).context("sending a signal")?,
+                };
+                if gone || event == Event::Kill {
                     return self.ended(held);
                 }
                 "go\n".to_owned()
@@ -124,9 +128,9 @@ impl Controller {
             }
             if let Some(mut root) = slot.take() {
                 let status = root.child.wait()?;
-                let mut told = String::from_utf8_lossy(&std::fs::read(&root.told)?).into_owned();
-                let cut = told.len().saturating_sub(TOLD_BYTES_MAX as usize);
-                told = told.chars().skip(cut).collect();
+                let told = std::fs::read(&root.told)?;
+                let told = &told[told.len().saturating_sub(TOLD_BYTES_MAX)..];
+                let told = String::from_utf8_lossy(told).into_owned();
                 ended.push((number, status, told));
             }
         }
