@@ -25,7 +25,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("gdb", &["sim", "riscv", "machine"]),
     ("cli", &["sim", "files", "loadgen", "nic", "machine", "image", "bench", "study", "report", "gdb"]),
     // Tools that only tests use.
-    ("faults", &["sim", "files", "platform", "image", "bench"]),
+    ("archive", &["files", "image"]),
+    ("faults", &["sim", "files", "platform", "image", "bench", "archive"]),
     ("oracle", &["image"]),
     ("qtest", &["sim", "oracle"]),
     ("lockstep", &["sim", "riscv", "platform", "image", "oracle"]),

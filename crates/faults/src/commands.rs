@@ -5,7 +5,7 @@
 pub struct Command {
     /// Its name in logs.
     pub name: &'static str,
-    /// The words, without the program and `--cache`; none has white space in it.
+    /// The words, without the program and `--cache`; none has white space in it. `{archive}` is the folder of a small archive.
     pub words: &'static str,
     /// The folder that it writes.
     pub results: &'static str,
@@ -20,6 +20,8 @@ pub enum Kind {
     Whole(usize),
     /// An experiment's folder, to which points are added.
     Points,
+    /// An image in the cache, among others.
+    Image,
 }
 
 /// The experiment of the sweeps.
@@ -35,7 +37,23 @@ set = ["run.warmup=0ns", "run.duration=20us", "run.drain=10us"]
 rates = ["1Mpps", "2Mpps"]
 "#;
 
-/// All commands. Several write to the same folder, and boot their guest on different machines.
+/// Builds of an image, which the others do not run in: by whoever finds none, and by whoever wants it built again.
+pub const IMAGE_COMMANDS: [Command; 2] = [
+    Command {
+        name: "image",
+        words: "image build recipe --mirror copy:{archive}/mirror/debian --keyring {archive}/archive.gpg",
+        results: "cache/images",
+        kind: Kind::Image,
+    },
+    Command {
+        name: "image-again",
+        words: "image build recipe --force --mirror copy:{archive}/mirror/debian --keyring {archive}/archive.gpg",
+        results: "cache/images",
+        kind: Kind::Image,
+    },
+];
+
+/// The other commands. Several write to the same folder, and boot their guest on different machines.
 pub const COMMANDS: [Command; 6] = [
     Command {
         name: "run",

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, bail, ensure};
 use doorbell_sim::rng::Rng;
 
-use crate::commands::{COMMANDS, Command, Kind};
+use crate::commands::{COMMANDS, Command, IMAGE_COMMANDS, Kind};
 use crate::controller::{Controller, Event};
 use crate::world::{Figures, World};
 
@@ -22,8 +22,15 @@ const STEPS_MAX: usize = 60_000;
 /// How many operations pass between two looks at what is in place.
 const LOOK_EVERY: u64 = 25;
 
-/// What the commands leave in a world in which nothing goes wrong, by their names.
-pub type Expected = BTreeMap<&'static str, Figures>;
+/// One of so many histories has builds of images among its processes, which take longer than everything else.
+const IMAGES_EVERY: u64 = 4;
+
+/// What the commands leave in a world in which nothing goes wrong.
+pub struct Expected {
+    figures: BTreeMap<&'static str, Figures>,
+    /// What images are built from.
+    archive: doorbell_archive::World,
+}
 
 /// How a history went.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,7 +49,12 @@ pub struct Outcome {
 
 /// What every command leaves if nothing disturbs it, each in a world of its own.
 pub fn expected(doorbell: &Path) -> anyhow::Result<Expected> {
-    COMMANDS.iter().map(|command| Ok((command.name, World::new(doorbell)?.undisturbed(command)?))).collect()
+    let archive = doorbell_archive::World::new();
+    let leaves = |command: &Command| {
+        Ok((command.name, World::new(doorbell, archive.dir.path())?.undisturbed(command)?))
+    };
+    let figures = COMMANDS.iter().chain(&IMAGE_COMMANDS).map(leaves).collect::<anyhow::Result<_>>()?;
+    Ok(Expected { figures, archive })
 }
 
 /// Plays the history of a seed. An error is a fault that it found; `log` then holds every operation.
@@ -52,11 +64,14 @@ pub fn play(
     expected: &Expected,
     log: &mut Vec<String>,
 ) -> anyhow::Result<Outcome> {
-    let world = World::new(doorbell)?;
+    let world = World::new(doorbell, expected.archive.dir.path())?;
     let control = tempfile::tempdir()?;
     let controller = Controller::new(control.path())?;
     let mut rng = Rng::stream(seed, "faults");
     let rarity = RARITIES[rng.below(RARITIES.len() as u64) as usize];
+    let mut images = Rng::stream(seed, "images");
+    let images = (images.below(IMAGES_EVERY) == 0).then_some(images);
+    let with_images = images.is_some();
     let mut history = History {
         world: &world,
         controller,
@@ -69,21 +84,22 @@ pub fn play(
         told: control.path(),
         rarity,
         rng,
+        images,
     };
     let played = history.play();
     log.append(&mut history.controller.log);
     let outcome = history.outcome;
     drop(history);
     played?;
-    check_afterwards(&world, expected)?;
+    check_afterwards(&world, expected, with_images)?;
     Ok(outcome)
 }
 
 /// Everything is asked for once more, undisturbed: it must come out as if nothing had happened, and leave nothing else.
-fn check_afterwards(world: &World, expected: &Expected) -> anyhow::Result<()> {
-    for command in &COMMANDS {
+fn check_afterwards(world: &World, expected: &Expected, images: bool) -> anyhow::Result<()> {
+    for command in COMMANDS.iter().chain(IMAGE_COMMANDS.iter().filter(|_| images)) {
         let figures = world.undisturbed(command)?;
-        compare(command, &expected[command.name], &figures)
+        compare(command, &expected.figures[command.name], &figures)
             .with_context(|| format!("{}, asked for once more when all was over", command.name))?;
     }
     world.is_tidy()
@@ -117,6 +133,8 @@ struct History<'a> {
     told: &'a Path,
     rarity: u64,
     rng: Rng,
+    /// Random numbers for builds of images, if there are any.
+    images: Option<Rng>,
 }
 
 impl History<'_> {
@@ -142,7 +160,12 @@ impl History<'_> {
 
     fn begin(&mut self) -> anyhow::Result<()> {
         self.to_begin -= 1;
-        let command = COMMANDS[self.rng.below(COMMANDS.len() as u64) as usize];
+        let mut command = COMMANDS[self.rng.below(COMMANDS.len() as u64) as usize];
+        if let Some(rng) = &mut self.images
+            && rng.below(2) == 0
+        {
+            command = IMAGE_COMMANDS[rng.below(IMAGE_COMMANDS.len() as u64) as usize];
+        }
         let told = self.told.join(format!("told-{}", self.outcome.processes));
         self.outcome.processes += 1;
         let number = self.controller.begin(self.world.process(&command), &told)?;
@@ -202,13 +225,17 @@ impl History<'_> {
 
     /// What is in place now must be whole, and some command's.
     fn look(&self) -> anyhow::Result<()> {
-        for command in &COMMANDS {
+        let all = || COMMANDS.iter().chain(&IMAGE_COMMANDS);
+        for command in all() {
             let Some(found) = self.world.whole(command)? else { continue };
-            let whose = COMMANDS.iter().filter(|other| other.results == command.results);
-            let fits = whose.clone().any(|other| match other.kind {
-                Kind::Whole(1) => compare(other, &self.expected[other.name], &found).is_ok(),
-                // Of several loads the first ones may be there, with a summary of these.
-                Kind::Whole(_) | Kind::Points => part_of(&self.expected[other.name], &found),
+            let whose = all().filter(|other| other.results == command.results);
+            let fits = whose.clone().any(|other| {
+                let expected = &self.expected.figures[other.name];
+                match other.kind {
+                    Kind::Whole(1) | Kind::Image => compare(other, expected, &found).is_ok(),
+                    // Of several loads the first ones may be there, with a summary of these.
+                    Kind::Whole(_) | Kind::Points => part_of(expected, &found),
+                }
             });
             ensure!(fits, "{} holds what none of its commands leaves undisturbed", command.results);
         }

@@ -1,12 +1,14 @@
 //! The folders of a history, what must hold in them at any moment, and what their results are.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, bail, ensure};
 use doorbell_bench::verify;
-use doorbell_image::{Recipe, image_by_hand};
+use doorbell_files::copy_tree;
+use doorbell_image::{Image, Recipe, image_by_hand};
 use serde_json::Value;
 
 use crate::commands::{Command, EXPERIMENT, Kind};
@@ -16,6 +18,23 @@ use crate::guest;
 const MARKER: &str = "Press enter to exit";
 /// The image that all commands boot.
 const IMAGE: &str = "testpmd";
+/// What names of images that are built begin with.
+const IMAGE_BUILT: &str = "tiny";
+/// Where processes work.
+const FOLDERS: [&str; 10] = [
+    "",
+    "cache",
+    "cache/checkpoints",
+    "cache/images",
+    "cache/packages",
+    "cache/packages/debs",
+    "sweep",
+    "sweep/points",
+    "latest",
+    "search",
+];
+/// What the names say of what is not whole yet.
+const PARTS: [&str; 5] = [".partial-", ".tmp-", ".building-", ".unpack-", ".incoming-"];
 /// What two runs of one configuration may tell differently: the host's time, and how they were asked for.
 const OF_THE_HOST: [&str; 5] =
     ["command", "host_mips", "host_seconds", "host_seconds_ahead", "host_seconds_elapsed"];
@@ -27,11 +46,12 @@ pub type Figures = BTreeMap<String, String>;
 pub struct World {
     folder: tempfile::TempDir,
     doorbell: PathBuf,
+    archive: PathBuf,
 }
 
 impl World {
-    /// A world whose cache holds an image and nothing else.
-    pub fn new(doorbell: &Path) -> anyhow::Result<World> {
+    /// A world whose cache holds an image and nothing else. Other images are built from the packages in `archive`.
+    pub fn new(doorbell: &Path, archive: &Path) -> anyhow::Result<World> {
         let folder = tempfile::Builder::new().prefix("doorbell-faults-").tempdir()?;
         let recipe = Recipe::load(IMAGE)?;
         let images = folder.path().join("cache/images").join(IMAGE);
@@ -45,7 +65,8 @@ impl World {
             [("fw_dynamic.bin", &guest), ("initramfs.cpio", b"none"), ("kernel", &kernel)];
         image_by_hand(&recipe, &images, &files)?;
         std::fs::write(folder.path().join("experiment.toml"), EXPERIMENT)?;
-        Ok(World { folder, doorbell: doorbell.to_owned() })
+        copy_tree(&archive.join("recipe"), &folder.path().join("recipe"))?;
+        Ok(World { folder, doorbell: doorbell.to_owned(), archive: archive.to_owned() })
     }
 
     /// Where it is.
@@ -56,7 +77,9 @@ impl World {
     /// A process that does this here.
     pub fn process(&self, command: &Command) -> std::process::Command {
         let mut process = std::process::Command::new(&self.doorbell);
-        process.args(command.words.split_whitespace()).current_dir(self.folder.path());
+        let archive = self.archive.display().to_string();
+        let words = command.words.split_whitespace().map(|word| word.replace("{archive}", &archive));
+        process.args(words).current_dir(self.folder.path());
         process.env("DOORBELL_CACHE", self.path("cache")).env_remove("RUST_BACKTRACE");
         process
     }
@@ -94,6 +117,14 @@ impl World {
                     }
                 }
             }
+            Kind::Image => {
+                let names = doorbell_files::list(&folder)?;
+                let ours = |name: &&OsString| name.to_string_lossy().starts_with(IMAGE_BUILT);
+                let Some(name) = names.iter().find(ours) else { return Ok(None) };
+                let image = Image::open(folder.join(name))?;
+                figures.insert("image".to_owned(), image.hash());
+                figures.insert("packages".to_owned(), format!("{:?}", image.manifest().packages));
+            }
         }
         Ok(Some(figures))
     }
@@ -101,12 +132,10 @@ impl World {
     /// What nobody works on any more must not lie about: parts of files, locks.
     pub fn is_tidy(&self) -> anyhow::Result<()> {
         let mut left = Vec::new();
-        let folders =
-            ["", "cache", "cache/checkpoints", "cache/images", "sweep", "sweep/points", "latest", "search"];
-        for folder in folders {
+        for folder in FOLDERS {
             for name in doorbell_files::list(&self.path(folder)).unwrap_or_default() {
                 let name = name.to_string_lossy().into_owned();
-                let is_part = name.contains(".partial-") || name.contains(".tmp-") || name.ends_with(".lock");
+                let is_part = PARTS.iter().any(|part| name.contains(part)) || name.ends_with(".lock");
                 // A killed process leaves the empty file of its lock; who needs no lock there does not remove it.
                 let may_stay = name.ends_with(".lock") && folder.starts_with("cache");
                 if is_part && !may_stay {

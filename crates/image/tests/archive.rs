@@ -5,14 +5,12 @@
 mod killed;
 #[path = "archive/locked.rs"]
 mod locked;
-#[path = "archive/world.rs"]
-mod world;
 
 use std::fs;
 
+use doorbell_archive::{RECIPE, World};
+use doorbell_files::sha256;
 use doorbell_image::{BuildOptions, Image, ImageError, Recipe, build};
-
-use world::{RECIPE, World, sha256};
 
 fn versions(image: &Image) -> Vec<(&str, &str)> {
     image

@@ -4,8 +4,9 @@
 use doorbell_acceptance::{doorbell_path, short_or_long};
 use doorbell_faults::{expected, play};
 
-/// Histories that have found faults (1 and 23 those from before there was this simulator, when they are put back), and others.
-const SEEDS: [u64; 9] = [1, 5, 8, 23, 115, 150, 1001, 1002, 3043];
+/// Histories that have found faults (1 and 23 those from before there was this simulator, when they are put back), and others; the last
+/// two have builds of images among them.
+const SEEDS: [u64; 11] = [1, 5, 8, 23, 115, 150, 1001, 1002, 3043, 5098, 5130];
 
 #[test]
 fn whatever_is_killed_and_whenever_the_disk_is_full_results_are_whole_and_the_same() {

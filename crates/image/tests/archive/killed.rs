@@ -9,9 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use doorbell_archive::{World, options_in};
 use doorbell_image::{BuildOptions, Image, Recipe, build};
-
-use crate::world::{World, options_in};
 
 const FOLDER: &str = "DOORBELL_TEST_BUILD_IN";
 const REFRESH: &str = "DOORBELL_TEST_BUILD_REFRESH";

@@ -5,7 +5,7 @@ use std::fs;
 use doorbell_image::{BuildOptions, Image, ImageError, Pins, Recipe, build};
 
 use crate::versions;
-use crate::world::{RECIPE, World};
+use doorbell_archive::{RECIPE, World};
 
 const OLD: &str = "1:1.0-1";
 const NEW: &str = "1:2.0-1";

@@ -1,12 +1,14 @@
-//! A small Debian archive, signed with a key of its own, and the folders to build in.
+//! A small Debian archive, signed with a key of its own by gpg, with packages made by dpkg-deb, and the folders to build an image of
+//! it in. For tests: what goes wrong here panics.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use doorbell_files::sha256;
 use doorbell_image::{BuildOptions, Image, ImageError, Recipe, build};
-use sha2::{Digest, Sha256};
 
+/// The recipe of an image of it.
 pub const RECIPE: &str = r#"
 schema = 1
 name = "tiny"
@@ -42,7 +44,14 @@ const HEADERS: [(&str, &[u8]); 1] = [("usr/include/tiny/tool-status.h", b"#defin
 
 /// An archive, a keyring, a recipe and the folders to build in; removed in the end.
 pub struct World {
+    /// Where all of it is.
     pub dir: tempfile::TempDir,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Drop for World {
@@ -68,11 +77,8 @@ pub fn options_in(folder: &Path) -> BuildOptions {
     }
 }
 
-pub fn sha256(content: &[u8]) -> String {
-    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 impl World {
+    /// An archive of version 1 of its packages.
     pub fn new() -> Self {
         let world = Self { dir: tempfile::tempdir().unwrap() };
         let recipe = world.path("recipe");
@@ -107,6 +113,7 @@ impl World {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
+    /// Something in the folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -177,7 +184,7 @@ impl World {
     }
 
     /// Makes one package and returns its paragraph of the index.
-    pub fn package(
+    fn package(
         &self,
         mirror: &Path,
         name: &str,
@@ -214,14 +221,17 @@ impl World {
         format!("{control}Filename: {name}.deb\nSize: {}\nSHA256: {}\n", content.len(), sha256(&content))
     }
 
+    /// How to build here.
     pub fn options(&self) -> BuildOptions {
         options_in(self.dir.path())
     }
 
+    /// The recipe as it is now.
     pub fn recipe(&self) -> Recipe {
         Recipe::load(self.path("recipe")).unwrap()
     }
 
+    /// Builds the image.
     pub fn build(&self, options: &BuildOptions) -> Result<Image, ImageError> {
         build(&self.recipe(), options, &mut |_| ())
     }
