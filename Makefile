@@ -2,7 +2,7 @@
 
 DOORBELL := target/release/doorbell
 
-.PHONY: help run test test-long test-fresh test-faults test-sanitize bench lint build setup-run setup-test
+.PHONY: help run test test-long test-fresh test-faults test-golden test-sanitize bench lint build setup-run setup-test
 
 help:
 	@echo "make run        build Doorbell and its guest image, then measure testpmd at several loads"
@@ -10,6 +10,7 @@ help:
 	@echo "make test-long  the long checks: lint, a million frames, tens of millions of instructions in lockstep"
 	@echo "make test-fresh the two commands above on fresh Debian machines, which it makes (root; half an hour each)"
 	@echo "make test-faults  processes killed and disks filled at moments that seeds decide, until it finds something or Ctrl-C"
+	@echo "make test-golden  whole runs do what they did before, to the picosecond (a minute); tests/golden --help says more"
 	@echo "make test-sanitize  guest RAM and the engine, all of the unsafe code, under AddressSanitizer"
 	@echo "make lint       formatting and clippy; before each commit"
 	@echo "make bench      speed and memory, beside QEMU where there is something to compare"
@@ -31,6 +32,9 @@ test-fresh:
 test-faults: setup-run
 	cargo build --locked -p doorbell -p doorbell-faults
 	target/debug/doorbell-faults --doorbell target/debug/doorbell $(HISTORIES)
+
+test-golden: setup-test
+	tests/golden
 
 test-sanitize: setup-run
 	tests/sanitize

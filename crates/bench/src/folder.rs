@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::config::RunConfig;
 use crate::error::RunError;
+use crate::fingerprint::fingerprint;
 use crate::iperf::IperfRun;
 use crate::measure::{Point, all_counters};
 use crate::summary::RunSummary;
@@ -84,6 +85,9 @@ impl ResultFolder {
             let traffic = point.machine.ports()[0].loadgen.traffic();
             self.write("flows.csv", &tables::flows(traffic, point.measurement.streams()))?;
         }
+        if let Some(fingerprint) = fingerprint(&point.machine) {
+            self.write("fingerprint.json", &pretty(&fingerprint))?;
+        }
         let mut stats = Map::new();
         for (name, counter) in all_counters(&point.machine) {
             stats.insert(name, json!({ "value": counter.value, "description": counter.description }));
@@ -101,6 +105,9 @@ impl ResultFolder {
     /// Writes the configuration, counters and guests' consoles of a run of two nodes.
     pub fn write_nodes(&self, config: &RunConfig, pair: &Pair) -> Result<(), RunError> {
         let hash = self.write_config(config)?;
+        if let [Some(one), Some(other)] = pair.nodes().each_ref().map(fingerprint) {
+            self.write("fingerprint.json", &pretty(&json!({ "node0": one, "node1": other })))?;
+        }
         let mut stats = Map::new();
         for (node, machine) in pair.nodes().iter().enumerate() {
             for (name, counter) in all_counters(machine) {

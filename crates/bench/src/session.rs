@@ -206,6 +206,8 @@ pub struct Session {
     pub console: String,
     /// Host time and instructions of the boot; `None` if it came from a checkpoint.
     pub boot: Option<(f64, u64)>,
+    /// Whether measurements leave fingerprints.
+    pub fingerprint: bool,
 }
 
 impl Session {
@@ -261,6 +263,7 @@ impl Session {
             first: Mutex::new(None),
             console: String::new(),
             boot: None,
+            fingerprint: false,
         };
         match source {
             Source::Boot => session.boot(read_guest(&image, bootargs)?, control)?,
@@ -373,7 +376,11 @@ impl Session {
     /// A machine at the point where the application has just become ready.
     pub fn machine(&self) -> Result<Machine, RunError> {
         let first = self.first.lock().expect("nothing panics while it holds this").take();
-        first.map_or_else(|| self.restored(), Ok)
+        let mut machine = first.map_or_else(|| self.restored(), Ok)?;
+        if self.fingerprint {
+            machine.hear_wires();
+        }
+        Ok(machine)
     }
 
     fn restored(&self) -> Result<Machine, RunError> {

@@ -45,6 +45,8 @@ pub struct TwoNodes {
     checkpoint: PairCheckpoint,
     /// Host time and instructions of the boot; `None` if it came from a checkpoint.
     pub boot: Option<(f64, u64)>,
+    /// Whether runs leave fingerprints.
+    pub fingerprint: bool,
 }
 
 impl TwoNodes {
@@ -76,6 +78,7 @@ impl TwoNodes {
             commit: places.commit,
             checkpoint: PairCheckpoint::empty(),
             boot: None,
+            fingerprint: false,
         };
         match source {
             Source::Boot => nodes.boot(&images, guests, control)?,
@@ -164,6 +167,9 @@ impl TwoNodes {
     pub fn pair(&self) -> Result<Pair, RunError> {
         let mut pair = Pair::new(self.config.nodes(), self.config.run.seed)?;
         pair.restore(&self.checkpoint, [&self.guests[0], &self.guests[1]])?;
+        if self.fingerprint {
+            (0..2).for_each(|node| pair.node_mut(node).hear_wires());
+        }
         Ok(pair)
     }
 

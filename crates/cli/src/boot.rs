@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::Args;
 use doorbell_bench::{
-    M5Next, M5Ops, Places, Results, RunConfig, bare_identity, guest_identity, machine_with, open_disks,
-    read_guest,
+    M5Next, M5Ops, Places, Results, RunConfig, bare_identity, fingerprint, guest_identity, machine_with,
+    open_disks, read_guest,
 };
 use doorbell_gdb::{Debuggee, Server, Status};
 use doorbell_machine::{CheckpointFile, Limits, Machine, Outcome};
@@ -54,6 +54,9 @@ pub struct BootArgs {
     /// Write a checkpoint when the guest ends or you leave
     #[arg(long, value_name = "FILE")]
     save_checkpoint: Option<PathBuf>,
+    /// Write what the guest and the wires did as hashes there, to compare versions of Doorbell
+    #[arg(long, value_name = "FILE")]
+    fingerprint: Option<PathBuf>,
     /// Leave after this simulated time, such as 2s
     #[arg(long, value_name = "TIME")]
     max_time: Option<Ps>,
@@ -71,10 +74,13 @@ pub struct BootArgs {
 /// Boots and stays until the guest ends or the user leaves.
 pub fn boot(args: &BootArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let config = args.common.resolve(&[])?;
-    let (machine, identity) = match &args.bare {
+    let (mut machine, identity) = match &args.bare {
         Some(path) => bare(args, &config, path)?,
         None => from_image(args, &config, places)?,
     };
+    if args.fingerprint.is_some() {
+        machine.hear_wires();
+    }
     let interrupted = interrupt_flag()?;
     // Nobody sits at a guest whose terminal has gone away.
     signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&interrupted))?;
@@ -98,6 +104,11 @@ pub fn boot(args: &BootArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let Shell { guest, terminal, identity, .. } = shell;
     drop(terminal);
     let code = ended?;
+    if let (Some(path), Some(fingerprint)) = (&args.fingerprint, fingerprint(&guest.machine)) {
+        let text = serde_json::to_string_pretty(&fingerprint)?;
+        doorbell_files::replace(path, text.as_bytes())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
     if let Some(path) = &args.save_checkpoint {
         guest.machine.checkpoint(&identity, "boot").write(path)?;
         tell!("checkpoint in {}", path.display());

@@ -24,8 +24,8 @@ pub fn run(
     let screen = Screen::new(args.output.quiet);
     screen.simulating(|control| {
         let name = format!("{}-driven", chosen.name);
-        let nodes = TwoNodes::prepare(config, &name, &guests, places, &args.guest.source(), control)?;
-        two_nodes_ready(args, &nodes, control)?;
+        let mut nodes = TwoNodes::prepare(config, &name, &guests, places, &args.guest.source(), control)?;
+        two_nodes_ready(args, &mut nodes, control)?;
         for rate in &rates {
             (control.say)(&format!("{}: {rate} of {} from a drive node", chosen.name, what_is_sent(config)));
             let measured = measure(&nodes, chosen, *rate, &mut loads, control);

@@ -23,8 +23,8 @@ pub fn run(
     let screen = Screen::new(args.output.quiet);
     let (run, ran) = screen.simulating(|control| {
         let source = args.guest.source();
-        let nodes = TwoNodes::prepare(&config, chosen.name, guests, places, &source, control)?;
-        two_nodes_ready(args, &nodes, control)?;
+        let mut nodes = TwoNodes::prepare(&config, chosen.name, guests, places, &source, control)?;
+        two_nodes_ready(args, &mut nodes, control)?;
         Ok((run_iperf(&nodes, capture.as_deref(), control)?, nodes.ran()))
     })?;
     screen.clear();

@@ -57,7 +57,7 @@ enum Command {
     /// Measure what a paper reports, and tell each of its claims beside what was measured
     Reproduce(reproduce_cmd::ReproduceArgs),
     /// Boot a guest with its console on this terminal
-    Boot(boot::BootArgs),
+    Boot(Box<boot::BootArgs>),
     /// Build, list and show guest images
     #[command(subcommand)]
     Image(image_cmd::ImageCommand),

@@ -54,6 +54,9 @@ pub struct RunArgs {
     /// Also capture the wire at the load generator, both directions, as wire.pcap
     #[arg(long)]
     pub(crate) pcap: bool,
+    /// Also write fingerprint.json: hashes of what the guest and the wires did, to compare versions of Doorbell
+    #[arg(long)]
+    pub(crate) fingerprint: bool,
     #[command(flatten)]
     pub(crate) observe: ObserveArgs,
     #[command(flatten)]
@@ -256,9 +259,10 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
         say: &mut |line| screen.say(line),
         progress: &mut |instructions, now| screen.progress("simulating", instructions, now),
     };
-    let session = session(&args.guest, &mut control, |source, control| {
+    let mut session = session(&args.guest, &mut control, |source, control| {
         Session::prepare(&config, chosen, places, source, control)
     })?;
+    session.fingerprint = args.fingerprint;
     for rate in &rates {
         if !chosen.silent {
             (control.say)(&format!("{}: {rate} of {}", chosen.name, what_is_sent(&config)));
@@ -287,8 +291,9 @@ fn measure(
     loads.done(&own, &point.config, point.summary, point.meanings, session.ran())
 }
 
-/// Says what the boot of two nodes took, and writes their checkpoint if that is asked for.
-pub fn two_nodes_ready(args: &RunArgs, nodes: &TwoNodes, control: &mut Control) -> anyhow::Result<()> {
+/// Says what the boot of two nodes took, and sees to their checkpoint and fingerprint if those are asked for.
+pub fn two_nodes_ready(args: &RunArgs, nodes: &mut TwoNodes, control: &mut Control) -> anyhow::Result<()> {
+    nodes.fingerprint = args.fingerprint;
     if let Some((seconds, instructions)) = nodes.boot {
         let millions = instructions as f64 / 1e6;
         (control.say)(&format!("both ready after {millions:.0} M instructions, {seconds:.1} s"));

@@ -122,9 +122,10 @@ pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitC
     let mut status = 0;
     let played = screen.simulating(|control| {
         let workload = Script::workload(image, own.append.as_deref().unwrap_or(""));
-        let session = session(&args.guest, control, |source, control| {
+        let mut session = session(&args.guest, control, |source, control| {
             Session::prepare_workload(&config, workload, places, source, control)
         })?;
+        session.fingerprint = args.fingerprint;
         for rate in &rates {
             script.traffic = rate.map(|rate| traffic(args, &config, rate));
             if let Some(rate) = rate {

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use doorbell_riscv::Hart;
+use doorbell_riscv::{Hart, SHOWN_CSRS};
 
 const FIRST_FLOAT: usize = 33;
 const FIRST_CSR: usize = 65;
@@ -23,45 +23,6 @@ const FLOAT: [&str; 32] = [
 
 /// Floating-point status: the debugger wants it beside the registers that it is about.
 const FLOAT_CSRS: [(&str, u16); 3] = [("fflags", 0x001), ("frm", 0x002), ("fcsr", 0x003)];
-
-/// The CSRs worth showing, by the privileged manual's names and numbers.
-const CSRS: [(&str, u16); 35] = [
-    ("sstatus", 0x100),
-    ("sie", 0x104),
-    ("stvec", 0x105),
-    ("scounteren", 0x106),
-    ("senvcfg", 0x10a),
-    ("sscratch", 0x140),
-    ("sepc", 0x141),
-    ("scause", 0x142),
-    ("stval", 0x143),
-    ("sip", 0x144),
-    ("stimecmp", 0x14d),
-    ("satp", 0x180),
-    ("mstatus", 0x300),
-    ("misa", 0x301),
-    ("medeleg", 0x302),
-    ("mideleg", 0x303),
-    ("mie", 0x304),
-    ("mtvec", 0x305),
-    ("mcounteren", 0x306),
-    ("menvcfg", 0x30a),
-    ("mcountinhibit", 0x320),
-    ("mscratch", 0x340),
-    ("mepc", 0x341),
-    ("mcause", 0x342),
-    ("mtval", 0x343),
-    ("mip", 0x344),
-    ("pmpcfg0", 0x3a0),
-    ("pmpcfg2", 0x3a2),
-    ("pmpaddr0", 0x3b0),
-    ("pmpaddr1", 0x3b1),
-    ("cycle", 0xc00),
-    ("time", 0xc01),
-    ("instret", 0xc02),
-    ("mvendorid", 0xf11),
-    ("mhartid", 0xf14),
-];
 
 /// The target description of a machine with harts like this one.
 pub fn target_description(hart: &Hart) -> String {
@@ -87,7 +48,7 @@ pub fn target_description(hart: &Hart) -> String {
         }
     });
     feature(&mut xml, "csr", |xml| {
-        for (name, number) in CSRS.iter().filter(|(_, number)| hart.csr(*number).is_some()) {
+        for (name, number) in SHOWN_CSRS.iter().filter(|(_, number)| hart.csr(*number).is_some()) {
             register(xml, name, 64, "int", FIRST_CSR + usize::from(*number));
         }
     });

@@ -288,7 +288,7 @@ impl Machine {
             .collect()
     }
 
-    fn pages_not_zero(&self) -> impl Iterator<Item = u64> {
+    pub(crate) fn pages_not_zero(&self) -> impl Iterator<Item = u64> {
         self.ram.touched_pages().filter(|page| !self.ram.is_zero_page(*page))
     }
 

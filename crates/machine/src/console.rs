@@ -55,6 +55,11 @@ impl Console {
         new
     }
 
+    /// A hash of all that is kept.
+    pub(crate) fn hash(&self) -> u64 {
+        xxhash_rust::xxh3::xxh3_64(&self.text)
+    }
+
     /// All that is kept.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.text).replace('\r', "")

@@ -23,5 +23,6 @@ mod trap;
 
 pub use engine::noted::{TranslationFence, Turn};
 pub use hart::{Hart, HartConfig, HartStats, Interrupt, MmioRequest, Privilege, Stop};
+pub use inspect::SHOWN_CSRS;
 pub use state::{HART_STATE_VERSION, HartState};
 pub use trap::Exception;

@@ -20,9 +20,11 @@ pub mod tcp;
 pub mod udp;
 
 mod faults;
+mod heard;
 
 pub use capture::{Capture, CaptureError, CapturedPacket};
 pub use ethernet::{EtherType, Ethernet, EthernetRepr, MacAddr, VlanTag};
+pub use heard::Heard;
 pub use ipv4::{Ipv4, Ipv4Repr};
 pub use ipv6::{Ipv6, Ipv6Repr};
 pub use link::{Link, LinkConfig, LinkState, LinkStats, Sent};

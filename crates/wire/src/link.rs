@@ -16,6 +16,7 @@ use doorbell_sim::{BitsPerSec, Bytes, Ps};
 use serde::{Deserialize, Serialize};
 
 use crate::faults::Faults;
+use crate::heard::Heard;
 
 /// One direction of a link, as configuration files write it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -187,6 +188,8 @@ pub struct Link {
     free: Exact,
     faults: Faults,
     stats: LinkStats,
+    /// What went over it, if somebody wants to know. An observer.
+    heard: Option<Heard>,
 }
 
 /// What a snapshot keeps of a [`Link`].
@@ -208,7 +211,7 @@ impl Link {
     pub fn new(config: LinkConfig, rng: Rng) -> Result<Link, LinkConfigError> {
         config.validate()?;
         let faults = Faults::new(config.frame_loss, config.bit_error_rate, rng);
-        Ok(Link { config, free: Exact::default(), faults, stats: LinkStats::default() })
+        Ok(Link { config, free: Exact::default(), faults, stats: LinkStats::default(), heard: None })
     }
 
     /// The configuration that the link was made with.
@@ -219,6 +222,16 @@ impl Link {
     /// What the link has carried so far.
     pub fn stats(&self) -> &LinkStats {
         &self.stats
+    }
+
+    /// Begins to take in what goes over the link. An observer.
+    pub fn hear(&mut self) {
+        self.heard = Some(Heard::default());
+    }
+
+    /// What went over the link since [`hear`](Self::hear).
+    pub fn heard(&self) -> Option<Heard> {
+        self.heard
     }
 
     /// When another frame may start.
@@ -259,6 +272,9 @@ impl Link {
             let corrupted = !sent.lost && self.faults.corrupt(frame, bits);
             self.stats.lost += u64::from(sent.lost);
             self.stats.corrupted += u64::from(corrupted);
+        }
+        if let Some(heard) = &mut self.heard {
+            heard.take(&sent, frame);
         }
         sent
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use doorbell_acceptance::{quiet, timed_session};
-use doorbell_bench::{Observe, Point, RunError, Session, run_point_observed};
+use doorbell_bench::{Observe, Point, RunError, Session, fingerprint, run_point_observed};
 use doorbell_loadgen::{PacketStamps, STAGES};
 use doorbell_machine::LoggedOp;
 use doorbell_sim::{Bytes, Ps};
@@ -27,8 +27,9 @@ fn file<'a>(point: &'a Point, name: &str) -> &'a str {
 
 #[test]
 fn a_run_is_the_same_whatever_is_observed_and_what_is_observed_is_true() {
-    let session = timed_session(&[], &["run.duration=300us", "run.warmup=100us", "run.settle=50us"]);
+    let mut session = timed_session(&[], &["run.duration=300us", "run.warmup=100us", "run.settle=50us"]);
     let plain = measure(&session, &Observe::default()).unwrap();
+    session.fingerprint = true;
     let watched = measure(&session, &all()).unwrap();
     assert_eq!(plain.machine.section_hashes(), watched.machine.section_hashes());
     let mut stripped = watched.summary.clone();
@@ -36,6 +37,10 @@ fn a_run_is_the_same_whatever_is_observed_and_what_is_observed_is_true() {
     (stripped.host_seconds, stripped.host_mips) = (plain.summary.host_seconds, plain.summary.host_mips);
     assert_eq!(stripped, plain.summary);
     assert!(plain.observed.files.is_empty());
+    assert!(fingerprint(&plain.machine).is_none());
+    let print = fingerprint(&watched.machine).expect("it was asked for");
+    assert_eq!(print["wires"]["port0.out"]["frames"], print["counters"]["port0.link_out.frames"]);
+    assert_eq!(print["now_ps"], plain.machine.now().0);
 
     check_profile(&watched);
     check_timeline(file(&watched, "timeline.perfetto"), &watched.observed.packets[0]);

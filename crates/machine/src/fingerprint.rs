@@ -1,0 +1,107 @@
+//! What a run did, as a guest, its users and everybody on the wire can tell, and not how the simulator keeps it: two versions
+//! whose states are laid out differently, and which simulate the same, have the same fingerprint.
+
+use std::collections::BTreeMap;
+
+use doorbell_riscv::{Hart, SHOWN_CSRS};
+use serde::Serialize;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::machine::Machine;
+
+/// Rounding mode and exceptions of floating-point arithmetic.
+const FCSR: u16 = 0x003;
+
+/// A run's fingerprint but for its counters. Hashes are XXH3 with 64 bits, in hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Fingerprint {
+    /// Simulated time at the end.
+    pub now_ps: u64,
+    /// All of RAM that is not zero, with its addresses.
+    pub ram: String,
+    /// What was written to each disk.
+    pub disks: Vec<String>,
+    /// The harts.
+    pub harts: Vec<HartPrint>,
+    /// By port and direction, what went over its link: when each frame left and arrived, and its bytes.
+    pub wires: BTreeMap<String, WirePrint>,
+    /// What was printed.
+    pub console: String,
+}
+
+/// A hart at the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HartPrint {
+    /// The moment it has come to.
+    pub time_ps: u64,
+    /// Instructions retired.
+    pub instructions: u64,
+    /// The program counter.
+    pub pc: String,
+    /// Privilege, integer and floating-point registers, and CSRs.
+    pub registers: String,
+}
+
+/// One direction of a link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WirePrint {
+    /// How many frames.
+    pub frames: u64,
+    /// A hash of all.
+    pub hash: String,
+}
+
+impl Machine {
+    /// From now on keeps what a fingerprint says of the wires. An observer: changes no state.
+    pub fn hear_wires(&mut self) {
+        for port in &mut self.ports {
+            port.link_in.hear();
+            port.link_out.hear();
+        }
+    }
+
+    /// The fingerprint; `None` unless the wires have been heard.
+    pub fn fingerprint(&self) -> Option<Fingerprint> {
+        let mut wires = BTreeMap::new();
+        for (index, port) in self.ports.iter().enumerate() {
+            for (direction, link) in [("in", &port.link_in), ("out", &port.link_out)] {
+                let heard = link.heard()?;
+                let print = WirePrint { frames: heard.frames, hash: digits(heard.hash) };
+                wires.insert(format!("port{index}.{direction}"), print);
+            }
+        }
+        let mut ram = Xxh3::new();
+        for page in self.pages_not_zero() {
+            ram.update(&page.to_le_bytes());
+            ram.update(&self.ram.page(page));
+        }
+        Some(Fingerprint {
+            now_ps: self.now().0,
+            ram: digits(ram.digest()),
+            disks: self.disks.iter().map(|disk| digits(disk.medium().written_hash())).collect(),
+            harts: self.harts.iter().map(hart).collect(),
+            wires,
+            console: digits(self.console.hash()),
+        })
+    }
+}
+
+fn hart(hart: &Hart) -> HartPrint {
+    let mut registers = Xxh3::new();
+    let mut take = |value: u64| registers.update(&value.to_le_bytes());
+    take(hart.privilege() as u64);
+    (0..32).for_each(|number| take(hart.reg(number)));
+    (0..32).for_each(|number| take(hart.freg(number)));
+    take(hart.csr(FCSR).unwrap_or(0));
+    SHOWN_CSRS.iter().for_each(|(_, number)| take(hart.csr(*number).unwrap_or(0)));
+    HartPrint {
+        time_ps: hart.time().0,
+        instructions: hart.instructions(),
+        pc: digits(hart.pc()),
+        registers: digits(registers.digest()),
+    }
+}
+
+fn digits(hash: u64) -> String {
+    format!("{hash:016x}")
+}
