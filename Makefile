@@ -29,7 +29,7 @@ test-long: setup-test lint build
 test-fresh:
 	tests/fresh
 
-test-faults: setup-run
+test-faults: setup-test
 	cargo build --locked -p doorbell -p doorbell-faults
 	target/debug/doorbell-faults --doorbell target/debug/doorbell $(HISTORIES)
 

@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use doorbell_loadgen::LoadGenConfig;
 use doorbell_machine::overlay;
 use doorbell_machine::overlay::Overlay;
-use doorbell_machine::{ConfigError, CoreConfig, CoreModel, MachineConfig, PlatformConfig, node_config};
+use doorbell_machine::{
+    ConfigError, CoreConfig, CoreModel, MachineConfig, PlatformConfig, PortConfig, PortTables, PortsConfig,
+    node_config,
+};
 use doorbell_nic::NicConfig;
 use doorbell_sim::{Bytes, Hertz, Ps};
 use serde::{Deserialize, Serialize};
@@ -58,6 +61,9 @@ pub struct RunConfig {
     pub link: doorbell_machine::LinkConfig,
     /// The load generators and their traffic.
     pub loadgen: LoadGenConfig,
+    /// What ports have of their own: any keys of `nic`, `pcie` and `link`, by the ports' numbers.
+    #[serde(skip_serializing_if = "PortTables::is_empty")]
+    pub port: PortTables,
 }
 
 /// How a measurement goes.
@@ -167,7 +173,19 @@ impl RunConfig {
             nic: self.nic.clone(),
             link: self.link.clone(),
             loadgen: self.loadgen.clone(),
+            port: self.port.clone(),
         }
+    }
+
+    /// A port, of a configuration that was checked.
+    pub fn port(&self, index: usize) -> PortConfig {
+        let ports = PortsConfig { nic: &self.nic, pcie: &self.pcie, link: &self.link, own: &self.port };
+        ports.port(index).expect("the configuration was checked")
+    }
+
+    /// All ports.
+    pub fn ports(&self) -> impl Iterator<Item = PortConfig> {
+        (0..self.platform.nics as usize).map(|index| self.port(index))
     }
 
     /// Checks every value.

@@ -174,9 +174,10 @@ pub fn run_driven(
 /// The line that is typed at `drive`.
 fn load(config: &RunConfig, times: &Times) -> String {
     let traffic = &config.loadgen.traffic;
-    let pacing = Pacing::new(Ps::ZERO, traffic.rate, traffic.frame_len(), &config.link);
+    let pacing = Pacing::new(Ps::ZERO, traffic.rate, traffic.frame_len(), &config.port(0).link);
     let timebase = Clock::new(config.platform.timebase);
-    let station = config.nic.mac_of(0).0.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    let station =
+        config.port(0).nic.mac_of(0).0.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
     let numbers = [
         traffic.frame_len() as u64,
         (pacing.frames_per_second().round() as u64).max(1),

@@ -4,7 +4,7 @@
 //! counters are watched, one link latency later.
 
 use doorbell_loadgen::{Kind, Rate, TrafficConfig};
-use doorbell_machine::{ConfigError, Limits, Machine, Mode, Outcome, WatchRequest, Watched};
+use doorbell_machine::{ConfigError, Limits, Machine, Mode, Outcome, Port, WatchRequest, Watched};
 use doorbell_nic::NicStats;
 use doorbell_sim::{Frame, Ps};
 
@@ -23,19 +23,7 @@ const PRELOAD_OUTSTANDING: u32 = 8;
 
 /// What the NICs counted, all together.
 pub(crate) fn nic_totals(machine: &Machine) -> NicTotals {
-    machine.ports().iter().fold(NicTotals::default(), |mut sum, port| {
-        let s: &NicStats = port.nic.stats();
-        sum.dma += s.rx_drop_dma;
-        sum.core += s.rx_drop_core;
-        sum.tx += s.rx_drop_tx;
-        sum.other +=
-            s.rx_drop_address + s.rx_drop_vlan + s.rx_drop_fcs + s.rx_drop_undersize + s.rx_drop_oversize;
-        sum.other +=
-            s.rx_drop_disabled + s.rx_drop_link_down + s.rx_drop_loopback + s.rx_drop_reset + s.rx_control;
-        // A frame damaged on its way in is the NIC's to drop; one damaged on its way back is lost.
-        sum.link += port.link_in.stats().lost + port.link_out.stats().lost + port.link_out.stats().corrupted;
-        sum
-    })
+    machine.ports().iter().fold(NicTotals::default(), NicTotals::with)
 }
 
 /// Frames that were lost at the NICs and on the links, by cause.
@@ -46,6 +34,56 @@ pub(crate) struct NicTotals {
     pub tx: u64,
     pub other: u64,
     pub link: u64,
+}
+
+impl NicTotals {
+    /// What this port counted as well.
+    fn with(mut self, port: &Port) -> NicTotals {
+        let s: &NicStats = port.nic.stats();
+        self.dma += s.rx_drop_dma;
+        self.core += s.rx_drop_core;
+        self.tx += s.rx_drop_tx;
+        self.other +=
+            s.rx_drop_address + s.rx_drop_vlan + s.rx_drop_fcs + s.rx_drop_undersize + s.rx_drop_oversize;
+        self.other +=
+            s.rx_drop_disabled + s.rx_drop_link_down + s.rx_drop_loopback + s.rx_drop_reset + s.rx_control;
+        // A frame damaged on its way in is the NIC's to drop; one damaged on its way back is lost.
+        self.link += port.link_in.stats().lost + port.link_out.stats().lost + port.link_out.stats().corrupted;
+        self
+    }
+}
+
+/// What the NICs have counted of the frames that left before a moment: each is looked at when its link's latency has passed.
+pub(crate) struct Look {
+    /// When each port is to be looked at, the next one last.
+    due: Vec<(Ps, usize)>,
+    pub totals: NicTotals,
+    pub figures: Moment,
+}
+
+impl Look {
+    /// At what left before `moment`, which is now.
+    pub fn at(machine: &Machine, moment: Ps) -> Look {
+        let ports = machine.ports().iter().enumerate();
+        let mut due: Vec<_> =
+            ports.map(|(index, port)| (moment + port.link_in.config().latency, index)).collect();
+        due.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+        let figures = Moment::unseen(due.len());
+        Look { due, totals: NicTotals::default(), figures }
+    }
+
+    /// When the next ports are to be looked at; `None` when all have been.
+    pub fn due(&self) -> Option<Ps> {
+        self.due.last().map(|(at, _)| *at)
+    }
+
+    /// Looks at the ports whose time has come when it is `now`, or as late as it will get.
+    pub fn take(&mut self, machine: &Machine, now: Ps) {
+        while let Some((_, index)) = self.due.pop_if(|(at, _)| *at <= now) {
+            self.totals = self.totals.with(&machine.ports()[index]);
+            self.figures.see(machine, index);
+        }
+    }
 }
 
 /// What changed during the window.
@@ -85,7 +123,7 @@ impl OpenWindow {
         Window {
             begin: self.totals,
             end: nic_totals(machine),
-            ports: self.figures.until_now(machine),
+            ports: self.figures.until(&Moment::of(machine), machine),
             instructions: machine.instructions() - self.instructions,
             timed: self.timed.zip(timing::Moment::of(machine)),
         }
@@ -180,7 +218,7 @@ impl Run<'_, '_> {
     }
 
     /// Begins the window at the next gap between two frames; the one before, if any, is forgotten.
-    pub fn open_window(&mut self, config: &RunConfig) -> Result<OpenWindow, RunError> {
+    pub fn open_window(&mut self) -> Result<OpenWindow, RunError> {
         self.until(self.machine.next_gap())?;
         self.machine.begin_window();
         if let Some(request) = &self.watch {
@@ -188,40 +226,46 @@ impl Run<'_, '_> {
         }
         let (begun, instructions) = (self.machine.now(), self.machine.instructions());
         let timed = timing::Moment::of(self.machine);
-        self.until(begun + config.link.latency)?;
-        let (totals, figures) = (nic_totals(self.machine), Moment::of(self.machine));
+        let Look { totals, figures, .. } = self.look(begun)?;
         Ok(OpenWindow { begun, instructions, timed, totals, figures })
     }
 
     /// Ends the window at the next gap, and the traffic with it.
-    pub fn close_window(
-        &mut self,
-        open: OpenWindow,
-        config: &RunConfig,
-    ) -> Result<(Window, Option<Watched>), RunError> {
+    pub fn close_window(&mut self, open: OpenWindow) -> Result<(Window, Option<Watched>), RunError> {
         self.until(self.machine.next_gap())?;
         self.machine.end_window();
         self.machine.stop_traffic();
         let instructions = self.machine.instructions() - open.instructions;
         let timed = open.timed.zip(timing::Moment::of(self.machine));
         let watched = self.machine.end_watch();
-        self.until(self.machine.now() + config.link.latency)?;
-        let (end, ports) = (nic_totals(self.machine), open.figures.until_now(self.machine));
-        Ok((Window { begin: open.totals, end, ports, instructions, timed }, watched))
+        let end = self.look(self.machine.now())?;
+        let ports = open.figures.until(&end.figures, self.machine);
+        Ok((Window { begin: open.totals, end: end.totals, ports, instructions, timed }, watched))
+    }
+
+    /// Goes on until what has left before this moment is at the NICs.
+    fn look(&mut self, moment: Ps) -> Result<Look, RunError> {
+        let mut look = Look::at(self.machine, moment);
+        while let Some(due) = look.due() {
+            self.until(due)?;
+            look.take(self.machine, due);
+        }
+        Ok(look)
     }
 
     /// Warms up and measures.
     pub fn measure(&mut self, config: &RunConfig) -> Result<(Window, Option<Watched>), RunError> {
         self.approach(config)?;
-        let open = self.open_window(config)?;
+        let open = self.open_window()?;
         match config.run.frames {
             Some(frames) => self.until_offered(frames, config)?,
             None => self.until(open.begun + config.run.duration)?,
         }
-        self.close_window(open, config)
+        self.close_window(open)
     }
 
-    /// Runs until exactly `frames` frames have been offered by each generator in the window.
+    /// Runs until exactly `frames` frames have been offered in the window by the first generator, and so by each whose link is
+    /// as fast.
     fn until_offered(&mut self, frames: u64, config: &RunConfig) -> Result<(), RunError> {
         let offered = |machine: &Machine| {
             let measurement = machine.ports()[0].loadgen.measurement().expect("a window was begun");
@@ -231,9 +275,10 @@ impl Run<'_, '_> {
         if !traffic.streams.is_empty() {
             return self.until_offered_by_streams(frames, config);
         }
-        let line = config.link.frames_per_second(traffic.frame_len());
+        let link = config.port(0).link;
+        let line = link.frames_per_second(traffic.frame_len());
         let line = line.0 as f64 / line.1 as f64;
-        let due = doorbell_loadgen::Pacing::new(Ps::ZERO, traffic.rate, traffic.frame_len(), &config.link);
+        let due = doorbell_loadgen::Pacing::new(Ps::ZERO, traffic.rate, traffic.frame_len(), &link);
         // What has waited for its turn may leave back to back.
         let per_second = if traffic.outstanding.is_some() { line } else { due.frames_per_second().min(line) };
         loop {
@@ -250,7 +295,8 @@ impl Run<'_, '_> {
     /// The same with streams, at the first generator: where arrivals are random, others may have sent some more or less.
     fn until_offered_by_streams(&mut self, frames: u64, config: &RunConfig) -> Result<(), RunError> {
         // The shortest time that a frame takes.
-        let (rate, bits) = config.link.frames_per_second(Frame::MIN_BYTES_WITH_FCS - Frame::FCS_BYTES);
+        let (rate, bits) =
+            config.port(0).link.frames_per_second(Frame::MIN_BYTES_WITH_FCS - Frame::FCS_BYTES);
         let shortest = bits as f64 / rate as f64 * 1e12;
         loop {
             let generator = &self.machine.ports()[0].loadgen;

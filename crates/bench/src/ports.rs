@@ -88,29 +88,43 @@ fn figures(machine: &Machine, index: usize) -> Vec<(&'static str, String, String
     all
 }
 
-/// The figures of all ports at a moment.
+/// The figures of all ports at a moment, or of each at its own.
+#[derive(Clone, Debug)]
 pub(crate) struct Moment(Vec<Vec<u64>>);
 
 impl Moment {
     pub(crate) fn of(machine: &Machine) -> Moment {
-        let values = |index| figures(machine, index).into_iter().map(|(.., value)| value).collect();
-        Moment((0..machine.ports().len()).map(values).collect())
+        let mut moment = Moment::unseen(machine.ports().len());
+        (0..machine.ports().len()).for_each(|index| moment.see(machine, index));
+        moment
     }
 
-    /// What was counted from this moment to now.
-    pub(crate) fn until_now(&self, machine: &Machine) -> Vec<PortFigures> {
-        self.0.iter().enumerate().map(|(index, before)| since(machine, index, before)).collect()
+    /// Of so many ports, none of which was looked at yet.
+    pub(crate) fn unseen(count: usize) -> Moment {
+        Moment(vec![Vec::new(); count])
+    }
+
+    /// Looks at one port.
+    pub(crate) fn see(&mut self, machine: &Machine, index: usize) {
+        self.0[index] = figures(machine, index).into_iter().map(|(.., value)| value).collect();
+    }
+
+    /// What was counted from this moment to a later one, of the same machine.
+    pub(crate) fn until(&self, later: &Moment, machine: &Machine) -> Vec<PortFigures> {
+        let both = self.0.iter().zip(&later.0).enumerate();
+        both.map(|(index, (before, after))| between(machine, index, before, after)).collect()
     }
 }
 
-fn since(machine: &Machine, index: usize, before: &[u64]) -> PortFigures {
+fn between(machine: &Machine, index: usize, before: &[u64], after: &[u64]) -> PortFigures {
     let mut groups: Vec<FigureGroup> = Vec::new();
-    for ((title, name, _, value), before) in figures(machine, index).into_iter().zip(before) {
+    let values = before.iter().zip(after);
+    for ((title, name, ..), (before, after)) in figures(machine, index).into_iter().zip(values) {
         if groups.last().is_none_or(|group| group.title != title) {
             groups.push(FigureGroup { title: title.to_owned(), figures: Vec::new() });
         }
         let group = groups.last_mut().expect("one was just pushed");
-        group.figures.push(Figure { name, value: value - before });
+        group.figures.push(Figure { name, value: after - before });
     }
     PortFigures { groups }
 }

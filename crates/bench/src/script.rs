@@ -20,8 +20,8 @@ use crate::error::{RunError, describe};
 use crate::folder::ResultFolder;
 use crate::m5::{M5Next, M5Ops};
 use crate::measure::{CAPTURE_SNAP_LEN, Point, merged_measurement, summarise};
-use crate::phases::{DRAIN_STEP, Window, nic_totals};
-use crate::ports::{self, Moment};
+use crate::phases::{DRAIN_STEP, Look, Window};
+use crate::ports;
 use crate::session::{Control, Ready, SLICE_INSTRUCTIONS, SLICE_TIME, Session, Workload};
 use crate::timing;
 
@@ -265,13 +265,10 @@ impl Run<'_, '_> {
         let (begun, before) = (self.machine.now(), self.machine.instructions());
         let timed = timing::Moment::of(self.machine);
         let end = script.duration.map_or(self.limit, |length| begun.saturating_add(length).min(self.limit));
-        let mut begin = None;
+        let mut begin = Look::at(self.machine, begun);
         while self.ended.is_none() {
-            let counted_at = begun + config.link.latency;
-            if begin.is_none() && self.machine.now() >= counted_at {
-                begin = Some((nic_totals(self.machine), Moment::of(self.machine)));
-            }
-            let came = self.go(if begin.is_none() { counted_at.min(end) } else { end })?;
+            begin.take(self.machine, self.machine.now());
+            let came = self.go(begin.due().map_or(end, |due| due.min(end)))?;
             let at_mark = match (&script.end, came) {
                 (Some(Mark::Line(_)), Came::Line) => true,
                 (Some(Mark::M5), Came::M5(function)) => M5_DUMP.contains(&function),
@@ -291,11 +288,19 @@ impl Run<'_, '_> {
         self.machine.stop_traffic();
         let instructions = self.machine.instructions() - before;
         let timed = timed.zip(timing::Moment::of(self.machine));
-        self.run_to(self.machine.now() + config.link.latency)?;
+        let mut last = Look::at(self.machine, self.machine.now());
+        while let Some(due) = last.due() {
+            self.run_to(due)?;
+            last.take(self.machine, due);
+        }
         self.machine.set_mode(Mode::Functional);
-        let end = nic_totals(self.machine);
-        let (begin, figures) = begin.unwrap_or_else(|| (end, Moment::of(self.machine)));
-        Ok(Window { begin, end, ports: figures.until_now(self.machine), instructions, timed })
+        // A script that has ended before anything could arrive has nothing to count.
+        let (begin, begin_figures) = match begin.due() {
+            Some(_) => (last.totals, &last.figures),
+            None => (begin.totals, &begin.figures),
+        };
+        let ports = begin_figures.until(&last.figures, self.machine);
+        Ok(Window { begin, end: last.totals, ports, instructions, timed })
     }
 
     /// Waits until every frame has come back or cannot come back any more.

@@ -98,8 +98,7 @@ impl<'a> Trial<'a> {
 
     /// Begins the window; one that has begun already is forgotten.
     pub fn open_window(&mut self, control: &mut Control) -> Result<(), RunError> {
-        let config = self.config.clone();
-        self.window = Some(self.run(control).open_window(&config)?);
+        self.window = Some(self.run(control).open_window()?);
         Ok(())
     }
 
@@ -123,7 +122,7 @@ impl<'a> Trial<'a> {
         let config = self.config.clone();
         let open = self.window.take().expect("a window was opened");
         let mut run = self.run(control);
-        let (window, _) = run.close_window(open, &config)?;
+        let (window, _) = run.close_window(open)?;
         let simulated = run.machine.now();
         run.drain(config.run.drain)?;
         let Trial { session, machine, started, booted, begun, .. } = self;

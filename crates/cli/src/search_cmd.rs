@@ -101,7 +101,7 @@ impl SearchArgs {
                     "--frame-size: the traffic has streams, which say themselves how long their frames are"
                 );
             }
-            let generator = LoadGen::new(0, config.run.seed, &config.loadgen, &config.link)?;
+            let generator = LoadGen::new(0, config.run.seed, &config.loadgen, &config.port(0).link)?;
             return Ok(vec![generator.mean_frame_size()]);
         }
         if self.frame_size.is_empty() {

@@ -2,7 +2,7 @@
 //! checked as a whole before anything is built from it.
 
 use doorbell_loadgen::LoadGenConfig;
-use doorbell_nic::NicConfig;
+use doorbell_nic::{MacAddress, NicConfig};
 use doorbell_pcie::LinkConfig as PcieConfig;
 use doorbell_platform::{DiskConfig, FirmwareKind, MmuMode, RtcConfig};
 use doorbell_sim::ram::PAGE_BYTES;
@@ -10,6 +10,8 @@ use doorbell_sim::{Bytes, Clock, Hertz, Ps};
 use doorbell_wire::LinkConfig;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
+
+use crate::ports_config::{PortConfig, PortTable, PortTables, PortsConfig};
 
 /// A whole machine, as configuration files write it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -33,6 +35,9 @@ pub struct MachineConfig {
     pub link: LinkConfig,
     /// The load generators.
     pub loadgen: LoadGenConfig,
+    /// What ports have of their own.
+    #[serde(skip_serializing_if = "PortTables::is_empty")]
+    pub port: PortTables,
 }
 
 /// The part of a machine that a guest can tell from another.
@@ -141,7 +146,7 @@ impl ConfigError {
     }
 
     /// An error that a part of the machine words as "key is value; it must be …", its key being relative to the part's.
-    fn below(part: &str, problem: &str) -> ConfigError {
+    pub(crate) fn below(part: &str, problem: &str) -> ConfigError {
         let (key, rest) = problem.split_once(' ').unwrap_or(("", problem));
         ConfigError::new(format!("{part}.{key}"), rest)
     }
@@ -209,9 +214,7 @@ impl MachineConfig {
             self.pipeline.validate().map_err(|e| ConfigError::below("pipeline", &e))?;
             self.memory.validate(p.harts as usize).map_err(|e| ConfigError::below("memory", &e))?;
         }
-        self.pcie.validate().map_err(|e| ConfigError::below("pcie", &e))?;
-        self.nic.validate().map_err(|e| ConfigError::new("nic", e))?;
-        self.link.validate().map_err(|e| ConfigError::new("link", e))?;
+        self.ports().validate(p.nics as usize)?;
         self.loadgen.validate().map_err(|e| ConfigError::new("loadgen", e))?;
         Ok(())
     }
@@ -221,13 +224,34 @@ impl MachineConfig {
     pub fn for_boot(&self) -> MachineConfig {
         let nic = NicConfig { mac: self.nic.mac, ..NicConfig::default() };
         let disk = DiskConfig { written_max: DiskConfig::WRITTEN_MAX, ..DiskConfig::default() };
-        MachineConfig { platform: self.platform.clone(), nic, disk, ..MachineConfig::default() }
+        let macs = self.port.iter().filter_map(|(number, own)| {
+            let mac = own.nic.get("mac")?;
+            let nic = toml::Table::from_iter([("mac".to_owned(), mac.clone())]);
+            Some((*number, PortTable { nic, ..PortTable::default() }))
+        });
+        let port = macs.collect();
+        MachineConfig { platform: self.platform.clone(), nic, disk, port, ..MachineConfig::default() }
+    }
+
+    /// What ports are made of.
+    pub fn ports(&self) -> PortsConfig<'_> {
+        PortsConfig { nic: &self.nic, pcie: &self.pcie, link: &self.link, own: &self.port }
+    }
+
+    /// A port, of a configuration that was checked.
+    pub fn port(&self, index: usize) -> PortConfig {
+        self.ports().port(index).expect("the configuration was checked")
+    }
+
+    /// The station address of a port's NIC.
+    pub fn mac_of(&self, index: usize) -> MacAddress {
+        self.port(index).nic.mac_of(index)
     }
 
     /// A hash of everything that the guest can tell apart from configuration: a checkpoint goes on only
     /// in a machine with the same.
     pub fn guest_hash(&self) -> u64 {
-        let macs: Vec<_> = (0..self.platform.nics as usize).map(|i| self.nic.mac_of(i).0).collect();
+        let macs: Vec<_> = (0..self.platform.nics as usize).map(|i| self.mac_of(i).0).collect();
         let visible = (&self.platform, macs);
         xxh3_64(&postcard::to_stdvec(&visible).expect("a configuration serialises"))
     }

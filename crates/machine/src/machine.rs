@@ -13,6 +13,7 @@ use crate::config::{ConfigError, CoreModel, MachineConfig};
 use crate::console::Console;
 use crate::events::Event;
 use crate::port::{DmaStats, Port};
+use crate::ports_config::PortConfig;
 use crate::renew::Spare;
 use crate::run::Outcome;
 use crate::slot::PcieSlot;
@@ -184,19 +185,19 @@ pub(crate) fn hart_config(config: &MachineConfig, id: usize) -> HartConfig {
 }
 
 fn build_port(config: &MachineConfig, seed: u64, index: usize) -> Result<Port, ConfigError> {
+    let PortConfig { nic, pcie, link: wire } = config.port(index);
     let link = |direction: &str| {
         let rng = Rng::stream(seed, &format!("port{index}.link.{direction}"));
-        Link::new(config.link.clone(), rng).map_err(|error| ConfigError::new("link", error))
+        Link::new(wire.clone(), rng).map_err(|error| ConfigError::new("link", error))
     };
     let loadgen =
         LoadGenConfig { traffic: config.loadgen.traffic.for_port(index as u32), ..config.loadgen.clone() };
     Ok(Port {
-        nic: Nic::new(config.nic.clone(), config.link.rate, index)
-            .map_err(|error| ConfigError::new("nic", error))?,
-        pcie: PcieSlot::new(&config.pcie),
+        nic: Nic::new(nic, wire.rate, index).map_err(|error| ConfigError::new("nic", error))?,
+        pcie: PcieSlot::new(&pcie),
         link_in: link("in")?,
         link_out: link("out")?,
-        loadgen: LoadGen::new(index as u32, seed, &loadgen, &config.link)
+        loadgen: LoadGen::new(index as u32, seed, &loadgen, &wire)
             .map_err(|error| ConfigError::new("loadgen", error))?,
         capture: None,
         cable: None,

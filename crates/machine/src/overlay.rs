@@ -73,31 +73,34 @@ impl Overlay {
     pub fn resolve<T: DeserializeOwned + Serialize + Default>(&self) -> Result<T, ConfigError> {
         let mut whole = Table::try_from(T::default()).expect("a configuration can be written as TOML");
         merge(&mut whole, self.tree.clone());
-        let tree = Value::Table(whole);
-        serde_path_to_error::deserialize(tree).map_err(|error| {
-            let path = error.path().to_string();
-            let text = error.into_inner().to_string().trim_end().replace('\n', " ");
-            if text.starts_with("invalid type") && text.contains("expected a string") {
-                let problem =
-                    "a number without a unit; write one behind it, such as 10ns, 48KiB, 3GHz or 10Gbps";
-                return ConfigError::new(path, problem);
-            }
-            let (key, hint) = match unknown_field(&text) {
-                Some((field, known)) => {
-                    let parent = path.rsplit_once('.').map(|(parent, _)| format!("{parent}."));
-                    let parent =
-                        if path == "." || path == field { String::new() } else { parent.unwrap_or_default() };
-                    (format!("{parent}{field}"), nearest(&field, &known).map(str::to_owned))
-                }
-                None => (path, None),
-            };
-            let hint = hint.map_or(String::new(), |name| format!("; did you mean \"{name}\"?"));
-            ConfigError::new(key, format!("{text}{hint}"))
-        })
+        read(whole)
     }
 }
 
-fn merge(into: &mut Table, from: Table) {
+/// Reads a whole part of a configuration; an error names the key.
+pub(crate) fn read<T: DeserializeOwned>(whole: Table) -> Result<T, ConfigError> {
+    serde_path_to_error::deserialize(Value::Table(whole)).map_err(|error| {
+        let path = error.path().to_string();
+        let text = error.into_inner().to_string().trim_end().replace('\n', " ");
+        if text.starts_with("invalid type") && text.contains("expected a string") {
+            let problem = "a number without a unit; write one behind it, such as 10ns, 48KiB, 3GHz or 10Gbps";
+            return ConfigError::new(path, problem);
+        }
+        let (key, hint) = match unknown_field(&text) {
+            Some((field, known)) => {
+                let parent = path.rsplit_once('.').map(|(parent, _)| format!("{parent}."));
+                let parent =
+                    if path == "." || path == field { String::new() } else { parent.unwrap_or_default() };
+                (format!("{parent}{field}"), nearest(&field, &known).map(str::to_owned))
+            }
+            None => (path, None),
+        };
+        let hint = hint.map_or(String::new(), |name| format!("; did you mean \"{name}\"?"));
+        ConfigError::new(key, format!("{text}{hint}"))
+    })
+}
+
+pub(crate) fn merge(into: &mut Table, from: Table) {
     for (key, value) in from {
         match (into.get_mut(&key), value) {
             (Some(Value::Table(old)), Value::Table(new)) => merge(old, new),

@@ -97,9 +97,10 @@ pub struct Pair {
 pub fn node_config(common: &MachineConfig, node: usize) -> MachineConfig {
     let mut config = common.clone();
     if node > 0 {
-        let mut mac = common.nic.mac_of(0);
+        let mut mac = common.mac_of(0);
         mac.0[4] = mac.0[4].wrapping_add(node as u8);
         config.nic.mac = Some(mac);
+        config.port.values_mut().for_each(|own| drop(own.nic.remove("mac")));
         config.platform.boot_seed = common.platform.boot_seed.wrapping_add(node as u64);
     }
     config
@@ -113,15 +114,17 @@ impl Pair {
                 let problem = format!("{} NICs; each of two nodes has 1", node.platform.nics);
                 return Err(ConfigError::new("platform.nics", problem));
             }
-            if node.link.latency < LATENCY_MIN {
+            let latency = node.ports().port(usize::from(PORT))?.link.latency;
+            if latency < LATENCY_MIN {
                 let problem = format!(
-                    "{} is too short for two nodes: it is their look-ahead, and must be \"{LATENCY_MIN}\" at least",
-                    node.link.latency
+                    "{latency} is too short for two nodes: it is their look-ahead, and must be \"{LATENCY_MIN}\" at least"
                 );
                 return Err(ConfigError::new("link.latency", problem));
             }
         }
-        let lookahead = nodes[0].link.latency.min(nodes[1].link.latency);
+        let latency =
+            |node: &MachineConfig| node.ports().port(usize::from(PORT)).map(|port| port.link.latency);
+        let lookahead = latency(&nodes[0])?.min(latency(&nodes[1])?);
         let build = |(node, config): (u64, MachineConfig)| {
             // Apart by a large odd number, so that no seed of one node is one of the other's in a neighbouring run.
             let own = seed.wrapping_add(node.wrapping_mul(0x9e37_79b9_7f4a_7c15));

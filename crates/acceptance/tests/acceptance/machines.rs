@@ -46,6 +46,27 @@ fn two_nics_forward_what_their_two_generators_send() {
     }
 }
 
+/// Frames that were on a long link when the window began are not those of a short one.
+#[test]
+fn two_ports_that_differ_are_accounted_for_to_the_frame() {
+    let guest = ["platform.nics=2"];
+    let own = [
+        "port.0.link.latency=30us",
+        "port.1.link.latency=1us",
+        "port.1.link.rate=20Gbps",
+        "port.1.nic.rx_fifo=4KiB",
+        "port.1.pcie.attached=peripheral",
+    ];
+    let point = measure(&guest, &own, "80%", 64);
+    let (s, d) = (&point.summary, &point.summary.drops);
+    assert_eq!(s.frames_offered, s.frames_delivered + d.dma + d.core + d.tx);
+    assert_eq!((s.frames_corrupt, d.guest, d.nic_other, d.link), (0, 0, 0, 0));
+    let [one, other] = point.machine.ports() else { panic!("two ports") };
+    let sent = one.loadgen.stats().sent as f64 / other.loadgen.stats().sent as f64;
+    assert!((sent - 5.0).abs() < 0.01, "80 % of 100 Gbps, and of 20: {sent}");
+    assert!(other.nic.stats().rx_fifo_peak_bytes <= 4 << 10 && one.nic.stats().rx_fifo_peak_bytes > 4 << 10);
+}
+
 #[test]
 fn the_receive_fifo_is_what_pba_gives_it_unless_a_parameter_does() {
     let pba_kib = |point: &Point| u64::from(point.machine.ports()[0].nic.peek("PBA").unwrap() & 0xffff);

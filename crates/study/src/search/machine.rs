@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use doorbell_bench::{Control, PointSummary, RunConfig, RunError, Session};
 use doorbell_loadgen::{Pacing, Rate};
+use doorbell_machine::PortConfig;
 use doorbell_sim::{Bytes, Ps};
 
 use super::goal::{Goal, LatencyBound};
@@ -23,16 +24,19 @@ pub struct MachineSystem<'a> {
     latency: Option<LatencyBound>,
 }
 
-/// The highest rate that a port's link carries, in whole frames a second.
+/// The highest rate that every port's link carries, in whole frames a second.
 pub fn line_rate(config: &RunConfig, frame_size: Bytes) -> u64 {
     frames_per_second(Rate::Line(100_000_000), config, frame_size)
 }
 
-/// A rate in whole frames a second, at each port.
+/// A rate in whole frames a second, at each port; of ports with different links, at the slowest one.
 pub fn frames_per_second(rate: Rate, config: &RunConfig, frame_size: Bytes) -> u64 {
     let mut traffic = config.loadgen.traffic.clone();
     traffic.frame_size = frame_size;
-    Pacing::new(Ps::ZERO, rate, traffic.frame_len(), &config.link).frames_per_second() as u64
+    let pace = |port: PortConfig| {
+        Pacing::new(Ps::ZERO, rate, traffic.frame_len(), &port.link).frames_per_second() as u64
+    };
+    config.ports().map(pace).min().expect("a run has at least one NIC")
 }
 
 impl<'a> MachineSystem<'a> {
@@ -65,12 +69,16 @@ impl System for MachineSystem<'_> {
         };
         let frame = self.frame_size.0.max(64);
         let fifo = |set: Option<Bytes>, frame: u64| set.map_or(PACKET_BUFFER, |fifo| fifo.0) / frame;
-        let in_fifo = (frame + config.nic.rx_fifo_frame_overhead.0).next_multiple_of(16);
-        let before_loss = fifo(config.nic.rx_fifo, in_fifo) + receive;
-        let on_links = rate as f64 * 2.0 * config.link.latency.as_secs_f64();
-        let beyond = fifo(config.nic.tx_fifo, frame) + transmit + on_links as u64 + IN_GUEST;
-        let ports = u64::from(config.platform.nics);
-        Queues { before_loss: before_loss * ports, at_most: (before_loss + beyond) * ports }
+        let mut queues = Queues { before_loss: 0, at_most: 0 };
+        for PortConfig { nic, link, .. } in config.ports() {
+            let in_fifo = (frame + nic.rx_fifo_frame_overhead.0).next_multiple_of(16);
+            let before_loss = fifo(nic.rx_fifo, in_fifo) + receive;
+            let on_links = rate as f64 * 2.0 * link.latency.as_secs_f64();
+            let beyond = fifo(nic.tx_fifo, frame) + transmit + on_links as u64 + IN_GUEST;
+            queues.before_loss += before_loss;
+            queues.at_most += before_loss + beyond;
+        }
+        queues
     }
 }
 
