@@ -3,6 +3,7 @@
 //! Platform devices answer at once. Accesses to PCI take the path's latency: a store is posted and takes
 //! effect when it arrives; a load, or any access to configuration space, makes the hart wait for the answer.
 
+use doorbell_pcie::FunctionId;
 use doorbell_pcie::host_bridge::ecam_name;
 use doorbell_platform::map::{self, RegionId};
 use doorbell_platform::names::{claim_context, register_name};
@@ -11,7 +12,7 @@ use doorbell_riscv::{Interrupt, MmioRequest};
 use doorbell_sim::{AccessSize, Phase, PhysAddr, Ps, log};
 
 use crate::events::Event;
-use crate::machine::{Machine, pci_device};
+use crate::machine::{Machine, nic_function};
 use crate::port::NicSide;
 use crate::run::Outcome;
 
@@ -42,7 +43,7 @@ impl Machine {
             RegionId::PciMmio32 | RegionId::PciMmio64 => self.bridge.decode_memory(request.addr.0),
             _ => return self.access_platform(hart, region.id, offset, request, now),
         }
-        .map(|decoded| usize::from(decoded.device - pci_device(0)));
+        .and_then(|decoded| self.port_of(decoded.function).map(usize::from));
         match request.store_value() {
             Some(value) if region.id != RegionId::PciEcam => {
                 let MmioRequest { addr, size, .. } = request;
@@ -198,7 +199,7 @@ impl Machine {
             log!(now, Pcie, Warn, "no function claims the store of {value:#x} at {addr}");
             return;
         };
-        let port = decoded.device - pci_device(0);
+        let port = self.port_of(decoded.function).expect("bridges decode nothing of their own");
         self.with_nic(port, |nic, side| match io {
             true => nic.io_write(now, decoded.offset, size, value, side),
             false => nic.mmio_write(now, decoded.offset, size, value, side),
@@ -249,7 +250,7 @@ impl Machine {
             log!(now, Pcie, Warn, "no function claims the load at {addr}");
             return (size.mask(), None);
         };
-        let port = decoded.device - pci_device(0);
+        let port = self.port_of(decoded.function).expect("bridges decode nothing of their own");
         let value = self.with_nic(port, |nic, side| match id {
             RegionId::PciIo => nic.io_read(now, decoded.offset, size, side),
             _ => nic.mmio_read(now, decoded.offset, size, side),
@@ -273,17 +274,26 @@ impl Machine {
     fn config_write(&mut self, offset: u64, size: AccessSize, value: u64) {
         log!(self.queue.now(), Pcie, Debug, "{}: write {value:#x}", ecam_name(offset));
         let write = self.bridge.config_write(offset, size, value);
-        if let Some(port) = write.device.checked_sub(pci_device(0)) {
-            let now = self.queue.now();
-            if write.effects.reset {
-                self.with_nic(port, |nic, side| nic.reset(now, side));
-            }
-            if write.effects.bus_master_changed {
-                let enabled = self.bridge.bus_master(write.device);
-                self.with_nic(port, |nic, side| nic.set_bus_master(now, enabled, side));
-            }
+        let now = self.queue.now();
+        for port in write.reset.iter().filter_map(|function| self.port_of(*function)).collect::<Vec<_>>() {
+            self.with_nic(port, |nic, side| nic.reset(now, side));
+        }
+        for function in write.bus_master_changed {
+            let Some(port) = self.port_of(function) else { continue };
+            let enabled = self.bridge.bus_master(function);
+            self.with_nic(port, |nic, side| nic.set_bus_master(now, enabled, side));
         }
         self.update_pci_interrupts();
+    }
+
+    /// A port's NIC among the PCI functions.
+    pub(crate) fn function_of(&self, port: u8) -> FunctionId {
+        nic_function(self.config.platform.bridges.len(), port)
+    }
+
+    /// The port whose NIC a function is; `None` for a bridge.
+    fn port_of(&self, function: FunctionId) -> Option<u8> {
+        function.0.checked_sub(self.config.platform.bridges.len()).map(|port| port as u8)
     }
 
     /// Calls a NIC with its side of the machine, then carries its interrupt line on.
@@ -292,6 +302,7 @@ impl Machine {
         port: u8,
         call: impl FnOnce(&mut doorbell_nic::Nic, &mut NicSide<'_>) -> R,
     ) -> R {
+        let bus_master = self.bridge.bus_master(self.function_of(port));
         let parts = &mut self.ports[usize::from(port)];
         let mut side = NicSide {
             port,
@@ -304,7 +315,7 @@ impl Machine {
             dma: &mut parts.dma,
             timing: self.timing.as_deref_mut(),
             stages: &mut self.stages,
-            bus_master: self.bridge.bus_master(pci_device(port)),
+            bus_master,
             sink: parts.loadgen.wants_a_sink(),
         };
         let result = call(&mut parts.nic, &mut side);

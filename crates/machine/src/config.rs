@@ -3,7 +3,7 @@
 
 use doorbell_loadgen::LoadGenConfig;
 use doorbell_nic::{MacAddress, NicConfig};
-use doorbell_pcie::LinkConfig as PcieConfig;
+use doorbell_pcie::{LinkConfig as PcieConfig, Place};
 use doorbell_platform::{DiskConfig, FirmwareKind, MmuMode, RtcConfig};
 use doorbell_sim::ram::PAGE_BYTES;
 use doorbell_sim::{Bytes, Clock, Hertz, Ps};
@@ -11,6 +11,7 @@ use doorbell_wire::LinkConfig;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::machine::build_bridge;
 use crate::ports_config::{PortConfig, PortTable, PortTables, PortsConfig};
 
 /// A whole machine, as configuration files write it.
@@ -58,6 +59,10 @@ pub struct PlatformConfig {
     pub mmu: MmuMode,
     /// How many NICs, each with its own link and load generator.
     pub nics: u32,
+    /// Where bridges between PCI buses are, such as ["1e.0", "0:01.0"]: at device 1e of the root bus, and at device 1 of the bus behind
+    /// that one. NICs are put behind them by their ports' `at`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bridges: Vec<Place>,
     /// The real-time clock.
     pub rtc: RtcConfig,
     /// From which the kernel's first random numbers come. Apart from a run's seed, so that runs with
@@ -75,6 +80,7 @@ impl Default for PlatformConfig {
             firmware: FirmwareKind::default(),
             mmu: MmuMode::Sv48,
             nics: 1,
+            bridges: Vec::new(),
             rtc: RtcConfig::default(),
             boot_seed: 1,
         }
@@ -215,6 +221,7 @@ impl MachineConfig {
             self.memory.validate(p.harts as usize).map_err(|e| ConfigError::below("memory", &e))?;
         }
         self.ports().validate(p.nics as usize)?;
+        build_bridge(self)?;
         self.loadgen.validate().map_err(|e| ConfigError::new("loadgen", e))?;
         Ok(())
     }
@@ -224,12 +231,8 @@ impl MachineConfig {
     pub fn for_boot(&self) -> MachineConfig {
         let nic = NicConfig { mac: self.nic.mac, ..NicConfig::default() };
         let disk = DiskConfig { written_max: DiskConfig::WRITTEN_MAX, ..DiskConfig::default() };
-        let macs = self.port.iter().filter_map(|(number, own)| {
-            let mac = own.nic.get("mac")?;
-            let nic = toml::Table::from_iter([("mac".to_owned(), mac.clone())]);
-            Some((*number, PortTable { nic, ..PortTable::default() }))
-        });
-        let port = macs.collect();
+        let port = self.port.iter().map(|(number, own)| (*number, own.visible()));
+        let port = port.filter(|(_, own)| *own != PortTable::default()).collect();
         MachineConfig { platform: self.platform.clone(), nic, disk, port, ..MachineConfig::default() }
     }
 
@@ -252,7 +255,11 @@ impl MachineConfig {
     /// in a machine with the same.
     pub fn guest_hash(&self) -> u64 {
         let macs: Vec<_> = (0..self.platform.nics as usize).map(|i| self.mac_of(i).0).collect();
-        let visible = (&self.platform, macs);
-        xxh3_64(&postcard::to_stdvec(&visible).expect("a configuration serialises"))
+        let moved: Vec<_> = self.port.iter().filter_map(|(number, own)| Some((number, own.at?))).collect();
+        let mut visible = postcard::to_stdvec(&(&self.platform, macs)).expect("a configuration serialises");
+        if !moved.is_empty() {
+            visible.extend(postcard::to_stdvec(&moved).expect("a configuration serialises"));
+        }
+        xxh3_64(&visible)
     }
 }

@@ -5,7 +5,7 @@ use doorbell_riscv::Interrupt;
 use doorbell_sim::{Phase, Ps, log};
 
 use crate::events::Event;
-use crate::machine::{Machine, pci_device};
+use crate::machine::Machine;
 
 impl Machine {
     /// The count of the timebase at `now`.
@@ -23,7 +23,7 @@ impl Machine {
     /// Carries one NIC's line to the interrupt controller.
     pub(crate) fn update_nic_interrupt(&mut self, port: u8) {
         let level = self.ports[usize::from(port)].irq;
-        if self.bridge.set_interrupt(pci_device(port), level) {
+        if self.bridge.set_interrupt(self.function_of(port), level) {
             self.update_pci_interrupts();
         }
     }

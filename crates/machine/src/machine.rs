@@ -2,7 +2,10 @@
 
 use doorbell_loadgen::{LoadGen, LoadGenConfig, StageBook};
 use doorbell_nic::{IDENTITY, Nic};
-use doorbell_pcie::{BarKind, Capability, FunctionIdentity, HostBridge, HostBridgeConfig};
+use doorbell_pcie::{
+    BarKind, Capability, FunctionId, FunctionIdentity, HeaderType, HostBridge, HostBridgeConfig, Slot,
+    SlotError,
+};
 use doorbell_platform::{Clint, MmuMode, Plic, PlicConfig, Rtc, Syscon, Uart, VirtioDisk, map};
 use doorbell_riscv::{Hart, HartConfig};
 use doorbell_sim::rng::Rng;
@@ -63,9 +66,9 @@ doorbell_sim::stats! {
     }
 }
 
-/// NIC `index` is PCI device `index + 1` (00:01.0 and so on).
-pub(crate) fn pci_device(port: u8) -> u8 {
-    port + 1
+/// A port's NIC among the functions: they are listed behind the bridges.
+pub(crate) fn nic_function(bridges: usize, port: u8) -> FunctionId {
+    FunctionId(bridges + usize::from(port))
 }
 
 impl Machine {
@@ -78,9 +81,7 @@ impl Machine {
         config.validate()?;
         let platform = &config.platform;
         let (ram, harts) = spare.memory(&config);
-        let slots = (0..platform.nics as u8).map(|port| (pci_device(port), nic_identity())).collect();
-        let bridge = HostBridge::new(HostBridgeConfig::default(), slots)
-            .map_err(|error| ConfigError::new("platform.nics", error))?;
+        let bridge = build_bridge(&config)?;
         let ports =
             (0..platform.nics as usize).map(|i| build_port(&config, seed, i)).collect::<Result<_, _>>()?;
         let mut machine = Machine {
@@ -184,8 +185,31 @@ pub(crate) fn hart_config(config: &MachineConfig, id: usize) -> HartConfig {
     }
 }
 
+/// The tree of PCI functions: bridges, then NICs.
+pub(crate) fn build_bridge(config: &MachineConfig) -> Result<HostBridge, ConfigError> {
+    let bridges = &config.platform.bridges;
+    let mut slots: Vec<Slot> = bridges
+        .iter()
+        .map(|place| Slot { place: *place, identity: FunctionIdentity::pci_bridge() })
+        .collect();
+    for port in 0..config.platform.nics as usize {
+        slots.push(Slot { place: config.port(port).at, identity: nic_identity() });
+    }
+    HostBridge::new(HostBridgeConfig::default(), slots).map_err(|error| {
+        let (SlotError::HostBridge(index, _)
+        | SlotError::Taken(index, _)
+        | SlotError::NoBridge(index, _)
+        | SlotError::NoFunctionZero(index, _)) = error;
+        let key = match index.checked_sub(bridges.len()) {
+            None => format!("platform.bridges[{index}]"),
+            Some(port) => format!("port.{port}.at"),
+        };
+        ConfigError::new(key, error)
+    })
+}
+
 fn build_port(config: &MachineConfig, seed: u64, index: usize) -> Result<Port, ConfigError> {
-    let PortConfig { nic, pcie, link: wire } = config.port(index);
+    let PortConfig { nic, pcie, link: wire, .. } = config.port(index);
     let link = |direction: &str| {
         let rng = Rng::stream(seed, &format!("port{index}.link.{direction}"));
         Link::new(wire.clone(), rng).map_err(|error| ConfigError::new("link", error))
@@ -232,5 +256,6 @@ fn nic_identity() -> FunctionIdentity {
             no_soft_reset: false,
         }],
         extended_space: false,
+        header: HeaderType::Function,
     }
 }

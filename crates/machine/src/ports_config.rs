@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use doorbell_nic::{MacAddress, NicConfig};
-use doorbell_pcie::LinkConfig as PcieConfig;
+use doorbell_pcie::{LinkConfig as PcieConfig, Place};
 use doorbell_wire::LinkConfig;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -43,7 +43,7 @@ impl From<PortNumber> for String {
 
 /// What one port has of its own: any keys of these parts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, expecting = "tables nic, pcie and link")]
+#[serde(default, deny_unknown_fields, expecting = "nic, pcie, link and at")]
 pub struct PortTable {
     /// Over `[nic]`. Its MAC address is this one NIC's.
     #[serde(skip_serializing_if = "Table::is_empty")]
@@ -54,6 +54,18 @@ pub struct PortTable {
     /// Over `[link]`.
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub link: Table,
+    /// Where its NIC is, on the root bus ("03.0") or behind a bridge ("0:03.0") of `platform.bridges`; device N+1 of the root bus for
+    /// port N, unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Place>,
+}
+
+impl PortTable {
+    /// What of it a guest can tell.
+    pub(crate) fn visible(&self) -> PortTable {
+        let mac = self.nic.get("mac").map(|mac| ("mac".to_owned(), mac.clone()));
+        PortTable { nic: Table::from_iter(mac), at: self.at, ..PortTable::default() }
+    }
 }
 
 /// A port as it is.
@@ -65,6 +77,8 @@ pub struct PortConfig {
     pub pcie: PcieConfig,
     /// In front of the NIC, both ways.
     pub link: LinkConfig,
+    /// Where the NIC is among the PCI functions.
+    pub at: Place,
 }
 
 /// What holds for all ports, and what does not.
@@ -83,11 +97,13 @@ pub struct PortsConfig<'a> {
 impl PortsConfig<'_> {
     /// Port `index`. An error names the key of the port's own tables.
     pub fn port(&self, index: usize) -> Result<PortConfig, ConfigError> {
-        let mut port = PortConfig { nic: self.nic.clone(), pcie: self.pcie.clone(), link: self.link.clone() };
+        let (nic, pcie, link) = (self.nic.clone(), self.pcie.clone(), self.link.clone());
+        let mut port = PortConfig { nic, pcie, link, at: Place::root(index as u8 + 1) };
         if let Some(own) = self.own.get(&PortNumber(index)) {
             port.nic = laid_over(&port.nic, &own.nic, &format!("port.{index}.nic"))?;
             port.pcie = laid_over(&port.pcie, &own.pcie, &format!("port.{index}.pcie"))?;
             port.link = laid_over(&port.link, &own.link, &format!("port.{index}.link"))?;
+            port.at = own.at.unwrap_or(port.at);
         }
         let mac: MacAddress = port.nic.mac_of(index);
         port.nic.mac = Some(mac);
@@ -113,7 +129,7 @@ impl PortsConfig<'_> {
                 };
                 return Err(ConfigError::new(format!("port.{index}"), problem));
             }
-            let PortConfig { nic, pcie, link } = self.port(index)?;
+            let PortConfig { nic, pcie, link, .. } = self.port(index)?;
             check(&format!("port.{index}."), &nic, &pcie, &link)?;
         }
         Ok(())
@@ -195,7 +211,7 @@ mod tests {
             ("port.2.nic.rx_fifo=64KiB", "port.2", "port.0 to port.1"),
             ("port.01.nic.rx_fifo=64KiB", "port.01", "\"01\" is no port's number"),
             ("port.nic.rx_fifo=64KiB", "port.nic", "those of all such as nic.rx_fifo"),
-            ("port.1=64KiB", "port.1", "expected tables nic, pcie and link"),
+            ("port.1=64KiB", "port.1", "expected nic, pcie, link and at"),
             ("port.1.nic.rx_fifi=64KiB", "port.1.nic.rx_fifi", "did you mean \"rx_fifo\"?"),
             ("port.1.nic.rx_fifo=64", "port.1.nic.rx_fifo", "unit"),
             ("port.1.link.latency=1000s", "port.1.link", "latency"),

@@ -2,7 +2,8 @@
 //!
 //! Documents: PCI Local Bus Specification 3.0, chapter 6 (type 0 header, base address registers, MSI);
 //! PCI Bus Power Management Interface Specification 1.2, section 3.2. Modelled: identity, command and
-//! status with INTx disable and interrupt status, memory and I/O base address registers and their sizing,
+//! status with INTx disable and interrupt status, memory and I/O base address registers and their sizing, or a bridge's bus
+//! numbers and windows (type 1 header: PCI-to-PCI Bridge Architecture Specification 1.2, chapter 3),
 //! interrupt line and pin, the capability list with power management (D0 and D3hot) and MSI as
 //! registers. Not modelled: expansion ROM, bus errors (their status bits never set), D1, D2, PME.
 //! Every byte knows which of its bits can be written and which are cleared by writing one; reserved
@@ -12,13 +13,18 @@ use doorbell_sim::AccessSize;
 use doorbell_sim::snapshot::SnapshotError;
 use serde::{Deserialize, Serialize};
 
-use crate::header::{COMMAND_BUS_MASTER, COMMAND_INTX_DISABLE, COMMAND_IO, COMMAND_MEMORY, HEADER};
-use crate::identity::{BARS, BarKind, Capability, FunctionIdentity, PowerState};
+use crate::bridge::{self, BridgeWindows};
+use crate::header::{
+    BRIDGE_HEADER, COMMAND_BUS_MASTER, COMMAND_INTX_DISABLE, COMMAND_IO, COMMAND_MEMORY, HEADER,
+};
+use crate::identity::{BARS, BarKind, Capability, FunctionIdentity, HeaderType, PowerState};
 
 /// Bytes of a conventional configuration space.
 pub const CONFIG_BYTES: usize = 256;
 
 const COMMAND: usize = 0x04;
+const HEADER_TYPE: usize = 0x0e;
+const MULTIFUNCTION: u8 = 1 << 7;
 const STATUS: usize = 0x06;
 const BAR0: usize = 0x10;
 const CAPABILITIES_POINTER: usize = 0x34;
@@ -46,6 +52,8 @@ pub struct ConfigEffects {
     pub power: Option<PowerState>,
     /// The function came back from D3hot and has to be reset.
     pub reset: bool,
+    /// A bridge resets all that is behind it.
+    pub secondary_reset: bool,
 }
 
 /// Where a message signalled interrupt goes.
@@ -61,6 +69,7 @@ pub struct MsiMessage {
 #[derive(PartialEq, Eq)]
 struct Outside {
     decode: [Option<u64>; BARS],
+    windows: Option<BridgeWindows>,
     bus_master: bool,
     interrupt: bool,
     power: PowerState,
@@ -115,7 +124,8 @@ impl ConfigSpace {
     }
 
     fn lay_out_header(&mut self) {
-        for row in &HEADER {
+        let is_bridge = self.identity.header == HeaderType::Bridge;
+        for row in if is_bridge { &BRIDGE_HEADER[..] } else { &HEADER[..] } {
             let (at, bytes) = (usize::from(row.offset), usize::from(row.bytes));
             put(&mut self.writable, at, &row.writable.to_le_bytes()[..bytes]);
             put(&mut self.write_one_clears, at, &row.write_one_clears.to_le_bytes()[..bytes]);
@@ -124,9 +134,13 @@ impl ConfigSpace {
         put(&mut self.bytes, 0x00, &id.vendor.to_le_bytes());
         put(&mut self.bytes, 0x02, &id.device.to_le_bytes());
         put(&mut self.bytes, 0x08, &(id.class << 8 | u32::from(id.revision)).to_le_bytes());
+        put(&mut self.bytes, 0x3d, &[id.interrupt_pin]);
+        if is_bridge {
+            self.bytes[HEADER_TYPE] = 1;
+            return bridge::lay_out(&mut self.bytes);
+        }
         put(&mut self.bytes, 0x2c, &id.subsystem_vendor.to_le_bytes());
         put(&mut self.bytes, 0x2e, &id.subsystem.to_le_bytes());
-        put(&mut self.bytes, 0x3d, &[id.interrupt_pin]);
         put(&mut self.bytes, 0x3e, &id.min_grant_max_latency);
         for (index, bar) in id.bars.iter().enumerate() {
             if *bar == BarKind::None {
@@ -169,16 +183,22 @@ impl ConfigSpace {
         }
     }
 
+    /// Tells software that the device has further functions.
+    pub(crate) fn mark_multifunction(&mut self) {
+        self.bytes[HEADER_TYPE] |= MULTIFUNCTION;
+        self.reset_bytes[HEADER_TYPE] |= MULTIFUNCTION;
+    }
+
     /// The description the function was made from.
     pub fn identity(&self) -> &FunctionIdentity {
         &self.identity
     }
 
-    fn half(&self, offset: usize) -> u16 {
+    pub(crate) fn half(&self, offset: usize) -> u16 {
         u16::from_le_bytes([self.bytes[offset], self.bytes[offset + 1]])
     }
 
-    fn word(&self, offset: usize) -> u32 {
+    pub(crate) fn word(&self, offset: usize) -> u32 {
         u32::from(self.half(offset)) | u32::from(self.half(offset + 2)) << 16
     }
 
@@ -202,7 +222,7 @@ impl ConfigSpace {
     /// Writes `size` bytes at any offset, each byte as it would be written alone, but with effects only
     /// once all are.
     pub fn write(&mut self, offset: u64, size: AccessSize, value: u64) -> ConfigEffects {
-        let before = self.outside();
+        let (before, held_in_reset) = (self.outside(), self.holds_in_reset());
         let old_state = self.power_control().map(|at| self.bytes[at] & PM_STATE_MASK);
         for i in 0..size.bytes() {
             let Ok(at) = usize::try_from(offset.saturating_add(i)) else { continue };
@@ -216,11 +236,12 @@ impl ConfigSpace {
         let reset = self.settle_power(before.power, old_state);
         let after = self.outside();
         ConfigEffects {
-            decode_changed: before.decode != after.decode,
+            decode_changed: before.decode != after.decode || before.windows != after.windows,
             bus_master_changed: before.bus_master != after.bus_master,
             interrupt_changed: before.interrupt != after.interrupt,
             power: (before.power != after.power).then_some(after.power),
             reset,
+            secondary_reset: !held_in_reset && self.holds_in_reset(),
         }
     }
 
@@ -231,6 +252,7 @@ impl ConfigSpace {
         }
         Outside {
             decode,
+            windows: self.windows(),
             bus_master: self.bus_master(),
             interrupt: self.interrupt_line(),
             power: self.power_state(),
@@ -275,7 +297,7 @@ impl ConfigSpace {
         }
     }
 
-    fn enabled(&self, command_bit: u16) -> bool {
+    pub(crate) fn enabled(&self, command_bit: u16) -> bool {
         self.half(COMMAND) & command_bit != 0 && self.power_state() == PowerState::D0
     }
 
@@ -326,6 +348,11 @@ impl ConfigSpace {
                 data: self.half(at + 12),
             })
         })
+    }
+
+    /// A byte as it is stored.
+    pub(crate) fn byte(&self, at: usize) -> u8 {
+        self.bytes[at]
     }
 
     /// The state to keep.

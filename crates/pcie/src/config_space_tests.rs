@@ -137,7 +137,7 @@ fn sleeping_stops_everything_and_waking_resets() {
             bus_master_changed: true,
             interrupt_changed: true,
             power: Some(PowerState::D3Hot),
-            reset: false
+            ..ConfigEffects::default()
         }
     );
     assert_eq!((nic.power_state(), nic.bar_base(0), nic.bus_master()), (PowerState::D3Hot, None, false));

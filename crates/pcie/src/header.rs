@@ -1,7 +1,7 @@
-//! The type 0 header of configuration space as a table: which registers there are, and which of their
-//! bits software may change.
+//! The headers of configuration space as tables, a function's (type 0) and a bridge's (type 1): which registers there are, and
+//! which of their bits software may change.
 //!
-//! Document: PCI Local Bus Specification 3.0, section 6.2.
+//! Documents: PCI Local Bus Specification 3.0, section 6.2; PCI-to-PCI Bridge Architecture Specification 1.2, section 3.2.
 
 pub(crate) const COMMAND_IO: u16 = 1 << 0;
 pub(crate) const COMMAND_MEMORY: u16 = 1 << 1;
@@ -11,8 +11,10 @@ pub(crate) const COMMAND_INTX_DISABLE: u16 = 1 << 10;
 pub(crate) const COMMAND_WRITABLE: u16 =
     COMMAND_IO | COMMAND_MEMORY | COMMAND_BUS_MASTER | COMMAND_SERR | COMMAND_INTX_DISABLE;
 const STATUS_ERRORS: u32 = 0xf900;
+/// Of a bridge's control register: answers to parity errors and SERR#, the abort mode, and the secondary bus's reset.
+const BRIDGE_CONTROL_WRITABLE: u32 = 0x63;
 
-/// A register of the type 0 header: where it lies and what software may change.
+/// A register of a header: where it lies and what software may change.
 #[derive(Clone, Copy, Debug)]
 pub struct HeaderRegister {
     /// The specification's name.
@@ -25,7 +27,7 @@ pub struct HeaderRegister {
     pub writable: u32,
     /// Bits that are cleared by writing one.
     pub write_one_clears: u32,
-    /// Section of the PCI 3.0 specification.
+    /// Section of the PCI 3.0 specification, or of the bridges' 1.2.
     pub section: &'static str,
 }
 
@@ -40,7 +42,7 @@ const fn row(
     HeaderRegister { name, offset, bytes, writable, write_one_clears, section }
 }
 
-/// The specification's name of what lies at an offset of configuration space; beyond the header, the offset.
+/// The specification's name of what lies at an offset of a function's configuration space; beyond the header, the offset.
 pub fn register_name(offset: u64) -> std::borrow::Cow<'static, str> {
     let inside =
         |row: &&HeaderRegister| (0..u64::from(row.bytes)).contains(&offset.wrapping_sub(row.offset.into()));
@@ -73,4 +75,38 @@ pub const HEADER: [HeaderRegister; 24] = [
     row("Interrupt Pin", 0x3d, 1, 0, 0, "6.2.4"),
     row("Min_Gnt", 0x3e, 1, 0, 0, "6.2.4"),
     row("Max_Lat", 0x3f, 1, 0, 0, "6.2.4"),
+];
+
+/// The type 1 header. Windows cannot be switched to 32-bit I/O addresses: the upper halves of the I/O window read as zero.
+pub const BRIDGE_HEADER: [HeaderRegister; 30] = [
+    row("Vendor ID", 0x00, 2, 0, 0, "3.2.4.1"),
+    row("Device ID", 0x02, 2, 0, 0, "3.2.4.2"),
+    row("Command", 0x04, 2, COMMAND_WRITABLE as u32, 0, "3.2.4.3"),
+    row("Status", 0x06, 2, 0, STATUS_ERRORS, "3.2.4.4"),
+    row("Revision ID", 0x08, 1, 0, 0, "3.2.4.5"),
+    row("Class Code", 0x09, 3, 0, 0, "3.2.4.6"),
+    row("Cacheline Size", 0x0c, 1, 0xff, 0, "3.2.4.7"),
+    row("Primary Latency Timer", 0x0d, 1, 0, 0, "3.2.4.8"),
+    row("Header Type", 0x0e, 1, 0, 0, "3.2.4.9"),
+    row("BIST", 0x0f, 1, 0, 0, "3.2.4.10"),
+    row("Base Address 0", 0x10, 4, 0, 0, "3.2.5.1"),
+    row("Base Address 1", 0x14, 4, 0, 0, "3.2.5.1"),
+    row("Primary Bus Number", 0x18, 1, 0xff, 0, "3.2.5.2"),
+    row("Secondary Bus Number", 0x19, 1, 0xff, 0, "3.2.5.3"),
+    row("Subordinate Bus Number", 0x1a, 1, 0xff, 0, "3.2.5.4"),
+    row("Secondary Latency Timer", 0x1b, 1, 0, 0, "3.2.5.5"),
+    row("I/O Base", 0x1c, 1, 0xf0, 0, "3.2.5.6"),
+    row("I/O Limit", 0x1d, 1, 0xf0, 0, "3.2.5.6"),
+    row("Secondary Status", 0x1e, 2, 0, STATUS_ERRORS, "3.2.5.7"),
+    row("Memory Base", 0x20, 2, 0xfff0, 0, "3.2.5.8"),
+    row("Memory Limit", 0x22, 2, 0xfff0, 0, "3.2.5.8"),
+    row("Prefetchable Memory Base", 0x24, 2, 0xfff0, 0, "3.2.5.9"),
+    row("Prefetchable Memory Limit", 0x26, 2, 0xfff0, 0, "3.2.5.9"),
+    row("Prefetchable Base Upper 32 Bits", 0x28, 4, 0xffff_ffff, 0, "3.2.5.10"),
+    row("Prefetchable Limit Upper 32 Bits", 0x2c, 4, 0xffff_ffff, 0, "3.2.5.10"),
+    row("I/O Base and Limit Upper 16 Bits", 0x30, 4, 0, 0, "3.2.5.11"),
+    row("Capabilities Pointer", 0x34, 1, 0, 0, "3.2.5.12"),
+    row("Interrupt Line", 0x3c, 1, 0xff, 0, "3.2.5.14"),
+    row("Interrupt Pin", 0x3d, 1, 0, 0, "3.2.5.15"),
+    row("Bridge Control", 0x3e, 2, BRIDGE_CONTROL_WRITABLE, 0, "3.2.5.18"),
 ];

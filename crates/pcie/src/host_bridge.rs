@@ -1,21 +1,21 @@
-//! The PCI host bridge: configuration accesses through ECAM, address decoding by the functions' base
-//! address registers, and the routing of interrupt pins, as QEMU's `virt` wires its generic host.
+//! The PCI host bridge and the tree of buses behind it: configuration accesses through ECAM, address decoding by the functions'
+//! base address registers and the bridges' windows, and the routing of interrupt pins, as QEMU's `virt` wires its generic host.
 //!
-//! Documents: PCI Express Base Specification, section 7.2.2 (ECAM); PCI Local Bus Specification 3.0,
-//! sections 2.2.6 (interrupt pins) and 6.1 (absent functions). Modelled: one root bus, one function a
-//! device, device 0 being the bridge itself. An absent function reads as all ones and swallows writes.
-//! Not modelled: further buses, multi-function devices. If base address registers overlap, which is
-//! software's mistake, the lower device and register answers and the other one not at all.
+//! Documents: PCI Express Base Specification, section 7.2.2 (ECAM); PCI Local Bus Specification 3.0, sections 2.2.6 (interrupt
+//! pins) and 6.1 (absent functions); PCI-to-PCI Bridge Architecture Specification 1.2, sections 3.1 (bus numbers), 4 (windows) and 9.1
+//! (pins of devices behind bridges). Device 0 of the root bus is the host bridge itself. An absent function reads as all ones and swallows
+//! writes. If base address registers overlap, which is software's mistake, the function that is listed first answers and the other one
+//! not at all.
 
 use doorbell_sim::AccessSize;
 use doorbell_sim::snapshot::SnapshotError;
 use serde::{Deserialize, Serialize};
 
-use crate::config_space::{ConfigEffects, ConfigSpace, ConfigSpaceState};
-use crate::identity::{BARS, BarKind, FunctionIdentity};
+use crate::config_space::{ConfigSpace, ConfigSpaceState};
+use crate::decoder::{Decoded, Decoder};
+use crate::identity::FunctionIdentity;
+use crate::place::Place;
 
-/// Devices on a bus.
-pub const DEVICES: usize = 32;
 /// Interrupt sources that the pins share.
 pub const INTX_LINES: u32 = 4;
 
@@ -33,35 +33,45 @@ impl Default for HostBridgeConfig {
     }
 }
 
-/// A configuration that cannot be built.
+/// A function and where it is.
+#[derive(Clone, Debug)]
+pub struct Slot {
+    /// Its place. The bridge in front of it, if there is one, is listed before it; bridges are counted from zero.
+    pub place: Place,
+    /// What it is.
+    pub identity: FunctionIdentity,
+}
+
+/// A function of the machine, by its number in the list of slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FunctionId(pub usize);
+
+/// A tree that cannot be built. Each names the slot's number in the list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SlotError {
-    /// Device 0 is the bridge and there is none beyond 31.
-    #[error("PCI device number {0} is not free for a device; use 1 to 31")]
-    Range(u8),
-    /// Two functions want one device number.
-    #[error("PCI device number {0} is given twice")]
-    Taken(u8),
+    /// Device 0 of the root bus is the host bridge.
+    #[error("{1} is the host bridge's place; devices of the root bus are 01 to 1f")]
+    HostBridge(usize, Place),
+    /// Two functions want one place.
+    #[error("at {1} there is another function already")]
+    Taken(usize, Place),
+    /// There is no such bridge, or only later.
+    #[error("{1} is behind bridge {bridge}, and there is none before it", bridge = .1.behind.unwrap_or(0))]
+    NoBridge(usize, Place),
+    /// Software finds the functions of a device by its function 0.
+    #[error("{1} would never be found: its device has no function 0")]
+    NoFunctionZero(usize, Place),
 }
 
-/// Where an access to memory or I/O lands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Decoded {
-    /// The device number.
-    pub device: u8,
-    /// Which base address register.
-    pub bar: u8,
-    /// The offset from its base.
-    pub offset: u64,
-}
-
-/// The outcome of a configuration write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The outcome of a configuration write, as far as it is not the host bridge's own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigWrite {
-    /// The device written to.
-    pub device: u8,
-    /// What has changed.
-    pub effects: ConfigEffects,
+    /// Functions that have to be reset: they woke up, or the bus that they are on was reset.
+    pub reset: Vec<FunctionId>,
+    /// Functions for which has changed whether they may start DMA.
+    pub bus_master_changed: Vec<FunctionId>,
+    /// The level of an interrupt pin may have changed.
+    pub interrupt_changed: bool,
 }
 
 doorbell_sim::stats! {
@@ -78,23 +88,30 @@ doorbell_sim::stats! {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Range {
-    base: u64,
-    last: u64,
-    device: u8,
-    bar: u8,
+/// A function in the tree.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    /// The bridge in front of it, by its index; `None` on the root bus.
+    pub above: Option<usize>,
+    pub place: Place,
+    pub space: ConfigSpace,
+}
+
+/// The bridges in front of a function, from its own bus upward.
+pub(crate) fn bridges_above(members: &[Member], index: usize) -> impl Iterator<Item = usize> {
+    std::iter::successors(members[index].above, |bridge| members[*bridge].above)
 }
 
 /// The live bridge and the functions behind it.
 #[derive(Clone, Debug)]
 pub struct HostBridge {
     config: HostBridgeConfig,
-    functions: Vec<Option<ConfigSpace>>,
-    /// What is decoded now, sorted by base, without overlaps. Made anew when a configuration write
-    /// changes it.
-    memory: Vec<Range>,
-    io: Vec<Range>,
+    /// The host bridge's own registers.
+    own: ConfigSpace,
+    /// In the order of the list of slots, which is a [`FunctionId`].
+    members: Vec<Member>,
+    /// What is decoded now; made again when a configuration write changes it.
+    decoder: Decoder,
     /// Its counters.
     pub stats: HostBridgeStats,
 }
@@ -102,28 +119,29 @@ pub struct HostBridge {
 /// What a snapshot keeps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostBridgeState {
-    functions: Vec<(u8, ConfigSpaceState)>,
+    own: ConfigSpaceState,
+    functions: Vec<(Place, ConfigSpaceState)>,
     stats: HostBridgeStats,
 }
 
 impl HostBridgeState {
     /// The version of this layout.
-    pub const VERSION: u32 = 1;
+    pub const VERSION: u32 = 2;
 }
 
 struct EcamAddress {
-    bus: u64,
+    bus: u8,
     device: u8,
-    function: u64,
+    function: u8,
     register: u64,
 }
 
 impl EcamAddress {
     fn new(offset: u64) -> EcamAddress {
         EcamAddress {
-            bus: offset >> 20,
+            bus: (offset >> 20) as u8,
             device: (offset >> 15 & 0x1f) as u8,
-            function: offset >> 12 & 0x7,
+            function: (offset >> 12 & 0x7) as u8,
             register: offset & 0xfff,
         }
     }
@@ -136,47 +154,73 @@ pub fn ecam_name(offset: u64) -> String {
 }
 
 impl HostBridge {
-    /// A bridge with these functions behind it, each at its device number.
-    pub fn new(
-        config: HostBridgeConfig,
-        slots: Vec<(u8, FunctionIdentity)>,
-    ) -> Result<HostBridge, SlotError> {
-        let mut functions = vec![None; DEVICES];
-        functions[0] = Some(ConfigSpace::new(FunctionIdentity::gpex_host_bridge()));
-        for (device, identity) in slots {
-            if device == 0 || usize::from(device) >= DEVICES {
-                return Err(SlotError::Range(device));
+    /// A bridge with these functions behind it.
+    pub fn new(config: HostBridgeConfig, slots: Vec<Slot>) -> Result<HostBridge, SlotError> {
+        let own = ConfigSpace::new(FunctionIdentity::gpex_host_bridge());
+        let (mut members, mut bridges): (Vec<Member>, Vec<usize>) = (Vec::new(), Vec::new());
+        for (index, Slot { place, identity }) in slots.into_iter().enumerate() {
+            let above = match place.behind {
+                None if place.device == 0 => return Err(SlotError::HostBridge(index, place)),
+                None => None,
+                Some(bridge) => {
+                    Some(*bridges.get(usize::from(bridge)).ok_or(SlotError::NoBridge(index, place))?)
+                }
+            };
+            if members.iter().any(|other: &Member| other.place == place) {
+                return Err(SlotError::Taken(index, place));
             }
-            let slot = &mut functions[usize::from(device)];
-            if slot.is_some() {
-                return Err(SlotError::Taken(device));
+            let space = ConfigSpace::new(identity);
+            if space.is_bridge() {
+                bridges.push(index);
             }
-            *slot = Some(ConfigSpace::new(identity));
+            members.push(Member { above, place, space });
         }
-        let (memory, io) = (Vec::new(), Vec::new());
-        Ok(HostBridge { config, functions, memory, io, stats: HostBridgeStats::default() })
-    }
-
-    /// The function at a device number.
-    pub fn function(&self, device: u8) -> Option<&ConfigSpace> {
-        self.functions.get(usize::from(device))?.as_ref()
-    }
-
-    /// The device numbers in use, the bridge's own included.
-    pub fn devices(&self) -> impl Iterator<Item = u8> {
-        (0..DEVICES as u8).filter(|device| self.function(*device).is_some())
-    }
-
-    fn at(&mut self, address: &EcamAddress) -> Option<&mut ConfigSpace> {
-        let found = address.bus == 0 && address.function == 0;
-        let function = self.functions[usize::from(address.device)].as_mut().filter(|_| found);
-        if function.is_none() {
-            self.stats.absent_functions += 1;
+        let places: Vec<Place> = members.iter().map(|member| member.place).collect();
+        for (index, member) in members.iter_mut().enumerate() {
+            let zero = Place { function: 0, ..member.place };
+            if !places.contains(&zero) {
+                return Err(SlotError::NoFunctionZero(index, member.place));
+            }
+            if places.iter().any(|other| *other != member.place && Place { function: 0, ..*other } == zero) {
+                member.space.mark_multifunction();
+            }
         }
-        function
+        let (decoder, stats) = (Decoder::default(), HostBridgeStats::default());
+        Ok(HostBridge { config, own, members, decoder, stats })
     }
 
-    fn count_odd(&mut self, offset: u64, size: AccessSize) {
+    /// A function's registers.
+    pub fn function(&self, id: FunctionId) -> &ConfigSpace {
+        &self.members[id.0].space
+    }
+
+    /// Which function a configuration access reaches: bridges pass it on by the numbers that software has given their buses.
+    fn find(&self, address: &EcamAddress) -> Option<usize> {
+        let mut above = None;
+        if address.bus != 0 {
+            loop {
+                let leads = |(index, member): (usize, &Member)| {
+                    let windows = member.space.windows().filter(|w| w.leads_to(address.bus))?;
+                    (member.above == above).then_some((index, windows))
+                };
+                let (bridge, windows) = self.members.iter().enumerate().find_map(leads)?;
+                above = Some(bridge);
+                if windows.secondary == address.bus {
+                    break;
+                }
+            }
+        }
+        self.members.iter().position(|member| {
+            let Place { device, function, .. } = member.place;
+            member.above == above && (device, function) == (address.device, address.function)
+        })
+    }
+
+    fn is_own(address: &EcamAddress) -> bool {
+        (address.bus, address.device, address.function) == (0, 0, 0)
+    }
+
+    fn count(&mut self, offset: u64, size: AccessSize) {
         if size == AccessSize::B8 || !offset.is_multiple_of(size.bytes()) {
             self.stats.odd_accesses += 1;
         }
@@ -185,135 +229,148 @@ impl HostBridge {
     /// Reads configuration space at an offset into ECAM.
     pub fn config_read(&mut self, offset: u64, size: AccessSize) -> u64 {
         self.stats.config_reads += 1;
-        self.count_odd(offset, size);
+        self.count(offset, size);
         let address = EcamAddress::new(offset);
-        self.at(&address).map_or(size.mask(), |function| function.read(address.register, size))
+        if HostBridge::is_own(&address) {
+            return self.own.read(address.register, size);
+        }
+        let Some(found) = self.find(&address) else {
+            self.stats.absent_functions += 1;
+            return size.mask();
+        };
+        self.members[found].space.read(address.register, size)
     }
 
     /// Writes configuration space at an offset into ECAM.
     pub fn config_write(&mut self, offset: u64, size: AccessSize, value: u64) -> ConfigWrite {
         self.stats.config_writes += 1;
-        self.count_odd(offset, size);
+        self.count(offset, size);
         let address = EcamAddress::new(offset);
-        let effects = self
-            .at(&address)
-            .map_or(ConfigEffects::default(), |function| function.write(address.register, size, value));
-        if effects.decode_changed {
-            self.rebuild_decoder();
+        let mut outcome = ConfigWrite::default();
+        if HostBridge::is_own(&address) {
+            self.own.write(address.register, size, value);
+            return outcome;
         }
-        ConfigWrite { device: address.device, effects }
-    }
-
-    fn rebuild_decoder(&mut self) {
-        self.memory.clear();
-        self.io.clear();
-        for (device, function) in self.functions.iter().enumerate() {
-            let Some(function) = function else { continue };
-            for bar in 0..BARS {
-                let kind = function.identity().bars[bar];
-                let Some(base) = function.bar_base(bar) else { continue };
-                let range = Range {
-                    base,
-                    last: base.saturating_add(kind.bytes() - 1),
-                    device: device as u8,
-                    bar: bar as u8,
-                };
-                let space = if matches!(kind, BarKind::Io { .. }) { &mut self.io } else { &mut self.memory };
-                if space.iter().all(|other| range.last < other.base || other.last < range.base) {
-                    space.push(range);
-                }
+        let Some(found) = self.find(&address) else {
+            self.stats.absent_functions += 1;
+            return outcome;
+        };
+        let masters = self.masters();
+        let effects = self.members[found].space.write(address.register, size, value);
+        if effects.reset {
+            outcome.reset.push(FunctionId(found));
+        }
+        if effects.secondary_reset {
+            outcome.reset =
+                (0..self.members.len()).filter(|id| self.is_behind(*id, found)).map(FunctionId).collect();
+            for id in &outcome.reset {
+                self.members[id.0].space.reset();
             }
         }
-        self.memory.sort_by_key(|range| range.base);
-        self.io.sort_by_key(|range| range.base);
+        if effects.decode_changed || effects.secondary_reset {
+            self.decoder = Decoder::new(&self.members);
+        }
+        if effects.bus_master_changed || effects.secondary_reset {
+            let changed = masters.into_iter().enumerate().map(|(id, before)| (FunctionId(id), before));
+            outcome.bus_master_changed =
+                changed.filter(|(id, before)| self.bus_master(*id) != *before).map(|(id, _)| id).collect();
+        }
+        outcome.interrupt_changed = effects.interrupt_changed || effects.secondary_reset;
+        outcome
     }
 
-    /// Which device answers a memory access.
+    fn masters(&self) -> Vec<bool> {
+        (0..self.members.len()).map(|id| self.bus_master(FunctionId(id))).collect()
+    }
+
+    fn is_behind(&self, index: usize, bridge: usize) -> bool {
+        bridges_above(&self.members, index).any(|above| above == bridge)
+    }
+
+    /// Which function answers a memory access.
     pub fn decode_memory(&self, addr: u64) -> Option<Decoded> {
-        decode(&self.memory, addr)
+        self.decoder.memory(addr)
     }
 
-    /// Which device answers an I/O access.
+    /// Which function answers an I/O access.
     pub fn decode_io(&self, port: u64) -> Option<Decoded> {
-        decode(&self.io, port)
+        self.decoder.io(port)
     }
 
-    /// The interrupt controller's source of a device's pin (1 to 4 for INTA to INTD).
+    /// The interrupt controller's source of a pin (1 to 4 for INTA to INTD) of a device on the root bus.
     pub fn intx_irq(&self, device: u8, pin: u8) -> u32 {
         assert!((1..=4).contains(&pin), "PCI has no interrupt pin {pin}");
         self.config.first_intx_irq + (u32::from(device) + u32::from(pin) - 1) % INTX_LINES
     }
 
-    /// Drives a device's interrupt, before masks. Returns whether its pin's level has changed.
-    pub fn set_interrupt(&mut self, device: u8, level: bool) -> bool {
-        self.functions[usize::from(device)]
-            .as_mut()
-            .expect("the machine drives interrupts of devices that it has placed")
-            .set_interrupt(level)
+    /// The source of a function's pin. A bridge joins the pins behind it to its own, turned by the devices' numbers.
+    fn source_of(&self, index: usize) -> u32 {
+        let mut pin = self.members[index].space.identity().interrupt_pin;
+        let mut device = self.members[index].place.device;
+        for bridge in bridges_above(&self.members, index) {
+            pin = (pin - 1 + device) % INTX_LINES as u8 + 1;
+            device = self.members[bridge].place.device;
+        }
+        self.intx_irq(device, pin)
+    }
+
+    /// Drives a function's interrupt, before masks. Returns whether its pin's level has changed.
+    pub fn set_interrupt(&mut self, id: FunctionId, level: bool) -> bool {
+        self.members[id.0].space.set_interrupt(level)
     }
 
     /// The levels of the interrupt controller's sources, with their numbers; devices share them.
     pub fn intx_levels(&self) -> [(u32, bool); INTX_LINES as usize] {
         let first = self.config.first_intx_irq;
         let mut levels = [first, first + 1, first + 2, first + 3].map(|source| (source, false));
-        for device in self.devices() {
-            let function = self.function(device).expect("it is in use");
-            if function.interrupt_line() {
-                let source = self.intx_irq(device, function.identity().interrupt_pin);
-                levels[(source - first) as usize].1 = true;
+        for (index, member) in self.members.iter().enumerate() {
+            if member.space.interrupt_line() {
+                levels[(self.source_of(index) - first) as usize].1 = true;
             }
         }
         levels
     }
 
-    /// Whether a device may start DMA.
-    pub fn bus_master(&self, device: u8) -> bool {
-        self.function(device).is_some_and(ConfigSpace::bus_master)
+    /// Whether a function may start DMA, and all bridges on its way pass it on.
+    pub fn bus_master(&self, id: FunctionId) -> bool {
+        let is_master = |index: usize| self.members[index].space.bus_master();
+        is_master(id.0) && bridges_above(&self.members, id.0).all(is_master)
     }
 
     /// Resets all functions, as a reset of the machine does.
     pub fn reset(&mut self) {
-        for function in self.functions.iter_mut().flatten() {
-            function.reset();
-            function.set_interrupt(false);
+        let spaces = self.members.iter_mut().map(|member| &mut member.space);
+        for space in spaces.chain([&mut self.own]) {
+            space.reset();
+            space.set_interrupt(false);
         }
-        self.rebuild_decoder();
+        self.decoder = Decoder::new(&self.members);
     }
 
     /// The state to keep.
     pub fn save(&self) -> HostBridgeState {
-        let functions = self.functions.iter().enumerate();
-        let saved =
-            functions.filter_map(|(device, function)| Some((device as u8, function.as_ref()?.save())));
-        HostBridgeState { functions: saved.collect(), stats: self.stats.clone() }
+        let functions = self.members.iter().map(|member| (member.place, member.space.save())).collect();
+        HostBridgeState { own: self.own.save(), functions, stats: self.stats.clone() }
     }
 
-    /// Takes a saved state over, if it has the same devices.
+    /// Takes a saved state over, if it has the same functions.
     pub fn restore(&mut self, state: HostBridgeState) -> Result<(), SnapshotError> {
-        let devices: Vec<u8> = state.functions.iter().map(|(device, _)| *device).collect();
-        if devices != self.devices().collect::<Vec<_>>() {
-            return Err(SnapshotError::Inconsistent {
-                name: "pci".into(),
-                problem: format!("it has the device numbers {devices:?}"),
-            });
+        let places: Vec<Place> = state.functions.iter().map(|(place, _)| *place).collect();
+        if places != self.members.iter().map(|member| member.place).collect::<Vec<_>>() {
+            let list: Vec<String> = places.iter().map(Place::to_string).collect();
+            let problem = format!("it has functions at {}", list.join(", "));
+            return Err(SnapshotError::Inconsistent { name: "pci".into(), problem });
         }
         // All or nothing: a function that refuses must not leave others changed.
-        let mut functions = self.functions.clone();
-        for (device, saved) in state.functions {
-            let function = functions[usize::from(device)].as_mut().expect("the numbers are the same");
-            function.restore(saved)?;
+        let (mut own, mut members) = (self.own.clone(), self.members.clone());
+        own.restore(state.own)?;
+        for (member, (_, saved)) in members.iter_mut().zip(state.functions) {
+            member.space.restore(saved)?;
         }
-        self.functions = functions;
-        self.stats = state.stats;
-        self.rebuild_decoder();
+        (self.own, self.members, self.stats) = (own, members, state.stats);
+        self.decoder = Decoder::new(&self.members);
         Ok(())
     }
-}
-
-fn decode(ranges: &[Range], addr: u64) -> Option<Decoded> {
-    let after = ranges.partition_point(|range| range.base <= addr);
-    let range = ranges[..after].last().filter(|range| addr <= range.last)?;
-    Some(Decoded { device: range.device, bar: range.bar, offset: addr - range.base })
 }
 
 #[cfg(test)]

@@ -89,6 +89,16 @@ impl Capability {
     }
 }
 
+/// What the registers behind the common ones are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HeaderType {
+    /// A function's: six base address registers, a subsystem.
+    #[default]
+    Function,
+    /// A bridge's to another PCI bus: bus numbers and windows. It has neither base address registers nor a subsystem here.
+    Bridge,
+}
+
 /// Power states that a function can be in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerState {
@@ -123,6 +133,8 @@ pub struct FunctionIdentity {
     pub capabilities: Vec<Capability>,
     /// The function is PCI Express: configuration space beyond 256 bytes exists (and is empty).
     pub extended_space: bool,
+    /// The form of its header.
+    pub header: HeaderType,
 }
 
 impl FunctionIdentity {
@@ -140,6 +152,7 @@ impl FunctionIdentity {
             min_grant_max_latency: [0; 2],
             capabilities: Vec::new(),
             extended_space: false,
+            header: HeaderType::Function,
         }
     }
 
@@ -167,6 +180,26 @@ impl FunctionIdentity {
                 no_soft_reset: false,
             }],
             extended_space: false,
+            header: HeaderType::Function,
+        }
+    }
+
+    /// A bridge between two buses: the PCI bridge of Intel's I/O controller hubs, as QEMU's `i82801b11-bridge` has it but for its list
+    /// of capabilities, which is empty here.
+    pub fn pci_bridge() -> FunctionIdentity {
+        FunctionIdentity {
+            vendor: 0x8086,
+            device: 0x244e,
+            revision: 0x92,
+            class: 0x06_0400,
+            subsystem_vendor: 0,
+            subsystem: 0,
+            bars: [BarKind::None; BARS],
+            interrupt_pin: 0,
+            min_grant_max_latency: [0; 2],
+            capabilities: Vec::new(),
+            extended_space: false,
+            header: HeaderType::Bridge,
         }
     }
 
@@ -185,6 +218,9 @@ impl FunctionIdentity {
             if !fits || (bytes != 0 && !bytes.is_power_of_two()) {
                 return Some("a base address register has an impossible size or place");
             }
+        }
+        if self.header == HeaderType::Bridge && self.bars != [BarKind::None; BARS] {
+            return Some("a bridge has no base address registers");
         }
         if self.interrupt_pin > 4 {
             return Some("there are four interrupt pins");

@@ -2,22 +2,29 @@
 //! interrupt pins, the host bridge that ties functions into the address map, and the path between a
 //! device and memory.
 //!
-//! `config_space` is one function's registers (their table is `header`), `identity` says which function it is, `host_bridge`
-//! decodes accesses and routes interrupts, `path` prices transfers with a fixed latency, `link` as the transactions that they
+//! `config_space` is one function's registers (their table is `header`), `bridge` what a bridge's mean, `identity` says which function it
+//! is, `place` where it is, `host_bridge` ties them into a tree of
+//! buses, routes configuration accesses and interrupts, `decoder` decodes addresses, `path` prices transfers with a fixed latency, `link` as the transactions that they
 //! are. Which device stands behind a
 //! base address register only `machine` knows.
 
 #![forbid(unsafe_code)]
 
+mod bridge;
 pub mod config_space;
+mod decoder;
 pub mod header;
 pub mod host_bridge;
 pub mod identity;
 pub mod link;
 pub mod path;
+mod place;
 
+pub use bridge::BridgeWindows;
 pub use config_space::{ConfigEffects, ConfigSpace, MsiMessage};
-pub use host_bridge::{ConfigWrite, Decoded, HostBridge, HostBridgeConfig, SlotError};
-pub use identity::{BarKind, Capability, FunctionIdentity, PowerState};
+pub use decoder::Decoded;
+pub use host_bridge::{ConfigWrite, FunctionId, HostBridge, HostBridgeConfig, Slot, SlotError};
+pub use identity::{BarKind, Capability, FunctionIdentity, HeaderType, PowerState};
 pub use link::{Attachment, Link, LinkConfig};
 pub use path::{Path, PathConfig, Sent};
+pub use place::Place;

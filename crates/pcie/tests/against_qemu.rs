@@ -1,6 +1,6 @@
 //! Configuration space compared with QEMU's e1000 on `virt`, register by register, through QEMU's test protocol.
 
-use doorbell_pcie::{FunctionIdentity, HostBridge, HostBridgeConfig};
+use doorbell_pcie::{FunctionIdentity, HostBridge, HostBridgeConfig, Place, Slot};
 use doorbell_qtest::Qtest;
 use doorbell_sim::AccessSize;
 use doorbell_sim::rng::Rng;
@@ -16,7 +16,8 @@ fn the_header_answers_as_qemus_to_twenty_thousand_random_accesses() {
     let mut qemu = qemu();
     // QEMU's e1000 has no capability list.
     let identity = FunctionIdentity { capabilities: Vec::new(), ..FunctionIdentity::intel_82540em() };
-    let mut bridge = HostBridge::new(HostBridgeConfig::default(), vec![(1, identity)]).unwrap();
+    let mut bridge =
+        HostBridge::new(HostBridgeConfig::default(), vec![Slot { place: Place::root(1), identity }]).unwrap();
     let mut random = Rng::stream(1, "pcie.against_qemu");
     let sizes = [AccessSize::B1, AccessSize::B2, AccessSize::B4];
     for step in 0..20_000 {
@@ -41,11 +42,56 @@ fn the_header_answers_as_qemus_to_twenty_thousand_random_accesses() {
 #[test]
 fn extended_space_and_other_functions_and_buses_are_as_empty_as_qemus() {
     let mut qemu = qemu();
-    let slots = vec![(1, FunctionIdentity::intel_82540em())];
+    let slots = vec![Slot { place: Place::root(1), identity: FunctionIdentity::intel_82540em() }];
     let mut bridge = HostBridge::new(HostBridgeConfig::default(), slots).unwrap();
     for offset in [0x100, 0xffc, 0x8100, 0x9000, 0xf000, 0x1_0000, 0xf_f000, 0x10_0000, 0x10_8000, 0xfff_fffc]
     {
         let theirs = qemu.read(ECAM + offset, AccessSize::B4);
         assert_eq!(bridge.config_read(offset, AccessSize::B4), theirs, "{offset:#x}");
     }
+}
+
+/// Registers of a bridge's header that QEMU's bridge has otherwise: a list of capabilities (status, pointer), a class that says that it
+/// decodes what nobody else does, a latency timer of its
+/// secondary bus that can be written, and more of the control register.
+const OTHERWISE: [(u64, u64); 6] =
+    [(0x06, 8), (0x09, 0x0a), (0x1b, 0x1c), (0x1e, 0x20), (0x34, 0x35), (0x3c, 0x40)];
+
+#[test]
+fn a_bridge_and_what_is_behind_it_answer_as_qemus_to_twenty_thousand_random_accesses() {
+    let bus = "i82801b11-bridge,id=behind,addr=2";
+    let mut qemu = Qtest::start(&["-m", "64", "-device", bus, "-device", "e1000,bus=behind,addr=3,romfile="]);
+    let nic = FunctionIdentity { capabilities: Vec::new(), ..FunctionIdentity::intel_82540em() };
+    let slots = vec![
+        Slot { place: Place::root(2), identity: FunctionIdentity::pci_bridge() },
+        Slot { place: Place { behind: Some(0), device: 3, function: 0 }, identity: nic },
+    ];
+    let mut bridge = HostBridge::new(HostBridgeConfig::default(), slots).unwrap();
+    let mut random = Rng::stream(2, "pcie.against_qemu");
+    let sizes = [AccessSize::B1, AccessSize::B2, AccessSize::B4];
+    let mut reached = 0;
+    for step in 0..20_000 {
+        let size = sizes[random.below(3) as usize];
+        let register = random.below(64) / size.bytes() * size.bytes();
+        let is_bridge = random.below(2) == 0;
+        if is_bridge && OTHERWISE.iter().any(|(from, to)| register < *to && *from < register + size.bytes()) {
+            continue;
+        }
+        // The bridge, or a bus with a small number, where the NIC may be.
+        let place = if is_bridge { 2 << 15 } else { random.below(4) << 20 | 3 << 15 };
+        if random.below(2) == 0 {
+            // Small numbers of buses often fit.
+            let value = if random.below(2) == 0 { random.next_u64() } else { random.below(4) * 0x0001_0101 };
+            bridge.config_write(place + register, size, value);
+            qemu.write(ECAM + place + register, size, value);
+        }
+        let ours = bridge.config_read(place + register, size);
+        assert_eq!(
+            ours,
+            qemu.read(ECAM + place + register, size),
+            "step {step}, {place:#x} {register:#x} {size:?}"
+        );
+        reached += u64::from(!is_bridge && bridge.config_read(place, AccessSize::B4) == 0x100e_8086);
+    }
+    assert!(reached > 300, "the NIC was found {reached} times");
 }

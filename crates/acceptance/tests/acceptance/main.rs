@@ -24,6 +24,7 @@ mod native_programs;
 mod nic_from_outside;
 mod observers;
 mod own_images;
+mod pci_tree;
 mod programs;
 mod requests;
 mod scripts;

@@ -1,0 +1,54 @@
+//! Buses behind bridges, in whole machines: Linux gives them numbers and windows, `lspci` shows the tree, and NICs work there.
+
+use std::fs;
+
+use doorbell_acceptance::{cache_with_own_checkpoints, doorbell, quiet, scratch, session};
+use doorbell_bench::run_point;
+use doorbell_machine::CheckpointFile;
+use doorbell_sim::Bytes;
+
+const BRIDGES: &str = r#"platform.bridges=["1e.0", "0:01.0"]"#;
+/// With names of devices left out, which take a file of their own.
+const TREE: &str = r"-[0000:00]-+-00.0  Device 1b36:0008
+           +-01.0  Device 8086:100e
+           \-1e.0-[01-02]----01.0-[02]--+-02.0  Device 8086:100e
+                                        \-02.1  Device 8086:100e
+";
+
+#[test]
+fn lspci_shows_the_tree_and_the_kernel_drives_every_nic_in_it() {
+    let cache = cache_with_own_checkpoints("acceptance-pci-tree");
+    let folder = scratch();
+    // Always the same path, and so the same image in the cache.
+    let recipe = cache.join("lspci.toml");
+    fs::write(
+        &recipe,
+        "schema = 1\nextends = \"net\"\n[packages]\nroots = [\"pciutils\"]\n[initramfs]\nelf = [\"usr/bin/lspci\"]\n",
+    )
+    .unwrap();
+    let (script, out) = (folder.path().join("script"), folder.path().join("out"));
+    fs::write(&script, "lspci -tv\nls -d /sys/bus/pci/drivers/e1000/0000:*\n").unwrap();
+    let [cache, recipe, script, out] = [&cache, &recipe, &script, &out].map(|path| path.to_str().unwrap());
+    let places = ["--set", BRIDGES, "--set", "port.1.at=1:02.0", "--set", "port.2.at=1:02.1"];
+    let run =
+        ["--cache", cache, "run", "--preset", "fast", "--image", recipe, "--script", script, "--out", out];
+    doorbell(&[&run[..], &["--set", "platform.nics=3"], &places].concat()).success();
+    let console = fs::read_to_string(folder.path().join("out/console.log")).unwrap();
+    assert!(console.contains(TREE), "{console}");
+    for place in ["0000:00:01.0", "0000:02:02.0", "0000:02:02.1"] {
+        assert!(console.contains(&format!("/sys/bus/pci/drivers/e1000/{place}\n")), "{console}");
+    }
+}
+
+#[test]
+fn a_program_forwards_behind_two_bridges_and_a_checkpoint_of_it_belongs_to_that_tree() {
+    let behind = session(&[BRIDGES, "port.0.at=1:02.0"], &["run.warmup=100us", "run.duration=500us"]);
+    let point =
+        quiet(|control| run_point(&behind, "4Mpps".parse().unwrap(), Bytes(64), None, control)).unwrap();
+    assert_eq!((point.summary.frames_offered, point.summary.frames_delivered), (2000, 2000));
+    // The guest's interrupts and DMA went through both: without them nothing would have been forwarded. A machine with the NIC at
+    // another place is another machine.
+    let beside = session(&[BRIDGES], &[]);
+    let file = CheckpointFile::from_bytes(behind.checkpoint().bytes().to_vec()).unwrap();
+    assert!(beside.machine().unwrap().restore(&file, behind.guest()).is_err());
+}
