@@ -472,6 +472,7 @@ impl Machine {
                 | Event::LoadGen { port, .. }
                 | Event::FrameAtNic { port, .. }
                 | Event::FrameAtLoadGen { port, .. }
+                | Event::FrameAtSink { port, .. }
                     if usize::from(*port) >= ports =>
                 {
                     return Err("an event belongs to no NIC");

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::machine::build_bridge;
-use crate::ports_config::{PortConfig, PortTable, PortTables, PortsConfig};
+use crate::ports_config::{PortConfig, PortTable, PortTables, PortsConfig, with_any};
 
 /// A whole machine, as configuration files write it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -231,8 +231,7 @@ impl MachineConfig {
     pub fn for_boot(&self) -> MachineConfig {
         let nic = NicConfig { mac: self.nic.mac, ..NicConfig::default() };
         let disk = DiskConfig { written_max: DiskConfig::WRITTEN_MAX, ..DiskConfig::default() };
-        let port = self.port.iter().map(|(number, own)| (*number, own.visible()));
-        let port = port.filter(|(_, own)| *own != PortTable::default()).collect();
+        let port = with_any(&self.port, PortTable::visible);
         MachineConfig { platform: self.platform.clone(), nic, disk, port, ..MachineConfig::default() }
     }
 

@@ -33,3 +33,33 @@ pub(crate) enum Event {
     /// Another policy of direct cache access comes into force: the schedule's entry.
     DcaChange { index: u16 },
 }
+
+#[cfg(test)]
+mod tests {
+    use doorbell_sim::{Phase, Ps};
+
+    use super::*;
+    use crate::config::MachineConfig;
+    use crate::machine::Machine;
+
+    #[test]
+    fn events_of_harts_ports_and_disks_that_are_not_there_are_refused_in_a_checkpoint() {
+        let frame = || Frame::new(vec![0; 60]);
+        let events = [
+            Event::HartTimer { hart: 1 },
+            Event::DeviceAnswer { hart: 1, value: 0 },
+            Event::FrameAtNic { port: 1, frame: frame() },
+            Event::FrameAtLoadGen { port: 1, frame: frame() },
+            Event::FrameAtSink { port: 1, frame: frame() },
+            Event::Disk { slot: 0 },
+        ];
+        let machine = || Machine::new(MachineConfig::default(), 1).unwrap();
+        for event in events {
+            let mut saved = machine();
+            saved.queue.schedule(Ps(1), Phase::Wire, event.clone());
+            let restored = machine().restore(&saved.checkpoint("guest", ""), "guest");
+            assert!(restored.is_err(), "{event:?}");
+        }
+        assert!(machine().restore(&machine().checkpoint("guest", ""), "guest").is_ok());
+    }
+}

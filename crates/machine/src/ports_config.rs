@@ -60,6 +60,12 @@ pub struct PortTable {
     pub at: Option<Place>,
 }
 
+/// A part of what each port has of its own, for those that have any of it.
+pub(crate) fn with_any(own: &PortTables, part: impl Fn(&PortTable) -> PortTable) -> PortTables {
+    let parts = own.iter().map(|(number, own)| (*number, part(own)));
+    parts.filter(|(_, part)| *part != PortTable::default()).collect()
+}
+
 impl PortTable {
     /// What of it a guest can tell.
     pub(crate) fn visible(&self) -> PortTable {
@@ -203,6 +209,15 @@ mod tests {
         let mac = with(&["platform.nics=2", "port.1.nic.mac=02:00:00:00:00:07"]).unwrap();
         assert_ne!(plain.guest_hash(), mac.guest_hash());
         assert_eq!(mac.for_boot().guest_hash(), mac.guest_hash());
+    }
+
+    #[test]
+    fn what_timing_models_save_belongs_to_every_ports_own_way_to_memory() {
+        let hash =
+            |set: &[&str]| with(&[&["platform.nics=2"], set].concat()).unwrap().microarchitecture_hash();
+        assert_eq!(hash(&[]), hash(&["port.1.nic.rx_fifo=64KiB", "port.0.link.latency=1us"]));
+        assert_ne!(hash(&[]), hash(&["port.1.pcie.attached=on-die"]));
+        assert_ne!(hash(&["port.0.pcie.attached=on-die"]), hash(&["port.1.pcie.attached=on-die"]));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::run::device_op;
 use super::{Mode, Timing};
 use crate::config::MachineConfig;
 use crate::port::Port;
+use crate::ports_config::{PortTable, with_any};
 
 /// The version of [`TimingState`] and of all that is in it: the state of cores, caches and memory too.
 pub(crate) const TIMING_VERSION: u32 = 4;
@@ -40,6 +41,7 @@ impl MachineConfig {
             pipeline: self.pipeline.clone(),
             memory: self.memory.clone(),
             pcie: self.pcie.clone(),
+            port: with_any(&self.port, |own| PortTable { pcie: own.pcie.clone(), ..PortTable::default() }),
             ..MachineConfig::default()
         };
         xxh3_64(toml::to_string(&parts).expect("a configuration serialises").as_bytes())
