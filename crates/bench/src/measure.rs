@@ -231,6 +231,10 @@ pub(crate) fn all_counters(machine: &Machine) -> Vec<(String, doorbell_sim::stat
         add(&format!("port{index}.loadgen"), port.loadgen.stats().counters());
         add(&format!("port{index}.stages"), machine.stages[index].stats().counters());
     }
+    for (index, plugged) in machine.functions().iter().enumerate() {
+        add(&format!("function{index}"), plugged.function().counters());
+        add(&format!("function{index}.dma"), plugged.dma_stats().counters());
+    }
     all.extend(timing::counters(machine));
     all
 }

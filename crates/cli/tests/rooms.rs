@@ -25,6 +25,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("gdb", &["sim", "riscv", "machine"]),
     ("cli", &["sim", "files", "loadgen", "nic", "machine", "image", "bench", "study", "report", "gdb"]),
     // Tools that only tests use.
+    ("example", &["sim", "pcie", "machine"]),
     ("archive", &["files", "image"]),
     ("faults", &["sim", "files", "platform", "image", "bench", "archive"]),
     ("oracle", &["image"]),

@@ -3,8 +3,8 @@
 //! Platform devices answer at once. Accesses to PCI take the path's latency: a store is posted and takes
 //! effect when it arrives; a load, or any access to configuration space, makes the hart wait for the answer.
 
-use doorbell_pcie::FunctionId;
 use doorbell_pcie::host_bridge::ecam_name;
+use doorbell_pcie::{Decoded, FunctionId};
 use doorbell_platform::map::{self, RegionId};
 use doorbell_platform::names::{claim_context, register_name};
 use doorbell_platform::{Action, ClintEffect};
@@ -12,9 +12,18 @@ use doorbell_riscv::{Interrupt, MmioRequest};
 use doorbell_sim::{AccessSize, Phase, PhysAddr, Ps, log};
 
 use crate::events::Event;
-use crate::machine::{Machine, nic_function};
-use crate::port::NicSide;
+use crate::functions::{FunctionSide, PciFunction};
+use crate::machine::Machine;
+use crate::port::{BusSide, NicSide};
 use crate::run::Outcome;
+use crate::slot::PcieSlot;
+
+/// What a PCI function is: a port's NIC, or one of the others.
+#[derive(Clone, Copy, Debug)]
+enum Behind {
+    Nic(u8),
+    Other(u8),
+}
 
 /// A device access in the log's words.
 fn kind(request: &MmioRequest) -> String {
@@ -37,18 +46,18 @@ impl Machine {
             return;
         };
         log!(now, Machine, Trace, "hart{hart}: {} at {} in {}", kind(&request), request.addr, region.name);
-        let port = match region.id {
+        let target = match region.id {
             RegionId::PciEcam => None,
             RegionId::PciIo => self.bridge.decode_io(offset),
             RegionId::PciMmio32 | RegionId::PciMmio64 => self.bridge.decode_memory(request.addr.0),
             _ => return self.access_platform(hart, region.id, offset, request, now),
         }
-        .and_then(|decoded| self.port_of(decoded.function).map(usize::from));
+        .and_then(|decoded| self.behind(decoded.function));
         match request.store_value() {
             Some(value) if region.id != RegionId::PciEcam => {
                 let MmioRequest { addr, size, .. } = request;
-                let (accepted, arrives) = match port {
-                    Some(port) => self.ports[port].pcie.register_write(now, size.bytes()),
+                let (accepted, arrives) = match target {
+                    Some(target) => self.slot_of(target).register_write(now, size.bytes()),
                     None => (now, now + self.config_latency()),
                 };
                 self.queue.schedule(arrives, Phase::Mmio, Event::DeviceWrite { addr, size, value });
@@ -56,8 +65,8 @@ impl Machine {
                 self.device_over(hart, accepted);
             }
             _ => {
-                let arrives = match port {
-                    Some(port) => self.ports[port].pcie.register_read(now),
+                let arrives = match target {
+                    Some(target) => self.slot_of(target).register_read(now),
                     None => now + self.config_latency(),
                 };
                 self.queue.schedule(arrives, Phase::Mmio, Event::DeviceRead { hart });
@@ -199,11 +208,16 @@ impl Machine {
             log!(now, Pcie, Warn, "no function claims the store of {value:#x} at {addr}");
             return;
         };
-        let port = self.port_of(decoded.function).expect("bridges decode nothing of their own");
-        self.with_nic(port, |nic, side| match io {
-            true => nic.io_write(now, decoded.offset, size, value, side),
-            false => nic.mmio_write(now, decoded.offset, size, value, side),
-        });
+        let Decoded { function, bar, offset } = decoded;
+        match self.behind(function).expect("bridges decode nothing of their own") {
+            Behind::Nic(port) => self.with_nic(port, |nic, side| match io {
+                true => nic.io_write(now, offset, size, value, side),
+                false => nic.mmio_write(now, offset, size, value, side),
+            }),
+            Behind::Other(index) => self.with_function(index, |function, side| {
+                function.write(now, bar, offset, size, value & size.mask(), side)
+            }),
+        }
     }
 
     /// A hart's load from PCI, or its access to configuration space, arrives.
@@ -250,12 +264,21 @@ impl Machine {
             log!(now, Pcie, Warn, "no function claims the load at {addr}");
             return (size.mask(), None);
         };
-        let port = self.port_of(decoded.function).expect("bridges decode nothing of their own");
-        let value = self.with_nic(port, |nic, side| match id {
-            RegionId::PciIo => nic.io_read(now, decoded.offset, size, side),
-            _ => nic.mmio_read(now, decoded.offset, size, side),
-        });
-        (value, Some(self.ports[usize::from(port)].pcie.register_answer(now, size.bytes())))
+        let Decoded { function, bar, offset } = decoded;
+        let target = self.behind(function).expect("bridges decode nothing of their own");
+        let value = match target {
+            Behind::Nic(port) => self.with_nic(port, |nic, side| match id {
+                RegionId::PciIo => nic.io_read(now, offset, size, side),
+                _ => nic.mmio_read(now, offset, size, side),
+            }),
+            Behind::Other(index) => {
+                let read = |function: &mut dyn PciFunction, side: &mut FunctionSide<'_>| {
+                    function.read(now, bar, offset, size, side)
+                };
+                self.with_function(index, read) & size.mask()
+            }
+        };
+        (value, Some(self.slot_of(target).register_answer(now, size.bytes())))
     }
 
     /// The answer to a device access is back; the hart goes on.
@@ -275,25 +298,54 @@ impl Machine {
         log!(self.queue.now(), Pcie, Debug, "{}: write {value:#x}", ecam_name(offset));
         let write = self.bridge.config_write(offset, size, value);
         let now = self.queue.now();
-        for port in write.reset.iter().filter_map(|function| self.port_of(*function)).collect::<Vec<_>>() {
-            self.with_nic(port, |nic, side| nic.reset(now, side));
+        for function in write.reset {
+            match self.behind(function) {
+                Some(Behind::Nic(port)) => self.with_nic(port, |nic, side| nic.reset(now, side)),
+                Some(Behind::Other(index)) => {
+                    self.with_function(index, |function, side| function.reset(now, side));
+                }
+                None => {}
+            }
         }
         for function in write.bus_master_changed {
-            let Some(port) = self.port_of(function) else { continue };
             let enabled = self.bridge.bus_master(function);
-            self.with_nic(port, |nic, side| nic.set_bus_master(now, enabled, side));
+            match self.behind(function) {
+                Some(Behind::Nic(port)) => {
+                    self.with_nic(port, |nic, side| nic.set_bus_master(now, enabled, side))
+                }
+                Some(Behind::Other(index)) => {
+                    self.with_function(index, |function, side| function.set_bus_master(now, enabled, side));
+                }
+                None => {}
+            }
         }
         self.update_pci_interrupts();
     }
 
-    /// A port's NIC among the PCI functions.
-    pub(crate) fn function_of(&self, port: u8) -> FunctionId {
-        nic_function(self.config.platform.bridges.len(), port)
+    /// A port's NIC among the PCI functions: they are listed behind the bridges.
+    pub(crate) fn nic_id(&self, port: u8) -> FunctionId {
+        FunctionId(self.config.platform.bridges.len() + usize::from(port))
     }
 
-    /// The port whose NIC a function is; `None` for a bridge.
-    fn port_of(&self, function: FunctionId) -> Option<u8> {
-        function.0.checked_sub(self.config.platform.bridges.len()).map(|port| port as u8)
+    /// Another function, listed behind the NICs.
+    pub(crate) fn function_id(&self, index: u8) -> FunctionId {
+        FunctionId(self.config.platform.bridges.len() + self.ports.len() + usize::from(index))
+    }
+
+    /// What a function is; `None` for a bridge.
+    fn behind(&self, function: FunctionId) -> Option<Behind> {
+        let number = function.0.checked_sub(self.config.platform.bridges.len())?;
+        Some(match number.checked_sub(self.ports.len()) {
+            None => Behind::Nic(number as u8),
+            Some(index) => Behind::Other(index as u8),
+        })
+    }
+
+    fn slot_of(&mut self, behind: Behind) -> &mut PcieSlot {
+        match behind {
+            Behind::Nic(port) => &mut self.ports[usize::from(port)].pcie,
+            Behind::Other(index) => &mut self.functions[usize::from(index)].pcie,
+        }
     }
 
     /// Calls a NIC with its side of the machine, then carries its interrupt line on.
@@ -302,20 +354,23 @@ impl Machine {
         port: u8,
         call: impl FnOnce(&mut doorbell_nic::Nic, &mut NicSide<'_>) -> R,
     ) -> R {
-        let bus_master = self.bridge.bus_master(self.function_of(port));
+        let bus_master = self.bridge.bus_master(self.nic_id(port));
         let parts = &mut self.ports[usize::from(port)];
         let mut side = NicSide {
             port,
             queue: &mut self.queue,
-            ram: &mut self.ram,
-            pcie: &mut parts.pcie,
+            bus: BusSide {
+                device: port,
+                ram: &mut self.ram,
+                pcie: &mut parts.pcie,
+                dma: &mut parts.dma,
+                timing: self.timing.as_deref_mut(),
+                bus_master,
+            },
             link: &mut parts.link_out,
             cable: &mut parts.cable,
             irq: &mut parts.irq,
-            dma: &mut parts.dma,
-            timing: self.timing.as_deref_mut(),
             stages: &mut self.stages,
-            bus_master,
             sink: parts.loadgen.wants_a_sink(),
         };
         let result = call(&mut parts.nic, &mut side);

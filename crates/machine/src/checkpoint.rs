@@ -15,12 +15,11 @@ use doorbell_nic::NIC_STATE_VERSION;
 use doorbell_pcie::host_bridge::HostBridgeState;
 use doorbell_pcie::path::PathState;
 use doorbell_platform::clint::ClintState;
-use doorbell_platform::map;
 use doorbell_platform::plic::PlicState;
 use doorbell_platform::rtc::RtcState;
 use doorbell_platform::syscon::SysconState;
 use doorbell_platform::uart::UartState;
-use doorbell_riscv::{HART_STATE_VERSION, Hart};
+use doorbell_riscv::HART_STATE_VERSION;
 use doorbell_sim::event::QueueState;
 use doorbell_sim::ram::PAGE_BYTES;
 use doorbell_sim::snapshot::{Snapshot, SnapshotError};
@@ -324,6 +323,7 @@ impl Machine {
         if let Some(timing) = self.timing.as_ref().filter(|timing| timing.mode() != Mode::Functional) {
             snapshot.put("timing", TIMING_VERSION, &timing.save(&self.ports));
         }
+        self.save_functions(&mut snapshot);
         self.save_disks(&mut snapshot);
         snapshot.put("queue", MACHINE_VERSION, &self.queue.save());
         snapshot
@@ -395,16 +395,17 @@ impl Machine {
             )?;
             port.loadgen.restore(snapshot.get(&format!("port{index}.loadgen"), LoadGenState::VERSION)?)?;
         }
-        self.restore_timing(snapshot, saved_clock)?;
+        let timed = self.restore_timing(snapshot, saved_clock)?;
+        self.restore_functions(snapshot, timed)?;
         self.check_restored_events()
             .and_then(|()| self.check_restored_times())
             .map_err(|problem| inconsistent(problem).into())
     }
 
-    /// Timing models of the same microarchitecture go on where they were; others begin cold.
-    fn restore_timing(&mut self, snapshot: &Snapshot, clock: Clock) -> Result<(), CheckpointError> {
+    /// Timing models of the same microarchitecture go on where they were; others begin cold. Tells which it was.
+    fn restore_timing(&mut self, snapshot: &Snapshot, clock: Clock) -> Result<bool, CheckpointError> {
         if !snapshot.has("timing") {
-            return Ok(());
+            return Ok(false);
         }
         let now = self.queue.now();
         let Some(timing) = &mut self.timing else {
@@ -414,7 +415,7 @@ impl Machine {
                 Warn,
                 "the checkpoint's caches and predictors are left out: this machine is not timed"
             );
-            return Ok(());
+            return Ok(false);
         };
         // A core that is later than a hart can be would bring events that are.
         let latest = clock.edge_at_or_before(Ps(LATEST / 2));
@@ -430,61 +431,7 @@ impl Machine {
                 "the checkpoint's caches and predictors are left out: they are of another core or memory"
             );
         }
-        Ok(())
-    }
-
-    /// Neither a hart that runs nor the machine is out of step with the events.
-    fn check_restored_times(&self) -> Result<(), &'static str> {
-        let latest_hart = self.harts.iter().map(Hart::time).max().unwrap_or(Ps::ZERO);
-        if self.reached > self.queue.next_time().max(latest_hart) {
-            return Err("it was run past an event");
-        }
-        for hart in &self.harts {
-            // A run may end within the turn of one of several harts, but no turn is longer than this.
-            let lags = hart.time() < self.reached.saturating_sub(QUANTUM_MAX);
-            if Machine::can_run(hart) && (lags || hart.time() < self.queue.now()) {
-                return Err("a hart that runs lies in the past");
-            }
-        }
-        Ok(())
-    }
-
-    /// A damaged file must not make events reach for parts that do not exist.
-    fn check_restored_events(&self) -> Result<(), &'static str> {
-        let (harts, ports) = (self.harts.len() as u32, self.ports.len());
-        let mut answers = vec![0; self.harts.len()];
-        for event in self.queue.events() {
-            match event {
-                Event::DeviceStart { hart }
-                | Event::DeviceRead { hart }
-                | Event::DeviceAnswer { hart, .. } => {
-                    let waiting = self.harts.get(*hart as usize).and_then(|hart| hart.pending_mmio());
-                    let request = waiting.ok_or("an answer comes to a hart that waits for none")?;
-                    // One that has not left the core yet will find out whether anything answers.
-                    let has_left = !matches!(event, Event::DeviceStart { .. });
-                    if has_left && map::lookup(request.addr.0).is_none() {
-                        return Err("a hart waits for an address without a device");
-                    }
-                    answers[*hart as usize] += 1;
-                }
-                Event::HartTimer { hart } if *hart >= harts => return Err("a timer belongs to no hart"),
-                Event::Nic { port, .. }
-                | Event::LoadGen { port, .. }
-                | Event::FrameAtNic { port, .. }
-                | Event::FrameAtLoadGen { port, .. }
-                | Event::FrameAtSink { port, .. }
-                    if usize::from(*port) >= ports =>
-                {
-                    return Err("an event belongs to no NIC");
-                }
-                Event::Disk { slot } if usize::from(*slot) >= self.disks.len() => {
-                    return Err("an event belongs to no disk");
-                }
-                _ => {}
-            }
-        }
-        let waiting = self.harts.iter().map(|hart| i32::from(hart.pending_mmio().is_some()));
-        if waiting.ne(answers) { Err("a hart waits for an answer that never comes") } else { Ok(()) }
+        Ok(taken_up)
     }
 }
 

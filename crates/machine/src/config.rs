@@ -221,7 +221,7 @@ impl MachineConfig {
             self.memory.validate(p.harts as usize).map_err(|e| ConfigError::below("memory", &e))?;
         }
         self.ports().validate(p.nics as usize)?;
-        build_bridge(self)?;
+        build_bridge(self, &[])?;
         self.loadgen.validate().map_err(|e| ConfigError::new("loadgen", e))?;
         Ok(())
     }

@@ -20,6 +20,8 @@ pub(crate) enum Event {
     RtcAlarm,
     /// A NIC's own wake-up.
     Nic { port: u8, event: doorbell_nic::Event },
+    /// Another PCI function's own wake-up.
+    Function { index: u8, event: u64 },
     /// A load generator's own wake-up.
     LoadGen { port: u8, event: doorbell_loadgen::Event },
     /// A frame's last bit reaches a NIC.

@@ -23,7 +23,7 @@ impl Machine {
     /// Carries one NIC's line to the interrupt controller.
     pub(crate) fn update_nic_interrupt(&mut self, port: u8) {
         let level = self.ports[usize::from(port)].irq;
-        if self.bridge.set_interrupt(self.function_of(port), level) {
+        if self.bridge.set_interrupt(self.nic_id(port), level) {
             self.update_pci_interrupts();
         }
     }

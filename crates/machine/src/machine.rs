@@ -3,8 +3,7 @@
 use doorbell_loadgen::{LoadGen, LoadGenConfig, StageBook};
 use doorbell_nic::{IDENTITY, Nic};
 use doorbell_pcie::{
-    BarKind, Capability, FunctionId, FunctionIdentity, HeaderType, HostBridge, HostBridgeConfig, Slot,
-    SlotError,
+    BarKind, Capability, FunctionIdentity, HeaderType, HostBridge, HostBridgeConfig, Place, Slot, SlotError,
 };
 use doorbell_platform::{Clint, MmuMode, Plic, PlicConfig, Rtc, Syscon, Uart, VirtioDisk, map};
 use doorbell_riscv::{Hart, HartConfig};
@@ -15,6 +14,7 @@ use doorbell_wire::Link;
 use crate::config::{ConfigError, CoreModel, MachineConfig};
 use crate::console::Console;
 use crate::events::Event;
+use crate::functions::{FUNCTIONS_MAX, PciFunction, PluggedFunction};
 use crate::port::{DmaStats, Port};
 use crate::ports_config::PortConfig;
 use crate::renew::Spare;
@@ -39,6 +39,7 @@ pub struct Machine {
     pub(crate) reset_rom: Vec<u8>,
     pub(crate) bridge: HostBridge,
     pub(crate) ports: Vec<Port>,
+    pub(crate) functions: Vec<PluggedFunction>,
     pub(crate) stats: MachineStats,
     /// How far the machine was run, which may be beyond the last event while all harts wait.
     pub(crate) reached: Ps,
@@ -66,22 +67,37 @@ doorbell_sim::stats! {
     }
 }
 
-/// A port's NIC among the functions: they are listed behind the bridges.
-pub(crate) fn nic_function(bridges: usize, port: u8) -> FunctionId {
-    FunctionId(bridges + usize::from(port))
-}
-
 impl Machine {
     /// Builds a machine. Its RAM is empty and its harts stand at the reset vector.
     pub fn new(config: MachineConfig, seed: u64) -> Result<Machine, ConfigError> {
-        Machine::build(config, seed, Spare::default())
+        Machine::build(config, seed, Spare::default(), Vec::new())
     }
 
-    pub(crate) fn build(config: MachineConfig, seed: u64, spare: Spare) -> Result<Machine, ConfigError> {
+    /// The same with further PCI functions at these places. They are no part of the configuration: whoever restores a checkpoint plugs
+    /// the same ones in.
+    pub fn with_functions(
+        config: MachineConfig,
+        seed: u64,
+        functions: Vec<(Place, Box<dyn PciFunction>)>,
+    ) -> Result<Machine, ConfigError> {
+        Machine::build(config, seed, Spare::default(), functions)
+    }
+
+    pub(crate) fn build(
+        config: MachineConfig,
+        seed: u64,
+        spare: Spare,
+        functions: Vec<(Place, Box<dyn PciFunction>)>,
+    ) -> Result<Machine, ConfigError> {
         config.validate()?;
         let platform = &config.platform;
         let (ram, harts) = spare.memory(&config);
-        let bridge = build_bridge(&config)?;
+        let plug = |(place, function)| {
+            let (pcie, dma) = (PcieSlot::new(&config.pcie), DmaStats::default());
+            PluggedFunction { function, place, pcie, irq: false, dma }
+        };
+        let functions: Vec<PluggedFunction> = functions.into_iter().map(plug).collect();
+        let bridge = build_bridge(&config, &functions)?;
         let ports =
             (0..platform.nics as usize).map(|i| build_port(&config, seed, i)).collect::<Result<_, _>>()?;
         let mut machine = Machine {
@@ -98,6 +114,7 @@ impl Machine {
             reset_rom: Vec::new(),
             bridge,
             ports,
+            functions,
             stats: MachineStats::default(),
             reached: Ps::ZERO,
             access_at: Ps::ZERO,
@@ -185,8 +202,15 @@ pub(crate) fn hart_config(config: &MachineConfig, id: usize) -> HartConfig {
     }
 }
 
-/// The tree of PCI functions: bridges, then NICs.
-pub(crate) fn build_bridge(config: &MachineConfig) -> Result<HostBridge, ConfigError> {
+/// The tree of PCI functions: bridges, then NICs, then others.
+pub(crate) fn build_bridge(
+    config: &MachineConfig,
+    functions: &[PluggedFunction],
+) -> Result<HostBridge, ConfigError> {
+    if functions.len() > FUNCTIONS_MAX {
+        let problem = format!("{}; a machine has {FUNCTIONS_MAX} at most beside NICs", functions.len());
+        return Err(ConfigError::new("functions", problem));
+    }
     let bridges = &config.platform.bridges;
     let mut slots: Vec<Slot> = bridges
         .iter()
@@ -195,6 +219,9 @@ pub(crate) fn build_bridge(config: &MachineConfig) -> Result<HostBridge, ConfigE
     for port in 0..config.platform.nics as usize {
         slots.push(Slot { place: config.port(port).at, identity: nic_identity() });
     }
+    slots.extend(
+        functions.iter().map(|plugged| Slot { place: plugged.place, identity: plugged.function.identity() }),
+    );
     HostBridge::new(HostBridgeConfig::default(), slots).map_err(|error| {
         let (SlotError::HostBridge(index, _)
         | SlotError::Taken(index, _)
@@ -202,7 +229,8 @@ pub(crate) fn build_bridge(config: &MachineConfig) -> Result<HostBridge, ConfigE
         | SlotError::NoFunctionZero(index, _)) = error;
         let key = match index.checked_sub(bridges.len()) {
             None => format!("platform.bridges[{index}]"),
-            Some(port) => format!("port.{port}.at"),
+            Some(port) if port < config.platform.nics as usize => format!("port.{port}.at"),
+            Some(other) => format!("function {}", other - config.platform.nics as usize),
         };
         ConfigError::new(key, error)
     })

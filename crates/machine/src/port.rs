@@ -47,28 +47,35 @@ doorbell_sim::stats! {
     }
 }
 
+/// A device's way to memory.
+pub(crate) struct BusSide<'a> {
+    /// By which number caches and accounts know the device.
+    pub device: u8,
+    pub ram: &'a mut Ram,
+    pub pcie: &'a mut PcieSlot,
+    pub dma: &'a mut DmaStats,
+    pub timing: Option<&'a mut Timing>,
+    pub bus_master: bool,
+}
+
 /// What a NIC sees of the machine.
 pub(crate) struct NicSide<'a> {
     pub port: u8,
     pub queue: &'a mut EventQueue<Event>,
-    pub ram: &'a mut Ram,
-    pub pcie: &'a mut PcieSlot,
+    pub bus: BusSide<'a>,
     pub link: &'a mut Link,
     pub cable: &'a mut Option<Vec<Crossing>>,
     pub irq: &'a mut bool,
-    pub dma: &'a mut DmaStats,
-    pub timing: Option<&'a mut Timing>,
     pub stages: &'a mut [StageBook],
-    pub bus_master: bool,
     /// Whether frames are delivered when they are in memory.
     pub sink: bool,
 }
 
-impl NicSide<'_> {
+impl BusSide<'_> {
     /// When a device's request is done. Caches that are warming learn of it.
     fn price(&mut self, now: Ps, request: DmaRequest, write: bool) -> Ps {
         let DmaRequest { addr, len, kind, offset, .. } = request;
-        let access = DmaAccess { device: self.port, kind, offset };
+        let access = DmaAccess { device: self.device, kind, offset };
         if let Some(timing) = &mut self.timing
             && timing.mode() == Mode::Warming
         {
@@ -82,7 +89,7 @@ impl NicSide<'_> {
     }
 }
 
-impl DmaPort for NicSide<'_> {
+impl DmaPort for BusSide<'_> {
     fn request_read(&mut self, now: Ps, request: DmaRequest) -> Done {
         Done::At(self.price(now, request, false))
     }
@@ -108,6 +115,24 @@ impl DmaPort for NicSide<'_> {
     }
 }
 
+impl DmaPort for NicSide<'_> {
+    fn request_read(&mut self, now: Ps, request: DmaRequest) -> Done {
+        self.bus.request_read(now, request)
+    }
+
+    fn request_write(&mut self, now: Ps, request: DmaRequest) -> Done {
+        self.bus.request_write(now, request)
+    }
+
+    fn read(&mut self, addr: PhysAddr, into: &mut [u8]) {
+        self.bus.read(addr, into);
+    }
+
+    fn write(&mut self, addr: PhysAddr, from: &[u8]) {
+        self.bus.write(addr, from);
+    }
+}
+
 impl DeliveryPort for NicSide<'_> {
     fn frame_in_memory(&mut self, now: Ps, pieces: &[(PhysAddr, u32)], wire_bytes: u32) {
         if !self.sink {
@@ -117,7 +142,7 @@ impl DeliveryPort for NicSide<'_> {
         let mut at = 0;
         for (addr, len) in pieces {
             let end = at + *len as usize;
-            if !self.ram.copy_out(*addr, &mut bytes[at..end]) {
+            if !self.bus.ram.copy_out(*addr, &mut bytes[at..end]) {
                 return;
             }
             at = end;

@@ -37,6 +37,6 @@ impl Machine {
     /// The machine that [`Machine::new`] builds, in the memory of this one, of which nothing else is left. The
     /// configurations may differ.
     pub fn renewed(self, config: MachineConfig, seed: u64) -> Result<Machine, ConfigError> {
-        Machine::build(config, seed, Spare { ram: Some(self.ram), harts: self.harts })
+        Machine::build(config, seed, Spare { ram: Some(self.ram), harts: self.harts }, Vec::new())
     }
 }

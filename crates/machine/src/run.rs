@@ -172,6 +172,9 @@ impl Machine {
                 self.update_alarm(now);
             }
             Event::Nic { port, event } => self.with_nic(port, |nic, side| nic.on_event(now, event, side)),
+            Event::Function { index, event } => {
+                self.with_function(index, |function, side| function.wake(now, event, side));
+            }
             Event::Disk { slot } => self.disk_due(now, slot),
             Event::DcaChange { index } => self.change_dca(now, usize::from(index)),
             Event::FrameAtNic { port, frame } => {

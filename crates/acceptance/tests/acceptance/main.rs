@@ -23,6 +23,7 @@ mod microbenchmarks;
 mod native_programs;
 mod nic_from_outside;
 mod observers;
+mod own_function;
 mod own_images;
 mod pci_tree;
 mod programs;

@@ -198,8 +198,9 @@ impl Machine {
             }
             core.skip_to(hart.slots());
         }
-        for port in &mut self.ports {
-            port.pcie.set_timed(mode == Mode::Detailed, now);
+        let slots = self.ports.iter_mut().map(|port| &mut port.pcie);
+        for slot in slots.chain(self.functions.iter_mut().map(|plugged| &mut plugged.pcie)) {
+            slot.set_timed(mode == Mode::Detailed, now);
         }
         self.turns.anew();
     }

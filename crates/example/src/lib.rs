@@ -1,0 +1,168 @@
+//! A PCI function of one's own, as short as can be: an engine that copies memory. It has no document but this table:
+//!
+//! | Register | Offset | Meaning |
+//! |---|---|---|
+//! | SOURCE, DESTINATION | 0x00, 0x08 | physical addresses |
+//! | LENGTH | 0x10 | bytes, up to 64 KiB |
+//! | CONTROL | 0x18 | bit 0 starts a copy; bit 1 lets its end interrupt |
+//! | STATUS | 0x20 | bit 0: done, cleared (and the interrupt with it) by writing one; bit 1: busy |
+
+#![forbid(unsafe_code)]
+
+use doorbell_machine::{FunctionSide, PciFunction};
+use doorbell_pcie::{BarKind, FunctionIdentity, HeaderType};
+use doorbell_sim::ports::{DmaKind, DmaPort, DmaRequest, IrqPort, Timers};
+use doorbell_sim::snapshot::SnapshotError;
+use doorbell_sim::stats::{Counter, Stats};
+use doorbell_sim::{AccessSize, Done, PhysAddr, Ps};
+use serde::{Deserialize, Serialize};
+
+/// What the registers' bits that software may write are, eight bytes each from offset 0 on. Reset values are zero.
+const WRITABLE: [u64; 5] = [u64::MAX, u64::MAX, 0x1_ffff, 0x2, 0];
+const SOURCE: usize = 0;
+const DESTINATION: usize = 1;
+const LENGTH: usize = 2;
+const CONTROL: usize = 3;
+const STATUS: usize = 4;
+const START: u64 = 1 << 0;
+const INTERRUPT: u64 = 1 << 1;
+const DONE: u64 = 1 << 0;
+const BUSY: u64 = 1 << 1;
+const LENGTH_MAX: u64 = 64 << 10;
+/// What it wakes itself up for.
+const HAS_READ: u64 = 0;
+const HAS_WRITTEN: u64 = 1;
+const STATE_VERSION: u8 = 1;
+
+doorbell_sim::stats! {
+    /// What the engine counts.
+    pub struct CopyStats {
+        /// Copies that ended.
+        copies,
+        /// Their bytes.
+        bytes,
+    }
+}
+
+/// The engine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyEngine {
+    registers: [u64; 5],
+    /// What is on its way from source to destination.
+    moving: Vec<u8>,
+    stats: CopyStats,
+}
+
+impl CopyEngine {
+    fn request(&self, addr: u64, kind: DmaKind) -> DmaRequest {
+        DmaRequest { addr: PhysAddr(addr), len: self.registers[LENGTH] as u32, kind, offset: 0, token: 0 }
+    }
+
+    fn start(&mut self, now: Ps, side: &mut FunctionSide<'_>) {
+        let length = self.registers[LENGTH];
+        if self.registers[STATUS] & BUSY != 0 || length == 0 || length > LENGTH_MAX {
+            return;
+        }
+        self.registers[STATUS] = BUSY;
+        let read = side.request_read(now, self.request(self.registers[SOURCE], DmaKind::TxData));
+        wake_when(read, HAS_READ, side);
+    }
+}
+
+fn wake_when(done: Done, event: u64, side: &mut FunctionSide<'_>) {
+    let Done::At(time) = done else { unreachable!("a machine's memory names the time") };
+    side.wake_at(time, event);
+}
+
+impl PciFunction for CopyEngine {
+    fn identity(&self) -> FunctionIdentity {
+        let mut bars = [BarKind::None; 6];
+        bars[0] = BarKind::Memory32 { bytes: 4096, prefetchable: false };
+        FunctionIdentity {
+            // A number that no vendor has, and a base system peripheral.
+            vendor: 0xd00b,
+            device: 0x0001,
+            revision: 1,
+            class: 0x08_8000,
+            subsystem_vendor: 0xd00b,
+            subsystem: 1,
+            bars,
+            interrupt_pin: 1,
+            min_grant_max_latency: [0; 2],
+            capabilities: Vec::new(),
+            extended_space: false,
+            header: HeaderType::Function,
+        }
+    }
+
+    fn read(&mut self, _: Ps, _bar: u8, offset: u64, size: AccessSize, _: &mut FunctionSide<'_>) -> u64 {
+        let register = self.registers.get((offset / 8) as usize).copied().unwrap_or(0);
+        register >> (8 * (offset % 8)) & size.mask()
+    }
+
+    fn write(
+        &mut self,
+        now: Ps,
+        _: u8,
+        offset: u64,
+        size: AccessSize,
+        value: u64,
+        side: &mut FunctionSide<'_>,
+    ) {
+        let (index, shift) = ((offset / 8) as usize, 8 * (offset % 8));
+        let Some(writable) = WRITABLE.get(index) else { return };
+        let (value, mask) = (value << shift, size.mask() << shift & writable);
+        self.registers[index] = self.registers[index] & !mask | value & mask;
+        if index == STATUS && value & DONE != 0 {
+            self.registers[STATUS] &= !DONE;
+            side.set_irq(false);
+        }
+        if index == CONTROL && value & START != 0 {
+            self.start(now, side);
+        }
+    }
+
+    fn wake(&mut self, now: Ps, event: u64, side: &mut FunctionSide<'_>) {
+        if self.registers[STATUS] & BUSY == 0 {
+            return; // a reset has forgotten it
+        }
+        if event == HAS_READ {
+            self.moving = vec![0; self.registers[LENGTH].min(LENGTH_MAX) as usize];
+            side.read(PhysAddr(self.registers[SOURCE]), &mut self.moving);
+            let write = side.request_write(now, self.request(self.registers[DESTINATION], DmaKind::RxData));
+            return wake_when(write, HAS_WRITTEN, side);
+        }
+        side.write(PhysAddr(self.registers[DESTINATION]), &self.moving);
+        self.stats.copies += 1;
+        self.stats.bytes += self.moving.len() as u64;
+        self.registers[STATUS] = DONE;
+        side.set_irq(self.registers[CONTROL] & INTERRUPT != 0);
+    }
+
+    fn reset(&mut self, _: Ps, side: &mut FunctionSide<'_>) {
+        *self = CopyEngine { stats: self.stats.clone(), ..CopyEngine::default() };
+        side.set_irq(false);
+    }
+
+    fn save(&self) -> Vec<u8> {
+        postcard::to_stdvec(&(STATE_VERSION, self)).expect("a state serialises")
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), SnapshotError> {
+        let wrong = |problem: &str| SnapshotError::Inconsistent {
+            name: "copy engine".into(),
+            problem: problem.into(),
+        };
+        let (version, own): (u8, CopyEngine) =
+            postcard::from_bytes(state).map_err(|_| wrong("it is damaged"))?;
+        if version != STATE_VERSION || own.moving.len() as u64 > LENGTH_MAX {
+            return Err(wrong("it is of another version, or moves too much"));
+        }
+        *self = own;
+        Ok(())
+    }
+
+    fn counters(&self) -> Vec<Counter> {
+        self.stats.counters()
+    }
+}

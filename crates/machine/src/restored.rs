@@ -1,0 +1,69 @@
+//! What must hold in a machine that has taken up a checkpoint: whatever the file says, nothing is out of step with the events, and each event
+//! is for somebody.
+
+use doorbell_platform::map;
+use doorbell_riscv::Hart;
+use doorbell_sim::Ps;
+
+use crate::config::QUANTUM_MAX;
+use crate::events::Event;
+use crate::machine::Machine;
+
+impl Machine {
+    /// Neither a hart that runs nor the machine is out of step with the events.
+    pub(crate) fn check_restored_times(&self) -> Result<(), &'static str> {
+        let latest_hart = self.harts.iter().map(Hart::time).max().unwrap_or(Ps::ZERO);
+        if self.reached > self.queue.next_time().max(latest_hart) {
+            return Err("it was run past an event");
+        }
+        for hart in &self.harts {
+            // A run may end within the turn of one of several harts, but no turn is longer than this.
+            let lags = hart.time() < self.reached.saturating_sub(QUANTUM_MAX);
+            if Machine::can_run(hart) && (lags || hart.time() < self.queue.now()) {
+                return Err("a hart that runs lies in the past");
+            }
+        }
+        Ok(())
+    }
+
+    /// A damaged file must not make events reach for parts that do not exist.
+    pub(crate) fn check_restored_events(&self) -> Result<(), &'static str> {
+        let (harts, ports) = (self.harts.len() as u32, self.ports.len());
+        let mut answers = vec![0; self.harts.len()];
+        for event in self.queue.events() {
+            match event {
+                Event::DeviceStart { hart }
+                | Event::DeviceRead { hart }
+                | Event::DeviceAnswer { hart, .. } => {
+                    let waiting = self.harts.get(*hart as usize).and_then(|hart| hart.pending_mmio());
+                    let request = waiting.ok_or("an answer comes to a hart that waits for none")?;
+                    // One that has not left the core yet will find out whether anything answers.
+                    let has_left = !matches!(event, Event::DeviceStart { .. });
+                    if has_left && map::lookup(request.addr.0).is_none() {
+                        return Err("a hart waits for an address without a device");
+                    }
+                    answers[*hart as usize] += 1;
+                }
+                Event::HartTimer { hart } if *hart >= harts => return Err("a timer belongs to no hart"),
+                Event::Nic { port, .. }
+                | Event::LoadGen { port, .. }
+                | Event::FrameAtNic { port, .. }
+                | Event::FrameAtLoadGen { port, .. }
+                | Event::FrameAtSink { port, .. }
+                    if usize::from(*port) >= ports =>
+                {
+                    return Err("an event belongs to no NIC");
+                }
+                Event::Function { index, .. } if usize::from(*index) >= self.functions.len() => {
+                    return Err("an event belongs to no PCI function");
+                }
+                Event::Disk { slot } if usize::from(*slot) >= self.disks.len() => {
+                    return Err("an event belongs to no disk");
+                }
+                _ => {}
+            }
+        }
+        let waiting = self.harts.iter().map(|hart| i32::from(hart.pending_mmio().is_some()));
+        if waiting.ne(answers) { Err("a hart waits for an answer that never comes") } else { Ok(()) }
+    }
+}
