@@ -4,7 +4,7 @@
 use doorbell_loadgen::TrafficConfig;
 use doorbell_machine::{
     CheckpointFile, CoreKind, CoreModel, Guest, Inclusion, Limits, Machine, MachineConfig, Mode, Outcome,
-    PrefetchKind,
+    Place, PortNumber, PortTable, PrefetchKind,
 };
 use doorbell_sim::{Bytes, Hertz, Ps};
 
@@ -12,7 +12,7 @@ use crate::disk;
 use crate::input::Input;
 use crate::lent::Lent;
 use crate::operations::{self, Profile};
-use crate::places;
+use crate::places::{self, BEHIND_BRIDGE, BRIDGE_DEVICE};
 use crate::watchdog::Watchdog;
 
 const GUEST: &str = "fuzzed";
@@ -85,6 +85,12 @@ impl Case {
         let mut config = small_machine();
         config.platform.nics = 1 + u32::from(choice & 1);
         config.platform.sstc = choice & 2 == 0;
+        let behind_a_bridge = profile == Profile::ConfigSpace && choice & 1 == 1 && choice & 0x10 == 0;
+        if behind_a_bridge {
+            config.platform.bridges = vec![Place::root(BRIDGE_DEVICE as u8)];
+            let at = Some(Place { behind: Some(0), device: BEHIND_BRIDGE as u8, function: 0 });
+            config.port.insert(PortNumber(1), PortTable { at, ..PortTable::default() });
+        }
         config.core.frequency = Hertz(if choice & 4 == 0 { 100_000_000 } else { 3_000_000_000 });
         config.nic.pause_frames = choice & 8 != 0;
         config.loadgen.traffic.frame_size = Bytes(64 + u64::from(choice >> 4) * 128);

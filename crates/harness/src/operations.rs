@@ -5,7 +5,8 @@ use crate::assembler::{Assembler, Reg, T0, T1, T2, T5, T6, X0, csr};
 use crate::disk::{self, DiskOperation};
 use crate::input::Input;
 use crate::places::{
-    self, DATA, ECAM, NIC_STRIDE, PCI_IO, PCI_MEMORY, RING_BYTES, RINGS_STRIDE, TRANSMIT_RING,
+    self, BEHIND_BRIDGE, BRIDGE_DEVICE, DATA, ECAM, NIC_STRIDE, PCI_IO, PCI_MEMORY, RING_BYTES, RINGS_STRIDE,
+    TRANSMIT_RING,
 };
 
 /// Which operations a program prefers.
@@ -307,10 +308,31 @@ fn pci(asm: &mut Assembler, operation: Operation, input: &mut Input<'_>) {
                 true => places::any(input),
                 false => PCI_MEMORY + u64::from(input.u8() & 7) * 0x1_0000,
             };
-            write(asm, 2, ECAM + (device << 15) + bar, to);
-            write(asm, 1, ECAM + (device << 15) + 4, u64::from(input.u8()) | 2);
+            let device = match device {
+                BRIDGE_DEVICE if input.flag() => bridge_set_up(asm, input),
+                _ => device << 15,
+            };
+            write(asm, 2, ECAM + device + bar, to);
+            write(asm, 1, ECAM + device + 4, u64::from(input.u8()) | 2);
         }
     }
+}
+
+/// Gives the bus behind a bridge a number, mostly, and opens its windows, more or less; tells where a function behind it then is.
+fn bridge_set_up(asm: &mut Assembler, input: &mut Input<'_>) -> u64 {
+    let (choice, bridge) = (input.u8(), ECAM + (BRIDGE_DEVICE << 15));
+    let bus = u64::from(choice & 3);
+    write(asm, 2, bridge + 0x18, bus << 16 | bus << 8);
+    let windows = if choice & 4 == 0 { 0xfff0_0000 } else { input.value() };
+    for window in [0x20, 0x24] {
+        write(asm, 2, bridge + window, windows);
+    }
+    write(asm, 1, bridge + 0x1c, if choice & 8 == 0 { 0xf000 } else { u64::from(input.u16()) });
+    write(asm, 1, bridge + 4, u64::from(choice >> 4) | 2);
+    if choice & 0xc0 == 0xc0 {
+        write(asm, 1, bridge + 0x3e, u64::from(input.u8()));
+    }
+    bus << 20 | BEHIND_BRIDGE << 15
 }
 
 /// Waits for an interrupt, with some enabled and a timer set.

@@ -20,6 +20,10 @@ pub const TRANSMIT_RING: u64 = 0x1000;
 pub const RING_BYTES: u64 = 0x400;
 /// PCI configuration space; each function has 4 KiB, each device 32 KiB, each bus 1 MiB.
 pub const ECAM: u64 = 0x3000_0000;
+/// The device number of a bridge, if there is one.
+pub const BRIDGE_DEVICE: u64 = 3;
+/// That of a NIC behind it.
+pub const BEHIND_BRIDGE: u64 = 2;
 /// The PCI I/O window.
 pub const PCI_IO: u64 = 0x300_0000;
 /// The PCI memory window, where programs put the NICs' registers.
@@ -113,7 +117,7 @@ pub fn config_register(input: &mut Input<'_>) -> u64 {
         0..12 => device << 15 | register,
         12 => (device << 15 | register) + u64::from(input.u8() % 4),
         13 => device << 15 | u64::from(input.u8() & 7) << 12 | register,
-        14 => u64::from(input.u8()) << 20 | device << 15 | register,
+        14 => u64::from(input.u8() & 3) << 20 | device << 15 | register,
         _ => u64::from(input.u32()) % 0x1000_0000,
     }
 }

@@ -55,8 +55,8 @@ pub use doorbell_core::{Books, CoreConfig as PipelineConfig, CoreKind, Stages, T
 pub use doorbell_memory::MemoryConfig;
 pub use doorbell_memory::config::Inclusion;
 pub use doorbell_memory::prefetch::PrefetchKind;
-pub use doorbell_pcie::LinkConfig as PcieConfig;
 pub use doorbell_pcie::path::KINDS as PATH_KINDS;
+pub use doorbell_pcie::{LinkConfig as PcieConfig, Place};
 pub use doorbell_platform::{DiskConfig, DiskError, DiskFile};
 pub use doorbell_wire::LinkConfig;
 pub use doorbell_wire::flows::Carried;
