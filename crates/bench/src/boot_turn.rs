@@ -8,8 +8,9 @@ use doorbell_files::{Lock, create_folders};
 use crate::error::RunError;
 use crate::session::Control;
 
-/// Counts changes in how guests are booted: a checkpoint of another count has another name.
-pub(crate) const BOOT_VERSION: u32 = 3;
+/// Counts changes in how guests are booted and in what checkpoints hold: one of another count has another name, so that two versions of
+/// Doorbell with one cache do not boot in turns.
+pub(crate) const BOOT_VERSION: u32 = 4;
 
 /// The right to boot the guest of a checkpoint, until it is dropped.
 pub(crate) struct BootTurn {
