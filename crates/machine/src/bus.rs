@@ -3,7 +3,6 @@
 //! Platform devices answer at once. Accesses to PCI take the path's latency: a store is posted and takes
 //! effect when it arrives; a load, or any access to configuration space, makes the hart wait for the answer.
 
-use doorbell_pcie::host_bridge::ecam_name;
 use doorbell_pcie::{Decoded, FunctionId};
 use doorbell_platform::map::{self, RegionId};
 use doorbell_platform::names::{claim_context, register_name};
@@ -233,7 +232,7 @@ impl Machine {
                 }
                 None => {
                     let value = self.bridge.config_read(offset, request.size);
-                    log!(now, Pcie, Debug, "{}: read {value:#x}", ecam_name(offset));
+                    log!(now, Pcie, Debug, "{}: read {value:#x}", self.bridge.ecam_name(offset));
                     value
                 }
             },
@@ -295,7 +294,7 @@ impl Machine {
     }
 
     fn config_write(&mut self, offset: u64, size: AccessSize, value: u64) {
-        log!(self.queue.now(), Pcie, Debug, "{}: write {value:#x}", ecam_name(offset));
+        log!(self.queue.now(), Pcie, Debug, "{}: write {value:#x}", self.bridge.ecam_name(offset));
         let write = self.bridge.config_write(offset, size, value);
         let now = self.queue.now();
         for function in write.reset {

@@ -1,8 +1,8 @@
 //! What a bridge between two PCI buses passes on: configuration accesses by bus number, I/O and memory by its windows.
 //!
 //! Document: PCI-to-PCI Bridge Architecture Specification 1.2, chapters 3 and 4. Modelled: bus numbers, the windows with 16-bit I/O and
-//! 64-bit prefetchable addresses, bus mastering upward, the secondary bus's reset. Not modelled: ISA and VGA modes, delayed
-//! transactions and their timers, parity. What lies between an access's ends in time is an attachment's, not a bridge's.
+//! 64-bit prefetchable addresses, bus mastering upward, the secondary bus's reset (as one moment: what is behind a bridge that goes on
+//! holding it answers again). Not modelled: ISA and VGA modes, delayed transactions and their timers, parity. What lies between an access's ends in time is an attachment's, not a bridge's.
 
 use crate::config_space::{CONFIG_BYTES, ConfigSpace};
 use crate::header::{COMMAND_IO, COMMAND_MEMORY};

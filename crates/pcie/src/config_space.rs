@@ -14,10 +14,8 @@ use doorbell_sim::snapshot::SnapshotError;
 use serde::{Deserialize, Serialize};
 
 use crate::bridge::{self, BridgeWindows};
-use crate::header::{
-    BRIDGE_HEADER, COMMAND_BUS_MASTER, COMMAND_INTX_DISABLE, COMMAND_IO, COMMAND_MEMORY, HEADER,
-};
-use crate::identity::{BARS, BarKind, Capability, FunctionIdentity, HeaderType, PowerState};
+use crate::header::{COMMAND_BUS_MASTER, COMMAND_INTX_DISABLE, COMMAND_IO, COMMAND_MEMORY, header};
+use crate::identity::{BARS, BarKind, Capability, FunctionIdentity, PowerState};
 
 /// Bytes of a conventional configuration space.
 pub const CONFIG_BYTES: usize = 256;
@@ -124,8 +122,7 @@ impl ConfigSpace {
     }
 
     fn lay_out_header(&mut self) {
-        let is_bridge = self.identity.header == HeaderType::Bridge;
-        for row in if is_bridge { &BRIDGE_HEADER[..] } else { &HEADER[..] } {
+        for row in header(self.identity.header) {
             let (at, bytes) = (usize::from(row.offset), usize::from(row.bytes));
             put(&mut self.writable, at, &row.writable.to_le_bytes()[..bytes]);
             put(&mut self.write_one_clears, at, &row.write_one_clears.to_le_bytes()[..bytes]);
@@ -135,7 +132,7 @@ impl ConfigSpace {
         put(&mut self.bytes, 0x02, &id.device.to_le_bytes());
         put(&mut self.bytes, 0x08, &(id.class << 8 | u32::from(id.revision)).to_le_bytes());
         put(&mut self.bytes, 0x3d, &[id.interrupt_pin]);
-        if is_bridge {
+        if self.is_bridge() {
             self.bytes[HEADER_TYPE] = 1;
             return bridge::lay_out(&mut self.bytes);
         }

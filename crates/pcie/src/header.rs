@@ -1,7 +1,11 @@
-//! The headers of configuration space as tables, a function's (type 0) and a bridge's (type 1): which registers there are, and
-//! which of their bits software may change.
+//! The headers of configuration space as tables: what all functions have, and the rest of a function's (type 0) and of a bridge's
+//! (type 1): which registers there are, and which of their bits software may change.
 //!
 //! Documents: PCI Local Bus Specification 3.0, section 6.2; PCI-to-PCI Bridge Architecture Specification 1.2, section 3.2.
+
+use std::borrow::Cow;
+
+use crate::identity::HeaderType;
 
 pub(crate) const COMMAND_IO: u16 = 1 << 0;
 pub(crate) const COMMAND_MEMORY: u16 = 1 << 1;
@@ -42,15 +46,24 @@ const fn row(
     HeaderRegister { name, offset, bytes, writable, write_one_clears, section }
 }
 
-/// The specification's name of what lies at an offset of a function's configuration space; beyond the header, the offset.
-pub fn register_name(offset: u64) -> std::borrow::Cow<'static, str> {
-    let inside =
-        |row: &&HeaderRegister| (0..u64::from(row.bytes)).contains(&offset.wrapping_sub(row.offset.into()));
-    HEADER.iter().find(inside).map_or_else(|| format!("{offset:#x}").into(), |row| row.name.into())
+/// The registers of a header.
+pub fn header(kind: HeaderType) -> impl Iterator<Item = &'static HeaderRegister> {
+    let own: &[HeaderRegister] = match kind {
+        HeaderType::Function => &FUNCTION,
+        HeaderType::Bridge => &BRIDGE,
+    };
+    COMMON.iter().chain(own)
 }
 
-/// The type 0 header. Base address registers get their writable bits from the function's identity.
-pub const HEADER: [HeaderRegister; 24] = [
+/// The specification's name of what lies at an offset of configuration space; beyond the header, the offset.
+pub fn register_name(kind: HeaderType, offset: u64) -> Cow<'static, str> {
+    let inside =
+        |row: &&HeaderRegister| (0..u64::from(row.bytes)).contains(&offset.wrapping_sub(row.offset.into()));
+    header(kind).find(inside).map_or_else(|| format!("{offset:#x}").into(), |row| row.name.into())
+}
+
+/// What every header has.
+const COMMON: [HeaderRegister; 12] = [
     row("Vendor ID", 0x00, 2, 0, 0, "6.2.1"),
     row("Device ID", 0x02, 2, 0, 0, "6.2.1"),
     row("Command", 0x04, 2, COMMAND_WRITABLE as u32, 0, "6.2.2"),
@@ -58,9 +71,16 @@ pub const HEADER: [HeaderRegister; 24] = [
     row("Revision ID", 0x08, 1, 0, 0, "6.2.1"),
     row("Class Code", 0x09, 3, 0, 0, "6.2.1"),
     row("Cacheline Size", 0x0c, 1, 0xff, 0, "6.2.4"),
-    row("Latency Timer", 0x0d, 1, 0, 0, "6.2.4"),
     row("Header Type", 0x0e, 1, 0, 0, "6.2.1"),
     row("BIST", 0x0f, 1, 0, 0, "6.2.4"),
+    row("Capabilities Pointer", 0x34, 1, 0, 0, "6.2.4"),
+    row("Interrupt Line", 0x3c, 1, 0xff, 0, "6.2.4"),
+    row("Interrupt Pin", 0x3d, 1, 0, 0, "6.2.4"),
+];
+
+/// The rest of a function's. Base address registers get their writable bits from the function's identity.
+const FUNCTION: [HeaderRegister; 12] = [
+    row("Latency Timer", 0x0d, 1, 0, 0, "6.2.4"),
     row("Base Address 0", 0x10, 4, 0, 0, "6.2.5.1"),
     row("Base Address 1", 0x14, 4, 0, 0, "6.2.5.1"),
     row("Base Address 2", 0x18, 4, 0, 0, "6.2.5.1"),
@@ -70,25 +90,13 @@ pub const HEADER: [HeaderRegister; 24] = [
     row("Cardbus CIS Pointer", 0x28, 4, 0, 0, "6.2.4"),
     row("Subsystem Vendor ID and ID", 0x2c, 4, 0, 0, "6.2.4"),
     row("Expansion ROM Base Address", 0x30, 4, 0, 0, "6.2.5.2"),
-    row("Capabilities Pointer", 0x34, 1, 0, 0, "6.2.4"),
-    row("Interrupt Line", 0x3c, 1, 0xff, 0, "6.2.4"),
-    row("Interrupt Pin", 0x3d, 1, 0, 0, "6.2.4"),
     row("Min_Gnt", 0x3e, 1, 0, 0, "6.2.4"),
     row("Max_Lat", 0x3f, 1, 0, 0, "6.2.4"),
 ];
 
-/// The type 1 header. Windows cannot be switched to 32-bit I/O addresses: the upper halves of the I/O window read as zero.
-pub const BRIDGE_HEADER: [HeaderRegister; 30] = [
-    row("Vendor ID", 0x00, 2, 0, 0, "3.2.4.1"),
-    row("Device ID", 0x02, 2, 0, 0, "3.2.4.2"),
-    row("Command", 0x04, 2, COMMAND_WRITABLE as u32, 0, "3.2.4.3"),
-    row("Status", 0x06, 2, 0, STATUS_ERRORS, "3.2.4.4"),
-    row("Revision ID", 0x08, 1, 0, 0, "3.2.4.5"),
-    row("Class Code", 0x09, 3, 0, 0, "3.2.4.6"),
-    row("Cacheline Size", 0x0c, 1, 0xff, 0, "3.2.4.7"),
+/// The rest of a bridge's. Its I/O window cannot be switched to 32-bit addresses: the upper halves read as zero.
+const BRIDGE: [HeaderRegister; 18] = [
     row("Primary Latency Timer", 0x0d, 1, 0, 0, "3.2.4.8"),
-    row("Header Type", 0x0e, 1, 0, 0, "3.2.4.9"),
-    row("BIST", 0x0f, 1, 0, 0, "3.2.4.10"),
     row("Base Address 0", 0x10, 4, 0, 0, "3.2.5.1"),
     row("Base Address 1", 0x14, 4, 0, 0, "3.2.5.1"),
     row("Primary Bus Number", 0x18, 1, 0xff, 0, "3.2.5.2"),
@@ -105,8 +113,5 @@ pub const BRIDGE_HEADER: [HeaderRegister; 30] = [
     row("Prefetchable Base Upper 32 Bits", 0x28, 4, 0xffff_ffff, 0, "3.2.5.10"),
     row("Prefetchable Limit Upper 32 Bits", 0x2c, 4, 0xffff_ffff, 0, "3.2.5.10"),
     row("I/O Base and Limit Upper 16 Bits", 0x30, 4, 0, 0, "3.2.5.11"),
-    row("Capabilities Pointer", 0x34, 1, 0, 0, "3.2.5.12"),
-    row("Interrupt Line", 0x3c, 1, 0xff, 0, "3.2.5.14"),
-    row("Interrupt Pin", 0x3d, 1, 0, 0, "3.2.5.15"),
     row("Bridge Control", 0x3e, 2, BRIDGE_CONTROL_WRITABLE, 0, "3.2.5.18"),
 ];

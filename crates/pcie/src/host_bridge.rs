@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::config_space::{ConfigSpace, ConfigSpaceState};
 use crate::decoder::{Decoded, Decoder};
-use crate::identity::FunctionIdentity;
+use crate::header::register_name;
+use crate::identity::{FunctionIdentity, HeaderType};
 use crate::place::Place;
 
 /// Interrupt sources that the pins share.
@@ -147,12 +148,6 @@ impl EcamAddress {
     }
 }
 
-/// Which register of which function an offset into ECAM means, as `lspci` and the specification name them.
-pub fn ecam_name(offset: u64) -> String {
-    let EcamAddress { bus, device, function, register } = EcamAddress::new(offset);
-    format!("{bus:02x}:{device:02x}.{function} {}", crate::header::register_name(register))
-}
-
 impl HostBridge {
     /// A bridge with these functions behind it.
     pub fn new(config: HostBridgeConfig, slots: Vec<Slot>) -> Result<HostBridge, SlotError> {
@@ -214,6 +209,16 @@ impl HostBridge {
             let Place { device, function, .. } = member.place;
             member.above == above && (device, function) == (address.device, address.function)
         })
+    }
+
+    /// Which register of which function an offset into ECAM means now, as `lspci` and the specification name them.
+    pub fn ecam_name(&self, offset: u64) -> String {
+        let address = EcamAddress::new(offset);
+        let kind = self
+            .find(&address)
+            .map_or(HeaderType::Function, |found| self.members[found].space.identity().header);
+        let EcamAddress { bus, device, function, register } = address;
+        format!("{bus:02x}:{device:02x}.{function} {}", register_name(kind, register))
     }
 
     fn is_own(address: &EcamAddress) -> bool {

@@ -178,6 +178,8 @@ fn configuration_accesses_find_their_bus_by_the_numbers_that_bridges_were_given(
     for absent in [ecam(2, 3, 0), ecam(0, 3, 0), ecam(3, 2, 0), ecam(1, 3, 1)] {
         assert_eq!(bridge.config_read(absent, B4), 0xffff_ffff);
     }
+    let names = [ecam(0, 2, 0), ecam(2, 2, 0), ecam(3, 0, 0)].map(|at| bridge.ecam_name(at + 0x19));
+    assert_eq!(names, ["00:02.0 Secondary Bus Number", "02:02.0 Base Address 2", "03:00.0 Base Address 2"]);
     // Other numbers: the same functions are found there.
     bridge.config_write(ecam(0, 2, 0) + 0x18, B4, 0x0009_0500);
     bridge.config_write(ecam(5, 1, 0) + 0x18, B4, 0x0009_0905);
