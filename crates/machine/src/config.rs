@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::machine::build_bridge;
-use crate::ports_config::{PortConfig, PortTable, PortTables, PortsConfig, with_any};
+use crate::ports_config::{PortConfig, PortTable, PortTables, PortsConfig, default_place, with_any};
 
 /// A whole machine, as configuration files write it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -254,7 +254,8 @@ impl MachineConfig {
     /// in a machine with the same.
     pub fn guest_hash(&self) -> u64 {
         let macs: Vec<_> = (0..self.platform.nics as usize).map(|i| self.mac_of(i).0).collect();
-        let moved: Vec<_> = self.port.iter().filter_map(|(number, own)| Some((number, own.at?))).collect();
+        let ports = (0..self.platform.nics as usize).map(|i| (i, self.ports().place(i)));
+        let moved: Vec<_> = ports.filter(|(i, place)| *place != default_place(*i)).collect();
         let mut visible = postcard::to_stdvec(&(&self.platform, macs)).expect("a configuration serialises");
         if !moved.is_empty() {
             visible.extend(postcard::to_stdvec(&moved).expect("a configuration serialises"));

@@ -217,7 +217,7 @@ pub(crate) fn build_bridge(
         .map(|place| Slot { place: *place, identity: FunctionIdentity::pci_bridge() })
         .collect();
     for port in 0..config.platform.nics as usize {
-        slots.push(Slot { place: config.port(port).at, identity: nic_identity() });
+        slots.push(Slot { place: config.ports().place(port), identity: nic_identity() });
     }
     slots.extend(
         functions.iter().map(|plugged| Slot { place: plugged.place, identity: plugged.function.identity() }),
@@ -237,7 +237,7 @@ pub(crate) fn build_bridge(
 }
 
 fn build_port(config: &MachineConfig, seed: u64, index: usize) -> Result<Port, ConfigError> {
-    let PortConfig { nic, pcie, link: wire, .. } = config.port(index);
+    let PortConfig { nic, pcie, link: wire } = config.port(index);
     let link = |direction: &str| {
         let rng = Rng::stream(seed, &format!("port{index}.link.{direction}"));
         Link::new(wire.clone(), rng).map_err(|error| ConfigError::new("link", error))

@@ -83,8 +83,6 @@ pub struct PortConfig {
     pub pcie: PcieConfig,
     /// In front of the NIC, both ways.
     pub link: LinkConfig,
-    /// Where the NIC is among the PCI functions.
-    pub at: Place,
 }
 
 /// What holds for all ports, and what does not.
@@ -104,16 +102,21 @@ impl PortsConfig<'_> {
     /// Port `index`. An error names the key of the port's own tables.
     pub fn port(&self, index: usize) -> Result<PortConfig, ConfigError> {
         let (nic, pcie, link) = (self.nic.clone(), self.pcie.clone(), self.link.clone());
-        let mut port = PortConfig { nic, pcie, link, at: Place::root(index as u8 + 1) };
+        let mut port = PortConfig { nic, pcie, link };
         if let Some(own) = self.own.get(&PortNumber(index)) {
             port.nic = laid_over(&port.nic, &own.nic, &format!("port.{index}.nic"))?;
             port.pcie = laid_over(&port.pcie, &own.pcie, &format!("port.{index}.pcie"))?;
             port.link = laid_over(&port.link, &own.link, &format!("port.{index}.link"))?;
-            port.at = own.at.unwrap_or(port.at);
         }
         let mac: MacAddress = port.nic.mac_of(index);
         port.nic.mac = Some(mac);
         Ok(port)
+    }
+
+    /// Where the NIC of port `index` is.
+    pub fn place(&self, index: usize) -> Place {
+        let own = self.own.get(&PortNumber(index)).and_then(|own| own.at);
+        own.unwrap_or(default_place(index))
     }
 
     /// Checks what all have, and each of `count` ports.
@@ -135,11 +138,16 @@ impl PortsConfig<'_> {
                 };
                 return Err(ConfigError::new(format!("port.{index}"), problem));
             }
-            let PortConfig { nic, pcie, link, .. } = self.port(index)?;
+            let PortConfig { nic, pcie, link } = self.port(index)?;
             check(&format!("port.{index}."), &nic, &pcie, &link)?;
         }
         Ok(())
     }
+}
+
+/// NICs stand behind the host bridge, in the order of their ports.
+pub(crate) fn default_place(index: usize) -> Place {
+    Place::root(index as u8 + 1)
 }
 
 fn laid_over<T: Serialize + DeserializeOwned + Clone>(
@@ -209,6 +217,13 @@ mod tests {
         let mac = with(&["platform.nics=2", "port.1.nic.mac=02:00:00:00:00:07"]).unwrap();
         assert_ne!(plain.guest_hash(), mac.guest_hash());
         assert_eq!(mac.for_boot().guest_hash(), mac.guest_hash());
+    }
+
+    #[test]
+    fn a_nic_that_is_told_to_be_where_it_is_anyway_makes_no_other_guest() {
+        let hash = |set: &[&str]| with(&[&["platform.nics=2"], set].concat()).unwrap().guest_hash();
+        assert_eq!(hash(&[]), hash(&["port.1.at=02.0"]));
+        assert_ne!(hash(&[]), hash(&["port.1.at=03.0"]));
     }
 
     #[test]
