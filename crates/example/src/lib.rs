@@ -11,7 +11,7 @@
 
 use doorbell_machine::{FunctionSide, PciFunction};
 use doorbell_pcie::{BarKind, FunctionIdentity, HeaderType};
-use doorbell_sim::ports::{DmaKind, DmaPort, DmaRequest, IrqPort, Timers};
+use doorbell_sim::ports::{DmaKind, DmaRequest, IrqPort, Timers};
 use doorbell_sim::snapshot::SnapshotError;
 use doorbell_sim::stats::{Counter, Stats};
 use doorbell_sim::{AccessSize, Done, PhysAddr, Ps};
@@ -54,17 +54,22 @@ pub struct CopyEngine {
 }
 
 impl CopyEngine {
+    /// Whether it is at a copy.
+    pub fn is_busy(&self) -> bool {
+        self.registers[STATUS] & BUSY != 0
+    }
+
     fn request(&self, addr: u64, kind: DmaKind) -> DmaRequest {
         DmaRequest { addr: PhysAddr(addr), len: self.registers[LENGTH] as u32, kind, offset: 0, token: 0 }
     }
 
     fn start(&mut self, now: Ps, side: &mut FunctionSide<'_>) {
         let length = self.registers[LENGTH];
-        if self.registers[STATUS] & BUSY != 0 || length == 0 || length > LENGTH_MAX {
+        if self.is_busy() || length == 0 || length > LENGTH_MAX {
             return;
         }
         self.registers[STATUS] = BUSY;
-        let read = side.request_read(now, self.request(self.registers[SOURCE], DmaKind::TxData));
+        let read = side.memory().request_read(now, self.request(self.registers[SOURCE], DmaKind::TxData));
         wake_when(read, HAS_READ, side);
     }
 }
@@ -123,16 +128,17 @@ impl PciFunction for CopyEngine {
     }
 
     fn wake(&mut self, now: Ps, event: u64, side: &mut FunctionSide<'_>) {
-        if self.registers[STATUS] & BUSY == 0 {
+        if !self.is_busy() {
             return; // a reset has forgotten it
         }
         if event == HAS_READ {
             self.moving = vec![0; self.registers[LENGTH].min(LENGTH_MAX) as usize];
-            side.read(PhysAddr(self.registers[SOURCE]), &mut self.moving);
-            let write = side.request_write(now, self.request(self.registers[DESTINATION], DmaKind::RxData));
+            side.memory().read(PhysAddr(self.registers[SOURCE]), &mut self.moving);
+            let write =
+                side.memory().request_write(now, self.request(self.registers[DESTINATION], DmaKind::RxData));
             return wake_when(write, HAS_WRITTEN, side);
         }
-        side.write(PhysAddr(self.registers[DESTINATION]), &self.moving);
+        side.memory().write(PhysAddr(self.registers[DESTINATION]), &self.moving);
         self.stats.copies += 1;
         self.stats.bytes += self.moving.len() as u64;
         self.registers[STATUS] = DONE;

@@ -5,10 +5,10 @@
 use doorbell_pcie::link::LinkState;
 use doorbell_pcie::path::PathState;
 use doorbell_pcie::{FunctionIdentity, Place};
-use doorbell_sim::ports::{DmaPort, DmaRequest, IrqPort, Timers};
+use doorbell_sim::ports::{DmaPort, IrqPort, Timers};
 use doorbell_sim::snapshot::{Snapshot, SnapshotError};
 use doorbell_sim::stats::Counter;
-use doorbell_sim::{AccessSize, Done, EventQueue, Phase, PhysAddr, Ps};
+use doorbell_sim::{AccessSize, EventQueue, Phase, Ps};
 use serde::{Deserialize, Serialize};
 
 use crate::events::Event;
@@ -70,21 +70,10 @@ pub struct FunctionSide<'a> {
     bus: BusSide<'a>,
 }
 
-impl DmaPort for FunctionSide<'_> {
-    fn request_read(&mut self, now: Ps, request: DmaRequest) -> Done {
-        self.bus.request_read(now, request)
-    }
-
-    fn request_write(&mut self, now: Ps, request: DmaRequest) -> Done {
-        self.bus.request_write(now, request)
-    }
-
-    fn read(&mut self, addr: PhysAddr, into: &mut [u8]) {
-        self.bus.read(addr, into);
-    }
-
-    fn write(&mut self, addr: PhysAddr, from: &[u8]) {
-        self.bus.write(addr, from);
+impl<'a> FunctionSide<'a> {
+    /// Its way to memory.
+    pub fn memory(&mut self) -> &mut (dyn DmaPort + 'a) {
+        &mut self.bus
     }
 }
 

@@ -84,7 +84,11 @@ fn a_checkpoint_in_the_middle_of_a_copy_goes_on_as_if_there_had_been_none() {
     run_to_pause(&mut first, "bound");
     go_on(&mut first);
     // Until the engine is busy, to the picosecond.
-    let busy = |machine: &Machine| machine.functions()[0].function().save()[..].contains(&2);
+    let busy = |machine: &Machine| {
+        let mut engine = CopyEngine::default();
+        engine.restore(&machine.functions()[0].function().save()).unwrap();
+        engine.is_busy()
+    };
     let mut stopped = 0;
     while stopped < 3 {
         let outcome = first.run(&Limits::until(first.now() + doorbell_sim::Ps::from_ns(200)));
