@@ -232,7 +232,11 @@ pub(crate) fn build_bridge(
             Some(port) if port < config.platform.nics as usize => format!("port.{port}.at"),
             Some(other) => format!("function {}", other - config.platform.nics as usize),
         };
-        ConfigError::new(key, error)
+        let hint = match error {
+            SlotError::NoBridge(..) => "; list it in platform.bridges, such as platform.bridges=[\"1e.0\"]",
+            _ => "",
+        };
+        ConfigError::new(key, format!("{error}{hint}"))
     })
 }
 
