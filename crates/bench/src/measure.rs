@@ -149,8 +149,7 @@ pub(crate) fn summarise(
     };
     let named = drops.dma + drops.core + drops.tx + drops.nic_other + drops.link;
     // What a NIC still holds was not dropped: the drain was too short for it.
-    let inside: u64 =
-        machine.ports().iter().map(|port| port.nic.in_flight().rx + port.nic.in_flight().tx).sum();
+    let inside: u64 = machine.nics().map(|nic| nic.in_flight().rx + nic.in_flight().tx).sum();
     drops.guest = (figures.frames_offered - figures.frames_delivered - figures.frames_corrupt)
         .saturating_sub(named + inside);
     let cycles = figures.seconds * config.core.frequency.0 as f64 * machine.harts().len() as f64;
@@ -220,20 +219,20 @@ pub(crate) fn all_counters(machine: &Machine) -> Vec<(String, doorbell_sim::stat
     for (index, hart) in machine.harts().iter().enumerate() {
         add(&format!("hart{index}"), hart.stats().counters());
     }
-    for (index, port) in machine.ports().iter().enumerate() {
-        add(&format!("port{index}.nic"), port.nic.stats().counters());
-        add(&format!("port{index}.dma"), machine.dma_stats(index).counters());
-        for (kind, name) in doorbell_machine::PATH_KINDS {
-            add(&format!("port{index}.pcie.{name}"), port.pcie.stats(kind).counters());
+    for plugged in machine.functions() {
+        let name = plugged.name();
+        let own = plugged.as_nic().map_or(name.to_owned(), |_| format!("{name}.nic"));
+        add(&own, plugged.counters());
+        add(&format!("{name}.dma"), plugged.dma_stats().counters());
+        for (kind, kind_name) in doorbell_machine::PATH_KINDS {
+            add(&format!("{name}.pcie.{kind_name}"), plugged.pcie().stats(kind).counters());
         }
+    }
+    for (index, port) in machine.ports().iter().enumerate() {
         add(&format!("port{index}.link_in"), port.link_in.stats().counters());
         add(&format!("port{index}.link_out"), port.link_out.stats().counters());
         add(&format!("port{index}.loadgen"), port.loadgen.stats().counters());
         add(&format!("port{index}.stages"), machine.stages[index].stats().counters());
-    }
-    for (index, plugged) in machine.functions().iter().enumerate() {
-        add(&format!("function{index}"), plugged.function().counters());
-        add(&format!("function{index}.dma"), plugged.dma_stats().counters());
     }
     all.extend(timing::counters(machine));
     all

@@ -5,7 +5,7 @@
 
 use doorbell_loadgen::{Kind, Rate, TrafficConfig};
 use doorbell_machine::{ConfigError, Limits, Machine, Mode, Outcome, Port, WatchRequest, Watched};
-use doorbell_nic::NicStats;
+use doorbell_nic::{Nic, NicStats};
 use doorbell_sim::{Frame, Ps};
 
 use crate::config::RunConfig;
@@ -23,7 +23,8 @@ const PRELOAD_OUTSTANDING: u32 = 8;
 
 /// What the NICs counted, all together.
 pub(crate) fn nic_totals(machine: &Machine) -> NicTotals {
-    machine.ports().iter().fold(NicTotals::default(), NicTotals::with)
+    let ports = machine.ports().iter().zip(machine.nics());
+    ports.fold(NicTotals::default(), |totals, (port, nic)| totals.with(port, nic))
 }
 
 /// Frames that were lost at the NICs and on the links, by cause.
@@ -38,8 +39,8 @@ pub(crate) struct NicTotals {
 
 impl NicTotals {
     /// What this port counted as well.
-    fn with(mut self, port: &Port) -> NicTotals {
-        let s: &NicStats = port.nic.stats();
+    fn with(mut self, port: &Port, nic: &Nic) -> NicTotals {
+        let s: &NicStats = nic.stats();
         self.dma += s.rx_drop_dma;
         self.core += s.rx_drop_core;
         self.tx += s.rx_drop_tx;
@@ -80,7 +81,7 @@ impl Look {
     /// Looks at the ports whose time has come when it is `now`, or as late as it will get.
     pub fn take(&mut self, machine: &Machine, now: Ps) {
         while let Some((_, index)) = self.due.pop_if(|(at, _)| *at <= now) {
-            self.totals = self.totals.with(&machine.ports()[index]);
+            self.totals = self.totals.with(&machine.ports()[index], machine.nic(index));
             self.figures.see(machine, index);
         }
     }
@@ -324,8 +325,7 @@ impl Run<'_, '_> {
             let step = self.machine.now().saturating_add(DRAIN_STEP).min(end);
             let before = self.machine.frames_outstanding();
             self.until(step)?;
-            let inside: u64 =
-                self.machine.ports().iter().map(|p| p.nic.in_flight().rx + p.nic.in_flight().tx).sum();
+            let inside: u64 = self.machine.nics().map(|nic| nic.in_flight().rx + nic.in_flight().tx).sum();
             // Nothing moved for a step and nothing is inside a NIC: the rest was lost.
             if inside == 0 && self.machine.frames_outstanding() == before {
                 break;

@@ -60,16 +60,17 @@ const WORK: &[&str] = &[
 
 /// Each figure of a port: its group, name, meaning and value so far.
 fn figures(machine: &Machine, index: usize) -> Vec<(&'static str, String, String, u64)> {
-    let port: &Port = &machine.ports()[index];
+    let (port, function): (&Port, _) = (&machine.ports()[index], machine.function_behind(index));
+    let nic = machine.nic(index);
     let mut all = Vec::new();
-    for statistic in port.nic.statistics() {
+    for statistic in nic.statistics() {
         all.push((REGISTERS, statistic.name, statistic.meaning.to_owned(), statistic.value));
     }
     let mut add = |group, prefix: &str, counter: Counter| {
         let meaning = counter.description.trim_end_matches('.').to_owned();
         all.push((group, format!("{prefix}{}", counter.name), meaning, counter.value));
     };
-    let nic = port.nic.stats().counters();
+    let nic = nic.stats().counters();
     for counter in nic.iter().filter(|counter| counter.name.contains("_drop_")) {
         add(DROPS, "", counter.clone());
     }
@@ -77,13 +78,14 @@ fn figures(machine: &Machine, index: usize) -> Vec<(&'static str, String, String
         add(DMA, "", counter);
     }
     for (kind, name) in PATH_KINDS {
-        port.pcie
+        function
+            .pcie()
             .stats(kind)
             .counters()
             .into_iter()
             .for_each(|counter| add(PATH, &format!("{name}."), counter));
     }
-    machine.dma_stats(index).counters().into_iter().for_each(|counter| add(PATH, "", counter));
+    function.dma_stats().counters().into_iter().for_each(|counter| add(PATH, "", counter));
     port.loadgen.stats().counters().into_iter().for_each(|counter| add(GENERATOR, "", counter));
     all
 }

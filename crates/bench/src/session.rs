@@ -360,7 +360,7 @@ impl Session {
         }
         // The application says it is ready; its NICs must be, too.
         let listens = marker.is_some() && !self.workload.silent;
-        while listens && !machine.ports().iter().all(|port| port.nic.is_receiving()) {
+        while listens && !machine.nics().all(|nic| nic.is_receiving()) {
             let step = machine.now().saturating_add(LINK_STEP);
             let outcome = run_watched(&mut machine, &self.guest, &Limits::until(step), control)?;
             if !matches!(outcome, Outcome::Time | Outcome::Asleep) || step > self.config.run.boot_timeout {

@@ -95,8 +95,8 @@ fn sources(machine: &Machine) -> Vec<Source> {
     for (index, channel) in timing.memory.memory().stats().enumerate() {
         add(format!("dram.channel{index}"), "dram", channel.counters());
     }
-    for (index, port) in machine.ports().iter().enumerate() {
-        add(format!("port{index}.pcie_link"), "link", port.pcie.link_stats().counters());
+    for plugged in machine.functions() {
+        add(format!("{}.pcie_link", plugged.name()), "link", plugged.pcie().link_stats().counters());
     }
     all
 }
@@ -134,8 +134,8 @@ impl Moment {
                 add(&source.path, &source.counters);
             }
         }
-        for port in machine.ports() {
-            PATH_KINDS.iter().for_each(|(kind, _)| add("pcie", &port.pcie.stats(*kind).counters()));
+        for plugged in machine.functions() {
+            PATH_KINDS.iter().for_each(|(kind, _)| add("pcie", &plugged.pcie().stats(*kind).counters()));
         }
         let cores = (0..machine.harts().len()).filter_map(|hart| machine.core_stats(hart));
         let books = cores.fold(Books::default(), |sum, core| sum.plus(&core.books));

@@ -142,7 +142,7 @@ impl TwoNodes {
                 PairOutcome::Time | PairOutcome::Asleep if present < patience => {}
                 outcome => return Err(not_ready(&pair, outcome, ready)),
             }
-            if pair.nodes().iter().all(|node| node.ports()[0].nic.is_receiving()) {
+            if pair.nodes().iter().all(|node| node.nic(0).is_receiving()) {
                 break;
             }
             present = pair.now() + LINK_STEP;

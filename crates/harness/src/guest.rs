@@ -310,8 +310,9 @@ fn run_in_pieces(machine: &mut Machine, end: (Ps, Ps), instructions: (u64, u64),
 /// same here.
 fn glance(machine: &Machine) -> impl PartialEq + std::fmt::Debug {
     let harts: Vec<(u64, u64)> = machine.harts().iter().map(|hart| (hart.pc(), hart.slots())).collect();
-    let ports = machine.ports().iter();
-    let frames: Vec<_> = ports.map(|port| (port.nic.stats().clone(), port.loadgen.stats().clone())).collect();
+    let ports = machine.ports().iter().zip(machine.nics());
+    let frames: Vec<_> =
+        ports.map(|(port, nic)| (nic.stats().clone(), port.loadgen.stats().clone())).collect();
     (machine.now(), machine.instructions(), machine.stats().clone(), harts, frames)
 }
 

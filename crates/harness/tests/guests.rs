@@ -87,8 +87,8 @@ fn random_guests_reach_deep_into_the_machine() {
         exceptions += stats.exceptions;
         accesses += stats.device_accesses;
         unclaimed += machine.stats().unclaimed_pci_accesses;
-        delivered += machine.ports().iter().map(|port| port.nic.stats().rx_delivered).sum::<u64>();
-        sent += machine.ports().iter().map(|port| port.nic.stats().tx_frames).sum::<u64>();
+        delivered += machine.nics().map(|nic| nic.stats().rx_delivered).sum::<u64>();
+        sent += machine.nics().map(|nic| nic.stats().tx_frames).sum::<u64>();
     }
     let reached = [delivered, sent, exceptions, accesses, unclaimed];
     assert!(reached.iter().all(|count| *count > 100), "{reached:?}");

@@ -11,18 +11,8 @@ use doorbell_riscv::{Interrupt, MmioRequest};
 use doorbell_sim::{AccessSize, Phase, PhysAddr, Ps, log};
 
 use crate::events::Event;
-use crate::functions::{FunctionSide, PciFunction};
 use crate::machine::Machine;
-use crate::port::{BusSide, NicSide};
 use crate::run::Outcome;
-use crate::slot::PcieSlot;
-
-/// What a PCI function is: a port's NIC, or one of the others.
-#[derive(Clone, Copy, Debug)]
-enum Behind {
-    Nic(u8),
-    Other(u8),
-}
 
 /// A device access in the log's words.
 fn kind(request: &MmioRequest) -> String {
@@ -56,7 +46,9 @@ impl Machine {
             Some(value) if region.id != RegionId::PciEcam => {
                 let MmioRequest { addr, size, .. } = request;
                 let (accepted, arrives) = match target {
-                    Some(target) => self.slot_of(target).register_write(now, size.bytes()),
+                    Some(target) => {
+                        self.functions[usize::from(target)].pcie.register_write(now, size.bytes())
+                    }
                     None => (now, now + self.config_latency()),
                 };
                 self.queue.schedule(arrives, Phase::Mmio, Event::DeviceWrite { addr, size, value });
@@ -65,7 +57,7 @@ impl Machine {
             }
             _ => {
                 let arrives = match target {
-                    Some(target) => self.slot_of(target).register_read(now),
+                    Some(target) => self.functions[usize::from(target)].pcie.register_read(now),
                     None => now + self.config_latency(),
                 };
                 self.queue.schedule(arrives, Phase::Mmio, Event::DeviceRead { hart });
@@ -75,7 +67,7 @@ impl Machine {
 
     /// One way to what no function claims, and to configuration space.
     fn config_latency(&self) -> Ps {
-        self.ports.first().map_or(Ps::ZERO, |port| port.pcie.config_latency())
+        self.functions.first().map_or(Ps::ZERO, |first| first.pcie.config_latency())
     }
 
     /// An access to a device beside the harts, done at once.
@@ -199,24 +191,16 @@ impl Machine {
     /// A posted store to PCI arrives.
     pub(crate) fn device_write(&mut self, now: Ps, addr: PhysAddr, size: AccessSize, value: u64) {
         let target = map::lookup(addr.0).and_then(|(region, offset)| match region.id {
-            RegionId::PciIo => self.bridge.decode_io(offset).map(|decoded| (decoded, true)),
-            _ => self.bridge.decode_memory(addr.0).map(|decoded| (decoded, false)),
+            RegionId::PciIo => self.bridge.decode_io(offset),
+            _ => self.bridge.decode_memory(addr.0),
         });
-        let Some((decoded, io)) = target else {
+        let Some(Decoded { function, bar, offset }) = target else {
             self.stats.unclaimed_pci_accesses += 1;
             log!(now, Pcie, Warn, "no function claims the store of {value:#x} at {addr}");
             return;
         };
-        let Decoded { function, bar, offset } = decoded;
-        match self.behind(function).expect("bridges decode nothing of their own") {
-            Behind::Nic(port) => self.with_nic(port, |nic, side| match io {
-                true => nic.io_write(now, offset, size, value, side),
-                false => nic.mmio_write(now, offset, size, value, side),
-            }),
-            Behind::Other(index) => self.with_function(index, |function, side| {
-                function.write(now, bar, offset, size, value & size.mask(), side)
-            }),
-        }
+        let index = self.behind(function).expect("bridges decode nothing of their own");
+        self.with_function(index, |device, side| device.write(now, (bar, offset), (size, value), side));
     }
 
     /// A hart's load from PCI, or its access to configuration space, arrives.
@@ -258,26 +242,15 @@ impl Machine {
             RegionId::PciIo => self.bridge.decode_io(offset),
             _ => self.bridge.decode_memory(addr.0),
         };
-        let Some(decoded) = decoded else {
+        let Some(Decoded { function, bar, offset }) = decoded else {
             self.stats.unclaimed_pci_accesses += 1;
             log!(now, Pcie, Warn, "no function claims the load at {addr}");
             return (size.mask(), None);
         };
-        let Decoded { function, bar, offset } = decoded;
-        let target = self.behind(function).expect("bridges decode nothing of their own");
-        let value = match target {
-            Behind::Nic(port) => self.with_nic(port, |nic, side| match id {
-                RegionId::PciIo => nic.io_read(now, offset, size, side),
-                _ => nic.mmio_read(now, offset, size, side),
-            }),
-            Behind::Other(index) => {
-                let read = |function: &mut dyn PciFunction, side: &mut FunctionSide<'_>| {
-                    function.read(now, bar, offset, size, side)
-                };
-                self.with_function(index, read) & size.mask()
-            }
-        };
-        (value, Some(self.slot_of(target).register_answer(now, size.bytes())))
+        let index = self.behind(function).expect("bridges decode nothing of their own");
+        let value = self.with_function(index, |device, side| device.read(now, (bar, offset), size, side));
+        let slot = &mut self.functions[usize::from(index)].pcie;
+        (value, Some(slot.register_answer(now, size.bytes())))
     }
 
     /// The answer to a device access is back; the hart goes on.
@@ -297,83 +270,27 @@ impl Machine {
         log!(self.queue.now(), Pcie, Debug, "{}: write {value:#x}", self.bridge.ecam_name(offset));
         let write = self.bridge.config_write(offset, size, value);
         let now = self.queue.now();
-        for function in write.reset {
-            match self.behind(function) {
-                Some(Behind::Nic(port)) => self.with_nic(port, |nic, side| nic.reset(now, side)),
-                Some(Behind::Other(index)) => {
-                    self.with_function(index, |function, side| function.reset(now, side));
-                }
-                None => {}
+        for id in write.reset {
+            if let Some(index) = self.behind(id) {
+                self.with_function(index, |device, side| device.reset(now, side));
             }
         }
-        for function in write.bus_master_changed {
-            let enabled = self.bridge.bus_master(function);
-            match self.behind(function) {
-                Some(Behind::Nic(port)) => {
-                    self.with_nic(port, |nic, side| nic.set_bus_master(now, enabled, side))
-                }
-                Some(Behind::Other(index)) => {
-                    self.with_function(index, |function, side| function.set_bus_master(now, enabled, side));
-                }
-                None => {}
+        for id in write.bus_master_changed {
+            let enabled = self.bridge.bus_master(id);
+            if let Some(index) = self.behind(id) {
+                self.with_function(index, |device, side| device.set_bus_master(now, enabled, side));
             }
         }
         self.update_pci_interrupts();
     }
 
-    /// A port's NIC among the PCI functions: they are listed behind the bridges.
-    pub(crate) fn nic_id(&self, port: u8) -> FunctionId {
-        FunctionId(self.config.platform.bridges.len() + usize::from(port))
-    }
-
-    /// Another function, listed behind the NICs.
+    /// Which member of the PCI tree a function is: they are listed behind the bridges.
     pub(crate) fn function_id(&self, index: u8) -> FunctionId {
-        FunctionId(self.config.platform.bridges.len() + self.ports.len() + usize::from(index))
+        FunctionId(self.config.platform.bridges.len() + usize::from(index))
     }
 
-    /// What a function is; `None` for a bridge.
-    fn behind(&self, function: FunctionId) -> Option<Behind> {
-        let number = function.0.checked_sub(self.config.platform.bridges.len())?;
-        Some(match number.checked_sub(self.ports.len()) {
-            None => Behind::Nic(number as u8),
-            Some(index) => Behind::Other(index as u8),
-        })
-    }
-
-    fn slot_of(&mut self, behind: Behind) -> &mut PcieSlot {
-        match behind {
-            Behind::Nic(port) => &mut self.ports[usize::from(port)].pcie,
-            Behind::Other(index) => &mut self.functions[usize::from(index)].pcie,
-        }
-    }
-
-    /// Calls a NIC with its side of the machine, then carries its interrupt line on.
-    pub(crate) fn with_nic<R>(
-        &mut self,
-        port: u8,
-        call: impl FnOnce(&mut doorbell_nic::Nic, &mut NicSide<'_>) -> R,
-    ) -> R {
-        let bus_master = self.bridge.bus_master(self.nic_id(port));
-        let parts = &mut self.ports[usize::from(port)];
-        let mut side = NicSide {
-            port,
-            queue: &mut self.queue,
-            bus: BusSide {
-                device: port,
-                ram: &mut self.ram,
-                pcie: &mut parts.pcie,
-                dma: &mut parts.dma,
-                timing: self.timing.as_deref_mut(),
-                bus_master,
-            },
-            link: &mut parts.link_out,
-            cable: &mut parts.cable,
-            irq: &mut parts.irq,
-            stages: &mut self.stages,
-            sink: parts.loadgen.wants_a_sink(),
-        };
-        let result = call(&mut parts.nic, &mut side);
-        self.update_nic_interrupt(port);
-        result
+    /// The same the other way round; `None` for a bridge.
+    fn behind(&self, id: FunctionId) -> Option<u8> {
+        id.0.checked_sub(self.config.platform.bridges.len()).map(|index| index as u8)
     }
 }

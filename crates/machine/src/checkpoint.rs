@@ -11,9 +11,7 @@ use std::path::{Path, PathBuf};
 
 use doorbell_core::with_cycles_up_to;
 use doorbell_loadgen::LoadGenState;
-use doorbell_nic::NIC_STATE_VERSION;
 use doorbell_pcie::host_bridge::HostBridgeState;
-use doorbell_pcie::path::PathState;
 use doorbell_platform::clint::ClintState;
 use doorbell_platform::plic::PlicState;
 use doorbell_platform::rtc::RtcState;
@@ -30,7 +28,9 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::config::QUANTUM_MAX;
+use crate::dma::DmaStats;
 use crate::events::Event;
+use crate::functions::PluggedFunction;
 use crate::machine::Machine;
 use crate::timed::{Mode, TIMING_VERSION};
 use crate::turns::Turns;
@@ -114,7 +114,7 @@ struct MachineState {
     reservations: Vec<u64>,
     turns: Turns,
     irqs: Vec<bool>,
-    dma: Vec<crate::port::DmaStats>,
+    dma: Vec<DmaStats>,
     stats: crate::machine::MachineStats,
 }
 
@@ -299,8 +299,8 @@ impl Machine {
             reset_rom: self.reset_rom.clone(),
             reservations: self.ram.reservations().to_vec(),
             turns: self.turns.clone(),
-            irqs: self.ports.iter().map(|port| port.irq).collect(),
-            dma: self.ports.iter().map(|port| port.dma.clone()).collect(),
+            irqs: self.functions.iter().map(PluggedFunction::irq).collect(),
+            dma: self.functions.iter().map(|plugged| plugged.dma_stats().clone()).collect(),
             stats: self.stats.clone(),
         };
         snapshot.put("machine", MACHINE_VERSION, &state);
@@ -313,17 +313,15 @@ impl Machine {
         snapshot.put("rtc", RtcState::VERSION, &self.rtc.save());
         snapshot.put("syscon", SysconState::VERSION, &self.syscon.save());
         snapshot.put("pci", HostBridgeState::VERSION, &self.bridge.save());
+        self.functions.iter().for_each(|plugged| plugged.save(&mut snapshot));
         for (index, port) in self.ports.iter().enumerate() {
-            snapshot.put(&format!("port{index}.nic"), NIC_STATE_VERSION, &port.nic.save());
-            snapshot.put(&format!("port{index}.path"), PathState::VERSION, &port.pcie.path().save());
             snapshot.put(&format!("port{index}.link_in"), LinkState::VERSION, &port.link_in.save());
             snapshot.put(&format!("port{index}.link_out"), LinkState::VERSION, &port.link_out.save());
             snapshot.put(&format!("port{index}.loadgen"), LoadGenState::VERSION, &port.loadgen.save());
         }
         if let Some(timing) = self.timing.as_ref().filter(|timing| timing.mode() != Mode::Functional) {
-            snapshot.put("timing", TIMING_VERSION, &timing.save(&self.ports));
+            snapshot.put("timing", TIMING_VERSION, &timing.save(&self.functions));
         }
-        self.save_functions(&mut snapshot);
         self.save_disks(&mut snapshot);
         snapshot.put("queue", MACHINE_VERSION, &self.queue.save());
         snapshot
@@ -333,8 +331,9 @@ impl Machine {
         let state: MachineState = snapshot.get("machine", MACHINE_VERSION)?;
         let inconsistent =
             |problem: &str| SnapshotError::Inconsistent { name: "machine".into(), problem: problem.into() };
-        if state.irqs.len() != self.ports.len() || state.dma.len() != self.ports.len() {
-            return Err(inconsistent("the number of NICs differs").into());
+        let functions = self.functions.len();
+        if state.irqs.len() != functions || state.dma.len() != functions {
+            return Err(inconsistent("the number of PCI functions differs").into());
         }
         if !self.ram.set_reservations(&state.reservations) {
             return Err(inconsistent("its memory is not this machine's").into());
@@ -381,10 +380,10 @@ impl Machine {
         self.rtc.restore(snapshot.get("rtc", RtcState::VERSION)?)?;
         self.syscon.restore(snapshot.get("syscon", SysconState::VERSION)?)?;
         self.bridge.restore(snapshot.get("pci", HostBridgeState::VERSION)?)?;
+        for ((plugged, irq), dma) in self.functions.iter_mut().zip(state.irqs).zip(state.dma) {
+            plugged.restore(snapshot, irq, dma)?;
+        }
         for (index, port) in self.ports.iter_mut().enumerate() {
-            (port.irq, port.dma) = (state.irqs[index], state.dma[index].clone());
-            port.nic.restore(snapshot.get(&format!("port{index}.nic"), NIC_STATE_VERSION)?)?;
-            port.pcie.path_mut().restore(snapshot.get(&format!("port{index}.path"), PathState::VERSION)?)?;
             restore_link(
                 &mut port.link_in,
                 snapshot.get(&format!("port{index}.link_in"), LinkState::VERSION)?,
@@ -395,17 +394,16 @@ impl Machine {
             )?;
             port.loadgen.restore(snapshot.get(&format!("port{index}.loadgen"), LoadGenState::VERSION)?)?;
         }
-        let timed = self.restore_timing(snapshot, saved_clock)?;
-        self.restore_functions(snapshot, timed)?;
+        self.restore_timing(snapshot, saved_clock)?;
         self.check_restored_events()
             .and_then(|()| self.check_restored_times())
             .map_err(|problem| inconsistent(problem).into())
     }
 
-    /// Timing models of the same microarchitecture go on where they were; others begin cold. Tells which it was.
-    fn restore_timing(&mut self, snapshot: &Snapshot, clock: Clock) -> Result<bool, CheckpointError> {
+    /// Timing models of the same microarchitecture go on where they were; others begin cold.
+    fn restore_timing(&mut self, snapshot: &Snapshot, clock: Clock) -> Result<(), CheckpointError> {
         if !snapshot.has("timing") {
-            return Ok(false);
+            return Ok(());
         }
         let now = self.queue.now();
         let Some(timing) = &mut self.timing else {
@@ -415,12 +413,12 @@ impl Machine {
                 Warn,
                 "the checkpoint's caches and predictors are left out: this machine is not timed"
             );
-            return Ok(false);
+            return Ok(());
         };
         // A core that is later than a hart can be would bring events that are.
         let latest = clock.edge_at_or_before(Ps(LATEST / 2));
         let state = with_cycles_up_to(latest, || snapshot.get("timing", TIMING_VERSION))?;
-        let restored = timing.restore(state, &self.harts, &self.ram, &mut self.ports);
+        let restored = timing.restore(state, &self.harts, &self.ram, &mut self.functions);
         let taken_up =
             restored.map_err(|problem| SnapshotError::Inconsistent { name: "timing".to_owned(), problem })?;
         if !taken_up {
@@ -431,7 +429,7 @@ impl Machine {
                 "the checkpoint's caches and predictors are left out: they are of another core or memory"
             );
         }
-        Ok(taken_up)
+        Ok(())
     }
 }
 

@@ -19,9 +19,9 @@ pub(crate) enum Event {
     /// The real-time clock's alarm may be due.
     RtcAlarm,
     /// A NIC's own wake-up.
-    Nic { port: u8, event: doorbell_nic::Event },
+    Nic { function: u8, event: doorbell_nic::Event },
     /// Another PCI function's own wake-up.
-    Function { index: u8, event: u64 },
+    Function { function: u8, event: u64 },
     /// A load generator's own wake-up.
     LoadGen { port: u8, event: doorbell_loadgen::Event },
     /// A frame's last bit reaches a NIC.
@@ -54,6 +54,9 @@ mod tests {
             Event::FrameAtLoadGen { port: 1, frame: frame() },
             Event::FrameAtSink { port: 1, frame: frame() },
             Event::Disk { slot: 0 },
+            Event::Nic { function: 1, event: doorbell_nic::Event::Wire },
+            // There is a function 0, but it is a NIC, whose wake-ups have names.
+            Event::Function { function: 0, event: 0 },
         ];
         let machine = || Machine::new(MachineConfig::default(), 1).unwrap();
         for event in events {

@@ -1,24 +1,25 @@
-//! PCI functions beside the ports' NICs: whatever implements [`PciFunction`] can be plugged into a machine, is found by software, has its
-//! registers read and written, moves data by DMA as a NIC does (through its own PCI Express link, the caches and DRAM), wakes itself
-//! up, interrupts, and is saved. `ARCHITECTURE.md` has the recipe; `crates/acceptance/src/copy_engine.rs` follows it.
+//! PCI functions: what stands at a place of the PCI tree, has its registers read and written, moves data by DMA through a link of its own,
+//! the caches and DRAM, wakes itself up, interrupts, counts, and is saved. The machine has one list of them and calls all alike; the
+//! NICs behind its ports come first, then whatever implements [`PciFunction`] and was plugged in beside them. A NIC is
+//! called without a detour (`nic_function.rs`). `CONTRIBUTING.md` has the recipe; `crates/example` follows it.
 
-use doorbell_pcie::link::LinkState;
+use doorbell_nic::{NIC_STATE_VERSION, Nic};
 use doorbell_pcie::path::PathState;
 use doorbell_pcie::{FunctionIdentity, Place};
 use doorbell_sim::ports::{DmaPort, IrqPort, Timers};
 use doorbell_sim::snapshot::{Snapshot, SnapshotError};
-use doorbell_sim::stats::Counter;
+use doorbell_sim::stats::{Counter, Stats};
 use doorbell_sim::{AccessSize, EventQueue, Phase, Ps};
-use serde::{Deserialize, Serialize};
 
+use crate::dma::{BusSide, DmaStats};
 use crate::events::Event;
 use crate::machine::Machine;
-use crate::port::{BusSide, DmaStats};
+use crate::nic_function::{self, NicSide};
+use crate::port::WireSide;
 use crate::slot::PcieSlot;
-use crate::timed::Mode;
 
 /// The version of what the machine keeps of each function; its own state has one of its own.
-const FUNCTION_VERSION: u32 = 1;
+const FUNCTION_VERSION: u32 = 2;
 /// One of a machine has so many functions at most beside its NICs.
 pub(crate) const FUNCTIONS_MAX: usize = 16;
 
@@ -26,6 +27,9 @@ pub(crate) const FUNCTIONS_MAX: usize = 16;
 pub trait PciFunction: Send {
     /// What software finds in its configuration space: identifiers, base address registers, capabilities. Always the same.
     fn identity(&self) -> FunctionIdentity;
+
+    /// Power is on.
+    fn power_on(&mut self, _now: Ps, _side: &mut FunctionSide<'_>) {}
 
     /// A load of `size` bytes from behind base address register `bar`.
     fn read(&mut self, now: Ps, bar: u8, offset: u64, size: AccessSize, side: &mut FunctionSide<'_>) -> u64;
@@ -62,12 +66,13 @@ pub trait PciFunction: Send {
     }
 }
 
-/// What a function sees of the machine: memory, its interrupt line, and a clock to wake it.
+/// What a function sees of the machine: memory, its interrupt line, a clock to wake it, and the wire of the port in front of it.
 pub struct FunctionSide<'a> {
-    index: u8,
-    queue: &'a mut EventQueue<Event>,
-    irq: &'a mut bool,
-    bus: BusSide<'a>,
+    pub(crate) index: u8,
+    pub(crate) queue: &'a mut EventQueue<Event>,
+    pub(crate) irq: &'a mut bool,
+    pub(crate) bus: BusSide<'a>,
+    pub(crate) wire: Option<WireSide<'a>>,
 }
 
 impl<'a> FunctionSide<'a> {
@@ -85,68 +90,224 @@ impl IrqPort for FunctionSide<'_> {
 
 impl Timers<u64> for FunctionSide<'_> {
     fn wake_at(&mut self, at: Ps, event: u64) {
-        self.queue.schedule(at, Phase::Dma, Event::Function { index: self.index, event });
+        self.queue.schedule(at, Phase::Dma, Event::Function { function: self.index, event });
+    }
+}
+
+/// What a function is. The NIC is one like every other, but its calls are known when this is compiled.
+pub(crate) enum Device {
+    Nic(Box<Nic>),
+    Other(Box<dyn PciFunction>),
+}
+
+impl Device {
+    fn identity(&self) -> FunctionIdentity {
+        match self {
+            Device::Nic(_) => nic_function::identity(),
+            Device::Other(function) => function.identity(),
+        }
+    }
+
+    pub fn power_on(&mut self, now: Ps, side: &mut FunctionSide<'_>) {
+        match self {
+            Device::Nic(nic) => nic.power_on(now, &mut NicSide(side)),
+            Device::Other(function) => function.power_on(now, side),
+        }
+    }
+
+    pub fn read(&mut self, now: Ps, at: (u8, u64), size: AccessSize, side: &mut FunctionSide<'_>) -> u64 {
+        match self {
+            Device::Nic(nic) => nic_function::read(nic, now, at, size, &mut NicSide(side)),
+            Device::Other(function) => function.read(now, at.0, at.1, size, side) & size.mask(),
+        }
+    }
+
+    pub fn write(
+        &mut self,
+        now: Ps,
+        at: (u8, u64),
+        (size, value): (AccessSize, u64),
+        side: &mut FunctionSide<'_>,
+    ) {
+        match self {
+            Device::Nic(nic) => nic_function::write(nic, now, at, (size, value), &mut NicSide(side)),
+            Device::Other(function) => function.write(now, at.0, at.1, size, value & size.mask(), side),
+        }
+    }
+
+    pub fn reset(&mut self, now: Ps, side: &mut FunctionSide<'_>) {
+        match self {
+            Device::Nic(nic) => nic.reset(now, &mut NicSide(side)),
+            Device::Other(function) => function.reset(now, side),
+        }
+    }
+
+    pub fn set_bus_master(&mut self, now: Ps, enabled: bool, side: &mut FunctionSide<'_>) {
+        match self {
+            Device::Nic(nic) => nic.set_bus_master(now, enabled, &mut NicSide(side)),
+            Device::Other(function) => function.set_bus_master(now, enabled, side),
+        }
     }
 }
 
 /// A function in its place.
 pub struct PluggedFunction {
-    pub(crate) function: Box<dyn PciFunction>,
-    pub(crate) place: Place,
+    pub(crate) device: Device,
+    /// Under which its sections and counters stand, such as "port0" and "function0".
+    name: String,
+    place: Place,
+    /// The port in front of it, if it is on a network.
+    port: Option<u8>,
     pub(crate) pcie: PcieSlot,
-    pub(crate) irq: bool,
-    pub(crate) dma: DmaStats,
-}
-
-/// What a checkpoint keeps of one.
-#[derive(Serialize, Deserialize)]
-struct PluggedState {
     irq: bool,
     dma: DmaStats,
-    path: PathState,
-    link: LinkState,
-    own: Vec<u8>,
 }
 
 impl PluggedFunction {
-    /// What stands behind the registers.
-    pub fn function(&self) -> &dyn PciFunction {
-        &*self.function
+    /// The NIC of a port.
+    pub(crate) fn nic(port: u8, nic: Nic, place: Place, pcie: PcieSlot) -> PluggedFunction {
+        let device = Device::Nic(Box::new(nic));
+        PluggedFunction::new(device, format!("port{port}"), place, Some(port), pcie)
+    }
+
+    /// Another function, by its number among these.
+    pub(crate) fn other(
+        number: usize,
+        function: Box<dyn PciFunction>,
+        place: Place,
+        pcie: PcieSlot,
+    ) -> PluggedFunction {
+        PluggedFunction::new(Device::Other(function), format!("function{number}"), place, None, pcie)
+    }
+
+    fn new(device: Device, name: String, place: Place, port: Option<u8>, pcie: PcieSlot) -> PluggedFunction {
+        PluggedFunction { device, name, place, port, pcie, irq: false, dma: DmaStats::default() }
+    }
+
+    /// Under which name its counters stand: "port0" for what is behind a port, "function0" for the first of the others.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where it is in the PCI tree.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// What software finds in its configuration space.
+    pub fn identity(&self) -> FunctionIdentity {
+        self.device.identity()
+    }
+
+    /// The NIC, if it is one.
+    pub fn as_nic(&self) -> Option<&Nic> {
+        match &self.device {
+            Device::Nic(nic) => Some(nic),
+            Device::Other(_) => None,
+        }
+    }
+
+    /// What stands behind the registers, if it is none of the machine's own.
+    pub fn as_other(&self) -> Option<&dyn PciFunction> {
+        match &self.device {
+            Device::Nic(_) => None,
+            Device::Other(function) => Some(&**function),
+        }
+    }
+
+    /// What it has counted itself.
+    pub fn counters(&self) -> Vec<Counter> {
+        match &self.device {
+            Device::Nic(nic) => nic.stats().counters(),
+            Device::Other(function) => function.counters(),
+        }
+    }
+
+    /// Between it and memory, and the cores.
+    pub fn pcie(&self) -> &PcieSlot {
+        &self.pcie
     }
 
     /// What its DMA met beside RAM.
     pub fn dma_stats(&self) -> &DmaStats {
         &self.dma
     }
+
+    /// The level at which it drives its interrupt, before masks.
+    pub(crate) fn irq(&self) -> bool {
+        self.irq
+    }
+
+    /// Its own state and its path's; what all functions have alike stands in the machine's section.
+    pub(crate) fn save(&self, snapshot: &mut Snapshot) {
+        match &self.device {
+            Device::Nic(nic) => snapshot.put(&format!("{}.nic", self.name), NIC_STATE_VERSION, &nic.save()),
+            Device::Other(function) => snapshot.put(&self.name, FUNCTION_VERSION, &function.save()),
+        }
+        snapshot.put(&format!("{}.path", self.name), PathState::VERSION, &self.pcie.path().save());
+    }
+
+    pub(crate) fn restore(
+        &mut self,
+        snapshot: &Snapshot,
+        irq: bool,
+        dma: DmaStats,
+    ) -> Result<(), SnapshotError> {
+        (self.irq, self.dma) = (irq, dma);
+        match &mut self.device {
+            Device::Nic(nic) => {
+                nic.restore(snapshot.get(&format!("{}.nic", self.name), NIC_STATE_VERSION)?)?
+            }
+            Device::Other(function) => {
+                function.restore(&snapshot.get::<Vec<u8>>(&self.name, FUNCTION_VERSION)?)?;
+            }
+        }
+        self.pcie.path_mut().restore(snapshot.get(&format!("{}.path", self.name), PathState::VERSION)?)
+    }
 }
 
 impl Machine {
-    /// The functions beside the ports' NICs.
+    /// The PCI functions: the ports' NICs, then those that were plugged in beside them.
     pub fn functions(&self) -> &[PluggedFunction] {
         &self.functions
+    }
+
+    /// The function behind a port.
+    pub fn function_behind(&self, port: usize) -> &PluggedFunction {
+        &self.functions[usize::from(self.ports[port].function)]
+    }
+
+    /// The NIC behind a port.
+    pub fn nic(&self, port: usize) -> &Nic {
+        self.function_behind(port).as_nic().expect("a port has a NIC")
+    }
+
+    /// The NICs behind all ports, in the ports' order.
+    pub fn nics(&self) -> impl Iterator<Item = &Nic> {
+        (0..self.ports.len()).map(|port| self.nic(port))
     }
 
     /// Calls a function with its side of the machine, then carries its interrupt line on.
     pub(crate) fn with_function<R>(
         &mut self,
         index: u8,
-        call: impl FnOnce(&mut dyn PciFunction, &mut FunctionSide<'_>) -> R,
+        call: impl FnOnce(&mut Device, &mut FunctionSide<'_>) -> R,
     ) -> R {
         let id = self.function_id(index);
         let bus_master = self.bridge.bus_master(id);
-        // Behind the NICs' numbers, which are the ports'.
-        let device = self.ports.len() as u8 + index;
         let parts = &mut self.functions[usize::from(index)];
         let bus = BusSide {
-            device,
+            device: index,
             ram: &mut self.ram,
             pcie: &mut parts.pcie,
             dma: &mut parts.dma,
             timing: self.timing.as_deref_mut(),
             bus_master,
         };
-        let mut side = FunctionSide { index, queue: &mut self.queue, irq: &mut parts.irq, bus };
-        let result = call(&mut *parts.function, &mut side);
+        let (ports, stages) = (&mut self.ports, &mut self.stages);
+        let wire = parts.port.map(|port| ports[usize::from(port)].wire(port, stages));
+        let mut side = FunctionSide { index, queue: &mut self.queue, irq: &mut parts.irq, bus, wire };
+        let result = call(&mut parts.device, &mut side);
         let level = parts.irq;
         if self.bridge.set_interrupt(id, level) {
             self.update_pci_interrupts();
@@ -154,42 +315,27 @@ impl Machine {
         result
     }
 
-    pub(crate) fn save_functions(&self, snapshot: &mut Snapshot) {
-        for (index, plugged) in self.functions.iter().enumerate() {
-            let state = PluggedState {
-                irq: plugged.irq,
-                dma: plugged.dma.clone(),
-                path: plugged.pcie.path().save(),
-                link: plugged.pcie.link().save(),
-                own: plugged.function.save(),
-            };
-            snapshot.put(&format!("function{index}"), FUNCTION_VERSION, &state);
-        }
+    /// The same for one that is a NIC.
+    pub(crate) fn with_nic<R>(
+        &mut self,
+        function: u8,
+        call: impl FnOnce(&mut Nic, &mut NicSide<'_, '_>) -> R,
+    ) -> R {
+        self.with_function(function, |device, side| match device {
+            Device::Nic(nic) => call(nic, &mut NicSide(side)),
+            Device::Other(_) => unreachable!("only NICs have what is a NIC's"),
+        })
     }
 
-    /// Links that are timed go on where they were, if `timed` says that the timing models do.
-    pub(crate) fn restore_functions(
+    /// The same for what is none of the machine's own.
+    pub(crate) fn with_other(
         &mut self,
-        snapshot: &Snapshot,
-        timed: bool,
-    ) -> Result<(), SnapshotError> {
-        let is_detailed = self.mode() == Mode::Detailed;
-        for (index, plugged) in self.functions.iter_mut().enumerate() {
-            let name = format!("function{index}");
-            let state: PluggedState = snapshot.get(&name, FUNCTION_VERSION)?;
-            (plugged.irq, plugged.dma) = (state.irq, state.dma);
-            plugged.pcie.path_mut().restore(state.path)?;
-            if timed {
-                let inconsistent = |problem| SnapshotError::Inconsistent { name: name.clone(), problem };
-                plugged
-                    .pcie
-                    .link_mut()
-                    .restore(&state.link)
-                    .map_err(|error| inconsistent(error.to_string()))?;
-                plugged.pcie.resume_timed(is_detailed);
-            }
-            plugged.function.restore(&state.own)?;
-        }
-        Ok(())
+        function: u8,
+        call: impl FnOnce(&mut dyn PciFunction, &mut FunctionSide<'_>),
+    ) {
+        self.with_function(function, |device, side| match device {
+            Device::Other(function) => call(&mut **function, side),
+            Device::Nic(_) => unreachable!("a NIC's wake-ups have names"),
+        });
     }
 }

@@ -20,14 +20,6 @@ impl Machine {
         self.forward_external_interrupts();
     }
 
-    /// Carries one NIC's line to the interrupt controller.
-    pub(crate) fn update_nic_interrupt(&mut self, port: u8) {
-        let level = self.ports[usize::from(port)].irq;
-        if self.bridge.set_interrupt(self.nic_id(port), level) {
-            self.update_pci_interrupts();
-        }
-    }
-
     /// Carries the PCI pins' levels, after masks, to the interrupt controller.
     pub(crate) fn update_pci_interrupts(&mut self) {
         for (source, level) in self.bridge.intx_levels() {

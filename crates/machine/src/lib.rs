@@ -13,11 +13,14 @@ pub mod config;
 mod console;
 mod debug;
 mod disks;
+mod dma;
 mod events;
 mod fingerprint;
 mod functions;
 mod interrupts;
 mod machine;
+
+mod nic_function;
 pub mod overlay;
 pub mod pair;
 mod pair_checkpoint;

@@ -1,10 +1,8 @@
 //! The machine's parts and how they are built from a configuration.
 
 use doorbell_loadgen::{LoadGen, LoadGenConfig, StageBook};
-use doorbell_nic::{IDENTITY, Nic};
-use doorbell_pcie::{
-    BarKind, Capability, FunctionIdentity, HeaderType, HostBridge, HostBridgeConfig, Place, Slot, SlotError,
-};
+use doorbell_nic::Nic;
+use doorbell_pcie::{FunctionIdentity, HostBridge, HostBridgeConfig, Place, Slot, SlotError};
 use doorbell_platform::{Clint, MmuMode, Plic, PlicConfig, Rtc, Syscon, Uart, VirtioDisk, map};
 use doorbell_riscv::{Hart, HartConfig};
 use doorbell_sim::rng::Rng;
@@ -15,7 +13,8 @@ use crate::config::{ConfigError, CoreModel, MachineConfig};
 use crate::console::Console;
 use crate::events::Event;
 use crate::functions::{FUNCTIONS_MAX, PciFunction, PluggedFunction};
-use crate::port::{DmaStats, Port};
+use crate::nic_function;
+use crate::port::Port;
 use crate::ports_config::PortConfig;
 use crate::renew::Spare;
 use crate::run::Outcome;
@@ -92,14 +91,11 @@ impl Machine {
         config.validate()?;
         let platform = &config.platform;
         let (ram, harts) = spare.memory(&config);
-        let plug = |(place, function)| {
-            let (pcie, dma) = (PcieSlot::new(&config.pcie), DmaStats::default());
-            PluggedFunction { function, place, pcie, irq: false, dma }
-        };
-        let functions: Vec<PluggedFunction> = functions.into_iter().map(plug).collect();
-        let bridge = build_bridge(&config, &functions)?;
-        let ports =
-            (0..platform.nics as usize).map(|i| build_port(&config, seed, i)).collect::<Result<_, _>>()?;
+        let functions = build_functions(&config, functions)?;
+        let nics = platform.nics as u8;
+        let bridge = build_bridge(&config, &functions[usize::from(nics)..])?;
+        // The NICs are listed first, in the ports' order.
+        let ports = (0..nics).map(|port| build_port(&config, seed, port, port)).collect::<Result<_, _>>()?;
         let mut machine = Machine {
             ram,
             harts,
@@ -129,8 +125,8 @@ impl Machine {
             let timing = Timing::new(&machine.config, &machine.ram);
             machine.timing = Some(Box::new(timing.map_err(|problem| ConfigError::new("memory", problem))?));
         }
-        for port in 0..machine.ports.len() as u8 {
-            machine.with_nic(port, |nic, side| nic.power_on(Ps::ZERO, side));
+        for index in 0..machine.functions.len() as u8 {
+            machine.with_function(index, |device, side| device.power_on(Ps::ZERO, side));
         }
         Ok(machine)
     }
@@ -176,11 +172,6 @@ impl Machine {
         &self.stats
     }
 
-    /// What each NIC's DMA met beside RAM.
-    pub fn dma_stats(&self, port: usize) -> &DmaStats {
-        &self.ports[port].dma
-    }
-
     /// Types on the console's keyboard. Returns how many bytes were taken.
     pub fn type_input(&mut self, bytes: &[u8]) -> usize {
         let taken = self.uart.push_input(bytes);
@@ -202,26 +193,39 @@ pub(crate) fn hart_config(config: &MachineConfig, id: usize) -> HartConfig {
     }
 }
 
-/// The tree of PCI functions: bridges, then NICs, then others.
-pub(crate) fn build_bridge(
+/// The ports' NICs, then the other functions.
+fn build_functions(
     config: &MachineConfig,
-    functions: &[PluggedFunction],
-) -> Result<HostBridge, ConfigError> {
-    if functions.len() > FUNCTIONS_MAX {
-        let problem = format!("{}; a machine has {FUNCTIONS_MAX} at most beside NICs", functions.len());
+    others: Vec<(Place, Box<dyn PciFunction>)>,
+) -> Result<Vec<PluggedFunction>, ConfigError> {
+    if others.len() > FUNCTIONS_MAX {
+        let problem = format!("{}; a machine has {FUNCTIONS_MAX} at most beside NICs", others.len());
         return Err(ConfigError::new("functions", problem));
     }
-    let bridges = &config.platform.bridges;
-    let mut slots: Vec<Slot> = bridges
-        .iter()
-        .map(|place| Slot { place: *place, identity: FunctionIdentity::pci_bridge() })
-        .collect();
+    let mut functions = Vec::new();
     for port in 0..config.platform.nics as usize {
-        slots.push(Slot { place: config.ports().place(port), identity: nic_identity() });
+        let PortConfig { nic, pcie, link } = config.port(port);
+        let nic = Nic::new(nic, link.rate, port).map_err(|error| ConfigError::new("nic", error))?;
+        let place = config.ports().place(port);
+        functions.push(PluggedFunction::nic(port as u8, nic, place, PcieSlot::new(&pcie)));
     }
-    slots.extend(
-        functions.iter().map(|plugged| Slot { place: plugged.place, identity: plugged.function.identity() }),
-    );
+    functions.extend(others.into_iter().enumerate().map(|(number, (place, function))| {
+        PluggedFunction::other(number, function, place, PcieSlot::new(&config.pcie))
+    }));
+    Ok(functions)
+}
+
+/// The tree of PCI functions: bridges and NICs, as the configuration lists them, then the others.
+pub(crate) fn build_bridge(
+    config: &MachineConfig,
+    others: &[PluggedFunction],
+) -> Result<HostBridge, ConfigError> {
+    let (bridges, ports) = (&config.platform.bridges, config.platform.nics as usize);
+    let bridge = |place: &Place| Slot { place: *place, identity: FunctionIdentity::pci_bridge() };
+    let nic = |port| Slot { place: config.ports().place(port), identity: nic_function::identity() };
+    let other = |plugged: &PluggedFunction| Slot { place: plugged.place(), identity: plugged.identity() };
+    let slots =
+        bridges.iter().map(bridge).chain((0..ports).map(nic)).chain(others.iter().map(other)).collect();
     HostBridge::new(HostBridgeConfig::default(), slots).map_err(|error| {
         let (SlotError::HostBridge(index, _)
         | SlotError::Taken(index, _)
@@ -229,8 +233,8 @@ pub(crate) fn build_bridge(
         | SlotError::NoFunctionZero(index, _)) = error;
         let key = match index.checked_sub(bridges.len()) {
             None => format!("platform.bridges[{index}]"),
-            Some(port) if port < config.platform.nics as usize => format!("port.{port}.at"),
-            Some(other) => format!("function {}", other - config.platform.nics as usize),
+            Some(port) if port < ports => format!("port.{port}.at"),
+            Some(other) => format!("function {}", other - ports),
         };
         let hint = match error {
             SlotError::NoBridge(..) => "; list it in platform.bridges, such as platform.bridges=[\"1e.0\"]",
@@ -240,54 +244,20 @@ pub(crate) fn build_bridge(
     })
 }
 
-fn build_port(config: &MachineConfig, seed: u64, index: usize) -> Result<Port, ConfigError> {
-    let PortConfig { nic, pcie, link: wire } = config.port(index);
+fn build_port(config: &MachineConfig, seed: u64, port: u8, function: u8) -> Result<Port, ConfigError> {
+    let (index, wire) = (u32::from(port), config.port(usize::from(port)).link);
     let link = |direction: &str| {
         let rng = Rng::stream(seed, &format!("port{index}.link.{direction}"));
         Link::new(wire.clone(), rng).map_err(|error| ConfigError::new("link", error))
     };
-    let loadgen =
-        LoadGenConfig { traffic: config.loadgen.traffic.for_port(index as u32), ..config.loadgen.clone() };
+    let loadgen = LoadGenConfig { traffic: config.loadgen.traffic.for_port(index), ..config.loadgen.clone() };
     Ok(Port {
-        nic: Nic::new(nic, wire.rate, index).map_err(|error| ConfigError::new("nic", error))?,
-        pcie: PcieSlot::new(&pcie),
+        function,
         link_in: link("in")?,
         link_out: link("out")?,
-        loadgen: LoadGen::new(index as u32, seed, &loadgen, &wire)
+        loadgen: LoadGen::new(index, seed, &loadgen, &wire)
             .map_err(|error| ConfigError::new("loadgen", error))?,
         capture: None,
         cable: None,
-        irq: false,
-        dma: DmaStats::default(),
     })
-}
-
-/// The 82540EM's own figures in the host bridge's terms.
-fn nic_identity() -> FunctionIdentity {
-    let mut bars = [BarKind::None; 6];
-    for bar in IDENTITY.bars {
-        bars[usize::from(bar.index)] = match bar.io {
-            true => BarKind::Io { bytes: bar.size },
-            false => BarKind::Memory32 { bytes: bar.size, prefetchable: false },
-        };
-    }
-    let power = IDENTITY.power_management;
-    FunctionIdentity {
-        vendor: IDENTITY.vendor,
-        device: IDENTITY.device,
-        revision: IDENTITY.revision,
-        class: IDENTITY.class,
-        subsystem_vendor: IDENTITY.subsystem_vendor,
-        subsystem: IDENTITY.subsystem,
-        bars,
-        interrupt_pin: IDENTITY.interrupt_pin,
-        min_grant_max_latency: [IDENTITY.min_grant, IDENTITY.max_latency],
-        capabilities: vec![Capability::PowerManagement {
-            offset: power.offset,
-            capabilities: power.capabilities,
-            no_soft_reset: false,
-        }],
-        extended_space: false,
-        header: HeaderType::Function,
-    }
 }

@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(three.nic.mac, Some(MacAddress([2, 0, 0, 0, 0, 7])));
         assert_ne!(one.nic.mac, two.nic.mac);
         let machine = Machine::new(config, 1).unwrap();
-        assert_eq!(machine.ports()[1].nic.config().rx_fifo, two.nic.rx_fifo);
+        assert_eq!(machine.nic(1).config().rx_fifo, two.nic.rx_fifo);
         assert_eq!(machine.ports()[1].link_in.config(), &two.link);
     }
 

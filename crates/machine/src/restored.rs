@@ -26,6 +26,10 @@ impl Machine {
         Ok(())
     }
 
+    fn is_nic(&self, function: u8) -> Option<bool> {
+        self.functions.get(usize::from(function)).map(|plugged| plugged.as_nic().is_some())
+    }
+
     /// A damaged file must not make events reach for parts that do not exist.
     pub(crate) fn check_restored_events(&self) -> Result<(), &'static str> {
         let (harts, ports) = (self.harts.len() as u32, self.ports.len());
@@ -45,16 +49,18 @@ impl Machine {
                     answers[*hart as usize] += 1;
                 }
                 Event::HartTimer { hart } if *hart >= harts => return Err("a timer belongs to no hart"),
-                Event::Nic { port, .. }
-                | Event::LoadGen { port, .. }
+                Event::LoadGen { port, .. }
                 | Event::FrameAtNic { port, .. }
                 | Event::FrameAtLoadGen { port, .. }
                 | Event::FrameAtSink { port, .. }
                     if usize::from(*port) >= ports =>
                 {
+                    return Err("an event belongs to no port");
+                }
+                Event::Nic { function, .. } if !self.is_nic(*function).is_some_and(|nic| nic) => {
                     return Err("an event belongs to no NIC");
                 }
-                Event::Function { index, .. } if usize::from(*index) >= self.functions.len() => {
+                Event::Function { function, .. } if self.is_nic(*function).is_none_or(|nic| nic) => {
                     return Err("an event belongs to no PCI function");
                 }
                 Event::Disk { slot } if usize::from(*slot) >= self.disks.len() => {

@@ -171,14 +171,17 @@ impl Machine {
                 self.rtc.expire(now);
                 self.update_alarm(now);
             }
-            Event::Nic { port, event } => self.with_nic(port, |nic, side| nic.on_event(now, event, side)),
-            Event::Function { index, event } => {
-                self.with_function(index, |function, side| function.wake(now, event, side));
+            Event::Nic { function, event } => {
+                self.with_nic(function, |nic, side| nic.on_event(now, event, side))
+            }
+            Event::Function { function, event } => {
+                self.with_other(function, |function, side| function.wake(now, event, side));
             }
             Event::Disk { slot } => self.disk_due(now, slot),
             Event::DcaChange { index } => self.change_dca(now, usize::from(index)),
             Event::FrameAtNic { port, frame } => {
-                self.with_nic(port, |nic, side| nic.frame_arrived(now, frame, side))
+                let function = self.ports[usize::from(port)].function;
+                self.with_nic(function, |nic, side| nic.frame_arrived(now, frame, side))
             }
             Event::LoadGen { port, event } => {
                 self.with_loadgen(port, |gen_, side| gen_.on_event(now, event, side))

@@ -1,9 +1,11 @@
 //! What an experimenter does with the load generators between runs of the machine.
 
 use doorbell_loadgen::{Arrival, LoadGenStats, StageBook, TrafficConfig};
+use doorbell_nic::Nic;
 use doorbell_sim::{Frame, Ps};
 
 use crate::config::ConfigError;
+use crate::functions::PluggedFunction;
 use crate::machine::Machine;
 
 impl Machine {
@@ -34,7 +36,8 @@ impl Machine {
     /// Pulls a NIC's cable, or puts it back. What is on its way still arrives, and the NIC drops it.
     pub fn set_cable(&mut self, port: usize, plugged: bool) {
         let now = self.now();
-        self.with_nic(port as u8, |nic, side| nic.set_cable(now, plugged, side));
+        let function = self.ports[port].function;
+        self.with_nic(function, |nic, side| nic.set_cable(now, plugged, side));
     }
 
     /// A frame's last bit reaches a generator. If it is the frame of another, that one accounts for it.
@@ -101,9 +104,7 @@ impl Machine {
             total(|stats| stats.of_others) >= total(|stats| stats.elsewhere),
             "frames changed hands unseen"
         );
-        for port in &self.ports {
-            port.nic.check_conservation();
-            port.loadgen.assert_conservation();
-        }
+        self.functions.iter().filter_map(PluggedFunction::as_nic).for_each(Nic::check_conservation);
+        self.ports.iter().for_each(|port| port.loadgen.assert_conservation());
     }
 }

@@ -4,7 +4,7 @@
 use doorbell_acceptance::{counter, quiet, session, short_or_long};
 use doorbell_bench::{Point, run_point};
 use doorbell_loadgen::Rate;
-use doorbell_machine::{Limits, Machine, Outcome, Port};
+use doorbell_machine::{Limits, Machine, Outcome};
 use doorbell_sim::{Bytes, Ps};
 
 /// An offered load and what shall be lost where.
@@ -68,7 +68,7 @@ fn offered_frames_are_delivered_or_dropped_under_a_name_and_testpmd_agrees() {
     for load in LOADS {
         println!("{} of {} bytes, {:?}", load.rate, load.frame_size, load.overrides);
         let mut point = measure(load);
-        check_since_boot(&point.machine.ports()[0]);
+        check_since_boot(&point.machine);
         check_window(load, &point);
         check_testpmd(&mut point.machine);
     }
@@ -84,10 +84,11 @@ fn measure(load: &Load) -> Point {
 }
 
 /// The chain from the generator to the NIC, through it, and back, counted since the machine was built.
-fn check_since_boot(port: &Port) {
-    let (generator, nic) = (port.loadgen.stats(), port.nic.stats());
+fn check_since_boot(machine: &Machine) {
+    let (port, device) = (&machine.ports()[0], machine.nic(0));
+    let (generator, nic) = (port.loadgen.stats(), device.stats());
     let (way_in, way_out) = (port.link_in.stats(), port.link_out.stats());
-    let inside = port.nic.in_flight();
+    let inside = device.in_flight();
     assert_eq!(generator.sent, way_in.frames);
     assert_eq!(nic.rx_arrived, way_in.frames - way_in.lost, "nothing is on its way after the drain");
     let dropped = counter(nic, |name| name.starts_with("rx_drop_")) + nic.rx_control;
@@ -160,7 +161,7 @@ fn check_testpmd(machine: &mut Machine) {
         let line = console.split_once(name).unwrap_or_else(|| panic!("no {name} in {console}")).1;
         line.split_whitespace().next().and_then(|word| word.parse::<u64>().ok()).expect("a figure follows")
     };
-    let nic = machine.ports()[0].nic.stats();
+    let nic = machine.nic(0).stats();
     assert_eq!(said("RX-packets:"), nic.rx_delivered, "{console}");
     assert_eq!(said("TX-packets:"), nic.tx_sent, "{console}");
     assert_eq!(said("TX-dropped:"), nic.rx_delivered - nic.tx_sent, "{console}");

@@ -97,7 +97,7 @@ fn a_run_continues_bit_for_bit_with_frames_and_posted_writes_on_their_way() {
     for index in 0..3000 {
         let at = machine.instructions() + 97;
         Mark::at(&mut machine, at);
-        let inside = machine.ports()[0].nic.in_flight();
+        let inside = machine.nic(0).in_flight();
         let posted = accesses_under_way(&machine) > unposted;
         // One with a posted write on its way, then one without, and so on, with frames inside the NIC.
         if posted == (jobs.len() % 2 == 0) && inside.rx > 0 {
@@ -117,7 +117,7 @@ fn a_run_continues_bit_for_bit_with_frames_and_posted_writes_on_their_way() {
 
 /// Accesses that the hart has made and no NIC has seen yet, plus a constant of the boot.
 fn accesses_under_way(machine: &Machine) -> u64 {
-    machine.harts()[0].stats().device_accesses - machine.ports()[0].nic.stats().register_accesses
+    machine.harts()[0].stats().device_accesses - machine.nic(0).stats().register_accesses
 }
 
 fn fewest_posted(machine: &mut Machine) -> u64 {

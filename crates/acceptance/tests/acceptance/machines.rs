@@ -25,8 +25,8 @@ fn two_nics_forward_what_their_two_generators_send() {
         let d = &s.drops;
         let lost = d.dma + d.core + d.tx + d.nic_other + d.link + d.guest;
         assert_eq!(s.frames_offered, s.frames_delivered + s.frames_corrupt + lost);
-        for port in point.machine.ports() {
-            let (nic, generator) = (port.nic.stats(), port.loadgen.stats());
+        for (port, nic) in point.machine.ports().iter().zip(point.machine.nics()) {
+            let (nic, generator) = (nic.stats(), port.loadgen.stats());
             assert_eq!(nic.rx_arrived, nic.rx_delivered + counter(nic, |name| name.starts_with("rx_drop_")));
             assert_eq!((generator.sent, generator.returned), (nic.rx_arrived, nic.tx_sent));
             assert!(nic.tx_sent > 3000, "a port stood idle: {nic:?}");
@@ -40,8 +40,7 @@ fn two_nics_forward_what_their_two_generators_send() {
             .skip(1)
             .map(|rest| rest.split_whitespace().next().unwrap().parse().unwrap())
             .collect();
-        let delivered: Vec<u64> =
-            point.machine.ports().iter().map(|port| port.nic.stats().rx_delivered).collect();
+        let delivered: Vec<u64> = point.machine.nics().map(|nic| nic.stats().rx_delivered).collect();
         assert_eq!(received, [delivered[0], delivered[1], delivered[0] + delivered[1]], "{console}");
     }
 }
@@ -64,13 +63,14 @@ fn two_ports_that_differ_are_accounted_for_to_the_frame() {
     let [one, other] = point.machine.ports() else { panic!("two ports") };
     let sent = one.loadgen.stats().sent as f64 / other.loadgen.stats().sent as f64;
     assert!((sent - 5.0).abs() < 0.01, "80 % of 100 Gbps, and of 20: {sent}");
-    assert!(other.nic.stats().rx_fifo_peak_bytes <= 4 << 10 && one.nic.stats().rx_fifo_peak_bytes > 4 << 10);
+    let peak = |port| point.machine.nic(port).stats().rx_fifo_peak_bytes;
+    assert!(peak(1) <= 4 << 10 && peak(0) > 4 << 10);
 }
 
 #[test]
 fn the_receive_fifo_is_what_pba_gives_it_unless_a_parameter_does() {
-    let pba_kib = |point: &Point| u64::from(point.machine.ports()[0].nic.peek("PBA").unwrap() & 0xffff);
-    let peak = |point: &Point| point.machine.ports()[0].nic.stats().rx_fifo_peak_bytes;
+    let pba_kib = |point: &Point| u64::from(point.machine.nic(0).peek("PBA").unwrap() & 0xffff);
+    let peak = |point: &Point| point.machine.nic(0).stats().rx_fifo_peak_bytes;
     let usual = measure(&[], &[], "20Mpps", 64);
     let given = pba_kib(&usual) << 10;
     assert!(

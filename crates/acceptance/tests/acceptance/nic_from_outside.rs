@@ -162,12 +162,12 @@ pause over
     all(&mut machine, 0);
     inject(&mut machine, 3, &stranger);
     assert_eq!(arrived(&mut machine, "eth0", "twenty-again"), 20, "every group, and no stranger");
-    let before = machine.ports()[0].nic.stats().rx_drop_address;
+    let before = machine.nic(0).stats().rx_drop_address;
     all(&mut machine, 0x0f);
     // Fourteen groups and the all-hosts group compete for fourteen exact entries; the rest share a hash with these.
     let alike = arrived(&mut machine, "eth0", "twenty-others");
     assert!((6..=7).contains(&alike), "{alike}");
-    assert_eq!(machine.ports()[0].nic.stats().rx_drop_address - before, 20 - alike);
+    assert_eq!(machine.nic(0).stats().rx_drop_address - before, 20 - alike);
     all(&mut machine, 0x80);
     assert_eq!(arrived(&mut machine, "eth0", "promiscuous"), 0, "other groups with another hash");
     all(&mut machine, 0x80);
@@ -207,7 +207,7 @@ pause end
     run_to_pause(&mut machine, "five");
     let tagged = |machine: &Machine, id: u8| frame(guest_mac(machine), &[0x81, 0, 0x60, id, 0x88, 0xb5], b"");
     let [fives, sevens, nines] = [5, 7, 9].map(|id| tagged(&machine, id));
-    let vlan_drops = |machine: &Machine| machine.ports()[0].nic.stats().rx_drop_vlan;
+    let vlan_drops = |machine: &Machine| machine.nic(0).stats().rx_drop_vlan;
     let send_all = |machine: &mut Machine| {
         for (count, frame) in [(6, &fives), (8, &sevens), (1, &nines)] {
             inject(machine, count, frame);
@@ -304,7 +304,7 @@ counters
     go_on(&mut machine);
     let changes = number(&run_to_pause(&mut machine, "down"), "changes");
     inject(&mut machine, 5, &good);
-    assert_eq!(machine.ports()[0].nic.stats().rx_drop_link_down, 5);
+    assert_eq!(machine.nic(0).stats().rx_drop_link_down, 5);
     machine.set_cable(0, true);
     go_on(&mut machine);
     assert_eq!(number(&run_to_pause(&mut machine, "up-again"), "changes"), changes + 1);

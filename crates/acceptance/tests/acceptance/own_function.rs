@@ -8,7 +8,7 @@ use doorbell_acceptance::{places, repository, scratch};
 use doorbell_bench::{read_guest, resolve};
 use doorbell_example::CopyEngine;
 use doorbell_image::{GuestFile, overlay};
-use doorbell_machine::{Limits, Machine, Mode, Outcome, PciFunction};
+use doorbell_machine::{Limits, Machine, Mode, Outcome, PciFunction, PluggedFunction};
 use doorbell_pcie::Place;
 
 /// The image testpmd brings uio_pci_generic along; its NIC has uio0.
@@ -28,6 +28,15 @@ fn functions() -> Vec<(Place, Box<dyn PciFunction>)> {
 fn machine(preset: &str) -> Machine {
     let config = resolve(preset, &[]).expect("a preset is right");
     Machine::with_functions(config.machine(), config.run.seed, functions()).expect("the place is free")
+}
+
+/// It is listed behind the NIC.
+fn engine(machine: &Machine) -> &PluggedFunction {
+    &machine.functions()[1]
+}
+
+fn saved(machine: &Machine) -> Vec<u8> {
+    engine(machine).as_other().expect("it is no NIC").save()
 }
 
 /// The program, compiled for the guest.
@@ -68,9 +77,9 @@ fn a_program_drives_it_and_what_it_counts_is_told() {
         let console = run(&mut machine);
         let copied = console.matches("copied, then status 0").count();
         assert_eq!((copied, console.contains("status 1 after 1 interrupts")), (2, true), "{console}");
-        let counters = machine.functions()[0].function().counters();
+        let counters = engine(&machine).counters();
         assert_eq!(counters.iter().map(|counter| counter.value).collect::<Vec<_>>(), [2, 2 * 4096]);
-        let dma = machine.functions()[0].dma_stats();
+        let dma = engine(&machine).dma_stats();
         assert_eq!((dma.outside_ram, dma.not_bus_master), (0, 0));
     }
     // Without the function it is another machine.
@@ -85,9 +94,9 @@ fn a_checkpoint_in_the_middle_of_a_copy_goes_on_as_if_there_had_been_none() {
     go_on(&mut first);
     // Until the engine is busy, to the picosecond.
     let busy = |machine: &Machine| {
-        let mut engine = CopyEngine::default();
-        engine.restore(&machine.functions()[0].function().save()).unwrap();
-        engine.is_busy()
+        let mut copy = CopyEngine::default();
+        copy.restore(&saved(machine)).unwrap();
+        copy.is_busy()
     };
     let mut stopped = 0;
     while stopped < 3 {
@@ -101,5 +110,5 @@ fn a_checkpoint_in_the_middle_of_a_copy_goes_on_as_if_there_had_been_none() {
         assert_eq!(machine.run(&Limits::until(PATIENCE)), Outcome::PowerOff { code: 0 });
     }
     assert_eq!(first.section_hashes(), other.section_hashes());
-    assert_eq!(first.functions()[0].function().save(), other.functions()[0].function().save());
+    assert_eq!(saved(&first), saved(&other));
 }

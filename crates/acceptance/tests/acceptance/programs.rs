@@ -52,7 +52,7 @@ fn a_sink_delivers_what_is_in_its_memory_and_sends_nothing() {
     let point = twice_the_same(&session, 256);
     let port = &point.machine.ports()[0];
     assert_eq!(port.link_out.stats().frames, 0);
-    assert_eq!(port.loadgen.stats().returned, port.nic.stats().rx_delivered);
+    assert_eq!(port.loadgen.stats().returned, point.machine.nic(0).stats().rx_delivered);
     // One way, less than there and back.
     let there = median(&point);
     assert!(there > 500.0 && there < 1_500.0, "{there} ns");

@@ -120,15 +120,15 @@ fn testpmd_forwards_from_port_to_port_and_each_frame_is_accounted_for_where_it_w
         assert_eq!((summary.frames_corrupt, point.measurement.outstanding() == 0), (0, lossless));
         let ports = point.machine.ports();
         for (port, (sent, elsewhere, there)) in crossed(&point.machine).into_iter().enumerate() {
-            let (own, other) = (&ports[port], &ports[1 - port]);
+            let (own, nic) = (&ports[port], point.machine.nic(port));
             assert_eq!(
-                (elsewhere, other.nic.stats().tx_sent),
+                (elsewhere, point.machine.nic(1 - port).stats().tx_sent),
                 (there, there),
                 "port {port}: all of it, and only that"
             );
             assert_eq!(own.loadgen.stats().returned, elsewhere, "every one unharmed, in no other kind");
-            assert_eq!(own.loadgen.stats().received, own.nic.stats().tx_sent);
-            assert_eq!(own.nic.stats().rx_arrived, sent);
+            assert_eq!(own.loadgen.stats().received, nic.stats().tx_sent);
+            assert_eq!(nic.stats().rx_arrived, sent);
             assert!(!lossless || sent == there, "{sent} sent at port {port}, {there} arrived at the other");
         }
         // The way there and back is as long as one through a single port: both links, and the machine between them.

@@ -133,7 +133,7 @@ fn transfer(overrides: &[&str]) -> (Pair, u64) {
     for on in ["tcp-segmentation-offload: on", "tx-checksumming: on", "rx-checksumming: on"] {
         assert!(server.contains(on), "{server}");
     }
-    let nic = pair.nodes()[0].ports()[0].nic.stats();
+    let nic = pair.nodes()[0].nic(0).stats();
     // A file of so many bytes has so many segments; most of them the NIC has cut.
     assert!(nic.tx_segments > FILE_BYTES / 1460 / 2, "{nic:?}");
     // What the client acknowledged is the file and the server's head, each byte once.

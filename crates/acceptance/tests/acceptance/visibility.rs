@@ -96,7 +96,7 @@ fn polled(core: CoreKind, between: Between) -> (Vec<Ps>, Vec<LoggedOp>) {
     let mut machine = Machine::new(config, 1).expect("a machine");
     assert!(machine.load_bare(&program(between)), "the program fits");
     run(&mut machine, Ps::from_ms(1));
-    assert!(machine.ports()[0].nic.is_receiving(), "the NIC is set up");
+    assert!(machine.nic(0).is_receiving(), "the NIC is set up");
     machine.set_mode(Mode::Detailed);
     let traffic = TrafficConfig {
         rate: "4.003Mpps".parse().expect("a rate"),

@@ -188,7 +188,7 @@ impl Machine {
         let now = self.queue.now();
         let Some(timing) = &mut self.timing else { return };
         timing.mode = mode;
-        timing.polls.watch(self.ports.iter().filter_map(|port| port.nic.rx_ring()));
+        timing.polls.watch(self.functions.iter().filter_map(|plugged| plugged.as_nic()?.rx_ring()));
         for ((hart, core), access) in self.harts.iter_mut().zip(&mut timing.cores).zip(&mut timing.device) {
             hart.set_synced_until(Ps::MAX);
             if mode != Mode::Detailed
@@ -198,9 +198,8 @@ impl Machine {
             }
             core.skip_to(hart.slots());
         }
-        let slots = self.ports.iter_mut().map(|port| &mut port.pcie);
-        for slot in slots.chain(self.functions.iter_mut().map(|plugged| &mut plugged.pcie)) {
-            slot.set_timed(mode == Mode::Detailed, now);
+        for plugged in &mut self.functions {
+            plugged.pcie.set_timed(mode == Mode::Detailed, now);
         }
         self.turns.anew();
     }

@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::run::device_op;
 use super::{Mode, Timing};
 use crate::config::MachineConfig;
-use crate::port::Port;
+use crate::functions::PluggedFunction;
 use crate::ports_config::{PortTable, with_any};
 
 /// The version of [`TimingState`] and of all that is in it: the state of cores, caches and memory too.
@@ -49,7 +49,7 @@ impl MachineConfig {
 }
 
 impl Timing {
-    pub(crate) fn save(&self, ports: &[Port]) -> TimingState {
+    pub(crate) fn save(&self, functions: &[PluggedFunction]) -> TimingState {
         TimingState {
             config_hash: self.config_hash,
             mode: self.mode,
@@ -57,7 +57,7 @@ impl Timing {
             memory: self.memory.save(),
             spaces: self.spaces.clone(),
             warm_rest: self.warm_rest.clone(),
-            links: ports.iter().map(|port| port.pcie.link().save()).collect(),
+            links: functions.iter().map(|plugged| plugged.pcie.link().save()).collect(),
         }
     }
 
@@ -67,14 +67,14 @@ impl Timing {
         state: TimingState,
         harts: &[Hart],
         ram: &Ram,
-        ports: &mut [Port],
+        functions: &mut [PluggedFunction],
     ) -> Result<bool, String> {
         if state.config_hash != self.config_hash {
             return Ok(false);
         }
         let counts = [state.cores.len(), state.spaces.len(), state.warm_rest.len()];
-        if counts.iter().any(|count| *count != harts.len()) || state.links.len() != ports.len() {
-            return Err("the number of harts or NICs differs".into());
+        if counts.iter().any(|count| *count != harts.len()) || state.links.len() != functions.len() {
+            return Err("the number of harts or PCI functions differs".into());
         }
         if state.warm_rest.iter().any(|rest| *rest >= 1000) {
             return Err("more than a cycle is left of one".into());
@@ -90,9 +90,9 @@ impl Timing {
             };
         }
         self.memory.restore(state.memory).map_err(|error| error.to_string())?;
-        for (port, link) in ports.iter_mut().zip(&state.links) {
-            port.pcie.link_mut().restore(link).map_err(|error| error.to_string())?;
-            port.pcie.resume_timed(state.mode == Mode::Detailed);
+        for (plugged, link) in functions.iter_mut().zip(&state.links) {
+            plugged.pcie.link_mut().restore(link).map_err(|error| error.to_string())?;
+            plugged.pcie.resume_timed(state.mode == Mode::Detailed);
         }
         (self.mode, self.spaces, self.warm_rest) = (state.mode, state.spaces, state.warm_rest);
         Ok(true)

@@ -1,0 +1,173 @@
+//! The 82540EM as a PCI function: its identity in the host bridge's terms, its registers by base address register, and its side of
+//! the machine, which besides what every function has is the wire of the port that it stands behind.
+
+use doorbell_loadgen::StageBook;
+use doorbell_nic::{IDENTITY, Nic};
+use doorbell_pcie::{BarKind, Capability, FunctionIdentity, HeaderType};
+use doorbell_sim::ports::{DeliveryPort, DmaPort, DmaRequest, IrqPort, Timers, WirePort};
+use doorbell_sim::{
+    AccessSize, Done, Frame, FrameId, FrameObserver, Phase, PhysAddr, Ps, RxStamps, TxStamps,
+};
+
+use crate::events::Event;
+use crate::functions::FunctionSide;
+use crate::pair::Crossing;
+use crate::port::{WireSide, transmit};
+
+/// What a NIC sees of the machine.
+pub(crate) struct NicSide<'s, 'a>(pub &'s mut FunctionSide<'a>);
+
+impl<'a> NicSide<'_, 'a> {
+    fn wire(&mut self) -> &mut WireSide<'a> {
+        self.0.wire.as_mut().expect("a NIC stands behind a port")
+    }
+}
+
+impl DmaPort for NicSide<'_, '_> {
+    fn request_read(&mut self, now: Ps, request: DmaRequest) -> Done {
+        self.0.bus.request_read(now, request)
+    }
+
+    fn request_write(&mut self, now: Ps, request: DmaRequest) -> Done {
+        self.0.bus.request_write(now, request)
+    }
+
+    fn read(&mut self, addr: PhysAddr, into: &mut [u8]) {
+        self.0.bus.read(addr, into);
+    }
+
+    fn write(&mut self, addr: PhysAddr, from: &[u8]) {
+        self.0.bus.write(addr, from);
+    }
+}
+
+impl DeliveryPort for NicSide<'_, '_> {
+    fn frame_in_memory(&mut self, now: Ps, pieces: &[(PhysAddr, u32)], wire_bytes: u32) {
+        let WireSide { port, sink, .. } = *self.wire();
+        if !sink {
+            return;
+        }
+        let mut bytes = vec![0; pieces.iter().map(|(_, len)| *len as usize).sum()];
+        let mut at = 0;
+        for (addr, len) in pieces {
+            let end = at + *len as usize;
+            if !self.0.bus.ram.copy_out(*addr, &mut bytes[at..end]) {
+                return;
+            }
+            at = end;
+        }
+        // A receiver may keep the FCS.
+        bytes.truncate((wire_bytes as usize).saturating_sub(Frame::FCS_BYTES));
+        let event = Event::FrameAtSink { port, frame: Frame::new(bytes) };
+        self.0.queue.schedule(now, Phase::Wire, event);
+    }
+}
+
+impl FrameObserver for NicSide<'_, '_> {
+    fn recognise(&self, frame: &[u8]) -> Option<FrameId> {
+        StageBook::recognise(self.0.wire.as_ref()?.stages, frame)
+    }
+
+    fn frame_received(&mut self, id: FrameId, stamps: RxStamps) {
+        self.wire().stages[id.stream as usize].received(id.sequence, stamps);
+    }
+
+    fn frame_sent(&mut self, id: FrameId, stamps: TxStamps) {
+        self.wire().stages[id.stream as usize].sent(id.sequence, stamps);
+    }
+}
+
+impl IrqPort for NicSide<'_, '_> {
+    fn set_irq(&mut self, level: bool) {
+        self.0.set_irq(level);
+    }
+}
+
+impl Timers<doorbell_nic::Event> for NicSide<'_, '_> {
+    fn wake_at(&mut self, at: Ps, event: doorbell_nic::Event) {
+        let function = self.0.index;
+        self.0.queue.schedule(at, Phase::Dma, Event::Nic { function, event });
+    }
+}
+
+impl WirePort for NicSide<'_, '_> {
+    fn send(&mut self, now: Ps, mut frame: Frame) -> Ps {
+        let wire = self.wire();
+        let port = wire.port;
+        let sent = transmit(wire.link, now, port, &mut frame);
+        let arrives_at = sent.arrives_at;
+        match wire.cable {
+            _ if sent.lost => {}
+            Some(cable) => cable.push(Crossing { arrives_at, frame }),
+            None => self.0.queue.schedule(arrives_at, Phase::Wire, Event::FrameAtLoadGen { port, frame }),
+        }
+        sent.free_at
+    }
+
+    fn free_at(&self) -> Ps {
+        self.0.wire.as_ref().map_or(Ps::ZERO, |wire| wire.link.free_at())
+    }
+}
+
+/// Whether a base address register asks for I/O ports, which have an address and a data register instead of all registers.
+fn is_io(bar: u8) -> bool {
+    IDENTITY.bars.iter().any(|own| own.index == bar && own.io)
+}
+
+/// A load from behind a base address register.
+pub(crate) fn read(
+    nic: &mut Nic,
+    now: Ps,
+    (bar, offset): (u8, u64),
+    size: AccessSize,
+    side: &mut NicSide<'_, '_>,
+) -> u64 {
+    match is_io(bar) {
+        true => nic.io_read(now, offset, size, side),
+        false => nic.mmio_read(now, offset, size, side),
+    }
+}
+
+/// A store there.
+pub(crate) fn write(
+    nic: &mut Nic,
+    now: Ps,
+    (bar, offset): (u8, u64),
+    (size, value): (AccessSize, u64),
+    side: &mut NicSide<'_, '_>,
+) {
+    match is_io(bar) {
+        true => nic.io_write(now, offset, size, value, side),
+        false => nic.mmio_write(now, offset, size, value, side),
+    }
+}
+
+/// The 82540EM's own figures in the host bridge's terms.
+pub(crate) fn identity() -> FunctionIdentity {
+    let mut bars = [BarKind::None; 6];
+    for bar in IDENTITY.bars {
+        bars[usize::from(bar.index)] = match bar.io {
+            true => BarKind::Io { bytes: bar.size },
+            false => BarKind::Memory32 { bytes: bar.size, prefetchable: false },
+        };
+    }
+    let power = IDENTITY.power_management;
+    FunctionIdentity {
+        vendor: IDENTITY.vendor,
+        device: IDENTITY.device,
+        revision: IDENTITY.revision,
+        class: IDENTITY.class,
+        subsystem_vendor: IDENTITY.subsystem_vendor,
+        subsystem: IDENTITY.subsystem,
+        bars,
+        interrupt_pin: IDENTITY.interrupt_pin,
+        min_grant_max_latency: [IDENTITY.min_grant, IDENTITY.max_latency],
+        capabilities: vec![Capability::PowerManagement {
+            offset: power.offset,
+            capabilities: power.capabilities,
+            no_soft_reset: false,
+        }],
+        extended_space: false,
+        header: HeaderType::Function,
+    }
+}
