@@ -7,8 +7,8 @@ use doorbell_loadgen::LoadGenConfig;
 use doorbell_machine::overlay;
 use doorbell_machine::overlay::Overlay;
 use doorbell_machine::{
-    ConfigError, CoreConfig, CoreModel, MachineConfig, PlatformConfig, PortConfig, PortTables, PortsConfig,
-    node_config,
+    ConfigError, CoreConfig, CoreModel, HartTables, HartsConfig, MachineConfig, PlatformConfig, PortConfig,
+    PortTables, PortsConfig, node_config,
 };
 use doorbell_nic::NicConfig;
 use doorbell_sim::{Bytes, Hertz, Ps};
@@ -64,6 +64,9 @@ pub struct RunConfig {
     /// What ports have of their own: any keys of `nic`, `pcie` and `link`, by the ports' numbers.
     #[serde(skip_serializing_if = "PortTables::is_empty")]
     pub port: PortTables,
+    /// What harts have of their own: any keys of `core`, `pipeline` and the private part of `memory`, by the harts' numbers.
+    #[serde(skip_serializing_if = "HartTables::is_empty")]
+    pub hart: HartTables,
 }
 
 /// How a measurement goes.
@@ -152,6 +155,7 @@ impl RunConfig {
     pub fn nodes(&self) -> [MachineConfig; 2] {
         let test = self.machine();
         let mut drive = node_config(&test, 1);
+        drive.hart.clear();
         drive.core = CoreConfig {
             model: CoreModel::Functional,
             frequency: self.drive.frequency,
@@ -174,7 +178,14 @@ impl RunConfig {
             link: self.link.clone(),
             loadgen: self.loadgen.clone(),
             port: self.port.clone(),
+            hart: self.hart.clone(),
         }
+    }
+
+    /// Cycles of all cores in so many seconds, asleep or not; of a configuration that was checked.
+    pub(crate) fn core_cycles(&self, seconds: f64) -> f64 {
+        let RunConfig { core, pipeline, memory, hart, .. } = self;
+        HartsConfig { core, pipeline, memory, own: hart }.core_cycles(self.platform.harts as usize, seconds)
     }
 
     /// A port, of a configuration that was checked.

@@ -131,7 +131,7 @@ impl Interval {
         let share = per(delivered as f64, offered.frames as f64);
         let gbps = per(offered.bytes as f64 * 8e-9, self.seconds);
         let mpps = per(offered.frames as f64 * 1e-6, self.seconds);
-        let cycles = self.seconds * config.core.frequency.0 as f64 * test.harts().len() as f64;
+        let cycles = config.core_cycles(self.seconds);
         let timing = self.test.timed.clone().map(|(begin, end)| {
             let span =
                 timing::Window { begin, end, frames: delivered, instructions: self.instructions[0], config };

@@ -152,7 +152,7 @@ pub(crate) fn summarise(
     let inside: u64 = machine.nics().map(|nic| nic.in_flight().rx + nic.in_flight().tx).sum();
     drops.guest = (figures.frames_offered - figures.frames_delivered - figures.frames_corrupt)
         .saturating_sub(named + inside);
-    let cycles = figures.seconds * config.core.frequency.0 as f64 * machine.harts().len() as f64;
+    let cycles = config.core_cycles(figures.seconds);
     let timing = window.timed.map(|(begin, end)| {
         let frames = figures.frames_delivered;
         let span = timing::Window { begin, end, frames, instructions: window.instructions, config };

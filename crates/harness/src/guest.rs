@@ -3,8 +3,8 @@
 
 use doorbell_loadgen::TrafficConfig;
 use doorbell_machine::{
-    CheckpointFile, CoreKind, CoreModel, Guest, Inclusion, Limits, Machine, MachineConfig, Mode, Outcome,
-    Place, PortNumber, PortTable, PrefetchKind,
+    CheckpointFile, CoreKind, CoreModel, Guest, HartNumber, HartTable, HartTables, Inclusion, Limits,
+    Machine, MachineConfig, Mode, Outcome, Place, PortNumber, PortTable, PrefetchKind,
 };
 use doorbell_sim::{Bytes, Hertz, Ps};
 
@@ -105,6 +105,10 @@ impl Case {
         if seed & 0x80 != 0 && often {
             time(&mut config, seed >> 8);
         }
+        // Disks are accessed without the timing of harts.
+        if config.platform.harts > 1 && profile != Profile::Disk && seed & 1 << 20 != 0 {
+            config.hart = unequal_hart();
+        }
         let disks = if profile == Profile::Disk { 1 + (choice >> 1 & 1) } else { 0 };
         config.disk.latency = Ps::from_ns(100 * u64::from(choice >> 4));
         config.disk.written_max = Bytes(8 << 10);
@@ -184,6 +188,20 @@ fn time(config: &mut MachineConfig, choice: u64) {
     config.memory.dca.policy.enabled = choice & 0x80 == 0;
     config.pcie.tags = [1, 8, 256][(choice >> 8) as usize % 3];
     config.pcie.posted_headers = [1, 4, 128][(choice >> 10) as usize % 3];
+}
+
+/// The second hart is another one than the others: slower, simpler, with smaller caches.
+fn unequal_hart() -> HartTables {
+    let own = HartTable {
+        core: toml::toml! { frequency = "730MHz" },
+        pipeline: toml::toml! { kind = "in-order" },
+        memory: toml::toml! {
+            walks = "l2"
+            [l2]
+            size = "4KiB"
+        },
+    };
+    HartTables::from([(HartNumber(1), own)])
 }
 
 /// A configuration that is quick to build and to save.
@@ -350,6 +368,10 @@ fn continues_in_another_machine(case: &Case, file: &CheckpointFile) {
     let mut config = case.config.clone();
     config.core.frequency.0 =
         if config.core.frequency.0 > 1_000_000_000 { 70_000_000 } else { 2_900_000_000 };
+    config.hart = match config.hart.is_empty() && config.platform.harts > 1 {
+        true => unequal_hart(),
+        false => HartTables::default(),
+    };
     config.link.rate.0 /= 7;
     config.pcie.link_latency = Some(Ps::from_ns(77));
     config.nic.rx_descriptor_cache = 16;

@@ -9,7 +9,6 @@ use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use doorbell_core::with_cycles_up_to;
 use doorbell_loadgen::LoadGenState;
 use doorbell_pcie::host_bridge::HostBridgeState;
 use doorbell_platform::clint::ClintState;
@@ -21,7 +20,7 @@ use doorbell_riscv::HART_STATE_VERSION;
 use doorbell_sim::event::QueueState;
 use doorbell_sim::ram::PAGE_BYTES;
 use doorbell_sim::snapshot::{Snapshot, SnapshotError};
-use doorbell_sim::{Clock, EventQueue, Hertz, PhysAddr, Ps, log};
+use doorbell_sim::{Clock, EventQueue, PhysAddr, Ps};
 use doorbell_wire::Link;
 use doorbell_wire::link::LinkState;
 use serde::{Deserialize, Serialize};
@@ -32,7 +31,6 @@ use crate::dma::DmaStats;
 use crate::events::Event;
 use crate::functions::PluggedFunction;
 use crate::machine::Machine;
-use crate::timed::{Mode, TIMING_VERSION};
 use crate::turns::Turns;
 
 /// Version of the file's layout. Sections have versions of their own.
@@ -40,7 +38,7 @@ pub const CHECKPOINT_VERSION: u32 = 1;
 
 const MAGIC: &[u8; 16] = b"DOORBELL CKPT\r\n\x1a";
 const COMPRESSION_LEVEL: i32 = 1;
-const MACHINE_VERSION: u32 = 4;
+pub(crate) const MACHINE_VERSION: u32 = 4;
 const HASH_BYTES: usize = 8;
 /// Where the compressed part begins: behind magic, version and hash.
 const PAYLOAD_AT: usize = MAGIC.len() + 4 + HASH_BYTES;
@@ -49,7 +47,7 @@ const REMEMBERED_FRAME_BYTES_MAX: u64 = 64;
 /// What everything else takes at most: devices, FIFOs and frames on their way.
 const REST_BYTES_MAX: u64 = 1 << 30;
 /// No saved moment, and no saved count, lies beyond this: some fifty days of simulated time.
-const LATEST: u64 = u64::MAX / 4;
+pub(crate) const LATEST: u64 = u64::MAX / 4;
 /// A hart may be this far beyond the event before which it stops.
 const SLOTS_AHEAD_MAX: u64 = 2;
 
@@ -109,6 +107,7 @@ struct Body {
 #[derive(Serialize, Deserialize)]
 struct MachineState {
     now: Ps,
+    /// Hart 0's; those of all are in a section of their own where they differ.
     slot_hertz: u64,
     reset_rom: Vec<u8>,
     reservations: Vec<u64>,
@@ -295,7 +294,7 @@ impl Machine {
     fn snapshot(&self, mut snapshot: Snapshot) -> Snapshot {
         let state = MachineState {
             now: self.now(),
-            slot_hertz: self.config.core.slot_clock().frequency().0,
+            slot_hertz: self.slot_clocks().next().expect("a machine has a hart").frequency().0,
             reset_rom: self.reset_rom.clone(),
             reservations: self.ram.reservations().to_vec(),
             turns: self.turns.clone(),
@@ -304,6 +303,7 @@ impl Machine {
             stats: self.stats.clone(),
         };
         snapshot.put("machine", MACHINE_VERSION, &state);
+        self.save_slot_clocks(&mut snapshot);
         for (index, hart) in self.harts.iter().enumerate() {
             snapshot.put(&format!("hart{index}"), HART_STATE_VERSION, &hart.save(&self.ram));
         }
@@ -319,9 +319,7 @@ impl Machine {
             snapshot.put(&format!("port{index}.link_out"), LinkState::VERSION, &port.link_out.save());
             snapshot.put(&format!("port{index}.loadgen"), LoadGenState::VERSION, &port.loadgen.save());
         }
-        if let Some(timing) = self.timing.as_ref().filter(|timing| timing.mode() != Mode::Functional) {
-            snapshot.put("timing", TIMING_VERSION, &timing.save(&self.functions));
-        }
+        self.save_timing(&mut snapshot);
         self.save_disks(&mut snapshot);
         snapshot.put("queue", MACHINE_VERSION, &self.queue.save());
         snapshot
@@ -338,9 +336,7 @@ impl Machine {
         if !self.ram.set_reservations(&state.reservations) {
             return Err(inconsistent("its memory is not this machine's").into());
         }
-        let saved_clock =
-            (1..=1_000_000_000_000).contains(&state.slot_hertz).then(|| Clock::new(Hertz(state.slot_hertz)));
-        let saved_clock = saved_clock.ok_or_else(|| inconsistent("its clock is impossible"))?;
+        let saved_clocks = self.saved_clocks(snapshot, state.slot_hertz)?;
         if state.now.0 > LATEST {
             return Err(inconsistent("its time is impossible").into());
         }
@@ -357,7 +353,9 @@ impl Machine {
         }
         self.queue = EventQueue::restore(queue);
         let several = self.harts.len() > 1 || snapshot.has("timing");
+        let clocks: Vec<Clock> = self.slot_clocks().collect();
         for (index, hart) in self.harts.iter_mut().enumerate() {
+            let saved_clock = saved_clocks[index];
             hart.restore(snapshot.get(&format!("hart{index}"), HART_STATE_VERSION)?, &self.ram)?;
             // A hart stops before the next event, give or take rounding and an access to a device. Where there are
             // others, one of these may have caused an event that lies within the turn of this one; a timed one ends its block.
@@ -369,7 +367,7 @@ impl Machine {
             {
                 return Err(inconsistent("a hart's time is impossible").into());
             }
-            if saved_clock != self.config.core.slot_clock() {
+            if saved_clock != clocks[index] {
                 let slot = hart.slot_at(saved_clock.edge(hart.slots()));
                 hart.rebase(slot);
             }
@@ -394,42 +392,10 @@ impl Machine {
             )?;
             port.loadgen.restore(snapshot.get(&format!("port{index}.loadgen"), LoadGenState::VERSION)?)?;
         }
-        self.restore_timing(snapshot, saved_clock)?;
+        self.restore_timing(snapshot, &saved_clocks)?;
         self.check_restored_events()
             .and_then(|()| self.check_restored_times())
             .map_err(|problem| inconsistent(problem).into())
-    }
-
-    /// Timing models of the same microarchitecture go on where they were; others begin cold.
-    fn restore_timing(&mut self, snapshot: &Snapshot, clock: Clock) -> Result<(), CheckpointError> {
-        if !snapshot.has("timing") {
-            return Ok(());
-        }
-        let now = self.queue.now();
-        let Some(timing) = &mut self.timing else {
-            log!(
-                now,
-                Machine,
-                Warn,
-                "the checkpoint's caches and predictors are left out: this machine is not timed"
-            );
-            return Ok(());
-        };
-        // A core that is later than a hart can be would bring events that are.
-        let latest = clock.edge_at_or_before(Ps(LATEST / 2));
-        let state = with_cycles_up_to(latest, || snapshot.get("timing", TIMING_VERSION))?;
-        let restored = timing.restore(state, &self.harts, &self.ram, &mut self.functions);
-        let taken_up =
-            restored.map_err(|problem| SnapshotError::Inconsistent { name: "timing".to_owned(), problem })?;
-        if !taken_up {
-            log!(
-                now,
-                Machine,
-                Warn,
-                "the checkpoint's caches and predictors are left out: they are of another core or memory"
-            );
-        }
-        Ok(())
     }
 }
 

@@ -11,6 +11,7 @@ use doorbell_wire::LinkConfig;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::harts_config::{HartParts, HartTables, HartsConfig};
 use crate::machine::build_bridge;
 use crate::ports_config::{PortConfig, PortTable, PortTables, PortsConfig, default_place, with_any};
 
@@ -39,6 +40,9 @@ pub struct MachineConfig {
     /// What ports have of their own.
     #[serde(skip_serializing_if = "PortTables::is_empty")]
     pub port: PortTables,
+    /// What harts have of their own.
+    #[serde(skip_serializing_if = "HartTables::is_empty")]
+    pub hart: HartTables,
 }
 
 /// The part of a machine that a guest can tell from another.
@@ -133,6 +137,31 @@ impl CoreConfig {
     pub fn slot_clock(&self) -> Clock {
         Clock::new(Hertz((self.frequency.0 as f64 * self.ipc).round() as u64))
     }
+
+    /// Checks every value; errors are about keys of the table at `path`.
+    pub(crate) fn validate(&self, path: &str) -> Result<(), ConfigError> {
+        let check = |ok: bool, key: &str, problem: String| {
+            if ok { Ok(()) } else { Err(ConfigError::new(format!("{path}.{key}"), problem)) }
+        };
+        check(
+            (1_000_000..=20_000_000_000).contains(&self.frequency.0),
+            "frequency",
+            format!("{} is not from \"1MHz\" to \"20GHz\"", self.frequency),
+        )?;
+        check((0.01..=16.0).contains(&self.ipc), "ipc", format!("{} is not from 0.01 to 16", self.ipc))?;
+        check(
+            (0.1..=16.0).contains(&self.warming_ipc),
+            "warming_ipc",
+            format!("{} is not from 0.1 to 16", self.warming_ipc),
+        )?;
+        check(
+            (QUANTUM_MIN..=QUANTUM_MAX).contains(&self.quantum),
+            "quantum",
+            format!("{} is not from \"10ns\" to \"100us\"", self.quantum),
+        )?;
+        let problem = "it must be 1.0 where the model is \"timed\"".to_owned();
+        check(self.model != CoreModel::Timed || self.ipc == 1.0, "ipc", problem)
+    }
 }
 
 /// What is wrong with a configuration: which key, and what it can be.
@@ -190,34 +219,9 @@ impl MachineConfig {
             "platform.timebase",
             format!("{} is not from \"1MHz\" to \"4GHz\"", p.timebase),
         )?;
-        check(
-            (1_000_000..=20_000_000_000).contains(&self.core.frequency.0),
-            "core.frequency",
-            format!("{} is not from \"1MHz\" to \"20GHz\"", self.core.frequency),
-        )?;
-        check(
-            (0.01..=16.0).contains(&self.core.ipc),
-            "core.ipc",
-            format!("{} is not from 0.01 to 16", self.core.ipc),
-        )?;
-        check(
-            (0.1..=16.0).contains(&self.core.warming_ipc),
-            "core.warming_ipc",
-            format!("{} is not from 0.1 to 16", self.core.warming_ipc),
-        )?;
-        check(
-            (QUANTUM_MIN..=QUANTUM_MAX).contains(&self.core.quantum),
-            "core.quantum",
-            format!("{} is not from \"10ns\" to \"100us\"", self.core.quantum),
-        )?;
+        self.harts().validate(p.harts as usize)?;
         self.disk.validate().map_err(|(key, problem)| ConfigError::new(format!("disk.{key}"), problem))?;
         if self.core.model == CoreModel::Timed {
-            check(
-                self.core.ipc == 1.0,
-                "core.ipc",
-                "it must be 1.0 where the model is \"timed\"".to_owned(),
-            )?;
-            self.pipeline.validate().map_err(|e| ConfigError::below("pipeline", &e))?;
             self.memory.validate(p.harts as usize).map_err(|e| ConfigError::below("memory", &e))?;
         }
         self.ports().validate(p.nics as usize)?;
@@ -233,6 +237,17 @@ impl MachineConfig {
         let disk = DiskConfig { written_max: DiskConfig::WRITTEN_MAX, ..DiskConfig::default() };
         let port = with_any(&self.port, PortTable::visible);
         MachineConfig { platform: self.platform.clone(), nic, disk, port, ..MachineConfig::default() }
+    }
+
+    /// What harts are made of.
+    pub fn harts(&self) -> HartsConfig<'_> {
+        let MachineConfig { core, pipeline, memory, hart, .. } = self;
+        HartsConfig { core, pipeline, memory, own: hart }
+    }
+
+    /// A hart, of a configuration that was checked.
+    pub fn hart(&self, index: usize) -> HartParts {
+        self.harts().hart(index).expect("the configuration was checked")
     }
 
     /// What ports are made of.

@@ -17,6 +17,7 @@ mod dma;
 mod events;
 mod fingerprint;
 mod functions;
+mod harts_config;
 mod interrupts;
 mod machine;
 
@@ -41,6 +42,7 @@ pub use config::{ConfigError, CoreConfig, CoreModel, MachineConfig, PlatformConf
 pub use console::Console;
 pub use fingerprint::{Fingerprint, HartPrint, WirePrint};
 pub use functions::{FunctionSide, PciFunction, PluggedFunction};
+pub use harts_config::{HartNumber, HartParts, HartTable, HartTables, HartsConfig};
 pub use machine::{Machine, MachineStats};
 pub use pair::{Pair, PairOutcome, node_config};
 pub use pair_checkpoint::PairCheckpoint;

@@ -182,10 +182,11 @@ impl Machine {
 }
 
 pub(crate) fn hart_config(config: &MachineConfig, id: usize) -> HartConfig {
+    let core = config.hart(id).core;
     HartConfig {
         id,
-        slot_clock: config.core.slot_clock(),
-        cycle_clock: Clock::new(config.core.frequency),
+        slot_clock: core.slot_clock(),
+        cycle_clock: Clock::new(core.frequency),
         timebase: Clock::new(config.platform.timebase),
         sstc: config.platform.sstc,
         sv48: config.platform.mmu == MmuMode::Sv48,

@@ -111,6 +111,28 @@ pub(crate) fn merge(into: &mut Table, from: Table) {
     }
 }
 
+/// A part that all have, with one's own keys over it. An error names the key below `path`.
+pub(crate) fn laid_over<T: Serialize + DeserializeOwned + Clone>(
+    all: &T,
+    own: &Table,
+    path: &str,
+) -> Result<T, ConfigError> {
+    if own.is_empty() {
+        return Ok(all.clone());
+    }
+    let mut whole = Table::try_from(all).expect("a configuration can be written as TOML");
+    merge(&mut whole, own.clone());
+    read(whole).map_err(|error| ConfigError {
+        key: format!("{path}.{}", error.key.trim_start_matches('.')),
+        ..error
+    })
+}
+
+/// The number that is a key of a configuration. It is written in one way only, or two tables could be of one.
+pub(crate) fn number(text: &str) -> Option<usize> {
+    text.parse().ok().filter(|number: &usize| number.to_string() == text)
+}
+
 /// Takes serde's "unknown field `x`, expected one of `a`, `b`" apart.
 fn unknown_field(text: &str) -> Option<(String, Vec<String>)> {
     let rest = text.split_once("unknown field `")?.1;

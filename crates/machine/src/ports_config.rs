@@ -6,12 +6,11 @@ use std::collections::BTreeMap;
 use doorbell_nic::{MacAddress, NicConfig};
 use doorbell_pcie::{LinkConfig as PcieConfig, Place};
 use doorbell_wire::LinkConfig;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
 use crate::config::ConfigError;
-use crate::overlay;
+use crate::overlay::{self, laid_over};
 
 /// Ports that have something of their own.
 pub type PortTables = BTreeMap<PortNumber, PortTable>;
@@ -25,8 +24,7 @@ impl TryFrom<String> for PortNumber {
     type Error = String;
 
     fn try_from(text: String) -> Result<PortNumber, String> {
-        // A number is written in one way only, or two tables could be one port's.
-        text.parse().ok().filter(|number: &usize| number.to_string() == text).map(PortNumber).ok_or_else(|| {
+        overlay::number(&text).map(PortNumber).ok_or_else(|| {
             format!(
                 "\"{text}\" is no port's number; one port's own keys are such as port.0.nic.rx_fifo, those of all such as \
                  nic.rx_fifo"
@@ -148,22 +146,6 @@ impl PortsConfig<'_> {
 /// NICs stand behind the host bridge, in the order of their ports.
 pub(crate) fn default_place(index: usize) -> Place {
     Place::root(index as u8 + 1)
-}
-
-fn laid_over<T: Serialize + DeserializeOwned + Clone>(
-    all: &T,
-    own: &Table,
-    path: &str,
-) -> Result<T, ConfigError> {
-    if own.is_empty() {
-        return Ok(all.clone());
-    }
-    let mut whole = Table::try_from(all).expect("a configuration can be written as TOML");
-    overlay::merge(&mut whole, own.clone());
-    overlay::read(whole).map_err(|error| ConfigError {
-        key: format!("{path}.{}", error.key.trim_start_matches('.')),
-        ..error
-    })
 }
 
 #[cfg(test)]

@@ -3,11 +3,16 @@
 
 use doorbell_platform::map;
 use doorbell_riscv::Hart;
-use doorbell_sim::Ps;
+use doorbell_sim::snapshot::{Snapshot, SnapshotError};
+use doorbell_sim::{Clock, Hertz, Ps};
 
+use crate::checkpoint::MACHINE_VERSION;
 use crate::config::QUANTUM_MAX;
 use crate::events::Event;
 use crate::machine::Machine;
+
+/// The section with each hart's slot clock, in hertz.
+const SLOT_CLOCKS: &str = "slot_clocks";
 
 impl Machine {
     /// Neither a hart that runs nor the machine is out of step with the events.
@@ -71,5 +76,32 @@ impl Machine {
         }
         let waiting = self.harts.iter().map(|hart| i32::from(hart.pending_mmio().is_some()));
         if waiting.ne(answers) { Err("a hart waits for an answer that never comes") } else { Ok(()) }
+    }
+
+    /// The clocks of the harts' slots.
+    pub(crate) fn slot_clocks(&self) -> impl Iterator<Item = Clock> {
+        (0..self.harts.len()).map(|index| self.config.hart(index).core.slot_clock())
+    }
+
+    /// Saves them where hart 0's is not that of all.
+    pub(crate) fn save_slot_clocks(&self, snapshot: &mut Snapshot) {
+        let hertz: Vec<u64> = self.slot_clocks().map(|clock| clock.frequency().0).collect();
+        if hertz.iter().any(|other| *other != hertz[0]) {
+            snapshot.put(SLOT_CLOCKS, MACHINE_VERSION, &hertz);
+        }
+    }
+
+    /// Those under which a machine was saved, hart 0's being `first`.
+    pub(crate) fn saved_clocks(&self, snapshot: &Snapshot, first: u64) -> Result<Vec<Clock>, SnapshotError> {
+        let all = match snapshot.has(SLOT_CLOCKS) {
+            true => snapshot.get(SLOT_CLOCKS, MACHINE_VERSION)?,
+            false => vec![first; self.harts.len()],
+        };
+        let possible = |hertz: &u64| (1..=1_000_000_000_000).contains(hertz);
+        if all.len() != self.harts.len() || all[0] != first || !all.iter().all(possible) {
+            let problem = "the harts' clocks are impossible".to_owned();
+            return Err(SnapshotError::Inconsistent { name: "machine".into(), problem });
+        }
+        Ok(all.into_iter().map(|hertz| Clock::new(Hertz(hertz))).collect())
     }
 }

@@ -253,12 +253,40 @@ impl LlcConfig {
     }
 }
 
-impl MemoryConfig {
-    /// Says what is wrong with the parameters for a machine of so many harts, naming the one and what it can be.
-    pub fn validate(&self, harts: usize) -> Result<(), String> {
+/// The part of a [`MemoryConfig`] that each hart has for itself, and in which harts may differ.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrivateConfig {
+    /// First-level instruction cache.
+    pub l1i: CacheConfig,
+    /// First-level data cache.
+    pub l1d: CacheConfig,
+    /// Second-level cache, which includes the first-level ones.
+    pub l2: CacheConfig,
+    /// Where page walks enter.
+    pub walks: WalkEntry,
+}
+
+impl PrivateConfig {
+    /// Says what is wrong with the parameters.
+    pub fn validate(&self) -> Result<(), String> {
         for (name, cache) in [("l1i", &self.l1i), ("l1d", &self.l1d), ("l2", &self.l2)] {
             cache.validate().map_err(|problem| format!("{name}.{problem}"))?;
         }
+        Ok(())
+    }
+}
+
+impl MemoryConfig {
+    /// What each hart has for itself, unless it is told otherwise.
+    pub fn private(&self) -> PrivateConfig {
+        let (l1i, l1d, l2) = (self.l1i.clone(), self.l1d.clone(), self.l2.clone());
+        PrivateConfig { l1i, l1d, l2, walks: self.walks }
+    }
+
+    /// Says what is wrong with the parameters for a machine of so many harts, naming the one and what it can be.
+    pub fn validate(&self, harts: usize) -> Result<(), String> {
+        self.private().validate()?;
         self.llc.cache().validate().map_err(|problem| format!("llc.{problem}"))?;
         self.llc.core_ways.validate("llc.core_ways", self.llc.ways)?;
         let ic = &self.interconnect;

@@ -49,7 +49,7 @@ impl<M: MainMemory> MemorySystem<M> {
     pub(crate) fn access<const TIMED: bool>(&mut self, h: usize, cycle: u64, access: CoreAccess) -> Served {
         let Some(line) = self.ram.line(access.addr) else { return self.outside(h, cycle) };
         let (own, code) = (access.kind == AccessKind::Store, access.kind == AccessKind::Fetch);
-        if access.kind == AccessKind::Walk && self.walks == WalkEntry::L2 {
+        if access.kind == AccessKind::Walk && self.harts[h].walks == WalkEntry::L2 {
             return self.walk_at_l2::<TIMED>(h, cycle, line, access);
         }
         let hart = &mut self.harts[h];

@@ -45,11 +45,11 @@ pub mod ways;
 
 pub use backing::{FlatMemory, MainMemory};
 pub use class::DataClass;
-pub use config::MemoryConfig;
+pub use config::{MemoryConfig, PrivateConfig};
 pub use dca::{DcaConfig, DcaPolicy};
 pub use state::MemoryState;
 pub use stats::{MemoryStats, Misses};
-pub use system::MemorySystem;
+pub use system::{HartSide, MemorySystem};
 pub use ways::WayMask;
 
 #[cfg(test)]

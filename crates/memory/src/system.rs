@@ -6,7 +6,7 @@ use doorbell_sim::{Bytes, Clock, Hertz, PhysAddr, Ps};
 use crate::backing::MainMemory;
 use crate::cache::Cache;
 use crate::class::{DataClass, LineClasses};
-use crate::config::{Inclusion, MemoryConfig, WalkEntry};
+use crate::config::{Inclusion, MemoryConfig, PrivateConfig, WalkEntry};
 use crate::dca::{DcaPolicy, Steering};
 use crate::dram::Dram;
 use crate::slots::Slots;
@@ -56,10 +56,35 @@ pub(crate) struct Private {
     pub to: Slots,
     /// Lines from the LLC.
     pub from: Slots,
+    pub walks: WalkEntry,
     pub stats: CoreStats,
 }
 
+/// What a hart brings to a memory system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HartSide {
+    /// The clock of its core and private caches.
+    pub clock: Hertz,
+    /// Its private caches.
+    pub caches: PrivateConfig,
+}
+
 impl Private {
+    fn new(side: &HartSide, config: &MemoryConfig) -> Private {
+        let (ic, HartSide { clock, caches }) = (&config.interconnect, side);
+        Private {
+            clock: Clock::new(*clock),
+            same_clock: *clock == ic.clock,
+            l1i: Cache::new(&caches.l1i, PRIVATE_WINDOW),
+            l1d: Cache::new(&caches.l1d, PRIVATE_WINDOW),
+            l2: Cache::new(&caches.l2, PRIVATE_WINDOW),
+            to: Slots::new(ic.bytes_per_cycle, SHARED_WINDOW),
+            from: Slots::new(ic.bytes_per_cycle, SHARED_WINDOW),
+            walks: caches.walks,
+            stats: CoreStats::default(),
+        }
+    }
+
     pub fn l1(&mut self, code: bool) -> &mut Cache {
         if code { &mut self.l1i } else { &mut self.l1d }
     }
@@ -80,7 +105,6 @@ pub struct MemorySystem<M> {
     pub(crate) io_latency: u64,
     pub(crate) io_in: Slots,
     pub(crate) io_out: Slots,
-    pub(crate) walks: WalkEntry,
     pub(crate) header_bytes: u32,
     pub(crate) classes: LineClasses,
     pub(crate) steering: Steering,
@@ -106,7 +130,7 @@ impl MemorySystem<Dram> {
 }
 
 impl<M: MainMemory> MemorySystem<M> {
-    /// An empty memory system for harts with these clocks, around RAM of `size` bytes from `base` on.
+    /// An empty memory system for harts with these clocks and equal caches, around RAM of `size` bytes from `base` on.
     pub fn new(
         config: &MemoryConfig,
         clocks: &[Hertz],
@@ -114,7 +138,23 @@ impl<M: MainMemory> MemorySystem<M> {
         size: Bytes,
         memory: M,
     ) -> Result<MemorySystem<M>, String> {
-        config.validate(clocks.len())?;
+        let side = |clock: &Hertz| HartSide { clock: *clock, caches: config.private() };
+        let harts: Vec<HartSide> = clocks.iter().map(side).collect();
+        MemorySystem::with_harts(config, &harts, base, size, memory)
+    }
+
+    /// The same for harts that may differ: of the configuration only what harts share counts.
+    pub fn with_harts(
+        config: &MemoryConfig,
+        harts: &[HartSide],
+        base: PhysAddr,
+        size: Bytes,
+        memory: M,
+    ) -> Result<MemorySystem<M>, String> {
+        config.validate(harts.len())?;
+        for (index, hart) in harts.iter().enumerate() {
+            hart.caches.validate().map_err(|problem| format!("hart {index}: {problem}"))?;
+        }
         if !base.0.is_multiple_of(4096) || size.0 == 0 || !size.0.is_multiple_of(64) || size.0 > 1 << 37 {
             return Err(format!(
                 "RAM of {size} from {base} on; it must begin at a page and be at most 128GiB"
@@ -122,19 +162,9 @@ impl<M: MainMemory> MemorySystem<M> {
         }
         let span = Span { base: base.0, lines: (size.0 / 64) as u32 };
         let ic = &config.interconnect;
-        let private = |clock: &Hertz| Private {
-            clock: Clock::new(*clock),
-            same_clock: *clock == ic.clock,
-            l1i: Cache::new(&config.l1i, PRIVATE_WINDOW),
-            l1d: Cache::new(&config.l1d, PRIVATE_WINDOW),
-            l2: Cache::new(&config.l2, PRIVATE_WINDOW),
-            to: Slots::new(ic.bytes_per_cycle, SHARED_WINDOW),
-            from: Slots::new(ic.bytes_per_cycle, SHARED_WINDOW),
-            stats: CoreStats::default(),
-        };
         Ok(MemorySystem {
             ram: span,
-            harts: clocks.iter().map(private).collect(),
+            harts: harts.iter().map(|hart| Private::new(hart, config)).collect(),
             llc: Cache::new(&config.llc.cache(), SHARED_WINDOW),
             inclusion: config.llc.inclusion,
             core_ways: config.llc.core_ways.0,
@@ -144,7 +174,6 @@ impl<M: MainMemory> MemorySystem<M> {
             io_latency: u64::from(ic.io_latency),
             io_in: Slots::new(ic.io_bytes_per_cycle, SHARED_WINDOW),
             io_out: Slots::new(ic.io_bytes_per_cycle, SHARED_WINDOW),
-            walks: config.walks,
             header_bytes: config.header_bytes,
             classes: LineClasses::new(span.lines),
             steering: Steering::new(&config.dca),

@@ -133,7 +133,7 @@ pub fn measure(config: &MachineConfig, program: &Program, warm: u64, iterations:
         machine.run(&Limits { time, instructions, on_marker: false, on_m5op: false });
         assert_eq!(machine.instructions(), instructions, "a run ends with an iteration");
         let timing = machine.timing().expect("the machine is timed");
-        let core = &timing.cores[0];
+        let core = timing.core(0);
         (
             core.now(),
             core.stats().counts,

@@ -102,7 +102,7 @@ fn recording_changes_nothing_and_a_trace_read_back_costs_what_the_machine_took()
             let instructions = program.before + 3_000 * program.body;
             let limits = Limits { instructions, ..Limits::until(Ps::from_ms(1_000)) };
             machine.run(&limits);
-            let now = machine.timing().expect("the machine is timed").cores[0].now();
+            let now = machine.timing().expect("the machine is timed").core(0).now();
             (now, machine.instructions(), machine.record_ops(false))
         };
         let (quiet, recorded) = (run(false), run(true));

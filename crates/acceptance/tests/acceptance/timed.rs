@@ -92,6 +92,25 @@ fn a_second_hart_that_sleeps_is_idle_in_the_books_and_costs_no_packet_anything()
 }
 
 #[test]
+fn testpmd_forwards_as_much_beside_a_small_core_for_the_kernel_and_less_on_a_small_one() {
+    // testpmd polls on hart 0; the kernel does what it has to on either.
+    let small =
+        ["core.frequency=1GHz", "pipeline.kind=in-order", "pipeline.issue_width=1", "memory.l2.size=256KiB"];
+    let forwarded = |small_harts: &[usize]| {
+        let own = small_harts.iter().flat_map(|hart| small.map(|key| format!("hart.{hart}.{key}")));
+        let set: Vec<String> = std::iter::once("platform.harts=2".to_owned()).chain(own).collect();
+        let set: Vec<&str> = set.iter().map(String::as_str).collect();
+        point("altra", &set, "32Mpps", 64).summary.arrived_mpps
+    };
+    let (big, kernel_small, poller_small) = (forwarded(&[]), forwarded(&[1]), forwarded(&[0]));
+    assert!(
+        (kernel_small / big - 1.0).abs() < 0.02,
+        "{kernel_small} beside a small core, {big} beside a big one"
+    );
+    assert!(poller_small < big / 3.0, "{poller_small} on a small core, {big} on a big one");
+}
+
+#[test]
 fn a_checkpoint_taken_while_timed_goes_on_exactly_and_cold_under_another_core() {
     let (session, mut machine) = under_way(&["loadgen.traffic.rate=8Mpps"]);
     let (at, before) = (machine.now(), machine.state_hash());

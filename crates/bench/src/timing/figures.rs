@@ -49,7 +49,7 @@ impl Window<'_> {
     }
 
     fn cycles(&self) -> f64 {
-        self.seconds() * self.config.core.frequency.0 as f64 * f64::from(self.config.platform.harts)
+        self.config.core_cycles(self.seconds())
     }
 }
 

@@ -11,11 +11,13 @@ mod polls;
 mod profile;
 mod run;
 mod saved;
+#[cfg(test)]
+mod unequal_tests;
 mod watch;
 
 use doorbell_core::{Core, CoreStats};
-use doorbell_memory::MemorySystem;
 use doorbell_memory::dram::Dram;
+use doorbell_memory::{HartSide, MemorySystem};
 use doorbell_riscv::Hart;
 use doorbell_sim::memory::{
     AccessKind, CoreAccess, CoreMemory, DmaAccess, LINE_BYTES, Served, Walk, each_line,
@@ -25,12 +27,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::MachineConfig;
 use crate::events::Event;
+use crate::harts_config::HartParts;
 use crate::machine::Machine;
 
 pub use calls::{CallNode, Domain};
 pub use polls::PollStats;
 pub use profile::{BlockCost, Cost, Profile};
-pub(crate) use saved::TIMING_VERSION;
 pub use watch::{Activity, LoggedOp, WatchRequest, Watched};
 
 use polls::Polls;
@@ -47,25 +49,46 @@ pub enum Mode {
     Detailed,
 }
 
+/// One hart's timing models; its private caches are in the memory system.
+struct TimedHart {
+    core: Core,
+    /// The device access that the core waits for.
+    device: Option<Op>,
+    /// The address space that the core was told of.
+    space: Option<u16>,
+    /// Instructions of a thousand cycles of warming.
+    warming_rate: u64,
+    /// What is left of a cycle of warming time, in thousandths.
+    warm_rest: u64,
+}
+
+impl TimedHart {
+    fn new(parts: &HartParts) -> TimedHart {
+        let mut core = Core::new(&parts.pipeline);
+        core.set_address_space(None);
+        let warming_rate = (parts.core.warming_ipc * 1000.0).round() as u64;
+        TimedHart { core, device: None, space: None, warming_rate, warm_rest: 0 }
+    }
+
+    /// Warming: the core cycles that so many instructions take, whole ones; what is left is kept for the next.
+    #[inline]
+    fn warming_cycles(&mut self, instructions: u64) -> u64 {
+        let passed = instructions * 1_000_000 / self.warming_rate + self.warm_rest;
+        self.warm_rest = passed % 1000;
+        passed / 1000
+    }
+}
+
 /// The timing models of a machine's harts and of what they share.
 pub struct Timing {
     mode: Mode,
     /// Of the configuration, by which saved models are recognised.
     config_hash: u64,
-    /// A core for each hart.
-    pub cores: Vec<Core>,
+    harts: Vec<TimedHart>,
     /// Caches, interconnect and memory.
     pub memory: MemorySystem<Dram>,
-    /// The device access that each hart's core waits for.
-    device: Vec<Option<Op>>,
-    /// The address space that each core was told of.
-    spaces: Vec<Option<u16>>,
     /// What polls of receive rings come to. An observer.
     polls: Polls,
-    /// What is left of a cycle of each hart's warming time, in thousandths.
-    warm_rest: Vec<u64>,
-    /// Instructions of a thousand cycles of warming.
-    warming_rate: u64,
     ops: Vec<Op>,
     /// An observer, if there is one.
     watch: Option<Box<watch::Watch>>,
@@ -95,21 +118,16 @@ impl CoreMemory for Around<'_> {
 impl Timing {
     /// Models that know nothing yet. The configuration has to be valid.
     pub(crate) fn new(config: &MachineConfig, ram: &Ram) -> Result<Timing, String> {
-        let harts = config.platform.harts as usize;
-        let clocks = vec![config.core.frequency; harts];
-        let memory = MemorySystem::with_dram(&config.memory, &clocks, ram.base(), ram.size())?;
-        let mut cores: Vec<Core> = (0..harts).map(|_| Core::new(&config.pipeline)).collect();
-        cores.iter_mut().for_each(|core| core.set_address_space(None));
+        let harts: Vec<HartParts> = (0..config.platform.harts as usize).map(|id| config.hart(id)).collect();
+        let sides: Vec<HartSide> = harts.iter().map(HartParts::memory_side).collect();
+        let dram = Dram::new(&config.memory.dram);
+        let memory = MemorySystem::with_harts(&config.memory, &sides, ram.base(), ram.size(), dram)?;
         Ok(Timing {
             mode: Mode::Functional,
             config_hash: config.microarchitecture_hash(),
-            cores,
             memory,
-            device: vec![None; harts],
-            spaces: vec![None; harts],
-            polls: Polls::new(harts),
-            warm_rest: vec![0; harts],
-            warming_rate: (config.core.warming_ipc * 1000.0).round() as u64,
+            polls: Polls::new(harts.len()),
+            harts: harts.iter().map(TimedHart::new).collect(),
             ops: Vec::with_capacity(256),
             watch: None,
             recorded: None,
@@ -119,6 +137,11 @@ impl Timing {
     /// How the machine runs.
     pub fn mode(&self) -> Mode {
         self.mode
+    }
+
+    /// A hart's core.
+    pub fn core(&self, hart: usize) -> &Core {
+        &self.harts[hart].core
     }
 
     /// What a hart's polls of receive rings came to.
@@ -171,7 +194,7 @@ impl Machine {
     /// What a hart's core has counted up to the present: one that waits for an interrupt has been idle until now. `None`
     /// without timing models.
     pub fn core_stats(&self, hart: usize) -> Option<CoreStats> {
-        let (core, hart) = (&self.timing()?.cores[hart], &self.harts[hart]);
+        let (core, hart) = (self.timing()?.core(hart), &self.harts[hart]);
         Some(match hart.is_waiting() && self.mode() == Mode::Detailed {
             true => core.stats_until(hart.slot_at(self.now())),
             false => core.stats(),
@@ -189,14 +212,14 @@ impl Machine {
         let Some(timing) = &mut self.timing else { return };
         timing.mode = mode;
         timing.polls.watch(self.functions.iter().filter_map(|plugged| plugged.as_nic()?.rx_ring()));
-        for ((hart, core), access) in self.harts.iter_mut().zip(&mut timing.cores).zip(&mut timing.device) {
+        for (hart, timed) in self.harts.iter_mut().zip(&mut timing.harts) {
             hart.set_synced_until(Ps::MAX);
             if mode != Mode::Detailed
-                && let Some(op) = access.take()
+                && let Some(op) = timed.device.take()
             {
-                core.end_device(&op, hart.slots());
+                timed.core.end_device(&op, hart.slots());
             }
-            core.skip_to(hart.slots());
+            timed.core.skip_to(hart.slots());
         }
         for plugged in &mut self.functions {
             plugged.pcie.set_timed(mode == Mode::Detailed, now);

@@ -96,29 +96,29 @@ impl Machine {
     /// A device access is over at `now`: for a store, the root complex or the device beside it has it.
     pub(crate) fn device_over(&mut self, hart: u32, now: Ps) {
         let Some(timing) = &mut self.timing else { return };
-        let Some(op) = timing.device[hart as usize].take() else { return };
+        let Some(op) = timing.harts[hart as usize].device.take() else { return };
         let (id, hart) = (hart as usize, &mut self.harts[hart as usize]);
         timing.end_device_watched(id, hart, &op, hart.slot_at(now));
-        hart.rebase(timing.cores[id].now());
+        hart.rebase(timing.core(id).now());
     }
 }
 
 impl Timing {
     /// Executes one block.
     fn block(&mut self, id: usize, hart: &mut Hart, ram: &mut Ram) -> Turn {
-        let core = &mut self.cores[id];
+        let timed = &mut self.harts[id];
         let begun = hart.slots();
-        if begun > core.now() && self.mode == Mode::Detailed {
-            core.skip_to(begun);
+        if begun > timed.core.now() && self.mode == Mode::Detailed {
+            timed.core.skip_to(begun);
             self.polls.interrupted(id);
             if let Some(watch) = &mut self.watch {
                 watch.idle(id, begun);
             }
         }
         let space = hart.address_space();
-        if space != self.spaces[id] {
-            self.spaces[id] = space;
-            core.set_address_space(space);
+        if space != timed.space {
+            timed.space = space;
+            timed.core.set_address_space(space);
         }
         self.ops.clear();
         let before = hart.instructions();
@@ -127,19 +127,19 @@ impl Timing {
             recorded.extend_from_slice(&self.ops);
         }
         let watched = self.before_watched(id);
-        let core = &mut self.cores[id];
+        let timed = &mut self.harts[id];
         let mut around = Around { id, hart, ram, memory: &mut self.memory };
         if self.mode == Mode::Detailed {
             if watched.is_some_and(|(_, logged)| logged) {
                 self.execute_logged(id, hart, ram);
             } else {
                 // The one place of this call, so that the compiler puts the whole core here.
-                core.execute(&self.ops, &mut around);
+                timed.core.execute(&self.ops, &mut around);
             }
             if let Some((misses, _)) = watched {
                 self.look(id, hart, hart.instructions() - before, misses);
             }
-            let core = &mut self.cores[id];
+            let core = &mut self.harts[id].core;
             if turn == Turn::Trapped {
                 core.trap();
                 if self.ops.is_empty() {
@@ -150,16 +150,14 @@ impl Timing {
             self.polls.look(id, &self.ops, ram, hart.instructions(), core.now());
             hart.rebase(core.now());
         } else {
-            core.warm(&self.ops, &mut around);
+            timed.core.warm(&self.ops, &mut around);
             // A trap takes time too, lest a guest that does nothing else stand still.
-            let done = (hart.instructions() - before).max(u64::from(turn == Turn::Trapped)) * 1_000_000;
-            let passed = done / self.warming_rate + self.warm_rest[id];
-            self.warm_rest[id] = passed % 1000;
-            hart.rebase(begun + passed / 1000);
+            let done = (hart.instructions() - before).max(u64::from(turn == Turn::Trapped));
+            hart.rebase(begun + timed.warming_cycles(done));
             self.warm_caches(id);
         }
         if let Some(fence) = hart.take_translation_fence() {
-            self.cores[id].flush_tlb(fence.address, fence.space);
+            self.harts[id].core.flush_tlb(fence.address, fence.space);
         }
         turn
     }
@@ -172,9 +170,10 @@ impl Timing {
         }
         let watched = self.before_watched(id);
         let mut around = Around { id, hart, ram, memory: &mut self.memory };
-        let begun = self.cores[id].begin_device(&op, &mut around);
+        let timed = &mut self.harts[id];
+        let begun = timed.core.begin_device(&op, &mut around);
+        timed.device = Some(op);
         self.memory.count_mmio(request.store_value().is_some());
-        self.device[id] = Some(op);
         if let Some((misses, _)) = watched {
             self.begin_device_watched(id, misses);
         }

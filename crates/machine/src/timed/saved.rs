@@ -1,35 +1,43 @@
 //! What a checkpoint keeps of the timing models: all that later times depend on, so that a run goes on exactly. It belongs
 //! to one microarchitecture. A machine of another one takes up the rest of the checkpoint and begins with cold models.
 
-use doorbell_core::CoreState;
+use doorbell_core::{CoreState, with_cycles_up_to};
 use doorbell_memory::MemoryState;
 use doorbell_memory::dram::DramState;
 use doorbell_pcie::link::LinkState;
 use doorbell_riscv::Hart;
-use doorbell_sim::Ram;
+use doorbell_sim::snapshot::{Snapshot, SnapshotError};
+use doorbell_sim::{Clock, Ps, Ram, log};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::run::device_op;
-use super::{Mode, Timing};
+use super::{Mode, TimedHart, Timing};
+use crate::checkpoint::{CheckpointError, LATEST};
 use crate::config::MachineConfig;
 use crate::functions::PluggedFunction;
+use crate::machine::Machine;
 use crate::ports_config::{PortTable, with_any};
 
-/// The version of [`TimingState`] and of all that is in it: the state of cores, caches and memory too.
-pub(crate) const TIMING_VERSION: u32 = 4;
+/// The version of [`TimingState`] and [`TimedHartState`], and of all that is in them: the state of cores, caches and memory too.
+const TIMING_VERSION: u32 = 5;
 
 /// See the module.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct TimingState {
+struct TimingState {
     /// Of everything that the rest depends on.
     config_hash: u64,
     mode: Mode,
-    cores: Vec<CoreState>,
     memory: MemoryState<DramState>,
-    spaces: Vec<Option<u16>>,
-    warm_rest: Vec<u64>,
     links: Vec<LinkState>,
+}
+
+/// One hart's part. It is a section of its own, because what counts as too late depends on the hart's clock.
+#[derive(Serialize, Deserialize)]
+struct TimedHartState {
+    core: CoreState,
+    space: Option<u16>,
+    warm_rest: u64,
 }
 
 impl MachineConfig {
@@ -41,6 +49,7 @@ impl MachineConfig {
             pipeline: self.pipeline.clone(),
             memory: self.memory.clone(),
             pcie: self.pcie.clone(),
+            hart: self.hart.clone(),
             port: with_any(&self.port, |own| PortTable { pcie: own.pcie.clone(), ..PortTable::default() }),
             ..MachineConfig::default()
         };
@@ -49,52 +58,112 @@ impl MachineConfig {
 }
 
 impl Timing {
-    pub(crate) fn save(&self, functions: &[PluggedFunction]) -> TimingState {
+    fn save(&self, functions: &[PluggedFunction]) -> TimingState {
         TimingState {
             config_hash: self.config_hash,
             mode: self.mode,
-            cores: self.cores.iter().map(|core| core.save()).collect(),
             memory: self.memory.save(),
-            spaces: self.spaces.clone(),
-            warm_rest: self.warm_rest.clone(),
             links: functions.iter().map(|plugged| plugged.pcie.link().save()).collect(),
         }
     }
 
-    /// Goes on where the saved models stopped, if they were of this microarchitecture. Returns whether they were.
-    pub(crate) fn restore(
-        &mut self,
-        state: TimingState,
-        harts: &[Hart],
-        ram: &Ram,
-        functions: &mut [PluggedFunction],
-    ) -> Result<bool, String> {
-        if state.config_hash != self.config_hash {
-            return Ok(false);
-        }
-        let counts = [state.cores.len(), state.spaces.len(), state.warm_rest.len()];
-        if counts.iter().any(|count| *count != harts.len()) || state.links.len() != functions.len() {
-            return Err("the number of harts or PCI functions differs".into());
-        }
-        if state.warm_rest.iter().any(|rest| *rest >= 1000) {
-            return Err("more than a cycle is left of one".into());
-        }
-        for (core, saved) in self.cores.iter_mut().zip(state.cores) {
-            core.restore(saved)?;
-        }
-        for (id, core) in self.cores.iter_mut().enumerate() {
-            self.device[id] = match (core.has_device_access(), harts[id].pending_mmio()) {
-                (true, Some(request)) => Some(device_op(&harts[id], ram, &request)),
-                (false, _) => None,
-                (true, None) => return Err("a core waits for a device, and its hart does not".into()),
-            };
+    fn save_hart(&self, id: usize) -> TimedHartState {
+        let TimedHart { core, space, warm_rest, .. } = &self.harts[id];
+        TimedHartState { core: core.save(), space: *space, warm_rest: *warm_rest }
+    }
+
+    /// Whether saved models were of this microarchitecture.
+    fn takes_up(&self, state: &TimingState) -> bool {
+        state.config_hash == self.config_hash
+    }
+
+    /// Goes on where the saved models of the same microarchitecture stopped; their harts come one by one.
+    fn restore(&mut self, state: TimingState, functions: &mut [PluggedFunction]) -> Result<(), String> {
+        if state.links.len() != functions.len() {
+            return Err("the number of PCI functions differs".into());
         }
         self.memory.restore(state.memory).map_err(|error| error.to_string())?;
         for (plugged, link) in functions.iter_mut().zip(&state.links) {
             plugged.pcie.link_mut().restore(link).map_err(|error| error.to_string())?;
             plugged.pcie.resume_timed(state.mode == Mode::Detailed);
         }
-        (self.mode, self.spaces, self.warm_rest) = (state.mode, state.spaces, state.warm_rest);
-        Ok(true)
+        self.mode = state.mode;
+        Ok(())
+    }
+
+    /// One hart's part of it.
+    fn restore_hart(
+        &mut self,
+        id: usize,
+        state: TimedHartState,
+        hart: &Hart,
+        ram: &Ram,
+    ) -> Result<(), String> {
+        if state.warm_rest >= 1000 {
+            return Err("more than a cycle is left of one".into());
+        }
+        let timed = &mut self.harts[id];
+        timed.core.restore(state.core)?;
+        (timed.space, timed.warm_rest) = (state.space, state.warm_rest);
+        timed.device = match (timed.core.has_device_access(), hart.pending_mmio()) {
+            (true, Some(request)) => Some(device_op(hart, ram, &request)),
+            (false, _) => None,
+            (true, None) => return Err("a core waits for a device, and its hart does not".into()),
+        };
+        Ok(())
+    }
+}
+
+impl Machine {
+    /// What of the timing models later times depend on: nothing where they do not watch.
+    pub(crate) fn save_timing(&self, snapshot: &mut Snapshot) {
+        let Some(timing) = self.timing.as_ref().filter(|timing| timing.mode != Mode::Functional) else {
+            return;
+        };
+        snapshot.put("timing", TIMING_VERSION, &timing.save(&self.functions));
+        for id in 0..self.harts.len() {
+            snapshot.put(&format!("timing.hart{id}"), TIMING_VERSION, &timing.save_hart(id));
+        }
+    }
+
+    /// Timing models of the same microarchitecture go on where they were; others begin cold.
+    pub(crate) fn restore_timing(
+        &mut self,
+        snapshot: &Snapshot,
+        clocks: &[Clock],
+    ) -> Result<(), CheckpointError> {
+        if !snapshot.has("timing") {
+            return Ok(());
+        }
+        let now = self.queue.now();
+        let Some(timing) = &mut self.timing else {
+            log!(
+                now,
+                Machine,
+                Warn,
+                "the checkpoint's caches and predictors are left out: this machine is not timed"
+            );
+            return Ok(());
+        };
+        let state = snapshot.get("timing", TIMING_VERSION)?;
+        if !timing.takes_up(&state) {
+            log!(
+                now,
+                Machine,
+                Warn,
+                "the checkpoint's caches and predictors are left out: they are of another core or memory"
+            );
+            return Ok(());
+        }
+        let wrong = |problem| SnapshotError::Inconsistent { name: "timing".to_owned(), problem };
+        for (id, hart) in self.harts.iter().enumerate() {
+            // A core that is later than a hart can be would bring events that are.
+            let latest = clocks[id].edge_at_or_before(Ps(LATEST / 2));
+            let read = || snapshot.get(&format!("timing.hart{id}"), TIMING_VERSION);
+            let saved = with_cycles_up_to(latest, read)?;
+            timing.restore_hart(id, saved, hart, &self.ram).map_err(wrong)?;
+        }
+        timing.restore(state, &mut self.functions).map_err(wrong)?;
+        Ok(())
     }
 }

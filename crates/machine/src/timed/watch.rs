@@ -8,7 +8,8 @@ use doorbell_riscv::{Hart, Privilege};
 use doorbell_sim::{Hertz, Op, Ps, Ram};
 
 use super::profile::{Profile, Profiler, cost};
-use super::{Around, Mode, Timing};
+use super::{Around, Mode, TimedHart, Timing};
+use crate::config::MachineConfig;
 use crate::machine::Machine;
 
 /// More steps of [`Activity`] than this are not kept.
@@ -140,20 +141,21 @@ fn thread_pointer(hart: &Hart) -> u64 {
 }
 
 impl Watch {
-    fn new(request: &WatchRequest, timing: &Timing, harts: &[Hart], frequency: Hertz) -> Watch {
-        let looked = |(hart, core): (&Hart, &doorbell_core::Core)| Looked {
-            cycle: core.now(),
+    fn new(request: &WatchRequest, timing: &Timing, harts: &[Hart], config: &MachineConfig) -> Watch {
+        let looked = |(hart, timed): (&Hart, &TimedHart)| Looked {
+            cycle: timed.core.now(),
             tp: thread_pointer(hart),
             begun: None,
         };
+        let activity = |(id, hart): (usize, &Hart)| Activity::new(hart, config.hart(id).core.frequency);
         Watch {
             profiler: request.profile.then(|| Box::new(Profiler::new(harts.len()))),
             pipeline: PipelineLog { left: request.pipeline, ops: Vec::new() },
             activity: match request.activity {
-                true => harts.iter().map(|hart| Activity::new(hart, frequency)).collect(),
+                true => harts.iter().enumerate().map(activity).collect(),
                 false => Vec::new(),
             },
-            harts: harts.iter().zip(&timing.cores).map(looked).collect(),
+            harts: harts.iter().zip(&timing.harts).map(looked).collect(),
         }
     }
 
@@ -207,15 +209,16 @@ impl Timing {
         let Some(watch) = &mut self.watch else { return };
         let mut around = Around { id, hart, ram, memory: &mut self.memory };
         let mut log = LogOf(&mut watch.pipeline, id as u32);
-        self.cores[id].execute_observed(&self.ops, &mut around, &mut log);
+        self.harts[id].core.execute_observed(&self.ops, &mut around, &mut log);
     }
 
     /// Looks at the block that was priced last.
     #[inline(never)]
     pub(super) fn look(&mut self, id: usize, hart: &Hart, instructions: u64, before: Misses) {
         let counts = (instructions, [before, self.memory.misses(id)]);
+        let timed = &self.harts[id];
         if let Some(watch) = &mut self.watch {
-            watch.look(id, (hart, self.spaces[id]), &self.ops, self.cores[id].now(), counts);
+            watch.look(id, (hart, timed.space), &self.ops, timed.core.now(), counts);
         }
     }
 
@@ -229,14 +232,14 @@ impl Timing {
 
     /// A device access is over at `done`.
     pub(super) fn end_device_watched(&mut self, id: usize, hart: &Hart, op: &Op, done: u64) {
-        let core = &mut self.cores[id];
+        let TimedHart { core, space, .. } = &mut self.harts[id];
         let Some(watch) = &mut self.watch else { return core.end_device(op, done) };
         core.end_device_observed(op, done, &mut LogOf(&mut watch.pipeline, id as u32));
         let misses = watch.harts[id].begun.take().unwrap_or_default();
         // The core does not care who accesses a device; a profile does.
         let privileged = if hart.privilege() == Privilege::User { 0 } else { Op::PRIVILEGED };
         let op = Op { flags: op.flags | privileged, ..*op };
-        watch.look(id, (hart, self.spaces[id]), &[op], core.now(), (1, misses));
+        watch.look(id, (hart, *space), &[op], core.now(), (1, misses));
     }
 }
 
@@ -244,9 +247,8 @@ impl Machine {
     /// Watches from now on; what was being watched is forgotten. `false` if the machine has no timing models, so that
     /// there is nothing to be seen.
     pub fn watch(&mut self, request: &WatchRequest) -> bool {
-        let frequency = self.config.core.frequency;
         let Some(mut timing) = self.timing.take() else { return false };
-        timing.watch = Some(Box::new(Watch::new(request, &timing, &self.harts, frequency)));
+        timing.watch = Some(Box::new(Watch::new(request, &timing, &self.harts, &self.config)));
         self.timing = Some(timing);
         true
     }

@@ -1,0 +1,274 @@
+//! What each hart is made of: `[core]`, `[pipeline]` and the private part of `[memory]` hold for all, and what stands under
+//! `[hart.1.core]`, `[hart.1.pipeline]` and `[hart.1.memory]` for that hart alone. A hart's own keys are laid over everybody's.
+//! No guest can tell: a boot and its checkpoints serve machines of any harts.
+
+use std::collections::BTreeMap;
+
+use doorbell_core::CoreConfig as PipelineConfig;
+use doorbell_memory::{HartSide, MemoryConfig, PrivateConfig};
+use serde::{Deserialize, Serialize};
+use toml::Table;
+
+use crate::config::{ConfigError, CoreConfig, CoreModel};
+use crate::overlay::{self, laid_over};
+
+/// Harts that have something of their own.
+pub type HartTables = BTreeMap<HartNumber, HartTable>;
+
+/// A hart's number, as a key of a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct HartNumber(pub usize);
+
+impl TryFrom<String> for HartNumber {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<HartNumber, String> {
+        overlay::number(&text).map(HartNumber).ok_or_else(|| {
+            format!(
+                "\"{text}\" is no hart's number; one hart's own keys are such as hart.0.core.frequency, those of all such as \
+                 core.frequency"
+            )
+        })
+    }
+}
+
+impl From<HartNumber> for String {
+    fn from(HartNumber(number): HartNumber) -> String {
+        number.to_string()
+    }
+}
+
+/// What one hart has of its own: any keys of these parts that are not shared.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "core, pipeline and memory")]
+pub struct HartTable {
+    /// Over `[core]`: `frequency`, `ipc`, `warming_ipc`.
+    #[serde(skip_serializing_if = "Table::is_empty")]
+    pub core: Table,
+    /// Over `[pipeline]`.
+    #[serde(skip_serializing_if = "Table::is_empty")]
+    pub pipeline: Table,
+    /// Over `[memory]`: `l1i`, `l1d`, `l2`, `walks`.
+    #[serde(skip_serializing_if = "Table::is_empty")]
+    pub memory: Table,
+}
+
+/// Keys of `[core]` that hold for the whole machine.
+const SHARED_CORE: [&str; 2] = ["model", "quantum"];
+/// Parts of `[memory]` that harts share.
+const SHARED_MEMORY: [&str; 5] = ["llc", "interconnect", "header_bytes", "dca", "dram"];
+
+/// A hart as it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HartParts {
+    /// Its clock, and its pace where it is not timed.
+    pub core: CoreConfig,
+    /// What its core is like inside, where it is timed.
+    pub pipeline: PipelineConfig,
+    /// Its private caches.
+    pub caches: PrivateConfig,
+}
+
+impl HartParts {
+    /// What the memory system has to know of it.
+    pub(crate) fn memory_side(&self) -> HartSide {
+        HartSide { clock: self.core.frequency, caches: self.caches.clone() }
+    }
+}
+
+/// What holds for all harts, and what does not.
+#[derive(Clone, Copy, Debug)]
+pub struct HartsConfig<'a> {
+    /// `[core]`.
+    pub core: &'a CoreConfig,
+    /// `[pipeline]`.
+    pub pipeline: &'a PipelineConfig,
+    /// `[memory]`.
+    pub memory: &'a MemoryConfig,
+    /// `[hart.N]`.
+    pub own: &'a HartTables,
+}
+
+impl HartsConfig<'_> {
+    /// Hart `index`. An error names the key of the hart's own tables.
+    pub fn hart(&self, index: usize) -> Result<HartParts, ConfigError> {
+        let (core, pipeline, caches) = (self.core.clone(), self.pipeline.clone(), self.memory.private());
+        let Some(own) = self.own.get(&HartNumber(index)) else {
+            return Ok(HartParts { core, pipeline, caches });
+        };
+        refuse_shared(index, "core", &own.core, &SHARED_CORE)?;
+        refuse_shared(index, "memory", &own.memory, &SHARED_MEMORY)?;
+        Ok(HartParts {
+            core: laid_over(&core, &own.core, &format!("hart.{index}.core"))?,
+            pipeline: laid_over(&pipeline, &own.pipeline, &format!("hart.{index}.pipeline"))?,
+            caches: laid_over(&caches, &own.memory, &format!("hart.{index}.memory"))?,
+        })
+    }
+
+    /// Cycles of `count` harts' cores in so many seconds, asleep or not.
+    pub fn core_cycles(&self, count: usize, seconds: f64) -> f64 {
+        // Equal ones together: so the figure of equal harts is one product.
+        let mut clocks = BTreeMap::<u64, usize>::new();
+        for index in 0..count {
+            let hart = self.hart(index).expect("the configuration was checked");
+            *clocks.entry(hart.core.frequency.0).or_default() += 1;
+        }
+        clocks.iter().map(|(hertz, harts)| seconds * *hertz as f64 * *harts as f64).sum()
+    }
+
+    /// Checks what all have, and each of `count` harts; the memory that they share apart.
+    pub fn validate(&self, count: usize) -> Result<(), ConfigError> {
+        let timed = self.core.model == CoreModel::Timed;
+        let check = |prefix: &str, parts: &HartParts| {
+            parts.core.validate(&format!("{prefix}core"))?;
+            if timed {
+                let below =
+                    |part: &str, problem: String| ConfigError::below(&format!("{prefix}{part}"), &problem);
+                parts.pipeline.validate().map_err(|problem| below("pipeline", problem))?;
+                parts.caches.validate().map_err(|problem| below("memory", problem))?;
+            }
+            Ok(())
+        };
+        let (core, pipeline, caches) = (self.core.clone(), self.pipeline.clone(), self.memory.private());
+        check("", &HartParts { core, pipeline, caches })?;
+        for &HartNumber(index) in self.own.keys() {
+            if index >= count {
+                let problem = match count {
+                    1 => "this machine has one hart (platform.harts), which is hart.0".to_owned(),
+                    _ => format!(
+                        "this machine has {count} harts (platform.harts): hart.0 to hart.{}",
+                        count - 1
+                    ),
+                };
+                return Err(ConfigError::new(format!("hart.{index}"), problem));
+            }
+            check(&format!("hart.{index}."), &self.hart(index)?)?;
+        }
+        Ok(())
+    }
+}
+
+fn refuse_shared(index: usize, part: &str, own: &Table, shared: &[&str]) -> Result<(), ConfigError> {
+    match own.keys().find(|key| shared.contains(&key.as_str())) {
+        Some(key) => {
+            let problem = format!("all harts have it in common; set {part}.{key}");
+            Err(ConfigError::new(format!("hart.{index}.{part}.{key}"), problem))
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use doorbell_core::CoreKind;
+    use doorbell_sim::{Bytes, Hertz};
+
+    use super::*;
+    use crate::config::MachineConfig;
+    use crate::machine::Machine;
+    use crate::overlay::Overlay;
+
+    fn with(assignments: &[&str]) -> Result<MachineConfig, ConfigError> {
+        let mut overlay = Overlay::default();
+        let timed = ["platform.harts=3", "core.model=timed"];
+        timed.iter().chain(assignments).try_for_each(|assignment| overlay.set(assignment))?;
+        let config: MachineConfig = overlay.resolve()?;
+        config.validate()?;
+        Ok(config)
+    }
+
+    #[test]
+    fn a_hart_has_what_all_have_but_for_its_own() {
+        let config = with(&[
+            "core.frequency=2GHz",
+            "pipeline.rob=64",
+            "memory.l2.size=512KiB",
+            "hart.1.core.frequency=1GHz",
+            "hart.1.pipeline.kind=in-order",
+            "hart.2.memory.l2.size=2MiB",
+            "hart.2.memory.l1d.prefetch.kind=stride",
+        ])
+        .unwrap();
+        let [one, two, three] = [0, 1, 2].map(|index| config.hart(index));
+        assert_eq!([&one, &two, &three].map(|hart| hart.core.frequency.0 / 1_000_000), [2000, 1000, 2000]);
+        let kinds = [&one, &two, &three].map(|hart| (hart.pipeline.kind, hart.pipeline.rob));
+        assert_eq!(kinds, [(CoreKind::OutOfOrder, 64), (CoreKind::InOrder, 64), (CoreKind::OutOfOrder, 64)]);
+        assert_eq!([&one, &two, &three].map(|hart| hart.caches.l2.size.0 >> 10), [512, 512, 2048]);
+        // A second-level cache has other ports than a first-level one: what is not named is as everybody's of that level.
+        assert_eq!(
+            (three.caches.l2.ports, three.caches.l2.mshrs),
+            (one.caches.l2.ports, one.caches.l2.mshrs)
+        );
+        assert_ne!(three.caches.l1d.prefetch, one.caches.l1d.prefetch);
+        let machine = Machine::new(config, 1).unwrap();
+        let timing = machine.timing().unwrap();
+        assert_eq!(timing.core(1).config(), &two.pipeline);
+        assert_eq!(timing.core(2).config(), &three.pipeline);
+        assert_eq!(machine.harts()[1].slot_at(doorbell_sim::Ps::from_us(1)), 1000);
+    }
+
+    #[test]
+    fn what_holds_for_all_still_reaches_each_that_has_nothing_of_its_own() {
+        let config = with(&["core.frequency=1GHz", "hart.0.core.frequency=3GHz"]).unwrap();
+        assert_eq!(
+            [0, 1, 2].map(|index| config.hart(index).core.frequency.0 / 1_000_000),
+            [3000, 1000, 1000]
+        );
+        assert_eq!(config.harts().core_cycles(3, 2e-9), 10.0);
+        let text = toml::to_string(&config).unwrap();
+        assert!(text.contains("[hart.0.core]\nfrequency = \"3GHz\""), "{text}");
+        assert_eq!(toml::from_str::<MachineConfig>(&text).unwrap(), config);
+    }
+
+    #[test]
+    fn no_guest_can_tell_one_harts_own_but_a_timing_state_can() {
+        let plain = with(&[]).unwrap();
+        for own in ["hart.1.core.frequency=1GHz", "hart.0.pipeline.rob=64", "hart.2.memory.l1i.ways=2"] {
+            let config = with(&[own]).unwrap();
+            assert_eq!(config.guest_hash(), plain.guest_hash(), "{own}");
+            assert!(config.for_boot().hart.is_empty(), "{own}");
+            assert_ne!(config.microarchitecture_hash(), plain.microarchitecture_hash(), "{own}");
+        }
+    }
+
+    #[test]
+    fn equal_harts_have_the_cycles_of_one_product() {
+        let (config, seconds) = (with(&["core.frequency=2.7GHz"]).unwrap(), 1.1e-3);
+        assert_eq!(config.harts().core_cycles(3, seconds), seconds * 2.7e9 * 3.0);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_the_path_of_its_key() {
+        for (wrong, key, problem) in [
+            ("hart.3.core.frequency=1GHz", "hart.3", "hart.0 to hart.2"),
+            ("hart.01.core.frequency=1GHz", "hart.01", "\"01\" is no hart's number"),
+            ("hart.core.frequency=1GHz", "hart.core", "those of all such as core.frequency"),
+            ("hart.1=1GHz", "hart.1", "expected core, pipeline and memory"),
+            ("hart.1.core.frequenzy=1GHz", "hart.1.core.frequenzy", "did you mean \"frequency\"?"),
+            ("hart.1.core.frequency=1", "hart.1.core.frequency", "unit"),
+            ("hart.1.core.frequency=30GHz", "hart.1.core.frequency", "\"20GHz\""),
+            ("hart.1.core.ipc=2", "hart.1.core.ipc", "1.0 where the model is \"timed\""),
+            ("hart.1.core.model=functional", "hart.1.core.model", "set core.model"),
+            ("hart.1.core.quantum=1us", "hart.1.core.quantum", "set core.quantum"),
+            ("hart.1.pipeline.rob=0", "hart.1.pipeline.rob", "1 to 4096"),
+            ("hart.1.pipeline.kind=vliw", "hart.1.pipeline.kind", "out-of-order"),
+            ("hart.1.memory.llc.size=1MiB", "hart.1.memory.llc", "set memory.llc"),
+            ("hart.1.memory.dram.channels=1", "hart.1.memory.dram", "set memory.dram"),
+            ("hart.1.memory.l2.size=32B", "hart.1.memory.l2.size", "such as 512B"),
+            ("hart.1.memory.l3.size=1MiB", "hart.1.memory.l3", "unknown field"),
+            ("hart.1.caches.l2.size=1MiB", "hart.1.caches", "expected one of `core`, `pipeline`, `memory`"),
+            ("core.frequency=0.1MHz", "core.frequency", "\"1MHz\""),
+            ("memory.l2.size=32B", "memory.l2.size", "such as 512B"),
+        ] {
+            let error = with(&[wrong]).unwrap_err();
+            assert_eq!(error.key, key, "{wrong}: {error}");
+            assert!(error.problem.contains(problem), "{wrong}: {error}");
+        }
+        let error = with(&["platform.harts=1", "hart.1.core.frequency=1GHz"]).unwrap_err();
+        assert_eq!(error.problem, "this machine has one hart (platform.harts), which is hart.0");
+        let whole = with(&["hart.1.memory.l2.size=2MiB"]).unwrap();
+        assert_eq!(whole.hart(1).core.frequency, Hertz(3_000_000_000));
+        assert_eq!(whole.hart(0).caches.l2.size, Bytes(1 << 20));
+    }
+}
