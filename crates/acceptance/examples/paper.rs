@@ -113,6 +113,6 @@ With one engine for both directions gains at 512 B and more cannot come from the
 at 512 B and 248 ns at 1518 B: 100 ns a frame that DCA takes away whole, and less a byte than with DCA. One frame in flight costs so much
 (`--set nic.writes_in_flight=1`), but with DCA as well. At 128 B most drops are classed
 DMA although the core limits: the classes look at what stood full when a frame arrived, and fetches of freed descriptors are
-on their way then (see the definition in crates/nic/src/drops.rs). The guest is another too: DPDK's driver is scalar on
+on their way then (see the definition in crates/nic/src/parts/drops.rs). The guest is another too: DPDK's driver is scalar on
 RISC-V, and its prefetches do nothing.
 ";

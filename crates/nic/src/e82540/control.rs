@@ -4,12 +4,12 @@
 use doorbell_sim::Ps;
 use serde::{Deserialize, Serialize};
 
-use crate::bits::{cause, eerd, mdic};
-use crate::link::LinkChange;
-use crate::phy::{self, LinkAction};
-use crate::regs::Reg;
-use crate::timer::{Timer, Wake};
-use crate::{Event, Nic, NicPorts};
+use crate::e82540::bits::{cause, eerd, mdic};
+use crate::e82540::link::LinkChange;
+use crate::e82540::regs::Reg;
+use crate::e82540::{Event, Nic, NicPorts};
+use crate::parts::phy::{self, LinkAction};
+use crate::parts::timer::{Timer, Wake};
 
 /// Transactions under way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -89,11 +89,6 @@ pub mod rxcsum {
     pub const TUOFL: u32 = 1 << 9;
 }
 
-/// RAH, §13.5.3.
-pub mod rah {
-    pub const AV: u32 = 1 << 31;
-}
-
 /// FCRTL, §13.4.23.
 pub mod fcrtl {
     pub const XONE: u32 = 1 << 31;
@@ -112,18 +107,6 @@ pub mod mdic {
 pub mod eerd {
     pub const START: u32 = 1 << 0;
     pub const DONE: u32 = 1 << 4;
-}
-
-/// EECD, §13.4.3.
-pub mod eecd {
-    pub const SK: u32 = 1 << 0;
-    pub const CS: u32 = 1 << 1;
-    pub const DI: u32 = 1 << 2;
-    pub const DO: u32 = 1 << 3;
-    pub const FWE: u32 = 0b11 << 4;
-    pub const REQ: u32 = 1 << 6;
-    pub const GNT: u32 = 1 << 7;
-    pub const PRES: u32 = 1 << 8;
 }
 
 /// Receive descriptor status and errors, §3.2.3.

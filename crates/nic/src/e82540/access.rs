@@ -9,9 +9,9 @@ use std::fmt;
 
 use doorbell_sim::{AccessSize, Ps, log};
 
-use crate::bits::{ctrl_ext, tctl};
-use crate::regs::{self, Access, Reg};
-use crate::{Nic, NicPorts, PACKET_BUFFER};
+use crate::e82540::bits::{ctrl_ext, tctl};
+use crate::e82540::regs::{self, Access, Reg};
+use crate::e82540::{Nic, NicPorts, PACKET_BUFFER};
 
 /// Offsets in the I/O window.
 const IO_ADDRESS: u64 = 0;
@@ -131,8 +131,8 @@ impl Nic {
             Reg::Eecd => self.eeprom.read_eecd(),
             Reg::Eerd => self.read_eerd(now),
             Reg::Icr => self.read_icr(now, ports),
-            Reg::Rdfpc => self.rx.fifo_frames(),
-            Reg::Tdfpc => self.tx.fifo_frames(),
+            Reg::Rdfpc => self.rx.fifo.len() as u32,
+            Reg::Tdfpc => self.tx.fifo.len() as u32,
             _ => match reg.info().access {
                 Access::Rc => self.regs.take(reg),
                 Access::Wo | Access::Absent => 0,
@@ -201,7 +201,7 @@ impl Nic {
                 self.tx_advance(now, ports);
             }
             Reg::Tdt => {
-                self.tx.doorbells.rung(now, self.regs.get(Reg::Tdt));
+                self.tx.queue.doorbells.rung(now, self.regs.get(Reg::Tdt));
                 self.tx_advance(now, ports);
             }
             Reg::Txdctl => self.tx_advance(now, ports),

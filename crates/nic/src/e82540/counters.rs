@@ -3,8 +3,9 @@
 
 use doorbell_sim::Frame;
 
-use crate::Nic;
-use crate::regs::{Access, Reg, Regs, TABLE};
+use super::Nic;
+use super::regs::{Access, Reg, Regs, TABLE};
+use crate::parts::filter::Cast;
 
 const RECEIVED_BY_SIZE: [Reg; 6] =
     [Reg::Prc64, Reg::Prc127, Reg::Prc255, Reg::Prc511, Reg::Prc1023, Reg::Prc1522];
@@ -19,24 +20,6 @@ fn size_class(bytes: usize) -> usize {
         256..=511 => 3,
         512..=1023 => 4,
         _ => 5,
-    }
-}
-
-/// Whom a frame is addressed to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cast {
-    Uni,
-    Multi,
-    Broad,
-}
-
-impl Cast {
-    pub fn of(bytes: &[u8]) -> Cast {
-        match bytes.get(..6) {
-            Some([0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) => Cast::Broad,
-            Some([first, ..]) if first & 1 != 0 => Cast::Multi,
-            _ => Cast::Uni,
-        }
     }
 }
 

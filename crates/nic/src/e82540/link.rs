@@ -6,10 +6,10 @@
 use doorbell_sim::{Frame, Ps, log};
 use serde::{Deserialize, Serialize};
 
-use crate::bits::{cause, ctrl, fcrtl, rctl, status, tctl};
-use crate::regs::Reg;
-use crate::timer::{Timer, Wake};
-use crate::{Event, Nic, NicPorts};
+use crate::e82540::bits::{cause, ctrl, fcrtl, rctl, status, tctl};
+use crate::e82540::regs::Reg;
+use crate::e82540::{Event, Nic, NicPorts};
+use crate::parts::timer::{Timer, Wake};
 
 const OPCODE_PAUSE: u16 = 0x0001;
 /// A pause's unit: the time of 512 bits.
@@ -194,7 +194,7 @@ impl Nic {
         if !self.regs.has(Reg::Ctrl, ctrl::TFCE) || !self.link.up {
             return;
         }
-        let used = self.rx.fifo_used();
+        let used = self.rx.fifo.used();
         let high = u64::from(self.regs.get(Reg::Fcrth));
         let low = u64::from(self.regs.get(Reg::Fcrtl) & 0xfff8);
         if !self.link.xoff_sent && high != 0 && used >= high {

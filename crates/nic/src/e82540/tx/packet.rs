@@ -6,10 +6,11 @@ use doorbell_sim::{Frame, Ps};
 use serde::{Deserialize, Serialize};
 
 use super::descriptor::{Context, Descriptor};
-use super::{offload, room};
-use crate::bits::{ctrl, tctl, txd};
-use crate::regs::Reg;
-use crate::{Nic, NicPorts, checksum};
+use super::offload;
+use crate::e82540::bits::{ctrl, tctl, txd};
+use crate::e82540::regs::Reg;
+use crate::e82540::{Nic, NicPorts};
+use crate::parts::checksum;
 
 /// The longest packet that the device can send, FCS excluded.
 const LONGEST: usize = 16288;
@@ -53,20 +54,20 @@ struct Ending {
 impl Nic {
     /// A piece of a buffer is here; it belongs to the oldest job that waits for bytes.
     pub(crate) fn tx_data_arrived(&mut self, now: Ps, addr: u64, len: u32, ports: &mut impl NicPorts) {
-        self.tx.reads_in_flight -= 1;
+        self.tx.queue.reads_in_flight -= 1;
         // Descriptors without bytes may stand before the one that the bytes belong to.
         self.tx_retire();
-        let Some(job) = self.tx.jobs.front_mut() else { return };
+        let Some(job) = self.tx.queue.jobs.front_mut() else { return };
         job.to_arrive -= len;
         job.stamps.0.read = now;
         let (words, stamps) = (job.words, job.stamps.0);
         self.tx_note_stamps(stamps);
-        let before = self.tx.packet.bytes.len();
+        let before = self.tx.queue.packet.bytes.len();
         if before + len as usize > self.packet_limit() {
-            self.tx.packet.overflow = true;
-            self.tx.reserved -= u64::from(len);
+            self.tx.queue.packet.overflow = true;
+            self.tx.queue.reserved -= u64::from(len);
         } else {
-            let bytes = &mut self.tx.packet.bytes;
+            let bytes = &mut self.tx.queue.packet.bytes;
             bytes.resize(before + len as usize, 0);
             ports.read(PhysAddr(addr), &mut bytes[before..]);
             self.begin(Descriptor::parse(words));
@@ -81,18 +82,18 @@ impl Nic {
 
     /// The first descriptor of a packet says what is to be done with it.
     fn begin(&mut self, descriptor: Descriptor) {
-        if self.tx.packet.begun {
+        if self.tx.queue.packet.begun {
             return;
         }
-        self.tx.packet.begun = true;
+        self.tx.queue.packet.begun = true;
         if let Descriptor::Legacy { checksum_start, .. } = descriptor {
-            self.tx.packet.checksum_start = checksum_start;
+            self.tx.queue.packet.checksum_start = checksum_start;
         }
         if let Descriptor::Data { command, options, .. } = descriptor {
-            self.tx.packet.options = options;
-            let context = &self.tx.segment_context;
+            self.tx.queue.packet.options = options;
+            let context = &self.tx.queue.segment_context;
             let possible = context.mss != 0 && context.header_len != 0;
-            self.tx.packet.segments = command & txd::TSE != 0 && possible;
+            self.tx.queue.packet.segments = command & txd::TSE != 0 && possible;
             self.stats.tx_malformed += u64::from(command & txd::TSE != 0 && !possible);
         }
     }
@@ -102,10 +103,10 @@ impl Nic {
         match descriptor {
             Descriptor::Context { command, context } => {
                 if command & txd::TSE != 0 {
-                    self.tx.segment_context = context;
+                    self.tx.queue.segment_context = context;
                     self.regs.count(Reg::Tsctc);
                 } else {
-                    self.tx.plain_context = context;
+                    self.tx.queue.plain_context = context;
                 }
             }
             Descriptor::Unknown { .. } => self.stats.tx_malformed += 1,
@@ -120,55 +121,57 @@ impl Nic {
 
     /// All bytes of the packet are here.
     fn end_packet(&mut self, descriptor: Descriptor, ending: Ending) {
-        let held = self.tx.packet.bytes.len();
-        self.tx.reserved -= held as u64;
-        if self.tx.packet.overflow {
+        let held = self.tx.queue.packet.bytes.len();
+        self.tx.queue.reserved -= held as u64;
+        if self.tx.queue.packet.overflow {
             self.stats.tx_drop_oversize += 1;
         } else if held == 0 {
             self.stats.tx_drop_empty += 1;
-        } else if self.tx.packet.segments {
+        } else if self.tx.queue.packet.segments {
             self.cut_segment(held, true, ending);
         } else {
-            let buffer = self.tx.buffer();
-            let mut bytes = std::mem::replace(&mut self.tx.packet.bytes, buffer);
-            let Packet { options, checksum_start, .. } = self.tx.packet;
+            let buffer = self.buffers.take();
+            let mut bytes = std::mem::replace(&mut self.tx.queue.packet.bytes, buffer);
+            let Packet { options, checksum_start, .. } = self.tx.queue.packet;
             let good = match descriptor {
                 Descriptor::Legacy { command, checksum_offset, .. } if command & txd::IC != 0 => {
                     offload::insert(&mut bytes, checksum_start.into(), 0, checksum_offset.into(), false)
                 }
-                Descriptor::Data { .. } => offload::checksums(&mut bytes, &self.tx.plain_context, options),
+                Descriptor::Data { .. } => {
+                    offload::checksums(&mut bytes, &self.tx.queue.plain_context, options)
+                }
                 _ => true,
             };
             self.stats.tx_malformed += u64::from(!good);
             self.queue_frame(bytes, ending);
         }
-        self.tx.packet.clear();
+        self.tx.queue.packet.clear();
     }
 
     /// Sends every segment that is complete and surely not the last.
     fn cut_segments(&mut self) {
-        let Context { header_len, mss, .. } = self.tx.segment_context;
+        let Context { header_len, mss, .. } = self.tx.queue.segment_context;
         let (header, mss) = (usize::from(header_len), usize::from(mss));
         // A context that software slips in between a packet's descriptors may have no segment size.
-        if !self.tx.packet.segments || mss == 0 {
+        if !self.tx.queue.packet.segments || mss == 0 {
             return;
         }
         // What the last descriptor says is not known yet; drivers say the same in all of a packet's descriptors.
         let ending = self.segment_ending();
         let mut at = header;
-        while self.tx.packet.bytes.len() > at + mss {
+        while self.tx.queue.packet.bytes.len() > at + mss {
             self.cut_segment_at(at, mss, false, ending);
             at += mss;
         }
         if at != header {
-            self.tx.packet.bytes.drain(header..at);
-            self.tx.reserved -= (at - header) as u64;
+            self.tx.queue.packet.bytes.drain(header..at);
+            self.tx.queue.reserved -= (at - header) as u64;
         }
     }
 
     /// Command and tag of the packet's descriptor that stands at the front.
     fn segment_ending(&self) -> Ending {
-        match self.tx.jobs.front().map(|job| Descriptor::parse(job.words)) {
+        match self.tx.queue.jobs.front().map(|job| Descriptor::parse(job.words)) {
             Some(Descriptor::Data { command, special, .. }) => Ending { command, special },
             _ => Ending { command: txd::IFCS, special: 0 },
         }
@@ -176,18 +179,18 @@ impl Nic {
 
     /// The last segment: all that is left.
     fn cut_segment(&mut self, held: usize, last: bool, ending: Ending) {
-        let header = usize::from(self.tx.segment_context.header_len).min(held);
+        let header = usize::from(self.tx.queue.segment_context.header_len).min(held);
         self.cut_segment_at(header, held - header, last, ending);
     }
 
     /// A frame of the header and the payload at `at`.
     fn cut_segment_at(&mut self, at: usize, len: usize, last: bool, ending: Ending) {
-        let context = self.tx.segment_context;
+        let context = self.tx.queue.segment_context;
         let header = usize::from(context.header_len).min(at);
-        let mut bytes = self.tx.buffer();
-        bytes.extend_from_slice(&self.tx.packet.bytes[..header]);
-        bytes.extend_from_slice(&self.tx.packet.bytes[at..at + len]);
-        let packet = &mut self.tx.packet;
+        let mut bytes = self.buffers.take();
+        bytes.extend_from_slice(&self.tx.queue.packet.bytes[..header]);
+        bytes.extend_from_slice(&self.tx.queue.packet.bytes[at..at + len]);
+        let packet = &mut self.tx.queue.packet;
         let part = offload::Part { number: packet.cut, offset: packet.cut_bytes, last };
         packet.cut = packet.cut.wrapping_add(1);
         packet.cut_bytes = packet.cut_bytes.wrapping_add(len as u32);
@@ -214,7 +217,7 @@ impl Nic {
         }
         if bytes.len() > LONGEST {
             self.stats.tx_drop_oversize += 1;
-            return self.tx.recycle(bytes);
+            return self.buffers.recycle(bytes);
         }
         let shortest = Frame::MIN_BYTES_WITH_FCS - Frame::FCS_BYTES;
         if self.regs.has(Reg::Tctl, tctl::PSP) && bytes.len() < shortest {
@@ -222,7 +225,6 @@ impl Nic {
         }
         let frame = Frame { bytes, fcs_bad };
         self.stats.tx_frames += 1;
-        self.tx.queued += room(&frame);
-        self.tx.fifo.push_back((frame, self.tx.stamps));
+        self.tx.fifo.push((frame, self.tx.queue.stamps));
     }
 }

@@ -5,23 +5,20 @@
 //! frame's room is free again when its last byte has been written to memory.
 
 mod engine;
-mod filter;
 mod offload;
-
-use std::collections::VecDeque;
 
 use doorbell_sim::{Frame, FrameId, Observed, PhysAddr, Ps, RxStamps, log};
 use serde::{Deserialize, Serialize};
 
-use crate::bits::{cause, ctrl, rctl, rxd};
-use crate::checksum;
-use crate::counters::Cast;
-use crate::drops::{ArrivalState, DropClass, classify};
-use crate::regs::Reg;
-use crate::ring::{Direction, Ring};
-use crate::timer::Timer;
-use crate::{Nic, NicPorts, PACKET_BUFFER};
-use filter::Verdict;
+use super::bits::{cause, ctrl, rctl, rxd};
+use super::regs::Reg;
+use super::{Nic, NicPorts, PACKET_BUFFER, Queue};
+use crate::parts::checksum;
+use crate::parts::drops::{ArrivalState, DropClass, classify};
+use crate::parts::engine::Engine;
+use crate::parts::fifo::{Fifo, Stored};
+use crate::parts::filter::{Cast, Filter, Verdict, VlanFilter, vlan_tag};
+use crate::parts::ring::{DescriptorRing, Used};
 
 /// What the descriptor says of a frame beside its length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +49,12 @@ pub(crate) struct RxFrame {
     pub watched: Observed<Watched>,
 }
 
+impl Stored for RxFrame {
+    fn room(&self) -> u64 {
+        self.stored.into()
+    }
+}
+
 /// A descriptor that is used and waits for its write-back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Completed {
@@ -62,34 +65,45 @@ pub(crate) struct Completed {
     pub watched: Observed<Watched>,
 }
 
+impl Used for Completed {
+    fn words(&self) -> [u64; 2] {
+        self.words
+    }
+
+    fn is_reported(&self) -> bool {
+        true
+    }
+}
+
+/// The receive queue: its ring, and what is written back of a frame whose end is not.
+#[derive(Debug, Default)]
+pub(crate) struct RxQueue {
+    /// Of a descriptor that is fetched the buffer's address is kept.
+    pub(crate) ring: DescriptorRing<u64, Completed>,
+    pub(crate) begun: Vec<(PhysAddr, u32)>,
+    /// For reuse; not state.
+    frame_sizes: Vec<u32>,
+}
+
+impl RxQueue {
+    pub fn new(ring: DescriptorRing<u64, Completed>, begun: Vec<(PhysAddr, u32)>) -> RxQueue {
+        RxQueue { ring, begun, frame_sizes: Vec::new() }
+    }
+}
+
 /// The receive side's state.
 #[derive(Debug, Default)]
 pub(crate) struct Rx {
     /// Frames, oldest first. The first `dispatched` ones are in DMA.
-    pub(crate) fifo: VecDeque<RxFrame>,
-    pub(crate) fifo_used: u64,
+    pub(crate) fifo: Fifo<RxFrame>,
     pub(crate) dispatched: usize,
     /// Bytes of the frame after those that are in DMA already.
     pub(crate) cursor: usize,
-    /// Buffer addresses of descriptors that are fetched and not used.
-    pub(crate) cache: VecDeque<u64>,
-    /// Descriptors asked for.
-    pub(crate) fetching: u32,
-    /// Index of the next descriptor to ask for.
-    pub(crate) fetched: u32,
-    /// Used descriptors. The first `issued` ones are being written back.
-    pub(crate) completed: VecDeque<Completed>,
-    pub(crate) issued: usize,
-    /// Buffers that were written back of a frame whose end was not.
-    pub(crate) begun: Vec<(PhysAddr, u32)>,
+    pub(crate) queue: RxQueue,
     /// Data writes in flight, and their bytes.
     pub(crate) writes_in_flight: u32,
     pub(crate) write_bytes_in_flight: u64,
-    /// When the engine can take the next frame, and for when it was last woken to do so.
-    pub(crate) engine_free: Ps,
-    pub(crate) engine_wake: Ps,
-    /// Until when the write-back that is called for waits for more.
-    pub(crate) write_back: Timer,
+    pub(crate) engine: Engine,
     /// The facts at the arrival before.
     pub(crate) previous: ArrivalState,
 }
@@ -97,16 +111,8 @@ pub(crate) struct Rx {
 impl Rx {
     /// Frames accepted and not delivered.
     pub fn frames(&self) -> u64 {
-        let waiting = self.completed.iter().filter(|descriptor| descriptor.frame_bytes != 0).count();
+        let waiting = self.queue.ring.used().filter(|descriptor| descriptor.frame_bytes != 0).count();
         (self.fifo.len() - self.dispatched + waiting) as u64
-    }
-
-    pub fn fifo_used(&self) -> u64 {
-        self.fifo_used
-    }
-
-    pub fn fifo_frames(&self) -> u32 {
-        self.fifo.len() as u32
     }
 }
 
@@ -150,7 +156,7 @@ impl Nic {
             self.stats.rx_control += 1;
             return;
         }
-        match self.filter(&frame.bytes) {
+        match self.filter().verdict(&frame.bytes) {
             Verdict::Address => {
                 self.stats.rx_drop_address += 1;
                 self.log_drop(now, bytes, "it is for another address");
@@ -205,7 +211,7 @@ impl Nic {
         self.stats.rx_fifo_full += u64::from(state.rx_fifo_full);
         self.stats.rx_ring_full += u64::from(state.rx_ring_full);
         self.stats.tx_ring_full += u64::from(state.tx_ring_full);
-        if Ring::read(&self.regs, Direction::Receive).is_none_or(|ring| ring.head == ring.tail) {
+        if self.regs.ring(Queue::Receive).is_none_or(|ring| ring.head == ring.tail) {
             self.regs.count(Reg::Rnbc);
         }
         if state.rx_fifo_full {
@@ -230,27 +236,42 @@ impl Nic {
         } else {
             self.count_received(Cast::of(&frame.bytes), wire_bytes);
         }
-        self.rx.fifo_used += stored;
         log!(now, Nic, Debug, "{}: frame of {wire_bytes} bytes received", self.name);
-        self.stats.rx_fifo_peak_bytes = self.stats.rx_fifo_peak_bytes.max(self.rx.fifo_used);
         let stamps = RxStamps { arrived: now, ..RxStamps::default() };
         let watched = Watched { id: ports.recognise(&frame.bytes), stamps };
         let mut frame = self.prepare(frame, status, stored as u32);
         frame.watched = Observed(watched);
-        self.rx.fifo.push_back(frame);
+        self.rx.fifo.push(frame);
+        self.stats.rx_fifo_peak_bytes = self.stats.rx_fifo_peak_bytes.max(self.rx.fifo.used());
         self.watch_fifo_level(now, ports);
         self.rx_advance(now, ports);
     }
 
     /// The three facts that a drop's class depends on.
-    fn arrival_state(&mut self, stored: u64) -> ArrivalState {
-        let receive = Ring::read(&self.regs, Direction::Receive);
-        let fetchable = receive.is_some_and(|ring| self.rx.fetched != ring.tail);
-        let transmit = Ring::read(&self.regs, Direction::Transmit);
+    fn arrival_state(&self, stored: u64) -> ArrivalState {
         ArrivalState {
-            rx_fifo_full: self.rx.fifo_used + stored > self.rx_fifo_capacity(),
-            rx_ring_full: self.rx.cache.is_empty() && self.rx.fetching == 0 && !fetchable,
-            tx_ring_full: transmit.is_some_and(|ring| ring.is_full()),
+            rx_fifo_full: self.rx.fifo.used() + stored > self.rx_fifo_capacity(),
+            rx_ring_full: self.rx.queue.ring.is_exhausted(self.regs.ring(Queue::Receive).as_ref()),
+            tx_ring_full: self.regs.ring(Queue::Transmit).is_some_and(|ring| ring.is_full()),
+        }
+    }
+
+    /// The filters as the registers set them.
+    fn filter(&self) -> Filter<'_> {
+        let rctl = self.regs.get(Reg::Rctl);
+        let on = |bit: u32| rctl & bit != 0;
+        Filter {
+            broadcast: on(rctl::BAM),
+            all_unicast: on(rctl::UPE),
+            all_multicast: on(rctl::MPE),
+            hash_bits: rctl >> rctl::MO_SHIFT & 0b11,
+            stations: [self.regs.array(Reg::Ral), self.regs.array(Reg::Rah)],
+            hashes: self.regs.array(Reg::Mta),
+            vlans: on(rctl::VFE).then(|| VlanFilter {
+                cfi: on(rctl::CFIEN).then(|| on(rctl::CFI)),
+                members: self.regs.array(Reg::Vfta),
+            }),
+            vlan_type: self.regs.get(Reg::Vet),
         }
     }
 
@@ -262,7 +283,7 @@ impl Nic {
         let keeps_fcs = !self.regs.has(Reg::Rctl, rctl::SECRC);
         let fcs = if keeps_fcs { checksum::fcs(&bytes) ^ if fcs_bad { !0 } else { 0 } } else { 0 };
         if self.regs.has(Reg::Ctrl, ctrl::VME)
-            && let Some(tag) = self.vlan_tag(&bytes)
+            && let Some(tag) = vlan_tag(&bytes, self.regs.get(Reg::Vet))
         {
             bytes.copy_within(16.., 12);
             bytes.truncate(bytes.len() - 4);

@@ -3,10 +3,21 @@
 //! EWDS, ERAL and WRAL, and the request and grant of the pins. Not modelled: programming time
 //! (the part is ready at once) and the hardware's own accesses.
 
-use crate::bits::eecd;
-use crate::config::MacAddress;
-use crate::identity;
 use serde::{Deserialize, Serialize};
+
+use crate::{MacAddress, PciIdentity};
+
+/// EECD, §13.4.3.
+mod eecd {
+    pub const SK: u32 = 1 << 0;
+    pub const CS: u32 = 1 << 1;
+    pub const DI: u32 = 1 << 2;
+    pub const DO: u32 = 1 << 3;
+    pub const FWE: u32 = 0b11 << 4;
+    pub const REQ: u32 = 1 << 6;
+    pub const GNT: u32 = 1 << 7;
+    pub const PRES: u32 = 1 << 8;
+}
 
 /// Words in the part.
 pub const WORDS: usize = 64;
@@ -44,8 +55,8 @@ pub struct Eeprom {
 }
 
 impl Eeprom {
-    /// A part as the factory would program it for a card with this address.
-    pub fn new(mac: MacAddress) -> Eeprom {
+    /// A part as the factory would program it for a card of this identity with this address.
+    pub fn new(mac: MacAddress, identity: &PciIdentity) -> Eeprom {
         let mut words = vec![0xffffu16; WORDS];
         for (word, pair) in words.iter_mut().zip(mac.0.chunks_exact(2)) {
             *word = u16::from_le_bytes([pair[0], pair[1]]);
@@ -54,10 +65,10 @@ impl Eeprom {
         words[0x08] = 0xd00b; // printed board assembly number, high
         words[0x09] = 0xe110; // and low
         words[0x0a] = 0x4003; // initialisation control 1: valid, load the IDs below
-        words[0x0b] = identity::SUBSYSTEM;
-        words[0x0c] = identity::VENDOR;
-        words[0x0d] = identity::DEVICE;
-        words[0x0e] = identity::VENDOR;
+        words[0x0b] = identity.subsystem;
+        words[0x0c] = identity.subsystem_vendor;
+        words[0x0d] = identity.device;
+        words[0x0e] = identity.vendor;
         words[0x0f] = 0x0000; // initialisation control 2
         words[0x24] = 0x0000; // initialisation control 3: no wake-up
         words[WORDS - 1] = 0;
@@ -219,7 +230,7 @@ mod tests {
 
     #[test]
     fn the_words_add_up_to_the_checksum_and_hold_the_address() {
-        let mut part = Eeprom::new(MacAddress([0x52, 0x54, 0, 0x12, 0x34, 0x56]));
+        let mut part = Eeprom::new(MacAddress([0x52, 0x54, 0, 0x12, 0x34, 0x56]), &crate::IDENTITY);
         let words: Vec<u16> = (0..64).map(|address| read(&mut part, address)).collect();
         assert_eq!(words.iter().fold(0u16, |sum, word| sum.wrapping_add(*word)), 0xbaba);
         assert_eq!(&words[..3], &[0x5452, 0x1200, 0x5634]);
@@ -228,7 +239,7 @@ mod tests {
 
     #[test]
     fn the_pins_reach_the_part_only_when_granted() {
-        let mut part = Eeprom::new(MacAddress([2, 0, 0, 0, 0, 1]));
+        let mut part = Eeprom::new(MacAddress([2, 0, 0, 0, 0, 1]), &crate::IDENTITY);
         part.write_eecd(CS | SK | DI);
         assert_eq!(part.read_eecd() & (CS | SK | DI | GNT), 0);
         part.write_eecd(REQ);
@@ -237,7 +248,7 @@ mod tests {
 
     #[test]
     fn consecutive_words_come_out_one_after_the_other() {
-        let mut part = Eeprom::new(MacAddress([2, 4, 6, 8, 10, 12]));
+        let mut part = Eeprom::new(MacAddress([2, 4, 6, 8, 10, 12]), &crate::IDENTITY);
         part.write_eecd(REQ | CS);
         shift_out(&mut part, 0b110_000000, 9);
         assert_eq!([shift_in(&mut part), shift_in(&mut part), shift_in(&mut part)], [0x0402, 0x0806, 0x0c0a]);
@@ -245,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_word_is_written_only_after_write_enable() {
-        let mut part = Eeprom::new(MacAddress([2, 0, 0, 0, 0, 1]));
+        let mut part = Eeprom::new(MacAddress([2, 0, 0, 0, 0, 1]), &crate::IDENTITY);
         let mut command = |bits: u32, count: u32| {
             part.write_eecd(REQ | CS);
             shift_out(&mut part, bits, count);

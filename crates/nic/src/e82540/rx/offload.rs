@@ -3,8 +3,8 @@
 //! behind more than one VLAN tag.
 
 use super::FrameNotes;
-use crate::bits::{rxcsum, rxd};
-use crate::checksum::{fold, sum};
+use crate::e82540::bits::{rxcsum, rxd};
+use crate::parts::checksum::{fold, sum};
 
 const TYPE_IPV4: u32 = 0x0800;
 const PROTOCOL_TCP: u8 = 6;

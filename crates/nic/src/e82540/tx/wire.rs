@@ -7,10 +7,10 @@
 use doorbell_sim::{Frame, Ps, log};
 
 use super::room;
-use crate::bits::ctrl;
-use crate::regs::Reg;
-use crate::timer::Wake;
-use crate::{Event, Nic, NicPorts};
+use crate::e82540::bits::ctrl;
+use crate::e82540::regs::Reg;
+use crate::e82540::{Event, Nic, NicPorts};
+use crate::parts::timer::Wake;
 
 /// Preamble, start delimiter and inter-frame gap, in bytes.
 const GAP_BYTES: u64 = 20;
@@ -47,9 +47,8 @@ impl Nic {
     }
 
     fn send_frame(&mut self, now: Ps, ports: &mut impl NicPorts) -> u64 {
-        let Some((frame, mut stamps)) = self.tx.fifo.pop_front() else { return 0 };
+        let Some((frame, mut stamps)) = self.tx.fifo.pop() else { return 0 };
         let taken = room(&frame);
-        self.tx.queued -= taken;
         self.count_sent(&frame, false);
         log!(now, Nic, Debug, "{}: frame of {} bytes sent", self.name, frame.len_with_fcs());
         if self.loops_back() {

@@ -5,10 +5,10 @@
 use doorbell_sim::{Ps, log};
 use serde::{Deserialize, Serialize};
 
-use crate::bits::{cause, rdtr};
-use crate::regs::Reg;
-use crate::timer::{Timer, Wake};
-use crate::{Event, Nic, NicPorts};
+use crate::e82540::bits::{cause, rdtr};
+use crate::e82540::regs::Reg;
+use crate::e82540::{Event, Nic, NicPorts, Queue};
+use crate::parts::timer::{Timer, Wake};
 
 /// The delay timers' unit, 1.024 µs.
 const DELAY_UNIT_PS: u64 = 1_024_000;
@@ -22,24 +22,39 @@ pub(crate) struct Interrupts {
     /// When the line last rose.
     last_rise: Option<Ps>,
     throttle: Timer,
-    rx_delay: Timer,
-    rx_absolute: Timer,
-    tx_delay: Timer,
-    tx_absolute: Timer,
+    receive: Delay,
+    transmit: Delay,
+}
+
+/// What holds back the interrupts of one queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Delay {
+    /// Begins again with each frame.
+    relative: Timer,
+    /// Begins with the first.
+    absolute: Timer,
+}
+
+impl Delay {
+    fn cancel(&mut self) {
+        self.relative.cancel();
+        self.absolute.cancel();
+    }
 }
 
 impl Interrupts {
     /// Everything is quiet. The line itself is driven low by the next [`Nic::update_irq`].
     pub fn reset(&mut self) {
         self.last_rise = None;
-        for timer in [
-            &mut self.throttle,
-            &mut self.rx_delay,
-            &mut self.rx_absolute,
-            &mut self.tx_delay,
-            &mut self.tx_absolute,
-        ] {
-            timer.cancel();
+        self.throttle.cancel();
+        self.receive.cancel();
+        self.transmit.cancel();
+    }
+
+    fn delay_mut(&mut self, queue: Queue) -> &mut Delay {
+        match queue {
+            Queue::Receive => &mut self.receive,
+            Queue::Transmit => &mut self.transmit,
         }
     }
 }
@@ -101,29 +116,35 @@ impl Nic {
         if bytes <= self.regs.get(Reg::Rsrpd) {
             self.set_cause(now, cause::SRPD, ports);
         }
-        let Some(wait) = delay(self.regs.get(Reg::Rdtr)) else {
-            return self.set_cause(now, cause::RXT0, ports);
-        };
-        if let Some(at) = self.irq.rx_delay.arm(now.saturating_add(wait)) {
-            ports.wake_at(at, Event::RxDelay);
-        }
-        let absolute = delay(self.regs.get(Reg::Radv)).filter(|_| !self.irq.rx_absolute.is_armed());
-        if let Some(at) = absolute.and_then(|wait| self.irq.rx_absolute.arm(now.saturating_add(wait))) {
-            ports.wake_at(at, Event::RxAbsolute);
+        match delay(self.regs.get(Reg::Rdtr)) {
+            None => self.set_cause(now, cause::RXT0, ports),
+            Some(wait) => self.delay_interrupt(now, Queue::Receive, wait, ports),
         }
     }
 
     /// A transmit descriptor with RS is written back; `delayed` is its IDE bit.
     pub(crate) fn descriptor_sent_interrupt(&mut self, now: Ps, delayed: bool, ports: &mut impl NicPorts) {
-        let Some(wait) = delay(self.regs.get(Reg::Tidv)).filter(|_| delayed) else {
-            return self.set_cause(now, cause::TXDW, ports);
-        };
-        if let Some(at) = self.irq.tx_delay.arm(now.saturating_add(wait)) {
-            ports.wake_at(at, Event::TxDelay);
+        match delay(self.regs.get(Reg::Tidv)).filter(|_| delayed) {
+            None => self.set_cause(now, cause::TXDW, ports),
+            Some(wait) => self.delay_interrupt(now, Queue::Transmit, wait, ports),
         }
-        let absolute = delay(self.regs.get(Reg::Tadv)).filter(|_| !self.irq.tx_absolute.is_armed());
-        if let Some(at) = absolute.and_then(|wait| self.irq.tx_absolute.arm(now.saturating_add(wait))) {
-            ports.wake_at(at, Event::TxAbsolute);
+    }
+
+    /// The queue's interrupt comes after `wait` without another reason for it, or when the first reason is as old as
+    /// RADV or TADV says.
+    fn delay_interrupt(&mut self, now: Ps, queue: Queue, wait: Ps, ports: &mut impl NicPorts) {
+        let absolute = match queue {
+            Queue::Receive => Reg::Radv,
+            Queue::Transmit => Reg::Tadv,
+        };
+        let absolute = delay(self.regs.get(absolute));
+        let timers = self.irq.delay_mut(queue);
+        if let Some(at) = timers.relative.arm(now.saturating_add(wait)) {
+            ports.wake_at(at, Event::InterruptDelay(queue));
+        }
+        let absolute = absolute.filter(|_| !timers.absolute.is_armed());
+        if let Some(at) = absolute.and_then(|wait| timers.absolute.arm(now.saturating_add(wait))) {
+            ports.wake_at(at, Event::InterruptDelayMax(queue));
         }
     }
 
@@ -131,44 +152,44 @@ impl Nic {
     pub(crate) fn write_rdtr(&mut self, now: Ps, value: u32, ports: &mut impl NicPorts) {
         self.regs.set(Reg::Rdtr, value & Reg::Rdtr.info().mask);
         if value & rdtr::FPD != 0 {
-            self.rx_flush(now, ports);
-            if self.irq.rx_delay.is_armed() {
-                self.rx_timers_expired(now, ports);
+            self.write_back(now, Queue::Receive, ports);
+            if self.irq.receive.relative.is_armed() {
+                self.interrupt_delay_over(now, Queue::Receive, ports);
             }
         }
     }
 
-    fn rx_timers_expired(&mut self, now: Ps, ports: &mut impl NicPorts) {
-        self.irq.rx_delay.cancel();
-        self.irq.rx_absolute.cancel();
-        self.rx_flush(now, ports);
-        self.set_cause(now, cause::RXT0, ports);
-    }
-
-    fn tx_timers_expired(&mut self, now: Ps, ports: &mut impl NicPorts) {
-        self.irq.tx_delay.cancel();
-        self.irq.tx_absolute.cancel();
-        self.tx_flush(now, ports);
-        self.set_cause(now, cause::TXDW, ports);
-    }
-
-    /// One of this file's wake-ups.
-    pub(crate) fn interrupt_timer_woken(&mut self, now: Ps, event: Event, ports: &mut impl NicPorts) {
-        let timer = match event {
-            Event::Throttle => &mut self.irq.throttle,
-            Event::RxDelay => &mut self.irq.rx_delay,
-            Event::RxAbsolute => &mut self.irq.rx_absolute,
-            Event::TxDelay => &mut self.irq.tx_delay,
-            _ => &mut self.irq.tx_absolute,
+    fn interrupt_delay_over(&mut self, now: Ps, queue: Queue, ports: &mut impl NicPorts) {
+        self.irq.delay_mut(queue).cancel();
+        self.flush(now, queue, ports);
+        let cause = match queue {
+            Queue::Receive => cause::RXT0,
+            Queue::Transmit => cause::TXDW,
         };
-        match timer.wake(now) {
+        self.set_cause(now, cause, ports);
+    }
+
+    pub(crate) fn throttle_woken(&mut self, now: Ps, ports: &mut impl NicPorts) {
+        match self.irq.throttle.wake(now) {
             Wake::Ignore => {}
-            Wake::Again(at) => ports.wake_at(at, event),
-            Wake::Expired => match event {
-                Event::Throttle => self.update_irq(now, ports),
-                Event::RxDelay | Event::RxAbsolute => self.rx_timers_expired(now, ports),
-                _ => self.tx_timers_expired(now, ports),
-            },
+            Wake::Again(at) => ports.wake_at(at, Event::Throttle),
+            Wake::Expired => self.update_irq(now, ports),
+        }
+    }
+
+    pub(crate) fn interrupt_delay_woken(&mut self, now: Ps, queue: Queue, ports: &mut impl NicPorts) {
+        match self.irq.delay_mut(queue).relative.wake(now) {
+            Wake::Ignore => {}
+            Wake::Again(at) => ports.wake_at(at, Event::InterruptDelay(queue)),
+            Wake::Expired => self.interrupt_delay_over(now, queue, ports),
+        }
+    }
+
+    pub(crate) fn interrupt_delay_max_woken(&mut self, now: Ps, queue: Queue, ports: &mut impl NicPorts) {
+        match self.irq.delay_mut(queue).absolute.wake(now) {
+            Wake::Ignore => {}
+            Wake::Again(at) => ports.wake_at(at, Event::InterruptDelayMax(queue)),
+            Wake::Expired => self.interrupt_delay_over(now, queue, ports),
         }
     }
 }

@@ -10,25 +10,27 @@ use doorbell_sim::snapshot::SnapshotError;
 use doorbell_sim::{Frame, PhysAddr, Ps, TxStamps};
 use serde::{Deserialize, Serialize};
 
-use crate::control::Control;
-use crate::dma::{DESCRIPTOR_BYTES, Dma, Read, Write};
-use crate::drops::ArrivalState;
-use crate::eeprom::Eeprom;
-use crate::interrupts::Interrupts;
-use crate::link::Link;
-use crate::phy::Phy;
-use crate::regs::Reg;
-use crate::rx::{Completed, Rx, RxFrame};
-use crate::timer::Timer;
-use crate::tx::{self, Context, Done, Fetched, Job, Packet, Tx};
-use crate::{Nic, NicStats};
+use super::control::Control;
+use super::dma::{Dma, Read, Write};
+use super::interrupts::Interrupts;
+use super::link::Link;
+use super::regs::Reg;
+use super::rx::{Completed, Rx, RxFrame, RxQueue};
+use super::tx::{Context, Done, Fetched, Job, Packet, Tx, TxQueue};
+use super::{Nic, NicStats, Queue};
+use crate::parts::drops::ArrivalState;
+use crate::parts::eeprom::Eeprom;
+use crate::parts::engine::Engine;
+use crate::parts::phy::Phy;
+use crate::parts::ring::RingState;
+use crate::parts::timer::Timer;
 
 /// The version of [`NicState`].
-pub const NIC_STATE_VERSION: u32 = 5;
+pub const NIC_STATE_VERSION: u32 = 6;
 
-/// No moment in a saved state lies beyond this: some fifty days.
 /// The longest frame in the smallest buffers.
 const FRAME_PIECES_MAX: usize = (1 << 16) / 256;
+/// No moment in a saved state lies beyond this: some fifty days.
 const LATEST: Ps = Ps(u64::MAX / 4);
 
 /// A saved NIC.
@@ -52,30 +54,18 @@ struct ReceiveState {
     fifo: VecDeque<RxFrame>,
     dispatched: u64,
     cursor: u64,
-    cache: VecDeque<u64>,
-    fetching: u32,
-    fetched: u32,
-    completed: VecDeque<Completed>,
-    issued: u64,
+    ring: RingState<u64, Completed>,
     begun: Vec<(PhysAddr, u32)>,
-    engine_free: Ps,
-    engine_wake: Ps,
-    write_back: Timer,
+    engine: Engine,
     previous: ArrivalState,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct TransmitState {
-    cache: VecDeque<[u64; 2]>,
-    fetching: u32,
-    fetched: u32,
+    ring: RingState<[u64; 2], Done>,
     jobs: VecDeque<Job>,
     requested: u64,
-    done: VecDeque<Done>,
-    issued: u64,
-    engine_free: Ps,
-    engine_wake: Ps,
-    write_back: Timer,
+    engine: Engine,
     packet: Packet,
     plain_context: Context,
     segment_context: Context,
@@ -113,20 +103,28 @@ impl Nic {
         if !regs.restore(&state.registers) {
             return Err(refuse("it has another number of registers"));
         }
-        if !state.eeprom.is_consistent()
-            || !state.dma.reads.is_consistent()
-            || !state.dma.writes.is_consistent()
-            || state.dma.path_free.iter().any(|free| *free > LATEST)
-        {
+        if !state.eeprom.is_consistent() || !state.dma.is_consistent(LATEST) {
             return Err(refuse("the EEPROM or the DMA queues are impossible"));
         }
-        let rx = load_receive(state.receive, &state.dma).map_err(refuse)?;
-        let tx = load_transmit(state.transmit, &state.dma).map_err(refuse)?;
+        let (receive, transmit) = (&state.receive.ring, &state.transmit.ring);
+        let in_flight = |queue| state.dma.descriptors(queue);
+        if !receive.agrees(in_flight(Queue::Receive)) || !transmit.agrees(in_flight(Queue::Transmit)) {
+            return Err(refuse("a ring's descriptors and the DMA in flight do not agree"));
+        }
+        if !receive.fits(regs.ring_head(Queue::Receive), regs.ring_count(Queue::Receive), 0)
+            || !transmit.fits(
+                regs.ring_head(Queue::Transmit),
+                regs.ring_count(Queue::Transmit),
+                state.transmit.jobs.len(),
+            )
+        {
+            return Err(refuse("a descriptor ring and what is fetched of it do not agree"));
+        }
         if regs.get(Reg::Pba) & 0xffff > 64 {
             return Err(refuse("PBA is too large"));
         }
-        check_ring(&regs, (Reg::Rdh, Reg::Rdlen), rx.fetched, on_chip_receive(&rx)).map_err(refuse)?;
-        check_ring(&regs, (Reg::Tdh, Reg::Tdlen), tx.fetched, on_chip_transmit(&tx)).map_err(refuse)?;
+        let rx = load_receive(state.receive, &state.dma).map_err(refuse)?;
+        let tx = load_transmit(state.transmit, &state.dma).map_err(refuse)?;
         self.regs = regs;
         self.eeprom = state.eeprom;
         self.phy = state.phy;
@@ -141,51 +139,20 @@ impl Nic {
     }
 }
 
-fn on_chip_receive(rx: &Rx) -> usize {
-    rx.cache.len() + rx.fetching as usize + rx.completed.len()
-}
-
-fn on_chip_transmit(tx: &Tx) -> usize {
-    tx.cache.len() + tx.fetching as usize + tx.jobs.len() + tx.done.len()
-}
-
-/// What is on the chip lies between the head and the next descriptor to fetch.
-fn check_ring(
-    regs: &crate::regs::Regs,
-    (head, length): (Reg, Reg),
-    fetched: u32,
-    on_chip: usize,
-) -> Result<(), &'static str> {
-    let count = regs.get(length) / DESCRIPTOR_BYTES;
-    let head = regs.get(head);
-    let fits = if head < count {
-        fetched < count && on_chip < count as usize && (head + on_chip as u32) % count == fetched
-    } else {
-        on_chip == 0 && fetched == head
-    };
-    if fits { Ok(()) } else { Err("a descriptor ring and what is fetched of it do not agree") }
-}
-
 fn save_receive(rx: &Rx) -> ReceiveState {
     ReceiveState {
-        fifo: rx.fifo.clone(),
+        fifo: rx.fifo.iter().cloned().collect(),
         dispatched: rx.dispatched as u64,
         cursor: rx.cursor as u64,
-        cache: rx.cache.clone(),
-        fetching: rx.fetching,
-        fetched: rx.fetched,
-        completed: rx.completed.clone(),
-        issued: rx.issued as u64,
-        begun: rx.begun.clone(),
-        engine_free: rx.engine_free,
-        engine_wake: rx.engine_wake,
-        write_back: rx.write_back,
+        ring: rx.queue.ring.save(|buffer| *buffer),
+        begun: rx.queue.begun.clone(),
+        engine: rx.engine.clone(),
         previous: rx.previous,
     }
 }
 
 fn load_receive(state: ReceiveState, dma: &Dma) -> Result<Rx, &'static str> {
-    let (dispatched, issued) = (state.dispatched as usize, state.issued as usize);
+    let dispatched = state.dispatched as usize;
     let torn = state.fifo.get(dispatched).map_or(0, |frame| frame.bytes.len());
     let sizes = state.fifo.iter().all(|frame| {
         (14..=1 << 16).contains(&frame.bytes.len()) && frame.stored <= 1 << 17 && frame.wire_bytes != 0
@@ -193,76 +160,50 @@ fn load_receive(state: ReceiveState, dma: &Dma) -> Result<Rx, &'static str> {
     if !sizes || dispatched > state.fifo.len() || state.cursor != 0 && state.cursor as usize >= torn {
         return Err("the receive FIFO is impossible");
     }
-    let (mut fetching, mut written_back, mut data, mut data_bytes) = (0u64, 0u64, 0u32, 0u64);
-    for read in dma.reads.kinds() {
-        if let Read::RxFetch { count, .. } = read {
-            fetching += u64::from(*count);
-        }
-    }
     // The data writes in flight walk through the dispatched frames, front to back.
-    let mut walk = 0usize;
+    let (mut walk, mut data, mut data_bytes) = (0usize, 0u32, 0u64);
     for write in dma.writes.kinds() {
-        match write {
-            Write::RxData { offset, len, last, .. } => {
-                data += 1;
-                data_bytes += u64::from(*len);
-                let end = u64::from(*offset) + u64::from(*len);
-                let bytes = state.fifo.get(walk).map_or(0, |frame| frame.bytes.len() as u64);
-                let fits = walk <= dispatched && (*last == (end == bytes)) && end <= bytes;
-                if !fits {
-                    return Err("a data write does not fit the receive FIFO");
-                }
-                walk += usize::from(*last);
-            }
-            Write::RxWriteback { count, .. } => written_back += u64::from(*count),
-            Write::Cancelled | Write::TxWriteback { .. } => {}
+        let Write::Data { queue, offset, len, last, .. } = write else { continue };
+        data += 1;
+        data_bytes += u64::from(*len);
+        let end = u64::from(*offset) + u64::from(*len);
+        let bytes = state.fifo.get(walk).map_or(0, |frame| frame.bytes.len() as u64);
+        let fits = walk <= dispatched && (*last == (end == bytes)) && end <= bytes;
+        if !fits || *queue != Queue::Receive {
+            return Err("a data write does not fit the receive FIFO");
         }
+        walk += usize::from(*last);
     }
-    let agree = fetching == u64::from(state.fetching) && fetching < 1 << 16 && written_back == issued as u64;
-    if !agree || issued > state.completed.len() || walk != dispatched {
-        return Err("the receive descriptors and the DMA in flight do not agree");
+    if walk != dispatched {
+        return Err("the receive FIFO and the DMA in flight do not agree");
     }
     if state.begun.len() > FRAME_PIECES_MAX || state.begun.iter().any(|(_, len)| *len > 0xffff) {
         return Err("a frame lies in impossible pieces");
     }
-    if state.engine_free > LATEST {
+    if !state.engine.is_consistent(LATEST) {
         return Err("the receiver is busy for longer than any run");
     }
     Ok(Rx {
-        fifo_used: state.fifo.iter().map(|frame| u64::from(frame.stored)).sum(),
-        fifo: state.fifo,
+        fifo: state.fifo.into_iter().collect(),
         dispatched,
         cursor: state.cursor as usize,
-        cache: state.cache,
-        fetching: state.fetching,
-        fetched: state.fetched,
-        completed: state.completed,
-        issued,
-        begun: state.begun,
+        queue: RxQueue::new(state.ring.load(|buffer| buffer), state.begun),
         writes_in_flight: data,
         write_bytes_in_flight: data_bytes,
-        engine_free: state.engine_free,
-        engine_wake: state.engine_wake,
-        write_back: state.write_back,
+        engine: state.engine,
         previous: state.previous,
     })
 }
 
 fn save_transmit(tx: &Tx) -> TransmitState {
     TransmitState {
-        cache: tx.cache.iter().map(|fetched| fetched.words).collect(),
-        fetching: tx.fetching,
-        fetched: tx.fetched,
-        jobs: tx.jobs.clone(),
-        requested: tx.requested as u64,
-        done: tx.done.clone(),
-        issued: tx.issued as u64,
-        engine_free: tx.engine_free,
-        engine_wake: tx.engine_wake,
-        write_back: tx.write_back,
-        packet: tx.packet.clone(),
-        plain_context: tx.plain_context,
-        segment_context: tx.segment_context,
+        ring: tx.queue.ring.save(|fetched| fetched.words),
+        jobs: tx.queue.jobs.clone(),
+        requested: tx.queue.requested as u64,
+        engine: tx.engine.clone(),
+        packet: tx.queue.packet.clone(),
+        plain_context: tx.queue.plain_context,
+        segment_context: tx.queue.segment_context,
         fifo: tx.fifo.iter().map(|(frame, _)| frame.clone()).collect(),
         leaving: tx.leaving.clone(),
         pauses: tx.pauses.clone(),
@@ -277,7 +218,7 @@ fn reads_fit_jobs(state: &TransmitState, dma: &Dma) -> bool {
     let mut jobs = state.jobs.iter();
     let mut waited = 0u32;
     for read in dma.reads.kinds() {
-        let Read::TxData { len, .. } = read else { continue };
+        let Read::Data { len, .. } = read else { continue };
         while waited == 0 {
             let Some(job) = jobs.next() else { return false };
             waited = job.to_arrive.saturating_sub(job.to_request);
@@ -289,15 +230,14 @@ fn reads_fit_jobs(state: &TransmitState, dma: &Dma) -> bool {
 }
 
 fn load_transmit(state: TransmitState, dma: &Dma) -> Result<Tx, &'static str> {
-    let (requested, issued) = (state.requested as usize, state.issued as usize);
-    let mut fetching = 0u64;
+    let requested = state.requested as usize;
     let (mut data, mut flying) = (0u32, 0u64);
     for read in dma.reads.kinds() {
-        match read {
-            Read::TxFetch { count, .. } => fetching += u64::from(*count),
-            Read::TxData { len, .. } => (data, flying) = (data + 1, flying + u64::from(*len)),
-            Read::Cancelled | Read::RxFetch { .. } => {}
+        let Read::Data { queue, len, .. } = read else { continue };
+        if *queue != Queue::Transmit {
+            return Err("a queue that receives reads data");
         }
+        (data, flying) = (data + 1, flying + u64::from(*len));
     }
     let jobs = state.jobs.iter().enumerate().all(|(i, job)| {
         job.to_request <= job.to_arrive
@@ -309,19 +249,6 @@ fn load_transmit(state: TransmitState, dma: &Dma) -> Result<Tx, &'static str> {
     if !jobs || requested > state.jobs.len() || !reads_fit_jobs(&state, dma) {
         return Err("the transmit descriptors and the data reads in flight do not agree");
     }
-    let written_back: u64 = dma
-        .writes
-        .kinds()
-        .map(|write| if let Write::TxWriteback { count, .. } = write { u64::from(*count) } else { 0 })
-        .sum();
-    let reported = state.done.iter().take(issued).filter(|done| done.report).count() as u64;
-    if issued > state.done.len()
-        || written_back != reported
-        || fetching != u64::from(state.fetching)
-        || fetching >= 1 << 16
-    {
-        return Err("the transmit descriptors and the DMA in flight do not agree");
-    }
     let small = |frame: &Frame| frame.bytes.len() <= 1 << 16;
     if state.packet.bytes.len() > 1 << 17
         || !state.fifo.iter().all(small)
@@ -329,29 +256,26 @@ fn load_transmit(state: TransmitState, dma: &Dma) -> Result<Tx, &'static str> {
     {
         return Err("a packet in the transmit FIFO is too long");
     }
-    if state.engine_free > LATEST
+    if !state.engine.is_consistent(LATEST)
         || state.wire_free > LATEST
         || state.looped.iter().any(|(at, _)| *at > LATEST)
     {
         return Err("the transmitter is busy for longer than any run");
     }
-    Ok(Tx {
+    let queue = TxQueue {
         reserved: flying + state.packet.bytes.len() as u64,
-        queued: state.fifo.iter().map(tx::room).sum(),
         reads_in_flight: data,
-        cache: state.cache.into_iter().map(|words| Fetched { words, stamps: TxStamps::default() }).collect(),
-        fetching: state.fetching,
-        fetched: state.fetched,
+        ring: state.ring.load(|words| Fetched { words, stamps: TxStamps::default() }),
         jobs: state.jobs,
         requested,
-        done: state.done,
-        issued,
-        engine_free: state.engine_free,
-        engine_wake: state.engine_wake,
-        write_back: state.write_back,
         packet: state.packet,
         plain_context: state.plain_context,
         segment_context: state.segment_context,
+        ..TxQueue::default()
+    };
+    Ok(Tx {
+        queue,
+        engine: state.engine,
         fifo: state.fifo.into_iter().map(|frame| (frame, TxStamps::default())).collect(),
         leaving_room: state.leaving.iter().map(|(_, room)| room).sum(),
         leaving: state.leaving,
@@ -359,6 +283,5 @@ fn load_transmit(state: TransmitState, dma: &Dma) -> Result<Tx, &'static str> {
         wire_free: state.wire_free,
         wire: state.wire,
         looped: state.looped,
-        ..Tx::default()
     })
 }

@@ -3,8 +3,8 @@
 //! inserted, and the caller counts it.
 
 use super::descriptor::Context;
-use crate::bits::txd;
-use crate::checksum::{fold, sum};
+use crate::e82540::bits::txd;
+use crate::parts::checksum::{fold, sum};
 
 /// Which segment of a packet.
 #[derive(Clone, Copy, Debug)]

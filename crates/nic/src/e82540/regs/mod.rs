@@ -9,7 +9,7 @@ pub use table::{Access, Reg, Register, TABLE};
 use table::ALL;
 
 /// Words in BAR 0.
-const WINDOW_WORDS: usize = (crate::identity::MMIO_BYTES / 4) as usize;
+const WINDOW_WORDS: usize = (crate::e82540::identity::MMIO_BYTES / 4) as usize;
 
 /// First storage word of each register, and after the last the number of words.
 const SLOTS: [u16; TABLE.len() + 1] = {
@@ -106,6 +106,11 @@ impl Regs {
 
     pub fn set_at(&mut self, reg: Reg, index: usize, value: u32) {
         self.words[Self::slot(reg, index)] = value;
+    }
+
+    /// All registers of an array.
+    pub fn array(&self, reg: Reg) -> &[u32] {
+        &self.words[usize::from(SLOTS[reg as usize])..usize::from(SLOTS[reg as usize + 1])]
     }
 
     /// Whether any of `bits` is set.

@@ -53,16 +53,12 @@ pub const MMIO_BYTES: u64 = 128 << 10;
 /// Size of the I/O window, BAR 2.
 pub const IO_BYTES: u64 = 64;
 
-pub(crate) const VENDOR: u16 = 0x8086;
-pub(crate) const DEVICE: u16 = 0x100e;
-pub(crate) const SUBSYSTEM: u16 = 0x001e;
-
 /// The 82540EM's identity.
 pub const IDENTITY: PciIdentity = PciIdentity {
-    vendor: VENDOR,
-    device: DEVICE,
-    subsystem_vendor: VENDOR,
-    subsystem: SUBSYSTEM,
+    vendor: 0x8086,
+    device: 0x100e,
+    subsystem_vendor: 0x8086,
+    subsystem: 0x001e,
     class: 0x02_0000,
     revision: 0x02,
     interrupt_pin: 1,

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::bits::txd;
+use crate::e82540::bits::txd;
 
 /// Offsets for checksums and segmentation, from a context descriptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

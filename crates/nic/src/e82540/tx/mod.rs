@@ -7,7 +7,6 @@
 //! packet that is larger than the FIFO may exceed it while nothing else is there.
 
 mod descriptor;
-mod doorbells;
 mod engine;
 mod offload;
 mod packet;
@@ -18,9 +17,12 @@ use std::collections::VecDeque;
 use doorbell_sim::{Frame, Observed, Ps, TxStamps};
 use serde::{Deserialize, Serialize};
 
-use crate::timer::Timer;
+use crate::parts::doorbells::Doorbells;
+use crate::parts::engine::Engine;
+use crate::parts::fifo::{Fifo, Stored};
+use crate::parts::ring::{DescriptorRing, Used};
+use crate::parts::timer::Timer;
 pub(crate) use descriptor::Context;
-use doorbells::Doorbells;
 pub(crate) use packet::Packet;
 
 /// A descriptor on the chip that is not begun.
@@ -57,38 +59,53 @@ pub(crate) struct Done {
     pub delayed: bool,
 }
 
-/// The transmit side's state.
+impl Used for Done {
+    fn words(&self) -> [u64; 2] {
+        self.words
+    }
+
+    fn is_reported(&self) -> bool {
+        self.report
+    }
+}
+
+/// The transmit queue: its ring, what is being made of its descriptors, and what the last ones said.
 #[derive(Debug, Default)]
-pub(crate) struct Tx {
-    /// Descriptors that are fetched and not begun.
-    pub(crate) cache: VecDeque<Fetched>,
-    /// Descriptors asked for.
-    pub(crate) fetching: u32,
-    /// Index of the next descriptor to ask for.
-    pub(crate) fetched: u32,
+pub(crate) struct TxQueue {
+    pub(crate) ring: DescriptorRing<Fetched, Done>,
     /// Descriptors being worked on, oldest first.
     pub(crate) jobs: VecDeque<Job>,
     /// How many jobs at the front are asked for completely.
     pub(crate) requested: usize,
-    /// Processed descriptors. The first `issued` ones are being written back or need not be.
-    pub(crate) done: VecDeque<Done>,
-    pub(crate) issued: usize,
     /// Data reads in flight.
     pub(crate) reads_in_flight: u32,
-    /// When the engine can ask for the next buffer, and for when it was last woken to do so.
-    pub(crate) engine_free: Ps,
-    pub(crate) engine_wake: Ps,
-    /// Until when the write-back that is called for waits for more.
-    pub(crate) write_back: Timer,
+    /// Bytes asked for or in the packet being put together.
+    pub(crate) reserved: u64,
     /// The packet being put together, and the offload contexts.
     pub(crate) packet: Packet,
     pub(crate) plain_context: Context,
     pub(crate) segment_context: Context,
-    /// Bytes asked for or in the packet being put together.
-    pub(crate) reserved: u64,
-    /// Whole frames, oldest first (each with an observer's stamps), and the room they take.
-    pub(crate) fifo: VecDeque<(Frame, TxStamps)>,
-    pub(crate) queued: u64,
+    /// When the tail was written, and the stamps of the descriptor that was processed last. An observer's; not state.
+    pub(crate) doorbells: Doorbells,
+    pub(crate) stamps: TxStamps,
+}
+
+/// A whole frame, with an observer's stamps.
+pub(crate) type Outgoing = (Frame, TxStamps);
+
+impl Stored for Outgoing {
+    fn room(&self) -> u64 {
+        room(&self.0)
+    }
+}
+
+/// The transmit side's state.
+#[derive(Debug, Default)]
+pub(crate) struct Tx {
+    pub(crate) queue: TxQueue,
+    /// Asks for buffers.
+    pub(crate) engine: Engine,
+    pub(crate) fifo: Fifo<Outgoing>,
     /// Frames handed to the link: when each has left and the room it takes until then.
     pub(crate) leaving: VecDeque<(Ps, u64)>,
     pub(crate) leaving_room: u64,
@@ -99,13 +116,6 @@ pub(crate) struct Tx {
     pub(crate) wire: Timer,
     /// Frames on their way back in loopback, with their arrival times.
     pub(crate) looped: VecDeque<(Ps, Frame)>,
-    /// When the tail was written, and the stamps of the descriptor that was processed last. An observer's; not state.
-    pub(crate) doorbells: Doorbells,
-    pub(crate) stamps: TxStamps,
-    /// Buffers for reuse; not state.
-    pub(crate) scratch: Vec<u8>,
-    pub(crate) frame_sizes: Vec<u32>,
-    pub(crate) spare: Vec<Vec<u8>>,
 }
 
 impl Tx {
@@ -113,27 +123,9 @@ impl Tx {
     pub fn frames(&self) -> u64 {
         self.fifo.len() as u64
     }
-
-    pub fn fifo_frames(&self) -> u32 {
-        self.fifo.len() as u32
-    }
-
-    /// Keeps a frame's memory for a later one.
-    pub fn recycle(&mut self, mut bytes: Vec<u8>) {
-        const KEPT: usize = 64;
-        if self.spare.len() < KEPT {
-            bytes.clear();
-            self.spare.push(bytes);
-        }
-    }
-
-    /// An empty buffer.
-    pub fn buffer(&mut self) -> Vec<u8> {
-        self.spare.pop().unwrap_or_default()
-    }
 }
 
 /// Room that a frame takes in the transmit FIFO: with its FCS, rounded up to 16 bytes.
-pub(crate) fn room(frame: &Frame) -> u64 {
+fn room(frame: &Frame) -> u64 {
     (frame.len_with_fcs() as u64).next_multiple_of(16)
 }

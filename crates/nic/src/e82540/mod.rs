@@ -1,0 +1,285 @@
+//! The 82540EM at register level, after Intel's "PCI/PCI-X Family of Gigabit Ethernet
+//! Controllers Software Developer's Manual" (317453) and what Linux's e1000 and DPDK's em drivers
+//! do with it. Section numbers in this crate are that manual's.
+//!
+//! A frame's way in: [`Nic::frame_arrived`] → filters → receive FIFO (full? the drop is classed) →
+//! DMA to the buffers of descriptors fetched ahead → write-back → interrupt. A frame's way out: the
+//! tail register → descriptors fetched → buffers read → offloads → transmit FIFO → the wire.
+//!
+//! Modelled: all registers of the table in [`regs`], EEPROM and PHY, receive filters, VLAN, legacy,
+//! context and data descriptors with checksum offload and TCP segmentation, thresholds, interrupt
+//! moderation, statistics, PAUSE, loopback, and speed and duplex as negotiated or forced (told to
+//! software; frames go at the link's rate whatever it is told, and never collide). Not modelled:
+//! wake-up, management (ASF), message signalled interrupts, the packet buffer's diagnostic window.
+//!
+//! The clock is the caller's: every entry takes `now`, and what the device wants to do later it asks
+//! for through [`Timers`].
+
+mod access;
+mod bits;
+mod control;
+mod counters;
+mod dma;
+mod identity;
+mod interrupts;
+mod link;
+mod queues;
+pub mod regs;
+mod rx;
+mod state;
+mod stats;
+mod tx;
+
+use doorbell_sim::ports::{DeliveryPort, DmaPort, IrqPort, Timers, WirePort};
+use doorbell_sim::{BitsPerSec, Bytes, Frame, FrameObserver, Ps, log};
+use serde::{Deserialize, Serialize};
+
+use crate::config::{ConfigError, NicConfig};
+use crate::parts::buffers::Buffers;
+use crate::parts::eeprom::Eeprom;
+use crate::parts::filter::station_entry;
+use crate::parts::phy::Phy;
+use crate::parts::ring::DESCRIPTOR_BYTES;
+
+pub use counters::Statistic;
+pub use identity::{BarIdentity, IDENTITY, IO_BYTES, MMIO_BYTES, PciIdentity, PowerManagementIdentity};
+pub use queues::Queue;
+pub use regs::register_reference;
+pub use state::{NIC_STATE_VERSION, NicState};
+pub use stats::NicStats;
+
+use regs::{Reg, Regs};
+
+/// The packet buffer that PBA divides (§13.4.16).
+pub const PACKET_BUFFER: Bytes = Bytes(64 << 10);
+
+/// The NIC's own wake-ups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    /// The DMA read of this number is done.
+    ReadDone(u64),
+    /// The DMA write of this number is done.
+    WriteDone(u64),
+    /// The wire may be free for the next frame.
+    Wire,
+    /// The engine of the queue's direction is free for the next frame or buffer.
+    Engine(Queue),
+    /// A looped-back frame arrives.
+    Loopback,
+    /// Autonegotiation is over.
+    Link,
+    /// The interrupt throttle's interval is over.
+    Throttle,
+    /// The queue's interrupt delay timer.
+    InterruptDelay(Queue),
+    /// The queue's absolute interrupt delay timer.
+    InterruptDelayMax(Queue),
+    /// The partner's pause is over.
+    PauseOver,
+    /// An access to the PHY is over.
+    Mdio,
+    /// The queue's used descriptors have waited long enough for their write-back.
+    WriteBack(Queue),
+}
+
+/// Everything that a NIC meets.
+pub trait NicPorts: DmaPort + IrqPort + WirePort + Timers<Event> + DeliveryPort + FrameObserver {}
+
+impl<T: DmaPort + IrqPort + WirePort + Timers<Event> + DeliveryPort + FrameObserver> NicPorts for T {}
+
+/// One 82540EM.
+#[derive(Debug)]
+pub struct Nic {
+    config: NicConfig,
+    /// Rate at which looped-back frames are serialised and in which pause times are counted.
+    link_rate: BitsPerSec,
+    name: String,
+    regs: Regs,
+    eeprom: Eeprom,
+    phy: Phy,
+    link: link::Link,
+    control: control::Control,
+    irq: interrupts::Interrupts,
+    dma: dma::Dma,
+    rx: rx::Rx,
+    tx: tx::Tx,
+    buffers: Buffers,
+    stats: NicStats,
+    bus_master: bool,
+}
+
+impl Nic {
+    /// NIC number `index` of a machine, at a link of this rate, as it is after power-on; [`Nic::power_on`] starts its PHY.
+    pub fn new(config: NicConfig, link_rate: BitsPerSec, index: usize) -> Result<Nic, ConfigError> {
+        config.validate()?;
+        let mut nic = Nic {
+            eeprom: Eeprom::new(config.mac_of(index), &IDENTITY),
+            name: format!("nic{index}"),
+            config,
+            link_rate,
+            regs: Regs::new(),
+            phy: Phy::new(),
+            link: link::Link::default(),
+            control: control::Control::default(),
+            irq: interrupts::Interrupts::default(),
+            dma: dma::Dma::default(),
+            rx: rx::Rx::default(),
+            tx: tx::Tx::default(),
+            buffers: Buffers::default(),
+            stats: NicStats::default(),
+            bus_master: true,
+        };
+        nic.load_eeprom();
+        Ok(nic)
+    }
+
+    /// Power is on: the PHY begins to negotiate.
+    pub fn power_on(&mut self, now: Ps, ports: &mut impl NicPorts) {
+        self.restart_link(now, ports);
+    }
+
+    /// The figures for the function's configuration space.
+    pub const fn function_identity() -> &'static PciIdentity {
+        &IDENTITY
+    }
+
+    /// The name under which sections and counters of this NIC stand, such as "nic0".
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The parameters.
+    pub fn config(&self) -> &NicConfig {
+        &self.config
+    }
+
+    /// The counters.
+    pub fn stats(&self) -> &NicStats {
+        &self.stats
+    }
+
+    /// A value in the register file, without side effects, for reports and tests; `None` if no register has the name.
+    pub fn peek(&self, name: &str) -> Option<u32> {
+        let (reg, _) = regs::TABLE
+            .iter()
+            .find(|register| register.name == name)
+            .and_then(|register| regs::lookup(register.offset.into()))?;
+        (reg.info().access != regs::Access::Absent).then(|| self.regs.get(reg))
+    }
+
+    /// Where the ring of receive descriptors lies, and how many bytes it has; none while its registers make no sense.
+    pub fn rx_ring(&self) -> Option<(doorbell_sim::PhysAddr, u64)> {
+        let ring = self.regs.ring(Queue::Receive)?;
+        Some((doorbell_sim::PhysAddr(ring.base), u64::from(ring.count) * u64::from(DESCRIPTOR_BYTES)))
+    }
+
+    /// Whether frames from the wire are taken: the link is up and the receiver is on.
+    pub fn is_receiving(&self) -> bool {
+        self.link_up() && self.regs.has(Reg::Rctl, bits::rctl::EN)
+    }
+
+    /// The last bit of a frame has arrived from the link.
+    pub fn frame_arrived(&mut self, now: Ps, frame: Frame, ports: &mut impl NicPorts) {
+        self.arrive(now, frame, false, ports);
+    }
+
+    /// A wake-up that the NIC has asked for.
+    pub fn on_event(&mut self, now: Ps, event: Event, ports: &mut impl NicPorts) {
+        match event {
+            Event::ReadDone(sequence) => self.read_done(now, sequence, ports),
+            Event::WriteDone(sequence) => self.write_done(now, sequence, ports),
+            Event::Wire => self.wire_woken(now, ports),
+            Event::Engine(queue) => self.advance(now, queue, ports),
+            Event::Loopback => self.loopback_arrived(now, ports),
+            Event::Link => self.link_woken(now, ports),
+            Event::PauseOver => self.pause_woken(now, ports),
+            Event::Mdio => self.mdio_woken(now, ports),
+            Event::WriteBack(queue) => self.write_back_woken(now, queue, ports),
+            Event::Throttle => self.throttle_woken(now, ports),
+            Event::InterruptDelay(queue) => self.interrupt_delay_woken(now, queue, ports),
+            Event::InterruptDelayMax(queue) => self.interrupt_delay_max_woken(now, queue, ports),
+        }
+    }
+
+    /// Whether the device may start DMA (the command register's bus master bit). While it may not, it starts none.
+    pub fn set_bus_master(&mut self, now: Ps, enabled: bool, ports: &mut impl NicPorts) {
+        self.bus_master = enabled;
+        log!(now, Nic, Info, "{}: bus master {}", self.name, if enabled { "on" } else { "off" });
+        if enabled {
+            self.rx_advance(now, ports);
+            self.tx_advance(now, ports);
+        }
+    }
+
+    /// The device resets itself: CTRL.RST (§13.4.1), or a return from D3. The PHY and configuration space stay.
+    pub fn reset(&mut self, now: Ps, ports: &mut impl NicPorts) {
+        self.stats.resets += 1;
+        log!(now, Nic, Info, "{}: device reset", self.name);
+        self.rx_reset();
+        self.tx_reset();
+        self.dma.clear();
+        self.control.reset();
+        self.regs.reset();
+        self.load_eeprom();
+        self.irq.reset();
+        self.link.reset();
+        self.update_irq(now, ports);
+    }
+
+    /// A power-on or bus reset: the PHY starts anew too.
+    pub fn hardware_reset(&mut self, now: Ps, ports: &mut impl NicPorts) {
+        self.reset(now, ports);
+        self.phy.hardware_reset();
+        self.restart_link(now, ports);
+    }
+
+    /// What the device loads from its EEPROM: the first station address.
+    fn load_eeprom(&mut self) {
+        let (low, high) = station_entry(self.eeprom.mac());
+        self.regs.set_at(Reg::Ral, 0, low);
+        self.regs.set_at(Reg::Rah, 0, high);
+    }
+
+    /// Frames inside: accepted and not yet delivered, and put together and not yet sent.
+    pub fn in_flight(&self) -> InFlight {
+        InFlight { rx: self.rx.frames(), tx: self.tx.frames() }
+    }
+
+    /// Asserts that every frame that came in is accounted for, in both directions.
+    pub fn check_conservation(&self) {
+        let (s, inside) = (&self.stats, self.in_flight());
+        let dropped = s.rx_drop_dma
+            + s.rx_drop_core
+            + s.rx_drop_tx
+            + s.rx_drop_address
+            + s.rx_drop_vlan
+            + s.rx_drop_fcs
+            + s.rx_drop_undersize
+            + s.rx_drop_oversize
+            + s.rx_drop_disabled
+            + s.rx_drop_link_down
+            + s.rx_drop_loopback
+            + s.rx_drop_reset;
+        assert_eq!(
+            s.rx_arrived,
+            s.rx_delivered + dropped + s.rx_control + inside.rx,
+            "{}: received frames do not add up: {s:?}",
+            self.name
+        );
+        assert_eq!(
+            s.tx_frames,
+            s.tx_sent + s.tx_looped_back + s.tx_drop_reset + inside.tx,
+            "{}: sent frames do not add up: {s:?}",
+            self.name
+        );
+    }
+}
+
+/// How many frames are inside a NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InFlight {
+    /// In the receive FIFO, in DMA, or waiting for their descriptors' write-back.
+    pub rx: u64,
+    /// In the transmit FIFO.
+    pub tx: u64,
+}

@@ -1,0 +1,411 @@
+//! The DMA engine's books: what has been asked of the bus and not been done yet. Reads and writes
+//! are a channel each, because the port does the requests of one direction in the order made. A
+//! request's sequence number is its token; one that a reset has forgotten is ignored when it comes.
+//! Every request names the queue that it is for, as the chip (`Q`) names its queues.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use doorbell_sim::ports::{DmaKind, DmaPort, DmaRequest};
+use doorbell_sim::{BitsPerSec, Done, PhysAddr, Ps};
+use serde::{Deserialize, Serialize};
+
+use super::ring::{DESCRIPTOR_BYTES, Run};
+
+/// A read in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Read<Q> {
+    /// Its purpose is gone.
+    Cancelled,
+    /// Descriptors.
+    Descriptors { queue: Q, run: Run },
+    /// Bytes to transmit.
+    Data { queue: Q, addr: u64, len: u32 },
+}
+
+/// A write in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Write<Q> {
+    /// Its purpose is gone.
+    Cancelled,
+    /// Bytes of the frame at the front of the receive FIFO; the last ones free it.
+    Data { queue: Q, addr: u64, offset: u32, len: u32, last: bool },
+    /// Used descriptors.
+    Descriptors { queue: Q, run: Run },
+}
+
+/// What a request is for.
+pub(crate) trait Purpose<Q>: Copy {
+    /// A request whose purpose is gone.
+    const CANCELLED: Self;
+    /// The queue that it is for.
+    fn queue(&self) -> Option<Q>;
+    /// How many descriptors it moves.
+    fn descriptors(&self) -> u32;
+}
+
+impl<Q: Copy> Purpose<Q> for Read<Q> {
+    const CANCELLED: Self = Read::Cancelled;
+
+    fn queue(&self) -> Option<Q> {
+        match self {
+            Read::Cancelled => None,
+            Read::Descriptors { queue, .. } | Read::Data { queue, .. } => Some(*queue),
+        }
+    }
+
+    fn descriptors(&self) -> u32 {
+        if let Read::Descriptors { run, .. } = self { run.count } else { 0 }
+    }
+}
+
+impl<Q: Copy> Purpose<Q> for Write<Q> {
+    const CANCELLED: Self = Write::Cancelled;
+
+    fn queue(&self) -> Option<Q> {
+        match self {
+            Write::Cancelled => None,
+            Write::Data { queue, .. } | Write::Descriptors { queue, .. } => Some(*queue),
+        }
+    }
+
+    fn descriptors(&self) -> u32 {
+        if let Write::Descriptors { run, .. } = self { run.count } else { 0 }
+    }
+}
+
+/// As the log tells it.
+impl<Q: fmt::Display> fmt::Display for Read<Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Read::Cancelled => f.write_str("for nothing, the ring or the device was reset"),
+            Read::Descriptors { queue, run: Run { addr, count } } => {
+                write!(f, "{count} {queue} descriptors fetched from {addr:#x}")
+            }
+            Read::Data { addr, len, .. } => write!(f, "{len} bytes to transmit from {addr:#x}"),
+        }
+    }
+}
+
+/// As the log tells it.
+impl<Q: fmt::Display> fmt::Display for Write<Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Write::Cancelled => f.write_str("for nothing, the ring or the device was reset"),
+            Write::Data { addr, offset, len, last, .. } => {
+                let end = if *last { ", the frame's last" } else { "" };
+                write!(f, "{len} received bytes to {addr:#x}, from the frame's byte {offset}{end}")
+            }
+            Write::Descriptors { queue, run: Run { addr, count } } => {
+                write!(f, "{count} {queue} descriptors written back to {addr:#x}")
+            }
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Op<K> {
+    kind: K,
+    done: bool,
+    /// When its bytes have gone through the engine: it is not done before.
+    through: Ps,
+    /// It has no completion of its own, and counts as done when the next one is.
+    rides: bool,
+}
+
+/// The requests of one direction in flight, oldest first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Channel<K> {
+    ops: VecDeque<Op<K>>,
+    next: u64,
+}
+
+impl<K> Default for Channel<K> {
+    fn default() -> Self {
+        Channel { ops: VecDeque::new(), next: 0 }
+    }
+}
+
+impl<K: Copy> Channel<K> {
+    fn push(&mut self, kind: K, through: Ps) -> u64 {
+        self.ops.push_back(Op { kind, done: false, through, rides: false });
+        self.next += 1;
+        self.next - 1
+    }
+
+    fn index(&self, sequence: u64) -> Option<usize> {
+        let first = self.next.checked_sub(self.ops.len() as u64)?;
+        let index = usize::try_from(sequence.checked_sub(first)?).ok()?;
+        (index < self.ops.len()).then_some(index)
+    }
+
+    /// Request `sequence` is done, and one that rides on it; unknown ones are ignored, and so are completions of riders.
+    pub fn mark(&mut self, sequence: u64) {
+        let Some(index) = self.index(sequence).filter(|index| !self.ops[*index].rides) else { return };
+        self.ops[index].done = true;
+        if let Some(before) = index.checked_sub(1).map(|before| &mut self.ops[before]) {
+            before.done |= before.rides;
+        }
+    }
+
+    /// Whether a request still has bytes to go through the engine, and until when.
+    pub fn busy_until(&self, sequence: u64, now: Ps) -> Option<Ps> {
+        self.index(sequence).map(|index| self.ops[index].through).filter(|through| *through > now)
+    }
+
+    /// Request `sequence` needs no completion of its own: the next one's will do.
+    pub fn ride(&mut self, sequence: u64) {
+        if let Some(index) = self.index(sequence) {
+            self.ops[index].rides = true;
+        }
+    }
+
+    pub fn pop_done(&mut self) -> Option<K> {
+        match self.ops.front() {
+            Some(op) if op.done => self.ops.pop_front().map(|op| op.kind),
+            _ => None,
+        }
+    }
+
+    /// What is in flight, oldest first.
+    pub fn kinds(&self) -> impl Iterator<Item = &K> {
+        self.ops.iter().map(|op| &op.kind)
+    }
+
+    fn cancel<Q: PartialEq>(&mut self, queue: Q)
+    where
+        K: Purpose<Q>,
+    {
+        for op in self.ops.iter_mut().filter(|op| op.kind.queue().is_some_and(|of| of == queue)) {
+            op.kind = K::CANCELLED;
+        }
+    }
+
+    fn descriptors<Q: PartialEq>(&self, queue: Q) -> u64
+    where
+        K: Purpose<Q>,
+    {
+        let of_queue = self.kinds().filter(|kind| kind.queue().is_some_and(|of| of == queue));
+        of_queue.map(|kind| u64::from(kind.descriptors())).sum()
+    }
+
+    fn is_consistent(&self, latest: Ps) -> bool {
+        let known = self.ops.iter().all(|op| op.through < latest);
+        known && self.ops.len() as u64 <= self.next && self.next < u64::MAX / 4
+    }
+}
+
+/// Both directions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Dma<Q> {
+    pub reads: Channel<Read<Q>>,
+    pub writes: Channel<Write<Q>>,
+    /// When all bytes asked for have gone through the engine: those read, and those written.
+    path_free: [Ps; 2],
+}
+
+impl<Q> Default for Dma<Q> {
+    fn default() -> Self {
+        Dma { reads: Channel::default(), writes: Channel::default(), path_free: [Ps::ZERO; 2] }
+    }
+}
+
+/// Bytes that leave memory, or that reach it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    Reads,
+    Writes,
+}
+
+/// How fast the engine moves bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// Bits a second; without it, as many as the way to memory takes.
+    pub rate: Option<BitsPerSec>,
+    /// Reads and writes share them.
+    pub shared: bool,
+}
+
+/// What one request moves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub addr: u64,
+    pub len: u32,
+    /// Which byte of its frame the first one is.
+    pub offset: u32,
+}
+
+impl Piece {
+    /// Descriptors side by side.
+    pub fn descriptors(run: Run) -> Piece {
+        Piece { addr: run.addr, len: run.count * DESCRIPTOR_BYTES, offset: 0 }
+    }
+
+    fn request(self, kind: DmaKind, token: u64) -> DmaRequest {
+        DmaRequest { addr: PhysAddr(self.addr), len: self.len, kind, offset: self.offset, token }
+    }
+}
+
+/// A request that has been made, and whose wake-up has not been asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Requested {
+    pub sequence: u64,
+    /// When its first byte goes.
+    pub start: Ps,
+    /// When it is done; none if the port completes it by a call.
+    pub done: Option<Ps>,
+}
+
+impl Requested {
+    fn new(sequence: u64, start: Ps, end: Ps, done: Done) -> Requested {
+        let done = match done {
+            Done::At(done) => Some(done.max(end)),
+            Done::Later => None,
+        };
+        Requested { sequence, start, done }
+    }
+}
+
+impl<Q: Copy + PartialEq> Dma<Q> {
+    fn lane(pace: Pace, lane: Lane) -> usize {
+        if pace.shared { Lane::Reads as usize } else { lane as usize }
+    }
+
+    /// Takes the engine's path for `len` bytes, first come, first served: from when to when they go through it.
+    fn take_path(&mut self, now: Ps, pace: Pace, lane: Lane, len: u32) -> (Ps, Ps) {
+        let Some(rate) = pace.rate else { return (now, now) };
+        let free = &mut self.path_free[Self::lane(pace, lane)];
+        let start = (*free).max(now);
+        *free = start.saturating_add(rate.time_for_bits(8 * u64::from(len)));
+        (start, *free)
+    }
+
+    /// When everything that was asked for in a direction has gone through the engine, not before `now`.
+    pub fn path_end(&self, now: Ps, pace: Pace, lane: Lane) -> Ps {
+        self.path_free[Self::lane(pace, lane)].max(now)
+    }
+
+    /// Asks for a read at `at`.
+    pub fn request_read(
+        &mut self,
+        at: Ps,
+        pace: Pace,
+        piece: Piece,
+        (kind, read): (DmaKind, Read<Q>),
+        port: &mut impl DmaPort,
+    ) -> Requested {
+        let (start, end) = self.take_path(at, pace, Lane::Reads, piece.len);
+        let sequence = self.reads.push(read, end);
+        Requested::new(sequence, start, end, port.request_read(start, piece.request(kind, sequence << 1)))
+    }
+
+    /// Asks for a write at `at`.
+    pub fn request_write(
+        &mut self,
+        at: Ps,
+        pace: Pace,
+        piece: Piece,
+        (kind, write): (DmaKind, Write<Q>),
+        port: &mut impl DmaPort,
+    ) -> Requested {
+        let (start, end) = self.take_path(at, pace, Lane::Writes, piece.len);
+        let sequence = self.writes.push(write, end);
+        Requested::new(
+            sequence,
+            start,
+            end,
+            port.request_write(start, piece.request(kind, sequence << 1 | 1)),
+        )
+    }
+
+    /// Which lane and request the token of a completed one names.
+    pub fn of_token(token: u64) -> (Lane, u64) {
+        (if token & 1 == 0 { Lane::Reads } else { Lane::Writes }, token >> 1)
+    }
+
+    /// What is in flight for a queue has lost its purpose.
+    pub fn cancel(&mut self, queue: Q) {
+        self.reads.cancel(queue);
+        self.writes.cancel(queue);
+    }
+
+    /// Forgets everything in flight; what goes through the engine still does.
+    pub fn clear(&mut self) {
+        self.reads.ops.clear();
+        self.writes.ops.clear();
+    }
+
+    /// How many descriptors of a queue are being fetched, and how many written back.
+    pub fn descriptors(&self, queue: Q) -> (u64, u64) {
+        (self.reads.descriptors(queue), self.writes.descriptors(queue))
+    }
+
+    /// Whether a saved state is one that can exist, with no moment beyond `latest`.
+    pub fn is_consistent(&self, latest: Ps) -> bool {
+        self.path_free.iter().all(|free| *free <= latest)
+            && self.reads.is_consistent(latest)
+            && self.writes.is_consistent(latest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_end_in_order_and_forgotten_ones_are_ignored() {
+        let mut channel = Channel::default();
+        let [a, b, c] = [10, 20, 30].map(|kind| channel.push(kind, Ps::ZERO));
+        channel.mark(b);
+        assert_eq!(channel.pop_done(), None);
+        channel.mark(a);
+        assert_eq!([channel.pop_done(), channel.pop_done(), channel.pop_done()], [Some(10), Some(20), None]);
+        channel.ops.clear();
+        channel.mark(c);
+        let d = channel.push(40, Ps::ZERO);
+        assert_eq!(channel.pop_done(), None);
+        channel.mark(d);
+        assert_eq!(channel.pop_done(), Some(40));
+        channel.mark(u64::MAX);
+        let [e, f] = [50, 60].map(|kind| channel.push(kind, Ps::ZERO));
+        channel.ride(e);
+        channel.mark(e);
+        assert_eq!(channel.pop_done(), None);
+        channel.mark(f);
+        assert_eq!([channel.pop_done(), channel.pop_done()], [Some(50), Some(60)]);
+    }
+
+    #[test]
+    fn a_queue_that_is_cancelled_takes_no_other_s_requests_along() {
+        let run = |addr| Run { addr, count: 2 };
+        let mut dma = Dma::<u8>::default();
+        for queue in [3, 5] {
+            dma.reads.push(Read::Descriptors { queue, run: run(u64::from(queue)) }, Ps::ZERO);
+            dma.reads.push(Read::Data { queue, addr: 0, len: 64 }, Ps::ZERO);
+            dma.writes.push(Write::Descriptors { queue, run: run(0) }, Ps::ZERO);
+        }
+        assert_eq!([3, 5, 4].map(|queue| dma.descriptors(queue)), [(2, 2), (2, 2), (0, 0)]);
+        dma.cancel(3);
+        assert_eq!([3, 5].map(|queue| dma.descriptors(queue)), [(0, 0), (2, 2)]);
+        for sequence in 0..4 {
+            dma.reads.mark(sequence);
+        }
+        let done: Vec<_> = std::iter::from_fn(|| dma.reads.pop_done()).collect();
+        let rest = [Read::Descriptors { queue: 5, run: run(5) }, Read::Data { queue: 5, addr: 0, len: 64 }];
+        assert_eq!(done, [[Read::Cancelled; 2], rest].concat());
+    }
+
+    #[test]
+    fn bytes_go_through_the_engine_one_after_the_other() {
+        let mut dma = Dma::<u8>::default();
+        let rate = Some(BitsPerSec(8_000_000_000_000));
+        let apart = Pace { rate, shared: false };
+        assert_eq!(dma.take_path(Ps(5), apart, Lane::Reads, 10), (Ps(5), Ps(15)));
+        assert_eq!(dma.take_path(Ps(7), apart, Lane::Reads, 10), (Ps(15), Ps(25)));
+        assert_eq!(dma.take_path(Ps(7), apart, Lane::Writes, 10), (Ps(7), Ps(17)));
+        let shared = Pace { rate, shared: true };
+        assert_eq!(dma.take_path(Ps(7), shared, Lane::Writes, 10), (Ps(25), Ps(35)));
+        assert_eq!(dma.path_end(Ps(0), shared, Lane::Writes), Ps(35));
+        assert_eq!(dma.take_path(Ps(7), Pace { rate: None, shared: true }, Lane::Reads, 10), (Ps(7), Ps(7)));
+    }
+}

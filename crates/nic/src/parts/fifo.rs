@@ -1,0 +1,98 @@
+//! A packet buffer's frames of one direction, oldest first, and the room that they take.
+
+use std::collections::VecDeque;
+
+/// What takes room in a FIFO.
+pub(crate) trait Stored {
+    /// Bytes of the FIFO.
+    fn room(&self) -> u64;
+}
+
+/// Frames, oldest first.
+#[derive(Debug)]
+pub(crate) struct Fifo<T> {
+    frames: VecDeque<T>,
+    used: u64,
+}
+
+impl<T> Default for Fifo<T> {
+    fn default() -> Self {
+        Fifo { frames: VecDeque::new(), used: 0 }
+    }
+}
+
+impl<T: Stored> Fifo<T> {
+    /// Bytes that its frames take.
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+
+    pub fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    pub fn push(&mut self, frame: T) {
+        self.used += frame.room();
+        self.frames.push_back(frame);
+    }
+
+    /// Takes the oldest one out.
+    pub fn pop(&mut self) -> Option<T> {
+        let frame = self.frames.pop_front()?;
+        self.used -= frame.room();
+        Some(frame)
+    }
+
+    /// The oldest one.
+    pub fn front(&self) -> Option<&T> {
+        self.frames.front()
+    }
+
+    /// The one behind the `index` oldest.
+    pub fn get(&self, index: usize) -> Option<&T> {
+        self.frames.get(index)
+    }
+
+    /// The same, to be changed in what takes no room.
+    pub fn get_mut(&mut self, index: usize) -> Option<&mut T> {
+        self.frames.get_mut(index)
+    }
+
+    /// All, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.frames.iter()
+    }
+}
+
+impl<T: Stored> FromIterator<T> for Fifo<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(frames: I) -> Self {
+        let frames: VecDeque<T> = frames.into_iter().collect();
+        Fifo { used: frames.iter().map(T::room).sum(), frames }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Stored for u64 {
+        fn room(&self) -> u64 {
+            *self
+        }
+    }
+
+    #[test]
+    fn frames_take_their_room_until_they_are_taken_out() {
+        let mut fifo: Fifo<u64> = [64, 128].into_iter().collect();
+        fifo.push(1536);
+        assert_eq!((fifo.used(), fifo.len(), fifo.get(1)), (1728, 3, Some(&128)));
+        assert_eq!([fifo.pop(), fifo.pop()], [Some(64), Some(128)]);
+        assert_eq!((fifo.used(), fifo.front()), (1536, Some(&1536)));
+        assert_eq!([fifo.pop(), fifo.pop()], [Some(1536), None]);
+        assert!(fifo.is_empty() && fifo.used() == 0);
+    }
+}

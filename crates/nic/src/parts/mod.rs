@@ -1,0 +1,40 @@
+//! What NICs of this family are made of, each part with its own state and without a register's name: a chip
+//! puts its parts together and tells them what its registers say.
+
+pub(crate) mod buffers;
+pub(crate) mod checksum;
+pub(crate) mod dma;
+pub(crate) mod doorbells;
+pub(crate) mod drops;
+pub(crate) mod eeprom;
+pub(crate) mod engine;
+pub(crate) mod fifo;
+pub(crate) mod filter;
+pub(crate) mod phy;
+pub(crate) mod ring;
+pub(crate) mod timer;
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    fn sources(folder: &Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                sources(&path, found);
+            } else {
+                found.push(std::fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn no_part_knows_a_chip_or_its_registers() {
+        let mut found = Vec::new();
+        sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/parts"), &mut found);
+        assert!(found.len() > 10);
+        let chips = [concat!("e82", "540"), concat!("Reg", "::")];
+        assert!(!found.iter().any(|source| chips.iter().any(|chip| source.contains(chip))));
+    }
+}
