@@ -11,7 +11,8 @@ use std::time::Instant;
 use doorbell_acceptance::baseline::median;
 use doorbell_acceptance::{places, quiet};
 use doorbell_bench::{
-    PointSummary, Session, Source, TwoNodes, benchmark, driven_guests, resolve, run_driven, run_point,
+    PointSummary, Session, Source, Testbed, TestbedPlan, benchmark, driven_guests, resolve, run_driven,
+    run_point,
 };
 use doorbell_loadgen::Rate;
 
@@ -33,9 +34,9 @@ fn main() {
     let session = quiet(|control| Session::prepare(&config, chosen, &places(), &Source::Cache, control))
         .expect("the application gets ready");
     let name = format!("{}-driven", chosen.name);
-    let nodes =
-        quiet(|control| TwoNodes::prepare(&config, &name, &guests, &places(), &Source::Cache, control))
-            .expect("both nodes get ready");
+    let plan = TestbedPlan::two_nodes(&config, &name, guests).expect("a cable joins them");
+    let nodes = quiet(|control| Testbed::prepare(plan, &places(), &Source::Cache, control))
+        .expect("both nodes get ready");
     let timed = |run: &dyn Fn() -> PointSummary| {
         let started = Instant::now();
         let point = run();
@@ -47,7 +48,9 @@ fn main() {
             quiet(|control| run_point(&session, rate, size, None, control)).expect("a point").summary
         }));
         by_node.push(timed(&|| {
-            quiet(|control| run_driven(&nodes, chosen, (rate, size), None, control)).expect("a point").summary
+            quiet(|control| run_driven(&nodes, &config, chosen, (rate, size), None, control))
+                .expect("a point")
+                .summary
         }));
     }
     println!("{} at {rate} of {size} frames, preset {preset}: median of {} runs", chosen.name, runs.max(1));

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use doorbell_loadgen::{Kind, LatencySummary, Pacing, Rate, Returned};
-use doorbell_machine::{ConfigError, CoreModel, Mode, Outcome, Pair, PairOutcome};
+use doorbell_machine::{ConfigError, CoreModel, Mode, Network, NetworkOutcome, Outcome};
 use doorbell_sim::{Bytes, Clock, Ps};
 use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 use serde::Deserialize;
@@ -18,7 +18,7 @@ use crate::interval::{Interval, OpenInterval, meanings};
 use crate::registry::Benchmark;
 use crate::session::Control;
 use crate::summary::PointSummary;
-use crate::two_nodes::{LINES_SHOWN, NodeGuest, TwoNodes, run_watched};
+use crate::testbed::{LINES_SHOWN, NodeGuest, Testbed, run_watched};
 
 const READY_MARKER: &str = "drive: waiting";
 const RESULT: &str = "drive: {";
@@ -53,15 +53,17 @@ pub fn driven_guests(benchmark: &Benchmark, config: &RunConfig) -> Result<[NodeG
     }
     let test = NodeGuest {
         image: benchmark.image.to_owned(),
+        instead: None,
         words: (benchmark.guest_words)(config),
         script: None,
-        ready_marker: benchmark.ready_marker,
+        ready_marker: benchmark.ready_marker.to_owned(),
     };
     let drive = NodeGuest {
         image: "dpdk".to_owned(),
+        instead: None,
         words: "doorbell.app=drive".to_owned(),
         script: None,
-        ready_marker: READY_MARKER,
+        ready_marker: READY_MARKER.to_owned(),
     };
     Ok([test, drive])
 }
@@ -100,7 +102,7 @@ pub struct DrivenPoint {
     /// The configuration that it was measured with, its rate and frame size filled in.
     pub config: RunConfig,
     /// The nodes as they were at the end, for their counters.
-    pub pair: Pair,
+    pub network: Network,
     /// Frames that were due in the measurement and that the drive node could not send.
     pub behind: u64,
 }
@@ -130,45 +132,52 @@ impl Times {
 
 /// Measures one rate and frame size. With `capture`, writes what crosses the cable to that file.
 pub fn run_driven(
-    nodes: &TwoNodes,
+    nodes: &Testbed,
+    config: &RunConfig,
     benchmark: &Benchmark,
     (rate, frame_size): (Rate, Bytes),
     capture: Option<&Path>,
     control: &mut Control,
 ) -> Result<DrivenPoint, RunError> {
     let started = Instant::now();
-    let mut config = nodes.config().clone();
+    let mut config = config.clone();
     config.loadgen.traffic = config.loadgen.traffic.at_rate(rate);
     config.loadgen.traffic.frame_size = frame_size;
     config.loadgen.traffic.returned = (benchmark.returned)(&config);
-    let mut pair = nodes.pair()?;
+    let mut network = nodes.network()?;
     if let Some(path) = capture {
-        pair.capture(PcapFile::create(path, WHOLE_FRAMES)?);
+        network.capture(0, PcapFile::create(path, WHOLE_FRAMES)?);
     }
-    let before = pair.instructions();
-    let times = Times::from(pair.now(), &config);
+    let before = network.instructions();
+    let times = Times::from(network.now(), &config);
     let typed = load(&config, &times);
-    pair.node_mut(1).console.watch(Some(DONE));
-    let taken = pair.node_mut(1).type_input(typed.as_bytes());
+    network.node_mut(1).console.watch(Some(DONE));
+    let taken = network.node_mut(1).type_input(typed.as_bytes());
     assert_eq!(taken, typed.len(), "the keyboard has room for a line");
-    until(&mut pair, times.begin, control)?;
-    pair.node_mut(0).set_mode(Mode::Warming);
-    until(&mut pair, times.detail, control)?;
-    pair.node_mut(0).set_mode(Mode::Detailed);
-    until(&mut pair, times.measure, control)?;
-    let open = OpenInterval::begin(&mut pair);
-    until(&mut pair, times.end, control)?;
-    let interval = open.end(&pair);
-    let driven = result(&mut pair, times.give_up + PATIENCE, control)?;
-    pair.check_conservation();
-    pair.finish_capture()?;
-    let host = (started.elapsed().as_secs_f64(), pair.instructions() - before);
+    until(&mut network, times.begin, control)?;
+    network.node_mut(0).set_mode(Mode::Warming);
+    until(&mut network, times.detail, control)?;
+    network.node_mut(0).set_mode(Mode::Detailed);
+    until(&mut network, times.measure, control)?;
+    let open = OpenInterval::begin(&mut network);
+    until(&mut network, times.end, control)?;
+    let interval = open.end(&network);
+    let driven = result(&mut network, times.give_up + PATIENCE, control)?;
+    network.check_conservation();
+    network.finish_captures()?;
+    let host = (started.elapsed().as_secs_f64(), network.instructions() - before);
     let asked = config.loadgen.traffic.rate_asked().to_string();
-    let mut summary = interval.point((benchmark.name, asked), &config, &pair, 1, host);
+    let mut summary = interval.point((benchmark.name, asked), &config, &network, 1, host);
     if config.loadgen.traffic.returned != Returned::Sink {
         as_driven(&mut summary, &driven, &interval, frame_size);
     }
-    Ok(DrivenPoint { meanings: meanings(&summary, &pair), summary, config, pair, behind: driven.behind })
+    Ok(DrivenPoint {
+        meanings: meanings(&summary, &network),
+        summary,
+        config,
+        network,
+        behind: driven.behind,
+    })
 }
 
 /// The line that is typed at `drive`.
@@ -195,20 +204,20 @@ fn load(config: &RunConfig, times: &Times) -> String {
 }
 
 /// Runs to a time; anything else that ends the run is an error.
-fn until(pair: &mut Pair, time: Ps, control: &mut Control) -> Result<(), RunError> {
-    match run_watched(pair, time, false, control)? {
-        PairOutcome::Time => Ok(()),
-        outcome => Err(ended(pair, outcome)),
+fn until(network: &mut Network, time: Ps, control: &mut Control) -> Result<(), RunError> {
+    match run_watched(network, time, false, control)? {
+        NetworkOutcome::Time => Ok(()),
+        outcome => Err(ended(network, &outcome)),
     }
 }
 
 /// Runs until `drive` has printed what it measured. What the test node does meanwhile still counts for that.
-fn result(pair: &mut Pair, patience: Ps, control: &mut Control) -> Result<Driven, RunError> {
-    match run_watched(pair, patience, true, control)? {
-        PairOutcome::Node { node: 1, outcome: Outcome::Marker } => {}
-        outcome => return Err(ended(pair, outcome)),
+fn result(network: &mut Network, patience: Ps, control: &mut Control) -> Result<Driven, RunError> {
+    match run_watched(network, patience, true, control)? {
+        NetworkOutcome::Nodes(nodes) if nodes == [(1, Outcome::Marker)] => {}
+        outcome => return Err(ended(network, &outcome)),
     }
-    found(&pair.nodes()[1].console.text()).ok_or_else(|| ended(pair, PairOutcome::Time))
+    found(&network.node(1).console.text()).ok_or_else(|| ended(network, &NetworkOutcome::Time))
 }
 
 /// The result on a console.
@@ -218,14 +227,15 @@ fn found(console: &str) -> Option<Driven> {
     serde_json::from_str(line?.trim()).ok()
 }
 
-fn ended(pair: &Pair, outcome: PairOutcome) -> RunError {
+fn ended(network: &Network, outcome: &NetworkOutcome) -> RunError {
     let (node, why) = match outcome {
-        PairOutcome::Node { node, outcome } => {
-            (node, format!("node {node}: {}", describe(outcome, pair.now())))
+        NetworkOutcome::Nodes(nodes) => {
+            let (node, outcome) = nodes[0];
+            (node, format!("node {node}: {}", describe(outcome, network.now())))
         }
         _ => (1, "the drive node printed no result".to_owned()),
     };
-    RunError::Ended { why, console: pair.nodes()[node].console.last_lines(LINES_SHOWN) }
+    RunError::Ended { why, console: network.node(node).console.last_lines(LINES_SHOWN) }
 }
 
 /// Frames and round trips as the drive node counted them. What neither the NIC nor the cable dropped, the guest did.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use doorbell_files::{create_folders, replace};
-use doorbell_machine::Pair;
+use doorbell_machine::Network;
 use serde_json::{Map, Value, json};
 
 use crate::config::RunConfig;
@@ -102,26 +102,33 @@ impl ResultFolder {
         self.write("stats.json", &pretty(&all))
     }
 
-    /// Writes the configuration, counters and guests' consoles of a run of two nodes.
-    pub fn write_nodes(&self, config: &RunConfig, pair: &Pair) -> Result<(), RunError> {
+    /// Writes the configuration of a run of two nodes, and what [`write_network`](Self::write_network) does.
+    pub fn write_nodes(&self, config: &RunConfig, network: &Network) -> Result<(), RunError> {
         let hash = self.write_config(config)?;
-        if let [Some(one), Some(other)] = pair.nodes().each_ref().map(fingerprint) {
-            self.write("fingerprint.json", &pretty(&json!({ "node0": one, "node1": other })))?;
+        self.write_network(&hash, network)
+    }
+
+    /// Writes counters and guests' consoles of a network's run.
+    pub fn write_network(&self, hash: &str, network: &Network) -> Result<(), RunError> {
+        let named = || network.config().nodes.iter().map(|(name, _)| name).zip(network.nodes());
+        let prints = named().map(|(name, node)| Some((name.clone(), fingerprint(node)?)));
+        if let Some(prints) = prints.collect::<Option<Map<String, Value>>>() {
+            self.write("fingerprint.json", &pretty(&Value::Object(prints)))?;
         }
         let mut stats = Map::new();
-        for (node, machine) in pair.nodes().iter().enumerate() {
-            for (name, counter) in all_counters(machine) {
-                let described = json!({ "value": counter.value, "description": counter.description });
-                stats.insert(format!("node{node}.{name}"), described);
+        for (name, node) in named() {
+            for (counter, value) in all_counters(node) {
+                let described = json!({ "value": value.value, "description": value.description });
+                stats.insert(format!("{name}.{counter}"), described);
             }
-            self.write(&format!("console-node{node}.txt"), &machine.console.text())?;
+            self.write(&format!("console-{name}.txt"), &node.console.text())?;
         }
         self.write("stats.json", &pretty(&json!({ "config_hash": hash, "counters": stats })))
     }
 
     /// The same of a run of iperf3, and what iperf3 found.
     pub fn write_iperf(&self, config: &RunConfig, run: &IperfRun) -> Result<(), RunError> {
-        self.write_nodes(config, &run.pair)?;
+        self.write_nodes(config, &run.network)?;
         run.iperf3.as_ref().map_or(Ok(()), |found| self.write("iperf3.json", &pretty(found)))
     }
 

@@ -1,9 +1,9 @@
-//! A measured interval of two nodes: what they sent each other in it, what became of it, and what the test node's timing
-//! models say. Its figures have the form of those of a run with a load generator; what only a generator knows is left empty.
+//! A measured interval of a network: what its members sent each other in it, what became of it, and what the nodes' timing models
+//! say. Of two nodes its figures have the form of those of a run with a load generator; what only a generator knows is left empty.
 
 use std::collections::BTreeMap;
 
-use doorbell_machine::{Carried, Pair};
+use doorbell_machine::{Carried, Network};
 use doorbell_sim::Ps;
 use doorbell_sim::stats::Stats;
 use doorbell_wire::LinkStats;
@@ -15,7 +15,7 @@ use crate::ports;
 use crate::summary::{Drops, PointSummary};
 use crate::timing::{self, TimingFigures};
 
-/// What went through one direction of the cable.
+/// What went through one direction of a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Direction {
     /// Frames sent into it.
@@ -31,62 +31,62 @@ pub struct Direction {
 /// An interval that has begun.
 pub(crate) struct OpenInterval {
     begun: Ps,
-    test: OpenWindow,
-    sent: [LinkStats; 2],
-    arrived: [NicTotals; 2],
-    carried: [Carried; 2],
-    instructions: [u64; 2],
+    nodes: Vec<OpenWindow>,
+    sent: Vec<LinkStats>,
+    arrived: Vec<NicTotals>,
+    carried: Vec<[Carried; 2]>,
 }
 
-/// What changed in an interval; of two nodes, node 0 is the test node. What was sent is by the node that sent it.
+/// What changed in an interval. Of two nodes, node 0 is the test node.
 pub(crate) struct Interval {
     pub seconds: f64,
-    pub test: Window,
-    pub sent: [Direction; 2],
-    /// Frames that each NIC dropped on arrival.
-    pub dropped: [Drops; 2],
-    pub carried: [Carried; 2],
-    pub instructions: [u64; 2],
+    /// By node.
+    pub nodes: Vec<Window>,
+    /// By direction, those of link n being the 2n-th and the next: of two nodes by the node that sent.
+    pub sent: Vec<Direction>,
+    /// Frames that each node's NICs dropped on arrival.
+    pub dropped: Vec<Drops>,
+    /// By link and the end that sent.
+    pub carried: Vec<[Carried; 2]>,
+    /// By node.
+    pub instructions: Vec<u64>,
 }
 
-fn sent(pair: &Pair) -> [LinkStats; 2] {
-    pair.nodes().each_ref().map(|node| node.ports()[0].link_out.stats().clone())
+fn sent(network: &Network) -> Vec<LinkStats> {
+    network.wires().iter().map(|wire| network.link(wire).stats().clone()).collect()
 }
 
-fn instructions(pair: &Pair) -> [u64; 2] {
-    pair.nodes().each_ref().map(|node| node.instructions())
+fn carried(network: &Network) -> Vec<[Carried; 2]> {
+    (0..network.config().links.len()).map(|link| network.carried(link)).collect()
 }
 
 impl OpenInterval {
     /// An interval that begins at this very moment. The schedule of direct cache access begins with it.
-    pub fn begin(pair: &mut Pair) -> OpenInterval {
-        pair.node_mut(0).begin_window();
+    pub fn begin(network: &mut Network) -> OpenInterval {
+        network.begin_window();
         OpenInterval {
-            begun: pair.now(),
-            test: OpenWindow::begin(&pair.nodes()[0]),
-            sent: sent(pair),
-            arrived: pair.nodes().each_ref().map(nic_totals),
-            carried: pair.carried(),
-            instructions: instructions(pair),
+            begun: network.now(),
+            nodes: network.nodes().map(OpenWindow::begin).collect(),
+            sent: sent(network),
+            arrived: network.nodes().map(nic_totals).collect(),
+            carried: carried(network),
         }
     }
 
     /// What has changed up to this moment.
-    pub fn end(self, pair: &Pair) -> Interval {
-        let sent = sent(pair);
+    pub fn end(self, network: &Network) -> Interval {
+        let windows = self.nodes.into_iter().zip(network.nodes()).map(|(open, node)| open.end(node));
+        let nodes: Vec<Window> = windows.collect();
+        let links = sent(network).into_iter().zip(&self.sent);
+        let arrived = self.arrived.iter().zip(network.nodes());
+        let carried = carried(network).into_iter().zip(&self.carried);
         Interval {
-            seconds: (pair.now() - self.begun).as_secs_f64(),
-            sent: [0, 1].map(|node| direction(&sent[node].since(&self.sent[node]))),
-            dropped: [0, 1].map(|node| dropped(self.arrived[node], nic_totals(&pair.nodes()[node]))),
-            carried: {
-                let now = pair.carried();
-                [0, 1].map(|node| now[node].since(&self.carried[node]))
-            },
-            instructions: {
-                let now = instructions(pair);
-                [0, 1].map(|node| now[node] - self.instructions[node])
-            },
-            test: self.test.end(&pair.nodes()[0]),
+            seconds: (network.now() - self.begun).as_secs_f64(),
+            sent: links.map(|(now, begin)| direction(&now.since(begin))).collect(),
+            dropped: arrived.map(|(begin, node)| dropped(*begin, nic_totals(node))).collect(),
+            carried: carried.map(|(now, begin)| [0, 1].map(|end| now[end].since(&begin[end]))).collect(),
+            instructions: nodes.iter().map(|window| window.instructions).collect(),
+            nodes,
         }
     }
 }
@@ -118,11 +118,11 @@ impl Interval {
         &self,
         (benchmark, rate): (&str, String),
         config: &RunConfig,
-        pair: &Pair,
+        network: &Network,
         from: usize,
         (host_seconds, executed): (f64, u64),
     ) -> PointSummary {
-        let test = &pair.nodes()[0];
+        let test = network.node(0);
         let offered = &self.sent[from];
         let drops = Drops { link: offered.lost, ..self.dropped[1 - from].clone() };
         let lost = (all_dropped(&drops) + drops.link).min(offered.frames);
@@ -132,7 +132,7 @@ impl Interval {
         let gbps = per(offered.bytes as f64 * 8e-9, self.seconds);
         let mpps = per(offered.frames as f64 * 1e-6, self.seconds);
         let cycles = config.core_cycles(self.seconds);
-        let timing = self.test.timed.clone().map(|(begin, end)| {
+        let timing = self.nodes[0].timed.clone().map(|(begin, end)| {
             let span =
                 timing::Window { begin, end, frames: delivered, instructions: self.instructions[0], config };
             timing::figures(&span, test)
@@ -169,10 +169,10 @@ impl Interval {
             instructions_per_frame: per(self.instructions[0] as f64, delivered as f64),
             host_seconds,
             host_mips: per(executed as f64 / 1e6, host_seconds),
-            state_hash: format!("{:016x}", pair.state_hash()),
+            state_hash: format!("{:016x}", network.state_hash()),
             timing,
             functions: None,
-            ports: self.test.ports.clone(),
+            ports: self.nodes[0].ports.clone(),
             exit_status: None,
             iperf: None,
         }
@@ -180,8 +180,8 @@ impl Interval {
 }
 
 /// What the figures of the test node mean, by name.
-pub(crate) fn meanings(summary: &PointSummary, pair: &Pair) -> BTreeMap<String, String> {
-    let mut meanings = ports::meanings(&pair.nodes()[0]);
+pub(crate) fn meanings(summary: &PointSummary, network: &Network) -> BTreeMap<String, String> {
+    let mut meanings = ports::meanings(network.node(0));
     meanings.extend(summary.timing.iter().flat_map(TimingFigures::meanings));
     meanings
 }

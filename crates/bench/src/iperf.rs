@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-use doorbell_machine::{ConfigError, Mode, Outcome, Pair, PairOutcome};
+use doorbell_machine::{ConfigError, Mode, Network, NetworkOutcome, Outcome};
 use doorbell_sim::{BitsPerSec, Ps};
 use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 use serde::{Deserialize, Serialize};
@@ -16,18 +16,19 @@ use crate::error::{RunError, describe};
 use crate::interval::{Direction, Interval, OpenInterval, all_dropped, meanings};
 use crate::session::Control;
 use crate::summary::PointSummary;
-use crate::two_nodes::{LINES_SHOWN, NodeGuest, TwoNodes, run_watched};
+use crate::testbed::{LINES_SHOWN, NodeGuest, Testbed, run_watched};
 
 /// What a measurement needs beside the presets' times: TCP comes to its pace on a timed machine in some milliseconds.
 pub(crate) const DEFAULTS: &[&str] = &["run.settle=5ms", "run.duration=20ms"];
 
 /// What runs in the nodes: the server in node 0, the client in node 1.
 pub fn guests() -> [NodeGuest; 2] {
-    let role = |name: &'static str, lines, ready_marker, address| NodeGuest {
+    let role = |name: &str, lines: &str, ready_marker: &str, address| NodeGuest {
         image: "net".to_owned(),
+        instead: None,
         words: format!("doorbell.app={name} doorbell.ip={address}"),
-        script: Some((name, lines)),
-        ready_marker,
+        script: Some((name.to_owned(), lines.to_owned())),
+        ready_marker: ready_marker.to_owned(),
     };
     [
         role(
@@ -178,44 +179,44 @@ pub struct IperfRun {
     /// What iperf3 printed at the client, if it came to its end.
     pub iperf3: Option<Value>,
     /// The nodes as they were at the end, for their counters.
-    pub pair: Pair,
+    pub network: Network,
     /// Frames that the capture has, if one was written.
     pub captured: Option<u64>,
 }
 
 /// Runs iperf3 once. With `capture`, writes what crosses the cable to that file.
 pub fn run_iperf(
-    nodes: &TwoNodes,
+    nodes: &Testbed,
+    config: &RunConfig,
     capture: Option<&Path>,
     control: &mut Control,
 ) -> Result<IperfRun, RunError> {
     let started = Instant::now();
-    let config = nodes.config();
-    let mut pair = nodes.pair()?;
+    let mut network = nodes.network()?;
     if let Some(path) = capture {
-        pair.capture(PcapFile::create(path, WHOLE_FRAMES)?);
+        network.capture(0, PcapFile::create(path, WHOLE_FRAMES)?);
     }
-    let before = pair.instructions();
-    let mut test = Test { pair: &mut pair, config, control };
+    let before = network.instructions();
+    let mut test = Test { network: &mut network, config, control };
     let (interval, iperf3) = match config.iperf.seconds {
         Some(_) => test.whole()?,
         None => (test.part()?, None),
     };
-    pair.check_conservation();
-    let captured = pair.finish_capture()?;
-    let host = (started.elapsed().as_secs_f64(), pair.instructions() - before);
+    network.check_conservation();
+    let captured = network.finish_captures()?.first().map(|(_, frames)| *frames);
+    let host = (started.elapsed().as_secs_f64(), network.instructions() - before);
     let named = ("iperf", config.iperf.in_words());
-    let mut summary = interval.point(named, config, &pair, config.iperf.sender(), host);
+    let mut summary = interval.point(named, config, &network, config.iperf.sender(), host);
     summary.iperf = Some(match &iperf3 {
         Some(result) => figures_of_whole(config, &interval, result),
         None => figures_of_part(config, &interval),
     });
-    Ok(IperfRun { meanings: meanings(&summary, &pair), summary, iperf3, pair, captured })
+    Ok(IperfRun { meanings: meanings(&summary, &network), summary, iperf3, network, captured })
 }
 
 /// A test on its way.
 struct Test<'a, 'c> {
-    pair: &'a mut Pair,
+    network: &'a mut Network,
     config: &'a RunConfig,
     control: &'a mut Control<'c>,
 }
@@ -224,15 +225,15 @@ impl Test<'_, '_> {
     /// Lets the client begin.
     fn begin(&mut self) {
         let typed = format!("{}\n", self.config.iperf.options());
-        let taken = self.pair.node_mut(1).type_input(typed.as_bytes());
+        let taken = self.network.node_mut(1).type_input(typed.as_bytes());
         assert_eq!(taken, typed.len(), "the keyboard has room for a line");
     }
 
     /// Runs to a time; anything else that ends the run is an error.
     fn until(&mut self, time: Ps) -> Result<(), RunError> {
-        match run_watched(self.pair, time, false, self.control)? {
-            PairOutcome::Time => Ok(()),
-            outcome => Err(self.ended(outcome)),
+        match run_watched(self.network, time, false, self.control)? {
+            NetworkOutcome::Time => Ok(()),
+            outcome => Err(self.ended(&outcome)),
         }
     }
 
@@ -240,64 +241,67 @@ impl Test<'_, '_> {
     fn part(&mut self) -> Result<Interval, RunError> {
         let (run, sender) = (&self.config.run, self.config.iperf.sender());
         self.begin();
-        let patience = self.pair.now() + PATIENCE;
-        let payload = |pair: &Pair| {
-            let carried = &pair.carried()[sender];
+        let patience = self.network.now() + PATIENCE;
+        let payload = |network: &Network| {
+            let carried = &network.carried(0)[sender];
             carried.tcp_payload + carried.udp_payload
         };
-        while payload(self.pair) <= TALK_BYTES_MAX {
-            if self.pair.now() >= patience {
-                return Err(self.ended(PairOutcome::Time));
+        while payload(self.network) <= TALK_BYTES_MAX {
+            if self.network.now() >= patience {
+                return Err(self.ended(&NetworkOutcome::Time));
             }
-            self.until(self.pair.now() + STEP)?;
+            self.until(self.network.now() + STEP)?;
         }
-        self.pair.node_mut(0).set_mode(Mode::Warming);
-        self.until(self.pair.now() + run.warmup)?;
-        if self.pair.nodes()[0].timing().is_some() {
-            self.pair.node_mut(0).set_mode(Mode::Detailed);
-            self.until(self.pair.now() + run.settle)?;
+        self.network.node_mut(0).set_mode(Mode::Warming);
+        self.until(self.network.now() + run.warmup)?;
+        if self.network.node(0).timing().is_some() {
+            self.network.node_mut(0).set_mode(Mode::Detailed);
+            self.until(self.network.now() + run.settle)?;
         }
-        let open = OpenInterval::begin(self.pair);
-        self.until(self.pair.now() + run.duration)?;
-        Ok(open.end(self.pair))
+        let open = OpenInterval::begin(self.network);
+        self.until(self.network.now() + run.duration)?;
+        Ok(open.end(self.network))
     }
 
     /// Measures a whole test, from the start of the client to its end, timed from the beginning.
     fn whole(&mut self) -> Result<(Interval, Option<Value>), RunError> {
-        self.pair.node_mut(0).set_mode(Mode::Detailed);
-        let open = OpenInterval::begin(self.pair);
+        self.network.node_mut(0).set_mode(Mode::Detailed);
+        let open = OpenInterval::begin(self.network);
         self.begin();
-        let patience = self.pair.now() + PATIENCE;
-        loop {
-            match run_watched(self.pair, patience, false, self.control)? {
-                PairOutcome::Node { node: 0, outcome: Outcome::PowerOff { code: 0 } } => {}
-                PairOutcome::Node { node: 1, outcome: Outcome::PowerOff { code: 0 } } => break,
-                outcome => return Err(self.ended(outcome)),
+        let patience = self.network.now() + PATIENCE;
+        let ends_well = |nodes: &[(usize, Outcome)]| {
+            nodes.iter().all(|(_, outcome)| matches!(outcome, Outcome::PowerOff { code: 0 }))
+        };
+        while !self.network.is_off(1) {
+            match run_watched(self.network, patience, false, self.control)? {
+                NetworkOutcome::Nodes(nodes) if ends_well(&nodes) => {}
+                outcome => return Err(self.ended(&outcome)),
             }
         }
-        let found = result(&self.pair.nodes()[1].console.text());
+        let found = result(&self.network.node(1).console.text());
         match found.filter(|found| found["error"].is_null()) {
-            Some(found) => Ok((open.end(self.pair), Some(found))),
-            None => Err(self.ended(PairOutcome::Node { node: 1, outcome: Outcome::PowerOff { code: 0 } })),
+            Some(found) => Ok((open.end(self.network), Some(found))),
+            None => Err(self.ended(&NetworkOutcome::Nodes(vec![(1, Outcome::PowerOff { code: 0 })]))),
         }
     }
 
     /// Why a test failed: iperf3's own words, if it has some.
-    fn ended(&self, outcome: PairOutcome) -> RunError {
-        let said = result(&self.pair.nodes()[1].console.text());
+    fn ended(&self, outcome: &NetworkOutcome) -> RunError {
+        let said = result(&self.network.node(1).console.text());
         let (node, why) = match (outcome, said.as_ref().and_then(|said| said["error"].as_str())) {
             (_, Some(problem)) => (0, format!("iperf3: {problem}")),
-            (PairOutcome::Node { node, outcome }, None) => {
-                (node, format!("node {node}: {}", describe(outcome, self.pair.now())))
+            (NetworkOutcome::Nodes(nodes), None) => {
+                let (node, outcome) = nodes[0];
+                (node, format!("node {node}: {}", describe(outcome, self.network.now())))
             }
-            (PairOutcome::Asleep, None) => {
+            (NetworkOutcome::Asleep, None) => {
                 (1, "both nodes sleep, and nothing is left that would wake them".to_owned())
             }
-            (PairOutcome::Time, None) => {
+            (NetworkOutcome::Time, None) => {
                 (1, format!("iperf3 did not come to its end, or to sending, in {PATIENCE}"))
             }
         };
-        RunError::Ended { why, console: self.pair.nodes()[node].console.last_lines(LINES_SHOWN) }
+        RunError::Ended { why, console: self.network.node(node).console.last_lines(LINES_SHOWN) }
     }
 }
 
@@ -311,7 +315,7 @@ fn result(console: &str) -> Option<Value> {
 /// As the cable shows them.
 fn figures_of_part(config: &RunConfig, interval: &Interval) -> IperfFigures {
     let sender = config.iperf.sender();
-    let carried = &interval.carried[sender];
+    let carried = &interval.carried[0][sender];
     let (bytes_sent, bytes_received) = match config.iperf.protocol {
         Protocol::Tcp => (carried.tcp_payload, carried.tcp_acknowledged),
         Protocol::Udp => {
@@ -333,8 +337,8 @@ fn figures_of_part(config: &RunConfig, interval: &Interval) -> IperfFigures {
         cpu_percent: None,
         wire_to_client: interval.sent[0].clone(),
         wire_to_server: interval.sent[1].clone(),
-        nic_drops: interval.dropped.each_ref().map(all_dropped),
-        node_instructions: interval.instructions,
+        nic_drops: [0, 1].map(|node| all_dropped(&interval.dropped[node])),
+        node_instructions: [0, 1].map(|node| interval.instructions[node]),
     }
 }
 

@@ -29,10 +29,10 @@ mod sealed;
 mod session;
 mod summary;
 mod tables;
+mod testbed;
 mod testpmd;
 mod timing;
 mod trial;
-mod two_nodes;
 
 pub use changes::changes;
 pub use compute::ComputeConfig;
@@ -61,7 +61,7 @@ pub use session::{
 };
 pub use summary::{Change, Drops, PointSummary, Ran, RunSummary};
 pub use tables::csv_field;
+pub use testbed::{NodeGuest, Testbed, TestbedPlan};
 pub use testpmd::{ForwardMode, TestpmdConfig, Topology};
 pub use timing::TimingFigures;
 pub use trial::{Standing, Trial, TrialResult};
-pub use two_nodes::{NodeGuest, TwoNodes};

@@ -6,7 +6,7 @@ use doorbell_machine::overlay::nearest;
 
 use crate::config::RunConfig;
 use crate::session::{Ready, Workload};
-use crate::two_nodes::NodeGuest;
+use crate::testbed::NodeGuest;
 use crate::{compute, dpdk, iperf, kernel, memcached, testpmd};
 
 /// What a benchmark is made of.

@@ -77,10 +77,10 @@ impl Places {
     pub fn build_image_for(
         &self,
         own: &str,
-        config: &RunConfig,
+        instead: Option<&str>,
         say: &mut dyn FnMut(&str),
     ) -> Result<Image, RunError> {
-        let Some(chosen) = &config.run.image else { return self.build_image(own, say) };
+        let Some(chosen) = instead else { return self.build_image(own, say) };
         if Recipe::load(chosen)?.is_a(own) {
             return self.build_image(chosen, say);
         }
@@ -236,7 +236,7 @@ impl Session {
                 "only `doorbell run` of a benchmark has a drive node; here it must be \"generator\"";
             return Err(ConfigError::new("drive.kind", problem).into());
         }
-        let image = places.build_image_for(&workload.image, config, control.say)?;
+        let image = places.build_image_for(&workload.image, config.run.image.as_deref(), control.say)?;
         if config.platform.ram < image.ram_min() {
             let problem =
                 format!("{} is too little: this image needs {}", config.platform.ram, image.ram_min());

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use doorbell_bench::{
-    Benchmark, Control, DrivenPoint, Places, RunConfig, TwoNodes, driven_guests, run_driven,
+    Benchmark, Control, DrivenPoint, Places, RunConfig, Testbed, TestbedPlan, driven_guests, run_driven,
 };
 use doorbell_loadgen::Rate;
 
@@ -24,11 +24,12 @@ pub fn run(
     let screen = Screen::new(args.output.quiet);
     screen.simulating(|control| {
         let name = format!("{}-driven", chosen.name);
-        let mut nodes = TwoNodes::prepare(config, &name, &guests, places, &args.guest.source(), control)?;
+        let plan = TestbedPlan::two_nodes(config, &name, guests)?;
+        let mut nodes = Testbed::prepare(plan, places, &args.guest.source(), control)?;
         two_nodes_ready(args, &mut nodes, control)?;
         for rate in &rates {
             (control.say)(&format!("{}: {rate} of {} from a drive node", chosen.name, what_is_sent(config)));
-            let measured = measure(&nodes, chosen, *rate, &mut loads, control);
+            let measured = measure((&nodes, config), chosen, *rate, &mut loads, control);
             loads.but_some_are_done(measured)?;
         }
         Ok(())
@@ -40,16 +41,16 @@ pub fn run(
 
 /// Measures one load.
 fn measure(
-    nodes: &TwoNodes,
+    (nodes, config): (&Testbed, &RunConfig),
     chosen: &Benchmark,
     rate: Rate,
     loads: &mut Loads,
     control: &mut Control,
 ) -> anyhow::Result<()> {
     let (own, capture) = loads.next()?;
-    let load = (rate, nodes.config().loadgen.traffic.frame_size);
-    let point = run_driven(nodes, chosen, load, capture.as_deref(), control)?;
-    own.write_nodes(&point.config, &point.pair)?;
+    let load = (rate, config.loadgen.traffic.frame_size);
+    let point = run_driven(nodes, config, chosen, load, capture.as_deref(), control)?;
+    own.write_nodes(&point.config, &point.network)?;
     if point.behind > 0 {
         (control.say)(&behind(&point));
     }

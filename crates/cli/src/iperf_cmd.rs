@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use doorbell_bench::{Benchmark, IperfFigures, IperfRun, NodeGuest, Places, Protocol, TwoNodes, run_iperf};
+use doorbell_bench::{
+    Benchmark, IperfFigures, IperfRun, NodeGuest, Places, Protocol, Testbed, TestbedPlan, run_iperf,
+};
 
 use crate::loads::Loads;
 use crate::run_cmd::{RunArgs, two_nodes_ready};
@@ -13,7 +15,7 @@ use crate::screen::Screen;
 pub fn run(
     args: &RunArgs,
     chosen: &Benchmark,
-    guests: &[NodeGuest; 2],
+    guests: [NodeGuest; 2],
     places: &Places,
 ) -> anyhow::Result<ExitCode> {
     refuse_what_has_no_meaning(args)?;
@@ -23,9 +25,10 @@ pub fn run(
     let screen = Screen::new(args.output.quiet);
     let (run, ran) = screen.simulating(|control| {
         let source = args.guest.source();
-        let mut nodes = TwoNodes::prepare(&config, chosen.name, guests, places, &source, control)?;
+        let plan = TestbedPlan::two_nodes(&config, chosen.name, guests)?;
+        let mut nodes = Testbed::prepare(plan, places, &source, control)?;
         two_nodes_ready(args, &mut nodes, control)?;
-        Ok((run_iperf(&nodes, capture.as_deref(), control)?, nodes.ran()))
+        Ok((run_iperf(&nodes, &config, capture.as_deref(), control)?, nodes.ran()))
     })?;
     screen.clear();
     folder.write_iperf(&config, &run)?;

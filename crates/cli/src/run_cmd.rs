@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use doorbell_bench::Places;
 use doorbell_bench::{
-    BENCHMARKS, Control, DriveKind, M5Ops, Nodes, RunConfig, RunError, Session, Source, TwoNodes, benchmark,
+    BENCHMARKS, Control, DriveKind, M5Ops, Nodes, RunConfig, RunError, Session, Source, Testbed, benchmark,
     resolve_with_traffic, run_point_observed,
 };
 use doorbell_loadgen::{Kind, Rate};
@@ -239,7 +239,7 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let chosen = benchmark(name)?;
     if let Nodes::Two(guests) = chosen.nodes {
         args.observe.refuse("two nodes")?;
-        return crate::iperf_cmd::run(args, chosen, &guests(), places);
+        return crate::iperf_cmd::run(args, chosen, guests(), places);
     }
     if chosen.silent && !args.rate.is_empty() {
         bail!("--rate: {} has no traffic", chosen.name);
@@ -292,7 +292,7 @@ fn measure(
 }
 
 /// Says what the boot of two nodes took, and sees to their checkpoint and fingerprint if those are asked for.
-pub fn two_nodes_ready(args: &RunArgs, nodes: &mut TwoNodes, control: &mut Control) -> anyhow::Result<()> {
+pub fn two_nodes_ready(args: &RunArgs, nodes: &mut Testbed, control: &mut Control) -> anyhow::Result<()> {
     nodes.fingerprint = args.fingerprint;
     if let Some((seconds, instructions)) = nodes.boot {
         let millions = instructions as f64 / 1e6;

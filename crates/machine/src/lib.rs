@@ -20,11 +20,9 @@ mod functions;
 mod harts_config;
 mod interrupts;
 mod machine;
-
+mod network;
 mod nic_function;
 pub mod overlay;
-pub mod pair;
-mod pair_checkpoint;
 mod port;
 mod ports_config;
 mod presets;
@@ -44,8 +42,10 @@ pub use fingerprint::{Fingerprint, HartPrint, WirePrint};
 pub use functions::{FunctionSide, PciFunction, PluggedFunction};
 pub use harts_config::{HartNumber, HartParts, HartTable, HartTables, HartsConfig};
 pub use machine::{Machine, MachineStats};
-pub use pair::{Pair, PairOutcome, node_config};
-pub use pair_checkpoint::PairCheckpoint;
+pub use network::{
+    End, Generator, LinkPlan, Network, NetworkCheckpoint, NetworkConfig, NetworkOutcome, Output, OutputStats,
+    Switch, SwitchConfig, SwitchStats, Wire, WireStats, node_config,
+};
 pub use port::Port;
 pub use ports_config::{PortConfig, PortNumber, PortTable, PortTables, PortsConfig};
 pub use presets::{PRESETS, Preset, preset};

@@ -11,7 +11,7 @@ use doorbell_sim::{
 
 use crate::events::Event;
 use crate::functions::FunctionSide;
-use crate::pair::Crossing;
+use crate::network::Crossing;
 use crate::port::{WireSide, transmit};
 
 /// What a NIC sees of the machine.

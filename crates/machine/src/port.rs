@@ -9,7 +9,7 @@ use doorbell_wire::link::Sent;
 use doorbell_wire::pcap::PcapFile;
 
 use crate::events::Event;
-use crate::pair::Crossing;
+use crate::network::Crossing;
 
 /// A connector and what is plugged into it.
 pub struct Port {

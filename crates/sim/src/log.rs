@@ -173,6 +173,11 @@ pub fn wanted(component: Component, level: Level) -> bool {
     WANTED[component as usize].load(Ordering::Relaxed) >= level as u8
 }
 
+/// Whether anybody wants any lines.
+pub fn is_wanted() -> bool {
+    WANTED.iter().any(|wanted| wanted.load(Ordering::Relaxed) > Level::Off as u8)
+}
+
 /// Writes a line; [`log!`](crate::log!) asks first whether it is wanted.
 #[cold]
 #[inline(never)]

@@ -9,7 +9,9 @@ use std::sync::OnceLock;
 use doorbell_acceptance::{doorbell, left_to_the_long_run, places, scratch};
 use doorbell_bench::{read_guest, resolve};
 use doorbell_image::{GuestFile, overlay};
-use doorbell_machine::{Guest, Limits, Mode, Outcome, Pair, PairCheckpoint, PairOutcome};
+use doorbell_machine::{
+    Guest, Limits, Mode, Network, NetworkCheckpoint, NetworkConfig, NetworkOutcome, Outcome,
+};
 use doorbell_sim::Ps;
 use doorbell_wire::PcapFile;
 use doorbell_wire::pcap::WHOLE_FRAMES;
@@ -48,66 +50,75 @@ fn guest(script: &str, address: &str) -> Guest {
     guest
 }
 
-fn built(overrides: &[&str]) -> Pair {
+fn built(overrides: &[&str]) -> Network {
     built_from("fast", overrides)
 }
 
-fn built_from(preset: &str, overrides: &[&str]) -> Pair {
+fn built_from(preset: &str, overrides: &[&str]) -> Network {
     let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
     let config = resolve(preset, &overrides).expect("the check's configuration is right");
-    Pair::new(config.nodes(), config.run.seed).expect("two nodes can be built")
+    let cable = NetworkConfig::two_nodes(config.nodes()).expect("a cable joins them");
+    Network::new(cable, config.run.seed).expect("two nodes can be built")
 }
 
 const GUESTS: [&str; 2] = ["server", "client"];
 
 /// Both nodes ready, booted once for all checks, and what the server's console had shown by then.
-fn ready() -> &'static (PairCheckpoint, String) {
-    static READY: OnceLock<(PairCheckpoint, String)> = OnceLock::new();
+fn ready() -> &'static (NetworkCheckpoint, String) {
+    static READY: OnceLock<(NetworkCheckpoint, String)> = OnceLock::new();
     READY.get_or_init(|| {
         let mut pair = built(&[]);
-        pair.load([&guest(SERVER, "10.0.0.2/24"), &guest(CLIENT, "10.0.0.3/24")]).expect("the guests fit");
+        pair.load(&[guest(SERVER, "10.0.0.2/24"), guest(CLIENT, "10.0.0.3/24")]).expect("the guests fit");
         make_ready(&mut pair);
-        (pair.checkpoint(GUESTS, "ready"), pair.nodes()[0].console.text())
+        (pair.checkpoint(&GUESTS, "ready"), pair.node(0).console.text())
     })
 }
 
 /// Both nodes taken up where they were ready, under these overrides, which no guest can see.
-fn restored(overrides: &[&str], checkpoint: &PairCheckpoint) -> Pair {
+fn restored(overrides: &[&str], checkpoint: &NetworkCheckpoint) -> Network {
     let mut pair = built(overrides);
-    pair.restore(checkpoint, GUESTS).expect("the checkpoint fits");
+    pair.restore(checkpoint, &GUESTS).expect("the checkpoint fits");
     pair
 }
 
-fn consoles(pair: &Pair) -> String {
-    let [server, client] = pair.nodes().each_ref().map(|node| node.console.last_lines(20));
+fn consoles(pair: &Network) -> String {
+    let [server, client] = [0, 1].map(|node| pair.node(node).console.last_lines(20));
     format!("server:\n{server}\nclient:\n{client}")
 }
 
 /// Runs until both nodes are ready, the server's listening included: it comes right after its last line.
-fn make_ready(pair: &mut Pair) {
+fn make_ready(pair: &mut Network) {
     pair.node_mut(0).console.watch(Some("rx-checksumming"));
     pair.node_mut(1).console.watch(Some("client: waiting"));
     let on_marker = Limits { on_marker: true, ..Limits::until(PATIENCE) };
-    for _ in 0..2 {
-        let outcome = pair.run(&on_marker);
-        assert!(
-            matches!(outcome, PairOutcome::Node { outcome: Outcome::Marker, .. }),
-            "{outcome:?}\n{}",
-            consoles(pair)
-        );
+    let mut ready = 0;
+    while ready < 2 {
+        match pair.run(&on_marker) {
+            NetworkOutcome::Nodes(nodes) if nodes.iter().all(|(_, outcome)| *outcome == Outcome::Marker) => {
+                ready += nodes.len();
+            }
+            outcome => panic!("{outcome:?}\n{}", consoles(pair)),
+        }
     }
     let listening = pair.now() + Ps::from_ms(200);
-    assert_eq!(pair.run(&Limits::until(listening)), PairOutcome::Time, "{}", consoles(pair));
+    assert_eq!(pair.run(&Limits::until(listening)), NetworkOutcome::Time, "{}", consoles(pair));
 }
 
-const CLIENT_OFF: PairOutcome = PairOutcome::Node { node: 1, outcome: Outcome::PowerOff { code: 0 } };
+fn client_off() -> NetworkOutcome {
+    NetworkOutcome::Nodes(vec![(1, Outcome::PowerOff { code: 0 })])
+}
 
 /// Lets the client fetch the file, to its power-off.
-fn fetch(pair: &mut Pair) {
+fn fetch(pair: &mut Network) {
     pair.node_mut(1).type_input(b"go\n");
     let outcome = pair.run(&Limits::until(PATIENCE));
-    assert_eq!(outcome, CLIENT_OFF, "{}", consoles(pair));
+    assert_eq!(outcome, client_off(), "{}", consoles(pair));
     pair.check_conservation();
+}
+
+/// Frames that came to an end of the cable, switched off or not.
+fn arrived(pair: &Network) -> u64 {
+    pair.wires().iter().map(|wire| wire.stats().delivered + wire.stats().unreceived).sum()
 }
 
 /// The hash that a console shows behind this word.
@@ -120,29 +131,29 @@ fn hash<'a>(console: &'a str, word: &str) -> &'a str {
 
 /// Boots, transfers, compares both ends, and checks all that crossed the cable. Returns the nodes and how many TCP
 /// segments tshark saw sent again.
-fn transfer(overrides: &[&str]) -> (Pair, u64) {
+fn transfer(overrides: &[&str]) -> (Network, u64) {
     let folder = scratch();
     let pcap = folder.path().join("wire.pcap");
     let (checkpoint, server) = ready();
     let mut pair = restored(overrides, checkpoint);
-    let before = pair.stats().delivered;
-    pair.capture(PcapFile::create(&pcap, WHOLE_FRAMES).expect("a capture can be made"));
+    let before = arrived(&pair);
+    pair.capture(0, PcapFile::create(&pcap, WHOLE_FRAMES).expect("a capture can be made"));
     fetch(&mut pair);
-    let client = pair.nodes()[1].console.text();
+    let client = pair.node(1).console.text();
     assert_eq!(hash(server, "sent"), hash(&client, "got"));
     for on in ["tcp-segmentation-offload: on", "tx-checksumming: on", "rx-checksumming: on"] {
         assert!(server.contains(on), "{server}");
     }
-    let nic = pair.nodes()[0].nic(0).stats();
+    let nic = pair.node(0).nic(0).stats();
     // A file of so many bytes has so many segments; most of them the NIC has cut.
     assert!(nic.tx_segments > FILE_BYTES / 1460 / 2, "{nic:?}");
     // What the client acknowledged is the file and the server's head, each byte once.
-    let carried = &pair.carried()[0];
+    let carried = &pair.carried(0)[0];
     assert!((FILE_BYTES..FILE_BYTES + 2_000).contains(&carried.tcp_acknowledged), "{carried:?}");
     // The connection's end counts as one.
     assert!(carried.tcp_payload + 1 >= carried.tcp_acknowledged, "{carried:?}");
-    let captured = pair.finish_capture().expect("the capture is whole").expect("there is one");
-    let delivered = pair.stats().delivered + pair.stats().unreceived - before;
+    let captured = pair.finish_captures().expect("the capture is whole")[0].1;
+    let delivered = arrived(&pair) - before;
     assert!((delivered..=delivered + 2).contains(&captured), "{captured} captured, {delivered} delivered");
     (pair, look_with_tshark(&pcap, captured))
 }
@@ -190,7 +201,7 @@ fn look_with_tshark(pcap: &Path, captured: u64) -> u64 {
 fn a_file_goes_from_node_to_node_through_segmentation_and_checksum_offload_unharmed() {
     let (pair, again) = transfer(&[]);
     assert_eq!(again, 0, "nothing is lost on this cable");
-    let lost: u64 = pair.nodes().iter().map(|node| node.ports()[0].link_out.stats().lost).sum();
+    let lost: u64 = pair.nodes().map(|node| node.ports()[0].link_out.stats().lost).sum();
     assert_eq!(lost, 0);
 }
 
@@ -200,7 +211,7 @@ fn a_file_arrives_unharmed_although_frames_are_lost_on_the_way() {
         return;
     }
     let (pair, again) = transfer(&["link.frame_loss=0.01"]);
-    let lost: u64 = pair.nodes().iter().map(|node| node.ports()[0].link_out.stats().lost).sum();
+    let lost: u64 = pair.nodes().map(|node| node.ports()[0].link_out.stats().lost).sum();
     assert!(lost > 10 && again > 10, "{lost} lost, {again} sent again");
 }
 
@@ -209,9 +220,9 @@ fn it_does_not_matter_where_a_run_is_stopped_saved_and_gone_on_with() {
     let (checkpoint, _) = ready();
     // Frames are lost, so that retransmissions and their timers are on their way too.
     let overrides = &["link.frame_loss=0.01", "link.latency=3us"];
-    let later = |pair: &mut Pair| {
-        let off_at = pair.nodes()[1].now();
-        assert_eq!(pair.run(&Limits::until(off_at + Ps::from_ms(5))), PairOutcome::Time);
+    let later = |pair: &mut Network| {
+        let off_at = pair.node(1).now();
+        assert_eq!(pair.run(&Limits::until(off_at + Ps::from_ms(5))), NetworkOutcome::Time);
         (off_at, pair.instructions(), pair.state_hash())
     };
     let mut straight = restored(overrides, checkpoint);
@@ -222,18 +233,18 @@ fn it_does_not_matter_where_a_run_is_stopped_saved_and_gone_on_with() {
     let mut first = restored(overrides, checkpoint);
     first.node_mut(1).type_input(b"go\n");
     let middle = first.now() + Ps(7_300_000_001);
-    assert_eq!(first.run(&Limits::until(middle)), PairOutcome::Time);
-    let frames = first.stats().delivered;
+    assert_eq!(first.run(&Limits::until(middle)), NetworkOutcome::Time);
+    let frames = arrived(&first);
     assert!(frames > 100, "in the middle of the transfer: {frames}");
-    let saved = PairCheckpoint::from_bytes(first.checkpoint(GUESTS, "middle").bytes().to_vec());
+    let saved = NetworkCheckpoint::from_bytes(first.checkpoint(&GUESTS, "middle").bytes().to_vec());
     drop(first);
     let mut second = restored(overrides, &saved.expect("it is whole"));
-    let mut outcome = PairOutcome::Time;
-    while outcome == PairOutcome::Time {
+    let mut outcome = NetworkOutcome::Time;
+    while outcome == NetworkOutcome::Time {
         let slice = second.now() + Ps(1_777_777_777);
         outcome = second.run(&Limits::until(slice));
     }
-    assert_eq!(outcome, CLIENT_OFF, "{}", consoles(&second));
+    assert_eq!(outcome, client_off(), "{}", consoles(&second));
     assert_eq!(later(&mut second), expected);
 }
 
@@ -241,40 +252,40 @@ fn it_does_not_matter_where_a_run_is_stopped_saved_and_gone_on_with() {
 fn a_timed_node_beside_a_functional_one_goes_on_from_a_checkpoint_as_if_there_had_been_none() {
     let (checkpoint, _) = ready();
     let mut pair = built_from("altra", &[]);
-    pair.restore(checkpoint, GUESTS).expect("any microarchitecture takes it up");
-    assert_eq!(pair.nodes().each_ref().map(|node| node.timing().is_some()), [true, false]);
+    pair.restore(checkpoint, &GUESTS).expect("any microarchitecture takes it up");
+    assert_eq!([0, 1].map(|node| pair.node(node).timing().is_some()), [true, false]);
     pair.node_mut(1).type_input(b"go\n");
-    while pair.carried()[0].tcp_payload < 500_000 {
+    while pair.carried(0)[0].tcp_payload < 500_000 {
         let next = pair.now() + Ps::from_us(100);
-        assert_eq!(pair.run(&Limits::until(next)), PairOutcome::Time, "{}", consoles(&pair));
+        assert_eq!(pair.run(&Limits::until(next)), NetworkOutcome::Time, "{}", consoles(&pair));
     }
     for (mode, time) in [(Mode::Warming, Ps::from_us(300)), (Mode::Detailed, Ps(412_345_677))] {
         pair.node_mut(0).set_mode(mode);
         let next = pair.now() + time;
-        assert_eq!(pair.run(&Limits::until(next)), PairOutcome::Time, "{}", consoles(&pair));
+        assert_eq!(pair.run(&Limits::until(next)), NetworkOutcome::Time, "{}", consoles(&pair));
     }
-    let saved = pair.checkpoint(GUESTS, "timed");
+    let saved = pair.checkpoint(&GUESTS, "timed");
     let mut second = built_from("altra", &[]);
-    second.restore(&saved, GUESTS).expect("the same microarchitecture takes it up");
-    assert_eq!(second.nodes()[0].mode(), Mode::Detailed);
+    second.restore(&saved, &GUESTS).expect("the same microarchitecture takes it up");
+    assert_eq!(second.node(0).mode(), Mode::Detailed);
     let end = pair.now() + Ps::from_us(700);
     // In one piece, and in several that fall anywhere into the windows.
-    assert_eq!(pair.run(&Limits::until(end)), PairOutcome::Time);
+    assert_eq!(pair.run(&Limits::until(end)), NetworkOutcome::Time);
     while second.now() < end {
         let slice = (second.now() + Ps(177_777_777)).min(end);
-        assert_eq!(second.run(&Limits::until(slice)), PairOutcome::Time);
+        assert_eq!(second.run(&Limits::until(slice)), NetworkOutcome::Time);
     }
     assert_eq!(second.state_hash(), pair.state_hash());
     assert_eq!(second.instructions(), pair.instructions());
     pair.check_conservation();
     // Another microarchitecture takes up what the guest can see, under other windows too, and begins cold.
     let mut other = built_from("altra", &["pipeline.rob=64", "pipeline.iq=40"]);
-    other.restore(&saved, GUESTS).expect("another microarchitecture takes it up");
-    assert_eq!(other.nodes()[0].mode(), Mode::Functional);
+    other.restore(&saved, &GUESTS).expect("another microarchitecture takes it up");
+    assert_eq!(other.node(0).mode(), Mode::Functional);
     let mut longer = built(&["link.latency=2us"]);
-    longer.restore(&saved, GUESTS).expect("both nodes had come equally far");
+    longer.restore(&saved, &GUESTS).expect("both nodes had come equally far");
     let end = longer.now() + Ps::from_us(100);
-    assert_eq!(longer.run(&Limits::until(end)), PairOutcome::Time);
+    assert_eq!(longer.run(&Limits::until(end)), NetworkOutcome::Time);
 }
 
 #[test]
@@ -282,12 +293,12 @@ fn a_damaged_checkpoint_of_two_nodes_is_refused() {
     let (checkpoint, _) = ready();
     let whole = checkpoint.bytes();
     for wrong in [&whole[..10], &whole[..whole.len() - 1], b"something else"] {
-        assert!(PairCheckpoint::from_bytes(wrong.to_vec()).is_err());
+        assert!(NetworkCheckpoint::from_bytes(wrong.to_vec()).is_err());
     }
     let mut damaged = whole.to_vec();
     damaged[whole.len() / 2] ^= 1;
-    assert!(PairCheckpoint::from_bytes(damaged).is_err());
-    let other = built(&["platform.ram=512MiB"]).restore(checkpoint, GUESTS);
+    assert!(NetworkCheckpoint::from_bytes(damaged).is_err());
+    let other = built(&["platform.ram=512MiB"]).restore(checkpoint, &GUESTS);
     assert!(other.unwrap_err().to_string().contains("another machine"));
 }
 

@@ -126,9 +126,11 @@ impl Plan {
         for point in &self.points {
             let image = match images.entry(&point.config.run.image) {
                 Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(new) => {
-                    new.insert(places.build_image_for(self.benchmark.image, &point.config, say)?)
-                }
+                Entry::Vacant(new) => new.insert(places.build_image_for(
+                    self.benchmark.image,
+                    point.config.run.image.as_deref(),
+                    say,
+                )?),
             };
             let words = format!("{} {}", image.command_line(), (self.benchmark.guest_words)(&point.config));
             let guest = guest_identity(image, &words);

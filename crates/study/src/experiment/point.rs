@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 
 use doorbell_bench::{
     Benchmark, Control, DriveKind, Nodes, Places, PointSummary, Ran, ResultFolder, RunConfig, RunError,
-    RunSummary, Session, Source, TwoNodes, changes, driven_guests, run_driven, run_iperf, run_point,
-    summary_json,
+    RunSummary, Session, Source, Testbed, TestbedPlan, changes, driven_guests, run_driven, run_iperf,
+    run_point, summary_json,
 };
 use doorbell_loadgen::Rate;
 
@@ -87,17 +87,19 @@ impl Own<'_> {
     ) -> Result<(), ExperimentError> {
         let (config, benchmark, source) = (&self.point.config, self.benchmark, &Source::Cache);
         if let Nodes::Two(guests) = benchmark.nodes {
-            let nodes = TwoNodes::prepare(config, benchmark.name, &guests(), self.places, source, control)?;
-            let run = run_iperf(&nodes, None, control)?;
+            let plan = TestbedPlan::two_nodes(config, benchmark.name, guests())?;
+            let nodes = Testbed::prepare(plan, self.places, source, control)?;
+            let run = run_iperf(&nodes, config, None, control)?;
             folder.write_iperf(config, &run)?;
             return self.write(run.summary, run.meanings, nodes.ran(), folder);
         }
         let name = format!("{}-driven", benchmark.name);
         let guests = driven_guests(benchmark, config).map_err(RunError::from)?;
-        let nodes = TwoNodes::prepare(config, &name, &guests, self.places, source, control)?;
+        let nodes =
+            Testbed::prepare(TestbedPlan::two_nodes(config, &name, guests)?, self.places, source, control)?;
         let load = (rate, config.loadgen.traffic.frame_size);
-        let driven = run_driven(&nodes, benchmark, load, None, control)?;
-        folder.write_nodes(&driven.config, &driven.pair)?;
+        let driven = run_driven(&nodes, config, benchmark, load, None, control)?;
+        folder.write_nodes(&driven.config, &driven.network)?;
         self.write(driven.summary, driven.meanings, nodes.ran(), folder)
     }
 

@@ -1,0 +1,326 @@
+//! A network: whole machines, each with its own RAM, harts and NICs, load generators, and switches, joined by links. One process,
+//! and one course of things, on however many threads. Each node has a configuration of its own: some may be timed and others not.
+//!
+//! A link is made of what its two ends send into, so rate, latency and faults are those of their configurations. The shortest latency
+//! of all is the look-ahead: what a member sends in a window of that length reaches another only after the window, so within a
+//! window none can notice how far the others are, and each runs alone ([`crew`]). Windows lie on a grid of multiples of the
+//! look-ahead, and frames change sides at its points only. So the course of things does not depend on where a run is
+//! stopped and gone on with. Windows in which no member has anything to do are passed over at once.
+//!
+//! | File | What lives there |
+//! |---|---|
+//! | `topology` | what a network is made of, and which cannot be |
+//! | `member`, `crew` | what its members have in common, and the threads that run them |
+//! | `switch`, `generator` | members that are no machines |
+//! | `wire` | what is between two ends: frames on their way, counters, captures |
+//! | `checkpoint` | its saved state |
+
+use std::sync::Mutex;
+
+use doorbell_sim::{Frame, Ps, log};
+use doorbell_wire::flows::Carried;
+use doorbell_wire::pcap::{PcapError, PcapFile};
+use serde::{Deserialize, Serialize};
+
+use crate::boot::{BootError, Guest};
+use crate::config::ConfigError;
+use crate::machine::Machine;
+use crate::run::{Limits, Outcome};
+
+mod checkpoint;
+mod crew;
+mod generator;
+mod member;
+mod switch;
+#[cfg(test)]
+mod tests;
+mod topology;
+mod wire;
+
+pub use checkpoint::NetworkCheckpoint;
+pub use generator::Generator;
+pub use switch::{Output, OutputStats, Switch, SwitchConfig, SwitchStats};
+pub use topology::{End, LinkPlan, NetworkConfig, node_config};
+pub use wire::{Wire, WireStats};
+
+use crew::{Ended, lock, with_threads};
+use member::{Member, Node};
+use wire::Fabric;
+
+/// A frame between two members.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Crossing {
+    pub arrives_at: Ps,
+    pub frame: Frame,
+}
+
+/// Why a network's run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NetworkOutcome {
+    /// The limit in time.
+    Time,
+    /// All nodes wait, or are off, and nothing will ever wake them.
+    Asleep,
+    /// Something ended the runs of these nodes, each with what happened there. After a power-off or a reset a node does not go
+    /// on; otherwise run again.
+    Nodes(Vec<(usize, Outcome)>),
+}
+
+/// Machines, switches and load generators on links.
+pub struct Network {
+    config: NetworkConfig,
+    /// Nodes, then switches, then generators.
+    members: Vec<Member>,
+    fabric: Fabric,
+    /// Host threads that run the members.
+    threads: usize,
+}
+
+/// The random numbers of each node are apart by a large odd number, so that no seed of one node is one of another's in a
+/// neighbouring run.
+const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl Network {
+    /// Builds all members.
+    pub fn new(config: NetworkConfig, seed: u64) -> Result<Network, ConfigError> {
+        config.validate()?;
+        let fabric = Fabric::new(&config);
+        let mut members = Vec::new();
+        for (index, (_, node)) in config.nodes.iter().enumerate() {
+            let own = seed.wrapping_add((index as u64).wrapping_mul(SEED_STEP));
+            let mut machine = Machine::new(node.clone(), own)?;
+            for port in fabric.ports_of(index) {
+                machine.ports[usize::from(port)].cable = Some(Vec::new());
+            }
+            let node = Node { index: index as u8, machine, reached: Ps::ZERO, off: false };
+            members.push(Member::Node(Box::new(node)));
+        }
+        for (name, switch) in &config.switches {
+            let links = fabric.links_of(&config, members.len());
+            members.push(Member::Switch(Box::new(Switch::new(name, switch, links, seed)?)));
+        }
+        for (index, (name, generator)) in config.generators.iter().enumerate() {
+            let link = fabric.links_of(&config, members.len()).pop().expect("a generator has a link");
+            members.push(Member::Generator(Box::new(Generator::new((index, name), generator, link, seed)?)));
+        }
+        Ok(Network { config, members, fabric, threads: 1 })
+    }
+
+    /// From now on runs members on so many host threads; nothing else depends on it.
+    pub fn set_threads(&mut self, threads: usize) {
+        self.threads = threads.max(1);
+    }
+
+    /// Puts guests into all nodes.
+    pub fn load<'a>(&mut self, guests: impl IntoIterator<Item = &'a Guest>) -> Result<(), BootError> {
+        let guests = guests.into_iter();
+        (0..self.config.nodes.len()).zip(guests).try_for_each(|(node, guest)| self.node_mut(node).load(guest))
+    }
+
+    /// What it is made of.
+    pub fn config(&self) -> &NetworkConfig {
+        &self.config
+    }
+
+    /// A node.
+    pub fn node(&self, node: usize) -> &Machine {
+        &self.inner(node).machine
+    }
+
+    /// The nodes.
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = &Machine> {
+        (0..self.config.nodes.len()).map(|node| self.node(node))
+    }
+
+    /// A node, for its console, its keyboard and its mode. Only the network may run it.
+    pub fn node_mut(&mut self, node: usize) -> &mut Machine {
+        match &mut self.members[node] {
+            Member::Node(node) => &mut node.machine,
+            _ => panic!("a network's first members are its nodes"),
+        }
+    }
+
+    fn inner(&self, node: usize) -> &Node {
+        match &self.members[node] {
+            Member::Node(node) => node,
+            _ => panic!("a network's first members are its nodes"),
+        }
+    }
+
+    /// Whether a node has been switched off.
+    pub fn is_off(&self, node: usize) -> bool {
+        self.inner(node).off
+    }
+
+    /// The switches.
+    pub fn switches(&self) -> impl Iterator<Item = &Switch> {
+        self.members.iter().filter_map(|member| match member {
+            Member::Switch(switch) => Some(&**switch),
+            _ => None,
+        })
+    }
+
+    /// The load generators that are members.
+    pub fn generators(&self) -> impl Iterator<Item = &Generator> {
+        self.members.iter().filter_map(|member| match member {
+            Member::Generator(generator) => Some(&**generator),
+            _ => None,
+        })
+    }
+
+    /// The same, to give them traffic.
+    pub fn generators_mut(&mut self) -> impl Iterator<Item = &mut Generator> {
+        self.members.iter_mut().filter_map(|member| match member {
+            Member::Generator(generator) => Some(&mut **generator),
+            _ => None,
+        })
+    }
+
+    /// The links' directions, those of link n being the 2n-th and the next.
+    pub fn wires(&self) -> &[Wire] {
+        self.fabric.wires()
+    }
+
+    /// The link that a direction is, with what went into it.
+    pub fn link(&self, wire: &Wire) -> &doorbell_wire::Link {
+        self.members[wire.from.0].link(wire.from.1)
+    }
+
+    /// Frames of a direction that have not changed sides yet.
+    fn crossing(&self, wire: &Wire) -> &[Crossing] {
+        self.members[wire.from.0].peek(wire.from.1)
+    }
+
+    /// What TCP and UDP have sent over a link, by its end, since the network was built, without what was lost on the way. An
+    /// observer: a checkpoint does not keep it.
+    pub fn carried(&self, link: usize) -> [Carried; 2] {
+        let mut flows = self.fabric.flows(link).clone();
+        for (end, wire) in self.fabric.both_ways(link).iter().enumerate() {
+            self.crossing(wire).iter().for_each(|crossing| flows.take(end, &crossing.frame));
+        }
+        flows.carried
+    }
+
+    /// Begins a measurement window at switches, load generators and timed nodes.
+    pub fn begin_window(&mut self) {
+        for member in &mut self.members {
+            match member {
+                Member::Node(node) => node.machine.begin_window(),
+                Member::Switch(switch) => switch.begin_window(),
+                Member::Generator(generator) => generator.begin_window(),
+            }
+        }
+    }
+
+    /// From now on keeps what a fingerprint says of the wires: of all nodes and of all links. An observer: changes no state.
+    pub fn hear_wires(&mut self) {
+        (0..self.config.nodes.len()).for_each(|node| self.node_mut(node).hear_wires());
+        for wire in self.fabric.wires() {
+            let (member, port) = wire.from;
+            if member >= self.config.nodes.len() {
+                self.members[member].link_mut(port).hear();
+            }
+        }
+    }
+
+    /// How far the member that is farthest has come.
+    pub fn now(&self) -> Ps {
+        let nodes = self.nodes().map(Machine::now);
+        nodes.chain(self.generators().map(Generator::now)).max().unwrap_or(Ps::ZERO)
+    }
+
+    /// Instructions retired by all nodes.
+    pub fn instructions(&self) -> u64 {
+        self.nodes().map(Machine::instructions).sum()
+    }
+
+    /// Captures what crosses a link, both ways, each frame at the moment at which it arrives. Frames that are lost
+    /// on the way are not seen. An observer.
+    pub fn capture(&mut self, link: usize, file: PcapFile) {
+        self.fabric.capture(link, file);
+    }
+
+    /// Ends all captures; tells how many frames they have, by link.
+    pub fn finish_captures(&mut self) -> Result<Vec<(usize, u64)>, PcapError> {
+        let Network { members, fabric, .. } = self;
+        fabric.finish_captures(members)
+    }
+
+    /// Runs all members until a limit is reached or something happens at a node; the others come to the end of its window.
+    /// The limit in instructions does not hold here.
+    pub fn run(&mut self, limits: &Limits) -> NetworkOutcome {
+        // What several threads tell would not come in order.
+        let threads = if log::is_wanted() { 1 } else { self.threads };
+        self.shared(|fabric, members| {
+            with_threads(threads, members, limits, |run| run_windows(fabric, members, limits, run))
+        })
+    }
+
+    /// Calls something that shares the members among threads.
+    fn shared<R>(&mut self, call: impl FnOnce(&mut Fabric, &[Mutex<Member>]) -> R) -> R {
+        let members: Vec<Mutex<Member>> = self.members.drain(..).map(Mutex::new).collect();
+        let result = call(&mut self.fabric, &members);
+        let taken = members.into_iter().map(|member| member.into_inner().expect("no thread has panicked"));
+        self.members.extend(taken);
+        result
+    }
+
+    /// Asserts that every frame is accounted for, in all members and between them.
+    pub fn check_conservation(&self) {
+        for member in &self.members {
+            match member {
+                Member::Node(node) => node.machine.check_conservation(),
+                Member::Switch(switch) => switch.check_conservation(),
+                Member::Generator(generator) => generator.loadgen().assert_conservation(),
+            }
+        }
+        for wire in self.fabric.wires() {
+            let link = self.link(wire).stats();
+            let there = wire.stats().delivered + wire.stats().unreceived + self.crossing(wire).len() as u64;
+            assert_eq!(link.frames - link.lost, there, "frames on link {}", wire.link);
+        }
+        for (index, switch) in self.switches().enumerate() {
+            let member = self.config.nodes.len() + index;
+            let given = self.fabric.wires().iter().filter(|wire| wire.to.0 == member);
+            let given: u64 = given.map(|wire| wire.stats().delivered).sum();
+            assert_eq!(
+                given,
+                switch.stats().arrived + switch.arriving(),
+                "frames to switch {}",
+                switch.name()
+            );
+        }
+    }
+}
+
+/// Runs window by window; `run` runs all members up to a time.
+fn run_windows(
+    fabric: &mut Fabric,
+    members: &[Mutex<Member>],
+    limits: &Limits,
+    run: &mut dyn FnMut(Ps) -> Ended,
+) -> NetworkOutcome {
+    loop {
+        let end = Ps(fabric.lookahead.0.saturating_mul(fabric.windows + 1));
+        let until = end.min(limits.time);
+        let ended = run(until);
+        if !ended.is_empty() {
+            return NetworkOutcome::Nodes(ended);
+        }
+        if until == end {
+            fabric.exchange(members, end);
+            fabric.windows += 1;
+            let next = members.iter().map(|member| lock(member).next_activity()).min().unwrap_or(Ps::MAX);
+            if next == Ps::MAX {
+                return NetworkOutcome::Asleep;
+            }
+            fabric.windows = fabric.windows.max(next.min(limits.time).0 / fabric.lookahead.0);
+            let begin = Ps(fabric.lookahead.0 * fabric.windows);
+            // Whoever types at an idle node does so in the present.
+            members.iter().for_each(|member| lock(member).reach(begin));
+        }
+        if until == limits.time {
+            return NetworkOutcome::Time;
+        }
+    }
+}
