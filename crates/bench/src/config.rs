@@ -7,8 +7,8 @@ use doorbell_loadgen::LoadGenConfig;
 use doorbell_machine::overlay;
 use doorbell_machine::overlay::Overlay;
 use doorbell_machine::{
-    ConfigError, CoreConfig, CoreModel, HartTables, HartsConfig, MachineConfig, PlatformConfig, PortConfig,
-    PortTables, PortsConfig, node_config,
+    ConfigError, CoreConfig, CoreModel, HartParts, HartTables, HartsConfig, MachineConfig, PlatformConfig,
+    PortConfig, PortTables, PortsConfig, node_config,
 };
 use doorbell_nic::NicConfig;
 use doorbell_sim::{Bytes, Hertz, Ps};
@@ -184,8 +184,17 @@ impl RunConfig {
 
     /// Cycles of all cores in so many seconds, asleep or not; of a configuration that was checked.
     pub(crate) fn core_cycles(&self, seconds: f64) -> f64 {
+        self.harts().core_cycles(self.platform.harts as usize, seconds)
+    }
+
+    /// A hart, of a configuration that was checked.
+    pub fn hart(&self, index: usize) -> HartParts {
+        self.harts().hart(index).expect("the configuration was checked")
+    }
+
+    fn harts(&self) -> HartsConfig<'_> {
         let RunConfig { core, pipeline, memory, hart, .. } = self;
-        HartsConfig { core, pipeline, memory, own: hart }.core_cycles(self.platform.harts as usize, seconds)
+        HartsConfig { core, pipeline, memory, own: hart }
     }
 
     /// A port, of a configuration that was checked.

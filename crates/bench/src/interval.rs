@@ -13,7 +13,7 @@ use crate::config::RunConfig;
 use crate::phases::{NicTotals, OpenWindow, Window, nic_totals};
 use crate::ports;
 use crate::summary::{Drops, PointSummary};
-use crate::timing::{self, TimingFigures};
+use crate::timing;
 
 /// What went through one direction of a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -135,8 +135,9 @@ impl Interval {
         let timing = self.nodes[0].timed.clone().map(|(begin, end)| {
             let span =
                 timing::Window { begin, end, frames: delivered, instructions: self.instructions[0], config };
-            timing::figures(&span, test)
+            (timing::figures(&span, test), timing::cores(&span))
         });
+        let (timing, cores) = timing.unzip();
         PointSummary {
             benchmark: benchmark.to_owned(),
             config_hash: config.hash(),
@@ -171,6 +172,7 @@ impl Interval {
             host_mips: per(executed as f64 / 1e6, host_seconds),
             state_hash: format!("{:016x}", network.state_hash()),
             timing,
+            cores: cores.unwrap_or_default(),
             functions: None,
             ports: self.nodes[0].ports.clone(),
             exit_status: None,
@@ -182,6 +184,6 @@ impl Interval {
 /// What the figures of the test node mean, by name.
 pub(crate) fn meanings(summary: &PointSummary, network: &Network) -> BTreeMap<String, String> {
     let mut meanings = ports::meanings(network.node(0));
-    meanings.extend(summary.timing.iter().flat_map(TimingFigures::meanings));
+    meanings.extend(timing::meanings(summary));
     meanings
 }

@@ -63,5 +63,5 @@ pub use summary::{Change, Drops, PointSummary, Ran, RunSummary};
 pub use tables::csv_field;
 pub use testbed::{NodeGuest, Testbed, TestbedPlan};
 pub use testpmd::{ForwardMode, TestpmdConfig, Topology};
-pub use timing::TimingFigures;
+pub use timing::{CoreFigures, TimingFigures};
 pub use trial::{Standing, Trial, TrialResult};

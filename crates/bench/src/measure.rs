@@ -21,7 +21,7 @@ use crate::ports;
 use crate::script::NO_TRAFFIC;
 use crate::session::{Control, Session};
 use crate::summary::{Drops, PointSummary};
-use crate::timing::{self, TimingFigures};
+use crate::timing;
 
 /// Bytes of each frame that a capture keeps: all of any frame.
 pub(crate) const CAPTURE_SNAP_LEN: u32 = 65_535;
@@ -95,7 +95,7 @@ pub fn run_point_observed(
     let measurement = merged_measurement(&machine);
     let mut summary = summarise(session, &config, &machine, &measurement, window, (host_seconds, executed));
     let mut meanings = ports::meanings(&machine);
-    meanings.extend(summary.timing.iter().flat_map(TimingFigures::meanings));
+    meanings.extend(timing::meanings(&summary));
     if session.workload().silent {
         summary.rate = NO_TRAFFIC.to_owned();
     }
@@ -156,8 +156,9 @@ pub(crate) fn summarise(
     let timing = window.timed.map(|(begin, end)| {
         let frames = figures.frames_delivered;
         let span = timing::Window { begin, end, frames, instructions: window.instructions, config };
-        timing::figures(&span, machine)
+        (timing::figures(&span, machine), timing::cores(&span))
     });
+    let (timing, cores) = timing.unzip();
     let per = |amount: f64, over: f64| if over == 0.0 { 0.0 } else { amount / over };
     let frame_size = match config.loadgen.traffic.streams.is_empty() {
         true => (config.loadgen.traffic.frame_len() + Frame::FCS_BYTES) as u64,
@@ -199,6 +200,7 @@ pub(crate) fn summarise(
         host_mips: per(executed as f64 / 1e6, host_seconds),
         state_hash: format!("{:016x}", machine.state_hash()),
         timing,
+        cores: cores.unwrap_or_default(),
         functions: None,
         ports: window.ports,
         exit_status: None,

@@ -29,14 +29,26 @@ pub struct FigureGroup {
 /// A port's figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PortFigures {
-    /// The groups, in the order to show them.
+    /// The groups, in the order to show them: totals of all queues.
     pub groups: Vec<FigureGroup>,
+    /// Its pairs of a receive and a transmit queue. An 82540EM has one.
+    pub queues: Vec<QueueFigures>,
+}
+
+/// What one pair of queues did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct QueueFigures {
+    /// Which, counted from 0.
+    pub queue: u32,
+    /// The figures.
+    pub figures: Vec<Figure>,
 }
 
 const REGISTERS: &str = "Statistics registers";
 const DROPS: &str = "Frames dropped by the NIC, by cause";
 const DMA: &str = "Rings, FIFO and interrupts";
 const PATH: &str = "DMA on the path to memory";
+const LINK: &str = "PCI Express link, timed";
 const GENERATOR: &str = "Load generator at this port";
 /// The NIC's counters beside drops that say how it worked.
 const WORK: &[&str] = &[
@@ -57,6 +69,10 @@ const WORK: &[&str] = &[
     "interrupts",
     "register_accesses",
 ];
+/// Of these, the beginnings of those that belong to a queue.
+const QUEUE_WORK: [&str; 3] = ["rx_", "tx_", "ring_"];
+/// Of these, those of the FIFOs before all queues, and of the link.
+const NO_QUEUE_WORK: [&str; 2] = ["rx_fifo_full", "tx_pause_frames"];
 
 /// Each figure of a port: its group, name, meaning and value so far.
 fn figures(machine: &Machine, index: usize) -> Vec<(&'static str, String, String, u64)> {
@@ -86,6 +102,10 @@ fn figures(machine: &Machine, index: usize) -> Vec<(&'static str, String, String
             .for_each(|counter| add(PATH, &format!("{name}."), counter));
     }
     function.dma_stats().counters().into_iter().for_each(|counter| add(PATH, "", counter));
+    if machine.timing().is_some() {
+        let link = function.pcie().link_stats().counters();
+        link.into_iter().for_each(|counter| add(LINK, "pcie_link.", counter));
+    }
     port.loadgen.stats().counters().into_iter().for_each(|counter| add(GENERATOR, "", counter));
     all
 }
@@ -128,7 +148,14 @@ fn between(machine: &Machine, index: usize, before: &[u64], after: &[u64]) -> Po
         let group = groups.last_mut().expect("one was just pushed");
         group.figures.push(Figure { name, value: after - before });
     }
-    PortFigures { groups }
+    let work = groups.iter().filter(|group| group.title == DMA).flat_map(|group| &group.figures);
+    let of_queue = |figure: &&Figure| {
+        let name = figure.name.as_str();
+        QUEUE_WORK.iter().any(|begin| name.starts_with(begin)) && !NO_QUEUE_WORK.contains(&name)
+    };
+    // The NIC has one pair, and so counts its work for all.
+    let queues = vec![QueueFigures { queue: 0, figures: work.filter(of_queue).cloned().collect() }];
+    PortFigures { groups, queues }
 }
 
 /// What each figure and each stage of a round trip means, by name.

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::iperf::IperfFigures;
 use crate::observe::FunctionCost;
 use crate::ports::PortFigures;
-use crate::timing::TimingFigures;
+use crate::timing::{CoreFigures, TimingFigures};
 
 /// Where the frames of the measurement that did not come back were lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -102,6 +102,9 @@ pub struct PointSummary {
     /// What the timing models say, by group and name; `meanings` explains each as `group.name`. Functional runs have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timing: Option<TimingFigures>,
+    /// What each core did, where the run was timed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cores: Vec<CoreFigures>,
     /// The dearest guest functions, if they were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub functions: Option<Vec<FunctionCost>>,

@@ -1,17 +1,22 @@
 //! What the timing models say of a measurement: IPC, CPI stack, top-down, misses, memory, PCI Express, direct cache
-//! access, all harts and NICs together; as groups of named figures, ratios where a person would want ratios. The counters
-//! themselves are in `stats.json`.
+//! access, all harts and NICs together, and each core alone; as groups of named figures, ratios where a person would want
+//! ratios. The counters themselves are in `stats.json`.
 
 mod figures;
+mod window;
 
 use std::collections::BTreeMap;
 
-use doorbell_machine::{Books, Machine, Mode, PATH_KINDS};
+use doorbell_machine::{Books, CoreKind, Machine, Mode, PATH_KINDS};
 use doorbell_sim::Ps;
 use doorbell_sim::stats::{Counter, Stats};
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
 
-pub(crate) use figures::{Window, figures};
+use crate::summary::PointSummary;
+
+pub(crate) use figures::{cores, figures};
+pub(crate) use window::Window;
 
 /// A figure; none if there was nothing to divide by.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,9 +38,14 @@ pub struct Group {
     pub figures: Vec<Figure>,
 }
 
+/// What the figures of a point mean, as `group.name`: those of all cores and of each.
+pub(crate) fn meanings(point: &PointSummary) -> impl Iterator<Item = (String, String)> {
+    let cores = point.cores.iter().map(|core| &core.figures);
+    point.timing.iter().chain(cores).flat_map(TimingFigures::meanings)
+}
+
 impl TimingFigures {
-    /// What each figure means, as `group.name`.
-    pub(crate) fn meanings(&self) -> impl Iterator<Item = (String, String)> {
+    fn meanings(&self) -> impl Iterator<Item = (String, String)> {
         let of = |group: &Group| {
             let named = |figure: &Figure| (format!("{}.{}", group.name, figure.name), figure.meaning.clone());
             group.figures.iter().map(named).collect::<Vec<_>>()
@@ -56,6 +66,19 @@ impl Serialize for TimingFigures {
         }
         groups.end()
     }
+}
+
+/// What one core did. The figures of all together, and of what they share, are beside those of each.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CoreFigures {
+    /// Its hart.
+    pub hart: usize,
+    /// `out-of-order` or `in-order`.
+    pub kind: CoreKind,
+    /// Its clock in GHz.
+    pub frequency_ghz: f64,
+    /// Figures by group and name, as those of all cores.
+    pub figures: TimingFigures,
 }
 
 struct GroupFigures<'a>(&'a [Figure]);
@@ -112,8 +135,8 @@ pub(crate) fn counters(machine: &Machine) -> impl Iterator<Item = (String, Count
 #[derive(Clone, Debug)]
 pub(crate) struct Moment {
     pub now: Ps,
-    /// Slots and cycles of all cores.
-    pub books: Books,
+    /// Slots and cycles of each core.
+    pub books: Vec<Books>,
     /// The others by their path, and summed by `group.name`.
     counts: BTreeMap<String, u64>,
 }
@@ -138,7 +161,6 @@ impl Moment {
             PATH_KINDS.iter().for_each(|(kind, _)| add("pcie", &plugged.pcie().stats(*kind).counters()));
         }
         let cores = (0..machine.harts().len()).filter_map(|hart| machine.core_stats(hart));
-        let books = cores.fold(Books::default(), |sum, core| sum.plus(&core.books));
-        Some(Moment { now: machine.now(), books, counts })
+        Some(Moment { now: machine.now(), books: cores.map(|core| core.books).collect(), counts })
     }
 }

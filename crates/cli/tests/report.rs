@@ -52,6 +52,7 @@ fn point() -> PointSummary {
         host_mips: 0.3,
         state_hash: "0".into(),
         timing: None,
+        cores: Vec::new(),
         functions: Some(vec![FunctionCost {
             program: "dpdk-testpmd".into(),
             object: "librte_net_e1000.so.25.0".into(),
@@ -69,6 +70,7 @@ fn point() -> PointSummary {
                 title: "Statistics registers".into(),
                 figures: vec![Figure { name: "GPRC".into(), value: 4_711 }],
             }],
+            queues: Vec::new(),
         }],
         exit_status: None,
         iperf: None,

@@ -111,6 +111,39 @@ fn testpmd_forwards_as_much_beside_a_small_core_for_the_kernel_and_less_on_a_sma
 }
 
 #[test]
+fn the_figures_of_each_core_add_up_to_those_of_all() {
+    let point = point("altra", &["platform.harts=2", "hart.1.core.frequency=1GHz"], "8Mpps", 64);
+    let cores = &point.summary.cores;
+    let of = |hart: usize, group: &str, name: &str| {
+        let group = cores[hart].figures.0.iter().find(|of| of.name == group).expect("the group is there");
+        group.figures.iter().find(|figure| figure.name == name).and_then(|figure| figure.value)
+    };
+    let all = |group: &str, name: &str| [0, 1].map(|hart| of(hart, group, name).unwrap_or_default());
+    assert_eq!(
+        cores.iter().map(|core| (core.hart, core.frequency_ghz)).collect::<Vec<_>>(),
+        [(0, 3.0), (1, 1.0)]
+    );
+    assert_eq!(all("pace", "instructions").iter().sum::<f64>(), point.summary.instructions as f64);
+    let cycles = all("pace", "cycles").map(|cycles| cycles / point.summary.simulated_seconds);
+    assert!((cycles[0] / 3e9 - 1.0).abs() < 1e-9 && (cycles[1] / 1e9 - 1.0).abs() < 1e-9, "{cycles:?}");
+    for (group, name) in
+        [("packet cost", "cycles"), ("packet cost", "busy_cycles"), ("L1D", "misses_per_packet")]
+    {
+        let (sum, total) = (all(group, name).iter().sum::<f64>(), figure(&point, group, name));
+        assert!((sum / total - 1.0).abs() < 1e-9, "{group}.{name}: {sum} of cores, {total} of all");
+    }
+    assert_eq!(of(0, "pace", "asleep_share"), Some(0.0), "testpmd polls without end");
+    assert!(
+        of(1, "pace", "asleep_share").is_some_and(|share| share > 0.9),
+        "the other hart has little to do"
+    );
+    for group in &point.summary.ports[0].queues[0].figures {
+        let of_port = point.summary.ports[0].groups.iter().flat_map(|group| &group.figures);
+        assert!(of_port.into_iter().any(|figure| figure == group), "{} is the one queue's", group.name);
+    }
+}
+
+#[test]
 fn a_checkpoint_taken_while_timed_goes_on_exactly_and_cold_under_another_core() {
     let (session, mut machine) = under_way(&["loadgen.traffic.rate=8Mpps"]);
     let (at, before) = (machine.now(), machine.state_hash());

@@ -2,11 +2,10 @@
 
 use std::fmt::Display;
 
-use doorbell_machine::{Machine, TopDown};
-use doorbell_sim::stats::Stats;
+use doorbell_machine::Machine;
 
-use super::{Figure, Group, Moment, TimingFigures};
-use crate::config::RunConfig;
+use super::window::{View, Window};
+use super::{CoreFigures, Figure, Group, TimingFigures};
 
 /// What lines hold, in the order of the memory system: the name in counters, and in words.
 const CLASSES: [(&str, &str); 6] = [
@@ -17,41 +16,6 @@ const CLASSES: [(&str, &str); 6] = [
     ("rx_descriptor", "receive descriptors"),
     ("tx_descriptor", "transmit descriptors"),
 ];
-
-/// Between two moments, and what the measurement delivered.
-pub(crate) struct Window<'a> {
-    pub begin: Moment,
-    pub end: Moment,
-    pub frames: u64,
-    pub instructions: u64,
-    pub config: &'a RunConfig,
-}
-
-impl Window<'_> {
-    /// What a counter grew by. The names are this program's own.
-    fn n(&self, name: &str) -> f64 {
-        let at = |moment: &Moment| {
-            *moment.counts.get(name).unwrap_or_else(|| panic!("there is no counter \"{name}\""))
-        };
-        (at(&self.end) - at(&self.begin)) as f64
-    }
-
-    fn sum(&self, names: &[&str]) -> f64 {
-        names.iter().map(|name| self.n(name)).sum()
-    }
-
-    fn top_down(&self) -> TopDown {
-        self.end.books.since(&self.begin.books).top_down()
-    }
-
-    fn seconds(&self) -> f64 {
-        (self.end.now - self.begin.now).0 as f64 * 1e-12
-    }
-
-    fn cycles(&self) -> f64 {
-        self.config.core_cycles(self.seconds())
-    }
-}
 
 fn over(amount: f64, by: f64) -> Option<f64> {
     (by > 0.0).then(|| amount / by)
@@ -73,7 +37,7 @@ impl Filling {
 
 /// All figures of a window.
 pub(crate) fn figures(window: &Window, machine: &Machine) -> TimingFigures {
-    let w = window;
+    let w = &View::of_all(window);
     let mut groups = vec![per_packet(w), top_down(w), top_down_2(w), cpi_stack(w), core(w)];
     groups.extend(
         [("L1I", "l1i"), ("L1D", "l1d"), ("L2", "l2"), ("LLC", "llc")].map(|(name, key)| cache(w, name, key)),
@@ -82,7 +46,45 @@ pub(crate) fn figures(window: &Window, machine: &Machine) -> TimingFigures {
     TimingFigures(groups.into_iter().map(|filling| filling.0).collect())
 }
 
-fn per_packet(w: &Window) -> Filling {
+/// The figures of each core alone: the same groups, as far as they are of what a core has for itself.
+pub(crate) fn cores(window: &Window) -> Vec<CoreFigures> {
+    let of = |hart: usize| {
+        let w = &View::of_hart(window, hart);
+        let groups = vec![
+            pace(w),
+            per_packet(w),
+            top_down(w),
+            top_down_2(w),
+            cpi_stack(w),
+            core(w),
+            cache(w, "L1I", "l1i"),
+            cache(w, "L1D", "l1d"),
+            cache(w, "L2", "l2"),
+            access_times(w),
+        ];
+        let parts = window.config.hart(hart);
+        CoreFigures {
+            hart,
+            kind: parts.pipeline.kind,
+            frequency_ghz: parts.core.frequency.0 as f64 * 1e-9,
+            figures: TimingFigures(groups.into_iter().map(|filling| filling.0).collect()),
+        }
+    };
+    (0..window.end.books.len()).map(of).collect()
+}
+
+fn pace(w: &View) -> Filling {
+    let mut g = Filling::new("pace");
+    let (cycles, instructions) = (w.cycles(), w.instructions as f64);
+    let asleep = w.n("core.cpi_idle");
+    g.put("cycles", Some(cycles), "core cycles, asleep or not");
+    g.put("instructions", Some(instructions), "instructions retired");
+    g.put("ipc", over(instructions, cycles - asleep), "instructions a cycle, sleep (WFI) left out");
+    g.put("asleep_share", over(asleep, cycles), "share of the cycles that went into sleep");
+    g
+}
+
+fn per_packet(w: &View) -> Filling {
     let mut g = Filling::new("packet cost");
     let frames = w.frames as f64;
     let instructions = w.instructions as f64;
@@ -124,7 +126,7 @@ fn per_packet(w: &Window) -> Filling {
     g
 }
 
-fn top_down(w: &Window) -> Filling {
+fn top_down(w: &View) -> Filling {
     let mut g = Filling::new("top-down");
     let slots = w.top_down();
     let all = slots.total() as f64;
@@ -140,7 +142,7 @@ fn top_down(w: &Window) -> Filling {
     g
 }
 
-fn top_down_2(w: &Window) -> Filling {
+fn top_down_2(w: &View) -> Filling {
     let mut g = Filling::new("top-down, level 2");
     let slots = w.top_down();
     let all = slots.total() as f64;
@@ -180,7 +182,7 @@ const CPI: [(&str, &str); 18] = [
     ("idle", "sleep (WFI)"),
 ];
 
-fn cpi_stack(w: &Window) -> Filling {
+fn cpi_stack(w: &View) -> Filling {
     let mut g = Filling::new("CPI stack");
     for (name, what) in CPI {
         let cycles = w.n(&format!("core.cpi_{name}"));
@@ -193,7 +195,7 @@ fn cpi_stack(w: &Window) -> Filling {
     g
 }
 
-fn core(w: &Window) -> Filling {
+fn core(w: &View) -> Filling {
     let mut g = Filling::new("core");
     let kilo = w.n("core.instructions") / 1e3;
     let wrong = w.sum(&["core.wrong_directions", "core.wrong_targets", "core.wrong_returns"]);
@@ -211,7 +213,7 @@ fn core(w: &Window) -> Filling {
     g
 }
 
-fn cache(w: &Window, name: &str, key: &str) -> Filling {
+fn cache(w: &View, name: &str, key: &str) -> Filling {
     let mut g = Filling::new(name);
     let n = |counter: &str| w.n(&format!("{key}.{counter}"));
     let (misses, kilo, frames) = (n("misses"), w.instructions as f64 / 1e3, w.frames as f64);
@@ -240,7 +242,7 @@ fn cache(w: &Window, name: &str, key: &str) -> Filling {
     g
 }
 
-fn access_times(w: &Window) -> Filling {
+fn access_times(w: &View) -> Filling {
     let mut g = Filling::new("access time");
     g.put(
         "load_cycles",
@@ -260,7 +262,7 @@ fn access_times(w: &Window) -> Filling {
     g
 }
 
-fn occupancy(w: &Window, machine: &Machine) -> Filling {
+fn occupancy(w: &View, machine: &Machine) -> Filling {
     let mut g = Filling::new("queue occupancy");
     let cycles = w.cycles() - w.n("core.cpi_idle");
     for (name, what) in [("rob", "ROB"), ("iq", "issue queue"), ("lq", "load queue"), ("sq", "store queue")] {
@@ -283,7 +285,7 @@ fn occupancy(w: &Window, machine: &Machine) -> Filling {
     g
 }
 
-fn dram(w: &Window) -> Filling {
+fn dram(w: &View) -> Filling {
     let mut g = Filling::new("DRAM");
     let seconds = w.seconds();
     for channel in 0..w.config.memory.dram.channels {
@@ -319,7 +321,7 @@ fn dram(w: &Window) -> Filling {
     g
 }
 
-fn pcie(w: &Window) -> Filling {
+fn pcie(w: &View) -> Filling {
     let mut g = Filling::new("PCI Express");
     let frames = w.frames as f64;
     for (way, meaning) in [("up", "from the NIC"), ("down", "to the NIC")] {
@@ -362,7 +364,7 @@ fn pcie(w: &Window) -> Filling {
     g
 }
 
-fn uncore(w: &Window) -> Filling {
+fn uncore(w: &View) -> Filling {
     let mut g = Filling::new("uncore events");
     let frames = w.frames as f64;
     for (name, key, what) in [
@@ -384,7 +386,7 @@ fn uncore(w: &Window) -> Filling {
     g
 }
 
-fn dca(w: &Window) -> Filling {
+fn dca(w: &View) -> Filling {
     let mut g = Filling::new("direct cache access");
     let frames = w.frames as f64;
     let n = |counter: &str| w.n(&format!("device.{counter}"));
