@@ -307,7 +307,7 @@ impl Run<'_, '_> {
                 return Ok(());
             }
             // No frame leaves before it is due, nor sooner than the line has carried those before it.
-            let due = generator.stream_frame_due(left - 1).filter(|due| *due != Ps::MAX);
+            let due = generator.frame_due(left - 1);
             let Some(due) = due.filter(|_| generator.is_sending()) else {
                 let problem =
                     format!("the streams ended {left} frames short of these {frames}; let them last longer");

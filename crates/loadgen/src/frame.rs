@@ -157,10 +157,6 @@ impl FrameMaker {
         }
     }
 
-    pub(crate) fn stored_key(&self) -> u64 {
-        self.key
-    }
-
     fn template(&self, index: u64) -> &Template {
         let place = match self.round.len() as u64 {
             1 => 0,

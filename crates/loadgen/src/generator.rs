@@ -26,11 +26,10 @@ use crate::config::{ConfigError, LoadGenConfig, TrafficConfig};
 use crate::frame::FrameMaker;
 use crate::in_flight::{InFlight, SendTimes};
 use crate::measure::{Measurement, Summary};
-use crate::rate::Pacing;
-use crate::requests::{self, Maker};
+use crate::requests;
 use crate::responder::Responder;
 use crate::stages::RoundTripObserver;
-use crate::streams::Origin;
+use crate::streams::{Origin, Streams};
 use crate::volume::Volume;
 
 /// A generator's wake-ups.
@@ -65,8 +64,7 @@ pub(crate) enum Stage {
 pub(crate) struct Run {
     pub(crate) number: u32,
     pub(crate) traffic: TrafficConfig,
-    pub(crate) maker: Maker,
-    pub(crate) pacing: Pacing,
+    pub(crate) streams: Streams,
     pub(crate) stage: Stage,
     /// The one wake-up that counts; others are left over.
     pub(crate) wake: Option<Ps>,
@@ -107,7 +105,7 @@ impl LoadGen {
         config.validate()?;
         let run = make_run(0, config.traffic.clone(), stream, FrameMaker::key(seed, stream), link)?;
         let mut in_flight = InFlight::new(config.tracked_frames);
-        in_flight.begin_run(!config.traffic.streams.is_empty());
+        in_flight.begin_run(run.streams.are_several());
         Ok(LoadGen {
             stream,
             seed,
@@ -134,10 +132,7 @@ impl LoadGen {
 
     /// Bytes of the present traffic's frames with FCS; of streams, the mean of all, to the byte.
     pub fn mean_frame_size(&self) -> Bytes {
-        match self.run.maker.streams() {
-            None => Bytes((self.run.traffic.frame_len() + Frame::FCS_BYTES) as u64),
-            Some(streams) => streams.mean_size(),
-        }
+        self.run.streams.mean_size()
     }
 
     /// Counters since the generator was made.
@@ -178,7 +173,7 @@ impl LoadGen {
             measurement.give_up_all();
         }
         self.stats.abandoned += self.in_flight.outstanding();
-        self.in_flight.begin_run(!run.traffic.streams.is_empty());
+        self.in_flight.begin_run(run.streams.are_several());
         self.highest_returned = None;
         self.run = run;
         Ok(())
@@ -211,8 +206,8 @@ impl LoadGen {
 
     pub(crate) fn station_found(&mut self, now: Ps, station: MacAddr, ports: &mut impl LoadGenPorts) {
         self.run.traffic.destination = station;
-        let maker = Maker::new(&self.run.traffic, self.stream, self.run.maker.stored_key(), &self.link);
-        self.run.maker = maker.expect("what asks for its station reads no file");
+        let streams = Streams::new(&self.run.traffic, self.stream, self.run.streams.stored_key(), &self.link);
+        self.run.streams = streams.expect("what asks for its station reads no file");
         self.begin_sending(now, ports);
     }
 
@@ -220,8 +215,7 @@ impl LoadGen {
         let traffic = &self.run.traffic;
         let first = now.saturating_add(traffic.start_after);
         let until = traffic.duration.map_or(Ps::MAX, |duration| first.saturating_add(duration));
-        self.run.pacing = Pacing::new(first, traffic.rate, traffic.frame_len(), &self.link);
-        self.run.maker.streams_mut().into_iter().for_each(|streams| streams.begin(first));
+        self.run.streams.begin(first);
         self.run.stage = Stage::Sending { until };
         log!(
             now,
@@ -275,33 +269,19 @@ impl LoadGen {
             return;
         }
         let mut frame = Frame::new(self.spare_buffers.pop().unwrap_or_default());
-        let intended = self.next_due();
-        let (origin, volume) = match self.run.maker.streams_mut() {
-            None => (Origin::default(), None),
-            Some(streams) => {
-                let (origin, volume) = streams.take();
-                (origin, Some(volume))
-            }
-        };
-        self.run.maker.make(self.in_flight.next(), origin, &mut frame.bytes);
-        let volume = volume.unwrap_or_else(|| Volume::of_frame(frame.bytes.len(), &self.link));
+        let (origin, intended) = (self.run.streams.next_frame(), self.run.streams.next_due());
+        self.run.streams.make(self.in_flight.next(), origin, &mut frame.bytes);
+        let volume = Volume::of_frame(frame.bytes.len(), &self.link);
+        self.run.streams.advance(volume.bytes_l1);
         log!(now, Loadgen, Trace, "port{}: frame {} sent", self.stream, self.in_flight.next());
         let free_at = ports.send(now, frame);
         self.account_sent(origin, volume, SendTimes { intended, actual: now });
         self.wake_for_next(free_at, ports);
     }
 
-    /// When the next frame of the run is due.
-    fn next_due(&self) -> Ps {
-        match self.run.maker.streams() {
-            None => self.run.pacing.nth(self.in_flight.next() - self.in_flight.run_first()),
-            Some(streams) => streams.next_due(),
-        }
-    }
-
-    /// When the nth of the streams' frames to come is due, from 0; none if there are no streams.
-    pub fn stream_frame_due(&self, n: u64) -> Option<Ps> {
-        self.run.maker.streams().map(|streams| streams.due_after(n))
+    /// When the nth of the frames to come is due, from 0; none if no run lasts so long, or the streams end before.
+    pub fn frame_due(&self, n: u64) -> Option<Ps> {
+        Some(self.run.streams.due_after(n)).filter(|due| *due != Ps::MAX)
     }
 
     /// When the oldest of too many outstanding frames may be given up; those that may be now are.
@@ -322,23 +302,16 @@ impl LoadGen {
 
     fn account_sent(&mut self, origin: Origin, volume: Volume, times: SendTimes) {
         self.stats.sent += 1;
-        let given_up = match self.run.maker.streams_mut() {
-            None => self.in_flight.push(times),
-            Some(streams) => {
-                let sequence = self.in_flight.next();
-                let given_up = self.in_flight.push_of_stream(times, origin);
-                streams.sent(origin, sequence, |sequence| self.in_flight.is_awaited(sequence));
-                given_up
-            }
-        };
+        let sequence = self.in_flight.next();
+        let given_up = self.in_flight.push(times, origin);
+        self.run.streams.sent(origin, sequence, |sequence| self.in_flight.is_awaited(sequence));
         self.stats.expired += u64::from(given_up.is_some());
         if let Some(measurement) = &mut self.measurement {
             measurement.on_sent(volume, times);
-            if let Some(streams) = self.run.maker.streams()
-                && measurement.is_open()
+            if measurement.is_open()
                 && let Some(book) = measurement.stream(origin.stream)
             {
-                book.on_sent(times.actual, volume, streams.flow(origin));
+                book.on_sent(times.actual, volume, self.run.streams.flow(origin));
             }
             if let Some(sequence) = given_up {
                 measurement.on_given_up(sequence);
@@ -350,7 +323,7 @@ impl LoadGen {
     pub(crate) fn wake_for_next(&mut self, earliest: Ps, ports: &mut impl LoadGenPorts) {
         let Stage::Sending { until } = self.run.stage else { return };
         let index = self.in_flight.next() - self.in_flight.run_first();
-        let at = self.next_due().max(earliest);
+        let at = self.run.streams.next_due().max(earliest);
         // A time that no run reaches ends the run as well.
         if self.run.traffic.frames.is_some_and(|frames| index >= frames) || at >= until {
             self.run.stage = Stage::Over { since: earliest };
@@ -373,8 +346,8 @@ impl LoadGen {
 
     /// Begins a measurement window. The one before, if any, is forgotten.
     pub fn begin_window(&mut self, now: Ps) {
-        let books = self.run.maker.streams().map(|streams| streams.books(now, &self.run.traffic));
-        self.measurement = Some(Measurement::begin(now, self.in_flight.next(), books.unwrap_or_default()));
+        let books = self.run.streams.books(now, &self.run.traffic);
+        self.measurement = Some(Measurement::begin(now, self.in_flight.next(), books));
     }
 
     /// Ends the window. Frames of it that are outstanding still count when they come back.
@@ -407,11 +380,9 @@ pub(crate) fn make_run(
     key: u64,
     link: &LinkConfig,
 ) -> Result<Run, ConfigError> {
-    let frame_len = traffic.frame_len();
     Ok(Run {
         number,
-        maker: Maker::new(&traffic, stream, key, link)?,
-        pacing: Pacing::new(Ps::ZERO, traffic.rate, frame_len, link),
+        streams: Streams::new(&traffic, stream, key, link)?,
         stage: Stage::Idle,
         wake: None,
         blocked: false,

@@ -346,12 +346,12 @@ fn the_saved_form_changes_only_with_its_version() {
     let bytes = postcard::to_stdvec(&bench.generator.save()).unwrap();
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let golden = "00000005334d7070734000010300525400123456020000000001c6120101c6120001d08603d18603\
-                  030080c8afa025e8071040000000010000d3c9b2f1e3c7c5e3ba0100c0843d030003aae52c000080\
-                  8010000303000002aad8280000010103020200000000000000000000000000000000000000000000\
-                  00010000000003c001fc01028001a801028001a801000000000000000080804001030201ff8f8101\
-                  02809a82028080d2b6b68402808d8101808d810101ff8f810102809a82028080d2b6b68402808d81\
-                  01808d81010100010000000001808d810100";
-    assert_eq!((crate::LoadGenState::VERSION, hex.as_str()), (5, golden));
+                  030080c8afa025e8071040000000010000d3c9b2f1e3c7c5e3ba01010003808080808060c0843d00\
+                  00000002000003aae52c0000808010000303000002aad82800000101030202000000000000000000\
+                  0000000000000000000000000000010000000003c001fc01028001a801028001a801000000000000\
+                  000080804001030201ff8f810102809a82028080d2b6b68402808d8101808d810101ff8f81010280\
+                  9a82028080d2b6b68402808d8101808d81010100010000000001808d810100";
+    assert_eq!((crate::LoadGenState::VERSION, hex.as_str()), (6, golden));
 }
 
 #[test]
@@ -362,6 +362,14 @@ fn a_state_of_another_generator_is_refused_and_nothing_changes() {
     let state = LoadGen::new(0, 1, &config, &LinkConfig::default()).unwrap().save();
     assert!(other.restore(state).unwrap_err().to_string().contains("generator 0"));
     assert_eq!(other.save(), before);
+    // Traffic that was not started has nothing on its way.
+    let mut sending = Bench::new(link("10Gbps", "10us"), traffic("1Mpps", 9), |_, _| Vec::new());
+    sending.start();
+    sending.run();
+    let mut state = sending.generator.save();
+    state.stage = Stage::Idle;
+    let mut other = LoadGen::new(0, 1, &config, &LinkConfig::default()).unwrap();
+    assert!(other.restore(state).unwrap_err().to_string().contains("not started"));
 }
 
 /// Does what a number drawn from the frame's place says: returns, loses, delays, doubles, spoils.

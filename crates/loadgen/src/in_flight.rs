@@ -43,7 +43,7 @@ pub(crate) enum Lookup {
 pub(crate) struct InFlight {
     /// The frame with sequence number n stands in slot n modulo the number of slots, a power of two.
     slots: Vec<SendTimes>,
-    /// Of which stream the frame in each slot is; empty if there are no streams.
+    /// Of which stream the frame in each slot is; empty if all are of one.
     origins: Vec<u64>,
     /// The first sequence number of this run, and the next to be sent.
     run_first: u64,
@@ -69,7 +69,7 @@ pub(crate) struct InFlightState {
     run_first: u64,
     next: u64,
     frames: Vec<Saved>,
-    /// Of the outstanding frames, if there are streams.
+    /// Of the outstanding frames, if there are several streams.
     origins: Vec<u64>,
 }
 
@@ -110,26 +110,25 @@ impl InFlight {
     }
 
     /// Remembers the next frame. Returns the sequence number of a frame that must be given up for it.
-    pub(crate) fn push(&mut self, times: SendTimes) -> Option<u64> {
+    pub(crate) fn push(&mut self, times: SendTimes, origin: Origin) -> Option<u64> {
         let (slot, count) = (self.slot(self.next), self.slots.len() as u64);
         let full = self.next - self.run_first >= count;
         let given_up = (full && self.slots[slot].is_awaited()).then(|| self.next - count);
         self.slots[slot] = times;
+        if let Some(packed) = self.origins.get_mut(slot) {
+            *packed = origin.packed();
+        }
         self.next += 1;
         self.outstanding += u64::from(given_up.is_none());
         given_up
     }
 
-    /// As [`push`](Self::push), for a frame of a stream.
-    pub(crate) fn push_of_stream(&mut self, times: SendTimes, origin: Origin) -> Option<u64> {
-        let slot = self.slot(self.next);
-        self.origins[slot] = origin.packed();
-        self.push(times)
-    }
-
-    /// Of which stream a remembered frame is; of the first, if there are no streams.
+    /// Which frame of which stream a remembered frame of this run is. Of a single stream, all are.
     pub(crate) fn origin(&self, sequence: u64) -> Origin {
-        self.origins.get(self.slot(sequence)).map_or_else(Origin::default, |packed| Origin::unpacked(*packed))
+        match self.origins.get(self.slot(sequence)) {
+            Some(packed) => Origin::unpacked(*packed),
+            None => Origin { stream: 0, index: sequence - self.run_first },
+        }
     }
 
     /// Whether the frame with this number is on its way.
@@ -192,9 +191,9 @@ impl InFlight {
         None
     }
 
-    /// Begins a new run, with streams or without; frames of the one before are no longer waited for.
-    pub(crate) fn begin_run(&mut self, has_streams: bool) {
-        self.origins = if has_streams { vec![0; self.slots.len()] } else { Vec::new() };
+    /// Begins a new run, of several streams or one; frames of the one before are no longer waited for.
+    pub(crate) fn begin_run(&mut self, several: bool) {
+        self.origins = if several { vec![0; self.slots.len()] } else { Vec::new() };
         self.run_first = self.next;
         self.outstanding = 0;
     }
@@ -229,8 +228,8 @@ impl InFlight {
         }
     }
 
-    /// The ring as it was saved, with streams or without, unless no ring can have been so.
-    pub(crate) fn restore(state: InFlightState, has_streams: bool) -> Option<InFlight> {
+    /// The ring as it was saved, of several streams or one, unless no ring can have been so.
+    pub(crate) fn restore(state: InFlightState, several: bool) -> Option<InFlight> {
         let count = u32::try_from(state.slots).ok().filter(|n| n.is_power_of_two() && *n <= 1 << 24)?;
         let mut ring = InFlight { run_first: state.run_first, next: state.next, ..InFlight::new(count) };
         if state.next > 1 << 62
@@ -239,7 +238,7 @@ impl InFlight {
         {
             return None;
         }
-        if has_streams {
+        if several {
             ring.origins = vec![0; ring.slots.len()];
         }
         let (oldest, mut before, mut origins) = (ring.oldest(), 0u64, state.origins.into_iter());
@@ -253,7 +252,7 @@ impl InFlight {
                     let actual = intended.checked_add(late).filter(|actual| *actual != u64::MAX)?;
                     ring.outstanding += 1;
                     before = intended;
-                    if has_streams {
+                    if several {
                         ring.origins[slot] = origins.next()?;
                     }
                     SendTimes { intended: Ps(intended), actual: Ps(actual) }
@@ -278,17 +277,21 @@ mod tests {
     fn a_frame_is_forgotten_when_the_ring_has_come_round_and_not_before() {
         let mut ring = InFlight::new(1024);
         for n in 0..1024 {
-            assert_eq!(ring.push(times(n)), None);
+            assert_eq!(ring.push(times(n), Origin::default()), None);
         }
         assert_eq!(ring.look_up(0), Lookup::Outstanding(times(0)));
         ring.returned(1);
-        assert_eq!(ring.push(times(1024)), Some(0), "frame 0 is given up");
+        assert_eq!(ring.push(times(1024), Origin::default()), Some(0), "frame 0 is given up");
         assert_eq!((ring.look_up(0), ring.look_up(1)), (Lookup::Forgotten, Lookup::Returned));
-        assert_eq!(ring.push(times(1025)), None, "frame 1 had returned");
+        assert_eq!(ring.push(times(1025), Origin::default()), None, "frame 1 had returned");
         assert_eq!(ring.look_up(1026), Lookup::NeverSent);
         ring.begin_run(false);
         assert_eq!((ring.look_up(1025), ring.outstanding()), (Lookup::EarlierRun, 0));
-        assert_eq!(ring.push(times(2000)), None, "what an earlier run left is not given up twice");
+        assert_eq!(
+            ring.push(times(2000), Origin::default()),
+            None,
+            "what an earlier run left is not given up twice"
+        );
     }
 
     #[test]
@@ -331,7 +334,7 @@ mod tests {
                     }
                     (0..5, _) => {
                         let forgotten = next.checked_sub(1024).filter(|old| map.remove(old).is_some());
-                        prop_assert_eq!(ring.push(times(next)), forgotten);
+                        prop_assert_eq!(ring.push(times(next), Origin::default()), forgotten);
                         map.insert(next, times(next));
                         next += 1;
                     }

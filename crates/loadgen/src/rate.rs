@@ -156,7 +156,7 @@ impl<'de> Deserialize<'de> for Rate {
 }
 
 /// When each frame of a constant rate is due. The nth time is computed from n, so there is no drift.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pacing {
     start: Ps,
     /// The period in picoseconds is `numerator / denominator`.
@@ -230,11 +230,6 @@ impl Pacing {
     /// Frames a second, for reports.
     pub fn frames_per_second(&self) -> f64 {
         Ps::PER_SECOND as f64 * self.denominator as f64 / self.numerator as f64
-    }
-
-    /// Whether the period is one that [`Pacing::new`] can yield.
-    pub(crate) fn is_sound(&self) -> bool {
-        self.numerator != 0 && self.denominator != 0
     }
 }
 

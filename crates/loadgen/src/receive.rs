@@ -108,11 +108,9 @@ impl LoadGen {
         }
         let next = self.in_flight.next();
         // A packet of a capture is known by its content, whatever signature the capture may have brought along.
-        let streams = self.run.maker.streams_mut();
-        let replayed = streams.and_then(|streams| streams.recognise(&frame.bytes, &self.in_flight));
-        let (sequence, certain) = match replayed {
+        let (sequence, certain) = match self.run.streams.recognise(&frame.bytes, &self.in_flight) {
             Some(found) => found,
-            None => match self.run.maker.read(self.stream, next, &frame.bytes) {
+            None => match self.run.streams.read(self.stream, next, &frame.bytes) {
                 None => return Arrival::Foreign,
                 Some(Signature { stream, .. }) if stream != self.stream => return Arrival::OfOther(stream),
                 Some(Signature { sequence, .. }) => (sequence, true),
@@ -128,7 +126,7 @@ impl LoadGen {
                 // has this number rightly will be taken for a duplicate.
                 let origin = self.in_flight.origin(sequence);
                 self.in_flight.returned(sequence);
-                match self.run.maker.check(sequence, origin, &frame.bytes, station) {
+                match self.run.streams.check(sequence, origin, &frame.bytes, station) {
                     Ok(()) => {
                         let left = times.actual;
                         let times = certain.then_some(times);
@@ -155,9 +153,8 @@ impl LoadGen {
     fn account_corrupt(&mut self, sequence: u64, origin: Origin, mismatch: Mismatch) -> Arrival {
         if let Some(measurement) = self.measurement.as_mut().filter(|window| window.has(sequence)) {
             measurement.on_corrupt(sequence);
-            if let (Some(streams), Some(book)) = (self.run.maker.streams(), measurement.stream(origin.stream))
-            {
-                book.on_corrupt(streams.flow(origin));
+            if let Some(book) = measurement.stream(origin.stream) {
+                book.on_corrupt(self.run.streams.flow(origin));
             }
         }
         Arrival::Corrupt(mismatch)
@@ -177,15 +174,11 @@ impl LoadGen {
         let reordered = self.highest_returned.is_some_and(|highest| sequence < highest);
         self.stats.reordered += u64::from(reordered);
         self.highest_returned = self.highest_returned.max(Some(sequence));
+        let (flow, behind) = (self.run.streams.flow(origin), self.run.streams.returned(origin));
         if let Some(measurement) = &mut self.measurement {
             measurement.on_returned(now, (sequence, left), volume, times, reordered);
-        }
-        if let Some(streams) = self.run.maker.streams_mut() {
-            let (flow, behind) = (streams.flow(origin), streams.returned(origin));
-            if let Some(measurement) = &mut self.measurement {
-                let of = (origin.stream, flow, behind);
-                measurement.on_stream_returned(now, (sequence, left), volume, times, of);
-            }
+            let of = (origin.stream, flow, behind);
+            measurement.on_stream_returned(now, (sequence, left), volume, times, of);
         }
         Arrival::Returned
     }

@@ -9,15 +9,14 @@ use crate::config::TrafficConfig;
 use crate::generator::{LoadGen, Stage, make_run};
 use crate::in_flight::{InFlight, InFlightState};
 use crate::measure::{Measurement, MeasurementState};
-use crate::rate::Pacing;
-use crate::streams::{LaneState, Streams};
+use crate::streams::LaneState;
 
 /// What a snapshot keeps of a [`LoadGen`].
 ///
 /// The traffic is part of it, so a generator that is restored in the middle of a run goes on with the traffic
 /// that was running, whatever it was made with; [`LoadGen::set_traffic`] then sets another. Captures are not part of it:
 /// their files must be there again. So that a checkpoint from before any traffic needs none, streams that have not
-/// been started are left out if there are captures among them.
+/// been started are left out if there are captures among them. What has not been started is saved as the traffic alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadGenState {
     stream: u32,
@@ -25,9 +24,8 @@ pub struct LoadGenState {
     traffic: TrafficConfig,
     /// With this key the frames on their way were filled; those of later runs follow the generator's own seed.
     key: u64,
-    pacing: Pacing,
     streams: Vec<LaneState>,
-    stage: Stage,
+    pub(crate) stage: Stage,
     wake: Option<Ps>,
     blocked: bool,
     in_flight: InFlightState,
@@ -38,7 +36,7 @@ pub struct LoadGenState {
 
 impl LoadGenState {
     /// The version to save this state under.
-    pub const VERSION: u32 = 5;
+    pub const VERSION: u32 = 6;
 
     /// The traffic that goes on.
     pub fn traffic(&self) -> &TrafficConfig {
@@ -53,14 +51,13 @@ impl LoadGen {
         if self.run.stage == Stage::Idle && traffic.streams.iter().any(|stream| stream.capture.is_some()) {
             (traffic.streams, traffic.total) = (Vec::new(), None);
         }
-        let streams = self.run.maker.streams().filter(|_| !traffic.streams.is_empty());
+        let begun = self.run.stage != Stage::Idle;
         LoadGenState {
             stream: self.stream,
             run: self.run.number,
             traffic,
-            key: self.run.maker.stored_key(),
-            pacing: self.run.pacing,
-            streams: streams.map_or_else(Vec::new, Streams::save),
+            key: self.run.streams.stored_key(),
+            streams: if begun { self.run.streams.save() } else { Vec::new() },
             stage: self.run.stage,
             wake: self.run.wake,
             blocked: self.run.blocked,
@@ -78,12 +75,10 @@ impl LoadGen {
             return Err(wrong(format!("it is of generator {}, not {}", state.stream, self.stream)));
         }
         state.traffic.validate().map_err(|error| wrong(error.to_string()))?;
-        if !state.pacing.is_sound() {
-            return Err(wrong("its period is zero".to_owned()));
-        }
-        let streams = state.traffic.streams.len();
-        let in_flight = InFlight::restore(state.in_flight, streams > 0)
-            .filter(|in_flight| streams == 0 || in_flight.streams().all(|stream| stream < streams));
+        let run = make_run(state.run, state.traffic, self.stream, state.key, &self.link);
+        let mut run = run.map_err(|error| wrong(error.to_string()))?;
+        let in_flight = InFlight::restore(state.in_flight, run.streams.are_several())
+            .filter(|in_flight| in_flight.streams().all(|stream| stream < run.streams.count()));
         let in_flight = in_flight.ok_or_else(|| wrong("its frames in flight do not add up".to_owned()))?;
         let measurement = state.measurement.as_ref().map(Measurement::restore).transpose()?;
         // Frames that a window waits for are frames in flight, or its books could not be closed.
@@ -91,13 +86,15 @@ impl LoadGen {
         if measurement.as_ref().is_some_and(|window| window.outstanding() != awaited(window)) {
             return Err(wrong("its window waits for other frames than are in flight".to_owned()));
         }
-        let run = make_run(state.run, state.traffic, self.stream, state.key, &self.link);
-        let mut run = run.map_err(|error| wrong(error.to_string()))?;
-        if let Some(streams) = run.maker.streams_mut() {
-            streams.restore(state.streams, &in_flight).map_err(|problem| wrong(problem.to_owned()))?;
+        match state.stage {
+            Stage::Idle if state.streams.is_empty() && in_flight.outstanding() == 0 => {}
+            Stage::Idle => return Err(wrong("traffic that was not started is on its way".to_owned())),
+            _ => {
+                let restored = run.streams.restore(state.streams, &in_flight);
+                restored.map_err(|problem| wrong(problem.to_owned()))?;
+            }
         }
         self.run = run;
-        self.run.pacing = state.pacing;
         self.run.stage = state.stage;
         self.run.wake = state.wake;
         self.run.blocked = state.blocked;

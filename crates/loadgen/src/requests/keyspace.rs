@@ -222,10 +222,6 @@ impl Keyspace {
         Keyspace { keys, lengths: LengthLaw::new(config), popular, sets, stream, seed }
     }
 
-    pub fn seed(&self) -> u64 {
-        self.seed
-    }
-
     pub fn keys(&self) -> u64 {
         self.keys
     }

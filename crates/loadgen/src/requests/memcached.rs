@@ -61,10 +61,6 @@ impl Memcached {
         Memcached { operation, traffic: traffic.clone(), keyspace }
     }
 
-    pub(crate) fn stored_key(&self) -> u64 {
-        self.keyspace.seed()
-    }
-
     /// What request `sequence` does, and to which key.
     fn request(&self, sequence: u64) -> (Operation, u64) {
         match self.operation {

@@ -58,10 +58,6 @@ impl Ping {
         }
     }
 
-    pub(crate) fn stored_key(&self) -> u64 {
-        self.key
-    }
-
     pub(crate) fn make(&self, sequence: u64, bytes: &mut Vec<u8>) {
         bytes.resize(self.frame_len, 0);
         bytes[..ICMP_AT].copy_from_slice(&self.headers);

@@ -1,7 +1,8 @@
-//! Several streams of test frames at one port. Each has a rate, an arrival process, frame sizes and headers of its own; they
+//! What a generator sends: one stream or several at one port. Each has a rate, an arrival process, frame sizes and headers of its own; they
 //! are merged by when their frames are due (of several at once, the first stream's comes first), and the link
 //! serialises them. A frame is known by its number among all of the generator's, which is in its signature; its stream and
-//! its number there, from which it can be made again, are kept while it is on its way (`in_flight`).
+//! its number there, from which it can be made again, are kept while it is on its way (`in_flight`). Traffic that names no
+//! streams is one, of test frames or of requests, without a book of its own.
 //!
 //! | File | What lives there |
 //! |---|---|
@@ -9,6 +10,7 @@
 //! | `arrivals`, `clock` | when its frames are due |
 //! | `sizes`, `sweep` | how large they are, and how their headers change |
 //! | `replay`, `replay_config`, `packet` | a capture as a stream, how it is sent, and its packets' addresses |
+//! | `source` | where its frames come from, and what checks them |
 //! | `mix` | the rates of all streams together |
 //! | `books` | what became of them, by stream and by flow |
 
@@ -22,6 +24,7 @@ mod packet;
 mod replay;
 mod replay_config;
 mod sizes;
+mod source;
 mod sweep;
 
 use std::sync::Arc;
@@ -33,7 +36,7 @@ use serde::{Deserialize, Serialize};
 pub use arrivals::{Arrivals, Spacing};
 pub(crate) use books::BookState;
 pub use books::{FlowBook, FlowSummary, StreamBook, StreamSummary};
-use clock::{Clock, ClockState};
+use clock::{Clock, ClockState, Course};
 pub(crate) use config::Addresses;
 pub use config::{Network, Ramp, StreamConfig, Transport, Vlan};
 pub use decimal::Decimal;
@@ -43,13 +46,14 @@ pub use replay::ReplayStats;
 use replay::{OnTheirWay, Replay};
 pub use replay_config::{Filter, Protocol, ReplayConfig, Stations, Timing, Truncated};
 pub use sizes::{SizeOrder, Sizes, SizesError};
+use source::Source;
 pub use sweep::{Field, Order, SweepConfig};
 pub(crate) use sweep::{Sweep, Zipf};
 
 use crate::config::{ConfigError, TrafficConfig};
-use crate::frame::{FrameMaker, Mismatch, hash};
+use crate::frame::{FCS_BYTES, FrameMaker, Mismatch, Signature, hash};
 use crate::in_flight::InFlight;
-use crate::volume::Volume;
+use crate::rate::Pacing;
 
 /// Streams of a generator at most.
 pub(crate) const STREAMS_MAX: usize = 64;
@@ -75,48 +79,6 @@ impl Origin {
     }
 }
 
-/// Where a stream's frames come from.
-#[derive(Clone, Debug)]
-pub(crate) enum Source {
-    Made(FrameMaker),
-    Replay(Arc<Replay>),
-}
-
-impl Source {
-    fn frame_len(&self, index: u64) -> usize {
-        match self {
-            Source::Made(maker) => maker.frame_len(index),
-            Source::Replay(replay) => replay.frame_len(index),
-        }
-    }
-
-    /// Writes frame `index`, number `sequence` of the generator's, into `bytes`.
-    pub(crate) fn make(&self, sequence: u64, index: u64, bytes: &mut Vec<u8>) {
-        match self {
-            Source::Made(maker) => maker.make(sequence, index, bytes),
-            Source::Replay(replay) => replay.make(index, bytes),
-        }
-    }
-
-    /// Compares what came back with what was sent under these numbers.
-    pub(crate) fn check(
-        &mut self,
-        sequence: u64,
-        index: u64,
-        bytes: &[u8],
-        station: MacAddr,
-    ) -> Result<(), Mismatch> {
-        match self {
-            Source::Made(maker) => maker.check(sequence, index, bytes, station),
-            Source::Replay(replay) => replay.check(index, bytes, station),
-        }
-    }
-
-    fn replay(&self) -> Option<&Replay> {
-        if let Source::Replay(replay) = self { Some(replay) } else { None }
-    }
-}
-
 /// A stream that is being sent.
 #[derive(Clone, Debug)]
 struct Lane {
@@ -137,6 +99,58 @@ pub(crate) struct LaneState {
     capture: Option<u64>,
 }
 
+impl Lane {
+    /// The one stream that traffic without streams is. What ends it is what ends the traffic.
+    fn of(traffic: &TrafficConfig, generator: u32, key: u64, link: &LinkConfig) -> Lane {
+        let begin = Pacing::new(Ps::ZERO, traffic.rate, traffic.frame_len(), link);
+        let course = Course { begin, ramp: None, stamps: None };
+        Lane {
+            source: Source::of(traffic, generator, key),
+            clock: Clock::new(course, Arrivals::Constant, key, (None, None), link.rate.0),
+            start_after: Ps::ZERO,
+            returned_below: 0,
+            flows_returned_below: Vec::new(),
+        }
+    }
+}
+
+/// The lanes of the traffic's streams, and the mean size of all their frames with FCS.
+fn lanes(
+    traffic: &TrafficConfig,
+    generator: u32,
+    key: u64,
+    link: &LinkConfig,
+) -> Result<(Vec<Lane>, Bytes), ConfigError> {
+    let read = |(place, stream): (usize, &StreamConfig)| match &stream.capture {
+        None => Ok(None),
+        Some(path) => match Replay::read(path, stream, traffic, link) {
+            Ok(replay) => Ok(Some(Arc::new(replay))),
+            Err(problem) => Err(ConfigError::Stream(place, format!("capture: {problem}"))),
+        },
+    };
+    let replays = traffic.streams.iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
+    let shapes = traffic.streams.iter().zip(&replays);
+    let shapes: Vec<Shape> = shapes.map(|(stream, replay)| Shape::new(stream, replay.clone())).collect();
+    let courses = courses(traffic, &shapes, link);
+    let mean_size = Bytes((Mix::of(&shapes, &courses, link).bits_l2 / 8.0).round() as u64);
+    let parts =
+        traffic.streams.iter().zip(courses).zip(replays).zip(flows_kept(&traffic.streams)).zip(1u64..);
+    let lane =
+        |((((stream, course), replay), flows), place): ((((&StreamConfig, _), Option<_>), u64), u64)| {
+            let own_key = hash(key ^ hash(place));
+            let ends = (frames_at_most(stream, replay.as_deref()), stream.duration);
+            let made = || FrameMaker::of_stream(traffic, stream, generator, key, own_key);
+            Lane {
+                source: replay.map_or_else(|| Source::Made(made()), Source::Replay),
+                clock: Clock::new(course, stream.arrivals, hash(own_key ^ 1), ends, link.rate.0),
+                start_after: stream.start_after,
+                returned_below: 0,
+                flows_returned_below: vec![0; flows as usize],
+            }
+        };
+    Ok((parts.map(lane).collect(), mean_size))
+}
+
 /// The streams of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Streams {
@@ -150,46 +164,21 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// The streams of validated traffic, if it has any; their captures are read. `key` decides what is random.
+    /// The streams of validated traffic; their captures are read. `key` decides what is random.
     pub(crate) fn new(
         traffic: &TrafficConfig,
         generator: u32,
         key: u64,
         link: &LinkConfig,
-    ) -> Result<Option<Streams>, ConfigError> {
-        if traffic.streams.is_empty() {
-            return Ok(None);
-        }
-        let read = |(place, stream): (usize, &StreamConfig)| match &stream.capture {
-            None => Ok(None),
-            Some(path) => match Replay::read(path, stream, traffic, link) {
-                Ok(replay) => Ok(Some(Arc::new(replay))),
-                Err(problem) => Err(ConfigError::Stream(place, format!("capture: {problem}"))),
-            },
+    ) -> Result<Streams, ConfigError> {
+        let (lanes, mean_size) = if traffic.streams.is_empty() {
+            let mean_size = Bytes((traffic.frame_len() + FCS_BYTES) as u64);
+            (vec![Lane::of(traffic, generator, key, link)], mean_size)
+        } else {
+            lanes(traffic, generator, key, link)?
         };
-        let replays = traffic.streams.iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
-        let shapes = traffic.streams.iter().zip(&replays);
-        let shapes: Vec<Shape> = shapes.map(|(stream, replay)| Shape::new(stream, replay.clone())).collect();
-        let courses = courses(traffic, &shapes, link);
-        let mean_size = Bytes((Mix::of(&shapes, &courses, link).bits_l2 / 8.0).round() as u64);
-        let parts =
-            traffic.streams.iter().zip(courses).zip(replays).zip(flows_kept(&traffic.streams)).zip(1u64..);
-        let lane =
-            |((((stream, course), replay), flows), place): ((((&StreamConfig, _), Option<_>), u64), u64)| {
-                let own_key = hash(key ^ hash(place));
-                let ends = (frames_at_most(stream, replay.as_deref()), stream.duration);
-                let made = || FrameMaker::of_stream(traffic, stream, generator, key, own_key);
-                Lane {
-                    source: replay.map_or_else(|| Source::Made(made()), Source::Replay),
-                    clock: Clock::new(course, stream.arrivals, hash(own_key ^ 1), ends, link.rate.0),
-                    start_after: stream.start_after,
-                    returned_below: 0,
-                    flows_returned_below: vec![0; flows as usize],
-                }
-            };
-        let lanes: Vec<Lane> = parts.map(lane).collect();
         let on_their_way = OnTheirWay::new(lanes.iter().filter_map(|lane| lane.source.replay()));
-        Ok(Some(Streams { lanes, next: 0, on_their_way, mean_size, link: link.clone(), key }))
+        Ok(Streams { lanes, next: 0, on_their_way, mean_size, link: link.clone(), key })
     }
 
     pub(crate) fn stored_key(&self) -> u64 {
@@ -224,31 +213,62 @@ impl Streams {
             if ahead.next_due() == Ps::MAX {
                 break;
             }
-            ahead.take();
+            let origin = ahead.next_frame();
+            let frame_len = ahead.lane(origin).source.frame_len(origin.index);
+            ahead.advance(frame_len.map_or(0, |frame_len| self.link.wire_bytes(frame_len)));
         }
         ahead.next_due()
     }
 
-    /// The next frame: which it is, and its volume. The one after it is the next one then.
-    pub(crate) fn take(&mut self) -> (Origin, Volume) {
-        let lane = &mut self.lanes[self.next];
-        let origin = Origin { stream: self.next, index: lane.clock.state.index };
-        let volume = Volume::of_frame(lane.source.frame_len(origin.index), &self.link);
-        lane.clock.advance(volume.bytes_l1);
-        self.find_next();
-        (origin, volume)
+    /// The frame that is due next.
+    pub(crate) fn next_frame(&self) -> Origin {
+        Origin { stream: self.next, index: self.lanes[self.next].clock.state.index }
+    }
+
+    /// The frame that was due takes so many bytes of the line; the one after it is the next one then.
+    pub(crate) fn advance(&mut self, wire_bytes: u64) {
+        self.lanes[self.next].clock.advance(wire_bytes);
+        if self.lanes.len() > 1 {
+            self.find_next();
+        }
+    }
+
+    /// Whether frames are of more streams than one.
+    pub(crate) fn are_several(&self) -> bool {
+        self.lanes.len() > 1
+    }
+
+    /// How many streams there are, at least one.
+    pub(crate) fn count(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// Writes a frame, number `sequence` of the generator's, into `bytes`.
+    pub(crate) fn make(&self, sequence: u64, origin: Origin, bytes: &mut Vec<u8>) {
+        self.lane(origin).source.make(sequence, origin.index, bytes);
+    }
+
+    /// Whose frame this is: the generator, and the number of the request that it is or answers. `next` is the number
+    /// of the next request of this one, `generator`.
+    pub(crate) fn read(&self, generator: u32, next: u64, frame: &[u8]) -> Option<Signature> {
+        let answered = || self.lanes.iter().find_map(|lane| lane.source.read(next, frame));
+        Signature::read(frame)
+            .or_else(|| answered().map(|sequence| Signature { stream: generator, sequence }))
+    }
+
+    /// Compares what came back, or answers, and arrived at `station`, with what is expected for what was sent.
+    pub(crate) fn check(
+        &mut self,
+        sequence: u64,
+        origin: Origin,
+        frame: &[u8],
+        station: MacAddr,
+    ) -> Result<(), Mismatch> {
+        self.lanes[origin.stream].source.check(sequence, origin.index, frame, station)
     }
 
     fn lane(&self, origin: Origin) -> &Lane {
         &self.lanes[origin.stream]
-    }
-
-    pub(crate) fn source(&self, origin: Origin) -> &Source {
-        &self.lane(origin).source
-    }
-
-    pub(crate) fn source_mut(&mut self, origin: Origin) -> &mut Source {
-        &mut self.lanes[origin.stream].source
     }
 
     /// Notes that a frame is sent under this number. `is_awaited` says of which numbers frames are on their way.

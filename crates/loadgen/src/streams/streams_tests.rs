@@ -3,6 +3,7 @@ use crate::arrival::Arrival;
 use crate::config::{LoadGenConfig, Returned};
 use crate::frame::{Mismatch, Signature};
 use crate::generator::LoadGen;
+use crate::measure::Summary;
 use crate::template::{FlowHeaders, Variations};
 use crate::testbench::{Bench, echo, swap};
 use doorbell_sim::{Bytes, Frame};
@@ -520,4 +521,19 @@ fn stations_of_streams_are_those_of_the_traffic_unless_they_have_their_own() {
         .map(|view| (view.destination().0[5], view.source().0[5]))
         .collect();
     assert_eq!(stations, BTreeMap::from([(9, 4), (7, 4)]));
+}
+
+#[test]
+fn traffic_without_streams_is_the_one_stream_that_says_the_same() {
+    for rate in ["7Mpps", "33.3%", "1300%", "3Gbps-l1"] {
+        let plain =
+            TrafficConfig { rate: rate.parse().unwrap(), frames: Some(500), ..TrafficConfig::default() };
+        let stream = StreamConfig::of(&plain);
+        let one = TrafficConfig { streams: vec![stream], ..plain.clone() };
+        let [plain, one] = [plain, one].map(|traffic| sent(link("10Gbps"), traffic));
+        assert!(frames(&plain).eq(frames(&one)), "{rate}");
+        let [plain, one] = [plain, one].map(|bench| bench.generator.summary(Ps::ZERO).unwrap());
+        assert_eq!((plain.streams.len(), one.streams.len()), (0, 1));
+        assert_eq!(plain, Summary { streams: Vec::new(), ..one });
+    }
 }

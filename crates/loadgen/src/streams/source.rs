@@ -1,0 +1,82 @@
+//! Where a stream's frames come from: made, of a capture, or requests of a protocol. What it makes it can check.
+
+use std::sync::Arc;
+
+use doorbell_wire::MacAddr;
+
+use super::replay::Replay;
+use crate::config::{Kind, TrafficConfig};
+use crate::frame::{FrameMaker, Mismatch};
+use crate::requests::{Memcached, Operation, Ping};
+
+/// Makes frames and checks what comes back of them. A frame has two numbers: `sequence` among all of the generator's,
+/// `index` in its stream. Test frames have sizes and headers by the latter; requests know the former alone.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    Made(FrameMaker),
+    Replay(Arc<Replay>),
+    Ping(Ping),
+    Memcached(Memcached),
+}
+
+impl Source {
+    /// The source of validated traffic without streams.
+    pub(crate) fn of(traffic: &TrafficConfig, generator: u32, key: u64) -> Source {
+        let memcached = |operation| Source::Memcached(Memcached::new(traffic, operation, generator, key));
+        match traffic.kind {
+            Kind::Frames => Source::Made(FrameMaker::new(traffic, generator, key)),
+            Kind::Ping => Source::Ping(Ping::new(traffic, generator, key)),
+            Kind::MemcachedSet => memcached(Operation::Set),
+            Kind::MemcachedGet => memcached(Operation::Get),
+        }
+    }
+
+    /// Bytes of frame `index` without FCS; none of requests, whose length nothing depends on before they are made.
+    pub(crate) fn frame_len(&self, index: u64) -> Option<usize> {
+        match self {
+            Source::Made(maker) => Some(maker.frame_len(index)),
+            Source::Replay(replay) => Some(replay.frame_len(index)),
+            Source::Ping(_) | Source::Memcached(_) => None,
+        }
+    }
+
+    /// Writes a frame into `bytes`, whatever was there.
+    pub(crate) fn make(&self, sequence: u64, index: u64, bytes: &mut Vec<u8>) {
+        match self {
+            Source::Made(maker) => maker.make(sequence, index, bytes),
+            Source::Replay(replay) => replay.make(index, bytes),
+            Source::Ping(ping) => ping.make(sequence, bytes),
+            Source::Memcached(memcached) => memcached.make(sequence, bytes),
+        }
+    }
+
+    /// The number of the request that a frame without a signature answers, if that can be told. `next` is the number of
+    /// the next request.
+    pub(crate) fn read(&self, next: u64, frame: &[u8]) -> Option<u64> {
+        match self {
+            Source::Made(_) | Source::Replay(_) | Source::Ping(_) => None,
+            Source::Memcached(memcached) => memcached.read(next, frame),
+        }
+    }
+
+    /// Compares what came back, or answers, and arrived at `station`, with what is expected for what was sent under these
+    /// numbers.
+    pub(crate) fn check(
+        &mut self,
+        sequence: u64,
+        index: u64,
+        bytes: &[u8],
+        station: MacAddr,
+    ) -> Result<(), Mismatch> {
+        match self {
+            Source::Made(maker) => maker.check(sequence, index, bytes, station),
+            Source::Replay(replay) => replay.check(index, bytes, station),
+            Source::Ping(ping) => ping.check(sequence, bytes),
+            Source::Memcached(memcached) => memcached.check(sequence, bytes),
+        }
+    }
+
+    pub(crate) fn replay(&self) -> Option<&Replay> {
+        if let Source::Replay(replay) = self { Some(replay) } else { None }
+    }
+}
