@@ -6,24 +6,28 @@
 //! | LENGTH | 0x10 | bytes, up to 64 KiB |
 //! | CONTROL | 0x18 | bit 0 starts a copy; bit 1 lets its end interrupt |
 //! | STATUS | 0x20 | bit 0: done, cleared (and the interrupt with it) by writing one; bit 1: busy |
+//! | VECTOR | 0x28 | which of two vectors tells of the end, where messages take the pin's place |
+//!
+//! It offers MSI, with two messages, and MSI-X, whose table is at 0x800 and whose pending bits are at 0xc00.
 
 #![forbid(unsafe_code)]
 
 use doorbell_machine::{FunctionSide, PciFunction};
-use doorbell_pcie::{BarKind, FunctionIdentity, HeaderType};
-use doorbell_sim::ports::{DmaKind, DmaRequest, IrqPort, Timers};
+use doorbell_pcie::{BarKind, Capability, FunctionIdentity, HeaderType, MsiX};
+use doorbell_sim::ports::{DmaKind, DmaRequest, IrqPort, IrqSink, Timers};
 use doorbell_sim::snapshot::SnapshotError;
 use doorbell_sim::stats::{Counter, Stats};
 use doorbell_sim::{AccessSize, Done, PhysAddr, Ps};
 use serde::{Deserialize, Serialize};
 
 /// What the registers' bits that software may write are, eight bytes each from offset 0 on. Reset values are zero.
-const WRITABLE: [u64; 5] = [u64::MAX, u64::MAX, 0x1_ffff, 0x2, 0];
+const WRITABLE: [u64; 6] = [u64::MAX, u64::MAX, 0x1_ffff, 0x2, 0, 0x1];
 const SOURCE: usize = 0;
 const DESTINATION: usize = 1;
 const LENGTH: usize = 2;
 const CONTROL: usize = 3;
 const STATUS: usize = 4;
+const VECTOR: usize = 5;
 const START: u64 = 1 << 0;
 const INTERRUPT: u64 = 1 << 1;
 const DONE: u64 = 1 << 0;
@@ -32,7 +36,7 @@ const LENGTH_MAX: u64 = 64 << 10;
 /// What it wakes itself up for.
 const HAS_READ: u64 = 0;
 const HAS_WRITTEN: u64 = 1;
-const STATE_VERSION: u8 = 1;
+const STATE_VERSION: u8 = 2;
 
 doorbell_sim::stats! {
     /// What the engine counts.
@@ -47,7 +51,7 @@ doorbell_sim::stats! {
 /// The engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyEngine {
-    registers: [u64; 5],
+    registers: [u64; 6],
     /// What is on its way from source to destination.
     moving: Vec<u8>,
     stats: CopyStats,
@@ -57,6 +61,10 @@ impl CopyEngine {
     /// Whether it is at a copy.
     pub fn is_busy(&self) -> bool {
         self.registers[STATUS] & BUSY != 0
+    }
+
+    fn vector(&self) -> u16 {
+        self.registers[VECTOR] as u16
     }
 
     fn request(&self, addr: u64, kind: DmaKind) -> DmaRequest {
@@ -94,7 +102,10 @@ impl PciFunction for CopyEngine {
             bars,
             interrupt_pin: 1,
             min_grant_max_latency: [0; 2],
-            capabilities: Vec::new(),
+            capabilities: vec![
+                Capability::Msi { offset: 0x40, messages: 2, wide: true, masks: true },
+                Capability::MsiX(MsiX { offset: 0x60, vectors: 2, table: (0, 0x800), pending: (0, 0xc00) }),
+            ],
             extended_space: false,
             header: HeaderType::Function,
         }
@@ -121,6 +132,7 @@ impl PciFunction for CopyEngine {
         if index == STATUS && value & DONE != 0 {
             self.registers[STATUS] &= !DONE;
             side.set_irq(false);
+            side.withdraw(self.vector());
         }
         if index == CONTROL && value & START != 0 {
             self.start(now, side);
@@ -142,7 +154,10 @@ impl PciFunction for CopyEngine {
         self.stats.copies += 1;
         self.stats.bytes += self.moving.len() as u64;
         self.registers[STATUS] = DONE;
-        side.set_irq(self.registers[CONTROL] & INTERRUPT != 0);
+        if self.registers[CONTROL] & INTERRUPT != 0 {
+            side.raise(now, self.vector());
+            side.set_irq(true);
+        }
     }
 
     fn reset(&mut self, _: Ps, side: &mut FunctionSide<'_>) {

@@ -200,6 +200,10 @@ impl Machine {
             return;
         };
         let index = self.behind(function).expect("bridges decode nothing of their own");
+        // Where MSI-X's vectors lie is the function's configuration, not one of its registers.
+        if self.bridge.function_mut(function).write_vectors(bar, offset, size, value) {
+            return self.with_function(index, |_, side| side.send_due(now));
+        }
         self.with_function(index, |device, side| device.write(now, (bar, offset), (size, value), side));
     }
 
@@ -248,7 +252,10 @@ impl Machine {
             return (size.mask(), None);
         };
         let index = self.behind(function).expect("bridges decode nothing of their own");
-        let value = self.with_function(index, |device, side| device.read(now, (bar, offset), size, side));
+        let vectors = self.bridge.function(function).read_vectors(bar, offset, size);
+        let value = vectors.unwrap_or_else(|| {
+            self.with_function(index, |device, side| device.read(now, (bar, offset), size, side))
+        });
         let slot = &mut self.functions[usize::from(index)].pcie;
         (value, Some(slot.register_answer(now, size.bytes())))
     }
@@ -266,7 +273,7 @@ impl Machine {
         self.device_over(id, now);
     }
 
-    fn config_write(&mut self, offset: u64, size: AccessSize, value: u64) {
+    pub(crate) fn config_write(&mut self, offset: u64, size: AccessSize, value: u64) {
         log!(self.queue.now(), Pcie, Debug, "{}: write {value:#x}", self.bridge.ecam_name(offset));
         let write = self.bridge.config_write(offset, size, value);
         let now = self.queue.now();
@@ -280,6 +287,9 @@ impl Machine {
             if let Some(index) = self.behind(id) {
                 self.with_function(index, |device, side| device.set_bus_master(now, enabled, side));
             }
+        }
+        if let Some(index) = write.may_send.and_then(|id| self.behind(id)) {
+            self.with_function(index, |_, side| side.send_due(now));
         }
         self.update_pci_interrupts();
     }

@@ -10,6 +10,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use doorbell_loadgen::LoadGenState;
+use doorbell_pcie::MessagesState;
 use doorbell_pcie::host_bridge::HostBridgeState;
 use doorbell_platform::clint::ClintState;
 use doorbell_platform::plic::PlicState;
@@ -313,6 +314,10 @@ impl Machine {
         snapshot.put("rtc", RtcState::VERSION, &self.rtc.save());
         snapshot.put("syscon", SysconState::VERSION, &self.syscon.save());
         snapshot.put("pci", HostBridgeState::VERSION, &self.bridge.save());
+        let messages = self.bridge.save_messages();
+        if !messages.is_empty() {
+            snapshot.put("pci.messages", MessagesState::VERSION, &messages);
+        }
         self.functions.iter().for_each(|plugged| plugged.save(&mut snapshot));
         for (index, port) in self.ports.iter().enumerate() {
             snapshot.put(&format!("port{index}.link_in"), LinkState::VERSION, &port.link_in.save());
@@ -378,6 +383,10 @@ impl Machine {
         self.rtc.restore(snapshot.get("rtc", RtcState::VERSION)?)?;
         self.syscon.restore(snapshot.get("syscon", SysconState::VERSION)?)?;
         self.bridge.restore(snapshot.get("pci", HostBridgeState::VERSION)?)?;
+        let has_messages = snapshot.has("pci.messages");
+        let messages: Option<Vec<MessagesState>> =
+            has_messages.then(|| snapshot.get("pci.messages", MessagesState::VERSION)).transpose()?;
+        self.bridge.restore_messages(messages.unwrap_or_default())?;
         for ((plugged, irq), dma) in self.functions.iter_mut().zip(state.irqs).zip(state.dma) {
             plugged.restore(snapshot, irq, dma)?;
         }

@@ -34,6 +34,8 @@ pub(crate) enum Event {
     Disk { slot: u8 },
     /// Another policy of direct cache access comes into force: the schedule's entry.
     DcaChange { index: u16 },
+    /// A function's message signalled interrupt arrives in memory.
+    Message { function: u8, addr: PhysAddr, data: u32 },
 }
 
 #[cfg(test)]
@@ -57,6 +59,7 @@ mod tests {
             Event::Nic { function: 1, event: doorbell_nic::Event::Wire },
             // There is a function 0, but it is a NIC, whose wake-ups have names.
             Event::Function { function: 0, event: 0 },
+            Event::Message { function: 1, addr: PhysAddr(0x8000_0000), data: 1 },
         ];
         let machine = || Machine::new(MachineConfig::default(), 1).unwrap();
         for event in events {

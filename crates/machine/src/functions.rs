@@ -5,11 +5,11 @@
 
 use doorbell_nic::{NIC_STATE_VERSION, Nic};
 use doorbell_pcie::path::PathState;
-use doorbell_pcie::{FunctionIdentity, Place};
-use doorbell_sim::ports::{DmaPort, IrqPort, Timers};
+use doorbell_pcie::{ConfigSpace, FunctionIdentity, Message, Place};
+use doorbell_sim::ports::{DmaKind, DmaPort, DmaRequest, IrqPort, IrqSink, Timers};
 use doorbell_sim::snapshot::{Snapshot, SnapshotError};
 use doorbell_sim::stats::{Counter, Stats};
-use doorbell_sim::{AccessSize, EventQueue, Phase, Ps};
+use doorbell_sim::{AccessSize, Done, EventQueue, Phase, PhysAddr, Ps, log};
 
 use crate::dma::{BusSide, DmaStats};
 use crate::events::Event;
@@ -20,6 +20,8 @@ use crate::slot::PcieSlot;
 
 /// The version of what the machine keeps of each function; its own state has one of its own.
 const FUNCTION_VERSION: u32 = 2;
+/// A message signalled interrupt writes a doubleword.
+const MESSAGE_BYTES: u32 = 4;
 /// One of a machine has so many functions at most beside its NICs.
 pub(crate) const FUNCTIONS_MAX: usize = 16;
 
@@ -66,11 +68,12 @@ pub trait PciFunction: Send {
     }
 }
 
-/// What a function sees of the machine: memory, its interrupt line, a clock to wake it, and the wire of the port in front of it.
+/// What a function sees of the machine: memory, its interrupts, a clock to wake it, and the wire of the port in front of it.
 pub struct FunctionSide<'a> {
     pub(crate) index: u8,
     pub(crate) queue: &'a mut EventQueue<Event>,
     pub(crate) irq: &'a mut bool,
+    pub(crate) config: &'a mut ConfigSpace,
     pub(crate) bus: BusSide<'a>,
     pub(crate) wire: Option<WireSide<'a>>,
 }
@@ -80,11 +83,42 @@ impl<'a> FunctionSide<'a> {
     pub fn memory(&mut self) -> &mut (dyn DmaPort + 'a) {
         &mut self.bus
     }
+
+    /// A message is a posted write by the function: it takes its place behind the earlier ones.
+    fn send(&mut self, now: Ps, Message { address, data }: Message) {
+        log!(now, Pcie, Debug, "function {}: message {data:#x} to {address:#x}", self.index);
+        let (addr, len, kind) = (PhysAddr(address), MESSAGE_BYTES, DmaKind::RxDescriptorWriteback);
+        let request = DmaRequest { addr, len, kind, offset: 0, token: 0 };
+        let Done::At(at) = self.bus.request_write(now, request) else {
+            unreachable!("a machine's memory names the time")
+        };
+        let event = Event::Message { function: self.index, addr, data };
+        self.queue.schedule(at, Phase::Dma, event);
+    }
+
+    /// Sends what software has just unmasked.
+    pub(crate) fn send_due(&mut self, now: Ps) {
+        while let Some(message) = self.config.due_message() {
+            self.send(now, message);
+        }
+    }
 }
 
 impl IrqPort for FunctionSide<'_> {
     fn set_irq(&mut self, level: bool) {
         *self.irq = level;
+    }
+}
+
+impl IrqSink for FunctionSide<'_> {
+    fn raise(&mut self, now: Ps, vector: u16) {
+        if let Some(message) = self.config.raise(vector) {
+            self.send(now, message);
+        }
+    }
+
+    fn withdraw(&mut self, vector: u16) {
+        self.config.withdraw(vector);
     }
 }
 
@@ -306,7 +340,8 @@ impl Machine {
         };
         let (ports, stages) = (&mut self.ports, &mut self.stages);
         let wire = parts.port.map(|port| ports[usize::from(port)].wire(port, stages));
-        let mut side = FunctionSide { index, queue: &mut self.queue, irq: &mut parts.irq, bus, wire };
+        let (queue, config) = (&mut self.queue, self.bridge.function_mut(id));
+        let mut side = FunctionSide { index, queue, irq: &mut parts.irq, config, bus, wire };
         let result = call(&mut parts.device, &mut side);
         let level = parts.irq;
         if self.bridge.set_interrupt(id, level) {
@@ -339,3 +374,7 @@ impl Machine {
         });
     }
 }
+
+#[cfg(test)]
+#[path = "functions_tests.rs"]
+mod tests;

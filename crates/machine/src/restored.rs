@@ -68,6 +68,9 @@ impl Machine {
                 Event::Function { function, .. } if self.is_nic(*function).is_none_or(|nic| nic) => {
                     return Err("an event belongs to no PCI function");
                 }
+                Event::Message { function, .. } if self.is_nic(*function).is_none() => {
+                    return Err("a message belongs to no PCI function");
+                }
                 Event::Disk { slot } if usize::from(*slot) >= self.disks.len() => {
                     return Err("an event belongs to no disk");
                 }

@@ -2,6 +2,7 @@
 
 use doorbell_riscv::{Hart, Stop};
 use doorbell_sim::Ps;
+use doorbell_sim::ports::DmaPort;
 
 use crate::events::Event;
 use crate::machine::Machine;
@@ -176,6 +177,9 @@ impl Machine {
             }
             Event::Function { function, event } => {
                 self.with_other(function, |function, side| function.wake(now, event, side));
+            }
+            Event::Message { function, addr, data } => {
+                self.with_function(function, |_, side| side.bus.write(addr, &data.to_le_bytes()));
             }
             Event::Disk { slot } => self.disk_due(now, slot),
             Event::DcaChange { index } => self.change_dca(now, usize::from(index)),

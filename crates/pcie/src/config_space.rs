@@ -4,8 +4,8 @@
 //! PCI Bus Power Management Interface Specification 1.2, section 3.2. Modelled: identity, command and
 //! status with INTx disable and interrupt status, memory and I/O base address registers and their sizing, or a bridge's bus
 //! numbers and windows (type 1 header: PCI-to-PCI Bridge Architecture Specification 1.2, chapter 3),
-//! interrupt line and pin, the capability list with power management (D0 and D3hot) and MSI as
-//! registers. Not modelled: expansion ROM, bus errors (their status bits never set), D1, D2, PME.
+//! interrupt line and pin, the capability list with power management (D0 and D3hot), MSI and MSI-X
+//! (`messages`). Not modelled: expansion ROM, bus errors (their status bits never set), D1, D2, PME.
 //! Every byte knows which of its bits can be written and which are cleared by writing one; reserved
 //! bytes read as zero and swallow writes.
 
@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::bridge::{self, BridgeWindows};
 use crate::header::{COMMAND_BUS_MASTER, COMMAND_INTX_DISABLE, COMMAND_IO, COMMAND_MEMORY, header};
 use crate::identity::{BARS, BarKind, Capability, FunctionIdentity, PowerState};
+use crate::messages::{self, MessagesState};
 
 /// Bytes of a conventional configuration space.
 pub const CONFIG_BYTES: usize = 256;
@@ -33,9 +34,6 @@ const PM_CONTROL: usize = 4;
 const PM_STATE_MASK: u8 = 0x3;
 const PM_STATE_D3: u8 = 0x3;
 const PM_NO_SOFT_RESET: u8 = 1 << 3;
-const MSI_CONTROL: usize = 2;
-const MSI_ENABLE: u8 = 1 << 0;
-const MSI_64_BIT: u8 = 1 << 7;
 
 /// What a configuration write has changed besides the bytes themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,15 +50,6 @@ pub struct ConfigEffects {
     pub reset: bool,
     /// A bridge resets all that is behind it.
     pub secondary_reset: bool,
-}
-
-/// Where a message signalled interrupt goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MsiMessage {
-    /// The address written to.
-    pub address: u64,
-    /// The data written.
-    pub data: u16,
 }
 
 /// What others see of a function; compared before and after a write.
@@ -83,6 +72,7 @@ pub struct ConfigSpace {
     write_one_clears: [u8; CONFIG_BYTES],
     /// The device's interrupt, before masks.
     interrupt: bool,
+    pub(crate) messages: MessagesState,
 }
 
 /// What a snapshot keeps.
@@ -113,6 +103,7 @@ impl ConfigSpace {
             writable: [0; CONFIG_BYTES],
             write_one_clears: [0; CONFIG_BYTES],
             interrupt: false,
+            messages: MessagesState::new(&identity),
             identity,
         };
         space.lay_out_header();
@@ -169,12 +160,8 @@ impl ConfigSpace {
                     put(&mut self.writable, at + PM_CONTROL, &[PM_STATE_MASK, 0x1f]);
                     put(&mut self.write_one_clears, at + PM_CONTROL, &[0, 0x80]);
                 }
-                Capability::Msi { .. } => {
-                    self.bytes[at] = 0x05;
-                    self.bytes[at + MSI_CONTROL] = MSI_64_BIT;
-                    put(&mut self.writable, at + MSI_CONTROL, &[MSI_ENABLE | 0x70, 0]);
-                    put(&mut self.writable, at + 4, &[0xfc, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
-                    put(&mut self.writable, at + 12, &[0xff, 0xff]);
+                Capability::Msi { .. } | Capability::MsiX(_) => {
+                    messages::lay_out(capability, &mut self.bytes, &mut self.writable);
                 }
             }
         }
@@ -202,7 +189,7 @@ impl ConfigSpace {
     fn read_byte(&self, offset: u64) -> u8 {
         match usize::try_from(offset) {
             Ok(STATUS) => self.bytes[STATUS] | if self.interrupt { STATUS_INTERRUPT } else { 0 },
-            Ok(at) if at < CONFIG_BYTES => self.bytes[at],
+            Ok(at) if at < CONFIG_BYTES => self.msi_pending_byte(at).unwrap_or(self.bytes[at]),
             // A PCI Express function without extended capabilities shows an empty list.
             Ok(at) if at < 4096 && self.identity.extended_space => 0,
             _ => 0xff,
@@ -230,6 +217,7 @@ impl ConfigSpace {
             let kept = self.bytes[at] & !self.writable[at] & !(written & self.write_one_clears[at]);
             self.bytes[at] = kept | (written & self.writable[at]);
         }
+        self.settle_messages();
         let reset = self.settle_power(before.power, old_state);
         let after = self.outside();
         ConfigEffects {
@@ -259,7 +247,7 @@ impl ConfigSpace {
     fn power_control(&self) -> Option<usize> {
         self.identity.capabilities.iter().find_map(|capability| match capability {
             Capability::PowerManagement { offset, .. } => Some(usize::from(*offset) + PM_CONTROL),
-            Capability::Msi { .. } => None,
+            Capability::Msi { .. } | Capability::MsiX(_) => None,
         })
     }
 
@@ -284,6 +272,7 @@ impl ConfigSpace {
     /// Returns all registers to their reset values. The interrupt is the device's to lower.
     pub fn reset(&mut self) {
         self.bytes = self.reset_bytes;
+        self.messages = MessagesState::new(&self.identity);
     }
 
     /// The power state.
@@ -332,19 +321,11 @@ impl ConfigSpace {
             && self.identity.interrupt_pin != 0
             && self.half(COMMAND) & COMMAND_INTX_DISABLE == 0
             && self.power_state() == PowerState::D0
-            && self.msi().is_none()
+            && !self.sends_messages()
     }
 
-    /// The message to send instead of raising the pin, if software has enabled that.
-    pub fn msi(&self) -> Option<MsiMessage> {
-        self.identity.capabilities.iter().find_map(|capability| {
-            let Capability::Msi { offset } = *capability else { return None };
-            let at = usize::from(offset);
-            (self.bytes[at + MSI_CONTROL] & MSI_ENABLE != 0).then(|| MsiMessage {
-                address: u64::from(self.word(at + 4)) | u64::from(self.word(at + 8)) << 32,
-                data: self.half(at + 12),
-            })
-        })
+    pub(crate) fn set_half(&mut self, offset: usize, value: u16) {
+        put(&mut self.bytes, offset, &value.to_le_bytes());
     }
 
     /// A byte as it is stored.

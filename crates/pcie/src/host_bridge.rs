@@ -15,6 +15,7 @@ use crate::config_space::{ConfigSpace, ConfigSpaceState};
 use crate::decoder::{Decoded, Decoder};
 use crate::header::register_name;
 use crate::identity::{FunctionIdentity, HeaderType};
+use crate::messages::MessagesState;
 use crate::place::Place;
 
 /// Interrupt sources that the pins share.
@@ -73,6 +74,8 @@ pub struct ConfigWrite {
     pub bus_master_changed: Vec<FunctionId>,
     /// The level of an interrupt pin may have changed.
     pub interrupt_changed: bool,
+    /// A function that has messages was written to: one that was pending may be due.
+    pub may_send: Option<FunctionId>,
 }
 
 doorbell_sim::stats! {
@@ -184,6 +187,11 @@ impl HostBridge {
         Ok(HostBridge { config, own, members, decoder, stats })
     }
 
+    /// A function's registers, for the function itself.
+    pub fn function_mut(&mut self, id: FunctionId) -> &mut ConfigSpace {
+        &mut self.members[id.0].space
+    }
+
     /// A function's registers.
     pub fn function(&self, id: FunctionId) -> &ConfigSpace {
         &self.members[id.0].space
@@ -260,6 +268,8 @@ impl HostBridge {
             self.stats.absent_functions += 1;
             return outcome;
         };
+        let has_messages = self.members[found].space.identity().has_messages();
+        outcome.may_send = has_messages.then_some(FunctionId(found));
         let masters = self.masters();
         let effects = self.members[found].space.write(address.register, size, value);
         if effects.reset {
@@ -356,6 +366,22 @@ impl HostBridge {
     pub fn save(&self) -> HostBridgeState {
         let functions = self.members.iter().map(|member| (member.place, member.space.save())).collect();
         HostBridgeState { own: self.own.save(), functions, stats: self.stats.clone() }
+    }
+
+    /// What of the functions' messages is not in their registers, for those that have messages, in the order of the list.
+    pub fn save_messages(&self) -> Vec<MessagesState> {
+        self.members.iter().filter_map(|member| member.space.save_messages()).collect()
+    }
+
+    /// Takes that over, if it is of as many functions with as many vectors.
+    pub fn restore_messages(&mut self, states: Vec<MessagesState>) -> Result<(), SnapshotError> {
+        let have = |member: &&mut Member| member.space.identity().has_messages();
+        let mut members: Vec<&mut Member> = self.members.iter_mut().filter(have).collect();
+        if members.len() != states.len() {
+            let problem = format!("{} functions have messages, not {}", states.len(), members.len());
+            return Err(SnapshotError::Inconsistent { name: "pci.messages".into(), problem });
+        }
+        members.iter_mut().zip(states).try_for_each(|(member, state)| member.space.restore_messages(state))
     }
 
     /// Takes a saved state over, if it has the same functions.

@@ -1,6 +1,10 @@
 //! What makes one PCI function differ from another before software has touched it: identifiers,
 //! base address registers, capabilities.
 
+use std::mem::discriminant;
+
+use crate::messages::ENTRY_BYTES;
+
 /// Base address registers of a type 0 header.
 pub const BARS: usize = 6;
 
@@ -65,18 +69,52 @@ pub enum Capability {
         /// The function keeps its registers on the way from D3hot to D0.
         no_soft_reset: bool,
     },
-    /// Message signalled interrupts: one vector, 64-bit address.
+    /// Message signalled interrupts in configuration space.
     Msi {
         /// Offset in configuration space, a multiple of four from 0x40.
         offset: u8,
+        /// How many messages it asks for: a power of two up to 32.
+        messages: u8,
+        /// Addresses have 64 bits, and not 32.
+        wide: bool,
+        /// Each vector can be masked.
+        masks: bool,
     },
+    /// Message signalled interrupts in a table behind a base address register.
+    MsiX(MsiX),
+}
+
+/// Where a function has what MSI-X asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MsiX {
+    /// Offset in configuration space, a multiple of four from 0x40.
+    pub offset: u8,
+    /// How many vectors, 1 to 2048.
+    pub vectors: u16,
+    /// The table: the number of a base address register that asks for memory, and the offset behind it, a multiple of eight.
+    pub table: (u8, u32),
+    /// The pending bits, likewise.
+    pub pending: (u8, u32),
+}
+
+impl MsiX {
+    /// Bytes of the table.
+    pub fn table_bytes(&self) -> u64 {
+        ENTRY_BYTES * u64::from(self.vectors)
+    }
+
+    /// Bytes of the pending bits, whole quadwords.
+    pub fn pending_bytes(&self) -> u64 {
+        8 * u64::from(self.vectors).div_ceil(64)
+    }
 }
 
 impl Capability {
     /// Where it lies.
     pub const fn offset(self) -> u8 {
         match self {
-            Capability::PowerManagement { offset, .. } | Capability::Msi { offset } => offset,
+            Capability::PowerManagement { offset, .. } | Capability::Msi { offset, .. } => offset,
+            Capability::MsiX(msix) => msix.offset,
         }
     }
 
@@ -84,7 +122,13 @@ impl Capability {
     pub const fn bytes(self) -> u8 {
         match self {
             Capability::PowerManagement { .. } => 8,
-            Capability::Msi { .. } => 14,
+            Capability::Msi { wide, masks, .. } => match (wide, masks) {
+                (false, false) => 10,
+                (true, false) => 14,
+                (false, true) => 20,
+                (true, true) => 24,
+            },
+            Capability::MsiX(_) => 12,
         }
     }
 }
@@ -156,34 +200,6 @@ impl FunctionIdentity {
         }
     }
 
-    /// The Intel 82540EM, with the subsystem, revision and base address registers of QEMU's `e1000`
-    /// (which has no flash register, and so the I/O ports one place earlier than the manual) and,
-    /// unlike it, the manual's power management capability at 0xdc.
-    pub fn intel_82540em() -> FunctionIdentity {
-        let mut bars = [BarKind::None; BARS];
-        bars[0] = BarKind::Memory32 { bytes: 128 << 10, prefetchable: false };
-        bars[1] = BarKind::Io { bytes: 64 };
-        FunctionIdentity {
-            vendor: 0x8086,
-            device: 0x100e,
-            revision: 0x03,
-            class: 0x02_0000,
-            subsystem_vendor: 0x1af4,
-            subsystem: 0x1100,
-            bars,
-            interrupt_pin: 1,
-            min_grant_max_latency: [0; 2],
-            // Version 2, device-specific initialisation, PME from D0 and D3hot.
-            capabilities: vec![Capability::PowerManagement {
-                offset: 0xdc,
-                capabilities: 0x4822,
-                no_soft_reset: false,
-            }],
-            extended_space: false,
-            header: HeaderType::Function,
-        }
-    }
-
     /// A bridge between two buses: the PCI bridge of Intel's I/O controller hubs, as QEMU's `i82801b11-bridge` has it but for its list
     /// of capabilities, which is empty here.
     pub fn pci_bridge() -> FunctionIdentity {
@@ -235,12 +251,53 @@ impl FunctionIdentity {
                 return Some("two capabilities overlap");
             }
         }
-        let managed = |c: &&Capability| matches!(c, Capability::PowerManagement { .. });
-        if self.capabilities.iter().filter(managed).count() > 1
-            || self.capabilities.iter().filter(|c| !managed(c)).count() > 1
-        {
-            return Some("a capability is there twice");
+        for (index, capability) in self.capabilities.iter().enumerate() {
+            let is_alike = |other: &Capability| discriminant(other) == discriminant(capability);
+            if self.capabilities[..index].iter().any(is_alike) {
+                return Some("a capability is there twice");
+            }
+            match capability {
+                Capability::PowerManagement { .. } => {}
+                Capability::Msi { messages, .. } => {
+                    if !messages.is_power_of_two() || *messages > 32 {
+                        return Some("MSI has 1, 2, 4, 8, 16 or 32 messages");
+                    }
+                }
+                Capability::MsiX(msix) if !self.fits(msix) => {
+                    return Some(
+                        "MSI-X's vectors do not lie whole and apart behind a memory's base address register",
+                    );
+                }
+                Capability::MsiX(_) => {}
+            }
         }
         None
+    }
+
+    /// Whether MSI-X's table and pending bits have room where they are said to lie.
+    fn fits(&self, msix: &MsiX) -> bool {
+        let parts = [(msix.table, msix.table_bytes()), (msix.pending, msix.pending_bytes())];
+        let inside = |((bar, offset), bytes): ((u8, u32), u64)| {
+            let bar = self.bars.get(usize::from(bar)).copied().unwrap_or_default();
+            let is_memory = matches!(bar, BarKind::Memory32 { .. } | BarKind::Memory64 { .. });
+            is_memory && offset % 8 == 0 && u64::from(offset) + bytes <= bar.bytes()
+        };
+        let [((table, first), bytes), ((pending, other), other_bytes)] = parts;
+        let (first, other) = (u64::from(first), u64::from(other));
+        let apart = table != pending || first + bytes <= other || other + other_bytes <= first;
+        (1..=2048).contains(&msix.vectors) && parts.into_iter().all(inside) && apart
+    }
+
+    /// What MSI-X asks for, if the function has it.
+    pub(crate) fn msix(&self) -> Option<&MsiX> {
+        self.capabilities.iter().find_map(|capability| match capability {
+            Capability::MsiX(msix) => Some(msix),
+            _ => None,
+        })
+    }
+
+    /// Whether it can send messages in place of its interrupt pin.
+    pub(crate) fn has_messages(&self) -> bool {
+        self.capabilities.iter().any(|capability| !matches!(capability, Capability::PowerManagement { .. }))
     }
 }

@@ -2,7 +2,7 @@
 //! interrupt pins, the host bridge that ties functions into the address map, and the path between a
 //! device and memory.
 //!
-//! `config_space` is one function's registers (their table is `header`), `bridge` what a bridge's mean, `identity` says which function it
+//! `config_space` is one function's registers (their table is `header`), `messages` its message signalled interrupts, `bridge` what a bridge's mean, `identity` says which function it
 //! is, `place` where it is, `host_bridge` ties them into a tree of
 //! buses, routes configuration accesses and interrupts, `decoder` decodes addresses, `path` prices transfers with a fixed latency, `link` as the transactions that they
 //! are. Which device stands behind a
@@ -17,14 +17,18 @@ pub mod header;
 pub mod host_bridge;
 pub mod identity;
 pub mod link;
+pub mod messages;
 pub mod path;
 mod place;
+#[cfg(test)]
+mod testing;
 
 pub use bridge::BridgeWindows;
-pub use config_space::{ConfigEffects, ConfigSpace, MsiMessage};
+pub use config_space::{ConfigEffects, ConfigSpace};
 pub use decoder::Decoded;
 pub use host_bridge::{ConfigWrite, FunctionId, HostBridge, HostBridgeConfig, Slot, SlotError};
-pub use identity::{BarKind, Capability, FunctionIdentity, HeaderType, PowerState};
+pub use identity::{BarKind, Capability, FunctionIdentity, HeaderType, MsiX, PowerState};
 pub use link::{Attachment, Link, LinkConfig};
+pub use messages::{Message, MessagesState};
 pub use path::{Path, PathConfig, Sent};
 pub use place::Place;

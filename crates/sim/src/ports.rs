@@ -126,6 +126,16 @@ pub trait IrqPort {
     fn set_irq(&mut self, level: bool);
 }
 
+/// Interrupts that are messages, beside the line: each has a vector, and is a write to memory where software has asked for that.
+pub trait IrqSink: IrqPort {
+    /// Interrupt `vector` at `now`. With messages enabled one is sent, behind all that the device has written before, or stays
+    /// pending while software masks it; without them nothing happens, as the line tells of the interrupt.
+    fn raise(&mut self, now: Ps, vector: u16);
+
+    /// What `vector` was raised for has been seen to: a message that is still pending is not sent.
+    fn withdraw(&mut self, vector: u16);
+}
+
 /// A component's own wake-ups. `E` is the component's event type.
 pub trait Timers<E> {
     /// Asks for `event` to be handed back at `at` (not before the present).

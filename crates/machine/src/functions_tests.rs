@@ -1,0 +1,176 @@
+//! Messages of a function that raises a vector behind a write of many bytes, whenever it is asked to.
+
+use doorbell_pcie::{BarKind, Capability, HeaderType, MsiX};
+use doorbell_platform::map;
+
+use super::*;
+use crate::config::MachineConfig;
+use crate::run::Limits;
+use doorbell_sim::AccessSize::{B2, B4};
+
+const PLACE: u8 = 9;
+const ECAM: u64 = (PLACE as u64) << 15;
+const BAR: u64 = 0x4400_0000;
+const PENDING: u64 = 0x10;
+/// Where its bytes and its vectors' messages go.
+const BYTES: u64 = map::RAM_BASE + 0x1000;
+const MESSAGES: u64 = map::RAM_BASE + 0x10_0000;
+const MANY: u32 = 64 << 10;
+
+/// A store behind its registers is the vector to raise.
+struct Bell;
+
+impl PciFunction for Bell {
+    fn identity(&self) -> FunctionIdentity {
+        let mut bars = [BarKind::None; 6];
+        bars[0] = BarKind::Memory32 { bytes: 256, prefetchable: false };
+        let msix = MsiX { offset: 0x40, vectors: 2, table: (0, 0x20), pending: (0, 0x10) };
+        FunctionIdentity {
+            vendor: 0xd00b,
+            device: 0xbe11,
+            revision: 0,
+            class: 0x08_8000,
+            subsystem_vendor: 0xd00b,
+            subsystem: 0,
+            bars,
+            interrupt_pin: 1,
+            min_grant_max_latency: [0; 2],
+            capabilities: vec![Capability::MsiX(msix)],
+            extended_space: false,
+            header: HeaderType::Function,
+        }
+    }
+
+    fn read(&mut self, _: Ps, _: u8, offset: u64, _: AccessSize, _: &mut FunctionSide<'_>) -> u64 {
+        offset
+    }
+
+    fn write(&mut self, now: Ps, _: u8, _: u64, _: AccessSize, vector: u64, side: &mut FunctionSide<'_>) {
+        let (addr, kind) = (PhysAddr(BYTES), DmaKind::RxData);
+        let request = DmaRequest { addr, len: MANY, kind, offset: 0, token: 0 };
+        let Done::At(done) = side.memory().request_write(now, request) else { unreachable!() };
+        side.wake_at(done, vector);
+        side.raise(now, vector as u16);
+        side.set_irq(true);
+    }
+
+    fn wake(&mut self, _: Ps, vector: u64, side: &mut FunctionSide<'_>) {
+        side.memory().write(PhysAddr(BYTES), &[vector as u8 + 1; MANY as usize]);
+    }
+
+    fn reset(&mut self, _: Ps, side: &mut FunctionSide<'_>) {
+        side.set_irq(false);
+    }
+
+    fn save(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn restore(&mut self, _: &[u8]) -> Result<(), SnapshotError> {
+        Ok(())
+    }
+}
+
+fn machine() -> Machine {
+    let functions: Vec<(Place, Box<dyn PciFunction>)> = vec![(Place::root(PLACE), Box::new(Bell))];
+    Machine::with_functions(MachineConfig::default(), 1, functions).unwrap()
+}
+
+/// With memory and bus mastering on, MSI-X enabled, and messages 0xb0 and 0xb1.
+fn ready() -> Machine {
+    let mut machine = machine();
+    machine.config_write(ECAM + 0x10, B4, BAR);
+    machine.config_write(ECAM + 4, B2, 6);
+    machine.config_write(ECAM + 0x42, B2, 0x8000);
+    for vector in 0..2 {
+        let entry = BAR + 0x20 + 16 * vector;
+        for (at, value) in [(0, MESSAGES + 4 * vector), (4, 0), (8, 0xb0 + vector), (12, 0)] {
+            machine.device_write(Ps::ZERO, PhysAddr(entry + at), B4, value);
+        }
+    }
+    machine
+}
+
+fn ring(machine: &mut Machine, vector: u64) {
+    let now = machine.now();
+    machine.device_write(now, PhysAddr(BAR), B4, vector);
+}
+
+fn word(machine: &Machine, addr: u64) -> u32 {
+    let mut bytes = [0; 4];
+    assert!(machine.ram.copy_out(PhysAddr(addr), &mut bytes));
+    u32::from_le_bytes(bytes)
+}
+
+fn run(machine: &mut Machine, time: Ps) {
+    machine.run(&Limits::until(time));
+}
+
+/// The moments at which the last of the bytes and the message of vector 1 are in memory.
+fn arrivals(machine: &mut Machine) -> (Ps, Ps) {
+    let (mut bytes, mut message) = (None, None);
+    while message.is_none() {
+        machine.handle_next_event();
+        let now = machine.queue.now();
+        bytes = bytes.or((word(machine, BYTES + u64::from(MANY) - 4) != 0).then_some(now));
+        message = (word(machine, MESSAGES + 4) == 0xb1).then_some(now);
+    }
+    (bytes.expect("the bytes come first"), message.unwrap())
+}
+
+#[test]
+fn a_message_arrives_behind_what_its_function_has_written_before() {
+    let mut machine = ready();
+    ring(&mut machine, 1);
+    let (bytes, message) = arrivals(&mut machine);
+    assert!(bytes > Ps::ZERO && message > bytes, "{bytes:?} {message:?}");
+    assert!(machine.bridge.intx_levels().iter().all(|(_, level)| !level), "the pin stays down");
+    // Without messages the same interrupt is the pin's.
+    machine.config_write(ECAM + 0x42, B2, 0);
+    assert!(machine.bridge.intx_levels().iter().any(|(_, level)| *level));
+    let before = machine.queue.events().count();
+    ring(&mut machine, 0);
+    assert_eq!(machine.queue.events().count(), before + 1, "only the bytes");
+}
+
+#[test]
+fn a_message_without_the_right_to_dma_or_a_place_to_go_is_counted_and_lost() {
+    let mut machine = ready();
+    machine.device_write(Ps::ZERO, PhysAddr(BAR + 0x20), B4, 0x1000);
+    ring(&mut machine, 0);
+    run(&mut machine, Ps::from_ms(1));
+    assert_eq!(*machine.functions()[1].dma_stats(), DmaStats { outside_ram: 1, not_bus_master: 0 });
+    machine.config_write(ECAM + 4, B2, 2);
+    ring(&mut machine, 1);
+    let later = machine.now() + Ps::from_ms(1);
+    run(&mut machine, later);
+    assert_eq!(machine.functions()[1].dma_stats().not_bus_master, 2, "bytes and message");
+    assert_eq!((word(&machine, MESSAGES), word(&machine, MESSAGES + 4)), (0, 0));
+}
+
+#[test]
+fn vectors_and_messages_on_their_way_are_saved() {
+    let mut first = ready();
+    // Vector 0 is masked and pending, vector 1 under way.
+    first.device_write(Ps::ZERO, PhysAddr(BAR + 0x2c), B4, 1);
+    ring(&mut first, 0);
+    ring(&mut first, 1);
+    let mut other = machine();
+    other.restore(&first.checkpoint("guest", ""), "guest").unwrap();
+    for machine in [&mut first, &mut other] {
+        let (_, message) = arrivals(machine);
+        let pending = machine.bridge.function(machine.function_id(1)).read_vectors(0, PENDING, B4);
+        assert_eq!((pending, word(machine, MESSAGES)), (Some(1), 0));
+        machine.device_write(message, PhysAddr(BAR + 0x2c), B4, 0);
+        run(machine, message + Ps::from_ms(1));
+        assert_eq!(word(machine, MESSAGES), 0xb0);
+    }
+    assert_eq!(first.state_hash(), other.state_hash());
+    // A machine whose functions have no vectors is another one.
+    assert!(
+        Machine::new(MachineConfig::default(), 1)
+            .unwrap()
+            .restore(&first.checkpoint("guest", ""), "guest")
+            .is_err()
+    );
+}
