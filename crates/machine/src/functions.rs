@@ -6,7 +6,7 @@
 use doorbell_nic::{NIC_STATE_VERSION, Nic};
 use doorbell_pcie::path::PathState;
 use doorbell_pcie::{ConfigSpace, FunctionIdentity, Message, Place};
-use doorbell_sim::ports::{DmaKind, DmaPort, DmaRequest, IrqPort, IrqSink, Timers};
+use doorbell_sim::ports::{DmaKind, DmaPort, DmaRequest, IrqPort, IrqSink, PolledRing, Timers};
 use doorbell_sim::snapshot::{Snapshot, SnapshotError};
 use doorbell_sim::stats::{Counter, Stats};
 use doorbell_sim::{AccessSize, Done, EventQueue, Phase, PhysAddr, Ps, log};
@@ -61,6 +61,11 @@ pub trait PciFunction: Send {
 
     /// Takes a saved state up; one that cannot be is refused whole.
     fn restore(&mut self, state: &[u8]) -> Result<(), SnapshotError>;
+
+    /// The rings that software polls, as its registers say now: of observers' interest alone.
+    fn polled_rings(&self) -> Vec<PolledRing> {
+        Vec::new()
+    }
 
     /// What it has counted.
     fn counters(&self) -> Vec<Counter> {
@@ -254,6 +259,14 @@ impl PluggedFunction {
         match &self.device {
             Device::Nic(nic) => nic.stats().counters(),
             Device::Other(function) => function.counters(),
+        }
+    }
+
+    /// The rings that software polls, as its registers say now.
+    pub fn polled_rings(&self) -> Vec<PolledRing> {
+        match &self.device {
+            Device::Nic(nic) => nic.rx_ring().into_iter().collect(),
+            Device::Other(function) => function.polled_rings(),
         }
     }
 

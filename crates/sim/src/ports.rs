@@ -120,6 +120,22 @@ pub trait DmaPort {
     fn write(&mut self, addr: PhysAddr, from: &[u8]);
 }
 
+/// A ring of descriptors in memory that software polls: how it looks, for whoever wants to know what a core polls. Each descriptor has
+/// a byte of status with a bit that the device sets when it is done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PolledRing {
+    /// Where it lies.
+    pub base: PhysAddr,
+    /// Bytes of all of it.
+    pub bytes: u64,
+    /// Bytes of a descriptor.
+    pub descriptor_bytes: u64,
+    /// Which byte of a descriptor has the status.
+    pub status_at: u64,
+    /// The bits of the status of which one at least is set when the device is done.
+    pub done: u8,
+}
+
 /// A level-triggered interrupt line.
 pub trait IrqPort {
     /// Drives the line to `level`; driving it to the level it has is allowed and does nothing.

@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::MachineConfig;
 use crate::events::Event;
+use crate::functions::PluggedFunction;
 use crate::harts_config::HartParts;
 use crate::machine::Machine;
 
@@ -211,7 +212,7 @@ impl Machine {
         let now = self.queue.now();
         let Some(timing) = &mut self.timing else { return };
         timing.mode = mode;
-        timing.polls.watch(self.functions.iter().filter_map(|plugged| plugged.as_nic()?.rx_ring()));
+        timing.polls.watch(self.functions.iter().flat_map(PluggedFunction::polled_rings));
         for (hart, timed) in self.harts.iter_mut().zip(&mut timing.harts) {
             hart.set_synced_until(Ps::MAX);
             if mode != Mode::Detailed

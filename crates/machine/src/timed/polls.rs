@@ -1,15 +1,12 @@
 //! Polls that find nothing: how many, and what they cost, so that a packet's cost can be told with and without them.
 //!
-//! A driver polls by loading the status byte of the next receive descriptor (82540EM manual, §3.2.3.2: byte 12, bit DD). One
-//! that finds DD clear ends the poll, and if it was the first, the poll was empty: what is executed until the next such
+//! A driver polls by loading the status byte of the next receive descriptor; how descriptors look, their device says
+//! ([`PolledRing`]). A load that finds one that is not done ends the poll, and if it was the first, the poll was empty: what is executed until the next such
 //! load, of whatever ring, is the price of an empty poll. So is each round of a loop that does nothing else. What
 //! happens between a poll that found packets and the next poll is the packets'. An observer: nothing simulated depends on it.
 
+use doorbell_sim::ports::PolledRing;
 use doorbell_sim::{Op, OpClass, PhysAddr, Ram};
-
-const DESCRIPTOR_BYTES: u64 = 16;
-const STATUS_AT: u64 = 12;
-const STATUS_DD: u8 = 1;
 
 doorbell_sim::stats! {
     /// Polls of receive rings by one hart.
@@ -35,12 +32,15 @@ struct Poller {
     stats: PollStats,
 }
 
+fn last_byte(ring: &PolledRing) -> u64 {
+    ring.base.0.saturating_add(ring.bytes - 1)
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Polls {
-    /// First and last byte of each ring.
-    rings: Vec<(u64, u64)>,
-    /// The same of all of them together.
+    rings: Vec<PolledRing>,
+    /// First and last byte of all of them together.
     span: (u64, u64),
     harts: Vec<Poller>,
 }
@@ -50,11 +50,13 @@ impl Polls {
         Polls { rings: Vec::new(), span: (u64::MAX, 0), harts: vec![Poller::default(); harts] }
     }
 
-    /// Watches these rings (address and bytes) from now on.
-    pub fn watch(&mut self, rings: impl Iterator<Item = (PhysAddr, u64)>) {
-        self.rings = rings.map(|(base, bytes)| (base.0, base.0.saturating_add(bytes - 1))).collect();
-        self.span =
-            self.rings.iter().fold((u64::MAX, 0), |span, ring| (span.0.min(ring.0), span.1.max(ring.1)));
+    /// Watches these rings from now on. One without descriptors that have a status is not polled.
+    pub fn watch(&mut self, rings: impl Iterator<Item = PolledRing>) {
+        self.rings = rings.filter(|ring| ring.bytes > 0 && ring.status_at < ring.descriptor_bytes).collect();
+        self.span = self
+            .rings
+            .iter()
+            .fold((u64::MAX, 0), |(first, end), ring| (first.min(ring.base.0), end.max(last_byte(ring))));
     }
 
     pub fn stats(&self, hart: usize) -> &PollStats {
@@ -79,15 +81,14 @@ impl Polls {
 
     fn load(&mut self, hart: usize, op: &Op, ram: &Ram, now: (u64, u64)) {
         let addr = op.phys.0;
-        let Some((base, _)) = self.rings.iter().find(|ring| (ring.0..=ring.1).contains(&addr)) else {
-            return;
-        };
-        let offset = (addr - base) % DESCRIPTOR_BYTES;
-        if !(offset..offset + u64::from(op.size)).contains(&STATUS_AT) {
+        let inside = |ring: &&PolledRing| (ring.base.0..=last_byte(ring)).contains(&addr);
+        let Some(ring) = self.rings.iter().find(inside) else { return };
+        let offset = (addr - ring.base.0) % ring.descriptor_bytes;
+        if !(offset..offset + u64::from(op.size)).contains(&ring.status_at) {
             return;
         }
-        let mut status = [0];
-        if !ram.copy_out(PhysAddr(addr - offset + STATUS_AT), &mut status) {
+        let (mut status, done) = ([0], ring.done);
+        if !ram.copy_out(PhysAddr(addr - offset + ring.status_at), &mut status) {
             return;
         }
         let poller = &mut self.harts[hart];
@@ -95,7 +96,7 @@ impl Polls {
             poller.stats.empty_instructions += now.0 - instructions;
             poller.stats.empty_cycles += now.1.saturating_sub(cycle);
         }
-        if status[0] & STATUS_DD != 0 {
+        if status[0] & done != 0 {
             poller.packets += 1;
             return;
         }
@@ -115,6 +116,11 @@ mod tests {
 
     const RING: u64 = 0x8000_1000;
 
+    /// As an 82540EM has them (manual, §3.2.3.2).
+    fn ring() -> PolledRing {
+        PolledRing { base: PhysAddr(RING), bytes: 4096, descriptor_bytes: 16, status_at: 12, done: 1 }
+    }
+
     fn load(addr: u64, size: u8) -> Op {
         Op { class: OpClass::Load, phys: PhysAddr(addr), size, ..Op::default() }
     }
@@ -123,7 +129,7 @@ mod tests {
     fn only_what_lies_between_an_empty_poll_and_the_next_load_of_a_status_is_the_empty_poll_s() {
         let mut ram = Ram::new(PhysAddr(0x8000_0000), Bytes(1 << 20), 1);
         let mut polls = Polls::new(1);
-        polls.watch([(PhysAddr(RING), 4096)].into_iter());
+        polls.watch([ring()].into_iter());
         let done = |ram: &mut Ram, index: u64, done: u8| {
             assert!(ram.store(PhysAddr(RING + 16 * index + 12), &[done]));
         };
@@ -149,10 +155,28 @@ mod tests {
     }
 
     #[test]
+    fn a_device_s_descriptors_are_looked_at_as_it_says_that_they_look() {
+        let mut ram = Ram::new(PhysAddr(0x8000_0000), Bytes(1 << 20), 1);
+        let mut polls = Polls::new(1);
+        let wide = PolledRing { descriptor_bytes: 64, status_at: 63, done: 0x82, ..ring() };
+        let none = PolledRing { base: PhysAddr(RING + 4096), bytes: 0, ..ring() };
+        let blind = PolledRing { base: PhysAddr(RING + 8192), descriptor_bytes: 0, ..ring() };
+        polls.watch([wide, none, blind].into_iter());
+        let mut look = |ram: &Ram, addr: u64| {
+            polls.look(0, &[load(addr, 1)], ram, 1, 1);
+            polls.stats(0).polls
+        };
+        assert_eq!([12, 28, 62, 63].map(|at| look(&ram, RING + at)), [0, 0, 0, 1]);
+        assert!(ram.store(PhysAddr(RING + 127), &[0x80]));
+        assert_eq!((look(&ram, RING + 127), look(&ram, RING + 191)), (1, 2));
+        assert_eq!([4096, 4108, 8192, 8204].map(|at| look(&ram, RING + at)), [2; 4]);
+    }
+
+    #[test]
     fn other_bytes_of_the_ring_are_no_polls() {
         let ram = Ram::new(PhysAddr(0x8000_0000), Bytes(1 << 20), 1);
         let mut polls = Polls::new(1);
-        polls.watch([(PhysAddr(RING), 4096)].into_iter());
+        polls.watch([ring()].into_iter());
         let ops = [load(RING, 8), load(RING + 13, 1), load(RING + 4096 + 12, 1), load(RING - 4, 4)];
         polls.look(0, &ops, &ram, 1, 1);
         assert_eq!(polls.stats(0).polls, 0);

@@ -112,6 +112,8 @@ pub mod eerd {
 /// Receive descriptor status and errors, §3.2.3.
 pub mod rxd {
     pub const DD: u8 = 1 << 0;
+    /// Which byte of a descriptor is its status.
+    pub const STATUS_AT: u64 = 12;
     pub const EOP: u8 = 1 << 1;
     pub const IXSM: u8 = 1 << 2;
     pub const VP: u8 = 1 << 3;

@@ -30,8 +30,8 @@ mod state;
 mod stats;
 mod tx;
 
-use doorbell_sim::ports::{DeliveryPort, DmaPort, IrqPort, Timers, WirePort};
-use doorbell_sim::{BitsPerSec, Bytes, Frame, FrameObserver, Ps, log};
+use doorbell_sim::ports::{DeliveryPort, DmaPort, IrqPort, PolledRing, Timers, WirePort};
+use doorbell_sim::{BitsPerSec, Bytes, Frame, FrameObserver, PhysAddr, Ps, log};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{ConfigError, NicConfig};
@@ -167,10 +167,17 @@ impl Nic {
         (reg.info().access != regs::Access::Absent).then(|| self.regs.get(reg))
     }
 
-    /// Where the ring of receive descriptors lies, and how many bytes it has; none while its registers make no sense.
-    pub fn rx_ring(&self) -> Option<(doorbell_sim::PhysAddr, u64)> {
+    /// The ring of receive descriptors (§3.2.3.2); none while its registers make no sense.
+    pub fn rx_ring(&self) -> Option<PolledRing> {
         let ring = self.regs.ring(Queue::Receive)?;
-        Some((doorbell_sim::PhysAddr(ring.base), u64::from(ring.count) * u64::from(DESCRIPTOR_BYTES)))
+        let descriptor_bytes = u64::from(DESCRIPTOR_BYTES);
+        Some(PolledRing {
+            base: PhysAddr(ring.base),
+            bytes: u64::from(ring.count) * descriptor_bytes,
+            descriptor_bytes,
+            status_at: bits::rxd::STATUS_AT,
+            done: bits::rxd::DD,
+        })
     }
 
     /// Whether frames from the wire are taken: the link is up and the receiver is on.
