@@ -53,7 +53,9 @@ pub struct RunConfig {
     pub memory: doorbell_machine::MemoryConfig,
     /// The disks.
     pub disk: doorbell_machine::DiskConfig,
-    /// The PCI Express link of each NIC.
+    /// How NICs are attached to memory and cores.
+    pub attach: doorbell_machine::AttachConfig,
+    /// The PCI Express link of each NIC that is attached by one.
     pub pcie: doorbell_machine::PcieConfig,
     /// The NICs.
     pub nic: NicConfig,
@@ -61,7 +63,7 @@ pub struct RunConfig {
     pub link: doorbell_machine::LinkConfig,
     /// The load generators and their traffic.
     pub loadgen: LoadGenConfig,
-    /// What ports have of their own: any keys of `nic`, `pcie` and `link`, by the ports' numbers.
+    /// What ports have of their own: any keys of `nic`, `attach`, `pcie` and `link`, by the ports' numbers.
     #[serde(skip_serializing_if = "PortTables::is_empty")]
     pub port: PortTables,
     /// What harts have of their own: any keys of `core`, `pipeline` and the private part of `memory`, by the harts' numbers.
@@ -173,6 +175,7 @@ impl RunConfig {
             pipeline: self.pipeline.clone(),
             memory: self.memory.clone(),
             disk: self.disk.clone(),
+            attach: self.attach.clone(),
             pcie: self.pcie.clone(),
             nic: self.nic.clone(),
             link: self.link.clone(),
@@ -199,8 +202,8 @@ impl RunConfig {
 
     /// A port, of a configuration that was checked.
     pub fn port(&self, index: usize) -> PortConfig {
-        let ports = PortsConfig { nic: &self.nic, pcie: &self.pcie, link: &self.link, own: &self.port };
-        ports.port(index).expect("the configuration was checked")
+        let Self { nic, attach, pcie, link, port: own, .. } = self;
+        PortsConfig { nic, attach, pcie, link, own }.port(index).expect("the configuration was checked")
     }
 
     /// All ports.
@@ -267,14 +270,34 @@ pub fn resolve_with_traffic(
     for assignment in overrides {
         overlay.set(assignment)?;
     }
-    let config: RunConfig = overlay::Overlay::resolve(&overlay)?;
+    let mut config: RunConfig = overlay::Overlay::resolve(&overlay)?;
     config.validate()?;
+    // What a kind of attachment has without being given stands in the configuration, too.
+    config.attach = config.attach.in_force();
+    let with_own: Vec<doorbell_machine::PortNumber> =
+        config.port.iter().filter(|(_, own)| !own.attach.is_empty()).map(|(number, _)| *number).collect();
+    for number in with_own {
+        let whole = config.port(number.0).attach.in_force();
+        let table = toml::Table::try_from(whole).expect("a configuration can be written as TOML");
+        config.port.get_mut(&number).expect("it was just listed").attach = table;
+    }
     Ok(config)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_attachment_has_without_being_given_stands_in_the_configuration() {
+        let set = ["platform.nics=2", "attach.kind=memory-bus", "port.1.attach.kind=llc"];
+        let config = resolve("altra", &set.map(str::to_owned)).unwrap();
+        let text = config.to_toml();
+        assert_eq!(text.matches("outstanding = 64").count(), 2, "{text}");
+        let back: RunConfig = toml::from_str(&text).unwrap();
+        assert_eq!(back, config);
+        assert_eq!((back.port(1), back.port(0)), (config.port(1), config.port(0)));
+    }
 
     #[test]
     fn the_written_configuration_reads_back_the_same() {

@@ -227,7 +227,8 @@ pub(crate) fn all_counters(machine: &Machine) -> Vec<(String, doorbell_sim::stat
         add(&own, plugged.counters());
         add(&format!("{name}.dma"), plugged.dma_stats().counters());
         for (kind, kind_name) in doorbell_machine::PATH_KINDS {
-            add(&format!("{name}.pcie.{kind_name}"), plugged.pcie().stats(kind).counters());
+            let way = if plugged.attachment().bus().is_some() { "bus" } else { "pcie" };
+            add(&format!("{name}.{way}.{kind_name}"), plugged.attachment().counters(kind));
         }
     }
     for (index, port) in machine.ports().iter().enumerate() {

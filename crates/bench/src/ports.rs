@@ -49,6 +49,7 @@ const DROPS: &str = "Frames dropped by the NIC, by cause";
 const DMA: &str = "Rings, FIFO and interrupts";
 const PATH: &str = "DMA on the path to memory";
 const LINK: &str = "PCI Express link, timed";
+const BUSES: &str = "Buses, timed";
 const GENERATOR: &str = "Load generator at this port";
 /// The NIC's counters beside drops that say how it worked.
 const WORK: &[&str] = &[
@@ -95,16 +96,22 @@ fn figures(machine: &Machine, index: usize) -> Vec<(&'static str, String, String
     }
     for (kind, name) in PATH_KINDS {
         function
-            .pcie()
-            .stats(kind)
-            .counters()
+            .attachment()
+            .counters(kind)
             .into_iter()
             .for_each(|counter| add(PATH, &format!("{name}."), counter));
     }
     function.dma_stats().counters().into_iter().for_each(|counter| add(PATH, "", counter));
     if machine.timing().is_some() {
-        let link = function.pcie().link_stats().counters();
-        link.into_iter().for_each(|counter| add(LINK, "pcie_link.", counter));
+        let link = function.attachment().link_stats();
+        link.iter().flat_map(Stats::counters).for_each(|counter| add(LINK, "pcie_link.", counter));
+        if let Some(bus) = function.attachment().bus() {
+            bus.stats().counters().into_iter().for_each(|counter| add(BUSES, "bus.", counter));
+            for (number, stage) in bus.stages().enumerate() {
+                let prefix = format!("bus.stage{number}.");
+                stage.counters().into_iter().for_each(|counter| add(BUSES, &prefix, counter));
+            }
+        }
     }
     port.loadgen.stats().counters().into_iter().for_each(|counter| add(GENERATOR, "", counter));
     all
@@ -164,5 +171,7 @@ pub(crate) fn meanings(machine: &Machine) -> BTreeMap<String, String> {
         return BTreeMap::new();
     }
     let stages = STAGES.iter().map(|stage| (stage.name.to_owned(), stage.meaning.to_owned()));
-    figures(machine, 0).into_iter().map(|(_, name, meaning, _)| (name, meaning)).chain(stages).collect()
+    // A port's attachment has figures of its own.
+    let all = (0..machine.ports().len()).flat_map(|index| figures(machine, index));
+    all.map(|(_, name, meaning, _)| (name, meaning)).chain(stages).collect()
 }

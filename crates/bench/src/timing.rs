@@ -2,6 +2,7 @@
 //! access, all harts and NICs together, and each core alone; as groups of named figures, ratios where a person would want
 //! ratios. The counters themselves are in `stats.json`.
 
+mod buses;
 mod figures;
 mod window;
 
@@ -119,7 +120,16 @@ fn sources(machine: &Machine) -> Vec<Source> {
         add(format!("dram.channel{index}"), "dram", channel.counters());
     }
     for plugged in machine.functions() {
-        add(format!("{}.pcie_link", plugged.name()), "link", plugged.pcie().link_stats().counters());
+        let name = plugged.name();
+        if let Some(link) = plugged.attachment().link_stats() {
+            add(format!("{name}.pcie_link"), "link", link.counters());
+        }
+        if let Some(bus) = plugged.attachment().bus() {
+            add(format!("{name}.bus"), "bus", bus.stats().counters());
+            for (number, stage) in bus.stages().enumerate() {
+                add(format!("{name}.bus.stage{number}"), "bus_stage", stage.counters());
+            }
+        }
     }
     all
 }
@@ -158,7 +168,9 @@ impl Moment {
             }
         }
         for plugged in machine.functions() {
-            PATH_KINDS.iter().for_each(|(kind, _)| add("pcie", &plugged.pcie().stats(*kind).counters()));
+            PATH_KINDS
+                .iter()
+                .for_each(|(kind, _)| add("pcie", &plugged.attachment().stats(*kind).counters()));
         }
         let cores = (0..machine.harts().len()).filter_map(|hart| machine.core_stats(hart));
         Some(Moment { now: machine.now(), books: cores.map(|core| core.books).collect(), counts })

@@ -21,7 +21,7 @@ const LARGE_RAM: u64 = 1 << 30;
 const MANY_TRACKED: u32 = 1 << 16;
 
 /// Keys without a value in the default configuration, which a walk over it does not find.
-const OPTIONAL_KEYS: [&str; 17] = [
+const OPTIONAL_KEYS: [&str; 24] = [
     "nic.mac",
     "nic.rx_fifo",
     "nic.tx_fifo",
@@ -30,6 +30,13 @@ const OPTIONAL_KEYS: [&str; 17] = [
     "loadgen.traffic.frames",
     "loadgen.traffic.duration",
     "loadgen.traffic.total",
+    "attach.enters",
+    "attach.burst",
+    "attach.width",
+    "attach.clock",
+    "attach.latency",
+    "attach.outstanding",
+    "attach.register_latency",
     "pcie.link_latency",
     "pcie.root_latency",
     "pcie.register_latency",
@@ -63,13 +70,17 @@ pub(crate) const UNITS: [&str; 21] = [
     "ps", "ns", "us", "ms", "s", "B", "KiB", "MiB", "GiB", "bps", "kbps", "Mbps", "Gbps", "Tbps", "Hz",
     "MHz", "GHz", "pps", "Mpps", "%", "",
 ];
-const WORDS: [&str; 12] = [
+const WORDS: [&str; 16] = [
     "true",
     "false",
     "sv39",
     "sv48",
     "macswap",
     "io",
+    "pcie",
+    "bus",
+    "memory-bus",
+    "llc",
     "any",
     "02:00:00:00:00:01",
     "01:00:00:00:00:01",

@@ -3,8 +3,9 @@
 
 use doorbell_loadgen::TrafficConfig;
 use doorbell_machine::{
-    CheckpointFile, CoreKind, CoreModel, Guest, HartNumber, HartTable, HartTables, Inclusion, Limits,
-    Machine, MachineConfig, Mode, Outcome, Place, PortNumber, PortTable, PrefetchKind,
+    AttachConfig, AttachKind, CheckpointFile, CoreKind, CoreModel, Guest, HartNumber, HartTable, HartTables,
+    Inclusion, Limits, Machine, MachineConfig, Mode, Outcome, Place, PortNumber, PortTable, PrefetchKind,
+    StageConfig,
 };
 use doorbell_sim::{Bytes, Hertz, Ps};
 
@@ -188,6 +189,30 @@ fn time(config: &mut MachineConfig, choice: u64) {
     config.memory.dca.policy.enabled = choice & 0x80 == 0;
     config.pcie.tags = [1, 8, 256][(choice >> 8) as usize % 3];
     config.pcie.posted_headers = [1, 4, 128][(choice >> 10) as usize % 3];
+    config.attach = attachment(choice >> 12);
+}
+
+/// Half of them PCI Express; chains and places on the die with the least room.
+fn attachment(choice: u64) -> AttachConfig {
+    let (kind, places) = match choice % 6 {
+        3 => (AttachKind::Bus, None),
+        4 => (AttachKind::MemoryBus, Some(1)),
+        5 => (AttachKind::Llc, Some(2)),
+        _ => return AttachConfig::default(),
+    };
+    let stage = |split: bool| StageConfig {
+        width: Bytes(8),
+        clock: Hertz(133_000_000),
+        latency: Ps::from_ns(15),
+        split,
+        full_duplex: false,
+        address_cycles: 1,
+        outstanding: 1,
+        bridge_latency: Ps::from_ns(50),
+        buffer: 1,
+    };
+    let stages = (kind == AttachKind::Bus).then(|| vec![stage(choice & 64 == 0), stage(choice & 128 == 0)]);
+    AttachConfig { kind, stages, outstanding: places, ..AttachConfig::default() }
 }
 
 /// The second hart is another one than the others: slower, simpler, with smaller caches.
@@ -374,6 +399,7 @@ fn continues_in_another_machine(case: &Case, file: &CheckpointFile) {
     };
     config.link.rate.0 /= 7;
     config.pcie.link_latency = Some(Ps::from_ns(77));
+    config.attach = attachment(case.seed >> 7);
     config.nic.rx_descriptor_cache = 16;
     config.nic.rx_fifo = Some(Bytes(4 << 10));
     config.nic.tx_fifo = Some(Bytes(4 << 10));

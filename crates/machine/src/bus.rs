@@ -47,7 +47,7 @@ impl Machine {
                 let MmioRequest { addr, size, .. } = request;
                 let (accepted, arrives) = match target {
                     Some(target) => {
-                        self.functions[usize::from(target)].pcie.register_write(now, size.bytes())
+                        self.functions[usize::from(target)].attachment.register_write(now, size.bytes())
                     }
                     None => (now, now + self.config_latency()),
                 };
@@ -57,7 +57,9 @@ impl Machine {
             }
             _ => {
                 let arrives = match target {
-                    Some(target) => self.functions[usize::from(target)].pcie.register_read(now),
+                    Some(target) => self.functions[usize::from(target)]
+                        .attachment
+                        .register_read(now, request.size.bytes()),
                     None => now + self.config_latency(),
                 };
                 self.queue.schedule(arrives, Phase::Mmio, Event::DeviceRead { hart });
@@ -67,7 +69,7 @@ impl Machine {
 
     /// One way to what no function claims, and to configuration space.
     fn config_latency(&self) -> Ps {
-        self.functions.first().map_or(Ps::ZERO, |first| first.pcie.config_latency())
+        self.functions.first().map_or(Ps::ZERO, |first| first.attachment.config_latency())
     }
 
     /// An access to a device beside the harts, done at once.
@@ -256,8 +258,8 @@ impl Machine {
         let value = vectors.unwrap_or_else(|| {
             self.with_function(index, |device, side| device.read(now, (bar, offset), size, side))
         });
-        let slot = &mut self.functions[usize::from(index)].pcie;
-        (value, Some(slot.register_answer(now, size.bytes())))
+        let attachment = &mut self.functions[usize::from(index)].attachment;
+        (value, Some(attachment.register_answer(now, size.bytes())))
     }
 
     /// The answer to a device access is back; the hart goes on.

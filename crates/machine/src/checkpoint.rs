@@ -318,7 +318,7 @@ impl Machine {
         if !messages.is_empty() {
             snapshot.put("pci.messages", MessagesState::VERSION, &messages);
         }
-        self.functions.iter().for_each(|plugged| plugged.save(&mut snapshot));
+        self.functions.iter().for_each(|plugged| plugged.save(self.now(), &mut snapshot));
         for (index, port) in self.ports.iter().enumerate() {
             snapshot.put(&format!("port{index}.link_in"), LinkState::VERSION, &port.link_in.save());
             snapshot.put(&format!("port{index}.link_out"), LinkState::VERSION, &port.link_out.save());

@@ -1,6 +1,7 @@
 //! What a machine is made of. A preset and the user's overrides become a [`MachineConfig`], which is
 //! checked as a whole before anything is built from it.
 
+use doorbell_attach::AttachConfig;
 use doorbell_loadgen::LoadGenConfig;
 use doorbell_nic::{MacAddress, NicConfig};
 use doorbell_pcie::{LinkConfig as PcieConfig, Place};
@@ -29,7 +30,9 @@ pub struct MachineConfig {
     pub pipeline: doorbell_core::CoreConfig,
     /// Caches, interconnect and DRAM, where they are timed.
     pub memory: doorbell_memory::MemoryConfig,
-    /// The PCI Express link of each NIC.
+    /// How NICs are attached to memory and cores.
+    pub attach: AttachConfig,
+    /// The PCI Express link of each NIC that is attached by one.
     pub pcie: PcieConfig,
     /// The NICs.
     pub nic: NicConfig,
@@ -252,7 +255,13 @@ impl MachineConfig {
 
     /// What ports are made of.
     pub fn ports(&self) -> PortsConfig<'_> {
-        PortsConfig { nic: &self.nic, pcie: &self.pcie, link: &self.link, own: &self.port }
+        PortsConfig {
+            nic: &self.nic,
+            attach: &self.attach,
+            pcie: &self.pcie,
+            link: &self.link,
+            own: &self.port,
+        }
     }
 
     /// A port, of a configuration that was checked.

@@ -1,10 +1,10 @@
-//! A device's way to memory: through its PCI Express link, the caches and DRAM, if its bridge lets it.
+//! A device's way to memory: through its attachment, the caches and DRAM, if its bridge lets it.
 
+use doorbell_attach::Attachment;
 use doorbell_sim::memory::DmaAccess;
 use doorbell_sim::ports::{DmaPort, DmaRequest};
 use doorbell_sim::{Done, PhysAddr, Ps, Ram};
 
-use crate::slot::PcieSlot;
 use crate::timed::{Mode, Timing};
 
 doorbell_sim::stats! {
@@ -22,7 +22,7 @@ pub(crate) struct BusSide<'a> {
     /// By which number caches and accounts know the device.
     pub device: u8,
     pub ram: &'a mut Ram,
-    pub pcie: &'a mut PcieSlot,
+    pub attachment: &'a mut Attachment,
     pub dma: &'a mut DmaStats,
     pub timing: Option<&'a mut Timing>,
     pub bus_master: bool,
@@ -40,8 +40,8 @@ impl BusSide<'_> {
         }
         let memory = self.timing.as_mut().map(|timing| &mut timing.memory);
         match write {
-            true => self.pcie.write(now, addr, len, access, memory),
-            false => self.pcie.read(now, addr, len, access, memory),
+            true => self.attachment.write(now, addr, len, access, memory),
+            false => self.attachment.read(now, addr, len, access, memory),
         }
     }
 }

@@ -1,8 +1,9 @@
-//! PCI functions: what stands at a place of the PCI tree, has its registers read and written, moves data by DMA through a link of its own,
-//! the caches and DRAM, wakes itself up, interrupts, counts, and is saved. The machine has one list of them and calls all alike; the
+//! PCI functions: what stands at a place of the PCI tree, has its registers read and written, moves data by DMA through an attachment of its
+//! own, the caches and DRAM, wakes itself up, interrupts, counts, and is saved. The machine has one list of them and calls all alike; the
 //! NICs behind its ports come first, then whatever implements [`PciFunction`] and was plugged in beside them. A NIC is
 //! called without a detour (`nic_function.rs`). `CONTRIBUTING.md` has the recipe; `crates/example` follows it.
 
+use doorbell_attach::Attachment;
 use doorbell_nic::{NIC_STATE_VERSION, Nic};
 use doorbell_pcie::path::PathState;
 use doorbell_pcie::{ConfigSpace, FunctionIdentity, Message, Place};
@@ -16,12 +17,13 @@ use crate::events::Event;
 use crate::machine::Machine;
 use crate::nic_function::{self, NicSide};
 use crate::port::WireSide;
-use crate::slot::PcieSlot;
 
 /// The version of what the machine keeps of each function; its own state has one of its own.
 const FUNCTION_VERSION: u32 = 2;
 /// A message signalled interrupt writes a doubleword.
 const MESSAGE_BYTES: u32 = 4;
+/// The version of what is kept of cores' accesses to registers that are under way.
+const REGISTERS_VERSION: u32 = 1;
 /// One of a machine has so many functions at most beside its NICs.
 pub(crate) const FUNCTIONS_MAX: usize = 16;
 
@@ -197,16 +199,16 @@ pub struct PluggedFunction {
     place: Place,
     /// The port in front of it, if it is on a network.
     port: Option<u8>,
-    pub(crate) pcie: PcieSlot,
+    pub(crate) attachment: Attachment,
     irq: bool,
     dma: DmaStats,
 }
 
 impl PluggedFunction {
     /// The NIC of a port.
-    pub(crate) fn nic(port: u8, nic: Nic, place: Place, pcie: PcieSlot) -> PluggedFunction {
+    pub(crate) fn nic(port: u8, nic: Nic, place: Place, attachment: Attachment) -> PluggedFunction {
         let device = Device::Nic(Box::new(nic));
-        PluggedFunction::new(device, format!("port{port}"), place, Some(port), pcie)
+        PluggedFunction::new(device, format!("port{port}"), place, Some(port), attachment)
     }
 
     /// Another function, by its number among these.
@@ -214,13 +216,19 @@ impl PluggedFunction {
         number: usize,
         function: Box<dyn PciFunction>,
         place: Place,
-        pcie: PcieSlot,
+        attachment: Attachment,
     ) -> PluggedFunction {
-        PluggedFunction::new(Device::Other(function), format!("function{number}"), place, None, pcie)
+        PluggedFunction::new(Device::Other(function), format!("function{number}"), place, None, attachment)
     }
 
-    fn new(device: Device, name: String, place: Place, port: Option<u8>, pcie: PcieSlot) -> PluggedFunction {
-        PluggedFunction { device, name, place, port, pcie, irq: false, dma: DmaStats::default() }
+    fn new(
+        device: Device,
+        name: String,
+        place: Place,
+        port: Option<u8>,
+        attachment: Attachment,
+    ) -> PluggedFunction {
+        PluggedFunction { device, name, place, port, attachment, irq: false, dma: DmaStats::default() }
     }
 
     /// Under which name its counters stand: "port0" for what is behind a port, "function0" for the first of the others.
@@ -271,8 +279,8 @@ impl PluggedFunction {
     }
 
     /// Between it and memory, and the cores.
-    pub fn pcie(&self) -> &PcieSlot {
-        &self.pcie
+    pub fn attachment(&self) -> &Attachment {
+        &self.attachment
     }
 
     /// What its DMA met beside RAM.
@@ -285,13 +293,17 @@ impl PluggedFunction {
         self.irq
     }
 
-    /// Its own state and its path's; what all functions have alike stands in the machine's section.
-    pub(crate) fn save(&self, snapshot: &mut Snapshot) {
+    /// Its own state and its path's, `now`; what all functions have alike stands in the machine's section.
+    pub(crate) fn save(&self, now: Ps, snapshot: &mut Snapshot) {
         match &self.device {
             Device::Nic(nic) => snapshot.put(&format!("{}.nic", self.name), NIC_STATE_VERSION, &nic.save()),
             Device::Other(function) => snapshot.put(&self.name, FUNCTION_VERSION, &function.save()),
         }
-        snapshot.put(&format!("{}.path", self.name), PathState::VERSION, &self.pcie.path().save());
+        snapshot.put(&format!("{}.path", self.name), PathState::VERSION, &self.attachment.path().save());
+        // Only where a run has changed from timed to functional with accesses under way.
+        if let Some(at) = self.attachment.registers_under_way(now) {
+            snapshot.put(&format!("{}.registers", self.name), REGISTERS_VERSION, &at);
+        }
     }
 
     pub(crate) fn restore(
@@ -309,7 +321,11 @@ impl PluggedFunction {
                 function.restore(&snapshot.get::<Vec<u8>>(&self.name, FUNCTION_VERSION)?)?;
             }
         }
-        self.pcie.path_mut().restore(snapshot.get(&format!("{}.path", self.name), PathState::VERSION)?)
+        let registers = format!("{}.registers", self.name);
+        if snapshot.has(&registers) {
+            self.attachment.restore_registers(snapshot.get(&registers, REGISTERS_VERSION)?)?;
+        }
+        self.attachment.path_mut().restore(snapshot.get(&format!("{}.path", self.name), PathState::VERSION)?)
     }
 }
 
@@ -346,7 +362,7 @@ impl Machine {
         let bus = BusSide {
             device: index,
             ram: &mut self.ram,
-            pcie: &mut parts.pcie,
+            attachment: &mut parts.attachment,
             dma: &mut parts.dma,
             timing: self.timing.as_deref_mut(),
             bus_master,

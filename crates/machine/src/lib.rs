@@ -29,7 +29,6 @@ mod presets;
 mod renew;
 mod restored;
 mod run;
-mod slot;
 mod timed;
 mod traffic;
 mod turns;
@@ -50,12 +49,12 @@ pub use port::Port;
 pub use ports_config::{PortConfig, PortNumber, PortTable, PortTables, PortsConfig};
 pub use presets::{PRESETS, Preset, preset};
 pub use run::{Limits, Outcome};
-pub use slot::PcieSlot;
 pub use timed::{
     Activity, BlockCost, CallNode, Cost, Domain, LoggedOp, Mode, PollStats, Profile, Timing, WatchRequest,
     Watched,
 };
 
+pub use doorbell_attach::{AttachConfig, AttachKind, Attachment, StageConfig};
 pub use doorbell_core::{Books, CoreConfig as PipelineConfig, CoreKind, Stages, TopDown};
 pub use doorbell_memory::MemoryConfig;
 pub use doorbell_memory::config::Inclusion;

@@ -1,5 +1,6 @@
 //! The machine's parts and how they are built from a configuration.
 
+use doorbell_attach::Attachment;
 use doorbell_loadgen::{LoadGen, LoadGenConfig, StageBook};
 use doorbell_nic::Nic;
 use doorbell_pcie::{FunctionIdentity, HostBridge, HostBridgeConfig, Place, Slot, SlotError};
@@ -18,7 +19,6 @@ use crate::port::Port;
 use crate::ports_config::PortConfig;
 use crate::renew::Spare;
 use crate::run::Outcome;
-use crate::slot::PcieSlot;
 use crate::timed::Timing;
 use crate::turns::Turns;
 
@@ -205,15 +205,25 @@ fn build_functions(
     }
     let mut functions = Vec::new();
     for port in 0..config.platform.nics as usize {
-        let PortConfig { nic, pcie, link } = config.port(port);
+        let PortConfig { nic, attach, pcie, link } = config.port(port);
         let nic = Nic::new(nic, link.rate, port).map_err(|error| ConfigError::new("nic", error))?;
         let place = config.ports().place(port);
-        functions.push(PluggedFunction::nic(port as u8, nic, place, PcieSlot::new(&pcie)));
+        let attachment = Attachment::new(&attach, &pcie, bridges_before(config, place));
+        functions.push(PluggedFunction::nic(port as u8, nic, place, attachment));
     }
     functions.extend(others.into_iter().enumerate().map(|(number, (place, function))| {
-        PluggedFunction::other(number, function, place, PcieSlot::new(&config.pcie))
+        let attachment = Attachment::new(&config.attach, &config.pcie, bridges_before(config, place));
+        PluggedFunction::other(number, function, place, attachment)
     }));
     Ok(functions)
+}
+
+/// How many bridges a place is behind. One that is not there is refused when the tree is built.
+fn bridges_before(config: &MachineConfig, place: Place) -> u32 {
+    let listed = &config.platform.bridges;
+    let before = |place: &Place| listed.get(usize::from(place.behind?)).copied();
+    // A bridge is behind ones that are listed before it.
+    std::iter::successors(before(&place), before).take(listed.len()).count() as u32
 }
 
 /// The tree of PCI functions: bridges and NICs, as the configuration lists them, then the others.

@@ -1,8 +1,9 @@
-//! What each port is made of: `[nic]`, `[pcie]` and `[link]` hold for all, and what stands under `[port.1.nic]` and the like for
+//! What each port is made of: `[nic]`, `[attach]`, `[pcie]` and `[link]` hold for all, and what stands under `[port.1.nic]` and the like for
 //! that port alone. A port's own keys are laid over everybody's, so each table may name as little as it likes.
 
 use std::collections::BTreeMap;
 
+use doorbell_attach::{AttachConfig, AttachKind};
 use doorbell_nic::{MacAddress, NicConfig};
 use doorbell_pcie::{LinkConfig as PcieConfig, Place};
 use doorbell_wire::LinkConfig;
@@ -41,11 +42,14 @@ impl From<PortNumber> for String {
 
 /// What one port has of its own: any keys of these parts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, expecting = "nic, pcie, link and at")]
+#[serde(default, deny_unknown_fields, expecting = "nic, attach, pcie, link and at")]
 pub struct PortTable {
     /// Over `[nic]`. Its MAC address is this one NIC's.
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub nic: Table,
+    /// Over `[attach]`, or in its place if it names another kind.
+    #[serde(skip_serializing_if = "Table::is_empty")]
+    pub attach: Table,
     /// Over `[pcie]`.
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub pcie: Table,
@@ -77,7 +81,9 @@ impl PortTable {
 pub struct PortConfig {
     /// Its NIC, whose MAC address is given.
     pub nic: NicConfig,
-    /// Between the NIC and memory.
+    /// How it is attached to memory and cores.
+    pub attach: AttachConfig,
+    /// The link between them, if it is one of PCI Express.
     pub pcie: PcieConfig,
     /// In front of the NIC, both ways.
     pub link: LinkConfig,
@@ -88,6 +94,8 @@ pub struct PortConfig {
 pub struct PortsConfig<'a> {
     /// `[nic]`.
     pub nic: &'a NicConfig,
+    /// `[attach]`.
+    pub attach: &'a AttachConfig,
     /// `[pcie]`.
     pub pcie: &'a PcieConfig,
     /// `[link]`.
@@ -97,12 +105,22 @@ pub struct PortsConfig<'a> {
 }
 
 impl PortsConfig<'_> {
+    /// What a port has that has nothing of its own.
+    fn common(&self) -> PortConfig {
+        PortConfig {
+            nic: self.nic.clone(),
+            attach: self.attach.clone(),
+            pcie: self.pcie.clone(),
+            link: self.link.clone(),
+        }
+    }
+
     /// Port `index`. An error names the key of the port's own tables.
     pub fn port(&self, index: usize) -> Result<PortConfig, ConfigError> {
-        let (nic, pcie, link) = (self.nic.clone(), self.pcie.clone(), self.link.clone());
-        let mut port = PortConfig { nic, pcie, link };
+        let mut port = self.common();
         if let Some(own) = self.own.get(&PortNumber(index)) {
             port.nic = laid_over(&port.nic, &own.nic, &format!("port.{index}.nic"))?;
+            port.attach = attached(&port.attach, &own.attach, &format!("port.{index}.attach"))?;
             port.pcie = laid_over(&port.pcie, &own.pcie, &format!("port.{index}.pcie"))?;
             port.link = laid_over(&port.link, &own.link, &format!("port.{index}.link"))?;
         }
@@ -119,13 +137,14 @@ impl PortsConfig<'_> {
 
     /// Checks what all have, and each of `count` ports.
     pub fn validate(&self, count: usize) -> Result<(), ConfigError> {
-        let check = |prefix: &str, nic: &NicConfig, pcie: &PcieConfig, link: &LinkConfig| {
+        let check = |prefix: &str, PortConfig { nic, attach, pcie, link }: &PortConfig| {
+            attach.validate().map_err(|e| ConfigError::below(&format!("{prefix}attach"), &e))?;
             pcie.validate().map_err(|e| ConfigError::below(&format!("{prefix}pcie"), &e))?;
             nic.validate().map_err(|e| ConfigError::new(format!("{prefix}nic"), e))?;
             link.validate().map_err(|e| ConfigError::new(format!("{prefix}link"), e))
         };
-        check("", self.nic, self.pcie, self.link)?;
-        for &PortNumber(index) in self.own.keys() {
+        check("", &self.common())?;
+        for (&PortNumber(index), own) in self.own {
             if index >= count {
                 let problem = match count {
                     0 => "this machine has no NICs (platform.nics)".to_owned(),
@@ -136,8 +155,14 @@ impl PortsConfig<'_> {
                 };
                 return Err(ConfigError::new(format!("port.{index}"), problem));
             }
-            let PortConfig { nic, pcie, link } = self.port(index)?;
-            check(&format!("port.{index}."), &nic, &pcie, &link)?;
+            let port = self.port(index)?;
+            check(&format!("port.{index}."), &port)?;
+            if port.attach.kind != AttachKind::Pcie && !own.pcie.is_empty() {
+                let kind = port.attach.kind;
+                let problem =
+                    format!("port.{index}.attach.kind is \"{kind}\", which has no PCI Express link");
+                return Err(ConfigError::new(format!("port.{index}.pcie"), problem));
+            }
         }
         Ok(())
     }
@@ -146,6 +171,14 @@ impl PortsConfig<'_> {
 /// NICs stand behind the host bridge, in the order of their ports.
 pub(crate) fn default_place(index: usize) -> Place {
     Place::root(index as u8 + 1)
+}
+
+/// An attachment of another kind than everybody's has only keys of its own.
+fn attached(all: &AttachConfig, own: &Table, path: &str) -> Result<AttachConfig, ConfigError> {
+    let kind = Table::from_iter(own.get_key_value("kind").map(|(key, kind)| (key.clone(), kind.clone())));
+    let of_kind = laid_over(&AttachConfig::default(), &kind, path)?;
+    let base = if kind.is_empty() || of_kind.kind == all.kind { all } else { &of_kind };
+    laid_over(base, own, path)
 }
 
 #[cfg(test)]
@@ -218,16 +251,62 @@ mod tests {
     }
 
     #[test]
+    fn a_port_of_another_kind_of_attachment_has_none_of_everybodys_keys() {
+        let all = ["platform.nics=2", "attach.kind=llc", "attach.clock=3GHz"];
+        let kinds = |own: &[&str]| {
+            let config = with(&[&all[..], own].concat()).unwrap();
+            [0, 1].map(|index| config.port(index).attach)
+        };
+        let [llc, same] = kinds(&["port.1.attach.kind=llc", "port.1.attach.width=64B"]);
+        assert_eq!((same.clock, same.width), (llc.clock, Some(Bytes(64))));
+        let [_, other] = kinds(&["port.1.attach.kind=memory-bus", "port.1.attach.latency=2ns"]);
+        assert_eq!((other.kind, other.clock), (AttachKind::MemoryBus, None));
+        let [_, pcie] = kinds(&["port.1.attach.kind=pcie"]);
+        assert_eq!(pcie, AttachConfig::default());
+        let hash = |own: &[&str]| with(&[&all[..], own].concat()).unwrap().microarchitecture_hash();
+        assert_ne!(hash(&[]), hash(&["port.1.attach.latency=2ns"]));
+    }
+
+    #[test]
+    fn a_port_is_behind_as_many_bridges_as_its_place_says() {
+        let set = [
+            "platform.nics=2",
+            "platform.bridges=[\"1e.0\", \"0:01.0\"]",
+            "port.1.at=1:02.0",
+            "pcie.bridge_latency=100ns",
+        ];
+        let machine = Machine::new(with(&set).unwrap(), 1).unwrap();
+        let latency = |port| machine.function_behind(port).attachment().path().config().latency;
+        assert_eq!(latency(1), latency(0) + Ps::from_ns(200));
+    }
+
+    #[test]
     fn what_cannot_be_is_refused_with_the_path_of_its_key() {
         for (wrong, key, problem) in [
             ("port.2.nic.rx_fifo=64KiB", "port.2", "port.0 to port.1"),
             ("port.01.nic.rx_fifo=64KiB", "port.01", "\"01\" is no port's number"),
             ("port.nic.rx_fifo=64KiB", "port.nic", "those of all such as nic.rx_fifo"),
-            ("port.1=64KiB", "port.1", "expected nic, pcie, link and at"),
+            ("port.1=64KiB", "port.1", "expected nic, attach, pcie, link and at"),
             ("port.1.nic.rx_fifi=64KiB", "port.1.nic.rx_fifi", "did you mean \"rx_fifo\"?"),
             ("port.1.nic.rx_fifo=64", "port.1.nic.rx_fifo", "unit"),
             ("port.1.link.latency=1000s", "port.1.link", "latency"),
             ("port.1.pcie.lanes=3", "port.1.pcie.lanes", "3"),
+            ("attach.kind=bus", "attach.stages", "is missing"),
+            ("attach.kind=isa", "attach.kind", "unknown variant `isa`"),
+            (
+                "attach.clock=1GHz",
+                "attach.clock",
+                "a key of kind \"memory-bus\", \"llc\" and not of \"pcie\"",
+            ),
+            ("port.1.attach.kind=isa", "port.1.attach.kind", "unknown variant `isa`"),
+            ("port.1.attach.stages=[]", "port.1.attach.stages", "not of \"pcie\""),
+            (
+                "port.1.attach={kind=\"bus\",stages=[{width=\"0B\",clock=\"1GHz\"}]}",
+                "port.1.attach.stages[0].width",
+                "is 0B; it must be from 1B to 1KiB",
+            ),
+            ("port.1={attach={kind=\"llc\"},pcie={tags=8}}", "port.1.pcie", "has no PCI Express link"),
+            ("pcie.bridge_latency=1ms", "pcie.bridge_latency", "at most 100us"),
             ("port.1.nik.rx_fifo=64KiB", "port.1.nik", "did you mean \"nic\"?"),
         ] {
             let error = with(&["platform.nics=2", wrong]).unwrap_err();

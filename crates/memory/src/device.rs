@@ -1,16 +1,21 @@
-//! A device's access: direct cache access, the mechanism.
+//! A device's access: direct cache access, the mechanism, and what a device on the die does instead.
 //!
-//! The rules, each of which has a test of that name in `device_tests.rs`:
+//! The rules of the root complex, each of which has a test of that name in `device_tests.rs`:
 //! a write of a whole line that the LLC has updates it in place, in whatever way it is; otherwise room is made in the DCA
 //! ways. Copies in private caches go either way. A write of a part merges with the newest copy, which comes from memory
 //! where there is none. A read is served from the newest copy, changes nobody's state, and takes no room unless the
 //! policy says so. With direct cache access off, writes go to memory and take copies away; reads still find them.
 //!
+//! A device that enters at the last-level cache ([`Entry::Llc`]) takes a port of it and no link of the root complex. Its writes go where
+//! the policy says; with direct cache access off they take room in the ways that cores' lines may take, since that
+//! policy says what the root complex may do, and a cache in front of memory keeps what is written to it.
+//! One that enters at the memory bus ([`Entry::MemoryBus`]) has rules of its own, in `memory_bus.rs`.
+//!
 //! A written line can be used as soon as the write is visible. A core that asks for it at an earlier time than the write's,
 //! which it can since writes are priced ahead, does not wait for it.
 
 use doorbell_sim::Ps;
-use doorbell_sim::memory::{DmaAccess, HostMemory, LINE_BYTES, Level};
+use doorbell_sim::memory::{DmaAccess, Entry, HostMemory, LINE_BYTES, Level};
 use doorbell_sim::ports::PhysAddr;
 
 use crate::backing::MainMemory;
@@ -20,6 +25,7 @@ use crate::config::Inclusion;
 use crate::dca::{Inbound, Placement, Seen};
 use crate::system::MemorySystem;
 use crate::tags::{Flags, Slot};
+use crate::ways::WayMask;
 
 impl<M: MainMemory> HostMemory for MemorySystem<M> {
     fn device_read(&mut self, now: Ps, addr: PhysAddr, bytes: u32, access: DmaAccess) -> Ps {
@@ -46,19 +52,25 @@ impl<M: MainMemory> MemorySystem<M> {
         self.write_line::<false>(Ps::ZERO, addr, bytes, access);
     }
 
-    /// When a device's request that is at the root complex at `now` has been looked up in the LLC, after `bytes` that
-    /// come with it.
-    fn looked<const TIMED: bool>(&mut self, now: Ps, bytes: u64) -> u64 {
+    /// When a device's request that enters at `now` has been looked up in the LLC, after `bytes` that come with it. On the memory
+    /// bus it is only seen there, and at once.
+    fn looked<const TIMED: bool>(&mut self, now: Ps, bytes: u64, entry: Entry) -> u64 {
         if !TIMED {
             return 0;
         }
         let leaves = self.clock.edge_at_or_after(now);
-        let last = if bytes > 0 { self.io_in.take_many(leaves, bytes).1 } else { leaves };
-        self.llc.port(last + self.io_latency) + self.llc.latency
+        match entry {
+            Entry::RootComplex => {
+                let last = if bytes > 0 { self.io_in.take_many(leaves, bytes).1 } else { leaves };
+                self.llc.port(last + self.io_latency) + self.llc.latency
+            }
+            Entry::Llc => self.llc.port(leaves) + self.llc.latency,
+            Entry::MemoryBus => leaves,
+        }
     }
 
     /// When data in private caches are at hand; `looked` where there are none.
-    fn snooped<const TIMED: bool>(&mut self, private: &Found, looked: u64) -> u64 {
+    pub(crate) fn snooped<const TIMED: bool>(&mut self, private: &Found, looked: u64) -> u64 {
         if !private.present {
             return looked;
         }
@@ -91,7 +103,8 @@ impl<M: MainMemory> MemorySystem<M> {
         let Some(line) = self.ram.line(addr) else { return self.no_ram(now) };
         let bytes = u64::from(bytes).min(LINE_BYTES - addr.0 % LINE_BYTES);
         let class = DataClass::of(&access, self.header_bytes);
-        let looked = self.looked::<TIMED>(now, 0);
+        let entry = self.entry(access.device);
+        let looked = self.looked::<TIMED>(now, 0, entry);
         let private = self.probe(None, line, Probe::Look(class));
         let slot = self.llc.tags.find(line);
         self.reclass(slot, line, class);
@@ -99,6 +112,31 @@ impl<M: MainMemory> MemorySystem<M> {
             Some(_) => &mut self.devices.pcierdcur_hits,
             None => &mut self.devices.pcierdcur_misses,
         } += 1;
+        let data = match entry {
+            Entry::MemoryBus => self.read_past_caches::<TIMED>(line, slot, &private, looked),
+            _ => self.read_through_llc::<TIMED>(line, slot, &private, (looked, class, &access)),
+        };
+        self.traffic.device_out_bytes += bytes;
+        if !TIMED {
+            return Ps::ZERO;
+        }
+        match entry {
+            Entry::RootComplex => {
+                let last = self.io_out.take_many(data, bytes.max(1)).1;
+                self.time(last + self.io_latency)
+            }
+            Entry::Llc | Entry::MemoryBus => self.time(data),
+        }
+    }
+
+    /// A read that has been looked up in the LLC: when the newest copy is there.
+    fn read_through_llc<const TIMED: bool>(
+        &mut self,
+        line: u32,
+        slot: Option<Slot>,
+        private: &Found,
+        (looked, class, access): (u64, DataClass, &DmaAccess),
+    ) -> u64 {
         let mut used = private.fresh;
         let mut data = looked;
         if let Some(slot) = slot {
@@ -114,19 +152,14 @@ impl<M: MainMemory> MemorySystem<M> {
         }
         self.devices.fresh_used_by_device += u64::from(used);
         if private.dirty || (private.present && slot.is_none()) {
-            data = self.snooped::<TIMED>(&private, looked);
+            data = self.snooped::<TIMED>(private, looked);
             if TIMED {
                 data = data.max(self.clock.edge_at_or_after(private.ready));
             }
         } else if slot.is_none() {
-            data = self.read_for_device::<TIMED>(line, looked, class, &access);
+            data = self.read_for_device::<TIMED>(line, looked, class, access);
         }
-        self.traffic.device_out_bytes += bytes;
-        if !TIMED {
-            return Ps::ZERO;
-        }
-        let last = self.io_out.take_many(data, bytes.max(1)).1;
-        self.time(last + self.io_latency)
+        data
     }
 
     /// Brings a line that no cache has, for a device's read.
@@ -168,18 +201,26 @@ impl<M: MainMemory> MemorySystem<M> {
         let bytes = u64::from(bytes).min(LINE_BYTES - within);
         let full = bytes == LINE_BYTES;
         let class = DataClass::of(&access, self.header_bytes);
-        let looked = self.looked::<TIMED>(now, bytes.max(1));
+        let entry = self.entry(access.device);
+        let looked = self.looked::<TIMED>(now, bytes.max(1), entry);
         self.traffic.device_in_bytes += bytes;
         let private = self.probe(None, line, Probe::Take);
         let slot = self.llc.tags.find(line);
         self.count_write(full, slot.is_some(), &private);
         let mut done = self.snooped::<TIMED>(&private, looked);
         if !full {
-            done = self.newest::<TIMED>(line, slot, &private, done);
+            done = self.newest::<TIMED>(line, slot, &private, done, entry);
         }
         self.overwrite(slot, &private);
         self.reclass(slot, line, class);
-        let placement = self.steering.place(&Inbound { access, class, full, in_llc: slot.is_some() });
+        let inbound = Inbound { access, class, full, in_llc: slot.is_some() };
+        let placement = match entry {
+            Entry::MemoryBus => Placement::Memory,
+            Entry::Llc if !self.steering.policy(access.device).enabled => {
+                Placement::Llc(WayMask(self.core_ways))
+            }
+            _ => self.steering.place(&inbound),
+        };
         done = self.put::<TIMED>(line, slot, class, placement, done);
         self.time(done)
     }
@@ -210,12 +251,14 @@ impl<M: MainMemory> MemorySystem<M> {
         slot: Option<Slot>,
         private: &Found,
         looked: u64,
+        entry: Entry,
     ) -> u64 {
         if private.dirty || (private.present && slot.is_none()) {
             return if TIMED { looked.max(self.clock.edge_at_or_after(private.ready)) } else { 0 };
         }
         match (slot, TIMED) {
             (Some(slot), true) => self.llc.arrival(slot, line, looked, Level::Llc).0,
+            (None, _) if entry == Entry::MemoryBus => self.read_from_bus::<TIMED>(line, looked),
             (None, true) => {
                 let (out, data, merged) = self.read_memory(line, looked);
                 if merged {

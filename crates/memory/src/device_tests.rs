@@ -11,11 +11,11 @@ use crate::dca::{DcaPolicy, DeviceDca, Place};
 use crate::system::MemorySystem;
 use crate::ways::WayMask;
 
-type System = MemorySystem<FlatMemory>;
+pub(crate) type System = MemorySystem<FlatMemory>;
 
-const BASE: u64 = 0x8000_0000;
+pub(crate) const BASE: u64 = 0x8000_0000;
 /// Lines this far apart share a set of the LLC.
-const LLC_STRIDE: u64 = 16 << 10;
+pub(crate) const LLC_STRIDE: u64 = 16 << 10;
 
 /// An LLC of 256 sets and 16 ways; cores' lines in ways 4 to 15, devices' in 0 to 3.
 fn config() -> MemoryConfig {
@@ -31,25 +31,25 @@ fn system(config: &MemoryConfig) -> System {
     MemorySystem::new(config, &clocks, PhysAddr(BASE), Bytes(64 << 20), memory).unwrap()
 }
 
-fn with_policy(policy: DcaPolicy) -> System {
+pub(crate) fn with_policy(policy: DcaPolicy) -> System {
     let mut config = config();
     config.dca.policy = policy;
     system(&config)
 }
 
-fn data(offset: u32) -> DmaAccess {
+pub(crate) fn data(offset: u32) -> DmaAccess {
     DmaAccess { device: 0, kind: DmaKind::RxData, offset }
 }
 
-fn write(system: &mut System, offset: u64) -> Ps {
+pub(crate) fn write(system: &mut System, offset: u64) -> Ps {
     system.device_write(Ps::ZERO, PhysAddr(BASE + offset), 64, data(0))
 }
 
-fn core(system: &mut System, hart: usize, kind: AccessKind, offset: u64) -> Level {
+pub(crate) fn core(system: &mut System, hart: usize, kind: AccessKind, offset: u64) -> Level {
     system.core_access(hart, 100_000, CoreAccess { kind, addr: PhysAddr(BASE + offset), pc: 0 }).level
 }
 
-fn in_llc(system: &System, offset: u64) -> bool {
+pub(crate) fn in_llc(system: &System, offset: u64) -> bool {
     system.llc.tags.find((offset / 64) as u32).is_some()
 }
 
@@ -58,7 +58,7 @@ fn is_dirty(system: &System, offset: u64) -> bool {
     slot.is_some_and(|slot| system.llc.tags.flags(slot).is_dirty())
 }
 
-fn way(system: &System, offset: u64) -> usize {
+pub(crate) fn way(system: &System, offset: u64) -> usize {
     system.llc.tags.find((offset / 64) as u32).unwrap().way() as usize
 }
 

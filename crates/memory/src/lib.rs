@@ -13,7 +13,7 @@
 //! | `core_side` | an access through L1 and L2 |
 //! | `llc` | a request at the LLC |
 //! | `coherence` | who else has the line |
-//! | `device` | what a device's access does |
+//! | `device`, `memory_bus` | what a device's access does, by where it enters |
 //! | `dca` | where a device's line goes: the place for a researcher's policy |
 //! | `cache`, `tags`, `replacement`, `prefetch`, `aligned` | one cache |
 //! | `slots`, `in_flight` | bookings of ports and links; of miss registers and buffers |
@@ -34,6 +34,7 @@ pub mod dram;
 mod in_flight;
 mod invariants;
 mod llc;
+mod memory_bus;
 pub mod prefetch;
 pub mod replacement;
 mod slots;
@@ -54,6 +55,8 @@ pub use ways::WayMask;
 
 #[cfg(test)]
 mod device_tests;
+#[cfg(test)]
+mod on_die_tests;
 #[cfg(test)]
 mod reference_tests;
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! The memory system: what there is and how it is joined.
 
-use doorbell_sim::memory::{CoreAccess, Level, Served};
+use doorbell_sim::memory::{CoreAccess, Entry, Level, Served};
 use doorbell_sim::{Bytes, Clock, Hertz, PhysAddr, Ps};
 
 use crate::backing::MainMemory;
 use crate::cache::Cache;
 use crate::class::{DataClass, LineClasses};
 use crate::config::{Inclusion, MemoryConfig, PrivateConfig, WalkEntry};
-use crate::dca::{DcaPolicy, Steering};
+use crate::dca::{DEVICES_MAX, DcaPolicy, Steering};
 use crate::dram::Dram;
 use crate::slots::Slots;
 use crate::stats::{CoreStats, DeviceStats, HartStats, MemoryStats, Misses, TrafficStats};
@@ -108,6 +108,7 @@ pub struct MemorySystem<M> {
     pub(crate) header_bytes: u32,
     pub(crate) classes: LineClasses,
     pub(crate) steering: Steering,
+    entries: [Entry; DEVICES_MAX],
     pub(crate) devices: DeviceStats,
     pub(crate) traffic: TrafficStats,
     /// Lines of each class in the LLC.
@@ -177,6 +178,7 @@ impl<M: MainMemory> MemorySystem<M> {
             header_bytes: config.header_bytes,
             classes: LineClasses::new(span.lines),
             steering: Steering::new(&config.dca),
+            entries: [Entry::default(); DEVICES_MAX],
             devices: DeviceStats::default(),
             traffic: TrafficStats::default(),
             occupancy: [0; DataClass::COUNT],
@@ -200,6 +202,17 @@ impl<M: MainMemory> MemorySystem<M> {
     /// Counts a core's access to a device's registers, which does not come here.
     pub fn count_mmio(&mut self, write: bool) {
         *if write { &mut self.devices.wil } else { &mut self.devices.prd } += 1;
+    }
+
+    /// From now on a device's requests enter here, and no more at the root complex.
+    pub fn set_entry(&mut self, device: u8, entry: Entry) {
+        self.entries[usize::from(device) % DEVICES_MAX] = entry;
+    }
+
+    /// Where a device's requests enter.
+    #[inline]
+    pub(crate) fn entry(&self, device: u8) -> Entry {
+        self.entries[usize::from(device) % DEVICES_MAX]
     }
 
     /// Gives a device, or with `None` all of them, another policy of direct cache access, from the next access on.

@@ -3,7 +3,8 @@
 //! Document: PCI Express Base Specification, chapter 2 (transaction layer); the byte counts a packet are
 //! those that are public from measurements of real hosts: 8 bytes of framing, sequence number and LCRC a
 //! packet, and a header of 16 bytes for requests with a 64-bit address and 12 for completions.
-//! The parameters follow from the link's ([`LinkConfig`](crate::LinkConfig)), so that one set describes both models.
+//! The parameters follow from the link's ([`LinkConfig`](crate::LinkConfig)), so that one set describes both models; the room
+//! `attach` derives those of other attachments.
 //! Modelled: serialisation of every packet on its direction, in the order of requests; splitting by
 //! maximum payload and maximum read request; a fixed latency each way. Not modelled: tags, credits,
 //! acknowledgements, alignment of completions, memory's own time.
@@ -46,13 +47,17 @@ pub struct PathConfig {
     pub max_payload: Bytes,
     /// The most that one read request asks for.
     pub max_read_request: Bytes,
+    /// Bytes of a request's packet besides its payload.
+    pub request_overhead: Bytes,
+    /// Bytes of a completion's packet besides its payload.
+    pub completion_overhead: Bytes,
 }
 
-impl From<&LinkConfig> for PathConfig {
-    /// What of the link is left when tags, credits and memory cost nothing. The device's time to answer a register is
-    /// shared by the two ways.
-    fn from(link: &LinkConfig) -> PathConfig {
-        let latencies = link.latencies();
+impl PathConfig {
+    /// What of a link behind so many bridges is left when tags, credits and memory cost nothing. The device's time to answer a
+    /// register is shared by the two ways.
+    pub fn of_link(link: &LinkConfig, bridges: u32) -> PathConfig {
+        let latencies = link.latencies_behind(bridges);
         let latency = latencies.link + latencies.root;
         PathConfig {
             latency,
@@ -61,6 +66,8 @@ impl From<&LinkConfig> for PathConfig {
             mmio_latency: latency + Ps(latencies.register.0 / 2),
             max_payload: link.max_payload,
             max_read_request: link.max_read_request,
+            request_overhead: Bytes(REQUEST_OVERHEAD_BYTES),
+            completion_overhead: Bytes(COMPLETION_OVERHEAD_BYTES),
         }
     }
 }
@@ -84,7 +91,7 @@ doorbell_sim::stats! {
 }
 
 /// Where a kind stands in [`KINDS`].
-pub(crate) fn slot(kind: DmaKind) -> usize {
+pub fn slot(kind: DmaKind) -> usize {
     match kind {
         DmaKind::RxDescriptorFetch => 0,
         DmaKind::RxDescriptorWriteback => 1,
@@ -158,8 +165,8 @@ impl Path {
         // A read of nothing is still a request and an answer.
         let requests = len.div_ceil(self.config.max_read_request.0).max(1);
         let completions = len.div_ceil(self.config.max_payload.0).max(1);
-        let up_bytes = requests * REQUEST_OVERHEAD_BYTES;
-        let down_bytes = completions * COMPLETION_OVERHEAD_BYTES + len;
+        let up_bytes = requests * self.config.request_overhead.0;
+        let down_bytes = completions * self.config.completion_overhead.0 + len;
         self.count(kind, len, (requests, up_bytes), (completions, down_bytes));
         let asked = serialise(&mut self.state.up_free, now, up_bytes, self.config.up_bandwidth)
             .saturating_add(self.config.latency);
@@ -171,7 +178,7 @@ impl Path {
     pub fn write(&mut self, now: Ps, len: u32, kind: DmaKind) -> Ps {
         let len = u64::from(len);
         let packets = len.div_ceil(self.config.max_payload.0).max(1);
-        let up_bytes = packets * REQUEST_OVERHEAD_BYTES + len;
+        let up_bytes = packets * self.config.request_overhead.0 + len;
         self.count(kind, len, (packets, up_bytes), (0, 0));
         let done = serialise(&mut self.state.up_free, now, up_bytes, self.config.up_bandwidth)
             .saturating_add(self.config.latency);

@@ -12,6 +12,8 @@ fn config() -> PathConfig {
         mmio_latency: Ps::from_ns(300),
         max_payload: Bytes(256),
         max_read_request: Bytes(512),
+        request_overhead: Bytes(24),
+        completion_overhead: Bytes(20),
     }
 }
 
@@ -63,7 +65,7 @@ fn data_coming_down_does_not_slow_what_goes_up() {
 
 #[test]
 fn the_ceiling_of_a_gen3_x8_slot_is_the_published_one() {
-    let gen3 = PathConfig { latency: ns(300), ..PathConfig::from(&LinkConfig::default()) };
+    let gen3 = PathConfig { latency: ns(300), ..PathConfig::of_link(&LinkConfig::default(), 0) };
     let mut path = Path::new(gen3.clone());
     let count = 10_000u64;
     let mut last = Ps::ZERO;
@@ -133,7 +135,7 @@ fn every_kind_has_its_own_counters_in_the_order_of_listings() {
 #[test]
 fn the_parameters_are_those_of_the_link() {
     let link = LinkConfig { generation: 4, lanes: 16, ..LinkConfig::default() };
-    let config = PathConfig::from(&link);
+    let config = PathConfig::of_link(&link, 0);
     assert_eq!((config.max_payload, config.max_read_request), (link.max_payload, link.max_read_request));
     assert_eq!((config.up_bandwidth, config.down_bandwidth), (link.packet_rate(), link.packet_rate()));
     // A read of a cached line takes 600 ns in a slot, of which the cache takes about 50 and the packets a few.

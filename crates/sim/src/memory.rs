@@ -104,9 +104,22 @@ pub struct DmaAccess {
     pub offset: u32,
 }
 
-/// The memory system behind the root complex. One call is one line, or a part of one.
+/// Where a device's requests enter the memory system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Entry {
+    /// Over the root complex's link to the last-level cache, where the policy of direct cache access says what is kept.
+    #[default]
+    RootComplex,
+    /// At the last-level cache itself, as a core's misses do.
+    Llc,
+    /// At the memory bus, past the caches, which are only snooped.
+    MemoryBus,
+}
+
+/// The memory system, as a device's attachment meets it. One call is one line, or a part of one.
 pub trait HostMemory {
-    /// Prices a device's read; returns when the data are back at the root complex.
+    /// Prices a device's read; returns when the data are back at the place where the device's requests enter.
     fn device_read(&mut self, now: Ps, addr: PhysAddr, bytes: u32, access: DmaAccess) -> Ps;
     /// Prices a device's write; returns when it is visible (and its buffer is free).
     fn device_write(&mut self, now: Ps, addr: PhysAddr, bytes: u32, access: DmaAccess) -> Ps;

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod attachments;
 mod bad_input;
 mod books;
 mod browser;

@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use doorbell_machine::Machine;
 
+use super::buses::buses;
 use super::window::{View, Window};
 use super::{CoreFigures, Figure, Group, TimingFigures};
 
@@ -17,19 +18,19 @@ const CLASSES: [(&str, &str); 6] = [
     ("tx_descriptor", "transmit descriptors"),
 ];
 
-fn over(amount: f64, by: f64) -> Option<f64> {
+pub(super) fn over(amount: f64, by: f64) -> Option<f64> {
     (by > 0.0).then(|| amount / by)
 }
 
 /// A group under construction.
-struct Filling(Group);
+pub(super) struct Filling(Group);
 
 impl Filling {
-    fn new(name: impl Display) -> Filling {
+    pub(super) fn new(name: impl Display) -> Filling {
         Filling(Group { name: name.to_string(), figures: Vec::new() })
     }
 
-    fn put(&mut self, name: impl Display, value: Option<f64>, meaning: impl Display) {
+    pub(super) fn put(&mut self, name: impl Display, value: Option<f64>, meaning: impl Display) {
         let (name, meaning) = (name.to_string(), meaning.to_string());
         self.0.figures.push(Figure { name, meaning, value });
     }
@@ -42,7 +43,11 @@ pub(crate) fn figures(window: &Window, machine: &Machine) -> TimingFigures {
     groups.extend(
         [("L1I", "l1i"), ("L1D", "l1d"), ("L2", "l2"), ("LLC", "llc")].map(|(name, key)| cache(w, name, key)),
     );
-    groups.extend([access_times(w), occupancy(w, machine), dram(w), pcie(w), uncore(w), dca(w)]);
+    groups.extend([access_times(w), occupancy(w, machine), dram(w), pcie(w)]);
+    if machine.functions().iter().any(|plugged| plugged.attachment().bus().is_some()) {
+        groups.push(buses(w, machine));
+    }
+    groups.extend([uncore(w), dca(w)]);
     TimingFigures(groups.into_iter().map(|filling| filling.0).collect())
 }
 
@@ -324,22 +329,25 @@ fn dram(w: &View) -> Filling {
 fn pcie(w: &View) -> Filling {
     let mut g = Filling::new("PCI Express");
     let frames = w.frames as f64;
+    // Where no NIC is attached by PCI Express there is no link to say anything of.
+    let has_link = w.has("link.up_packets");
+    let link = |name: &str| has_link.then(|| w.n(&format!("link.{name}")));
     for (way, meaning) in [("up", "from the NIC"), ("down", "to the NIC")] {
-        let n = |what: &str| w.n(&format!("link.{way}_{what}"));
+        let n = |what: &str| link(&format!("{way}_{what}"));
         g.put(
             format!("{way}_tlps_per_packet"),
-            over(n("packets"), frames),
+            n("packets").and_then(|packets| over(packets, frames)),
             format!("transaction-layer packets {meaning} a delivered frame"),
         );
         g.put(
             format!("{way}_bytes_per_packet"),
-            over(n("bytes"), frames),
+            n("bytes").and_then(|bytes| over(bytes, frames)),
             format!("their bytes, headers and framing included, {meaning} a delivered frame"),
         );
-        let bits = (n("bytes") + n("dllp_bytes")) * 8e-9;
+        let bits = n("bytes").zip(n("dllp_bytes")).map(|(packets, beside)| (packets + beside) * 8e-9);
         g.put(
             format!("{way}_gbps"),
-            over(bits, w.seconds()),
+            bits.and_then(|bits| over(bits, w.seconds())),
             format!("Gbps on the link {meaning}, acknowledgements and flow control included"),
         );
     }
@@ -350,15 +358,14 @@ fn pcie(w: &View) -> Filling {
     );
     g.put(
         "read_round_trip_ns",
-        over(w.n("link.round_trip_ps") * 1e-3, w.n("link.read_requests")),
+        link("round_trip_ps").zip(link("read_requests")).and_then(|(ps, reads)| over(ps * 1e-3, reads)),
         "from a DMA read request to the end of its completions, on average",
     );
     g.put(
         "write_visible_ns",
-        over(
-            w.n("link.write_visible_ps") * 1e-3,
-            w.n("link.full_line_writes") + w.n("link.partial_line_writes"),
-        ),
+        link("write_visible_ps")
+            .zip(link("full_line_writes").zip(link("partial_line_writes")))
+            .and_then(|(ps, (full, partial))| over(ps * 1e-3, full + partial)),
         "from a DMA write's first byte on the link until it is visible, a line",
     );
     g

@@ -50,6 +50,11 @@ impl<'a> View<'a> {
         self.grown(name) as f64
     }
 
+    /// Whether there is such a counter: what devices are attached by has some of its own.
+    pub fn has(&self, name: &str) -> bool {
+        self.window.end.counts.contains_key(name)
+    }
+
     pub fn sum(&self, names: &[&str]) -> f64 {
         names.iter().map(|name| self.n(name)).sum()
     }

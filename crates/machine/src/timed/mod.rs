@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::MachineConfig;
 use crate::events::Event;
-use crate::functions::PluggedFunction;
+use crate::functions::{FUNCTIONS_MAX, PluggedFunction};
 use crate::harts_config::HartParts;
 use crate::machine::Machine;
 
@@ -122,7 +122,12 @@ impl Timing {
         let harts: Vec<HartParts> = (0..config.platform.harts as usize).map(|id| config.hart(id)).collect();
         let sides: Vec<HartSide> = harts.iter().map(HartParts::memory_side).collect();
         let dram = Dram::new(&config.memory.dram);
-        let memory = MemorySystem::with_harts(&config.memory, &sides, ram.base(), ram.size(), dram)?;
+        let mut memory = MemorySystem::with_harts(&config.memory, &sides, ram.base(), ram.size(), dram)?;
+        let nics = config.platform.nics as usize;
+        for device in 0..nics + FUNCTIONS_MAX {
+            let attach = if device < nics { config.port(device).attach } else { config.attach.clone() };
+            memory.set_entry(device as u8, attach.entry());
+        }
         Ok(Timing {
             mode: Mode::Functional,
             config_hash: config.microarchitecture_hash(),
@@ -223,7 +228,7 @@ impl Machine {
             timed.core.skip_to(hart.slots());
         }
         for plugged in &mut self.functions {
-            plugged.pcie.set_timed(mode == Mode::Detailed, now);
+            plugged.attachment.set_timed(mode == Mode::Detailed, now);
         }
         self.turns.anew();
     }

@@ -1,10 +1,10 @@
 //! What a checkpoint keeps of the timing models: all that later times depend on, so that a run goes on exactly. It belongs
 //! to one microarchitecture. A machine of another one takes up the rest of the checkpoint and begins with cold models.
 
+use doorbell_attach::AttachmentState;
 use doorbell_core::{CoreState, with_cycles_up_to};
 use doorbell_memory::MemoryState;
 use doorbell_memory::dram::DramState;
-use doorbell_pcie::link::LinkState;
 use doorbell_riscv::Hart;
 use doorbell_sim::snapshot::{Snapshot, SnapshotError};
 use doorbell_sim::{Clock, Ps, Ram, log};
@@ -20,7 +20,7 @@ use crate::machine::Machine;
 use crate::ports_config::{PortTable, with_any};
 
 /// The version of [`TimingState`] and [`TimedHartState`], and of all that is in them: the state of cores, caches and memory too.
-const TIMING_VERSION: u32 = 5;
+const TIMING_VERSION: u32 = 6;
 
 /// See the module.
 #[derive(Serialize, Deserialize)]
@@ -29,7 +29,7 @@ struct TimingState {
     config_hash: u64,
     mode: Mode,
     memory: MemoryState<DramState>,
-    links: Vec<LinkState>,
+    attachments: Vec<AttachmentState>,
 }
 
 /// One hart's part. It is a section of its own, because what counts as too late depends on the hart's clock.
@@ -48,9 +48,14 @@ impl MachineConfig {
             core: self.core.clone(),
             pipeline: self.pipeline.clone(),
             memory: self.memory.clone(),
+            attach: self.attach.clone(),
             pcie: self.pcie.clone(),
             hart: self.hart.clone(),
-            port: with_any(&self.port, |own| PortTable { pcie: own.pcie.clone(), ..PortTable::default() }),
+            port: with_any(&self.port, |own| PortTable {
+                attach: own.attach.clone(),
+                pcie: own.pcie.clone(),
+                ..PortTable::default()
+            }),
             ..MachineConfig::default()
         };
         xxh3_64(toml::to_string(&parts).expect("a configuration serialises").as_bytes())
@@ -63,7 +68,7 @@ impl Timing {
             config_hash: self.config_hash,
             mode: self.mode,
             memory: self.memory.save(),
-            links: functions.iter().map(|plugged| plugged.pcie.link().save()).collect(),
+            attachments: functions.iter().map(|plugged| plugged.attachment.save()).collect(),
         }
     }
 
@@ -79,13 +84,13 @@ impl Timing {
 
     /// Goes on where the saved models of the same microarchitecture stopped; their harts come one by one.
     fn restore(&mut self, state: TimingState, functions: &mut [PluggedFunction]) -> Result<(), String> {
-        if state.links.len() != functions.len() {
+        if state.attachments.len() != functions.len() {
             return Err("the number of PCI functions differs".into());
         }
         self.memory.restore(state.memory).map_err(|error| error.to_string())?;
-        for (plugged, link) in functions.iter_mut().zip(&state.links) {
-            plugged.pcie.link_mut().restore(link).map_err(|error| error.to_string())?;
-            plugged.pcie.resume_timed(state.mode == Mode::Detailed);
+        for (plugged, saved) in functions.iter_mut().zip(&state.attachments) {
+            plugged.attachment.restore(saved).map_err(|error| error.to_string())?;
+            plugged.attachment.resume_timed(state.mode == Mode::Detailed);
         }
         self.mode = state.mode;
         Ok(())

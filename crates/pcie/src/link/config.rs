@@ -66,6 +66,8 @@ pub struct LinkConfig {
     /// The device takes so long to answer a register read, in place of the attachment's. At most 1ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub register_latency: Option<Ps>,
+    /// Each PCI bridge that the device stands behind (`platform.bridges`) holds a packet for so long, either way. At most 100us.
+    pub bridge_latency: Ps,
     /// The largest payload of a write or completion (MPS).
     pub max_payload: Bytes,
     /// The most that one read request asks for (MRRS).
@@ -106,6 +108,7 @@ impl Default for LinkConfig {
             link_latency: None,
             root_latency: None,
             register_latency: None,
+            bridge_latency: Ps::ZERO,
             max_payload: Bytes(256),
             max_read_request: Bytes(512),
             read_completion_boundary: Bytes(64),
@@ -132,6 +135,12 @@ impl LinkConfig {
             root: self.root_latency.unwrap_or(preset.root),
             register: self.register_latency.unwrap_or(preset.register),
         }
+    }
+
+    /// The latencies in force behind so many PCI bridges, which are part of the way over the link.
+    pub fn latencies_behind(&self, bridges: u32) -> Latencies {
+        let latencies = self.latencies();
+        Latencies { link: latencies.link + Ps(u64::from(bridges) * self.bridge_latency.0), ..latencies }
     }
 
     /// The share of the data link layer in force, in ten-thousandths.
@@ -177,6 +186,7 @@ impl LinkConfig {
             ("link_latency", latencies.link, Ps::from_ms(1)),
             ("root_latency", latencies.root, Ps::from_ms(1)),
             ("register_latency", latencies.register, Ps::from_ms(1)),
+            ("bridge_latency", self.bridge_latency, Ps::from_us(100)),
             ("read_issue_interval", self.read_issue_interval, Ps::from_us(1)),
             ("write_issue_interval", self.write_issue_interval, Ps::from_us(1)),
             ("line_interval", self.line_interval, Ps::from_us(1)),

@@ -10,24 +10,23 @@
 //! writes. **Each line goes through [`HostMemory`] when its packet has arrived:** a write's buffer is held until memory says that
 //! it is visible, a read's completions leave when memory has given their lines. Not modelled: single acknowledgement and
 //! flow-control packets (they take a fixed share of the rate), replays, power states, virtual channels, atomic operations, limited
-//! completion credits (endpoints grant them without limit), completions of one device overtaking each other.
+//! completion credits (endpoints grant them without limit), completions of one device overtaking each other, and of PCI bridges
+//! in front of the device anything but a latency: packets of several devices behind one do not contend in it.
 //!
 //! [`Path`](crate::Path) is the same with a fixed latency and without tags, credits and memory: the functional model.
 //! *Up* is from the device to memory. A device asks in the order of time; cores may ask some microseconds earlier or later.
 
 mod config;
-mod pool;
 mod registers;
 mod state;
 mod stats;
 
 use doorbell_sim::memory::{DmaAccess, HostMemory, LINE_BYTES, each_line};
 use doorbell_sim::ports::DmaKind;
-use doorbell_sim::{BitsPerSec, Calendar, PhysAddr, Ps};
+use doorbell_sim::{BitsPerSec, Calendar, PhysAddr, Pool, Ps};
 use serde::{Deserialize, Serialize};
 
 use crate::path::{COMPLETION_OVERHEAD_BYTES, KINDS, PathStats, REQUEST_OVERHEAD_BYTES, Sent, slot};
-use pool::Pool;
 
 pub use config::{Attachment, Latencies, LinkConfig};
 pub use registers::RegisterWrite;
@@ -79,6 +78,7 @@ struct Order {
 #[derive(Clone, Debug)]
 pub struct Link {
     config: LinkConfig,
+    bridges: u32,
     latencies: Latencies,
     rate: BitsPerSec,
     up: Direction,
@@ -96,11 +96,17 @@ pub struct Link {
 impl Link {
     /// An idle link. The configuration has to be valid.
     pub fn new(config: &LinkConfig) -> Link {
+        Link::behind(config, 0)
+    }
+
+    /// An idle link to a device behind so many PCI bridges.
+    pub fn behind(config: &LinkConfig, bridges: u32) -> Link {
         if let Err(problem) = config.validate() {
             panic!("a PCIe link was made without validating it: {problem}");
         }
         Link {
-            latencies: config.latencies(),
+            latencies: config.latencies_behind(bridges),
+            bridges,
             rate: config.packet_rate(),
             up: Direction::default(),
             down: Direction::default(),

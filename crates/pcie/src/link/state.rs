@@ -1,9 +1,9 @@
 //! What a snapshot keeps of a link.
 
 use doorbell_sim::snapshot::SnapshotError;
+use doorbell_sim::{Pool, PoolState};
 use serde::{Deserialize, Serialize};
 
-use super::pool::{Pool, PoolState};
 use super::stats::LinkStats;
 use super::{Direction, LATEST, Link, Order};
 use crate::path::{KINDS, PathStats};
@@ -53,7 +53,7 @@ impl Link {
     }
 
     fn restored(&self, state: &LinkState) -> Result<Link, String> {
-        let mut link = Link::new(&self.config);
+        let mut link = Link::behind(&self.config, self.bridges);
         let Order { next_read, next_write, last_write_sent, last_visible, last_read_done, last_register } =
             state.order;
         let orders = [next_read, next_write, last_write_sent, last_visible, last_read_done, last_register];

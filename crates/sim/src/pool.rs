@@ -1,14 +1,16 @@
-//! Tags and credits: a number of units that requests take and give back at times that are known when they take them.
+//! Tags, credits and places in buffers: a number of units that requests take and give back at times that are known when they
+//! take them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use doorbell_sim::Ps;
 use serde::{Deserialize, Serialize};
+
+use crate::time::Ps;
 
 /// See the module. Requests take in the order of time.
 #[derive(Clone, Debug)]
-pub(super) struct Pool {
+pub struct Pool {
     free: u64,
     /// When units come back, and how many.
     returns: BinaryHeap<Reverse<(u64, u64)>>,
@@ -16,9 +18,10 @@ pub(super) struct Pool {
 
 /// What a snapshot keeps: the units that are out, in the order of their return.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct PoolState(Vec<(u64, u64)>);
+pub struct PoolState(Vec<(u64, u64)>);
 
 impl Pool {
+    /// All of `units` free.
     pub fn new(units: u32) -> Pool {
         let returns = BinaryHeap::with_capacity(units as usize + 1);
         Pool { free: u64::from(units), returns }
@@ -48,12 +51,14 @@ impl Pool {
         self.returns.push(Reverse((at.0, count)));
     }
 
+    /// The state to keep.
     pub fn save(&self) -> PoolState {
         let mut out: Vec<(u64, u64)> = self.returns.iter().map(|entry| entry.0).collect();
         out.sort_unstable();
         PoolState(out)
     }
 
+    /// A pool of `units` in a saved state; one that cannot be of it, or in which a unit comes back after `latest`, is refused.
     pub fn restore(state: &PoolState, units: u32, latest: Ps) -> Result<Pool, String> {
         let mut pool = Pool::new(units);
         for &(at, count) in &state.0 {

@@ -1,0 +1,231 @@
+//! A chain of buses with store-and-forward bridges between a device and memory, timed; of one bus without bridges, where the device is
+//! on the die.
+//!
+//! After Binkert et al., "Analyzing NIC Overheads in Network-Intensive Workloads" (2005), whose machines are made of "buses of a
+//! width and a clock" with split transactions of at most 64 bytes and bridges with a latency each, and gem5's crossbars and `Bridge`,
+//! which the ISPASS 2024 paper has between NIC and memory. Modelled: transfers of whole cycles of each bus, both ways on the
+//! same wires or on wires of their own; arbitration in the order of requests, which take the first gap that is long enough; split
+//! transactions, or reads that hold the bus for the round trip; a bridge that has a transaction whole before it sends it on, and holds so
+//! many writes; so many reads under way on each bus. Posted writes stay in order and are visible in order, requests do not overtake
+//! each other, register answers push writes. **Each line goes through [`HostMemory`] when its transaction has arrived**; a write's place
+//! in the last bridge is held until it is visible. Not modelled: other devices on the same buses, retries, parity, wait states of the
+//! device (a register read has one latency), cores that come in between what the device has booked already.
+//!
+//! *Up* is from the device to memory. A device asks in the order of time; cores may ask some microseconds earlier or later.
+
+mod registers;
+mod stage;
+mod state;
+mod stats;
+
+use doorbell_pcie::Sent;
+use doorbell_pcie::path::{KINDS, PathStats, slot};
+use doorbell_sim::memory::{DmaAccess, HostMemory, LINE_BYTES, each_line};
+use doorbell_sim::ports::DmaKind;
+use doorbell_sim::{PhysAddr, Pool, Ps};
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Chain, STAGES_MAX};
+use stage::{Asked, LATEST, Stage, Way};
+
+pub use state::BusState;
+pub use stats::{BusStats, StageStats};
+
+/// Times that order requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Order {
+    /// All writes so far are visible.
+    last_visible: Ps,
+    /// All reads so far are done.
+    last_read_done: Ps,
+    /// The last register access reached the device.
+    last_register: Ps,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Bus {
+    chain: Chain,
+    /// From the device to memory.
+    stages: Vec<Stage>,
+    order: Order,
+    /// Cores' writes that are under way to the device.
+    register_writes: Pool,
+    kinds: [PathStats; KINDS.len()],
+    stats: BusStats,
+}
+
+impl Bus {
+    /// An idle chain.
+    pub(crate) fn new(chain: &Chain) -> Bus {
+        let last = chain.stages.last().expect("a chain has a stage");
+        Bus {
+            stages: chain.stages.iter().map(Stage::new).collect(),
+            order: Order::default(),
+            register_writes: Pool::new(last.buffer),
+            kinds: Default::default(),
+            stats: BusStats::default(),
+            chain: chain.clone(),
+        }
+    }
+
+    /// What has been moved for one kind of DMA: requests and bytes, since a bus has no packets.
+    pub(crate) fn kind_stats(&self, kind: DmaKind) -> &PathStats {
+        &self.kinds[slot(kind)]
+    }
+
+    /// What the chain has done.
+    pub fn stats(&self) -> &BusStats {
+        &self.stats
+    }
+
+    /// What each stage has carried, from the device to memory.
+    pub fn stages(&self) -> impl Iterator<Item = &StageStats> {
+        self.stages.iter().map(|stage| &stage.stats)
+    }
+
+    /// What has been sent, so that another model of the same way can go on behind it.
+    pub(crate) fn sent(&self) -> Sent {
+        Sent {
+            writes_visible: self.order.last_visible,
+            reads_done: self.order.last_read_done,
+            registers_at: self.order.last_register,
+        }
+    }
+
+    /// Goes on behind what another model of the same way has sent.
+    pub(crate) fn follow(&mut self, sent: Sent) {
+        let order = &mut self.order;
+        order.last_visible = order.last_visible.max(sent.writes_visible);
+        order.last_read_done = order.last_read_done.max(sent.reads_done);
+        order.last_register = order.last_register.max(sent.registers_at);
+    }
+
+    /// Calls `each` for every transaction of a request: of nothing there is one, too.
+    fn transactions(&mut self, addr: PhysAddr, len: u32, mut each: impl FnMut(&mut Bus, u64, u64, u64)) {
+        let (len, burst) = (u64::from(len), self.chain.burst.0);
+        let mut done = 0;
+        loop {
+            let at = addr.0.wrapping_add(done);
+            let bytes = (len - done).min(burst - at % burst);
+            each(self, at, bytes, done);
+            done += bytes;
+            if done == len {
+                return;
+            }
+        }
+    }
+
+    fn count(&mut self, kind: DmaKind, len: u32) {
+        let of_kind = &mut self.kinds[slot(kind)];
+        of_kind.requests += 1;
+        of_kind.payload_bytes += u64::from(len);
+    }
+
+    /// Prices a posted write of `len` bytes that the device has ready at `now`: returns when all of it is visible.
+    pub(crate) fn write(
+        &mut self,
+        now: Ps,
+        addr: PhysAddr,
+        len: u32,
+        access: DmaAccess,
+        memory: &mut impl HostMemory,
+    ) -> Ps {
+        self.count(access.kind, len);
+        self.transactions(addr, len, |bus, at, bytes, done| {
+            let access = DmaAccess { offset: access.offset.saturating_add(done as u32), ..access };
+            bus.write_transaction(now, at, bytes, access, memory);
+        });
+        self.order.last_visible
+    }
+
+    fn write_transaction(
+        &mut self,
+        now: Ps,
+        addr: u64,
+        bytes: u64,
+        access: DmaAccess,
+        memory: &mut impl HostMemory,
+    ) {
+        let (mut at, mut first) = (now, None);
+        for index in 0..self.stages.len() {
+            let stage = &mut self.stages[index];
+            let granted = stage.take_place(at);
+            let (begins, ends) = stage.write(Way::Up, granted, bytes);
+            at = ends + stage.beyond();
+            first.get_or_insert(begins);
+            // The bridge before has sent it on.
+            if index > 0 {
+                self.stages[index - 1].leave_place(ends);
+            }
+        }
+        // Posted writes do not overtake each other: visible in order.
+        let mut visible = self.order.last_visible.max(at);
+        each_line(PhysAddr(addr), bytes, |line, part, offset| {
+            let whole = u64::from(part) == LINE_BYTES;
+            self.stats.full_line_writes += u64::from(whole);
+            self.stats.partial_line_writes += u64::from(!whole);
+            let access = DmaAccess { offset: access.offset.saturating_add(offset), ..access };
+            visible = visible.max(memory.device_write(at, line, part, access));
+        });
+        let last = self.stages.last_mut().expect("a chain has a stage");
+        last.leave_place(visible);
+        self.order.last_visible = visible;
+        self.stats.writes += 1;
+        self.stats.write_visible_ps += visible.saturating_sub(first.unwrap_or(now)).0;
+    }
+
+    /// Prices a read of `len` bytes that the device asks for at `now`: returns when the last byte is at the device.
+    pub(crate) fn read(
+        &mut self,
+        now: Ps,
+        addr: PhysAddr,
+        len: u32,
+        access: DmaAccess,
+        memory: &mut impl HostMemory,
+    ) -> Ps {
+        self.count(access.kind, len);
+        self.transactions(addr, len, |bus, at, bytes, done| {
+            let access = DmaAccess { offset: access.offset.saturating_add(done as u32), ..access };
+            bus.read_transaction(now, at, bytes, access, memory);
+        });
+        self.order.last_read_done
+    }
+
+    fn read_transaction(
+        &mut self,
+        now: Ps,
+        addr: u64,
+        bytes: u64,
+        access: DmaAccess,
+        memory: &mut impl HostMemory,
+    ) {
+        let (mut at, mut asked) = (now, [Asked::default(); STAGES_MAX]);
+        for (stage, asked) in self.stages.iter_mut().zip(&mut asked) {
+            let granted = stage.take_read(at);
+            *asked = stage.ask(Way::Up, granted);
+            at = asked.ends + stage.beyond();
+        }
+        if self.chain.reads_push_writes {
+            self.stats.ordering_stall_ps += self.order.last_visible.saturating_sub(at).0;
+            at = at.max(self.order.last_visible);
+        }
+        let mut ready = at;
+        each_line(PhysAddr(addr), bytes, |line, part, offset| {
+            self.stats.line_reads += 1;
+            let access = DmaAccess { offset: access.offset.saturating_add(offset), ..access };
+            ready = ready.max(memory.device_read(at, line, part, access));
+        });
+        for (stage, asked) in self.stages.iter_mut().zip(asked).rev() {
+            let ends = stage.answered(Way::Up, asked, ready + stage.config.bridge_latency, bytes);
+            stage.end_read(ends);
+            ready = ends + stage.config.latency;
+        }
+        self.stats.reads += 1;
+        self.stats.round_trip_ps += ready.saturating_sub(asked[0].begins).0;
+        self.order.last_read_done = self.order.last_read_done.max(ready);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+//! What a snapshot keeps of a chain.
+
+use doorbell_pcie::path::{KINDS, PathStats};
+use doorbell_sim::snapshot::SnapshotError;
+use doorbell_sim::{Pool, PoolState};
+use serde::{Deserialize, Serialize};
+
+use super::stage::StageState;
+use super::stats::BusStats;
+use super::{Bus, LATEST, Order};
+
+/// Bookings, reads and writes under way, and statistics.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BusState {
+    stages: Vec<StageState>,
+    pub(super) order: Order,
+    register_writes: PoolState,
+    kinds: [PathStats; KINDS.len()],
+    stats: BusStats,
+}
+
+impl Bus {
+    /// The state to keep.
+    pub(crate) fn save(&self) -> BusState {
+        BusState {
+            stages: self.stages.iter().map(|stage| stage.save()).collect(),
+            order: self.order.clone(),
+            register_writes: self.register_writes.save(),
+            kinds: self.kinds.clone(),
+            stats: self.stats.clone(),
+        }
+    }
+
+    /// Takes a saved state over, if it is of the same chain and possible; otherwise nothing changes.
+    pub(crate) fn restore(&mut self, state: &BusState) -> Result<(), SnapshotError> {
+        let inconsistent = |problem| SnapshotError::Inconsistent { name: "bus".to_owned(), problem };
+        if state.stages.len() != self.stages.len() {
+            return Err(inconsistent("it has another number of stages".to_owned()));
+        }
+        let Order { last_visible, last_read_done, last_register } = state.order;
+        if [last_visible, last_read_done, last_register].iter().any(|time| *time > LATEST) {
+            return Err(inconsistent("a time is impossibly late".to_owned()));
+        }
+        let mut bus = Bus::new(&self.chain);
+        let buffer = bus.chain.stages.last().expect("a chain has a stage").buffer;
+        bus.register_writes = Pool::restore(&state.register_writes, buffer, LATEST).map_err(inconsistent)?;
+        for (stage, saved) in bus.stages.iter_mut().zip(&state.stages) {
+            *stage = stage.restored(saved)?;
+        }
+        bus.order = state.order.clone();
+        bus.kinds = state.kinds.clone();
+        bus.stats = state.stats.clone();
+        *self = bus;
+        Ok(())
+    }
+}

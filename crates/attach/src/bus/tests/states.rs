@@ -1,0 +1,54 @@
+//! Saved chains.
+
+use super::*;
+
+fn traffic(bus: &mut Bus, from: u64) -> Vec<Ps> {
+    let mut memory = memory(70);
+    (from..from + 50)
+        .flat_map(|step| {
+            let (now, addr) = (ns(step * 90), PhysAddr(step * 100));
+            let read = bus.register_read(now, 4);
+            [
+                bus.write(now, addr, 200, DATA, &mut memory),
+                bus.read(now, addr, 300, DATA, &mut memory),
+                bus.register_write(now, 8).1,
+                bus.register_answer(read, 4),
+            ]
+        })
+        .collect()
+}
+
+fn some() -> [StageConfig; 2] {
+    let wide = StageConfig { full_duplex: true, buffer: 3, outstanding: 2, ..stage() };
+    [wide, StageConfig { split: false, address_cycles: 1, ..stage() }]
+}
+
+#[test]
+fn a_chain_goes_on_where_it_was_saved() {
+    let mut bus = bus(&some());
+    traffic(&mut bus, 0);
+    let bytes = postcard::to_stdvec(&bus.save()).unwrap();
+    let mut copy = super::bus(&some());
+    copy.restore(&postcard::from_bytes(&bytes).unwrap()).unwrap();
+    assert_eq!(traffic(&mut copy, 50), traffic(&mut bus, 50));
+    assert_eq!(copy.save(), bus.save());
+}
+
+#[test]
+fn a_state_that_cannot_be_is_refused_and_changes_nothing() {
+    let mut whole = bus(&some());
+    traffic(&mut whole, 0);
+    let state = whole.save();
+    let mut other = bus(&[stage()]);
+    let before = other.save();
+    assert!(other.restore(&state).unwrap_err().to_string().contains("number of stages"));
+    assert_eq!(other.save(), before);
+    // As many reads under way as are saved need as many places.
+    let [first, second] = some();
+    let mut narrow = bus(&[StageConfig { outstanding: 1, ..first }, second]);
+    assert!(narrow.restore(&state).is_err());
+    let mut late = whole.save();
+    late.order.last_visible = Ps(u64::MAX / 2);
+    assert!(whole.restore(&late).unwrap_err().to_string().contains("impossibly late"));
+    assert_eq!(whole.save(), state);
+}

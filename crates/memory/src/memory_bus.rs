@@ -1,0 +1,54 @@
+//! A device on the memory bus: its requests go past the caches, which snoop. Its writes go to memory and take copies away, its reads
+//! come from memory unless a cache has the line modified, and nothing of it takes room in a cache or a miss register of one.
+//!
+//! It is the on-die NIC "OCM" of Binkert et al., "Analyzing NIC Overheads in Network-Intensive Workloads" (2005). Not modelled: the bus's
+//! own contention between the device and the caches' misses; they meet at the memory controllers.
+
+use doorbell_sim::memory::Level;
+
+use crate::backing::MainMemory;
+use crate::coherence::Found;
+use crate::system::MemorySystem;
+use crate::tags::Slot;
+
+impl<M: MainMemory> MemorySystem<M> {
+    /// A read on the memory bus: a cache that has the line modified answers, else memory does.
+    pub(crate) fn read_past_caches<const TIMED: bool>(
+        &mut self,
+        line: u32,
+        slot: Option<Slot>,
+        private: &Found,
+        seen: u64,
+    ) -> u64 {
+        let modified = slot.filter(|slot| self.llc.tags.flags(*slot).is_dirty());
+        let mut used = private.fresh;
+        if let Some(slot) = modified {
+            let flags = self.llc.tags.flags(slot);
+            used |= flags.is_fresh();
+            self.llc.tags.set_flags(slot, flags.with_fresh(false));
+        }
+        self.devices.fresh_used_by_device += u64::from(used);
+        match modified {
+            _ if private.dirty => {
+                let data = self.snooped::<TIMED>(private, seen);
+                if TIMED { data.max(self.clock.edge_at_or_after(private.ready)) } else { 0 }
+            }
+            Some(slot) if TIMED => {
+                let looked = self.llc.port(seen) + self.llc.latency;
+                self.llc.arrival(slot, line, looked, Level::Llc).0
+            }
+            Some(_) => 0,
+            None => self.read_from_bus::<TIMED>(line, seen),
+        }
+    }
+
+    /// A read of memory by who is on its bus, without a miss register of the LLC.
+    pub(crate) fn read_from_bus<const TIMED: bool>(&mut self, line: u32, t: u64) -> u64 {
+        self.traffic.memory_reads += 1;
+        if !TIMED {
+            return 0;
+        }
+        let back = self.memory.read(self.clock.edge(t), self.ram.addr(line));
+        self.clock.edge_at_or_after(back)
+    }
+}
