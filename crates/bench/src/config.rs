@@ -1,6 +1,7 @@
 //! Everything that decides a run, in one struct: a preset, the user's overrides, and what follows
 //! from them. It is written to the result folder with its hash.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use doorbell_loadgen::LoadGenConfig;
@@ -13,12 +14,14 @@ use doorbell_machine::{
 use doorbell_nic::NicConfig;
 use doorbell_sim::{Bytes, Hertz, Ps};
 use serde::{Deserialize, Serialize};
+use toml::Table;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::compute::ComputeConfig;
 use crate::dpdk::{DpdkConfig, RxptxConfig, TouchConfig};
 use crate::iperf::IperfConfig;
 use crate::memcached::MemcachedDpdkConfig;
+use crate::network::{CableTable, GeneratorTable, NodeTable};
 use crate::testpmd::{TestpmdConfig, Topology};
 
 /// A run's whole configuration.
@@ -69,6 +72,18 @@ pub struct RunConfig {
     /// What harts have of their own: any keys of `core`, `pipeline` and the private part of `memory`, by the harts' numbers.
     #[serde(skip_serializing_if = "HartTables::is_empty")]
     pub hart: HartTables,
+    /// A network's machines, by name: what each is told of its own (docs/networks.md).
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub node: BTreeMap<String, NodeTable>,
+    /// A network's switches: any keys of theirs (`queue`, `latency`, `stations`, `ageing`).
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub switch: BTreeMap<String, Table>,
+    /// A network's load generators that are no machine's own.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub generator: BTreeMap<String, GeneratorTable>,
+    /// What joins a network's members.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub cable: BTreeMap<String, CableTable>,
 }
 
 /// How a measurement goes.
@@ -167,6 +182,12 @@ impl RunConfig {
         [test, drive]
     }
 
+    /// Whether it describes a network, and not one machine.
+    pub fn is_network(&self) -> bool {
+        let members = self.node.len() + self.switch.len() + self.generator.len() + self.cable.len();
+        members > 0
+    }
+
     /// The machine's part.
     pub fn machine(&self) -> MachineConfig {
         MachineConfig {
@@ -237,7 +258,7 @@ impl RunConfig {
         if self.run.duration == Ps::ZERO || self.run.frames == Some(0) {
             return Err(ConfigError::new("run.duration", "a measurement needs some time or some frames"));
         }
-        Ok(())
+        if self.is_network() { self.topology().map(drop) } else { Ok(()) }
     }
 
     /// The configuration as the result folder keeps it.

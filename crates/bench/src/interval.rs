@@ -44,6 +44,8 @@ pub(crate) struct Interval {
     pub nodes: Vec<Window>,
     /// By direction, those of link n being the 2n-th and the next: of two nodes by the node that sent.
     pub sent: Vec<Direction>,
+    /// How long each direction was busy, in picoseconds.
+    pub busy: Vec<u64>,
     /// Frames that each node's NICs dropped on arrival.
     pub dropped: Vec<Drops>,
     /// By link and the end that sent.
@@ -77,12 +79,14 @@ impl OpenInterval {
     pub fn end(self, network: &Network) -> Interval {
         let windows = self.nodes.into_iter().zip(network.nodes()).map(|(open, node)| open.end(node));
         let nodes: Vec<Window> = windows.collect();
-        let links = sent(network).into_iter().zip(&self.sent);
+        let links = sent(network).into_iter().zip(&self.sent).map(|(now, begin)| now.since(begin));
+        let links: Vec<LinkStats> = links.collect();
         let arrived = self.arrived.iter().zip(network.nodes());
         let carried = carried(network).into_iter().zip(&self.carried);
         Interval {
             seconds: (network.now() - self.begun).as_secs_f64(),
-            sent: links.map(|(now, begin)| direction(&now.since(begin))).collect(),
+            sent: links.iter().map(direction).collect(),
+            busy: links.iter().map(|link| link.busy_ps).collect(),
             dropped: arrived.map(|(begin, node)| dropped(*begin, nic_totals(node))).collect(),
             carried: carried.map(|(now, begin)| [0, 1].map(|end| now[end].since(&begin[end]))).collect(),
             instructions: nodes.iter().map(|window| window.instructions).collect(),
@@ -177,13 +181,14 @@ impl Interval {
             ports: self.nodes[0].ports.clone(),
             exit_status: None,
             iperf: None,
+            network: None,
         }
     }
 }
 
-/// What the figures of the test node mean, by name.
+/// What the figures of nodes mean, by name.
 pub(crate) fn meanings(summary: &PointSummary, network: &Network) -> BTreeMap<String, String> {
-    let mut meanings = ports::meanings(network.node(0));
+    let mut meanings = network.nodes().next().map(ports::meanings).unwrap_or_default();
     meanings.extend(timing::meanings(summary));
     meanings
 }

@@ -19,6 +19,7 @@ mod kernel;
 mod m5;
 mod measure;
 mod memcached;
+mod network;
 mod observe;
 mod phases;
 mod ports;
@@ -48,6 +49,10 @@ pub use iperf::{IperfConfig, IperfFigures, IperfRun, Protocol, run_iperf};
 pub use m5::{M5Next, M5Ops};
 pub use measure::{Point, run_point, run_point_observed};
 pub use memcached::MemcachedDpdkConfig;
+pub use network::{
+    CableTable, GeneratorFigures, GeneratorTable, HopFigures, NetworkFigures, NetworkFile, NetworkPlan,
+    NetworkRun, NodeFigures, NodeTable, OutputFigures, SwitchFigures, run_network,
+};
 pub use observe::{
     FunctionCost, FunctionTable, Observe, Observed, PIPELINE_MAX, TIMELINE_PACKETS, konata, perfetto,
 };

@@ -205,6 +205,7 @@ pub(crate) fn summarise(
         ports: window.ports,
         exit_status: None,
         iperf: None,
+        network: None,
     }
 }
 

@@ -7,6 +7,7 @@ use doorbell_loadgen::{BatchSummary, Confidence, LatencySummary, StageSummaries,
 use serde::Serialize;
 
 use crate::iperf::IperfFigures;
+use crate::network::NetworkFigures;
 use crate::observe::FunctionCost;
 use crate::ports::PortFigures;
 use crate::timing::{CoreFigures, TimingFigures};
@@ -116,6 +117,9 @@ pub struct PointSummary {
     /// What iperf3 has beside these, in one object with them.
     #[serde(flatten)]
     pub iperf: Option<IperfFigures>,
+    /// What each member of a network did, if the run was of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkFigures>,
 }
 
 /// A parameter that is not as the preset has it.

@@ -39,10 +39,13 @@ pub struct Group {
     pub figures: Vec<Figure>,
 }
 
-/// What the figures of a point mean, as `group.name`: those of all cores and of each.
+/// What the figures of a point mean, as `group.name`: those of all cores and of each, of all nodes.
 pub(crate) fn meanings(point: &PointSummary) -> impl Iterator<Item = (String, String)> {
+    let nodes = point.network.iter().flat_map(|network| &network.nodes);
+    let of_nodes =
+        nodes.flat_map(|node| node.timing.iter().chain(node.cores.iter().map(|core| &core.figures)));
     let cores = point.cores.iter().map(|core| &core.figures);
-    point.timing.iter().chain(cores).flat_map(TimingFigures::meanings)
+    point.timing.iter().chain(cores).chain(of_nodes).flat_map(TimingFigures::meanings)
 }
 
 impl TimingFigures {

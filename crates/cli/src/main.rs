@@ -12,6 +12,7 @@ mod image_cmd;
 mod iperf_cmd;
 mod loads;
 mod log_args;
+mod network_cmd;
 mod observe_args;
 mod out;
 mod report_cmd;

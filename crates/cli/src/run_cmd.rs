@@ -24,7 +24,10 @@ use crate::traffic_args::{TrafficArgs, one_size};
 #[command(after_help = run_help())]
 pub struct RunArgs {
     /// Which benchmark
-    benchmark: Option<String>,
+    pub(crate) benchmark: Option<String>,
+    /// Run a network of nodes, switches and load generators as this TOML file describes it (docs/networks.md)
+    #[arg(long, value_name = "FILE", conflicts_with = "script")]
+    pub(crate) network: Option<PathBuf>,
     /// Offered load: 5Mpps, 10Gbps (layer 2), 10Gbps-l1, 40% of the line, 2x the streams' own; several, comma-separated,
     /// give a table
     #[arg(long, value_name = "RATE,…", value_delimiter = ',')]
@@ -136,6 +139,16 @@ impl CommonArgs {
         self.resolve_over(None, &[], further)
     }
 
+    /// A benchmark's settings, the user's overrides, and further ones.
+    pub fn overrides(&self, defaults: &[&str], further: &[String]) -> Vec<String> {
+        let mut overrides: Vec<String> = defaults.iter().map(|&text| text.to_owned()).collect();
+        overrides.extend_from_slice(&self.set);
+        overrides.extend(self.harts.map(|harts| format!("platform.harts={harts}")));
+        overrides.extend(self.seed.map(|seed| format!("run.seed={seed}")));
+        overrides.extend_from_slice(further);
+        overrides
+    }
+
     /// The same, with the user's overrides laid over a traffic file (its name and text) and a benchmark's settings.
     pub fn resolve_over(
         &self,
@@ -143,11 +156,7 @@ impl CommonArgs {
         defaults: &[&str],
         further: &[String],
     ) -> anyhow::Result<RunConfig> {
-        let mut overrides: Vec<String> = defaults.iter().map(|&text| text.to_owned()).collect();
-        overrides.extend_from_slice(&self.set);
-        overrides.extend(self.harts.map(|harts| format!("platform.harts={harts}")));
-        overrides.extend(self.seed.map(|seed| format!("run.seed={seed}")));
-        overrides.extend_from_slice(further);
+        let overrides = self.overrides(defaults, further);
         let mut config = resolve_with_traffic(&self.preset, traffic, &overrides)?;
         config.run.disks.extend_from_slice(&self.disks);
         Ok(config)
@@ -194,9 +203,12 @@ impl RunArgs {
 
     /// The rates; without any, the configuration's.
     pub fn rates(&self, config: &RunConfig) -> anyhow::Result<Vec<Rate>> {
-        if self.rate.is_empty() {
-            return Ok(vec![config.loadgen.traffic.rate_asked()]);
-        }
+        let given = self.rates_given(config)?;
+        Ok(if given.is_empty() { vec![config.loadgen.traffic.rate_asked()] } else { given })
+    }
+
+    /// The rates that were given.
+    pub fn rates_given(&self, config: &RunConfig) -> anyhow::Result<Vec<Rate>> {
         let rates = self.rate.iter().map(|text| {
             let rate = text.parse::<Rate>().context("--rate")?;
             config.loadgen.traffic.at_rate(rate).validate().context("--rate")?;
@@ -232,9 +244,15 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
     if let Some(option) = args.script.given() {
         bail!("{option} is for a script of your own: name one with --script FILE");
     }
+    if let Some(path) = &args.network {
+        return crate::network_cmd::run(args, path, places);
+    }
     let Some(name) = &args.benchmark else {
         let names: Vec<&str> = BENCHMARKS.iter().map(|known| known.name).collect();
-        bail!("name a benchmark ({}), or a script of your own with --script FILE", names.join(", "));
+        bail!(
+            "name a benchmark ({}), a script of your own with --script FILE, or a network with --network FILE",
+            names.join(", ")
+        );
     };
     let chosen = benchmark(name)?;
     if let Nodes::Two(guests) = chosen.nodes {
@@ -291,12 +309,12 @@ fn measure(
     loads.done(&own, &point.config, point.summary, point.meanings, session.ran())
 }
 
-/// Says what the boot of two nodes took, and sees to their checkpoint and fingerprint if those are asked for.
+/// Says what a network's boot took, and sees to their checkpoint and fingerprint if those are asked for.
 pub fn two_nodes_ready(args: &RunArgs, nodes: &mut Testbed, control: &mut Control) -> anyhow::Result<()> {
     nodes.fingerprint = args.fingerprint;
     if let Some((seconds, instructions)) = nodes.boot {
         let millions = instructions as f64 / 1e6;
-        (control.say)(&format!("both ready after {millions:.0} M instructions, {seconds:.1} s"));
+        (control.say)(&format!("all nodes ready after {millions:.0} M instructions, {seconds:.1} s"));
     }
     if let Some(path) = &args.guest.save_checkpoint {
         nodes.checkpoint().write(path)?;

@@ -20,6 +20,26 @@ impl Overlay {
         Ok(Overlay { tree })
     }
 
+    /// Starts from a tree.
+    pub fn from_table(tree: Table) -> Overlay {
+        Overlay { tree }
+    }
+
+    /// The tree so far.
+    pub fn table(&self) -> &Table {
+        &self.tree
+    }
+
+    /// The tree.
+    pub fn into_table(self) -> Table {
+        self.tree
+    }
+
+    /// Lays another tree over what is there.
+    pub fn merge(&mut self, other: Table) {
+        merge(&mut self.tree, other);
+    }
+
     /// Lays the text of another file over what is there.
     pub fn merge_toml(&mut self, name: &str, text: &str) -> Result<(), ConfigError> {
         let other = Overlay::from_toml(name, text)?;

@@ -14,19 +14,20 @@ use crate::run::{Limits, Outcome};
 
 /// Looks at a shared number before a waiting thread gives its core away.
 const SPINS: u32 = 2_000;
+/// Of a claim, the bits that say which member is next; the window's number stands above them.
+const MEMBER_BITS: u32 = 16;
 
 /// What ended members' runs in a window, by member.
 pub(crate) type Ended = Vec<(usize, Outcome)>;
 
 /// A window, as threads share it.
+#[derive(Default)]
 struct Window {
-    /// Counted up when a window begins.
-    number: AtomicU64,
+    /// The window's number, and the member that nobody has claimed yet.
+    claim: AtomicU64,
     until: AtomicU64,
-    /// The member that nobody has taken yet.
-    next: AtomicUsize,
-    /// Threads that are still at it, the calling one apart.
-    busy: AtomicUsize,
+    /// Members that were run.
+    done: AtomicUsize,
     over: AtomicBool,
     ended: Mutex<Ended>,
 }
@@ -40,12 +41,12 @@ impl Drop for Dismiss<'_> {
     }
 }
 
-/// Says at the end of a scope, however it ends, that this thread is done with a window.
+/// Says at the end of a scope, however it ends, that a member was run.
 struct Done<'a>(&'a Window);
 
 impl Drop for Done<'_> {
     fn drop(&mut self) {
-        self.0.busy.fetch_sub(1, Ordering::AcqRel);
+        self.0.done.fetch_add(1, Ordering::Release);
     }
 }
 
@@ -60,17 +61,15 @@ pub(crate) fn with_threads<R>(
     if threads < 2 {
         return body(&mut |until| alone(members, until, limits));
     }
-    let window = Window {
-        number: AtomicU64::new(0),
-        until: AtomicU64::new(0),
-        next: AtomicUsize::new(0),
-        busy: AtomicUsize::new(0),
-        over: AtomicBool::new(false),
-        ended: Mutex::default(),
-    };
+    let window = Window { claim: AtomicU64::new(members.len() as u64), ..Window::default() };
     std::thread::scope(|scope| {
         for _ in 1..threads {
-            scope.spawn(|| work(&window, members, limits));
+            scope.spawn(|| {
+                while !window.over.load(Ordering::Acquire) {
+                    share(&window, members, limits);
+                    wait(|| is_open(&window, members) || window.over.load(Ordering::Acquire));
+                }
+            });
         }
         let _dismiss = Dismiss(&window);
         body(&mut |until| {
@@ -78,12 +77,14 @@ pub(crate) fn with_threads<R>(
             if busy < 2 {
                 return alone(members, until, limits);
             }
+            // All members of the window before were run, so nobody looks at these before the next one is open.
             window.until.store(until.0, Ordering::Relaxed);
-            window.next.store(0, Ordering::Relaxed);
-            window.busy.store(threads - 1, Ordering::Relaxed);
-            window.number.fetch_add(1, Ordering::Release);
-            share(&window, members, until, limits);
-            wait(|| window.busy.load(Ordering::Acquire) == 0);
+            window.done.store(0, Ordering::Relaxed);
+            let number = (window.claim.load(Ordering::Relaxed) >> MEMBER_BITS) + 1;
+            window.claim.store(number << MEMBER_BITS, Ordering::Release);
+            share(&window, members, limits);
+            // Only threads that have claimed a member are waited for, and not those that the host lets wait.
+            wait(|| window.done.load(Ordering::Acquire) == members.len());
             let mut ended =
                 std::mem::take(&mut *window.ended.lock().expect("nobody panics while it holds this"));
             ended.sort_by_key(|(member, _)| *member);
@@ -100,27 +101,24 @@ fn alone(members: &[Mutex<Member>], until: Ps, limits: &Limits) -> Ended {
     members.iter().enumerate().filter_map(run).collect()
 }
 
-/// A thread's life.
-fn work(window: &Window, members: &[Mutex<Member>], limits: &Limits) {
-    let mut seen = 0;
-    loop {
-        let is_over = || window.over.load(Ordering::Acquire);
-        wait(|| window.number.load(Ordering::Acquire) != seen || is_over());
-        if is_over() {
-            return;
-        }
-        seen += 1;
-        let _done = Done(window);
-        share(window, members, Ps(window.until.load(Ordering::Relaxed)), limits);
-    }
+/// Whether there is a member that nobody has claimed.
+fn is_open(window: &Window, members: &[Mutex<Member>]) -> bool {
+    member_of(window.claim.load(Ordering::Acquire)) < members.len()
 }
 
-/// Runs members that nobody has taken until there are none.
-fn share(window: &Window, members: &[Mutex<Member>], until: Ps, limits: &Limits) {
-    loop {
-        let index = window.next.fetch_add(1, Ordering::Relaxed);
-        let Some(member) = members.get(index) else { return };
-        if let Some(outcome) = lock(member).run(until, limits) {
+fn member_of(claim: u64) -> usize {
+    (claim & ((1 << MEMBER_BITS) - 1)) as usize
+}
+
+/// Runs members that nobody has claimed until there are none. A window ends only when all of its members were run, so one who
+/// has claimed a member is in that member's window.
+fn share(window: &Window, members: &[Mutex<Member>], limits: &Limits) {
+    let next = |claim: u64| (member_of(claim) < members.len()).then_some(claim + 1);
+    while let Ok(claim) = window.claim.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) {
+        let index = member_of(claim);
+        let _done = Done(window);
+        let until = Ps(window.until.load(Ordering::Relaxed));
+        if let Some(outcome) = lock(&members[index]).run(until, limits) {
             window.ended.lock().expect("nobody panics while it holds this").push((index, outcome));
         }
     }

@@ -106,9 +106,9 @@ doorbell_sim::stats! {
 /// An output of a switch, and the link behind it.
 pub struct Output {
     pub(crate) link: Link,
-    /// When the last bit of each frame in the queue will have left, and its bytes.
-    waiting: VecDeque<(Ps, u64)>,
-    /// The sum of those bytes.
+    /// The queue. Its first frame is leaving.
+    waiting: VecDeque<Waiting>,
+    /// The sum of their bytes.
     held: u64,
     stats: OutputStats,
     /// The most bytes that waited since the window began, and how long frames were in the switch: from last bit to last bit. An
@@ -118,11 +118,30 @@ pub struct Output {
     pub(crate) sent: Vec<Crossing>,
 }
 
-/// A frame's last bit is there.
+/// A frame in a queue, and when its last bit had arrived.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Arrival {
-    port: u8,
+struct Waiting {
+    arrived: Ps,
     frame: Frame,
+}
+
+/// What happens next.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+enum Due {
+    /// The last bit of the frame that an output sends has left.
+    Left { port: u8 },
+    /// A frame's last bit is there.
+    Arrival { port: u8, frame: Frame },
+    /// A frame has come to an output's queue.
+    Queued { port: u8, waiting: Waiting },
+}
+
+impl Due {
+    fn port(&self) -> u8 {
+        match self {
+            Due::Left { port } | Due::Arrival { port, .. } | Due::Queued { port, .. } => *port,
+        }
+    }
 }
 
 /// Behind which port a station is, and when it was last heard.
@@ -140,7 +159,7 @@ pub struct Switch {
     config: SwitchConfig,
     outputs: Vec<Output>,
     stations: BTreeMap<Mac, Station>,
-    queue: EventQueue<Arrival>,
+    queue: EventQueue<Due>,
     stats: SwitchStats,
 }
 
@@ -148,7 +167,7 @@ pub struct Switch {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SwitchState {
     stations: Vec<(Mac, Station)>,
-    queue: QueueState<Arrival>,
+    queue: QueueState<Due>,
     outputs: Vec<OutputState>,
     stats: SwitchStats,
 }
@@ -156,7 +175,7 @@ pub(crate) struct SwitchState {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct OutputState {
     link: LinkState,
-    waiting: Vec<(Ps, u64)>,
+    waiting: Vec<Waiting>,
     stats: OutputStats,
 }
 
@@ -219,19 +238,23 @@ impl Switch {
 
     /// A frame's last bit arrives at a port.
     pub(crate) fn deliver(&mut self, port: u8, arrives_at: Ps, frame: Frame) {
-        self.queue.schedule(arrives_at, Phase::Wire, Arrival { port, frame });
+        self.queue.schedule(arrives_at, Phase::Wire, Due::Arrival { port, frame });
     }
 
-    /// When the next frame is there.
+    /// When something happens next.
     pub(crate) fn next_activity(&self) -> Ps {
         self.queue.next_time()
     }
 
-    /// Takes all frames whose last bit is there by `until`.
+    /// Handles what is due by `until`.
     pub(crate) fn run(&mut self, until: Ps) {
         while self.queue.next_time() <= until {
-            let Some((now, Arrival { port, frame })) = self.queue.pop() else { return };
-            self.take(now, port, frame);
+            let Some((now, due)) = self.queue.pop() else { return };
+            match due {
+                Due::Left { port } => self.left(now, port),
+                Due::Arrival { port, frame } => self.take(now, port, frame),
+                Due::Queued { port, waiting } => self.enqueue(now, port, waiting),
+            }
         }
     }
 
@@ -254,12 +277,12 @@ impl Switch {
             Some(port) if port == from => self.stats.filtered += 1,
             Some(port) => {
                 self.stats.forwarded += 1;
-                self.enqueue(now, port, frame);
+                self.pass_on(now, port, frame);
             }
             None => {
                 self.stats.flooded += 1;
                 let others = (0..self.outputs.len() as u8).filter(|port| *port != from);
-                others.for_each(|port| self.enqueue(now, port, frame.clone()));
+                others.for_each(|port| self.pass_on(now, port, frame.clone()));
             }
         }
     }
@@ -290,16 +313,17 @@ impl Switch {
         known.map(|station| station.port)
     }
 
-    fn enqueue(&mut self, now: Ps, port: u8, mut frame: Frame) {
+    /// A frame is at its output's queue when the switch's latency has passed.
+    fn pass_on(&mut self, now: Ps, port: u8, frame: Frame) {
         let at = now.saturating_add(self.config.latency);
+        let due = Due::Queued { port, waiting: Waiting { arrived: now, frame } };
+        self.queue.schedule(at, Phase::Stimulus, due);
+    }
+
+    fn enqueue(&mut self, now: Ps, port: u8, waiting: Waiting) {
         let output = &mut self.outputs[usize::from(port)];
-        while let Some((_, gone)) = output.waiting.front().copied().filter(|(left, _)| *left <= at) {
-            output.waiting.pop_front();
-            output.held -= gone;
-        }
-        let bytes = frame.len_with_fcs() as u64;
-        let depth = output.held + bytes;
-        if depth > self.config.queue.0 {
+        let bytes = waiting.frame.len_with_fcs() as u64;
+        if output.held + bytes > self.config.queue.0 {
             output.stats.dropped += 1;
             output.stats.dropped_bytes += bytes;
             log!(
@@ -311,21 +335,40 @@ impl Switch {
             );
             return;
         }
-        let sent = output.link.transmit(at, &mut frame);
         output.stats.queued += 1;
         output.stats.queued_bytes += bytes;
-        output.deepest = output.deepest.max(depth);
-        output.residence.record(sent.last_bit_left - now);
-        output.waiting.push_back((sent.last_bit_left, bytes));
-        output.held = depth;
+        output.held += bytes;
+        output.deepest = output.deepest.max(output.held);
+        output.waiting.push_back(waiting);
+        if output.waiting.len() == 1 {
+            self.send_next(now, port);
+        }
+    }
+
+    /// The first frame of a queue begins to leave, when the gap behind the one before is over.
+    fn send_next(&mut self, now: Ps, port: u8) {
+        let output = &mut self.outputs[usize::from(port)];
+        let Some(Waiting { arrived, frame }) = output.waiting.front() else { return };
+        let mut frame = frame.clone();
+        let sent = output.link.transmit(now, &mut frame);
+        output.residence.record(sent.last_bit_left - *arrived);
         if !sent.lost {
             output.sent.push(Crossing { arrives_at: sent.arrives_at, frame });
         }
+        self.queue.schedule(sent.last_bit_left, Phase::Mmio, Due::Left { port });
+    }
+
+    fn left(&mut self, now: Ps, port: u8) {
+        let output = &mut self.outputs[usize::from(port)];
+        if let Some(gone) = output.waiting.pop_front() {
+            output.held -= gone.frame.len_with_fcs() as u64;
+        }
+        self.send_next(now, port);
     }
 
     /// Frames that have arrived and were not looked at yet.
     pub(crate) fn arriving(&self) -> u64 {
-        self.queue.len() as u64
+        self.queue.events().filter(|due| matches!(due, Due::Arrival { .. })).count() as u64
     }
 
     /// Asserts that all that arrived went somewhere.
@@ -333,7 +376,9 @@ impl Switch {
         let s = &self.stats;
         let known = s.forwarded + s.flooded + s.filtered + s.reserved + s.bad_fcs;
         assert_eq!(s.arrived, known, "frames in switch {}", self.name);
+        let on_their_way = self.queue.events().filter(|due| matches!(due, Due::Queued { .. })).count() as u64;
         let put: u64 = self.outputs.iter().map(|output| output.stats.queued + output.stats.dropped).sum();
+        let put = put + on_their_way;
         assert_eq!(
             put,
             s.forwarded + s.flooded * (self.outputs.len() as u64 - 1),
@@ -341,14 +386,16 @@ impl Switch {
             self.name
         );
         for output in &self.outputs {
-            assert_eq!(output.stats.queued, output.link.stats().frames, "an output of switch {}", self.name);
+            // The first of those that wait has begun to leave.
+            let sent = output.link.stats().frames + (output.waiting.len() as u64).saturating_sub(1);
+            assert_eq!(output.stats.queued, sent, "an output of switch {}", self.name);
         }
     }
 
     pub(crate) fn save(&self) -> SwitchState {
         let output = |output: &Output| OutputState {
             link: output.link.save(),
-            waiting: output.waiting.iter().copied().collect(),
+            waiting: output.waiting.iter().cloned().collect(),
             stats: output.stats.clone(),
         };
         SwitchState {
@@ -369,7 +416,7 @@ impl Switch {
         let queue = EventQueue::restore(state.queue.clone());
         let sound = state.queue.is_sound()
             && queue.now() <= present
-            && queue.events().all(|arrival: &Arrival| usize::from(arrival.port) < ports);
+            && queue.events().all(|due: &Due| usize::from(due.port()) < ports);
         if state.outputs.len() != ports || !sound {
             return Err(wrong("its ports or what arrives at them cannot be"));
         }
@@ -378,20 +425,29 @@ impl Switch {
         if state.stations.len() > self.config.stations as usize || !state.stations.iter().all(known) {
             return Err(wrong("its stations cannot be"));
         }
-        let limit = self.config.queue.0;
-        let fits = |waiting: &[(Ps, u64)]| {
-            waiting.is_sorted_by_key(|(left, _)| *left)
-                && waiting
-                    .iter()
-                    .try_fold(0u64, |sum, (_, bytes)| sum.checked_add(*bytes))
-                    .is_some_and(|sum| sum <= limit)
+        let bytes = |output: &OutputState| -> u64 {
+            output.waiting.iter().map(|waiting| waiting.frame.len_with_fcs() as u64).sum()
         };
-        if !state.outputs.iter().all(|output| fits(&output.waiting)) {
+        if state.outputs.iter().any(|output| bytes(output) > self.config.queue.0) {
             return Err(wrong("more waits than a queue holds"));
+        }
+        // Of each queue that is not empty, the first frame is leaving.
+        let leaving = |port: usize| {
+            queue
+                .events()
+                .filter(|due: &&Due| matches!(due, Due::Left { port: own } if usize::from(*own) == port))
+                .count()
+        };
+        let sound = |(port, output): (usize, &OutputState)| {
+            leaving(port) == usize::from(!output.waiting.is_empty())
+                && output.waiting.iter().all(|waiting| waiting.arrived <= present)
+        };
+        if !state.outputs.iter().enumerate().all(sound) {
+            return Err(wrong("its queues cannot be"));
         }
         for (output, OutputState { link, waiting, stats }) in self.outputs.iter_mut().zip(state.outputs) {
             output.link.restore(link)?;
-            output.held = waiting.iter().map(|(_, bytes)| bytes).sum();
+            output.held = waiting.iter().map(|waiting| waiting.frame.len_with_fcs() as u64).sum();
             (output.waiting, output.stats) = (waiting.into(), stats);
         }
         (self.queue, self.stats) = (queue, state.stats);

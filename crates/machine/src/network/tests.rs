@@ -151,7 +151,7 @@ fn alone(config: &SwitchConfig) -> Switch {
 /// Gives a switch a frame, and tells by which ports it left.
 fn through(switch: &mut Switch, port: u8, at: Ps, frame: Frame) -> Vec<u8> {
     switch.deliver(port, at, frame);
-    switch.run(at);
+    switch.run(at + Ps::from_ns(900));
     (0..3).filter(|port| !std::mem::take(&mut switch.output_mut(*port).sent).is_empty()).collect()
 }
 

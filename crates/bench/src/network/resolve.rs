@@ -1,0 +1,392 @@
+//! From a network's tables to its parts: what each node is told, which frames each generator sends, what each cable joins. Whatever cannot
+//! be is refused here, with the path of the key, before anything is built or booted.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+use doorbell_loadgen::{LoadGenConfig, Returned};
+use doorbell_machine::overlay::{Overlay, nearest};
+use doorbell_machine::{
+    ConfigError, End, LinkConfig, LinkPlan, MachineConfig, NetworkConfig, PortNumber, SwitchConfig,
+    node_config, preset,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use toml::{Table, Value};
+
+use crate::config::RunConfig;
+use crate::kernel;
+use crate::network::config::{CableTable, NodeTable};
+use crate::registry::{Benchmark, Nodes, benchmark};
+use crate::testbed::NodeGuest;
+
+/// Keys of a run that are no node's own.
+const OF_THE_RUN: [&str; 8] = ["run", "loadgen", "iperf", "drive", "node", "switch", "generator", "cable"];
+/// A generator's IPv4 address is so many behind the traffic's `source_ip`, unless it has one of its own: nodes are counted from there.
+const GENERATOR_IP_FROM: u32 = 200;
+
+/// A network's file.
+#[derive(Clone, Debug)]
+pub struct NetworkFile {
+    name: String,
+    /// Scripts in files are in the text already.
+    tree: Table,
+}
+
+impl NetworkFile {
+    /// Reads a file, and the scripts that it names.
+    pub fn read(path: &Path) -> Result<NetworkFile, ConfigError> {
+        let name = path.display().to_string();
+        let read = |path: &Path| {
+            std::fs::read_to_string(path).map_err(|error| {
+                ConfigError::new(path.display().to_string(), format!("it cannot be read: {error}"))
+            })
+        };
+        let mut tree = Overlay::from_toml(&name, &read(path)?)?.into_table();
+        let nodes = tree.get_mut("node").and_then(Value::as_table_mut);
+        for (node, table) in nodes.into_iter().flatten() {
+            let Some(table) = table.as_table_mut() else { continue };
+            let Some(Value::String(script)) = table.remove("script_file") else { continue };
+            let lines = read(&path.with_file_name(script))?;
+            if table.insert("script".to_owned(), Value::String(lines)).is_some() {
+                return Err(ConfigError::new(
+                    format!("node.{node}.script"),
+                    "it stands beside script_file; give one of them",
+                ));
+            }
+        }
+        Ok(NetworkFile { name, tree })
+    }
+
+    /// What it is called, for results.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The configuration of its run: a preset, what the nodes' benchmarks set, the file, and the user's overrides.
+    pub fn resolve(&self, preset_name: &str, overrides: &[String]) -> Result<RunConfig, ConfigError> {
+        let mut own = Overlay::from_table(self.tree.clone());
+        overrides.iter().try_for_each(|assignment| own.set(assignment))?;
+        let mut whole = preset(preset_name)?;
+        for name in benchmarks_named(own.table()) {
+            benchmark(name)?.defaults.iter().try_for_each(|assignment| whole.set(assignment))?;
+        }
+        let own = with_nodes_presets(own.into_table())?;
+        whole.merge(own);
+        let config: RunConfig = whole.resolve()?;
+        if !config.is_network() {
+            let problem =
+                "it has no [node.NAME], [switch.NAME], [generator.NAME] and [cable.NAME] (docs/networks.md)";
+            return Err(ConfigError::new(self.name.clone(), problem));
+        }
+        config.validate()?;
+        Ok(config)
+    }
+}
+
+fn benchmarks_named(tree: &Table) -> Vec<&str> {
+    let nodes = tree.get("node").and_then(Value::as_table);
+    let named = nodes.into_iter().flatten().filter_map(|(_, node)| node.get("benchmark")?.as_str());
+    named.collect()
+}
+
+/// A node with a preset of its own is told all that the preset says, what the file says to all, and then its own.
+fn with_nodes_presets(mut tree: Table) -> Result<Table, ConfigError> {
+    let common: Table = tree
+        .iter()
+        .filter(|(key, _)| !OF_THE_RUN.contains(&key.as_str()))
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect();
+    let nodes = tree.get_mut("node").and_then(Value::as_table_mut);
+    for (name, node) in nodes.into_iter().flatten() {
+        let Some(node) = node.as_table_mut() else { continue };
+        let Some(Value::String(preset_name)) = node.get("preset") else { continue };
+        let below = |error: ConfigError| ConfigError { key: format!("node.{name}.{}", error.key), ..error };
+        let mut whole = preset(preset_name).map_err(below)?;
+        whole.merge(common.clone());
+        // What is not named in all this is as by default, and not as for the other nodes.
+        let resolved: RunConfig = whole.resolve().map_err(below)?;
+        let mut told = Overlay::from_table(machine_keys(&resolved));
+        told.merge(std::mem::take(node));
+        *node = told.into_table();
+    }
+    Ok(tree)
+}
+
+/// What a configuration tells a machine and the program in it.
+fn machine_keys(config: &RunConfig) -> Table {
+    let mut table = Table::try_from(config).expect("a configuration can be written as TOML");
+    OF_THE_RUN.iter().for_each(|key| drop(table.remove(*key)));
+    table
+}
+
+/// A network with what runs in it.
+#[derive(Clone, Debug)]
+pub struct NetworkPlan {
+    /// Its members and links.
+    pub network: NetworkConfig,
+    /// What runs in each node.
+    pub guests: Vec<NodeGuest>,
+    /// What is typed in each node when all are ready.
+    pub starts: Vec<Option<String>>,
+    /// Each node's whole configuration.
+    pub nodes: Vec<RunConfig>,
+    /// The benchmarks to whose nodes the generators send.
+    pub served: Vec<Option<&'static Benchmark>>,
+}
+
+impl RunConfig {
+    /// The network that this configuration describes, if it does.
+    pub fn topology(&self) -> Result<NetworkPlan, ConfigError> {
+        check_names(self)?;
+        let mut alone = self.clone();
+        alone.node.clear();
+        alone.switch.clear();
+        alone.generator.clear();
+        alone.cable.clear();
+        let mut nodes: Vec<RunConfig> = Vec::new();
+        for (name, node) in &self.node {
+            let below =
+                |error: ConfigError| ConfigError { key: format!("node.{name}.{}", error.key), ..error };
+            nodes.push(laid_over(&alone, &node.keys).map_err(below)?);
+        }
+        let places = Places { names: self.node.keys().collect(), config: self };
+        let links = self.cable.iter().map(|(name, cable)| self.link(&places, &mut nodes, name, cable));
+        let mut links: Vec<LinkPlan> = links.collect::<Result<_, _>>()?;
+        let machines: Vec<(String, MachineConfig)> = self
+            .node
+            .keys()
+            .zip(&nodes)
+            .enumerate()
+            .map(|(index, (name, node))| (name.clone(), machine(node, index)))
+            .collect();
+        for link in &mut links {
+            for (end, direction) in link.ends.iter().zip(&mut link.directions) {
+                if let End::Node { node, port } = end
+                    && u32::from(*port) < machines[*node].1.platform.nics
+                {
+                    *direction = machines[*node].1.ports().port(usize::from(*port))?.link;
+                }
+            }
+        }
+        let switch = |(name, keys): (&String, &Table)| {
+            let below =
+                |error: ConfigError| ConfigError { key: format!("switch.{name}.{}", error.key), ..error };
+            Ok((name.clone(), laid_over(&SwitchConfig::default(), keys).map_err(below)?))
+        };
+        let mut served = Vec::new();
+        let mut generators = Vec::new();
+        for (index, name) in self.generator.keys().enumerate() {
+            let (generator, of) = self.generator(&places, &machines, &nodes, (index as u32, name))?;
+            generators.push((name.clone(), generator));
+            served.push(of);
+        }
+        let network = NetworkConfig {
+            nodes: machines,
+            switches: self.switch.iter().map(switch).collect::<Result<_, ConfigError>>()?,
+            generators,
+            links,
+        };
+        for (name, node) in self.node.keys().zip(&nodes) {
+            node.validate()
+                .map_err(|error| ConfigError { key: format!("node.{name}.{}", error.key), ..error })?;
+        }
+        network.validate().map_err(as_written)?;
+        let guests = self.node.iter().zip(&nodes).map(|((name, node), config)| guest(name, node, config));
+        let guests = guests.collect::<Result<_, _>>()?;
+        let starts = self.node.values().map(|node| node.start.clone()).collect();
+        Ok(NetworkPlan { network, guests, starts, nodes, served })
+    }
+
+    /// A cable; what it says of its own goes to the nodes' ports at which it ends.
+    fn link(
+        &self,
+        places: &Places<'_>,
+        nodes: &mut [RunConfig],
+        name: &str,
+        cable: &CableTable,
+    ) -> Result<LinkPlan, ConfigError> {
+        let key = format!("cable.{name}.between");
+        let [one, other] = &cable.between[..] else {
+            let problem =
+                format!("{} ends; a cable joins two, such as [\"server\", \"tor\"]", cable.between.len());
+            return Err(ConfigError::new(key, problem));
+        };
+        let ends = [places.find(one, &key)?, places.find(other, &key)?];
+        let below = |error: ConfigError| ConfigError { key: format!("cable.{name}.{}", error.key), ..error };
+        let own: LinkConfig = laid_over(&self.link, &cable.keys).map_err(below)?;
+        for end in ends {
+            if let End::Node { node, port } = end {
+                let port = nodes[node].port.entry(PortNumber(usize::from(port))).or_default();
+                port.link.extend(cable.keys.clone());
+            }
+        }
+        Ok(LinkPlan { name: name.to_owned(), ends, directions: [own.clone(), own] })
+    }
+
+    fn generator(
+        &self,
+        places: &Places<'_>,
+        machines: &[(String, MachineConfig)],
+        nodes: &[RunConfig],
+        (index, name): (u32, &str),
+    ) -> Result<(LoadGenConfig, Option<&'static Benchmark>), ConfigError> {
+        let table = &self.generator[name];
+        let below =
+            |error: ConfigError| ConfigError { key: format!("generator.{name}.{}", error.key), ..error };
+        let mut own: LoadGenConfig = laid_over(&self.loadgen, &table.keys).map_err(below)?;
+        let own_traffic = table.keys.get("traffic").and_then(Value::as_table);
+        let says = |key: &str| own_traffic.is_some_and(|traffic| traffic.contains_key(key));
+        if !says("source") {
+            own.traffic.source = own.traffic.for_port(index).source;
+        }
+        if !says("source_ip") {
+            let from = own.traffic.source_ip.to_bits();
+            own.traffic.source_ip = Ipv4Addr::from_bits(from.wrapping_add(GENERATOR_IP_FROM + index));
+        }
+        let Some(to) = &table.to else { return Ok((own, None)) };
+        let key = format!("generator.{name}.to");
+        let End::Node { node, port } = places.find(to, &key)? else {
+            return Err(ConfigError::new(key, format!("\"{to}\" is no node; test frames go to one")));
+        };
+        if u32::from(port) >= machines[node].1.platform.nics {
+            return Err(ConfigError::new(key, format!("node {to} has no such port")));
+        }
+        own.traffic.destination.0 = machines[node].1.mac_of(usize::from(port)).0;
+        let server = &self.node[places.names[node]];
+        let ip = server.ip.as_deref().and_then(|ip| ip.split('/').next()?.parse().ok());
+        if let Some(ip) = ip.filter(|_| !says("destination_ip")) {
+            own.traffic.destination_ip = ip;
+        }
+        let served = server.benchmark.as_deref().map(benchmark).transpose()?;
+        own.traffic.returned = served.map_or(own.traffic.returned, |served| (served.returned)(&nodes[node]));
+        if own.traffic.returned == Returned::Sink {
+            let problem = "its program sends nothing back, and only a machine's own generator can see what is in its memory; give \
+                           it another benchmark, such as touchfwd";
+            return Err(ConfigError::new(key, problem));
+        }
+        Ok((own, served))
+    }
+}
+
+/// Links stand as cables in the file.
+fn as_written(error: ConfigError) -> ConfigError {
+    let key = error.key.strip_prefix("link.").map(|rest| format!("cable.{rest}"));
+    ConfigError { key: key.unwrap_or(error.key.clone()), ..error }
+}
+
+/// A part with keys of its own.
+fn laid_over<T: Serialize + DeserializeOwned + Default>(common: &T, own: &Table) -> Result<T, ConfigError> {
+    let mut whole =
+        Overlay::from_table(Table::try_from(common).expect("a configuration can be written as TOML"));
+    whole.merge(own.clone());
+    whole.resolve()
+}
+
+/// A node's machine: addresses and random numbers are its own, unless it is told which.
+fn machine(node: &RunConfig, index: usize) -> MachineConfig {
+    let told = node.machine();
+    match told.nic.mac {
+        Some(_) => MachineConfig { platform: node_config(&told, index).platform, ..told },
+        None => node_config(&told, index),
+    }
+}
+
+fn guest(name: &str, node: &NodeTable, config: &RunConfig) -> Result<NodeGuest, ConfigError> {
+    let wrong = |key: &str, problem: &str| ConfigError::new(format!("node.{name}.{key}"), problem);
+    let ip = node.ip.iter().map(|ip| format!(" doorbell.ip={ip}")).collect::<String>();
+    let further = if node.words.is_empty() { String::new() } else { format!(" {}", node.words) };
+    let Some(named) = &node.benchmark else {
+        let app = if node.script.is_some() { format!("doorbell.app={name}") } else { String::new() };
+        return Ok(NodeGuest {
+            image: node.image.clone().unwrap_or_else(|| "net".to_owned()),
+            instead: None,
+            words: format!("{app}{ip}{further}").trim_start().to_owned(),
+            script: node.script.as_ref().map(|lines| (name.to_owned(), lines.clone())),
+            ready_marker: node.ready.clone().unwrap_or_else(|| kernel::READY_MARKER.to_owned()),
+        });
+    };
+    let known = benchmark(named).map_err(|error| wrong("benchmark", &error.problem))?;
+    if matches!(known.nodes, Nodes::Two(_)) {
+        return Err(wrong(
+            "benchmark",
+            &format!("{named} has two nodes of its own; write each as a node with a script"),
+        ));
+    }
+    if node.script.is_some() {
+        return Err(wrong("script", &format!("the node runs {named} already; leave out one of the two")));
+    }
+    Ok(NodeGuest {
+        image: known.image.to_owned(),
+        instead: node.image.clone(),
+        words: format!("{}{ip}{further}", (known.guest_words)(config)),
+        script: None,
+        ready_marker: node.ready.clone().unwrap_or_else(|| known.ready_marker.to_owned()),
+    })
+}
+
+/// Every member has a name of its own, which can stand in a path of keys and in a file's name.
+fn check_names(tables: &RunConfig) -> Result<(), ConfigError> {
+    let kinds: [(&str, Vec<&String>); 4] = [
+        ("node", tables.node.keys().collect()),
+        ("switch", tables.switch.keys().collect()),
+        ("generator", tables.generator.keys().collect()),
+        ("cable", tables.cable.keys().collect()),
+    ];
+    let mut taken: BTreeMap<&String, &str> = BTreeMap::new();
+    for (kind, names) in kinds {
+        for name in names {
+            let key = || format!("{kind}.{name}");
+            let fits = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+            if !fits || name.is_empty() || name.len() > 32 {
+                return Err(ConfigError::new(key(), "a name has 1 to 32 letters, digits, - and _"));
+            }
+            if let Some(other) = taken.insert(name, kind).filter(|_| kind != "cable") {
+                return Err(ConfigError::new(key(), format!("a {other} has this name already")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The members by name.
+struct Places<'a> {
+    names: Vec<&'a String>,
+    config: &'a RunConfig,
+}
+
+impl Places<'_> {
+    /// Where something of this name is; `key` is where it stands.
+    fn find(&self, text: &str, key: &str) -> Result<End, ConfigError> {
+        let (name, port) = match text.split_once('.') {
+            Some((name, port)) => (name, port.parse::<u8>().ok()),
+            None => (text, Some(0)),
+        };
+        if let Some(node) = self.names.iter().position(|known| *known == name) {
+            let Some(port) = port else {
+                return Err(ConfigError::new(
+                    key,
+                    format!("\"{text}\" names no port; write it as \"{name}.1\""),
+                ));
+            };
+            return Ok(End::Node { node, port });
+        }
+        let of = |mut names: std::collections::btree_map::Keys<'_, String, Table>| {
+            names.position(|known| known == text)
+        };
+        let generator = self.config.generator.keys().position(|known| known == text);
+        if let Some(end) = of(self.config.switch.keys()).map(End::Switch).or(generator.map(End::Generator)) {
+            return Ok(end);
+        }
+        let known: Vec<&String> = self
+            .names
+            .iter()
+            .copied()
+            .chain(self.config.switch.keys())
+            .chain(self.config.generator.keys())
+            .collect();
+        let hint = nearest(name, known).map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
+        Err(ConfigError::new(key, format!("there is no node, switch or generator \"{text}\"{hint}")))
+    }
+}
