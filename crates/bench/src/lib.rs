@@ -57,7 +57,7 @@ pub use observe::{
     FunctionCost, FunctionTable, Observe, Observed, PIPELINE_MAX, TIMELINE_PACKETS, konata, perfetto,
 };
 pub use ports::{Figure, FigureGroup, PortFigures};
-pub use registry::{BENCHMARKS, Benchmark, Nodes, benchmark};
+pub use registry::{BENCHMARKS, Benchmark, NETWORK, Nodes, benchmark};
 pub use results::{Results, named};
 pub use script::{Mark, NO_TRAFFIC, Script, run_script};
 pub use sealed::{SEAL, read_verified, seal, verify, write_sealed};

@@ -16,6 +16,8 @@ pub enum Nodes {
     One,
     /// Two machines on one cable, and what runs in them.
     Two(fn() -> [NodeGuest; 2]),
+    /// Those that a network's file describes.
+    Network,
 }
 
 /// A benchmark.
@@ -57,6 +59,20 @@ impl Benchmark {
         }
     }
 }
+
+/// What a network's file describes: no benchmark that can be called by a name.
+pub const NETWORK: Benchmark = Benchmark {
+    name: "network",
+    summary: "nodes, switches and load generators on cables",
+    nodes: Nodes::Network,
+    image: "net",
+    ready_marker: kernel::READY_MARKER,
+    guest_words: |_| String::new(),
+    defaults: &[],
+    returned: kernel::returned,
+    preload: None,
+    silent: false,
+};
 
 /// All benchmarks.
 pub const BENCHMARKS: &[Benchmark] = &[

@@ -41,7 +41,7 @@ pub struct Group {
 
 /// What the figures of a point mean, as `group.name`: those of all cores and of each, of all nodes.
 pub(crate) fn meanings(point: &PointSummary) -> impl Iterator<Item = (String, String)> {
-    let nodes = point.network.iter().flat_map(|network| &network.nodes);
+    let nodes = point.network.iter().flat_map(|network| network.nodes.values());
     let of_nodes =
         nodes.flat_map(|node| node.timing.iter().chain(node.cores.iter().map(|core| &core.figures)));
     let cores = point.cores.iter().map(|core| &core.figures);

@@ -75,11 +75,11 @@ fn configuration(args: &RunArgs, file: &NetworkFile, rate: Option<Rate>) -> anyh
         format!("loadgen.traffic.frame_size={size}{unit}")
     }));
     let overrides = args.common.overrides(&[], &further);
-    let config = file.resolve(&args.common.preset, &overrides)?;
-    let Some(rate) = rate else { return Ok(config) };
-    let all = config.generator.keys().map(|name| format!("generator.{name}.traffic.rate={rate}"));
-    let overrides: Vec<String> = overrides.into_iter().chain(all).collect();
-    file.resolve(&args.common.preset, &overrides).context("--rate")
+    let preset = &args.common.preset;
+    match rate {
+        None => Ok(file.resolve(preset, &overrides)?),
+        Some(rate) => file.resolve_at(preset, &overrides, rate).context("--rate"),
+    }
 }
 
 fn refuse_what_has_no_meaning(args: &RunArgs) -> anyhow::Result<()> {
@@ -112,8 +112,7 @@ fn hops(figures: &NetworkFigures) -> String {
         "{:<34} {:>10} {:>9} {:>7} {:>7} {:>9}",
         "hop", "frames", "Gbps", "busy %", "lost", "link, ns"
     )];
-    for hop in &figures.hops {
-        let name = format!("{}: {} > {}", hop.cable, hop.from, hop.to);
+    for (name, hop) in &figures.hops {
         lines.push(format!(
             "{name:<34} {:>10} {:>9.3} {:>7.1} {:>7} {:>9.1}",
             hop.sent.frames,
@@ -129,9 +128,9 @@ fn hops(figures: &NetworkFigures) -> String {
             "switch: output", "queued", "dropped", "deepest", "p50, ns", "p99, ns"
         ));
     }
-    for switch in &figures.switches {
-        for output in &switch.outputs {
-            let name = format!("{}: {} > {}", switch.name, output.cable, output.to);
+    for (switch, figures) in &figures.switches {
+        for (cable, output) in &figures.outputs {
+            let name = format!("{switch}: {cable}");
             let of = |pick: fn(&doorbell_loadgen::LatencySummary) -> f64| {
                 output.residence_ns.as_ref().map_or("-".to_owned(), |of| format!("{:.1}", pick(of)))
             };

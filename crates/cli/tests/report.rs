@@ -74,6 +74,7 @@ fn point() -> PointSummary {
         }],
         exit_status: None,
         iperf: None,
+        network: None,
     }
 }
 

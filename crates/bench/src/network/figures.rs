@@ -1,5 +1,7 @@
 //! What a network's members did in a measurement, hop by hop: nodes, directions of links, switches, load generators.
 
+use std::collections::BTreeMap;
+
 use doorbell_loadgen::{LatencySummary, Summary};
 use doorbell_machine::{End, Generator, Network, Output, OutputStats, Switch, SwitchStats};
 use doorbell_sim::stats::Stats;
@@ -11,24 +13,22 @@ use crate::ports::PortFigures;
 use crate::summary::Drops;
 use crate::timing::{self, CoreFigures, TimingFigures};
 
-/// A network's figures.
+/// A network's figures, by the names of its members.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NetworkFigures {
     /// Its machines.
-    pub nodes: Vec<NodeFigures>,
-    /// Each direction of each cable.
-    pub hops: Vec<HopFigures>,
+    pub nodes: BTreeMap<String, NodeFigures>,
+    /// Each direction of each cable, by the cable's name and the two that it joins: "uplink: tor > server".
+    pub hops: BTreeMap<String, HopFigures>,
     /// Its switches.
-    pub switches: Vec<SwitchFigures>,
+    pub switches: BTreeMap<String, SwitchFigures>,
     /// Its load generators.
-    pub generators: Vec<GeneratorFigures>,
+    pub generators: BTreeMap<String, GeneratorFigures>,
 }
 
 /// A machine's figures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NodeFigures {
-    /// Its name.
-    pub name: String,
     /// Instructions retired in the measurement.
     pub instructions: u64,
     /// Instructions a core cycle, waiting included.
@@ -48,12 +48,6 @@ pub struct NodeFigures {
 /// One direction of a cable.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HopFigures {
-    /// The cable's name.
-    pub cable: String,
-    /// Who sends.
-    pub from: String,
-    /// Who receives.
-    pub to: String,
     /// What was sent.
     #[serde(flatten)]
     pub sent: Direction,
@@ -68,22 +62,16 @@ pub struct HopFigures {
 /// A switch's figures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SwitchFigures {
-    /// Its name.
-    pub name: String,
     /// What became of frames that arrived.
     #[serde(flatten)]
     pub stats: SwitchStats,
-    /// Its outputs.
-    pub outputs: Vec<OutputFigures>,
+    /// Its outputs, by their cables.
+    pub outputs: BTreeMap<String, OutputFigures>,
 }
 
 /// What left a switch by one cable.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OutputFigures {
-    /// The cable.
-    pub cable: String,
-    /// Who is at its other end.
-    pub to: String,
     /// Frames queued and dropped.
     #[serde(flatten)]
     pub stats: OutputStats,
@@ -96,8 +84,6 @@ pub struct OutputFigures {
 /// A load generator's figures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GeneratorFigures {
-    /// Its name.
-    pub name: String,
     /// The rate that it was to send at.
     pub rate: String,
     /// What it sent and what came back.
@@ -126,7 +112,12 @@ pub(crate) fn figures(
 ) -> NetworkFigures {
     let count = network.config().nodes.len();
     NetworkFigures {
-        nodes: (0..count).map(|node| node_figures(network, node, &nodes[node], interval)).collect(),
+        nodes: (0..count)
+            .map(|node| {
+                let name = network.config().nodes[node].0.clone();
+                (name, node_figures(network, node, &nodes[node], interval))
+            })
+            .collect(),
         hops: hops(network, interval),
         switches: switch_figures(network, switches),
         generators: generators(network),
@@ -144,7 +135,6 @@ fn node_figures(network: &Network, node: usize, config: &RunConfig, interval: &I
     });
     let (timing, cores) = timing.unzip();
     NodeFigures {
-        name: network.config().nodes[node].0.clone(),
         instructions: window.instructions,
         ipc: if cycles == 0.0 { 0.0 } else { window.instructions as f64 / cycles },
         drops: drops.clone(),
@@ -164,58 +154,46 @@ fn received(network: &Network, node: usize, interval: &Interval) -> u64 {
     interval.sent.iter().enumerate().map(to_it).sum()
 }
 
-fn hops(network: &Network, interval: &Interval) -> Vec<HopFigures> {
+fn hops(network: &Network, interval: &Interval) -> BTreeMap<String, HopFigures> {
     let plan = network.config();
     let hop = |(index, sent): (usize, &Direction)| {
         let cable = &plan.links[index / 2];
         let (from, to) = (cable.ends[index % 2], cable.ends[1 - index % 2]);
-        HopFigures {
-            cable: cable.name.clone(),
-            from: plan.name(from).to_owned(),
-            to: plan.name(to).to_owned(),
+        let figures = HopFigures {
             sent: sent.clone(),
             gbps: sent.bytes as f64 * 8e-9 / interval.seconds,
             busy: interval.busy[index] as f64 * 1e-12 / interval.seconds,
             latency_ns: cable.directions[index % 2].latency.as_ns_f64(),
-        }
+        };
+        (format!("{}: {} > {}", cable.name, plan.name(from), plan.name(to)), figures)
     };
     interval.sent.iter().enumerate().map(hop).collect()
 }
 
-fn switch_figures(network: &Network, begin: &SwitchMoment) -> Vec<SwitchFigures> {
+fn switch_figures(network: &Network, begin: &SwitchMoment) -> BTreeMap<String, SwitchFigures> {
     let plan = network.config();
     let figures = |(index, (switch, (stats, outputs))): (usize, (&Switch, &(SwitchStats, Vec<_>)))| {
         let own = End::Switch(index);
         // Its outputs are in the order of the cables that end at it.
-        let cables = plan.links.iter().filter_map(|link| {
-            let place = link.ends.iter().position(|end| *end == own)?;
-            Some((&link.name, plan.name(link.ends[1 - place])))
-        });
-        let output =
-            |((output, begin), (cable, to)): ((&Output, &OutputStats), (&String, &str))| OutputFigures {
-                cable: cable.clone(),
-                to: to.to_owned(),
-                stats: output.stats().since(begin),
-                deepest: output.deepest(),
-                residence_ns: output.residence().summary(),
-            };
-        SwitchFigures {
-            name: switch.name().to_owned(),
-            stats: switch.stats().since(stats),
-            outputs: switch.outputs().iter().zip(outputs).zip(cables).map(output).collect(),
-        }
+        let is_at = |link: &&doorbell_machine::LinkPlan| link.ends.contains(&own);
+        let cables = plan.links.iter().filter(is_at).map(|link| link.name.clone());
+        let output = |(output, begin): (&Output, &OutputStats)| OutputFigures {
+            stats: output.stats().since(begin),
+            deepest: output.deepest(),
+            residence_ns: output.residence().summary(),
+        };
+        let outputs = cables.zip(switch.outputs().iter().zip(outputs).map(output)).collect();
+        (switch.name().to_owned(), SwitchFigures { stats: switch.stats().since(stats), outputs })
     };
     network.switches().zip(&begin.0).enumerate().map(figures).collect()
 }
 
-fn generators(network: &Network) -> Vec<GeneratorFigures> {
+fn generators(network: &Network) -> BTreeMap<String, GeneratorFigures> {
     let figures = |generator: &Generator| {
         let loadgen = generator.loadgen();
-        Some(GeneratorFigures {
-            name: generator.name().to_owned(),
-            rate: loadgen.traffic().rate_asked().to_string(),
-            summary: loadgen.measurement()?.summary(generator.now()),
-        })
+        let rate = loadgen.traffic().rate_asked().to_string();
+        let summary = loadgen.measurement()?.summary(generator.now());
+        Some((generator.name().to_owned(), GeneratorFigures { rate, summary }))
     };
     network.generators().filter_map(figures).collect()
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-use doorbell_loadgen::{LoadGenConfig, Returned};
+use doorbell_loadgen::{LoadGenConfig, Rate, Returned};
 use doorbell_machine::overlay::{Overlay, nearest};
 use doorbell_machine::{
     ConfigError, End, LinkConfig, LinkPlan, MachineConfig, NetworkConfig, PortNumber, SwitchConfig,
@@ -62,6 +62,19 @@ impl NetworkFile {
     /// What it is called, for results.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The same at this rate of every generator.
+    pub fn resolve_at(
+        &self,
+        preset_name: &str,
+        overrides: &[String],
+        rate: Rate,
+    ) -> Result<RunConfig, ConfigError> {
+        let config = self.resolve(preset_name, overrides)?;
+        let all = config.generator.keys().map(|name| format!("generator.{name}.traffic.rate={rate}"));
+        let overrides: Vec<String> = overrides.iter().cloned().chain(all).collect();
+        self.resolve(preset_name, &overrides)
     }
 
     /// The configuration of its run: a preset, what the nodes' benchmarks set, the file, and the user's overrides.
@@ -308,7 +321,7 @@ fn guest(name: &str, node: &NodeTable, config: &RunConfig) -> Result<NodeGuest, 
         });
     };
     let known = benchmark(named).map_err(|error| wrong("benchmark", &error.problem))?;
-    if matches!(known.nodes, Nodes::Two(_)) {
+    if !matches!(known.nodes, Nodes::One) {
         return Err(wrong(
             "benchmark",
             &format!("{named} has two nodes of its own; write each as a node with a script"),

@@ -273,8 +273,12 @@ fn summarise(
         drops.tx += dropped.tx;
         drops.nic_other += dropped.nic_other;
     }
-    let in_switches: u64 =
-        own.switches.iter().flat_map(|switch| &switch.outputs).map(|output| output.stats.dropped).sum();
+    let in_switches: u64 = own
+        .switches
+        .values()
+        .flat_map(|switch| switch.outputs.values())
+        .map(|output| output.stats.dropped)
+        .sum();
     drops.link = interval.sent.iter().map(|sent| sent.lost).sum::<u64>() + in_switches;
     let (nodes_sent, nodes_bytes) = sent_by_nodes(network, interval);
     let lost = all_dropped(&drops) + drops.link;
@@ -293,7 +297,7 @@ fn summarise(
     let cycles: f64 = config
         .topology()
         .map_or(0.0, |of| of.nodes.iter().map(|node| node.core_cycles(interval.seconds)).sum());
-    let rates: std::collections::BTreeSet<&String> = own.generators.iter().map(|of| &of.rate).collect();
+    let rates: std::collections::BTreeSet<&String> = own.generators.values().map(|of| &of.rate).collect();
     let rate = match rates.len() {
         0 => NO_TRAFFIC.to_owned(),
         1 => rates.first().map_or_else(String::new, |rate| rate.to_string()),
@@ -325,9 +329,9 @@ fn summarise(
         delivered_mpps: of.map_or(mpps(delivered), |of| of.delivered.mpps),
         arrived_mpps: of.map_or(mpps(delivered), |of| of.arrived.mpps),
         arrived_gbps: of.map_or(gbps(delivered), |of| of.arrived.gbps_l2),
-        latency_ns: of.and_then(|of| of.latency_ns.clone()),
-        latency_from_actual_ns: of.and_then(|of| of.latency_from_actual_ns.clone()),
-        delay_variation_ns: of.and_then(|of| of.delay_variation_ns.clone()),
+        latency_ns: of.and_then(|of| of.latency_ns),
+        latency_from_actual_ns: of.and_then(|of| of.latency_from_actual_ns),
+        delay_variation_ns: of.and_then(|of| of.delay_variation_ns),
         confidence_95: of.and_then(|of| of.confidence_95.clone()),
         batches: figures.as_ref().map_or_else(Vec::new, |of| of.batches.clone()),
         latency_stages_ns: None,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use doorbell_bench::{NetworkFile, RunError};
 use serde::Deserialize;
 
 use super::plan::ExperimentError;
@@ -14,7 +15,13 @@ pub struct ExperimentFile {
     /// What it is called in reports; the file's own name if there is none.
     pub name: Option<String>,
     /// Which benchmark.
+    #[serde(default)]
     pub benchmark: String,
+    /// A network's file instead (docs/networks.md), beside this one.
+    pub network: Option<String>,
+    /// The network, read.
+    #[serde(skip)]
+    pub topology: Option<NetworkFile>,
     /// The machine to start from.
     pub preset: String,
     /// Overrides for all points, each a `path=value`.
@@ -160,6 +167,9 @@ impl ExperimentFile {
             .map_err(|error| ExperimentError::File(format!("{}: {error}", path.display())))?;
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         file.name = file.name.or(stem);
+        if let Some(network) = &file.network {
+            file.topology = Some(NetworkFile::read(&path.with_file_name(network)).map_err(RunError::from)?);
+        }
         Ok(file)
     }
 

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use doorbell_bench::{
-    Benchmark, DriveKind, Places, RunConfig, RunError, benchmark, driven_guests, guest_identity, resolve,
+    Benchmark, DriveKind, NETWORK, Nodes, Places, RunConfig, RunError, benchmark, driven_guests,
+    guest_identity, resolve,
 };
 use doorbell_loadgen::Rate;
 use doorbell_machine::ConfigError;
@@ -89,7 +90,11 @@ impl Plan {
     /// Makes all points and checks each.
     pub fn new(file: ExperimentFile) -> Result<Plan, ExperimentError> {
         let wrong = |problem: &str| ExperimentError::File(format!("{}: {problem}", file.name()));
-        let known = benchmark(&file.benchmark).map_err(RunError::from)?;
+        let known = match (&file.topology, file.benchmark.as_str()) {
+            (Some(_), "") => &NETWORK,
+            (None, name) if !name.is_empty() => benchmark(name).map_err(RunError::from)?,
+            _ => return Err(wrong("it needs either a benchmark or the file of a network")),
+        };
         let works = works(&file)?;
         let seeds = seeds(&file)?;
         let combinations = combinations(&file)?;
@@ -124,6 +129,10 @@ impl Plan {
         let mut images = BTreeMap::new();
         let mut identities = Vec::with_capacity(self.points.len());
         for point in &self.points {
+            if let Nodes::Network = self.benchmark.nodes {
+                identities.push(network_identity(point, places, say)?);
+                continue;
+            }
             let image = match images.entry(&point.config.run.image) {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(new) => new.insert(places.build_image_for(
@@ -134,14 +143,7 @@ impl Plan {
             };
             let words = format!("{} {}", image.command_line(), (self.benchmark.guest_words)(&point.config));
             let guest = guest_identity(image, &words);
-            let all = format!(
-                "{SCHEMA}\n{}\n{}\n{guest}\n{:?}\n{}",
-                env!("CARGO_PKG_VERSION"),
-                self.benchmark.name,
-                point.work,
-                point.config.to_toml()
-            );
-            identities.push(Identity(format!("{:032x}", xxh3_128(all.as_bytes()))));
+            identities.push(point.identity(self.benchmark.name, &guest));
         }
         Ok(identities)
     }
@@ -170,7 +172,28 @@ impl Plan {
     }
 }
 
+/// The identity of a network's point, which belongs to all guests that it boots.
+fn network_identity(
+    point: &PlannedPoint,
+    places: &Places,
+    say: &mut dyn FnMut(&str),
+) -> Result<Identity, ExperimentError> {
+    let mut guests = String::new();
+    for guest in point.config.topology().map_err(RunError::from)?.guests {
+        let image = places.build_image_for(&guest.image, guest.instead.as_deref(), say)?;
+        let words = format!("{} {}", image.command_line(), guest.words);
+        guests += &format!("{} {:?}\n", guest_identity(&image, &words), guest.script);
+    }
+    Ok(point.identity("network", &guests))
+}
+
 impl PlannedPoint {
+    fn identity(&self, benchmark: &str, guest: &str) -> Identity {
+        let (version, configuration) = (env!("CARGO_PKG_VERSION"), self.config.to_toml());
+        let all = format!("{SCHEMA}\n{version}\n{benchmark}\n{guest}\n{:?}\n{configuration}", self.work);
+        Identity(format!("{:032x}", xxh3_128(all.as_bytes())))
+    }
+
     /// Its parameters, load and repetition in words.
     pub fn describe(&self) -> String {
         let mut words = describe(&self.parameters);
@@ -199,6 +222,8 @@ fn works(file: &ExperimentFile) -> Result<Vec<Work>, ExperimentError> {
             .request()
             .map(|request| vec![Work::Search(request)])
             .map_err(|problem| wrong(format!("search.{problem}"))),
+        // A network's generators have rates of their own.
+        (None, None) if file.network.is_some() => Ok(vec![Work::Measure(Rate::Times(Rate::ONCE))]),
         _ => Err(wrong("it needs either [measure] with rates or [search] with a goal".into())),
     }
 }
@@ -290,6 +315,17 @@ fn config(
     overrides.extend_from_slice(&file.set);
     overrides.extend(parameters.iter().map(|(path, value)| format!("{path}={value}")));
     overrides.push(format!("run.seed={seed}"));
+    if let Some(network) = &file.topology {
+        return match work {
+            Work::Measure(Rate::Times(Rate::ONCE)) => network.resolve(&file.preset, &overrides),
+            Work::Measure(rate) => network.resolve_at(&file.preset, &overrides, *rate),
+            Work::Search(_) => {
+                let problem =
+                    "a network has no rate to seek; use [measure], or nothing for the generators' own rates";
+                Err(ConfigError::new("search", problem))
+            }
+        };
+    }
     if let Work::Measure(rate) = work {
         overrides.push(format!("loadgen.traffic.rate={rate}"));
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use doorbell_bench::{
     Benchmark, Control, DriveKind, Nodes, Places, PointSummary, Ran, ResultFolder, RunConfig, RunError,
     RunSummary, Session, Source, Testbed, TestbedPlan, changes, driven_guests, run_driven, run_iperf,
-    run_point, summary_json,
+    run_network, run_point, summary_json,
 };
 use doorbell_loadgen::Rate;
 
@@ -48,7 +48,7 @@ pub fn measure(
 
 /// Whether a second node takes the load generator's place.
 pub(super) fn has_two_nodes(benchmark: &Benchmark, config: &RunConfig) -> bool {
-    matches!(benchmark.nodes, Nodes::Two(_)) || config.drive.kind == DriveKind::Node
+    matches!(benchmark.nodes, Nodes::Two(_) | Nodes::Network) || config.drive.kind == DriveKind::Node
 }
 
 /// A point, and what its results say of where they come from.
@@ -86,6 +86,14 @@ impl Own<'_> {
         control: &mut Control,
     ) -> Result<(), ExperimentError> {
         let (config, benchmark, source) = (&self.point.config, self.benchmark, &Source::Cache);
+        if let Nodes::Network = benchmark.nodes {
+            // The sweep has a process for each core already.
+            let (plan, members) = TestbedPlan::network(config, benchmark.name, 1).map_err(RunError::from)?;
+            let testbed = Testbed::prepare(plan, self.places, source, control)?;
+            let run = run_network(&testbed, (config, &members), None, control)?;
+            folder.write_nodes(config, &run.network)?;
+            return self.write(run.summary, run.meanings, testbed.ran(), folder);
+        }
         if let Nodes::Two(guests) = benchmark.nodes {
             let plan = TestbedPlan::two_nodes(config, benchmark.name, guests())?;
             let nodes = Testbed::prepare(plan, self.places, source, control)?;
