@@ -357,16 +357,15 @@ impl Machine {
             return Err(inconsistent("its events are in an impossible order").into());
         }
         self.queue = EventQueue::restore(queue);
-        let several = self.harts.len() > 1 || snapshot.has("timing");
         let clocks: Vec<Clock> = self.slot_clocks().collect();
         for (index, hart) in self.harts.iter_mut().enumerate() {
             let saved_clock = saved_clocks[index];
             hart.restore(snapshot.get(&format!("hart{index}"), HART_STATE_VERSION)?, &self.ram)?;
             // A hart stops before the next event, give or take rounding and an access to a device. Where there are
-            // others, one of these may have caused an event that lies within the turn of this one; a timed one ends its block.
-            let turn = if several { QUANTUM_MAX } else { Ps::ZERO };
+            // others, one of these may have caused an event that lies within the turn of this one; a timed one ends its block,
+            // and has done so if the machine has just become functional.
             let stopped = saved_clock.edge(hart.slots().saturating_sub(SLOTS_AHEAD_MAX));
-            if stopped.saturating_sub(turn) > self.queue.next_time()
+            if stopped.saturating_sub(QUANTUM_MAX) > self.queue.next_time()
                 || stopped.0 > LATEST
                 || hart.instructions() > LATEST
             {
