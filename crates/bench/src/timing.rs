@@ -8,7 +8,7 @@ mod window;
 
 use std::collections::BTreeMap;
 
-use doorbell_machine::{Books, CoreKind, Machine, Mode, PATH_KINDS};
+use doorbell_machine::{Books, CoreKind, DISK_DEVICES, Machine, Mode, PATH_KINDS};
 use doorbell_sim::Ps;
 use doorbell_sim::stats::{Counter, Stats};
 use serde::Serialize;
@@ -118,6 +118,9 @@ fn sources(machine: &Machine) -> Vec<Source> {
     }
     add("llc".to_owned(), "llc", memory.llc.counters());
     add("devices".to_owned(), "device", memory.devices.counters());
+    for (device, index) in (DISK_DEVICES..).zip(0..machine.disk_stats().len()) {
+        add(format!("disk{index}.memory"), "disk_memory", timing.memory.device_account(device).counters());
+    }
     add("interconnect".to_owned(), "traffic", memory.traffic.counters());
     for (index, channel) in timing.memory.memory().stats().enumerate() {
         add(format!("dram.channel{index}"), "dram", channel.counters());

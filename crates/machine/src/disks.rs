@@ -2,30 +2,53 @@
 
 use std::io::Read;
 
+use doorbell_memory::dca::PLATFORM_DEVICES;
 use doorbell_platform::virtio::{VirtioDiskStats, read_empty};
 use doorbell_platform::{DiskFile, GuestMemory, VirtioDisk, VirtioDiskState, map};
+use doorbell_sim::ports::{DmaKind, DmaRequest};
 use doorbell_sim::snapshot::{Snapshot, SnapshotError};
-use doorbell_sim::{AccessSize, Phase, PhysAddr, Ps, Ram};
+use doorbell_sim::{AccessSize, Phase, PhysAddr, Ps};
 
 use crate::checkpoint::CheckpointError;
 use crate::config::ConfigError;
+use crate::dma::PlatformSide;
 use crate::events::Event;
 use crate::machine::Machine;
 
-/// What a disk sees of memory: reservations and decoded code learn of its stores.
-struct DiskSide<'a>(&'a mut Ram);
+/// Disks' numbers among devices, as caches and accounts know them, begin here.
+pub const DISK_DEVICES: u8 = PLATFORM_DEVICES;
+/// Of a request's data no part is like a packet's header.
+const NO_HEADER: u32 = u32::MAX;
+
+/// What a disk sees of memory: caches, reservations and decoded code learn of its accesses.
+struct DiskSide<'a>(PlatformSide<'a>);
+
+impl DiskSide<'_> {
+    fn request(&mut self, addr: PhysAddr, bytes: usize, kind: DmaKind, write: bool) {
+        let request = DmaRequest { addr, len: bytes as u32, kind, offset: NO_HEADER, token: 0 };
+        self.0.request(request, write);
+    }
+}
 
 impl GuestMemory for DiskSide<'_> {
     fn contains(&self, addr: PhysAddr, len: u64) -> bool {
-        self.0.offset(addr, len).is_some()
+        self.0.ram.offset(addr, len).is_some()
     }
 
-    fn read(&self, addr: PhysAddr, into: &mut [u8]) -> bool {
-        self.0.copy_out(addr, into)
+    fn read(&mut self, addr: PhysAddr, into: &mut [u8], kind: DmaKind) -> bool {
+        let there = self.0.ram.copy_out(addr, into);
+        if there {
+            self.request(addr, into.len(), kind, false);
+        }
+        there
     }
 
-    fn write(&mut self, addr: PhysAddr, from: &[u8]) -> bool {
-        self.0.store_from_device(addr, from)
+    fn write(&mut self, addr: PhysAddr, from: &[u8], kind: DmaKind) -> bool {
+        let there = self.0.ram.store_from_device(addr, from);
+        if there {
+            self.request(addr, from.len(), kind, true);
+        }
+        there
     }
 }
 
@@ -69,19 +92,26 @@ impl Machine {
 
     pub(crate) fn write_virtio(&mut self, offset: u64, size: AccessSize, value: u64, now: Ps) {
         let (slot, offset) = place(offset);
-        let Some(disk) = self.disks.get_mut(slot) else { return };
-        let wake = disk.write(offset, size, value, now, &mut DiskSide(&mut self.ram));
-        self.after_disk(slot, wake);
+        if slot < self.disks.len() {
+            self.with_disk(slot, now, |disk, side| disk.write(offset, size, value, now, side));
+        }
     }
 
     /// A request of a disk's may be done.
     pub(crate) fn disk_due(&mut self, now: Ps, slot: u8) {
-        let slot = usize::from(slot);
-        let wake = self.disks[slot].wake(now, &mut DiskSide(&mut self.ram));
-        self.after_disk(slot, wake);
+        self.with_disk(usize::from(slot), now, |disk, side| disk.wake(now, side));
     }
 
-    fn after_disk(&mut self, slot: usize, wake: Option<Ps>) {
+    /// Calls a disk with its side of the machine; it answers when it wants to be woken. Then carries its interrupt line on.
+    fn with_disk(
+        &mut self,
+        slot: usize,
+        now: Ps,
+        call: impl FnOnce(&mut VirtioDisk, &mut DiskSide<'_>) -> Option<Ps>,
+    ) {
+        let (device, timing) = (DISK_DEVICES + slot as u8, self.timing.as_deref_mut());
+        let mut side = DiskSide(PlatformSide { device, ram: &mut self.ram, timing, now });
+        let wake = call(&mut self.disks[slot], &mut side);
         if let Some(at) = wake {
             self.queue.schedule(at, Phase::Dma, Event::Disk { slot: slot as u8 });
         }

@@ -1,7 +1,8 @@
-//! A device's way to memory: through its attachment, the caches and DRAM, if its bridge lets it.
+//! A device's way to memory. A PCI function's goes through its attachment, the caches and DRAM, if its bridge lets it; that of a
+//! device of the platform's own, such as a disk, begins at the interconnect.
 
 use doorbell_attach::Attachment;
-use doorbell_sim::memory::DmaAccess;
+use doorbell_sim::memory::{DmaAccess, HostMemory, each_line};
 use doorbell_sim::ports::{DmaPort, DmaRequest};
 use doorbell_sim::{Done, PhysAddr, Ps, Ram};
 
@@ -28,17 +29,52 @@ pub(crate) struct BusSide<'a> {
     pub bus_master: bool,
 }
 
+/// Caches that are warming learn of a request.
+fn warm(timing: &mut Timing, request: DmaRequest, access: DmaAccess, write: bool) {
+    if timing.mode() == Mode::Warming {
+        timing.warm_dma(request.addr, request.len, access, write);
+    }
+}
+
+/// The way of a device that the platform has beside PCI Express, at a moment. Its requests change caches and book the interconnect and
+/// DRAM as those of all devices; when they are done is the device's own affair, which has a time for its transfers already.
+pub(crate) struct PlatformSide<'a> {
+    /// By which number caches and accounts know the device.
+    pub device: u8,
+    pub ram: &'a mut Ram,
+    pub timing: Option<&'a mut Timing>,
+    pub now: Ps,
+}
+
+impl PlatformSide<'_> {
+    /// Tells the caches and memory of a request.
+    pub fn request(&mut self, request: DmaRequest, write: bool) {
+        let Some(timing) = &mut self.timing else { return };
+        let DmaRequest { addr, len, kind, offset, .. } = request;
+        let access = DmaAccess { device: self.device, kind, offset };
+        warm(timing, request, access, write);
+        if timing.mode() != Mode::Detailed {
+            return;
+        }
+        each_line(addr, u64::from(len), |line, bytes, within| {
+            let access = DmaAccess { offset: offset.saturating_add(within), ..access };
+            match write {
+                true => timing.memory.device_write(self.now, line, bytes, access),
+                false => timing.memory.device_read(self.now, line, bytes, access),
+            };
+        });
+    }
+}
+
 impl BusSide<'_> {
     /// When a device's request is done. Caches that are warming learn of it.
     fn price(&mut self, now: Ps, request: DmaRequest, write: bool) -> Ps {
         let DmaRequest { addr, len, kind, offset, .. } = request;
         let access = DmaAccess { device: self.device, kind, offset };
-        if let Some(timing) = &mut self.timing
-            && timing.mode() == Mode::Warming
-        {
-            timing.warm_dma(addr, len, access, write);
-        }
-        let memory = self.timing.as_mut().map(|timing| &mut timing.memory);
+        let memory = self.timing.as_mut().map(|timing| {
+            warm(timing, request, access, write);
+            &mut timing.memory
+        });
         match write {
             true => self.attachment.write(now, addr, len, access, memory),
             false => self.attachment.read(now, addr, len, access, memory),
@@ -69,5 +105,61 @@ impl DmaPort for BusSide<'_> {
         } else if !self.ram.store_from_device(addr, from) {
             self.dma.outside_ram += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use doorbell_memory::dca::PLATFORM_DEVICES;
+    use doorbell_platform::map;
+    use doorbell_sim::memory::{AccessKind, CoreAccess};
+    use doorbell_sim::ports::DmaKind;
+
+    use super::*;
+    use crate::config::{CoreModel, MachineConfig};
+    use crate::machine::Machine;
+
+    const LINE: PhysAddr = PhysAddr(map::RAM_BASE + 0x1_0000);
+
+    fn timed(mode: Mode) -> Machine {
+        let mut config = MachineConfig::default();
+        config.core.model = CoreModel::Timed;
+        let mut machine = Machine::new(config, 1).unwrap();
+        machine.set_mode(mode);
+        machine
+    }
+
+    fn request(machine: &mut Machine, bytes: u32, kind: DmaKind, write: bool) {
+        let (ram, timing) = (&mut machine.ram, machine.timing.as_deref_mut());
+        let mut side = PlatformSide { device: PLATFORM_DEVICES, ram, timing, now: Ps::from_us(1) };
+        side.request(DmaRequest { addr: LINE, len: bytes, kind, offset: u32::MAX, token: 0 }, write);
+    }
+
+    #[test]
+    fn a_platform_device_s_write_takes_copies_away_and_its_read_finds_them() {
+        for mode in [Mode::Warming, Mode::Detailed] {
+            let mut machine = timed(mode);
+            let memory = &mut machine.timing.as_mut().unwrap().memory;
+            memory.warm(0, CoreAccess { kind: AccessKind::Store, addr: LINE, pc: 0 });
+            request(&mut machine, 128, DmaKind::TxData, false);
+            request(&mut machine, 128, DmaKind::RxData, true);
+            let memory = &machine.timing.as_ref().unwrap().memory;
+            let devices = memory.stats().devices;
+            assert_eq!((devices.private_invalidations, devices.to_memory), (1, 2), "{mode:?}");
+            assert_eq!((devices.allocations, devices.fresh_lines), (0, 0), "it has no direct cache access");
+            let account = memory.device_account(PLATFORM_DEVICES);
+            assert_eq!((account.lines_read, account.lines_written), (2, 2));
+            assert_eq!(memory.device_account(0).lines_written, 0);
+            let timed = memory.stats().devices.write_ps > 0;
+            assert_eq!(timed, mode == Mode::Detailed, "warming takes no time");
+        }
+    }
+
+    #[test]
+    fn a_machine_that_runs_functionally_has_no_accounts() {
+        let mut machine = timed(Mode::Functional);
+        request(&mut machine, 64, DmaKind::RxData, true);
+        let memory = &machine.timing.as_ref().unwrap().memory;
+        assert_eq!(memory.device_account(PLATFORM_DEVICES).lines_written, 0);
     }
 }

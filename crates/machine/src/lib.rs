@@ -37,6 +37,7 @@ pub use boot::{BootError, Guest};
 pub use checkpoint::{CHECKPOINT_VERSION, CheckpointError, CheckpointFile};
 pub use config::{ConfigError, CoreConfig, CoreModel, MachineConfig, PlatformConfig};
 pub use console::Console;
+pub use disks::DISK_DEVICES;
 pub use fingerprint::{Fingerprint, HartPrint, WirePrint};
 pub use functions::{FunctionSide, PciFunction, PluggedFunction};
 pub use harts_config::{HartNumber, HartParts, HartTable, HartTables, HartsConfig};

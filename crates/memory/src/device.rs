@@ -22,7 +22,7 @@ use crate::backing::MainMemory;
 use crate::class::DataClass;
 use crate::coherence::{Found, Probe};
 use crate::config::Inclusion;
-use crate::dca::{Inbound, Placement, Seen};
+use crate::dca::{DEVICES_MAX, Inbound, Placement, Seen};
 use crate::system::MemorySystem;
 use crate::tags::{Flags, Slot};
 use crate::ways::WayMask;
@@ -112,6 +112,9 @@ impl<M: MainMemory> MemorySystem<M> {
             Some(_) => &mut self.devices.pcierdcur_hits,
             None => &mut self.devices.pcierdcur_misses,
         } += 1;
+        let account = &mut self.accounts[usize::from(access.device) % DEVICES_MAX];
+        account.lines_read += 1;
+        account.lines_read_from_llc += u64::from(slot.is_some());
         let data = match entry {
             Entry::MemoryBus => self.read_past_caches::<TIMED>(line, slot, &private, looked),
             _ => self.read_through_llc::<TIMED>(line, slot, &private, (looked, class, &access)),
@@ -207,6 +210,9 @@ impl<M: MainMemory> MemorySystem<M> {
         let private = self.probe(None, line, Probe::Take);
         let slot = self.llc.tags.find(line);
         self.count_write(full, slot.is_some(), &private);
+        let account = &mut self.accounts[usize::from(access.device) % DEVICES_MAX];
+        account.lines_written += 1;
+        account.lines_written_in_llc += u64::from(slot.is_some());
         let mut done = self.snooped::<TIMED>(&private, looked);
         if !full {
             done = self.newest::<TIMED>(line, slot, &private, done, entry);

@@ -9,7 +9,7 @@ use crate::cache::CacheState;
 use crate::class::{ClassRuns, DataClass};
 use crate::dca::SteeringState;
 use crate::slots::SlotsState;
-use crate::stats::{CoreStats, DeviceStats, TrafficStats};
+use crate::stats::{CoreStats, DeviceAccount, DeviceStats, TrafficStats};
 use crate::system::{MemorySystem, Private};
 
 /// Nothing in a saved state is later: five hours, far beyond any run.
@@ -36,6 +36,7 @@ pub struct MemoryState<S> {
     classes: ClassRuns,
     steering: SteeringState,
     devices: DeviceStats,
+    accounts: Vec<DeviceAccount>,
     traffic: TrafficStats,
     occupancy: [u64; DataClass::COUNT],
     memory: S,
@@ -43,7 +44,7 @@ pub struct MemoryState<S> {
 
 impl<S> MemoryState<S> {
     /// The version of this layout.
-    pub const VERSION: u32 = 1;
+    pub const VERSION: u32 = 2;
 }
 
 impl Private {
@@ -88,6 +89,7 @@ impl<M: MainMemory> MemorySystem<M> {
             classes: self.classes.save(),
             steering: self.steering.save(),
             devices: self.devices.clone(),
+            accounts: self.accounts.clone(),
             traffic: self.traffic.clone(),
             occupancy: self.occupancy,
             memory: self.memory.save(),
@@ -122,6 +124,9 @@ impl<M: MainMemory> MemorySystem<M> {
         self.io_in.check(&state.io_in, latest)?;
         self.io_out.check(&state.io_out, latest)?;
         self.classes.check(&state.classes)?;
+        if state.accounts.len() != self.accounts.len() {
+            return Err(format!("accounts of {} devices for {}", state.accounts.len(), self.accounts.len()));
+        }
         self.steering.check(&state.steering, self.llc_ways, self.harts.len())
     }
 
@@ -136,6 +141,7 @@ impl<M: MainMemory> MemorySystem<M> {
         self.classes.restore(&state.classes);
         self.steering.restore(state.steering);
         self.devices = state.devices;
+        self.accounts = state.accounts;
         self.traffic = state.traffic;
         self.occupancy = state.occupancy;
     }

@@ -178,6 +178,20 @@ doorbell_sim::stats! {
     }
 }
 
+doorbell_sim::stats! {
+    /// What one device's accesses come to.
+    pub struct DeviceAccount {
+        /// Lines read, or parts of lines.
+        lines_read,
+        /// Of these, lines that the LLC had.
+        lines_read_from_llc,
+        /// Lines written, or parts of lines.
+        lines_written,
+        /// Of these, lines that the LLC had.
+        lines_written_in_llc,
+    }
+}
+
 impl DeviceStats {
     pub(crate) fn leaked(&mut self, class: DataClass) {
         self.leaks += 1;

@@ -10,7 +10,7 @@ use crate::config::{Inclusion, MemoryConfig, PrivateConfig, WalkEntry};
 use crate::dca::{DEVICES_MAX, DcaPolicy, Steering};
 use crate::dram::Dram;
 use crate::slots::Slots;
-use crate::stats::{CoreStats, DeviceStats, HartStats, MemoryStats, Misses, TrafficStats};
+use crate::stats::{CoreStats, DeviceAccount, DeviceStats, HartStats, MemoryStats, Misses, TrafficStats};
 
 /// Cycles that ports of private caches remember.
 const PRIVATE_WINDOW: usize = 2048;
@@ -110,6 +110,8 @@ pub struct MemorySystem<M> {
     pub(crate) steering: Steering,
     entries: [Entry; DEVICES_MAX],
     pub(crate) devices: DeviceStats,
+    /// The same device by device, by its number.
+    pub(crate) accounts: Vec<DeviceAccount>,
     pub(crate) traffic: TrafficStats,
     /// Lines of each class in the LLC.
     pub(crate) occupancy: [u64; DataClass::COUNT],
@@ -180,6 +182,7 @@ impl<M: MainMemory> MemorySystem<M> {
             steering: Steering::new(&config.dca),
             entries: [Entry::default(); DEVICES_MAX],
             devices: DeviceStats::default(),
+            accounts: vec![DeviceAccount::default(); DEVICES_MAX],
             traffic: TrafficStats::default(),
             occupancy: [0; DataClass::COUNT],
             memory,
@@ -223,6 +226,11 @@ impl<M: MainMemory> MemorySystem<M> {
             None => self.steering.set_all(policy),
         }
         Ok(())
+    }
+
+    /// What one device's accesses have come to.
+    pub fn device_account(&self, device: u8) -> &DeviceAccount {
+        &self.accounts[usize::from(device) % DEVICES_MAX]
     }
 
     /// The policy of a device.

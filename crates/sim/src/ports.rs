@@ -59,7 +59,8 @@ impl AccessSize {
     }
 }
 
-/// What a device moves by DMA, so that placement policies and accounts can tell the kinds apart.
+/// What a device moves by DMA, so that placement policies and accounts can tell the kinds apart: in a NIC's words. What another device
+/// moves counts as what is most alike, and an interrupt's message as a descriptor's write-back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DmaKind {
     /// Fetch of receive descriptors.

@@ -112,7 +112,7 @@ impl Default for DcaPolicy {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceDca {
-    /// The device, counted from 0; at most 63.
+    /// The device: 0 to 55 are the PCI functions, NICs first, 56 to 63 the disks.
     pub device: u8,
     /// Its policy.
     pub policy: DcaPolicy,
@@ -122,7 +122,7 @@ pub struct DeviceDca {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DcaConfig {
-    /// Of every device that is not named below.
+    /// Of every PCI function that is not named below. A disk that is not named has no direct cache access.
     pub policy: DcaPolicy,
     /// Devices with policies of their own.
     pub devices: Vec<DeviceDca>,
@@ -136,7 +136,7 @@ pub struct DcaConfig {
 pub struct DcaChange {
     /// From the beginning of the measurement, at most 100s.
     pub after: Ps,
-    /// The device, counted from 0; without it, all of them.
+    /// The device, as above; without it, all PCI functions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u8>,
     /// The policy. What is not named is as in the default policy, not as in the one before.
@@ -147,6 +147,9 @@ pub struct DcaChange {
 const CHANGES_MAX: usize = 4096;
 /// The most devices that are told apart.
 pub const DEVICES_MAX: usize = 64;
+/// The first of the devices that are none of PCI Express but the platform's own, such as disks. These have direct cache access only if
+/// they are named: what a root complex does for those behind it is not done for others.
+pub const PLATFORM_DEVICES: u8 = 56;
 
 impl DcaPolicy {
     /// No direct cache access.

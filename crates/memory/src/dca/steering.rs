@@ -6,7 +6,7 @@
 use doorbell_sim::memory::DmaAccess;
 use serde::{Deserialize, Serialize};
 
-use super::{DEVICES_MAX, DcaConfig, DcaPolicy, Placement, Strategy};
+use super::{DEVICES_MAX, DcaConfig, DcaPolicy, PLATFORM_DEVICES, Placement, Strategy};
 use crate::class::DataClass;
 
 /// What a policy is told of a line that is about to be written.
@@ -63,11 +63,9 @@ pub struct SteeringState {
 impl Steering {
     /// Decides as the configuration says, which has to be valid.
     pub fn new(config: &DcaConfig) -> Steering {
-        let mut steering = Steering {
-            policies: vec![config.policy.clone()],
-            of_device: [0; DEVICES_MAX],
-            learnt: Learnt::default(),
-        };
+        let mut steering =
+            Steering { policies: Vec::new(), of_device: [0; DEVICES_MAX], learnt: Learnt::default() };
+        steering.set_all(config.policy.clone());
         for entry in &config.devices {
             steering.set(entry.device, entry.policy.clone());
         }
@@ -91,10 +89,12 @@ impl Steering {
         }
     }
 
-    /// Gives every device this policy.
+    /// Gives every device on PCI Express this policy, and others none.
     pub fn set_all(&mut self, policy: DcaPolicy) {
+        let off = DcaPolicy { enabled: false, ..policy.clone() };
         self.policies = vec![policy];
         self.of_device = [0; DEVICES_MAX];
+        (PLATFORM_DEVICES..DEVICES_MAX as u8).for_each(|device| self.set(device, off.clone()));
     }
 
     /// Decides where a line goes.
@@ -186,6 +186,21 @@ mod tests {
         assert_eq!(place(&mut steering, 0), Placement::Memory);
         steering.set_all(DcaPolicy { ways: WayMask(0x30), ..DcaPolicy::default() });
         assert_eq!([0, 1].map(|device| place(&mut steering, device)), [Placement::Llc(WayMask(0x30)); 2]);
+    }
+
+    #[test]
+    fn a_platform_s_device_goes_to_memory_unless_it_is_named() {
+        let on = DeviceDca { device: PLATFORM_DEVICES + 1, policy: DcaPolicy::default() };
+        let mut steering = Steering::new(&DcaConfig { devices: vec![on], ..DcaConfig::default() });
+        let place = |steering: &mut Steering, device| steering.place(&inbound(device, DataClass::Payload, 0));
+        let (memory, llc) = (Placement::Memory, Placement::Llc(WayMask(0xf)));
+        let last = PLATFORM_DEVICES - 1;
+        let devices = [last, PLATFORM_DEVICES, PLATFORM_DEVICES + 1, 63];
+        assert_eq!(devices.map(|device| place(&mut steering, device)), [llc, memory, llc, memory]);
+        steering.set(63, DcaPolicy::default());
+        assert_eq!(devices.map(|device| place(&mut steering, device)), [llc, memory, llc, llc]);
+        steering.set_all(DcaPolicy::default());
+        assert_eq!(devices.map(|device| place(&mut steering, device)), [llc, memory, memory, memory]);
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use doorbell_sim::PhysAddr;
 use serde::{Deserialize, Serialize};
 
-use super::GuestMemory;
 use super::disk::VirtioDiskStats;
 use super::medium::{Medium, MediumError, SECTOR_BYTES};
 use super::queue::{CHAIN_MAX, Chain};
+use super::{DATA_READ, DATA_WRITE, GuestMemory, RING_READ, RING_WRITE};
 
 /// 5.2.3, the features offered; those of the transport are in `mmio`.
 pub const FEATURES: u64 =
@@ -65,7 +65,7 @@ struct Failed(u8);
 
 impl Request {
     /// Reads a request's header. `None` if the chain has no room for header and status, which breaks the device.
-    pub fn read(chain: Chain, memory: &dyn GuestMemory) -> Option<Request> {
+    pub fn read(chain: Chain, memory: &mut dyn GuestMemory) -> Option<Request> {
         if chain.len(false) < HEADER_BYTES || chain.len(true) == 0 {
             return None;
         }
@@ -134,7 +134,7 @@ impl Request {
             }
         };
         let (place, _) = self.chain.pieces(true, self.room(), 1).next()?;
-        memory.write(place, &[status]).then_some(written as u32 + 1)
+        memory.write(place, &[status], RING_WRITE).then_some(written as u32 + 1)
     }
 
     /// Where on the medium `bytes` from the request's sector lie, if they are whole sectors of it.
@@ -151,7 +151,7 @@ impl Request {
         writable: bool,
         from: u64,
         len: u64,
-        memory: &dyn GuestMemory,
+        memory: &mut dyn GuestMemory,
         stats: &mut VirtioDiskStats,
     ) -> Result<(), Failed> {
         if self.chain.pieces(writable, from, len).all(|(place, bytes)| memory.contains(place, bytes)) {
@@ -174,7 +174,7 @@ impl Request {
         for (place, bytes) in copies(self.chain.pieces(true, 0, len)) {
             let piece = &mut buffer[..bytes as usize];
             medium.read(offset, piece).map_err(|error| failed(error, stats))?;
-            memory.write(place, piece);
+            memory.write(place, piece, DATA_WRITE);
             offset += bytes;
         }
         stats.reads += 1;
@@ -185,7 +185,7 @@ impl Request {
     fn write_sectors(
         &self,
         medium: &mut Medium,
-        memory: &dyn GuestMemory,
+        memory: &mut dyn GuestMemory,
         stats: &mut VirtioDiskStats,
     ) -> Result<u64, Failed> {
         let len = self.payload();
@@ -194,7 +194,7 @@ impl Request {
         let mut buffer = vec![0; COPY_BYTES.min(len) as usize];
         for (place, bytes) in copies(self.chain.pieces(false, HEADER_BYTES, len)) {
             let piece = &mut buffer[..bytes as usize];
-            memory.read(place, piece);
+            memory.read(place, piece, DATA_READ);
             medium.write(offset, piece).map_err(|error| failed(error, stats))?;
             offset += bytes;
         }
@@ -209,7 +209,7 @@ impl Request {
         id[..name.len()].copy_from_slice(name.as_bytes());
         let mut done = 0;
         for (place, bytes) in self.chain.pieces(true, 0, self.room().min(ID_BYTES as u64)) {
-            if !memory.write(place, &id[done..done + bytes as usize]) {
+            if !memory.write(place, &id[done..done + bytes as usize], DATA_WRITE) {
                 return Err(Failed(S_IOERR));
             }
             done += bytes as usize;
@@ -221,7 +221,7 @@ impl Request {
     fn clear(
         &self,
         medium: &mut Medium,
-        memory: &dyn GuestMemory,
+        memory: &mut dyn GuestMemory,
         stats: &mut VirtioDiskStats,
     ) -> Result<u64, Failed> {
         if self.payload() != RANGE_BYTES {
@@ -266,10 +266,10 @@ fn range(medium: &Medium, first: u64, sectors: u64) -> Result<u64, Failed> {
 }
 
 /// Copies from the readable buffers, from byte `from` of them on.
-fn gather(chain: &Chain, memory: &dyn GuestMemory, from: u64, into: &mut [u8]) -> Result<(), Failed> {
+fn gather(chain: &Chain, memory: &mut dyn GuestMemory, from: u64, into: &mut [u8]) -> Result<(), Failed> {
     let mut done = 0;
     for (place, bytes) in chain.pieces(false, from, into.len() as u64) {
-        if !memory.read(place, &mut into[done..done + bytes as usize]) {
+        if !memory.read(place, &mut into[done..done + bytes as usize], RING_READ) {
             return Err(Failed(S_IOERR));
         }
         done += bytes as usize;

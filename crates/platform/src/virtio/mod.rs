@@ -20,18 +20,28 @@ pub mod mmio;
 pub mod queue;
 
 use doorbell_sim::PhysAddr;
+use doorbell_sim::ports::DmaKind;
 
 pub use config::DiskConfig;
 pub use disk::{VirtioDisk, VirtioDiskState, VirtioDiskStats};
 pub use medium::{DiskError, DiskFile, Medium};
 pub use mmio::read_empty;
 
-/// A device's sight of guest memory. Both answer `false`, with nothing done, where not all of it is RAM.
+/// Reads of the rings, their descriptors and the requests' headers, in the words that caches and accounts have for a NIC's.
+const RING_READ: DmaKind = DmaKind::TxDescriptorFetch;
+/// Writes to the used ring, and of a request's status.
+const RING_WRITE: DmaKind = DmaKind::TxDescriptorWriteback;
+/// A request's data on their way from memory.
+const DATA_READ: DmaKind = DmaKind::TxData;
+/// The same to memory.
+const DATA_WRITE: DmaKind = DmaKind::RxData;
+
+/// A device's way to guest memory. Reads and writes answer `false`, with nothing done, where not all of it is RAM.
 pub trait GuestMemory {
     /// Whether `len` bytes from `addr` are RAM.
     fn contains(&self, addr: PhysAddr, len: u64) -> bool;
     /// Copies memory out.
-    fn read(&self, addr: PhysAddr, into: &mut [u8]) -> bool;
+    fn read(&mut self, addr: PhysAddr, into: &mut [u8], kind: DmaKind) -> bool;
     /// Copies bytes into memory.
-    fn write(&mut self, addr: PhysAddr, from: &[u8]) -> bool;
+    fn write(&mut self, addr: PhysAddr, from: &[u8], kind: DmaKind) -> bool;
 }

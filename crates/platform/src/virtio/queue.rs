@@ -7,7 +7,7 @@
 use doorbell_sim::PhysAddr;
 use serde::{Deserialize, Serialize};
 
-use super::GuestMemory;
+use super::{GuestMemory, RING_READ, RING_WRITE};
 
 /// The largest queue that the device offers.
 pub const QUEUE_SIZE_MAX: u16 = 256;
@@ -98,18 +98,19 @@ struct Descriptor {
     next: u16,
 }
 
-fn read_u16(memory: &dyn GuestMemory, addr: u64) -> Result<u16, Broken> {
+fn read_u16(memory: &mut dyn GuestMemory, addr: u64) -> Result<u16, Broken> {
     let mut bytes = [0; 2];
-    memory.read(PhysAddr(addr), &mut bytes).then(|| u16::from_le_bytes(bytes)).ok_or(Broken)
+    memory.read(PhysAddr(addr), &mut bytes, RING_READ).then(|| u16::from_le_bytes(bytes)).ok_or(Broken)
 }
 
 fn write(memory: &mut dyn GuestMemory, addr: u64, bytes: &[u8]) -> Result<(), Broken> {
-    memory.write(PhysAddr(addr), bytes).then_some(()).ok_or(Broken)
+    memory.write(PhysAddr(addr), bytes, RING_WRITE).then_some(()).ok_or(Broken)
 }
 
-fn descriptor(memory: &dyn GuestMemory, table: u64, index: u16) -> Result<Descriptor, Broken> {
+fn descriptor(memory: &mut dyn GuestMemory, table: u64, index: u16) -> Result<Descriptor, Broken> {
     let mut bytes = [0; DESCRIPTOR_BYTES as usize];
-    if !memory.read(PhysAddr(table.wrapping_add(DESCRIPTOR_BYTES * u64::from(index))), &mut bytes) {
+    let place = PhysAddr(table.wrapping_add(DESCRIPTOR_BYTES * u64::from(index)));
+    if !memory.read(place, &mut bytes, RING_READ) {
         return Err(Broken);
     }
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = bytes;
@@ -151,7 +152,11 @@ impl Queue {
     }
 
     /// Takes the next chain off the available ring, if there is one.
-    pub fn pop(&mut self, memory: &dyn GuestMemory, features: RingFeatures) -> Result<Option<Chain>, Broken> {
+    pub fn pop(
+        &mut self,
+        memory: &mut dyn GuestMemory,
+        features: RingFeatures,
+    ) -> Result<Option<Chain>, Broken> {
         let available = read_u16(memory, self.driver.wrapping_add(2))?;
         let waiting = available.wrapping_sub(self.next_avail);
         if waiting == 0 {
@@ -167,7 +172,7 @@ impl Queue {
         Ok(Some(chain))
     }
 
-    fn walk(&self, memory: &dyn GuestMemory, head: u16, features: RingFeatures) -> Result<Chain, Broken> {
+    fn walk(&self, memory: &mut dyn GuestMemory, head: u16, features: RingFeatures) -> Result<Chain, Broken> {
         let mut segments: Vec<Segment> = Vec::new();
         let (mut table, mut entries, mut inside) = (self.descriptors, u64::from(self.size), false);
         let (mut index, mut taken) = (head, 0);
