@@ -112,7 +112,8 @@ impl ResultFolder {
     pub fn write_network(&self, hash: &str, network: &Network) -> Result<(), RunError> {
         let named = || network.config().nodes.iter().map(|(name, _)| name).zip(network.nodes());
         let prints = named().map(|(name, node)| Some((name.clone(), fingerprint(node)?)));
-        if let Some(prints) = prints.collect::<Option<Map<String, Value>>>() {
+        if let Some(mut prints) = prints.collect::<Option<Map<String, Value>>>() {
+            prints.extend(links_heard(network));
             self.write("fingerprint.json", &pretty(&Value::Object(prints)))?;
         }
         let mut stats = Map::new();
@@ -138,6 +139,18 @@ impl ResultFolder {
         self.write("summary.json", &text)?;
         Ok(text)
     }
+}
+
+/// What went over links whose sender is no node: a node's fingerprint has its own.
+fn links_heard(network: &Network) -> Option<(String, Value)> {
+    let links: Map<String, Value> = network
+        .wires_of_others()
+        .filter_map(|(name, link)| {
+            let heard = link.heard()?;
+            Some((name, json!({ "frames": heard.frames, "hash": format!("{:016x}", heard.hash) })))
+        })
+        .collect();
+    (!links.is_empty()).then(|| ("links".to_owned(), Value::Object(links)))
 }
 
 /// The text of `summary.json`.

@@ -12,6 +12,7 @@ use doorbell_loadgen::Rate;
 use crate::loads::Loads;
 use crate::run_cmd::{RunArgs, two_nodes_ready};
 use crate::screen::Screen;
+use crate::search_cmd::jobs_or_cores;
 
 /// Measures a network at each rate, and reports.
 pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitCode> {
@@ -28,7 +29,7 @@ pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitC
     let screen = Screen::new(args.output.quiet);
     let mut told = String::new();
     screen.simulating(|control| {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = jobs_or_cores(args.threads);
         let name =
             path.file_stem().map_or_else(|| "network".to_owned(), |stem| stem.to_string_lossy().into_owned());
         let (plan, _) = TestbedPlan::network(&config, &name, threads)?;

@@ -28,6 +28,9 @@ pub struct RunArgs {
     /// Run a network of nodes, switches and load generators as this TOML file describes it (docs/networks.md)
     #[arg(long, value_name = "FILE", conflicts_with = "script")]
     pub(crate) network: Option<PathBuf>,
+    /// Host threads that run a network's nodes; results do not depend on it [default: the host's cores]
+    #[arg(long, value_name = "N", requires = "network", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) threads: Option<u16>,
     /// Offered load: 5Mpps, 10Gbps (layer 2), 10Gbps-l1, 40% of the line, 2x the streams' own; several, comma-separated,
     /// give a table
     #[arg(long, value_name = "RATE,…", value_delimiter = ',')]

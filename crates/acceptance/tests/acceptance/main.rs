@@ -22,6 +22,7 @@ mod machines;
 mod memcached_dpdk;
 mod microbenchmarks;
 mod native_programs;
+mod networks;
 mod nic_from_outside;
 mod observers;
 mod own_function;

@@ -23,8 +23,8 @@ use crate::testbed::NodeGuest;
 
 /// Keys of a run that are no node's own.
 const OF_THE_RUN: [&str; 8] = ["run", "loadgen", "iperf", "drive", "node", "switch", "generator", "cable"];
-/// A generator's IPv4 address is so many behind the traffic's `source_ip`, unless it has one of its own: nodes are counted from there.
-const GENERATOR_IP_FROM: u32 = 200;
+/// The last byte of the first generator's IPv4 address, in the network of the node that it asks.
+const GENERATOR_IP_FROM: u32 = 201;
 
 /// A network's file.
 #[derive(Clone, Debug)]
@@ -82,8 +82,13 @@ impl NetworkFile {
         let mut own = Overlay::from_table(self.tree.clone());
         overrides.iter().try_for_each(|assignment| own.set(assignment))?;
         let mut whole = preset(preset_name)?;
-        for name in benchmarks_named(own.table()) {
-            benchmark(name)?.defaults.iter().try_for_each(|assignment| whole.set(assignment))?;
+        for (node, name) in benchmarks_named(own.table()) {
+            // A benchmark that there is not is told of with the node's key, when the nodes are looked at.
+            let defaults = benchmark(&name).map_or(&[][..], |known| known.defaults);
+            let (of_traffic, of_run): (Vec<&str>, Vec<&str>) =
+                defaults.iter().partition(|assignment| assignment.starts_with("loadgen."));
+            of_run.iter().try_for_each(|assignment| whole.set(assignment))?;
+            tell_generators(&mut own, &node, &of_traffic)?;
         }
         let own = with_nodes_presets(own.into_table())?;
         whole.merge(own);
@@ -98,10 +103,48 @@ impl NetworkFile {
     }
 }
 
-fn benchmarks_named(tree: &Table) -> Vec<&str> {
+/// Nodes that run a benchmark, and which.
+fn benchmarks_named(tree: &Table) -> Vec<(String, String)> {
     let nodes = tree.get("node").and_then(Value::as_table);
-    let named = nodes.into_iter().flatten().filter_map(|(_, node)| node.get("benchmark")?.as_str());
-    named.collect()
+    let named =
+        |(name, node): (&String, &Value)| Some((name.clone(), node.get("benchmark")?.as_str()?.to_owned()));
+    nodes.into_iter().flatten().filter_map(named).collect()
+}
+
+/// Generators that send to a node take what its benchmark sets, where neither the file nor the user says anything.
+fn tell_generators(own: &mut Overlay, node: &str, defaults: &[&str]) -> Result<(), ConfigError> {
+    let generators = own.table().get("generator").and_then(Value::as_table);
+    let sends = |generator: &Value| {
+        generator.get("to").and_then(Value::as_str).is_some_and(|to| to.split('.').next() == Some(node))
+    };
+    let names: Vec<String> = generators
+        .into_iter()
+        .flatten()
+        .filter(|(_, table)| sends(table))
+        .map(|(name, _)| name.clone())
+        .collect();
+    for assignment in defaults {
+        let (path, value) = assignment.split_once('=').expect("a benchmark's settings are assignments");
+        let rest = path.strip_prefix("loadgen.").expect("only those of generators are given");
+        // A generator's own address follows from the node's.
+        if rest == "traffic.source_ip"
+            || rest == "traffic.destination_ip" && has(own.table(), &format!("node.{node}.ip"))
+        {
+            continue;
+        }
+        for name in &names {
+            if !has(own.table(), path) && !has(own.table(), &format!("generator.{name}.{rest}")) {
+                own.set(&format!("generator.{name}.{rest}={value}"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a tree says something at a dotted path.
+fn has(tree: &Table, path: &str) -> bool {
+    let Some((first, rest)) = path.split_once('.') else { return tree.contains_key(path) };
+    tree.get(first).and_then(Value::as_table).is_some_and(|part| has(part, rest))
 }
 
 /// A node with a preset of its own is told all that the preset says, what the file says to all, and then its own.
@@ -231,6 +274,11 @@ impl RunConfig {
         let own: LinkConfig = laid_over(&self.link, &cable.keys).map_err(below)?;
         for end in ends {
             if let End::Node { node, port } = end {
+                let nics = nodes[node].platform.nics;
+                if u32::from(port) >= nics {
+                    let problem = format!("node {} has {nics} ports, and no port {port}", places.names[node]);
+                    return Err(ConfigError::new(key, problem));
+                }
                 let port = nodes[node].port.entry(PortNumber(usize::from(port))).or_default();
                 port.link.extend(cable.keys.clone());
             }
@@ -254,10 +302,6 @@ impl RunConfig {
         if !says("source") {
             own.traffic.source = own.traffic.for_port(index).source;
         }
-        if !says("source_ip") {
-            let from = own.traffic.source_ip.to_bits();
-            own.traffic.source_ip = Ipv4Addr::from_bits(from.wrapping_add(GENERATOR_IP_FROM + index));
-        }
         let Some(to) = &table.to else { return Ok((own, None)) };
         let key = format!("generator.{name}.to");
         let End::Node { node, port } = places.find(to, &key)? else {
@@ -271,6 +315,10 @@ impl RunConfig {
         let ip = server.ip.as_deref().and_then(|ip| ip.split('/').next()?.parse().ok());
         if let Some(ip) = ip.filter(|_| !says("destination_ip")) {
             own.traffic.destination_ip = ip;
+        }
+        if own.traffic.kind.asks_by_ipv4() && !says("source_ip") {
+            let network = own.traffic.destination_ip.to_bits() & !0xff;
+            own.traffic.source_ip = Ipv4Addr::from_bits(network | (GENERATOR_IP_FROM + index % 50));
         }
         let served = server.benchmark.as_deref().map(benchmark).transpose()?;
         own.traffic.returned = served.map_or(own.traffic.returned, |served| (served.returned)(&nodes[node]));

@@ -186,6 +186,16 @@ impl Network {
         self.members[wire.from.0].link(wire.from.1)
     }
 
+    /// The directions whose sender is a switch or a load generator, by their names.
+    pub fn wires_of_others(&self) -> impl Iterator<Item = (String, &doorbell_wire::Link)> {
+        self.config.links.iter().zip(self.wires().chunks(2)).flat_map(|(plan, both)| {
+            (0..2).filter(|end| !matches!(plan.ends[*end], End::Node { .. })).map(|end| {
+                let [from, to] = [plan.ends[end], plan.ends[1 - end]].map(|end| self.config.name(end));
+                (format!("{}: {from} > {to}", plan.name), self.link(&both[end]))
+            })
+        })
+    }
+
     /// Frames of a direction that have not changed sides yet.
     fn crossing(&self, wire: &Wire) -> &[Crossing] {
         self.members[wire.from.0].peek(wire.from.1)
