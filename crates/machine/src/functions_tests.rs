@@ -5,7 +5,9 @@ use doorbell_platform::map;
 
 use super::*;
 use crate::config::MachineConfig;
+use crate::overlay::Overlay;
 use crate::run::Limits;
+use crate::timed::Mode;
 use doorbell_sim::AccessSize::{B2, B4};
 
 const PLACE: u8 = 9;
@@ -72,13 +74,20 @@ impl PciFunction for Bell {
 }
 
 fn machine() -> Machine {
+    machine_of(MachineConfig::default())
+}
+
+fn machine_of(config: MachineConfig) -> Machine {
     let functions: Vec<(Place, Box<dyn PciFunction>)> = vec![(Place::root(PLACE), Box::new(Bell))];
-    Machine::with_functions(MachineConfig::default(), 1, functions).unwrap()
+    Machine::with_functions(config, 1, functions).unwrap()
+}
+
+fn ready() -> Machine {
+    made_ready(machine())
 }
 
 /// With memory and bus mastering on, MSI-X enabled, and messages 0xb0 and 0xb1.
-fn ready() -> Machine {
-    let mut machine = machine();
+fn made_ready(mut machine: Machine) -> Machine {
     machine.config_write(ECAM + 0x10, B4, BAR);
     machine.config_write(ECAM + 4, B2, 6);
     machine.config_write(ECAM + 0x42, B2, 0x8000);
@@ -131,6 +140,33 @@ fn a_message_arrives_behind_what_its_function_has_written_before() {
     let before = machine.queue.events().count();
     ring(&mut machine, 0);
     assert_eq!(machine.queue.events().count(), before + 1, "only the bytes");
+}
+
+#[test]
+fn it_does_so_over_each_attachment_functional_or_timed_and_after_a_change() {
+    let stages = "[{width=\"8B\",clock=\"133MHz\",latency=\"10ns\",bridge_latency=\"50ns\"}]";
+    for kind in ["pcie", "memory-bus", "llc", "bus"] {
+        let mut overlay = Overlay::default();
+        overlay.set("core.model=timed").unwrap();
+        overlay.set(&format!("attach.kind={kind}")).unwrap();
+        if kind == "bus" {
+            overlay.set(&format!("attach.stages={stages}")).unwrap();
+        }
+        for (before, after) in [
+            (Mode::Functional, Mode::Functional),
+            (Mode::Functional, Mode::Detailed),
+            (Mode::Warming, Mode::Warming),
+            (Mode::Detailed, Mode::Detailed),
+            (Mode::Detailed, Mode::Functional),
+        ] {
+            let mut machine = made_ready(machine_of(overlay.resolve().unwrap()));
+            machine.set_mode(before);
+            ring(&mut machine, 1);
+            machine.set_mode(after);
+            let (bytes, message) = arrivals(&mut machine);
+            assert!(bytes > Ps::ZERO && message > bytes, "{kind} {before:?}: {bytes:?} {message:?}");
+        }
+    }
 }
 
 #[test]
