@@ -122,7 +122,7 @@ impl Machine {
             config,
         };
         if machine.config.core.model == CoreModel::Timed {
-            let timing = Timing::new(&machine.config, &machine.ram);
+            let timing = Timing::new(&machine.config);
             machine.timing = Some(Box::new(timing.map_err(|problem| ConfigError::new("memory", problem))?));
         }
         for index in 0..machine.functions.len() as u8 {

@@ -5,10 +5,10 @@
 //! begins at edge `n` of the hart's slot clock. So a hart's time is a function of what it has done.
 
 use doorbell_sim::ram::RamId;
-use doorbell_sim::{AccessSize, Clock, PhysAddr, Ps, Ram};
+use doorbell_sim::{AccessSize, Clock, PhysAddr, Ps, Ram, TranslationFence};
 
 use crate::engine::Engine;
-use crate::engine::noted::{Notes, TranslationFence};
+use crate::engine::noted::Notes;
 use crate::pmp::{PmpEntry, PmpRange};
 use crate::tlb::{Mode, Tlb};
 

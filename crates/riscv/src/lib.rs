@@ -21,7 +21,7 @@ mod tlb;
 mod told;
 mod trap;
 
-pub use engine::noted::{TranslationFence, Turn};
+pub use engine::noted::Turn;
 pub use hart::{Hart, HartConfig, HartStats, Interrupt, MmioRequest, Privilege, Stop};
 pub use inspect::SHOWN_CSRS;
 pub use state::{HART_STATE_VERSION, HartState};

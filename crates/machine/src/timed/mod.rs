@@ -3,14 +3,17 @@
 //! What happens is executed functionally; what it costs is asked here, in three ways that a run can change between at any
 //! moment. *Functional*: every instruction takes a slot of the core's clock, and the models see nothing. *Warming*: time
 //! goes by a fixed number of instructions a cycle, and caches, predictors and TLBs learn. *Detailed*: the models say when.
-//! How a timed hart runs is in [`run`](self::run), what a checkpoint keeps in [`saved`](self::saved), how a run is watched in
+//! How a timed hart runs is in [`run`](self::run), how other sources of ops than harts do in [`feed`](self::feed), what a checkpoint keeps in [`saved`](self::saved), how a run is watched in
 //! [`watch`](self::watch).
 
 mod calls;
+mod feed;
 mod polls;
 mod profile;
 mod run;
 mod saved;
+#[cfg(test)]
+mod source_tests;
 #[cfg(test)]
 mod unequal_tests;
 mod watch;
@@ -18,11 +21,11 @@ mod watch;
 use doorbell_core::{Core, CoreStats};
 use doorbell_memory::dram::Dram;
 use doorbell_memory::{HartSide, MemorySystem};
-use doorbell_riscv::Hart;
+use doorbell_platform::map;
 use doorbell_sim::memory::{
     AccessKind, CoreAccess, CoreMemory, DmaAccess, LINE_BYTES, Served, Walk, each_line,
 };
-use doorbell_sim::{Op, OpClass, Phase, PhysAddr, Ps, Ram, log};
+use doorbell_sim::{Clock, Op, OpClass, OpSource, Phase, PhysAddr, Ps, log};
 use serde::{Deserialize, Serialize};
 
 use crate::config::MachineConfig;
@@ -53,6 +56,7 @@ pub enum Mode {
 /// One hart's timing models; its private caches are in the memory system.
 struct TimedHart {
     core: Core,
+    clock: Clock,
     /// The device access that the core waits for.
     device: Option<Op>,
     /// The address space that the core was told of.
@@ -68,7 +72,14 @@ impl TimedHart {
         let mut core = Core::new(&parts.pipeline);
         core.set_address_space(None);
         let warming_rate = (parts.core.warming_ipc * 1000.0).round() as u64;
-        TimedHart { core, device: None, space: None, warming_rate, warm_rest: 0 }
+        TimedHart {
+            core,
+            clock: Clock::new(parts.core.frequency),
+            device: None,
+            space: None,
+            warming_rate,
+            warm_rest: 0,
+        }
     }
 
     /// Warming: the core cycles that so many instructions take, whole ones; what is left is kept for the next.
@@ -97,32 +108,33 @@ pub struct Timing {
     recorded: Option<Vec<Op>>,
 }
 
-/// What surrounds one hart's core.
-struct Around<'a> {
+/// What surrounds one hart's core: `source` is what it is fed from.
+struct Around<'a, S: OpSource> {
     id: usize,
-    hart: &'a Hart,
-    ram: &'a Ram,
+    source: &'a mut S,
+    world: &'a S::World,
     memory: &'a mut MemorySystem<Dram>,
 }
 
-impl CoreMemory for Around<'_> {
+impl<S: OpSource> CoreMemory for Around<'_, S> {
     #[inline]
     fn access(&mut self, cycle: u64, access: CoreAccess) -> Served {
         self.memory.core_access(self.id, cycle, access)
     }
 
     fn walk(&mut self, virt: u64) -> Walk {
-        self.hart.page_walk(self.ram, virt)
+        self.source.walk(self.world, virt)
     }
 }
 
 impl Timing {
     /// Models that know nothing yet. The configuration has to be valid.
-    pub(crate) fn new(config: &MachineConfig, ram: &Ram) -> Result<Timing, String> {
+    pub(crate) fn new(config: &MachineConfig) -> Result<Timing, String> {
         let harts: Vec<HartParts> = (0..config.platform.harts as usize).map(|id| config.hart(id)).collect();
         let sides: Vec<HartSide> = harts.iter().map(HartParts::memory_side).collect();
-        let dram = Dram::new(&config.memory.dram);
-        let mut memory = MemorySystem::with_harts(&config.memory, &sides, ram.base(), ram.size(), dram)?;
+        let (base, dram) = (PhysAddr(map::RAM_BASE), Dram::new(&config.memory.dram));
+        let ram = config.platform.ram;
+        let mut memory = MemorySystem::with_harts(&config.memory, &sides, base, ram, dram)?;
         let nics = config.platform.nics as usize;
         for device in 0..nics + FUNCTIONS_MAX {
             let attach = if device < nics { config.port(device).attach } else { config.attach.clone() };

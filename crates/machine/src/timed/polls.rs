@@ -6,7 +6,7 @@
 //! happens between a poll that found packets and the next poll is the packets'. An observer: nothing simulated depends on it.
 
 use doorbell_sim::ports::PolledRing;
-use doorbell_sim::{Op, OpClass, PhysAddr, Ram};
+use doorbell_sim::{Op, OpClass, PhysAddr};
 
 doorbell_sim::stats! {
     /// Polls of receive rings by one hart.
@@ -70,16 +70,23 @@ impl Polls {
 
     /// Looks at what a hart has executed by now.
     #[inline]
-    pub fn look(&mut self, hart: usize, ops: &[Op], ram: &Ram, instructions: u64, cycle: u64) {
+    pub fn look(
+        &mut self,
+        hart: usize,
+        ops: &[Op],
+        byte: impl Fn(PhysAddr) -> Option<u8>,
+        instructions: u64,
+        cycle: u64,
+    ) {
         let (first, last) = self.span;
         for op in ops {
             if op.class == OpClass::Load && op.phys.0 >= first && op.phys.0 <= last {
-                self.load(hart, op, ram, (instructions, cycle));
+                self.load(hart, op, &byte, (instructions, cycle));
             }
         }
     }
 
-    fn load(&mut self, hart: usize, op: &Op, ram: &Ram, now: (u64, u64)) {
+    fn load(&mut self, hart: usize, op: &Op, byte: impl Fn(PhysAddr) -> Option<u8>, now: (u64, u64)) {
         let addr = op.phys.0;
         let inside = |ring: &&PolledRing| (ring.base.0..=last_byte(ring)).contains(&addr);
         let Some(ring) = self.rings.iter().find(inside) else { return };
@@ -87,16 +94,14 @@ impl Polls {
         if !(offset..offset + u64::from(op.size)).contains(&ring.status_at) {
             return;
         }
-        let (mut status, done) = ([0], ring.done);
-        if !ram.copy_out(PhysAddr(addr - offset + ring.status_at), &mut status) {
-            return;
-        }
+        let done = ring.done;
+        let Some(status) = byte(PhysAddr(addr - offset + ring.status_at)) else { return };
         let poller = &mut self.harts[hart];
         if let Some((instructions, cycle)) = poller.idle_since.take() {
             poller.stats.empty_instructions += now.0 - instructions;
             poller.stats.empty_cycles += now.1.saturating_sub(cycle);
         }
-        if status[0] & done != 0 {
+        if status & done != 0 {
             poller.packets += 1;
             return;
         }
@@ -112,13 +117,20 @@ impl Polls {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doorbell_sim::Bytes;
+    use doorbell_sim::{Bytes, Ram};
 
     const RING: u64 = 0x8000_1000;
 
     /// As an 82540EM has them (manual, §3.2.3.2).
     fn ring() -> PolledRing {
         PolledRing { base: PhysAddr(RING), bytes: 4096, descriptor_bytes: 16, status_at: 12, done: 1 }
+    }
+
+    fn byte(ram: &Ram) -> impl Fn(PhysAddr) -> Option<u8> {
+        |addr| {
+            let mut byte = [0];
+            ram.copy_out(addr, &mut byte).then_some(byte[0])
+        }
     }
 
     fn load(addr: u64, size: u8) -> Op {
@@ -134,7 +146,7 @@ mod tests {
             assert!(ram.store(PhysAddr(RING + 16 * index + 12), &[done]));
         };
         let mut look = |ram: &Ram, index: u64, at: (u64, u64)| {
-            polls.look(0, &[load(RING + 16 * index + 12, 1)], ram, at.0, at.1);
+            polls.look(0, &[load(RING + 16 * index + 12, 1)], byte(ram), at.0, at.1);
             polls.stats(0).clone()
         };
         // Two polls find nothing; the second ends the first one's interval.
@@ -163,7 +175,7 @@ mod tests {
         let blind = PolledRing { base: PhysAddr(RING + 8192), descriptor_bytes: 0, ..ring() };
         polls.watch([wide, none, blind].into_iter());
         let mut look = |ram: &Ram, addr: u64| {
-            polls.look(0, &[load(addr, 1)], ram, 1, 1);
+            polls.look(0, &[load(addr, 1)], byte(ram), 1, 1);
             polls.stats(0).polls
         };
         assert_eq!([12, 28, 62, 63].map(|at| look(&ram, RING + at)), [0, 0, 0, 1]);
@@ -178,9 +190,9 @@ mod tests {
         let mut polls = Polls::new(1);
         polls.watch([ring()].into_iter());
         let ops = [load(RING, 8), load(RING + 13, 1), load(RING + 4096 + 12, 1), load(RING - 4, 4)];
-        polls.look(0, &ops, &ram, 1, 1);
+        polls.look(0, &ops, byte(&ram), 1, 1);
         assert_eq!(polls.stats(0).polls, 0);
-        polls.look(0, &[load(RING + 24, 8)], &ram, 1, 1);
+        polls.look(0, &[load(RING + 24, 8)], byte(&ram), 1, 1);
         assert_eq!(polls.stats(0).polls, 1, "a wide load has the status byte too");
     }
 }

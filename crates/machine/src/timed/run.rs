@@ -6,13 +6,29 @@
 //! devices leave at the head of the window and execute as events, in order with all others. Page walks find the tables as
 //! they are after the block.
 
-use doorbell_riscv::{Hart, MmioRequest, Stop, Turn};
-use doorbell_sim::{Op, OpClass, Phase, Ps, Ram};
+use doorbell_riscv::{Hart, MmioRequest, Privilege, Stop, Turn};
+use doorbell_sim::{BlockEnd, Op, OpClass, OpSource, Phase, Ps, Ram};
 
 use super::{Around, Mode, Timing};
 use crate::events::Event;
 use crate::machine::Machine;
 use crate::run::{Limits, Outcome};
+
+/// Who is earliest (of equals, the first), and the time from which on another is.
+pub(super) fn earliest(ready: impl Iterator<Item = (usize, Ps)>) -> (Option<(Ps, usize)>, Ps) {
+    let (mut first, mut others) = (None, Ps::MAX);
+    for (index, at) in ready {
+        match first {
+            Some((time, _)) if time <= at => others = others.min(at),
+            _ => {
+                others = first.map_or(others, |(time, _)| others.min(time));
+                first = Some((at, index));
+            }
+        }
+    }
+    // At the same time both take a block in turn.
+    (first, others.max(first.map_or(Ps::ZERO, |(time, _)| time + Ps(1))))
+}
 
 impl Machine {
     /// Runs with timing models; see [`Machine::run`].
@@ -23,7 +39,8 @@ impl Machine {
             }
             let next_event = self.queue.next_time();
             let horizon = next_event.min(limits.time);
-            match self.earliest_harts() {
+            let ready = self.harts.iter().enumerate().filter(|(_, hart)| Machine::can_run(hart));
+            match earliest(ready.map(|(index, hart)| (index, hart.time()))) {
                 (Some((time, hart)), others) if time < horizon => {
                     if self.instructions() >= limits.instructions {
                         return Outcome::Instructions;
@@ -38,22 +55,6 @@ impl Machine {
                 }
             }
         }
-    }
-
-    /// The hart that is earliest (of equals, the first), and the time from which on another is.
-    fn earliest_harts(&self) -> (Option<(Ps, usize)>, Ps) {
-        let (mut first, mut others) = (None, Ps::MAX);
-        for (index, hart) in self.harts.iter().enumerate().filter(|(_, hart)| Machine::can_run(hart)) {
-            match first {
-                Some((time, _)) if time <= hart.time() => others = others.min(hart.time()),
-                _ => {
-                    others = first.map_or(others, |(time, _)| others.min(time));
-                    first = Some((hart.time(), index));
-                }
-            }
-        }
-        // At the same time both take a block in turn.
-        (first, others.max(first.map_or(Ps::ZERO, |(time, _)| time + Ps(1))))
     }
 
     /// Executes blocks of a hart until its time has come to `until` or it stops for something.
@@ -74,8 +75,10 @@ impl Machine {
         if let Some(Stop::Mmio(request)) = stop
             && timing.mode == Mode::Detailed
         {
-            timing.begin_device(index, &mut self.harts[index], &self.ram, request);
-            let at = self.harts[index].time();
+            let hart = &mut self.harts[index];
+            let op = device_op(hart, &self.ram, &request);
+            timing.begin_device(index, hart, &self.ram, op);
+            let at = hart.time();
             self.queue.schedule(at, Phase::Mmio, Event::DeviceStart { hart: index as u32 });
             self.timing = Some(timing);
             return;
@@ -96,18 +99,21 @@ impl Machine {
     /// A device access is over at `now`: for a store, the root complex or the device beside it has it.
     pub(crate) fn device_over(&mut self, hart: u32, now: Ps) {
         let Some(timing) = &mut self.timing else { return };
-        let Some(op) = timing.harts[hart as usize].device.take() else { return };
         let (id, hart) = (hart as usize, &mut self.harts[hart as usize]);
-        timing.end_device_watched(id, hart, &op, hart.slot_at(now));
-        hart.rebase(timing.core(id).now());
+        timing.end_device(id, hart, hart.slot_at(now));
     }
 }
 
 impl Timing {
-    /// Executes one block.
-    fn block(&mut self, id: usize, hart: &mut Hart, ram: &mut Ram) -> Turn {
+    /// Takes one block of a source and prices it.
+    pub(super) fn block<S: OpSource>(
+        &mut self,
+        id: usize,
+        source: &mut S,
+        world: &mut S::World,
+    ) -> BlockEnd<S::Stop> {
         let timed = &mut self.harts[id];
-        let begun = hart.slots();
+        let begun = source.cycle();
         if begun > timed.core.now() && self.mode == Mode::Detailed {
             timed.core.skip_to(begun);
             self.polls.interrupted(id);
@@ -115,74 +121,82 @@ impl Timing {
                 watch.idle(id, begun);
             }
         }
-        let space = hart.address_space();
+        let space = source.address_space();
         if space != timed.space {
             timed.space = space;
             timed.core.set_address_space(space);
         }
         self.ops.clear();
-        let before = hart.instructions();
-        let turn = hart.run_noted(ram, u64::MAX, &mut self.ops);
+        let before = source.instructions();
+        let end = source.block(world, &mut self.ops);
+        let trapped = matches!(end, BlockEnd::Trapped);
         if let Some(recorded) = &mut self.recorded {
             recorded.extend_from_slice(&self.ops);
         }
         let watched = self.before_watched(id);
         let timed = &mut self.harts[id];
-        let mut around = Around { id, hart, ram, memory: &mut self.memory };
         if self.mode == Mode::Detailed {
             if watched.is_some_and(|(_, logged)| logged) {
-                self.execute_logged(id, hart, ram);
+                self.execute_logged(id, source, world);
             } else {
                 // The one place of this call, so that the compiler puts the whole core here.
-                timed.core.execute(&self.ops, &mut around);
+                timed.core.execute(&self.ops, &mut Around { id, source, world, memory: &mut self.memory });
             }
             if let Some((misses, _)) = watched {
-                self.look(id, hart, hart.instructions() - before, misses);
+                self.look(id, source.thread(), source.instructions() - before, misses);
             }
             let core = &mut self.harts[id].core;
-            if turn == Turn::Trapped {
+            if trapped {
                 core.trap();
                 if self.ops.is_empty() {
                     // A guest whose trap handler traps at once must not stand still in time.
                     core.skip_to(core.now() + u64::from(core.config().trap_cycles));
                 }
             }
-            self.polls.look(id, &self.ops, ram, hart.instructions(), core.now());
-            hart.rebase(core.now());
+            let byte = |addr| source.byte(world, addr);
+            self.polls.look(id, &self.ops, byte, source.instructions(), core.now());
+            source.set_cycle(core.now());
         } else {
-            timed.core.warm(&self.ops, &mut around);
+            timed.core.warm(&self.ops, &mut Around { id, source, world, memory: &mut self.memory });
             // A trap takes time too, lest a guest that does nothing else stand still.
-            let done = (hart.instructions() - before).max(u64::from(turn == Turn::Trapped));
-            hart.rebase(begun + timed.warming_cycles(done));
+            let done = (source.instructions() - before).max(u64::from(trapped));
+            source.set_cycle(begun + timed.warming_cycles(done));
             self.warm_caches(id);
         }
-        if let Some(fence) = hart.take_translation_fence() {
+        if let Some(fence) = source.take_translation_fence() {
             self.harts[id].core.flush_tlb(fence.address, fence.space);
         }
-        turn
+        end
     }
 
-    /// The op of a device access reaches the head of the window; the hart's time is when it leaves the core.
-    fn begin_device(&mut self, id: usize, hart: &mut Hart, ram: &Ram, request: MmioRequest) {
-        let op = device_op(hart, ram, &request);
+    /// A device access, at which a source has stopped, reaches the head of the window. The source's time is when it leaves the core.
+    pub fn begin_device<S: OpSource>(&mut self, id: usize, source: &mut S, world: &S::World, op: Op) {
         if let Some(recorded) = &mut self.recorded {
             recorded.push(op);
         }
         let watched = self.before_watched(id);
-        let mut around = Around { id, hart, ram, memory: &mut self.memory };
         let timed = &mut self.harts[id];
-        let begun = timed.core.begin_device(&op, &mut around);
+        let begun = timed.core.begin_device(&op, &mut Around { id, source, world, memory: &mut self.memory });
         timed.device = Some(op);
-        self.memory.count_mmio(request.store_value().is_some());
+        self.memory.count_mmio(op.flags & Op::WRITES != 0);
         if let Some((misses, _)) = watched {
             self.begin_device_watched(id, misses);
         }
-        hart.rebase(begun);
+        source.set_cycle(begun);
+    }
+
+    /// The device access that has begun, if any has, is over in cycle `done`.
+    pub fn end_device<S: OpSource>(&mut self, id: usize, source: &mut S, done: u64) {
+        let Some(op) = self.harts[id].device.take() else { return };
+        self.end_device_watched(id, source.thread(), &op, done);
+        source.set_cycle(self.core(id).now());
     }
 }
 
 /// The op of the device access that a hart waits for.
 pub(super) fn device_op(hart: &Hart, ram: &Ram, request: &MmioRequest) -> Op {
+    let writes = if request.store_value().is_some() { Op::WRITES } else { 0 };
+    let privileged = if hart.privilege() == Privilege::User { 0 } else { Op::PRIVILEGED };
     Op {
         pc: hart.pc(),
         fetch: hart.fetch_address(ram),
@@ -191,7 +205,7 @@ pub(super) fn device_op(hart: &Hart, ram: &Ram, request: &MmioRequest) -> Op {
         class: OpClass::Device,
         size: request.size.bytes() as u8,
         length: 4,
-        flags: if request.store_value().is_some() { Op::WRITES } else { 0 },
+        flags: writes | privileged,
         ..Op::default()
     }
 }

@@ -24,7 +24,7 @@ const TIMING_VERSION: u32 = 7;
 
 /// See the module.
 #[derive(Serialize, Deserialize)]
-struct TimingState {
+pub(super) struct TimingState {
     /// Of everything that the rest depends on.
     config_hash: u64,
     mode: Mode,
@@ -34,7 +34,7 @@ struct TimingState {
 
 /// One hart's part. It is a section of its own, because what counts as too late depends on the hart's clock.
 #[derive(Serialize, Deserialize)]
-struct TimedHartState {
+pub(super) struct TimedHartState {
     core: CoreState,
     space: Option<u16>,
     warm_rest: u64,
@@ -63,7 +63,7 @@ impl MachineConfig {
 }
 
 impl Timing {
-    fn save(&self, functions: &[PluggedFunction]) -> TimingState {
+    pub(super) fn save(&self, functions: &[PluggedFunction]) -> TimingState {
         TimingState {
             config_hash: self.config_hash,
             mode: self.mode,
@@ -72,7 +72,7 @@ impl Timing {
         }
     }
 
-    fn save_hart(&self, id: usize) -> TimedHartState {
+    pub(super) fn save_hart(&self, id: usize) -> TimedHartState {
         let TimedHart { core, space, warm_rest, .. } = &self.harts[id];
         TimedHartState { core: core.save(), space: *space, warm_rest: *warm_rest }
     }

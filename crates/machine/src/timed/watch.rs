@@ -4,8 +4,8 @@
 
 use doorbell_core::{Observer, Stages};
 use doorbell_memory::Misses;
-use doorbell_riscv::{Hart, Privilege};
-use doorbell_sim::{Hertz, Op, Ps, Ram};
+use doorbell_riscv::Hart;
+use doorbell_sim::{Hertz, Op, OpSource, Ps};
 
 use super::profile::{Profile, Profiler, cost};
 use super::{Around, Mode, TimedHart, Timing};
@@ -135,16 +135,11 @@ struct Looked {
     begun: Option<[Misses; 2]>,
 }
 
-/// `tp`, by which threads are told apart.
-fn thread_pointer(hart: &Hart) -> u64 {
-    hart.reg(4)
-}
-
 impl Watch {
     fn new(request: &WatchRequest, timing: &Timing, harts: &[Hart], config: &MachineConfig) -> Watch {
         let looked = |(hart, timed): (&Hart, &TimedHart)| Looked {
             cycle: timed.core.now(),
-            tp: thread_pointer(hart),
+            tp: hart.thread(),
             begun: None,
         };
         let activity = |(id, hart): (usize, &Hart)| Activity::new(hart, config.hart(id).core.frequency);
@@ -176,7 +171,7 @@ impl Watch {
     fn look(
         &mut self,
         id: usize,
-        (hart, space): (&Hart, Option<u16>),
+        (thread, space): (u64, Option<u16>),
         ops: &[Op],
         now: u64,
         (instructions, [before, after]): (u64, [Misses; 2]),
@@ -184,7 +179,7 @@ impl Watch {
         let looked = &mut self.harts[id];
         let cycles = now - looked.cycle;
         looked.cycle = now;
-        let tp = std::mem::replace(&mut looked.tp, thread_pointer(hart));
+        let tp = std::mem::replace(&mut looked.tp, thread);
         if let Some(activity) = self.activity.get_mut(id) {
             activity.add(now, instructions, 0);
         }
@@ -205,20 +200,20 @@ impl Timing {
     /// Prices the block that a hart has executed, and logs it.
     #[cold]
     #[inline(never)]
-    pub(super) fn execute_logged(&mut self, id: usize, hart: &Hart, ram: &Ram) {
+    pub(super) fn execute_logged<S: OpSource>(&mut self, id: usize, source: &mut S, world: &S::World) {
         let Some(watch) = &mut self.watch else { return };
-        let mut around = Around { id, hart, ram, memory: &mut self.memory };
+        let mut around = Around { id, source, world, memory: &mut self.memory };
         let mut log = LogOf(&mut watch.pipeline, id as u32);
         self.harts[id].core.execute_observed(&self.ops, &mut around, &mut log);
     }
 
     /// Looks at the block that was priced last.
     #[inline(never)]
-    pub(super) fn look(&mut self, id: usize, hart: &Hart, instructions: u64, before: Misses) {
+    pub(super) fn look(&mut self, id: usize, thread: u64, instructions: u64, before: Misses) {
         let counts = (instructions, [before, self.memory.misses(id)]);
         let timed = &self.harts[id];
         if let Some(watch) = &mut self.watch {
-            watch.look(id, (hart, timed.space), &self.ops, timed.core.now(), counts);
+            watch.look(id, (thread, timed.space), &self.ops, timed.core.now(), counts);
         }
     }
 
@@ -231,15 +226,12 @@ impl Timing {
     }
 
     /// A device access is over at `done`.
-    pub(super) fn end_device_watched(&mut self, id: usize, hart: &Hart, op: &Op, done: u64) {
+    pub(super) fn end_device_watched(&mut self, id: usize, thread: u64, op: &Op, done: u64) {
         let TimedHart { core, space, .. } = &mut self.harts[id];
         let Some(watch) = &mut self.watch else { return core.end_device(op, done) };
         core.end_device_observed(op, done, &mut LogOf(&mut watch.pipeline, id as u32));
         let misses = watch.harts[id].begun.take().unwrap_or_default();
-        // The core does not care who accesses a device; a profile does.
-        let privileged = if hart.privilege() == Privilege::User { 0 } else { Op::PRIVILEGED };
-        let op = Op { flags: op.flags | privileged, ..*op };
-        watch.look(id, (hart, *space), &[op], core.now(), (1, misses));
+        watch.look(id, (thread, *space), &[*op], core.now(), (1, misses));
     }
 }
 

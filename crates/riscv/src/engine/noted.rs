@@ -4,8 +4,8 @@
 //! and with handlers that note the virtual address of each access before they make it. So a hart that does not note runs
 //! exactly as fast as if there were no timing models. Where accesses went is asked of the TLB afterwards.
 
-use doorbell_sim::memory::LINE_BYTES;
-use doorbell_sim::{Op as TimedOp, PhysAddr, Ram};
+use doorbell_sim::memory::{LINE_BYTES, Walk};
+use doorbell_sim::{BlockEnd, Op as TimedOp, OpSource, PhysAddr, Ram, TranslationFence};
 
 use super::block::{BlockId, Engine};
 use super::{Exit, Handler, Op, amo, memory};
@@ -15,24 +15,7 @@ use crate::mmu::PAGE_MASK;
 use crate::trap::Exception;
 
 /// How a noted turn ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// The block was executed; the next follows.
-    On,
-    /// An exception or interrupt was taken behind the ops noted: what was fetched after them is thrown away.
-    Trapped,
-    /// The machine has to do something, as when [`Hart::run`] returns.
-    Stopped(Stop),
-}
-
-/// Which of the translations that a hart may hold software has declared void (SFENCE.VMA, Volume II).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TranslationFence {
-    /// Those of this virtual address, or of all.
-    pub address: Option<u64>,
-    /// Those of this address space (ASID), or of all.
-    pub space: Option<u16>,
-}
+pub type Turn = BlockEnd<Stop>;
 
 /// Virtual addresses accessed by the running block, in order.
 pub(crate) struct Notes {
@@ -254,6 +237,60 @@ impl Hart {
     /// What software has said of translations since this was asked last.
     pub fn take_translation_fence(&mut self) -> Option<TranslationFence> {
         self.translation_fence.take()
+    }
+}
+
+/// A hart that executes. Its slots are the cycles of its core.
+impl OpSource for Hart {
+    type World = Ram;
+    type Stop = Stop;
+
+    fn is_ready(&self) -> bool {
+        self.pending_mmio.is_none() && (!self.waiting || self.interrupt_pending())
+    }
+
+    #[inline]
+    fn cycle(&self) -> u64 {
+        self.slots
+    }
+
+    #[inline]
+    fn set_cycle(&mut self, cycle: u64) {
+        self.rebase(cycle);
+    }
+
+    #[inline]
+    fn instructions(&self) -> u64 {
+        self.instret
+    }
+
+    #[inline]
+    fn address_space(&self) -> Option<u16> {
+        Hart::address_space(self)
+    }
+
+    #[inline]
+    fn block(&mut self, ram: &mut Ram, ops: &mut Vec<TimedOp>) -> Turn {
+        self.run_noted(ram, u64::MAX, ops)
+    }
+
+    fn walk(&mut self, ram: &Ram, virt: u64) -> Walk {
+        self.page_walk(ram, virt)
+    }
+
+    #[inline]
+    fn take_translation_fence(&mut self) -> Option<TranslationFence> {
+        Hart::take_translation_fence(self)
+    }
+
+    /// The ABI's thread pointer.
+    fn thread(&self) -> u64 {
+        self.reg(4)
+    }
+
+    fn byte(&self, ram: &Ram, addr: PhysAddr) -> Option<u8> {
+        let mut byte = [0];
+        ram.copy_out(addr, &mut byte).then_some(byte[0])
     }
 }
 

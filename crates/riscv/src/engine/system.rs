@@ -1,8 +1,7 @@
 //! Zicsr, Zifencei, the privileged instructions and gem5's m5ops. Each ends its block.
 
-use doorbell_sim::{PhysAddr, Ram};
+use doorbell_sim::{PhysAddr, Ram, TranslationFence};
 
-use super::noted::TranslationFence;
 use super::{Exit, Op};
 use crate::csr::{Effect, mstatus};
 use crate::hart::{Hart, Privilege, Stop};

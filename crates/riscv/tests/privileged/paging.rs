@@ -1,6 +1,7 @@
 //! Sv39 and Sv48: walks, permissions, accessed and dirty bits, and accesses that cross pages.
 
-use doorbell_riscv::{Privilege, TranslationFence};
+use doorbell_riscv::Privilege;
+use doorbell_sim::TranslationFence;
 
 use crate::asm::{NOP, SFENCE_VMA, addi, i_type, ld, m5op, sd};
 use crate::bench::{Bench, CODE, DATA, LEVELS, Outcome, PageTable, csrs::*, pte, status};

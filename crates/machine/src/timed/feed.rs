@@ -1,0 +1,46 @@
+//! Timed runs without a machine: any sources of ops, one a core, feed the timing models of a configuration.
+//!
+//! The order of blocks is a machine's: the earliest source first, of equals the one with the lowest number. What devices do is
+//! the owner's to add between two calls: DMA by [`Timing::memory`], and what it means to a source by the source itself.
+
+use doorbell_sim::{BlockEnd, OpSource, Ps};
+
+use super::run::earliest;
+use super::{Mode, Timing};
+use crate::config::{ConfigError, CoreModel, MachineConfig};
+
+impl Timing {
+    /// The timing models of a configuration, for `platform.harts` sources. They know nothing yet, and say when.
+    pub fn for_sources(config: &MachineConfig) -> Result<Timing, ConfigError> {
+        config.validate()?;
+        if config.core.model != CoreModel::Timed {
+            return Err(ConfigError::new("core.model", "there is nothing to feed unless it is \"timed\""));
+        }
+        let timing = Timing::new(config).map_err(|problem| ConfigError::new("memory", problem))?;
+        Ok(Timing { mode: Mode::Detailed, ..timing })
+    }
+
+    /// Takes and prices blocks until each source that is ready has come to `until` (`None`), or one has stopped: its number, and
+    /// why. Whoever sees to that calls again.
+    pub fn feed<S: OpSource>(
+        &mut self,
+        sources: &mut [S],
+        world: &mut S::World,
+        until: Ps,
+    ) -> Option<(usize, S::Stop)> {
+        assert_eq!(sources.len(), self.harts.len(), "each core is fed by one source");
+        loop {
+            let ready = sources.iter().enumerate().filter(|(_, source)| source.is_ready());
+            let times = ready.map(|(id, source)| (id, self.harts[id].clock.edge(source.cycle())));
+            let (Some((_, id)), others) = earliest(times.filter(|(_, time)| *time < until)) else {
+                return None;
+            };
+            let end = self.harts[id].clock.edge_at_or_after(others.min(until));
+            while sources[id].is_ready() && sources[id].cycle() < end {
+                if let BlockEnd::Stopped(stop) = self.block(id, &mut sources[id], world) {
+                    return Some((id, stop));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,440 @@
+//! What executing harts yield is recorded, and fed to the same timing models again without any hart: each cycle and each counter
+//! is what it was, with traps, sleep, fences, address spaces, page walks, interrupts, and DMA beside them.
+
+use std::collections::VecDeque;
+
+use doorbell_platform::sbi::assembler::*;
+use doorbell_riscv::{Hart, Interrupt, Stop};
+use doorbell_sim::memory::{DmaAccess, HostMemory, Walk};
+use doorbell_sim::ports::DmaKind;
+use doorbell_sim::stats::Stats;
+use doorbell_sim::{BlockEnd, Op, OpClass, OpSource, PhysAddr, Ps, Ram, TranslationFence};
+
+use super::{Mode, Timing};
+use crate::config::MachineConfig;
+use crate::machine::Machine;
+use crate::overlay::Overlay;
+use crate::run::Limits;
+
+const BASE: u64 = 0x8000_0000;
+/// What harts share.
+const DATA: u64 = BASE + (1 << 20);
+/// Each hart's page tables, 64 KiB.
+const TABLES: u64 = BASE + (2 << 20);
+/// Where the pages of [`PAGES`] virtual ones are.
+const FRAMES: u64 = BASE + (4 << 20);
+const PAGES: u64 = 256;
+/// Where they are seen.
+const WINDOW: u64 = 0xc000_0000;
+const END: Ps = Ps::from_us(60);
+
+fn config(set: &[&str]) -> MachineConfig {
+    let mut overlay = Overlay::default();
+    let all = [
+        "platform.nics=0",
+        "platform.ram=64MiB",
+        "platform.harts=3",
+        "core.model=timed",
+        "hart.1.core.frequency=1.1GHz",
+        "hart.1.pipeline.kind=in-order",
+        "hart.1.memory.walks=l2",
+        "hart.2.memory.l2.size=256KiB",
+        "hart.2.memory.l2.prefetch.kind=stride",
+    ];
+    all.iter().chain(set).for_each(|assignment| overlay.set(assignment).unwrap());
+    overlay.resolve().unwrap()
+}
+
+/// In supervisor mode behind page tables of its own, each hart shares a counter with the others, walks over its window, calls the
+/// firmware, changes its address space, drops translations, and now and then sleeps until an interrupt.
+fn program() -> Vec<u8> {
+    let mut a = Assembler::new(BASE);
+    a.la(T0, "trap");
+    a.csrw(csr::MTVEC, T0);
+    a.li(T0, u64::MAX >> 10);
+    a.csrw(csr::PMPADDR0, T0);
+    a.li(T0, 0x1f);
+    a.csrw(csr::PMPCFG0, T0);
+    a.li(T0, 1 << 11);
+    a.csrw(csr::MIE, T0);
+    // Root, and two levels for the window; the rest of RAM is one page of 1 GiB.
+    a.slli(S0, A0, 16);
+    a.li(T0, TABLES);
+    a.add(S0, S0, T0);
+    a.li(T1, 0x1000);
+    a.add(S1, S0, T1);
+    a.add(S2, S1, T1);
+    a.li(T0, (BASE >> 12) << 10 | 0xcf);
+    a.sd(T0, S0, 16);
+    for (table, next, at) in [(S0, S1, 24), (S1, S2, 0)] {
+        a.srli(T0, next, 2);
+        a.addi(T0, T0, 1);
+        a.sd(T0, table, at);
+    }
+    a.li(T0, (FRAMES >> 12) << 10 | 0xcf);
+    a.li(T2, PAGES);
+    a.label("page");
+    a.sd(T0, S2, 0);
+    a.addi(T0, T0, 1024);
+    a.addi(S2, S2, 8);
+    a.addi(T2, T2, -1);
+    a.bnez(T2, "page");
+    a.srli(S3, S0, 12);
+    a.li(T0, 8 << 60);
+    a.add(S3, S3, T0);
+    a.csrw(csr::SATP, S3);
+    a.li(T0, 1 << 11);
+    a.csrs(csr::MSTATUS, T0);
+    a.la(T0, "loop");
+    a.csrw(csr::MEPC, T0);
+    a.mret();
+
+    a.label("loop");
+    a.li(S4, DATA);
+    a.li(S5, WINDOW);
+    a.addi(S6, ZERO, 1);
+    a.slli(A6, S6, 44);
+    a.label("round");
+    a.amoadd(T1, S6, S4);
+    a.andi(T2, T1, PAGES as i32 - 1);
+    a.slli(T2, T2, 12);
+    a.add(T2, T2, S5);
+    a.ld(T3, T2, 8);
+    a.add(T3, T3, T1);
+    a.sd(T3, T2, 8);
+    a.andi(T3, T1, 15);
+    a.bnez(T3, "round");
+    a.ecall();
+    a.andi(T3, T1, 63);
+    a.bnez(T3, "round");
+    a.add(S3, S3, A6);
+    a.csrw(csr::SATP, S3);
+    a.sfence_vma(T2, ZERO);
+    a.fence();
+    a.andi(T3, T1, 255);
+    a.bnez(T3, "round");
+    a.wfi();
+    a.sfence_vma(ZERO, ZERO);
+    a.j("round");
+
+    a.label("trap");
+    a.csrr(T4, csr::MCAUSE);
+    a.bltz(T4, "back");
+    a.csrr(T5, csr::MEPC);
+    a.addi(T5, T5, 4);
+    a.csrw(csr::MEPC, T5);
+    a.label("back");
+    a.mret();
+    a.finish()
+}
+
+/// A machine's harts and their RAM, without it.
+fn harts(config: &MachineConfig) -> (Vec<Hart>, Ram) {
+    let mut machine = Machine::new(config.clone(), 1).unwrap();
+    assert!(machine.load_bare(&program()));
+    let Machine { harts, ram, .. } = machine;
+    (harts, ram)
+}
+
+/// One block, and what belongs to it.
+#[derive(Debug)]
+struct Block {
+    /// The cycle in which it begins, if that follows from a sleep.
+    woken: Option<u64>,
+    space: Option<u16>,
+    ops: Vec<Op>,
+    trapped: bool,
+    instructions: u64,
+    fence: Option<TranslationFence>,
+}
+
+/// A hart that executes, and what it yields.
+struct Recorder {
+    hart: Hart,
+    told: u64,
+    blocks: VecDeque<Block>,
+    walks: VecDeque<(u64, Walk)>,
+}
+
+impl Recorder {
+    fn new(hart: Hart) -> Recorder {
+        Recorder { hart, told: 0, blocks: VecDeque::new(), walks: VecDeque::new() }
+    }
+}
+
+impl OpSource for Recorder {
+    type World = Ram;
+    type Stop = Stop;
+
+    fn is_ready(&self) -> bool {
+        self.hart.is_ready()
+    }
+
+    fn cycle(&self) -> u64 {
+        self.hart.cycle()
+    }
+
+    fn set_cycle(&mut self, cycle: u64) {
+        self.told = cycle;
+        self.hart.set_cycle(cycle);
+    }
+
+    fn instructions(&self) -> u64 {
+        self.hart.instructions()
+    }
+
+    fn address_space(&self) -> Option<u16> {
+        self.hart.address_space()
+    }
+
+    fn block(&mut self, ram: &mut Ram, ops: &mut Vec<Op>) -> BlockEnd<Stop> {
+        let woken = (self.hart.cycle() != self.told).then_some(self.hart.cycle());
+        let (space, first, before) = (self.hart.address_space(), ops.len(), self.hart.instructions());
+        let end = self.hart.block(ram, ops);
+        self.blocks.push_back(Block {
+            woken,
+            space,
+            ops: ops[first..].to_vec(),
+            trapped: end == BlockEnd::Trapped,
+            instructions: self.hart.instructions() - before,
+            fence: None,
+        });
+        end
+    }
+
+    fn walk(&mut self, ram: &Ram, virt: u64) -> Walk {
+        let walk = self.hart.walk(ram, virt);
+        self.walks.push_back((virt, walk));
+        walk
+    }
+
+    fn take_translation_fence(&mut self) -> Option<TranslationFence> {
+        let fence = self.hart.take_translation_fence();
+        if let Some(block) = self.blocks.back_mut() {
+            block.fence = fence;
+        }
+        fence
+    }
+
+    fn thread(&self) -> u64 {
+        self.hart.thread()
+    }
+
+    fn byte(&self, ram: &Ram, addr: PhysAddr) -> Option<u8> {
+        self.hart.byte(ram, addr)
+    }
+}
+
+/// What was recorded, without any hart.
+struct Replay {
+    blocks: VecDeque<Block>,
+    walks: VecDeque<(u64, Walk)>,
+    cycle: u64,
+    instructions: u64,
+    fence: Option<TranslationFence>,
+}
+
+impl From<Recorder> for Replay {
+    fn from(recorder: Recorder) -> Replay {
+        let Recorder { blocks, walks, .. } = recorder;
+        Replay { blocks, walks, cycle: 0, instructions: 0, fence: None }
+    }
+}
+
+impl OpSource for Replay {
+    type World = ();
+    type Stop = ();
+
+    fn is_ready(&self) -> bool {
+        !self.blocks.is_empty()
+    }
+
+    fn cycle(&self) -> u64 {
+        self.blocks.front().and_then(|block| block.woken).unwrap_or(0).max(self.cycle)
+    }
+
+    fn set_cycle(&mut self, cycle: u64) {
+        self.cycle = cycle;
+    }
+
+    fn instructions(&self) -> u64 {
+        self.instructions
+    }
+
+    fn address_space(&self) -> Option<u16> {
+        self.blocks.front().expect("it is ready").space
+    }
+
+    fn block(&mut self, (): &mut (), ops: &mut Vec<Op>) -> BlockEnd<()> {
+        let block = self.blocks.pop_front().expect("it is ready");
+        ops.extend_from_slice(&block.ops);
+        self.instructions += block.instructions;
+        self.fence = block.fence;
+        if block.trapped { BlockEnd::Trapped } else { BlockEnd::On }
+    }
+
+    fn walk(&mut self, (): &(), virt: u64) -> Walk {
+        let (asked, walk) = self.walks.pop_front().expect("as many walks as before");
+        assert_eq!(asked, virt, "walks are asked for in the same order");
+        walk
+    }
+
+    fn take_translation_fence(&mut self) -> Option<TranslationFence> {
+        self.fence.take()
+    }
+
+    fn thread(&self) -> u64 {
+        0
+    }
+
+    fn byte(&self, (): &(), _: PhysAddr) -> Option<u8> {
+        None
+    }
+}
+
+/// What devices do beside the harts: every 300 ns some lines are written and read, and each microsecond a hart's
+/// interrupt comes, to go again after 200 ns.
+fn beside<S: OpSource>(
+    timing: &mut Timing,
+    sources: &mut [S],
+    world: &mut S::World,
+    mut interrupt: impl FnMut(&mut S, Ps, bool),
+) {
+    for step in 0..END.0 / 100_000 {
+        let now = Ps(100_000 * step);
+        while timing.feed(sources, world, now).is_some() {}
+        if step % 3 == 0 {
+            let addr = PhysAddr(FRAMES + (step * 4096 + 8) / 64 % (16 * PAGES) * 256 / 64 * 64);
+            let access = DmaAccess { device: 0, kind: DmaKind::RxData, offset: 0 };
+            timing.memory.device_write(now, addr, 64, access);
+            timing.memory.device_read(now, PhysAddr(DATA), 64, DmaAccess { kind: DmaKind::TxData, ..access });
+        }
+        if step % 10 < 4 && step % 2 == 0 {
+            interrupt(&mut sources[(step / 10 % 3) as usize], now, step % 10 == 0);
+        }
+    }
+    while timing.feed(sources, world, END).is_some() {}
+}
+
+fn level(hart: &mut Hart, now: Ps, level: bool) {
+    hart.set_interrupt(Interrupt::MachineExternal, level);
+    if hart.is_waiting() && hart.interrupt_pending() {
+        hart.skip_to(hart.slot_at(now));
+    }
+}
+
+/// All that later times depend on, and all counters.
+fn state(timing: &Timing) -> Vec<u8> {
+    let harts = (0..timing.harts.len()).map(|id| timing.save_hart(id));
+    let cores = (0..timing.harts.len()).map(|id| timing.core(id).stats().counters());
+    let counters: Vec<u64> = cores.flatten().map(|counter| counter.value).collect();
+    let whole = (timing.save(&[]), harts.collect::<Vec<_>>(), counters);
+    postcard::to_stdvec(&whole).unwrap()
+}
+
+#[test]
+fn sources_fed_by_hand_are_priced_as_a_machine_prices_its_harts() {
+    let config = config(&[]);
+    let mut machine = Machine::new(config.clone(), 1).unwrap();
+    assert!(machine.load_bare(&program()));
+    machine.set_mode(Mode::Detailed);
+    machine.run(&Limits::until(END));
+    let (mut harts, mut ram) = harts(&config);
+    let mut timing = Timing::for_sources(&config).unwrap();
+    while let Some((_, stop)) = timing.feed(&mut harts, &mut ram, END) {
+        assert_eq!(stop, Stop::Wfi);
+    }
+    assert!(machine.instructions() > 1000, "{} instructions", machine.instructions());
+    assert_eq!(harts.iter().map(Hart::time).max(), machine.harts().iter().map(Hart::time).max());
+    assert!(state(&timing) == state(machine.timing().unwrap()), "the timing models are in another state");
+}
+
+#[test]
+fn what_was_recorded_costs_what_it_cost_when_it_was_executed() {
+    for mode in [Mode::Detailed, Mode::Warming] {
+        let config = config(&[]);
+        let (harts, mut ram) = harts(&config);
+        let mut sources: Vec<Recorder> = harts.into_iter().map(Recorder::new).collect();
+        let mut executed = Timing::for_sources(&config).unwrap();
+        executed.mode = mode;
+        beside(&mut executed, &mut sources, &mut ram, |source, now, on| level(&mut source.hart, now, on));
+
+        let blocks = || sources.iter().flat_map(|source| &source.blocks);
+        let interrupts: u64 = sources.iter().map(|source| source.hart.stats().interrupts).sum();
+        let seen = [
+            blocks().count(),
+            blocks().filter(|block| block.trapped).count(),
+            blocks().filter(|block| block.woken.is_some()).count(),
+            blocks().filter(|block| block.fence.is_some()).count(),
+            blocks().filter(|block| block.space.is_some_and(|space| space > 2)).count(),
+            sources.iter().map(|source| source.walks.len()).sum(),
+            interrupts as usize,
+        ];
+        assert!(seen.iter().all(|count| *count > 5), "{mode:?}: {seen:?} of each kind");
+
+        let mut sources: Vec<Replay> = sources.into_iter().map(Replay::from).collect();
+        let mut fed = Timing::for_sources(&config).unwrap();
+        fed.mode = mode;
+        beside(&mut fed, &mut sources, &mut (), |_, _, _| {});
+        assert!(sources.iter().all(|source| source.blocks.is_empty() && source.walks.is_empty()), "{mode:?}");
+        for id in 0..3 {
+            assert_eq!(fed.core(id).now(), executed.core(id).now(), "{mode:?}: cycles of hart {id}");
+            assert_eq!(fed.core(id).stats().counters(), executed.core(id).stats().counters(), "{mode:?}");
+        }
+        assert_eq!(fed.memory.stats(), executed.memory.stats(), "{mode:?}");
+        assert!(state(&fed) == state(&executed), "{mode:?}: the timing models are in another state");
+    }
+}
+
+#[test]
+fn the_same_ops_take_longer_where_memory_is_slower() {
+    let (harts, mut ram) = harts(&config(&[]));
+    let mut sources: Vec<Recorder> = harts.into_iter().map(Recorder::new).collect();
+    let mut quick = Timing::for_sources(&config(&[])).unwrap();
+    while quick.feed(&mut sources, &mut ram, Ps::from_us(5)).is_some() {}
+    let mut sources: Vec<Replay> = sources.into_iter().map(Replay::from).collect();
+    let mut slow = Timing::for_sources(&config(&["memory.llc.latency=200"])).unwrap();
+    while slow.feed(&mut sources, &mut (), Ps::from_us(1000)).is_some() {}
+    for id in 0..3 {
+        assert_eq!(slow.core(id).stats().counts.ops, quick.core(id).stats().counts.ops);
+        assert!(slow.core(id).now() > quick.core(id).now() * 5 / 4, "hart {id}");
+    }
+}
+
+#[test]
+fn a_device_access_takes_the_time_that_its_owner_says() {
+    let mut config = config(&["platform.harts=1"]);
+    config.hart.clear();
+    let mut timing = Timing::for_sources(&config).unwrap();
+    let block = Block {
+        woken: None,
+        space: None,
+        ops: vec![Op { length: 4, pc: BASE, fetch: PhysAddr(BASE), ..Op::default() }],
+        trapped: false,
+        instructions: 1,
+        fence: None,
+    };
+    let (blocks, walks) = (VecDeque::from([block]), VecDeque::new());
+    let mut source = [Replay { blocks, walks, cycle: 0, instructions: 0, fence: None }];
+    assert_eq!(timing.feed(&mut source, &mut (), Ps::from_us(10)), None, "it has ended");
+    let before = source[0].cycle;
+    let device = Op {
+        class: OpClass::Device,
+        phys: PhysAddr(0x1000_0000),
+        ..Op { length: 4, pc: BASE + 4, fetch: PhysAddr(BASE + 4), ..Op::default() }
+    };
+    timing.begin_device(0, &mut source[0], &(), device);
+    let begun = source[0].cycle;
+    assert!(begun >= before, "{begun} and {before}");
+    timing.end_device(0, &mut source[0], begun + 5000);
+    assert!((begun + 5000..begun + 5010).contains(&source[0].cycle), "{}", source[0].cycle);
+    timing.end_device(0, &mut source[0], begun + 9000);
+    assert!(source[0].cycle < begun + 9000, "none is under way any more");
+}
+
+#[test]
+fn a_functional_configuration_feeds_nothing() {
+    let mut config = config(&[]);
+    config.core.model = crate::config::CoreModel::Functional;
+    assert_eq!(Timing::for_sources(&config).err().map(|error| error.key), Some("core.model".to_owned()));
+}
