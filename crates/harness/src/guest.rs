@@ -4,16 +4,17 @@
 use doorbell_loadgen::TrafficConfig;
 use doorbell_machine::{
     AttachConfig, AttachKind, CheckpointFile, CoreKind, CoreModel, Guest, HartNumber, HartTable, HartTables,
-    Inclusion, Limits, Machine, MachineConfig, Mode, Outcome, Place, PortNumber, PortTable, PrefetchKind,
-    StageConfig,
+    Inclusion, Limits, Machine, MachineConfig, Mode, Outcome, PciFunction, Place, PortNumber, PortTable,
+    PrefetchKind, StageConfig,
 };
 use doorbell_sim::{Bytes, Hertz, Ps};
 
+use crate::bell::Bell;
 use crate::disk;
 use crate::input::Input;
 use crate::lent::Lent;
 use crate::operations::{self, Profile};
-use crate::places::{self, BEHIND_BRIDGE, BRIDGE_DEVICE};
+use crate::places::{self, BEHIND_BRIDGE, BELL_DEVICE, BRIDGE_DEVICE};
 use crate::watchdog::Watchdog;
 
 const GUEST: &str = "fuzzed";
@@ -65,6 +66,8 @@ pub struct Case {
     instructions: u64,
     checks: Checks,
     disks: u8,
+    /// A function with interrupts of all kinds is plugged in.
+    has_bell: bool,
     choices: Choices,
 }
 
@@ -115,11 +118,12 @@ impl Case {
         config.disk.written_max = Bytes(8 << 10);
         // An observer, and one that begins with several MiB.
         config.loadgen.stages = seed & 0x0c00_000c == 0;
+        let has_bell = profile == Profile::ConfigSpace && !behind_a_bridge;
         let program = operations::program(profile, input, OPERATIONS_MAX);
         let all = INSTRUCTIONS_FOR_TWO * program.len() as u64 / (2 * 4);
         let instructions = (all / segments).clamp(INSTRUCTIONS_MIN, INSTRUCTIONS_MAX);
         let guest = guest(program, seed);
-        Case { config, seed, guest, segments, instructions, checks, disks, choices: Choices(seed) }
+        Case { config, seed, guest, segments, instructions, checks, disks, has_bell, choices: Choices(seed) }
     }
 
     /// The machine's configuration.
@@ -158,7 +162,8 @@ impl Case {
 
     /// The machine without its guest, of this configuration or one like it.
     pub fn machine(&self, config: MachineConfig, seed: u64) -> Lent {
-        let mut machine = Lent::new(config, seed);
+        let bell = || (Place::root(BELL_DEVICE as u8), Box::new(Bell::default()) as Box<dyn PciFunction>);
+        let mut machine = Lent::new(config, seed, self.has_bell.then(bell).into_iter().collect());
         for _ in 0..self.disks {
             machine.attach_disk(disk::file()).expect("there are places enough");
         }

@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 
-use doorbell_machine::{Machine, MachineConfig};
+use doorbell_machine::{Machine, MachineConfig, PciFunction, Place};
 
 /// As many as a case has at a time.
 const SPARE_MAX: usize = 4;
@@ -21,11 +21,11 @@ pub struct Lent {
 }
 
 impl Lent {
-    /// A machine as [`Machine::new`] builds it. The configuration has to be legal.
-    pub fn new(config: MachineConfig, seed: u64) -> Lent {
+    /// A machine as [`Machine::with_functions`] builds it. The configuration has to be legal.
+    pub fn new(config: MachineConfig, seed: u64, functions: Vec<(Place, Box<dyn PciFunction>)>) -> Lent {
         let machine = match SPARE.with_borrow_mut(|spare| take(spare, config.platform.harts)) {
-            Some(spare) => spare.renewed(config, seed),
-            None => Machine::new(config, seed),
+            Some(spare) => spare.renewed_with(config, seed, functions),
+            None => Machine::with_functions(config, seed, functions),
         };
         Lent { machine: Some(machine.expect("the configuration is legal")) }
     }

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod assembler;
+pub mod bell;
 pub mod capture;
 pub mod checkpoint;
 pub mod config;

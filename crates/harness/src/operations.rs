@@ -2,11 +2,12 @@
 //! goes on with the next, also when it traps: the trap handler jumps to where `mscratch` points.
 
 use crate::assembler::{Assembler, Reg, T0, T1, T2, T5, T6, X0, csr};
+use crate::bell;
 use crate::disk::{self, DiskOperation};
 use crate::input::Input;
 use crate::places::{
-    self, BEHIND_BRIDGE, BRIDGE_DEVICE, DATA, ECAM, NIC_STRIDE, PCI_IO, PCI_MEMORY, RING_BYTES, RINGS_STRIDE,
-    TRANSMIT_RING,
+    self, BEHIND_BRIDGE, BELL, BELL_DEVICE, BRIDGE_DEVICE, DATA, ECAM, NIC_STRIDE, PCI_IO, PCI_MEMORY,
+    RING_BYTES, RINGS_STRIDE, TRANSMIT_RING,
 };
 
 /// Which operations a program prefers.
@@ -40,6 +41,7 @@ enum Operation {
     Tail,
     Config,
     MoveBar,
+    Ring,
     Disk(DiskOperation),
 }
 
@@ -82,6 +84,8 @@ impl Profile {
                 Store,
                 NicSetUp,
                 Tail,
+                Ring,
+                Ring,
             ],
             Profile::Disk => &[
                 Disk(DiskOperation::SetUp),
@@ -267,6 +271,7 @@ fn emit(asm: &mut Assembler, operation: Operation, input: &mut Input<'_>) {
         Sleep => sleep(asm, input),
         NicSetUp => nic_set_up(asm, input),
         Descriptors => descriptors(asm, input),
+        Ring => ring(asm, input),
         Disk(operation) => disk::emit(asm, operation, input),
         NicRegister | IoWindow | Tail | Config | MoveBar => pci(asm, operation, input),
     }
@@ -316,6 +321,33 @@ fn pci(asm: &mut Assembler, operation: Operation, input: &mut Input<'_>) {
             write(asm, 1, ECAM + device + 4, u64::from(input.u8()) | 2);
         }
     }
+}
+
+/// Sets a function up that interrupts in all ways, changes one of them, and lets it interrupt.
+fn ring(asm: &mut Assembler, input: &mut Input<'_>) {
+    let (choice, config) = (input.u8(), ECAM + (BELL_DEVICE << 15));
+    let vector = u64::from(choice & 3);
+    write(asm, 2, config + 0x10, BELL);
+    write(asm, 1, config + 4, if choice & 0x80 == 0 { 6 } else { u64::from(input.u16()) | 2 });
+    match choice >> 2 & 7 {
+        0 | 1 => {
+            let entry = BELL + bell::TABLE + 16 * vector;
+            write(asm, 3, entry, places::dma(input));
+            write(asm, 3, entry + 8, u64::from(input.u32()) | u64::from(choice >> 5 & 1) << 32);
+            write(asm, 1, config + bell::MSIX + 2, 0x8000);
+        }
+        2 => write(asm, 2, BELL + bell::TABLE + 16 * vector + 12, u64::from(choice >> 5 & 1)),
+        3 => write(asm, 1, config + bell::MSIX + 2, 0x8000 | u64::from(choice >> 5 & 3) << 14),
+        4 => write(asm, 1, config + bell::MSIX + 2, 0),
+        5 => {
+            write(asm, 2, config + bell::MSI + 4, places::dma(input));
+            write(asm, 2, config + bell::MSI + 8, 0);
+            write(asm, 1, config + bell::MSI + 2, 1 | u64::from(input.u8() & 0x70));
+        }
+        6 => write(asm, 2, config + bell::MSI + 16, u64::from(input.u8() & 0xf)),
+        _ => write(asm, 3, BELL + 8, places::dma(input)),
+    }
+    write(asm, 2, BELL + if choice & 0x60 == 0x60 { 0x10 } else { 0 }, vector);
 }
 
 /// Gives the bus behind a bridge a number, mostly, and opens its windows, more or less; tells where a function behind it then is.

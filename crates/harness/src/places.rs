@@ -22,7 +22,11 @@ pub const RING_BYTES: u64 = 0x400;
 pub const ECAM: u64 = 0x3000_0000;
 /// The device number of a bridge, if there is one.
 pub const BRIDGE_DEVICE: u64 = 3;
-/// That of a NIC behind it.
+/// In machines without a bridge, that of a function with interrupts of all kinds.
+pub const BELL_DEVICE: u64 = 3;
+/// Where programs put its registers.
+pub const BELL: u64 = PCI_MEMORY + 4 * NIC_STRIDE;
+/// That of a NIC behind a bridge.
 pub const BEHIND_BRIDGE: u64 = 2;
 /// The PCI I/O window.
 pub const PCI_IO: u64 = 0x300_0000;

@@ -6,6 +6,7 @@ use doorbell_harness::input::Input;
 use doorbell_harness::operations::Profile;
 use doorbell_harness::sweep;
 use doorbell_sim::Ps;
+use doorbell_sim::ports::DmaKind;
 use doorbell_sim::rng::Rng;
 use doorbell_sim::stats::Stats;
 
@@ -110,4 +111,22 @@ fn random_guests_reach_deep_into_the_disks() {
         reached.unwrap().counters().iter().filter(|c| c.value < 2).map(|c| c.name).collect();
     // The host always gives the file's contents.
     assert_eq!(unseen, ["host_failures"]);
+}
+
+/// Guests have to find the function that interrupts, open its vectors and see messages of them come to memory.
+#[test]
+fn random_guests_are_sent_messages() {
+    let (mut messages, mut landed) = (0, 0);
+    for number in 0..60 {
+        let mut case = case(Profile::ConfigSpace, number);
+        let mut machine = case.build();
+        case.run_segments(&mut machine);
+        for function in machine.functions().iter().filter(|function| function.as_nic().is_none()) {
+            let sent = function.attachment().stats(DmaKind::RxDescriptorWriteback).requests;
+            messages += sent;
+            landed +=
+                sent.saturating_sub(function.dma_stats().outside_ram + function.dma_stats().not_bus_master);
+        }
+    }
+    assert!(messages > 100 && landed > 30, "{messages} messages, {landed} of them to memory");
 }

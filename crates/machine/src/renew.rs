@@ -1,11 +1,13 @@
 //! Machines built in the host's memory of others that are done with. Whoever builds thousands of small machines, as a
 //! fuzzer does, spends most of the time on pages that the host hands out and clears: for RAM, translations, decoded code.
 
+use doorbell_pcie::Place;
 use doorbell_platform::map;
 use doorbell_riscv::Hart;
 use doorbell_sim::{PhysAddr, Ram};
 
 use crate::config::{ConfigError, MachineConfig};
+use crate::functions::PciFunction;
 use crate::machine::{Machine, hart_config};
 
 /// What a machine can take over of another one.
@@ -37,6 +39,16 @@ impl Machine {
     /// The machine that [`Machine::new`] builds, in the memory of this one, of which nothing else is left. The
     /// configurations may differ.
     pub fn renewed(self, config: MachineConfig, seed: u64) -> Result<Machine, ConfigError> {
-        Machine::build(config, seed, Spare { ram: Some(self.ram), harts: self.harts }, Vec::new())
+        self.renewed_with(config, seed, Vec::new())
+    }
+
+    /// The same for [`Machine::with_functions`].
+    pub fn renewed_with(
+        self,
+        config: MachineConfig,
+        seed: u64,
+        functions: Vec<(Place, Box<dyn PciFunction>)>,
+    ) -> Result<Machine, ConfigError> {
+        Machine::build(config, seed, Spare { ram: Some(self.ram), harts: self.harts }, functions)
     }
 }

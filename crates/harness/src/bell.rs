@@ -1,0 +1,109 @@
+//! A PCI function for fuzzed guests that interrupts in every way there is, when it is told to: by its pin, by MSI and by MSI-X.
+//!
+//! | Offset | A store there |
+//! |---|---|
+//! | 0x00 | writes eight bytes to the address in 0x08, unless that is zero, raises the vector of that number, and the pin |
+//! | 0x08 | is where to |
+//! | 0x10 | withdraws the vector of that number, and the pin |
+
+use doorbell_machine::{FunctionSide, PciFunction};
+use doorbell_pcie::{BarKind, Capability, FunctionIdentity, HeaderType, MsiX};
+use doorbell_sim::ports::{DmaKind, DmaRequest, IrqPort, IrqSink, Timers};
+use doorbell_sim::snapshot::SnapshotError;
+use doorbell_sim::{AccessSize, Done, PhysAddr, Ps};
+
+/// Where its capabilities and vectors are.
+pub const MSI: u64 = 0x40;
+/// The other ones.
+pub const MSIX: u64 = 0x60;
+/// MSI-X's table behind its registers, and the pending bits.
+pub const TABLE: u64 = 0x100;
+const PENDING: u32 = 0x200;
+/// Vectors of both.
+pub const VECTORS: u16 = 4;
+
+/// See the module.
+#[derive(Default)]
+pub struct Bell {
+    to: u64,
+}
+
+impl Bell {
+    fn ring(&self, now: Ps, vector: u64, side: &mut FunctionSide<'_>) {
+        side.raise(now, vector as u16);
+        side.set_irq(true);
+    }
+}
+
+impl PciFunction for Bell {
+    fn identity(&self) -> FunctionIdentity {
+        let mut bars = [BarKind::None; 6];
+        bars[0] = BarKind::Memory32 { bytes: 4096, prefetchable: false };
+        let table = (0, TABLE as u32);
+        FunctionIdentity {
+            // A number that no vendor has, and a base system peripheral.
+            vendor: 0xd00b,
+            device: 0xbe11,
+            revision: 0,
+            class: 0x08_8000,
+            subsystem_vendor: 0xd00b,
+            subsystem: 0,
+            bars,
+            interrupt_pin: 2,
+            min_grant_max_latency: [0; 2],
+            capabilities: vec![
+                Capability::Msi { offset: MSI as u8, messages: VECTORS as u8, wide: true, masks: true },
+                Capability::MsiX(MsiX { offset: MSIX as u8, vectors: VECTORS, table, pending: (0, PENDING) }),
+                Capability::PowerManagement { offset: 0xdc, capabilities: 3, no_soft_reset: false },
+            ],
+            extended_space: true,
+            header: HeaderType::Function,
+        }
+    }
+
+    fn read(&mut self, _: Ps, _: u8, offset: u64, _: AccessSize, _: &mut FunctionSide<'_>) -> u64 {
+        if offset == 8 { self.to } else { 0 }
+    }
+
+    fn write(&mut self, now: Ps, _: u8, offset: u64, _: AccessSize, value: u64, side: &mut FunctionSide<'_>) {
+        match offset {
+            0 if self.to == 0 => self.ring(now, value, side),
+            0 => {
+                let (addr, kind) = (PhysAddr(self.to), DmaKind::RxData);
+                let request = DmaRequest { addr, len: 8, kind, offset: 0, token: 0 };
+                if let Done::At(done) = side.memory().request_write(now, request) {
+                    side.wake_at(done, self.to);
+                }
+                self.ring(now, value, side);
+            }
+            8 => self.to = value,
+            0x10 => {
+                side.withdraw(value as u16);
+                side.set_irq(false);
+            }
+            _ => {}
+        }
+    }
+
+    fn wake(&mut self, now: Ps, to: u64, side: &mut FunctionSide<'_>) {
+        side.memory().write(PhysAddr(to), &now.0.to_le_bytes());
+    }
+
+    fn reset(&mut self, _: Ps, side: &mut FunctionSide<'_>) {
+        self.to = 0;
+        side.set_irq(false);
+    }
+
+    fn save(&self) -> Vec<u8> {
+        self.to.to_le_bytes().to_vec()
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), SnapshotError> {
+        let to = state.try_into().map_err(|_| SnapshotError::Inconsistent {
+            name: "bell".into(),
+            problem: "it is no address".into(),
+        })?;
+        self.to = u64::from_le_bytes(to);
+        Ok(())
+    }
+}
