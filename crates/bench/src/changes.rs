@@ -6,7 +6,7 @@ use doorbell_machine::ConfigError;
 use toml::Value;
 
 use crate::config::{RunConfig, resolve};
-use crate::summary::Change;
+use doorbell_results::Change;
 
 /// Every result has these of its own.
 const OF_THE_POINT: [&str; 1] = ["loadgen.traffic.rate"];

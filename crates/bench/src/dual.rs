@@ -17,8 +17,8 @@ use crate::error::{RunError, describe};
 use crate::interval::{Interval, OpenInterval, meanings};
 use crate::registry::Benchmark;
 use crate::session::Control;
-use crate::summary::PointSummary;
 use crate::testbed::{LINES_SHOWN, NodeGuest, Testbed, run_watched};
+use doorbell_results::PointSummary;
 
 const READY_MARKER: &str = "drive: waiting";
 const RESULT: &str = "drive: {";

@@ -11,8 +11,8 @@ use crate::error::RunError;
 use crate::fingerprint::fingerprint;
 use crate::iperf::IperfRun;
 use crate::measure::{Point, all_counters};
-use crate::summary::RunSummary;
 use crate::tables;
+use doorbell_results::RunSummary;
 
 /// A folder that results are written to.
 #[derive(Clone, Debug)]
@@ -135,7 +135,7 @@ impl ResultFolder {
 
     /// Writes the summary. With a single point its figures stand at the top as well.
     pub fn write_summary(&self, summary: &RunSummary) -> Result<String, RunError> {
-        let text = summary_json(summary);
+        let text = summary.to_json();
         self.write("summary.json", &text)?;
         Ok(text)
     }
@@ -151,18 +151,6 @@ fn links_heard(network: &Network) -> Option<(String, Value)> {
         })
         .collect();
     (!links.is_empty()).then(|| ("links".to_owned(), Value::Object(links)))
-}
-
-/// The text of `summary.json`.
-pub fn summary_json(summary: &RunSummary) -> String {
-    let mut value = serde_json::to_value(summary).expect("a summary serialises");
-    if let ([point], Value::Object(object)) = (summary.points.as_slice(), &mut value) {
-        let fields = serde_json::to_value(point).expect("a summary serialises");
-        if let Value::Object(fields) = fields {
-            object.extend(fields);
-        }
-    }
-    pretty(&value)
 }
 
 /// JSON as people like to read it.

@@ -7,26 +7,12 @@ use doorbell_machine::{Carried, Network};
 use doorbell_sim::Ps;
 use doorbell_sim::stats::Stats;
 use doorbell_wire::LinkStats;
-use serde::Serialize;
 
 use crate::config::RunConfig;
 use crate::phases::{NicTotals, OpenWindow, Window, nic_totals};
 use crate::ports;
-use crate::summary::{Drops, PointSummary};
 use crate::timing;
-
-/// What went through one direction of a link.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Direction {
-    /// Frames sent into it.
-    pub frames: u64,
-    /// Their bytes with FCS.
-    pub bytes: u64,
-    /// Lost to configured faults.
-    pub lost: u64,
-    /// Damaged by configured faults.
-    pub corrupted: u64,
-}
+use doorbell_results::{Direction, Drops, PointSummary};
 
 /// An interval that has begun.
 pub(crate) struct OpenInterval {

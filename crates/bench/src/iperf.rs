@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use doorbell_machine::{ConfigError, Mode, Network, NetworkOutcome, Outcome};
+use doorbell_results::{IperfFigures, PointSummary, Protocol};
 use doorbell_sim::{BitsPerSec, Ps};
 use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 use serde::{Deserialize, Serialize};
@@ -13,9 +14,8 @@ use serde_json::Value;
 
 use crate::config::RunConfig;
 use crate::error::{RunError, describe};
-use crate::interval::{Direction, Interval, OpenInterval, all_dropped, meanings};
+use crate::interval::{Interval, OpenInterval, all_dropped, meanings};
 use crate::session::Control;
-use crate::summary::PointSummary;
 use crate::testbed::{LINES_SHOWN, NodeGuest, Testbed, run_watched};
 
 /// What a measurement needs beside the presets' times: TCP comes to its pace on a timed machine in some milliseconds.
@@ -54,16 +54,6 @@ const STEP: Ps = Ps::from_us(100);
 const TALK_BYTES_MAX: u64 = 8 << 10;
 /// What iperf3 is told if it is stopped from outside, in seconds: the longest that it takes.
 const WITHOUT_END: u32 = 86_400;
-
-/// How iperf3 sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Protocol {
-    /// A byte stream, as fast as it goes.
-    Tcp,
-    /// Datagrams at a rate.
-    Udp,
-}
 
 /// iperf3's options.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -137,37 +127,6 @@ impl IperfConfig {
             Protocol::Udp => format!("UDP {}", self.rate),
         }
     }
-}
-
-/// What a summary has beside the figures of every benchmark.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct IperfFigures {
-    /// TCP or UDP.
-    pub protocol: Protocol,
-    /// Bytes of payload that were sent. Of a whole test, as its sender's iperf3 says; of a part of a transfer, as they went
-    /// over the cable, what TCP sent again among them.
-    pub bytes_sent: u64,
-    /// Bytes of payload that arrived. Of a whole test, as its receiver's iperf3 says; of a part of a transfer, what TCP
-    /// acknowledged, or of datagrams those that the receiver's NIC accepted.
-    pub bytes_received: u64,
-    /// How long the test took by the guests' clocks, or how long a part of the transfer was measured.
-    pub seconds: f64,
-    /// Payload that arrived, in bits a second, in units of 10⁹.
-    pub goodput_gbps: f64,
-    /// TCP segments sent again; `null` with UDP, and of a part of a transfer.
-    pub retransmits: Option<u64>,
-    /// UDP datagrams lost; `null` with TCP, and of a part of a transfer.
-    pub datagrams_lost: Option<u64>,
-    /// Share of a core that iperf3 took, in percent: client, server; `null` of a part of a transfer.
-    pub cpu_percent: Option<[f64; 2]>,
-    /// From the server to the client.
-    pub wire_to_client: Direction,
-    /// From the client to the server.
-    pub wire_to_server: Direction,
-    /// Frames that the NICs dropped on arrival for whatever reason: server's, client's.
-    pub nic_drops: [u64; 2],
-    /// Instructions retired: server's node, client's node.
-    pub node_instructions: [u64; 2],
 }
 
 /// A run of iperf3.

@@ -28,7 +28,6 @@ mod results;
 mod script;
 mod sealed;
 mod session;
-mod summary;
 mod tables;
 mod testbed;
 mod testpmd;
@@ -39,24 +38,22 @@ pub use changes::changes;
 pub use compute::ComputeConfig;
 pub use config::{DriveConfig, DriveKind, RunConfig, RunParams, resolve, resolve_with_traffic};
 pub use disks::{machine_with, open_disks};
+pub use doorbell_results::{
+    Change, CoreFigures, Direction, Drops, Figure, FigureGroup, FunctionCost, GeneratorFigures, HopFigures,
+    IperfFigures, NetworkFigures, NodeFigures, OutputFigures, PointSummary, PortFigures, Protocol,
+    QueueFigures, Ran, RunSummary, SwitchFigures, TimingFigures,
+};
 pub use dpdk::{DpdkConfig, RxptxConfig, TouchConfig};
 pub use dual::{DrivenPoint, driven_guests, run_driven};
 pub use error::RunError;
 pub use fingerprint::fingerprint;
-pub use folder::{ResultFolder, summary_json};
-pub use interval::Direction;
-pub use iperf::{IperfConfig, IperfFigures, IperfRun, Protocol, run_iperf};
+pub use folder::ResultFolder;
+pub use iperf::{IperfConfig, IperfRun, run_iperf};
 pub use m5::{M5Next, M5Ops};
 pub use measure::{Point, run_point, run_point_observed};
 pub use memcached::MemcachedDpdkConfig;
-pub use network::{
-    CableTable, GeneratorFigures, GeneratorTable, HopFigures, NetworkFigures, NetworkFile, NetworkPlan,
-    NetworkRun, NodeFigures, NodeTable, OutputFigures, SwitchFigures, run_network,
-};
-pub use observe::{
-    FunctionCost, FunctionTable, Observe, Observed, PIPELINE_MAX, TIMELINE_PACKETS, konata, perfetto,
-};
-pub use ports::{Figure, FigureGroup, PortFigures};
+pub use network::{CableTable, GeneratorTable, NetworkFile, NetworkPlan, NetworkRun, NodeTable, run_network};
+pub use observe::{FunctionTable, Observe, Observed, PIPELINE_MAX, TIMELINE_PACKETS, konata, perfetto};
 pub use registry::{BENCHMARKS, Benchmark, NETWORK, Nodes, benchmark};
 pub use results::{Results, named};
 pub use script::{Mark, NO_TRAFFIC, Script, run_script};
@@ -64,9 +61,7 @@ pub use sealed::{SEAL, read_verified, seal, verify, write_sealed};
 pub use session::{
     Control, Places, Ready, Session, Source, Workload, bare_identity, guest_identity, read_guest,
 };
-pub use summary::{Change, Drops, PointSummary, Ran, RunSummary};
 pub use tables::csv_field;
 pub use testbed::{NodeGuest, Testbed, TestbedPlan};
 pub use testpmd::{ForwardMode, TestpmdConfig, Topology};
-pub use timing::{CoreFigures, TimingFigures};
 pub use trial::{Standing, Trial, TrialResult};

@@ -20,8 +20,8 @@ use crate::phases::{Run, Window};
 use crate::ports;
 use crate::script::NO_TRAFFIC;
 use crate::session::{Control, Session};
-use crate::summary::{Drops, PointSummary};
 use crate::timing;
+use doorbell_results::{Drops, PointSummary};
 
 /// Bytes of each frame that a capture keeps: all of any frame.
 pub(crate) const CAPTURE_SNAP_LEN: u32 = 65_535;

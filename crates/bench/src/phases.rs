@@ -6,11 +6,12 @@
 use doorbell_loadgen::{Kind, Rate, TrafficConfig};
 use doorbell_machine::{ConfigError, Limits, Machine, Mode, Outcome, Port, WatchRequest, Watched};
 use doorbell_nic::{Nic, NicStats};
+use doorbell_results::PortFigures;
 use doorbell_sim::{Frame, Ps};
 
 use crate::config::RunConfig;
 use crate::error::{RunError, describe};
-use crate::ports::{Moment, PortFigures};
+use crate::ports::Moment;
 use crate::session::{Control, run_watched};
 use crate::timing;
 

@@ -5,44 +5,8 @@ use std::collections::BTreeMap;
 
 use doorbell_loadgen::STAGES;
 use doorbell_machine::{Machine, PATH_KINDS, Port};
+use doorbell_results::{Figure, FigureGroup, PortFigures, QueueFigures};
 use doorbell_sim::stats::{Counter, Stats};
-use serde::Serialize;
-
-/// A counter's name and what it counted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Figure {
-    /// Its name: the manual's for registers, that of `stats.json` for others.
-    pub name: String,
-    /// How many.
-    pub value: u64,
-}
-
-/// Figures that belong together.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct FigureGroup {
-    /// What they have in common.
-    pub title: String,
-    /// The figures, those that are zero among them.
-    pub figures: Vec<Figure>,
-}
-
-/// A port's figures.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct PortFigures {
-    /// The groups, in the order to show them: totals of all queues.
-    pub groups: Vec<FigureGroup>,
-    /// Its pairs of a receive and a transmit queue. An 82540EM has one.
-    pub queues: Vec<QueueFigures>,
-}
-
-/// What one pair of queues did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct QueueFigures {
-    /// Which, counted from 0.
-    pub queue: u32,
-    /// The figures.
-    pub figures: Vec<Figure>,
-}
 
 const REGISTERS: &str = "Statistics registers";
 const DROPS: &str = "Frames dropped by the NIC, by cause";

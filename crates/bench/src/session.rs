@@ -22,7 +22,7 @@ use crate::disks::{machine_for_boot, machine_with, open_disks};
 use crate::error::{RunError, describe};
 use crate::m5::{M5_CHECKPOINT, M5Next, M5Ops};
 use crate::registry::Benchmark;
-use crate::summary::Ran;
+use doorbell_results::Ran;
 
 /// Console lines quoted in an error.
 const LINES_SHOWN: usize = 12;

@@ -18,7 +18,7 @@ use crate::config::RunConfig;
 use crate::disks::BOOT_SEED;
 use crate::error::{RunError, describe};
 use crate::session::{Control, Places, Source, guest_identity, read_guest};
-use crate::summary::Ran;
+use doorbell_results::Ran;
 
 /// Simulated time between looks at the user.
 const SLICE_TIME: Ps = Ps::from_ms(5);

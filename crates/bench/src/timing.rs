@@ -8,36 +8,13 @@ mod window;
 
 use std::collections::BTreeMap;
 
-use doorbell_machine::{Books, CoreKind, DISK_DEVICES, Machine, Mode, PATH_KINDS};
+use doorbell_machine::{Books, DISK_DEVICES, Machine, Mode, PATH_KINDS};
+use doorbell_results::{PointSummary, TimingFigures};
 use doorbell_sim::Ps;
 use doorbell_sim::stats::{Counter, Stats};
-use serde::Serialize;
-use serde::ser::{SerializeMap, Serializer};
-
-use crate::summary::PointSummary;
 
 pub(crate) use figures::{cores, figures};
 pub(crate) use window::Window;
-
-/// A figure; none if there was nothing to divide by.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Figure {
-    /// Its name.
-    pub name: String,
-    /// What it means, with its unit.
-    pub meaning: String,
-    /// Its value.
-    pub value: Option<f64>,
-}
-
-/// Figures that belong together.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Group {
-    /// Its name.
-    pub name: String,
-    /// The figures, in the order to show them.
-    pub figures: Vec<Figure>,
-}
 
 /// What the figures of a point mean, as `group.name`: those of all cores and of each, of all nodes.
 pub(crate) fn meanings(point: &PointSummary) -> impl Iterator<Item = (String, String)> {
@@ -46,51 +23,6 @@ pub(crate) fn meanings(point: &PointSummary) -> impl Iterator<Item = (String, St
         nodes.flat_map(|node| node.timing.iter().chain(node.cores.iter().map(|core| &core.figures)));
     let cores = point.cores.iter().map(|core| &core.figures);
     point.timing.iter().chain(cores).chain(of_nodes).flat_map(TimingFigures::meanings)
-}
-
-impl TimingFigures {
-    fn meanings(&self) -> impl Iterator<Item = (String, String)> {
-        let of = |group: &Group| {
-            let named = |figure: &Figure| (format!("{}.{}", group.name, figure.name), figure.meaning.clone());
-            group.figures.iter().map(named).collect::<Vec<_>>()
-        };
-        self.0.iter().flat_map(of)
-    }
-}
-
-/// All of them: in JSON a map of maps, in the order to show them.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct TimingFigures(pub Vec<Group>);
-
-impl Serialize for TimingFigures {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut groups = serializer.serialize_map(Some(self.0.len()))?;
-        for group in &self.0 {
-            groups.serialize_entry(&group.name, &GroupFigures(&group.figures))?;
-        }
-        groups.end()
-    }
-}
-
-/// What one core did. The figures of all together, and of what they share, are beside those of each.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct CoreFigures {
-    /// Its hart.
-    pub hart: usize,
-    /// `out-of-order` or `in-order`.
-    pub kind: CoreKind,
-    /// Its clock in GHz.
-    pub frequency_ghz: f64,
-    /// Figures by group and name, as those of all cores.
-    pub figures: TimingFigures,
-}
-
-struct GroupFigures<'a>(&'a [Figure]);
-
-impl Serialize for GroupFigures<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|figure| (&figure.name, figure.value)))
-    }
 }
 
 /// Some counters of the timing models: where they stand in `stats.json`, and the name under which those of all harts and

@@ -16,7 +16,7 @@ use crate::error::RunError;
 use crate::measure::{loaded, merged_measurement, summarise};
 use crate::phases::{OpenWindow, Run, nic_totals};
 use crate::session::{Control, Session};
-use crate::summary::PointSummary;
+use doorbell_results::PointSummary;
 
 /// A load on a machine.
 pub struct Trial<'a> {

@@ -97,7 +97,7 @@ impl<'a> Loads<'a> {
 
     /// All loads are done: puts the results in place and prints them.
     pub fn finish(self, further: &str) -> anyhow::Result<()> {
-        let (summary, json, report) = self.write_whole()?;
+        let (summary, json) = self.write_whole()?;
         let written = self.results.publish()?;
         if self.args.output.json {
             out!("{json}");
@@ -105,7 +105,7 @@ impl<'a> Loads<'a> {
         }
         match summary.points.as_slice() {
             [point] if point.rate == NO_TRAFFIC => outln!("{}", without_traffic(self.name, point)),
-            _ => out!("{}", doorbell_report::table(&report)),
+            _ => out!("{}", doorbell_report::table(&summary)),
         }
         outln!("Results in {} ({}).", self.args.output.out.display(), named(&written));
         out!("{further}");
@@ -117,7 +117,7 @@ impl<'a> Loads<'a> {
         Ok(self.results.publish().map(drop)?)
     }
 
-    fn write_whole(&self) -> anyhow::Result<(RunSummary, String, doorbell_report::RunSummary)> {
+    fn write_whole(&self) -> anyhow::Result<(RunSummary, String)> {
         let (points, meanings) = (self.points.clone(), self.meanings.clone());
         self.write_report(self.folder(), self.config, points, meanings)
     }
@@ -129,7 +129,7 @@ impl<'a> Loads<'a> {
         config: &RunConfig,
         points: Vec<PointSummary>,
         meanings: BTreeMap<String, String>,
-    ) -> anyhow::Result<(RunSummary, String, doorbell_report::RunSummary)> {
+    ) -> anyhow::Result<(RunSummary, String)> {
         let is_whole = folder.path() == self.folder().path();
         let missing = if is_whole { self.asked - self.points.len() } else { 0 };
         let preset = &self.args.common.preset;
@@ -147,9 +147,8 @@ impl<'a> Loads<'a> {
             points,
         };
         let json = folder.write_summary(&summary)?;
-        let report = doorbell_report::RunSummary::from_json(&json)?;
-        folder.write("report.html", &doorbell_report::html(&report, &config.to_toml()))?;
-        Ok((summary, json, report))
+        folder.write("report.html", &doorbell_report::html(&summary, &config.to_toml()))?;
+        Ok((summary, json))
     }
 }
 

@@ -137,8 +137,8 @@ fn hops(figures: &NetworkFigures) -> String {
             };
             lines.push(format!(
                 "{name:<34} {:>10} {:>9} {:>9} {:>9} {:>9}",
-                output.stats.queued,
-                output.stats.dropped,
+                output.queued,
+                output.dropped,
                 output.deepest,
                 of(|of| of.p50),
                 of(|of| of.p99)

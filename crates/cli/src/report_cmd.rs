@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use doorbell_bench::{ResultFolder, write_sealed};
-use doorbell_report::{RunSummary, SearchSummary};
+use doorbell_report::{RunSummary, SearchSummary, search_html, search_table};
 
 use crate::out::{out, outln};
 
@@ -30,7 +30,7 @@ pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
         let config = read("config.toml").or_else(|_| read("point-00/config.toml"))?;
         let (page, table) = if SearchSummary::is_in(&json) {
             let summary = SearchSummary::from_json(&json).with_context(named)?;
-            (summary.html(&config), summary.table())
+            (search_html(&summary, &config), search_table(&summary))
         } else {
             let summary = RunSummary::from_json(&json).with_context(named)?;
             (doorbell_report::html(&summary, &config), doorbell_report::table(&summary))

@@ -6,9 +6,10 @@ use anyhow::{Context, bail};
 use clap::Args;
 use doorbell_bench::{Control, Nodes, Places, Results, RunConfig, Session, benchmark, named};
 use doorbell_loadgen::{LoadGen, Rate};
+use doorbell_report::{SearchSummary, search_html, search_table};
 use doorbell_sim::{Bytes, Ps};
 use doorbell_study::search::{
-    Event, Goal, LatencyBound, Precision, SearchRequest, SearchSummary, Verdict, search_sizes,
+    Event, Goal, LatencyBound, Precision, SearchRequest, Verdict, search_sizes, search_summary,
 };
 
 use crate::out::{out, outln};
@@ -165,8 +166,7 @@ pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
     screen.clear();
     let seconds = started.elapsed().as_secs_f64();
     let names = (chosen.name, args.common.preset.as_str());
-    let summary =
-        SearchSummary::new(names, command_line(), &request, jobs, seconds, searches?, session.ran());
+    let summary = search_summary(names, command_line(), &request, jobs, seconds, searches?, session.ran());
     report(args, results, &config, &summary)
 }
 
@@ -180,13 +180,12 @@ fn report(
     folder.write_config(config)?;
     let json = summary.to_json();
     folder.write("summary.json", &json)?;
-    let report = doorbell_report::SearchSummary::from_json(&json)?;
-    folder.write("report.html", &report.html(&config.to_toml()))?;
+    folder.write("report.html", &search_html(summary, &config.to_toml()))?;
     let written = results.publish()?;
     if args.output.json {
         out!("{json}");
     } else {
-        out!("{}", report.table());
+        out!("{}", search_table(summary));
         outln!("Results in {} ({}).", args.output.out.display(), named(&written));
     }
     Ok(ExitCode::SUCCESS)

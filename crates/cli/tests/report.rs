@@ -2,7 +2,6 @@
 
 use doorbell_bench::{
     Change, Drops, Figure, FigureGroup, FunctionCost, PointSummary, PortFigures, Ran, RunSummary,
-    summary_json,
 };
 use doorbell_loadgen::{BatchSummary, Confidence};
 
@@ -93,7 +92,7 @@ fn what_a_run_writes_the_report_reads() {
             meanings: [("GPRC".to_owned(), "Good frames received".to_owned())].into(),
             points,
         };
-        let read = doorbell_report::RunSummary::from_json(&summary_json(&summary)).unwrap();
+        let read = doorbell_report::RunSummary::from_json(&summary.to_json()).unwrap();
         assert_eq!(read.points.len(), count);
         assert_eq!(read.points[0].drops.guest, 1);
         let page = doorbell_report::html(&read, "");

@@ -4,11 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use doorbell_files::sha256;
+use doorbell_results::Provenance;
 use doorbell_sim::Bytes;
 
 use crate::error::ImageError;
 use crate::manifest::{FileRecord, MANIFEST_FILE, Manifest};
-use crate::provenance::Provenance;
+use crate::provenance::provenance;
 
 pub(crate) const KERNEL_FILE: &str = "kernel";
 pub(crate) const INITRAMFS_FILE: &str = "initramfs.cpio";
@@ -106,7 +107,7 @@ impl Image {
 
     /// What a result made with this image has to say about it.
     pub fn provenance(&self) -> Provenance {
-        Provenance::of(self)
+        provenance(self)
     }
 
     /// Packages, versions and hashes.

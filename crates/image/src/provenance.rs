@@ -1,76 +1,36 @@
 //! What a result has to say about the image that it was measured with: enough to tell whether two results are of the same
 //! software, and which.
 
-use serde::Serialize;
+use doorbell_results::{PackageVersion, Provenance};
 
 use crate::image::Image;
 use crate::manifest::{Manifest, PackageRecord};
 
-/// What is known of an image's origin, for a result's summary.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Provenance {
-    /// The image's name.
-    pub image: String,
-    /// [`Image::hash`]: the same for two images that are the same, byte for byte.
-    pub image_sha256: String,
-    /// SHA-256 of the recipe's files.
-    pub recipe_sha256: String,
-    /// The Debian suite.
-    pub suite: String,
-    /// Debian's name of the guest's architecture.
-    pub architecture: String,
-    /// The kernel's release, as `uname -r` says in the guest.
-    pub kernel_release: String,
-    /// The version of the kernel's package.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kernel_version: Option<String>,
-    /// The version of DPDK's packages, if the image has any.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dpdk_version: Option<String>,
-    /// What compiled the image's own programs, if it has any.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub compiler: Option<String>,
-    /// The packages that the recipe names, the kernel's and libc's, by name. All of them are in the image's manifest.
-    pub packages: Vec<PackageVersion>,
-}
-
-/// A package, as a result tells it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct PackageVersion {
-    /// Binary package name.
-    pub name: String,
-    /// Version.
-    pub version: String,
-    /// SHA-256 of the `.deb` in hexadecimal, as in the suite's signed index.
-    pub sha256: String,
-}
-
-impl Provenance {
-    pub(crate) fn of(image: &Image) -> Self {
-        let manifest = image.manifest();
-        let kernel = kernel(manifest);
-        let matters = |package: &&PackageRecord| {
-            manifest.named.contains(&package.name)
-                || package.name == "libc6"
-                || kernel.is_some_and(|kernel| kernel.name == package.name)
-        };
-        let told = |package: &PackageRecord| PackageVersion {
-            name: package.name.clone(),
-            version: package.version.clone(),
-            sha256: package.sha256.clone(),
-        };
-        Self {
-            image: manifest.image.clone(),
-            image_sha256: image.hash(),
-            recipe_sha256: manifest.recipe_sha256.clone(),
-            suite: manifest.suite.clone(),
-            architecture: manifest.architecture.clone(),
-            kernel_release: manifest.kernel_release.clone(),
-            kernel_version: kernel.map(|package| package.version.clone()),
-            dpdk_version: dpdk(manifest).map(|package| package.version.clone()),
-            compiler: manifest.compiler.clone(),
-            packages: manifest.packages.iter().filter(matters).map(told).collect(),
-        }
+/// What is known of an image's origin.
+pub(crate) fn provenance(image: &Image) -> Provenance {
+    let manifest = image.manifest();
+    let kernel = kernel(manifest);
+    let matters = |package: &&PackageRecord| {
+        manifest.named.contains(&package.name)
+            || package.name == "libc6"
+            || kernel.is_some_and(|kernel| kernel.name == package.name)
+    };
+    let told = |package: &PackageRecord| PackageVersion {
+        name: package.name.clone(),
+        version: package.version.clone(),
+        sha256: package.sha256.clone(),
+    };
+    Provenance {
+        image: manifest.image.clone(),
+        image_sha256: image.hash(),
+        recipe_sha256: manifest.recipe_sha256.clone(),
+        suite: manifest.suite.clone(),
+        architecture: manifest.architecture.clone(),
+        kernel_release: manifest.kernel_release.clone(),
+        kernel_version: kernel.map(|package| package.version.clone()),
+        dpdk_version: dpdk(manifest).map(|package| package.version.clone()),
+        compiler: manifest.compiler.clone(),
+        packages: manifest.packages.iter().filter(matters).map(told).collect(),
     }
 }
 

@@ -10,6 +10,7 @@
 //! one batch with the next is significant and enough batches are left; if it still is, the intervals are marked as too
 //! narrow to be trusted. They say how well the window shows the steady state of this run, and nothing of other seeds.
 
+pub use doorbell_results::{BatchSummary, Confidence, LatencyConfidence};
 use doorbell_sim::Ps;
 use serde::{Deserialize, Serialize};
 
@@ -55,53 +56,6 @@ pub(crate) struct Batches<T = Latency> {
 pub(crate) struct BatchesState<S = LatencyState> {
     length: Ps,
     batches: Vec<(u64, u64, S)>,
-}
-
-/// A part of a window.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct BatchSummary {
-    /// When it begins, in nanoseconds from the window's beginning.
-    pub begin_ns: f64,
-    /// Frames whose first bit left in it.
-    pub offered: u64,
-    /// Of these, those that came back unharmed, whenever they did.
-    pub delivered: u64,
-    /// Their mean round trip in nanoseconds.
-    pub latency_ns_mean: Option<f64>,
-    /// 99 % of them took at most so long.
-    pub latency_ns_p99: Option<f64>,
-}
-
-/// Half the widths of 95 % confidence intervals. See the module.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Confidence {
-    /// From so many batches.
-    pub batches: u64,
-    /// Each so long.
-    pub batch_ns: f64,
-    /// Whether neighbouring batches still depend on each other, so that the intervals are too narrow.
-    pub correlated: bool,
-    /// Of the delivered frames a second, in millions.
-    pub delivered_mpps: f64,
-    /// Of the drop rate.
-    pub drop_rate: f64,
-    /// Of the round trips' mean and percentiles, in nanoseconds. Percentiles that batches are too short for are `null`.
-    pub latency_ns: Option<LatencyConfidence>,
-}
-
-/// See [`Confidence`].
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct LatencyConfidence {
-    /// Of the mean.
-    pub mean: f64,
-    /// Of the median.
-    pub p50: Option<f64>,
-    /// Of the 90th percentile.
-    pub p90: Option<f64>,
-    /// Of the 99th.
-    pub p99: Option<f64>,
-    /// Of the 99.9th.
-    pub p99_9: Option<f64>,
 }
 
 impl Batches {

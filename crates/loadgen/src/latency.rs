@@ -1,6 +1,7 @@
 //! A distribution of round trips: exact count, extremes, mean and standard deviation, and percentiles from
 //! a histogram whose buckets are at most 1/1024 of their value wide.
 
+pub use doorbell_results::LatencySummary;
 use doorbell_sim::Ps;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -25,32 +26,6 @@ pub struct LatencyState {
     sum_of_squares: u128,
     min: Ps,
     max: Ps,
-}
-
-/// A distribution's figures for a report, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct LatencySummary {
-    /// How many latencies.
-    pub frames: u64,
-    /// The mean.
-    pub mean: f64,
-    /// The standard deviation (of these frames, not an estimate for more).
-    pub stddev: f64,
-    /// The smallest.
-    pub min: f64,
-    /// The median. Percentiles are nearest rank: the smallest recorded value that at least so many are at
-    /// or below, to within 0.1 %, never below the true one and never above the largest.
-    pub p50: f64,
-    /// 90 % are at or below.
-    pub p90: f64,
-    /// 99 % are at or below.
-    pub p99: f64,
-    /// 99.9 % are at or below.
-    pub p99_9: f64,
-    /// 99.99 % are at or below.
-    pub p99_99: f64,
-    /// The largest.
-    pub max: f64,
 }
 
 /// What is kept of round trips: all of their distribution, or less.

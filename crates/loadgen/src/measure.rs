@@ -18,15 +18,16 @@
 //! A frame that leaves or arrives in the very picosecond of a call belongs to what was before it, if the event
 //! was handled before; calls from the `Control` phase come last in their picosecond.
 
+pub use doorbell_results::WindowSummary as Summary;
 use doorbell_sim::Ps;
 use doorbell_sim::snapshot::SnapshotError;
 use serde::{Deserialize, Serialize};
 
-use crate::batches::{BatchSummary, Batches, BatchesState, Confidence};
+use crate::batches::{Batches, BatchesState};
 use crate::in_flight::SendTimes;
-use crate::latency::{Latency, LatencyState, LatencySummary};
-use crate::streams::{BookState, StreamBook, StreamSummary};
-use crate::volume::{Throughput, Volume};
+use crate::latency::{Latency, LatencyState};
+use crate::streams::{BookState, StreamBook};
+use crate::volume::Volume;
 
 /// A window, open or closed. Its figures go on changing while frames of it are outstanding.
 #[derive(Clone, Debug)]
@@ -74,60 +75,6 @@ pub struct MeasurementState {
     variation: LatencyState,
     last: Option<Ps>,
     streams: Vec<BookState>,
-}
-
-/// Figures of a window for a report.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Summary {
-    /// Length of the window in simulated seconds.
-    pub seconds: f64,
-    /// Frames whose first bit left in the window.
-    pub frames_offered: u64,
-    /// Of these, those that came back unharmed.
-    pub frames_delivered: u64,
-    /// Of these, those that came back with a byte changed that should not be.
-    pub frames_corrupt: u64,
-    /// Of these, those that have not come back: offered − delivered − corrupt.
-    pub frames_lost: u64,
-    /// Of the lost, requests that were given up because others waited and `timeout` had passed.
-    pub frames_timed_out: u64,
-    /// Of the lost, those that may still come back. Not zero means that the figures are preliminary.
-    pub frames_outstanding: u64,
-    /// Frames that came back unharmed in the window, whenever they were sent.
-    pub frames_arrived: u64,
-    /// Frames that came back in the window though they had before.
-    pub frames_duplicate: u64,
-    /// Unharmed frames that arrived in the window after one that was sent later (RFC 4737 §3.4).
-    pub frames_reordered: u64,
-    /// Frames that arrived in the window and that no generator had sent.
-    pub frames_foreign: u64,
-    /// Frames that arrived in the window too long after they were sent to be remembered.
-    pub frames_late: u64,
-    /// Lost and corrupt frames as a share of the offered: 1 − delivered / offered.
-    pub drop_rate: f64,
-    /// The offered frames over the length of the window.
-    pub offered: Throughput,
-    /// The delivered frames over the length of the window: offered × (1 − drop rate).
-    pub delivered: Throughput,
-    /// The arrived frames over the length of the window.
-    pub arrived: Throughput,
-    /// By how much a frame left after it was due, at most: large when the rate exceeds what the link carries.
-    pub send_lag_ns_max: f64,
-    /// Round trips from the time a frame was due: free of coordinated omission. From there to the time the
-    /// frame's last bit is back. `None` if no frame was delivered.
-    pub latency_ns: Option<LatencySummary>,
-    /// Round trips from the time the first bit left.
-    pub latency_from_actual_ns: Option<LatencySummary>,
-    /// By how much the round trips of two frames differ that came back one after the other (RFC 3393: the size of the
-    /// IP packet delay variation, jitter).
-    pub delay_variation_ns: Option<LatencySummary>,
-    /// How far the figures can be trusted; `None` for windows too short to say.
-    pub confidence_95: Option<Confidence>,
-    /// The window in parts of equal length.
-    pub batches: Vec<BatchSummary>,
-    /// The same by stream, if there are any.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub streams: Vec<StreamSummary>,
 }
 
 impl Measurement {

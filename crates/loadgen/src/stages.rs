@@ -5,9 +5,8 @@
 //!
 //! What comes back without having passed a NIC twice under its own signature (answers to requests, say) has no stages.
 
+pub use doorbell_results::{StageSummaries, StageSummary};
 use doorbell_sim::{FrameId, Ps, RxStamps, TxStamps};
-use serde::Serialize;
-use serde::ser::{SerializeMap, Serializer};
 
 use crate::frame::Signature;
 use crate::latency::Latency;
@@ -226,40 +225,11 @@ impl StageBook {
         let figures = |(place, (stage, latency)): (u32, (&Stage, &Latency))| {
             let all = latency.summary()?;
             let (mean, p50, p99, max) = (all.mean, all.p50, all.p99, all.max);
-            Some((stage.name, StageSummary { place, mean, p50, p99, max }))
+            Some((stage.name.to_owned(), StageSummary { place, mean, p50, p99, max }))
         };
         let stages = self.stages();
         let all = (1..).zip(STAGES.iter().zip(&stages)).map(figures);
         all.collect::<Option<Vec<_>>>().map(StageSummaries)
-    }
-}
-
-/// A stage's figures in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct StageSummary {
-    /// Its place on a packet's way, from 1, as files may sort the names.
-    pub place: u32,
-    /// The mean. Those of all stages sum to the mean round trip of the frames whose stages are known.
-    pub mean: f64,
-    /// The median.
-    pub p50: f64,
-    /// 99 % are at or below.
-    pub p99: f64,
-    /// The largest.
-    pub max: f64,
-}
-
-/// Name and figures of each stage, in the order in which a frame passes them. Serialises as a map.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StageSummaries(pub Vec<(&'static str, StageSummary)>);
-
-impl Serialize for StageSummaries {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (name, figures) in &self.0 {
-            map.serialize_entry(name, figures)?;
-        }
-        map.end()
     }
 }
 

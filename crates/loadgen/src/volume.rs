@@ -1,5 +1,6 @@
 //! Amounts of traffic: frames and their bytes, and what they are a second.
 
+pub use doorbell_results::Throughput;
 use doorbell_sim::{Frame, Ps};
 use doorbell_wire::LinkConfig;
 use serde::{Deserialize, Serialize};
@@ -44,15 +45,4 @@ impl Volume {
             gbps_l1: per_ps(8 * self.bytes_l1, 1e3),
         }
     }
-}
-
-/// A volume a second.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Throughput {
-    /// Million frames a second.
-    pub mpps: f64,
-    /// Gigabits a second with FCS.
-    pub gbps_l2: f64,
-    /// Gigabits a second with FCS, preamble and gap.
-    pub gbps_l1: f64,
 }

@@ -1,7 +1,7 @@
 //! What can become of a frame that did not come back unharmed, in the order of `summary.json`. One list that the
 //! table, the plots, their legend and the page's numbers all follow.
 
-use crate::summary::PointSummary;
+use doorbell_results::PointSummary;
 
 /// One reason for a loss.
 pub(crate) struct Cause {

@@ -3,53 +3,24 @@
 
 use std::fmt::Write;
 
-use serde::Deserialize;
-
 use crate::escape::Esc;
 use crate::number::{NONE, count, fixed, grouped};
-use crate::summary::PointSummary;
+use doorbell_results::{FunctionCost, PointSummary};
 
 /// The terminal shows so many functions.
 const LINES: usize = 12;
 /// Longer names are cut on the terminal.
 const NAME_WIDTH: usize = 36;
 
-/// A function's cost.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct FunctionFigures {
-    /// The program that ran it.
-    pub program: String,
-    /// The file or module that it is of.
-    pub object: String,
-    /// Its name.
-    pub function: String,
-    /// Core cycles, its callees' not included.
-    pub cycles: u64,
-    /// Of all cycles.
-    pub share: f64,
-    /// Instructions retired.
-    pub instructions: u64,
-    /// Fetches that missed the first level.
-    pub l1i_misses: u64,
-    /// Data accesses that missed the first level.
-    pub l1d_misses: u64,
-    /// Accesses that missed the second level.
-    pub l2_misses: u64,
-    /// Accesses that missed the last level.
-    pub llc_misses: u64,
+fn ipc(row: &FunctionCost) -> String {
+    fixed(row.instructions as f64 / row.cycles.max(1) as f64, 2)
 }
 
-impl FunctionFigures {
-    fn ipc(&self) -> String {
-        fixed(self.instructions as f64 / self.cycles.max(1) as f64, 2)
-    }
-
-    fn per(amount: u64, frames: u64) -> String {
-        match amount as f64 / frames as f64 {
-            _ if frames == 0 => NONE.to_owned(),
-            many if many >= 10_000.0 => grouped(many as u64),
-            few => fixed(few, 1),
-        }
+fn per(amount: u64, frames: u64) -> String {
+    match amount as f64 / frames as f64 {
+        _ if frames == 0 => NONE.to_owned(),
+        many if many >= 10_000.0 => grouped(many as u64),
+        few => fixed(few, 1),
     }
 }
 
@@ -65,7 +36,7 @@ fn cut(text: &str, width: usize) -> String {
 
 /// The dearest functions of a point.
 pub(crate) fn lines(point: &PointSummary, out: &mut String) {
-    if point.functions.is_empty() {
+    if point.functions().is_empty() {
         return;
     }
     let _ = writeln!(
@@ -73,15 +44,15 @@ pub(crate) fn lines(point: &PointSummary, out: &mut String) {
         "  {:<NAME_WIDTH$} {:<18}{:>8}{:>10}{:>6}{:>8}{:>8}",
         "function", "of", "share", "cyc/fr", "IPC", "L1D", "LLC"
     );
-    for row in point.functions.iter().take(LINES) {
+    for row in point.functions().iter().take(LINES) {
         let _ = writeln!(
             out,
             "  {:<NAME_WIDTH$} {:<18}{:>6} %{:>10}{:>6}{:>8}{:>8}",
             cut(&row.function, NAME_WIDTH),
             cut(&row.object, 17),
             fixed(100.0 * row.share, 1),
-            FunctionFigures::per(row.cycles, point.frames_delivered),
-            row.ipc(),
+            per(row.cycles, point.frames_delivered),
+            ipc(row),
             count(row.l1d_misses),
             count(row.llc_misses)
         );
@@ -91,7 +62,7 @@ pub(crate) fn lines(point: &PointSummary, out: &mut String) {
 /// The table of a point.
 pub(crate) fn html(points: &[&PointSummary]) -> String {
     let mut out = String::new();
-    for point in points.iter().filter(|point| !point.functions.is_empty()) {
+    for point in points.iter().filter(|point| !point.functions().is_empty()) {
         let _ = write!(
             out,
             "<h3>Functions at {}</h3>\n<div class=\"scroll\" role=\"region\" aria-label=\"Functions\" tabindex=\"0\">\n\
@@ -116,16 +87,16 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
             let _ = write!(out, "<th scope=\"col\">{head}</th>");
         });
         out.push_str("</tr></thead>\n<tbody>\n");
-        for row in &point.functions {
+        for row in point.functions() {
             let _ = write!(out, "<tr><th scope=\"row\">{}</th>", Esc(&row.function));
             let cells = [
                 row.object.clone(),
                 row.program.clone(),
                 fixed(100.0 * row.share, 2),
                 grouped(row.cycles),
-                FunctionFigures::per(row.cycles, point.frames_delivered),
+                per(row.cycles, point.frames_delivered),
                 grouped(row.instructions),
-                row.ipc(),
+                ipc(row),
                 grouped(row.l1i_misses),
                 grouped(row.l1d_misses),
                 grouped(row.l2_misses),
@@ -150,7 +121,7 @@ mod tests {
     fn profiled() -> crate::RunSummary {
         let mut summary = sample::loads();
         let point = &mut summary.points[0];
-        let row = |number: u64| FunctionFigures {
+        let row = |number: u64| FunctionCost {
             program: "dpdk-testpmd".into(),
             object: "librte_<net>.so.25".into(),
             function: format!("function_{number}_{}", "x".repeat(number as usize * 4)),
@@ -162,7 +133,7 @@ mod tests {
             l2_misses: 3,
             llc_misses: 4,
         };
-        point.functions = (1..=14).map(row).collect();
+        point.functions = Some((1..=14).map(row).collect());
         summary
     }
 

@@ -5,7 +5,8 @@ use std::fmt::Write;
 use crate::causes;
 use crate::escape::Esc;
 use crate::number::{NONE, duration_ns, grouped, percent_label, rate, short};
-use crate::summary::{PointSummary, most_delivered};
+use crate::summary::most_delivered;
+use doorbell_results::{PointSummary, known};
 
 /// The loss that the MSB measure allows.
 const TOLERATED: f64 = 0.01;
@@ -62,7 +63,7 @@ fn of_several(points: &[&PointSummary]) -> Vec<Card> {
     }
     let lossless = highest(points, |p| p.lost() == 0);
     cards.push(rate_card("Load without loss", lossless, "every load lost frames"));
-    let tolerable = highest(points, |p| p.drop_rate.is_some_and(|ratio| ratio <= TOLERATED));
+    let tolerable = highest(points, |p| known(p.drop_rate).is_some_and(|ratio| ratio <= TOLERATED));
     cards.push(rate_card("Load with at most 1\u{a0}% loss", tolerable, "every load lost more"));
     let quiet = tolerable.or(points.first().copied());
     cards.push(latency_card(quiet, quiet.map(|p| format!("at {} Mpps", rate(p.offered_mpps)))));
@@ -86,11 +87,11 @@ fn of_one(point: &PointSummary) -> Vec<Card> {
         },
         Card {
             name: "Lost",
-            value: point.drop_rate.map_or(NONE.to_owned(), percent_label),
+            value: known(point.drop_rate).map_or(NONE.to_owned(), percent_label),
             unit: "",
             note: format!("{} frames", grouped(point.lost())),
         },
-        match point.goodput_gbps {
+        match point.goodput_gbps() {
             Some(goodput) => {
                 Card { name: "Goodput", value: rate(goodput), unit: "Gbps", note: "of payload".to_owned() }
             }
@@ -98,9 +99,9 @@ fn of_one(point: &PointSummary) -> Vec<Card> {
         },
         Card {
             name: "Work a frame",
-            value: point.instructions_per_frame.map_or(NONE.to_owned(), short),
+            value: known(point.instructions_per_frame).map_or(NONE.to_owned(), short),
             unit: "instructions",
-            note: format!("IPC {}", point.ipc.map_or(NONE.to_owned(), short)),
+            note: format!("IPC {}", known(point.ipc).map_or(NONE.to_owned(), short)),
         },
     ]
 }
@@ -126,7 +127,7 @@ fn rate_card(name: &'static str, point: Option<&PointSummary>, otherwise: &str) 
                 0 => "the highest of those tried".to_owned(),
                 _ => format!(
                     "the highest of those tried; {} lost",
-                    point.drop_rate.map_or(NONE.to_owned(), percent_label)
+                    known(point.drop_rate).map_or(NONE.to_owned(), percent_label)
                 ),
             },
         },
@@ -185,9 +186,9 @@ mod tests {
     #[test]
     fn a_load_of_exactly_one_percent_loss_is_tolerated() {
         let mut summary = sample::loads();
-        summary.points[4].drop_rate = Some(0.01);
+        summary.points[4].drop_rate = 0.01;
         assert_eq!(values(&summary)[2], "10.000 Mpps");
-        summary.points[4].drop_rate = Some(0.010_01);
+        summary.points[4].drop_rate = 0.010_01;
         assert_eq!(values(&summary)[2], "9.000 Mpps");
     }
 
@@ -202,7 +203,8 @@ mod tests {
             ["0.000 Mpps", "1.000 Mpps", "100\u{a0}%", "–", "– instructions"]
         );
         let mut transfer = sample::silent();
-        transfer.points[0].goodput_gbps = Some(8.5);
+        let iperf = doorbell_results::IperfFigures { goodput_gbps: 8.5, ..Default::default() };
+        transfer.points[0].iperf = Some(iperf);
         assert_eq!(values(&transfer)[3], "8.500 Gbps");
     }
 }

@@ -4,9 +4,10 @@ use std::fmt::Write;
 
 use crate::escape::Esc;
 use crate::number::{NONE, duration_s, grouped, trimmed};
-use crate::summary::{Change, PointSummary, RunSummary};
+use crate::summary::by_frame_size;
 use crate::text::imbalance_notes;
 use crate::{figures, functions, headline, numbers, page, ports, ran, stages, streams, timing};
+use doorbell_results::{Change, PointSummary, RunSummary};
 
 /// The page of a run. `config_toml` is the resolved configuration as text.
 pub fn html(summary: &RunSummary, config_toml: &str) -> String {
@@ -17,7 +18,7 @@ pub fn html(summary: &RunSummary, config_toml: &str) -> String {
         let _ = writeln!(out, "<p class=\"nothing\">{}</p>", Esc(problem));
     }
     changes(summary, &mut out);
-    let groups = summary.by_frame_size();
+    let groups = by_frame_size(summary);
     if groups.is_empty() {
         out.push_str("<p class=\"nothing\">No load was measured.</p>\n");
     }
@@ -40,8 +41,8 @@ pub fn html(summary: &RunSummary, config_toml: &str) -> String {
         out.push_str(&timing::html(&all, &summary.meanings));
         out.push_str(&ports::html(&all, &summary.meanings));
     }
-    if let Some(ran) = &summary.ran {
-        ran::html(&summary.doorbell_version, ran, &mut out);
+    if summary.ran.is_known() {
+        ran::html(&summary.doorbell_version, &summary.ran, &mut out);
     }
     page::provenance(&summary.command, "Resolved configuration", config_toml, &mut out);
     footer(summary, &mut out);

@@ -45,12 +45,12 @@ fn pages() -> Vec<(&'static str, RunSummary)> {
     let mut unanswered = sample::loads();
     for point in &mut unanswered.points {
         let silent = sample::silent().points.remove(0);
-        *point = crate::PointSummary { offered_mpps: point.offered_mpps, ..silent };
+        *point = doorbell_results::PointSummary { offered_mpps: point.offered_mpps, ..silent };
     }
     let mut idle = sample::silent();
     let point = &mut idle.points[0];
-    (point.frames_offered, point.drop_rate, point.offered_mpps, point.offered_gbps) = (0, None, 0.0, 0.0);
-    point.drops = crate::Drops::default();
+    (point.frames_offered, point.drop_rate, point.offered_mpps, point.offered_gbps) = (0, f64::NAN, 0.0, 0.0);
+    point.drops = doorbell_results::Drops::default();
     let mut idle_twice = idle.clone();
     idle_twice.points.push(idle.points[0].clone());
     let mut sizes = sample::loads();

@@ -1,12 +1,12 @@
 //! What a person reads of a run: a text table for the terminal and one self-contained HTML page.
 //!
-//! Everything here is made from the JSON of a result folder's `summary.json`, read by [`RunSummary::from_json`], so
+//! Everything here is made from a [`RunSummary`] as a result folder's `summary.json` holds it (crate `results`), so
 //! that a report can be made again from an old folder and this room needs to know no other. The output is a
 //! function of the input alone: no clock, no locale, no random identifiers.
 //!
 //! | File | Question it answers |
 //! |---|---|
-//! | `summary` | what does the file say, and is it one of ours? |
+//! | `summary` | in which order are points looked at? |
 //! | `causes` | what can become of a frame that did not come back? |
 //! | `number`, `scale` | how are figures written, and where do axes have their ticks? |
 //! | `text` | what does the terminal show? |
@@ -47,16 +47,9 @@ mod sample;
 #[cfg(test)]
 mod text_tests;
 
+pub use doorbell_results::{RunSummary, SearchSummary, SummaryError};
 pub use experiment::{ExperimentCurve, ExperimentPage, ExperimentPlot};
-pub use functions::FunctionFigures;
 pub use html::html;
-pub use ran::{Ran, RanImage, RanPackage};
 pub use reproduction::{ClaimRow, ReproducedFigure, ReproductionPage};
-pub use search::{SearchSummary, SizeSearch};
-pub use stages::{StageNs, StagesNs};
-pub use streams::{FlowFigures, StreamFigures, Throughput};
-pub use summary::{
-    BatchSummary, Change, Confidence, Drops, Figure, FigureGroup, LatencyConfidence, LatencyNs, PointSummary,
-    PortFigures, ReportError, RunSummary,
-};
+pub use search::{search_html, search_table};
 pub use text::{summary_text, table};

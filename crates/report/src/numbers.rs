@@ -6,7 +6,7 @@ use std::fmt::Write;
 use crate::causes::CAUSES;
 use crate::escape::Esc;
 use crate::number::{NONE, fixed, grouped, percent, rate};
-use crate::summary::{Confidence, LatencyNs, PointSummary};
+use doorbell_results::{Confidence, LatencySummary, PointSummary, known};
 
 /// A measure: its name with its unit, and a point's figure.
 type Row = (String, Box<dyn Fn(&PointSummary) -> String>);
@@ -72,7 +72,7 @@ fn sections() -> [(&'static str, Vec<Row>); 5] {
         row("Offered", |p| grouped(p.frames_offered)),
         row("Delivered", |p| grouped(p.frames_delivered)),
         row("Lost", |p| grouped(p.lost())),
-        row("Lost, %", |p| percent(p.drop_rate)),
+        row("Lost, %", |p| percent(known(p.drop_rate))),
     ];
     frames.extend(
         CAUSES.iter().map(|cause| row(&format!("Lost: {}", cause.name), |p| grouped((cause.count)(p)))),
@@ -83,10 +83,10 @@ fn sections() -> [(&'static str, Vec<Row>); 5] {
     let machine = vec![
         row("Measured, simulated ms", |p| fixed(p.simulated_seconds * 1e3, 3)),
         row("Instructions", |p| grouped(p.instructions)),
-        row("Instructions a cycle", move |p| optional(p.ipc, 3)),
-        row("Instructions a delivered frame", move |p| optional(p.instructions_per_frame, 1)),
+        row("Instructions a cycle", move |p| optional(known(p.ipc), 3)),
+        row("Instructions a delivered frame", move |p| optional(known(p.instructions_per_frame), 1)),
         row("Host time, s", |p| fixed(p.host_seconds, 2)),
-        row("Million instructions a host second", move |p| optional(p.host_mips, 1)),
+        row("Million instructions a host second", move |p| optional(known(p.host_mips), 1)),
     ];
     [
         ("Load", load),
@@ -98,18 +98,18 @@ fn sections() -> [(&'static str, Vec<Row>); 5] {
 }
 
 fn latency() -> Vec<Row> {
-    let row = |name, of: fn(&LatencyNs) -> Option<f64>| {
+    let row = |name, of: fn(&LatencySummary) -> Option<f64>| {
         row(name, move |p| p.latency_ns.as_ref().and_then(of).map_or(NONE.to_owned(), micros))
     };
     vec![
         row("Mean", |l| Some(l.mean)),
-        row("Standard deviation", |l| l.stddev),
+        row("Standard deviation", |l| known(l.stddev)),
         row("Min", |l| Some(l.min)),
         row("p50", |l| Some(l.p50)),
         row("p90", |l| Some(l.p90)),
         row("p99", |l| Some(l.p99)),
         row("p99.9", |l| Some(l.p99_9)),
-        row("p99.99", |l| l.p99_99),
+        row("p99.99", |l| known(l.p99_99)),
         row("Max", |l| Some(l.max)),
         variation("Between neighbours, mean", |l| l.mean),
         variation("Between neighbours, p99", |l| l.p99),
@@ -121,7 +121,7 @@ fn micros(ns: f64) -> String {
 }
 
 /// By how much round trips differ from one frame to the next.
-fn variation(name: &str, of: fn(&LatencyNs) -> f64) -> Row {
+fn variation(name: &str, of: fn(&LatencySummary) -> f64) -> Row {
     row(name, move |p| {
         p.delay_variation_ns.as_ref().map_or(NONE.to_owned(), |variation| micros(of(variation)))
     })

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use crate::escape::Esc;
 use crate::number::grouped;
-use crate::summary::{FigureGroup, PointSummary};
+use doorbell_results::{FigureGroup, PointSummary};
 
 /// The section with all ports, or nothing for a run that has no such figures.
 pub(crate) fn html(points: &[&PointSummary], meanings: &BTreeMap<String, String>) -> String {
@@ -91,12 +91,15 @@ fn table(
 #[cfg(test)]
 mod tests {
     use crate::sample;
-    use crate::summary::{Figure, FigureGroup, PortFigures};
+    use doorbell_results::{Figure, FigureGroup, PortFigures};
 
     fn port(gprc: u64, mpc: u64) -> PortFigures {
         let figure = |name: &str, value| Figure { name: name.to_owned(), value };
         let figures = vec![figure("GPRC", gprc), figure("MPC", mpc), figure("CRCERRS", 0)];
-        PortFigures { groups: vec![FigureGroup { title: "Statistics registers".to_owned(), figures }] }
+        PortFigures {
+            groups: vec![FigureGroup { title: "Statistics registers".to_owned(), figures }],
+            queues: Vec::new(),
+        }
     }
 
     #[test]

@@ -2,53 +2,9 @@
 
 use std::fmt::Write;
 
-use serde::Deserialize;
+use doorbell_results::Ran;
 
 use crate::escape::Esc;
-
-/// What a summary says of what ran.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-pub struct Ran {
-    /// Doorbell's commit.
-    pub doorbell_commit: String,
-    /// Each node's image.
-    #[serde(default)]
-    pub images: Vec<RanImage>,
-    /// Hash of the checkpoint from which the measurement started.
-    pub boot: String,
-}
-
-/// An image.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct RanImage {
-    /// Its name.
-    pub image: String,
-    /// Hash of all that it holds.
-    pub image_sha256: String,
-    /// The Debian suite.
-    pub suite: String,
-    /// The kernel's release.
-    pub kernel_release: String,
-    /// The version of the kernel's package.
-    pub kernel_version: Option<String>,
-    /// DPDK's version, if it has any.
-    pub dpdk_version: Option<String>,
-    /// What compiled its own programs.
-    pub compiler: Option<String>,
-    /// The packages that matter.
-    pub packages: Vec<RanPackage>,
-}
-
-/// A package.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct RanPackage {
-    /// Its name.
-    pub name: String,
-    /// Its version.
-    pub version: String,
-}
 
 /// The section of a page.
 pub(crate) fn html(version: &str, ran: &Ran, out: &mut String) {

@@ -1,7 +1,7 @@
 //! Made-up summaries for this room's tests: a forwarder that saturates near 9.4 Mpps of 64-byte frames, and one that
 //! sends nothing back.
 
-use crate::summary::{PointSummary, RunSummary};
+use doorbell_results::{PointSummary, RunSummary};
 
 pub(crate) const LOADS_JSON: &str = include_str!("../testdata/loads.json");
 pub(crate) const SILENT_JSON: &str = include_str!("../testdata/silent.json");
@@ -31,7 +31,7 @@ pub(crate) fn everything_lost(point: &mut PointSummary) {
     let drops = &mut point.drops;
     (drops.dma, drops.core, drops.tx) = (12_345, 123_456_789, 9_999);
     (drops.nic_other, drops.link, drops.guest) = (99_999, 1_234_567, 7);
-    point.drop_rate = Some(1.0 - 938.6 / 1490.0);
+    point.drop_rate = 1.0 - 938.6 / 1490.0;
     (point.offered_mpps, point.offered_gbps) = (148.81, 76.19);
     point.latency_ns.as_mut().expect("a latency").max = 98_765_432.1;
 }

@@ -2,127 +2,50 @@
 
 use std::fmt::Write;
 
-use serde::Deserialize;
-
 use crate::figures::{Curve, Curves, Data, Ids, write_figure};
 use crate::headline::{self, Card};
 use crate::number::{NONE, count, duration_ns, duration_s, grouped, percent, rate, trimmed};
 use crate::page;
-use crate::ran::{self, Ran};
-use crate::summary::ReportError;
+use crate::ran;
+use doorbell_results::{SearchSummary, SizeSummary, TrialSummary};
 
-/// A search's `summary.json`, as far as it is shown.
-#[derive(Clone, Debug, Deserialize)]
-pub struct SearchSummary {
-    /// The benchmark's name.
-    pub benchmark: String,
-    /// The preset that the configuration started from.
-    pub preset: String,
-    /// The version of Doorbell.
-    pub doorbell_version: String,
-    /// What ran; unknown in older files.
-    #[serde(default)]
-    pub ran: Option<Ran>,
-    /// The command that made this.
-    pub command: String,
-    /// What was sought, in words.
-    pub goal: String,
-    /// Lost frames as a share of the offered, at most.
-    pub loss_goal: f64,
-    /// Host time from begin to end.
-    pub host_seconds: f64,
-    /// One search for each frame size.
-    pub searches: Vec<SizeSearch>,
+/// The search as text for a terminal.
+pub fn search_table(search: &SearchSummary) -> String {
+    let mut out = format!(
+        "{} · {} · preset {} · Doorbell {}\n",
+        search.benchmark, search.goal, search.preset, search.doorbell_version
+    );
+    for size in search.searches.iter().map(Size) {
+        size.lines(&mut out);
+    }
+    let _ = writeln!(out, "\n{} of host time in all.", duration_s(search.host_seconds));
+    out
 }
 
-/// The search for one frame size.
-#[derive(Clone, Debug, Deserialize)]
-pub struct SizeSearch {
-    frame_size: u64,
-    low_mpps: Option<f64>,
-    high_mpps: Option<f64>,
-    low_gbps: Option<f64>,
-    high_gbps: Option<f64>,
-    ended: String,
-    inversions_mpps: Vec<f64>,
-    trials: Vec<Trial>,
-    cost: Cost,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct Trial {
-    rate_mpps: f64,
-    verdict: String,
-    frames_offered: u64,
-    loss: f64,
-    loss_error: f64,
-    occupancy_correction: f64,
-    window_seconds: f64,
-    simulated_seconds: f64,
-    delivered_mpps: f64,
-    latency_p99_ns: Option<f64>,
-    host_seconds: f64,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct Cost {
-    trials: u64,
-    simulated_seconds: f64,
-    host_seconds: f64,
-    trials_ahead: u64,
-    host_seconds_ahead: f64,
-    host_seconds_elapsed: f64,
-}
-
-impl SearchSummary {
-    /// Whether a `summary.json` is a search's and not a run's.
-    pub fn is_in(text: &str) -> bool {
-        serde_json::from_str::<serde_json::Value>(text).is_ok_and(|value| value.get("searches").is_some())
+/// The search as a page.
+pub fn search_html(search: &SearchSummary, config_toml: &str) -> String {
+    let (preset, version) =
+        (format!("preset {}", search.preset), format!("version {}", search.doorbell_version));
+    let mut out = page::begin(&search.benchmark, "search", &[&search.goal, &preset, &version]);
+    for size in search.searches.iter().map(Size) {
+        let bytes = size.frame_size;
+        let _ = writeln!(out, "<section aria-labelledby=\"frames-{bytes}\">");
+        let _ = writeln!(out, "<h2 id=\"frames-{bytes}\">{}-byte frames</h2>", grouped(bytes));
+        out.push_str(&headline::html(&size.cards()));
+        out.push_str("<div class=\"figures\">\n");
+        let id = format!("trials-{bytes}");
+        let figure = size.curves(search.loss_goal).figure(&Ids::of(&id), size.data());
+        write_figure(&id, &Ids::of(&id), &figure, &search.command, &mut out);
+        out.push_str("</div>\n</section>\n");
     }
-
-    /// Reads a search's `summary.json`.
-    pub fn from_json(text: &str) -> Result<SearchSummary, ReportError> {
-        Ok(serde_json::from_str(text)?)
+    if search.ran.is_known() {
+        ran::html(&search.doorbell_version, &search.ran, &mut out);
     }
-
-    /// The search as text for a terminal.
-    pub fn table(&self) -> String {
-        let mut out = format!(
-            "{} · {} · preset {} · Doorbell {}\n",
-            self.benchmark, self.goal, self.preset, self.doorbell_version
-        );
-        for search in &self.searches {
-            search.lines(&mut out);
-        }
-        let _ = writeln!(out, "\n{} of host time in all.", duration_s(self.host_seconds));
-        out
-    }
-
-    /// The search as a page.
-    pub fn html(&self, config_toml: &str) -> String {
-        let (preset, version) =
-            (format!("preset {}", self.preset), format!("version {}", self.doorbell_version));
-        let mut out = page::begin(&self.benchmark, "search", &[&self.goal, &preset, &version]);
-        for search in &self.searches {
-            let size = search.frame_size;
-            let _ = writeln!(out, "<section aria-labelledby=\"frames-{size}\">");
-            let _ = writeln!(out, "<h2 id=\"frames-{size}\">{}-byte frames</h2>", grouped(size));
-            out.push_str(&headline::html(&search.cards()));
-            out.push_str("<div class=\"figures\">\n");
-            let id = format!("trials-{size}");
-            let figure = search.curves(self.loss_goal).figure(&Ids::of(&id), search.data());
-            write_figure(&id, &Ids::of(&id), &figure, &self.command, &mut out);
-            out.push_str("</div>\n</section>\n");
-        }
-        if let Some(ran) = &self.ran {
-            ran::html(&self.doorbell_version, ran, &mut out);
-        }
-        page::provenance(&self.command, "Resolved configuration", config_toml, &mut out);
-        let loss = "Rates are those offered at each port. Loss is 1 − arrived / offered in a trial's window, corrected for the \
-                    change in what FIFOs, rings and links hold; the correction and what chance may do are beside it.";
-        page::end(&[&loss, &format!("{} of host time in all.", duration_s(self.host_seconds))], &mut out);
-        out
-    }
+    page::provenance(&search.command, "Resolved configuration", config_toml, &mut out);
+    let loss = "Rates are those offered at each port. Loss is 1 − arrived / offered in a trial's window, corrected for the \
+                change in what FIFOs, rings and links hold; the correction and what chance may do are beside it.";
+    page::end(&[&loss, &format!("{} of host time in all.", duration_s(search.host_seconds))], &mut out);
+    out
 }
 
 const HEADS: [&str; 10] = [
@@ -138,7 +61,18 @@ const HEADS: [&str; 10] = [
     "Host",
 ];
 
-impl SizeSearch {
+/// The search for one frame size, to be shown.
+struct Size<'a>(&'a SizeSummary);
+
+impl std::ops::Deref for Size<'_> {
+    type Target = SizeSummary;
+
+    fn deref(&self) -> &SizeSummary {
+        self.0
+    }
+}
+
+impl Size<'_> {
     /// The answer in a few words: its value and what is to be said with it.
     fn answer(&self) -> (String, String) {
         let between = |low: Option<f64>, high: Option<f64>| match (low, high) {
@@ -160,7 +94,7 @@ impl SizeSearch {
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
-        let row = |trial: &Trial| {
+        let row = |trial: &TrialSummary| {
             let sign = if trial.occupancy_correction < 0.0 { "−" } else { "" };
             vec![
                 rate(trial.rate_mpps),
@@ -243,7 +177,7 @@ impl SizeSearch {
         let curve = |verdict: &str, name: &str| {
             let trials =
                 self.trials.iter().filter(|trial| trial.verdict == verdict && trial.rate_mpps <= end);
-            let tip = |t: &Trial| {
+            let tip = |t: &TrialSummary| {
                 format!(
                     "{} Mpps: {} % lost, {} Mpps back",
                     rate(t.rate_mpps),
@@ -304,7 +238,7 @@ mod tests {
 
     #[test]
     fn the_table_says_the_interval_each_trial_and_the_cost() {
-        insta::assert_snapshot!(SearchSummary::from_json(JSON).unwrap().table(), @r"
+        insta::assert_snapshot!(search_table(&SearchSummary::from_json(JSON).unwrap()), @r"
         testpmd · MSB (at most 1 % lost) · preset fast · Doorbell 0
 
         Frames of 1,518 bytes: 4.000 to 4.080 Mpps (48.576 to 49.548 Gbps)
@@ -325,12 +259,12 @@ mod tests {
     fn a_search_is_told_from_a_run_and_a_damaged_file_from_both() {
         assert!(SearchSummary::is_in(JSON) && !SearchSummary::is_in(crate::sample::LOADS_JSON));
         let cut = SearchSummary::from_json(&JSON[..500]).unwrap_err();
-        assert!(matches!(cut, ReportError::Truncated { .. }), "{cut}");
+        assert!(matches!(cut, doorbell_results::SummaryError::Truncated { .. }), "{cut}");
     }
 
     #[test]
     fn the_page_draws_the_trials_near_the_interval_and_has_the_data_of_all() {
-        let page = SearchSummary::from_json(JSON).unwrap().html("seed = 1");
+        let page = search_html(&SearchSummary::from_json(JSON).unwrap(), "seed = 1");
         assert!(
             page.contains("4.000 to 4.080")
                 && page.contains("<td>8.127</td>") == page.contains("<td>4.000</td>")

@@ -4,50 +4,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use serde::{Deserialize, Deserializer};
-
 use crate::escape::Esc;
 use crate::number::{NONE, duration_ns, fixed};
-use crate::summary::PointSummary;
-
-/// A stage's figures in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-pub struct StageNs {
-    /// Its place on a packet's way.
-    pub place: u32,
-    /// Arithmetic mean.
-    pub mean: f64,
-    /// Median.
-    pub p50: f64,
-    /// 99th percentile.
-    pub p99: f64,
-    /// The longest.
-    pub max: f64,
-}
-
-/// Name and figures of each stage, in the order of a packet's way.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct StagesNs(pub Vec<(String, StageNs)>);
-
-impl StagesNs {
-    fn get(&self, name: &str) -> Option<StageNs> {
-        self.0.iter().find(|(of, _)| of == name).map(|(_, stage)| *stage)
-    }
-
-    fn mean(&self) -> f64 {
-        self.0.iter().map(|(_, stage)| stage.mean).sum()
-    }
-}
-
-/// As the file has it: a map, whose names may be sorted.
-impl<'de> Deserialize<'de> for StagesNs {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let named = BTreeMap::<String, StageNs>::deserialize(deserializer)?;
-        let mut stages: Vec<_> = named.into_iter().collect();
-        stages.sort_by_key(|(_, stage)| stage.place);
-        Ok(StagesNs(stages))
-    }
-}
+use doorbell_results::{PointSummary, StageSummaries};
 
 /// A point's stages below its round trip: one line each, in the order of the packet's way.
 pub(crate) fn lines(point: &PointSummary, out: &mut String) {
@@ -79,7 +38,7 @@ pub(crate) fn html(points: &[&PointSummary], meanings: &BTreeMap<String, String>
         let of = |point: &PointSummary| point.latency_stages_ns.as_ref()?.get(name);
         match points {
             [point] => of(point).map_or(Vec::new(), |stage| {
-                let all = point.latency_stages_ns.as_ref().map_or(0.0, StagesNs::mean);
+                let all = point.latency_stages_ns.as_ref().map_or(0.0, StageSummaries::mean);
                 let share = fixed(100.0 * stage.mean / all.max(f64::MIN_POSITIVE), 1);
                 vec![micros(stage.mean), share, micros(stage.p50), micros(stage.p99), micros(stage.max)]
             }),

@@ -5,8 +5,10 @@ use std::fmt::Write;
 
 use crate::causes;
 use crate::number::{NONE, count, duration_ns, duration_s, fixed, grouped, percent, rate, short};
-use crate::summary::{LatencyNs, PointSummary, RunSummary, most_delivered};
+use crate::summary::by_frame_size;
+use crate::summary::most_delivered;
 use crate::{functions, stages, streams, timing};
+use doorbell_results::{LatencySummary, PointSummary, RunSummary, known};
 
 /// No line of a table is longer.
 pub(crate) const WIDTH: usize = 100;
@@ -52,7 +54,7 @@ pub fn table(summary: &RunSummary) -> String {
         out.push_str("\nNo load was measured.\n");
         return out;
     }
-    for (frame_size, points) in summary.by_frame_size() {
+    for (frame_size, points) in by_frame_size(summary) {
         let _ = writeln!(out, "\nFrames of {} bytes\n", grouped(frame_size));
         let rest = render_points(&points, &mut out);
         out.push('\n');
@@ -64,7 +66,7 @@ pub fn table(summary: &RunSummary) -> String {
             streams::lines(point, &mut out);
             out.push('\n');
         }
-        for point in points.iter().filter(|point| !point.functions.is_empty()) {
+        for point in points.iter().filter(|point| !point.functions().is_empty()) {
             let _ = writeln!(out, "\nWhere the cores' cycles went at {}\n", one_line(&point.rate));
             functions::lines(point, &mut out);
             out.push('\n');
@@ -130,12 +132,12 @@ fn render_points(points: &[&PointSummary], out: &mut String) -> Vec<&'static str
                 Column::new("Gbps", points, |p| rate(p.delivered_gbps)),
             ],
         },
-        Group { title: "lost", columns: vec![Column::new("%", points, |p| percent(p.drop_rate))] },
+        Group { title: "lost", columns: vec![Column::new("%", points, |p| percent(known(p.drop_rate)))] },
         Group { title: "frames lost to", columns: lost },
-        match points.iter().all(|p| p.goodput_gbps.is_some()) {
+        match points.iter().all(|p| p.goodput_gbps().is_some()) {
             true => Group {
                 title: "goodput",
-                columns: vec![Column::new("Gbps", points, |p| rate(p.goodput_gbps.unwrap_or(0.0)))],
+                columns: vec![Column::new("Gbps", points, |p| rate(p.goodput_gbps().unwrap_or(0.0)))],
             },
             false => latency_group(points),
         },
@@ -158,7 +160,7 @@ fn latency_group(points: &[&PointSummary]) -> Group {
         v if v < 10_000.0 => 1,
         _ => 0,
     };
-    let column = |head, percentile: fn(&LatencyNs) -> f64| {
+    let column = |head, percentile: fn(&LatencySummary) -> f64| {
         Column::new(head, points, |p| match &p.latency_ns {
             Some(latency) => fixed(percentile(latency) / scale, decimals),
             None => NONE.to_owned(),
@@ -299,7 +301,7 @@ pub fn summary_text(point: &PointSummary) -> String {
         let _ = writeln!(out, "  {name:<12}{mpps:>8} Mpps {gbps:>9} Gbps {:>15} frames", grouped(frames));
     }
     let lost = grouped(point.lost());
-    let _ = writeln!(out, "  {:<12}{:>8} % {lost:>33} frames", "lost", percent(point.drop_rate));
+    let _ = writeln!(out, "  {:<12}{:>8} % {lost:>33} frames", "lost", percent(known(point.drop_rate)));
     for cause in causes::present(&[point]) {
         let frames = (cause.count)(point);
         let share = percent(Some(frames as f64 / point.frames_offered.max(1) as f64));
@@ -316,15 +318,15 @@ pub fn summary_text(point: &PointSummary) -> String {
     streams::lines(point, &mut out);
     functions::lines(point, &mut out);
     let optional = |value: Option<f64>| value.map_or(NONE.to_owned(), short);
-    let (ipc, per_frame) = (optional(point.ipc), optional(point.instructions_per_frame));
+    let (ipc, per_frame) = (optional(known(point.ipc)), optional(known(point.instructions_per_frame)));
     let _ = writeln!(out, "  cores       {ipc} instructions a cycle, {per_frame} a delivered frame");
-    let (host, mips) = (duration_s(point.host_seconds), optional(point.host_mips));
+    let (host, mips) = (duration_s(point.host_seconds), optional(known(point.host_mips)));
     let _ = writeln!(out, "  host        {host}, {mips} million guest instructions a second");
     let _ = writeln!(out, "  state hash  {}", one_line(&point.state_hash));
     out
 }
 
-fn latency_lines(latency: &LatencyNs, out: &mut String) {
+fn latency_lines(latency: &LatencySummary, out: &mut String) {
     let percentiles = [
         ("p50", latency.p50),
         ("p90", latency.p90),
@@ -335,7 +337,7 @@ fn latency_lines(latency: &LatencyNs, out: &mut String) {
     let list: Vec<String> =
         percentiles.iter().map(|(name, ns)| format!("{name} {}", duration_ns(*ns))).collect();
     let _ = writeln!(out, "  latency     {}", list.join("   "));
-    let deviation = latency.stddev.map_or(NONE.to_owned(), duration_ns);
+    let deviation = known(latency.stddev).map_or(NONE.to_owned(), duration_ns);
     let (mean, min) = (duration_ns(latency.mean), duration_ns(latency.min));
     let _ = writeln!(out, "              min {min}   mean {mean}   standard deviation {deviation}");
 }

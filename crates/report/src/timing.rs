@@ -1,64 +1,11 @@
 //! What the timing models say of each load: as the file has it, a table for the terminal, one for the page.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write};
-
-use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use std::fmt::Write;
 
 use crate::escape::Esc;
 use crate::number::{NONE, fixed, grouped, short};
-use crate::summary::PointSummary;
-
-/// Groups of named figures, in the order of the file.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct TimingFigures(Vec<(String, Named)>);
-
-/// Figures by name, in the order of the file; none where there was nothing to divide by.
-type Named = Vec<(String, Option<f64>)>;
-
-impl TimingFigures {
-    /// A figure of a group, if it is there and has a value.
-    pub fn get(&self, group: &str, name: &str) -> Option<f64> {
-        let group = &self.0.iter().find(|(of, _)| of == group)?.1;
-        group.iter().find(|(of, _)| of == name)?.1
-    }
-}
-
-/// Reads a map into a list in the order of the text.
-struct InOrder<T>(std::marker::PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for InOrder<T> {
-    type Value = Vec<(String, T)>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a map of figures")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut all = Vec::new();
-        while let Some(entry) = map.next_entry()? {
-            all.push(entry);
-        }
-        Ok(all)
-    }
-}
-
-/// The figures of one group.
-struct Group(Named);
-
-impl<'de> Deserialize<'de> for Group {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(InOrder(std::marker::PhantomData)).map(Group)
-    }
-}
-
-impl<'de> Deserialize<'de> for TimingFigures {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let groups: Vec<(String, Group)> = deserializer.deserialize_map(InOrder(std::marker::PhantomData))?;
-        Ok(TimingFigures(groups.into_iter().map(|(name, group)| (name, group.0)).collect()))
-    }
-}
+use doorbell_results::{PointSummary, TimingFigure, TimingGroup};
 
 /// Heading, then a column's head, its group and name in the file, and whether it is a share.
 type Heading = (&'static str, &'static [(&'static str, &'static str, &'static str, bool)]);
@@ -142,7 +89,7 @@ pub(crate) fn html(points: &[&PointSummary], meanings: &BTreeMap<String, String>
          <p class=\"facts\">What the timing models say of the measurement. A name\u{2019}s meaning shows when it is \
          pointed at.</p>\n",
     );
-    for (index, (group, figures)) in first.0.iter().enumerate() {
+    for (index, TimingGroup { name: group, figures }) in first.0.iter().enumerate() {
         let open = if index < 2 { " open" } else { "" };
         let _ = write!(
             out,
@@ -154,7 +101,7 @@ pub(crate) fn html(points: &[&PointSummary], meanings: &BTreeMap<String, String>
             let _ = write!(out, "<th scope=\"col\">{}</th>", Esc(&point.rate));
         }
         out.push_str("</tr></thead>\n<tbody>\n");
-        for (name, _) in figures {
+        for TimingFigure { name, .. } in figures {
             let meaning = meanings.get(&format!("{group}.{name}")).map_or("", String::as_str);
             let shown = name.replace('_', " ");
             let _ = write!(out, "<tr><th scope=\"row\" title=\"{}\">{}</th>", Esc(meaning), Esc(shown));

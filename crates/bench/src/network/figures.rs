@@ -2,94 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use doorbell_loadgen::{LatencySummary, Summary};
-use doorbell_machine::{End, Generator, Network, Output, OutputStats, Switch, SwitchStats};
-use doorbell_sim::stats::Stats;
-use serde::Serialize;
-
 use crate::config::RunConfig;
-use crate::interval::{Direction, Interval, all_dropped};
-use crate::ports::PortFigures;
-use crate::summary::Drops;
-use crate::timing::{self, CoreFigures, TimingFigures};
-
-/// A network's figures, by the names of its members.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct NetworkFigures {
-    /// Its machines.
-    pub nodes: BTreeMap<String, NodeFigures>,
-    /// Each direction of each cable, by the cable's name and the two that it joins: "uplink: tor > server".
-    pub hops: BTreeMap<String, HopFigures>,
-    /// Its switches.
-    pub switches: BTreeMap<String, SwitchFigures>,
-    /// Its load generators.
-    pub generators: BTreeMap<String, GeneratorFigures>,
-}
-
-/// A machine's figures.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct NodeFigures {
-    /// Instructions retired in the measurement.
-    pub instructions: u64,
-    /// Instructions a core cycle, waiting included.
-    pub ipc: f64,
-    /// Frames that its NICs dropped, by cause.
-    pub drops: Drops,
-    /// What each port counted.
-    pub ports: Vec<PortFigures>,
-    /// What its timing models say, if it is timed; a packet there is a frame that its NICs accepted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timing: Option<TimingFigures>,
-    /// What each core did, if it is timed.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub cores: Vec<CoreFigures>,
-}
-
-/// One direction of a cable.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct HopFigures {
-    /// What was sent.
-    #[serde(flatten)]
-    pub sent: Direction,
-    /// Bits a second at layer 2 (with FCS), in units of 10⁹.
-    pub gbps: f64,
-    /// The share of time in which the link was busy, preambles and gaps included.
-    pub busy: f64,
-    /// From a frame's last bit out to its last bit in, in nanoseconds.
-    pub latency_ns: f64,
-}
-
-/// A switch's figures.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SwitchFigures {
-    /// What became of frames that arrived.
-    #[serde(flatten)]
-    pub stats: SwitchStats,
-    /// Its outputs, by their cables.
-    pub outputs: BTreeMap<String, OutputFigures>,
-}
-
-/// What left a switch by one cable.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct OutputFigures {
-    /// Frames queued and dropped.
-    #[serde(flatten)]
-    pub stats: OutputStats,
-    /// The most bytes that waited at a time.
-    pub deepest: u64,
-    /// From a frame's last bit in to its last bit out, in nanoseconds; `null` if none left.
-    pub residence_ns: Option<LatencySummary>,
-}
-
-/// A load generator's figures.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct GeneratorFigures {
-    /// The rate that it was to send at.
-    pub rate: String,
-    /// What it sent and what came back.
-    #[serde(flatten)]
-    pub summary: Summary,
-}
+use crate::interval::{Interval, all_dropped};
+use crate::timing;
+use doorbell_machine::{End, Generator, Network, Output, OutputStats, Switch, SwitchStats};
+use doorbell_results::{
+    Direction, GeneratorFigures, HopFigures, NetworkFigures, NodeFigures, OutputFigures, SwitchFigures,
+};
+use doorbell_sim::stats::Stats;
 
 /// What switches had counted when a measurement began.
 pub(crate) struct SwitchMoment(Vec<(SwitchStats, Vec<OutputStats>)>);
@@ -177,13 +97,32 @@ fn switch_figures(network: &Network, begin: &SwitchMoment) -> BTreeMap<String, S
         // Its outputs are in the order of the cables that end at it.
         let is_at = |link: &&doorbell_machine::LinkPlan| link.ends.contains(&own);
         let cables = plan.links.iter().filter(is_at).map(|link| link.name.clone());
-        let output = |(output, begin): (&Output, &OutputStats)| OutputFigures {
-            stats: output.stats().since(begin),
-            deepest: output.deepest(),
-            residence_ns: output.residence().summary(),
+        let output = |(output, begin): (&Output, &OutputStats)| {
+            let OutputStats { queued, queued_bytes, dropped, dropped_bytes } = output.stats().since(begin);
+            OutputFigures {
+                queued,
+                queued_bytes,
+                dropped,
+                dropped_bytes,
+                deepest: output.deepest(),
+                residence_ns: output.residence().summary(),
+            }
         };
         let outputs = cables.zip(switch.outputs().iter().zip(outputs).map(output)).collect();
-        (switch.name().to_owned(), SwitchFigures { stats: switch.stats().since(stats), outputs })
+        let SwitchStats { arrived, forwarded, flooded, filtered, reserved, bad_fcs, learned, not_learned } =
+            switch.stats().since(stats);
+        let figures = SwitchFigures {
+            arrived,
+            forwarded,
+            flooded,
+            filtered,
+            reserved,
+            bad_fcs,
+            learned,
+            not_learned,
+            outputs,
+        };
+        (switch.name().to_owned(), figures)
     };
     network.switches().zip(&begin.0).enumerate().map(figures).collect()
 }

@@ -6,6 +6,5 @@ mod resolve;
 mod run;
 
 pub use config::{CableTable, GeneratorTable, NodeTable};
-pub use figures::{GeneratorFigures, HopFigures, NetworkFigures, NodeFigures, OutputFigures, SwitchFigures};
 pub use resolve::{NetworkFile, NetworkPlan};
 pub use run::{NetworkRun, run_network};

@@ -13,12 +13,12 @@ use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 use crate::config::RunConfig;
 use crate::error::{RunError, describe};
 use crate::interval::{Interval, OpenInterval, all_dropped, meanings};
-use crate::network::figures::{NetworkFigures, SwitchMoment, figures};
+use crate::network::figures::{SwitchMoment, figures};
 use crate::network::resolve::NetworkPlan;
 use crate::script::NO_TRAFFIC;
 use crate::session::Control;
-use crate::summary::{Drops, PointSummary};
 use crate::testbed::{LINES_SHOWN, Testbed, TestbedPlan, run_watched};
+use doorbell_results::{Drops, NetworkFigures, PointSummary};
 
 /// How often it is looked whether frames have come back, or a station was found.
 const STEP: Ps = Ps::from_us(100);
@@ -273,12 +273,8 @@ fn summarise(
         drops.tx += dropped.tx;
         drops.nic_other += dropped.nic_other;
     }
-    let in_switches: u64 = own
-        .switches
-        .values()
-        .flat_map(|switch| switch.outputs.values())
-        .map(|output| output.stats.dropped)
-        .sum();
+    let in_switches: u64 =
+        own.switches.values().flat_map(|switch| switch.outputs.values()).map(|output| output.dropped).sum();
     drops.link = interval.sent.iter().map(|sent| sent.lost).sum::<u64>() + in_switches;
     let (nodes_sent, nodes_bytes) = sent_by_nodes(network, interval);
     let lost = all_dropped(&drops) + drops.link;

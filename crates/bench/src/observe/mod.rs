@@ -15,7 +15,7 @@ use doorbell_symbols::Symbols;
 use crate::error::RunError;
 use crate::session::Session;
 
-pub use functions::{FunctionCost, FunctionTable, TABLE_ROWS};
+pub use functions::{FunctionTable, TABLE_ROWS};
 pub use konata::{konata, place_of};
 pub use perfetto::perfetto;
 

@@ -2,11 +2,11 @@
 
 use std::fmt::Display;
 
-use doorbell_machine::Machine;
+use doorbell_machine::{CoreKind, Machine};
 
 use super::buses::buses;
 use super::window::{View, Window};
-use super::{CoreFigures, Figure, Group, TimingFigures};
+use doorbell_results::{CoreFigures, TimingFigure, TimingFigures, TimingGroup};
 
 /// What lines hold, in the order of the memory system: the name in counters, and in words.
 const CLASSES: [(&str, &str); 6] = [
@@ -23,16 +23,16 @@ pub(super) fn over(amount: f64, by: f64) -> Option<f64> {
 }
 
 /// A group under construction.
-pub(super) struct Filling(Group);
+pub(super) struct Filling(TimingGroup);
 
 impl Filling {
     pub(super) fn new(name: impl Display) -> Filling {
-        Filling(Group { name: name.to_string(), figures: Vec::new() })
+        Filling(TimingGroup { name: name.to_string(), figures: Vec::new() })
     }
 
     pub(super) fn put(&mut self, name: impl Display, value: Option<f64>, meaning: impl Display) {
         let (name, meaning) = (name.to_string(), meaning.to_string());
-        self.0.figures.push(Figure { name, meaning, value });
+        self.0.figures.push(TimingFigure { name, meaning, value });
     }
 }
 
@@ -70,7 +70,11 @@ pub(crate) fn cores(window: &Window) -> Vec<CoreFigures> {
         let parts = window.config.hart(hart);
         CoreFigures {
             hart,
-            kind: parts.pipeline.kind,
+            kind: match parts.pipeline.kind {
+                CoreKind::OutOfOrder => "out-of-order",
+                CoreKind::InOrder => "in-order",
+            }
+            .to_owned(),
             frequency_ghz: parts.core.frequency.0 as f64 * 1e-9,
             figures: TimingFigures(groups.into_iter().map(|filling| filling.0).collect()),
         }

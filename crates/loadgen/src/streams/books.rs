@@ -1,13 +1,14 @@
 //! What became of a window's frames, by stream and by flow. Which frames belong to a window, and what its groups mean, is
 //! said in `measure`.
 
+pub use doorbell_results::{FlowSummary, StreamSummary};
 use doorbell_sim::Ps;
 use serde::{Deserialize, Serialize};
 
 use super::replay::ReplayStats;
-use crate::batches::{BatchSummary, Batches, BatchesState, Confidence};
-use crate::latency::{Latency, LatencyState, LatencySummary, Mean};
-use crate::volume::{Throughput, Volume};
+use crate::batches::{Batches, BatchesState};
+use crate::latency::{Latency, LatencyState, Mean};
+use crate::volume::Volume;
 
 /// The books of one stream.
 #[derive(Clone, Debug)]
@@ -57,62 +58,6 @@ pub(crate) struct BookState {
     batches: BatchesState<Mean>,
     flows: Vec<FlowBook>,
     replay: Option<ReplayStats>,
-}
-
-/// A stream's figures for a report.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct StreamSummary {
-    /// Its name.
-    pub name: String,
-    /// Frames whose first bit left in the window.
-    pub frames_offered: u64,
-    /// Of these, those that came back unharmed.
-    pub frames_delivered: u64,
-    /// Of these, those that came back changed.
-    pub frames_corrupt: u64,
-    /// Of these, those that have not come back.
-    pub frames_lost: u64,
-    /// Unharmed frames that arrived in the window after a later one of the stream.
-    pub frames_reordered: u64,
-    /// 1 − delivered / offered.
-    pub drop_rate: f64,
-    /// The offered frames over the length of the window.
-    pub offered: Throughput,
-    /// The delivered frames over the length of the window.
-    pub delivered: Throughput,
-    /// Round trips in nanoseconds, from the time each frame was due; `null` if none came back.
-    pub latency_ns: Option<LatencySummary>,
-    /// How far the figures can be trusted, but for percentiles; `null` for windows too short to say.
-    pub confidence_95: Option<Confidence>,
-    /// The stream in the same parts of the window as all traffic.
-    #[serde(skip)]
-    pub batches: Vec<BatchSummary>,
-    /// Its flows; `null` if its headers do not change, or there are too many.
-    pub flows: Option<FlowSummary>,
-    /// What was made of the capture that is sent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub replay: Option<ReplayStats>,
-}
-
-/// The flows of a stream, for a report.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct FlowSummary {
-    /// How many there can be.
-    pub count: u64,
-    /// How many had a frame in the window.
-    pub offered: u64,
-    /// How many lost one.
-    pub with_loss: u64,
-    /// How many had one that came back changed.
-    pub with_corruption: u64,
-    /// How many had one that came after a later one of the flow.
-    pub with_reordering: u64,
-    /// Frames that came after a later one of their flow.
-    pub frames_reordered: u64,
-    /// The most frames of one flow.
-    pub frames_offered_max: u64,
-    /// The most frames that one flow lost.
-    pub frames_lost_max: u64,
 }
 
 impl StreamBook {

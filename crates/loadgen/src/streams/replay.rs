@@ -6,13 +6,13 @@
 //! sent after the last one that came back come first, the oldest of them; its latency counts only if there was no other
 //! that it could have been.
 
+pub use doorbell_results::ReplayStats;
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
 use doorbell_sim::{Frame, Ps};
 use doorbell_wire::{Capture, LinkConfig, MacAddr};
-use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::config::StreamConfig;
@@ -20,27 +20,6 @@ use super::packet::{Layout, without_hops};
 use super::replay_config::{ReplayConfig, Stations, Truncated};
 use crate::config::{Returned, TrafficConfig};
 use crate::frame::{ADDRESS_BYTES, FCS_BYTES, Mismatch};
-
-/// What was made of a capture.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReplayStats {
-    /// Packets that are sent each time.
-    pub packets: u64,
-    /// Packets that the filter left out.
-    pub filtered: u64,
-    /// Packets that were too large.
-    pub oversize: u64,
-    /// Packets of which not all bytes were captured, sent or not.
-    pub truncated: u64,
-    /// Packets that were too short for Ethernet and got padding.
-    pub padded: u64,
-    /// Packets with an earlier stamp than one before; they are due with that one.
-    pub backward: u64,
-    /// Packets of other links than Ethernet.
-    pub other_links: u64,
-    /// The file ended in the middle of a packet, or what followed could not be read: 1.
-    pub incomplete: u64,
-}
 
 /// A packet as it is sent.
 #[derive(Debug)]

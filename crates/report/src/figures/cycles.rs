@@ -3,7 +3,7 @@
 use super::stacked::{self, Part, Stack};
 use super::{Data, Figure, Ids};
 use crate::number::{rate, short};
-use crate::summary::PointSummary;
+use doorbell_results::{PointSummary, known};
 
 /// Parts of the stack that are drawn together, and their names in the file.
 const PARTS: [(Part, &[&str]); 8] = [
@@ -19,7 +19,7 @@ const PARTS: [(Part, &[&str]); 8] = [
 
 /// Cycles a packet of each part; none if the load was not timed or nothing came back.
 fn parts(point: &PointSummary) -> Option<Vec<f64>> {
-    let (timing, instructions) = (point.timing.as_ref()?, point.instructions_per_frame?);
+    let (timing, instructions) = (point.timing.as_ref()?, known(point.instructions_per_frame)?);
     let of = |name: &&str| timing.get("CPI stack", name).unwrap_or(0.0);
     Some(PARTS.iter().map(|(_, names)| names.iter().map(of).sum::<f64>() * instructions).collect())
 }

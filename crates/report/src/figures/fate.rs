@@ -4,7 +4,7 @@ use super::percentiles::{Row, bars};
 use super::{Data, Figure, Ids};
 use crate::causes;
 use crate::number::{grouped, percent_label};
-use crate::summary::PointSummary;
+use doorbell_results::PointSummary;
 
 pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
     let mut outcomes: Vec<(String, &str, u64)> = Vec::new();

@@ -3,11 +3,11 @@
 use super::{Data, Figure, Ids, largest_load, unbroken};
 use crate::number::{NONE, duration_ns, fixed, trimmed};
 use crate::scale::Scale;
-use crate::summary::{LatencyNs, PointSummary};
 use crate::svg::{Anchor, Plot, spread};
+use doorbell_results::{LatencySummary, PointSummary};
 
 /// A percentile: its class on the page, its name, and where it is found.
-type Percentile = (&'static str, &'static str, fn(&LatencyNs) -> f64);
+type Percentile = (&'static str, &'static str, fn(&LatencySummary) -> f64);
 
 /// From the longest to the shortest, as the labels stand beside the lines' ends.
 const PERCENTILES: [Percentile; 5] = [

@@ -4,8 +4,8 @@ use super::{Data, Figure, Ids};
 use crate::causes::{self, Cause};
 use crate::number::{grouped, percent_label, trimmed};
 use crate::scale::Scale;
-use crate::summary::PointSummary;
 use crate::svg::{Anchor, Plot};
+use doorbell_results::PointSummary;
 
 /// Thinner bars than this have no room for a label each.
 const LABEL_WIDTH: f64 = 44.0;

@@ -4,8 +4,8 @@ use super::percentiles::{Row, bars};
 use super::{Data, Figure, Ids, largest_load, unbroken};
 use crate::number::{NONE, short, trimmed};
 use crate::scale::Scale;
-use crate::summary::PointSummary;
 use crate::svg::Plot;
+use doorbell_results::PointSummary;
 
 /// Class, the line's name, and the figure's group and name in the file.
 const LINES: [(&str, &str, &str, &str); 4] = [

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use crate::escape::Esc;
 use crate::number;
-use crate::summary::PointSummary;
+use doorbell_results::PointSummary;
 
 mod curves;
 mod cycles;

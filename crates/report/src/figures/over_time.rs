@@ -3,8 +3,8 @@
 use super::{Data, Figure, Ids};
 use crate::number::{NONE, duration_ns, fixed, grouped, percent, trimmed};
 use crate::scale::Scale;
-use crate::summary::{BatchSummary, PointSummary};
 use crate::svg::Plot;
+use doorbell_results::{BatchSummary, PointSummary};
 
 /// Class, name, and a part's value in microseconds.
 type Line = (&'static str, &'static str, fn(&BatchSummary) -> Option<f64>);

@@ -2,8 +2,8 @@
 
 use super::{Data, Figure, Ids};
 use crate::number::{duration_ns, fixed};
-use crate::summary::PointSummary;
 use crate::svg::{Anchor, Svg, WIDTH};
+use doorbell_results::PointSummary;
 
 /// A horizontal bar.
 pub(super) struct Row<'a> {

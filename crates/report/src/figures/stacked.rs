@@ -2,8 +2,8 @@
 
 use super::Ids;
 use crate::number::{NONE, short};
-use crate::summary::PointSummary;
 use crate::svg::{Anchor, Svg, WIDTH};
+use doorbell_results::PointSummary;
 
 /// A part: its class and name.
 pub(super) type Part<'a> = (&'a str, &'a str);

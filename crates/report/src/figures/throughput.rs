@@ -3,8 +3,9 @@
 use super::{Data, Figure, Ids, largest_load, unbroken};
 use crate::number::{percent, percent_label, rate, trimmed};
 use crate::scale::Scale;
-use crate::summary::{PointSummary, most_delivered};
+use crate::summary::most_delivered;
 use crate::svg::{Anchor, Plot};
+use doorbell_results::{PointSummary, known};
 
 pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
     // One scale for both axes, so that the diagonal is the diagonal.
@@ -26,7 +27,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
             rate(point.offered_mpps),
             rate(point.delivered_mpps),
             rate(point.delivered_gbps),
-            percent(point.drop_rate)
+            percent(known(point.drop_rate))
         );
         plot.mark((point.offered_mpps, point.delivered_mpps), "c-delivered", &tip);
     }
@@ -48,7 +49,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
                     rate(p.offered_gbps),
                     rate(p.delivered_mpps),
                     rate(p.delivered_gbps),
-                    percent(p.drop_rate),
+                    percent(known(p.drop_rate)),
                 ]
             },
         ),
@@ -58,7 +59,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
 /// The loss at the right end, under the curve, or above it where the curve leaves no room.
 fn label_largest_loss(plot: &mut Plot, points: &[&PointSummary]) {
     let Some(last) = points.last() else { return };
-    let Some(ratio) = last.drop_rate.filter(|ratio| *ratio > 0.0) else { return };
+    let Some(ratio) = known(last.drop_rate).filter(|ratio| *ratio > 0.0) else { return };
     let line = plot.y(last.delivered_mpps);
     let y = if plot.floor() - line > 30.0 { line + 20.0 } else { line - 10.0 };
     let x = plot.x(last.offered_mpps) + 2.0;

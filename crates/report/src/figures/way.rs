@@ -4,7 +4,7 @@
 use super::stacked::{self, Part, Stack};
 use super::{Data, Figure, Ids};
 use crate::number::{fixed, rate};
-use crate::summary::PointSummary;
+use doorbell_results::PointSummary;
 
 /// Parts of the way and the stages in them.
 const PARTS: [(Part, &[&str]); 6] = [

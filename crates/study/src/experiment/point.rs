@@ -6,13 +6,13 @@ use std::sync::atomic::Ordering;
 use doorbell_bench::{
     Benchmark, Control, DriveKind, Nodes, Places, PointSummary, Ran, ResultFolder, RunConfig, RunError,
     RunSummary, Session, Source, Testbed, TestbedPlan, changes, driven_guests, run_driven, run_iperf,
-    run_network, run_point, summary_json,
+    run_network, run_point,
 };
 use doorbell_loadgen::Rate;
 
 use super::plan::{ExperimentError, Identity, Plan, PlannedPoint, Work};
 use super::store::Store;
-use crate::search::{SearchRequest, SearchSummary, search_sizes};
+use crate::search::{SearchRequest, search_sizes, search_summary};
 
 /// Measures a point, unless it is done.
 pub fn measure(
@@ -129,7 +129,7 @@ impl Own<'_> {
             meanings,
             points: vec![summary],
         };
-        Ok(folder.write("summary.json", &summary_json(&whole))?)
+        Ok(folder.write("summary.json", &whole.to_json())?)
     }
 
     fn found(
@@ -147,8 +147,7 @@ impl Own<'_> {
         let searches = search_sizes(&session, &[size], request, jobs, control.interrupted, &|_, _| {})?;
         let seconds = started.elapsed().as_secs_f64();
         let names = (self.benchmark.name, self.preset);
-        let summary =
-            SearchSummary::new(names, self.command, request, jobs, seconds, searches, session.ran());
+        let summary = search_summary(names, self.command, request, jobs, seconds, searches, session.ran());
         Ok(folder.write("summary.json", &summary.to_json())?)
     }
 }

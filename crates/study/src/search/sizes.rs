@@ -4,11 +4,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use doorbell_bench::{PointSummary, Ran, RunConfig, RunError, Session};
+use doorbell_bench::{RunConfig, RunError, Session};
 use doorbell_loadgen::Rate;
 use doorbell_machine::ConfigError;
+use doorbell_results::{PointSummary, Ran, SearchCost, SearchSummary, SizeSummary, TrialSummary};
 use doorbell_sim::{Bytes, Frame};
-use serde::Serialize;
 
 use super::goal::{Goal, Precision};
 use super::judge::Verdict;
@@ -61,142 +61,29 @@ impl SearchRequest {
 /// What happens in a search for one frame size.
 pub type Progress<'a> = &'a (dyn Fn(Bytes, &Event) + Sync);
 
-/// A whole search as `summary.json` has it.
-#[derive(Clone, Debug, Serialize)]
-pub struct SearchSummary {
-    /// The benchmark's name.
-    pub benchmark: String,
-    /// The preset that the configuration started from.
-    pub preset: String,
-    /// The version of Doorbell.
-    pub doorbell_version: String,
-    /// What ran, exactly.
-    pub ran: Ran,
-    /// The command that made this.
-    pub command: String,
-    /// What was sought, in words.
-    pub goal: String,
-    /// Lost frames as a share of the offered, at most.
-    pub loss_goal: f64,
-    /// How narrow the interval was to be, as a share of its upper end.
-    pub precision: f64,
-    /// How many trials ran at once.
-    pub jobs: usize,
-    /// Host time from the warm checkpoint to the end.
-    pub host_seconds: f64,
-    /// One search for each frame size.
-    pub searches: Vec<SizeSummary>,
-}
-
-impl SearchSummary {
-    /// What was found, and how it was asked for.
-    pub fn new(
-        (benchmark, preset): (&str, &str),
-        command: String,
-        request: &SearchRequest,
-        jobs: usize,
-        host_seconds: f64,
-        searches: Vec<SizeSummary>,
-        ran: Ran,
-    ) -> SearchSummary {
-        SearchSummary {
-            benchmark: benchmark.to_owned(),
-            preset: preset.to_owned(),
-            doorbell_version: env!("CARGO_PKG_VERSION").to_owned(),
-            ran,
-            command,
-            goal: request.goal.to_string(),
-            loss_goal: request.goal.loss,
-            precision: request.precision.0,
-            jobs,
-            host_seconds,
-            searches,
-        }
+/// What was found, and how it was asked for.
+pub fn search_summary(
+    (benchmark, preset): (&str, &str),
+    command: String,
+    request: &SearchRequest,
+    jobs: usize,
+    host_seconds: f64,
+    searches: Vec<SizeSummary>,
+    ran: Ran,
+) -> SearchSummary {
+    SearchSummary {
+        benchmark: benchmark.to_owned(),
+        preset: preset.to_owned(),
+        doorbell_version: env!("CARGO_PKG_VERSION").to_owned(),
+        ran,
+        command,
+        goal: request.goal.to_string(),
+        loss_goal: request.goal.loss,
+        precision: request.precision.0,
+        jobs,
+        host_seconds,
+        searches,
     }
-
-    /// The text of `summary.json`.
-    pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("a summary serialises");
-        text.push('\n');
-        text
-    }
-}
-
-/// The search for one frame size. Rates are those at each port.
-#[derive(Clone, Debug, Serialize)]
-pub struct SizeSummary {
-    /// Bytes of each frame with FCS.
-    pub frame_size: u64,
-    /// The highest rate that met the goal, in million frames a second; `null` if none did.
-    pub low_mpps: Option<f64>,
-    /// The lowest rate that missed it; `null` if none did.
-    pub high_mpps: Option<f64>,
-    /// The same in bits a second at layer 2, in units of 10⁹.
-    pub low_gbps: Option<f64>,
-    /// The same.
-    pub high_gbps: Option<f64>,
-    /// Why the interval is no narrower: `precise`, `at_highest`, `below_lowest`, `undecided` or `too_many`.
-    pub ended: &'static str,
-    /// Rates above the interval that met the goal although a lower one missed it, in million frames a second.
-    pub inversions_mpps: Vec<f64>,
-    /// The trials that the answer is built of, in their order.
-    pub trials: Vec<TrialSummary>,
-    /// What it took.
-    pub cost: SearchCost,
-    /// All figures at the interval's lower end.
-    pub at_low: Option<PointSummary>,
-}
-
-/// One trial.
-#[derive(Clone, Debug, Serialize)]
-pub struct TrialSummary {
-    /// Offered frames a second at each port, in millions.
-    pub rate_mpps: f64,
-    /// `below` the rate that is sought, `above` it, or `undecided`.
-    pub verdict: &'static str,
-    /// Frames offered in the window.
-    pub frames_offered: u64,
-    /// Of these, those that never came back.
-    pub frames_lost: u64,
-    /// Lost frames as a share of the offered: 1 − arrived / offered, corrected for the change in what queues and links hold.
-    pub loss: f64,
-    /// By how much chance may have moved it.
-    pub loss_error: f64,
-    /// That correction: by how much what they hold grew, as a share of the offered frames.
-    pub occupancy_correction: f64,
-    /// Length of the window in simulated seconds.
-    pub window_seconds: f64,
-    /// Simulated time of the trial, from the warm checkpoint.
-    pub simulated_seconds: f64,
-    /// Delivered frames a second in the window at all ports, in millions.
-    pub delivered_mpps: f64,
-    /// Round trips in nanoseconds; `null` if no frame came back.
-    pub latency_p50_ns: Option<f64>,
-    /// The same.
-    pub latency_p99_ns: Option<f64>,
-    /// Between which times the percentile lies that the goal bounds, in nanoseconds; `null` if it bounds none.
-    pub latency_bounded_ns: Option<[f64; 2]>,
-    /// Hash of the machine's state at the end.
-    pub state_hash: String,
-    /// Host time of the trial.
-    pub host_seconds: f64,
-}
-
-/// What a search took.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct SearchCost {
-    /// Trials that the answer is built of.
-    pub trials: usize,
-    /// Simulated time of these.
-    pub simulated_seconds: f64,
-    /// Host time of these, summed over cores.
-    pub host_seconds: f64,
-    /// Trials that were begun ahead and not needed.
-    pub trials_ahead: u64,
-    /// Host time of those.
-    pub host_seconds_ahead: f64,
-    /// Host time from begin to end.
-    pub host_seconds_elapsed: f64,
 }
 
 /// Searches for each frame size; several at once if there are several sizes and jobs. Does not depend on how many jobs there
@@ -269,7 +156,7 @@ fn size_summary(config: &RunConfig, size: Bytes, found: Found<PointSummary>, ela
         .filter(|trial| trial.judged.verdict == Verdict::Below && high.is_some_and(|high| trial.rate > high));
     let at_low = found.trials.iter().find(|trial| Some(trial.rate) == low);
     let cost = SearchCost {
-        trials: found.trials.len(),
+        trials: found.trials.len() as u64,
         simulated_seconds: found.trials.iter().map(|t| t.judged.account.simulated.as_secs_f64()).sum(),
         host_seconds: found.trials.iter().map(|trial| trial.host_seconds).sum(),
         trials_ahead: found.ahead.trials,
@@ -288,7 +175,8 @@ fn size_summary(config: &RunConfig, size: Bytes, found: Found<PointSummary>, ela
             Ended::BelowLowest => "below_lowest",
             Ended::Undecided => "undecided",
             Ended::TooMany => "too_many",
-        },
+        }
+        .to_owned(),
         inversions_mpps: met_above.map(|trial| mpps(trial.rate)).collect(),
         at_low: at_low.map(|trial| trial.remains.clone()),
         trials: found.trials.iter().map(trial_summary).collect(),
@@ -304,7 +192,8 @@ fn trial_summary(trial: &Outcome<PointSummary>) -> TrialSummary {
             Verdict::Below => "below",
             Verdict::Above => "above",
             Verdict::Undecided => "undecided",
-        },
+        }
+        .to_owned(),
         frames_offered: judged.account.offered,
         frames_lost: judged.account.lost,
         loss: judged.loss,

@@ -1,19 +1,23 @@
-//! The figures of a run as `summary.json` holds them.
+//! One offered load and what became of it.
 
-use std::collections::BTreeMap;
+use serde::{Deserialize, Serialize};
 
-use doorbell_image::Provenance;
-use doorbell_loadgen::{BatchSummary, Confidence, LatencySummary, StageSummaries, StreamSummary};
-use serde::Serialize;
-
+use crate::functions::FunctionCost;
 use crate::iperf::IperfFigures;
+use crate::latency::{BatchSummary, Confidence, LatencySummary};
 use crate::network::NetworkFigures;
-use crate::observe::FunctionCost;
+use crate::number::{known, or_nan, unknown};
 use crate::ports::PortFigures;
+use crate::run::SummaryError;
+use crate::stages::StageSummaries;
+use crate::streams::StreamSummary;
 use crate::timing::{CoreFigures, TimingFigures};
 
+/// No rate, time or ratio of a real run is larger; what is comes from a damaged file.
+const LARGEST_PLAUSIBLE: f64 = 1e15;
+
 /// Where the frames of the measurement that did not come back were lost.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drops {
     /// RX FIFO full because DMA was too slow.
     pub dma: u64,
@@ -30,7 +34,7 @@ pub struct Drops {
 }
 
 /// One offered load and what became of it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PointSummary {
     /// The benchmark's name.
     pub benchmark: String,
@@ -47,12 +51,16 @@ pub struct PointSummary {
     /// Of these, those that came back changed.
     pub frames_corrupt: u64,
     /// Requests given up because others waited for their turn and `loadgen.traffic.timeout` had passed; they are among the lost.
+    #[serde(default)]
     pub frames_timed_out: u64,
     /// Unharmed frames that arrived in the measurement after one that was sent later (RFC 4737 §3.4).
+    #[serde(default)]
     pub frames_reordered: u64,
     /// Frames that came back in the measurement though they had before.
+    #[serde(default)]
     pub frames_duplicate: u64,
     /// 1 − delivered / offered.
+    #[serde(deserialize_with = "or_nan")]
     pub drop_rate: f64,
     /// Where the others were lost.
     pub drops: Drops,
@@ -66,104 +74,137 @@ pub struct PointSummary {
     pub delivered_mpps: f64,
     /// Frames that came back in the measurement, whenever they were sent, a second and in millions: the rate at which the
     /// machine worked. Where more is offered than it can do, this is what it can do, whatever its FIFOs still hold.
+    #[serde(default = "unknown")]
     pub arrived_mpps: f64,
     /// The same in 10⁹ bits a second at layer 2, with FCS.
+    #[serde(default = "unknown")]
     pub arrived_gbps: f64,
     /// Round trips in nanoseconds, from the time each frame was due; `null` if no frame came back.
     pub latency_ns: Option<LatencySummary>,
     /// Round trips from the time the first bit left: without the wait for the generator's link.
+    #[serde(default)]
     pub latency_from_actual_ns: Option<LatencySummary>,
     /// By how much the round trips of two frames differ that came back one after the other (RFC 3393, jitter).
+    #[serde(default)]
     pub delay_variation_ns: Option<LatencySummary>,
     /// Half the widths of 95 % confidence intervals; `null` if the measurement is too short to say.
+    #[serde(default)]
     pub confidence_95: Option<Confidence>,
     /// The measurement in parts of equal length: loss and latency over time.
+    #[serde(default)]
     pub batches: Vec<BatchSummary>,
     /// The round trips of `latency_ns` split by where the time was spent, by the stages' names in the order of a packet's way. Their means sum to
     /// that of `latency_ns` if all frames' stages are known (`stats.json` has how many are not).
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_stages_ns: Option<StageSummaries>,
     /// The figures of each stream of the traffic, if it has any.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub streams: Vec<StreamSummary>,
     /// Length of the measurement in simulated seconds.
     pub simulated_seconds: f64,
     /// Instructions retired in the measurement.
     pub instructions: u64,
     /// Instructions a core cycle in the measurement, waiting included.
+    #[serde(deserialize_with = "or_nan")]
     pub ipc: f64,
     /// Instructions retired a delivered frame, empty polls included.
+    #[serde(deserialize_with = "or_nan")]
     pub instructions_per_frame: f64,
     /// Time the host took from the restored checkpoint to the end.
     pub host_seconds: f64,
     /// Million guest instructions a host second in that time.
+    #[serde(deserialize_with = "or_nan")]
     pub host_mips: f64,
     /// Hash of the machine's state at the end: two runs of one configuration have the same.
     pub state_hash: String,
     /// What the timing models say, by group and name; `meanings` explains each as `group.name`. Functional runs have none.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timing: Option<TimingFigures>,
     /// What each core did, where the run was timed.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cores: Vec<CoreFigures>,
     /// The dearest guest functions, if they were asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub functions: Option<Vec<FunctionCost>>,
     /// What each port counted in the measurement.
+    #[serde(default)]
     pub ports: Vec<PortFigures>,
     /// The exit status of the user's script, if the run was one.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_status: Option<u8>,
     /// What iperf3 has beside these, in one object with them.
     #[serde(flatten)]
     pub iperf: Option<IperfFigures>,
     /// What each member of a network did, if the run was of one.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkFigures>,
 }
 
-/// A parameter that is not as the preset has it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Change {
-    /// Its path, as `--set` takes it.
-    pub key: String,
-    /// The preset's value; empty if it has none.
-    pub preset: String,
-    /// The run's.
-    pub here: String,
-}
+impl PointSummary {
+    /// Frames that did not come back unharmed.
+    pub fn lost(&self) -> u64 {
+        self.frames_offered.saturating_sub(self.frames_delivered)
+    }
 
-/// What ran: enough to tell whether two results are of the same simulator and the same software.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Ran {
-    /// Doorbell's commit, with `-dirty` if the source had been changed; `unknown` if it was not built in a checkout.
-    pub doorbell_commit: String,
-    /// Each node's image: kernel, DPDK and packages with their versions and hashes.
-    pub images: Vec<Provenance>,
-    /// Hash of the checkpoint from which the measurement started, as 16 hexadecimal digits: what the boot left.
-    pub boot: String,
-}
+    /// Lost frames less those that a cause is named for; negative if more drops were counted than frames were
+    /// lost. Zero when the books balance.
+    pub fn imbalance(&self) -> i128 {
+        let Drops { dma, core, tx, nic_other, link, guest } = self.drops;
+        let named: i128 =
+            [dma, core, tx, nic_other, link, guest, self.frames_corrupt].into_iter().map(i128::from).sum();
+        i128::from(self.frames_offered) - i128::from(self.frames_delivered) - named
+    }
 
-/// A whole run: one point or a table of several.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct RunSummary {
-    /// The benchmark's name.
-    pub benchmark: String,
-    /// The preset that the configuration started from.
-    pub preset: String,
-    /// The version of Doorbell.
-    pub doorbell_version: String,
-    /// The command that made this.
-    pub command: String,
-    /// What ran, exactly.
-    pub ran: Ran,
-    /// What is missing, if the run was ended early.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub incomplete: Option<String>,
-    /// Parameters that are not as the preset has them.
-    pub changed: Vec<Change>,
-    /// What each figure of `ports` means, by name.
-    pub meanings: BTreeMap<String, String>,
-    /// Every point, in the order in which the rates were given.
-    pub points: Vec<PointSummary>,
+    /// The dearest guest functions; none if they were not asked for.
+    pub fn functions(&self) -> &[FunctionCost] {
+        self.functions.as_deref().unwrap_or_default()
+    }
+
+    /// Payload that arrived in bits a second, in units of 10⁹, of benchmarks that transfer something; they have no round trips.
+    pub fn goodput_gbps(&self) -> Option<f64> {
+        self.iperf.as_ref().map(|iperf| iperf.goodput_gbps)
+    }
+
+    /// What the timing models say: of all cores and of each, of each node.
+    pub(crate) fn timing_figures_mut(&mut self) -> impl Iterator<Item = &mut TimingFigures> {
+        let nodes = self.network.iter_mut().flat_map(|network| network.nodes.values_mut());
+        let of_nodes = nodes.flat_map(|node| {
+            node.timing.iter_mut().chain(node.cores.iter_mut().map(|core| &mut core.figures))
+        });
+        let cores = self.cores.iter_mut().map(|core| &mut core.figures);
+        self.timing.iter_mut().chain(cores).chain(of_nodes)
+    }
+
+    pub(crate) fn check(&self, point: usize) -> Result<(), SummaryError> {
+        let latency = self.latency_ns.as_ref();
+        let fields = [
+            ("drop_rate", known(self.drop_rate)),
+            ("offered_gbps", Some(self.offered_gbps)),
+            ("delivered_gbps", Some(self.delivered_gbps)),
+            ("offered_mpps", Some(self.offered_mpps)),
+            ("delivered_mpps", Some(self.delivered_mpps)),
+            ("goodput_gbps", self.goodput_gbps()),
+            ("simulated_seconds", Some(self.simulated_seconds)),
+            ("ipc", known(self.ipc)),
+            ("instructions_per_frame", known(self.instructions_per_frame)),
+            ("host_seconds", Some(self.host_seconds)),
+            ("host_mips", known(self.host_mips)),
+            ("latency_ns.mean", latency.map(|l| l.mean)),
+            ("latency_ns.stddev", latency.and_then(|l| known(l.stddev))),
+            ("latency_ns.min", latency.map(|l| l.min)),
+            ("latency_ns.p50", latency.map(|l| l.p50)),
+            ("latency_ns.p90", latency.map(|l| l.p90)),
+            ("latency_ns.p99", latency.map(|l| l.p99)),
+            ("latency_ns.p99_9", latency.map(|l| l.p99_9)),
+            ("latency_ns.p99_99", latency.and_then(|l| known(l.p99_99))),
+            ("latency_ns.max", latency.map(|l| l.max)),
+        ];
+        let streams = self.streams.iter().flat_map(StreamSummary::figures);
+        for (field, value) in fields.into_iter().chain(streams) {
+            if let Some(value) = value.filter(|v| !(0.0..=LARGEST_PLAUSIBLE).contains(v)) {
+                return Err(SummaryError::Implausible { point, field, value });
+            }
+        }
+        Ok(())
+    }
 }

@@ -1,0 +1,47 @@
+//! What a run and a search say: the one definition of `summary.json`, from which it is written and read, with what each
+//! figure means and its unit. Whoever measures fills these structures; reports are made of them.
+//!
+//! Files of older versions are read too: what they did not have has a default, `None`, zero or NaN as its comment says.
+//!
+//! | File | What lives there |
+//! |---|---|
+//! | `run`, `search` | the whole of a `summary.json`, and why one cannot be read |
+//! | `point` | one offered load and what became of it |
+//! | `latency`, `stages`, `streams` | round trips and streams, as the load generator saw them |
+//! | `timing`, `functions` | what the timing models say, and what guest functions cost |
+//! | `network` | members of a network, hop by hop |
+//! | `ports`, `iperf` | what NICs counted, what iperf3 says |
+//! | `ran` | simulator, images and boot |
+//! | `number` | numbers that may not be there |
+
+#![forbid(unsafe_code)]
+
+mod functions;
+mod iperf;
+mod latency;
+mod network;
+mod number;
+mod point;
+mod ports;
+mod ran;
+mod run;
+mod search;
+mod stages;
+mod streams;
+mod timing;
+
+pub use functions::FunctionCost;
+pub use iperf::{Direction, IperfFigures, Protocol};
+pub use latency::{BatchSummary, Confidence, LatencyConfidence, LatencySummary};
+pub use network::{
+    GeneratorFigures, HopFigures, NetworkFigures, NodeFigures, OutputFigures, SwitchFigures, WindowSummary,
+};
+pub use number::known;
+pub use point::{Drops, PointSummary};
+pub use ports::{Figure, FigureGroup, PortFigures, QueueFigures};
+pub use ran::{PackageVersion, Provenance, Ran};
+pub use run::{Change, RunSummary, SummaryError};
+pub use search::{SearchCost, SearchSummary, SizeSummary, TrialSummary};
+pub use stages::{StageSummaries, StageSummary};
+pub use streams::{FlowSummary, ReplayStats, StreamSummary, Throughput};
+pub use timing::{CoreFigures, Figure as TimingFigure, Group as TimingGroup, TimingFigures};

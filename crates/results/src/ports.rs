@@ -1,0 +1,40 @@
+//! What each port counted in a measurement.
+
+use serde::{Deserialize, Serialize};
+
+/// A counter's name and what it counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Figure {
+    /// Its name: the manual's for registers, that of `stats.json` for others.
+    pub name: String,
+    /// How many.
+    pub value: u64,
+}
+
+/// Figures that belong together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FigureGroup {
+    /// What they have in common.
+    pub title: String,
+    /// The figures, those that are zero among them.
+    pub figures: Vec<Figure>,
+}
+
+/// A port's figures.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortFigures {
+    /// The groups, in the order to show them: totals of all queues.
+    pub groups: Vec<FigureGroup>,
+    /// Its pairs of a receive and a transmit queue. An 82540EM has one.
+    #[serde(default)]
+    pub queues: Vec<QueueFigures>,
+}
+
+/// What one pair of queues did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueFigures {
+    /// Which, counted from 0.
+    pub queue: u32,
+    /// The figures.
+    pub figures: Vec<Figure>,
+}

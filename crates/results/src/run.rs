@@ -1,0 +1,347 @@
+//! A whole run, as its `summary.json` holds it. Fields that a later version adds are ignored; a field that is missing, but
+//! for those that older versions did not have, is an error, because a table with silent gaps is worse than none.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::point::PointSummary;
+use crate::ran::Ran;
+
+/// Why a file is not a summary that can be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SummaryError {
+    /// The file ends in the middle.
+    #[error(
+        "the summary is cut off at line {line}, column {column}: the run was interrupted while writing it, or the \
+         file was not copied whole; run again, or copy it again"
+    )]
+    Truncated {
+        /// Where the text ends, from 1.
+        line: usize,
+        /// Where the text ends, from 1.
+        column: usize,
+    },
+    /// Not JSON at all.
+    #[error("not a summary.json: {0}")]
+    NotJson(serde_json::Error),
+    /// JSON, but of something else.
+    #[error("JSON, but not the summary of a Doorbell run: {0}; expected the summary.json of a result folder")]
+    Foreign(serde_json::Error),
+    /// The right fields with a value that no run has.
+    #[error("point {point} of the summary has {field} = {value}, which no run can have; the file is damaged")]
+    Implausible {
+        /// Which point, from 1.
+        point: usize,
+        /// Its field.
+        field: &'static str,
+        /// What stands there.
+        value: f64,
+    },
+}
+
+impl From<serde_json::Error> for SummaryError {
+    fn from(error: serde_json::Error) -> SummaryError {
+        match error.classify() {
+            serde_json::error::Category::Eof => {
+                SummaryError::Truncated { line: error.line(), column: error.column() }
+            }
+            serde_json::error::Category::Data => SummaryError::Foreign(error),
+            serde_json::error::Category::Syntax | serde_json::error::Category::Io => {
+                SummaryError::NotJson(error)
+            }
+        }
+    }
+}
+
+/// A parameter that is not as the preset has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Its path, as `--set` takes it.
+    pub key: String,
+    /// The preset's value; empty if it has none.
+    pub preset: String,
+    /// The run's.
+    pub here: String,
+}
+
+/// A whole run: one point or a table of several.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunSummary {
+    /// The benchmark's name.
+    pub benchmark: String,
+    /// The preset that the configuration started from.
+    pub preset: String,
+    /// The version of Doorbell.
+    pub doorbell_version: String,
+    /// The command that made this.
+    pub command: String,
+    /// What ran, exactly.
+    #[serde(default)]
+    pub ran: Ran,
+    /// What is missing, if the run was ended early.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<String>,
+    /// Parameters that are not as the preset has them.
+    #[serde(default)]
+    pub changed: Vec<Change>,
+    /// What each figure of `ports` means, by name, each stage of a round trip, and each figure of `timing` and `cores`, as `group.name`.
+    #[serde(default)]
+    pub meanings: BTreeMap<String, String>,
+    /// Every point, in the order in which the rates were given.
+    pub points: Vec<PointSummary>,
+}
+
+impl RunSummary {
+    /// The text of `summary.json`. A run of one point has its figures beside the rest too.
+    pub fn to_json(&self) -> String {
+        let mut value = serde_json::to_value(self).expect("a summary serialises");
+        if let ([point], Value::Object(object)) = (self.points.as_slice(), &mut value) {
+            let fields = serde_json::to_value(point).expect("a summary serialises");
+            if let Value::Object(fields) = fields {
+                object.extend(fields);
+            }
+        }
+        let mut text = serde_json::to_string_pretty(&value).expect("a JSON value can be written");
+        text.push('\n');
+        text
+    }
+
+    /// Reads the text of a `summary.json`.
+    pub fn from_json(text: &str) -> Result<RunSummary, SummaryError> {
+        let mut summary: RunSummary = serde_json::from_str(text)?;
+        for (number, point) in (1..).zip(&mut summary.points) {
+            point.check(number)?;
+            point.timing_figures_mut().for_each(|figures| figures.take_meanings(&summary.meanings));
+        }
+        Ok(summary)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::*;
+
+    fn latency(mean: f64) -> LatencySummary {
+        let (min, p50, p90, p99) = (mean / 2.0, mean, mean + 1.0, mean + 2.0);
+        LatencySummary {
+            frames: 9,
+            mean,
+            stddev: 1.5,
+            min,
+            p50,
+            p90,
+            p99,
+            p99_9: p99,
+            p99_99: p99,
+            max: 2.0 * mean,
+        }
+    }
+
+    fn stream() -> StreamSummary {
+        let load = |mpps| Throughput { mpps, gbps_l2: mpps * 0.512, gbps_l1: mpps * 0.672 };
+        StreamSummary {
+            name: "voice".into(),
+            frames_offered: 10,
+            frames_delivered: 9,
+            frames_corrupt: 0,
+            frames_lost: 1,
+            frames_reordered: 2,
+            drop_rate: 0.1,
+            offered: load(1.0),
+            delivered: load(0.9),
+            latency_ns: Some(latency(900.0)),
+            confidence_95: None,
+            batches: Vec::new(),
+            flows: Some(FlowSummary {
+                count: 4,
+                offered: 3,
+                with_loss: 1,
+                with_corruption: 0,
+                with_reordering: 1,
+                frames_reordered: 2,
+                frames_offered_max: 5,
+                frames_lost_max: 1,
+            }),
+            replay: Some(ReplayStats { packets: 7, ..ReplayStats::default() }),
+        }
+    }
+
+    fn figures(group: &str, value: f64) -> TimingFigures {
+        let figure = |name: &str, value| TimingFigure {
+            name: name.into(),
+            meaning: format!("{name} of {group}"),
+            value,
+        };
+        // Not in the order of the alphabet: the file keeps the order to show them.
+        let figures = vec![figure("retiring", Some(value)), figure("bad", None)];
+        TimingFigures(vec![TimingGroup { name: group.into(), figures }])
+    }
+
+    fn point() -> PointSummary {
+        let stage = |place| StageSummary { place, mean: 1.0, p50: 1.0, p99: 2.0, max: 3.0 };
+        let core = |hart| CoreFigures {
+            hart,
+            kind: "in-order".into(),
+            frequency_ghz: 1.5,
+            figures: figures("pace", 0.25),
+        };
+        let counted = |name: &str| Figure { name: name.into(), value: 3 };
+        let iperf = IperfFigures { goodput_gbps: 8.5, nic_drops: [1, 2], ..IperfFigures::default() };
+        PointSummary {
+            benchmark: "testpmd".into(),
+            config_hash: "feed".into(),
+            rate: "1Mpps".into(),
+            frame_size: 64,
+            frames_offered: 10,
+            frames_delivered: 9,
+            frames_corrupt: 0,
+            frames_timed_out: 1,
+            frames_reordered: 2,
+            frames_duplicate: 3,
+            drop_rate: 0.1,
+            drops: Drops { core: 1, ..Drops::default() },
+            offered_gbps: 0.512,
+            delivered_gbps: 0.46,
+            offered_mpps: 1.0,
+            delivered_mpps: 0.9,
+            arrived_mpps: 0.9,
+            arrived_gbps: 0.46,
+            latency_ns: Some(latency(1000.0)),
+            latency_from_actual_ns: Some(latency(999.0)),
+            delay_variation_ns: Some(latency(3.0)),
+            confidence_95: Some(Confidence {
+                batches: 40,
+                batch_ns: 25.0,
+                correlated: true,
+                delivered_mpps: 0.01,
+                drop_rate: 0.001,
+                latency_ns: Some(LatencyConfidence {
+                    mean: 1.0,
+                    p50: Some(1.0),
+                    p90: None,
+                    p99: None,
+                    p99_9: None,
+                }),
+            }),
+            batches: vec![BatchSummary {
+                begin_ns: 0.0,
+                offered: 5,
+                delivered: 3,
+                latency_ns_mean: Some(7.0),
+                latency_ns_p99: None,
+            }],
+            latency_stages_ns: Some(StageSummaries(vec![
+                ("wire".into(), stage(1)),
+                ("core".into(), stage(2)),
+            ])),
+            streams: vec![stream()],
+            simulated_seconds: 1e-5,
+            instructions: 1000,
+            ipc: 0.5,
+            instructions_per_frame: 111.0,
+            host_seconds: 0.1,
+            host_mips: 0.01,
+            state_hash: "beef".into(),
+            timing: Some(figures("top-down", 0.7)),
+            cores: vec![core(0), core(1)],
+            functions: Some(vec![FunctionCost {
+                program: "kernel".into(),
+                object: "vmlinux".into(),
+                function: "memcpy".into(),
+                cycles: 10,
+                share: 0.5,
+                instructions: 9,
+                l1i_misses: 1,
+                l1d_misses: 2,
+                l2_misses: 3,
+                llc_misses: 4,
+            }]),
+            ports: vec![PortFigures {
+                groups: vec![FigureGroup { title: "Registers".into(), figures: vec![counted("GPRC")] }],
+                queues: vec![QueueFigures { queue: 0, figures: vec![counted("rx_fetches")] }],
+            }],
+            exit_status: Some(0),
+            iperf: Some(iperf),
+            network: None,
+        }
+    }
+
+    fn run() -> RunSummary {
+        let points = vec![point(), point()];
+        let figures = points[0].timing.iter().chain(points[0].cores.iter().map(|core| &core.figures));
+        let mut meanings: BTreeMap<String, String> = figures.flat_map(TimingFigures::meanings).collect();
+        meanings.insert("GPRC".into(), "Good frames received".into());
+        let package = PackageVersion { name: "dpdk".into(), version: "24.11".into(), sha256: "0".into() };
+        let image = Provenance { image: "dpdk".into(), packages: vec![package], ..Provenance::default() };
+        RunSummary {
+            benchmark: "testpmd".into(),
+            preset: "fast".into(),
+            doorbell_version: "0".into(),
+            command: "doorbell run testpmd".into(),
+            ran: Ran { doorbell_commit: "0123abcd".into(), images: vec![image], boot: "feed".into() },
+            incomplete: Some("1 of 3 loads was not measured".into()),
+            changed: vec![Change { key: "nic.rx_fifo".into(), preset: "64KiB".into(), here: "4MiB".into() }],
+            meanings,
+            points,
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_to_the_last_figure() {
+        let written = run();
+        let read = RunSummary::from_json(&written.to_json()).unwrap();
+        assert_eq!(read, written);
+        assert_eq!(read.to_json(), written.to_json());
+        let one = RunSummary { points: vec![point()], ..written };
+        assert_eq!(RunSummary::from_json(&one.to_json()).unwrap(), one);
+    }
+
+    #[test]
+    fn a_ratio_with_nothing_to_divide_by_is_null_and_not_known() {
+        let mut written = run();
+        (written.points[0].ipc, written.points[0].instructions_per_frame) = (f64::NAN, f64::INFINITY);
+        let read = RunSummary::from_json(&written.to_json()).unwrap();
+        let point = &read.points[0];
+        assert_eq!(
+            [known(point.ipc), known(point.instructions_per_frame), known(point.drop_rate)],
+            [None, None, Some(0.1)]
+        );
+    }
+
+    #[test]
+    fn a_stream_with_a_figure_that_no_run_has_is_damage() {
+        let mut damaged = run();
+        damaged.points[1].streams[0].offered.mpps = -1.0;
+        let error = RunSummary::from_json(&damaged.to_json()).unwrap_err().to_string();
+        assert!(error.starts_with("point 2 of the summary has streams.offered.mpps = -1"), "{error}");
+    }
+
+    /// What every version of the file has had.
+    const FIRST: &str = r#"{"benchmark": "testpmd", "preset": "fast", "doorbell_version": "0", "command": "doorbell",
+        "points": [{"benchmark": "testpmd", "config_hash": "", "rate": "1Mpps", "frame_size": 64, "frames_offered": 0,
+        "frames_delivered": 0, "frames_corrupt": 0, "drop_rate": null, "drops": {"dma": 0, "core": 0, "tx": 0,
+        "nic_other": 0, "link": 0, "guest": 0}, "offered_gbps": 0, "delivered_gbps": 0, "offered_mpps": 0,
+        "delivered_mpps": 0, "latency_ns": null, "simulated_seconds": 1, "instructions": 0, "ipc": null,
+        "instructions_per_frame": null, "host_seconds": 1, "host_mips": null, "state_hash": ""}]}"#;
+
+    #[test]
+    fn a_file_of_the_first_version_is_read_and_says_what_it_does_not_know() {
+        let read = RunSummary::from_json(FIRST).unwrap();
+        let point = &read.points[0];
+        assert!(!read.ran.is_known() && read.meanings.is_empty() && read.changed.is_empty());
+        assert_eq!((point.goodput_gbps(), known(point.arrived_mpps), &point.timing), (None, None, &None));
+        assert!(point.functions().is_empty() && point.ports.is_empty() && point.cores.is_empty());
+        // A transfer's figures of that version: the goodput alone.
+        let transfer = FIRST.replacen("\"points\": [{", "\"points\": [{\"goodput_gbps\": 8.5, ", 1);
+        let read = RunSummary::from_json(&transfer).unwrap();
+        assert_eq!(read.points[0].goodput_gbps(), Some(8.5));
+        for field in ["state_hash", "drops", "host_mips", "latency_ns"] {
+            let without = FIRST.replacen(&format!("\"{field}\""), "\"other\"", 1);
+            let is_read = RunSummary::from_json(&without).is_ok();
+            assert_eq!(is_read, field == "latency_ns", "{field}");
+        }
+    }
+}
