@@ -9,7 +9,7 @@ use crate::prefetch::{Prefetcher, Stride};
 use crate::replacement::ReplacerState;
 use crate::slots::{Slots, SlotsState};
 use crate::stats::CacheStats;
-use crate::tags::{Flags, Gone, Slot, Tags, TagsState};
+use crate::tags::{Evicted, Flags, Slot, Tags, TagsState};
 
 /// See the module. Times are cycles of whatever clock the cache runs on.
 #[derive(Clone, Debug)]
@@ -135,14 +135,14 @@ impl Cache {
         flags: Flags,
         mask: u32,
         (at, level): (u64, Level),
-    ) -> (Slot, Option<Gone>) {
-        let (slot, gone) = self.tags.insert(line, flags, mask, (at, level as u8));
+    ) -> (Slot, Option<Evicted>) {
+        let (slot, evicted) = self.tags.insert(line, flags, mask, (at, level as u8));
         self.stats.fills += 1;
-        if let Some(gone) = gone {
+        if let Some(evicted) = evicted {
             self.stats.evictions += 1;
-            self.stats.prefetches_useless += u64::from(gone.flags.is_prefetched());
+            self.stats.prefetches_useless += u64::from(evicted.flags.is_prefetched());
         }
-        (slot, gone)
+        (slot, evicted)
     }
 
     /// Takes a line away, not to make room.

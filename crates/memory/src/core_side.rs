@@ -10,7 +10,7 @@ use crate::backing::MainMemory;
 use crate::config::{Inclusion, WalkEntry};
 use crate::prefetch::Targets;
 use crate::system::MemorySystem;
-use crate::tags::{Flags, Gone, Quick};
+use crate::tags::{Evicted, Flags, Quick};
 
 /// Who asks the level below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) enum Why {
 
 /// A request for a line.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct LineRequest {
     pub hart: usize,
     pub line: u32,
     /// To write it.
@@ -33,7 +33,7 @@ pub(crate) struct Ask {
 
 /// What comes back from the L2, in core cycles.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct LineResponse {
     pub at: u64,
     pub level: Level,
     /// What the hart may do with the line, and its class.
@@ -153,10 +153,10 @@ impl<M: MainMemory> MemorySystem<M> {
         let l1 = self.harts[h].l1(code);
         let noticed = begin + l1.latency;
         let out = if TIMED { l1.admit(noticed) } else { 0 };
-        let ask = Ask { hart: h, line, own, code, why: Why::Demand };
-        let answer = self.ask_l2::<TIMED>(ask, out);
+        let request = LineRequest { hart: h, line, own, code, why: Why::Demand };
+        let answer = self.request_l2::<TIMED>(request, out);
         self.harts[h].l1(code).stats.missed(answer.flags.class());
-        self.fill_l1::<TIMED>(ask, &answer, out, upgrade);
+        self.fill_l1::<TIMED>(request, &answer, out, upgrade);
         self.account::<TIMED>(h, code, answer.flags, answer.level, cycle, answer.at);
         if self.harts[h].l1(code).prefetcher.is_on() {
             self.prefetch_l1::<TIMED>(h, access, noticed, true);
@@ -173,28 +173,30 @@ impl<M: MainMemory> MemorySystem<M> {
         line: u32,
         access: CoreAccess,
     ) -> Served {
-        let ask = Ask { hart: h, line, own: false, code: false, why: Why::Demand };
+        let request = LineRequest { hart: h, line, own: false, code: false, why: Why::Demand };
         self.harts[h].stats.walks_at_l2 += 1;
-        let answer = self.ask_l2::<TIMED>(ask, cycle);
+        let answer = self.request_l2::<TIMED>(request, cycle);
         self.account::<TIMED>(h, false, answer.flags, answer.level, cycle, answer.at);
         self.prefetch_l2::<TIMED>(h, access, &answer);
         Served { at: answer.at, level: answer.level }
     }
 
     /// A request that reaches the L2 at `t`.
-    fn ask_l2<const TIMED: bool>(&mut self, ask: Ask, t: u64) -> Answer {
-        let demand = ask.why == Why::Demand;
-        let l2 = &mut self.harts[ask.hart].l2;
+    fn request_l2<const TIMED: bool>(&mut self, request: LineRequest, t: u64) -> LineResponse {
+        let demand = request.why == Why::Demand;
+        let l2 = &mut self.harts[request.hart].l2;
         let looked = if TIMED { l2.port(t) + l2.latency } else { 0 };
         l2.stats.prefetch_requests += u64::from(!demand);
-        let Some(slot) = l2.tags.find(ask.line) else { return self.miss_l2::<TIMED>(ask, looked, false) };
+        let Some(slot) = l2.tags.find(request.line) else {
+            return self.miss_l2::<TIMED>(request, looked, false);
+        };
         let mut flags = l2.tags.flags(slot);
-        if ask.own && !flags.is_writable() {
-            return self.miss_l2::<TIMED>(ask, looked, true);
+        if request.own && !flags.is_writable() {
+            return self.miss_l2::<TIMED>(request, looked, true);
         }
         l2.tags.touch(slot);
         let (at, level, merged) =
-            if TIMED { l2.arrival(slot, ask.line, looked, Level::L2) } else { (0, Level::L2, false) };
+            if TIMED { l2.arrival(slot, request.line, looked, Level::L2) } else { (0, Level::L2, false) };
         let first_use = demand && flags.is_prefetched();
         if demand {
             *if merged { &mut l2.stats.merges } else { &mut l2.stats.hits } += 1;
@@ -207,22 +209,27 @@ impl<M: MainMemory> MemorySystem<M> {
             l2.tags.set_flags(slot, flags);
             self.devices.fresh_used_by_core += 1;
         }
-        Answer { at, level, flags, looked, news: first_use }
+        LineResponse { at, level, flags, looked, news: first_use }
     }
 
     /// A request that the L2 cannot serve, and knows at `looked`. `upgrade`: it has the line, but readable only.
-    fn miss_l2<const TIMED: bool>(&mut self, ask: Ask, looked: u64, upgrade: bool) -> Answer {
-        let out = if TIMED { self.harts[ask.hart].l2.admit(looked) } else { 0 };
-        let asked = if TIMED { self.to_shared(ask.hart, out) } else { 0 };
-        let got = self.ask_llc::<TIMED>(ask, asked, upgrade);
-        let at = if TIMED { self.to_core(ask.hart, got.at) } else { 0 };
-        let l2 = &mut self.harts[ask.hart].l2;
-        if ask.why == Why::Demand {
+    fn miss_l2<const TIMED: bool>(
+        &mut self,
+        request: LineRequest,
+        looked: u64,
+        upgrade: bool,
+    ) -> LineResponse {
+        let out = if TIMED { self.harts[request.hart].l2.admit(looked) } else { 0 };
+        let requested = if TIMED { self.to_shared(request.hart, out) } else { 0 };
+        let got = self.request_llc::<TIMED>(request, requested, upgrade);
+        let at = if TIMED { self.to_core(request.hart, got.at) } else { 0 };
+        let l2 = &mut self.harts[request.hart].l2;
+        if request.why == Why::Demand {
             l2.stats.missed(got.flags.class());
             l2.stats.upgrades += u64::from(upgrade);
         }
         let mut free = at;
-        let found = if upgrade { l2.tags.find(ask.line) } else { None };
+        let found = if upgrade { l2.tags.find(request.line) } else { None };
         if let Some(slot) = found {
             l2.tags.touch(slot);
             let state = got.flags.state();
@@ -233,29 +240,35 @@ impl<M: MainMemory> MemorySystem<M> {
             l2.tags.set_flags(slot, keep.with_state(state));
             l2.tags.set_ready(slot, at, got.level as u8);
         } else {
-            free = self.fill_l2::<TIMED>(ask.hart, ask.line, got.flags, (at, got.level));
+            free = self.fill_l2::<TIMED>(request.hart, request.line, got.flags, (at, got.level));
         }
         if TIMED {
-            let until = free.max(self.to_core(ask.hart, got.free));
-            self.harts[ask.hart].l2.hold(ask.line, out, until);
+            let until = free.max(self.to_core(request.hart, got.free));
+            self.harts[request.hart].l2.hold(request.line, out, until);
         }
-        Answer { at, level: got.level, flags: got.flags, looked, news: true }
+        LineResponse { at, level: got.level, flags: got.flags, looked, news: true }
     }
 
     /// Puts an answer into the L1. The miss register has been held since `out`.
-    fn fill_l1<const TIMED: bool>(&mut self, ask: Ask, answer: &Answer, out: u64, upgrade: bool) {
-        let crate::system::Private { l1i, l1d, l2, .. } = &mut self.harts[ask.hart];
-        let l1 = if ask.code { l1i } else { l1d };
+    fn fill_l1<const TIMED: bool>(
+        &mut self,
+        request: LineRequest,
+        answer: &LineResponse,
+        out: u64,
+        upgrade: bool,
+    ) {
+        let crate::system::Private { l1i, l1d, l2, .. } = &mut self.harts[request.hart];
+        let l1 = if request.code { l1i } else { l1d };
         // What is dirty below is clean here, but may be written.
         let state = match answer.flags.state() {
-            _ if ask.own => Flags::MODIFIED,
+            _ if request.own => Flags::MODIFIED,
             Flags::MODIFIED => Flags::EXCLUSIVE,
             state => state,
         };
-        let prefetched = ask.why == Why::Prefetch;
+        let prefetched = request.why == Why::Prefetch;
         let flags = state.with_class(answer.flags.class()).with_prefetched(prefetched);
         let mut free = answer.at;
-        let found = if upgrade { l1.tags.find(ask.line) } else { None };
+        let found = if upgrade { l1.tags.find(request.line) } else { None };
         match found {
             Some(slot) => {
                 // A store to a line that was readable only.
@@ -271,8 +284,8 @@ impl<M: MainMemory> MemorySystem<M> {
                 }
             }
             None => {
-                let (_, gone) = l1.insert(ask.line, flags, u32::MAX, (answer.at, answer.level));
-                if let Some(Gone { line, flags }) = gone
+                let (_, evicted) = l1.insert(request.line, flags, u32::MAX, (answer.at, answer.level));
+                if let Some(Evicted { line, flags }) = evicted
                     && flags.is_dirty()
                 {
                     let below = l2.tags.find(line).expect("the L2 includes the L1s");
@@ -287,7 +300,7 @@ impl<M: MainMemory> MemorySystem<M> {
             }
         }
         if TIMED {
-            l1.hold(ask.line, out, free);
+            l1.hold(request.line, out, free);
         }
     }
 
@@ -300,29 +313,29 @@ impl<M: MainMemory> MemorySystem<M> {
         ready: (u64, Level),
     ) -> u64 {
         let hart = &mut self.harts[h];
-        let (_, gone) = hart.l2.insert(line, flags, u32::MAX, ready);
-        let Some(mut gone) = gone else { return ready.0 };
+        let (_, evicted) = hart.l2.insert(line, flags, u32::MAX, ready);
+        let Some(mut evicted) = evicted else { return ready.0 };
         // The L2 includes the L1s.
-        hart.l1i.take_away_line(gone.line);
-        if hart.l1d.take_away_line(gone.line).is_some_and(Flags::is_dirty) {
-            gone.flags = gone.flags.with_state(Flags::MODIFIED);
+        hart.l1i.take_away_line(evicted.line);
+        if hart.l1d.take_away_line(evicted.line).is_some_and(Flags::is_dirty) {
+            evicted.flags = evicted.flags.with_state(Flags::MODIFIED);
         }
-        if !gone.flags.is_dirty() && self.inclusion != Inclusion::Exclusive {
+        if !evicted.flags.is_dirty() && self.inclusion != Inclusion::Exclusive {
             return ready.0;
         }
-        hart.l2.stats.write_backs += u64::from(gone.flags.is_dirty());
+        hart.l2.stats.write_backs += u64::from(evicted.flags.is_dirty());
         self.traffic.core_to_llc_bytes += 64;
         if !TIMED {
-            self.llc_takes::<false>(gone, 0);
+            self.evict_into_llc::<false>(evicted, 0);
             return 0;
         }
         let free = hart.l2.buffer(ready.0);
         let leaves = self.to_shared(h, free);
         let arrives = self.harts[h].to.take_many(leaves, 64).1 + self.latency;
         let taken = self.llc.port(arrives);
-        let room = self.llc_takes::<true>(gone, taken);
+        let room = self.evict_into_llc::<true>(evicted, taken);
         let until = self.to_core(h, room.max(taken + 1));
-        self.harts[h].l2.buffer.hold(gone.line, free, until);
+        self.harts[h].l2.buffer.hold(evicted.line, free, until);
         free
     }
 
@@ -343,22 +356,22 @@ impl<M: MainMemory> MemorySystem<M> {
                 continue;
             }
             l1.stats.prefetches += 1;
-            let ask = Ask { hart: h, line, own: false, code, why: Why::Prefetch };
-            let answer = self.ask_l2::<TIMED>(ask, t);
-            self.fill_l1::<TIMED>(ask, &answer, t, false);
+            let request = LineRequest { hart: h, line, own: false, code, why: Why::Prefetch };
+            let answer = self.request_l2::<TIMED>(request, t);
+            self.fill_l1::<TIMED>(request, &answer, t, false);
         }
     }
 
     /// The same for the L2's, with an access that has missed the L1.
     #[inline]
-    fn prefetch_l2<const TIMED: bool>(&mut self, h: usize, access: CoreAccess, answer: &Answer) {
+    fn prefetch_l2<const TIMED: bool>(&mut self, h: usize, access: CoreAccess, answer: &LineResponse) {
         if self.harts[h].l2.prefetcher.is_on() {
             self.prefetch_l2_on::<TIMED>(h, access, answer);
         }
     }
 
     #[inline(never)]
-    fn prefetch_l2_on<const TIMED: bool>(&mut self, h: usize, access: CoreAccess, answer: &Answer) {
+    fn prefetch_l2_on<const TIMED: bool>(&mut self, h: usize, access: CoreAccess, answer: &LineResponse) {
         let (offset, t) = (self.ram.offset(access.addr), answer.looked);
         let targets = self.harts[h].l2.prefetcher.train(access.pc, offset, answer.news);
         let lines = self.ram.lines;
@@ -373,7 +386,11 @@ impl<M: MainMemory> MemorySystem<M> {
             }
             l2.stats.prefetches += 1;
             let code = access.kind == AccessKind::Fetch;
-            self.miss_l2::<TIMED>(Ask { hart: h, line, own: false, code, why: Why::Prefetch }, t, false);
+            self.miss_l2::<TIMED>(
+                LineRequest { hart: h, line, own: false, code, why: Why::Prefetch },
+                t,
+                false,
+            );
             let l2 = &mut self.harts[h].l2;
             if let Some(slot) = l2.tags.find(line) {
                 l2.tags.set_flags(slot, l2.tags.flags(slot).with_prefetched(true));

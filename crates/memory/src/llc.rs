@@ -6,10 +6,10 @@ use crate::backing::MainMemory;
 use crate::class::DataClass;
 use crate::coherence::{Found, Probe};
 use crate::config::Inclusion;
-use crate::core_side::{Ask, Why};
+use crate::core_side::{LineRequest, Why};
 use crate::dca::Seen;
 use crate::system::MemorySystem;
-use crate::tags::{Flags, Gone, Slot};
+use crate::tags::{Evicted, Flags, Slot};
 
 /// What comes back from the LLC, in cycles of the interconnect.
 #[derive(Clone, Copy, Debug)]
@@ -40,35 +40,40 @@ type Newest = (u64, Level, Flags, u64);
 
 impl<M: MainMemory> MemorySystem<M> {
     /// A hart's request, which leaves it in cycle `t`. `upgrade`: it has the line, but readable only.
-    pub(crate) fn ask_llc<const TIMED: bool>(&mut self, ask: Ask, t: u64, upgrade: bool) -> FromLlc {
+    pub(crate) fn request_llc<const TIMED: bool>(
+        &mut self,
+        request: LineRequest,
+        t: u64,
+        upgrade: bool,
+    ) -> FromLlc {
         let at = if TIMED { self.llc.port(t + self.latency) + self.llc.latency } else { 0 };
-        let peers = match ask.own {
+        let peers = match request.own {
             _ if self.harts.len() == 1 => Found::default(),
-            true => self.probe(Some(ask.hart), ask.line, Probe::Take),
-            false => self.probe(Some(ask.hart), ask.line, Probe::Share),
+            true => self.probe(Some(request.hart), request.line, Probe::Take),
+            false => self.probe(Some(request.hart), request.line, Probe::Share),
         };
         self.traffic.snoops += u64::from(peers.present);
         self.devices.fresh_used_by_core += u64::from(peers.fresh);
-        let slot = self.llc.tags.find(ask.line);
+        let slot = self.llc.tags.find(request.line);
         let class = match slot {
             Some(slot) => self.llc.tags.flags(slot).class(),
-            None => self.class_of(ask),
+            None => self.class_of(request),
         };
-        let alone = if ask.own || !peers.present { Flags::EXCLUSIVE } else { Flags::SHARED };
+        let alone = if request.own || !peers.present { Flags::EXCLUSIVE } else { Flags::SHARED };
         let look = Lookup { at, slot, peers, class, alone };
         let (data, level, state, free) = match slot {
-            _ if upgrade => self.upgrade(ask, look),
-            _ if peers.dirty => self.bring_from_writer::<TIMED>(ask, look),
-            Some(slot) => self.bring_from_llc::<TIMED>(ask, look, slot),
+            _ if upgrade => self.upgrade(request, look),
+            _ if peers.dirty => self.bring_from_writer::<TIMED>(request, look),
+            Some(slot) => self.bring_from_llc::<TIMED>(request, look, slot),
             None if peers.present => {
-                self.count(ask, false, class);
+                self.count(request, false, class);
                 (self.snooped_at::<TIMED>(look), Level::Peer, alone, 0)
             }
-            None => self.bring_from_memory::<TIMED>(ask, look),
+            None => self.bring_from_memory::<TIMED>(request, look),
         };
         self.traffic.peer_transfers += u64::from(level == Level::Peer && !upgrade);
         self.answer::<TIMED>(
-            ask,
+            request,
             data,
             !upgrade,
             FromLlc { at: 0, level, flags: state.with_class(class), free },
@@ -84,9 +89,9 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 
     /// The hart has the line and gets the right to write it, when all other copies are gone.
-    fn upgrade(&mut self, ask: Ask, look: Lookup) -> Newest {
+    fn upgrade(&mut self, request: LineRequest, look: Lookup) -> Newest {
         self.llc.stats.upgrades += 1;
-        let state = if self.give_away(ask, look) { Flags::MODIFIED } else { Flags::EXCLUSIVE };
+        let state = if self.deallocate_exclusive(request, look) { Flags::MODIFIED } else { Flags::EXCLUSIVE };
         if look.peers.present {
             (look.at + self.snoop_latency, Level::Peer, state, 0)
         } else {
@@ -95,28 +100,33 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 
     /// Another hart has written the line. It gives it away, or leaves the newest copy in the LLC too.
-    fn bring_from_writer<const TIMED: bool>(&mut self, ask: Ask, look: Lookup) -> Newest {
-        self.count(ask, look.slot.is_some(), look.class);
+    fn bring_from_writer<const TIMED: bool>(&mut self, request: LineRequest, look: Lookup) -> Newest {
+        self.count(request, look.slot.is_some(), look.class);
         let data = self.snooped_at::<TIMED>(look);
-        if ask.own {
-            self.give_away(ask, look);
+        if request.own {
+            self.deallocate_exclusive(request, look);
             return (data, Level::Peer, Flags::MODIFIED, 0);
         }
-        let line = Gone { line: ask.line, flags: Flags::MODIFIED.with_class(look.class) };
-        let free = self.llc_takes::<TIMED>(line, data);
+        let line = Evicted { line: request.line, flags: Flags::MODIFIED.with_class(look.class) };
+        let free = self.evict_into_llc::<TIMED>(line, data);
         (data, Level::Peer, Flags::SHARED, free)
     }
 
     /// The LLC has the line.
-    fn bring_from_llc<const TIMED: bool>(&mut self, ask: Ask, look: Lookup, slot: Slot) -> Newest {
+    fn bring_from_llc<const TIMED: bool>(
+        &mut self,
+        request: LineRequest,
+        look: Lookup,
+        slot: Slot,
+    ) -> Newest {
         let (data, level, merged) = match TIMED {
-            true => self.llc.arrival(slot, ask.line, look.at, Level::Llc),
+            true => self.llc.arrival(slot, request.line, look.at, Level::Llc),
             false => (0, Level::Llc, false),
         };
-        if merged && ask.why == Why::Demand {
+        if merged && request.why == Why::Demand {
             self.llc.stats.merges += 1;
         } else {
-            self.count(ask, true, look.class);
+            self.count(request, true, look.class);
         }
         self.llc.tags.touch(slot);
         let flags = self.llc.tags.flags(slot);
@@ -124,45 +134,51 @@ impl<M: MainMemory> MemorySystem<M> {
             self.devices.fresh_used_by_core += 1;
             self.llc.tags.set_flags(slot, flags.with_fresh(false));
         }
-        let dirty = self.give_away(ask, look);
+        let dirty = self.deallocate_exclusive(request, look);
         (data, level, if dirty { Flags::MODIFIED } else { look.alone }, 0)
     }
 
     /// The way back to the hart, with the line or with an acknowledgement. Of a line the word asked for comes first.
     #[inline]
-    fn answer<const TIMED: bool>(&mut self, ask: Ask, data: u64, line: bool, answer: FromLlc) -> FromLlc {
+    fn answer<const TIMED: bool>(
+        &mut self,
+        request: LineRequest,
+        data: u64,
+        line: bool,
+        answer: FromLlc,
+    ) -> FromLlc {
         self.traffic.llc_to_core_bytes += if line { 64 } else { 0 };
         if !TIMED {
             return answer;
         }
-        let leaves = if line { self.harts[ask.hart].from.take_many(data, 64).0 } else { data };
+        let leaves = if line { self.harts[request.hart].from.take_many(data, 64).0 } else { data };
         FromLlc { at: leaves + self.latency, ..answer }
     }
 
     /// What a line that the LLC does not have holds.
-    fn class_of(&self, ask: Ask) -> DataClass {
-        match self.classes.get(ask.line) {
-            DataClass::Other if ask.code => DataClass::Code,
+    fn class_of(&self, request: LineRequest) -> DataClass {
+        match self.classes.get(request.line) {
+            DataClass::Other if request.code => DataClass::Code,
             class => class,
         }
     }
 
-    fn count(&mut self, ask: Ask, hit: bool, class: DataClass) {
+    fn count(&mut self, request: LineRequest, hit: bool, class: DataClass) {
         let stats = &mut self.llc.stats;
-        if ask.why == Why::Prefetch {
+        if request.why == Why::Prefetch {
             stats.prefetch_requests += 1;
             return;
         }
         if hit { stats.hits += 1 } else { stats.missed(class) }
     }
 
-    /// An exclusive LLC gives a line away when one hart has it alone. Returns whether that line was dirty.
-    fn give_away(&mut self, ask: Ask, look: Lookup) -> bool {
+    /// An exclusive LLC deallocates a line when one hart has it alone. Returns whether that line was dirty.
+    fn deallocate_exclusive(&mut self, request: LineRequest, look: Lookup) -> bool {
         let Some(slot) = look.slot else { return false };
         if self.inclusion != Inclusion::Exclusive || look.alone == Flags::SHARED {
             return false;
         }
-        debug_assert!(self.llc.tags.find(ask.line) == Some(slot));
+        debug_assert!(self.llc.tags.find(request.line) == Some(slot));
         self.drop_from_llc(slot).is_dirty()
     }
 
@@ -174,26 +190,26 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 
     /// Nobody has the line: it comes from memory, and a copy stays here unless the LLC is exclusive.
-    fn bring_from_memory<const TIMED: bool>(&mut self, ask: Ask, look: Lookup) -> Newest {
+    fn bring_from_memory<const TIMED: bool>(&mut self, request: LineRequest, look: Lookup) -> Newest {
         let (mut out, mut data, mut merged) = (look.at, look.at, false);
         if TIMED {
             // It may be on its way for somebody who does not keep it here.
-            (out, data, merged) = self.read_memory(ask.line, look.at);
+            (out, data, merged) = self.read_memory(request.line, look.at);
         } else {
             self.traffic.memory_reads += 1;
         }
-        if merged && ask.why == Why::Demand {
+        if merged && request.why == Why::Demand {
             self.llc.stats.merges += 1;
         } else {
-            self.count(ask, false, look.class);
+            self.count(request, false, look.class);
         }
         let mut free = data;
         if self.inclusion != Inclusion::Exclusive {
             let flags = Flags::EXCLUSIVE.with_class(look.class);
-            free = self.llc_insert::<TIMED>(ask.line, flags, data, self.core_ways, data);
+            free = self.llc_insert::<TIMED>(request.line, flags, data, self.core_ways, data);
         }
         if TIMED && !merged {
-            self.llc.hold(ask.line, out, data.max(free));
+            self.llc.hold(request.line, out, data.max(free));
         }
         (data, Level::Dram, look.alone, free)
     }
@@ -213,17 +229,17 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 
     /// A line that leaves a private cache reaches the LLC at `t`. Returns when room has been made.
-    pub(crate) fn llc_takes<const TIMED: bool>(&mut self, gone: Gone, t: u64) -> u64 {
-        let Some(slot) = self.llc.tags.find(gone.line) else {
+    pub(crate) fn evict_into_llc<const TIMED: bool>(&mut self, evicted: Evicted, t: u64) -> u64 {
+        let Some(slot) = self.llc.tags.find(evicted.line) else {
             debug_assert!(self.inclusion != Inclusion::Inclusive, "an inclusive LLC has what is above");
-            let flags = gone.flags.with_prefetched(false);
-            return self.llc_insert::<TIMED>(gone.line, flags, t, self.core_ways, 0);
+            let flags = evicted.flags.with_prefetched(false);
+            return self.llc_insert::<TIMED>(evicted.line, flags, t, self.core_ways, 0);
         };
         let flags = self.llc.tags.flags(slot);
-        let state = if gone.flags.is_dirty() { Flags::MODIFIED } else { flags.state() };
+        let state = if evicted.flags.is_dirty() { Flags::MODIFIED } else { flags.state() };
         self.llc
             .tags
-            .set_flags(slot, flags.with_state(state).with_fresh(flags.is_fresh() | gone.flags.is_fresh()));
+            .set_flags(slot, flags.with_state(state).with_fresh(flags.is_fresh() | evicted.flags.is_fresh()));
         t
     }
 
@@ -238,26 +254,26 @@ impl<M: MainMemory> MemorySystem<M> {
         ready: u64,
     ) -> u64 {
         let level = if ready == 0 { Level::L1 } else { Level::Dram };
-        let (_, gone) = self.llc.insert(line, flags, ways, (ready, level));
+        let (_, evicted) = self.llc.insert(line, flags, ways, (ready, level));
         self.occupancy[flags.class() as usize] += 1;
-        match gone {
-            Some(gone) => self.llc_victim::<TIMED>(gone, t),
+        match evicted {
+            Some(evicted) => self.llc_victim::<TIMED>(evicted, t),
             None => t,
         }
     }
 
     /// A line that leaves the LLC at `t` to make room.
-    fn llc_victim<const TIMED: bool>(&mut self, gone: Gone, t: u64) -> u64 {
-        self.occupancy[gone.flags.class() as usize] -= 1;
-        let mut dirty = gone.flags.is_dirty();
-        let mut fresh = gone.flags.is_fresh();
+    fn llc_victim<const TIMED: bool>(&mut self, evicted: Evicted, t: u64) -> u64 {
+        self.occupancy[evicted.flags.class() as usize] -= 1;
+        let mut dirty = evicted.flags.is_dirty();
+        let mut fresh = evicted.flags.is_fresh();
         if self.inclusion == Inclusion::Inclusive {
-            let above = self.probe(None, gone.line, Probe::Take);
+            let above = self.probe(None, evicted.line, Probe::Take);
             dirty |= above.dirty;
             fresh |= above.fresh;
         }
         if fresh {
-            self.devices.leaked(gone.flags.class());
+            self.devices.leaked(evicted.flags.class());
             self.steering.saw(Seen::Leaked);
         }
         if !dirty {
@@ -270,8 +286,8 @@ impl<M: MainMemory> MemorySystem<M> {
             return t;
         }
         let free = self.llc.buffer(t);
-        let accepted = self.memory.write(self.clock.edge(free), self.ram.addr(gone.line));
-        self.llc.buffer.hold(gone.line, free, self.clock.edge_at_or_after(accepted));
+        let accepted = self.memory.write(self.clock.edge(free), self.ram.addr(evicted.line));
+        self.llc.buffer.hold(evicted.line, free, self.clock.edge_at_or_after(accepted));
         free
     }
 }

@@ -85,7 +85,7 @@ impl Flags {
 
 /// A line that has left a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Gone {
+pub(crate) struct Evicted {
     pub line: u32,
     pub flags: Flags,
 }
@@ -364,7 +364,7 @@ impl Tags {
         flags: Flags,
         mask: u32,
         (at, level): (u64, u8),
-    ) -> (Slot, Option<Gone>) {
+    ) -> (Slot, Option<Evicted>) {
         let (set, ways) = (self.set(line), self.ways);
         let block = self.blocks.part_mut(set as usize * self.stride, self.stride);
         let mut order = order_of(block);
@@ -384,7 +384,7 @@ impl Tags {
         let old_flags = Flags((block[word] >> shift) as u8);
         block[word] = block[word] & !(0xff << shift) | u32::from(flags.0) << shift;
         *self.ready.one_mut(set as usize * ways + way) = at << 3 | u64::from(level);
-        let gone = if free == 0 { Some(Gone { line: old_line, flags: old_flags }) } else { None };
+        let gone = if free == 0 { Some(Evicted { line: old_line, flags: old_flags }) } else { None };
         (Slot::new(set, way as u32), gone)
     }
 
