@@ -112,7 +112,7 @@ pub struct GeneratorFigures {
 }
 
 /// Figures of a window for a report.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WindowSummary {
     /// Length of the window in simulated seconds.
     pub seconds: f64,

@@ -34,7 +34,7 @@ pub struct Drops {
 }
 
 /// One offered load and what became of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PointSummary {
     /// The benchmark's name.
     pub benchmark: String,

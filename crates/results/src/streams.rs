@@ -87,7 +87,7 @@ pub struct FlowSummary {
 }
 
 /// A volume a second.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Throughput {
     /// Million frames a second.
     pub mpps: f64,

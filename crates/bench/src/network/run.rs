@@ -1,7 +1,7 @@
 //! The measurement of a network: what is asked for is stored, nodes begin, generators send; caches warm up; then everything is timed,
 //! and an interval is measured.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Instant;
 
@@ -18,7 +18,7 @@ use crate::network::resolve::NetworkPlan;
 use crate::script::NO_TRAFFIC;
 use crate::session::Control;
 use crate::testbed::{LINES_SHOWN, Testbed, TestbedPlan, run_watched};
-use doorbell_results::{Drops, NetworkFigures, PointSummary};
+use doorbell_results::{Drops, NetworkFigures, PointSummary, Throughput, WindowSummary};
 
 /// How often it is looked whether frames have come back, or a station was found.
 const STEP: Ps = Ps::from_us(100);
@@ -260,12 +260,74 @@ fn summarise(
     (interval, own): (&Interval, NetworkFigures),
     (host_seconds, executed): (f64, u64),
 ) -> PointSummary {
+    let figures = measured(network).map(|all| all.summary(network.now()));
+    let of_nodes = sent_by_nodes(network, interval);
+    let mut drops = drops(interval, &own);
+    let lost = all_dropped(&drops) + drops.link;
+    if let Some(figures) = &figures {
+        let unharmed = figures.frames_offered - figures.frames_delivered - figures.frames_corrupt;
+        drops.guest = unharmed.saturating_sub(lost);
+    }
+    let instructions: u64 = interval.instructions.iter().sum();
+    let nodes = config.topology().map_or_else(|_| Vec::new(), |plan| plan.nodes);
+    let cycles: f64 = nodes.iter().map(|node| node.core_cycles(interval.seconds)).sum();
+    let is_of_frames = matches!(config.loadgen.traffic.kind, Kind::Frames | Kind::Ping);
+    let frame_size = match figures.is_some() && is_of_frames {
+        true => (config.loadgen.traffic.frame_len() + Frame::FCS_BYTES) as u64,
+        false => per(of_nodes.1 as f64, of_nodes.0 as f64).round() as u64,
+    };
+    let rate = rate(&own);
+    let figures = figures.unwrap_or_else(|| between_nodes(of_nodes, lost, interval.seconds));
+    PointSummary {
+        benchmark: "network".to_owned(),
+        config_hash: config.hash(),
+        rate,
+        frame_size,
+        frames_offered: figures.frames_offered,
+        frames_delivered: figures.frames_delivered,
+        frames_corrupt: figures.frames_corrupt,
+        frames_timed_out: figures.frames_timed_out,
+        frames_reordered: figures.frames_reordered,
+        frames_duplicate: figures.frames_duplicate,
+        drop_rate: figures.drop_rate,
+        drops,
+        offered_gbps: figures.offered.gbps_l2,
+        delivered_gbps: figures.delivered.gbps_l2,
+        offered_mpps: figures.offered.mpps,
+        delivered_mpps: figures.delivered.mpps,
+        arrived_mpps: figures.arrived.mpps,
+        arrived_gbps: figures.arrived.gbps_l2,
+        latency_ns: figures.latency_ns,
+        latency_from_actual_ns: figures.latency_from_actual_ns,
+        delay_variation_ns: figures.delay_variation_ns,
+        confidence_95: figures.confidence_95,
+        batches: figures.batches,
+        simulated_seconds: interval.seconds,
+        instructions,
+        ipc: per(instructions as f64, cycles),
+        instructions_per_frame: per(instructions as f64, figures.frames_delivered as f64),
+        host_seconds,
+        host_mips: per(executed as f64 / 1e6, host_seconds),
+        state_hash: format!("{:016x}", network.state_hash()),
+        network: Some(own),
+        ..PointSummary::default()
+    }
+}
+
+fn per(amount: f64, over: f64) -> f64 {
+    if over == 0.0 { 0.0 } else { amount / over }
+}
+
+/// What all generators measured together, if there are any.
+fn measured(network: &Network) -> Option<Measurement> {
     let mut windows = network.generators().filter_map(|generator| generator.loadgen().measurement());
-    let measured: Option<Measurement> = windows.next().cloned().map(|mut all| {
-        windows.for_each(|other| all.merge(other));
-        all
-    });
-    let figures = measured.map(|all| all.summary(network.now()));
+    let mut all = windows.next()?.clone();
+    windows.for_each(|other| all.merge(other));
+    Some(all)
+}
+
+/// Frames that NICs dropped, and those lost on cables and in switches.
+fn drops(interval: &Interval, own: &NetworkFigures) -> Drops {
     let mut drops = Drops::default();
     for dropped in &interval.dropped {
         drops.dma += dropped.dma;
@@ -273,79 +335,39 @@ fn summarise(
         drops.tx += dropped.tx;
         drops.nic_other += dropped.nic_other;
     }
-    let in_switches: u64 =
-        own.switches.values().flat_map(|switch| switch.outputs.values()).map(|output| output.dropped).sum();
+    let outputs = own.switches.values().flat_map(|switch| switch.outputs.values());
+    let in_switches: u64 = outputs.map(|output| output.dropped).sum();
     drops.link = interval.sent.iter().map(|sent| sent.lost).sum::<u64>() + in_switches;
-    let (nodes_sent, nodes_bytes) = sent_by_nodes(network, interval);
-    let lost = all_dropped(&drops) + drops.link;
-    if let Some(figures) = &figures {
-        let unharmed = figures.frames_offered - figures.frames_delivered - figures.frames_corrupt;
-        drops.guest = unharmed.saturating_sub(lost);
-    }
-    let per = |amount: f64, over: f64| if over == 0.0 { 0.0 } else { amount / over };
-    let offered = figures.as_ref().map_or(nodes_sent, |of| of.frames_offered);
-    let delivered = figures.as_ref().map_or(nodes_sent.saturating_sub(lost), |of| of.frames_delivered);
-    let mpps = |frames: u64| per(frames as f64 * 1e-6, interval.seconds);
-    let gbps = |frames: u64| {
-        per(nodes_bytes as f64 * 8e-9, interval.seconds) * per(frames as f64, nodes_sent as f64)
-    };
-    let instructions: u64 = interval.instructions.iter().sum();
-    let cycles: f64 = config
-        .topology()
-        .map_or(0.0, |of| of.nodes.iter().map(|node| node.core_cycles(interval.seconds)).sum());
-    let rates: std::collections::BTreeSet<&String> = own.generators.values().map(|of| &of.rate).collect();
-    let rate = match rates.len() {
-        0 => NO_TRAFFIC.to_owned(),
-        1 => rates.first().map_or_else(String::new, |rate| rate.to_string()),
+    drops
+}
+
+/// The rate of the generators.
+fn rate(own: &NetworkFigures) -> String {
+    let rates: BTreeSet<&String> = own.generators.values().map(|of| &of.rate).collect();
+    match (rates.len(), rates.first()) {
+        (1, Some(rate)) => (*rate).clone(),
+        (0, _) => NO_TRAFFIC.to_owned(),
         _ => "several".to_owned(),
+    }
+}
+
+/// Frames and bytes that nodes sent, of which so many frames were lost, in the form of a generator's figures.
+fn between_nodes((frames, bytes): (u64, u64), lost: u64, seconds: f64) -> WindowSummary {
+    let delivered = frames.saturating_sub(lost);
+    let volume = |part: u64| Throughput {
+        mpps: per(part as f64 * 1e-6, seconds),
+        gbps_l2: per(bytes as f64 * 8e-9, seconds) * per(part as f64, frames as f64),
+        ..Throughput::default()
     };
-    let is_of_frames = matches!(config.loadgen.traffic.kind, Kind::Frames | Kind::Ping);
-    let frame_size = match figures.is_some() && is_of_frames {
-        true => (config.loadgen.traffic.frame_len() + Frame::FCS_BYTES) as u64,
-        false => per(nodes_bytes as f64, nodes_sent as f64).round() as u64,
-    };
-    let of = figures.as_ref();
-    PointSummary {
-        benchmark: "network".to_owned(),
-        config_hash: config.hash(),
-        rate,
-        frame_size,
-        frames_offered: offered,
+    WindowSummary {
+        seconds,
+        frames_offered: frames,
         frames_delivered: delivered,
-        frames_corrupt: of.map_or(0, |of| of.frames_corrupt),
-        frames_timed_out: of.map_or(0, |of| of.frames_timed_out),
-        frames_reordered: of.map_or(0, |of| of.frames_reordered),
-        frames_duplicate: of.map_or(0, |of| of.frames_duplicate),
-        drop_rate: of
-            .map_or(per(offered.saturating_sub(delivered) as f64, offered as f64), |of| of.drop_rate),
-        drops,
-        offered_gbps: of.map_or(gbps(offered), |of| of.offered.gbps_l2),
-        delivered_gbps: of.map_or(gbps(delivered), |of| of.delivered.gbps_l2),
-        offered_mpps: of.map_or(mpps(offered), |of| of.offered.mpps),
-        delivered_mpps: of.map_or(mpps(delivered), |of| of.delivered.mpps),
-        arrived_mpps: of.map_or(mpps(delivered), |of| of.arrived.mpps),
-        arrived_gbps: of.map_or(gbps(delivered), |of| of.arrived.gbps_l2),
-        latency_ns: of.and_then(|of| of.latency_ns),
-        latency_from_actual_ns: of.and_then(|of| of.latency_from_actual_ns),
-        delay_variation_ns: of.and_then(|of| of.delay_variation_ns),
-        confidence_95: of.and_then(|of| of.confidence_95.clone()),
-        batches: figures.as_ref().map_or_else(Vec::new, |of| of.batches.clone()),
-        latency_stages_ns: None,
-        streams: Vec::new(),
-        simulated_seconds: interval.seconds,
-        instructions,
-        ipc: per(instructions as f64, cycles),
-        instructions_per_frame: per(instructions as f64, delivered as f64),
-        host_seconds,
-        host_mips: per(executed as f64 / 1e6, host_seconds),
-        state_hash: format!("{:016x}", network.state_hash()),
-        timing: None,
-        cores: Vec::new(),
-        functions: None,
-        ports: Vec::new(),
-        exit_status: None,
-        iperf: None,
-        network: Some(own),
+        drop_rate: per(frames.saturating_sub(delivered) as f64, frames as f64),
+        offered: volume(frames),
+        delivered: volume(delivered),
+        arrived: volume(delivered),
+        ..WindowSummary::default()
     }
 }
 
