@@ -4,7 +4,7 @@
 
 use doorbell_pcie::link::{LinkState, LinkStats};
 use doorbell_pcie::path::PathStats;
-use doorbell_pcie::{Link, LinkConfig, Path, PathConfig, Sent};
+use doorbell_pcie::{LinkConfig, Path, PathConfig, PcieLink, Sent};
 use doorbell_sim::memory::{DmaAccess, HostMemory};
 use doorbell_sim::ports::DmaKind;
 use doorbell_sim::snapshot::SnapshotError;
@@ -26,7 +26,7 @@ pub struct Attachment {
 
 /// The timed model.
 enum Model {
-    Link(Box<Link>),
+    Link(Box<PcieLink>),
     Bus(Box<Bus>),
 }
 
@@ -49,7 +49,9 @@ impl Attachment {
     /// An idle one, of a configuration that was validated. `link` describes it if it is by PCI Express, behind so many PCI bridges.
     pub fn new(config: &AttachConfig, link: &LinkConfig, bridges: u32) -> Attachment {
         let (path, model) = match config.chain() {
-            None => (PathConfig::of_link(link, bridges), Model::Link(Box::new(Link::behind(link, bridges)))),
+            None => {
+                (PathConfig::of_link(link, bridges), Model::Link(Box::new(PcieLink::behind(link, bridges))))
+            }
             Some(chain) => (chain.path(), Model::Bus(Box::new(Bus::new(&chain)))),
         };
         Attachment { path: Path::new(path), timed: false, model, registers_at: Ps::ZERO }

@@ -65,7 +65,7 @@ enum Command {
     /// Show presets and the resolved configuration
     #[command(subcommand)]
     Config(config_cmd::ConfigCommand),
-    /// Make report.html anew from a result folder
+    /// Make report.html again from a result folder
     Report(report_cmd::ReportArgs),
 }
 

@@ -17,7 +17,7 @@ pub struct ReportArgs {
     folders: Vec<PathBuf>,
 }
 
-/// Makes each folder's page anew and prints its table.
+/// Makes each folder's page again and prints its table.
 pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     for path in &args.folders {
         let read = |name: &str| {

@@ -116,7 +116,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// Adds a part and writes the report anew, so that what is done can be read whatever comes. Whether the work is to end.
+    /// Adds a part and writes the report again, so that what is done can be read whatever comes. Whether the work is to end.
     fn add(
         &mut self,
         study: &Study,

@@ -9,5 +9,5 @@ fn the_register_page_is_the_register_table() {
     assert!(output.status.success());
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/nic-registers.md");
     let written = std::fs::read(&page).unwrap();
-    assert!(output.stdout == written, "make it anew: doorbell config registers > docs/nic-registers.md");
+    assert!(output.stdout == written, "make it again: doorbell config registers > docs/nic-registers.md");
 }

@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use doorbell_core::{Core, CoreConfig, CoreKind, DirectionPredictor};
+use doorbell_core::{Core, CoreKind, DirectionPredictor, PipelineConfig};
 use doorbell_sim::memory::{CoreAccess, CoreMemory, Level, Served, Walk};
 use doorbell_sim::op::{Op, OpClass};
 use doorbell_sim::ports::PhysAddr;
@@ -93,7 +93,7 @@ fn main() {
     let only = std::env::args().nth(2);
     let ops = stream(60, 1200, &mut Rng::stream(1, "speed"));
     let config = |kind, direction| {
-        let mut config = CoreConfig { kind, ..CoreConfig::default() };
+        let mut config = PipelineConfig { kind, ..PipelineConfig::default() };
         config.branch.direction = direction;
         config
     };

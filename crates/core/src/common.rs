@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::accounts::Accounts;
 use crate::branch::BranchUnit;
-use crate::config::CoreConfig;
+use crate::config::PipelineConfig;
 use crate::front::Front;
 use crate::mmu::Mmu;
 use crate::order::MemoryOrder;
@@ -36,7 +36,7 @@ pub(crate) struct Common {
 
 impl Common {
     /// Of a core that takes in `width` ops a cycle and commits at most `commit_width`.
-    pub fn new(config: &CoreConfig, width: u32, commit_width: u32) -> Common {
+    pub fn new(config: &PipelineConfig, width: u32, commit_width: u32) -> Common {
         Common {
             front: Front::new(config),
             branch: BranchUnit::new(&config.branch),

@@ -56,7 +56,7 @@ pub enum DirectionPredictor {
 /// A core. Frequency is not its business: all times are cycles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct CoreConfig {
+pub struct PipelineConfig {
     /// `out-of-order` or `in-order`.
     pub kind: CoreKind,
     /// Ops fetched a cycle, 1 to 16.
@@ -121,9 +121,9 @@ pub struct CoreConfig {
     pub tlb: TlbConfig,
 }
 
-impl Default for CoreConfig {
+impl Default for PipelineConfig {
     fn default() -> Self {
-        CoreConfig {
+        PipelineConfig {
             kind: CoreKind::OutOfOrder,
             fetch_width: 4,
             decode_width: 4,

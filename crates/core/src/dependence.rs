@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::CoreConfig;
+use crate::config::PipelineConfig;
 
 /// See the module.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ pub(crate) struct StoreSets {
 const SETS: usize = 256;
 
 impl StoreSets {
-    pub(crate) fn new(config: &CoreConfig) -> StoreSets {
+    pub(crate) fn new(config: &PipelineConfig) -> StoreSets {
         StoreSets {
             sets: vec![0; config.store_sets as usize],
             last: vec![0; SETS],

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::accounts::Bubble;
 use crate::branch::Prediction;
-use crate::config::{CoreConfig, CoreKind};
+use crate::config::{CoreKind, PipelineConfig};
 use crate::mmu::{Mmu, Side};
 use crate::ring::{Limiter, Ring};
 use crate::saved::cycle;
@@ -77,7 +77,7 @@ pub(crate) struct Front {
 const NOWHERE: u64 = u64::MAX;
 
 impl Front {
-    pub(crate) fn new(config: &CoreConfig) -> Front {
+    pub(crate) fn new(config: &PipelineConfig) -> Front {
         let rename_width = match config.kind {
             CoreKind::OutOfOrder => config.rename_width,
             CoreKind::InOrder => config.issue_width,

@@ -44,7 +44,7 @@ use serde::{Deserialize, Serialize};
 
 pub use branch::Prediction;
 pub use config::{
-    BranchConfig, CoreConfig, CoreKind, DirectionPredictor, MemoryDependence, StoreDrain, TlbConfig,
+    BranchConfig, CoreKind, DirectionPredictor, MemoryDependence, PipelineConfig, StoreDrain, TlbConfig,
     UnitsConfig,
 };
 pub use observe::{Observer, Stages};
@@ -58,7 +58,7 @@ use out_of_order::{OutOfOrder, OutOfOrderState};
 /// A core. See the crate.
 #[derive(Clone, Debug)]
 pub struct Core {
-    config: CoreConfig,
+    config: PipelineConfig,
     engine: Engine,
     device: Option<DeviceAccess>,
 }
@@ -107,8 +107,8 @@ macro_rules! on_engine {
 }
 
 impl Core {
-    /// A core in cycle 0 that knows nothing. The configuration must be [valid](CoreConfig::validate).
-    pub fn new(config: &CoreConfig) -> Core {
+    /// A core in cycle 0 that knows nothing. The configuration must be [valid](PipelineConfig::validate).
+    pub fn new(config: &PipelineConfig) -> Core {
         if let Err(problem) = config.validate() {
             panic!("a core was built from a configuration that is not valid: {problem}");
         }
@@ -149,7 +149,7 @@ impl Core {
         on_engine!(ref self, core => core.common().now())
     }
 
-    /// Nothing happens until `cycle` (WFI): then fetch begins anew with an empty pipeline.
+    /// Nothing happens until `cycle` (WFI): then fetch begins again with an empty pipeline.
     pub fn skip_to(&mut self, cycle: u64) {
         on_engine!(self, core => core.skip_to(cycle));
     }
@@ -236,7 +236,7 @@ impl Core {
     }
 
     /// The configuration.
-    pub fn config(&self) -> &CoreConfig {
+    pub fn config(&self) -> &PipelineConfig {
         &self.config
     }
 

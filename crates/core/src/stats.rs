@@ -23,7 +23,7 @@ pub enum Cause {
     Icache,
     /// An instruction's address had to be translated.
     Itlb,
-    /// The front end delivers less than the width, or begins anew.
+    /// The front end delivers less than the width, or begins again.
     Fetch,
     /// Execution: dependences, latencies, units.
     Execute,

@@ -9,7 +9,7 @@ use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, LINE_BYTES};
 use doorbell_sim::op::Op;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{CoreConfig, StoreDrain};
+use crate::config::{PipelineConfig, StoreDrain};
 use crate::ring::Limiter;
 use crate::saved::{cycle, cycles};
 use crate::stats::Counts;
@@ -94,7 +94,7 @@ pub(crate) struct Stores {
 }
 
 impl Stores {
-    pub(crate) fn new(config: &CoreConfig) -> Stores {
+    pub(crate) fn new(config: &PipelineConfig) -> Stores {
         let size = u64::from(config.sq);
         Stores {
             entries: vec![Store { line: NOWHERE, ..Store::default() }; size.next_power_of_two() as usize],

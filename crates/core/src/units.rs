@@ -12,7 +12,7 @@
 use doorbell_sim::op::OpClass;
 use serde::{Deserialize, Serialize};
 
-use crate::config::CoreConfig;
+use crate::config::PipelineConfig;
 use crate::long_units::LongUnits;
 use crate::saved::{Cycles, cycle};
 
@@ -85,7 +85,7 @@ pub(crate) struct UnitsState {
 }
 
 impl Units {
-    pub(crate) fn new(config: &CoreConfig) -> Units {
+    pub(crate) fn new(config: &PipelineConfig) -> Units {
         let units = &config.units;
         let limits: [u32; POOLS] = [
             config.issue_width,
@@ -249,7 +249,7 @@ const CLASSES: [OpClass; OpClass::COUNT] = [
 ];
 
 /// Unit, latency and interval of a class. Of loads, stores and atomics the latency is up to their access.
-fn need(class: OpClass, config: &CoreConfig) -> (Pool, u32, u32) {
+fn need(class: OpClass, config: &PipelineConfig) -> (Pool, u32, u32) {
     let units = &config.units;
     match class {
         OpClass::Int | OpClass::Fence => (Pool::Alu, units.alu_cycles, 1),
@@ -279,7 +279,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn units() -> Units {
-        let mut config = CoreConfig { issue_width: 3, writeback_width: 2, ..CoreConfig::default() };
+        let mut config = PipelineConfig { issue_width: 3, writeback_width: 2, ..PipelineConfig::default() };
         config.units.alus = 2;
         config.units.divide_interval = 10;
         Units::new(&config)

@@ -1,6 +1,6 @@
 //! Which configurations of a core are legal.
 
-use crate::config::{BranchConfig, CoreConfig, CoreKind, TlbConfig, UnitsConfig};
+use crate::config::{BranchConfig, CoreKind, PipelineConfig, TlbConfig, UnitsConfig};
 
 /// `value` must lie between `low` and `high`.
 fn range(key: &str, value: impl Into<u64>, low: u64, high: u64) -> Result<(), String> {
@@ -31,7 +31,7 @@ fn sets(key: &str, entries: u32, ways: u32, high: u32) -> Result<(), String> {
     }
 }
 
-impl CoreConfig {
+impl PipelineConfig {
     /// Checks every key; the error names the key and what it can be.
     pub fn validate(&self) -> Result<(), String> {
         for (key, width) in [
@@ -152,17 +152,17 @@ mod tests {
 
     #[test]
     fn the_defaults_are_legal_and_come_back_from_text() {
-        let config = CoreConfig::default();
+        let config = PipelineConfig::default();
         config.validate().unwrap();
         let text = toml::to_string(&config).unwrap();
-        assert_eq!(toml::from_str::<CoreConfig>(&text).unwrap(), config);
-        assert_eq!(toml::from_str::<CoreConfig>("kind = \"in-order\"").unwrap().kind, CoreKind::InOrder);
-        assert!(toml::from_str::<CoreConfig>("robs = 3").is_err());
+        assert_eq!(toml::from_str::<PipelineConfig>(&text).unwrap(), config);
+        assert_eq!(toml::from_str::<PipelineConfig>("kind = \"in-order\"").unwrap().kind, CoreKind::InOrder);
+        assert!(toml::from_str::<PipelineConfig>("robs = 3").is_err());
     }
 
     #[test]
     fn an_illegal_value_is_named_with_what_it_can_be() {
-        let mut config = CoreConfig { rob: 0, ..CoreConfig::default() };
+        let mut config = PipelineConfig { rob: 0, ..PipelineConfig::default() };
         assert_eq!(config.validate().unwrap_err(), "rob is 0; it can be 1 to 4096");
         config.rob = 1;
         config.branch.btb_entries = 5000;

@@ -4,18 +4,18 @@ mod common;
 
 use common::{Program, Simple, assert_books_balance, run, watch};
 use doorbell_core::{
-    Core, CoreConfig, CoreKind, DirectionPredictor, MemoryDependence, Prediction, StoreDrain,
+    Core, CoreKind, DirectionPredictor, MemoryDependence, PipelineConfig, Prediction, StoreDrain,
 };
 use doorbell_sim::memory::{CoreAccess, CoreMemory, Level, Served, Walk};
 use doorbell_sim::op::{Op, OpClass};
 use doorbell_sim::ports::PhysAddr;
 
-fn wide() -> CoreConfig {
-    CoreConfig::default()
+fn wide() -> PipelineConfig {
+    PipelineConfig::default()
 }
 
-fn in_order() -> CoreConfig {
-    CoreConfig { kind: CoreKind::InOrder, ..CoreConfig::default() }
+fn in_order() -> PipelineConfig {
+    PipelineConfig { kind: CoreKind::InOrder, ..PipelineConfig::default() }
 }
 
 /// Cycles from the commit of op `from` to that of op `to`.
@@ -46,7 +46,7 @@ fn independent_ops_reach_the_width() {
 
 #[test]
 fn the_narrowest_stage_sets_the_pace() {
-    let narrow: [fn(&mut CoreConfig); 7] = [
+    let narrow: [fn(&mut PipelineConfig); 7] = [
         |config| config.fetch_width = 2,
         |config| config.decode_width = 2,
         |config| config.rename_width = 2,
@@ -109,7 +109,7 @@ fn overlapping_misses_follow_littles_law() {
     for (rob, lq, iq, together) in
         [(32, 68, 120, 32), (64, 68, 120, 64), (128, 16, 120, 16), (128, 68, 120, 68)]
     {
-        let config = CoreConfig { rob, lq, iq, ..wide() };
+        let config = PipelineConfig { rob, lq, iq, ..wide() };
         let mut program = Program::new();
         (0..6000).for_each(|place| program.load(1 + (place % 8) as u8, 0, 0x100000 + place * 64).flags = 0);
         let stages = run(&config, &program.ops, &mut Simple::new(100));
@@ -121,7 +121,7 @@ fn overlapping_misses_follow_littles_law() {
 }
 
 /// Ops with one that waits for memory in front: how much later the op `distance` behind it is dispatched than without the wait.
-fn dispatch_behind(config: &CoreConfig, distance: usize, fill: impl Fn(&mut Program)) -> u64 {
+fn dispatch_behind(config: &PipelineConfig, distance: usize, fill: impl Fn(&mut Program)) -> u64 {
     let mut program = Program::new();
     program.load(9, 0, 0x100000);
     for _ in 0..distance {
@@ -134,30 +134,30 @@ fn dispatch_behind(config: &CoreConfig, distance: usize, fill: impl Fn(&mut Prog
 #[test]
 fn each_structure_stops_dispatch_when_it_is_full_and_not_one_op_earlier() {
     // The load in front takes an entry of the ROB and LQ and leaves the IQ at once.
-    let rob = CoreConfig { rob: 20, ..wide() };
+    let rob = PipelineConfig { rob: 20, ..wide() };
     let int = |program: &mut Program| program.int(1, 2).flags = 0;
     assert!(dispatch_behind(&rob, 19, int) < 20);
     assert!(dispatch_behind(&rob, 20, int) > 500);
 
-    let iq = CoreConfig { iq: 20, ..wide() };
+    let iq = PipelineConfig { iq: 20, ..wide() };
     let waiting = |program: &mut Program| program.int(1, 9).flags = 0;
     assert!(dispatch_behind(&iq, 20, waiting) < 20);
     assert!(dispatch_behind(&iq, 21, waiting) > 499);
 
-    let lq = CoreConfig { lq: 20, ..wide() };
+    let lq = PipelineConfig { lq: 20, ..wide() };
     let load = |program: &mut Program| program.load(1, 2, 0x100).flags = 0;
     assert!(dispatch_behind(&lq, 19, load) < 20);
     assert!(dispatch_behind(&lq, 20, load) > 500);
 
-    let sq = CoreConfig { sq: 20, ..wide() };
+    let sq = PipelineConfig { sq: 20, ..wide() };
     let store = |program: &mut Program| program.store(2, 3, 0x100).flags = 0;
     assert!(dispatch_behind(&sq, 20, store) < 40);
     assert!(dispatch_behind(&sq, 21, store) > 500);
 
-    let ints = CoreConfig { int_registers: 52, ..wide() };
+    let ints = PipelineConfig { int_registers: 52, ..wide() };
     assert!(dispatch_behind(&ints, 19, int) < 20);
     assert!(dispatch_behind(&ints, 20, int) > 500);
-    let floats = CoreConfig { float_registers: 52, ..wide() };
+    let floats = PipelineConfig { float_registers: 52, ..wide() };
     let float = |program: &mut Program| program.op(OpClass::FloatAdd, 40, [41, 0, 0]).flags = 0;
     assert!(dispatch_behind(&floats, 20, float) < 20);
     assert!(dispatch_behind(&floats, 21, float) > 500);
@@ -165,7 +165,7 @@ fn each_structure_stops_dispatch_when_it_is_full_and_not_one_op_earlier() {
 
 #[test]
 fn a_rob_entry_is_free_in_the_cycle_after_commit() {
-    let config = CoreConfig { rob: 20, ..wide() };
+    let config = PipelineConfig { rob: 20, ..wide() };
     let mut program = Program::new();
     program.load(9, 0, 0x100000);
     (0..40).for_each(|_| program.int(1, 2).flags = 0);
@@ -231,7 +231,7 @@ fn a_load_that_clashed_once_waits_from_then_on() {
     assert!(books.slots_clear >= 4 * 5 && books.cpi_clear > 0, "{books:?}");
     assert_books_balance(&core);
     for dependence in [MemoryDependence::Wait, MemoryDependence::Perfect] {
-        let mut core = Core::new(&CoreConfig { memory_dependence: dependence, ..wide() });
+        let mut core = Core::new(&PipelineConfig { memory_dependence: dependence, ..wide() });
         watch(&mut core, &program.ops, &mut Simple::new(100));
         assert_eq!(core.stats().counts.replays, 0);
         // When a load that clashed is executed again, the cache has what it reads.
@@ -247,7 +247,7 @@ fn loads_that_are_independent_go_ahead_unless_told_to_wait() {
     program.load(1, 0, 0x308);
     let ahead = run(&wide(), &program.ops, &mut Simple::new(300));
     assert!(ahead[2].complete < ahead[0].complete);
-    let config = CoreConfig { memory_dependence: MemoryDependence::Wait, ..wide() };
+    let config = PipelineConfig { memory_dependence: MemoryDependence::Wait, ..wide() };
     let waits = run(&config, &program.ops, &mut Simple::new(300));
     assert_eq!(waits[2].issue, waits[0].complete + 1, "when the store's address is known");
 }
@@ -349,7 +349,7 @@ fn code_beyond_the_cache_is_fetched_line_by_line() {
 }
 
 /// Stores to lines that miss, one behind another: cycles from the first commit until the last is written.
-fn drain_time(config: &CoreConfig, lines: u64, each: u64) -> u64 {
+fn drain_time(config: &PipelineConfig, lines: u64, each: u64) -> u64 {
     let mut program = Program::new();
     for line in 0..lines {
         (0..each).for_each(|place| program.store(0, 0, 0x100000 + line * 64 + place * 8).flags = 0);
@@ -363,13 +363,13 @@ fn stores_that_miss_overlap_as_far_as_allowed() {
     for (in_flight, drain) in
         [(1, StoreDrain::InOrder), (4, StoreDrain::InOrder), (4, StoreDrain::OutOfOrder)]
     {
-        let config = CoreConfig { drains_in_flight: in_flight, store_drain: drain, ..wide() };
+        let config = PipelineConfig { drains_in_flight: in_flight, store_drain: drain, ..wide() };
         let time = drain_time(&config, 24, 1);
         let rounds = 24 / u64::from(in_flight);
         assert!((rounds * 100..rounds * 100 + 10).contains(&time), "{in_flight} in flight: {time}");
     }
     // Eight stores to a line are one write.
-    let config = CoreConfig { drains_in_flight: 2, ..wide() };
+    let config = PipelineConfig { drains_in_flight: 2, ..wide() };
     let time = drain_time(&config, 10, 8);
     assert!((500..600).contains(&time), "{time}");
 }
@@ -380,7 +380,8 @@ fn a_hit_is_written_past_a_miss_only_where_order_does_not_matter() {
         let mut program = Program::new();
         program.store(0, 0, 0x100000);
         program.store(0, 0, 0x100);
-        let stages = run(&CoreConfig { store_drain: drain, ..wide() }, &program.ops, &mut Simple::new(100));
+        let stages =
+            run(&PipelineConfig { store_drain: drain, ..wide() }, &program.ops, &mut Simple::new(100));
         assert_eq!(stages[1].written < stages[0].written, past);
     }
 }
@@ -634,7 +635,7 @@ fn an_in_order_core_stalls_on_use_and_not_on_a_miss() {
 
 /// Slots of a program that is repeated until it is all that counts: all, and those that `which` picks.
 fn share(
-    config: &CoreConfig,
+    config: &PipelineConfig,
     build: impl Fn(&mut Program, u64),
     which: impl Fn(&doorbell_core::Books) -> u64,
 ) -> f64 {

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Simple, assert_books_balance, random_config, random_ops, watch};
 use doorbell_core::{
-    Core, CoreConfig, CoreKind, CoreState, DirectionPredictor, MemoryDependence, StoreDrain,
+    Core, CoreKind, CoreState, DirectionPredictor, MemoryDependence, PipelineConfig, StoreDrain,
 };
 use doorbell_sim::memory::Walk;
 use doorbell_sim::ports::PhysAddr;
@@ -13,7 +13,7 @@ use doorbell_sim::stats::Stats;
 use proptest::prelude::*;
 
 /// Any legal configuration.
-fn any_config(seed: u64) -> CoreConfig {
+fn any_config(seed: u64) -> PipelineConfig {
     let mut rng = Rng::stream(seed, "configuration");
     let mut config = random_config(&mut rng);
     let mut choose = |choices: u64| rng.below(choices);
@@ -129,12 +129,12 @@ proptest! {
 
 #[test]
 fn a_state_of_another_core_is_refused() {
-    let one = CoreConfig::default();
+    let one = PipelineConfig::default();
     let mut core = Core::new(&one);
     let others = [
-        CoreConfig { rob: 64, ..one.clone() },
-        CoreConfig { kind: CoreKind::InOrder, ..one.clone() },
-        CoreConfig { dispatch_width: 3, ..one.clone() },
+        PipelineConfig { rob: 64, ..one.clone() },
+        PipelineConfig { kind: CoreKind::InOrder, ..one.clone() },
+        PipelineConfig { dispatch_width: 3, ..one.clone() },
     ];
     for other in others {
         let error = core.restore(Core::new(&other).save()).unwrap_err();

@@ -26,7 +26,7 @@ use crate::place::{Place, UNPACK_PREFIX, refuse_foreign, temporary};
 use crate::recipe::Recipe;
 use crate::tree::Tree;
 
-/// Counts changes in how images are put together; an image of another count is built anew.
+/// Counts changes in how images are put together; an image of another count is built again.
 pub(crate) const BUILDER: u32 = 3;
 
 /// Where and how to build.
@@ -177,7 +177,7 @@ pub(crate) fn unpack<'a>(
 }
 
 /// The image that is there, if it is whole and of this recipe, and of locked packages if some are locked. Damage is a reason
-/// to build anew; a folder of something else is an error, because it would be replaced.
+/// to build again; a folder of something else is an error, because it would be replaced.
 fn current_image(
     recipe: &Recipe,
     pins: Option<&Pins>,
@@ -191,14 +191,14 @@ fn current_image(
             let is_pinned =
                 |pins: &Pins| manifest.packages.iter().all(|package| pins.packages.contains(package));
             if current && !pins.is_none_or(is_pinned) {
-                progress("building anew, because the image's packages are not those that are locked");
+                progress("building again, because the image's packages are not those that are locked");
                 return Ok(None);
             }
             Ok(current.then_some(image))
         }
         Err(ImageError::NotBuilt { .. }) => refuse_foreign(out_dir).map(|()| None),
         Err(ImageError::Damaged { problem, .. }) => {
-            progress(&format!("building anew, because {problem}"));
+            progress(&format!("building again, because {problem}"));
             Ok(None)
         }
         Err(other) => Err(other),

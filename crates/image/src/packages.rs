@@ -98,7 +98,7 @@ pub(crate) fn locked(
     }
     let all = resolve(recipe, &index).map_err(|error| {
         let problem = format!(
-            "it does not have all that the recipe needs now ({error}); write it anew with: doorbell image lock RECIPE --out {}",
+            "it does not have all that the recipe needs now ({error}); write it again with: doorbell image lock RECIPE --out {}",
             path.display()
         );
         ImageError::Pins { path: path.to_owned(), problem }

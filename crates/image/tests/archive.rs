@@ -90,7 +90,7 @@ fn one_changed_byte_of_the_manifests_command_line_is_noticed_said_and_mended() {
     let mut said = Vec::new();
     let again = build(&world.recipe(), &world.options(), &mut |line| said.push(line.to_owned())).unwrap();
     assert!(
-        said.iter().any(|line| line.contains("building anew, because manifest.json was changed")),
+        said.iter().any(|line| line.contains("building again, because manifest.json was changed")),
         "{said:?}"
     );
     assert_eq!(again.command_line(), "console=ttyS0");

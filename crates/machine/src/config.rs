@@ -27,7 +27,7 @@ pub struct MachineConfig {
     /// The disks, if files for them are named.
     pub disk: DiskConfig,
     /// What the cores are like inside, where they are timed.
-    pub pipeline: doorbell_core::CoreConfig,
+    pub pipeline: doorbell_core::PipelineConfig,
     /// Caches, interconnect and DRAM, where they are timed.
     pub memory: doorbell_memory::MemoryConfig,
     /// How NICs are attached to memory and cores.
@@ -115,8 +115,8 @@ pub struct CoreConfig {
     pub frequency: Hertz,
     /// Instructions a cycle, from 0.01 to 16.
     pub ipc: f64,
-    /// Instructions a cycle while timing models warm up, from 0.1 to 16. It only has to be so high that the load is
-    /// carried, lest buffers be full when the measurement begins.
+    /// Instructions a cycle while timing models warm up, from 0.1 to 16. It has to be high enough to carry the
+    /// load: otherwise buffers would be full when the measurement begins.
     pub warming_ipc: f64,
     /// How far one hart may run ahead of the others while the machine runs functionally: 10ns to 100us. With one hart it
     /// does not matter.

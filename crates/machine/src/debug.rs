@@ -13,7 +13,7 @@ impl Machine {
     /// A hart, to change its registers. CSRs and the program counter are better changed by
     /// [`set_csr`](Machine::set_csr) and [`jump`](Machine::jump), which do what follows from it.
     pub fn hart_mut(&mut self, hart: usize) -> &mut Hart {
-        self.turns.anew();
+        self.turns.restart();
         &mut self.harts[hart]
     }
 
@@ -33,7 +33,7 @@ impl Machine {
     /// Writes RAM at a virtual address, whatever the page's permissions; `false`, and nothing is written, where it is
     /// not all mapped RAM.
     pub fn poke(&mut self, hart: usize, addr: u64, bytes: &[u8]) -> bool {
-        self.turns.anew();
+        self.turns.restart();
         self.harts[hart].poke(&mut self.ram, addr, bytes)
     }
 
@@ -53,7 +53,7 @@ impl Machine {
         if self.harts[hart].pending_mmio().is_some() {
             return false;
         }
-        self.turns.anew();
+        self.turns.restart();
         let now = self.queue.now().max(self.reached);
         let hart = &mut self.harts[hart];
         hart.set_pc(pc);

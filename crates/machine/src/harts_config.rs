@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use doorbell_core::CoreConfig as PipelineConfig;
+use doorbell_core::PipelineConfig;
 use doorbell_memory::{HartSide, MemoryConfig, PrivateConfig};
 use serde::{Deserialize, Serialize};
 use toml::Table;

@@ -175,7 +175,7 @@ impl Machine {
     /// Types on the console's keyboard. Returns how many bytes were taken.
     pub fn type_input(&mut self, bytes: &[u8]) -> usize {
         let taken = self.uart.push_input(bytes);
-        self.turns.anew();
+        self.turns.restart();
         self.update_interrupts();
         taken
     }

@@ -29,7 +29,7 @@ impl Turns {
     }
 
     /// Something happened that may give a waiting hart another instruction to execute, such as an interrupt.
-    pub fn anew(&mut self) {
+    pub fn restart(&mut self) {
         self.ahead.fill(false);
     }
 
@@ -66,7 +66,7 @@ impl Machine {
                 }
                 _ => {
                     self.handle_next_event();
-                    self.turns.anew();
+                    self.turns.restart();
                 }
             }
         }
@@ -108,7 +108,7 @@ impl Machine {
         match self.run_hart(index, end, limits) {
             Stop::Ahead => self.turns.ahead[index] = true,
             Stop::Slot => {}
-            _ => self.turns.anew(),
+            _ => self.turns.restart(),
         }
     }
 }

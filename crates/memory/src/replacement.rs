@@ -125,7 +125,7 @@ impl Replacer {
         self.state.stamp
     }
 
-    /// Begins the stamps anew, with the order in each set as it was.
+    /// Begins the stamps again, with the order in each set as it was.
     #[cold]
     fn renumber(&mut self) {
         for set in self.state.ranks.chunks_exact_mut(self.ways) {

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p doorbell-pcie --example pcie_curve`
 
-use doorbell_pcie::{Link, LinkConfig};
+use doorbell_pcie::{LinkConfig, PcieLink};
 use doorbell_sim::memory::{DmaAccess, HostMemory};
 use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{PhysAddr, Ps};
@@ -22,7 +22,7 @@ impl HostMemory for Cache {
 const ACCESS: DmaAccess = DmaAccess { device: 0, kind: DmaKind::TxData, offset: 0 };
 const COUNT: u64 = 20_000;
 
-fn transfer(link: &mut Link, write: bool, index: u64, size: u32) -> Ps {
+fn transfer(link: &mut PcieLink, write: bool, index: u64, size: u32) -> Ps {
     let addr = PhysAddr(index % 64 * 4096);
     match write {
         true => link.write(Ps::ZERO, addr, size, ACCESS, &mut Cache),
@@ -32,7 +32,7 @@ fn transfer(link: &mut Link, write: bool, index: u64, size: u32) -> Ps {
 
 /// Gbps of payload of requests without end.
 fn bandwidth(config: &LinkConfig, write: bool, size: u32) -> f64 {
-    let mut link = Link::new(config);
+    let mut link = PcieLink::new(config);
     let last =
         (0..COUNT).map(|index| transfer(&mut link, write, index, size)).max().expect("there are requests");
     (COUNT * u64::from(size) * 8) as f64 / last.as_secs_f64() / 1e9
@@ -68,7 +68,7 @@ fn main() {
     );
     println!("|---|---|---|---|---|---|---|---|---|");
     for ((size, read, latency), (_, write)) in read.into_iter().zip(write) {
-        let alone = transfer(&mut Link::new(&config), false, 0, size);
+        let alone = transfer(&mut PcieLink::new(&config), false, 0, size);
         println!(
             "| {size} | {:.1} | {:.1} | {read} | {:.0} | {latency} | {:.1} | {:.1} | {write} |",
             formula(&config, false, size),
@@ -79,7 +79,7 @@ fn main() {
         );
     }
     let begin = cpu_ns();
-    let mut link = Link::new(&config);
+    let mut link = PcieLink::new(&config);
     for index in 0..COUNT {
         transfer(&mut link, index % 2 == 0, index, 1518);
     }

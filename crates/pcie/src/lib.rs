@@ -28,7 +28,7 @@ pub use config_space::{ConfigEffects, ConfigSpace};
 pub use decoder::Decoded;
 pub use host_bridge::{ConfigWrite, FunctionId, HostBridge, HostBridgeConfig, Slot, SlotError};
 pub use identity::{BarKind, Capability, FunctionIdentity, HeaderType, MsiX, PowerState};
-pub use link::{Attachment, Link, LinkConfig};
+pub use link::{Attached, LinkConfig, PcieLink};
 pub use messages::{Message, MessagesState};
 pub use path::{Path, PathConfig, Sent};
 pub use place::Place;

@@ -59,9 +59,9 @@ pub enum ClintEffect {
     None,
     /// The software interrupt of this hart may have changed.
     Software(u32),
-    /// The timer of this hart is to be scheduled anew.
+    /// The timer of this hart is to be scheduled again.
     Timer(u32),
-    /// mtime has jumped: all timers are to be scheduled anew.
+    /// mtime has jumped: all timers are to be scheduled again.
     AllTimers,
 }
 

@@ -311,7 +311,7 @@ impl Uart {
     }
 
     fn transmit(&mut self, byte: u8) {
-        // The byte leaves at once, so the holding register is empty anew.
+        // The byte leaves at once, so the holding register is empty again.
         self.state.thr_empty_pending = true;
         if self.loopback() {
             if self.state.rx_fifo.len() < self.rx_capacity() {

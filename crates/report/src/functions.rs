@@ -34,7 +34,7 @@ fn cut(text: &str, width: usize) -> String {
     short
 }
 
-/// The dearest functions of a point.
+/// The most expensive functions of a point.
 pub(crate) fn lines(point: &PointSummary, out: &mut String) {
     if point.functions().is_empty() {
         return;
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_terminal_shows_the_dearest_dozen_within_its_width() {
+    fn the_terminal_shows_the_most_expensive_dozen_within_its_width() {
         let text = summary_text(&profiled().points[0]);
         let lines: Vec<&str> = text.lines().skip_while(|line| !line.contains("cyc/fr")).collect();
         assert!(lines[1].contains("function_1_xxxx") && lines[1].contains("50.0 %"), "{text}");

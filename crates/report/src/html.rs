@@ -6,7 +6,7 @@ use crate::escape::Esc;
 use crate::number::{NONE, duration_s, grouped, trimmed};
 use crate::summary::by_frame_size;
 use crate::text::imbalance_notes;
-use crate::{figures, functions, headline, numbers, page, ports, ran, stages, streams, timing};
+use crate::{figures, functions, headline, network, numbers, page, ports, ran, stages, streams, timing};
 use doorbell_results::{Change, PointSummary, RunSummary};
 
 /// The page of a run. `config_toml` is the resolved configuration as text.
@@ -37,6 +37,7 @@ pub fn html(summary: &RunSummary, config_toml: &str) -> String {
         out.push_str("<section aria-labelledby=\"numbers\">\n<h2 id=\"numbers\">All numbers</h2>\n");
         out.push_str(&numbers::html(&all));
         out.push_str("</section>\n");
+        out.push_str(&network::html(&all));
         out.push_str(&streams::html(&all));
         out.push_str(&timing::html(&all, &summary.meanings));
         out.push_str(&ports::html(&all, &summary.meanings));

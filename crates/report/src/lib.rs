@@ -25,6 +25,7 @@ mod figures;
 mod functions;
 mod headline;
 mod html;
+mod network;
 mod number;
 mod numbers;
 mod page;

@@ -123,7 +123,7 @@ pub struct PointSummary {
     /// What each core did, where the run was timed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cores: Vec<CoreFigures>,
-    /// The dearest guest functions, if they were asked for.
+    /// The most expensive guest functions, if they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub functions: Option<Vec<FunctionCost>>,
     /// What each port counted in the measurement.
@@ -155,7 +155,7 @@ impl PointSummary {
         i128::from(self.frames_offered) - i128::from(self.frames_delivered) - named
     }
 
-    /// The dearest guest functions; none if they were not asked for.
+    /// The most expensive guest functions; none if they were not asked for.
     pub fn functions(&self) -> &[FunctionCost] {
         self.functions.as_deref().unwrap_or_default()
     }

@@ -68,7 +68,7 @@ pub(crate) enum Effect {
     None,
     /// Interrupt enables, translation or privilege changed.
     Context,
-    /// The supervisor timer must be set anew.
+    /// The supervisor timer must be set again.
     Timer,
 }
 

@@ -128,7 +128,7 @@ pub enum Stop {
     Ahead,
     /// WFI with nothing pending. Call [`Hart::run`] again after [`Hart::interrupt_pending`] became true.
     Wfi,
-    /// `stimecmp` (or what enables it) was written: the timer must be set anew.
+    /// `stimecmp` (or what enables it) was written: the timer must be set again.
     Timer,
     /// A debugger's breakpoint stands at the next instruction; see [`Hart::set_breakpoints`].
     Breakpoint,

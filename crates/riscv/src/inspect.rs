@@ -57,7 +57,7 @@ impl Hart {
     pub fn set_csr(&mut self, number: u16, value: u64) -> bool {
         let exists = self.csr_value(number).is_ok();
         if exists {
-            // What a running hart does about the effect is done anew at each `run`.
+            // What a running hart does about the effect is done again at each `run`.
             let _ = self.write_csr(number, value);
         }
         exists

@@ -22,7 +22,7 @@ pub struct News {
     pub watch: Vec<u64>,
 }
 
-/// See the module. A snapshot keeps the reservations; a restored hart has decoded nothing and finds out anew which
+/// See the module. A snapshot keeps the reservations; a restored hart has decoded nothing and finds out again which
 /// stores RAM must see.
 pub(crate) struct Sharing {
     /// Where RAM begins.

@@ -144,7 +144,7 @@ pub(super) fn stream(bytes: u64, stride: u64, store: bool) -> Program {
                 // To no register, so that none of them waits for another's.
                 false => a.ld(ZERO, S1, offset),
             }
-            // The next iteration's address is there early, lest a core that executes in order wait for it.
+            // The next iteration's address is computed early, so that an in-order core does not wait for it.
             match n {
                 8 => a.add(S3, S3, S4),
                 16 => a.and(S3, S3, S2),

@@ -75,7 +75,7 @@ fn an_interrupted_measurement_leaves_the_points_before_it_whole() {
         assert!(page.contains("1 of 2 loads were not measured"), "the page says what is missing");
     };
     check();
-    // The page can be made anew from what there is.
+    // The page can be made again from what there is.
     let told = doorbell(&["report", out.to_str().unwrap()]).success();
     assert!(told.contains("1 of 2 loads were not measured"), "{told}");
     check();

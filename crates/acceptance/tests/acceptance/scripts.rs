@@ -137,7 +137,7 @@ fn a_script_s_status_output_and_figures_are_the_run_s() {
     let again = here.run(&["-q"]);
     assert_eq!(again.stderr.lines().count(), 1, "{}", again.stderr);
     assert_eq!(here.json("summary.json")["state_hash"], summary["state_hash"]);
-    // Booted anew: the same, too.
+    // Booted again: the same, too.
     here.run(&["--boot"]);
     assert_eq!(here.json("summary.json")["state_hash"], summary["state_hash"]);
 }

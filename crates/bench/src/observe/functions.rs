@@ -16,7 +16,7 @@ pub const TABLE_ROWS: usize = 40;
 /// All functions of a measurement.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FunctionTable {
-    /// Every function, the dearest first.
+    /// Every function, the most expensive first.
     pub functions: Vec<FunctionCost>,
     stacks: BTreeMap<String, u64>,
 }
@@ -95,7 +95,7 @@ impl FunctionTable {
     }
 }
 
-/// The program of each address space: of the files seen in it that are programs the dearest, or else of all.
+/// The program of each address space: of the files seen in it that are programs the most expensive, or else of all.
 fn programs(profile: &Profile, places: &mut Places) -> BTreeMap<u16, String> {
     let mut objects: BTreeMap<u16, BTreeMap<(bool, String), u64>> = BTreeMap::new();
     for block in &profile.blocks {
@@ -106,11 +106,11 @@ fn programs(profile: &Profile, places: &mut Places) -> BTreeMap<u16, String> {
             *objects.entry(space).or_default().entry(key).or_default() += block.cost.cycles;
         }
     }
-    let dearest = |objects: BTreeMap<(bool, String), u64>| {
+    let most_expensive = |objects: BTreeMap<(bool, String), u64>| {
         let best = objects.into_iter().max_by_key(|((is_program, _), cycles)| (*is_program, *cycles));
         best.map_or_else(String::new, |((_, object), _)| object)
     };
-    objects.into_iter().map(|(space, objects)| (space, dearest(objects))).collect()
+    objects.into_iter().map(|(space, objects)| (space, most_expensive(objects))).collect()
 }
 
 /// The frames of a block. A function that was jumped to stands above the one that it was jumped to from.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::accounts::Bubble;
 use crate::common::{Common, Saved};
-use crate::config::CoreConfig;
+use crate::config::PipelineConfig;
 use crate::front::Fetched;
 use crate::observe::{Observer, Stages};
 use crate::stats::Cause;
@@ -116,7 +116,7 @@ impl Wait {
 }
 
 impl InOrder {
-    pub(crate) fn new(config: &CoreConfig) -> InOrder {
+    pub(crate) fn new(config: &PipelineConfig) -> InOrder {
         let state = State {
             common: Common::new(config, config.issue_width, config.issue_width),
             issued: 0,
@@ -265,7 +265,7 @@ impl InOrder {
         InOrderState::new(&self.units, &self.state)
     }
 
-    pub(crate) fn restore(config: &CoreConfig, saved: InOrderState) -> Result<InOrder, String> {
+    pub(crate) fn restore(config: &PipelineConfig, saved: InOrderState) -> Result<InOrder, String> {
         let mut core = InOrder::new(config);
         saved.restore(&mut core.units, &mut core.state)?;
         Ok(core)

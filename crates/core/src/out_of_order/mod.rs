@@ -24,7 +24,7 @@ use doorbell_sim::op::{Op, OpClass};
 use serde::{Deserialize, Serialize};
 
 use crate::common::{Common, Saved};
-use crate::config::{CoreConfig, MemoryDependence};
+use crate::config::{MemoryDependence, PipelineConfig};
 use crate::dependence::StoreSets;
 use crate::front::Fetched;
 use crate::observe::{Observer, Stages};
@@ -100,7 +100,7 @@ pub(crate) struct DeviceAccess {
 }
 
 impl OutOfOrder {
-    pub(crate) fn new(config: &CoreConfig) -> OutOfOrder {
+    pub(crate) fn new(config: &PipelineConfig) -> OutOfOrder {
         let renamed = |registers: u32| Ring::new(registers - 32);
         let state = State {
             common: Common::new(config, config.dispatch_width, config.commit_width),
@@ -268,7 +268,7 @@ impl OutOfOrder {
         OutOfOrderState::new(&self.units, &self.state)
     }
 
-    pub(crate) fn restore(config: &CoreConfig, saved: OutOfOrderState) -> Result<OutOfOrder, String> {
+    pub(crate) fn restore(config: &PipelineConfig, saved: OutOfOrderState) -> Result<OutOfOrder, String> {
         let mut core = OutOfOrder::new(config);
         saved.restore(&mut core.units, &mut core.state)?;
         Ok(core)

@@ -1,7 +1,7 @@
 //! Memories and streams of ops that tests share.
 #![allow(dead_code, reason = "each test uses some of it")]
 
-use doorbell_core::{Core, CoreConfig, Stages};
+use doorbell_core::{Core, PipelineConfig, Stages};
 use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, Level, Served, Walk};
 use doorbell_sim::op::{Op, OpClass};
 use doorbell_sim::ports::PhysAddr;
@@ -125,7 +125,7 @@ pub fn watch(core: &mut Core, ops: &[Op], memory: &mut Simple) -> Vec<Stages> {
 }
 
 /// Executes ops on a new core.
-pub fn run(config: &CoreConfig, ops: &[Op], memory: &mut Simple) -> Vec<Stages> {
+pub fn run(config: &PipelineConfig, ops: &[Op], memory: &mut Simple) -> Vec<Stages> {
     watch(&mut Core::new(config), ops, memory)
 }
 
@@ -187,8 +187,8 @@ pub fn random_ops(rng: &mut Rng, count: usize, devices: bool) -> Vec<Op> {
 }
 
 /// A random legal configuration, small enough that its limits are met.
-pub fn random_config(rng: &mut Rng) -> CoreConfig {
-    let mut config = CoreConfig::default();
+pub fn random_config(rng: &mut Rng) -> PipelineConfig {
+    let mut config = PipelineConfig::default();
     let mut upto = |high: u64| 1 + rng.below(high) as u32;
     config.fetch_width = upto(5);
     config.decode_width = upto(5);

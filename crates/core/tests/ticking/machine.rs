@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use doorbell_core::{CoreConfig, CoreKind, MemoryDependence, Prediction, StoreDrain};
+use doorbell_core::{CoreKind, MemoryDependence, PipelineConfig, Prediction, StoreDrain};
 use doorbell_sim::memory::{AccessKind, Level};
 use doorbell_sim::op::{Op, OpClass};
 
@@ -40,7 +40,7 @@ struct Group {
 }
 
 pub struct Machine<'a> {
-    config: &'a CoreConfig,
+    config: &'a PipelineConfig,
     ops: &'a [Op],
     predictions: &'a [Prediction],
     memory: &'a Simple,
@@ -87,7 +87,7 @@ fn overlap(store: &Op, load: &Op) -> bool {
 
 impl<'a> Machine<'a> {
     pub fn new(
-        config: &'a CoreConfig,
+        config: &'a PipelineConfig,
         ops: &'a [Op],
         predictions: &'a [Prediction],
         memory: &'a Simple,
@@ -610,7 +610,7 @@ impl<'a> Machine<'a> {
 }
 
 /// The unit, how many there are, and the latency (of accesses: to the cache).
-fn unit(class: OpClass, config: &CoreConfig) -> (&'static str, u32, u64) {
+fn unit(class: OpClass, config: &PipelineConfig) -> (&'static str, u32, u64) {
     let units = &config.units;
     let (name, count, latency) = match class {
         OpClass::Int => ("alu", units.alus, units.alu_cycles),
@@ -630,7 +630,7 @@ fn unit(class: OpClass, config: &CoreConfig) -> (&'static str, u32, u64) {
 }
 
 /// Cycles between two starts on one unit.
-fn interval(class: OpClass, config: &CoreConfig) -> u64 {
+fn interval(class: OpClass, config: &PipelineConfig) -> u64 {
     u64::from(match class {
         OpClass::IntDiv => config.units.divide_interval,
         OpClass::FloatDiv => config.units.float_divide_interval,

@@ -6,13 +6,13 @@ mod common;
 mod machine;
 
 use common::{Simple, random_config, random_ops, watch};
-use doorbell_core::{Core, CoreConfig, CoreKind, MemoryDependence, StoreDrain};
+use doorbell_core::{Core, CoreKind, MemoryDependence, PipelineConfig, StoreDrain};
 use doorbell_sim::op::OpClass;
 use doorbell_sim::rng::Rng;
 use machine::Machine;
 
 /// A machine whose units are all pipelined, and whose loads never go ahead wrongly: there both must agree to the cycle.
-fn exact(rng: &mut Rng) -> CoreConfig {
+fn exact(rng: &mut Rng) -> PipelineConfig {
     let mut config = random_config(rng);
     config.units.divide_interval = 1;
     config.units.float_divide_interval = 1;
@@ -27,7 +27,7 @@ fn compare(kind: CoreKind, cases: u64) {
     let mut longest = 0;
     for case in 0..cases {
         let mut rng = Rng::stream(case, "ticking");
-        let mut config = CoreConfig { kind, ..exact(&mut rng) };
+        let mut config = PipelineConfig { kind, ..exact(&mut rng) };
         if kind == CoreKind::InOrder {
             // In program order nothing can be reserved ahead.
             config.units.divide_interval = 1 + rng.below(30) as u32;

@@ -76,7 +76,7 @@ fn a_package_in_the_cache_is_held_to_the_lock_files_hash() {
     let error =
         world.build(&BuildOptions { force: true, offline: true, ..locked(&world) }).unwrap_err().to_string();
     assert!(error.contains("tiny-kernel is damaged"), "{error}");
-    // The same version with other contents, signed: somebody built it anew.
+    // The same version with other contents, signed: somebody built it again.
     fs::remove_file(&deb).unwrap();
     world.publish(OLD, Some("archive"));
     let text = fs::read_to_string(world.path("tiny.lock")).unwrap();

@@ -29,7 +29,7 @@ pub struct MemcachedConfig {
     pub lengths: Lengths,
     /// Which keys requests are about.
     pub popularity: Popularity,
-    /// The share of requests that store a key anew, with its value, instead of asking for it: 0 to 1.
+    /// The share of requests that store a key again, with its value, instead of asking for it: 0 to 1.
     pub sets: Decimal,
     /// How many clients ask in turn, 1 to 1024, each from a UDP port of its own (`source_port` and those after it).
     pub clients: u16,
@@ -235,7 +235,7 @@ impl Keyspace {
         }
     }
 
-    /// Whether request `sequence` stores its key anew.
+    /// Whether request `sequence` stores its key again.
     pub fn stores(&self, sequence: u64) -> bool {
         self.sets > 0 && hash(self.seed ^ STORES ^ hash(sequence)) <= self.sets
     }

@@ -2,7 +2,7 @@
 //! memcached's protocol.txt ("UDP protocol") puts before both directions' text.
 //!
 //! Which keys there are and what their values are is `keyspace`'s: what a `get` must return is known without keeping it, and a
-//! stream of as many `set`s as there are keys stores them all. Among `get`s some requests may store their key anew, with the same
+//! stream of as many `set`s as there are keys stores them all. Among `get`s some requests may store their key again, with the same
 //! value. The request id has 16 bits; with the client's port it names the request among the
 //! last 65,536 of each client. An answer is right if it is exactly the text that was expected: a miss or an error of the
 //! server counts as corrupt, with another length.

@@ -229,7 +229,7 @@ impl Switch {
         &mut self.outputs[usize::from(port)]
     }
 
-    /// Begins to keep depths of queues and times of residence anew.
+    /// Begins to keep depths of queues and times of residence again.
     pub(crate) fn begin_window(&mut self) {
         for output in &mut self.outputs {
             (output.deepest, output.residence) = (0, Latency::default());

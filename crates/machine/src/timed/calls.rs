@@ -237,12 +237,12 @@ mod tests {
         );
         // Another task, and back: the first one's frame is still there.
         let mut other = calls.thread(Some(kernel), Domain::Kernel, 0xeeee);
-        assert_eq!(run(&mut calls, &mut other, &[op(0x8100, OpClass::Int, 0)]), [vec![]]);
+        assert_eq!(run(&mut calls, &mut other, &[op(0x8100, OpClass::Int, 0)]), [Vec::<u64>::new()]);
         let mut back = calls.thread(Some(other), Domain::Kernel, 0xffff);
         assert_eq!(run(&mut calls, &mut back, &[op(0x8104, OpClass::Int, 0)]), [vec![0x8100]]);
         // The program again, and its next trap.
         let user = calls.thread(Some(back), Domain::User(1), 7);
         let mut trap = calls.thread(Some(user), Domain::Kernel, 0xffff);
-        assert_eq!(run(&mut calls, &mut trap, &[op(0x8000, OpClass::Int, 0)]), [vec![]]);
+        assert_eq!(run(&mut calls, &mut trap, &[op(0x8000, OpClass::Int, 0)]), [Vec::<u64>::new()]);
     }
 }

@@ -242,7 +242,7 @@ impl Machine {
         for plugged in &mut self.functions {
             plugged.attachment.set_timed(mode == Mode::Detailed, now);
         }
-        self.turns.anew();
+        self.turns.restart();
     }
 
     pub(crate) fn begin_dca_schedule(&mut self, now: Ps) {

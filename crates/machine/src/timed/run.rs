@@ -158,7 +158,7 @@ impl Timing {
             source.set_cycle(core.now());
         } else {
             timed.core.warm(&self.ops, &mut Around { id, source, world, memory: &mut self.memory });
-            // A trap takes time too, lest a guest that does nothing else stand still.
+            // A trap takes time too, or a guest that does nothing else would stand still.
             let done = (source.instructions() - before).max(u64::from(trapped));
             source.set_cycle(begun + timed.warming_cycles(done));
             self.warm_caches(id);

@@ -82,7 +82,7 @@ pub struct DcaPolicy {
     pub read_allocate: bool,
     /// "fixed" or "leak-aware".
     pub strategy: Strategy,
-    /// Of leak-aware: lines put into the LLC after which it decides anew, 16 to 1048576.
+    /// Of leak-aware: lines put into the LLC after which it decides again, 16 to 1048576.
     pub window_lines: u32,
     /// Of leak-aware: the share of these that may leave unused, in per cent, 0 to 100.
     pub leak_percent: u32,

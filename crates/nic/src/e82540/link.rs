@@ -26,7 +26,7 @@ pub(crate) enum LinkChange {
 
 /// The link as the MAC sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Link {
+pub(crate) struct LinkStatus {
     /// Autonegotiation.
     timer: Timer,
     /// STATUS.LU, to notice its change.
@@ -39,7 +39,7 @@ pub(crate) struct Link {
     unplugged: bool,
 }
 
-impl Link {
+impl LinkStatus {
     /// A device reset; the PHY goes on, and with it autonegotiation.
     pub fn reset(&mut self) {
         self.up = false;

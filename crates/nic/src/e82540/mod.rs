@@ -97,7 +97,7 @@ pub struct Nic {
     regs: Regs,
     eeprom: Eeprom,
     phy: Phy,
-    link: link::Link,
+    link: link::LinkStatus,
     control: control::Control,
     irq: interrupts::Interrupts,
     dma: dma::Dma,
@@ -119,7 +119,7 @@ impl Nic {
             link_rate,
             regs: Regs::new(),
             phy: Phy::new(),
-            link: link::Link::default(),
+            link: link::LinkStatus::default(),
             control: control::Control::default(),
             irq: interrupts::Interrupts::default(),
             dma: dma::Dma::default(),
@@ -233,7 +233,7 @@ impl Nic {
         self.update_irq(now, ports);
     }
 
-    /// A power-on or bus reset: the PHY starts anew too.
+    /// A power-on or bus reset: the PHY starts again too.
     pub fn hardware_reset(&mut self, now: Ps, ports: &mut impl NicPorts) {
         self.reset(now, ports);
         self.phy.hardware_reset();

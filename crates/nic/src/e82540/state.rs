@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::control::Control;
 use super::dma::{Dma, Read, Write};
 use super::interrupts::Interrupts;
-use super::link::Link;
+use super::link::LinkStatus;
 use super::regs::Reg;
 use super::rx::{Completed, Rx, RxFrame, RxQueue};
 use super::tx::{Context, Done, Fetched, Job, Packet, Tx, TxQueue};
@@ -39,7 +39,7 @@ pub struct NicState {
     registers: Vec<u32>,
     eeprom: Eeprom,
     phy: Phy,
-    link: Link,
+    link: LinkStatus,
     control: Control,
     interrupts: Interrupts,
     dma: Dma,

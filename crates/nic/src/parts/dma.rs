@@ -104,7 +104,7 @@ impl<Q: fmt::Display> fmt::Display for Write<Q> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Op<K> {
+struct Transfer<K> {
     kind: K,
     done: bool,
     /// When its bytes have gone through the engine: it is not done before.
@@ -116,7 +116,7 @@ struct Op<K> {
 /// The requests of one direction in flight, oldest first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Channel<K> {
-    ops: VecDeque<Op<K>>,
+    ops: VecDeque<Transfer<K>>,
     next: u64,
 }
 
@@ -128,7 +128,7 @@ impl<K> Default for Channel<K> {
 
 impl<K: Copy> Channel<K> {
     fn push(&mut self, kind: K, through: Ps) -> u64 {
-        self.ops.push_back(Op { kind, done: false, through, rides: false });
+        self.ops.push_back(Transfer { kind, done: false, through, rides: false });
         self.next += 1;
         self.next - 1
     }

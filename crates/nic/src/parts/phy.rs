@@ -37,7 +37,7 @@ mod control {
     pub const SPEED_HIGH: u16 = 1 << 6;
     /// 1000 Mb/s, full duplex, autonegotiation.
     pub const DEFAULT: u16 = 0x1140;
-    /// Bits whose change makes the link come up anew.
+    /// Bits whose change makes the link come up again.
     pub const LINK_BITS: u16 = LOOPBACK | AUTONEGOTIATE | POWER_DOWN | SPEED_LOW | FULL_DUPLEX | SPEED_HIGH;
 }
 

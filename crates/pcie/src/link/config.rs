@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Where the device is attached: how far it is from the memory system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Attachment {
+pub enum Attached {
     /// A slot of a server's processor: a 64-byte read of a cached line takes 600 ns (pcie-bench, SIGCOMM 2018, Xeon E5-2637v3).
     #[default]
     Slot,
@@ -31,17 +31,17 @@ pub struct Latencies {
     pub register: Ps,
 }
 
-impl Attachment {
+impl Attached {
     /// What the attachment stands for. The published register accesses are whole round trips, of which 6.6 ns are the two
     /// packets' time on a Gen3 x8 link; the slot's read is the link's and root complex's four passages, 15 ns of packets and
     /// 50 ns of a cache.
     pub const fn latencies(self) -> Latencies {
         let (link, root, register) = match self {
-            Attachment::Slot => (150_000, 117_500, 20_000),
-            Attachment::Peripheral => (283_180, 100_000, 0),
-            Attachment::OffBridge => (112_180, 75_000, 0),
-            Attachment::OnBridge => (16_680, 75_000, 0),
-            Attachment::OnDie => (0, 11_680, 0),
+            Attached::Slot => (150_000, 117_500, 20_000),
+            Attached::Peripheral => (283_180, 100_000, 0),
+            Attached::OffBridge => (112_180, 75_000, 0),
+            Attached::OnBridge => (16_680, 75_000, 0),
+            Attached::OnDie => (0, 11_680, 0),
         };
         Latencies { link: Ps(link), root: Ps(root), register: Ps(register) }
     }
@@ -56,7 +56,7 @@ pub struct LinkConfig {
     /// Lanes: 1, 2, 4, 8, 12, 16 or 32.
     pub lanes: u32,
     /// Where the device is attached: "slot", "peripheral", "off-bridge", "on-bridge" or "on-die".
-    pub attached: Attachment,
+    pub attached: Attached,
     /// One way over the link in place of the attachment's. At most 1ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_latency: Option<Ps>,
@@ -104,7 +104,7 @@ impl Default for LinkConfig {
         LinkConfig {
             generation: 3,
             lanes: 8,
-            attached: Attachment::default(),
+            attached: Attached::default(),
             link_latency: None,
             root_latency: None,
             register_latency: None,

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::path::{COMPLETION_OVERHEAD_BYTES, KINDS, PathStats, REQUEST_OVERHEAD_BYTES, Sent, slot};
 
-pub use config::{Attachment, Latencies, LinkConfig};
+pub use config::{Attached, Latencies, LinkConfig};
 pub use registers::RegisterWrite;
 pub use state::LinkState;
 pub use stats::LinkStats;
@@ -76,7 +76,7 @@ struct Order {
 
 /// The live link.
 #[derive(Clone, Debug)]
-pub struct Link {
+pub struct PcieLink {
     config: LinkConfig,
     bridges: u32,
     latencies: Latencies,
@@ -93,18 +93,18 @@ pub struct Link {
     stats: LinkStats,
 }
 
-impl Link {
+impl PcieLink {
     /// An idle link. The configuration has to be valid.
-    pub fn new(config: &LinkConfig) -> Link {
-        Link::behind(config, 0)
+    pub fn new(config: &LinkConfig) -> PcieLink {
+        PcieLink::behind(config, 0)
     }
 
     /// An idle link to a device behind so many PCI bridges.
-    pub fn behind(config: &LinkConfig, bridges: u32) -> Link {
+    pub fn behind(config: &LinkConfig, bridges: u32) -> PcieLink {
         if let Err(problem) = config.validate() {
             panic!("a PCIe link was made without validating it: {problem}");
         }
-        Link {
+        PcieLink {
             latencies: config.latencies_behind(bridges),
             bridges,
             rate: config.packet_rate(),

@@ -2,7 +2,7 @@
 
 use doorbell_sim::Ps;
 
-use super::Link;
+use super::PcieLink;
 use crate::path::{COMPLETION_OVERHEAD_BYTES, REQUEST_OVERHEAD_BYTES};
 
 /// A register write on its way.
@@ -14,7 +14,7 @@ pub struct RegisterWrite {
     pub arrives: Ps,
 }
 
-impl Link {
+impl PcieLink {
     /// A core's posted write of `bytes` (at most 64) to a register, which leaves the core's uncore at `now`. Register
     /// accesses reach the device in the order of calls.
     pub fn register_write(&mut self, now: Ps, bytes: u64) -> RegisterWrite {

@@ -5,7 +5,7 @@ use doorbell_sim::{Pool, PoolState};
 use serde::{Deserialize, Serialize};
 
 use super::stats::LinkStats;
-use super::{Direction, LATEST, Link, Order};
+use super::{Direction, LATEST, Order, PcieLink};
 use crate::path::{KINDS, PathStats};
 
 /// Bookings, tags and credits that are out, and statistics.
@@ -25,7 +25,7 @@ impl LinkState {
     pub const VERSION: u32 = 1;
 }
 
-impl Link {
+impl PcieLink {
     /// The state to keep.
     pub fn save(&self) -> LinkState {
         LinkState {
@@ -52,8 +52,8 @@ impl Link {
             .map_err(|problem| SnapshotError::Inconsistent { name: "pcie link".to_owned(), problem })
     }
 
-    fn restored(&self, state: &LinkState) -> Result<Link, String> {
-        let mut link = Link::behind(&self.config, self.bridges);
+    fn restored(&self, state: &LinkState) -> Result<PcieLink, String> {
+        let mut link = PcieLink::behind(&self.config, self.bridges);
         let Order { next_read, next_write, last_write_sent, last_visible, last_read_done, last_register } =
             state.order;
         let orders = [next_read, next_write, last_write_sent, last_visible, last_read_done, last_register];

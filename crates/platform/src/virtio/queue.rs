@@ -146,7 +146,7 @@ impl Queue {
             && self.device.is_multiple_of(4)
     }
 
-    /// Makes it live: both rings begin anew.
+    /// Makes it live: both rings begin again.
     pub fn make_live(&mut self) {
         (self.ready, self.next_avail, self.next_used) = (true, 0, 0);
     }

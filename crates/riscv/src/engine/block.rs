@@ -26,20 +26,20 @@ const HALFWORDS: usize = (PAGE_BYTES / 2) as usize;
 
 /// A block that may follow another: good while `pc` and `context` are what they were.
 #[derive(Clone, Copy)]
-struct Link {
+struct Successor {
     pc: u64,
     context: u32,
     block: BlockId,
 }
 
-const NO_LINK: Link = Link { pc: 1, context: 0, block: NO_BLOCK };
+const NO_LINK: Successor = Successor { pc: 1, context: 0, block: NO_BLOCK };
 
 #[derive(Clone, Copy)]
 struct Block {
     first_op: u32,
     count: u32,
     /// For [`Exit::Next`] and [`Exit::Taken`].
-    links: [Link; 2],
+    links: [Successor; 2],
     /// The second half of an instruction that begins in the page's last halfword. It belongs to another
     /// virtual page, so such a block is checked each time and never linked to.
     straddles: Option<u16>,
@@ -67,7 +67,7 @@ pub(crate) struct Engine {
     tables: Vec<PageTable>,
     free_tables: Vec<u32>,
     /// Recent targets by virtual address.
-    jumps: Box<[Link; JUMP_ENTRIES]>,
+    jumps: Box<[Successor; JUMP_ENTRIES]>,
     /// A block cut short, for runs that end inside it.
     prefix: [Op; BLOCK_OPS + 1],
     /// A debugger's, by virtual address.
@@ -138,7 +138,7 @@ impl Engine {
         if hart.partly_executable {
             self.check_second_half(hart, ram, block)?;
         } else if self.blocks[block as usize].straddles.is_none() {
-            self.jumps[slot] = Link { pc, context, block };
+            self.jumps[slot] = Successor { pc, context, block };
         }
         Ok(block)
     }
@@ -173,7 +173,8 @@ impl Engine {
         if self.blocks[block as usize].straddles.is_some() || hart.partly_executable {
             return NO_BLOCK;
         }
-        self.blocks[from as usize].links[which] = Link { pc: hart.pc, context: hart.fetch_context(), block };
+        self.blocks[from as usize].links[which] =
+            Successor { pc: hart.pc, context: hart.fetch_context(), block };
         block
     }
 
@@ -302,7 +303,7 @@ impl Engine {
         self.breakpoints.iter().any(|virt| virt % PAGE_BYTES == phys % PAGE_BYTES)
     }
 
-    /// Exchanges the breakpoints. All blocks are decoded anew; what is known of translations stays, so that the guest
+    /// Exchanges the breakpoints. All blocks are decoded again; what is known of translations stays, so that the guest
     /// cannot tell.
     pub fn set_breakpoints(&mut self, breakpoints: &BTreeSet<u64>) {
         if self.breakpoints != *breakpoints {

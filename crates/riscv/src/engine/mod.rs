@@ -62,7 +62,7 @@ pub(crate) enum Exit {
     Taken,
     /// To a computed address.
     Indirect,
-    /// The last instruction retired, and interrupts or the fetch context must be looked at anew.
+    /// The last instruction retired, and interrupts or the fetch context must be looked at again.
     Changed,
     /// The op at `hart.exit_op` raised an exception (entered already).
     Trapped,

@@ -152,7 +152,7 @@ impl Hart {
                 ops,
             );
             left -= count;
-            // A store to a page of code goes on to the end of its block, anew: what is decoded, and so what such a page is, must
+            // A store to a page of code goes on to the end of its block, again: what is decoded, and so what such a page is, must
             // not be seen in the ops that belong together.
             if exit != Exit::Stale || left == 0 {
                 break exit;

@@ -2,7 +2,7 @@
 //!
 //! A trial goes on in slices. After every slice the loss in its window is known to lie between two shares of the offered
 //! frames: what was dropped, and that plus what the queues took in (or gave out). While a trial reaches its own steady
-//! state the queues fill or empty; as soon as they no longer do, the window begins anew. The rate is
+//! state the queues fill or empty; as soon as they no longer do, the window begins again. The rate is
 //!
 //! * *above* the one that is sought if even the lower of the two exceeds the goal,
 //! * *below* if even the higher one does not, and the change of the queues is no more than half the goal: buffers hide overload,

@@ -55,7 +55,7 @@ fn memory() -> Fixed {
 #[test]
 fn a_write_takes_its_packets_the_way_and_memory() {
     let at = PhysAddr(0x1000);
-    let write = |len| Link::new(&plain()).write(ns(1000), at, len, RX, &mut memory());
+    let write = |len| PcieLink::new(&plain()).write(ns(1000), at, len, RX, &mut memory());
     assert_eq!(write(64), ns(1000 + 24 + 64 + 100 + 20 + 30));
     assert_eq!(write(256), ns(1000 + 24 + 256 + 100 + 20 + 30));
     assert_eq!(write(257), ns(1000 + 2 * 24 + 257 + 100 + 20 + 30), "a second packet");
@@ -65,7 +65,7 @@ fn a_write_takes_its_packets_the_way_and_memory() {
 #[test]
 fn a_read_takes_its_request_memory_and_its_completions() {
     let at = PhysAddr(0x1000);
-    let read = |len| Link::new(&plain()).read(ns(1000), at, len, TX, &mut memory());
+    let read = |len| PcieLink::new(&plain()).read(ns(1000), at, len, TX, &mut memory());
     assert_eq!(read(64), ns(1000 + 24 + 120 + 50 + 20 + 20 + 64 + 100));
     assert_eq!(read(512), ns(1000 + 24 + 120 + 50 + 20 + 2 * 20 + 512 + 100));
     // The second request follows the first; its data are ready before the first's have gone.
@@ -78,7 +78,7 @@ fn packets_and_bytes_are_those_of_the_closed_form_for_every_size() {
         let config =
             LinkConfig { max_payload: Bytes(mps), max_read_request: Bytes(mrrs), ..LinkConfig::default() };
         for size in 1..=4096u64 {
-            let mut link = Link::new(&config);
+            let mut link = PcieLink::new(&config);
             link.write(Ps::ZERO, PhysAddr(0x10_0000), size as u32, RX, &mut memory());
             link.read(Ps::ZERO, PhysAddr(0x20_0000), size as u32, TX, &mut memory());
             let (rx, tx) = (link.kind_stats(DmaKind::RxData), link.kind_stats(DmaKind::TxData));
@@ -97,7 +97,7 @@ fn packets_and_bytes_are_those_of_the_closed_form_for_every_size() {
 
 #[test]
 fn packets_cross_no_page_and_completions_end_at_the_boundary() {
-    let mut link = Link::new(&LinkConfig { read_completion_boundary: Bytes(128), ..plain() });
+    let mut link = PcieLink::new(&LinkConfig { read_completion_boundary: Bytes(128), ..plain() });
     let mut memory = memory();
     // 256 from 0x0f80: 128 up to the page, 128 behind it.
     link.write(Ps::ZERO, PhysAddr(0xf80), 256, RX, &mut memory);
@@ -111,7 +111,7 @@ fn packets_cross_no_page_and_completions_end_at_the_boundary() {
 
 #[test]
 fn each_line_reaches_memory_when_its_packet_has_arrived() {
-    let mut link = Link::new(&LinkConfig { line_interval: ns(2), ..plain() });
+    let mut link = PcieLink::new(&LinkConfig { line_interval: ns(2), ..plain() });
     let mut memory = memory();
     link.write(Ps::ZERO, PhysAddr(0x1000), 300, DmaAccess { offset: 100, ..RX }, &mut memory);
     let first = ns(24 + 256 + 120);
@@ -132,7 +132,7 @@ fn a_write_waits_for_a_header_credit_until_the_first_is_visible_and_told() {
     let visible = 24 + 64 + 120 + 30;
     let back = visible + 100;
     for (now, begin) in [(0, back), (back - 1, back), (back, back), (back + 1, back + 1)] {
-        let mut link = Link::new(&config);
+        let mut link = PcieLink::new(&config);
         let mut memory = memory();
         link.write(Ps::ZERO, PhysAddr(0), 64, RX, &mut memory);
         assert_eq!(link.write(ns(now), PhysAddr(64), 64, RX, &mut memory), ns(begin + visible), "at {now}");
@@ -145,7 +145,7 @@ fn a_write_waits_for_data_credits() {
     // 16 credits are 256 bytes: the second packet of 64 fits beside 192, not beside 256.
     let config = LinkConfig { posted_data: 16, ..plain() };
     for (first, waits) in [(192, false), (193, true), (256, true)] {
-        let mut link = Link::new(&config);
+        let mut link = PcieLink::new(&config);
         let mut memory = memory();
         let visible = link.write(Ps::ZERO, PhysAddr(0), first, RX, &mut memory);
         link.write(Ps::ZERO, PhysAddr(0x400), 64, RX, &mut memory);
@@ -158,7 +158,7 @@ fn a_write_waits_for_data_credits() {
 fn slow_memory_holds_the_root_complexs_buffers() {
     // Bandwidth of writes is the buffers over the time they are held.
     let config = LinkConfig { posted_headers: 8, ..plain() };
-    let mut link = Link::new(&config);
+    let mut link = PcieLink::new(&config);
     let mut memory = Fixed { write: ns(1000), ..memory() };
     let mut last = Ps::ZERO;
     for index in 0..1000 {
@@ -174,7 +174,7 @@ fn a_read_waits_for_a_tag_until_the_first_is_answered() {
     let config = LinkConfig { tags: 1, ..plain() };
     let trip = 24 + 120 + 50 + 20 + 84 + 100;
     for (now, begin) in [(0, trip), (trip - 1, trip), (trip, trip), (trip + 1, trip + 1)] {
-        let mut link = Link::new(&config);
+        let mut link = PcieLink::new(&config);
         let mut memory = memory();
         assert_eq!(link.read(Ps::ZERO, PhysAddr(0), 64, TX, &mut memory), ns(trip));
         assert_eq!(link.read(ns(now), PhysAddr(64), 64, TX, &mut memory), ns(begin + trip));
@@ -185,9 +185,9 @@ fn a_read_waits_for_a_tag_until_the_first_is_answered() {
 #[test]
 fn bandwidth_of_reads_is_tags_times_size_over_the_round_trip() {
     for (tags, size) in [(4, 64), (16, 64), (8, 256), (2, 512)] {
-        let mut link = Link::new(&LinkConfig { tags, ..LinkConfig::default() });
+        let mut link = PcieLink::new(&LinkConfig { tags, ..LinkConfig::default() });
         let mut memory = memory();
-        let alone = Link::new(link.config()).read(Ps::ZERO, PhysAddr(0), size, TX, &mut memory);
+        let alone = PcieLink::new(link.config()).read(Ps::ZERO, PhysAddr(0), size, TX, &mut memory);
         let count = 2000;
         let mut last = Ps::ZERO;
         for index in 0..count {
@@ -205,7 +205,7 @@ fn a_read_waits_for_room_in_the_root_complex() {
     let config = LinkConfig { non_posted_headers: 1, ..plain() };
     let back = 24 + 120 + 100;
     for (now, begin) in [(back - 1, back), (back, back)] {
-        let mut link = Link::new(&config);
+        let mut link = PcieLink::new(&config);
         let mut memory = memory();
         link.read(Ps::ZERO, PhysAddr(0), 64, TX, &mut memory);
         link.read(ns(now), PhysAddr(64), 64, TX, &mut memory);
@@ -216,7 +216,7 @@ fn a_read_waits_for_room_in_the_root_complex() {
 #[test]
 fn reads_push_writes_unless_ordering_is_relaxed() {
     for (relaxed, expected) in [(false, 24 + 64 + 120 + 500), (true, 24 + 64 + 24 + 120)] {
-        let mut link = Link::new(&LinkConfig { relaxed_ordering: relaxed, ..plain() });
+        let mut link = PcieLink::new(&LinkConfig { relaxed_ordering: relaxed, ..plain() });
         let mut memory = Fixed { write: ns(500), ..memory() };
         link.write(Ps::ZERO, PhysAddr(0), 64, RX, &mut memory);
         link.read(Ps::ZERO, PhysAddr(0x1000), 64, TX, &mut memory);
@@ -226,13 +226,13 @@ fn reads_push_writes_unless_ordering_is_relaxed() {
 
 #[test]
 fn a_write_overtakes_reads_that_wait_for_a_tag_but_no_read_overtakes_a_write_that_waits() {
-    let mut link = Link::new(&LinkConfig { tags: 1, ..plain() });
+    let mut link = PcieLink::new(&LinkConfig { tags: 1, ..plain() });
     let mut memory = memory();
     link.read(Ps::ZERO, PhysAddr(0), 64, TX, &mut memory);
     link.read(Ps::ZERO, PhysAddr(0x1000), 64, TX, &mut memory);
     let visible = link.write(Ps::ZERO, PhysAddr(0x2000), 64, RX, &mut memory);
     assert_eq!(visible, ns(24 + 24 + 64 + 120 + 30), "behind the first request's 24 bytes only");
-    let mut link = Link::new(&LinkConfig { posted_headers: 1, ..plain() });
+    let mut link = PcieLink::new(&LinkConfig { posted_headers: 1, ..plain() });
     link.write(Ps::ZERO, PhysAddr(0), 64, RX, &mut memory);
     let visible = link.write(Ps::ZERO, PhysAddr(64), 64, RX, &mut memory);
     let before = memory.asked.len();
@@ -243,20 +243,20 @@ fn a_write_overtakes_reads_that_wait_for_a_tag_but_no_read_overtakes_a_write_tha
 #[test]
 fn the_devices_own_rate_spaces_its_requests() {
     let config = LinkConfig { write_issue_interval: ns(200), read_issue_interval: ns(300), ..plain() };
-    let mut link = Link::new(&config);
+    let mut link = PcieLink::new(&config);
     let mut memory = memory();
     let first = link.write(Ps::ZERO, PhysAddr(0), 64, RX, &mut memory);
     let second = link.write(Ps::ZERO, PhysAddr(64), 64, RX, &mut memory);
     assert_eq!(second, first + ns(200));
     assert_eq!(link.stats().issue_stall_ps, ns(200).0);
-    let mut link = Link::new(&config);
+    let mut link = PcieLink::new(&config);
     let one = link.read(Ps::ZERO, PhysAddr(0), 64, TX, &mut memory);
     assert_eq!(link.read(Ps::ZERO, PhysAddr(64), 64, TX, &mut memory), one + ns(300));
 }
 
 #[test]
 fn registers_share_the_link_and_keep_their_order() {
-    let mut link = Link::new(&plain());
+    let mut link = PcieLink::new(&plain());
     let write = link.register_write(ns(10), 4);
     assert_eq!(write, RegisterWrite { accepted: ns(10), arrives: ns(10 + 20 + 28 + 100) });
     assert_eq!(link.register_read(ns(10)), ns(10 + 20 + 28 + 24 + 100), "behind the write");
@@ -272,7 +272,7 @@ fn registers_share_the_link_and_keep_their_order() {
 
 #[test]
 fn register_writes_wait_for_the_devices_room() {
-    let mut link = Link::new(&LinkConfig { register_writes: 1, ..plain() });
+    let mut link = PcieLink::new(&LinkConfig { register_writes: 1, ..plain() });
     let first = link.register_write(Ps::ZERO, 4);
     let second = link.register_write(Ps::ZERO, 4);
     assert_eq!(second.accepted, first.arrives + ns(100));
@@ -280,7 +280,7 @@ fn register_writes_wait_for_the_devices_room() {
 
 #[test]
 fn a_register_answer_follows_the_devices_writes() {
-    let mut link = Link::new(&plain());
+    let mut link = PcieLink::new(&plain());
     let mut memory = Fixed { write: ns(5000), ..memory() };
     let visible = link.write(ns(100), PhysAddr(0), 64, RX, &mut memory);
     assert_eq!(link.register_answer(ns(200), 4), visible);
@@ -304,12 +304,12 @@ fn rates_are_those_of_the_generations() {
 #[test]
 fn a_register_read_takes_what_was_published_for_each_place() {
     for (attached, expected) in [
-        (Attachment::Peripheral, 773),
-        (Attachment::OffBridge, 381),
-        (Attachment::OnBridge, 190),
-        (Attachment::OnDie, 30),
+        (Attached::Peripheral, 773),
+        (Attached::OffBridge, 381),
+        (Attached::OnBridge, 190),
+        (Attached::OnDie, 30),
     ] {
-        let mut link = Link::new(&LinkConfig { attached, ..LinkConfig::default() });
+        let mut link = PcieLink::new(&LinkConfig { attached, ..LinkConfig::default() });
         let at_device = link.register_read(Ps::ZERO);
         let back = link.register_answer(at_device, 4);
         assert!(back.0.abs_diff(expected * 1000) < 100, "{attached:?}: {back}");
@@ -318,7 +318,7 @@ fn a_register_read_takes_what_was_published_for_each_place() {
 
 /// Gbps of payload for requests of `size` without end.
 fn bandwidth(config: &LinkConfig, size: u32, write: bool) -> u64 {
-    let mut link = Link::new(config);
+    let mut link = PcieLink::new(config);
     let mut memory = Fixed { read: ns(50), write: ns(50), asked: Vec::new() };
     let count = 4000u64;
     let mut last = Ps::ZERO;
@@ -348,7 +348,7 @@ fn the_measured_host_is_met() {
         let ours = bandwidth(&config, size, write);
         assert!(ours.abs_diff(measured) * 10 <= measured, "{size} B, write {write}: {ours} for {measured}");
     }
-    let mut link = Link::new(&config);
+    let mut link = PcieLink::new(&config);
     let latency = link.read(Ps::ZERO, PhysAddr(0), 64, TX, &mut memory());
     assert!(latency.0.abs_diff(600_000) < 1_000, "64 B of a cached line: {latency}");
 }
@@ -399,7 +399,7 @@ proptest! {
         posted_headers in 1u32..8,
     ) {
         let config = LinkConfig { tags, posted_headers, posted_data: 40, ..LinkConfig::default() };
-        let (mut link, mut copy) = (Link::new(&config), Link::new(&config));
+        let (mut link, mut copy) = (PcieLink::new(&config), PcieLink::new(&config));
         let (mut now, mut last, mut bytes) = (Ps::ZERO, [Ps::ZERO; 2], 0);
         let mut asked = Fixed { read: ns(70), write: ns(40), asked: Vec::new() };
         for (index, (kind, addr, len, wait)) in requests.into_iter().enumerate() {
@@ -408,7 +408,7 @@ proptest! {
                 let bytes = postcard::to_stdvec(&link.save()).unwrap();
                 copy.restore(&postcard::from_bytes(&bytes).unwrap()).unwrap();
             }
-            let go = |link: &mut Link, memory: &mut Fixed| match kind {
+            let go = |link: &mut PcieLink, memory: &mut Fixed| match kind {
                 0 => link.write(now, PhysAddr(addr), len, RX, memory),
                 1 => link.read(now, PhysAddr(addr), len, TX, memory),
                 2 => link.register_write(now, 4).arrives,
@@ -434,7 +434,7 @@ proptest! {
     #[test]
     fn a_damaged_state_is_refused_or_harmless(at in any::<prop::sample::Index>(), bit in 0u8..8) {
         let config = LinkConfig { tags: 4, ..LinkConfig::default() };
-        let mut link = Link::new(&config);
+        let mut link = PcieLink::new(&config);
         for index in 0..10 {
             link.write(ns(index), PhysAddr(index * 100), 500, RX, &mut memory());
             link.read(ns(index), PhysAddr(index * 100), 500, TX, &mut memory());
@@ -443,7 +443,7 @@ proptest! {
         let at = at.index(bytes.len());
         bytes[at] ^= 1 << bit;
         if let Ok(state) = postcard::from_bytes::<LinkState>(&bytes) {
-            let mut copy = Link::new(&config);
+            let mut copy = PcieLink::new(&config);
             if copy.restore(&state).is_ok() {
                 copy.read(ns(100), PhysAddr(0), 64, TX, &mut memory());
                 copy.write(ns(100), PhysAddr(0), 64, RX, &mut memory());
