@@ -1,8 +1,11 @@
 //! `doorbell config`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Subcommand;
+use anyhow::bail;
+use clap::{Args, Subcommand};
+use doorbell_bench::{NetworkFile, RunConfig};
 use doorbell_machine::PRESETS;
 
 use crate::out::{out, outln};
@@ -13,9 +16,34 @@ pub enum ConfigCommand {
     /// List the presets
     Presets,
     /// Print the whole configuration that a preset and overrides give, with its hash
-    Show(CommonArgs),
+    Show(ShowArgs),
     /// Print the NIC's registers, implemented and missing, as Markdown
     Registers,
+}
+
+#[derive(Args)]
+pub struct ShowArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+    /// Of the network that this TOML file describes (docs/networks.md)
+    #[arg(long, value_name = "FILE")]
+    network: Option<PathBuf>,
+    /// All that holds for this one of its nodes
+    #[arg(long, value_name = "NAME", requires = "network")]
+    node: Option<String>,
+}
+
+/// The configuration that was asked for.
+fn shown(args: &ShowArgs) -> anyhow::Result<RunConfig> {
+    let Some(path) = &args.network else { return args.common.resolve(&[]) };
+    let overrides = args.common.overrides(&[], &[]);
+    let config = NetworkFile::read(path)?.resolve(&args.common.preset, &overrides)?;
+    let Some(name) = &args.node else { return Ok(config) };
+    let Some(index) = config.node.keys().position(|known| known == name) else {
+        let names: Vec<&str> = config.node.keys().map(String::as_str).collect();
+        bail!("--node: there is no node \"{name}\" (nodes: {})", names.join(", "));
+    };
+    Ok(config.topology()?.nodes.swap_remove(index))
 }
 
 /// Does what was asked about configurations.
@@ -26,8 +54,8 @@ pub fn config(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
                 outln!("{:<10} {}", preset.name, preset.summary);
             }
         }
-        ConfigCommand::Show(common) => {
-            let config = common.resolve(&[])?;
+        ConfigCommand::Show(args) => {
+            let config = shown(args)?;
             out!("# config_hash = \"{}\"\n\n{}", config.hash(), config.to_toml());
         }
         ConfigCommand::Registers => out!("{}", doorbell_nic::register_reference()),

@@ -37,7 +37,7 @@ fn hops(network: &NetworkFigures, out: &mut String) {
             [grouped(hop.sent.frames), fixed(hop.gbps, 3), percent(Some(hop.busy)), grouped(hop.sent.lost)];
         (name.clone(), [&figures[..], &[grouped(hop.sent.corrupted), duration_ns(hop.latency_ns)]].concat())
     });
-    table("Hop", &["Frames", "Gbps", "Busy", "Lost", "Damaged", "Latency"], rows, out);
+    table("Hop", &["Frames", "Gbps", "Busy, %", "Lost", "Damaged", "Latency"], rows, out);
 }
 
 fn switches(network: &NetworkFigures, out: &mut String) {
@@ -63,7 +63,7 @@ fn generators(network: &NetworkFigures, out: &mut String) {
     });
     table(
         "Load generator",
-        &["Rate", "Offered, Mpps", "Delivered, Mpps", "Lost", "Round trip, p99"],
+        &["Rate", "Offered, Mpps", "Delivered, Mpps", "Lost, %", "Round trip, p99"],
         rows,
         out,
     );

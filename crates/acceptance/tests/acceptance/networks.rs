@@ -84,6 +84,24 @@ fn the_kernels_stack_answers_through_two_switches_and_each_hop_is_accounted_for(
 }
 
 #[test]
+fn what_is_in_force_is_shown_for_the_network_and_for_each_node() {
+    let file = example("memcached.toml");
+    let show = |options: &[&str]| {
+        let common = ["config", "show", "--preset", "altra", "--network", file.to_str().unwrap()];
+        doorbell(&[&common[..], options].concat())
+    };
+    let set = ["--set", "nic.rx_fifo=24KiB", "--set", "node.idle.nic.rx_fifo=40KiB"];
+    assert!(show(&set).success().contains("[cable.trunk]"));
+    for (node, fifo, model) in [("store", "24KiB", "timed"), ("idle", "40KiB", "functional")] {
+        let shown = show(&[&set[..], &["--node", node]].concat()).success();
+        for line in [format!("rx_fifo = \"{fifo}\""), format!("model = \"{model}\"")] {
+            assert!(shown.contains(&line), "{node}: no {line} in\n{shown}");
+        }
+    }
+    show(&["--node", "nobody"]).refused_with(&["--node", "idle, store"]);
+}
+
+#[test]
 fn a_sweep_varies_any_part_of_a_network() {
     let folder = scratch();
     let out = folder.path().join("sweep");
