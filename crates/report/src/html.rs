@@ -6,7 +6,9 @@ use crate::escape::Esc;
 use crate::number::{NONE, duration_s, grouped, trimmed};
 use crate::summary::by_frame_size;
 use crate::text::imbalance_notes;
-use crate::{figures, functions, headline, network, numbers, page, ports, ran, stages, streams, timing};
+use crate::{
+    cores, figures, functions, headline, network, numbers, page, ports, ran, stages, streams, timing,
+};
 use doorbell_results::{Change, PointSummary, RunSummary};
 
 /// The page of a run. `config_toml` is the resolved configuration as text.
@@ -40,6 +42,7 @@ pub fn html(summary: &RunSummary, config_toml: &str) -> String {
         out.push_str(&network::html(&all));
         out.push_str(&streams::html(&all));
         out.push_str(&timing::html(&all, &summary.meanings));
+        out.push_str(&cores::html(&all));
         out.push_str(&ports::html(&all, &summary.meanings));
     }
     if summary.ran.is_known() {

@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod causes;
+mod cores;
 mod escape;
 mod experiment;
 mod figures;

@@ -1,0 +1,90 @@
+//! A switch's saved state.
+
+use doorbell_sim::event::QueueState;
+use doorbell_sim::snapshot::SnapshotError;
+use doorbell_sim::{EventQueue, Ps};
+use doorbell_wire::link::LinkState;
+use serde::{Deserialize, Serialize};
+
+use super::{Due, Mac, Output, OutputStats, Station, Switch, SwitchStats, Waiting};
+
+/// What a checkpoint keeps of a switch.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SwitchState {
+    stations: Vec<(Mac, Station)>,
+    queue: QueueState<Due>,
+    outputs: Vec<OutputState>,
+    stats: SwitchStats,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct OutputState {
+    link: LinkState,
+    waiting: Vec<Waiting>,
+    stats: OutputStats,
+}
+
+impl Switch {
+    pub(crate) fn save(&self) -> SwitchState {
+        let output = |output: &Output| OutputState {
+            link: output.link.save(),
+            waiting: output.waiting.iter().cloned().collect(),
+            stats: output.stats.clone(),
+        };
+        SwitchState {
+            stations: self.stations.iter().map(|(mac, station)| (*mac, *station)).collect(),
+            queue: self.queue.save(),
+            outputs: self.outputs.iter().map(output).collect(),
+            stats: self.stats.clone(),
+        }
+    }
+
+    /// Takes up a saved state; `present` is how far the network has come.
+    pub(crate) fn restore(&mut self, state: SwitchState, present: Ps) -> Result<(), SnapshotError> {
+        let wrong = |problem: &str| SnapshotError::Inconsistent {
+            name: format!("switch {}", self.name),
+            problem: problem.to_owned(),
+        };
+        let ports = self.outputs.len();
+        let queue = EventQueue::restore(state.queue.clone());
+        let sound = state.queue.is_sound()
+            && queue.now() <= present
+            && queue.events().all(|due: &Due| usize::from(due.port()) < ports);
+        if state.outputs.len() != ports || !sound {
+            return Err(wrong("its ports or what arrives at them cannot be"));
+        }
+        let known =
+            |(_, station): &(Mac, Station)| usize::from(station.port) < ports && station.heard <= present;
+        if state.stations.len() > self.config.stations as usize || !state.stations.iter().all(known) {
+            return Err(wrong("its stations cannot be"));
+        }
+        let bytes = |output: &OutputState| -> u64 {
+            output.waiting.iter().map(|waiting| waiting.frame.len_with_fcs() as u64).sum()
+        };
+        if state.outputs.iter().any(|output| bytes(output) > self.config.queue.0) {
+            return Err(wrong("more waits than a queue holds"));
+        }
+        // Of each queue that is not empty, the first frame is leaving.
+        let leaving = |port: usize| {
+            queue
+                .events()
+                .filter(|due: &&Due| matches!(due, Due::Left { port: own } if usize::from(*own) == port))
+                .count()
+        };
+        let sound = |(port, output): (usize, &OutputState)| {
+            leaving(port) == usize::from(!output.waiting.is_empty())
+                && output.waiting.iter().all(|waiting| waiting.arrived <= present)
+        };
+        if !state.outputs.iter().enumerate().all(sound) {
+            return Err(wrong("its queues cannot be"));
+        }
+        for (output, OutputState { link, waiting, stats }) in self.outputs.iter_mut().zip(state.outputs) {
+            output.link.restore(link)?;
+            output.held = waiting.iter().map(|waiting| waiting.frame.len_with_fcs() as u64).sum();
+            (output.waiting, output.stats) = (waiting.into(), stats);
+        }
+        (self.queue, self.stats) = (queue, state.stats);
+        self.stations = state.stations.into_iter().collect();
+        Ok(())
+    }
+}

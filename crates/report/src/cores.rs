@@ -1,0 +1,88 @@
+//! What each core did at each load, where there are several and they were timed: its pace, its sleep, where its slots went, its misses.
+
+use std::fmt::Write;
+
+use crate::escape::Esc;
+use crate::number::{NONE, fixed, short};
+use doorbell_results::{CoreFigures, PointSummary};
+
+/// A column's head, its group and name in the file, and whether it is a share, shown in percent.
+const COLUMNS: [(&str, &str, &str, bool); 9] = [
+    ("IPC", "pace", "ipc", false),
+    ("Asleep, %", "pace", "asleep_share", true),
+    ("Busy, %", "packet cost", "busy_share", true),
+    ("Retiring, %", "top-down", "retiring", true),
+    ("Bad speculation, %", "top-down", "bad_speculation", true),
+    ("Frontend bound, %", "top-down", "frontend_bound", true),
+    ("Backend bound, %", "top-down", "backend_bound", true),
+    ("L1D MPKI", "L1D", "mpki", false),
+    ("L2 MPKI", "L2", "mpki", false),
+];
+
+/// The section, or nothing for a run with one core, or none that was timed.
+pub(crate) fn html(points: &[&PointSummary]) -> String {
+    if points.iter().all(|point| point.cores.len() < 2) {
+        return String::new();
+    }
+    let mut out = String::from(
+        "<section aria-labelledby=\"cores\">\n<h2 id=\"cores\">Core by core</h2>\n\
+         <div class=\"scroll\" role=\"region\" aria-label=\"Cores\" tabindex=\"0\">\n<table class=\"numbers few\">\n\
+         <thead><tr><th scope=\"col\">Core</th><th scope=\"col\">Load</th><th scope=\"col\">Kind</th><th scope=\"col\">GHz</th>",
+    );
+    for (head, ..) in COLUMNS {
+        let _ = write!(out, "<th scope=\"col\">{head}</th>");
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for point in points {
+        for core in &point.cores {
+            row(&point.rate, core, &mut out);
+        }
+    }
+    out.push_str("</tbody>\n</table></div>\n</section>\n");
+    out
+}
+
+fn row(rate: &str, core: &CoreFigures, out: &mut String) {
+    let (hart, kind, clock) = (core.hart, Esc(&core.kind), short(core.frequency_ghz));
+    let _ =
+        write!(out, "<tr><th scope=\"row\">{hart}</th><td>{}</td><td>{kind}</td><td>{clock}</td>", Esc(rate));
+    for (_, group, name, is_share) in COLUMNS {
+        let cell = match core.figures.get(group, name) {
+            None => NONE.to_owned(),
+            Some(share) if is_share => fixed(share * 100.0, 1),
+            Some(value) => short(value),
+        };
+        let _ = write!(out, "<td>{cell}</td>");
+    }
+    out.push_str("</tr>\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use doorbell_results::{TimingFigure, TimingFigures, TimingGroup};
+
+    use super::*;
+
+    fn core(hart: usize, ipc: f64) -> CoreFigures {
+        let figure = TimingFigure { name: "ipc".to_owned(), value: Some(ipc), meaning: String::new() };
+        let pace = TimingGroup { name: "pace".to_owned(), figures: vec![figure] };
+        CoreFigures {
+            hart,
+            kind: "in-order".to_owned(),
+            frequency_ghz: 2.2,
+            figures: TimingFigures(vec![pace]),
+        }
+    }
+
+    #[test]
+    fn each_of_several_cores_has_a_row_and_one_alone_has_no_table() {
+        let one = PointSummary { cores: vec![core(0, 1.5)], ..PointSummary::default() };
+        assert_eq!(html(&[&one]), "");
+        let two = PointSummary { cores: vec![core(0, 1.5), core(1, 0.25)], ..PointSummary::default() };
+        let page = html(&[&two]);
+        assert_eq!(page.matches("<th scope=\"row\">").count(), 2, "{page}");
+        for expected in ["<td>in-order</td><td>2.20</td><td>1.50</td>", "<td>0.250</td>", NONE] {
+            assert!(page.contains(expected), "no {expected}: {page}");
+        }
+    }
+}
