@@ -1,6 +1,7 @@
 //! What both pipelines have: front end, branch predictors, TLBs, registers, queues of loads and stores, commit, books; and
 //! what happens to a core from outside, which is the same in both.
 
+use doorbell_sim::op::REGISTERS;
 use serde::{Deserialize, Serialize};
 
 use crate::accounts::Accounts;
@@ -22,7 +23,7 @@ pub(crate) struct Common {
     pub branch: BranchUnit,
     pub mmu: Mmu,
     /// From when on each register's value can be used, in the pipeline's own form.
-    pub registers: Cycles<256>,
+    pub registers: Cycles<REGISTERS>,
     pub loads: Ring,
     pub stores: Stores,
     pub order: MemoryOrder,

@@ -76,11 +76,11 @@ impl OpClass {
 }
 
 /// An architectural register: 1 to 31 the integer registers, 32 to 63 the floating-point registers, 64 and above what else an
-/// instruction set renames (flags); 0 is none, as x0 is constant.
+/// instruction set renames (flags, more integer registers); 0 is none, as x0 is constant.
 pub type Register = u8;
 
-/// How many registers timing models keep track of.
-pub const REGISTERS: usize = 80;
+/// How many registers timing models keep track of: all that have a number.
+pub const REGISTERS: usize = 1 << Register::BITS;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -16,14 +16,12 @@
 //! operation), fences, the link register of a call, privilege, translations (addresses are the *physical* ones, which tell
 //! what caches see), devices (an access to one is an operation without memory).
 //!
-//! The reader gives ops as ChampSim understands the record: branches depend on the branch before them (through the instruction
-//! pointer), and a load overlaps a store only if it has the same address.
+//! What is read may be anybody's trace, in which each number is a register ([`ops`] has the rules).
 
-use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 
 use doorbell_sim::op::Register;
-use doorbell_sim::{Op, OpClass, PhysAddr};
+use doorbell_sim::{Op, OpClass};
 
 /// Bytes of a record.
 pub const RECORD_BYTES: usize = 64;
@@ -34,13 +32,6 @@ const FLAGS: u8 = 25;
 const INSTRUCTION_POINTER: u8 = 26;
 /// Our register 1 is the one after this.
 const FIRST_REGISTER: u8 = 64;
-/// What the special registers are in ops.
-const OUR_INSTRUCTION_POINTER: Register = 64;
-const OUR_FLAGS: Register = 65;
-const OUR_STACK_POINTER: Register = 66;
-
-/// A call is not longer than this; a return that comes back further behind it is somebody else's.
-const CALL_BYTES_MAX: u64 = 10;
 
 /// An instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -204,75 +195,8 @@ pub fn read(mut from: impl Read) -> io::Result<Vec<Record>> {
     Ok(records.iter().map(Record::from_bytes).collect())
 }
 
-/// A trace's ops: loads, then what the instruction does, then stores. The last record has no successor and leaves none.
-pub fn ops(records: &[Record]) -> Vec<Op> {
-    let calls = call_lengths(records);
-    let mut ops = Vec::with_capacity(records.len());
-    for pair in records.windows(2) {
-        one(&pair[0], pair[1].ip, &calls, &mut ops);
-    }
-    ops
-}
-
-/// How long calls are: what a return comes back behind.
-fn call_lengths(records: &[Record]) -> BTreeMap<u64, u8> {
-    let (mut lengths, mut stack) = (BTreeMap::new(), Vec::new());
-    for pair in records.windows(2) {
-        match pair[0].branch() {
-            Some(OpClass::Call | OpClass::IndirectCall) => stack.push(pair[0].ip),
-            Some(OpClass::Return) => {
-                let Some(call) = stack.pop() else { continue };
-                let length = pair[1].ip.wrapping_sub(call);
-                if (1..=CALL_BYTES_MAX).contains(&length) {
-                    lengths.insert(call, length as u8);
-                }
-            }
-            _ => {}
-        }
-    }
-    lengths
-}
-
-/// The ops of a record that is followed by the instruction at `next`.
-fn one(record: &Record, next: u64, calls: &BTreeMap<u64, u8>, ops: &mut Vec<Op>) {
-    let class = record.branch();
-    let taken = class.is_some_and(|class| class != OpClass::Branch || record.taken);
-    let behind = next.wrapping_sub(record.ip);
-    let length = match calls.get(&record.ip) {
-        Some(length) => *length,
-        None if !taken && (1..=15).contains(&behind) => behind as u8,
-        None => 4,
-    };
-    let number = |register: u8| match register {
-        0 => 0,
-        STACK_POINTER => OUR_STACK_POINTER,
-        FLAGS => OUR_FLAGS,
-        INSTRUCTION_POINTER => OUR_INSTRUCTION_POINTER,
-        other => other.saturating_sub(FIRST_REGISTER).min(63),
-    };
-    let mut sources = [0; 3];
-    let read = record.sources.iter().filter(|source| **source != 0);
-    sources.iter_mut().zip(read).for_each(|(place, source)| *place = number(*source));
-    let op = Op { pc: record.ip, fetch: PhysAddr(record.ip), sources, ..Op::default() };
-    let destination = number(record.destinations[0]);
-    let access =
-        |class: OpClass, address: u64| Op { class, virt: address, phys: PhysAddr(address), size: 1, ..op };
-    let first = ops.len();
-    for address in record.read.iter().filter(|address| **address != 0) {
-        ops.push(Op { destination, ..access(OpClass::Load, *address) });
-    }
-    if let Some(class) = class {
-        let flags = u8::from(taken) * Op::TAKEN;
-        ops.push(Op { class, destination: OUR_INSTRUCTION_POINTER, virt: next, flags, ..op });
-    }
-    for address in record.written.iter().filter(|address| **address != 0) {
-        ops.push(access(OpClass::Store, *address));
-    }
-    if ops.len() == first {
-        ops.push(Op { destination, ..op });
-    }
-    ops.last_mut().expect("there is one at least").length = length;
-}
-
+mod ops;
 #[cfg(test)]
 mod tests;
+
+pub use ops::ops;

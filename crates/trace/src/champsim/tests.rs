@@ -1,6 +1,7 @@
 //! The format field by field, and what comes back of what was written.
 
 use super::*;
+use doorbell_sim::PhysAddr;
 use proptest::prelude::*;
 
 const BASE: u64 = 0x8000_0000;
@@ -109,6 +110,135 @@ fn a_trace_that_ends_within_a_record_is_refused() {
     assert!(read([0u8; 0].as_slice()).unwrap().is_empty());
 }
 
+/// Registers of all kinds, few enough to meet again.
+fn any_register() -> impl Strategy<Value = u8> {
+    prop_oneof![Just(0u8), 1u8..30, 60u8..70, 96u8..100, 250u8..=255]
+}
+
+fn any_record() -> impl Strategy<Value = Record> {
+    let address = || prop_oneof![3 => Just(0u64), 1 => 1u64..1 << 20];
+    let registers = (proptest::array::uniform2(any_register()), proptest::array::uniform4(any_register()));
+    let addresses = (proptest::array::uniform2(address()), proptest::array::uniform4(address()));
+    (any::<u64>(), any::<bool>(), registers, addresses).prop_map(|(ip, taken, registers, addresses)| Record {
+        ip,
+        is_branch: taken,
+        taken,
+        destinations: registers.0,
+        sources: registers.1,
+        written: addresses.0,
+        read: addresses.1,
+    })
+}
+
+/// By the trace's registers: which instructions wrote what each one reads.
+fn producers_by_registers(records: &[Record]) -> Vec<Vec<usize>> {
+    let mut writers = [None; 256];
+    let mut all = Vec::new();
+    for (place, record) in records.iter().enumerate() {
+        let sources = || record.sources.into_iter().filter(|source| *source != 0);
+        let mut from: Vec<usize> = sources().filter_map(|source| writers[usize::from(source)]).collect();
+        from.sort_unstable();
+        from.dedup();
+        all.push(from);
+        let plain = record.read == [0; 4] && record.written == [0; 2] && !record.destinations.contains(&26);
+        for register in record.destinations.into_iter().filter(|register| *register != 0) {
+            if register != 6 || plain && sources().any(|source| ![6, 25, 26].contains(&source)) {
+                writers[usize::from(register)] = Some(place);
+            }
+        }
+    }
+    all
+}
+
+/// The same by the registers of their ops.
+fn producers_by_ops(ops: &[Op]) -> Vec<Vec<usize>> {
+    let mut writers = [None; 256];
+    let mut all = vec![Vec::new()];
+    for op in ops {
+        let place = all.len() - 1;
+        let from = op.sources.iter().filter_map(|source| writers[usize::from(*source)]);
+        all[place].extend(from.filter(|from| *from != place));
+        if op.destination != 0 {
+            writers[usize::from(op.destination)] = Some(place);
+        }
+        if op.ends_instruction() {
+            all[place].sort_unstable();
+            all[place].dedup();
+            all.push(Vec::new());
+        }
+    }
+    assert_eq!(all.pop(), Some(Vec::new()), "the last op ends its instruction");
+    all
+}
+
+/// An instruction that reads and writes these registers.
+fn plain(sources: [u8; 4], destinations: [u8; 2]) -> Record {
+    Record { ip: BASE, sources, destinations, ..Record::default() }
+}
+
+#[test]
+fn every_number_is_a_register_so_that_a_pointer_chase_is_a_chain() {
+    for register in (1..=255).filter(|register| ![STACK_POINTER, INSTRUCTION_POINTER].contains(register)) {
+        let link = Record { read: [0x1000, 0, 0, 0], ..plain([register, 0, 0, 0], [register, 0]) };
+        let ops = ops(&[link; 4]);
+        assert_eq!(ops.len(), 3);
+        assert!(ops[0].destination != 0, "register {register}");
+        assert!(ops.windows(2).all(|pair| pair[1].sources[0] == pair[0].destination), "register {register}");
+    }
+}
+
+#[test]
+fn two_registers_that_an_instruction_writes_are_waited_for_until_each_is_written_again() {
+    let (rax, flags, rbx) = (10, FLAGS, 7);
+    let add = plain([rax, rbx, 0, 0], [rax, flags]);
+    let copy = plain([rbx, 0, 0, 0], [rax, 0]);
+    let of_flags = plain([flags, 0, 0, 0], [rbx, 0]);
+    let of_rax = plain([rax, 0, 0, 0], [rbx, 0]);
+    let records = [add, of_flags, of_rax, copy, of_flags, of_rax, add];
+    let expected: [&[usize]; 6] = [&[], &[0], &[0], &[2], &[0], &[3]];
+    assert_eq!(producers_by_ops(&ops(&records)), expected);
+}
+
+#[test]
+fn a_fourth_register_that_is_read_is_waited_for() {
+    let [a, b, c, d] = [1, 2, 3, 4].map(|register| plain([0; 4], [register, 0]));
+    let reads = plain([1, 2, 3, 4], [1, 0]);
+    let ops = ops(&[a, b, c, d, reads, a]);
+    assert_eq!(producers_by_ops(&ops)[4], [0, 1, 2, 3]);
+    let [join, own] = &ops[4..] else { panic!("an op that joins, and its own: {ops:?}") };
+    assert_eq!((join.length, own.length), (0, 4));
+    assert!(own.sources.contains(&join.destination));
+}
+
+#[test]
+fn a_store_and_a_jump_wait_for_what_their_instruction_has_loaded() {
+    let store = Record { read: [64, 0, 0, 0], written: [64, 0], ..plain([1, 2, 0, 0], [FLAGS, 0]) };
+    let jump = Record { read: [64, 0, 0, 0], ..plain([1, 0, 0, 0], [INSTRUCTION_POINTER, 0]) };
+    for record in [store, jump] {
+        let [load, then] = ops(&[record; 2]).try_into().expect("a load and what waits for it");
+        assert!(load.destination != 0 && then.sources[1..].contains(&load.destination), "{load:?} {then:?}");
+    }
+}
+
+#[test]
+fn pushes_and_calls_leave_the_stack_pointer_behind_at_once_and_only_a_variable_step_is_waited_for() {
+    let sp = STACK_POINTER;
+    let push = Record { written: [0x1000, 0], ..plain([sp, 10, 0, 0], [sp, 0]) };
+    let step = plain([sp, 0, 0, 0], [sp, FLAGS]);
+    let variable = plain([sp, 10, 0, 0], [sp, FLAGS]);
+    let records = [push, push, step, push, variable, push, push];
+    let expected: [&[usize]; 6] = [&[], &[], &[], &[], &[], &[4]];
+    assert_eq!(producers_by_ops(&ops(&records)), expected);
+}
+
+#[test]
+fn a_trace_that_names_every_register_there_is_still_becomes_ops() {
+    let mut records: Vec<_> = (1..=255).map(|register| plain([register; 4], [register, 0])).collect();
+    records.push(Record { written: [64, 0], ..plain([1, 2, 3, 4], [0; 2]) });
+    records.push(plain([0; 4], [0; 2]));
+    assert_eq!(ops(&records).iter().filter(|op| op.ends_instruction()).count(), 256);
+}
+
 proptest! {
     #[test]
     fn any_record_comes_back_as_it_was(bytes in proptest::collection::vec(any::<u8>(), RECORD_BYTES)) {
@@ -123,8 +253,11 @@ proptest! {
         let records = read(&bytes[..whole]).unwrap();
         let ops = ops(&records);
         prop_assert_eq!(ops.iter().filter(|op| op.ends_instruction()).count(), records.len().saturating_sub(1));
-        let registers = |op: &Op| op.sources.iter().chain([&op.destination]).all(|register| *register < 80);
-        prop_assert!(ops.iter().all(registers));
+    }
+
+    #[test]
+    fn an_instruction_waits_for_those_that_wrote_what_it_reads_and_for_nobody_else(records in proptest::collection::vec(any_record(), 2..60)) {
+        prop_assert_eq!(producers_by_ops(&ops(&records)), producers_by_registers(&records[..records.len() - 1]));
     }
 
     #[test]

@@ -1,0 +1,70 @@
+//! A pointer chase as other people's traces have it, on our core and caches: a link costs the latency of the level that has it.
+
+use doorbell_core::{Core, PipelineConfig};
+use doorbell_memory::dram::Dram;
+use doorbell_memory::{MemoryConfig, MemorySystem};
+use doorbell_sim::memory::{CoreAccess, CoreMemory, Served, Walk};
+use doorbell_sim::{Bytes, Hertz, PhysAddr};
+use doorbell_trace::champsim::{self, Record};
+
+const BASE: u64 = 0x8000_0000;
+
+struct Around(MemorySystem<Dram>);
+
+impl CoreMemory for Around {
+    fn access(&mut self, cycle: u64, access: CoreAccess) -> Served {
+        self.0.core_access(0, cycle, access)
+    }
+
+    fn walk(&mut self, _: u64) -> Walk {
+        Walk::default()
+    }
+}
+
+/// Seven links by this register of the format, and a jump back: code of one line.
+fn record(register: u8, place: u64, lines: u64) -> Record {
+    let ip = BASE + place % 8 * 4;
+    if place % 8 == 7 {
+        return Record {
+            ip,
+            is_branch: true,
+            taken: true,
+            destinations: [26, 0],
+            sources: [26, 0, 0, 0],
+            ..Record::default()
+        };
+    }
+    // 17 is coprime to the number of lines: all of them in turn, and none behind its neighbour.
+    let address = BASE + (1 << 20) + place * 17 % lines * 64;
+    let (sources, destinations) = ([register, 0, 0, 0], [register, 0]);
+    Record { ip, sources, destinations, read: [address, 0, 0, 0], ..Record::default() }
+}
+
+/// Cycles a link of a chase through `lines` lines, once they are in the caches.
+fn cycles_a_link(register: u8, lines: u64) -> f64 {
+    let (config, clocks) = (MemoryConfig::default(), [Hertz(3_000_000_000)]);
+    let memory = MemorySystem::with_dram(&config, &clocks, PhysAddr(BASE), Bytes(16 << 20)).unwrap();
+    let (mut around, mut core) = (Around(memory), Core::new(&PipelineConfig::default()));
+    core.set_address_space(None);
+    let records: Vec<Record> = (0..=4 * lines).map(|place| record(register, place, lines)).collect();
+    let ops = champsim::ops(&records);
+    let (first, rest) = ops.split_at(2 * lines as usize);
+    core.execute(first, &mut around);
+    let before = core.now();
+    core.execute(rest, &mut around);
+    (core.now() - before) as f64 * 8.0 / (7 * rest.len()) as f64
+}
+
+#[test]
+fn a_link_costs_the_latency_of_the_cache_that_has_it_whichever_register_it_goes_by() {
+    let (pipeline, memory) = (PipelineConfig::default(), MemoryConfig::default());
+    let first = f64::from(pipeline.address_cycles + memory.l1d.latency);
+    let second = first + f64::from(memory.l2.latency);
+    // 3, 10 and 18 are what Pin calls rdi, rax and r15, 25 the flags; 101 is one of the writer's.
+    for register in [1, 3, 10, 18, 25, 63, 64, 101, 128, 255] {
+        let cycles = [256, 4096].map(|lines| cycles_a_link(register, lines));
+        let off = |(own, form): (&f64, &f64)| (own - form).abs() / form;
+        let worst = cycles.iter().zip(&[first, second]).map(off).fold(0.0, f64::max);
+        assert!(worst < 0.02, "register {register}: {cycles:?} for {first} and {second}");
+    }
+}
