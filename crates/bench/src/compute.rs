@@ -6,6 +6,7 @@ use doorbell_sim::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
+use crate::options::Options;
 
 /// compute's options.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,8 +22,10 @@ impl Default for ComputeConfig {
     }
 }
 
-impl ComputeConfig {
-    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+impl Options for ComputeConfig {
+    const SECTION: &'static str = "compute";
+
+    fn validate(&self, _: &RunConfig) -> Result<(), ConfigError> {
         let Bytes(bytes) = self.table;
         if !(1 << 10..=1 << 30).contains(&bytes) || !bytes.is_multiple_of(1 << 10) {
             let problem = format!("\"{}\" is not from 1KiB to 1GiB in steps of 1KiB", self.table);
@@ -36,7 +39,7 @@ impl ComputeConfig {
 pub(crate) fn guest_words(config: &RunConfig) -> String {
     format!(
         "doorbell.app=compute doorbell.hugepages=0 doorbell.arg=--table-kib={}",
-        config.compute.table.0 >> 10
+        config.options::<ComputeConfig>().table.0 >> 10
     )
 }
 

@@ -8,44 +8,28 @@ use doorbell_loadgen::LoadGenConfig;
 use doorbell_machine::overlay;
 use doorbell_machine::overlay::Overlay;
 use doorbell_machine::{
-    ConfigError, CoreConfig, CoreModel, HartParts, HartTables, HartsConfig, MachineConfig, PlatformConfig,
-    PortConfig, PortTables, PortsConfig, node_config,
+    ConfigError, CoreConfig, HartParts, HartTables, HartsConfig, MachineConfig, PlatformConfig, PortConfig,
+    PortTables, PortsConfig,
 };
 use doorbell_nic::NicConfig;
-use doorbell_sim::{Bytes, Hertz, Ps};
-use serde::{Deserialize, Serialize};
+use doorbell_sim::{Bytes, Ps};
+use serde::{Deserialize, Serialize, Serializer};
 use toml::Table;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::compute::ComputeConfig;
-use crate::dpdk::{DpdkConfig, RxptxConfig, TouchConfig};
-use crate::iperf::IperfConfig;
-use crate::memcached::MemcachedDpdkConfig;
 use crate::network::{CableTable, GeneratorTable, NodeTable};
-use crate::testpmd::{TestpmdConfig, Topology};
+use crate::options::{OptionSections, Options};
 
 /// A run's whole configuration.
+// Serde's derive reads no sections whose names it does not know, so that `RunConfig::with` reads them, and the rest by it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, remote = "Self")]
 pub struct RunConfig {
     /// How long, from when, with which seed.
     pub run: RunParams,
-    /// The options that all DPDK programs have.
-    pub dpdk: DpdkConfig,
-    /// testpmd's own options.
-    pub testpmd: TestpmdConfig,
-    /// What touchfwd and touchdrop have beside the others.
-    pub touch: TouchConfig,
-    /// rxptx's own options.
-    pub rxptx: RxptxConfig,
-    /// memcached-dpdk's own options.
-    pub memcached_dpdk: MemcachedDpdkConfig,
-    /// compute's options.
-    pub compute: ComputeConfig,
-    /// iperf's options.
-    pub iperf: IperfConfig,
-    /// What drives the node that is tested.
-    pub drive: DriveConfig,
+    /// What benchmarks have of their own: a section each (`crate::registry` says which).
+    #[serde(flatten, skip_deserializing)]
+    options: OptionSections,
     /// What the guest sees.
     pub platform: PlatformConfig,
     /// The cores.
@@ -135,51 +119,40 @@ impl Default for RunParams {
     }
 }
 
-/// Where the load of a benchmark comes from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DriveKind {
-    /// From a load generator in hardware.
-    #[default]
-    Generator,
-    /// From a second node, which runs the program `drive`.
-    Node,
-}
-
-/// What drives the node that is tested.
-///
-/// A drive node's core is functional, and whose memory is perfect: every instruction takes the same time. So that
-/// the test node is what is measured, it is faster. Its NIC and link are as the test node's.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct DriveConfig {
-    /// Where the load comes from: `generator` or `node`. Benchmarks that have two nodes anyway do not ask.
-    pub kind: DriveKind,
-    /// Clock frequency, "1MHz" to "20GHz".
-    pub frequency: Hertz,
-    /// Instructions a cycle, from 0.01 to 16.
-    pub ipc: f64,
-}
-
-impl Default for DriveConfig {
-    fn default() -> Self {
-        DriveConfig { kind: DriveKind::Generator, frequency: Hertz(3_000_000_000), ipc: 4.0 }
+impl Serialize for RunConfig {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        RunConfig::serialize(self, serializer)
     }
 }
 
+/// All but the benchmarks' options.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct WithoutOptions(#[serde(with = "RunConfig")] RunConfig);
+
 impl RunConfig {
-    /// The parts of two machines on one cable: the test node, and the drive node.
-    pub fn nodes(&self) -> [MachineConfig; 2] {
-        let test = self.machine();
-        let mut drive = node_config(&test, 1);
-        drive.hart.clear();
-        drive.core = CoreConfig {
-            model: CoreModel::Functional,
-            frequency: self.drive.frequency,
-            ipc: self.drive.ipc,
-            ..test.core.clone()
-        };
-        [test, drive]
+    /// What a benchmark has of its own: `config.options::<DpdkConfig>()`.
+    ///
+    /// # Panics
+    ///
+    /// If no benchmark of the registry lists them.
+    pub fn options<T: Options>(&self) -> &T {
+        self.options.get()
+    }
+
+    /// This configuration with what a tree says laid over it, not checked.
+    pub(crate) fn with(&self, tree: &Table) -> Result<RunConfig, ConfigError> {
+        let mut whole = Overlay::from_table(self.to_table());
+        whole.merge(tree.clone());
+        let mut whole = whole.into_table();
+        let options = self.options.laid_under(&mut whole)?;
+        let WithoutOptions(rest) = overlay::read_beside(whole, &options.names())?;
+        Ok(RunConfig { options, ..rest })
+    }
+
+    /// As a tree.
+    pub(crate) fn to_table(&self) -> Table {
+        Table::try_from(self).expect("a configuration can be written as TOML")
     }
 
     /// Whether it describes a network, and not one machine.
@@ -235,26 +208,10 @@ impl RunConfig {
     /// Checks every value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.machine().validate()?;
-        self.iperf.validate()?;
-        self.dpdk.validate()?;
-        self.rxptx.validate()?;
-        self.touch.validate()?;
-        self.memcached_dpdk.validate()?;
-        self.compute.validate()?;
-        // Only its core can be wrong beside what was just checked.
-        let [_, drive] = self.nodes();
-        drive
-            .validate()
-            .map_err(|error| ConfigError { key: error.key.replace("core.", "drive."), ..error })?;
         if self.platform.nics == 0 {
             return Err(ConfigError::new("platform.nics", "a run needs at least one NIC"));
         }
-        if self.testpmd.topology == Topology::Paired && !self.platform.nics.is_multiple_of(2) {
-            return Err(ConfigError::new(
-                "testpmd.topology",
-                "\"paired\" needs an even number of platform.nics",
-            ));
-        }
+        self.options.validate(self)?;
         if self.run.duration == Ps::ZERO || self.run.frames == Some(0) {
             return Err(ConfigError::new("run.duration", "a measurement needs some time or some frames"));
         }
@@ -284,6 +241,16 @@ pub fn resolve_with_traffic(
     traffic: Option<(&str, &str)>,
     overrides: &[String],
 ) -> Result<RunConfig, ConfigError> {
+    resolve_over(OptionSections::default(), preset, traffic, overrides)
+}
+
+/// The same with the options of these sections and no others.
+pub(crate) fn resolve_over(
+    options: OptionSections,
+    preset: &str,
+    traffic: Option<(&str, &str)>,
+    overrides: &[String],
+) -> Result<RunConfig, ConfigError> {
     let mut overlay: Overlay = doorbell_machine::preset(preset)?;
     if let Some((name, text)) = traffic {
         overlay.merge_toml_at("loadgen.traffic", name, text)?;
@@ -291,7 +258,7 @@ pub fn resolve_with_traffic(
     for assignment in overrides {
         overlay.set(assignment)?;
     }
-    let mut config: RunConfig = overlay::Overlay::resolve(&overlay)?;
+    let mut config = RunConfig { options, ..RunConfig::default() }.with(overlay.table())?;
     config.validate()?;
     // What a kind of attachment has without being given stands in the configuration, too.
     config.attach = config.attach.in_force();
@@ -315,7 +282,7 @@ mod tests {
         let config = resolve("altra", &set.map(str::to_owned)).unwrap();
         let text = config.to_toml();
         assert_eq!(text.matches("outstanding = 64").count(), 2, "{text}");
-        let back: RunConfig = toml::from_str(&text).unwrap();
+        let back = RunConfig::default().with(&text.parse().unwrap()).unwrap();
         assert_eq!(back, config);
         assert_eq!((back.port(1), back.port(0)), (config.port(1), config.port(0)));
     }
@@ -323,10 +290,19 @@ mod tests {
     #[test]
     fn the_written_configuration_reads_back_the_same() {
         let config = resolve("fast", &["nic.rx_fifo=48KiB".into(), "testpmd.mode=io".into()]).unwrap();
-        let back: RunConfig = toml::from_str(&config.to_toml()).unwrap();
+        let back = RunConfig::default().with(&config.to_toml().parse().unwrap()).unwrap();
         assert_eq!(back, config);
         assert_eq!(back.hash(), config.hash());
         assert_ne!(resolve("fast", &[]).unwrap().hash(), config.hash());
+    }
+
+    #[test]
+    fn a_presets_text_is_read_back_to_the_letter() {
+        for preset in ["fast", "altra", "ispass24"] {
+            let config = resolve(preset, &[]).unwrap();
+            let back = RunConfig::default().with(&config.to_toml().parse().unwrap()).unwrap();
+            assert_eq!((back.to_toml(), back.hash()), (config.to_toml(), config.hash()));
+        }
     }
 
     #[test]

@@ -3,10 +3,10 @@
 
 use doorbell_loadgen::Returned;
 use doorbell_machine::ConfigError;
-use doorbell_sim::{Bytes, Ps};
 use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
+use crate::options::Options;
 
 /// Our own programs print this when their ports are up.
 pub(crate) const READY_MARKER: &str = "doorbell: ready";
@@ -19,8 +19,6 @@ pub(crate) const L3FWD: &[&str] = &["loadgen.traffic.destination_ip=198.18.0.1",
 
 /// Hugepages of 2 MiB for l3fwd: its tables for IPv4 (64 MiB and second lookups) and IPv6, 8192 packet buffers, and EAL's own.
 const L3FWD_HUGEPAGES: u32 = 200;
-/// The longest work between two bursts; with a longer one no frame of a usual trial comes back.
-const WORK_MAX: Ps = Ps::from_ms(100);
 
 /// The options that all DPDK programs have, under testpmd's names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,9 +46,10 @@ impl Default for DpdkConfig {
     }
 }
 
-impl DpdkConfig {
-    /// Checks every value.
-    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+impl Options for DpdkConfig {
+    const SECTION: &'static str = "dpdk";
+
+    fn validate(&self, _: &RunConfig) -> Result<(), ConfigError> {
         let ranges = [
             ("dpdk.rxd", self.rxd, 32, 4096),
             ("dpdk.txd", self.txd, 32, 4096),
@@ -72,7 +71,9 @@ impl DpdkConfig {
         }
         Ok(())
     }
+}
 
+impl DpdkConfig {
     /// What the images' /init is told of them.
     pub(crate) fn guest_words(&self, nics: u32) -> String {
         let DpdkConfig { rxd, txd, burst, mbufs, mbcache, txrst } = self;
@@ -84,75 +85,9 @@ impl DpdkConfig {
     }
 }
 
-/// rxptx's own options.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct RxptxConfig {
-    /// How long it works on a burst, whatever its size, up to 100 ms by DPDK's clock (`platform.timebase`).
-    pub work: Ps,
-}
-
-impl Default for RxptxConfig {
-    fn default() -> Self {
-        RxptxConfig { work: Ps::from_ns(10) }
-    }
-}
-
-impl RxptxConfig {
-    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
-        if self.work > WORK_MAX || !self.work.0.is_multiple_of(Ps::from_ns(1).0) {
-            let problem = format!("\"{}\" is not from 0ns to {WORK_MAX} in steps of 1ns", self.work);
-            return Err(ConfigError::new("rxptx.work", problem));
-        }
-        Ok(())
-    }
-}
-
 /// What every DPDK program of the image is told.
-/// What touchfwd and touchdrop have beside the others.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct TouchConfig {
-    /// Bytes that each load of a frame takes: 1, as in a loop over bytes, or 8.
-    pub load: Bytes,
-}
-
-impl Default for TouchConfig {
-    fn default() -> Self {
-        TouchConfig { load: Bytes(1) }
-    }
-}
-
-impl TouchConfig {
-    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
-        match self.load.0 {
-            1 | 8 => Ok(()),
-            _ => Err(ConfigError::new("touch.load", format!("\"{}\" is neither 1B nor 8B", self.load))),
-        }
-    }
-}
-
-fn touching(app: &str, config: &RunConfig) -> String {
-    format!("{} doorbell.arg=--load-bytes={}", words(app, config), config.touch.load.0)
-}
-
 pub(crate) fn words(app: &str, config: &RunConfig) -> String {
-    format!("doorbell.app={app} {}", config.dpdk.guest_words(config.platform.nics))
-}
-
-/// What the image's /init is told.
-pub(crate) fn touchfwd(config: &RunConfig) -> String {
-    touching("touchfwd", config)
-}
-
-/// What the image's /init is told.
-pub(crate) fn touchdrop(config: &RunConfig) -> String {
-    touching("touchdrop", config)
-}
-
-/// What the image's /init is told.
-pub(crate) fn rxptx(config: &RunConfig) -> String {
-    format!("{} doorbell.arg=--work-ns={}", words("rxptx", config), config.rxptx.work.0 / Ps::from_ns(1).0)
+    format!("doorbell.app={app} {}", config.options::<DpdkConfig>().guest_words(config.platform.nics))
 }
 
 /// What the image's /init is told: among it, the stations behind the ports.

@@ -13,6 +13,7 @@ use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 use serde::Deserialize;
 
 use crate::config::RunConfig;
+use crate::drive::DriveConfig;
 use crate::error::{RunError, describe};
 use crate::interval::{Interval, OpenInterval, meanings};
 use crate::registry::Benchmark;
@@ -118,7 +119,8 @@ struct Times {
 
 impl Times {
     fn from(now: Ps, config: &RunConfig) -> Times {
-        let lead = LEAD_INSTRUCTIONS / (config.drive.frequency.0 as f64 * config.drive.ipc);
+        let drive = config.options::<DriveConfig>();
+        let lead = LEAD_INSTRUCTIONS / (drive.frequency.0 as f64 * drive.ipc);
         let begin = now + Ps((lead * 1e12) as u64);
         let detail = begin + config.run.warmup;
         let measure = match config.core.model {

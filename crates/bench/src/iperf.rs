@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::config::RunConfig;
 use crate::error::{RunError, describe};
 use crate::interval::{Interval, OpenInterval, all_dropped, meanings};
+use crate::options::Options;
 use crate::session::Control;
 use crate::testbed::{LINES_SHOWN, NodeGuest, Testbed, run_watched};
 
@@ -85,9 +86,10 @@ impl Default for IperfConfig {
     }
 }
 
-impl IperfConfig {
-    /// Checks every value.
-    pub fn validate(&self) -> Result<(), ConfigError> {
+impl Options for IperfConfig {
+    const SECTION: &'static str = "iperf";
+
+    fn validate(&self, _: &RunConfig) -> Result<(), ConfigError> {
         if !(1..=16).contains(&self.streams) {
             return Err(ConfigError::new("iperf.streams", format!("{} is not from 1 to 16", self.streams)));
         }
@@ -100,7 +102,9 @@ impl IperfConfig {
         }
         Ok(())
     }
+}
 
+impl IperfConfig {
     /// The node that sends the data.
     fn sender(&self) -> usize {
         if self.reverse { 0 } else { 1 }
@@ -157,15 +161,15 @@ pub fn run_iperf(
     }
     let before = network.instructions();
     let mut test = Test { network: &mut network, config, control };
-    let (interval, iperf3) = match config.iperf.seconds {
+    let (interval, iperf3) = match config.options::<IperfConfig>().seconds {
         Some(_) => test.whole()?,
         None => (test.part()?, None),
     };
     network.check_conservation();
     let captured = network.finish_captures()?.first().map(|(_, frames)| *frames);
     let host = (started.elapsed().as_secs_f64(), network.instructions() - before);
-    let named = ("iperf", config.iperf.in_words());
-    let mut summary = interval.point(named, config, &network, config.iperf.sender(), host);
+    let named = ("iperf", config.options::<IperfConfig>().in_words());
+    let mut summary = interval.point(named, config, &network, config.options::<IperfConfig>().sender(), host);
     summary.iperf = Some(match &iperf3 {
         Some(result) => figures_of_whole(config, &interval, result),
         None => figures_of_part(config, &interval),
@@ -183,7 +187,7 @@ struct Test<'a, 'c> {
 impl Test<'_, '_> {
     /// Lets the client begin.
     fn begin(&mut self) {
-        let typed = format!("{}\n", self.config.iperf.options());
+        let typed = format!("{}\n", self.config.options::<IperfConfig>().options());
         let taken = self.network.node_mut(1).type_input(typed.as_bytes());
         assert_eq!(taken, typed.len(), "the keyboard has room for a line");
     }
@@ -198,7 +202,7 @@ impl Test<'_, '_> {
 
     /// Measures a part of a transfer: the test node's caches warm up while it comes to its pace, then everything is timed.
     fn part(&mut self) -> Result<Interval, RunError> {
-        let (run, sender) = (&self.config.run, self.config.iperf.sender());
+        let (run, sender) = (&self.config.run, self.config.options::<IperfConfig>().sender());
         self.begin();
         let patience = self.network.now() + PATIENCE;
         let payload = |network: &Network| {
@@ -273,9 +277,9 @@ fn result(console: &str) -> Option<Value> {
 
 /// As the cable shows them.
 fn figures_of_part(config: &RunConfig, interval: &Interval) -> IperfFigures {
-    let sender = config.iperf.sender();
+    let sender = config.options::<IperfConfig>().sender();
     let carried = &interval.carried[0][sender];
-    let (bytes_sent, bytes_received) = match config.iperf.protocol {
+    let (bytes_sent, bytes_received) = match config.options::<IperfConfig>().protocol {
         Protocol::Tcp => (carried.tcp_payload, carried.tcp_acknowledged),
         Protocol::Udp => {
             // Datagrams are all of one size, and nearly all frames there are.
@@ -286,7 +290,7 @@ fn figures_of_part(config: &RunConfig, interval: &Interval) -> IperfFigures {
         }
     };
     IperfFigures {
-        protocol: config.iperf.protocol,
+        protocol: config.options::<IperfConfig>().protocol,
         bytes_sent,
         bytes_received,
         seconds: interval.seconds,
@@ -344,6 +348,6 @@ mod tests {
             "--client 10.0.0.2 --interval 0 --time 1 --parallel 2 --udp --bitrate 1000000000 --reverse";
         assert_eq!(config.options(), expected);
         let wrong = IperfConfig { streams: 0, ..Default::default() };
-        assert_eq!(wrong.validate().unwrap_err().key, "iperf.streams");
+        assert_eq!(wrong.validate(&RunConfig::default()).unwrap_err().key, "iperf.streams");
     }
 }

@@ -9,6 +9,7 @@ mod compute;
 mod config;
 mod disks;
 mod dpdk;
+mod drive;
 mod dual;
 mod error;
 mod fingerprint;
@@ -21,10 +22,12 @@ mod measure;
 mod memcached;
 mod network;
 mod observe;
+mod options;
 mod phases;
 mod ports;
 mod registry;
 mod results;
+mod rxptx;
 mod script;
 mod sealed;
 mod session;
@@ -32,18 +35,20 @@ mod tables;
 mod testbed;
 mod testpmd;
 mod timing;
+mod touch;
 mod trial;
 
 pub use changes::changes;
 pub use compute::ComputeConfig;
-pub use config::{DriveConfig, DriveKind, RunConfig, RunParams, resolve, resolve_with_traffic};
+pub use config::{RunConfig, RunParams, resolve, resolve_with_traffic};
 pub use disks::{machine_with, open_disks};
 pub use doorbell_results::{
     Change, CoreFigures, Direction, Drops, Figure, FigureGroup, FunctionCost, GeneratorFigures, HopFigures,
     IperfFigures, NetworkFigures, NodeFigures, OutputFigures, PointSummary, PortFigures, Protocol,
     QueueFigures, Ran, RunSummary, SwitchFigures, TimingFigures,
 };
-pub use dpdk::{DpdkConfig, RxptxConfig, TouchConfig};
+pub use dpdk::DpdkConfig;
+pub use drive::{DriveConfig, DriveKind};
 pub use dual::{DrivenPoint, driven_guests, run_driven};
 pub use error::RunError;
 pub use fingerprint::fingerprint;
@@ -54,8 +59,10 @@ pub use measure::{Point, run_point, run_point_observed};
 pub use memcached::MemcachedDpdkConfig;
 pub use network::{CableTable, GeneratorTable, NetworkFile, NetworkPlan, NetworkRun, NodeTable, run_network};
 pub use observe::{FunctionTable, Observe, Observed, PIPELINE_MAX, TIMELINE_PACKETS, konata, perfetto};
+pub use options::{OptionSections, Options, Section};
 pub use registry::{BENCHMARKS, Benchmark, NETWORK, Nodes, benchmark};
 pub use results::{Results, named};
+pub use rxptx::RxptxConfig;
 pub use script::{Mark, NO_TRAFFIC, Script, run_script};
 pub use sealed::{SEAL, read_verified, seal, verify, write_sealed};
 pub use session::{
@@ -64,4 +71,5 @@ pub use session::{
 pub use tables::csv_field;
 pub use testbed::{NodeGuest, Testbed, TestbedPlan};
 pub use testpmd::{ForwardMode, TestpmdConfig, Topology};
+pub use touch::TouchConfig;
 pub use trial::{Standing, Trial, TrialResult};

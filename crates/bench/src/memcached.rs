@@ -6,6 +6,8 @@ use doorbell_sim::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
+use crate::dpdk::DpdkConfig;
+use crate::options::Options;
 
 /// Bytes of a hugepage.
 const HUGEPAGE: u64 = 2 << 20;
@@ -32,8 +34,10 @@ impl Default for MemcachedDpdkConfig {
     }
 }
 
-impl MemcachedDpdkConfig {
-    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+impl Options for MemcachedDpdkConfig {
+    const SECTION: &'static str = "memcached_dpdk";
+
+    fn validate(&self, _: &RunConfig) -> Result<(), ConfigError> {
         let Bytes(memory) = self.memory;
         if !(64 << 10..=64 << 30).contains(&memory) {
             let problem = format!("\"{}\" is not from 64KiB to 64GiB", self.memory);
@@ -53,9 +57,9 @@ impl MemcachedDpdkConfig {
 
 /// What the image's /init is told.
 pub(crate) fn guest_words(config: &RunConfig) -> String {
-    let MemcachedDpdkConfig { memory, buckets } = config.memcached_dpdk;
+    let MemcachedDpdkConfig { memory, buckets } = config.options();
     let traffic = &config.loadgen.traffic;
-    let mbufs = u64::from(config.dpdk.mbufs) * u64::from(config.platform.nics);
+    let mbufs = u64::from(config.options::<DpdkConfig>().mbufs) * u64::from(config.platform.nics);
     let hugepages = EAL_HUGEPAGES + (mbufs * MBUF).div_ceil(HUGEPAGE) + memory.0.div_ceil(HUGEPAGE);
     format!(
         "{} doorbell.hugepages={hugepages} doorbell.arg=--memory={} doorbell.arg=--buckets={buckets} \

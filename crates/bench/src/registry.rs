@@ -1,13 +1,22 @@
-//! The benchmarks by name.
+//! The benchmarks by name, and the sections of the configuration that are theirs.
 
 use doorbell_loadgen::{Kind, Returned};
 use doorbell_machine::ConfigError;
 use doorbell_machine::overlay::nearest;
 
+use crate::compute::ComputeConfig;
 use crate::config::RunConfig;
+use crate::dpdk::DpdkConfig;
+use crate::drive::DriveConfig;
+use crate::iperf::IperfConfig;
+use crate::memcached::MemcachedDpdkConfig;
+use crate::options::{OptionSections, Section};
+use crate::rxptx::RxptxConfig;
 use crate::session::{Ready, Workload};
 use crate::testbed::NodeGuest;
-use crate::{compute, dpdk, iperf, kernel, memcached, testpmd};
+use crate::testpmd::TestpmdConfig;
+use crate::touch::TouchConfig;
+use crate::{compute, dpdk, iperf, kernel, memcached, rxptx, testpmd, touch};
 
 /// What a benchmark is made of.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +44,8 @@ pub struct Benchmark {
     pub ready_marker: &'static str,
     /// The words that it adds to the kernel's command line.
     pub guest_words: fn(&RunConfig) -> String,
+    /// Its sections of the configuration; several benchmarks may share one.
+    pub options: &'static [Section],
     /// What it sets in the configuration; the user's own settings are laid over it.
     pub defaults: &'static [&'static str],
     /// What it does to test frames.
@@ -60,6 +71,11 @@ impl Benchmark {
     }
 }
 
+/// What all DPDK programs have.
+const DPDK: Section = Section::of::<DpdkConfig>();
+/// What is no benchmark's own.
+const OF_ALL: &[Section] = &[Section::of::<DriveConfig>()];
+
 /// What a network's file describes: no benchmark that can be called by a name.
 pub const NETWORK: Benchmark = Benchmark {
     name: "network",
@@ -68,6 +84,7 @@ pub const NETWORK: Benchmark = Benchmark {
     image: "net",
     ready_marker: kernel::READY_MARKER,
     guest_words: |_| String::new(),
+    options: &[],
     defaults: &[],
     returned: kernel::returned,
     preload: None,
@@ -83,6 +100,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         image: "testpmd",
         ready_marker: testpmd::READY_MARKER,
         guest_words: testpmd::guest_words,
+        options: &[DPDK, Section::of::<TestpmdConfig>()],
         defaults: &[],
         returned: testpmd::returned,
         preload: None,
@@ -95,6 +113,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         image: "dpdk",
         ready_marker: dpdk::L3FWD_READY_MARKER,
         guest_words: dpdk::l3fwd,
+        options: &[DPDK],
         defaults: dpdk::L3FWD,
         returned: dpdk::routed,
         preload: None,
@@ -106,7 +125,8 @@ pub const BENCHMARKS: &[Benchmark] = &[
         nodes: Nodes::One,
         image: "dpdk",
         ready_marker: dpdk::READY_MARKER,
-        guest_words: dpdk::touchfwd,
+        guest_words: touch::touchfwd,
+        options: &[DPDK, Section::of::<TouchConfig>()],
         defaults: &[],
         returned: dpdk::swapped,
         preload: None,
@@ -118,7 +138,8 @@ pub const BENCHMARKS: &[Benchmark] = &[
         nodes: Nodes::One,
         image: "dpdk",
         ready_marker: dpdk::READY_MARKER,
-        guest_words: dpdk::touchdrop,
+        guest_words: touch::touchdrop,
+        options: &[DPDK, Section::of::<TouchConfig>()],
         defaults: &[],
         returned: dpdk::kept,
         preload: None,
@@ -130,21 +151,10 @@ pub const BENCHMARKS: &[Benchmark] = &[
         nodes: Nodes::One,
         image: "dpdk",
         ready_marker: dpdk::READY_MARKER,
-        guest_words: dpdk::rxptx,
+        guest_words: rxptx::guest_words,
+        options: &[DPDK, Section::of::<RxptxConfig>()],
         defaults: &[],
         returned: dpdk::swapped,
-        preload: None,
-        silent: false,
-    },
-    Benchmark {
-        name: "iperf",
-        summary: "iperf3 over TCP or UDP between two nodes on one cable: the kernel's network stack on both sides",
-        nodes: Nodes::Two(iperf::guests),
-        image: "net",
-        ready_marker: kernel::READY_MARKER,
-        guest_words: |_| String::new(),
-        defaults: iperf::DEFAULTS,
-        returned: kernel::returned,
         preload: None,
         silent: false,
     },
@@ -155,6 +165,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         image: "net",
         ready_marker: kernel::READY_MARKER,
         guest_words: kernel::respond,
+        options: &[],
         defaults: kernel::PING,
         returned: kernel::returned,
         preload: None,
@@ -167,6 +178,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         image: "net",
         ready_marker: kernel::READY_MARKER,
         guest_words: kernel::memcached,
+        options: &[],
         defaults: kernel::MEMCACHED,
         returned: kernel::returned,
         preload: Some(Kind::MemcachedSet),
@@ -179,6 +191,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         image: "dpdk",
         ready_marker: dpdk::READY_MARKER,
         guest_words: memcached::guest_words,
+        options: &[DPDK, Section::of::<MemcachedDpdkConfig>()],
         defaults: kernel::MEMCACHED,
         returned: kernel::returned,
         preload: Some(Kind::MemcachedSet),
@@ -191,12 +204,46 @@ pub const BENCHMARKS: &[Benchmark] = &[
         image: "dpdk",
         ready_marker: dpdk::READY_MARKER,
         guest_words: compute::guest_words,
+        options: &[Section::of::<ComputeConfig>()],
         defaults: &[],
         returned: compute::returned,
         preload: None,
         silent: true,
     },
+    Benchmark {
+        name: "iperf",
+        summary: "iperf3 over TCP or UDP between two nodes on one cable: the kernel's network stack on both sides",
+        nodes: Nodes::Two(iperf::guests),
+        image: "net",
+        ready_marker: kernel::READY_MARKER,
+        guest_words: |_| String::new(),
+        options: &[Section::of::<IperfConfig>()],
+        defaults: iperf::DEFAULTS,
+        returned: kernel::returned,
+        preload: None,
+        silent: false,
+    },
 ];
+
+/// The sections of these benchmarks, in the benchmarks' order, and those of all.
+pub(crate) fn options_of(benchmarks: &[Benchmark]) -> OptionSections {
+    let own = benchmarks.iter().flat_map(|known| known.options);
+    OptionSections::of(own.chain(OF_ALL).copied())
+}
+
+impl Default for OptionSections {
+    /// Those of all benchmarks.
+    fn default() -> OptionSections {
+        options_of(BENCHMARKS)
+    }
+}
+
+/// The sections that no program has that runs in one machine: they say how a run goes, and are no node's of a network.
+pub(crate) fn sections_of_runs() -> Vec<&'static str> {
+    let one = BENCHMARKS.iter().filter(|known| matches!(known.nodes, Nodes::One));
+    let of_nodes: Vec<&str> = one.flat_map(|known| known.options).map(|section| section.name).collect();
+    OptionSections::default().names().into_iter().filter(|name| !of_nodes.contains(name)).collect()
+}
 
 /// The benchmark called `name`.
 pub fn benchmark(name: &str) -> Result<&'static Benchmark, ConfigError> {
@@ -209,4 +256,125 @@ pub fn benchmark(name: &str) -> Result<&'static Benchmark, ConfigError> {
             format!("there is no benchmark \"{name}\"{hint} (benchmarks: {})", names.join(", ")),
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::resolve_over;
+
+    /// What the file of a benchmark has, as CONTRIBUTING.md says.
+    mod echo {
+        use doorbell_machine::ConfigError;
+        use doorbell_sim::Ps;
+        use serde::{Deserialize, Serialize};
+
+        use crate::config::RunConfig;
+        use crate::options::Options;
+
+        /// echo's own options.
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct EchoConfig {
+            pub delay: Ps,
+            pub ports: Option<u32>,
+        }
+
+        impl Options for EchoConfig {
+            const SECTION: &'static str = "echo";
+
+            fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
+                if self.ports.is_some_and(|ports| ports > config.platform.nics) {
+                    return Err(ConfigError::new("echo.ports", "there are fewer NICs"));
+                }
+                Ok(())
+            }
+        }
+
+        pub fn guest_words(config: &RunConfig) -> String {
+            format!(
+                "{} doorbell.delay={}",
+                crate::dpdk::words("echo", config),
+                config.options::<EchoConfig>().delay
+            )
+        }
+    }
+
+    const ECHO: Benchmark = Benchmark {
+        name: "echo",
+        guest_words: echo::guest_words,
+        options: &[DPDK, Section::of::<echo::EchoConfig>()],
+        ..NETWORK
+    };
+
+    fn with_echo(set: &[&str]) -> Result<RunConfig, ConfigError> {
+        let set: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
+        resolve_over(options_of(&[ECHO]), "fast", None, &set)
+    }
+
+    #[test]
+    fn a_benchmark_with_options_of_its_own_is_a_file_and_an_entry() {
+        let config = with_echo(&["echo.delay=20ns", "dpdk.burst=8"]).unwrap();
+        let words = ECHO.workload(&config).words;
+        assert!(words.ends_with("doorbell.delay=20ns") && words.contains("doorbell.burst=8"), "{words}");
+        let text = config.to_toml();
+        assert!(text.contains("\n[echo]\ndelay = \"20ns\"\n\n[drive]\n"), "{text}");
+        assert_eq!(config.with(&text.parse().unwrap()).unwrap(), config);
+        assert_ne!(config, with_echo(&["echo.delay=21ns", "dpdk.burst=8"]).unwrap());
+    }
+
+    #[test]
+    fn a_wrong_option_of_a_benchmark_is_refused_with_its_path() {
+        for (wrong, key, says) in [
+            ("echo.dela=20ns", "echo.dela", "did you mean \"delay\"?"),
+            ("ecco.delay=20ns", "ecco", "did you mean \"echo\"?"),
+            ("platfrom.nics=1", "platfrom", "did you mean \"platform\"?"),
+            ("echo.delay=20", "echo.delay", "a number without a unit"),
+            ("echo.ports=2", "echo.ports", "there are fewer NICs"),
+            ("echo=2", "echo", "its keys are echo.delay"),
+            // Another benchmark's, which this registry has not.
+            ("rxptx.work=1us", "rxptx", "expected one of `run`"),
+        ] {
+            let error = with_echo(&[wrong]).unwrap_err();
+            assert!(error.key == key && error.problem.contains(says), "{wrong}: {error}");
+        }
+        assert!(with_echo(&["echo.ports=2", "platform.nics=2"]).is_ok());
+    }
+
+    #[test]
+    fn every_benchmark_lists_the_options_that_it_asks_for() {
+        for known in BENCHMARKS {
+            let config = resolve_over(options_of(&[*known]), "fast", None, &[]).unwrap();
+            assert_eq!(known.workload(&config).name, known.name);
+        }
+    }
+
+    #[test]
+    fn no_section_is_called_as_another_part_of_the_configuration() {
+        let all = OptionSections::default().names();
+        for name in &all {
+            let set = [format!("{name}.x=1")];
+            let without_sections = resolve_over(OptionSections::of([]), "fast", None, &set).unwrap_err();
+            assert_eq!(without_sections.key, *name);
+        }
+        // Results have always had them in this order, and the configuration's hash follows from it.
+        let order = ["dpdk", "testpmd", "touch", "rxptx", "memcached_dpdk", "compute", "iperf", "drive"];
+        assert_eq!(all, order);
+        assert_eq!(sections_of_runs(), ["iperf", "drive"]);
+    }
+
+    #[test]
+    #[should_panic(expected = "two types of options are called [dpdk]")]
+    fn two_types_of_options_cannot_share_a_name() {
+        #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+        struct Other {}
+        impl crate::options::Options for Other {
+            const SECTION: &'static str = "dpdk";
+
+            fn validate(&self, _: &RunConfig) -> Result<(), ConfigError> {
+                Ok(())
+            }
+        }
+        OptionSections::of([DPDK, Section::of::<Other>()]);
+    }
 }

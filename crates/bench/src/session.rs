@@ -17,8 +17,9 @@ use doorbell_sim::Ps;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::boot_turn::{BOOT_VERSION, BootTurn};
-use crate::config::{DriveKind, RunConfig};
+use crate::config::RunConfig;
 use crate::disks::{machine_for_boot, machine_with, open_disks};
+use crate::drive::{DriveConfig, DriveKind};
 use crate::error::{RunError, describe};
 use crate::m5::{M5_CHECKPOINT, M5Next, M5Ops};
 use crate::registry::Benchmark;
@@ -231,7 +232,7 @@ impl Session {
         control: &mut Control,
     ) -> Result<Session, RunError> {
         config.validate()?;
-        if config.drive.kind == DriveKind::Node {
+        if config.options::<DriveConfig>().kind == DriveKind::Node {
             let problem =
                 "only `doorbell run` of a benchmark has a drive node; here it must be \"generator\"";
             return Err(ConfigError::new("drive.kind", problem).into());

@@ -1,9 +1,12 @@
 //! DPDK's testpmd, unmodified: every frame goes back out of the port it came in by, or out of the other of a pair.
 
 use doorbell_loadgen::Returned;
+use doorbell_machine::ConfigError;
 use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
+use crate::dpdk::DpdkConfig;
+use crate::options::Options;
 
 /// testpmd prints this when it forwards and waits for a key.
 pub(crate) const READY_MARKER: &str = "Press enter to exit";
@@ -44,23 +47,36 @@ impl Default for TestpmdConfig {
     }
 }
 
+impl Options for TestpmdConfig {
+    const SECTION: &'static str = "testpmd";
+
+    fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
+        if self.topology == Topology::Paired && !config.platform.nics.is_multiple_of(2) {
+            let problem = "\"paired\" needs an even number of platform.nics";
+            return Err(ConfigError::new("testpmd.topology", problem));
+        }
+        Ok(())
+    }
+}
+
 /// What the image's /init is told.
 pub(crate) fn guest_words(config: &RunConfig) -> String {
-    let mode = match config.testpmd.mode {
+    let own = config.options::<TestpmdConfig>();
+    let mode = match own.mode {
         ForwardMode::Io => "io",
         ForwardMode::MacSwap => "macswap",
     };
-    let topology = match config.testpmd.topology {
+    let topology = match own.topology {
         Topology::Loop => "",
         Topology::Paired => " doorbell.topology=paired",
     };
-    let footprint = config.dpdk.guest_words(config.platform.nics);
+    let footprint = config.options::<DpdkConfig>().guest_words(config.platform.nics);
     format!("doorbell.app=testpmd doorbell.mode={mode} {footprint}{topology}")
 }
 
 /// What the load generator expects back.
 pub(crate) fn returned(config: &RunConfig) -> Returned {
-    match config.testpmd.mode {
+    match config.options::<TestpmdConfig>().mode {
         ForwardMode::Io => Returned::AsSent,
         ForwardMode::MacSwap => Returned::MacSwap,
     }

@@ -7,8 +7,8 @@ use anyhow::{Context, bail};
 use clap::Args;
 use doorbell_bench::Places;
 use doorbell_bench::{
-    BENCHMARKS, Control, DriveKind, M5Ops, Nodes, RunConfig, RunError, Session, Source, Testbed, benchmark,
-    resolve_with_traffic, run_point_observed,
+    BENCHMARKS, Benchmark, Control, DriveConfig, DriveKind, M5Ops, Nodes, RunConfig, RunError, Session,
+    Source, Testbed, benchmark, resolve_with_traffic, run_point_observed,
 };
 use doorbell_loadgen::{Kind, Rate};
 use doorbell_machine::PRESETS;
@@ -120,10 +120,15 @@ pub struct CommonArgs {
     pub disks: Vec<PathBuf>,
 }
 
-/// The benchmarks by name.
+/// The benchmarks by name, and where their own options are.
 pub fn run_help() -> String {
-    let lines: Vec<String> = BENCHMARKS.iter().map(|b| format!("  {:<17} {}", b.name, b.summary)).collect();
-    format!("Benchmarks:\n{}", lines.join("\n"))
+    let line = |known: &Benchmark| {
+        let sections: Vec<&str> = known.options.iter().map(|section| section.name).collect();
+        let options = if sections.is_empty() { String::new() } else { format!(" [{}]", sections.join(", ")) };
+        format!("  {:<17} {}{options}", known.name, known.summary)
+    };
+    let lines: Vec<String> = BENCHMARKS.iter().map(line).collect();
+    format!("Benchmarks, and the sections of `doorbell config show` that are theirs:\n{}", lines.join("\n"))
 }
 
 impl GuestArgs {
@@ -266,7 +271,7 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
         bail!("--rate: {} has no traffic", chosen.name);
     }
     let config = args.config(chosen.defaults)?;
-    if config.drive.kind == DriveKind::Node {
+    if config.options::<DriveConfig>().kind == DriveKind::Node {
         return crate::dual_cmd::run(args, chosen, &config, places);
     }
     let rates = args.rates(&config)?;

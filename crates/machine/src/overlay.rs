@@ -99,18 +99,27 @@ impl Overlay {
 
 /// Reads a whole part of a configuration; an error names the key.
 pub(crate) fn read<T: DeserializeOwned>(whole: Table) -> Result<T, ConfigError> {
+    read_beside(whole, &[])
+}
+
+/// Reads a configuration without those of its parts that are read elsewhere: a misspelt key may mean one of them.
+pub fn read_beside<T: DeserializeOwned>(whole: Table, elsewhere: &[&str]) -> Result<T, ConfigError> {
     serde_path_to_error::deserialize(Value::Table(whole)).map_err(|error| {
         let path = error.path().to_string();
-        let text = error.into_inner().to_string().trim_end().replace('\n', " ");
+        let mut text = error.into_inner().to_string().trim_end().replace('\n', " ");
         if text.starts_with("invalid type") && text.contains("expected a string") {
             let problem = "a number without a unit; write one behind it, such as 10ns, 48KiB, 3GHz or 10Gbps";
             return ConfigError::new(path, problem);
         }
         let (key, hint) = match unknown_field(&text) {
-            Some((field, known)) => {
+            Some((field, mut known)) => {
                 let parent = path.rsplit_once('.').map(|(parent, _)| format!("{parent}."));
-                let parent =
-                    if path == "." || path == field { String::new() } else { parent.unwrap_or_default() };
+                let at_top = path == "." || path == field;
+                if at_top && !elsewhere.is_empty() {
+                    known.extend(elsewhere.iter().map(|&name| name.to_owned()));
+                    text = format!("unknown field `{field}`, expected one of `{}`", known.join("`, `"));
+                }
+                let parent = if at_top { String::new() } else { parent.unwrap_or_default() };
                 (format!("{parent}{field}"), nearest(&field, &known).map(str::to_owned))
             }
             None => (path, None),
@@ -131,8 +140,8 @@ pub(crate) fn merge(into: &mut Table, from: Table) {
     }
 }
 
-/// A part that all have, with one's own keys over it. An error names the key below `path`.
-pub(crate) fn laid_over<T: Serialize + DeserializeOwned + Clone>(
+/// A part with some keys laid over it. An error names the key below `path`.
+pub fn laid_over<T: Serialize + DeserializeOwned + Clone>(
     all: &T,
     own: &Table,
     path: &str,

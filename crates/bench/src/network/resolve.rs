@@ -18,11 +18,11 @@ use toml::{Table, Value};
 use crate::config::RunConfig;
 use crate::kernel;
 use crate::network::config::{CableTable, NodeTable};
-use crate::registry::{Benchmark, Nodes, benchmark};
+use crate::registry::{Benchmark, Nodes, benchmark, sections_of_runs};
 use crate::testbed::NodeGuest;
 
-/// Keys of a run that are no node's own.
-const OF_THE_RUN: [&str; 8] = ["run", "loadgen", "iperf", "drive", "node", "switch", "generator", "cable"];
+/// Keys of a run that are no node's own, beside its sections of options.
+const OF_THE_RUN: [&str; 6] = ["run", "loadgen", "node", "switch", "generator", "cable"];
 /// The last byte of the first generator's IPv4 address, in the network of the node that it asks.
 const GENERATOR_IP_FROM: u32 = 201;
 
@@ -92,7 +92,7 @@ impl NetworkFile {
         }
         let own = with_nodes_presets(own.into_table())?;
         whole.merge(own);
-        let config: RunConfig = whole.resolve()?;
+        let config = RunConfig::default().with(whole.table())?;
         if !config.is_network() {
             let problem =
                 "it has no [node.NAME], [switch.NAME], [generator.NAME] and [cable.NAME] (docs/networks.md)";
@@ -149,11 +149,8 @@ fn has(tree: &Table, path: &str) -> bool {
 
 /// A node with a preset of its own is told all that the preset says, what the file says to all, and then its own.
 fn with_nodes_presets(mut tree: Table) -> Result<Table, ConfigError> {
-    let common: Table = tree
-        .iter()
-        .filter(|(key, _)| !OF_THE_RUN.contains(&key.as_str()))
-        .map(|(k, v)| (k.clone(), v.clone()))
-        .collect();
+    let mut common = tree.clone();
+    without_the_runs_own(&mut common);
     let nodes = tree.get_mut("node").and_then(Value::as_table_mut);
     for (name, node) in nodes.into_iter().flatten() {
         let Some(node) = node.as_table_mut() else { continue };
@@ -162,7 +159,7 @@ fn with_nodes_presets(mut tree: Table) -> Result<Table, ConfigError> {
         let mut whole = preset(preset_name).map_err(below)?;
         whole.merge(common.clone());
         // What is not named in all this is as by default, and not as for the other nodes.
-        let resolved: RunConfig = whole.resolve().map_err(below)?;
+        let resolved = RunConfig::default().with(whole.table()).map_err(below)?;
         let mut told = Overlay::from_table(machine_keys(&resolved));
         told.merge(std::mem::take(node));
         *node = told.into_table();
@@ -172,9 +169,13 @@ fn with_nodes_presets(mut tree: Table) -> Result<Table, ConfigError> {
 
 /// What a configuration tells a machine and the program in it.
 fn machine_keys(config: &RunConfig) -> Table {
-    let mut table = Table::try_from(config).expect("a configuration can be written as TOML");
-    OF_THE_RUN.iter().for_each(|key| drop(table.remove(*key)));
+    let mut table = config.to_table();
+    without_the_runs_own(&mut table);
     table
+}
+
+fn without_the_runs_own(table: &mut Table) {
+    OF_THE_RUN.iter().chain(&sections_of_runs()).for_each(|key| drop(table.remove(*key)));
 }
 
 /// A network with what runs in it.
@@ -205,7 +206,7 @@ impl RunConfig {
         for (name, node) in &self.node {
             let below =
                 |error: ConfigError| ConfigError { key: format!("node.{name}.{}", error.key), ..error };
-            nodes.push(laid_over(&alone, &node.keys).map_err(below)?);
+            nodes.push(alone.with(&node.keys).map_err(below)?);
         }
         let places = Places { names: self.node.keys().collect(), config: self };
         let links = self.cable.iter().map(|(name, cable)| self.link(&places, &mut nodes, name, cable));

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use doorbell_bench::{
-    Benchmark, DriveKind, NETWORK, Nodes, Places, RunConfig, RunError, benchmark, driven_guests,
+    Benchmark, DriveConfig, DriveKind, NETWORK, Nodes, Places, RunConfig, RunError, benchmark, driven_guests,
     guest_identity, resolve,
 };
 use doorbell_loadgen::Rate;
@@ -330,7 +330,7 @@ fn config(
         overrides.push(format!("loadgen.traffic.rate={rate}"));
     }
     let config = resolve(&file.preset, &overrides)?;
-    if config.drive.kind == DriveKind::Node {
+    if config.options::<DriveConfig>().kind == DriveKind::Node {
         driven_guests(known, &config)?;
     }
     if matches!(work, Work::Search(_)) && (known.silent || has_two_nodes(known, &config)) {
@@ -345,6 +345,8 @@ fn config(
 
 #[cfg(test)]
 mod tests {
+    use doorbell_bench::DpdkConfig;
+
     use super::*;
 
     fn plan(text: &str) -> Result<Plan, String> {
@@ -373,7 +375,7 @@ mod tests {
     fn a_list_is_its_points_and_a_sample_is_drawn() {
         let text = "[search]\ngoal = \"ndr\"\n[[list]]\n\"core.ipc\" = 1\n[[list]]\n\"core.ipc\" = 2\n\"dpdk.burst\" = 8\n";
         let points = plan(text).unwrap().points;
-        assert_eq!((points.len(), points[1].config.dpdk.burst), (2, 8));
+        assert_eq!((points.len(), points[1].config.options::<DpdkConfig>().burst), (2, 8));
         assert!(matches!(&points[0].work, Work::Search(request) if request.goal.loss == 0.0));
         let text = "[measure]\nrates = [\"1Mpps\"]\n[random]\npoints = 5\n[random.parameters]\n\"dpdk.burst\" = [8, 16]\n";
         assert_eq!(plan(text).unwrap().points.len(), 5);

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use doorbell_bench::{
-    Benchmark, Control, DriveKind, Nodes, Places, PointSummary, Ran, ResultFolder, RunConfig, RunError,
-    RunSummary, Session, Source, Testbed, TestbedPlan, changes, driven_guests, run_driven, run_iperf,
-    run_network, run_point,
+    Benchmark, Control, DriveConfig, DriveKind, Nodes, Places, PointSummary, Ran, ResultFolder, RunConfig,
+    RunError, RunSummary, Session, Source, Testbed, TestbedPlan, changes, driven_guests, run_driven,
+    run_iperf, run_network, run_point,
 };
 use doorbell_loadgen::Rate;
 
@@ -48,7 +48,8 @@ pub fn measure(
 
 /// Whether a second node takes the load generator's place.
 pub(super) fn has_two_nodes(benchmark: &Benchmark, config: &RunConfig) -> bool {
-    matches!(benchmark.nodes, Nodes::Two(_) | Nodes::Network) || config.drive.kind == DriveKind::Node
+    matches!(benchmark.nodes, Nodes::Two(_) | Nodes::Network)
+        || config.options::<DriveConfig>().kind == DriveKind::Node
 }
 
 /// A point, and what its results say of where they come from.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use doorbell_bench::{Control, PointSummary, RunConfig, RunError, Session};
+use doorbell_bench::{Control, DpdkConfig, PointSummary, RunConfig, RunError, Session};
 use doorbell_loadgen::{Pacing, Rate};
 use doorbell_machine::PortConfig;
 use doorbell_sim::{Bytes, Ps};
@@ -64,7 +64,10 @@ impl System for MachineSystem<'_> {
     fn queues(&self, rate: u64) -> Queues {
         let config = self.session.config();
         let (receive, transmit) = match self.session.workload().image.as_str() {
-            "testpmd" | "dpdk" => (u64::from(config.dpdk.rxd), u64::from(config.dpdk.txd)),
+            "testpmd" | "dpdk" => {
+                let DpdkConfig { rxd, txd, .. } = config.options();
+                (u64::from(*rxd), u64::from(*txd))
+            }
             _ => (RING_MAX, RING_MAX),
         };
         let frame = self.frame_size.0.max(64);

@@ -1,0 +1,66 @@
+//! What drives the node that is tested, where two machines stand on one cable.
+
+use doorbell_machine::{ConfigError, CoreConfig, CoreModel, MachineConfig, node_config};
+use doorbell_sim::Hertz;
+use serde::{Deserialize, Serialize};
+
+use crate::config::RunConfig;
+use crate::options::Options;
+
+/// Where the load of a benchmark comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DriveKind {
+    /// From a load generator in hardware.
+    #[default]
+    Generator,
+    /// From a second node, which runs the program `drive`.
+    Node,
+}
+
+/// What drives the node that is tested.
+///
+/// A drive node's core is functional, and its memory perfect: every instruction takes the same time. So that the test node is
+/// what is measured, it is faster. Its NIC and link are as the test node's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DriveConfig {
+    /// Where the load comes from: `generator` or `node`. Benchmarks that have two nodes anyway do not ask.
+    pub kind: DriveKind,
+    /// Clock frequency, "1MHz" to "20GHz".
+    pub frequency: Hertz,
+    /// Instructions a cycle, from 0.01 to 16.
+    pub ipc: f64,
+}
+
+impl Default for DriveConfig {
+    fn default() -> Self {
+        DriveConfig { kind: DriveKind::Generator, frequency: Hertz(3_000_000_000), ipc: 4.0 }
+    }
+}
+
+impl Options for DriveConfig {
+    const SECTION: &'static str = "drive";
+
+    fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
+        // The test node is checked by itself, and of the drive node only the core is another.
+        let [_, drive] = config.nodes();
+        drive.validate().map_err(|error| ConfigError { key: error.key.replace("core.", "drive."), ..error })
+    }
+}
+
+impl RunConfig {
+    /// The parts of two machines on one cable: the test node, and the drive node.
+    pub fn nodes(&self) -> [MachineConfig; 2] {
+        let (test, faster) = (self.machine(), self.options::<DriveConfig>());
+        let mut drive = node_config(&test, 1);
+        drive.hart.clear();
+        drive.core = CoreConfig {
+            model: CoreModel::Functional,
+            frequency: faster.frequency,
+            ipc: faster.ipc,
+            ..test.core.clone()
+        };
+        [test, drive]
+    }
+}

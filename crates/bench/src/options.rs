@@ -1,0 +1,152 @@
+//! Sections of the configuration that belong to a benchmark, such as `[rxptx]`: a type beside the benchmark says which keys
+//! there are, and the registry names it in the benchmark's entry. The configuration itself knows only that there are such
+//! sections.
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use doorbell_machine::ConfigError;
+use doorbell_machine::overlay::laid_over;
+use serde::de::DeserializeOwned;
+use serde::{Serialize, Serializer};
+use toml::{Table, Value};
+
+use crate::config::RunConfig;
+
+/// One section's options.
+pub trait Options:
+    Clone + Debug + Default + DeserializeOwned + PartialEq + Send + Serialize + Sync + 'static
+{
+    /// What the section is called: its keys are `SECTION.key`.
+    const SECTION: &'static str;
+
+    /// Checks every value, by itself and beside the rest of the configuration. An error names the whole path, such as
+    /// `rxptx.work`.
+    fn validate(&self, config: &RunConfig) -> Result<(), ConfigError>;
+}
+
+/// A section that a benchmark has.
+#[derive(Clone, Copy, Debug)]
+pub struct Section {
+    /// What it is called.
+    pub name: &'static str,
+    begin: fn() -> Arc<dyn Held>,
+}
+
+impl Section {
+    /// The section that holds options of this type.
+    pub const fn of<T: Options>() -> Section {
+        Section { name: T::SECTION, begin: || Arc::new(T::default()) }
+    }
+}
+
+/// All sections of a configuration, in the order in which they are written.
+#[derive(Clone, Debug)]
+pub struct OptionSections {
+    sections: Vec<Arc<dyn Held>>,
+}
+
+impl OptionSections {
+    /// Every section at its defaults. One that several benchmarks share is there once.
+    ///
+    /// # Panics
+    ///
+    /// If two types of options have the same name.
+    pub(crate) fn of(sections: impl IntoIterator<Item = Section>) -> OptionSections {
+        let mut all: Vec<Arc<dyn Held>> = Vec::new();
+        for section in sections {
+            let new = (section.begin)();
+            match all.iter().find(|known| known.section() == section.name) {
+                Some(known) => {
+                    let of_one_type = (**known).type_id() == (*new).type_id();
+                    assert!(of_one_type, "two types of options are called [{}]", section.name);
+                }
+                None => all.push(new),
+            }
+        }
+        OptionSections { sections: all }
+    }
+
+    /// The options of this type.
+    ///
+    /// # Panics
+    ///
+    /// If no benchmark of the registry lists them.
+    pub(crate) fn get<T: Options>(&self) -> &T {
+        let found = self.sections.iter().find_map(|held| (&**held as &dyn Any).downcast_ref());
+        found.unwrap_or_else(|| panic!("no benchmark has the options [{}]", T::SECTION))
+    }
+
+    /// The sections' names.
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        self.sections.iter().map(|held| held.section()).collect()
+    }
+
+    /// These, with what `tree` says of them laid over; it is taken out of the tree.
+    pub(crate) fn laid_under(&self, tree: &mut Table) -> Result<OptionSections, ConfigError> {
+        let sections = self.sections.iter().map(|held| match tree.remove(held.section()) {
+            None => Ok(held.clone()),
+            Some(Value::Table(own)) => held.laid_under(&own),
+            Some(other) => {
+                let problem = format!("{other} is no section; its keys are {}", keys(&**held));
+                Err(ConfigError::new(held.section(), problem))
+            }
+        });
+        Ok(OptionSections { sections: sections.collect::<Result<_, _>>()? })
+    }
+
+    /// Checks every section beside the configuration that it stands in.
+    pub(crate) fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
+        self.sections.iter().try_for_each(|held| held.check(config))
+    }
+}
+
+fn keys(held: &dyn Held) -> String {
+    let keys: Vec<String> = held.table().keys().map(|key| format!("{}.{key}", held.section())).collect();
+    keys.join(", ")
+}
+
+impl PartialEq for OptionSections {
+    fn eq(&self, other: &OptionSections) -> bool {
+        let pairs = || self.sections.iter().zip(&other.sections);
+        self.sections.len() == other.sections.len() && pairs().all(|(one, other)| one.equals(&**other))
+    }
+}
+
+impl Serialize for OptionSections {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.sections.iter().map(|held| (held.section(), held.table())))
+    }
+}
+
+/// Options of a type that is not known.
+trait Held: Any + Debug + Send + Sync {
+    fn section(&self) -> &'static str;
+    fn table(&self) -> Table;
+    fn laid_under(&self, own: &Table) -> Result<Arc<dyn Held>, ConfigError>;
+    fn check(&self, config: &RunConfig) -> Result<(), ConfigError>;
+    fn equals(&self, other: &dyn Held) -> bool;
+}
+
+impl<T: Options> Held for T {
+    fn section(&self) -> &'static str {
+        T::SECTION
+    }
+
+    fn table(&self) -> Table {
+        Table::try_from(self).expect("options can be written as TOML")
+    }
+
+    fn laid_under(&self, own: &Table) -> Result<Arc<dyn Held>, ConfigError> {
+        Ok(Arc::new(laid_over(self, own, T::SECTION)?))
+    }
+
+    fn check(&self, config: &RunConfig) -> Result<(), ConfigError> {
+        self.validate(config)
+    }
+
+    fn equals(&self, other: &dyn Held) -> bool {
+        (other as &dyn Any).downcast_ref() == Some(self)
+    }
+}
