@@ -12,7 +12,7 @@ use crate::config::RunConfig;
 use crate::phases::{NicTotals, OpenWindow, Window, nic_totals};
 use crate::ports;
 use crate::timing;
-use doorbell_results::{Direction, Drops, PointSummary};
+use doorbell_results::{Direction, Drops, PointSummary, Throughput, WindowSummary};
 
 /// An interval that has begun.
 pub(crate) struct OpenInterval {
@@ -117,10 +117,6 @@ impl Interval {
         let drops = Drops { link: offered.lost, ..self.dropped[1 - from].clone() };
         let lost = (all_dropped(&drops) + drops.link).min(offered.frames);
         let delivered = offered.frames - lost;
-        let per = |amount: f64, over: f64| if over == 0.0 { 0.0 } else { amount / over };
-        let share = per(delivered as f64, offered.frames as f64);
-        let gbps = per(offered.bytes as f64 * 8e-9, self.seconds);
-        let mpps = per(offered.frames as f64 * 1e-6, self.seconds);
         let cycles = config.core_cycles(self.seconds);
         let timing = self.nodes[0].timed.clone().map(|(begin, end)| {
             let span =
@@ -128,33 +124,12 @@ impl Interval {
             (timing::figures(&span, test), timing::cores(&span))
         });
         let (timing, cores) = timing.unzip();
+        let frame_size = per(offered.bytes as f64, offered.frames as f64).round() as u64;
         PointSummary {
             benchmark: benchmark.to_owned(),
             config_hash: config.hash(),
             rate,
-            frame_size: per(offered.bytes as f64, offered.frames as f64).round() as u64,
-            frames_offered: offered.frames,
-            frames_delivered: delivered,
-            frames_corrupt: 0,
-            frames_timed_out: 0,
-            frames_reordered: 0,
-            frames_duplicate: 0,
-            drop_rate: per(lost as f64, offered.frames as f64),
             drops,
-            offered_gbps: gbps,
-            delivered_gbps: gbps * share,
-            arrived_gbps: gbps * share,
-            arrived_mpps: mpps * share,
-            offered_mpps: mpps,
-            delivered_mpps: mpps * share,
-            latency_ns: None,
-            latency_from_actual_ns: None,
-            delay_variation_ns: None,
-            confidence_95: None,
-            batches: Vec::new(),
-            latency_stages_ns: None,
-            streams: Vec::new(),
-            simulated_seconds: self.seconds,
             instructions: self.instructions[0],
             ipc: per(self.instructions[0] as f64, cycles),
             instructions_per_frame: per(self.instructions[0] as f64, delivered as f64),
@@ -163,12 +138,37 @@ impl Interval {
             state_hash: format!("{:016x}", network.state_hash()),
             timing,
             cores: cores.unwrap_or_default(),
-            functions: None,
             ports: self.nodes[0].ports.clone(),
-            exit_status: None,
-            iperf: None,
-            network: None,
+            ..PointSummary::of_window(
+                between_nodes((offered.frames, offered.bytes), lost, self.seconds),
+                frame_size,
+            )
         }
+    }
+}
+
+/// A ratio, or nothing of nothing.
+pub(crate) fn per(amount: f64, over: f64) -> f64 {
+    if over == 0.0 { 0.0 } else { amount / over }
+}
+
+/// Frames and bytes that nodes sent, of which so many frames were lost, in the form of a load generator's figures.
+pub(crate) fn between_nodes((frames, bytes): (u64, u64), lost: u64, seconds: f64) -> WindowSummary {
+    let delivered = frames.saturating_sub(lost);
+    let share = |part: u64| Throughput {
+        mpps: per(frames as f64 * 1e-6, seconds) * per(part as f64, frames as f64),
+        gbps_l2: per(bytes as f64 * 8e-9, seconds) * per(part as f64, frames as f64),
+        ..Throughput::default()
+    };
+    WindowSummary {
+        seconds,
+        frames_offered: frames,
+        frames_delivered: delivered,
+        drop_rate: per((frames - delivered) as f64, frames as f64),
+        offered: share(frames),
+        delivered: share(delivered),
+        arrived: share(delivered),
+        ..WindowSummary::default()
     }
 }
 

@@ -15,6 +15,7 @@ use doorbell_wire::pcap::PcapFile;
 
 use crate::config::RunConfig;
 use crate::error::RunError;
+use crate::interval::per;
 use crate::observe::{Observe, Observed, TABLE_ROWS, digest};
 use crate::phases::{Run, Window};
 use crate::ports;
@@ -159,40 +160,16 @@ pub(crate) fn summarise(
         (timing::figures(&span, machine), timing::cores(&span))
     });
     let (timing, cores) = timing.unzip();
-    let per = |amount: f64, over: f64| if over == 0.0 { 0.0 } else { amount / over };
     let frame_size = match config.loadgen.traffic.streams.is_empty() {
         true => (config.loadgen.traffic.frame_len() + Frame::FCS_BYTES) as u64,
         false => machine.ports()[0].loadgen.mean_frame_size().0,
     };
-    // Frames that came back after they were forgotten did come back; how long each was is not known any more.
-    let late = figures.frames_late as f64;
     PointSummary {
         benchmark: session.workload().name.clone(),
         config_hash: config.hash(),
         rate: config.loadgen.traffic.rate_asked().to_string(),
-        frame_size,
-        frames_offered: figures.frames_offered,
-        frames_delivered: figures.frames_delivered,
-        frames_corrupt: figures.frames_corrupt,
-        frames_timed_out: figures.frames_timed_out,
-        frames_reordered: figures.frames_reordered,
-        frames_duplicate: figures.frames_duplicate,
-        drop_rate: figures.drop_rate,
         drops,
-        offered_gbps: figures.offered.gbps_l2,
-        delivered_gbps: figures.delivered.gbps_l2,
-        offered_mpps: figures.offered.mpps,
-        delivered_mpps: figures.delivered.mpps,
-        arrived_mpps: figures.arrived.mpps + per(late, figures.seconds * 1e6),
-        arrived_gbps: figures.arrived.gbps_l2 + per(late * frame_size as f64 * 8.0, figures.seconds * 1e9),
-        latency_ns: figures.latency_ns,
-        latency_from_actual_ns: figures.latency_from_actual_ns,
-        delay_variation_ns: figures.delay_variation_ns,
-        confidence_95: figures.confidence_95,
-        batches: figures.batches,
         latency_stages_ns: merged_stages(machine).summary(),
-        streams: figures.streams,
-        simulated_seconds: figures.seconds,
         instructions: window.instructions,
         ipc: per(window.instructions as f64, cycles),
         instructions_per_frame: per(window.instructions as f64, figures.frames_delivered as f64),
@@ -201,11 +178,8 @@ pub(crate) fn summarise(
         state_hash: format!("{:016x}", machine.state_hash()),
         timing,
         cores: cores.unwrap_or_default(),
-        functions: None,
         ports: window.ports,
-        exit_status: None,
-        iperf: None,
-        network: None,
+        ..PointSummary::of_window(figures, frame_size)
     }
 }
 

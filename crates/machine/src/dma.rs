@@ -57,7 +57,7 @@ impl PlatformSide<'_> {
             return;
         }
         each_line(addr, u64::from(len), |line, bytes, within| {
-            let access = DmaAccess { offset: offset.saturating_add(within), ..access };
+            let access = access.further(within);
             match write {
                 true => timing.memory.device_write(self.now, line, bytes, access),
                 false => timing.memory.device_read(self.now, line, bytes, access),

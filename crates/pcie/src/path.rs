@@ -90,6 +90,14 @@ doorbell_sim::stats! {
     }
 }
 
+impl PathStats {
+    /// Another request, of so many bytes.
+    pub fn request(&mut self, bytes: u64) {
+        self.requests += 1;
+        self.payload_bytes += bytes;
+    }
+}
+
 /// Where a kind stands in [`KINDS`].
 pub fn slot(kind: DmaKind) -> usize {
     match kind {
@@ -102,8 +110,8 @@ pub fn slot(kind: DmaKind) -> usize {
     }
 }
 
-/// How far a link has come: nothing that is asked for later may overtake it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How far a way has come: nothing that is asked for later may overtake it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sent {
     /// All the device's writes so far are visible.
     pub writes_visible: Ps,
@@ -111,6 +119,20 @@ pub struct Sent {
     pub reads_done: Ps,
     /// All register accesses so far are at the device.
     pub registers_at: Ps,
+}
+
+impl Sent {
+    /// Goes on behind what another model of the same way has sent, too.
+    pub fn follow(&mut self, other: Sent) {
+        self.writes_visible = self.writes_visible.max(other.writes_visible);
+        self.reads_done = self.reads_done.max(other.reads_done);
+        self.registers_at = self.registers_at.max(other.registers_at);
+    }
+
+    /// The latest of its times, for the checks of saved states.
+    pub fn latest(&self) -> Ps {
+        self.writes_visible.max(self.reads_done).max(self.registers_at)
+    }
 }
 
 /// The live path.
@@ -188,8 +210,7 @@ impl Path {
 
     fn count(&mut self, kind: DmaKind, len: u64, up: (u64, u64), down: (u64, u64)) {
         let stats = &mut self.state.stats[slot(kind)];
-        stats.requests += 1;
-        stats.payload_bytes += len;
+        stats.request(len);
         stats.up_packets += up.0;
         stats.up_bytes += up.1;
         stats.down_packets += down.0;

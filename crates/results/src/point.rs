@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::functions::FunctionCost;
 use crate::iperf::IperfFigures;
 use crate::latency::{BatchSummary, Confidence, LatencySummary};
-use crate::network::NetworkFigures;
+use crate::network::{NetworkFigures, WindowSummary};
 use crate::number::{known, or_nan, unknown};
 use crate::ports::PortFigures;
 use crate::run::SummaryError;
@@ -141,6 +141,38 @@ pub struct PointSummary {
 }
 
 impl PointSummary {
+    /// What load generators measured, whose frames have (in the mean) so many bytes with FCS; the rest is still to be filled in.
+    pub fn of_window(window: WindowSummary, frame_size: u64) -> PointSummary {
+        // Frames that came back after they were forgotten did come back; how long each was is not known any more.
+        let late = |amount: f64, over: f64| {
+            if over == 0.0 { 0.0 } else { window.frames_late as f64 * amount / over }
+        };
+        PointSummary {
+            frame_size,
+            frames_offered: window.frames_offered,
+            frames_delivered: window.frames_delivered,
+            frames_corrupt: window.frames_corrupt,
+            frames_timed_out: window.frames_timed_out,
+            frames_reordered: window.frames_reordered,
+            frames_duplicate: window.frames_duplicate,
+            drop_rate: window.drop_rate,
+            offered_gbps: window.offered.gbps_l2,
+            delivered_gbps: window.delivered.gbps_l2,
+            offered_mpps: window.offered.mpps,
+            delivered_mpps: window.delivered.mpps,
+            arrived_mpps: window.arrived.mpps + late(1.0, window.seconds * 1e6),
+            arrived_gbps: window.arrived.gbps_l2 + late(frame_size as f64 * 8.0, window.seconds * 1e9),
+            latency_ns: window.latency_ns,
+            latency_from_actual_ns: window.latency_from_actual_ns,
+            delay_variation_ns: window.delay_variation_ns,
+            confidence_95: window.confidence_95,
+            batches: window.batches,
+            streams: window.streams,
+            simulated_seconds: window.seconds,
+            ..PointSummary::default()
+        }
+    }
+
     /// Frames that did not come back unharmed.
     pub fn lost(&self) -> u64 {
         self.frames_offered.saturating_sub(self.frames_delivered)

@@ -104,6 +104,14 @@ pub struct DmaAccess {
     pub offset: u32,
 }
 
+impl DmaAccess {
+    /// What lies so many bytes further on in the frame.
+    #[must_use]
+    pub fn further(self, bytes: u32) -> DmaAccess {
+        DmaAccess { offset: self.offset.saturating_add(bytes), ..self }
+    }
+}
+
 /// Where a device's requests enter the memory system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

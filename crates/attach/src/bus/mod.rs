@@ -23,7 +23,6 @@ use doorbell_pcie::path::{KINDS, PathStats, slot};
 use doorbell_sim::memory::{DmaAccess, HostMemory, LINE_BYTES, each_line};
 use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{PhysAddr, Pool, Ps};
-use serde::{Deserialize, Serialize};
 
 use crate::config::{Chain, STAGES_MAX};
 use stage::{Asked, LATEST, Stage, Way};
@@ -31,24 +30,14 @@ use stage::{Asked, LATEST, Stage, Way};
 pub use state::BusState;
 pub use stats::{BusStats, StageStats};
 
-/// Times that order requests.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Order {
-    /// All writes so far are visible.
-    last_visible: Ps,
-    /// All reads so far are done.
-    last_read_done: Ps,
-    /// The last register access reached the device.
-    last_register: Ps,
-}
-
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Bus {
     chain: Chain,
     /// From the device to memory.
     stages: Vec<Stage>,
-    order: Order,
+    /// What nothing that comes later overtakes.
+    sent: Sent,
     /// Cores' writes that are under way to the device.
     register_writes: Pool,
     kinds: [PathStats; KINDS.len()],
@@ -61,7 +50,7 @@ impl Bus {
         let last = chain.stages.last().expect("a chain has a stage");
         Bus {
             stages: chain.stages.iter().map(Stage::new).collect(),
-            order: Order::default(),
+            sent: Sent::default(),
             register_writes: Pool::new(last.buffer),
             kinds: Default::default(),
             stats: BusStats::default(),
@@ -86,19 +75,12 @@ impl Bus {
 
     /// What has been sent, so that another model of the same way can go on behind it.
     pub(crate) fn sent(&self) -> Sent {
-        Sent {
-            writes_visible: self.order.last_visible,
-            reads_done: self.order.last_read_done,
-            registers_at: self.order.last_register,
-        }
+        self.sent
     }
 
     /// Goes on behind what another model of the same way has sent.
     pub(crate) fn follow(&mut self, sent: Sent) {
-        let order = &mut self.order;
-        order.last_visible = order.last_visible.max(sent.writes_visible);
-        order.last_read_done = order.last_read_done.max(sent.reads_done);
-        order.last_register = order.last_register.max(sent.registers_at);
+        self.sent.follow(sent);
     }
 
     /// Calls `each` for every transaction of a request: of nothing there is one, too.
@@ -116,12 +98,6 @@ impl Bus {
         }
     }
 
-    fn count(&mut self, kind: DmaKind, len: u32) {
-        let of_kind = &mut self.kinds[slot(kind)];
-        of_kind.requests += 1;
-        of_kind.payload_bytes += u64::from(len);
-    }
-
     /// Prices a posted write of `len` bytes that the device has ready at `now`: returns when all of it is visible.
     pub(crate) fn write(
         &mut self,
@@ -131,12 +107,12 @@ impl Bus {
         access: DmaAccess,
         memory: &mut impl HostMemory,
     ) -> Ps {
-        self.count(access.kind, len);
+        self.kinds[slot(access.kind)].request(u64::from(len));
         self.transactions(addr, len, |bus, at, bytes, done| {
-            let access = DmaAccess { offset: access.offset.saturating_add(done as u32), ..access };
+            let access = access.further(done as u32);
             bus.write_transaction(now, at, bytes, access, memory);
         });
-        self.order.last_visible
+        self.sent.writes_visible
     }
 
     fn write_transaction(
@@ -160,17 +136,17 @@ impl Bus {
             }
         }
         // Posted writes do not overtake each other: visible in order.
-        let mut visible = self.order.last_visible.max(at);
+        let mut visible = self.sent.writes_visible.max(at);
         each_line(PhysAddr(addr), bytes, |line, part, offset| {
             let whole = u64::from(part) == LINE_BYTES;
             self.stats.full_line_writes += u64::from(whole);
             self.stats.partial_line_writes += u64::from(!whole);
-            let access = DmaAccess { offset: access.offset.saturating_add(offset), ..access };
+            let access = access.further(offset);
             visible = visible.max(memory.device_write(at, line, part, access));
         });
         let last = self.stages.last_mut().expect("a chain has a stage");
         last.leave_place(visible);
-        self.order.last_visible = visible;
+        self.sent.writes_visible = visible;
         self.stats.writes += 1;
         self.stats.write_visible_ps += visible.saturating_sub(first.unwrap_or(now)).0;
     }
@@ -184,12 +160,12 @@ impl Bus {
         access: DmaAccess,
         memory: &mut impl HostMemory,
     ) -> Ps {
-        self.count(access.kind, len);
+        self.kinds[slot(access.kind)].request(u64::from(len));
         self.transactions(addr, len, |bus, at, bytes, done| {
-            let access = DmaAccess { offset: access.offset.saturating_add(done as u32), ..access };
+            let access = access.further(done as u32);
             bus.read_transaction(now, at, bytes, access, memory);
         });
-        self.order.last_read_done
+        self.sent.reads_done
     }
 
     fn read_transaction(
@@ -207,13 +183,13 @@ impl Bus {
             at = asked.ends + stage.beyond();
         }
         if self.chain.reads_push_writes {
-            self.stats.ordering_stall_ps += self.order.last_visible.saturating_sub(at).0;
-            at = at.max(self.order.last_visible);
+            self.stats.ordering_stall_ps += self.sent.writes_visible.saturating_sub(at).0;
+            at = at.max(self.sent.writes_visible);
         }
         let mut ready = at;
         each_line(PhysAddr(addr), bytes, |line, part, offset| {
             self.stats.line_reads += 1;
-            let access = DmaAccess { offset: access.offset.saturating_add(offset), ..access };
+            let access = access.further(offset);
             ready = ready.max(memory.device_read(at, line, part, access));
         });
         for (stage, asked) in self.stages.iter_mut().zip(asked).rev() {
@@ -223,7 +199,7 @@ impl Bus {
         }
         self.stats.reads += 1;
         self.stats.round_trip_ps += ready.saturating_sub(asked[0].begins).0;
-        self.order.last_read_done = self.order.last_read_done.max(ready);
+        self.sent.reads_done = self.sent.reads_done.max(ready);
     }
 }
 

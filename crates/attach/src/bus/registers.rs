@@ -18,8 +18,8 @@ impl Bus {
             let (_, ends) = stage.write(Way::Down, at + stage.config.bridge_latency, bytes);
             at = ends + stage.config.latency;
         }
-        let arrives = at.max(self.order.last_register);
-        self.order.last_register = arrives;
+        let arrives = at.max(self.sent.registers_at);
+        self.sent.registers_at = arrives;
         self.register_writes.give_back(arrives, 1);
         (accepted, arrives)
     }
@@ -33,8 +33,8 @@ impl Bus {
             *asked = stage.ask(Way::Down, at + stage.config.bridge_latency);
             at = asked.ends + stage.config.latency;
         }
-        let arrives = at.max(self.order.last_register);
-        self.order.last_register = arrives;
+        let arrives = at.max(self.sent.registers_at);
+        self.sent.registers_at = arrives;
         let mut at = arrives + self.chain.register_latency;
         for (stage, asked) in self.stages.iter_mut().zip(asked) {
             let ends = stage.answer_ends(at, bytes);
@@ -53,7 +53,7 @@ impl Bus {
         for stage in &mut self.stages {
             at = answer_over(stage, at, bytes) + stage.beyond();
         }
-        at.max(self.order.last_visible)
+        at.max(self.sent.writes_visible)
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a snapshot keeps of a chain.
 
+use doorbell_pcie::Sent;
 use doorbell_pcie::path::{KINDS, PathStats};
 use doorbell_sim::snapshot::SnapshotError;
 use doorbell_sim::{Pool, PoolState};
@@ -7,13 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use super::stage::StageState;
 use super::stats::BusStats;
-use super::{Bus, LATEST, Order};
+use super::{Bus, LATEST};
 
 /// Bookings, reads and writes under way, and statistics.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BusState {
     stages: Vec<StageState>,
-    pub(super) order: Order,
+    pub(super) sent: Sent,
     register_writes: PoolState,
     kinds: [PathStats; KINDS.len()],
     stats: BusStats,
@@ -24,7 +25,7 @@ impl Bus {
     pub(crate) fn save(&self) -> BusState {
         BusState {
             stages: self.stages.iter().map(|stage| stage.save()).collect(),
-            order: self.order.clone(),
+            sent: self.sent,
             register_writes: self.register_writes.save(),
             kinds: self.kinds.clone(),
             stats: self.stats.clone(),
@@ -37,8 +38,7 @@ impl Bus {
         if state.stages.len() != self.stages.len() {
             return Err(inconsistent("it has another number of stages".to_owned()));
         }
-        let Order { last_visible, last_read_done, last_register } = state.order;
-        if [last_visible, last_read_done, last_register].iter().any(|time| *time > LATEST) {
+        if state.sent.latest() > LATEST {
             return Err(inconsistent("a time is impossibly late".to_owned()));
         }
         let mut bus = Bus::new(&self.chain);
@@ -47,7 +47,7 @@ impl Bus {
         for (stage, saved) in bus.stages.iter_mut().zip(&state.stages) {
             *stage = stage.restored(saved)?;
         }
-        bus.order = state.order.clone();
+        bus.sent = state.sent;
         bus.kinds = state.kinds.clone();
         bus.stats = state.stats.clone();
         *self = bus;

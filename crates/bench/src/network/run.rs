@@ -12,13 +12,13 @@ use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 
 use crate::config::RunConfig;
 use crate::error::{RunError, describe};
-use crate::interval::{Interval, OpenInterval, all_dropped, meanings};
+use crate::interval::{Interval, OpenInterval, all_dropped, between_nodes, meanings, per};
 use crate::network::figures::{SwitchMoment, figures};
 use crate::network::resolve::NetworkPlan;
 use crate::script::NO_TRAFFIC;
 use crate::session::Control;
 use crate::testbed::{LINES_SHOWN, Testbed, TestbedPlan, run_watched};
-use doorbell_results::{Drops, NetworkFigures, PointSummary, Throughput, WindowSummary};
+use doorbell_results::{Drops, NetworkFigures, PointSummary};
 
 /// How often it is looked whether frames have come back, or a station was found.
 const STEP: Ps = Ps::from_us(100);
@@ -81,7 +81,7 @@ pub fn run_network(
     network.finish_captures()?;
     let host = (started.elapsed().as_secs_f64(), network.instructions() - before);
     let own = figures(&network, &topology.nodes, &interval, &switches);
-    let summary = summarise(config, &network, (&interval, own), host);
+    let summary = summarise((config, &topology.nodes), &network, (&interval, own), host);
     let meanings = meanings(&summary, &network);
     Ok(NetworkRun { summary, meanings, network })
 }
@@ -255,7 +255,7 @@ impl Run<'_, '_> {
 
 /// The figures of all load generators together; without any, of what the nodes sent each other.
 fn summarise(
-    config: &RunConfig,
+    (config, nodes): (&RunConfig, &[RunConfig]),
     network: &Network,
     (interval, own): (&Interval, NetworkFigures),
     (host_seconds, executed): (f64, u64),
@@ -269,40 +269,18 @@ fn summarise(
         drops.guest = unharmed.saturating_sub(lost);
     }
     let instructions: u64 = interval.instructions.iter().sum();
-    let nodes = config.topology().map_or_else(|_| Vec::new(), |plan| plan.nodes);
     let cycles: f64 = nodes.iter().map(|node| node.core_cycles(interval.seconds)).sum();
     let is_of_frames = matches!(config.loadgen.traffic.kind, Kind::Frames | Kind::Ping);
     let frame_size = match figures.is_some() && is_of_frames {
         true => (config.loadgen.traffic.frame_len() + Frame::FCS_BYTES) as u64,
         false => per(of_nodes.1 as f64, of_nodes.0 as f64).round() as u64,
     };
-    let rate = rate(&own);
     let figures = figures.unwrap_or_else(|| between_nodes(of_nodes, lost, interval.seconds));
     PointSummary {
         benchmark: "network".to_owned(),
         config_hash: config.hash(),
-        rate,
-        frame_size,
-        frames_offered: figures.frames_offered,
-        frames_delivered: figures.frames_delivered,
-        frames_corrupt: figures.frames_corrupt,
-        frames_timed_out: figures.frames_timed_out,
-        frames_reordered: figures.frames_reordered,
-        frames_duplicate: figures.frames_duplicate,
-        drop_rate: figures.drop_rate,
+        rate: rate(&own),
         drops,
-        offered_gbps: figures.offered.gbps_l2,
-        delivered_gbps: figures.delivered.gbps_l2,
-        offered_mpps: figures.offered.mpps,
-        delivered_mpps: figures.delivered.mpps,
-        arrived_mpps: figures.arrived.mpps,
-        arrived_gbps: figures.arrived.gbps_l2,
-        latency_ns: figures.latency_ns,
-        latency_from_actual_ns: figures.latency_from_actual_ns,
-        delay_variation_ns: figures.delay_variation_ns,
-        confidence_95: figures.confidence_95,
-        batches: figures.batches,
-        simulated_seconds: interval.seconds,
         instructions,
         ipc: per(instructions as f64, cycles),
         instructions_per_frame: per(instructions as f64, figures.frames_delivered as f64),
@@ -310,12 +288,8 @@ fn summarise(
         host_mips: per(executed as f64 / 1e6, host_seconds),
         state_hash: format!("{:016x}", network.state_hash()),
         network: Some(own),
-        ..PointSummary::default()
+        ..PointSummary::of_window(figures, frame_size)
     }
-}
-
-fn per(amount: f64, over: f64) -> f64 {
-    if over == 0.0 { 0.0 } else { amount / over }
 }
 
 /// What all generators measured together, if there are any.
@@ -348,26 +322,6 @@ fn rate(own: &NetworkFigures) -> String {
         (1, Some(rate)) => (*rate).clone(),
         (0, _) => NO_TRAFFIC.to_owned(),
         _ => "several".to_owned(),
-    }
-}
-
-/// Frames and bytes that nodes sent, of which so many frames were lost, in the form of a generator's figures.
-fn between_nodes((frames, bytes): (u64, u64), lost: u64, seconds: f64) -> WindowSummary {
-    let delivered = frames.saturating_sub(lost);
-    let volume = |part: u64| Throughput {
-        mpps: per(part as f64 * 1e-6, seconds),
-        gbps_l2: per(bytes as f64 * 8e-9, seconds) * per(part as f64, frames as f64),
-        ..Throughput::default()
-    };
-    WindowSummary {
-        seconds,
-        frames_offered: frames,
-        frames_delivered: delivered,
-        drop_rate: per(frames.saturating_sub(delivered) as f64, frames as f64),
-        offered: volume(frames),
-        delivered: volume(delivered),
-        arrived: volume(delivered),
-        ..WindowSummary::default()
     }
 }
 

@@ -170,7 +170,7 @@ impl Timing {
     /// The caches learn what a device moves.
     pub(crate) fn warm_dma(&mut self, addr: PhysAddr, len: u32, access: DmaAccess, write: bool) {
         each_line(addr, u64::from(len), |line, bytes, offset| {
-            let access = DmaAccess { offset: access.offset.saturating_add(offset), ..access };
+            let access = access.further(offset);
             match write {
                 true => self.memory.warm_device_write(line, bytes, access),
                 false => self.memory.warm_device_read(line, bytes, access),

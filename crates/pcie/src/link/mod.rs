@@ -66,12 +66,8 @@ struct Order {
     /// The device's last write went out: a read that is asked for later does not overtake it, but a write may overtake
     /// reads that wait for a tag.
     last_write_sent: Ps,
-    /// All writes so far are visible.
-    last_visible: Ps,
-    /// All reads so far are done.
-    last_read_done: Ps,
-    /// The last register access reached the device.
-    last_register: Ps,
+    /// What nothing that comes later overtakes.
+    sent: Sent,
 }
 
 /// The live link.
@@ -145,19 +141,12 @@ impl PcieLink {
 
     /// What has been sent, so that another model of the same link can go on behind it.
     pub fn sent(&self) -> Sent {
-        Sent {
-            writes_visible: self.order.last_visible,
-            reads_done: self.order.last_read_done,
-            registers_at: self.order.last_register,
-        }
+        self.order.sent
     }
 
     /// Goes on behind what another model of the same link has sent.
     pub fn follow(&mut self, sent: Sent) {
-        let order = &mut self.order;
-        order.last_visible = order.last_visible.max(sent.writes_visible);
-        order.last_read_done = order.last_read_done.max(sent.reads_done);
-        order.last_register = order.last_register.max(sent.registers_at);
+        self.order.sent.follow(sent);
     }
 
     fn send_up(&mut self, now: Ps, bytes: u64) -> (Ps, Ps) {
@@ -170,12 +159,6 @@ impl PcieLink {
         self.stats.down_packets += 1;
         self.stats.down_bytes += bytes;
         self.down.send(now, bytes, self.rate).1
-    }
-
-    fn count_request(&mut self, kind: DmaKind, len: u32) {
-        let of_kind = &mut self.kinds[slot(kind)];
-        of_kind.requests += 1;
-        of_kind.payload_bytes += u64::from(len);
     }
 
     /// Sends a write or a read request of one kind of DMA.
@@ -195,14 +178,14 @@ impl PcieLink {
         access: DmaAccess,
         memory: &mut impl HostMemory,
     ) -> Ps {
-        self.count_request(access.kind, len);
+        self.kinds[slot(access.kind)].request(u64::from(len));
         let mut done = 0;
         let mut visible = now;
         loop {
             let at = addr.0.wrapping_add(done);
             let bytes =
                 (u64::from(len) - done).min(self.config.max_payload.0).min(PAGE_BYTES - at % PAGE_BYTES);
-            let access = DmaAccess { offset: access.offset.saturating_add(done as u32), ..access };
+            let access = access.further(done as u32);
             visible = visible.max(self.write_packet(now, at, bytes, access, memory));
             done += bytes;
             if done == u64::from(len) {
@@ -231,17 +214,17 @@ impl PcieLink {
         self.order.last_write_sent = begin;
         let arrived = sent + self.latencies.link + self.latencies.root;
         // Posted writes do not overtake each other: visible in order.
-        let mut visible = self.order.last_visible.max(arrived);
+        let mut visible = self.order.sent.writes_visible.max(arrived);
         let mut ask = arrived;
         each_line(PhysAddr(addr), bytes, |line, part, offset| {
             let whole = u64::from(part) == LINE_BYTES;
             self.stats.full_line_writes += u64::from(whole);
             self.stats.partial_line_writes += u64::from(!whole);
-            let access = DmaAccess { offset: access.offset.saturating_add(offset), ..access };
+            let access = access.further(offset);
             visible = visible.max(memory.device_write(ask, line, part, access));
             ask += self.config.line_interval;
         });
-        self.order.last_visible = visible;
+        self.order.sent.writes_visible = visible;
         self.stats.write_visible_ps += (visible - begin).0;
         let back = visible + self.latencies.link;
         self.posted_headers.give_back(back, 1);
@@ -260,17 +243,17 @@ impl PcieLink {
         access: DmaAccess,
         memory: &mut impl HostMemory,
     ) -> Ps {
-        self.count_request(access.kind, len);
+        self.kinds[slot(access.kind)].request(u64::from(len));
         let mut asked = 0;
         loop {
             let at = addr.0.wrapping_add(asked);
             let left = u64::from(len) - asked;
             let bytes = left.min(self.config.max_read_request.0).min(PAGE_BYTES - at % PAGE_BYTES);
-            let access = DmaAccess { offset: access.offset.saturating_add(asked as u32), ..access };
+            let access = access.further(asked as u32);
             self.read_request(now, at, bytes, access, memory);
             asked += bytes;
             if asked == u64::from(len) {
-                return self.order.last_read_done;
+                return self.order.sent.reads_done;
             }
         }
     }
@@ -296,14 +279,14 @@ impl PcieLink {
         self.order.next_read = begin + self.config.read_issue_interval;
         let arrived = sent + self.latencies.link + self.latencies.root;
         let pushed =
-            if self.config.relaxed_ordering { arrived } else { self.order.last_visible.max(arrived) };
+            if self.config.relaxed_ordering { arrived } else { self.order.sent.writes_visible.max(arrived) };
         self.stats.ordering_stall_ps += (pushed - arrived).0;
         self.non_posted_headers.give_back(pushed + self.latencies.link, 1);
         let end = self.completions(pushed, addr, bytes, access, memory);
         self.stats.read_requests += 1;
         self.stats.round_trip_ps += (end - begin).0;
         self.tags.give_back(end, 1);
-        self.order.last_read_done = self.order.last_read_done.max(end);
+        self.order.sent.reads_done = self.order.sent.reads_done.max(end);
     }
 
     /// Reads memory from `now` on and sends what it gives: completions end at multiples of RCB and carry at most MPS.

@@ -36,7 +36,7 @@ impl PcieLink {
     /// When the answer of `bytes` to a register read that has been at the device since `at_device` is back at the core: not
     /// before the writes that the device has sent by then are visible (so ask at that time).
     pub fn register_answer(&mut self, at_device: Ps, bytes: u64) -> Ps {
-        let pushed = self.order.last_visible;
+        let pushed = self.order.sent.writes_visible;
         let ready = at_device + self.latencies.register;
         let (_, sent) = self.send_up(ready, COMPLETION_OVERHEAD_BYTES + dwords(bytes));
         (sent + self.latencies.link + self.latencies.root).max(pushed)
@@ -44,8 +44,8 @@ impl PcieLink {
 
     fn send_request(&mut self, now: Ps, packet: u64) -> Ps {
         let sent = self.send_down(now + self.latencies.root, packet);
-        let arrives = (sent + self.latencies.link).max(self.order.last_register);
-        self.order.last_register = arrives;
+        let arrives = (sent + self.latencies.link).max(self.order.sent.registers_at);
+        self.order.sent.registers_at = arrives;
         arrives
     }
 }

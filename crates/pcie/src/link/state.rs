@@ -54,9 +54,8 @@ impl PcieLink {
 
     fn restored(&self, state: &LinkState) -> Result<PcieLink, String> {
         let mut link = PcieLink::behind(&self.config, self.bridges);
-        let Order { next_read, next_write, last_write_sent, last_visible, last_read_done, last_register } =
-            state.order;
-        let orders = [next_read, next_write, last_write_sent, last_visible, last_read_done, last_register];
+        let Order { next_read, next_write, last_write_sent, sent } = state.order;
+        let orders = [next_read, next_write, last_write_sent, sent.latest()];
         let ends = [&state.up, &state.down].map(|way| way.busy.end().max(way.busy.booked()));
         if orders.iter().chain(&ends).any(|time| *time > LATEST) {
             return Err("a time is impossibly late".to_owned());

@@ -48,7 +48,7 @@ fn a_state_that_cannot_be_is_refused_and_changes_nothing() {
     let mut narrow = bus(&[StageConfig { outstanding: 1, ..first }, second]);
     assert!(narrow.restore(&state).is_err());
     let mut late = whole.save();
-    late.order.last_visible = Ps(u64::MAX / 2);
+    late.sent.writes_visible = Ps(u64::MAX / 2);
     assert!(whole.restore(&late).unwrap_err().to_string().contains("impossibly late"));
     assert_eq!(whole.save(), state);
 }
