@@ -28,7 +28,7 @@ pub struct CacheConfig {
     pub mshrs: u32,
     /// Dirty lines on their way to the level below at a time, 1 to 256.
     pub write_buffers: u32,
-    /// Which line goes next: "lru", "srrip" or "drrip".
+    /// Which line goes next: "lru", "nru", "srrip" or "drrip".
     pub replacement: Replacement,
     /// What is fetched ahead.
     pub prefetch: PrefetchConfig,
@@ -79,7 +79,7 @@ pub struct LlcConfig {
     pub mshrs: u32,
     /// Dirty lines on their way to memory at a time, 1 to 256.
     pub write_buffers: u32,
-    /// Which line goes next: "lru", "srrip" or "drrip".
+    /// Which line goes next: "lru", "nru", "srrip" or "drrip".
     pub replacement: Replacement,
     /// "inclusive", "non-inclusive" or "exclusive".
     pub inclusion: Inclusion,

@@ -1,9 +1,14 @@
 //! Which line of a set goes next.
 //!
-//! LRU as it is defined, exact; RRIP after Jaleel et al., "High Performance Cache Replacement Using Re-Reference
-//! Interval Prediction" (ISCA 2010): SRRIP with hit priority and 2 bits a line, and DRRIP, which duels between SRRIP
-//! and BRRIP over 32 leader sets each of 2048 (fewer in small caches) with a 10-bit selector. BRRIP's one insertion in
-//! 32 that is not distant comes by counting, not by chance.
+//! LRU as it is defined, exact; and after Jaleel et al., "High Performance Cache Replacement Using Re-Reference Interval
+//! Prediction" (ISCA 2010), NRU (section 2: one bit a line, cleared by each use), SRRIP with hit priority and 2 bits a line,
+//! and DRRIP, which duels between SRRIP and BRRIP over 32 leader sets each of 2048 (fewer in small caches) with a 10-bit selector.
+//! BRRIP's one insertion in 32 that is not distant comes by counting, not by chance. NRU is RRIP with predictions of one bit.
+//!
+//! A victim may be wanted of some ways only, of those in which devices' or cores' lines may be put. The search then goes through
+//! these, from the lowest, and where none of them is distant, only they age: were the others aged too, a device that streams
+//! through its ways would make the lines beside them look as old as its own. Hits count in all ways, whosever line it is; and the
+//! duel is one for the whole cache.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,16 +19,20 @@ pub enum Replacement {
     /// The line that was not used for longest.
     #[default]
     Lru,
+    /// Not recently used: the first line that was not used since all had been.
+    Nru,
     /// Static re-reference interval prediction: lines that were never used again go first.
     Srrip,
     /// Dynamic re-reference interval prediction: SRRIP or, where it misses less, most new lines go first.
     Drrip,
 }
 
-/// The farthest prediction, of a line that goes next.
+/// The farthest prediction of two bits, of a line that goes next.
 const DISTANT: u32 = 3;
-/// The prediction for a new line.
+/// The prediction of two bits for a new line.
 const LONG: u32 = 2;
+/// The prediction of one bit for a line that was not recently used.
+const NOT_RECENT: u32 = 1;
 /// Sets of which one leads for each of the two.
 const CONSTITUENCY: usize = 64;
 /// The selector's highest value; from its middle on BRRIP is followed.
@@ -42,7 +51,7 @@ enum Form {
     Order,
     /// LRU of more ways: a stamp a line that grows with each use.
     Stamps,
-    /// RRIP: a prediction a line.
+    /// NRU and RRIP: a prediction a line.
     Predictions,
 }
 
@@ -77,7 +86,7 @@ impl Replacer {
         let form = match kind {
             Replacement::Lru if ways as usize <= ORDERED_WAYS => Form::Order,
             Replacement::Lru => Form::Stamps,
-            Replacement::Srrip | Replacement::Drrip => Form::Predictions,
+            Replacement::Nru | Replacement::Srrip | Replacement::Drrip => Form::Predictions,
         };
         let lines = if form == Form::Order { 0 } else { sets * ways };
         let state = ReplacerState {
@@ -141,7 +150,7 @@ impl Replacer {
     #[inline]
     pub fn insert(&mut self, order: &mut u64, set: usize, way: usize) {
         match self.kind {
-            Replacement::Lru => self.touch(order, set, way),
+            Replacement::Lru | Replacement::Nru => self.touch(order, set, way),
             Replacement::Srrip => self.state.ranks[set * self.ways + way] = LONG,
             Replacement::Drrip => self.state.ranks[set * self.ways + way] = self.duel(set),
         }
@@ -194,10 +203,11 @@ impl Replacer {
             }
         }
         let (way, key) = (best.0, best.1.expect("a way mask names at least one way"));
-        if self.form == Form::Predictions && key < DISTANT {
-            // Ageing all until one is distant, in one step.
+        let farthest = if self.kind == Replacement::Nru { NOT_RECENT } else { DISTANT };
+        if self.form == Form::Predictions && key < farthest {
+            // Ageing all until one is as far away as can be, in one step.
             for (_, rank) in ranks.iter_mut().enumerate().filter(|(way, _)| mask >> way & 1 != 0) {
-                *rank += DISTANT - key;
+                *rank += farthest - key;
             }
         }
         way
@@ -234,7 +244,11 @@ impl Replacer {
             let all = ways.clone().fold(0u32, |all, way| all | 1 << way);
             all == 0xffff && ways.take(self.ways).all(|way| way < self.ways)
         };
-        let highest = if self.form == Form::Stamps { state.stamp } else { DISTANT };
+        let highest = match self.kind {
+            Replacement::Lru => state.stamp,
+            Replacement::Nru => NOT_RECENT,
+            Replacement::Srrip | Replacement::Drrip => DISTANT,
+        };
         if !state.orders.iter().all(is_order) || state.ranks.iter().any(|rank| *rank > highest) {
             return Err("an impossible order of replacement".to_owned());
         }
@@ -265,108 +279,5 @@ pub(crate) fn to_front(order: u64, way: u64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A replacer with the words of its sets.
-    struct Sets {
-        replacer: Replacer,
-        orders: Vec<u64>,
-    }
-
-    impl Sets {
-        fn new(sets: u32, ways: u32, kind: Replacement) -> Sets {
-            Sets { replacer: Replacer::new(sets, ways, kind), orders: vec![ORDER; sets as usize] }
-        }
-
-        fn touch(&mut self, set: usize, way: usize) {
-            self.replacer.touch(&mut self.orders[set], set, way);
-        }
-
-        fn insert(&mut self, set: usize, way: usize) {
-            self.replacer.insert(&mut self.orders[set], set, way);
-        }
-
-        fn victim(&mut self, set: usize, mask: u32) -> usize {
-            self.replacer.victim(self.orders[set], set, mask)
-        }
-
-        fn rank(&self, set: usize, way: usize) -> u32 {
-            self.replacer.rank(self.orders[set], set, way)
-        }
-    }
-
-    fn filled(kind: Replacement, ways: u32) -> Sets {
-        let mut sets = Sets::new(1, ways, kind);
-        (0..ways as usize).for_each(|way| sets.insert(0, way));
-        sets
-    }
-
-    #[test]
-    fn lru_gives_up_the_line_that_was_not_used_for_longest() {
-        for ways in [4, 16, 20] {
-            let mut lru = filled(Replacement::Lru, ways);
-            assert_eq!(lru.victim(0, u32::MAX), 0);
-            lru.touch(0, 0);
-            assert_eq!(lru.victim(0, u32::MAX), 1);
-            assert_eq!(lru.victim(0, 0b1001), 3, "only of the ways that it may choose from");
-        }
-    }
-
-    #[test]
-    fn the_order_is_that_of_a_plain_list_in_either_form() {
-        let mut rng = doorbell_sim::rng::Rng::stream(5, "lru");
-        for ways in [1u32, 2, 4, 11, 16, 17, 32] {
-            let mut lru = filled(Replacement::Lru, ways);
-            let mut list: Vec<usize> = (0..ways as usize).rev().collect();
-            for step in 0..2_000 {
-                if step == 1_000 {
-                    // From here on stamps run out.
-                    lru.replacer.state.stamp = lru.replacer.state.stamp.max(u32::MAX - 500);
-                }
-                let way = rng.below(u64::from(ways)) as usize;
-                lru.touch(0, way);
-                list.retain(|other| *other != way);
-                list.insert(0, way);
-                let mask = 1 << way | rng.next_u64() as u32;
-                let expected = list.iter().rev().find(|way| mask >> **way & 1 == 1);
-                assert_eq!(Some(&lru.victim(0, mask)), expected, "{ways} ways, step {step}");
-            }
-        }
-    }
-
-    #[test]
-    fn srrip_keeps_what_was_used_again_before_what_was_not() {
-        let mut srrip = filled(Replacement::Srrip, 4);
-        srrip.touch(0, 0);
-        assert_eq!(srrip.victim(0, 0xf), 1);
-        assert_eq!([0, 1, 2, 3].map(|way| srrip.rank(0, way)), [1, 3, 3, 3], "all have aged");
-        srrip.insert(0, 1);
-        assert_eq!(srrip.victim(0, 0xf), 2);
-        assert_eq!(srrip.victim(0, 0b11), 1, "only of the ways that it may choose from");
-        assert_eq!([0, 1, 2, 3].map(|way| srrip.rank(0, way)), [2, 3, 3, 3], "and only those age");
-    }
-
-    #[test]
-    fn drrip_follows_the_leader_that_misses_less() {
-        let mut drrip = Sets::new(64, 2, Replacement::Drrip);
-        drrip.insert(1, 0);
-        assert_eq!(drrip.rank(1, 0), LONG, "at first as SRRIP");
-        (0..2).for_each(|_| drrip.insert(0, 0));
-        drrip.insert(1, 0);
-        assert_eq!(drrip.rank(1, 0), DISTANT, "SRRIP's leader misses more");
-        (0..3).for_each(|_| drrip.insert(32, 0));
-        drrip.insert(1, 0);
-        assert_eq!(drrip.rank(1, 0), LONG, "BRRIP's leader misses more");
-    }
-
-    #[test]
-    fn a_hostile_order_is_refused() {
-        let Sets { replacer: lru, orders } = filled(Replacement::Lru, 4);
-        let good = lru.save(orders.into_iter());
-        lru.check(&good).unwrap();
-        for order in [0, ORDER ^ 1, ORDER.rotate_left(16)] {
-            assert!(lru.check(&ReplacerState { orders: vec![order], ..good.clone() }).is_err());
-        }
-    }
-}
+#[path = "replacement_tests.rs"]
+mod tests;

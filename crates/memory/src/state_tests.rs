@@ -31,7 +31,8 @@ const KINDS: [DmaKind; 6] = [
 fn any_cache(rng: &mut Rng, kilobytes: u64) -> CacheConfig {
     let ways = [1, 2, 3, 4, 8, 16, 20][rng.below(7) as usize];
     let sets = (1 << rng.below(4)) * kilobytes;
-    let replacement = [Replacement::Lru, Replacement::Srrip, Replacement::Drrip][rng.below(3) as usize];
+    let policies = [Replacement::Lru, Replacement::Nru, Replacement::Srrip, Replacement::Drrip];
+    let replacement = policies[rng.below(4) as usize];
     let kind = [PrefetchKind::None, PrefetchKind::NextLine, PrefetchKind::Stride][rng.below(3) as usize];
     CacheConfig {
         size: Bytes(64 * u64::from(ways) * sets),
