@@ -74,6 +74,11 @@ impl Options for DpdkConfig {
 }
 
 impl DpdkConfig {
+    /// Descriptors of the receive and transmit rings.
+    pub(crate) fn rings(&self) -> [u32; 2] {
+        [self.rxd, self.txd]
+    }
+
     /// What the images' /init is told of them.
     pub(crate) fn guest_words(&self, nics: u32) -> String {
         let DpdkConfig { rxd, txd, burst, mbufs, mbcache, txrst } = self;

@@ -108,6 +108,19 @@ pub struct DrivenPoint {
     pub behind: u64,
 }
 
+impl DrivenPoint {
+    /// What to know of it if the drive node was too slow for the load.
+    pub(crate) fn limit(&self) -> Option<String> {
+        (self.behind > 0).then(|| {
+            format!(
+                "the drive node could not send {} frames that were due by the end: its core (drive.ipc, drive.frequency), NIC \
+                 or link is the limit, and what was offered is less than {}",
+                self.behind, self.summary.rate
+            )
+        })
+    }
+}
+
 /// When things happen in a measurement.
 struct Times {
     begin: Ps,

@@ -10,7 +10,7 @@ use crate::dpdk::DpdkConfig;
 use crate::drive::DriveConfig;
 use crate::iperf::IperfConfig;
 use crate::memcached::MemcachedDpdkConfig;
-use crate::options::{OptionSections, Section};
+use crate::options::{OptionSections, Options, Section};
 use crate::rxptx::RxptxConfig;
 use crate::session::{Ready, Workload};
 use crate::testbed::NodeGuest;
@@ -57,6 +57,11 @@ pub struct Benchmark {
 }
 
 impl Benchmark {
+    /// Whether these options are its own.
+    fn has<T: Options>(&self) -> bool {
+        self.options.iter().any(|section| section.name == T::SECTION)
+    }
+
     /// What it boots with this configuration.
     pub fn workload(&self, config: &RunConfig) -> Workload {
         Workload {
@@ -67,6 +72,7 @@ impl Benchmark {
             returned: (self.returned)(config),
             preload: self.preload,
             silent: self.silent,
+            rings: self.has::<DpdkConfig>().then(|| config.options::<DpdkConfig>().rings()),
         }
     }
 }

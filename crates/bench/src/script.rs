@@ -91,6 +91,7 @@ impl Script {
             returned: Returned::Any,
             preload: None,
             silent: false,
+            rings: None,
         }
     }
 }

@@ -109,6 +109,8 @@ pub struct Workload {
     pub preload: Option<Kind>,
     /// Whether it is measured without any traffic.
     pub silent: bool,
+    /// Descriptors of its receive and transmit rings, where its options say so.
+    pub rings: Option<[u32; 2]>,
 }
 
 /// How a guest says that it is ready.

@@ -18,7 +18,7 @@ use doorbell_machine::{CheckpointFile, Limits, Machine, Outcome};
 use doorbell_sim::{Bytes, Ps};
 
 use crate::out::tell;
-use crate::run_cmd::CommonArgs;
+use crate::run_args::CommonArgs;
 use crate::screen::interrupt_flag;
 use crate::terminal::{Input, Terminal};
 

@@ -9,7 +9,7 @@ use doorbell_bench::{NetworkFile, RunConfig};
 use doorbell_machine::PRESETS;
 
 use crate::out::{out, outln};
-use crate::run_cmd::CommonArgs;
+use crate::run_args::CommonArgs;
 
 #[derive(Subcommand)]
 pub enum ConfigCommand {

@@ -10,7 +10,7 @@ use doorbell_bench::{
 use doorbell_files::list;
 
 use crate::out::{out, outln};
-use crate::run_cmd::{RunArgs, command_line};
+use crate::run_args::{RunArgs, command_line};
 
 /// The results of one `doorbell run`.
 pub struct Loads<'a> {

@@ -6,7 +6,6 @@
 
 mod boot;
 mod config_cmd;
-mod dual_cmd;
 mod experiment;
 mod image_cmd;
 mod iperf_cmd;
@@ -17,12 +16,14 @@ mod observe_args;
 mod out;
 mod report_cmd;
 mod reproduce_cmd;
+mod run_args;
 mod run_cmd;
 mod screen;
 mod script_cmd;
 mod search_cmd;
 mod sweep_cmd;
 mod terminal;
+mod told;
 mod traffic_args;
 
 use std::io::IsTerminal;
@@ -50,7 +51,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run a benchmark, or a script of your own, at one or several offered loads; print a summary and write a result folder
-    Run(Box<run_cmd::RunArgs>),
+    Run(Box<run_args::RunArgs>),
     /// Find the highest rate at which a benchmark meets a goal
     Search(Box<search_cmd::SearchArgs>),
     /// Measure every point of an experiment, and tell them together as a table and plots

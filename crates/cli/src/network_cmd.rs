@@ -1,68 +1,35 @@
 //! `doorbell run --network FILE`: nodes, switches and load generators on cables.
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use doorbell_bench::{
-    Control, NetworkFigures, NetworkFile, Places, RunConfig, Testbed, TestbedPlan, run_network,
-};
+use doorbell_bench::{NETWORK, NetworkFile, RunConfig};
 use doorbell_loadgen::Rate;
 
-use crate::loads::Loads;
-use crate::run_cmd::{RunArgs, two_nodes_ready};
-use crate::screen::Screen;
+use crate::run_args::RunArgs;
+use crate::run_cmd::{Asked, Load};
 use crate::search_cmd::jobs_or_cores;
 
-/// Measures a network at each rate, and reports.
-pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitCode> {
+/// The network at each rate, if the options have a meaning here.
+pub fn asked(args: &RunArgs, path: &Path) -> anyhow::Result<Asked> {
     refuse_what_has_no_meaning(args)?;
     args.observe.refuse("a network")?;
     let file = NetworkFile::read(path)?;
-    let resolve = |rate: Option<Rate>| configuration(args, &file, rate);
-    let config = resolve(None)?;
-    let mut rates: Vec<Option<Rate>> = args.rates_given(&config)?.into_iter().map(Some).collect();
-    if rates.is_empty() {
-        rates.push(None);
-    }
-    let mut loads = Loads::begin(args, "network", &config, rates.len())?;
-    let screen = Screen::new(args.output.quiet);
-    let mut told = String::new();
-    screen.simulating(|control| {
-        let threads = jobs_or_cores(args.threads);
-        let name =
-            path.file_stem().map_or_else(|| "network".to_owned(), |stem| stem.to_string_lossy().into_owned());
-        let (plan, _) = TestbedPlan::network(&config, &name, threads)?;
-        let mut testbed = Testbed::prepare(plan, places, &args.guest.source(), control)?;
-        two_nodes_ready(args, &mut testbed, control)?;
-        for rate in &rates {
-            let own = resolve(*rate)?;
-            let measured = measure(&testbed, &own, args.pcap, &mut loads, control);
-            told = loads.but_some_are_done(measured)?;
-        }
-        Ok(())
-    })?;
-    screen.clear();
-    loads.finish(if rates.len() == 1 { &told } else { "" })?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Measures one load; returns what its hops did, in words.
-fn measure(
-    testbed: &Testbed,
-    config: &RunConfig,
-    capture: bool,
-    loads: &mut Loads,
-    control: &mut Control,
-) -> anyhow::Result<String> {
-    let (folder, _) = loads.next()?;
-    let plan = config.topology()?;
-    let captures = capture.then(|| folder.path().to_owned());
-    let run = run_network(testbed, (config, &plan), captures.as_deref(), control)?;
-    folder.write_nodes(config, &run.network)?;
-    let told = run.summary.network.as_ref().map_or_else(String::new, hops);
-    loads.done(&folder, config, run.summary, run.meanings, testbed.ran())?;
-    Ok(told)
+    let load = |rate: Option<Rate>| {
+        let config = configuration(args, &file, rate)?;
+        Ok(Load { config, rate: rate.unwrap_or(Rate::Times(Rate::ONCE)), said: None })
+    };
+    let as_written = load(None)?;
+    let config = as_written.config.clone();
+    let rates = args.rates_given(&config)?;
+    let loads = match rates.is_empty() {
+        true => vec![as_written],
+        false => rates.into_iter().map(|rate| load(Some(rate))).collect::<anyhow::Result<_>>()?,
+    };
+    let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let threads = jobs_or_cores(args.threads);
+    let network = (name.unwrap_or_else(|| NETWORK.name.to_owned()), threads);
+    Ok(Asked { network, ..Asked::new(&NETWORK, config, loads) })
 }
 
 /// What the options and the file say, at this rate of every generator if one is given.
@@ -105,45 +72,4 @@ fn refuse_what_has_no_meaning(args: &RunArgs) -> anyhow::Result<()> {
         );
     }
     Ok(())
-}
-
-/// Hops and switches in words.
-fn hops(figures: &NetworkFigures) -> String {
-    let mut lines = vec![format!(
-        "{:<34} {:>10} {:>9} {:>7} {:>7} {:>9}",
-        "hop", "frames", "Gbps", "busy %", "lost", "link, ns"
-    )];
-    for (name, hop) in &figures.hops {
-        lines.push(format!(
-            "{name:<34} {:>10} {:>9.3} {:>7.1} {:>7} {:>9.1}",
-            hop.sent.frames,
-            hop.gbps,
-            hop.busy * 100.0,
-            hop.sent.lost,
-            hop.latency_ns
-        ));
-    }
-    if !figures.switches.is_empty() {
-        lines.push(format!(
-            "{:<34} {:>10} {:>9} {:>9} {:>9} {:>9}",
-            "switch: output", "queued", "dropped", "deepest", "p50, ns", "p99, ns"
-        ));
-    }
-    for (switch, figures) in &figures.switches {
-        for (cable, output) in &figures.outputs {
-            let name = format!("{switch}: {cable}");
-            let of = |pick: fn(&doorbell_loadgen::LatencySummary) -> f64| {
-                output.residence_ns.as_ref().map_or("-".to_owned(), |of| format!("{:.1}", pick(of)))
-            };
-            lines.push(format!(
-                "{name:<34} {:>10} {:>9} {:>9} {:>9} {:>9}",
-                output.queued,
-                output.dropped,
-                output.deepest,
-                of(|of| of.p50),
-                of(|of| of.p99)
-            ));
-        }
-    }
-    lines.join("\n") + "\n"
 }

@@ -15,7 +15,7 @@ use doorbell_study::reproduce::{Figure, Measured, PartFile, STUDIES, Verdict, fi
 
 use crate::experiment::{Experiment, plot};
 use crate::out::outln;
-use crate::run_cmd::command_line;
+use crate::run_args::command_line;
 use crate::screen::{Screen, interrupt_flag};
 use crate::search_cmd::jobs_or_cores;
 

@@ -1,246 +1,50 @@
-//! `doorbell run`.
+//! `doorbell run`: what is asked for, got ready, measured at each load, and reported.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
-use clap::Args;
-use doorbell_bench::Places;
+use anyhow::bail;
 use doorbell_bench::{
-    BENCHMARKS, Benchmark, Control, DriveConfig, DriveKind, M5Ops, Nodes, RunConfig, RunError, Session,
-    Source, Testbed, benchmark, resolve_with_traffic, run_point_observed,
+    BENCHMARKS, Benchmark, BenchmarkPlan, Control, DriveConfig, DriveKind, M5Ops, Nodes, Places, Prepared,
+    RunConfig, RunError, Session, Source, benchmark,
 };
-use doorbell_loadgen::{Kind, Rate};
-use doorbell_machine::PRESETS;
-use doorbell_sim::{Bytes, Frame, Ps};
+use doorbell_loadgen::Rate;
+use doorbell_sim::{Bytes, Frame};
 
+use crate::iperf_cmd;
 use crate::loads::Loads;
-use crate::observe_args::ObserveArgs;
-use crate::screen::{Screen, interrupt_flag};
-use crate::script_cmd::{self, ScriptArgs};
-use crate::traffic_args::{TrafficArgs, one_size};
+use crate::network_cmd;
+use crate::run_args::{GuestArgs, RunArgs};
+use crate::screen::Screen;
+use crate::script_cmd;
+use crate::told::told;
 
-#[derive(Args)]
-#[command(after_help = run_help())]
-pub struct RunArgs {
-    /// Which benchmark
-    pub(crate) benchmark: Option<String>,
-    /// Run a network of nodes, switches and load generators as this TOML file describes it (docs/networks.md)
-    #[arg(long, value_name = "FILE", conflicts_with = "script")]
-    pub(crate) network: Option<PathBuf>,
-    /// Host threads that run a network's nodes; results do not depend on it [default: the host's cores]
-    #[arg(long, value_name = "N", requires = "network", value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) threads: Option<u16>,
-    /// Offered load: 5Mpps, 10Gbps (layer 2), 10Gbps-l1, 40% of the line, 2x the streams' own; several, comma-separated,
-    /// give a table
-    #[arg(long, value_name = "RATE,…", value_delimiter = ',')]
-    pub(crate) rate: Vec<String>,
-    /// Bytes of each frame with FCS, 64 to 16384; or imix, 7x64B,1x1518B, genome:aaafg (RFC 6985)
-    #[arg(long, value_name = "BYTES|SIZES")]
-    pub(crate) frame_size: Option<String>,
-    /// Measure over exactly so many frames; with --script, send no more than so many
-    #[arg(long, value_name = "N", conflicts_with = "duration")]
-    pub(crate) frames: Option<u64>,
-    /// Measure for this simulated time, such as 2ms
-    #[arg(long, value_name = "TIME")]
-    pub(crate) duration: Option<String>,
-    /// Simulated time of traffic before the measurement, such as 10ms
-    #[arg(long, value_name = "TIME")]
-    pub(crate) warmup: Option<String>,
-    #[command(flatten)]
-    pub(crate) traffic: TrafficArgs,
-    /// Where the load comes from: generator (in hardware), or node (a second node that runs DPDK); short for
-    /// --set drive.kind=WHAT
-    #[arg(long, value_name = "WHAT")]
-    pub(crate) drive: Option<String>,
-    #[command(flatten)]
-    pub(crate) common: CommonArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
-    /// Also capture the wire at the load generator, both directions, as wire.pcap
-    #[arg(long)]
-    pub(crate) pcap: bool,
-    /// Also write fingerprint.json: hashes of what the guest and the wires did, to compare versions of Doorbell
-    #[arg(long)]
-    pub(crate) fingerprint: bool,
-    #[command(flatten)]
-    pub(crate) observe: ObserveArgs,
-    #[command(flatten)]
-    pub(crate) guest: GuestArgs,
-    #[command(flatten)]
-    pub(crate) script: ScriptArgs,
+/// What is to be measured.
+pub struct Asked {
+    /// The benchmark.
+    pub benchmark: &'static Benchmark,
+    /// What a network's checkpoint is called, and on how many host threads its nodes run.
+    pub network: (String, usize),
+    /// The configuration that all loads have in common.
+    pub config: RunConfig,
+    /// What is offered, one after the other.
+    pub loads: Vec<Load>,
 }
 
-/// Where results go, and how much is told.
-#[derive(Args)]
-pub struct OutputArgs {
-    /// Result folder
-    #[arg(long, value_name = "DIR", default_value = "results/latest")]
-    pub(crate) out: PathBuf,
-    /// Print the summary as JSON on standard output, and nothing else there
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Do not tell what is going on
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
+/// One of its loads.
+pub struct Load {
+    /// The configuration.
+    pub config: RunConfig,
+    /// The rate of what has load generators or a drive node.
+    pub rate: Rate,
+    /// What is told when it begins.
+    pub said: Option<String>,
 }
 
-/// Where the guest comes from.
-#[derive(Args)]
-pub struct GuestArgs {
-    /// Boot the guest even if there is a checkpoint, and keep none
-    #[arg(long)]
-    pub(crate) boot: bool,
-    /// Start from this checkpoint file
-    #[arg(long, value_name = "FILE", conflicts_with = "boot")]
-    pub(crate) checkpoint: Option<PathBuf>,
-    /// Also write the checkpoint from which the measurements start
-    #[arg(long, value_name = "FILE")]
-    pub(crate) save_checkpoint: Option<PathBuf>,
-}
-
-/// What every command that builds a machine takes.
-#[derive(Args, Clone)]
-pub struct CommonArgs {
-    /// The machine to start from (see `doorbell config presets`)
-    #[arg(long, value_name = "NAME", default_value = PRESETS[0].name)]
-    pub preset: String,
-    /// Override any parameter, for instance --set nic.rx_fifo=48KiB (repeatable; see `doorbell config show`)
-    #[arg(long = "set", value_name = "PATH=VALUE")]
-    pub set: Vec<String>,
-    /// How many harts; short for --set platform.harts=N
-    #[arg(long, value_name = "N")]
-    pub harts: Option<u32>,
-    /// Seed of all random streams
-    #[arg(long, value_name = "N")]
-    pub seed: Option<u64>,
-    /// Give the guest this file as a virtio disk, behind the image's own if it has one (repeatable). The file is only
-    /// read: what the guest writes is kept in memory and in checkpoints
-    #[arg(long = "disk", value_name = "FILE")]
-    pub disks: Vec<PathBuf>,
-}
-
-/// The benchmarks by name, and where their own options are.
-pub fn run_help() -> String {
-    let line = |known: &Benchmark| {
-        let sections: Vec<&str> = known.options.iter().map(|section| section.name).collect();
-        let options = if sections.is_empty() { String::new() } else { format!(" [{}]", sections.join(", ")) };
-        format!("  {:<17} {}{options}", known.name, known.summary)
-    };
-    let lines: Vec<String> = BENCHMARKS.iter().map(line).collect();
-    format!("Benchmarks, and the sections of `doorbell config show` that are theirs:\n{}", lines.join("\n"))
-}
-
-impl GuestArgs {
-    pub(crate) fn source(&self) -> Source {
-        match &self.checkpoint {
-            Some(path) => Source::File(path.clone()),
-            None if self.boot => Source::Boot,
-            None => Source::Cache,
-        }
+impl Asked {
+    /// Of a benchmark that is no network.
+    pub fn new(benchmark: &'static Benchmark, config: RunConfig, loads: Vec<Load>) -> Asked {
+        Asked { benchmark, network: (benchmark.name.to_owned(), 1), config, loads }
     }
-}
-
-impl CommonArgs {
-    /// The configuration, with further overrides laid over the user's.
-    pub fn resolve(&self, further: &[String]) -> anyhow::Result<RunConfig> {
-        self.resolve_over(None, &[], further)
-    }
-
-    /// A benchmark's settings, the user's overrides, and further ones.
-    pub fn overrides(&self, defaults: &[&str], further: &[String]) -> Vec<String> {
-        let mut overrides: Vec<String> = defaults.iter().map(|&text| text.to_owned()).collect();
-        overrides.extend_from_slice(&self.set);
-        overrides.extend(self.harts.map(|harts| format!("platform.harts={harts}")));
-        overrides.extend(self.seed.map(|seed| format!("run.seed={seed}")));
-        overrides.extend_from_slice(further);
-        overrides
-    }
-
-    /// The same, with the user's overrides laid over a traffic file (its name and text) and a benchmark's settings.
-    pub fn resolve_over(
-        &self,
-        traffic: Option<(&str, &str)>,
-        defaults: &[&str],
-        further: &[String],
-    ) -> anyhow::Result<RunConfig> {
-        let overrides = self.overrides(defaults, further);
-        let mut config = resolve_with_traffic(&self.preset, traffic, &overrides)?;
-        config.run.disks.extend_from_slice(&self.disks);
-        Ok(config)
-    }
-}
-
-impl RunArgs {
-    /// The configuration that the options ask for, over a benchmark's own settings.
-    pub fn config(&self, defaults: &[&str]) -> anyhow::Result<RunConfig> {
-        let mut further = Vec::new();
-        let mut common = self.common.clone();
-        if self.script.script.is_some() {
-            // A script says itself where it is warm; who sets this means it.
-            common.set.insert(0, "run.warmup=0ns".to_owned());
-            further.extend(self.script.time_limit.map(|limit| format!("run.script_timeout={limit}")));
-        }
-        further.extend(self.drive.as_ref().map(|kind| format!("drive.kind={kind}")));
-        further.extend(self.frames.map(|frames| format!("run.frames={frames}")));
-        for (option, key, value) in
-            [("--duration", "run.duration", &self.duration), ("--warmup", "run.warmup", &self.warmup)]
-        {
-            if let Some(text) = value {
-                text.parse::<Ps>().with_context(|| option.to_owned())?;
-                further.push(format!("{key}={text}"));
-            }
-        }
-        if let Some(size) = self.frame_size.as_deref().and_then(one_size) {
-            further.push(format!("loadgen.traffic.frame_size={size}"));
-        }
-        let file = self.traffic.file()?;
-        let file = file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
-        let mut config = common.resolve_over(file, defaults, &further)?;
-        self.traffic.apply(self.frame_size.as_deref(), &mut config)?;
-        if self.script.script.is_none() {
-            config.run.image = self.script.image.clone().or(config.run.image);
-        }
-        if self.frame_size.is_some() && !matches!(config.loadgen.traffic.kind, Kind::Frames | Kind::Ping) {
-            anyhow::bail!(
-                "--frame-size: memcached's frames are as long as their requests; set loadgen.traffic.memcached.value"
-            );
-        }
-        Ok(config)
-    }
-
-    /// The rates; without any, the configuration's.
-    pub fn rates(&self, config: &RunConfig) -> anyhow::Result<Vec<Rate>> {
-        let given = self.rates_given(config)?;
-        Ok(if given.is_empty() { vec![config.loadgen.traffic.rate_asked()] } else { given })
-    }
-
-    /// The rates that were given.
-    pub fn rates_given(&self, config: &RunConfig) -> anyhow::Result<Vec<Rate>> {
-        let rates = self.rate.iter().map(|text| {
-            let rate = text.parse::<Rate>().context("--rate")?;
-            config.loadgen.traffic.at_rate(rate).validate().context("--rate")?;
-            Ok(rate)
-        });
-        rates.collect()
-    }
-}
-
-/// What the rate is of, in words.
-pub(crate) fn what_is_sent(config: &RunConfig) -> String {
-    let traffic = &config.loadgen.traffic;
-    match traffic.streams.len() {
-        0 => format!("{} frames", Bytes((traffic.frame_len() + Frame::FCS_BYTES) as u64)),
-        1 => "a stream".to_owned(),
-        count => format!("{count} streams"),
-    }
-}
-
-/// A frame size may be given without a unit: the field counts in bytes.
-pub fn frame_size(text: &str) -> anyhow::Result<Bytes> {
-    let with_unit =
-        if text.bytes().all(|b| b.is_ascii_digit()) { format!("{text}B") } else { text.to_owned() };
-    with_unit.parse().context("--frame-size")
 }
 
 /// Measures and reports.
@@ -252,9 +56,15 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
     if let Some(option) = args.script.given() {
         bail!("{option} is for a script of your own: name one with --script FILE");
     }
-    if let Some(path) = &args.network {
-        return crate::network_cmd::run(args, path, places);
-    }
+    let asked = match &args.network {
+        Some(path) => network_cmd::asked(args, path)?,
+        None => benchmark_asked(args)?,
+    };
+    measure_all(args, &asked, places)
+}
+
+/// The benchmark at each rate.
+fn benchmark_asked(args: &RunArgs) -> anyhow::Result<Asked> {
     let Some(name) = &args.benchmark else {
         let names: Vec<&str> = BENCHMARKS.iter().map(|known| known.name).collect();
         bail!(
@@ -263,71 +73,80 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
         );
     };
     let chosen = benchmark(name)?;
-    if let Nodes::Two(guests) = chosen.nodes {
-        args.observe.refuse("two nodes")?;
-        return crate::iperf_cmd::run(args, chosen, guests(), places);
+    if let Nodes::Two(_) = chosen.nodes {
+        return iperf_cmd::asked(args, chosen);
     }
     if chosen.silent && !args.rate.is_empty() {
         bail!("--rate: {} has no traffic", chosen.name);
     }
     let config = args.config(chosen.defaults)?;
+    let mut source = "";
     if config.options::<DriveConfig>().kind == DriveKind::Node {
-        return crate::dual_cmd::run(args, chosen, &config, places);
+        args.observe.refuse("two nodes")?;
+        source = " from a drive node";
     }
-    let rates = args.rates(&config)?;
-    let interrupted = interrupt_flag()?;
-    let mut loads = Loads::begin(args, chosen.name, &config, rates.len())?;
+    let load = |rate| {
+        let what = what_is_sent(&config);
+        let said = (!chosen.silent).then(|| format!("{}: {rate} of {what}{source}", chosen.name));
+        Load { config: config.clone(), rate, said }
+    };
+    let loads = args.rates(&config)?.into_iter().map(load).collect();
+    Ok(Asked::new(chosen, config, loads))
+}
+
+/// Gets a benchmark ready, measures its loads, and reports.
+fn measure_all(args: &RunArgs, asked: &Asked, places: &Places) -> anyhow::Result<ExitCode> {
+    let Asked { benchmark, network: (name, threads), config, loads: all } = asked;
+    let plan = BenchmarkPlan::new(benchmark, config, (name, *threads))?;
+    let mut loads = Loads::begin(args, benchmark.name, config, all.len())?;
     let screen = Screen::new(args.output.quiet);
     let mut m5 = M5Ops::new(loads.folder().clone(), config.run.m5_limit);
-    let mut control = Control {
-        m5: Some(&mut m5),
-        interrupted: &interrupted,
-        say: &mut |line| screen.say(line),
-        progress: &mut |instructions, now| screen.progress("simulating", instructions, now),
-    };
-    let mut session = session(&args.guest, &mut control, |source, control| {
-        Session::prepare(&config, chosen, places, source, control)
-    })?;
-    session.fingerprint = args.fingerprint;
-    for rate in &rates {
-        if !chosen.silent {
-            (control.say)(&format!("{}: {rate} of {}", chosen.name, what_is_sent(&config)));
+    let mut further = String::new();
+    screen.simulating(Some(&mut m5), |control| {
+        let mut prepared = plan.prepare(places, &args.guest.source(), control)?;
+        prepared.set_fingerprint(args.fingerprint);
+        tell_of_boot(prepared.who(), prepared.boot(), control);
+        if let Some(path) = &args.guest.save_checkpoint {
+            prepared.write_checkpoint(path)?;
         }
-        let measured = measure(args, &session, *rate, &mut loads, &mut control);
-        loads.but_some_are_done(measured)?;
-    }
+        for load in all {
+            if let Some(line) = &load.said {
+                (control.say)(line);
+            }
+            let measured = measure(args, &prepared, load, &mut loads, control);
+            further = loads.but_some_are_done(measured)?;
+        }
+        Ok(())
+    })?;
     screen.clear();
-    loads.finish("")?;
+    loads.finish(if all.len() == 1 { &further } else { "" })?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Measures one load.
+/// Measures one load; what its table has no columns for.
 fn measure(
     args: &RunArgs,
-    session: &Session,
-    rate: Rate,
+    prepared: &Prepared,
+    load: &Load,
     loads: &mut Loads,
     control: &mut Control,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<String> {
     let (own, capture) = loads.next()?;
     let observe = args.observe.observe(capture);
-    let frame_size = session.config().loadgen.traffic.frame_size;
-    let point = run_point_observed(session, rate, frame_size, &observe, control)?;
-    own.write_point(&point)?;
-    loads.done(&own, &point.config, point.summary, point.meanings, session.ran())
+    let measured = prepared.measure((&load.config, load.rate), &observe, &own, control)?;
+    let further = told(&measured.summary);
+    loads.done(&own, &measured.config, measured.summary, measured.meanings, prepared.ran())?;
+    Ok(further)
 }
 
-/// Says what a network's boot took, and sees to their checkpoint and fingerprint if those are asked for.
-pub fn two_nodes_ready(args: &RunArgs, nodes: &mut Testbed, control: &mut Control) -> anyhow::Result<()> {
-    nodes.fingerprint = args.fingerprint;
-    if let Some((seconds, instructions)) = nodes.boot {
-        let millions = instructions as f64 / 1e6;
-        (control.say)(&format!("all nodes ready after {millions:.0} M instructions, {seconds:.1} s"));
-    }
-    if let Some(path) = &args.guest.save_checkpoint {
-        nodes.checkpoint().write(path)?;
-    }
-    Ok(())
+/// Says what a boot took, if there was one.
+fn tell_of_boot(who: &str, boot: Option<(f64, u64)>, control: &mut Control) {
+    let Some((seconds, instructions)) = boot else { return };
+    let millions = instructions as f64 / 1e6;
+    let rate = millions / seconds;
+    (control.say)(&format!(
+        "{who} after {millions:.0} M instructions, {seconds:.1} s ({rate:.0} M a second)"
+    ));
 }
 
 /// A session from where the options say.
@@ -337,22 +156,19 @@ pub fn session(
     prepare: impl FnOnce(&Source, &mut Control) -> Result<Session, RunError>,
 ) -> anyhow::Result<Session> {
     let session = prepare(&args.source(), control)?;
-    if let Some((seconds, instructions)) = session.boot {
-        let millions = instructions as f64 / 1e6;
-        let rate = millions / seconds;
-        (control.say)(&format!(
-            "ready after {millions:.0} M instructions, {seconds:.1} s ({rate:.0} M a second)"
-        ));
-    }
+    tell_of_boot("ready", session.boot, control);
     if let Some(path) = &args.save_checkpoint {
         session.checkpoint().write(path)?;
     }
     Ok(session)
 }
 
-/// The command as it was given.
-pub fn command_line() -> String {
-    let words: Vec<String> =
-        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    format!("doorbell {}", words.join(" "))
+/// What the rate is of, in words.
+pub(crate) fn what_is_sent(config: &RunConfig) -> String {
+    let traffic = &config.loadgen.traffic;
+    match traffic.streams.len() {
+        0 => format!("{} frames", Bytes((traffic.frame_len() + Frame::FCS_BYTES) as u64)),
+        1 => "a stream".to_owned(),
+        count => format!("{count} streams"),
+    }
 }

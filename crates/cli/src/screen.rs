@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use doorbell_bench::Control;
+use doorbell_bench::{Control, M5Ops};
 use doorbell_sim::Ps;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -49,11 +49,15 @@ impl Screen {
         }
     }
 
-    /// Does what Ctrl-C can interrupt, and shows how far the machine is.
-    pub fn simulating<R>(&self, work: impl FnOnce(&mut Control) -> anyhow::Result<R>) -> anyhow::Result<R> {
+    /// Does what Ctrl-C can interrupt, and shows how far the machine is. Guests' m5ops are done by `m5`.
+    pub fn simulating<R>(
+        &self,
+        m5: Option<&mut M5Ops>,
+        work: impl FnOnce(&mut Control) -> anyhow::Result<R>,
+    ) -> anyhow::Result<R> {
         let interrupted = interrupt_flag()?;
         work(&mut Control {
-            m5: None,
+            m5,
             interrupted: &interrupted,
             say: &mut |line| self.say(line),
             progress: &mut |instructions, now| self.progress("simulating", instructions, now),

@@ -12,7 +12,8 @@ use doorbell_sim::Ps;
 
 use crate::loads::Loads;
 use crate::out::tell;
-use crate::run_cmd::{RunArgs, session, what_is_sent};
+use crate::run_args::RunArgs;
+use crate::run_cmd::{session, what_is_sent};
 use crate::screen::Screen;
 
 #[derive(Args)]
@@ -120,7 +121,7 @@ pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitC
     let name = named(path);
     let mut loads = Loads::begin(args, &name, &config, rates.len())?;
     let mut status = 0;
-    let played = screen.simulating(|control| {
+    let played = screen.simulating(None, |control| {
         let workload = Script::workload(image, own.append.as_deref().unwrap_or(""));
         let mut session = session(&args.guest, control, |source, control| {
             Session::prepare_workload(&config, workload, places, source, control)

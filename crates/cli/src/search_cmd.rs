@@ -13,7 +13,8 @@ use doorbell_study::search::{
 };
 
 use crate::out::{out, outln};
-use crate::run_cmd::{CommonArgs, GuestArgs, OutputArgs, command_line, frame_size, run_help, session};
+use crate::run_args::{CommonArgs, GuestArgs, OutputArgs, command_line, frame_size, run_help};
+use crate::run_cmd::session;
 use crate::screen::{Screen, interrupt_flag};
 use crate::traffic_args::{TrafficArgs, one_size};
 

@@ -11,7 +11,7 @@ use doorbell_study::experiment::{State, Store, measure};
 
 use crate::experiment::{Experiment, plot};
 use crate::out::{outln, tell};
-use crate::run_cmd::command_line;
+use crate::run_args::command_line;
 use crate::screen::{Screen, interrupt_flag};
 use crate::search_cmd::jobs_or_cores;
 
@@ -125,7 +125,9 @@ fn one(
         bail!("point {index} is another one now: {} was changed while the sweep ran", args.file.display());
     }
     let store = Store::open(&experiment.out)?;
-    screen.simulating(|control| Ok(measure(&experiment.plan, index, identity, &store, places, control)?))?;
+    screen.simulating(None, |control| {
+        Ok(measure(&experiment.plan, index, identity, &store, places, control)?)
+    })?;
     screen.clear();
     screen.say(&format!("point {index}: {}", store.point(identity).display()));
     Ok(ExitCode::SUCCESS)

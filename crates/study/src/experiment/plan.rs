@@ -16,7 +16,6 @@ use doorbell_machine::ConfigError;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::file::{ExperimentFile, SearchSpec};
-use super::point::has_two_nodes;
 use super::sample::draw;
 use super::value::as_set;
 use crate::search::{Goal, Precision, SearchRequest};
@@ -301,6 +300,12 @@ fn combinations(file: &ExperimentFile) -> Result<Vec<Combination>, ExperimentErr
         (None, None, Some(random)) => draw(random),
         _ => Err(wrong("only one of [grid], [[list]] and [random] can say what is varied".into())),
     }
+}
+
+/// Whether a second node takes the load generator's place.
+fn has_two_nodes(benchmark: &Benchmark, config: &RunConfig) -> bool {
+    matches!(benchmark.nodes, Nodes::Two(_) | Nodes::Network)
+        || config.options::<DriveConfig>().kind == DriveKind::Node
 }
 
 /// A point's configuration, with everything that its result depends on in it.

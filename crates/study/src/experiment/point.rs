@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use doorbell_bench::{
-    Benchmark, Control, DriveConfig, DriveKind, Nodes, Places, PointSummary, Ran, ResultFolder, RunConfig,
-    RunError, RunSummary, Session, Source, Testbed, TestbedPlan, changes, driven_guests, run_driven,
-    run_iperf, run_network, run_point,
+    Benchmark, BenchmarkPlan, Control, Observe, Places, PointSummary, Ran, ResultFolder, RunError,
+    RunSummary, Session, Source, changes,
 };
 use doorbell_loadgen::Rate;
 
@@ -37,19 +36,10 @@ pub fn measure(
         let command = format!("doorbell sweep run --index {index} ({})", plan.file.name());
         let own = Own { point, benchmark: plan.benchmark, places, preset, command };
         match &point.work {
-            Work::Measure(rate) if has_two_nodes(plan.benchmark, &point.config) => {
-                own.two_nodes(*rate, folder, control)
-            }
             Work::Measure(rate) => own.at_rate(*rate, folder, control),
             Work::Search(request) => own.found(request, folder, control),
         }
     })
-}
-
-/// Whether a second node takes the load generator's place.
-pub(super) fn has_two_nodes(benchmark: &Benchmark, config: &RunConfig) -> bool {
-    matches!(benchmark.nodes, Nodes::Two(_) | Nodes::Network)
-        || config.options::<DriveConfig>().kind == DriveKind::Node
 }
 
 /// A point, and what its results say of where they come from.
@@ -62,54 +52,18 @@ struct Own<'a> {
 }
 
 impl Own<'_> {
-    fn session(&self, control: &mut Control) -> Result<Session, RunError> {
-        Session::prepare(&self.point.config, self.benchmark, self.places, &Source::Cache, control)
-    }
-
     fn at_rate(
         self,
         rate: Rate,
         folder: &ResultFolder,
         control: &mut Control,
     ) -> Result<(), ExperimentError> {
-        let frame_size = self.point.config.loadgen.traffic.frame_size;
-        let session = self.session(control)?;
-        let measured = run_point(&session, rate, frame_size, None, control)?;
-        folder.write_point(&measured)?;
-        self.write(measured.summary, measured.meanings, session.ran(), folder)
-    }
-
-    /// Measures between two nodes: a benchmark that has two, or one whose load comes from a second.
-    fn two_nodes(
-        self,
-        rate: Rate,
-        folder: &ResultFolder,
-        control: &mut Control,
-    ) -> Result<(), ExperimentError> {
-        let (config, benchmark, source) = (&self.point.config, self.benchmark, &Source::Cache);
-        if let Nodes::Network = benchmark.nodes {
-            // The sweep has a process for each core already.
-            let (plan, members) = TestbedPlan::network(config, benchmark.name, 1).map_err(RunError::from)?;
-            let testbed = Testbed::prepare(plan, self.places, source, control)?;
-            let run = run_network(&testbed, (config, &members), None, control)?;
-            folder.write_nodes(config, &run.network)?;
-            return self.write(run.summary, run.meanings, testbed.ran(), folder);
-        }
-        if let Nodes::Two(guests) = benchmark.nodes {
-            let plan = TestbedPlan::two_nodes(config, benchmark.name, guests())?;
-            let nodes = Testbed::prepare(plan, self.places, source, control)?;
-            let run = run_iperf(&nodes, config, None, control)?;
-            folder.write_iperf(config, &run)?;
-            return self.write(run.summary, run.meanings, nodes.ran(), folder);
-        }
-        let name = format!("{}-driven", benchmark.name);
-        let guests = driven_guests(benchmark, config).map_err(RunError::from)?;
-        let nodes =
-            Testbed::prepare(TestbedPlan::two_nodes(config, &name, guests)?, self.places, source, control)?;
-        let load = (rate, config.loadgen.traffic.frame_size);
-        let driven = run_driven(&nodes, config, benchmark, load, None, control)?;
-        folder.write_nodes(&driven.config, &driven.network)?;
-        self.write(driven.summary, driven.meanings, nodes.ran(), folder)
+        let (config, benchmark) = (&self.point.config, self.benchmark);
+        // The sweep has a process for each core already.
+        let plan = BenchmarkPlan::new(benchmark, config, (benchmark.name, 1))?;
+        let prepared = plan.prepare(self.places, &Source::Cache, control)?;
+        let measured = prepared.measure((config, rate), &Observe::default(), folder, control)?;
+        self.write(measured.summary, measured.meanings, prepared.ran(), folder)
     }
 
     fn write(
@@ -139,7 +93,8 @@ impl Own<'_> {
         folder: &ResultFolder,
         control: &mut Control,
     ) -> Result<(), ExperimentError> {
-        let session = self.session(control)?;
+        let session =
+            Session::prepare(&self.point.config, self.benchmark, self.places, &Source::Cache, control)?;
         folder.write_config(&self.point.config)?;
         let started = std::time::Instant::now();
         let size = self.point.config.loadgen.traffic.frame_size;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use doorbell_bench::{Control, DpdkConfig, PointSummary, RunConfig, RunError, Session};
+use doorbell_bench::{Control, PointSummary, RunConfig, RunError, Session};
 use doorbell_loadgen::{Pacing, Rate};
 use doorbell_machine::PortConfig;
 use doorbell_sim::{Bytes, Ps};
@@ -63,13 +63,8 @@ impl System for MachineSystem<'_> {
 
     fn queues(&self, rate: u64) -> Queues {
         let config = self.session.config();
-        let (receive, transmit) = match self.session.workload().image.as_str() {
-            "testpmd" | "dpdk" => {
-                let DpdkConfig { rxd, txd, .. } = config.options();
-                (u64::from(*rxd), u64::from(*txd))
-            }
-            _ => (RING_MAX, RING_MAX),
-        };
+        let rings = self.session.workload().rings;
+        let [receive, transmit] = rings.map_or([RING_MAX; 2], |rings| rings.map(u64::from));
         let frame = self.frame_size.0.max(64);
         let fifo = |set: Option<Bytes>, frame: u64| set.map_or(PACKET_BUFFER, |fifo| fifo.0) / frame;
         let mut queues = Queues { before_loss: 0, at_most: 0 };

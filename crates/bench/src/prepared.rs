@@ -1,0 +1,216 @@
+//! A benchmark, whatever it is made of, from its plan to its results: one machine, a machine that a second node drives, two nodes
+//! of its own, or a network. Commands and studies go by this way alone, and so measure the same.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use doorbell_loadgen::Rate;
+use doorbell_results::{PointSummary, Ran};
+
+use crate::config::RunConfig;
+use crate::drive::{DriveConfig, DriveKind};
+use crate::dual::{driven_guests, run_driven};
+use crate::error::RunError;
+use crate::folder::ResultFolder;
+use crate::iperf::run_iperf;
+use crate::measure::run_point_observed;
+use crate::network::run_network;
+use crate::observe::Observe;
+use crate::registry::{Benchmark, Nodes};
+use crate::session::{Control, Places, Session, Source};
+use crate::testbed::{Testbed, TestbedPlan};
+
+/// A benchmark with a configuration, checked; nothing is built or booted yet.
+#[derive(Clone, Debug)]
+pub struct BenchmarkPlan<'a> {
+    benchmark: &'static Benchmark,
+    config: &'a RunConfig,
+    /// The nodes, and what is done with them; without them it is one machine.
+    nodes: Option<(TestbedPlan, Play)>,
+}
+
+/// What is done with nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Play {
+    /// Node 1 sends frames to the benchmark in node 0.
+    Drive,
+    /// iperf3's client and server.
+    Iperf,
+    /// What a network's file says.
+    Network,
+}
+
+impl<'a> BenchmarkPlan<'a> {
+    /// Refuses what cannot be. A network has this name among checkpoints, and so many host threads run its nodes.
+    pub fn new(
+        benchmark: &'static Benchmark,
+        config: &'a RunConfig,
+        (network_name, threads): (&str, usize),
+    ) -> Result<BenchmarkPlan<'a>, RunError> {
+        let two = |name: &str, guests| TestbedPlan::two_nodes(config, name, guests);
+        let nodes = match benchmark.nodes {
+            Nodes::One if config.options::<DriveConfig>().kind == DriveKind::Node => {
+                let guests = driven_guests(benchmark, config)?;
+                Some((two(&format!("{}-driven", benchmark.name), guests)?, Play::Drive))
+            }
+            Nodes::One => None,
+            Nodes::Two(guests) => Some((two(benchmark.name, guests())?, Play::Iperf)),
+            Nodes::Network => {
+                let (plan, _) = TestbedPlan::network(config, network_name, threads)?;
+                Some((plan, Play::Network))
+            }
+        };
+        Ok(BenchmarkPlan { benchmark, config, nodes })
+    }
+
+    /// Gets it ready.
+    pub fn prepare(
+        self,
+        places: &Places,
+        source: &Source,
+        control: &mut Control,
+    ) -> Result<Prepared, RunError> {
+        let Self { benchmark, config, nodes } = self;
+        let ready = match nodes {
+            None => {
+                let session = Session::prepare(config, benchmark, places, source, control)?;
+                Ready::Machine(Box::new(session))
+            }
+            Some((plan, play)) => {
+                let testbed = Testbed::prepare(plan, places, source, control)?;
+                Ready::Nodes(Box::new(testbed), play)
+            }
+        };
+        Ok(Prepared { benchmark, ready })
+    }
+}
+
+/// A benchmark that is ready to be measured, any number of times.
+pub struct Prepared {
+    benchmark: &'static Benchmark,
+    ready: Ready,
+}
+
+enum Ready {
+    Machine(Box<Session>),
+    Nodes(Box<Testbed>, Play),
+}
+
+/// A load's results, beside the files that are written.
+pub struct Measured {
+    /// The configuration that it was measured with, its load filled in.
+    pub config: RunConfig,
+    /// Its figures.
+    pub summary: PointSummary,
+    /// What the figures of ports and timing models mean.
+    pub meanings: BTreeMap<String, String>,
+}
+
+impl Prepared {
+    /// What got ready, in words.
+    pub fn who(&self) -> &'static str {
+        match self.ready {
+            Ready::Machine(_) => "ready",
+            Ready::Nodes(..) => "all nodes ready",
+        }
+    }
+
+    /// Host time and instructions of the boot; `None` if it came from a checkpoint.
+    pub fn boot(&self) -> Option<(f64, u64)> {
+        match &self.ready {
+            Ready::Machine(session) => session.boot,
+            Ready::Nodes(testbed, _) => testbed.boot,
+        }
+    }
+
+    /// Whether measurements leave fingerprints.
+    pub fn set_fingerprint(&mut self, wanted: bool) {
+        match &mut self.ready {
+            Ready::Machine(session) => session.fingerprint = wanted,
+            Ready::Nodes(testbed, _) => testbed.fingerprint = wanted,
+        }
+    }
+
+    /// Writes the checkpoint from which measurements start.
+    pub fn write_checkpoint(&self, path: &Path) -> Result<(), RunError> {
+        match &self.ready {
+            Ready::Machine(session) => session.checkpoint().write(path)?,
+            Ready::Nodes(testbed, _) => testbed.checkpoint().write(path)?,
+        }
+        Ok(())
+    }
+
+    /// What runs, for results.
+    pub fn ran(&self) -> Ran {
+        match &self.ready {
+            Ready::Machine(session) => session.ran(),
+            Ready::Nodes(testbed, _) => testbed.ran(),
+        }
+    }
+
+    /// Measures a load, and writes to `folder` what there is of it beside its summary. A network's generators have the rates of `config`,
+    /// all others `rate`. Of what `observe` asks for, nodes have captures alone.
+    pub fn measure(
+        &self,
+        (config, rate): (&RunConfig, Rate),
+        observe: &Observe,
+        folder: &ResultFolder,
+        control: &mut Control,
+    ) -> Result<Measured, RunError> {
+        let capture = observe.capture.as_deref();
+        let frame_size = config.loadgen.traffic.frame_size;
+        let (config, summary, meanings) = match &self.ready {
+            Ready::Machine(session) => {
+                let point = run_point_observed(session, rate, frame_size, observe, control)?;
+                folder.write_point(&point)?;
+                (point.config, point.summary, point.meanings)
+            }
+            Ready::Nodes(testbed, Play::Drive) => {
+                let load = (rate, frame_size);
+                let point = run_driven(testbed, config, self.benchmark, load, capture, control)?;
+                folder.write_nodes(&point.config, &point.network)?;
+                if let Some(limit) = point.limit() {
+                    (control.say)(&limit);
+                }
+                (point.config, point.summary, point.meanings)
+            }
+            Ready::Nodes(testbed, Play::Iperf) => {
+                let run = run_iperf(testbed, config, capture, control)?;
+                folder.write_iperf(config, &run)?;
+                (config.clone(), run.summary, run.meanings)
+            }
+            Ready::Nodes(testbed, Play::Network) => {
+                let captures = capture.map(|_| folder.path());
+                let run = run_network(testbed, (config, &config.topology()?), captures, control)?;
+                folder.write_nodes(config, &run.network)?;
+                (config.clone(), run.summary, run.meanings)
+            }
+        };
+        Ok(Measured { config, summary, meanings })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::resolve;
+    use crate::registry::benchmark;
+
+    fn play(name: &str, set: &[&str]) -> Result<(Option<Play>, String), String> {
+        let known = benchmark(name).unwrap();
+        let set: Vec<String> = known.defaults.iter().chain(set).map(|&text| text.to_owned()).collect();
+        let config = resolve("fast", &set).unwrap();
+        let plan = BenchmarkPlan::new(known, &config, ("mine", 1)).map_err(|error| error.to_string())?;
+        Ok(plan.nodes.map_or((None, String::new()), |(nodes, play)| (Some(play), nodes.name)))
+    }
+
+    #[test]
+    fn what_is_got_ready_follows_from_the_benchmark_and_from_what_drives_it() {
+        assert_eq!(play("testpmd", &[]).unwrap(), (None, String::new()));
+        let driven = play("testpmd", &["drive.kind=node"]).unwrap();
+        assert_eq!(driven, (Some(Play::Drive), "testpmd-driven".to_owned()));
+        assert_eq!(play("iperf", &["drive.kind=node"]).unwrap(), (Some(Play::Iperf), "iperf".to_owned()));
+        let error = play("compute", &["drive.kind=node"]).unwrap_err();
+        assert!(error.starts_with("drive.kind: ") && error.contains("no load for compute"), "{error}");
+    }
+}

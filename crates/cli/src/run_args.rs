@@ -1,0 +1,234 @@
+//! The options of `doorbell run`, and those that other commands share with it: which machine, which guest, where results go.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args;
+use doorbell_bench::{BENCHMARKS, Benchmark, RunConfig, Source, resolve_with_traffic};
+use doorbell_loadgen::{Kind, Rate};
+use doorbell_machine::PRESETS;
+use doorbell_sim::{Bytes, Ps};
+
+use crate::observe_args::ObserveArgs;
+use crate::script_cmd::ScriptArgs;
+use crate::traffic_args::{TrafficArgs, one_size};
+
+#[derive(Args)]
+#[command(after_help = run_help())]
+pub struct RunArgs {
+    /// Which benchmark
+    pub(crate) benchmark: Option<String>,
+    /// Run a network of nodes, switches and load generators as this TOML file describes it (docs/networks.md)
+    #[arg(long, value_name = "FILE", conflicts_with = "script")]
+    pub(crate) network: Option<PathBuf>,
+    /// Host threads that run a network's nodes; results do not depend on it [default: the host's cores]
+    #[arg(long, value_name = "N", requires = "network", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) threads: Option<u16>,
+    /// Offered load: 5Mpps, 10Gbps (layer 2), 10Gbps-l1, 40% of the line, 2x the streams' own; several, comma-separated,
+    /// give a table
+    #[arg(long, value_name = "RATE,…", value_delimiter = ',')]
+    pub(crate) rate: Vec<String>,
+    /// Bytes of each frame with FCS, 64 to 16384; or imix, 7x64B,1x1518B, genome:aaafg (RFC 6985)
+    #[arg(long, value_name = "BYTES|SIZES")]
+    pub(crate) frame_size: Option<String>,
+    /// Measure over exactly so many frames; with --script, send no more than so many
+    #[arg(long, value_name = "N", conflicts_with = "duration")]
+    pub(crate) frames: Option<u64>,
+    /// Measure for this simulated time, such as 2ms
+    #[arg(long, value_name = "TIME")]
+    pub(crate) duration: Option<String>,
+    /// Simulated time of traffic before the measurement, such as 10ms
+    #[arg(long, value_name = "TIME")]
+    pub(crate) warmup: Option<String>,
+    #[command(flatten)]
+    pub(crate) traffic: TrafficArgs,
+    /// Where the load comes from: generator (in hardware), or node (a second node that runs DPDK); short for
+    /// --set drive.kind=WHAT
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) drive: Option<String>,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    /// Also capture the wire at the load generator, both directions, as wire.pcap
+    #[arg(long)]
+    pub(crate) pcap: bool,
+    /// Also write fingerprint.json: hashes of what the guest and the wires did, to compare versions of Doorbell
+    #[arg(long)]
+    pub(crate) fingerprint: bool,
+    #[command(flatten)]
+    pub(crate) observe: ObserveArgs,
+    #[command(flatten)]
+    pub(crate) guest: GuestArgs,
+    #[command(flatten)]
+    pub(crate) script: ScriptArgs,
+}
+
+/// Where results go, and how much is told.
+#[derive(Args)]
+pub struct OutputArgs {
+    /// Result folder
+    #[arg(long, value_name = "DIR", default_value = "results/latest")]
+    pub(crate) out: PathBuf,
+    /// Print the summary as JSON on standard output, and nothing else there
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Do not tell what is going on
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+/// Where the guest comes from.
+#[derive(Args)]
+pub struct GuestArgs {
+    /// Boot the guest even if there is a checkpoint, and keep none
+    #[arg(long)]
+    pub(crate) boot: bool,
+    /// Start from this checkpoint file
+    #[arg(long, value_name = "FILE", conflicts_with = "boot")]
+    pub(crate) checkpoint: Option<PathBuf>,
+    /// Also write the checkpoint from which the measurements start
+    #[arg(long, value_name = "FILE")]
+    pub(crate) save_checkpoint: Option<PathBuf>,
+}
+
+/// What every command that builds a machine takes.
+#[derive(Args, Clone)]
+pub struct CommonArgs {
+    /// The machine to start from (see `doorbell config presets`)
+    #[arg(long, value_name = "NAME", default_value = PRESETS[0].name)]
+    pub preset: String,
+    /// Override any parameter, for instance --set nic.rx_fifo=48KiB (repeatable; see `doorbell config show`)
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub set: Vec<String>,
+    /// How many harts; short for --set platform.harts=N
+    #[arg(long, value_name = "N")]
+    pub harts: Option<u32>,
+    /// Seed of all random streams
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Give the guest this file as a virtio disk, behind the image's own if it has one (repeatable). The file is only
+    /// read: what the guest writes is kept in memory and in checkpoints
+    #[arg(long = "disk", value_name = "FILE")]
+    pub disks: Vec<PathBuf>,
+}
+
+/// The benchmarks by name, and where their own options are.
+pub fn run_help() -> String {
+    let line = |known: &Benchmark| {
+        let sections: Vec<&str> = known.options.iter().map(|section| section.name).collect();
+        let options = if sections.is_empty() { String::new() } else { format!(" [{}]", sections.join(", ")) };
+        format!("  {:<17} {}{options}", known.name, known.summary)
+    };
+    let lines: Vec<String> = BENCHMARKS.iter().map(line).collect();
+    format!("Benchmarks, and the sections of `doorbell config show` that are theirs:\n{}", lines.join("\n"))
+}
+
+impl GuestArgs {
+    pub(crate) fn source(&self) -> Source {
+        match &self.checkpoint {
+            Some(path) => Source::File(path.clone()),
+            None if self.boot => Source::Boot,
+            None => Source::Cache,
+        }
+    }
+}
+
+impl CommonArgs {
+    /// The configuration, with further overrides laid over the user's.
+    pub fn resolve(&self, further: &[String]) -> anyhow::Result<RunConfig> {
+        self.resolve_over(None, &[], further)
+    }
+
+    /// A benchmark's settings, the user's overrides, and further ones.
+    pub fn overrides(&self, defaults: &[&str], further: &[String]) -> Vec<String> {
+        let mut overrides: Vec<String> = defaults.iter().map(|&text| text.to_owned()).collect();
+        overrides.extend_from_slice(&self.set);
+        overrides.extend(self.harts.map(|harts| format!("platform.harts={harts}")));
+        overrides.extend(self.seed.map(|seed| format!("run.seed={seed}")));
+        overrides.extend_from_slice(further);
+        overrides
+    }
+
+    /// The same, with the user's overrides laid over a traffic file (its name and text) and a benchmark's settings.
+    pub fn resolve_over(
+        &self,
+        traffic: Option<(&str, &str)>,
+        defaults: &[&str],
+        further: &[String],
+    ) -> anyhow::Result<RunConfig> {
+        let overrides = self.overrides(defaults, further);
+        let mut config = resolve_with_traffic(&self.preset, traffic, &overrides)?;
+        config.run.disks.extend_from_slice(&self.disks);
+        Ok(config)
+    }
+}
+
+impl RunArgs {
+    /// The configuration that the options ask for, over a benchmark's own settings.
+    pub fn config(&self, defaults: &[&str]) -> anyhow::Result<RunConfig> {
+        let mut further = Vec::new();
+        let mut common = self.common.clone();
+        if self.script.script.is_some() {
+            // A script says itself where it is warm; who sets this means it.
+            common.set.insert(0, "run.warmup=0ns".to_owned());
+            further.extend(self.script.time_limit.map(|limit| format!("run.script_timeout={limit}")));
+        }
+        further.extend(self.drive.as_ref().map(|kind| format!("drive.kind={kind}")));
+        further.extend(self.frames.map(|frames| format!("run.frames={frames}")));
+        for (option, key, value) in
+            [("--duration", "run.duration", &self.duration), ("--warmup", "run.warmup", &self.warmup)]
+        {
+            if let Some(text) = value {
+                text.parse::<Ps>().with_context(|| option.to_owned())?;
+                further.push(format!("{key}={text}"));
+            }
+        }
+        if let Some(size) = self.frame_size.as_deref().and_then(one_size) {
+            further.push(format!("loadgen.traffic.frame_size={size}"));
+        }
+        let file = self.traffic.file()?;
+        let file = file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
+        let mut config = common.resolve_over(file, defaults, &further)?;
+        self.traffic.apply(self.frame_size.as_deref(), &mut config)?;
+        if self.script.script.is_none() {
+            config.run.image = self.script.image.clone().or(config.run.image);
+        }
+        if self.frame_size.is_some() && !matches!(config.loadgen.traffic.kind, Kind::Frames | Kind::Ping) {
+            anyhow::bail!(
+                "--frame-size: memcached's frames are as long as their requests; set loadgen.traffic.memcached.value"
+            );
+        }
+        Ok(config)
+    }
+
+    /// The rates; without any, the configuration's.
+    pub fn rates(&self, config: &RunConfig) -> anyhow::Result<Vec<Rate>> {
+        let given = self.rates_given(config)?;
+        Ok(if given.is_empty() { vec![config.loadgen.traffic.rate_asked()] } else { given })
+    }
+
+    /// The rates that were given.
+    pub fn rates_given(&self, config: &RunConfig) -> anyhow::Result<Vec<Rate>> {
+        let rates = self.rate.iter().map(|text| {
+            let rate = text.parse::<Rate>().context("--rate")?;
+            config.loadgen.traffic.at_rate(rate).validate().context("--rate")?;
+            Ok(rate)
+        });
+        rates.collect()
+    }
+}
+
+/// A frame size may be given without a unit: the field counts in bytes.
+pub fn frame_size(text: &str) -> anyhow::Result<Bytes> {
+    let with_unit =
+        if text.bytes().all(|b| b.is_ascii_digit()) { format!("{text}B") } else { text.to_owned() };
+    with_unit.parse().context("--frame-size")
+}
+
+/// The command as it was given.
+pub fn command_line() -> String {
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    format!("doorbell {}", words.join(" "))
+}
