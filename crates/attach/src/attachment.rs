@@ -42,7 +42,7 @@ enum ModelState {
 
 impl AttachmentState {
     /// The version of this layout.
-    pub const VERSION: u32 = 1;
+    pub const VERSION: u32 = 2;
 }
 
 impl Attachment {

@@ -88,9 +88,9 @@ pub struct LinkConfig {
     pub non_posted_headers: u32,
     /// Register writes that the device buffers, 1 to 4096.
     pub register_writes: u32,
-    /// From one read request of the device to the next. At most 1us.
+    /// From one read request that the device's engine hands to the link to the next. At most 1us.
     pub read_issue_interval: Ps,
-    /// From one write of the device to the next. At most 1us.
+    /// From one write that the device's engine hands to the link to the next. At most 1us.
     pub write_issue_interval: Ps,
     /// The root complex asks memory for a packet's lines at this interval. At most 1us.
     pub line_interval: Ps,

@@ -7,7 +7,8 @@
 //! rule; serialisation of each packet on its direction; tags; credits for posted headers and data and for non-posted
 //! headers, held until the root complex has done with the request and given back over the link; the device's own issue rate; a latency
 //! each way over the link and through the root complex; posted writes stay in order, reads and register answers push
-//! writes. **Each line goes through [`HostMemory`] when its packet has arrived:** a write's buffer is held until memory says that
+//! writes. A direction is never idle while a packet is ready ([`direction`]): writes pass reads that wait for a tag, a credit or the
+//! device's issue rate, and no read passes a write that is older. **Each line goes through [`HostMemory`] when its packet has arrived:** a write's buffer is held until memory says that
 //! it is visible, a read's completions leave when memory has given their lines. Not modelled: single acknowledgement and
 //! flow-control packets (they take a fixed share of the rate), replays, power states, virtual channels, atomic operations, limited
 //! completion credits (endpoints grant them without limit), completions of one device overtaking each other, and of PCI bridges
@@ -17,16 +18,19 @@
 //! *Up* is from the device to memory. A device asks in the order of time; cores may ask some microseconds earlier or later.
 
 mod config;
+mod direction;
 mod registers;
 mod state;
 mod stats;
 
 use doorbell_sim::memory::{DmaAccess, HostMemory, LINE_BYTES, each_line};
 use doorbell_sim::ports::DmaKind;
-use doorbell_sim::{BitsPerSec, Calendar, PhysAddr, Pool, Ps};
+use doorbell_sim::{BitsPerSec, PhysAddr, Pool, Ps};
 use serde::{Deserialize, Serialize};
 
 use crate::path::{COMPLETION_OVERHEAD_BYTES, KINDS, PathStats, REQUEST_OVERHEAD_BYTES, Sent, slot};
+
+use direction::Direction;
 
 pub use config::{Attached, Latencies, LinkConfig};
 pub use registers::RegisterWrite;
@@ -39,23 +43,6 @@ const PAGE_BYTES: u64 = 4096;
 const LATEST: Ps = Ps(u64::MAX / 4);
 /// Bytes of a data credit.
 const CREDIT_BYTES: u64 = 16;
-
-/// A direction of the link.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Direction {
-    busy: Calendar,
-}
-
-impl Direction {
-    /// Sends a packet of `bytes` at `now` or as soon after as the direction is free: when its last byte has left.
-    #[inline]
-    fn send(&mut self, now: Ps, bytes: u64, rate: BitsPerSec) -> (Ps, Ps) {
-        let time = rate.time_for_bits(8 * bytes);
-        // A calendar that was damaged in a checkpoint may name any time; sums of these fit.
-        let begin = self.busy.book(now, time).min(LATEST);
-        (begin, begin + time)
-    }
-}
 
 /// Times that order requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -149,24 +136,24 @@ impl PcieLink {
         self.order.sent.follow(sent);
     }
 
-    fn send_up(&mut self, now: Ps, bytes: u64) -> (Ps, Ps) {
+    fn send_up(&mut self, now: Ps, ready: Ps, bytes: u64) -> (Ps, Ps) {
         self.stats.up_packets += 1;
         self.stats.up_bytes += bytes;
-        self.up.send(now, bytes, self.rate)
+        self.up.send(now, ready, bytes, self.rate)
     }
 
-    fn send_down(&mut self, now: Ps, bytes: u64) -> Ps {
+    fn send_down(&mut self, now: Ps, ready: Ps, bytes: u64) -> Ps {
         self.stats.down_packets += 1;
         self.stats.down_bytes += bytes;
-        self.down.send(now, bytes, self.rate).1
+        self.down.send(now, ready, bytes, self.rate).1
     }
 
-    /// Sends a write or a read request of one kind of DMA.
-    fn request(&mut self, now: Ps, bytes: u64, kind: DmaKind) -> (Ps, Ps) {
+    /// Sends a write or a read request of one kind of DMA, which the device asks for at `now` and which may go at `ready`.
+    fn request(&mut self, now: Ps, ready: Ps, bytes: u64, kind: DmaKind) -> (Ps, Ps) {
         let of_kind = &mut self.kinds[slot(kind)];
         of_kind.up_packets += 1;
         of_kind.up_bytes += bytes;
-        self.send_up(now, bytes)
+        self.send_up(now, ready, bytes)
     }
 
     /// Prices a posted write of `len` bytes that the device has ready at `now`: returns when all of it is visible.
@@ -209,8 +196,8 @@ impl PcieLink {
         let granted = if credits > 0 { self.posted_data.take(header, credits) } else { header };
         self.stats.posted_stall_ps += (granted - issued).0;
         let packet = REQUEST_OVERHEAD_BYTES + bytes;
-        let (begin, sent) = self.request(granted, packet, access.kind);
-        self.order.next_write = begin + self.config.write_issue_interval;
+        let (begin, sent) = self.request(now, granted, packet, access.kind);
+        self.order.next_write = granted + self.config.write_issue_interval;
         self.order.last_write_sent = begin;
         let arrived = sent + self.latencies.link + self.latencies.root;
         // Posted writes do not overtake each other: visible in order.
@@ -275,31 +262,32 @@ impl PcieLink {
         self.stats.tag_stall_ps += (tagged - issued).0;
         let granted = self.non_posted_headers.take(tagged, 1);
         self.stats.non_posted_stall_ps += (granted - tagged).0;
-        let (begin, sent) = self.request(granted, REQUEST_OVERHEAD_BYTES, access.kind);
-        self.order.next_read = begin + self.config.read_issue_interval;
+        let (begin, sent) = self.request(now, granted, REQUEST_OVERHEAD_BYTES, access.kind);
+        self.order.next_read = granted + self.config.read_issue_interval;
         let arrived = sent + self.latencies.link + self.latencies.root;
         let pushed =
             if self.config.relaxed_ordering { arrived } else { self.order.sent.writes_visible.max(arrived) };
         self.stats.ordering_stall_ps += (pushed - arrived).0;
         self.non_posted_headers.give_back(pushed + self.latencies.link, 1);
-        let end = self.completions(pushed, addr, bytes, access, memory);
+        let end = self.completions(now, pushed, (addr, bytes), access, memory);
         self.stats.read_requests += 1;
         self.stats.round_trip_ps += (end - begin).0;
         self.tags.give_back(end, 1);
         self.order.sent.reads_done = self.order.sent.reads_done.max(end);
     }
 
-    /// Reads memory from `now` on and sends what it gives: completions end at multiples of RCB and carry at most MPS.
+    /// Reads memory from `from` on, for a request that was made at `now`, and sends what it gives: completions end at multiples of
+    /// RCB and carry at most MPS.
     fn completions(
         &mut self,
         now: Ps,
-        addr: u64,
-        bytes: u64,
+        from: Ps,
+        (addr, bytes): (u64, u64),
         access: DmaAccess,
         memory: &mut impl HostMemory,
     ) -> Ps {
         let boundary = self.config.read_completion_boundary.0;
-        let (mut ready, mut ask, mut sent) = (now, now, 0);
+        let (mut ready, mut ask, mut sent) = (from, from, 0);
         loop {
             let at = addr.wrapping_add(sent);
             let chunk = (bytes - sent).min(self.config.max_payload.0 - at % boundary);
@@ -313,7 +301,7 @@ impl PcieLink {
             let kind = &mut self.kinds[slot(access.kind)];
             kind.down_packets += 1;
             kind.down_bytes += packet;
-            let out = self.send_down(ready + self.latencies.root, packet);
+            let out = self.send_down(now, ready + self.latencies.root, packet);
             sent += chunk;
             if sent == bytes {
                 return out + self.latencies.link;

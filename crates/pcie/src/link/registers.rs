@@ -21,7 +21,7 @@ impl PcieLink {
         self.stats.register_writes += 1;
         // The device grants credits for so many; they come back over the link.
         let accepted = self.register_writes.take(now, 1);
-        let arrives = self.send_request(accepted, REQUEST_OVERHEAD_BYTES + dwords(bytes));
+        let arrives = self.send_request(now, accepted, REQUEST_OVERHEAD_BYTES + dwords(bytes));
         self.register_writes.give_back(arrives + self.latencies.link, 1);
         RegisterWrite { accepted, arrives }
     }
@@ -30,7 +30,7 @@ impl PcieLink {
     /// writes.
     pub fn register_read(&mut self, now: Ps) -> Ps {
         self.stats.register_reads += 1;
-        self.send_request(now, REQUEST_OVERHEAD_BYTES)
+        self.send_request(now, now, REQUEST_OVERHEAD_BYTES)
     }
 
     /// When the answer of `bytes` to a register read that has been at the device since `at_device` is back at the core: not
@@ -38,12 +38,12 @@ impl PcieLink {
     pub fn register_answer(&mut self, at_device: Ps, bytes: u64) -> Ps {
         let pushed = self.order.sent.writes_visible;
         let ready = at_device + self.latencies.register;
-        let (_, sent) = self.send_up(ready, COMPLETION_OVERHEAD_BYTES + dwords(bytes));
+        let (_, sent) = self.send_up(at_device, ready, COMPLETION_OVERHEAD_BYTES + dwords(bytes));
         (sent + self.latencies.link + self.latencies.root).max(pushed)
     }
 
-    fn send_request(&mut self, now: Ps, packet: u64) -> Ps {
-        let sent = self.send_down(now + self.latencies.root, packet);
+    fn send_request(&mut self, now: Ps, accepted: Ps, packet: u64) -> Ps {
+        let sent = self.send_down(now, accepted + self.latencies.root, packet);
         let arrives = (sent + self.latencies.link).max(self.order.sent.registers_at);
         self.order.sent.registers_at = arrives;
         arrives

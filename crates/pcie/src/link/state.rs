@@ -22,7 +22,7 @@ pub struct LinkState {
 
 impl LinkState {
     /// The version of this layout.
-    pub const VERSION: u32 = 1;
+    pub const VERSION: u32 = 2;
 }
 
 impl PcieLink {
@@ -56,9 +56,11 @@ impl PcieLink {
         let mut link = PcieLink::behind(&self.config, self.bridges);
         let Order { next_read, next_write, last_write_sent, sent } = state.order;
         let orders = [next_read, next_write, last_write_sent, sent.latest()];
-        let ends = [&state.up, &state.down].map(|way| way.busy.end().max(way.busy.booked()));
-        if orders.iter().chain(&ends).any(|time| *time > LATEST) {
+        if orders.iter().any(|time| *time > LATEST) {
             return Err("a time is impossibly late".to_owned());
+        }
+        if ![&state.up, &state.down].iter().all(|way| way.is_consistent()) {
+            return Err("a direction's packets overlap, or one is impossibly late".to_owned());
         }
         let [tags, posted_headers, posted_data, non_posted, registers] = &state.pools;
         link.tags = Pool::restore(tags, self.config.tags, LATEST)?;
