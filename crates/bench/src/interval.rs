@@ -20,7 +20,7 @@ pub(crate) struct OpenInterval {
     nodes: Vec<OpenWindow>,
     sent: Vec<LinkStats>,
     arrived: Vec<NicTotals>,
-    carried: Vec<[Carried; 2]>,
+    carried: Option<[Carried; 2]>,
 }
 
 /// What changed in an interval. Of two nodes, node 0 is the test node.
@@ -34,18 +34,20 @@ pub(crate) struct Interval {
     pub busy: Vec<u64>,
     /// Frames that each node's NICs dropped on arrival.
     pub dropped: Vec<Drops>,
-    /// By link and the end that sent.
-    pub carried: Vec<[Carried; 2]>,
+    /// By the end that sent, on the first link, if its flows are followed.
+    pub carried: Option<[Carried; 2]>,
     /// By node.
     pub instructions: Vec<u64>,
 }
 
+/// What has gone into each direction by now. Of a frame that is still leaving, only the time until now.
 fn sent(network: &Network) -> Vec<LinkStats> {
-    network.wires().iter().map(|wire| network.link(wire).stats().clone()).collect()
-}
-
-fn carried(network: &Network) -> Vec<[Carried; 2]> {
-    (0..network.config().links.len()).map(|link| network.carried(link)).collect()
+    let links = network.wires().iter().map(|wire| network.link(wire));
+    let so_far = links.map(|link| {
+        let ahead = link.free_at().0.saturating_sub(network.now().0);
+        LinkStats { busy_ps: link.stats().busy_ps.saturating_sub(ahead), ..link.stats().clone() }
+    });
+    so_far.collect()
 }
 
 impl OpenInterval {
@@ -57,7 +59,7 @@ impl OpenInterval {
             nodes: network.nodes().map(OpenWindow::begin).collect(),
             sent: sent(network),
             arrived: network.nodes().map(nic_totals).collect(),
-            carried: carried(network),
+            carried: network.carried(0),
         }
     }
 
@@ -68,13 +70,13 @@ impl OpenInterval {
         let links = sent(network).into_iter().zip(&self.sent).map(|(now, begin)| now.since(begin));
         let links: Vec<LinkStats> = links.collect();
         let arrived = self.arrived.iter().zip(network.nodes());
-        let carried = carried(network).into_iter().zip(&self.carried);
+        let carried = network.carried(0).zip(self.carried);
         Interval {
             seconds: (network.now() - self.begun).as_secs_f64(),
             sent: links.iter().map(direction).collect(),
             busy: links.iter().map(|link| link.busy_ps).collect(),
             dropped: arrived.map(|(begin, node)| dropped(*begin, nic_totals(node))).collect(),
-            carried: carried.map(|(now, begin)| [0, 1].map(|end| now[end].since(&begin[end]))).collect(),
+            carried: carried.map(|(now, begin)| [0, 1].map(|end| now[end].since(&begin[end]))),
             instructions: nodes.iter().map(|window| window.instructions).collect(),
             nodes,
         }

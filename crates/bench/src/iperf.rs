@@ -27,6 +27,7 @@ pub fn guests() -> [NodeGuest; 2] {
     let role = |name: &str, lines: &str, ready_marker: &str, address| NodeGuest {
         image: "net".to_owned(),
         instead: None,
+        disks: Vec::new(),
         words: format!("doorbell.app={name} doorbell.ip={address}"),
         script: Some((name.to_owned(), lines.to_owned())),
         ready_marker: ready_marker.to_owned(),
@@ -156,6 +157,7 @@ pub fn run_iperf(
 ) -> Result<IperfRun, RunError> {
     let started = Instant::now();
     let mut network = nodes.network()?;
+    network.follow_flows(0);
     if let Some(path) = capture {
         network.capture(0, PcapFile::create(path, WHOLE_FRAMES)?);
     }
@@ -206,7 +208,7 @@ impl Test<'_, '_> {
         self.begin();
         let patience = self.network.now() + PATIENCE;
         let payload = |network: &Network| {
-            let carried = &network.carried(0)[sender];
+            let carried = &network.carried(0).expect("its flows are followed")[sender];
             carried.tcp_payload + carried.udp_payload
         };
         while payload(self.network) <= TALK_BYTES_MAX {
@@ -278,7 +280,7 @@ fn result(console: &str) -> Option<Value> {
 /// As the cable shows them.
 fn figures_of_part(config: &RunConfig, interval: &Interval) -> IperfFigures {
     let sender = config.options::<IperfConfig>().sender();
-    let carried = &interval.carried[0][sender];
+    let carried = &interval.carried.as_ref().expect("its flows are followed")[sender];
     let (bytes_sent, bytes_received) = match config.options::<IperfConfig>().protocol {
         Protocol::Tcp => (carried.tcp_payload, carried.tcp_acknowledged),
         Protocol::Udp => {

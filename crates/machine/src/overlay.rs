@@ -140,7 +140,7 @@ pub(crate) fn merge(into: &mut Table, from: Table) {
     }
 }
 
-/// A part with some keys laid over it. An error names the key below `path`.
+/// A part that all have, with one's own keys over it. An error names the key below `path`.
 pub fn laid_over<T: Serialize + DeserializeOwned + Clone>(
     all: &T,
     own: &Table,

@@ -137,6 +137,7 @@ fn transfer(overrides: &[&str]) -> (Network, u64) {
     let (checkpoint, server) = ready();
     let mut pair = restored(overrides, checkpoint);
     let before = arrived(&pair);
+    pair.follow_flows(0);
     pair.capture(0, PcapFile::create(&pcap, WHOLE_FRAMES).expect("a capture can be made"));
     fetch(&mut pair);
     let client = pair.node(1).console.text();
@@ -148,7 +149,7 @@ fn transfer(overrides: &[&str]) -> (Network, u64) {
     // A file of so many bytes has so many segments; most of them the NIC has cut.
     assert!(nic.tx_segments > FILE_BYTES / 1460 / 2, "{nic:?}");
     // What the client acknowledged is the file and the server's head, each byte once.
-    let carried = &pair.carried(0)[0];
+    let carried = &pair.carried(0).expect("they are followed")[0];
     assert!((FILE_BYTES..FILE_BYTES + 2_000).contains(&carried.tcp_acknowledged), "{carried:?}");
     // The connection's end counts as one.
     assert!(carried.tcp_payload + 1 >= carried.tcp_acknowledged, "{carried:?}");
@@ -255,7 +256,8 @@ fn a_timed_node_beside_a_functional_one_goes_on_from_a_checkpoint_as_if_there_ha
     pair.restore(checkpoint, &GUESTS).expect("any microarchitecture takes it up");
     assert_eq!([0, 1].map(|node| pair.node(node).timing().is_some()), [true, false]);
     pair.node_mut(1).type_input(b"go\n");
-    while pair.carried(0)[0].tcp_payload < 500_000 {
+    pair.follow_flows(0);
+    while pair.carried(0).expect("they are followed")[0].tcp_payload < 500_000 {
         let next = pair.now() + Ps::from_us(100);
         assert_eq!(pair.run(&Limits::until(next)), NetworkOutcome::Time, "{}", consoles(&pair));
     }

@@ -249,6 +249,14 @@ impl Run<'_, '_> {
         while outstanding(self.network) > 0 && self.network.now() < end {
             self.until((self.network.now() + STEP).min(end))?;
         }
+        // What no member holds any more was lost, and is accounted for; what one holds, it has kept for long.
+        let held = self.network.holding();
+        if outstanding(self.network) > 0 && !held.is_empty() {
+            let held: Vec<String> =
+                held.iter().map(|(name, frames)| format!("{name} ({frames} frames)")).collect();
+            let longest = self.config.run.drain;
+            (self.control.say)(&format!("not drained after {longest} (run.drain): {}", held.join(", ")));
+        }
         Ok(())
     }
 }
@@ -266,7 +274,9 @@ fn summarise(
     let lost = all_dropped(&drops) + drops.link;
     if let Some(figures) = &figures {
         let unharmed = figures.frames_offered - figures.frames_delivered - figures.frames_corrupt;
-        drops.guest = unharmed.saturating_sub(lost);
+        // What a member still holds was not dropped: the drain was too short for it.
+        let held: u64 = network.holding().iter().map(|(_, frames)| frames).sum();
+        drops.guest = unharmed.saturating_sub(lost + held);
     }
     let instructions: u64 = interval.instructions.iter().sum();
     let cycles: f64 = nodes.iter().map(|node| node.core_cycles(interval.seconds)).sum();

@@ -17,7 +17,7 @@ use crate::network::wire::WireStats;
 use crate::network::{Crossing, Network};
 
 const MAGIC: &[u8; 16] = b"DOORBELL NET\r\n\x1a\0";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HASH_AT: usize = MAGIC.len() + 4;
 const PAYLOAD_AT: usize = HASH_AT + 8;
 /// No saved moment lies beyond this: some fifty days of simulated time.

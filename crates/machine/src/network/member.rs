@@ -66,6 +66,17 @@ impl Member {
         None
     }
 
+    /// Frames inside: in a machine's NICs, in a switch's queues.
+    pub fn holds(&self) -> u64 {
+        match self {
+            Member::Node(node) => {
+                node.machine.nics().map(|nic| nic.in_flight().rx + nic.in_flight().tx).sum()
+            }
+            Member::Switch(switch) => switch.holds(),
+            Member::Generator(_) => 0,
+        }
+    }
+
     /// When it has something to do next; [`Ps::MAX`] if nothing ever has.
     pub fn next_activity(&self) -> Ps {
         match self {

@@ -59,7 +59,7 @@ pub(crate) struct Crossing {
 pub enum NetworkOutcome {
     /// The limit in time.
     Time,
-    /// All nodes wait, or are off, and nothing will ever wake them.
+    /// All nodes wait, or are off, and nothing will ever wake them. Time passes up to its limit, as for a machine that sleeps.
     Asleep,
     /// Something ended the runs of these nodes, each with what happened there. After a power-off or a reset a node does not go
     /// on; otherwise run again.
@@ -201,14 +201,29 @@ impl Network {
         self.members[wire.from.0].peek(wire.from.1)
     }
 
-    /// What TCP and UDP have sent over a link, by its end, since the network was built, without what was lost on the way. An
-    /// observer: a checkpoint does not keep it.
-    pub fn carried(&self, link: usize) -> [Carried; 2] {
-        let mut flows = self.fabric.flows(link).clone();
+    /// From now on follows the flows of TCP and UDP on a link. An observer: a checkpoint does not keep it.
+    pub fn follow_flows(&mut self, link: usize) {
+        self.fabric.follow_flows(link);
+    }
+
+    /// What TCP and UDP have sent over a link, by its end, since its flows are followed, without what was lost on the way; `None` if
+    /// they are not.
+    pub fn carried(&self, link: usize) -> Option<[Carried; 2]> {
+        let mut flows = self.fabric.flows(link)?.clone();
         for (end, wire) in self.fabric.both_ways(link).iter().enumerate() {
             self.crossing(wire).iter().for_each(|crossing| flows.take(end, &crossing.frame));
         }
-        flows.carried
+        Some(flows.carried)
+    }
+
+    /// Where frames are that have not come to their end: the members that hold some, by name, and how many.
+    pub fn holding(&self) -> Vec<(&str, u64)> {
+        let NetworkConfig { nodes, switches, generators, .. } = &self.config;
+        let nodes = nodes.iter().map(|(name, _)| name.as_str());
+        let names = nodes.chain(switches.iter().map(|(name, _)| name.as_str()));
+        let names = names.chain(generators.iter().map(|(name, _)| name.as_str()));
+        let held = names.zip(self.members.iter().map(Member::holds));
+        held.filter(|(_, frames)| *frames > 0).collect()
     }
 
     /// Begins a measurement window at switches, load generators and timed nodes.
@@ -321,13 +336,17 @@ fn run_windows(
             fabric.exchange(members, end);
             fabric.windows += 1;
             let next = members.iter().map(|member| lock(member).next_activity()).min().unwrap_or(Ps::MAX);
+            let present = match next {
+                Ps::MAX if limits.time == Ps::MAX => return NetworkOutcome::Asleep,
+                Ps::MAX => limits.time,
+                next => Ps(next.min(limits.time).0 / fabric.lookahead.0 * fabric.lookahead.0).max(end),
+            };
+            fabric.windows = present.0 / fabric.lookahead.0;
+            // Whoever types at an idle node does so in the present.
+            members.iter().for_each(|member| lock(member).reach(present));
             if next == Ps::MAX {
                 return NetworkOutcome::Asleep;
             }
-            fabric.windows = fabric.windows.max(next.min(limits.time).0 / fabric.lookahead.0);
-            let begin = Ps(fabric.lookahead.0 * fabric.windows);
-            // Whoever types at an idle node does so in the present.
-            members.iter().for_each(|member| lock(member).reach(begin));
         }
         if until == limits.time {
             return NetworkOutcome::Time;

@@ -88,6 +88,30 @@ fn two_that_fill_an_output_lose_half_of_what_they_send_and_the_queue_is_full_to_
 }
 
 #[test]
+fn time_passes_for_a_network_that_sleeps_and_it_is_known_who_holds_what() {
+    let mut network = star(3, percent(100), Bytes(64 << 10));
+    run(&mut network, Ps::from_us(500));
+    let held = network.holding();
+    assert!(matches!(held[..], [("tor", frames)] if (65..80).contains(&frames)), "{held:?}");
+    network.generators_mut().for_each(Generator::stop);
+    // Whoever waits for what was lost in the queue must come to an end: at a point of the windows' grid and beside it.
+    for end in [Ps::from_ms(3), Ps(5_000_000_001), Ps::from_ms(9)] {
+        while network.now() < end {
+            network.run(&Limits::until(end));
+        }
+        assert_eq!(network.now(), end);
+    }
+    assert_eq!(network.run(&Limits::until(Ps::MAX)), NetworkOutcome::Asleep);
+    assert!(network.holding().is_empty());
+    assert!(network.generators().any(|generator| generator.loadgen().outstanding() > 0));
+    // Who is started then does so in the present.
+    let base = TrafficConfig { rate: percent(50), frame_size: Bytes(FRAME), ..TrafficConfig::default() };
+    network.generators_mut().next().unwrap().start(base).unwrap();
+    run(&mut network, Ps::from_ms(10));
+    network.check_conservation();
+}
+
+#[test]
 fn neither_threads_nor_stops_nor_checkpoints_change_what_a_network_does() {
     let new = || star(5, percent(70), Bytes(8 << 10));
     let end = Ps::from_us(700);
@@ -219,6 +243,12 @@ fn what_cannot_be_a_network_is_refused_with_the_key() {
     refused(of(1, 0, vec![cable("a", [s(0), s(0)])]), "link.a.between", "same place");
     refused(of(1, 1, vec![cable("a", [s(0), g(1)])]), "link.a.between", "no generator");
     refused(of(1, 1, vec![cable("a", [s(0), End::Node { node: 0, port: 0 }])]), "link.a.between", "no node");
+    refused(of(2, 0, vec![cable("a", [s(0), s(1)])]), "node", "nothing to carry");
+    let mut many = of(252, 0, (1..252).map(|leaf| cable(&format!("c{leaf}"), [s(0), s(leaf)])).collect());
+    refused(many.clone(), "switch", "250 at most");
+    many.switches = switches(2);
+    many.links = (0..251).map(|at| cable(&format!("c{at}"), [s(0), s(1)])).collect();
+    refused(many, "switch.s0", "251 links end at it");
     refused(of(2, 1, vec![cable("a", [s(0), g(0)])]), "switch.s1", "no link");
     refused(of(1, 2, vec![cable("a", [s(0), g(0)])]), "generator.g1", "no link");
     refused(

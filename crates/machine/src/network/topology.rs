@@ -12,7 +12,7 @@ use crate::network::switch::SwitchConfig;
 
 /// A shorter look-ahead would make the members take turns every few instructions.
 pub(crate) const LATENCY_MIN: Ps = Ps::from_ns(10);
-/// Members of each kind; the log names nodes by a byte.
+/// Members of each kind, and links of a switch; the log names nodes by a byte, and a switch its ports.
 const MEMBERS_MAX: usize = 250;
 
 /// Where a link ends.
@@ -132,7 +132,12 @@ impl NetworkConfig {
         }
         self.links.iter().try_for_each(|link| self.check_link(link))?;
         self.check_joints()?;
-        self.check_for_loops()
+        self.check_for_loops()?;
+        if self.nodes.is_empty() && self.generators.is_empty() {
+            let problem = "a network has a node or a generator; switches alone have nothing to carry";
+            return Err(ConfigError::new("node", problem));
+        }
+        Ok(())
     }
 
     fn check_link(&self, link: &LinkPlan) -> Result<(), ConfigError> {
@@ -183,6 +188,14 @@ impl NetworkConfig {
                     let problem = format!("link {first} is at {what} already");
                     return Err(ConfigError::new(format!("link.{}.between", link.name), problem));
                 }
+            }
+        }
+        for (index, (name, _)) in self.switches.iter().enumerate() {
+            let ends = self.links.iter().flat_map(|link| link.ends);
+            let count = ends.filter(|end| *end == End::Switch(index)).count();
+            if count > MEMBERS_MAX {
+                let problem = format!("{count} links end at it; a switch has {MEMBERS_MAX} ports at most");
+                return Err(ConfigError::new(format!("switch.{name}"), problem));
             }
         }
         let unjoined = |end: End, kind: &str| match taken.contains_key(&end) {

@@ -59,7 +59,8 @@ pub(crate) struct Fabric {
     wires: Vec<Wire>,
     /// By link.
     captures: BTreeMap<usize, Capture>,
-    flows: Vec<FlowBook>,
+    /// By link, where they are followed.
+    flows: BTreeMap<usize, FlowBook>,
 }
 
 impl Fabric {
@@ -81,8 +82,13 @@ impl Fabric {
                 wires.push(Wire { link: link.name.clone(), from, to, stats: WireStats::default() });
             }
         }
-        let flows = vec![FlowBook::default(); config.links.len()];
-        Fabric { lookahead: config.lookahead(), windows: 0, wires, captures: BTreeMap::new(), flows }
+        Fabric {
+            lookahead: config.lookahead(),
+            windows: 0,
+            wires,
+            captures: BTreeMap::new(),
+            flows: BTreeMap::new(),
+        }
     }
 
     pub fn wires(&self) -> &[Wire] {
@@ -98,9 +104,13 @@ impl Fabric {
         &self.wires[2 * link..2 * link + 2]
     }
 
-    /// What TCP and UDP have sent over a link.
-    pub fn flows(&self, link: usize) -> &FlowBook {
-        &self.flows[link]
+    pub fn follow_flows(&mut self, link: usize) {
+        self.flows.entry(link).or_default();
+    }
+
+    /// What TCP and UDP have sent over a link, if that is followed.
+    pub fn flows(&self, link: usize) -> Option<&FlowBook> {
+        self.flows.get(&link)
     }
 
     /// The ports of a member at which links end.
@@ -137,12 +147,17 @@ impl Fabric {
         for (index, wire) in self.wires.iter_mut().enumerate() {
             let (link, end) = (index / 2, index % 2);
             let mut sent = std::mem::take(lock(&members[wire.from.0]).sent(wire.from.1));
+            if sent.is_empty() {
+                continue;
+            }
             let mut receiver = lock(&members[wire.to.0]);
             for crossing in sent.drain(..) {
                 if let Some(capture) = self.captures.get_mut(&link) {
                     capture.take(end, &crossing);
                 }
-                self.flows[link].take(end, &crossing.frame);
+                if let Some(flows) = self.flows.get_mut(&link) {
+                    flows.take(end, &crossing.frame);
+                }
                 assert!(crossing.arrives_at > now, "a frame overtakes the look-ahead");
                 match receiver.deliver(wire.to.1, crossing) {
                     true => wire.stats.delivered += 1,

@@ -105,9 +105,11 @@ doorbell_sim::stats! {
 /// An output of a switch, and the link behind it.
 pub struct Output {
     pub(crate) link: Link,
-    /// The queue. Its first frame is leaving.
+    /// Frames that wait for the link.
     waiting: VecDeque<Waiting>,
-    /// The sum of their bytes.
+    /// The bytes of the frame that is leaving: they take room in the queue until its last bit has left.
+    leaving: Option<u64>,
+    /// The sum of all these bytes.
     held: u64,
     stats: OutputStats,
     /// The most bytes that waited since the window began, and how long frames were in the switch: from last bit to last bit. An
@@ -176,6 +178,7 @@ impl Switch {
             Ok(Output {
                 link,
                 waiting: VecDeque::new(),
+                leaving: None,
                 held: 0,
                 stats: OutputStats::default(),
                 deepest: 0,
@@ -323,7 +326,7 @@ impl Switch {
         output.held += bytes;
         output.deepest = output.deepest.max(output.held);
         output.waiting.push_back(waiting);
-        if output.waiting.len() == 1 {
+        if output.leaving.is_none() {
             self.send_next(now, port);
         }
     }
@@ -331,10 +334,10 @@ impl Switch {
     /// The first frame of a queue begins to leave, when the gap behind the one before is over.
     fn send_next(&mut self, now: Ps, port: u8) {
         let output = &mut self.outputs[usize::from(port)];
-        let Some(Waiting { arrived, frame }) = output.waiting.front() else { return };
-        let mut frame = frame.clone();
+        let Some(Waiting { arrived, mut frame }) = output.waiting.pop_front() else { return };
+        output.leaving = Some(frame.len_with_fcs() as u64);
         let sent = output.link.transmit(now, &mut frame);
-        output.residence.record(sent.last_bit_left - *arrived);
+        output.residence.record(sent.last_bit_left - arrived);
         if !sent.lost {
             output.sent.push(Crossing { arrives_at: sent.arrives_at, frame });
         }
@@ -343,10 +346,15 @@ impl Switch {
 
     fn left(&mut self, now: Ps, port: u8) {
         let output = &mut self.outputs[usize::from(port)];
-        if let Some(gone) = output.waiting.pop_front() {
-            output.held -= gone.frame.len_with_fcs() as u64;
-        }
+        output.held -= output.leaving.take().unwrap_or(0);
         self.send_next(now, port);
+    }
+
+    /// Frames inside: those that a latency keeps, and those in queues.
+    pub(crate) fn holds(&self) -> u64 {
+        let passing = self.queue.events().count();
+        let waiting: usize = self.outputs.iter().map(|output| output.waiting.len()).sum();
+        (passing + waiting) as u64
     }
 
     /// Frames that have arrived and were not looked at yet.
@@ -369,8 +377,7 @@ impl Switch {
             self.name
         );
         for output in &self.outputs {
-            // The first of those that wait has begun to leave.
-            let sent = output.link.stats().frames + (output.waiting.len() as u64).saturating_sub(1);
+            let sent = output.link.stats().frames + output.waiting.len() as u64;
             assert_eq!(output.stats.queued, sent, "an output of switch {}", self.name);
         }
     }

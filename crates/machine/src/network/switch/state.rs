@@ -21,6 +21,7 @@ pub(crate) struct SwitchState {
 struct OutputState {
     link: LinkState,
     waiting: Vec<Waiting>,
+    leaving: Option<u64>,
     stats: OutputStats,
 }
 
@@ -29,6 +30,7 @@ impl Switch {
         let output = |output: &Output| OutputState {
             link: output.link.save(),
             waiting: output.waiting.iter().cloned().collect(),
+            leaving: output.leaving,
             stats: output.stats.clone(),
         };
         SwitchState {
@@ -59,12 +61,13 @@ impl Switch {
             return Err(wrong("its stations cannot be"));
         }
         let bytes = |output: &OutputState| -> u64 {
-            output.waiting.iter().map(|waiting| waiting.frame.len_with_fcs() as u64).sum()
+            let waiting = output.waiting.iter().map(|waiting| waiting.frame.len_with_fcs() as u64);
+            waiting.fold(output.leaving.unwrap_or(0), u64::saturating_add)
         };
         if state.outputs.iter().any(|output| bytes(output) > self.config.queue.0) {
             return Err(wrong("more waits than a queue holds"));
         }
-        // Of each queue that is not empty, the first frame is leaving.
+        // What waits does so for the frame that is leaving, and that will have left.
         let leaving = |port: usize| {
             queue
                 .events()
@@ -72,16 +75,18 @@ impl Switch {
                 .count()
         };
         let sound = |(port, output): (usize, &OutputState)| {
-            leaving(port) == usize::from(!output.waiting.is_empty())
+            leaving(port) == usize::from(output.leaving.is_some())
+                && (output.leaving.is_some() || output.waiting.is_empty())
                 && output.waiting.iter().all(|waiting| waiting.arrived <= present)
         };
         if !state.outputs.iter().enumerate().all(sound) {
             return Err(wrong("its queues cannot be"));
         }
-        for (output, OutputState { link, waiting, stats }) in self.outputs.iter_mut().zip(state.outputs) {
+        for (output, state) in self.outputs.iter_mut().zip(state.outputs) {
+            output.held = bytes(&state);
+            let OutputState { link, waiting, leaving, stats } = state;
             output.link.restore(link)?;
-            output.held = waiting.iter().map(|waiting| waiting.frame.len_with_fcs() as u64).sum();
-            (output.waiting, output.stats) = (waiting.into(), stats);
+            (output.waiting, output.leaving, output.stats) = (waiting.into(), leaving, stats);
         }
         (self.queue, self.stats) = (queue, state.stats);
         self.stations = state.stations.into_iter().collect();
