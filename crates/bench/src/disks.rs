@@ -1,5 +1,7 @@
 //! The disks of a run's machine: the image's own, then the user's.
 
+use std::path::PathBuf;
+
 use doorbell_image::Image;
 use doorbell_machine::{DiskFile, Machine};
 
@@ -9,10 +11,15 @@ use crate::error::RunError;
 /// A boot's, whatever the run's is. What the guest sees of chance comes from `platform.boot_seed`.
 pub(crate) const BOOT_SEED: u64 = 1;
 
-/// Opens the files that a run's machine has as disks, in the order in which the guest finds them.
-pub fn open_disks(image: Option<&Image>, config: &RunConfig) -> Result<Vec<DiskFile>, RunError> {
+/// Opens the files that a machine has as disks, in the order in which the guest finds them: the image's own, then these.
+pub fn open_disks(image: Option<&Image>, further: &[PathBuf]) -> Result<Vec<DiskFile>, RunError> {
     let own = image.and_then(Image::disk);
-    own.iter().chain(&config.run.disks).map(|path| Ok(DiskFile::open(path)?)).collect()
+    own.iter().chain(further).map(|path| Ok(DiskFile::open(path)?)).collect()
+}
+
+/// Names disks, behind the name of the guest that has them.
+pub(crate) fn disks_identity(disks: &[DiskFile]) -> String {
+    disks.iter().map(|disk| format!(" {}", disk.identity())).collect()
 }
 
 /// A new machine with these disks.

@@ -55,6 +55,7 @@ pub fn driven_guests(benchmark: &Benchmark, config: &RunConfig) -> Result<[NodeG
     let test = NodeGuest {
         image: benchmark.image.to_owned(),
         instead: None,
+        disks: Vec::new(),
         words: (benchmark.guest_words)(config),
         script: None,
         ready_marker: benchmark.ready_marker.to_owned(),
@@ -62,6 +63,7 @@ pub fn driven_guests(benchmark: &Benchmark, config: &RunConfig) -> Result<[NodeG
     let drive = NodeGuest {
         image: "dpdk".to_owned(),
         instead: None,
+        disks: Vec::new(),
         words: "doorbell.app=drive".to_owned(),
         script: None,
         ready_marker: READY_MARKER.to_owned(),

@@ -18,7 +18,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::boot_turn::{BOOT_VERSION, BootTurn};
 use crate::config::RunConfig;
-use crate::disks::{machine_for_boot, machine_with, open_disks};
+use crate::disks::{disks_identity, machine_for_boot, machine_with, open_disks};
 use crate::drive::{DriveConfig, DriveKind};
 use crate::error::{RunError, describe};
 use crate::m5::{M5_CHECKPOINT, M5Next, M5Ops};
@@ -247,9 +247,9 @@ impl Session {
         }
         let bootargs = format!("{} {}", image.command_line(), workload.words);
         let guest = guest_identity(&image, &bootargs);
-        let disks = open_disks(Some(&image), config)?;
+        let disks = open_disks(Some(&image), &config.run.disks)?;
         // A checkpoint is a function of its name: the guest, its platform and disks, and how guests are booted.
-        let with_disks: String = disks.iter().map(|disk| format!(" {}", disk.identity())).collect();
+        let with_disks = disks_identity(&disks);
         let cached = places.checkpoints().join(format!(
             "{}-{:016x}.ckpt",
             workload.name,

@@ -7,15 +7,15 @@ use doorbell_files::create_folders;
 use doorbell_image::{GuestFile, Image, overlay};
 use doorbell_loadgen::LoadGenConfig;
 use doorbell_machine::{
-    ConfigError, End, Guest, Limits, LinkConfig, MachineConfig, Network, NetworkCheckpoint, NetworkConfig,
-    NetworkOutcome, Outcome, SwitchConfig,
+    ConfigError, DiskFile, End, Guest, Limits, LinkConfig, MachineConfig, Network, NetworkCheckpoint,
+    NetworkConfig, NetworkOutcome, Outcome, SwitchConfig,
 };
 use doorbell_sim::Ps;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::boot_turn::{BOOT_VERSION, BootTurn};
 use crate::config::RunConfig;
-use crate::disks::BOOT_SEED;
+use crate::disks::{BOOT_SEED, disks_identity, open_disks};
 use crate::error::{RunError, describe};
 use crate::session::{Control, Places, Source, guest_identity, read_guest};
 use doorbell_results::Ran;
@@ -33,6 +33,8 @@ pub struct NodeGuest {
     pub image: String,
     /// The user's image to take instead, which must extend it.
     pub instead: Option<String>,
+    /// Files of the host's that it has as disks, behind the image's own.
+    pub disks: Vec<PathBuf>,
     /// The words that it adds to the kernel's command line.
     pub words: String,
     /// A script laid over the image: its name in `/scripts`, and its lines.
@@ -67,6 +69,7 @@ impl TestbedPlan {
     ) -> Result<TestbedPlan, RunError> {
         config.validate()?;
         guests[0].instead.clone_from(&config.run.image);
+        guests[0].disks.clone_from(&config.run.disks);
         Ok(TestbedPlan {
             name: name.to_owned(),
             network: NetworkConfig::two_nodes(config.nodes())?,
@@ -109,6 +112,8 @@ pub struct Testbed {
     /// Names what runs in each node.
     identities: Vec<String>,
     images: Vec<Image>,
+    /// The disks of each node.
+    disks: Vec<Vec<DiskFile>>,
     commit: &'static str,
     checkpoint: NetworkCheckpoint,
     /// Host time and instructions of the boot; `None` if it came from a checkpoint.
@@ -131,13 +136,18 @@ impl Testbed {
             with_room(places.build_image_for(&guest.image, guest.instead.as_deref(), control.say)?, node)
         });
         let images = built.collect::<Result<Vec<Image>, RunError>>()?;
+        let disks =
+            images.iter().zip(&plan.guests).map(|(image, guest)| open_disks(Some(image), &guest.disks));
+        let disks = disks.collect::<Result<Vec<_>, _>>()?;
+        let named = images.iter().zip(&plan.guests).zip(&disks);
         let identities: Vec<String> =
-            images.iter().zip(&plan.guests).map(|(image, guest)| identity(image, guest)).collect();
+            named.map(|((image, guest), disks)| identity(image, guest) + &disks_identity(disks)).collect();
         let cached = places.checkpoints().join(format!("{}-{:016x}.net", plan.name, plan.key(&identities)));
         let mut testbed = Testbed {
             plan,
             identities,
             images,
+            disks,
             commit: places.commit,
             checkpoint: NetworkCheckpoint::empty(),
             boot: None,
@@ -178,9 +188,13 @@ impl Testbed {
     fn boot(&mut self, control: &mut Control) -> Result<(), RunError> {
         let started = Instant::now();
         let count = self.plan.guests.len();
-        let nodes = if count == 2 { "two nodes".to_owned() } else { format!("{count} nodes") };
+        let nodes = match count {
+            1 => "one node".to_owned(),
+            2 => "two nodes".to_owned(),
+            count => format!("{count} nodes"),
+        };
         (control.say)(&format!("booting Debian on {nodes}"));
-        let mut network = Network::new(self.plan.for_boot(), BOOT_SEED)?;
+        let mut network = self.with_disks(Network::new(self.plan.for_boot(), BOOT_SEED)?)?;
         network.set_threads(self.plan.threads);
         for (node, (image, of)) in self.images.iter().zip(&self.plan.guests).enumerate() {
             let machine = network.node_mut(node);
@@ -228,13 +242,20 @@ impl Testbed {
         }
     }
 
+    fn with_disks(&self, mut network: Network) -> Result<Network, ConfigError> {
+        for (node, disks) in self.disks.iter().enumerate() {
+            disks.iter().try_for_each(|disk| network.node_mut(node).attach_disk(disk.clone()))?;
+        }
+        Ok(network)
+    }
+
     fn guests(&self) -> Vec<&str> {
         self.identities.iter().map(String::as_str).collect()
     }
 
     /// The network at the point where all nodes have just become ready.
     pub fn network(&self) -> Result<Network, RunError> {
-        let mut network = Network::new(self.plan.network.clone(), self.plan.seed)?;
+        let mut network = self.with_disks(Network::new(self.plan.network.clone(), self.plan.seed)?)?;
         network.set_threads(self.plan.threads);
         network.restore(&self.checkpoint, &self.guests())?;
         if self.fingerprint {

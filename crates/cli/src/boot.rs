@@ -128,7 +128,7 @@ fn from_image(args: &BootArgs, config: &RunConfig, places: &Places) -> anyhow::R
     let image = places.build_image(&args.image, &mut |line| tell!("{line}"))?;
     let bootargs = format!("{} {}", image.command_line(), args.append).trim().to_owned();
     let guest = guest_identity(&image, &bootargs);
-    let mut machine = machine_with(config, &open_disks(Some(&image), config)?)?;
+    let mut machine = machine_with(config, &open_disks(Some(&image), &config.run.disks)?)?;
     match &args.checkpoint {
         Some(path) => machine.restore(&CheckpointFile::read(path)?, &guest)?,
         None => machine.load(&read_guest(&image, bootargs)?)?,
@@ -139,7 +139,7 @@ fn from_image(args: &BootArgs, config: &RunConfig, places: &Places) -> anyhow::R
 fn bare(args: &BootArgs, config: &RunConfig, path: &Path) -> anyhow::Result<(Machine, String)> {
     let program = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let guest = bare_identity(&program);
-    let mut machine = machine_with(config, &open_disks(None, config)?)?;
+    let mut machine = machine_with(config, &open_disks(None, &config.run.disks)?)?;
     match &args.checkpoint {
         Some(checkpoint) => machine.restore(&CheckpointFile::read(checkpoint)?, &guest)?,
         None if machine.load_bare(&program) => {}

@@ -74,7 +74,7 @@ fn config(disk: &Path) -> RunConfig {
 }
 
 fn build(config: &RunConfig, image: &Image) -> Machine {
-    machine_with(config, &open_disks(Some(image), config).expect("the disks are there"))
+    machine_with(config, &open_disks(Some(image), &config.run.disks).expect("the disks are there"))
         .expect("it can be built")
 }
 

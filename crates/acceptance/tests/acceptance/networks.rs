@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use doorbell_acceptance::{doorbell, repository, scratch};
+use doorbell_acceptance::{cache_with_own_checkpoints, doorbell, repository, scratch};
 use serde_json::Value;
 
 fn example(name: &str) -> PathBuf {
@@ -81,6 +81,34 @@ fn the_kernels_stack_answers_through_two_switches_and_each_hop_is_accounted_for(
     assert!(network["nodes"]["idle"]["timing"].is_null());
     // A trunk of 2 us in each direction, and the cables at both ends: no answer can be sooner.
     assert!(number(&found, "/latency_ns/min") > 2.0 * (2_000.0 + 2.0 * 500.0 + 2.0 * 500.0), "{found}");
+}
+
+#[test]
+fn a_node_alone_has_the_disk_that_stands_beside_the_networks_file() {
+    let (folder, cache) = (scratch(), cache_with_own_checkpoints("acceptance-network-disk"));
+    // Always the same path, and so the same image in the cache.
+    let image = cache.join("net-with-disks.toml");
+    let modules = "[kernel]\nmodules = [\"virtio_mmio\", \"virtio_blk\"]\n";
+    fs::write(&image, format!("schema = 1\nextends = \"net\"\n{modules}")).unwrap();
+    let (file, disk) = (folder.path().join("own.toml"), folder.path().join("own.img"));
+    let script = "read line </dev/vda; echo \"read: $line\"; read end";
+    let text = format!(
+        "[run]\nwarmup = \"1us\"\nduration = \"1ms\"\nboot_timeout = \"1s\"\n[node.a]\nimage = {image:?}\n\
+         disks = [\"own.img\"]\nscript = '{script}'\nready = \"read: one\"\n"
+    );
+    fs::write(&file, text).unwrap();
+    let run = |says: &str| {
+        let mut sectors = says.as_bytes().to_vec();
+        sectors.resize(1 << 16, 0);
+        fs::write(&disk, sectors).unwrap();
+        let cache = cache.to_str().unwrap();
+        let (file, out) = (file.to_str().unwrap(), folder.path().join("out").display().to_string());
+        let args = ["run", "--network", file, "--preset", "fast", "-q", "--out", &out];
+        doorbell(&[&["--cache", cache], &args[..]].concat())
+    };
+    // It is ready only when it has read the disk; with another disk it is another guest, and boots again.
+    run("one\n").success();
+    run("two\n").refused_with(&["a: ", "run.boot_timeout", "read: two"]);
 }
 
 #[test]
@@ -171,9 +199,17 @@ fn what_cannot_be_a_network_is_refused_before_anything_runs_with_the_key() {
         + &cable("x", "\"a\", \"g\"");
     refused(&sink, &["generator.g.to", "touchfwd"]);
     refused("[node.a]\nscript_file = \"nowhere.sh\"\n", &["nowhere.sh"]);
+    refused("[node.a]\ndisks = [\"nowhere.img\"]\n", &[folder.path().join("nowhere.img").to_str().unwrap()]);
+    refused("[node.a]\nrun.seed = 2\n", &["node.a.run", "set run"]);
+    refused("[node.a]\nloadgen.traffic.rate = \"1Mpps\"\n", &["node.a.loadgen", "set loadgen"]);
+    refused("[run]\nframes = 5\n[node.a]\n", &["run.frames", "run.duration"]);
+    refused("[run]\nimage = \"net\"\n[node.a]\n", &["run.image", "node.NAME.image"]);
+    refused("[run]\ndisks = [\"x\"]\n[node.a]\n", &["run.disks", "node.NAME.disks"]);
     let incast = example("incast.toml");
     let incast = incast.to_str().unwrap();
     doorbell(&["run", "--network", incast, "--frames", "5"]).refused_with(&["--frames", "--duration"]);
+    doorbell(&["run", "--network", incast, "--set", "node.server.script_file=x"])
+        .refused_with(&["node.server.script_file"]);
     doorbell(&["run", "testpmd", "--network", incast]).refused_with(&["testpmd", "leave out"]);
     doorbell(&["run", "testpmd", "--threads", "2"]).refused_with(&["--network"]);
     doorbell(&["run", "--network", incast, "--set", "cable.server.latency=1ns"])

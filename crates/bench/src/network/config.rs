@@ -1,8 +1,26 @@
 //! The members of a network as a configuration holds them: tables by name. What a node, a cable or a generator does not say of its
 //! own is as for all: in the tables of the machine, in `[link]` and in `[loadgen]`.
 
+use std::path::PathBuf;
+
+use doorbell_machine::ConfigError;
 use serde::{Deserialize, Serialize};
 use toml::Table;
+
+use crate::registry::sections_of_runs;
+
+/// Keys of a run that are no node's own, beside its sections of options.
+const OF_THE_RUN: [&str; 6] = ["run", "loadgen", "node", "switch", "generator", "cable"];
+
+/// Whether a key is the run's, and no node's own.
+pub(crate) fn is_of_the_run(key: &str) -> bool {
+    OF_THE_RUN.iter().chain(&sections_of_runs()).any(|of_run| *of_run == key)
+}
+
+/// An error in a member's tables, with the whole path of its key.
+pub(crate) fn below(member: &str, error: ConfigError) -> ConfigError {
+    ConfigError { key: format!("{member}.{}", error.key), ..error }
+}
 
 /// A node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -17,19 +35,19 @@ pub struct NodeTable {
     /// The image that it boots: a built-in one or the path of a recipe. Of a benchmark it must extend the benchmark's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
+    /// Files of the host's that it has as virtio disks, behind the image's own if it has one. In a file they are beside the network's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub disks: Vec<PathBuf>,
     /// Words for the kernel's command line.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub words: String,
     /// The address of its first port, such as "10.0.0.2/24", where the image takes one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ip: Option<String>,
-    /// Lines of shell that run in it, in the image `net` unless it has another. `script_file` names a file with them instead, beside
-    /// the network's.
+    /// Lines of shell that run in it, in the image `net` unless it has another. In a file `script_file` may name a file with them
+    /// instead, beside the network's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    /// See `script`.
-    pub script_file: Option<String>,
     /// What its console shows when it is ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<String>,

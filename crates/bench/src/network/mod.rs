@@ -2,9 +2,11 @@
 
 mod config;
 mod figures;
+mod file;
 mod resolve;
 mod run;
 
 pub use config::{CableTable, GeneratorTable, NodeTable};
-pub use resolve::{NetworkFile, NetworkPlan};
+pub use file::NetworkFile;
+pub use resolve::NetworkPlan;
 pub use run::{NetworkRun, run_network};

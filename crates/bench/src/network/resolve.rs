@@ -1,182 +1,25 @@
-//! From a network's tables to its parts: what each node is told, which frames each generator sends, what each cable joins. Whatever cannot
-//! be is refused here, with the path of the key, before anything is built or booted.
+//! From a network's tables to its parts: what each node is told, which frames each generator sends, what each cable joins. Whatever
+//! cannot be is refused here, with the path of the key, before anything is built or booted.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::path::Path;
 
-use doorbell_loadgen::{LoadGenConfig, Rate, Returned};
-use doorbell_machine::overlay::{Overlay, nearest};
+use doorbell_loadgen::{LoadGenConfig, Returned};
+use doorbell_machine::overlay::{laid_over, nearest};
 use doorbell_machine::{
     ConfigError, End, LinkConfig, LinkPlan, MachineConfig, NetworkConfig, PortNumber, SwitchConfig,
-    node_config, preset,
+    node_config,
 };
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use crate::config::RunConfig;
 use crate::kernel;
-use crate::network::config::{CableTable, NodeTable};
-use crate::registry::{Benchmark, Nodes, benchmark, sections_of_runs};
+use crate::network::config::{CableTable, NodeTable, below, is_of_the_run};
+use crate::registry::{Benchmark, Nodes, benchmark};
 use crate::testbed::NodeGuest;
 
-/// Keys of a run that are no node's own, beside its sections of options.
-const OF_THE_RUN: [&str; 6] = ["run", "loadgen", "node", "switch", "generator", "cable"];
 /// The last byte of the first generator's IPv4 address, in the network of the node that it asks.
 const GENERATOR_IP_FROM: u32 = 201;
-
-/// A network's file.
-#[derive(Clone, Debug)]
-pub struct NetworkFile {
-    name: String,
-    /// Scripts in files are in the text already.
-    tree: Table,
-}
-
-impl NetworkFile {
-    /// Reads a file, and the scripts that it names.
-    pub fn read(path: &Path) -> Result<NetworkFile, ConfigError> {
-        let name = path.display().to_string();
-        let read = |path: &Path| {
-            std::fs::read_to_string(path).map_err(|error| {
-                ConfigError::new(path.display().to_string(), format!("it cannot be read: {error}"))
-            })
-        };
-        let mut tree = Overlay::from_toml(&name, &read(path)?)?.into_table();
-        let nodes = tree.get_mut("node").and_then(Value::as_table_mut);
-        for (node, table) in nodes.into_iter().flatten() {
-            let Some(table) = table.as_table_mut() else { continue };
-            let Some(Value::String(script)) = table.remove("script_file") else { continue };
-            let lines = read(&path.with_file_name(script))?;
-            if table.insert("script".to_owned(), Value::String(lines)).is_some() {
-                return Err(ConfigError::new(
-                    format!("node.{node}.script"),
-                    "it stands beside script_file; give one of them",
-                ));
-            }
-        }
-        Ok(NetworkFile { name, tree })
-    }
-
-    /// What it is called, for results.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The same at this rate of every generator.
-    pub fn resolve_at(
-        &self,
-        preset_name: &str,
-        overrides: &[String],
-        rate: Rate,
-    ) -> Result<RunConfig, ConfigError> {
-        let config = self.resolve(preset_name, overrides)?;
-        let all = config.generator.keys().map(|name| format!("generator.{name}.traffic.rate={rate}"));
-        let overrides: Vec<String> = overrides.iter().cloned().chain(all).collect();
-        self.resolve(preset_name, &overrides)
-    }
-
-    /// The configuration of its run: a preset, what the nodes' benchmarks set, the file, and the user's overrides.
-    pub fn resolve(&self, preset_name: &str, overrides: &[String]) -> Result<RunConfig, ConfigError> {
-        let mut own = Overlay::from_table(self.tree.clone());
-        overrides.iter().try_for_each(|assignment| own.set(assignment))?;
-        let mut whole = preset(preset_name)?;
-        for (node, name) in benchmarks_named(own.table()) {
-            // A benchmark that there is not is told of with the node's key, when the nodes are looked at.
-            let defaults = benchmark(&name).map_or(&[][..], |known| known.defaults);
-            let (of_traffic, of_run): (Vec<&str>, Vec<&str>) =
-                defaults.iter().partition(|assignment| assignment.starts_with("loadgen."));
-            of_run.iter().try_for_each(|assignment| whole.set(assignment))?;
-            tell_generators(&mut own, &node, &of_traffic)?;
-        }
-        let own = with_nodes_presets(own.into_table())?;
-        whole.merge(own);
-        let config = RunConfig::default().with(whole.table())?;
-        if !config.is_network() {
-            let problem =
-                "it has no [node.NAME], [switch.NAME], [generator.NAME] and [cable.NAME] (docs/networks.md)";
-            return Err(ConfigError::new(self.name.clone(), problem));
-        }
-        config.validate()?;
-        Ok(config)
-    }
-}
-
-/// Nodes that run a benchmark, and which.
-fn benchmarks_named(tree: &Table) -> Vec<(String, String)> {
-    let nodes = tree.get("node").and_then(Value::as_table);
-    let named =
-        |(name, node): (&String, &Value)| Some((name.clone(), node.get("benchmark")?.as_str()?.to_owned()));
-    nodes.into_iter().flatten().filter_map(named).collect()
-}
-
-/// Generators that send to a node take what its benchmark sets, where neither the file nor the user says anything.
-fn tell_generators(own: &mut Overlay, node: &str, defaults: &[&str]) -> Result<(), ConfigError> {
-    let generators = own.table().get("generator").and_then(Value::as_table);
-    let sends = |generator: &Value| {
-        generator.get("to").and_then(Value::as_str).is_some_and(|to| to.split('.').next() == Some(node))
-    };
-    let names: Vec<String> = generators
-        .into_iter()
-        .flatten()
-        .filter(|(_, table)| sends(table))
-        .map(|(name, _)| name.clone())
-        .collect();
-    for assignment in defaults {
-        let (path, value) = assignment.split_once('=').expect("a benchmark's settings are assignments");
-        let rest = path.strip_prefix("loadgen.").expect("only those of generators are given");
-        // A generator's own address follows from the node's.
-        if rest == "traffic.source_ip"
-            || rest == "traffic.destination_ip" && has(own.table(), &format!("node.{node}.ip"))
-        {
-            continue;
-        }
-        for name in &names {
-            if !has(own.table(), path) && !has(own.table(), &format!("generator.{name}.{rest}")) {
-                own.set(&format!("generator.{name}.{rest}={value}"))?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Whether a tree says something at a dotted path.
-fn has(tree: &Table, path: &str) -> bool {
-    let Some((first, rest)) = path.split_once('.') else { return tree.contains_key(path) };
-    tree.get(first).and_then(Value::as_table).is_some_and(|part| has(part, rest))
-}
-
-/// A node with a preset of its own is told all that the preset says, what the file says to all, and then its own.
-fn with_nodes_presets(mut tree: Table) -> Result<Table, ConfigError> {
-    let mut common = tree.clone();
-    without_the_runs_own(&mut common);
-    let nodes = tree.get_mut("node").and_then(Value::as_table_mut);
-    for (name, node) in nodes.into_iter().flatten() {
-        let Some(node) = node.as_table_mut() else { continue };
-        let Some(Value::String(preset_name)) = node.get("preset") else { continue };
-        let below = |error: ConfigError| ConfigError { key: format!("node.{name}.{}", error.key), ..error };
-        let mut whole = preset(preset_name).map_err(below)?;
-        whole.merge(common.clone());
-        // What is not named in all this is as by default, and not as for the other nodes.
-        let resolved = RunConfig::default().with(whole.table()).map_err(below)?;
-        let mut told = Overlay::from_table(machine_keys(&resolved));
-        told.merge(std::mem::take(node));
-        *node = told.into_table();
-    }
-    Ok(tree)
-}
-
-/// What a configuration tells a machine and the program in it.
-fn machine_keys(config: &RunConfig) -> Table {
-    let mut table = config.to_table();
-    without_the_runs_own(&mut table);
-    table
-}
-
-fn without_the_runs_own(table: &mut Table) {
-    OF_THE_RUN.iter().chain(&sections_of_runs()).for_each(|key| drop(table.remove(*key)));
-}
 
 /// A network with what runs in it.
 #[derive(Clone, Debug)]
@@ -197,6 +40,7 @@ impl RunConfig {
     /// The network that this configuration describes, if it does.
     pub fn topology(&self) -> Result<NetworkPlan, ConfigError> {
         check_names(self)?;
+        self.refuse_of_one_machine()?;
         let mut alone = self.clone();
         alone.node.clear();
         alone.switch.clear();
@@ -204,9 +48,11 @@ impl RunConfig {
         alone.cable.clear();
         let mut nodes: Vec<RunConfig> = Vec::new();
         for (name, node) in &self.node {
-            let below =
-                |error: ConfigError| ConfigError { key: format!("node.{name}.{}", error.key), ..error };
-            nodes.push(alone.with(&node.keys).map_err(below)?);
+            if let Some(key) = node.keys.keys().find(|key| is_of_the_run(key)) {
+                let problem = format!("it is the run's and no node's own; set {key}");
+                return Err(ConfigError::new(format!("node.{name}.{key}"), problem));
+            }
+            nodes.push(alone.with(&node.keys).map_err(|error| below(&format!("node.{name}"), error))?);
         }
         let places = Places { names: self.node.keys().collect(), config: self };
         let links = self.cable.iter().map(|(name, cable)| self.link(&places, &mut nodes, name, cable));
@@ -228,9 +74,7 @@ impl RunConfig {
             }
         }
         let switch = |(name, keys): (&String, &Table)| {
-            let below =
-                |error: ConfigError| ConfigError { key: format!("switch.{name}.{}", error.key), ..error };
-            Ok((name.clone(), laid_over(&SwitchConfig::default(), keys).map_err(below)?))
+            Ok((name.clone(), laid_over(&SwitchConfig::default(), keys, &format!("switch.{name}"))?))
         };
         let mut served = Vec::new();
         let mut generators = Vec::new();
@@ -246,14 +90,26 @@ impl RunConfig {
             links,
         };
         for (name, node) in self.node.keys().zip(&nodes) {
-            node.validate()
-                .map_err(|error| ConfigError { key: format!("node.{name}.{}", error.key), ..error })?;
+            node.validate().map_err(|error| below(&format!("node.{name}"), error))?;
         }
         network.validate().map_err(as_written)?;
         let guests = self.node.iter().zip(&nodes).map(|((name, node), config)| guest(name, node, config));
         let guests = guests.collect::<Result<_, _>>()?;
         let starts = self.node.values().map(|node| node.start.clone()).collect();
         Ok(NetworkPlan { network, guests, starts, nodes, served })
+    }
+
+    /// What says of one machine's run what a network's members say of their own.
+    fn refuse_of_one_machine(&self) -> Result<(), ConfigError> {
+        let wrong = [
+            ("run.frames", self.run.frames.is_some(), "a network is measured for a run.duration"),
+            ("run.image", self.run.image.is_some(), "each node has its own: set node.NAME.image"),
+            ("run.disks", !self.run.disks.is_empty(), "each node has its own: set node.NAME.disks"),
+        ];
+        match wrong.iter().find(|(_, is_set, _)| *is_set) {
+            Some((key, _, problem)) => Err(ConfigError::new(*key, *problem)),
+            None => Ok(()),
+        }
     }
 
     /// A cable; what it says of its own goes to the nodes' ports at which it ends.
@@ -271,8 +127,7 @@ impl RunConfig {
             return Err(ConfigError::new(key, problem));
         };
         let ends = [places.find(one, &key)?, places.find(other, &key)?];
-        let below = |error: ConfigError| ConfigError { key: format!("cable.{name}.{}", error.key), ..error };
-        let own: LinkConfig = laid_over(&self.link, &cable.keys).map_err(below)?;
+        let own: LinkConfig = laid_over(&self.link, &cable.keys, &format!("cable.{name}"))?;
         for end in ends {
             if let End::Node { node, port } = end {
                 let nics = nodes[node].platform.nics;
@@ -295,9 +150,7 @@ impl RunConfig {
         (index, name): (u32, &str),
     ) -> Result<(LoadGenConfig, Option<&'static Benchmark>), ConfigError> {
         let table = &self.generator[name];
-        let below =
-            |error: ConfigError| ConfigError { key: format!("generator.{name}.{}", error.key), ..error };
-        let mut own: LoadGenConfig = laid_over(&self.loadgen, &table.keys).map_err(below)?;
+        let mut own: LoadGenConfig = laid_over(&self.loadgen, &table.keys, &format!("generator.{name}"))?;
         let own_traffic = table.keys.get("traffic").and_then(Value::as_table);
         let says = |key: &str| own_traffic.is_some_and(|traffic| traffic.contains_key(key));
         if !says("source") {
@@ -338,14 +191,6 @@ fn as_written(error: ConfigError) -> ConfigError {
     ConfigError { key: key.unwrap_or(error.key.clone()), ..error }
 }
 
-/// A part with keys of its own.
-fn laid_over<T: Serialize + DeserializeOwned + Default>(common: &T, own: &Table) -> Result<T, ConfigError> {
-    let mut whole =
-        Overlay::from_table(Table::try_from(common).expect("a configuration can be written as TOML"));
-    whole.merge(own.clone());
-    whole.resolve()
-}
-
 /// A node's machine: addresses and random numbers are its own, unless it is told which.
 fn machine(node: &RunConfig, index: usize) -> MachineConfig {
     let told = node.machine();
@@ -364,6 +209,7 @@ fn guest(name: &str, node: &NodeTable, config: &RunConfig) -> Result<NodeGuest, 
         return Ok(NodeGuest {
             image: node.image.clone().unwrap_or_else(|| "net".to_owned()),
             instead: None,
+            disks: node.disks.clone(),
             words: format!("{app}{ip}{further}").trim_start().to_owned(),
             script: node.script.as_ref().map(|lines| (name.to_owned(), lines.clone())),
             ready_marker: node.ready.clone().unwrap_or_else(|| kernel::READY_MARKER.to_owned()),
@@ -382,6 +228,7 @@ fn guest(name: &str, node: &NodeTable, config: &RunConfig) -> Result<NodeGuest, 
     Ok(NodeGuest {
         image: known.image.to_owned(),
         instead: node.image.clone(),
+        disks: node.disks.clone(),
         words: format!("{}{ip}{further}", (known.guest_words)(config)),
         script: None,
         ready_marker: node.ready.clone().unwrap_or_else(|| known.ready_marker.to_owned()),

@@ -1,0 +1,163 @@
+//! A network's file: what it says over a preset, with what its nodes' benchmarks and their own presets say.
+
+use std::path::Path;
+
+use doorbell_loadgen::Rate;
+use doorbell_machine::overlay::Overlay;
+use doorbell_machine::{ConfigError, preset};
+use toml::{Table, Value};
+
+use crate::config::RunConfig;
+use crate::network::config::{below, is_of_the_run};
+use crate::registry::benchmark;
+
+/// A network's file.
+#[derive(Clone, Debug)]
+pub struct NetworkFile {
+    name: String,
+    /// Scripts in files are in the text already.
+    tree: Table,
+}
+
+impl NetworkFile {
+    /// Reads a file, and the scripts that it names; its disks are beside it, too.
+    pub fn read(path: &Path) -> Result<NetworkFile, ConfigError> {
+        let name = path.display().to_string();
+        let read = |path: &Path| {
+            std::fs::read_to_string(path).map_err(|error| {
+                ConfigError::new(path.display().to_string(), format!("it cannot be read: {error}"))
+            })
+        };
+        let mut tree = Overlay::from_toml(&name, &read(path)?)?.into_table();
+        let nodes = tree.get_mut("node").and_then(Value::as_table_mut);
+        for (node, table) in nodes.into_iter().flatten() {
+            let Some(table) = table.as_table_mut() else { continue };
+            for disk in table.get_mut("disks").and_then(Value::as_array_mut).into_iter().flatten() {
+                let Value::String(file) = disk else { continue };
+                *file = path.with_file_name(&*file).display().to_string();
+            }
+            let Some(Value::String(script)) = table.remove("script_file") else { continue };
+            let lines = read(&path.with_file_name(script))?;
+            if table.insert("script".to_owned(), Value::String(lines)).is_some() {
+                return Err(ConfigError::new(
+                    format!("node.{node}.script"),
+                    "it stands beside script_file; give one of them",
+                ));
+            }
+        }
+        Ok(NetworkFile { name, tree })
+    }
+
+    /// What it is called, for results.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The same at this rate of every generator.
+    pub fn resolve_at(
+        &self,
+        preset_name: &str,
+        overrides: &[String],
+        rate: Rate,
+    ) -> Result<RunConfig, ConfigError> {
+        let config = self.resolve(preset_name, overrides)?;
+        let all = config.generator.keys().map(|name| format!("generator.{name}.traffic.rate={rate}"));
+        let overrides: Vec<String> = overrides.iter().cloned().chain(all).collect();
+        self.resolve(preset_name, &overrides)
+    }
+
+    /// The configuration of its run: a preset, what the nodes' benchmarks set, the file, and the user's overrides.
+    pub fn resolve(&self, preset_name: &str, overrides: &[String]) -> Result<RunConfig, ConfigError> {
+        let mut own = Overlay::from_table(self.tree.clone());
+        overrides.iter().try_for_each(|assignment| own.set(assignment))?;
+        let mut whole = preset(preset_name)?;
+        for (node, name) in benchmarks_named(own.table()) {
+            // A benchmark that there is not is told of with the node's key, when the nodes are looked at.
+            let defaults = benchmark(&name).map_or(&[][..], |known| known.defaults);
+            let (of_traffic, of_run): (Vec<&str>, Vec<&str>) =
+                defaults.iter().partition(|assignment| assignment.starts_with("loadgen."));
+            of_run.iter().try_for_each(|assignment| whole.set(assignment))?;
+            tell_generators(&mut own, &node, &of_traffic)?;
+        }
+        let own = with_nodes_presets(own.into_table())?;
+        whole.merge(own);
+        let config = RunConfig::default().with(whole.table())?;
+        if !config.is_network() {
+            let problem =
+                "it has no [node.NAME], [switch.NAME], [generator.NAME] and [cable.NAME] (docs/networks.md)";
+            return Err(ConfigError::new(self.name.clone(), problem));
+        }
+        config.validate()?;
+        Ok(config)
+    }
+}
+
+/// Nodes that run a benchmark, and which.
+fn benchmarks_named(tree: &Table) -> Vec<(String, String)> {
+    let nodes = tree.get("node").and_then(Value::as_table);
+    let named =
+        |(name, node): (&String, &Value)| Some((name.clone(), node.get("benchmark")?.as_str()?.to_owned()));
+    nodes.into_iter().flatten().filter_map(named).collect()
+}
+
+/// Generators that send to a node take what its benchmark sets, where neither the file nor the user says anything.
+fn tell_generators(own: &mut Overlay, node: &str, defaults: &[&str]) -> Result<(), ConfigError> {
+    let generators = own.table().get("generator").and_then(Value::as_table);
+    let sends = |generator: &Value| {
+        generator.get("to").and_then(Value::as_str).is_some_and(|to| to.split('.').next() == Some(node))
+    };
+    let names: Vec<String> = generators
+        .into_iter()
+        .flatten()
+        .filter(|(_, table)| sends(table))
+        .map(|(name, _)| name.clone())
+        .collect();
+    for assignment in defaults {
+        let (path, value) = assignment.split_once('=').expect("a benchmark's settings are assignments");
+        let rest = path.strip_prefix("loadgen.").expect("only those of generators are given");
+        // Addresses follow from the node's.
+        let follows = rest == "traffic.destination_ip" && has(own.table(), &format!("node.{node}.ip"));
+        if follows || rest == "traffic.source_ip" {
+            continue;
+        }
+        for name in &names {
+            if !has(own.table(), path) && !has(own.table(), &format!("generator.{name}.{rest}")) {
+                own.set(&format!("generator.{name}.{rest}={value}"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a tree says something at a dotted path.
+fn has(tree: &Table, path: &str) -> bool {
+    let Some((first, rest)) = path.split_once('.') else { return tree.contains_key(path) };
+    tree.get(first).and_then(Value::as_table).is_some_and(|part| has(part, rest))
+}
+
+/// A node with a preset of its own is told all that the preset says, what the file says to all, and then its own.
+fn with_nodes_presets(mut tree: Table) -> Result<Table, ConfigError> {
+    let mut common = tree.clone();
+    common.retain(|key, _| !is_of_the_run(key));
+    let nodes = tree.get_mut("node").and_then(Value::as_table_mut);
+    for (name, node) in nodes.into_iter().flatten() {
+        let Some(node) = node.as_table_mut() else { continue };
+        let Some(Value::String(preset_name)) = node.get("preset") else { continue };
+        let below = |error| below(&format!("node.{name}"), error);
+        let mut whole = preset(preset_name).map_err(below)?;
+        whole.merge(common.clone());
+        // What is not named in all this is as by default, and not as for the other nodes.
+        let resolved = RunConfig::default().with(whole.table()).map_err(below)?;
+        let mut told = Overlay::from_table(machine_keys(&resolved));
+        told.merge(std::mem::take(node));
+        *node = told.into_table();
+    }
+    Ok(tree)
+}
+
+/// What a configuration tells a machine and the program in it.
+fn machine_keys(config: &RunConfig) -> Table {
+    let mut table = config.to_table();
+    table.retain(|key, _| !is_of_the_run(key));
+    table
+}
