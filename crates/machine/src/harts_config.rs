@@ -10,33 +10,14 @@ use serde::{Deserialize, Serialize};
 use toml::Table;
 
 use crate::config::{ConfigError, CoreConfig, CoreModel};
-use crate::overlay::{self, laid_over};
+use crate::overlay::{laid_over, part_number};
 
 /// Harts that have something of their own.
 pub type HartTables = BTreeMap<HartNumber, HartTable>;
 
-/// A hart's number, as a key of a configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct HartNumber(pub usize);
-
-impl TryFrom<String> for HartNumber {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<HartNumber, String> {
-        overlay::number(&text).map(HartNumber).ok_or_else(|| {
-            format!(
-                "\"{text}\" is no hart's number; one hart's own keys are such as hart.0.core.frequency, those of all such as \
-                 core.frequency"
-            )
-        })
-    }
-}
-
-impl From<HartNumber> for String {
-    fn from(HartNumber(number): HartNumber) -> String {
-        number.to_string()
-    }
+part_number! {
+    /// A hart's number, as a key of a configuration.
+    HartNumber, "hart", "core.frequency"
 }
 
 /// What one hart has of its own: any keys of these parts that are not shared.

@@ -157,10 +157,39 @@ pub fn laid_over<T: Serialize + DeserializeOwned + Clone>(
     })
 }
 
-/// The number that is a key of a configuration. It is written in one way only, or two tables could be of one.
-pub(crate) fn number(text: &str) -> Option<usize> {
-    text.parse().ok().filter(|number: &usize| number.to_string() == text)
+/// The number of one of several alike parts, as a key of a configuration, such as `[hart.1.core]`. It is written in one way only, or
+/// two tables could be of one part.
+macro_rules! part_number {
+    ($(#[$doc:meta])* $name:ident, $part:literal, $key:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(pub usize);
+
+        impl TryFrom<String> for $name {
+            type Error = String;
+
+            fn try_from(text: String) -> Result<$name, String> {
+                text.parse().ok().filter(|number: &usize| number.to_string() == text).map($name).ok_or_else(|| {
+                    format!(
+                        concat!(
+                            "\"{}\" is no ", $part, "'s number; one ", $part, "'s own keys are such as ",
+                            $part, ".0.", $key, ", those of all such as ", $key
+                        ),
+                        text
+                    )
+                })
+            }
+        }
+
+        impl From<$name> for String {
+            fn from($name(number): $name) -> String {
+                number.to_string()
+            }
+        }
+    };
 }
+pub(crate) use part_number;
 
 /// Takes serde's "unknown field `x`, expected one of `a`, `b`" apart.
 fn unknown_field(text: &str) -> Option<(String, Vec<String>)> {

@@ -11,33 +11,14 @@ use serde::{Deserialize, Serialize};
 use toml::Table;
 
 use crate::config::ConfigError;
-use crate::overlay::{self, laid_over};
+use crate::overlay::{laid_over, part_number};
 
 /// Ports that have something of their own.
 pub type PortTables = BTreeMap<PortNumber, PortTable>;
 
-/// A port's number, as a key of a configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct PortNumber(pub usize);
-
-impl TryFrom<String> for PortNumber {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<PortNumber, String> {
-        overlay::number(&text).map(PortNumber).ok_or_else(|| {
-            format!(
-                "\"{text}\" is no port's number; one port's own keys are such as port.0.nic.rx_fifo, those of all such as \
-                 nic.rx_fifo"
-            )
-        })
-    }
-}
-
-impl From<PortNumber> for String {
-    fn from(PortNumber(number): PortNumber) -> String {
-        number.to_string()
-    }
+part_number! {
+    /// A port's number, as a key of a configuration.
+    PortNumber, "port", "nic.rx_fifo"
 }
 
 /// What one port has of its own: any keys of these parts.
