@@ -9,7 +9,6 @@ use serde_json::{Map, Value, json};
 use crate::config::RunConfig;
 use crate::error::RunError;
 use crate::fingerprint::fingerprint;
-use crate::iperf::IperfRun;
 use crate::measure::{Point, all_counters};
 use crate::tables;
 use doorbell_results::RunSummary;
@@ -125,12 +124,6 @@ impl ResultFolder {
             self.write(&format!("console-{name}.txt"), &node.console.text())?;
         }
         self.write("stats.json", &pretty(&json!({ "config_hash": hash, "counters": stats })))
-    }
-
-    /// The same of a run of iperf3, and what iperf3 found.
-    pub fn write_iperf(&self, config: &RunConfig, run: &IperfRun) -> Result<(), RunError> {
-        self.write_nodes(config, &run.network)?;
-        run.iperf3.as_ref().map_or(Ok(()), |found| self.write("iperf3.json", &pretty(found)))
     }
 
     /// Writes the summary. With a single point its figures stand at the top as well.

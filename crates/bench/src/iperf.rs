@@ -1,12 +1,10 @@
 //! iperf3 between two nodes: Debian's own, over the kernel's stack, TCP or UDP. Either a part of a transfer is measured, by
 //! what crosses the cable, or a whole test, by what iperf3 itself finds.
 
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Instant;
 
 use doorbell_machine::{ConfigError, Mode, Network, NetworkOutcome, Outcome};
-use doorbell_results::{IperfFigures, PointSummary, Protocol};
+use doorbell_results::{IperfFigures, Protocol};
 use doorbell_sim::{BitsPerSec, Ps};
 use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 use serde::{Deserialize, Serialize};
@@ -14,8 +12,10 @@ use serde_json::Value;
 
 use crate::config::RunConfig;
 use crate::error::{RunError, describe};
+use crate::folder::pretty;
 use crate::interval::{Interval, OpenInterval, all_dropped, meanings};
 use crate::options::Options;
+use crate::prepared::{Measured, NodesLoad};
 use crate::session::Control;
 use crate::testbed::{LINES_SHOWN, NodeGuest, Testbed, run_watched};
 
@@ -134,27 +134,14 @@ impl IperfConfig {
     }
 }
 
-/// A run of iperf3.
-pub struct IperfRun {
-    /// Its figures.
-    pub summary: PointSummary,
-    /// What the figures of the test node's port and timing models mean.
-    pub meanings: BTreeMap<String, String>,
-    /// What iperf3 printed at the client, if it came to its end.
-    pub iperf3: Option<Value>,
-    /// The nodes as they were at the end, for their counters.
-    pub network: Network,
-    /// Frames that the capture has, if one was written.
-    pub captured: Option<u64>,
-}
-
-/// Runs iperf3 once. With `capture`, writes what crosses the cable to that file.
-pub fn run_iperf(
+/// Runs iperf3 once, and writes what it found, if it came to its end.
+pub(crate) fn measure(
     nodes: &Testbed,
-    config: &RunConfig,
-    capture: Option<&Path>,
+    load: &NodesLoad,
     control: &mut Control,
-) -> Result<IperfRun, RunError> {
+) -> Result<Measured, RunError> {
+    let NodesLoad { config, capture, folder, .. } = *load;
+    let own = config.options::<IperfConfig>();
     let started = Instant::now();
     let mut network = nodes.network()?;
     network.follow_flows(0);
@@ -163,20 +150,24 @@ pub fn run_iperf(
     }
     let before = network.instructions();
     let mut test = Test { network: &mut network, config, control };
-    let (interval, iperf3) = match config.options::<IperfConfig>().seconds {
+    let (interval, iperf3) = match own.seconds {
         Some(_) => test.whole()?,
         None => (test.part()?, None),
     };
     network.check_conservation();
-    let captured = network.finish_captures()?.first().map(|(_, frames)| *frames);
+    network.finish_captures()?;
     let host = (started.elapsed().as_secs_f64(), network.instructions() - before);
-    let named = ("iperf", config.options::<IperfConfig>().in_words());
-    let mut summary = interval.point(named, config, &network, config.options::<IperfConfig>().sender(), host);
+    let named = ("iperf", own.in_words());
+    let mut summary = interval.point(named, config, &network, own.sender(), host);
     summary.iperf = Some(match &iperf3 {
         Some(result) => figures_of_whole(config, &interval, result),
         None => figures_of_part(config, &interval),
     });
-    Ok(IperfRun { meanings: meanings(&summary, &network), summary, iperf3, network, captured })
+    folder.write_nodes(config, &network)?;
+    if let Some(found) = &iperf3 {
+        folder.write("iperf3.json", &pretty(found))?;
+    }
+    Ok(Measured { config: config.clone(), meanings: meanings(&summary, &network), summary })
 }
 
 /// A test on its way.

@@ -12,7 +12,6 @@ use crate::drive::{DriveConfig, DriveKind};
 use crate::dual::{driven_guests, run_driven};
 use crate::error::RunError;
 use crate::folder::ResultFolder;
-use crate::iperf::run_iperf;
 use crate::measure::run_point_observed;
 use crate::network::run_network;
 use crate::observe::Observe;
@@ -25,19 +24,25 @@ use crate::testbed::{Testbed, TestbedPlan};
 pub struct BenchmarkPlan<'a> {
     benchmark: &'static Benchmark,
     config: &'a RunConfig,
-    /// The nodes, and what is done with them; without them it is one machine.
-    nodes: Option<(TestbedPlan, Play)>,
+    /// The nodes, and how they are measured; without them it is one machine.
+    nodes: Option<(TestbedPlan, MeasureNodes)>,
 }
 
-/// What is done with nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Play {
-    /// Node 1 sends frames to the benchmark in node 0.
-    Drive,
-    /// iperf3's client and server.
-    Iperf,
-    /// What a network's file says.
-    Network,
+/// How nodes that are ready are measured at a load. What there is of it beside its summary goes to the load's folder.
+pub type MeasureNodes = fn(&Testbed, &NodesLoad, &mut Control) -> Result<Measured, RunError>;
+
+/// A load of nodes.
+pub struct NodesLoad<'a> {
+    /// What runs in them.
+    pub benchmark: &'static Benchmark,
+    /// The configuration.
+    pub config: &'a RunConfig,
+    /// The rate that is asked of a drive node.
+    pub rate: Rate,
+    /// Where what crosses the cable is captured.
+    pub capture: Option<&'a Path>,
+    /// Where files go.
+    pub folder: &'a ResultFolder,
 }
 
 impl<'a> BenchmarkPlan<'a> {
@@ -48,16 +53,16 @@ impl<'a> BenchmarkPlan<'a> {
         (network_name, threads): (&str, usize),
     ) -> Result<BenchmarkPlan<'a>, RunError> {
         let two = |name: &str, guests| TestbedPlan::two_nodes(config, name, guests);
-        let nodes = match benchmark.nodes {
+        let nodes: Option<(TestbedPlan, MeasureNodes)> = match benchmark.nodes {
             Nodes::One if config.options::<DriveConfig>().kind == DriveKind::Node => {
                 let guests = driven_guests(benchmark, config)?;
-                Some((two(&format!("{}-driven", benchmark.name), guests)?, Play::Drive))
+                Some((two(&format!("{}-driven", benchmark.name), guests)?, driven))
             }
             Nodes::One => None,
-            Nodes::Two(guests) => Some((two(benchmark.name, guests())?, Play::Iperf)),
+            Nodes::Two { guests, measure } => Some((two(benchmark.name, guests())?, measure)),
             Nodes::Network => {
                 let (plan, _) = TestbedPlan::network(config, network_name, threads)?;
-                Some((plan, Play::Network))
+                Some((plan, network))
             }
         };
         Ok(BenchmarkPlan { benchmark, config, nodes })
@@ -76,9 +81,9 @@ impl<'a> BenchmarkPlan<'a> {
                 let session = Session::prepare(config, benchmark, places, source, control)?;
                 Ready::Machine(Box::new(session))
             }
-            Some((plan, play)) => {
+            Some((plan, measure)) => {
                 let testbed = Testbed::prepare(plan, places, source, control)?;
-                Ready::Nodes(Box::new(testbed), play)
+                Ready::Nodes(Box::new(testbed), measure)
             }
         };
         Ok(Prepared { benchmark, ready })
@@ -93,7 +98,7 @@ pub struct Prepared {
 
 enum Ready {
     Machine(Box<Session>),
-    Nodes(Box<Testbed>, Play),
+    Nodes(Box<Testbed>, MeasureNodes),
 }
 
 /// A load's results, beside the files that are written.
@@ -157,37 +162,40 @@ impl Prepared {
         folder: &ResultFolder,
         control: &mut Control,
     ) -> Result<Measured, RunError> {
-        let capture = observe.capture.as_deref();
-        let frame_size = config.loadgen.traffic.frame_size;
-        let (config, summary, meanings) = match &self.ready {
+        match &self.ready {
             Ready::Machine(session) => {
+                let frame_size = config.loadgen.traffic.frame_size;
                 let point = run_point_observed(session, rate, frame_size, observe, control)?;
                 folder.write_point(&point)?;
-                (point.config, point.summary, point.meanings)
+                Ok(Measured { config: point.config, summary: point.summary, meanings: point.meanings })
             }
-            Ready::Nodes(testbed, Play::Drive) => {
-                let load = (rate, frame_size);
-                let point = run_driven(testbed, config, self.benchmark, load, capture, control)?;
-                folder.write_nodes(&point.config, &point.network)?;
-                if let Some(limit) = point.limit() {
-                    (control.say)(&limit);
-                }
-                (point.config, point.summary, point.meanings)
+            Ready::Nodes(testbed, measure) => {
+                let (benchmark, capture) = (self.benchmark, observe.capture.as_deref());
+                measure(testbed, &NodesLoad { benchmark, config, rate, capture, folder }, control)
             }
-            Ready::Nodes(testbed, Play::Iperf) => {
-                let run = run_iperf(testbed, config, capture, control)?;
-                folder.write_iperf(config, &run)?;
-                (config.clone(), run.summary, run.meanings)
-            }
-            Ready::Nodes(testbed, Play::Network) => {
-                let captures = capture.map(|_| folder.path());
-                let run = run_network(testbed, (config, &config.topology()?), captures, control)?;
-                folder.write_nodes(config, &run.network)?;
-                (config.clone(), run.summary, run.meanings)
-            }
-        };
-        Ok(Measured { config, summary, meanings })
+        }
     }
+}
+
+/// Node 1 sends frames to the benchmark in node 0.
+fn driven(testbed: &Testbed, load: &NodesLoad, control: &mut Control) -> Result<Measured, RunError> {
+    let NodesLoad { benchmark, config, rate, capture, folder } = *load;
+    let offered = (rate, config.loadgen.traffic.frame_size);
+    let point = run_driven(testbed, config, benchmark, offered, capture, control)?;
+    folder.write_nodes(&point.config, &point.network)?;
+    if let Some(limit) = point.limit() {
+        (control.say)(&limit);
+    }
+    Ok(Measured { config: point.config, summary: point.summary, meanings: point.meanings })
+}
+
+/// What a network's file says; each of its cables is captured in a file of its own.
+fn network(testbed: &Testbed, load: &NodesLoad, control: &mut Control) -> Result<Measured, RunError> {
+    let NodesLoad { config, capture, folder, .. } = *load;
+    let captures = capture.map(|_| folder.path());
+    let run = run_network(testbed, (config, &config.topology()?), captures, control)?;
+    folder.write_nodes(config, &run.network)?;
+    Ok(Measured { config: config.clone(), summary: run.summary, meanings: run.meanings })
 }
 
 #[cfg(test)]
@@ -196,21 +204,21 @@ mod tests {
     use crate::config::resolve;
     use crate::registry::benchmark;
 
-    fn play(name: &str, set: &[&str]) -> Result<(Option<Play>, String), String> {
+    /// What the nodes are called among checkpoints, if there are several.
+    fn nodes(name: &str, set: &[&str]) -> Result<Option<String>, String> {
         let known = benchmark(name).unwrap();
         let set: Vec<String> = known.defaults.iter().chain(set).map(|&text| text.to_owned()).collect();
         let config = resolve("fast", &set).unwrap();
         let plan = BenchmarkPlan::new(known, &config, ("mine", 1)).map_err(|error| error.to_string())?;
-        Ok(plan.nodes.map_or((None, String::new()), |(nodes, play)| (Some(play), nodes.name)))
+        Ok(plan.nodes.map(|(nodes, _)| nodes.name))
     }
 
     #[test]
     fn what_is_got_ready_follows_from_the_benchmark_and_from_what_drives_it() {
-        assert_eq!(play("testpmd", &[]).unwrap(), (None, String::new()));
-        let driven = play("testpmd", &["drive.kind=node"]).unwrap();
-        assert_eq!(driven, (Some(Play::Drive), "testpmd-driven".to_owned()));
-        assert_eq!(play("iperf", &["drive.kind=node"]).unwrap(), (Some(Play::Iperf), "iperf".to_owned()));
-        let error = play("compute", &["drive.kind=node"]).unwrap_err();
+        assert_eq!(nodes("testpmd", &[]), Ok(None));
+        assert_eq!(nodes("testpmd", &["drive.kind=node"]), Ok(Some("testpmd-driven".to_owned())));
+        assert_eq!(nodes("iperf", &["drive.kind=node"]), Ok(Some("iperf".to_owned())));
+        let error = nodes("compute", &["drive.kind=node"]).unwrap_err();
         assert!(error.starts_with("drive.kind: ") && error.contains("no load for compute"), "{error}");
     }
 }

@@ -11,6 +11,7 @@ use crate::drive::DriveConfig;
 use crate::iperf::IperfConfig;
 use crate::memcached::MemcachedDpdkConfig;
 use crate::options::{OptionSections, Options, Section};
+use crate::prepared::MeasureNodes;
 use crate::rxptx::RxptxConfig;
 use crate::session::{Ready, Workload};
 use crate::testbed::NodeGuest;
@@ -23,8 +24,13 @@ use crate::{compute, dpdk, iperf, kernel, memcached, rxptx, testpmd, touch};
 pub enum Nodes {
     /// One machine, and a load generator at each of its ports.
     One,
-    /// Two machines on one cable, and what runs in them.
-    Two(fn() -> [NodeGuest; 2]),
+    /// Two machines on one cable.
+    Two {
+        /// What runs in them.
+        guests: fn() -> [NodeGuest; 2],
+        /// How they are measured.
+        measure: MeasureNodes,
+    },
     /// Those that a network's file describes.
     Network,
 }
@@ -219,7 +225,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     Benchmark {
         name: "iperf",
         summary: "iperf3 over TCP or UDP between two nodes on one cable: the kernel's network stack on both sides",
-        nodes: Nodes::Two(iperf::guests),
+        nodes: Nodes::Two { guests: iperf::guests, measure: iperf::measure },
         image: "net",
         ready_marker: kernel::READY_MARKER,
         guest_words: |_| String::new(),
@@ -356,12 +362,17 @@ mod tests {
     }
 
     #[test]
-    fn no_section_is_called_as_another_part_of_the_configuration() {
+    fn sections_are_called_as_no_other_part_and_refuse_keys_that_they_do_not_know() {
         let all = OptionSections::default().names();
         for name in &all {
             let set = [format!("{name}.x=1")];
             let without_sections = resolve_over(OptionSections::of([]), "fast", None, &set).unwrap_err();
             assert_eq!(without_sections.key, *name);
+        }
+        for name in &all {
+            let set = [format!("{name}.no_such_key=1")];
+            let error = resolve_over(OptionSections::default(), "fast", None, &set).unwrap_err();
+            assert_eq!(error.key, format!("{name}.no_such_key"), "the section needs deny_unknown_fields");
         }
         // Results have always had them in this order, and the configuration's hash follows from it.
         let order = ["dpdk", "testpmd", "touch", "rxptx", "memcached_dpdk", "compute", "iperf", "drive"];

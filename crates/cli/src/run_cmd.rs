@@ -73,7 +73,7 @@ fn benchmark_asked(args: &RunArgs) -> anyhow::Result<Asked> {
         );
     };
     let chosen = benchmark(name)?;
-    if let Nodes::Two(_) = chosen.nodes {
+    if let Nodes::Two { .. } = chosen.nodes {
         return iperf_cmd::asked(args, chosen);
     }
     if chosen.silent && !args.rate.is_empty() {

@@ -128,7 +128,7 @@ pub fn jobs_or_cores(jobs: Option<u16>) -> usize {
 /// Searches and reports.
 pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let chosen = benchmark(&args.benchmark)?;
-    if chosen.silent || matches!(chosen.nodes, Nodes::Two(_)) {
+    if chosen.silent || matches!(chosen.nodes, Nodes::Two { .. }) {
         bail!(
             "{} has no load generator whose rate could be sought; search one of the other benchmarks",
             chosen.name
