@@ -16,6 +16,8 @@ mod saved;
 mod source_tests;
 #[cfg(test)]
 mod unequal_tests;
+#[cfg(test)]
+mod walk_tests;
 mod watch;
 
 use doorbell_core::{Core, CoreStats};
