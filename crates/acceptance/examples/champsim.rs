@@ -25,11 +25,13 @@ const WARM_UP: usize = 500_000;
 
 /// Our side of ChampSim's configuration, above the preset `altra`. ChampSim's load takes six cycles at least and its refill
 /// after a misprediction four more than ours; it has no latencies of units and four of each kind, knows all addresses when it
-/// dispatches, forwards a store's data at once, lets any number of stores leave the store queue, and has tables of this size.
+/// dispatches, forwards a store's data at once, lets any number of stores leave the store queue, has tables of
+/// this size, and replaces by LRU.
 const SAME: &[&str] = &[
     "pipeline.front_end_depth=9",
     "pipeline.fetch_queue=64",
     "memory.l1d.latency=5",
+    "memory.llc.replacement=lru",
     "pipeline.forward_cycles=1",
     "pipeline.memory_dependence=perfect",
     "pipeline.misfetch_cycles=3",
