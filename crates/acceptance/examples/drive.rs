@@ -11,8 +11,7 @@ use std::time::Instant;
 use doorbell_acceptance::baseline::median;
 use doorbell_acceptance::{places, quiet};
 use doorbell_bench::{
-    PointSummary, Session, Source, Testbed, TestbedPlan, benchmark, driven_guests, resolve, run_driven,
-    run_point,
+    PointSummary, Session, Source, TestbedPlan, benchmark, driven_guests, resolve, run_driven, run_point,
 };
 use doorbell_loadgen::Rate;
 
@@ -35,8 +34,8 @@ fn main() {
         .expect("the application gets ready");
     let name = format!("{}-driven", chosen.name);
     let plan = TestbedPlan::two_nodes(&config, &name, guests).expect("a cable joins them");
-    let nodes = quiet(|control| Testbed::prepare(plan, &places(), &Source::Cache, control))
-        .expect("both nodes get ready");
+    let nodes =
+        quiet(|control| plan.prepare(&places(), &Source::Cache, control)).expect("both nodes get ready");
     let timed = |run: &dyn Fn() -> PointSummary| {
         let started = Instant::now();
         let point = run();

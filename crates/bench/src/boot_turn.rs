@@ -5,8 +5,8 @@ use std::path::Path;
 
 use doorbell_files::{Lock, create_folders};
 
+use crate::control::Control;
 use crate::error::RunError;
-use crate::session::Control;
 
 /// Counts changes in how guests are booted and in what checkpoints hold: one of another count has another name, so that two versions of
 /// Doorbell with one cache do not boot in turns.

@@ -13,12 +13,13 @@ use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 use serde::Deserialize;
 
 use crate::config::RunConfig;
+use crate::control::{Control, LINES_SHOWN, run_network_watched};
 use crate::drive::DriveConfig;
 use crate::error::{RunError, describe};
 use crate::interval::{Interval, OpenInterval, meanings};
+use crate::nodes::NodeGuest;
 use crate::registry::Benchmark;
-use crate::session::Control;
-use crate::testbed::{LINES_SHOWN, NodeGuest, Testbed, run_watched};
+use crate::testbed::Testbed;
 use doorbell_results::PointSummary;
 
 const READY_MARKER: &str = "drive: waiting";
@@ -222,7 +223,7 @@ fn load(config: &RunConfig, times: &Times) -> String {
 
 /// Runs to a time; anything else that ends the run is an error.
 fn until(network: &mut Network, time: Ps, control: &mut Control) -> Result<(), RunError> {
-    match run_watched(network, time, false, control)? {
+    match run_network_watched(network, time, false, control)? {
         NetworkOutcome::Time => Ok(()),
         outcome => Err(ended(network, &outcome)),
     }
@@ -230,7 +231,7 @@ fn until(network: &mut Network, time: Ps, control: &mut Control) -> Result<(), R
 
 /// Runs until `drive` has printed what it measured. What the test node does meanwhile still counts for that.
 fn result(network: &mut Network, patience: Ps, control: &mut Control) -> Result<Driven, RunError> {
-    match run_watched(network, patience, true, control)? {
+    match run_network_watched(network, patience, true, control)? {
         NetworkOutcome::Nodes(nodes) if nodes == [(1, Outcome::Marker)] => {}
         outcome => return Err(ended(network, &outcome)),
     }

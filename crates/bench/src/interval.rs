@@ -9,9 +9,9 @@ use doorbell_sim::stats::Stats;
 use doorbell_wire::LinkStats;
 
 use crate::config::RunConfig;
-use crate::phases::{NicTotals, OpenWindow, Window, nic_totals};
 use crate::ports;
 use crate::timing;
+use crate::window::{NicTotals, OpenWindow, Window, nic_totals};
 use doorbell_results::{Direction, Drops, PointSummary, Throughput, WindowSummary};
 
 /// An interval that has begun.

@@ -11,13 +11,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::config::RunConfig;
+use crate::control::{Control, LINES_SHOWN, run_network_watched};
 use crate::error::{RunError, describe};
 use crate::folder::pretty;
 use crate::interval::{Interval, OpenInterval, all_dropped, meanings};
+use crate::nodes::NodeGuest;
 use crate::options::Options;
 use crate::prepared::{Measured, NodesLoad};
-use crate::session::Control;
-use crate::testbed::{LINES_SHOWN, NodeGuest, Testbed, run_watched};
+use crate::testbed::Testbed;
 
 /// What a measurement needs beside the presets' times: TCP comes to its pace on a timed machine in some milliseconds.
 pub(crate) const DEFAULTS: &[&str] = &["run.settle=5ms", "run.duration=20ms"];
@@ -187,7 +188,7 @@ impl Test<'_, '_> {
 
     /// Runs to a time; anything else that ends the run is an error.
     fn until(&mut self, time: Ps) -> Result<(), RunError> {
-        match run_watched(self.network, time, false, self.control)? {
+        match run_network_watched(self.network, time, false, self.control)? {
             NetworkOutcome::Time => Ok(()),
             outcome => Err(self.ended(&outcome)),
         }
@@ -229,7 +230,7 @@ impl Test<'_, '_> {
             nodes.iter().all(|(_, outcome)| matches!(outcome, Outcome::PowerOff { code: 0 }))
         };
         while !self.network.is_off(1) {
-            match run_watched(self.network, patience, false, self.control)? {
+            match run_network_watched(self.network, patience, false, self.control)? {
                 NetworkOutcome::Nodes(nodes) if ends_well(&nodes) => {}
                 outcome => return Err(self.ended(&outcome)),
             }

@@ -14,14 +14,16 @@ use doorbell_sim::{Bytes, Frame};
 use doorbell_wire::pcap::PcapFile;
 
 use crate::config::RunConfig;
+use crate::control::Control;
 use crate::error::RunError;
 use crate::interval::per;
 use crate::observe::{Observe, Observed, TABLE_ROWS, digest};
-use crate::phases::{Run, Window};
+use crate::phases::{Load, Run};
 use crate::ports;
 use crate::script::NO_TRAFFIC;
-use crate::session::{Control, Session};
+use crate::session::Session;
 use crate::timing;
+use crate::window::Window;
 use doorbell_results::{Drops, PointSummary};
 
 /// Bytes of each frame that a capture keeps: all of any frame.
@@ -74,18 +76,12 @@ pub fn run_point_observed(
         port.capture = Some(PcapFile::create(path, CAPTURE_SNAP_LEN)?);
     }
     let booted = machine.instructions();
-    let mut run = Run {
-        machine: &mut machine,
-        guest: session.guest(),
-        control,
-        watch,
-        silent: session.workload().silent,
-    };
-    if let Some(kind) = session.workload().preload {
-        run.preload(&config, kind)?;
-    }
-    let (window, watched) = run.measure(&config)?;
-    run.drain(config.run.drain)?;
+    let loads = Load::of_ports(&config, session.workload());
+    let (guest, params) = (session.guest(), &config.run);
+    let mut run = Run { system: &mut machine, guest, control, loads: &loads, params };
+    run.preload()?;
+    let (window, watched) = run.measure(&config, watch.as_ref())?;
+    run.drain()?;
     machine.check_conservation();
     let captured = match machine.ports_mut().first_mut().and_then(|port| port.capture.take()) {
         Some(capture) => Some(capture.finish()?),

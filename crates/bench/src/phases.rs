@@ -1,337 +1,160 @@
-//! The phases of an offered load: store what is asked for, warm up, begin a window, end it, drain.
-//!
-//! A window begins and ends between two frames, so that exactly the frames offered in it reach the NIC while the NIC's
-//! counters are watched, one link latency later.
+//! The phases of an offered load, of one machine and of a network: store what is asked for, warm up, time everything, and after the
+//! measurement drain.
 
 use doorbell_loadgen::{Kind, Rate, TrafficConfig};
-use doorbell_machine::{ConfigError, Limits, Machine, Mode, Outcome, Port, WatchRequest, Watched};
-use doorbell_nic::{Nic, NicStats};
-use doorbell_results::PortFigures;
-use doorbell_sim::{Frame, Ps};
+use doorbell_machine::Mode;
+use doorbell_sim::Ps;
 
-use crate::config::RunConfig;
-use crate::error::{RunError, describe};
-use crate::ports::Moment;
-use crate::session::{Control, run_watched};
-use crate::timing;
+use crate::config::{RunConfig, RunParams};
+use crate::control::Control;
+use crate::error::RunError;
+use crate::session::Workload;
+use crate::system::System;
 
-/// How often a drain looks whether everything has come back.
-pub(crate) const DRAIN_STEP: Ps = Ps::from_us(100);
+/// How often it is looked whether everything has come back, or a station was found.
+pub(crate) const STEP: Ps = Ps::from_us(100);
 /// How long a generator asks for its station.
 const ARP_PATIENCE: Ps = Ps::from_ms(500);
 /// How many requests are on their way while keys are stored: few, so that none is lost.
 const PRELOAD_OUTSTANDING: u32 = 8;
 
-/// What the NICs counted, all together.
-pub(crate) fn nic_totals(machine: &Machine) -> NicTotals {
-    let ports = machine.ports().iter().zip(machine.nics());
-    ports.fold(NicTotals::default(), |totals, (port, nic)| totals.with(port, nic))
+/// What a load generator is to send.
+#[derive(Clone, Debug)]
+pub(crate) struct Load {
+    /// Whose it is, in words.
+    pub who: String,
+    /// Where it stands in the configuration.
+    pub key: String,
+    pub traffic: TrafficConfig,
+    /// Requests that it sends, each once, before the first measurement.
+    pub preload: Option<Kind>,
 }
 
-/// Frames that were lost at the NICs and on the links, by cause.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct NicTotals {
-    pub dma: u64,
-    pub core: u64,
-    pub tx: u64,
-    pub other: u64,
-    pub link: u64,
-}
-
-impl NicTotals {
-    /// What this port counted as well.
-    fn with(mut self, port: &Port, nic: &Nic) -> NicTotals {
-        let s: &NicStats = nic.stats();
-        self.dma += s.rx_drop_dma;
-        self.core += s.rx_drop_core;
-        self.tx += s.rx_drop_tx;
-        self.other +=
-            s.rx_drop_address + s.rx_drop_vlan + s.rx_drop_fcs + s.rx_drop_undersize + s.rx_drop_oversize;
-        self.other +=
-            s.rx_drop_disabled + s.rx_drop_link_down + s.rx_drop_loopback + s.rx_drop_reset + s.rx_control;
-        // A frame damaged on its way in is the NIC's to drop; one damaged on its way back is lost.
-        self.link += port.link_in.stats().lost + port.link_out.stats().lost + port.link_out.stats().corrupted;
-        self
-    }
-}
-
-/// What the NICs have counted of the frames that left before a moment: each is looked at when its link's latency has passed.
-pub(crate) struct Look {
-    /// When each port is to be looked at, the next one last.
-    due: Vec<(Ps, usize)>,
-    pub totals: NicTotals,
-    pub figures: Moment,
-}
-
-impl Look {
-    /// At what left before `moment`, which is now.
-    pub fn at(machine: &Machine, moment: Ps) -> Look {
-        let ports = machine.ports().iter().enumerate();
-        let mut due: Vec<_> =
-            ports.map(|(index, port)| (moment + port.link_in.config().latency, index)).collect();
-        due.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
-        let figures = Moment::unseen(due.len());
-        Look { due, totals: NicTotals::default(), figures }
+impl Load {
+    /// Those of a machine's own generators.
+    pub fn of_ports(config: &RunConfig, workload: &Workload) -> Vec<Load> {
+        let ports = if workload.silent { 0 } else { config.platform.nics };
+        let load = |port| Load {
+            who: format!("port {port}"),
+            key: "loadgen".to_owned(),
+            traffic: config.loadgen.traffic.clone(),
+            preload: workload.preload,
+        };
+        (0..ports).map(load).collect()
     }
 
-    /// When the next ports are to be looked at; `None` when all have been.
-    pub fn due(&self) -> Option<Ps> {
-        self.due.last().map(|(at, _)| *at)
-    }
-
-    /// Looks at the ports whose time has come when it is `now`, or as late as it will get.
-    pub fn take(&mut self, machine: &Machine, now: Ps) {
-        while let Some((_, index)) = self.due.pop_if(|(at, _)| *at <= now) {
-            self.totals = self.totals.with(&machine.ports()[index], machine.nic(index));
-            self.figures.see(machine, index);
-        }
-    }
-}
-
-/// What changed during the window.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Window {
-    pub begin: NicTotals,
-    pub end: NicTotals,
-    pub ports: Vec<PortFigures>,
-    pub instructions: u64,
-    /// What the timing models had counted at both ends.
-    pub timed: Option<(timing::Moment, timing::Moment)>,
-}
-
-/// A window that has begun.
-pub(crate) struct OpenWindow {
-    begun: Ps,
-    instructions: u64,
-    timed: Option<timing::Moment>,
-    totals: NicTotals,
-    figures: Moment,
-}
-
-impl OpenWindow {
-    /// A window that begins at this very moment.
-    pub fn begin(machine: &Machine) -> OpenWindow {
-        OpenWindow {
-            begun: machine.now(),
-            instructions: machine.instructions(),
-            timed: timing::Moment::of(machine),
-            totals: nic_totals(machine),
-            figures: Moment::of(machine),
-        }
-    }
-
-    /// What has changed up to this moment.
-    pub fn end(self, machine: &Machine) -> Window {
-        Window {
-            begin: self.totals,
-            end: nic_totals(machine),
-            ports: self.figures.until(&Moment::of(machine), machine),
-            instructions: machine.instructions() - self.instructions,
-            timed: self.timed.zip(timing::Moment::of(machine)),
-        }
-    }
-}
-
-/// A machine under load, and who watches over it.
-pub(crate) struct Run<'a, 'c> {
-    pub machine: &'a mut Machine,
-    pub guest: &'a str,
-    pub control: &'a mut Control<'c>,
-    /// What the machine watches during the measurement.
-    pub watch: Option<WatchRequest>,
-    /// Whether nothing is sent.
-    pub silent: bool,
-}
-
-impl Run<'_, '_> {
-    /// Runs to a time; anything else that ends the run is an error.
-    pub fn until(&mut self, time: Ps) -> Result<(), RunError> {
-        match run_watched(self.machine, self.guest, &Limits::until(time), self.control)? {
-            Outcome::Time | Outcome::Asleep => Ok(()),
-            outcome => Err(RunError::Ended {
-                why: describe(outcome, time),
-                console: self.machine.console.last_lines(12),
-            }),
-        }
-    }
-
-    /// Starts the traffic; what asks by IPv4 has found its station when this returns.
-    fn start(&mut self, traffic: &TrafficConfig) -> Result<(), RunError> {
-        if self.silent {
-            return Ok(());
-        }
-        self.machine.start_traffic(traffic)?;
-        let end = self.machine.now() + ARP_PATIENCE;
-        while self.machine.is_resolving() {
-            if self.machine.now() >= end {
-                let asked = traffic.destination_ip;
-                return Err(RunError::NoAnswer(format!(
-                    "nobody at {asked} (and those after it, at further ports) has answered ARP for {ARP_PATIENCE}; \
-                     loadgen.traffic.destination_ip must be the guest's address"
-                )));
-            }
-            self.until(self.machine.now() + DRAIN_STEP)?;
-        }
-        Ok(())
-    }
-
-    /// Sends each generator's requests of this kind once, a few at a time, and waits for all answers.
-    pub fn preload(&mut self, config: &RunConfig, kind: Kind) -> Result<(), RunError> {
-        let keys = u64::from(config.loadgen.traffic.memcached.keys);
-        let traffic = TrafficConfig {
-            kind,
-            frames: Some(keys),
+    /// What is sent to store keys, if that is wanted.
+    fn storing(&self) -> Option<TrafficConfig> {
+        Some(TrafficConfig {
+            kind: self.preload?,
+            frames: Some(u64::from(self.traffic.memcached.keys)),
             duration: None,
             start_after: Ps::ZERO,
             rate: Rate::Frames(1_000_000),
             outstanding: Some(PRELOAD_OUTSTANDING),
-            ..config.loadgen.traffic.clone()
-        };
-        (self.control.say)(&format!("storing {keys} keys"));
-        self.machine.begin_window();
-        self.start(&traffic)?;
-        while self.machine.ports().iter().any(|port| port.loadgen.is_sending()) {
-            self.until(self.machine.now() + DRAIN_STEP)?;
+            ..self.traffic.clone()
+        })
+    }
+}
+
+/// A system under load, and who watches over it.
+pub(crate) struct Run<'a, 'c, S: System> {
+    pub system: &'a mut S,
+    /// Names a lone guest in its own checkpoints.
+    pub guest: &'a str,
+    pub control: &'a mut Control<'c>,
+    /// By generator; none if nothing is sent.
+    pub loads: &'a [Load],
+    pub params: &'a RunParams,
+}
+
+impl<S: System> Run<'_, '_, S> {
+    /// Runs to a time; anything else that ends the run is an error.
+    pub fn until(&mut self, time: Ps) -> Result<(), RunError> {
+        self.system.run_to(time, self.guest, self.control)
+    }
+
+    /// Goes on for so long.
+    pub fn go_on(&mut self, time: Ps) -> Result<(), RunError> {
+        self.until(self.system.now().saturating_add(time))
+    }
+
+    /// Starts the generators that have something to send; what asks by IPv4 has found its station when this returns.
+    fn start(&mut self, traffic: impl Fn(&Load) -> Option<TrafficConfig>) -> Result<(), RunError> {
+        for (index, load) in self.loads.iter().enumerate() {
+            if let Some(traffic) = traffic(load) {
+                self.system.start(index, &traffic)?;
+            }
         }
-        self.drain(config.run.drain)?;
-        for (index, port) in self.machine.ports().iter().enumerate() {
-            let stored = port.loadgen.measurement().map_or(0, |window| window.volumes().1.frames);
-            if stored != keys {
+        let end = self.system.now() + ARP_PATIENCE;
+        while let Some(index) = self.system.generators().iter().position(|generator| generator.is_resolving())
+        {
+            if self.system.now() >= end {
+                let asked = self.system.generators()[index].traffic().destination_ip;
+                let Load { who, key, .. } = &self.loads[index];
                 return Err(RunError::NoAnswer(format!(
-                    "memcached stored only {stored} of the {keys} keys that were sent at port {index}; fewer or shorter \
-                     values (loadgen.traffic.memcached) may fit"
+                    "{who}: nobody at {asked} has answered ARP for {ARP_PATIENCE}; {key}.traffic.destination_ip must be a \
+                     guest's address"
+                )));
+            }
+            self.go_on(STEP)?;
+        }
+        Ok(())
+    }
+
+    /// Each generator whose guest needs it sends requests that store its keys, each once, a few at a time, and waits for all
+    /// answers.
+    pub fn preload(&mut self) -> Result<(), RunError> {
+        let Some(first) = self.loads.iter().find(|load| load.preload.is_some()) else { return Ok(()) };
+        (self.control.say)(&format!("storing {} keys", first.traffic.memcached.keys));
+        self.system.begin_window();
+        self.start(Load::storing)?;
+        while self.system.generators().iter().any(|generator| generator.is_sending()) {
+            self.go_on(STEP)?;
+        }
+        self.drain()?;
+        for (load, generator) in self.loads.iter().zip(self.system.generators()) {
+            let Some(TrafficConfig { frames: keys, .. }) = load.storing() else { continue };
+            let stored = generator.measurement().map_or(0, |window| window.volumes().1.frames);
+            if keys != Some(stored) {
+                let (Load { who, key, .. }, keys) = (load, keys.unwrap_or_default());
+                return Err(RunError::NoAnswer(format!(
+                    "{who}: memcached stored only {stored} of the {keys} keys that were sent; fewer or shorter values \
+                     ({key}.traffic.memcached) may fit"
                 )));
             }
         }
         Ok(())
     }
 
-    /// Sends until the machine has reached the load's own pace: caches are warm, and everything is timed.
-    pub fn approach(&mut self, config: &RunConfig) -> Result<(), RunError> {
-        self.machine.set_mode(Mode::Warming);
-        self.start(&config.loadgen.traffic)?;
-        let start = self.machine.now();
-        self.until(start + config.run.warmup)?;
-        if self.machine.timing().is_some() {
-            self.machine.set_mode(Mode::Detailed);
-            self.until(self.machine.now() + config.run.settle)?;
+    /// Sends until the system has reached the load's own pace: caches are warm, and everything is timed.
+    pub fn approach(&mut self) -> Result<(), RunError> {
+        self.system.set_mode(Mode::Warming);
+        self.start(|load| Some(load.traffic.clone()))?;
+        self.go_on(self.params.warmup)?;
+        if self.system.is_timed() {
+            self.system.set_mode(Mode::Detailed);
+            self.go_on(self.params.settle)?;
         }
         Ok(())
     }
 
-    /// Begins the window at the next gap between two frames; the one before, if any, is forgotten.
-    pub fn open_window(&mut self) -> Result<OpenWindow, RunError> {
-        self.until(self.machine.next_gap())?;
-        self.machine.begin_window();
-        if let Some(request) = &self.watch {
-            self.machine.watch(request);
-        }
-        let (begun, instructions) = (self.machine.now(), self.machine.instructions());
-        let timed = timing::Moment::of(self.machine);
-        let Look { totals, figures, .. } = self.look(begun)?;
-        Ok(OpenWindow { begun, instructions, timed, totals, figures })
-    }
-
-    /// Ends the window at the next gap, and the traffic with it.
-    pub fn close_window(&mut self, open: OpenWindow) -> Result<(Window, Option<Watched>), RunError> {
-        self.until(self.machine.next_gap())?;
-        self.machine.end_window();
-        self.machine.stop_traffic();
-        let instructions = self.machine.instructions() - open.instructions;
-        let timed = open.timed.zip(timing::Moment::of(self.machine));
-        let watched = self.machine.end_watch();
-        let end = self.look(self.machine.now())?;
-        let ports = open.figures.until(&end.figures, self.machine);
-        Ok((Window { begin: open.totals, end: end.totals, ports, instructions, timed }, watched))
-    }
-
-    /// Goes on until what has left before this moment is at the NICs.
-    fn look(&mut self, moment: Ps) -> Result<Look, RunError> {
-        let mut look = Look::at(self.machine, moment);
-        while let Some(due) = look.due() {
-            self.until(due)?;
-            look.take(self.machine, due);
-        }
-        Ok(look)
-    }
-
-    /// Warms up and measures.
-    pub fn measure(&mut self, config: &RunConfig) -> Result<(Window, Option<Watched>), RunError> {
-        self.approach(config)?;
-        let open = self.open_window()?;
-        match config.run.frames {
-            Some(frames) => self.until_offered(frames, config)?,
-            None => self.until(open.begun + config.run.duration)?,
-        }
-        self.close_window(open)
-    }
-
-    /// Runs until exactly `frames` frames have been offered in the window by the first generator, and so by each whose link is
-    /// as fast.
-    fn until_offered(&mut self, frames: u64, config: &RunConfig) -> Result<(), RunError> {
-        let offered = |machine: &Machine| {
-            let measurement = machine.ports()[0].loadgen.measurement().expect("a window was begun");
-            measurement.volumes().0.frames
-        };
-        let traffic = &config.loadgen.traffic;
-        if !traffic.streams.is_empty() {
-            return self.until_offered_by_streams(frames, config);
-        }
-        let link = config.port(0).link;
-        let line = link.frames_per_second(traffic.frame_len());
-        let line = line.0 as f64 / line.1 as f64;
-        let due = doorbell_loadgen::Pacing::new(Ps::ZERO, traffic.rate, traffic.frame_len(), &link);
-        // What has waited for its turn may leave back to back.
-        let per_second = if traffic.outstanding.is_some() { line } else { due.frames_per_second().min(line) };
-        loop {
-            let left = frames.saturating_sub(offered(self.machine));
-            if left == 0 {
-                return Ok(());
-            }
-            // Half a frame short of the last: a step never goes beyond it, and the last step is half a frame.
-            let step = ((left as f64 - 0.5) / per_second * 1e12) as u64;
-            self.until(self.machine.now() + Ps(step.max(1)))?;
-        }
-    }
-
-    /// The same with streams, at the first generator: where arrivals are random, others may have sent some more or less.
-    fn until_offered_by_streams(&mut self, frames: u64, config: &RunConfig) -> Result<(), RunError> {
-        // The shortest time that a frame takes.
-        let (rate, bits) =
-            config.port(0).link.frames_per_second(Frame::MIN_BYTES_WITH_FCS - Frame::FCS_BYTES);
-        let shortest = bits as f64 / rate as f64 * 1e12;
-        loop {
-            let generator = &self.machine.ports()[0].loadgen;
-            let offered = generator.measurement().map_or(0, |window| window.volumes().0.frames);
-            let left = frames.saturating_sub(offered);
-            if left == 0 {
-                return Ok(());
-            }
-            // No frame leaves before it is due, nor sooner than the line has carried those before it.
-            let due = generator.frame_due(left - 1);
-            let Some(due) = due.filter(|_| generator.is_sending()) else {
-                let problem =
-                    format!("the streams ended {left} frames short of these {frames}; let them last longer");
-                return Err(ConfigError::new("run.frames", problem).into());
-            };
-            let carried = self.machine.now() + Ps(((left as f64 - 0.5) * shortest).max(1.0) as u64);
-            self.until(due.max(carried))?;
-        }
-    }
-
     /// Waits until every frame has come back or cannot come back any more.
-    pub fn drain(&mut self, longest: Ps) -> Result<(), RunError> {
-        let end = self.machine.now() + longest;
-        while self.machine.frames_outstanding() > 0 && self.machine.now() < end {
-            let step = self.machine.now().saturating_add(DRAIN_STEP).min(end);
-            let before = self.machine.frames_outstanding();
-            self.until(step)?;
-            let inside: u64 = self.machine.nics().map(|nic| nic.in_flight().rx + nic.in_flight().tx).sum();
-            // Nothing moved for a step and nothing is inside a NIC: the rest was lost.
-            if inside == 0 && self.machine.frames_outstanding() == before {
+    pub fn drain(&mut self) -> Result<(), RunError> {
+        let end = self.system.now() + self.params.drain;
+        while self.outstanding() > 0 && self.system.now() < end {
+            let before = self.outstanding();
+            self.until((self.system.now() + STEP).min(end))?;
+            // Nothing moved for a step and nothing is inside: the rest was lost.
+            if self.system.is_empty() && self.outstanding() == before {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// Frames that may still come back, at all generators.
+    pub fn outstanding(&self) -> u64 {
+        self.system.generators().iter().map(|generator| generator.outstanding()).sum()
     }
 }

@@ -8,16 +8,19 @@ use doorbell_loadgen::Rate;
 use doorbell_results::{PointSummary, Ran};
 
 use crate::config::RunConfig;
+use crate::control::Control;
 use crate::drive::{DriveConfig, DriveKind};
 use crate::dual::{driven_guests, run_driven};
 use crate::error::RunError;
 use crate::folder::ResultFolder;
 use crate::measure::run_point_observed;
 use crate::network::run_network;
+use crate::nodes::TestbedPlan;
 use crate::observe::Observe;
+use crate::places::Places;
 use crate::registry::{Benchmark, Nodes};
-use crate::session::{Control, Places, Session, Source};
-use crate::testbed::{Testbed, TestbedPlan};
+use crate::session::Session;
+use crate::testbed::{Source, Testbed};
 
 /// A benchmark with a configuration, checked; nothing is built or booted yet.
 #[derive(Clone, Debug)]
@@ -82,7 +85,7 @@ impl<'a> BenchmarkPlan<'a> {
                 Ready::Machine(Box::new(session))
             }
             Some((plan, measure)) => {
-                let testbed = Testbed::prepare(plan, places, source, control)?;
+                let testbed = plan.prepare(places, source, control)?;
                 Ready::Nodes(Box::new(testbed), measure)
             }
         };

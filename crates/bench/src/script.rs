@@ -16,14 +16,16 @@ use doorbell_sim::Ps;
 use doorbell_wire::pcap::PcapFile;
 
 use crate::config::RunConfig;
+use crate::control::{Control, SLICE_INSTRUCTIONS, SLICE_TIME};
 use crate::error::{RunError, describe};
 use crate::folder::ResultFolder;
 use crate::m5::{M5Next, M5Ops};
 use crate::measure::{CAPTURE_SNAP_LEN, Point, merged_measurement, summarise};
-use crate::phases::{DRAIN_STEP, Look, Window};
+use crate::phases::STEP;
 use crate::ports;
-use crate::session::{Control, Ready, SLICE_INSTRUCTIONS, SLICE_TIME, Session, Workload};
+use crate::session::{Ready, Session, Workload};
 use crate::timing;
+use crate::window::{Look, Window};
 
 /// Where the guest finds its script, and what its init prints around it.
 const SCRIPT_PATH: &str = "run/doorbell/script";
@@ -308,7 +310,7 @@ impl Run<'_, '_> {
     fn drain(&mut self, longest: Ps) -> Result<(), RunError> {
         let end = self.machine.now().saturating_add(longest);
         while self.machine.frames_outstanding() > 0 && self.machine.now() < end && !self.off {
-            self.run_to(self.machine.now().saturating_add(DRAIN_STEP).min(end))?;
+            self.run_to(self.machine.now().saturating_add(STEP).min(end))?;
         }
         Ok(())
     }

@@ -1,271 +1,177 @@
-//! A testbed: a network whose nodes' applications are ready, booted once or taken from a checkpoint, any number of times.
+//! A testbed: a system whose applications are ready, booted once or taken from the checkpoint that an earlier run with the same guests
+//! left in the cache, any number of times. The system is one machine ([`crate::session`]) or a network ([`crate::nodes`]).
 
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::Instant;
 
 use doorbell_files::create_folders;
-use doorbell_image::{GuestFile, Image, overlay};
-use doorbell_loadgen::LoadGenConfig;
-use doorbell_machine::{
-    ConfigError, DiskFile, End, Guest, Limits, LinkConfig, MachineConfig, Network, NetworkCheckpoint,
-    NetworkConfig, NetworkOutcome, Outcome, SwitchConfig,
-};
-use doorbell_sim::Ps;
-use xxhash_rust::xxh3::xxh3_64;
+use doorbell_image::Image;
+use doorbell_machine::{CheckpointError, CheckpointFile, NetworkCheckpoint};
 
-use crate::boot_turn::{BOOT_VERSION, BootTurn};
-use crate::config::RunConfig;
-use crate::disks::{BOOT_SEED, disks_identity, open_disks};
-use crate::error::{RunError, describe};
-use crate::session::{Control, Places, Source, guest_identity, read_guest};
+use crate::boot_turn::BootTurn;
+use crate::control::Control;
+use crate::error::RunError;
+use crate::nodes::NodesPlan;
+use crate::places::Places;
+use crate::system::System;
 use doorbell_results::Ran;
 
-/// Simulated time between looks at the user.
-const SLICE_TIME: Ps = Ps::from_ms(5);
-/// How often nodes that call themselves ready are asked whether their links are up.
-const LINK_STEP: Ps = Ps::from_us(100);
-pub(crate) const LINES_SHOWN: usize = 12;
-
-/// What runs in a node.
+/// Where what is ready comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeGuest {
-    /// A built-in image, or the path of a recipe.
-    pub image: String,
-    /// The user's image to take instead, which must extend it.
-    pub instead: Option<String>,
-    /// Files of the host's that it has as disks, behind the image's own.
-    pub disks: Vec<PathBuf>,
-    /// The words that it adds to the kernel's command line.
-    pub words: String,
-    /// A script laid over the image: its name in `/scripts`, and its lines.
-    pub script: Option<(String, String)>,
-    /// What the node's console shows when it is ready.
-    pub ready_marker: String,
+pub enum Source {
+    /// The cached checkpoint of these guests if there is one; else boot, and keep a checkpoint.
+    Cache,
+    /// Boot, and keep no checkpoint.
+    Boot,
+    /// This checkpoint file.
+    File(PathBuf),
 }
 
-/// What is to be got ready.
-#[derive(Clone, Debug)]
-pub struct TestbedPlan {
-    /// The name of its checkpoint.
-    pub name: String,
-    /// The nodes, and what joins them.
-    pub network: NetworkConfig,
-    /// What runs in each node.
-    pub guests: Vec<NodeGuest>,
-    /// The seed of a run's random streams.
-    pub seed: u64,
-    /// How long a boot may take, in simulated time.
-    pub boot_timeout: Ps,
-    /// Host threads that run the nodes.
-    pub threads: usize,
+/// A checkpoint of a system.
+pub trait Saved: Sized {
+    /// Reads a file.
+    fn read(path: &Path) -> Result<Self, CheckpointError>;
+    /// Writes a file, as a whole or not at all.
+    fn write(&self, path: &Path) -> Result<(), CheckpointError>;
+    /// Names what is in it.
+    fn hash(&self) -> u64;
 }
 
-impl TestbedPlan {
-    /// Two nodes on one cable: node 0 is the one that is tested.
-    pub fn two_nodes(
-        config: &RunConfig,
-        name: &str,
-        mut guests: [NodeGuest; 2],
-    ) -> Result<TestbedPlan, RunError> {
-        config.validate()?;
-        guests[0].instead.clone_from(&config.run.image);
-        guests[0].disks.clone_from(&config.run.disks);
-        Ok(TestbedPlan {
-            name: name.to_owned(),
-            network: NetworkConfig::two_nodes(config.nodes())?,
-            guests: guests.into(),
-            seed: config.run.seed,
-            boot_timeout: config.run.boot_timeout,
-            threads: 1,
-        })
+impl Saved for CheckpointFile {
+    fn read(path: &Path) -> Result<Self, CheckpointError> {
+        CheckpointFile::read(path)
     }
 
-    /// The network in which the guests boot: what no guest can see is as by default, so that what a boot leaves follows from the guests
-    /// and how they are joined alone.
-    fn for_boot(&self) -> NetworkConfig {
-        let mut network = self.network.clone();
-        network.nodes.iter_mut().for_each(|(_, node)| *node = node.for_boot());
-        network.switches.iter_mut().for_each(|(_, switch)| *switch = SwitchConfig::default());
-        network.generators.iter_mut().for_each(|(_, generator)| *generator = LoadGenConfig::default());
-        let of_end = |nodes: &[(String, MachineConfig)], end: End| match end {
-            End::Node { node, port } => nodes[node].1.port(usize::from(port)).link,
-            End::Switch(_) | End::Generator(_) => LinkConfig::default(),
-        };
-        for link in &mut network.links {
-            link.directions = link.ends.map(|end| of_end(&network.nodes, end));
-        }
-        network
+    fn write(&self, path: &Path) -> Result<(), CheckpointError> {
+        CheckpointFile::write(self, path)
     }
 
-    /// Names what a boot leaves, in the cache of checkpoints.
-    fn key(&self, identities: &[String]) -> u64 {
-        let nodes: Vec<u64> = self.network.nodes.iter().map(|(_, node)| node.guest_hash()).collect();
-        let links: Vec<[End; 2]> = self.network.links.iter().map(|link| link.ends).collect();
-        let others = (self.network.switches.len(), self.network.generators.len());
-        xxh3_64(format!("{:?}", (BOOT_VERSION, nodes, links, others, identities)).as_bytes())
+    fn hash(&self) -> u64 {
+        CheckpointFile::hash(self)
     }
 }
 
-/// A network, at the point where all nodes are ready.
-pub struct Testbed {
-    plan: TestbedPlan,
-    /// Names what runs in each node.
-    identities: Vec<String>,
-    images: Vec<Image>,
-    /// The disks of each node.
-    disks: Vec<Vec<DiskFile>>,
+impl Saved for NetworkCheckpoint {
+    fn read(path: &Path) -> Result<Self, CheckpointError> {
+        NetworkCheckpoint::read(path)
+    }
+
+    fn write(&self, path: &Path) -> Result<(), CheckpointError> {
+        NetworkCheckpoint::write(self, path)
+    }
+
+    fn hash(&self) -> u64 {
+        NetworkCheckpoint::hash(self)
+    }
+}
+
+/// A system with all that it boots from: it was checked, and its images are built.
+pub trait Plan {
+    /// What is measured.
+    type System: System;
+    /// What is kept of it.
+    type Checkpoint: Saved;
+
+    /// The name of its checkpoint's file in the cache: a function of everything that decides what a boot leaves.
+    fn file_name(&self) -> String;
+    /// Boots it until all applications are ready; tells what a lone guest has printed.
+    fn boot(&self, control: &mut Control) -> Result<(Self::System, String), RunError>;
+    /// What is to be kept of it.
+    fn save(&self, system: &Self::System) -> Self::Checkpoint;
+    /// A new one as it is to be measured, at a checkpoint.
+    fn restored(&self, checkpoint: &Self::Checkpoint) -> Result<Self::System, RunError>;
+    /// The images of its guests.
+    fn images(&self) -> &[Image];
+}
+
+/// A system at the point where its applications have just become ready.
+pub struct Testbed<P: Plan = NodesPlan> {
+    pub(crate) plan: P,
     commit: &'static str,
-    checkpoint: NetworkCheckpoint,
+    checkpoint: P::Checkpoint,
+    /// The system restored when the checkpoint was tried, for the first measurement.
+    first: Mutex<Option<P::System>>,
+    /// What a lone guest had printed when it was ready; empty if it came from a checkpoint.
+    pub console: String,
     /// Host time and instructions of the boot; `None` if it came from a checkpoint.
     pub boot: Option<(f64, u64)>,
-    /// Whether runs leave fingerprints.
+    /// Whether measurements leave fingerprints.
     pub fingerprint: bool,
 }
 
-impl Testbed {
-    /// Gets all nodes ready.
-    pub fn prepare(
-        plan: TestbedPlan,
-        places: &Places,
-        source: &Source,
-        control: &mut Control,
-    ) -> Result<Testbed, RunError> {
-        // What the network cannot be is found before a boot.
-        Network::new(plan.network.clone(), plan.seed)?;
-        let built = plan.guests.iter().zip(&plan.network.nodes).map(|(guest, (_, node))| {
-            with_room(places.build_image_for(&guest.image, guest.instead.as_deref(), control.say)?, node)
-        });
-        let images = built.collect::<Result<Vec<Image>, RunError>>()?;
-        let disks =
-            images.iter().zip(&plan.guests).map(|(image, guest)| open_disks(Some(image), &guest.disks));
-        let disks = disks.collect::<Result<Vec<_>, _>>()?;
-        let named = images.iter().zip(&plan.guests).zip(&disks);
-        let identities: Vec<String> =
-            named.map(|((image, guest), disks)| identity(image, guest) + &disks_identity(disks)).collect();
-        let cached = places.checkpoints().join(format!("{}-{:016x}.net", plan.name, plan.key(&identities)));
-        let mut testbed = Testbed {
-            plan,
-            identities,
-            images,
-            disks,
-            commit: places.commit,
-            checkpoint: NetworkCheckpoint::empty(),
-            boot: None,
-            fingerprint: false,
-        };
+impl<P: Plan> Testbed<P> {
+    /// Gets a plan ready.
+    pub fn ready(plan: P, places: &Places, source: &Source, control: &mut Control) -> Result<Self, RunError> {
+        let cached = places.checkpoints().join(plan.file_name());
+        let commit = places.commit;
         match source {
-            Source::Boot => testbed.boot(control)?,
+            Source::Boot => Self::booted(plan, commit, control),
             Source::File(path) => {
-                testbed.checkpoint = NetworkCheckpoint::read(path)?;
-                testbed.network()?;
+                let named = |error| match error {
+                    RunError::Checkpoint(error) => named(path, error),
+                    error => error,
+                };
+                let (checkpoint, system) = taken(&plan, path).map_err(named)?;
+                Ok(Self::begun(plan, commit, checkpoint, system))
             }
-            Source::Cache if testbed.take_cached(&cached, control.say) => {}
             Source::Cache => {
+                if let Some((checkpoint, system)) = taken_cached(&plan, &cached, control.say) {
+                    return Ok(Self::begun(plan, commit, checkpoint, system));
+                }
                 // Others who want the same guests wait until they have booted, and then find them.
                 let _turn = BootTurn::wait(&cached, control)?;
-                if !testbed.take_cached(&cached, &mut |_| {}) {
-                    testbed.boot(control)?;
-                    testbed.keep(cached, control);
+                if let Some((checkpoint, system)) = taken_cached(&plan, &cached, &mut |_| {}) {
+                    return Ok(Self::begun(plan, commit, checkpoint, system));
                 }
-            }
-        }
-        Ok(testbed)
-    }
-
-    /// Begins from a cached checkpoint, if there is one. One that cannot be used is no error: a new one is made.
-    fn take_cached(&mut self, path: &Path, say: &mut dyn FnMut(&str)) -> bool {
-        let Ok(found) = NetworkCheckpoint::read(path) else { return false };
-        self.checkpoint = found;
-        match self.network() {
-            Ok(_) => true,
-            Err(error) => {
-                say(&format!("not using the cached checkpoint: {error}"));
-                false
+                let testbed = Self::booted(plan, commit, control)?;
+                testbed.keep(&cached, control);
+                Ok(testbed)
             }
         }
     }
 
-    fn boot(&mut self, control: &mut Control) -> Result<(), RunError> {
+    fn begun(plan: P, commit: &'static str, checkpoint: P::Checkpoint, system: P::System) -> Self {
+        let first = Mutex::new(Some(system));
+        Testbed { plan, commit, checkpoint, first, console: String::new(), boot: None, fingerprint: false }
+    }
+
+    fn booted(plan: P, commit: &'static str, control: &mut Control) -> Result<Self, RunError> {
         let started = Instant::now();
-        let count = self.plan.guests.len();
-        let nodes = match count {
-            1 => "one node".to_owned(),
-            2 => "two nodes".to_owned(),
-            count => format!("{count} nodes"),
-        };
-        (control.say)(&format!("booting Debian on {nodes}"));
-        let mut network = self.with_disks(Network::new(self.plan.for_boot(), BOOT_SEED)?)?;
-        network.set_threads(self.plan.threads);
-        for (node, (image, of)) in self.images.iter().zip(&self.plan.guests).enumerate() {
-            let machine = network.node_mut(node);
-            machine.load(&guest(image, of)?)?;
-            machine.console.watch(Some(&of.ready_marker));
-        }
-        let patience = self.plan.boot_timeout;
-        let mut ready = vec![false; count];
-        while ready.contains(&false) {
-            match run_watched(&mut network, patience, true, control)? {
-                NetworkOutcome::Nodes(nodes)
-                    if nodes.iter().all(|(_, outcome)| *outcome == Outcome::Marker) =>
-                {
-                    nodes.iter().for_each(|(node, _)| ready[*node] = true);
-                }
-                outcome => return Err(not_ready(&network, &outcome, &ready)),
-            }
-        }
-        // The applications say that they are ready; their NICs must be, too. At last all come to one moment, so that the
-        // checkpoint serves any link.
-        let mut present = network.now();
-        loop {
-            match run_watched(&mut network, present, false, control)? {
-                NetworkOutcome::Time | NetworkOutcome::Asleep if present < patience => {}
-                outcome => return Err(not_ready(&network, &outcome, &ready)),
-            }
-            if network.nodes().all(|node| (0..node.ports().len()).all(|port| node.nic(port).is_receiving())) {
-                break;
-            }
-            present = network.now() + LINK_STEP;
-        }
-        self.boot = Some((started.elapsed().as_secs_f64(), network.instructions()));
-        self.checkpoint = network.checkpoint(&self.guests(), &self.plan.name);
-        Ok(())
+        let (system, console) = plan.boot(control)?;
+        let boot = Some((started.elapsed().as_secs_f64(), system.instructions()));
+        let checkpoint = plan.save(&system);
+        let first = Mutex::new(None);
+        Ok(Testbed { plan, commit, checkpoint, first, console, boot, fingerprint: false })
     }
 
     /// Failing to keep a checkpoint costs the next run a boot, and nothing else.
-    fn keep(&self, path: PathBuf, control: &mut Control) {
+    fn keep(&self, path: &Path, control: &mut Control) {
         let folder = path.parent().expect("the checkpoint folder has a name");
         let kept = create_folders(folder)
-            .map_err(RunError::io("create the folder", folder))
-            .and_then(|()| Ok(self.checkpoint.write(&path)?));
+            .map_err(|error| CheckpointError::Io {
+                action: "create the folder of",
+                path: path.to_owned(),
+                error,
+            })
+            .and_then(|()| self.checkpoint.write(path));
         if let Err(error) = kept {
             (control.say)(&format!("{error}; the next run will boot again"));
         }
     }
 
-    fn with_disks(&self, mut network: Network) -> Result<Network, ConfigError> {
-        for (node, disks) in self.disks.iter().enumerate() {
-            disks.iter().try_for_each(|disk| network.node_mut(node).attach_disk(disk.clone()))?;
-        }
-        Ok(network)
-    }
-
-    fn guests(&self) -> Vec<&str> {
-        self.identities.iter().map(String::as_str).collect()
-    }
-
-    /// The network at the point where all nodes have just become ready.
-    pub fn network(&self) -> Result<Network, RunError> {
-        let mut network = self.with_disks(Network::new(self.plan.network.clone(), self.plan.seed)?)?;
-        network.set_threads(self.plan.threads);
-        network.restore(&self.checkpoint, &self.guests())?;
+    /// The system at the point where its applications have just become ready.
+    pub(crate) fn system(&self) -> Result<P::System, RunError> {
+        let first = self.first.lock().expect("nothing panics while it holds this").take();
+        let mut system = first.map_or_else(|| self.plan.restored(&self.checkpoint), Ok)?;
         if self.fingerprint {
-            network.hear_wires();
+            system.hear_wires();
         }
-        Ok(network)
+        Ok(system)
     }
 
-    /// The checkpoint from which runs start.
-    pub fn checkpoint(&self) -> &NetworkCheckpoint {
+    /// The checkpoint from which measurements start.
+    pub fn checkpoint(&self) -> &P::Checkpoint {
         &self.checkpoint
     }
 
@@ -273,76 +179,43 @@ impl Testbed {
     pub fn ran(&self) -> Ran {
         Ran {
             doorbell_commit: self.commit.to_owned(),
-            images: self.images.iter().map(Image::provenance).collect(),
+            images: self.plan.images().iter().map(Image::provenance).collect(),
             boot: format!("{:016x}", self.checkpoint.hash()),
         }
     }
 }
 
-/// An image, if the machine has room for it.
-fn with_room(image: Image, node: &MachineConfig) -> Result<Image, RunError> {
-    if node.platform.ram < image.ram_min() {
-        let problem = format!("{} is too little: this image needs {}", node.platform.ram, image.ram_min());
-        return Err(ConfigError::new("platform.ram", problem).into());
-    }
-    Ok(image)
+/// A checkpoint, and a system begun from it: if it does not fit, that is found here and not in the first measurement.
+fn taken<P: Plan>(plan: &P, path: &Path) -> Result<(P::Checkpoint, P::System), RunError> {
+    let checkpoint = P::Checkpoint::read(path)?;
+    let system = plan.restored(&checkpoint)?;
+    Ok((checkpoint, system))
 }
 
-fn bootargs(image: &Image, guest: &NodeGuest) -> String {
-    format!("{} {}", image.command_line(), guest.words)
-}
-
-/// A script belongs to the guest's name: a checkpoint must not outlive a change of it.
-fn identity(image: &Image, guest: &NodeGuest) -> String {
-    let name = guest_identity(image, &bootargs(image, guest));
-    match &guest.script {
-        Some((_, lines)) => format!("{name} {:016x}", xxh3_64(lines.as_bytes())),
-        None => name,
-    }
-}
-
-fn guest(image: &Image, of: &NodeGuest) -> Result<Guest, RunError> {
-    let mut guest = read_guest(image, bootargs(image, of))?;
-    if let Some((name, lines)) = &of.script {
-        let path = format!("scripts/{name}");
-        let script = GuestFile { path, executable: false, content: lines.as_bytes().to_vec() };
-        guest.initramfs.extend(overlay(&[script])?);
-    }
-    Ok(guest)
-}
-
-/// The first node that is not ready, and why.
-fn not_ready(network: &Network, outcome: &NetworkOutcome, ready: &[bool]) -> RunError {
-    let waiting = ready.iter().position(|ready| !ready).unwrap_or(0);
-    let (node, why) = match outcome {
-        NetworkOutcome::Nodes(nodes) => {
-            let failed = nodes.iter().find(|(_, outcome)| *outcome != Outcome::Marker);
-            failed.copied().unwrap_or((waiting, Outcome::Marker))
+/// The same of a cached checkpoint, if there is one. One that cannot be used is no error: a new one is made.
+fn taken_cached<P: Plan>(
+    plan: &P,
+    path: &Path,
+    say: &mut dyn FnMut(&str),
+) -> Option<(P::Checkpoint, P::System)> {
+    match taken(plan, path) {
+        Ok(taken) => Some(taken),
+        Err(RunError::Checkpoint(CheckpointError::Io { error, .. }))
+            if error.kind() == std::io::ErrorKind::NotFound =>
+        {
+            None
         }
-        NetworkOutcome::Asleep => (waiting, Outcome::Asleep),
-        NetworkOutcome::Time => (waiting, Outcome::Time),
-    };
-    let (name, why) = (&network.config().nodes[node].0, describe(why, network.now()));
-    RunError::NotReady {
-        why: format!("{name}: {why}"),
-        console: network.node(node).console.last_lines(LINES_SHOWN),
+        Err(error) => {
+            say(&format!("not using the cached checkpoint: {error}"));
+            None
+        }
     }
 }
 
-/// Runs a network to a time in slices, so that it can be watched and interrupted. m5ops are ignored.
-pub fn run_watched(
-    network: &mut Network,
-    time: Ps,
-    on_marker: bool,
-    control: &mut Control,
-) -> Result<NetworkOutcome, RunError> {
-    loop {
-        let slice = network.now().saturating_add(SLICE_TIME).min(time);
-        let outcome = network.run(&Limits { on_marker, on_m5op: false, ..Limits::until(slice) });
-        control.check()?;
-        (control.progress)(network.instructions(), network.now());
-        if outcome != NetworkOutcome::Time || slice >= time {
-            return Ok(outcome);
-        }
+/// An error about a checkpoint that the user named; one about reading the file names it already.
+fn named(path: &Path, error: CheckpointError) -> RunError {
+    match error {
+        CheckpointError::Io { .. } => error.into(),
+        error => RunError::NamedCheckpoint { path: path.to_owned(), error },
     }
 }

@@ -12,16 +12,19 @@ use doorbell_machine::Machine;
 use doorbell_sim::{Bytes, Ps};
 
 use crate::config::RunConfig;
+use crate::control::Control;
 use crate::error::RunError;
 use crate::measure::{loaded, merged_measurement, summarise};
-use crate::phases::{OpenWindow, Run, nic_totals};
-use crate::session::{Control, Session};
+use crate::phases::{Load, Run};
+use crate::session::Session;
+use crate::window::{OpenWindow, nic_totals};
 use doorbell_results::PointSummary;
 
 /// A load on a machine.
 pub struct Trial<'a> {
     session: &'a Session,
     config: RunConfig,
+    loads: Vec<Load>,
     machine: Machine,
     window: Option<OpenWindow>,
     /// What the counters stood at when the load began.
@@ -70,24 +73,23 @@ impl<'a> Trial<'a> {
         let mut machine = session.machine()?;
         let config = loaded(session, rate, frame_size);
         let (booted, begun) = (machine.instructions(), machine.now());
-        let mut run =
-            Run { machine: &mut machine, guest: session.guest(), control, watch: None, silent: false };
-        if let Some(kind) = session.workload().preload {
-            run.preload(&config, kind)?;
-        }
-        let base = counted(run.machine);
-        run.approach(&config)?;
-        Ok(Trial { session, config, machine, window: None, base, started, booted, begun })
+        let loads = Load::of_ports(&config, session.workload());
+        let (guest, params) = (session.guest(), &config.run);
+        let mut run = Run { system: &mut machine, guest, control, loads: &loads, params };
+        run.preload()?;
+        let base = counted(run.system);
+        run.approach()?;
+        Ok(Trial { session, config, loads, machine, window: None, base, started, booted, begun })
     }
 
-    fn run<'r, 'c>(&'r mut self, control: &'r mut Control<'c>) -> Run<'r, 'c> {
-        Run { machine: &mut self.machine, guest: self.session.guest(), control, watch: None, silent: false }
+    fn run<'r, 'c>(&'r mut self, control: &'r mut Control<'c>) -> Run<'r, 'c, Machine> {
+        let Trial { session, config, loads, machine, .. } = self;
+        Run { system: machine, guest: session.guest(), control, loads, params: &config.run }
     }
 
     /// Goes on for this long.
     pub fn go_on(&mut self, time: Ps, control: &mut Control) -> Result<Standing, RunError> {
-        let until = self.machine.now().saturating_add(time);
-        self.run(control).until(until)?;
+        self.run(control).go_on(time)?;
         let now = counted(&self.machine);
         Ok(Standing {
             offered: now.offered - self.base.offered,
@@ -98,7 +100,7 @@ impl<'a> Trial<'a> {
 
     /// Begins the window; one that has begun already is forgotten.
     pub fn open_window(&mut self, control: &mut Control) -> Result<(), RunError> {
-        self.window = Some(self.run(control).open_window()?);
+        self.window = Some(self.run(control).open_window(None)?);
         Ok(())
     }
 
@@ -123,8 +125,8 @@ impl<'a> Trial<'a> {
         let open = self.window.take().expect("a window was opened");
         let mut run = self.run(control);
         let (window, _) = run.close_window(open)?;
-        let simulated = run.machine.now();
-        run.drain(config.run.drain)?;
+        let simulated = run.system.now();
+        run.drain()?;
         let Trial { session, machine, started, booted, begun, .. } = self;
         machine.check_conservation();
         let measurement = merged_measurement(&machine);

@@ -15,8 +15,8 @@ use toml::{Table, Value};
 use crate::config::RunConfig;
 use crate::kernel;
 use crate::network::config::{CableTable, NodeTable, below, is_of_the_run};
+use crate::nodes::NodeGuest;
 use crate::registry::{Benchmark, Nodes, benchmark};
-use crate::testbed::NodeGuest;
 
 /// The last byte of the first generator's IPv4 address, in the network of the node that it asks.
 const GENERATOR_IP_FROM: u32 = 201;

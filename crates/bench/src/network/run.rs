@@ -5,27 +5,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Instant;
 
-use doorbell_loadgen::{Kind, Measurement, Rate, TrafficConfig};
-use doorbell_machine::{ConfigError, Mode, Network, NetworkOutcome, Outcome};
+use doorbell_loadgen::{Kind, LoadGenConfig, Measurement};
+use doorbell_machine::{ConfigError, Network};
 use doorbell_sim::{Frame, Ps};
 use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 
 use crate::config::RunConfig;
-use crate::error::{RunError, describe};
+use crate::control::Control;
+use crate::error::RunError;
 use crate::interval::{Interval, OpenInterval, all_dropped, between_nodes, meanings, per};
 use crate::network::figures::{SwitchMoment, figures};
 use crate::network::resolve::NetworkPlan;
+use crate::nodes::TestbedPlan;
+use crate::phases::{Load, Run};
+use crate::registry::Benchmark;
 use crate::script::NO_TRAFFIC;
-use crate::session::Control;
-use crate::testbed::{LINES_SHOWN, Testbed, TestbedPlan, run_watched};
+use crate::testbed::Testbed;
 use doorbell_results::{Drops, NetworkFigures, PointSummary};
-
-/// How often it is looked whether frames have come back, or a station was found.
-const STEP: Ps = Ps::from_us(100);
-/// How long generators ask for their stations.
-const ARP_PATIENCE: Ps = Ps::from_ms(500);
-/// How many requests are on their way while keys are stored: few, so that none is lost.
-const PRELOAD_OUTSTANDING: u32 = 8;
 
 /// A network's run.
 pub struct NetworkRun {
@@ -72,11 +68,15 @@ pub fn run_network(
         network.capture(index, PcapFile::create(&folder.join(format!("{}.pcap", link.name)), WHOLE_FRAMES)?);
     }
     let before = network.instructions();
-    let mut run = Run { network: &mut network, config, topology, control };
+    let loads = loads(topology);
+    let params = &config.run;
+    let mut run = Run { system: &mut network, guest: "", control, loads: &loads, params };
     run.preload()?;
+    type_starts(run.system, topology)?;
     run.approach()?;
     let (interval, switches) = run.measure()?;
     run.drain()?;
+    run.tell_of_stuck_frames();
     network.check_conservation();
     network.finish_captures()?;
     let host = (started.elapsed().as_secs_f64(), network.instructions() - before);
@@ -86,178 +86,65 @@ pub fn run_network(
     Ok(NetworkRun { summary, meanings, network })
 }
 
-struct Run<'a, 'c> {
-    network: &'a mut Network,
-    config: &'a RunConfig,
-    topology: &'a NetworkPlan,
-    control: &'a mut Control<'c>,
+/// What each generator sends.
+fn loads(topology: &NetworkPlan) -> Vec<Load> {
+    let all = topology.network.generators.iter().zip(&topology.served);
+    let load = |((name, generator), served): (&(String, LoadGenConfig), &Option<&Benchmark>)| Load {
+        who: format!("generator {name}"),
+        key: format!("generator.{name}"),
+        traffic: generator.traffic.clone(),
+        preload: served.and_then(|served| served.preload),
+    };
+    all.map(load).collect()
 }
 
-impl Run<'_, '_> {
-    /// Runs to a time; a node that ends well before is done, anything else that ends the run is an error.
-    fn until(&mut self, time: Ps) -> Result<(), RunError> {
-        loop {
-            match run_watched(self.network, time, false, self.control)? {
-                NetworkOutcome::Time => return Ok(()),
-                // Nobody will ever do anything again, however long it is waited for.
-                NetworkOutcome::Asleep => return Ok(()),
-                NetworkOutcome::Nodes(nodes) => {
-                    let failed =
-                        nodes.iter().find(|(_, outcome)| !matches!(outcome, Outcome::PowerOff { code: 0 }));
-                    if let Some((node, outcome)) = failed {
-                        return Err(self.ended(*node, *outcome));
-                    }
-                }
-            }
+/// What is typed when all nodes are ready.
+fn type_starts(network: &mut Network, topology: &NetworkPlan) -> Result<(), ConfigError> {
+    for (node, typed) in topology.starts.iter().enumerate() {
+        let Some(typed) = typed else { continue };
+        let line = format!("{typed}\n");
+        if network.node_mut(node).type_input(line.as_bytes()) < line.len() {
+            let key = format!("node.{}.start", topology.network.nodes[node].0);
+            return Err(ConfigError::new(
+                key,
+                "it is longer than a keyboard's memory; put it into the script",
+            ));
         }
     }
+    Ok(())
+}
 
-    fn ended(&self, node: usize, outcome: Outcome) -> RunError {
-        let (name, _) = &self.network.config().nodes[node];
-        RunError::Ended {
-            why: format!("{name}: {}", describe(outcome, self.network.now())),
-            console: self.network.node(node).console.last_lines(LINES_SHOWN),
-        }
-    }
-
-    /// Starts the generators that have something to send: `traffic` makes it of a generator's own.
-    fn start(
-        &mut self,
-        traffic: impl Fn(usize, &TrafficConfig) -> Option<TrafficConfig>,
-    ) -> Result<(), RunError> {
-        for (index, generator) in self.network.generators_mut().enumerate() {
-            let own = &self.topology.network.generators[index].1.traffic;
-            if let Some(traffic) = traffic(index, own) {
-                generator.start(traffic)?;
-            }
-        }
-        let end = self.network.now() + ARP_PATIENCE;
-        let waiting = |network: &Network| {
-            let mut all = network.generators();
-            let first = all.find(|generator| generator.loadgen().is_resolving())?;
-            Some((first.name().to_owned(), first.loadgen().traffic().destination_ip))
-        };
-        while let Some((name, asked)) = waiting(self.network) {
-            if self.network.now() >= end {
-                return Err(RunError::NoAnswer(format!(
-                    "generator {name}: nobody at {asked} has answered ARP for {ARP_PATIENCE}; \
-                     generator.{name}.traffic.destination_ip must be a node's address"
-                )));
-            }
-            self.until(self.network.now() + STEP)?;
-        }
-        Ok(())
-    }
-
-    /// Each generator whose node's benchmark needs it sends requests that store its keys, each once, and waits for the answers.
-    fn preload(&mut self) -> Result<(), RunError> {
-        let topology = self.topology;
-        let kind = |index: usize| topology.served[index].and_then(|served| served.preload);
-        let preloading = |index: usize, own: &TrafficConfig| {
-            Some(TrafficConfig {
-                kind: kind(index)?,
-                frames: Some(u64::from(own.memcached.keys)),
-                duration: None,
-                start_after: Ps::ZERO,
-                rate: Rate::Frames(1_000_000),
-                outstanding: Some(PRELOAD_OUTSTANDING),
-                ..own.clone()
-            })
-        };
-        let plan = &topology.network.generators;
-        if !(0..plan.len()).any(|index| kind(index).is_some()) {
-            return Ok(());
-        }
-        (self.control.say)("storing keys");
-        self.network.begin_window();
-        self.start(preloading)?;
-        while self.network.generators().any(|generator| generator.loadgen().is_sending()) {
-            self.until(self.network.now() + STEP)?;
-        }
-        self.drain()?;
-        for (index, generator) in
-            self.network.generators().enumerate().filter(|(index, _)| kind(*index).is_some())
-        {
-            let stored = generator.loadgen().measurement().map_or(0, |window| window.volumes().1.frames);
-            let keys = u64::from(plan[index].1.traffic.memcached.keys);
-            if stored != keys {
-                return Err(RunError::NoAnswer(format!(
-                    "generator {}: memcached stored only {stored} of its {keys} keys; fewer or shorter values \
-                     (traffic.memcached) may fit",
-                    generator.name()
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    fn set_mode(&mut self, mode: Mode) {
-        (0..self.topology.nodes.len()).for_each(|node| self.network.node_mut(node).set_mode(mode));
-    }
-
-    /// Nodes begin, generators send, until caches are warm and everything is timed.
-    fn approach(&mut self) -> Result<(), RunError> {
-        for (node, typed) in self.topology.starts.iter().enumerate() {
-            let Some(typed) = typed else { continue };
-            let line = format!("{typed}\n");
-            if self.network.node_mut(node).type_input(line.as_bytes()) < line.len() {
-                let key = format!("node.{}.start", self.topology.network.nodes[node].0);
-                return Err(ConfigError::new(
-                    key,
-                    "it is longer than a keyboard's memory; put it into the script",
-                )
-                .into());
-            }
-        }
-        self.set_mode(Mode::Warming);
-        self.start(|_, own| Some(own.clone()))?;
-        self.until(self.network.now() + self.config.run.warmup)?;
-        if self.network.nodes().any(|node| node.timing().is_some()) {
-            self.set_mode(Mode::Detailed);
-            self.until(self.network.now() + self.config.run.settle)?;
-        }
-        Ok(())
-    }
-
+impl Run<'_, '_, Network> {
     /// Begins and ends between two frames of every generator's.
     fn measure(&mut self) -> Result<(Interval, SwitchMoment), RunError> {
         self.until(self.next_gap())?;
-        let open = OpenInterval::begin(self.network);
-        let switches = SwitchMoment::of(self.network);
-        self.until(self.network.now() + self.config.run.duration)?;
+        let open = OpenInterval::begin(self.system);
+        let switches = SwitchMoment::of(self.system);
+        self.go_on(self.params.duration)?;
         self.until(self.next_gap())?;
-        for generator in self.network.generators_mut() {
+        for generator in self.system.generators_mut() {
             generator.end_window();
             generator.stop();
         }
-        Ok((open.end(self.network), switches))
+        Ok((open.end(self.system), switches))
     }
 
     /// The next moment at which no frame is on its way into a link from a generator, as far as that is the same for all.
     fn next_gap(&self) -> Ps {
         let free =
-            self.network.generators().map(|generator| generator.link().free_at()).max().unwrap_or(Ps::ZERO);
-        Ps(free.0.saturating_sub(1)).max(self.network.now())
+            self.system.generators().map(|generator| generator.link().free_at()).max().unwrap_or(Ps::ZERO);
+        Ps(free.0.saturating_sub(1)).max(self.system.now())
     }
 
-    /// Waits until every frame has come back, or nothing has moved for a while.
-    fn drain(&mut self) -> Result<(), RunError> {
-        let end = self.network.now() + self.config.run.drain;
-        let outstanding = |network: &Network| -> u64 {
-            network.generators().map(|generator| generator.loadgen().outstanding()).sum()
-        };
-        while outstanding(self.network) > 0 && self.network.now() < end {
-            self.until((self.network.now() + STEP).min(end))?;
-        }
-        // What no member holds any more was lost, and is accounted for; what one holds, it has kept for long.
-        let held = self.network.holding();
-        if outstanding(self.network) > 0 && !held.is_empty() {
+    /// What no member holds when all is over was lost, and is accounted for; what one holds, it has kept for long.
+    fn tell_of_stuck_frames(&mut self) {
+        let held = self.system.holding();
+        if self.outstanding() > 0 && !held.is_empty() {
             let held: Vec<String> =
                 held.iter().map(|(name, frames)| format!("{name} ({frames} frames)")).collect();
-            let longest = self.config.run.drain;
+            let longest = self.params.drain;
             (self.control.say)(&format!("not drained after {longest} (run.drain): {}", held.join(", ")));
         }
-        Ok(())
     }
 }
 

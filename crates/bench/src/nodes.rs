@@ -1,0 +1,273 @@
+//! A network as a testbed: several nodes, with what runs in each of them.
+
+use std::path::PathBuf;
+
+use doorbell_image::{GuestFile, Image, overlay};
+use doorbell_loadgen::LoadGenConfig;
+use doorbell_machine::{
+    ConfigError, DiskFile, End, Guest, LinkConfig, MachineConfig, Network, NetworkCheckpoint, NetworkConfig,
+    NetworkOutcome, Outcome, SwitchConfig,
+};
+use doorbell_sim::Ps;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::boot_turn::BOOT_VERSION;
+use crate::config::RunConfig;
+use crate::control::{Control, LINES_SHOWN, run_network_watched};
+use crate::disks::{BOOT_SEED, disks_identity, open_disks};
+use crate::error::{RunError, describe};
+use crate::places::{Places, guest_identity, read_guest, with_room};
+use crate::session::LINK_STEP;
+use crate::testbed::{Plan, Source, Testbed};
+
+/// What runs in a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeGuest {
+    /// A built-in image, or the path of a recipe.
+    pub image: String,
+    /// The user's image to take instead, which must extend it.
+    pub instead: Option<String>,
+    /// Files of the host's that it has as disks, behind the image's own.
+    pub disks: Vec<PathBuf>,
+    /// The words that it adds to the kernel's command line.
+    pub words: String,
+    /// A script laid over the image: its name in `/scripts`, and its lines.
+    pub script: Option<(String, String)>,
+    /// What the node's console shows when it is ready.
+    pub ready_marker: String,
+}
+
+/// What is to be got ready.
+#[derive(Clone, Debug)]
+pub struct TestbedPlan {
+    /// The name of its checkpoint.
+    pub name: String,
+    /// The nodes, and what joins them.
+    pub network: NetworkConfig,
+    /// What runs in each node.
+    pub guests: Vec<NodeGuest>,
+    /// The seed of a run's random streams.
+    pub seed: u64,
+    /// How long a boot may take, in simulated time.
+    pub boot_timeout: Ps,
+    /// Host threads that run the nodes.
+    pub threads: usize,
+}
+
+impl TestbedPlan {
+    /// Two nodes on one cable: node 0 is the one that is tested.
+    pub fn two_nodes(
+        config: &RunConfig,
+        name: &str,
+        mut guests: [NodeGuest; 2],
+    ) -> Result<TestbedPlan, RunError> {
+        config.validate()?;
+        guests[0].instead.clone_from(&config.run.image);
+        guests[0].disks.clone_from(&config.run.disks);
+        Ok(TestbedPlan {
+            name: name.to_owned(),
+            network: NetworkConfig::two_nodes(config.nodes())?,
+            guests: guests.into(),
+            seed: config.run.seed,
+            boot_timeout: config.run.boot_timeout,
+            threads: 1,
+        })
+    }
+
+    /// The network in which the guests boot: what no guest can see is as by default, so that what a boot leaves follows from the guests
+    /// and how they are joined alone.
+    fn for_boot(&self) -> NetworkConfig {
+        let mut network = self.network.clone();
+        network.nodes.iter_mut().for_each(|(_, node)| *node = node.for_boot());
+        network.switches.iter_mut().for_each(|(_, switch)| *switch = SwitchConfig::default());
+        network.generators.iter_mut().for_each(|(_, generator)| *generator = LoadGenConfig::default());
+        let of_end = |nodes: &[(String, MachineConfig)], end: End| match end {
+            End::Node { node, port } => nodes[node].1.port(usize::from(port)).link,
+            End::Switch(_) | End::Generator(_) => LinkConfig::default(),
+        };
+        for link in &mut network.links {
+            link.directions = link.ends.map(|end| of_end(&network.nodes, end));
+        }
+        network
+    }
+
+    /// Names what a boot leaves, in the cache of checkpoints.
+    fn key(&self, identities: &[String]) -> u64 {
+        let nodes: Vec<u64> = self.network.nodes.iter().map(|(_, node)| node.guest_hash()).collect();
+        let links: Vec<[End; 2]> = self.network.links.iter().map(|link| link.ends).collect();
+        let others = (self.network.switches.len(), self.network.generators.len());
+        xxh3_64(format!("{:?}", (BOOT_VERSION, nodes, links, others, identities)).as_bytes())
+    }
+}
+
+/// A network with what its nodes boot from.
+pub struct NodesPlan {
+    plan: TestbedPlan,
+    /// Names what runs in each node.
+    identities: Vec<String>,
+    images: Vec<Image>,
+    /// The disks of each node.
+    disks: Vec<Vec<DiskFile>>,
+}
+
+impl NodesPlan {
+    fn new(plan: TestbedPlan, places: &Places, control: &mut Control) -> Result<NodesPlan, RunError> {
+        // What the network cannot be is found before a boot.
+        Network::new(plan.network.clone(), plan.seed)?;
+        let built = plan.guests.iter().zip(&plan.network.nodes).map(|(guest, (_, node))| {
+            let image = places.build_image_for(&guest.image, guest.instead.as_deref(), control.say)?;
+            with_room(image, &node.platform)
+        });
+        let images = built.collect::<Result<Vec<Image>, RunError>>()?;
+        let disks =
+            images.iter().zip(&plan.guests).map(|(image, guest)| open_disks(Some(image), &guest.disks));
+        let disks = disks.collect::<Result<Vec<_>, _>>()?;
+        let named = images.iter().zip(&plan.guests).zip(&disks);
+        let identities =
+            named.map(|((image, guest), disks)| identity(image, guest) + &disks_identity(disks)).collect();
+        Ok(NodesPlan { plan, identities, images, disks })
+    }
+
+    fn network(&self, config: NetworkConfig, seed: u64) -> Result<Network, ConfigError> {
+        let mut network = Network::new(config, seed)?;
+        network.set_threads(self.plan.threads);
+        for (node, disks) in self.disks.iter().enumerate() {
+            disks.iter().try_for_each(|disk| network.node_mut(node).attach_disk(disk.clone()))?;
+        }
+        Ok(network)
+    }
+
+    fn guests(&self) -> Vec<&str> {
+        self.identities.iter().map(String::as_str).collect()
+    }
+
+    fn run_until_ready(&self, network: &mut Network, control: &mut Control) -> Result<(), RunError> {
+        let patience = self.plan.boot_timeout;
+        let mut ready = vec![false; self.images.len()];
+        while ready.contains(&false) {
+            match run_network_watched(network, patience, true, control)? {
+                NetworkOutcome::Nodes(nodes)
+                    if nodes.iter().all(|(_, outcome)| *outcome == Outcome::Marker) =>
+                {
+                    nodes.iter().for_each(|(node, _)| ready[*node] = true);
+                }
+                outcome => return Err(not_ready(network, &outcome, &ready)),
+            }
+        }
+        // The applications say that they are ready; their NICs must be, too. At last all come to one moment, so that the
+        // checkpoint serves any link.
+        let mut present = network.now();
+        loop {
+            match run_network_watched(network, present, false, control)? {
+                NetworkOutcome::Time | NetworkOutcome::Asleep if present < patience => {}
+                outcome => return Err(not_ready(network, &outcome, &ready)),
+            }
+            if network.nodes().all(|node| (0..node.ports().len()).all(|port| node.nic(port).is_receiving())) {
+                break;
+            }
+            present = network.now() + LINK_STEP;
+        }
+        Ok(())
+    }
+}
+
+impl Plan for NodesPlan {
+    type System = Network;
+    type Checkpoint = NetworkCheckpoint;
+
+    fn file_name(&self) -> String {
+        format!("{}-{:016x}.net", self.plan.name, self.plan.key(&self.identities))
+    }
+
+    fn boot(&self, control: &mut Control) -> Result<(Network, String), RunError> {
+        let count = self.images.len();
+        let nodes = match count {
+            1 => "one node".to_owned(),
+            2 => "two nodes".to_owned(),
+            count => format!("{count} nodes"),
+        };
+        (control.say)(&format!("booting Debian on {nodes}"));
+        let mut network = self.network(self.plan.for_boot(), BOOT_SEED)?;
+        for (node, (image, of)) in self.images.iter().zip(&self.plan.guests).enumerate() {
+            let machine = network.node_mut(node);
+            machine.load(&guest(image, of)?)?;
+            machine.console.watch(Some(&of.ready_marker));
+        }
+        self.run_until_ready(&mut network, control)?;
+        Ok((network, String::new()))
+    }
+
+    fn save(&self, network: &Network) -> NetworkCheckpoint {
+        network.checkpoint(&self.guests(), &self.plan.name)
+    }
+
+    fn restored(&self, checkpoint: &NetworkCheckpoint) -> Result<Network, RunError> {
+        let mut network = self.network(self.plan.network.clone(), self.plan.seed)?;
+        network.restore(checkpoint, &self.guests())?;
+        Ok(network)
+    }
+
+    fn images(&self) -> &[Image] {
+        &self.images
+    }
+}
+
+impl TestbedPlan {
+    /// Gets all nodes ready.
+    pub fn prepare(
+        self,
+        places: &Places,
+        source: &Source,
+        control: &mut Control,
+    ) -> Result<Testbed, RunError> {
+        Testbed::ready(NodesPlan::new(self, places, control)?, places, source, control)
+    }
+}
+
+impl Testbed {
+    /// The network at the point where all nodes have just become ready.
+    pub fn network(&self) -> Result<Network, RunError> {
+        self.system()
+    }
+}
+
+fn bootargs(image: &Image, guest: &NodeGuest) -> String {
+    format!("{} {}", image.command_line(), guest.words)
+}
+
+/// A script belongs to the guest's name: a checkpoint must not outlive a change of it.
+fn identity(image: &Image, guest: &NodeGuest) -> String {
+    let name = guest_identity(image, &bootargs(image, guest));
+    match &guest.script {
+        Some((_, lines)) => format!("{name} {:016x}", xxh3_64(lines.as_bytes())),
+        None => name,
+    }
+}
+
+fn guest(image: &Image, of: &NodeGuest) -> Result<Guest, RunError> {
+    let mut guest = read_guest(image, bootargs(image, of))?;
+    if let Some((name, lines)) = &of.script {
+        let path = format!("scripts/{name}");
+        let script = GuestFile { path, executable: false, content: lines.as_bytes().to_vec() };
+        guest.initramfs.extend(overlay(&[script])?);
+    }
+    Ok(guest)
+}
+
+/// The first node that is not ready, and why.
+fn not_ready(network: &Network, outcome: &NetworkOutcome, ready: &[bool]) -> RunError {
+    let waiting = ready.iter().position(|ready| !ready).unwrap_or(0);
+    let (node, why) = match outcome {
+        NetworkOutcome::Nodes(nodes) => {
+            let failed = nodes.iter().find(|(_, outcome)| *outcome != Outcome::Marker);
+            failed.copied().unwrap_or((waiting, Outcome::Marker))
+        }
+        NetworkOutcome::Asleep => (waiting, Outcome::Asleep),
+        NetworkOutcome::Time => (waiting, Outcome::Time),
+    };
+    let (name, why) = (&network.config().nodes[node].0, describe(why, network.now()));
+    RunError::NotReady {
+        why: format!("{name}: {why}"),
+        console: network.node(node).console.last_lines(LINES_SHOWN),
+    }
+}

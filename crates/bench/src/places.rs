@@ -1,0 +1,110 @@
+//! Where images, packages and checkpoints are kept, and what is read from there.
+
+use std::fs;
+use std::path::PathBuf;
+
+use doorbell_image::{BuildOptions, Image, Recipe, build};
+use doorbell_machine::{ConfigError, Guest, PlatformConfig};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::error::RunError;
+
+/// Linux on RISC-V silently drops what is beyond (COMMAND_LINE_SIZE, less the final zero).
+const COMMAND_LINE_BYTES_MAX: usize = 1023;
+
+/// Where images, packages and checkpoints are kept.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// The cache folder.
+    pub cache: PathBuf,
+    /// The commit that the program was built from, for results.
+    pub commit: &'static str,
+}
+
+impl Places {
+    /// These places, for a program that does not know its commit.
+    pub fn new(cache: PathBuf) -> Places {
+        Places { cache, commit: "unknown" }
+    }
+
+    /// The folder of an image.
+    pub fn image(&self, name: &str) -> PathBuf {
+        self.cache.join("images").join(name)
+    }
+
+    pub(crate) fn checkpoints(&self) -> PathBuf {
+        self.cache.join("checkpoints")
+    }
+
+    /// Builds an image, or takes the one that is there; `name` is a built-in one or the path of a recipe.
+    pub fn build_image(&self, name: &str, say: &mut dyn FnMut(&str)) -> Result<Image, RunError> {
+        let recipe = Recipe::load(name)?;
+        fs::create_dir_all(&self.cache).map_err(RunError::io("create the cache folder", &self.cache))?;
+        let options = BuildOptions {
+            cache_dir: self.cache.join("packages"),
+            out_dir: self.image(recipe.folder_name()),
+            ..Default::default()
+        };
+        Ok(build(&recipe, &options, say)?)
+    }
+
+    /// Builds the image of a workload whose own is `own`: that, or the user's instead (`run.image`), which must extend it.
+    pub fn build_image_for(
+        &self,
+        own: &str,
+        instead: Option<&str>,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Image, RunError> {
+        let Some(chosen) = instead else { return self.build_image(own, say) };
+        if Recipe::load(chosen)?.is_a(own) {
+            return self.build_image(chosen, say);
+        }
+        let problem = format!(
+            "\"{chosen}\" does not extend \"{own}\", the image that this runs in; begin it with extends = \"{own}\""
+        );
+        Err(ConfigError::new("run.image", problem).into())
+    }
+}
+
+/// An image, if the machine has room for it.
+pub(crate) fn with_room(image: Image, platform: &PlatformConfig) -> Result<Image, RunError> {
+    if platform.ram < image.ram_min() {
+        let problem = format!("{} is too little: this image needs {}", platform.ram, image.ram_min());
+        return Err(ConfigError::new("platform.ram", problem).into());
+    }
+    Ok(image)
+}
+
+/// Names an image's contents and what is booted from it.
+pub fn guest_identity(image: &Image, bootargs: &str) -> String {
+    let files: String = image.manifest().files.iter().map(|file| file.sha256.as_str()).collect();
+    format!("{} {:016x} {bootargs}", image.name(), xxh3_64(files.as_bytes()))
+}
+
+/// Names a bare-metal program.
+pub fn bare_identity(program: &[u8]) -> String {
+    format!("bare {:016x}", xxh3_64(program))
+}
+
+/// Reads an image's files.
+pub fn read_guest(image: &Image, bootargs: String) -> Result<Guest, RunError> {
+    if bootargs.len() > COMMAND_LINE_BYTES_MAX {
+        let problem = format!(
+            "the kernel's command line has {} bytes and is cut after {COMMAND_LINE_BYTES_MAX}; use fewer or shorter words",
+            bootargs.len()
+        );
+        return Err(ConfigError::new("command line", problem).into());
+    }
+    let read = |path: PathBuf| fs::read(&path).map_err(RunError::io("read", path));
+    let firmware = image.firmware("fw_dynamic.bin").ok_or_else(|| RunError::Io {
+        action: "find",
+        path: image.dir().join("fw_dynamic.bin"),
+        error: std::io::ErrorKind::NotFound.into(),
+    })?;
+    Ok(Guest {
+        firmware: read(firmware)?,
+        kernel: read(image.kernel())?,
+        initramfs: read(image.initramfs())?,
+        bootargs,
+    })
+}

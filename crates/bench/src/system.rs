@@ -1,0 +1,146 @@
+//! What a testbed measures, as the phases of a load see it: one machine with a load generator at each port, or a network of machines,
+//! switches and load generators.
+
+use doorbell_loadgen::{LoadGen, TrafficConfig};
+use doorbell_machine::{ConfigError, Limits, Machine, Mode, Network, NetworkOutcome, Outcome};
+use doorbell_sim::Ps;
+
+use crate::control::{Control, LINES_SHOWN, run_network_watched, run_watched};
+use crate::error::{RunError, describe};
+
+/// One machine, or a network.
+pub trait System {
+    /// Runs to a time; anything else that ends the run is an error. `guest` names a lone guest in its own checkpoints.
+    fn run_to(&mut self, time: Ps, guest: &str, control: &mut Control) -> Result<(), RunError>;
+    /// How far it has come.
+    fn now(&self) -> Ps;
+    /// Instructions retired by all harts.
+    fn instructions(&self) -> u64;
+    /// From now on keeps what a fingerprint says of the wires.
+    fn hear_wires(&mut self);
+    /// How all its machines are timed from now on.
+    fn set_mode(&mut self, mode: Mode);
+    /// Whether any of its machines is timed.
+    fn is_timed(&self) -> bool;
+    /// Its load generators.
+    fn generators(&self) -> Vec<&LoadGen>;
+    /// Sets a generator's traffic and starts it.
+    fn start(&mut self, generator: usize, traffic: &TrafficConfig) -> Result<(), ConfigError>;
+    /// Begins a measurement window at everything that has one.
+    fn begin_window(&mut self);
+    /// Whether it is known that no frame is inside that may still move.
+    fn is_empty(&self) -> bool;
+}
+
+impl System for Machine {
+    fn run_to(&mut self, time: Ps, guest: &str, control: &mut Control) -> Result<(), RunError> {
+        match run_watched(self, guest, &Limits::until(time), control)? {
+            Outcome::Time | Outcome::Asleep => Ok(()),
+            outcome => Err(RunError::Ended {
+                why: describe(outcome, time),
+                console: self.console.last_lines(LINES_SHOWN),
+            }),
+        }
+    }
+
+    fn now(&self) -> Ps {
+        Machine::now(self)
+    }
+
+    fn instructions(&self) -> u64 {
+        Machine::instructions(self)
+    }
+
+    fn hear_wires(&mut self) {
+        Machine::hear_wires(self);
+    }
+
+    fn set_mode(&mut self, mode: Mode) {
+        Machine::set_mode(self, mode);
+    }
+
+    fn is_timed(&self) -> bool {
+        self.timing().is_some()
+    }
+
+    fn generators(&self) -> Vec<&LoadGen> {
+        self.ports().iter().map(|port| &port.loadgen).collect()
+    }
+
+    fn start(&mut self, generator: usize, traffic: &TrafficConfig) -> Result<(), ConfigError> {
+        self.start_traffic_at(generator, traffic)
+    }
+
+    fn begin_window(&mut self) {
+        Machine::begin_window(self);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.nics().all(|nic| nic.in_flight().rx + nic.in_flight().tx == 0)
+    }
+}
+
+impl System for Network {
+    /// A node that ends well before is done.
+    fn run_to(&mut self, time: Ps, _guest: &str, control: &mut Control) -> Result<(), RunError> {
+        loop {
+            match run_network_watched(self, time, false, control)? {
+                NetworkOutcome::Time | NetworkOutcome::Asleep => return Ok(()),
+                NetworkOutcome::Nodes(nodes) => {
+                    let failed =
+                        nodes.iter().find(|(_, outcome)| !matches!(outcome, Outcome::PowerOff { code: 0 }));
+                    if let Some((node, outcome)) = failed {
+                        return Err(ended(self, *node, *outcome));
+                    }
+                }
+            }
+        }
+    }
+
+    fn now(&self) -> Ps {
+        Network::now(self)
+    }
+
+    fn instructions(&self) -> u64 {
+        Network::instructions(self)
+    }
+
+    fn hear_wires(&mut self) {
+        Network::hear_wires(self);
+    }
+
+    fn set_mode(&mut self, mode: Mode) {
+        (0..self.config().nodes.len()).for_each(|node| self.node_mut(node).set_mode(mode));
+    }
+
+    fn is_timed(&self) -> bool {
+        self.nodes().any(|node| node.timing().is_some())
+    }
+
+    fn generators(&self) -> Vec<&LoadGen> {
+        Network::generators(self).map(|generator| generator.loadgen()).collect()
+    }
+
+    fn start(&mut self, generator: usize, traffic: &TrafficConfig) -> Result<(), ConfigError> {
+        let generator = self.generators_mut().nth(generator).expect("each load has its generator");
+        generator.start(traffic.clone())
+    }
+
+    fn begin_window(&mut self) {
+        Network::begin_window(self);
+    }
+
+    /// Frames may be on any cable.
+    fn is_empty(&self) -> bool {
+        false
+    }
+}
+
+/// A node's run has ended where it should not.
+pub(crate) fn ended(network: &Network, node: usize, outcome: Outcome) -> RunError {
+    let (name, _) = &network.config().nodes[node];
+    RunError::Ended {
+        why: format!("{name}: {}", describe(outcome, network.now())),
+        console: network.node(node).console.last_lines(LINES_SHOWN),
+    }
+}

@@ -1,0 +1,231 @@
+//! The window of a machine under load.
+//!
+//! A window begins and ends between two frames, so that exactly the frames offered in it reach the NIC while the NIC's
+//! counters are watched, one link latency later.
+
+use doorbell_machine::{ConfigError, Machine, Port, WatchRequest, Watched};
+use doorbell_nic::{Nic, NicStats};
+use doorbell_results::PortFigures;
+use doorbell_sim::{Frame, Ps};
+
+use crate::config::RunConfig;
+use crate::error::RunError;
+use crate::phases::Run;
+use crate::ports::Moment;
+use crate::timing;
+
+/// What the NICs counted, all together.
+pub(crate) fn nic_totals(machine: &Machine) -> NicTotals {
+    let ports = machine.ports().iter().zip(machine.nics());
+    ports.fold(NicTotals::default(), |totals, (port, nic)| totals.with(port, nic))
+}
+
+/// Frames that were lost at the NICs and on the links, by cause.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NicTotals {
+    pub dma: u64,
+    pub core: u64,
+    pub tx: u64,
+    pub other: u64,
+    pub link: u64,
+}
+
+impl NicTotals {
+    /// What this port counted as well.
+    fn with(mut self, port: &Port, nic: &Nic) -> NicTotals {
+        let s: &NicStats = nic.stats();
+        self.dma += s.rx_drop_dma;
+        self.core += s.rx_drop_core;
+        self.tx += s.rx_drop_tx;
+        self.other +=
+            s.rx_drop_address + s.rx_drop_vlan + s.rx_drop_fcs + s.rx_drop_undersize + s.rx_drop_oversize;
+        self.other +=
+            s.rx_drop_disabled + s.rx_drop_link_down + s.rx_drop_loopback + s.rx_drop_reset + s.rx_control;
+        // A frame damaged on its way in is the NIC's to drop; one damaged on its way back is lost.
+        self.link += port.link_in.stats().lost + port.link_out.stats().lost + port.link_out.stats().corrupted;
+        self
+    }
+}
+
+/// What the NICs have counted of the frames that left before a moment: each is looked at when its link's latency has passed.
+pub(crate) struct Look {
+    /// When each port is to be looked at, the next one last.
+    due: Vec<(Ps, usize)>,
+    pub totals: NicTotals,
+    pub figures: Moment,
+}
+
+impl Look {
+    /// At what left before `moment`, which is now.
+    pub fn at(machine: &Machine, moment: Ps) -> Look {
+        let ports = machine.ports().iter().enumerate();
+        let mut due: Vec<_> =
+            ports.map(|(index, port)| (moment + port.link_in.config().latency, index)).collect();
+        due.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+        let figures = Moment::unseen(due.len());
+        Look { due, totals: NicTotals::default(), figures }
+    }
+
+    /// When the next ports are to be looked at; `None` when all have been.
+    pub fn due(&self) -> Option<Ps> {
+        self.due.last().map(|(at, _)| *at)
+    }
+
+    /// Looks at the ports whose time has come when it is `now`, or as late as it will get.
+    pub fn take(&mut self, machine: &Machine, now: Ps) {
+        while let Some((_, index)) = self.due.pop_if(|(at, _)| *at <= now) {
+            self.totals = self.totals.with(&machine.ports()[index], machine.nic(index));
+            self.figures.see(machine, index);
+        }
+    }
+}
+
+/// What changed during the window.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Window {
+    pub begin: NicTotals,
+    pub end: NicTotals,
+    pub ports: Vec<PortFigures>,
+    pub instructions: u64,
+    /// What the timing models had counted at both ends.
+    pub timed: Option<(timing::Moment, timing::Moment)>,
+}
+
+/// A window that has begun.
+pub(crate) struct OpenWindow {
+    begun: Ps,
+    instructions: u64,
+    timed: Option<timing::Moment>,
+    totals: NicTotals,
+    figures: Moment,
+}
+
+impl OpenWindow {
+    /// A window that begins at this very moment.
+    pub fn begin(machine: &Machine) -> OpenWindow {
+        OpenWindow {
+            begun: machine.now(),
+            instructions: machine.instructions(),
+            timed: timing::Moment::of(machine),
+            totals: nic_totals(machine),
+            figures: Moment::of(machine),
+        }
+    }
+
+    /// What has changed up to this moment.
+    pub fn end(self, machine: &Machine) -> Window {
+        Window {
+            begin: self.totals,
+            end: nic_totals(machine),
+            ports: self.figures.until(&Moment::of(machine), machine),
+            instructions: machine.instructions() - self.instructions,
+            timed: self.timed.zip(timing::Moment::of(machine)),
+        }
+    }
+}
+
+impl Run<'_, '_, Machine> {
+    /// Begins the window at the next gap between two frames; the one before, if any, is forgotten.
+    pub fn open_window(&mut self, watch: Option<&WatchRequest>) -> Result<OpenWindow, RunError> {
+        self.until(self.system.next_gap())?;
+        self.system.begin_window();
+        if let Some(request) = watch {
+            self.system.watch(request);
+        }
+        let (begun, instructions) = (self.system.now(), self.system.instructions());
+        let timed = timing::Moment::of(self.system);
+        let Look { totals, figures, .. } = self.look(begun)?;
+        Ok(OpenWindow { begun, instructions, timed, totals, figures })
+    }
+
+    /// Ends the window at the next gap, and the traffic with it.
+    pub fn close_window(&mut self, open: OpenWindow) -> Result<(Window, Option<Watched>), RunError> {
+        self.until(self.system.next_gap())?;
+        self.system.end_window();
+        self.system.stop_traffic();
+        let instructions = self.system.instructions() - open.instructions;
+        let timed = open.timed.zip(timing::Moment::of(self.system));
+        let watched = self.system.end_watch();
+        let end = self.look(self.system.now())?;
+        let ports = open.figures.until(&end.figures, self.system);
+        Ok((Window { begin: open.totals, end: end.totals, ports, instructions, timed }, watched))
+    }
+
+    /// Goes on until what has left before this moment is at the NICs.
+    fn look(&mut self, moment: Ps) -> Result<Look, RunError> {
+        let mut look = Look::at(self.system, moment);
+        while let Some(due) = look.due() {
+            self.until(due)?;
+            look.take(self.system, due);
+        }
+        Ok(look)
+    }
+
+    /// Warms up and measures.
+    pub fn measure(
+        &mut self,
+        config: &RunConfig,
+        watch: Option<&WatchRequest>,
+    ) -> Result<(Window, Option<Watched>), RunError> {
+        self.approach()?;
+        let open = self.open_window(watch)?;
+        match config.run.frames {
+            Some(frames) => self.until_offered(frames, config)?,
+            None => self.until(open.begun + config.run.duration)?,
+        }
+        self.close_window(open)
+    }
+
+    /// Runs until exactly `frames` frames have been offered in the window by the first generator, and so by each whose link is
+    /// as fast.
+    fn until_offered(&mut self, frames: u64, config: &RunConfig) -> Result<(), RunError> {
+        let offered = |machine: &Machine| {
+            let measurement = machine.ports()[0].loadgen.measurement().expect("a window was begun");
+            measurement.volumes().0.frames
+        };
+        let traffic = &config.loadgen.traffic;
+        if !traffic.streams.is_empty() {
+            return self.until_offered_by_streams(frames, config);
+        }
+        let link = config.port(0).link;
+        let line = link.frames_per_second(traffic.frame_len());
+        let line = line.0 as f64 / line.1 as f64;
+        let due = doorbell_loadgen::Pacing::new(Ps::ZERO, traffic.rate, traffic.frame_len(), &link);
+        // What has waited for its turn may leave back to back.
+        let per_second = if traffic.outstanding.is_some() { line } else { due.frames_per_second().min(line) };
+        loop {
+            let left = frames.saturating_sub(offered(self.system));
+            if left == 0 {
+                return Ok(());
+            }
+            // Half a frame short of the last: a step never goes beyond it, and the last step is half a frame.
+            let step = ((left as f64 - 0.5) / per_second * 1e12) as u64;
+            self.until(self.system.now() + Ps(step.max(1)))?;
+        }
+    }
+
+    /// The same with streams, at the first generator: where arrivals are random, others may have sent some more or less.
+    fn until_offered_by_streams(&mut self, frames: u64, config: &RunConfig) -> Result<(), RunError> {
+        // The shortest time that a frame takes.
+        let (rate, bits) =
+            config.port(0).link.frames_per_second(Frame::MIN_BYTES_WITH_FCS - Frame::FCS_BYTES);
+        let shortest = bits as f64 / rate as f64 * 1e12;
+        loop {
+            let generator = &self.system.ports()[0].loadgen;
+            let offered = generator.measurement().map_or(0, |window| window.volumes().0.frames);
+            let left = frames.saturating_sub(offered);
+            if left == 0 {
+                return Ok(());
+            }
+            // No frame leaves before it is due, nor sooner than the line has carried those before it.
+            let due = generator.frame_due(left - 1);
+            let Some(due) = due.filter(|_| generator.is_sending()) else {
+                let problem =
+                    format!("the streams ended {left} frames short of these {frames}; let them last longer");
+                return Err(ConfigError::new("run.frames", problem).into());
+            };
+            let carried = self.system.now() + Ps(((left as f64 - 0.5) * shortest).max(1.0) as u64);
+            self.until(due.max(carried))?;
+        }
+    }
+}
