@@ -84,7 +84,10 @@ pub struct NicConfig {
     pub tx_descriptor_cache: u16,
     /// Most descriptors that one fetch asks for.
     pub descriptor_fetch_max: u16,
-    /// Reads of frame data in flight at once. Fetches of descriptors, one a ring, come on top.
+    /// Fetches of descriptors in flight at once, a ring, from 1 to 256. With one, descriptors that software gives while a fetch is
+    /// under way are asked for when it is done, so that they wait for up to two round trips.
+    pub descriptor_fetches_in_flight: u16,
+    /// Reads of frame data in flight at once. Fetches of descriptors come on top.
     pub reads_in_flight: u16,
     /// Writes of frame data in flight at once. Write-backs of descriptors come on top.
     pub writes_in_flight: u16,
@@ -112,8 +115,14 @@ pub struct NicConfig {
     /// four can be fetched, whatever PTHRESH and HTHRESH say; without it, they alone decide, and what a driver leaves
     /// at zero stalls the engine for a round trip each time that the chip has none.
     pub descriptor_prefetch: Option<u16>,
+    /// Whether the last write of a received frame goes on to the end of its cache line, if the buffer does, so that the memory
+    /// system need not fill in the rest of the line. What it pads with is nobody's: memory behind the frame keeps its value.
+    pub full_line_writes: bool,
     /// Most descriptors that one write-back carries, from 1 to 4096.
     pub write_back_batch: u16,
+    /// Whether used receive descriptors are gathered into whole cache lines, of four: a complete line is written back at once, in
+    /// one packet, and what is left of one when `write_back_wait` is over. Without a wait nothing is gathered.
+    pub write_back_lines: bool,
     /// How long a write-back that the thresholds call for waits for more descriptors, up to 1 ms; one that has
     /// `write_back_batch` goes at once, and so do those that RDTR, RADV, TIDV, TADV and FPD flush.
     pub write_back_wait: Ps,
@@ -137,6 +146,7 @@ impl Default for NicConfig {
             rx_descriptor_cache: 64,
             tx_descriptor_cache: 64,
             descriptor_fetch_max: 64,
+            descriptor_fetches_in_flight: 1,
             reads_in_flight: 32,
             writes_in_flight: 64,
             write_bytes_in_flight: Bytes(8 << 10),
@@ -148,7 +158,9 @@ impl Default for NicConfig {
             tx_buffer_time: Ps::ZERO,
             descriptor_time: Ps::ZERO,
             descriptor_prefetch: None,
+            full_line_writes: false,
             write_back_batch: 4096,
+            write_back_lines: false,
             write_back_wait: Ps::ZERO,
             autonegotiation: Ps::from_us(20),
             mdio_time: Ps::from_ns(25_600),
@@ -168,6 +180,7 @@ impl NicConfig {
             ("rx_descriptor_cache", self.rx_descriptor_cache.into(), 8, 4096),
             ("tx_descriptor_cache", self.tx_descriptor_cache.into(), 8, 4096),
             ("descriptor_fetch_max", self.descriptor_fetch_max.into(), 1, 4096),
+            ("descriptor_fetches_in_flight", self.descriptor_fetches_in_flight.into(), 1, 256),
             ("reads_in_flight", self.reads_in_flight.into(), 1, 4096),
             ("writes_in_flight", self.writes_in_flight.into(), 1, 4096),
             ("write_bytes_in_flight", self.write_bytes_in_flight.0, 64, 1 << 20),
@@ -246,6 +259,10 @@ mod tests {
             (
                 NicConfig { descriptor_prefetch: Some(4097), ..good.clone() },
                 "nic.descriptor_prefetch is 4097",
+            ),
+            (
+                NicConfig { descriptor_fetches_in_flight: 0, ..good.clone() },
+                "nic.descriptor_fetches_in_flight is 0; it must be from 1 to 256",
             ),
             (
                 NicConfig { write_back_batch: 0, ..good.clone() },

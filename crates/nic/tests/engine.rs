@@ -162,6 +162,71 @@ fn used_descriptors_wait_for_others_as_long_as_set_and_no_longer() {
 }
 
 #[test]
+fn received_descriptors_are_written_back_by_lines_and_what_is_left_of_one_when_its_wait_is_over() {
+    let config = NicConfig { write_back_lines: true, write_back_wait: ns(100), ..NicConfig::default() };
+    let mut bench = running(config);
+    let start = bench.world.now();
+    for (number, at) in [0, 20, 40, 60, 70, 200, 210, 220].into_iter().enumerate() {
+        bench.arrive_at(start + ns(at), frame(104, number as u32));
+    }
+    bench.run_for(Ps::from_us(3));
+    // Four, one that has waited since 70, and the other three of its line.
+    let expected = [(ns(60), 64), (ns(170), 16), (ns(220), 48)];
+    assert_eq!(asked(&bench, start, DmaKind::RxDescriptorWriteback), expected);
+    assert_eq!(bench.poll().len(), 8);
+    bench.check();
+}
+
+#[test]
+fn descriptors_given_during_a_fetch_are_asked_for_at_once_if_more_may_be_in_flight() {
+    for (fetches, expected) in [
+        (1, vec![(Ps::ZERO, 16), (ns(500), 32)]),
+        (2, vec![(Ps::ZERO, 16), (ns(100), 16), (ns(500), 16)]),
+        (4, vec![(Ps::ZERO, 16), (ns(100), 16), (ns(200), 16)]),
+    ] {
+        let mut bench = running(NicConfig { descriptor_fetches_in_flight: fetches, ..NicConfig::default() });
+        let start = bench.world.now();
+        for number in 0..3 {
+            bench.send_legacy(&frame(104, number).bytes, 0x0b);
+            bench.run_for(ns(100));
+        }
+        bench.run_for(Ps::from_us(5));
+        assert_eq!(asked(&bench, start, DmaKind::TxDescriptorFetch), expected, "{fetches} in flight");
+        assert_eq!(bench.world.sent.len(), 3);
+        bench.check();
+    }
+}
+
+#[test]
+fn a_frame_s_last_write_goes_on_to_the_end_of_its_line_if_the_buffer_does() {
+    for (full_line_writes, moved, cut) in [(false, [100, 60, 256, 44], 100), (true, [128, 64, 256, 64], 126)]
+    {
+        let mut bench = running(NicConfig { full_line_writes, ..NicConfig::default() });
+        // Buffers of 256 bytes.
+        bench.write(RCTL, 0x0403_8022);
+        bench.world.memory[RX_BUFFERS as usize + 100] = 0x5a;
+        for (number, bytes) in [104, 64, 304].into_iter().enumerate() {
+            bench.arrive(frame(bytes, number as u32));
+        }
+        bench.run_for(Ps::from_us(3));
+        let bytes = bench.world.pieces(DmaKind::RxData).iter().map(|piece| piece.1).collect::<Vec<_>>();
+        assert_eq!(bytes, moved);
+        assert_eq!(bench.world.memory[RX_BUFFERS as usize + 100], 0x5a, "what it pads with is nobody's");
+        assert_eq!(bench.poll().iter().map(|frame| frame.len()).collect::<Vec<_>>(), [100, 60, 300]);
+        bench.check();
+        // A buffer that begins two bytes into a line ends two bytes into one, too: a frame that fills it has no room to go on.
+        let mut bench = running(NicConfig { full_line_writes, ..NicConfig::default() });
+        bench.set_up_rx_at(64, 2);
+        bench.write(RCTL, 0x0403_8022);
+        bench.arrive(frame(104, 1));
+        bench.arrive(frame(260, 2));
+        bench.run_for(Ps::from_us(3));
+        let bytes = bench.world.pieces(DmaKind::RxData).iter().map(|piece| piece.1).collect::<Vec<_>>();
+        assert_eq!(bytes, [cut, 256]);
+    }
+}
+
+#[test]
 fn a_write_back_carries_no_more_than_its_batch() {
     let mut bench = running(NicConfig { write_back_batch: 3, rx_frame_time: ns(1), ..NicConfig::default() });
     bench.write(RXDCTL, 0x0108_0000);

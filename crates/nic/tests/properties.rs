@@ -40,12 +40,13 @@ fn config() -> impl Strategy<Value = (NicConfig, u64, u64, u32, u32, bool)> {
             prop_oneof![Just(4096u16), 1u16..10],
             prop_oneof![Just(0u64), 1u64..3000],
             (0u64..100, 0u64..100),
+            (1u16..5, any::<bool>(), any::<bool>()),
         ),
     )
         .prop_map(
             |((rx, tx, rc, tc, fetch, reads, writes, piece), (rn, tn, rxdctl, txdctl, later), engine)| {
-                let (dma_rate, dma_shared, descriptor_prefetch, write_back_batch, wait, (frame, buffer)) =
-                    engine;
+                let (dma_rate, dma_shared, descriptor_prefetch, batch, wait, times, newer) = engine;
+                let ((frame, buffer), (fetches, lines, padded)) = (times, newer);
                 let config = NicConfig {
                     rx_fifo: rx,
                     tx_fifo: tx,
@@ -58,7 +59,10 @@ fn config() -> impl Strategy<Value = (NicConfig, u64, u64, u32, u32, bool)> {
                     dma_rate,
                     dma_shared,
                     descriptor_prefetch,
-                    write_back_batch,
+                    descriptor_fetches_in_flight: fetches,
+                    full_line_writes: padded,
+                    write_back_batch: batch,
+                    write_back_lines: lines,
                     write_back_wait: Ps::from_ns(wait),
                     rx_frame_time: Ps::from_ns(frame),
                     tx_buffer_time: Ps::from_ns(buffer),

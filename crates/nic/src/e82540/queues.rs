@@ -120,8 +120,11 @@ impl Nic {
             cache: cache.into(),
             fetch_max: self.config.descriptor_fetch_max.into(),
             prefetch: self.config.descriptor_prefetch,
+            fetches: self.config.descriptor_fetches_in_flight.into(),
             batch: self.config.write_back_batch.into(),
             wait: self.config.write_back_wait,
+            // Transmit descriptors that are reported are too far apart to share lines.
+            lines: queue == Queue::Receive && self.config.write_back_lines,
         }
     }
 
@@ -133,23 +136,29 @@ impl Nic {
         }
     }
 
-    /// Fetches descriptors if the thresholds say so; one fetch at a time.
+    /// Fetches descriptors as often as the thresholds say so and more fetches may be in flight.
     pub(super) fn fetch(&mut self, now: Ps, queue: Queue, ports: &mut impl NicPorts) {
+        let limits = self.limits(queue);
+        while self.queue_mut(queue).0.may_fetch(limits)
+            && self.fetches(queue)
+            && self.fetch_once(now, queue, limits, ports)
+        {}
+    }
+
+    /// One fetch, if the thresholds say so.
+    fn fetch_once(&mut self, now: Ps, queue: Queue, limits: Limits, ports: &mut impl NicPorts) -> bool {
         let descriptor_time = self.config.descriptor_time;
-        if self.queue_mut(queue).0.is_fetching() || !self.fetches(queue) {
-            return;
-        }
         let Some(ring) = self.regs.ring(queue) else {
             self.stats.ring_nonsense += u64::from(self.regs.get(queue.registers().length) != 0);
-            return;
+            return false;
         };
-        let (thresholds, limits) = (self.regs.thresholds(queue), self.limits(queue));
+        let thresholds = self.regs.thresholds(queue);
         let begun = match queue {
             Queue::Receive => 0,
             Queue::Transmit => self.tx.queue.jobs.len() as u32,
         };
         let (descriptors, engine) = self.queue_mut(queue);
-        let Some(run) = descriptors.fetch(&ring, thresholds, limits, begun) else { return };
+        let Some(run) = descriptors.fetch(&ring, thresholds, limits, begun) else { return false };
         engine.busy_for(now, Ps(descriptor_time.0 * u64::from(run.count)));
         let kind = match queue {
             Queue::Receive => {
@@ -162,12 +171,13 @@ impl Nic {
             }
         };
         self.issue_read(now, Piece::descriptors(run), kind, Read::Descriptors { queue, run }, ports);
+        true
     }
 
     /// Whether a write-back that is called for goes now. If not, it goes when its wait is over.
     pub(super) fn write_back_is_due(&mut self, now: Ps, queue: Queue, ports: &mut impl NicPorts) -> bool {
-        let limits = self.limits(queue);
-        match self.queue_mut(queue).0.write_back_is_due(now, limits) {
+        let (limits, ring) = (self.limits(queue), self.regs.ring(queue));
+        match self.queue_mut(queue).0.write_back_is_due(now, ring.as_ref(), limits) {
             Ready::Now => return true,
             Ready::Later => {}
             Ready::WakeAt(at) => ports.wake_at(at, Event::WriteBack(queue)),
@@ -194,8 +204,34 @@ impl Nic {
         }
     }
 
+    /// A write-back that is called for, now or when its wait is over: of all descriptors, or of those whose lines are complete
+    /// while the rest waits for its line. True if any goes now.
+    pub(super) fn write_back_called_for(&mut self, now: Ps, queue: Queue, ports: &mut impl NicPorts) -> bool {
+        if !self.write_back_is_due(now, queue, ports) {
+            return false;
+        }
+        let Limits { lines, wait, .. } = self.limits(queue);
+        let leaves_rest = lines && wait != Ps::ZERO;
+        let any = self.write_back_some(now, queue, leaves_rest, ports);
+        if leaves_rest && self.bus_master && self.queue_mut(queue).0.has_write_back() {
+            // The wait is counted from the first descriptor of a line.
+            self.write_back_is_due(now, queue, ports);
+        }
+        any
+    }
+
     /// Asks for the write-back of every used descriptor that has to be reported. True if there was any.
     pub(super) fn write_back(&mut self, now: Ps, queue: Queue, ports: &mut impl NicPorts) -> bool {
+        self.write_back_some(now, queue, false, ports)
+    }
+
+    fn write_back_some(
+        &mut self,
+        now: Ps,
+        queue: Queue,
+        whole_lines: bool,
+        ports: &mut impl NicPorts,
+    ) -> bool {
         let limits = self.limits(queue);
         let mut any = false;
         self.queue_mut(queue).0.cancel_wait();
@@ -205,6 +241,9 @@ impl Nic {
                 log!(now, Nic, Warn, "{}: head or tail lies outside the {queue} ring", self.name);
                 break;
             };
+            if whole_lines && !self.queue_mut(queue).0.fills_write_back(&ring, limits) {
+                break;
+            }
             any = true;
             let run = self.queue_mut(queue).0.write_back(&ring, limits);
             let kind = match queue {

@@ -187,7 +187,7 @@ fn load_receive(state: ReceiveState, dma: &Dma) -> Result<Rx, &'static str> {
         fifo: state.fifo.into_iter().collect(),
         dispatched,
         cursor: state.cursor as usize,
-        queue: RxQueue::new(state.ring.load(|buffer| buffer), state.begun),
+        queue: RxQueue::new(state.ring.load(dma.fetches(Queue::Receive), |buffer| buffer), state.begun),
         writes_in_flight: data,
         write_bytes_in_flight: data_bytes,
         engine: state.engine,
@@ -265,7 +265,9 @@ fn load_transmit(state: TransmitState, dma: &Dma) -> Result<Tx, &'static str> {
     let queue = TxQueue {
         reserved: flying + state.packet.bytes.len() as u64,
         reads_in_flight: data,
-        ring: state.ring.load(|words| Fetched { words, stamps: TxStamps::default() }),
+        ring: state
+            .ring
+            .load(dma.fetches(Queue::Transmit), |words| Fetched { words, stamps: TxStamps::default() }),
         jobs: state.jobs,
         requested,
         packet: state.packet,

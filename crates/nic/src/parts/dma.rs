@@ -335,6 +335,12 @@ impl<Q: Copy + PartialEq> Dma<Q> {
         self.writes.ops.clear();
     }
 
+    /// How many fetches of descriptors of a queue are in flight.
+    pub fn fetches(&self, queue: Q) -> u32 {
+        let of_queue = |read: &&Read<Q>| matches!(read, Read::Descriptors { queue: of, .. } if *of == queue);
+        self.reads.kinds().filter(of_queue).count() as u32
+    }
+
     /// How many descriptors of a queue are being fetched, and how many written back.
     pub fn descriptors(&self, queue: Q) -> (u64, u64) {
         (self.reads.descriptors(queue), self.writes.descriptors(queue))

@@ -58,6 +58,11 @@ impl Ring {
         (address.wrapping_sub(self.base) / u64::from(DESCRIPTOR_BYTES)) as u32
     }
 
+    /// Descriptors from the one at `index` to the end of its cache line.
+    fn left_of_line(&self, index: u32) -> u32 {
+        LINE_DESCRIPTORS - (self.address(index) / u64::from(DESCRIPTOR_BYTES)) as u32 % LINE_DESCRIPTORS
+    }
+
     /// Descriptors that software has given and the head has not passed.
     pub fn given(&self) -> u32 {
         self.distance(self.head, self.tail)
@@ -99,12 +104,23 @@ pub(crate) struct Limits {
     pub cache: u32,
     /// Most that one fetch asks for.
     pub fetch_max: u32,
+    /// Fetches in flight at a time.
+    pub fetches: u32,
     /// With at most this many unused ones it fetches if a line of them is there; without it, thresholds alone decide.
     pub prefetch: Option<u16>,
     /// Most that one write-back carries.
     pub batch: u32,
     /// How long a write-back that is called for waits for more.
     pub wait: Ps,
+    /// Write-backs end with the cache line, and one that completes it waits for nothing.
+    pub lines: bool,
+}
+
+impl Limits {
+    /// The most that a write-back carries which begins with the descriptor at `first`.
+    fn most(&self, ring: &Ring, first: u32) -> u32 {
+        if self.lines { self.batch.min(ring.left_of_line(first)) } else { self.batch }
+    }
 }
 
 /// A processed descriptor that the head has not passed.
@@ -117,13 +133,16 @@ pub(crate) trait Used {
 
 /// A ring whose descriptors can be moved without knowing what they mean.
 pub(crate) trait RingEngine {
-    /// Whether descriptors are being fetched: one fetch at a time.
-    fn is_fetching(&self) -> bool;
+    /// Whether another fetch may be in flight.
+    fn may_fetch(&self, limits: Limits) -> bool;
     /// The descriptors to fetch now, if thresholds and limits say so, never across the ring's end; they count as asked
-    /// for. `begun` descriptors are neither unused nor used.
+    /// for. `begun` descriptors are neither unused nor used. What is on its way already counts as unused, but for one thing:
+    /// while the chip has none, it asks for what there is.
     fn fetch(&mut self, ring: &Ring, thresholds: Thresholds, limits: Limits, begun: u32) -> Option<Run>;
     /// Whether a write-back that is called for goes now. If not, it goes when its wait is over.
-    fn write_back_is_due(&mut self, now: Ps, limits: Limits) -> Ready;
+    fn write_back_is_due(&mut self, now: Ps, ring: Option<&Ring>, limits: Limits) -> Ready;
+    /// Whether as many wait for their write-back as one carries at most.
+    fn fills_write_back(&self, ring: &Ring, limits: Limits) -> bool;
     /// The wake-up at the end of that wait.
     fn write_back_woken(&mut self, now: Ps) -> Wake;
     /// A write-back goes now: nothing waits any longer.
@@ -139,8 +158,9 @@ pub(crate) trait RingEngine {
 pub(crate) struct DescriptorRing<F, U> {
     /// Fetched and not begun.
     cache: VecDeque<F>,
-    /// Asked for.
+    /// Asked for, and by how many fetches.
     fetching: u32,
+    fetches: u32,
     /// Index of the next one to ask for.
     next: u32,
     /// Used, oldest first. The first `issued` ones are being written back or need not be.
@@ -157,6 +177,7 @@ impl<F, U> Default for DescriptorRing<F, U> {
         DescriptorRing {
             cache: VecDeque::new(),
             fetching: 0,
+            fetches: 0,
             next: 0,
             used: VecDeque::new(),
             issued: 0,
@@ -167,19 +188,20 @@ impl<F, U> Default for DescriptorRing<F, U> {
 }
 
 impl<F, U: Used> RingEngine for DescriptorRing<F, U> {
-    fn is_fetching(&self) -> bool {
-        self.fetching != 0
+    fn may_fetch(&self, limits: Limits) -> bool {
+        self.fetches < limits.fetches
     }
 
     fn fetch(&mut self, ring: &Ring, thresholds: Thresholds, limits: Limits, begun: u32) -> Option<Run> {
         let available = ring.distance(self.next, ring.tail);
         let cached = self.cache.len() as u32;
-        let needed = thresholds.fetch(cached, available);
-        let prefetch = limits.prefetch.is_some_and(|level| cached <= level.into());
+        let unused = cached + self.fetching;
+        let needed = available > 0 && cached == 0 || thresholds.fetch(unused, available);
+        let prefetch = limits.prefetch.is_some_and(|level| unused <= level.into());
         if !needed && !prefetch {
             return None;
         }
-        let on_chip = cached + begun + self.used.len() as u32;
+        let on_chip = unused + begun + self.used.len() as u32;
         // A tail that software has moved back must not make the engine overtake the head.
         let room = limits.cache.min(ring.count - 1).saturating_sub(on_chip);
         let count = available.min(room).min(limits.fetch_max).min(ring.count - self.next);
@@ -188,22 +210,25 @@ impl<F, U: Used> RingEngine for DescriptorRing<F, U> {
         }
         let addr = ring.address(self.next);
         self.next = ring.after(self.next, count);
-        self.fetching = count;
+        self.fetching += count;
+        self.fetches += 1;
         Some(Run { addr, count })
     }
 
-    fn write_back_is_due(&mut self, now: Ps, limits: Limits) -> Ready {
-        if limits.wait == Ps::ZERO {
-            return Ready::Now;
-        }
-        let waiting = self.used.range(self.issued..).filter(|used| used.is_reported()).count();
-        if waiting == 0 || waiting >= limits.batch as usize {
+    fn write_back_is_due(&mut self, now: Ps, ring: Option<&Ring>, limits: Limits) -> Ready {
+        let waits = self.used.range(self.issued..).any(|used| used.is_reported());
+        if limits.wait == Ps::ZERO || !waits || ring.is_none_or(|ring| self.fills_write_back(ring, limits)) {
             return Ready::Now;
         }
         if self.wait.is_armed() {
             return Ready::Later;
         }
         self.wait.arm(now.saturating_add(limits.wait)).map_or(Ready::Later, Ready::WakeAt)
+    }
+
+    fn fills_write_back(&self, ring: &Ring, limits: Limits) -> bool {
+        let most = limits.most(ring, ring.after(ring.head, self.issued as u32)) as usize;
+        self.used.range(self.issued..).filter(|used| used.is_reported()).take(most).count() == most
     }
 
     fn write_back_woken(&mut self, now: Ps) -> Wake {
@@ -222,7 +247,7 @@ impl<F, U: Used> RingEngine for DescriptorRing<F, U> {
 
     fn write_back(&mut self, ring: &Ring, limits: Limits) -> Run {
         let first = ring.after(ring.head, self.issued as u32);
-        let most = (ring.count - first).min(limits.batch) as usize;
+        let most = limits.most(ring, first).min(ring.count - first) as usize;
         let count = self.used.range(self.issued..).take(most).take_while(|used| used.is_reported()).count();
         self.issued += count;
         Run { addr: ring.address(first), count: count as u32 }
@@ -272,7 +297,8 @@ impl<F, U: Used> DescriptorRing<F, U> {
 
     /// Descriptors asked for are in memory to be read: `keep` says what stays of each, by its place in the run.
     pub fn fetched(&mut self, run: Run, port: &mut impl DmaPort, mut keep: impl FnMut(u32, [u64; 2]) -> F) {
-        self.fetching = 0;
+        self.fetching -= run.count;
+        self.fetches -= 1;
         self.scratch.resize((run.count * DESCRIPTOR_BYTES) as usize, 0);
         port.read(PhysAddr(run.addr), &mut self.scratch);
         let (descriptors, _) = self.scratch.as_chunks::<16>();
@@ -312,7 +338,7 @@ impl<F, U: Used> DescriptorRing<F, U> {
     pub fn rewind(&mut self, head: u32) {
         self.cache.clear();
         self.used.clear();
-        (self.fetching, self.issued) = (0, 0);
+        (self.fetching, self.fetches, self.issued) = (0, 0, 0);
         self.next = head;
     }
 
@@ -365,11 +391,12 @@ impl<S, U: Used> RingState<S, U> {
         }
     }
 
-    /// The live one.
-    pub fn load<F>(self, keep: impl Fn(S) -> F) -> DescriptorRing<F, U> {
+    /// The live one, of which so many fetches are in flight.
+    pub fn load<F>(self, fetches: u32, keep: impl Fn(S) -> F) -> DescriptorRing<F, U> {
         DescriptorRing {
             cache: self.cache.into_iter().map(keep).collect(),
             fetching: self.fetching,
+            fetches,
             next: self.next,
             used: self.used,
             issued: self.issued as usize,

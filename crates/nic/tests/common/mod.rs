@@ -309,10 +309,15 @@ impl Bench {
     }
 
     pub fn set_up_rx(&mut self, count: u64) {
+        self.set_up_rx_at(count, 0);
+    }
+
+    /// The same with buffers so many bytes further on.
+    pub fn set_up_rx_at(&mut self, count: u64, bytes: u64) {
         self.rx_count = count;
         self.rx_next = 0;
         for i in 0..count {
-            self.world.put_word(RX_RING + 16 * i, RX_BUFFERS + RX_BUFFER * i);
+            self.world.put_word(RX_RING + 16 * i, RX_BUFFERS + RX_BUFFER * i + bytes);
             self.world.put_word(RX_RING + 16 * i + 8, 0);
         }
         self.write(RDBAL, RX_RING as u32);

@@ -87,7 +87,7 @@ registers! {
     Tipg "TIPG" 0x00410 [1 x 4] Rw 0x0060_2008 0x3fff_ffff "13.4.34" "Inter-packet gap: holds its value; the link has its own gap.";
     Aifs "AIFS" 0x00458 [1 x 4] Rw 0 0x0000_ffff "13.4.35" "Adaptive gap throttle: holds its value.";
     Ledctl "LEDCTL" 0x00e00 [1 x 4] Rw 0x0706_8302 0xcfcf_cfcf "13.4.15" "LEDs: holds its value.";
-    Pba "PBA" 0x01000 [1 x 4] Rw 0x0010_0030 0x0000_007f "13.4.16" "Packet buffer: KiB of receive FIFO (writable) and transmit FIFO (what is left of 64).";
+    Pba "PBA" 0x01000 [1 x 4] Rw 0x0010_0030 0x0000_007f "13.4.16" "Packet buffer: KiB of receive FIFO (writable) and transmit FIFO (what is left of 64), but for those that `nic.rx_fifo` and `nic.tx_fifo` set.";
     Fcrtl "FCRTL" 0x02160 [1 x 4] Rw 0 0x8000_fff8 "13.4.23" "Receive FIFO level below which XON is sent.";
     Fcrth "FCRTH" 0x02168 [1 x 4] Rw 0 0x0000_fff8 "13.4.24" "Receive FIFO level at which XOFF is sent.";
     Rdfh "RDFH" 0x02410 [1 x 4] Rw 0 0x0000_1fff "13.8.1" "Receive FIFO head, for diagnosis: holds its value.";
@@ -101,7 +101,7 @@ registers! {
     Rdh "RDH" 0x02810 [1 x 4] Rw 0 0x0000_ffff "13.4.28" "Receive ring head.";
     Rdt "RDT" 0x02818 [1 x 4] Rw 0 0x0000_ffff "13.4.29" "Receive ring tail.";
     Rdtr "RDTR" 0x02820 [1 x 4] Rw 0 0x0000_ffff "13.4.30" "Receive interrupt delay, in units of 1.024 us; FPD (bit 31) flushes and reads as zero.";
-    Rxdctl "RXDCTL" 0x02828 [1 x 4] Rw 0x0001_0000 0x013f_3f3f "13.4.46" "Receive descriptor thresholds.";
+    Rxdctl "RXDCTL" 0x02828 [1 x 4] Rw 0x0001_0000 0x013f_3f3f "13.4.46" "Receive descriptor thresholds; `nic.descriptor_prefetch`, `nic.write_back_lines` and `nic.write_back_wait` come on top.";
     Radv "RADV" 0x0282c [1 x 4] Rw 0 0x0000_ffff "13.4.31" "Absolute receive interrupt delay, in units of 1.024 us.";
     Rsrpd "RSRPD" 0x02c00 [1 x 4] Rw 0 0x0000_0fff "13.4.32" "Size up to which a received frame interrupts at once.";
     Txdmac "TXDMAC" 0x03000 [1 x 4] Rw 0 0x0000_0001 "13.4.42" "Transmit DMA control: holds its value.";

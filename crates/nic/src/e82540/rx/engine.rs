@@ -4,8 +4,10 @@
 //! first.
 //!
 //! Write-back happens as soon as RXDCTL.WTHRESH used descriptors wait, and also when the FIFO holds
-//! nothing more to dispatch or the chip has no unused descriptor left: a polling driver never waits.
+//! nothing more to dispatch or the chip has no unused descriptor left: a polling driver never waits, unless `write_back_wait`
+//! says that descriptors gather, by number or by cache line.
 
+use doorbell_sim::memory::LINE_BYTES;
 use doorbell_sim::ports::{DmaKind, PhysAddr};
 use doorbell_sim::{Observed, Ps};
 
@@ -21,6 +23,13 @@ use crate::parts::ring::Run;
 /// Bytes of a receive buffer by RCTL.BSIZE, without and with RCTL.BSEX. The reserved code counts as the smallest of its row.
 const BUFFER_BYTES: [[usize; 4]; 2] = [[2048, 1024, 512, 256], [4096, 16384, 8192, 4096]];
 
+/// Bytes from the end of `len` bytes at `addr` to the end of their cache line, if the buffer has them.
+fn padding(addr: u64, len: u32, buffer: usize) -> u32 {
+    let end = addr.wrapping_add(len.into());
+    let padding = (end.wrapping_neg() % LINE_BYTES) as u32;
+    if (len + padding) as usize <= buffer { padding } else { 0 }
+}
+
 impl Nic {
     /// Does whatever can be done now. Work is bounded by the descriptors on the chip.
     pub(crate) fn rx_advance(&mut self, now: Ps, ports: &mut impl NicPorts) {
@@ -31,9 +40,7 @@ impl Nic {
         let waiting = self.rx.queue.ring.waiting().len();
         let drained = self.rx.dispatched == self.rx.fifo.len() || self.rx.queue.ring.is_empty();
         let flush = drained || waiting >= self.regs.thresholds(Queue::Receive).write_back as usize;
-        let followed = flush
-            && self.write_back_is_due(now, Queue::Receive, ports)
-            && self.write_back(now, Queue::Receive, ports);
+        let followed = flush && self.write_back_called_for(now, Queue::Receive, ports);
         self.wake_for_write(held, followed, ports);
         self.fetch(now, Queue::Receive, ports);
     }
@@ -86,8 +93,9 @@ impl Nic {
             self.rx.writes_in_flight += 1;
             self.rx.write_bytes_in_flight += len as u64;
             let busy = if offset == 0 { self.config.rx_frame_time } else { Ps::ZERO };
-            let piece = Piece { addr, len: len as u32, offset: offset as u32 };
-            let (offset, len) = (piece.offset, piece.len);
+            let (offset, len) = (offset as u32, len as u32);
+            let padding = if last && self.config.full_line_writes { padding(addr, len, buffer) } else { 0 };
+            let piece = Piece { addr, len: len + padding, offset };
             let write = Write::Data { queue: Queue::Receive, addr, offset, len, last };
             self.wake_for_write(held, false, ports);
             let request = self.request_write(now, piece, DmaKind::RxData, write, ports);

@@ -23,7 +23,8 @@ fn distances_and_steps_go_round() {
 }
 
 const EAGER: Thresholds = Thresholds { prefetch: 8, host: 4, write_back: 1 };
-const LIMITS: Limits = Limits { cache: 64, fetch_max: 64, prefetch: None, batch: 64, wait: Ps::ZERO };
+const LIMITS: Limits =
+    Limits { cache: 64, fetch_max: 64, fetches: 1, prefetch: None, batch: 64, wait: Ps::ZERO, lines: false };
 
 #[test]
 fn what_is_fetched_is_what_thresholds_say() {
@@ -72,7 +73,7 @@ type Descriptors = DescriptorRing<u64, Spent>;
 fn fetch_all(held: &mut Descriptors, ring: &Ring, limits: Limits) -> Vec<(u64, u32)> {
     let mut runs = Vec::new();
     while let Some(run) = held.fetch(ring, EAGER, limits, 0) {
-        assert!(held.is_fetching());
+        assert!(!held.may_fetch(limits));
         held.fetched(run, &mut Numbers, |_, [address, _]| address);
         runs.push((run.addr & 0xfff, run.count));
     }
@@ -147,14 +148,16 @@ fn only_what_is_reported_is_written_back_and_the_head_passes_the_rest() {
 fn a_write_back_waits_for_a_batch_or_for_its_time() {
     let mut held = Descriptors::default();
     let limits = Limits { batch: 2, wait: Ps(10), ..LIMITS };
-    assert_eq!(held.write_back_is_due(Ps(5), limits), Ready::Now, "nothing waits");
+    let ring = ring(128, 0, 5).unwrap();
+    let due = |held: &mut Descriptors, now| held.write_back_is_due(Ps(now), Some(&ring), limits);
+    assert_eq!(due(&mut held, 5), Ready::Now, "nothing waits");
     held.finish(Spent(1, true));
     held.finish(Spent(2, false));
-    assert_eq!(held.write_back_is_due(Ps(5), limits), Ready::WakeAt(Ps(15)));
-    assert_eq!(held.write_back_is_due(Ps(6), limits), Ready::Later);
+    assert_eq!(due(&mut held, 5), Ready::WakeAt(Ps(15)));
+    assert_eq!(due(&mut held, 6), Ready::Later);
     assert_eq!(held.write_back_woken(Ps(14)), Wake::Ignore);
     held.finish(Spent(3, true));
-    assert_eq!(held.write_back_is_due(Ps(6), limits), Ready::Now, "two are a batch");
+    assert_eq!(due(&mut held, 6), Ready::Now, "two are a batch");
     held.cancel_wait();
     assert_eq!(held.write_back_woken(Ps(15)), Wake::Ignore);
 }
@@ -174,5 +177,50 @@ fn a_saved_ring_that_does_not_agree_with_what_is_in_flight_or_with_the_head_is_t
     assert!(!state.agrees((0, 2)) && !state.agrees((1, 1)) && !state.agrees((0, 0)));
     assert!(state.fits(0, 8, 0) && state.fits(7, 8, 1));
     assert!(!state.fits(1, 8, 0) && !state.fits(0, 4, 0) && !state.fits(8, 8, 0));
-    assert_eq!(state.clone().load(|address| address).save(|address| *address), state);
+    assert_eq!(state.clone().load(0, |address| address).save(|address| *address), state);
+}
+
+#[test]
+fn several_fetches_are_in_flight_if_they_may_be_and_count_for_each_other() {
+    let ring = |tail| ring(1024, 0, tail).unwrap();
+    let limits = Limits { cache: 16, fetch_max: 8, fetches: 3, prefetch: Some(6), ..LIMITS };
+    let lazy = Thresholds { prefetch: 0, host: 0, write_back: 1 };
+    let fetch = |held: &mut Descriptors, tail| held.fetch(&ring(tail), lazy, limits, 0).map(|run| run.count);
+    let mut held = Descriptors::default();
+    // While the chip has none it asks for what there is, a line or not, as far as it has room for all.
+    assert_eq!([5, 6, 20, 20].map(|tail| fetch(&mut held, tail)), [Some(5), Some(1), Some(8), Some(2)]);
+    let mut held = Descriptors::default();
+    assert_eq!(fetch(&mut held, 5), Some(5));
+    held.fetched(Run { addr: 0, count: 5 }, &mut Numbers, |_, [address, _]| address);
+    // With some it fetches ahead: by lines, and what is on its way counts as unused.
+    assert_eq!([8, 10, 20].map(|tail| fetch(&mut held, tail)), [None, Some(5), None]);
+    assert!(held.may_fetch(limits) && !held.may_fetch(Limits { fetches: 1, ..limits }));
+    held.fetched(Run { addr: 0x50, count: 5 }, &mut Numbers, |_, [address, _]| address);
+    assert!(held.may_fetch(Limits { fetches: 1, ..limits }));
+    assert_eq!(std::iter::from_fn(|| held.begin()).count(), 10);
+    held.rewind(0);
+    assert_eq!(fetch(&mut held, 3), Some(3));
+    held.rewind(0);
+    assert!(held.may_fetch(Limits { fetches: 1, ..limits }), "what was on its way is lost");
+}
+
+#[test]
+fn write_backs_that_are_gathered_end_with_the_line_and_a_complete_one_waits_for_nothing() {
+    let ring = ring(256, 2, 1).unwrap();
+    let limits = Limits { wait: Ps(10), lines: true, ..LIMITS };
+    let mut held = Descriptors::default();
+    held.finish(Spent(2, true));
+    assert!(!held.fills_write_back(&ring, limits));
+    assert!(held.fills_write_back(&ring, Limits { batch: 1, ..limits }), "as many as a write-back takes");
+    assert_eq!(held.write_back_is_due(Ps(5), Some(&ring), limits), Ready::WakeAt(Ps(15)));
+    for number in 3..9 {
+        held.finish(Spent(number, true));
+    }
+    assert_eq!(held.write_back_is_due(Ps(6), Some(&ring), limits), Ready::Now);
+    // Indices 2 and 3, then 4 to 7; 8 is the first of the next line.
+    for (index, count) in [(2, 2), (4, 4)] {
+        assert!(held.has_write_back() && held.fills_write_back(&ring, limits));
+        assert_eq!(held.write_back(&ring, limits), Run { addr: ring.address(index), count });
+    }
+    assert!(held.has_write_back() && !held.fills_write_back(&ring, limits));
 }
