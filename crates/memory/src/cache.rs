@@ -1,6 +1,7 @@
 //! One cache: tags, and what limits how fast they can be used.
 
 use doorbell_sim::memory::Level;
+use doorbell_sim::ports::PhysAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::config::CacheConfig;
@@ -62,6 +63,12 @@ impl Cache {
             prefetcher,
             stats: CacheStats::default(),
         }
+    }
+
+    /// Puts the empty cache into slices, in which [`Tags::quick_use`] finds nothing.
+    pub fn divide(&mut self, slices: u32, base: PhysAddr) {
+        self.tags.divide(slices, base);
+        self.quick &= self.tags.can_be_quick();
     }
 
     /// When a request that comes at `t` has a port.

@@ -10,6 +10,7 @@ use crate::dca::DcaConfig;
 use crate::dram::DramConfig;
 use crate::prefetch::PrefetchConfig;
 use crate::replacement::Replacement;
+use crate::slices::SLICES_MAX;
 use crate::ways::{WAYS_MAX, WayMask};
 
 /// A private cache. Its times are core cycles.
@@ -81,6 +82,8 @@ pub struct LlcConfig {
     pub write_buffers: u32,
     /// Which line goes next: "lru", "nru", "srrip" or "drrip".
     pub replacement: Replacement,
+    /// Slices over which a hash of the address spreads lines, each with as many sets: 1 (no hash), 2, 4, 8 or 16.
+    pub slices: u32,
     /// "inclusive", "non-inclusive" or "exclusive".
     pub inclusion: Inclusion,
     /// The ways that cores' lines may take: "all", "4-15".
@@ -97,6 +100,7 @@ impl Default for LlcConfig {
             mshrs: 64,
             write_buffers: 64,
             replacement: Replacement::Lru,
+            slices: 1,
             inclusion: Inclusion::NonInclusive,
             core_ways: WayMask::ALL,
         }
@@ -289,6 +293,11 @@ impl MemoryConfig {
         self.private().validate()?;
         self.llc.cache().validate().map_err(|problem| format!("llc.{problem}"))?;
         self.llc.core_ways.validate("llc.core_ways", self.llc.ways)?;
+        let (slices, sets) = (self.llc.slices, self.llc.cache().sets());
+        if !slices.is_power_of_two() || slices > SLICES_MAX.min(sets) {
+            let most = SLICES_MAX.min(sets);
+            return Err(format!("llc.slices is {slices}; it must be a power of two from 1 to {most}"));
+        }
         let ic = &self.interconnect;
         if !(1_000_000..=100_000_000_000).contains(&ic.clock.0) {
             return Err(format!("interconnect.clock is {}; it must be from 1MHz to 100GHz", ic.clock));
@@ -334,7 +343,13 @@ mod tests {
     #[test]
     fn each_limit_is_named() {
         type Breaks = fn(&mut MemoryConfig);
-        let broken: [(Breaks, &str); 6] = [
+        let broken: [(Breaks, &str); 9] = [
+            (|c| c.llc.slices = 0, "llc.slices is 0; it must be a power of two from 1 to 16"),
+            (|c| c.llc.slices = 12, "llc.slices is 12; it must be a power of two from 1 to 16"),
+            (
+                |c| (c.llc.size, c.llc.slices) = (Bytes(8 << 10), 16),
+                "llc.slices is 16; it must be a power of two from 1 to 8",
+            ),
             (|c| c.l1d.ways = 0, "l1d.ways is 0; it must be from 1 to 32"),
             (|c| c.l2.mshrs = 0, "l2.mshrs is 0; it must be from 1 to 256"),
             (

@@ -4,8 +4,8 @@
 //! an interconnect that joins them with memory controllers and with the root complex. Modelled: tags and states
 //! of every cache, exactly and in the order of calls; for each access, ports, miss registers with merging, write-back
 //! buffers, links and their contention; replacement, prefetching, MESI, and where devices' lines are put. Every access is
-//! priced when it is asked for and answers with a time. Not modelled: data (they are in RAM), slices and rings of
-//! the LLC, the time of fills at the ports, transient coherence states.
+//! priced when it is asked for and answers with a time. Not modelled: data (they are in RAM), ports and distances of the LLC's
+//! slices, the time of fills at the ports, transient coherence states.
 //!
 //! | File | Question it answers |
 //! |---|---|
@@ -15,7 +15,7 @@
 //! | `coherence` | who else has the line |
 //! | `device`, `memory_bus` | what a device's access does, by where it enters |
 //! | `dca` | where a device's line goes: the place for a researcher's policy |
-//! | `cache`, `tags`, `replacement`, `prefetch`, `aligned` | one cache |
+//! | `cache`, `tags`, `replacement`, `slices`, `prefetch`, `aligned` | one cache |
 //! | `slots`, `in_flight` | bookings of ports and links; of miss registers and buffers |
 //! | `backing`, `dram` | memory |
 
@@ -37,6 +37,7 @@ mod llc;
 mod memory_bus;
 pub mod prefetch;
 pub mod replacement;
+mod slices;
 mod slots;
 mod state;
 pub mod stats;

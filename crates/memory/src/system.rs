@@ -165,10 +165,12 @@ impl<M: MainMemory> MemorySystem<M> {
         }
         let span = Span { base: base.0, lines: (size.0 / 64) as u32 };
         let ic = &config.interconnect;
+        let mut llc = Cache::new(&config.llc.cache(), SHARED_WINDOW);
+        llc.divide(config.llc.slices, base);
         Ok(MemorySystem {
             ram: span,
             harts: harts.iter().map(|hart| Private::new(hart, config)).collect(),
-            llc: Cache::new(&config.llc.cache(), SHARED_WINDOW),
+            llc,
             inclusion: config.llc.inclusion,
             core_ways: config.llc.core_ways.0,
             clock: Clock::new(ic.clock),

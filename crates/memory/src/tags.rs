@@ -4,11 +4,13 @@
 //! be: one such line for up to 9 ways, two for up to 22. When lines arrive stands apart, as it is asked for only shortly after they
 //! have come. A tag is the whole line number. Data are not here: they are in RAM.
 
+use doorbell_sim::ports::PhysAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::aligned::Aligned;
 use crate::class::DataClass;
 use crate::replacement::{ORDER_AT_FIRST, Replacement, Replacer, ReplacerState, to_front};
+use crate::slices::Slices;
 use crate::ways::{WAYS_MAX, WayMask};
 
 /// No line.
@@ -144,6 +146,8 @@ pub(crate) enum Quick {
 pub(crate) struct Tags {
     ways: usize,
     set_mask: u32,
+    /// How sets are chosen, if not by the lowest bits of the line's number.
+    slices: Option<Slices>,
     /// Words of a set's block.
     stride: usize,
     /// A block a set: header, tags, flags in a byte each.
@@ -226,6 +230,7 @@ impl Tags {
         let mut tags = Tags {
             ways: ways as usize,
             set_mask: sets - 1,
+            slices: None,
             stride,
             blocks: Aligned::new(sets as usize * stride, 0, place),
             ready: Aligned::new(slots, 0, place + 32),
@@ -240,9 +245,17 @@ impl Tags {
         tags
     }
 
+    /// Puts an empty cache of RAM from `base` on into so many slices, a power of two.
+    pub fn divide(&mut self, slices: u32, base: PhysAddr) {
+        self.slices = if slices > 1 { Some(Slices::new(slices, self.set_mask + 1, base)) } else { None };
+    }
+
     #[inline]
     fn set(&self, line: u32) -> u32 {
-        line & self.set_mask
+        match &self.slices {
+            None => line & self.set_mask,
+            Some(slices) => slices.set(line),
+        }
     }
 
     #[inline]
@@ -287,14 +300,14 @@ impl Tags {
 
     /// Whether [`Tags::quick_use`] may be tried.
     pub fn can_be_quick(&self) -> bool {
-        self.replacer.is_order() && matches!(self.ways, 4 | 8)
+        self.replacer.is_order() && matches!(self.ways, 4 | 8) && self.slices.is_none()
     }
 
     /// The most frequent access in as few steps as can be: the line is there and was at `t`, it need not change its state
     /// for a reader or, if it is `own`ed, for a writer, and only its use is noted. Otherwise nothing happens.
     #[inline(always)]
     pub fn quick_use(&mut self, line: u32, t: u64, own: bool) -> Quick {
-        let (first, four) = (self.set(line) as usize * self.stride, self.ways == 4);
+        let (first, four) = ((line & self.set_mask) as usize * self.stride, self.ways == 4);
         let block: &mut [u32; 16] = self.blocks.chunk_mut(first);
         if four { quick_use::<4>(block, line, t, own) } else { quick_use::<8>(block, line, t, own) }
     }
