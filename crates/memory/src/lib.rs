@@ -55,6 +55,8 @@ pub use system::{HartSide, MemorySystem};
 pub use ways::WayMask;
 
 #[cfg(test)]
+mod dca_ways_tests;
+#[cfg(test)]
 mod device_tests;
 #[cfg(test)]
 mod on_die_tests;
