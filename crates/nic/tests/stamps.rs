@@ -104,11 +104,14 @@ proptest! {
         wait in prop_oneof![Just(0u64), 1u64..1000],
         frame_time in 0u64..100,
         later in any::<bool>(),
+        (fetches, lines) in (1u16..6, any::<bool>()),
         steps in prop::collection::vec((0u32..3, 60usize..1500, 0u64..1500), 1..120),
     ) {
         let config = NicConfig {
             dma_rate: gbps.map(|gbps| BitsPerSec(gbps * 1_000_000_000)),
             write_back_wait: Ps::from_ns(wait),
+            write_back_lines: lines,
+            descriptor_fetches_in_flight: fetches,
             rx_frame_time: Ps::from_ns(frame_time),
             tx_buffer_time: Ps::from_ns(frame_time),
             ..NicConfig::default()

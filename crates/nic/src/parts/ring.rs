@@ -309,8 +309,13 @@ impl<F, U: Used> DescriptorRing<F, U> {
     }
 
     /// Whether everything up to the tail has been asked for.
-    pub fn has_reached(&self, ring: &Ring) -> bool {
+    fn has_reached(&self, ring: &Ring) -> bool {
         self.next == ring.tail
+    }
+
+    /// Whether everything up to the tail has been fetched.
+    pub fn has_fetched_all(&self, ring: &Ring) -> bool {
+        self.fetching == 0 && self.has_reached(ring)
     }
 
     /// The `count` oldest used descriptors are written back: `each` is told of them. Returns what is now in memory.

@@ -222,7 +222,7 @@ impl Nic {
             let doorbell = doorbells.of(first + index);
             Fetched { words, stamps: TxStamps { doorbell, fetched: now, ..TxStamps::default() } }
         });
-        if place.is_some_and(|place| ring.has_reached(&place)) {
+        if place.is_some_and(|place| ring.has_fetched_all(&place)) {
             doorbells.clear();
         }
     }
