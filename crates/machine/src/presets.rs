@@ -48,13 +48,28 @@ pub fn preset(name: &str) -> Result<Overlay, ConfigError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::MachineConfig;
+    use crate::config::{CoreModel, MachineConfig};
 
     #[test]
     fn every_preset_is_a_valid_machine() {
         for known in PRESETS {
             let config: MachineConfig = preset(known.name).unwrap().resolve().unwrap();
             config.validate().unwrap();
+        }
+    }
+
+    #[test]
+    fn the_transmit_fifo_of_a_timed_preset_holds_a_burst_and_what_the_wire_sends_in_a_round_trip() {
+        // DPDK gives 32 frames at once, of 1518 bytes rounded up to 16 here. A read takes 0.6 us, and waits for others.
+        const BURST: u64 = 32 * 1520;
+        // The drivers' PBA leaves at most this for transmission.
+        const LEFT_BY_PBA: u64 = 24 << 10;
+        for known in PRESETS {
+            let config: MachineConfig = preset(known.name).unwrap().resolve().unwrap();
+            let round_trip = config.link.rate.0 / 8 / 1_000_000;
+            let fifo = config.nic.tx_fifo.map_or(LEFT_BY_PBA, |bytes| bytes.0);
+            let is_timed = config.core.model == CoreModel::Timed;
+            assert!(!is_timed || fifo >= BURST + round_trip, "{}: {fifo} bytes", known.name);
         }
     }
 
