@@ -23,7 +23,7 @@ use serde_json::Value;
 /// What ChampSim and we are both told to do first, without measuring.
 const WARM_UP: usize = 500_000;
 
-/// Our side of ChampSim's configuration, above the preset `altra`. ChampSim's load takes six cycles at least and its refill
+/// Our side of ChampSim's configuration, above the preset `server`. ChampSim's load takes six cycles at least and its refill
 /// after a misprediction four more than ours; it has no latencies of units and four of each kind, knows all addresses when it
 /// dispatches, forwards a store's data at once, lets any number of stores leave the store queue, has tables of
 /// this size, and replaces by LRU.
@@ -64,7 +64,7 @@ impl CoreMemory for Around {
 
 fn configuration(set: &[String]) -> MachineConfig {
     let set: Vec<String> = SAME.iter().map(|text| (*text).to_owned()).chain(set.iter().cloned()).collect();
-    resolve("altra", &set).expect("the configuration").machine()
+    resolve("server", &set).expect("the configuration").machine()
 }
 
 /// A machine that is about to run what is to be recorded.
@@ -78,7 +78,7 @@ fn prepared(name: &str, set: &[String]) -> Machine {
     let chosen = benchmark(name).expect("testpmd, ping or a loop");
     let set: Vec<String> =
         chosen.defaults.iter().map(|text| (*text).to_owned()).chain(set.iter().cloned()).collect();
-    let config = resolve("altra", &set).expect("a configuration");
+    let config = resolve("server", &set).expect("a configuration");
     let session = quiet(|control| Session::prepare(&config, chosen, &places(), &Source::Cache, control))
         .expect("the guest gets ready");
     let mut machine = session.machine().expect("a machine");

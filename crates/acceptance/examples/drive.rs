@@ -1,7 +1,7 @@
 //! What a second node costs instead of the load generator: host time for the same simulated time and load, as figure 20 of
 //! "Userspace Networking in gem5" (ISPASS 2024) compares them. A benchmark, not a test: hosts differ and are busy.
 //!
-//!     cargo run --release -p doorbell-acceptance --example drive [-- --preset altra --benchmark testpmd --rate 5Mpps --runs 3]
+//!     cargo run --release -p doorbell-acceptance --example drive [-- --preset server --benchmark testpmd --rate 5Mpps --runs 3]
 //!
 //! Both run in turns from checkpoints of their applications. A ratio above 1 says how much faster the generator is; beside it
 //! stand the simulated results, which should agree.
@@ -22,7 +22,7 @@ fn option(words: &[String], name: &str, otherwise: &str) -> String {
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let preset = option(&words, "--preset", "altra");
+    let preset = option(&words, "--preset", "server");
     let chosen = benchmark(&option(&words, "--benchmark", "testpmd")).expect("a benchmark");
     let rate: Rate = option(&words, "--rate", "5Mpps").parse().expect("a rate");
     let runs: usize = option(&words, "--runs", "3").parse().expect("a number of runs");

@@ -1,4 +1,4 @@
-//! Every benchmark by name, at its default length under `altra`, on one core of this host: seconds from its checkpoint to its
+//! Every benchmark by name, at its default length under `server`, on one core of this host: seconds from its checkpoint to its
 //! summary, and the process' peak memory. The goals are 60 s and 2 GB. A benchmark, not a test: hosts differ and are busy.
 //!
 //!     cargo run --release -p doorbell-acceptance --example speed_benchmarks [-- NAME…] [-- --store]

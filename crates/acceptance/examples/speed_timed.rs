@@ -43,7 +43,7 @@ fn main() {
 }
 
 fn session(name: &str, set: &[String]) -> Session {
-    let config = resolve("altra", set).expect("a configuration");
+    let config = resolve("server", set).expect("a configuration");
     let chosen = benchmark(name).expect("a benchmark");
     quiet(|control| Session::prepare(&config, chosen, &places(), &Source::Cache, control))
         .expect("the application gets ready")

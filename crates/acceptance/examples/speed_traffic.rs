@@ -183,7 +183,7 @@ fn main() {
         let seconds = median((0..RUNS).map(|_| alone(traffic(text), frames, frames)));
         println!("  {name:<32} {:6.2}", frames as f64 / seconds / 1e6);
     }
-    let config = resolve("altra", &["loadgen.traffic.rate=100%".to_owned()]).expect("a configuration");
+    let config = resolve("server", &["loadgen.traffic.rate=100%".to_owned()]).expect("a configuration");
     let chosen = benchmark("testpmd").expect("a benchmark");
     let session = quiet(|control| Session::prepare(&config, chosen, &places(), &Source::Cache, control))
         .expect("the application gets ready");

@@ -54,7 +54,7 @@ pub fn timed_session(guest: &[&str], others: &[&str]) -> Session {
     let path = shared_checkpoint(guest);
     let mut overrides = owned(guest);
     overrides.extend(owned(others));
-    prepare_as("altra", &overrides, &Source::File(path))
+    prepare_as("server", &overrides, &Source::File(path))
 }
 
 type Boots = Mutex<BTreeMap<Vec<String>, Arc<OnceLock<PathBuf>>>>;

@@ -48,8 +48,8 @@ mod tests {
     #[test]
     fn what_was_set_is_a_change_and_nothing_else_is() {
         let set = ["memory.l2.size=512KiB", "loadgen.traffic.rate=3Mpps", "run.frames=7", "run.seed=1"];
-        let config = resolve("altra", &set.map(str::to_owned)).unwrap();
-        let all = changes("altra", &config).unwrap();
+        let config = resolve("server", &set.map(str::to_owned)).unwrap();
+        let all = changes("server", &config).unwrap();
         let told: Vec<_> = all.iter().map(|c| (c.key.as_str(), c.preset.as_str(), c.here.as_str())).collect();
         assert_eq!(told, [("memory.l2.size", "1MiB", "512KiB"), ("run.frames", "", "7")]);
         assert!(changes("fast", &resolve("fast", &[]).unwrap()).unwrap().is_empty());

@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn what_an_attachment_has_without_being_given_stands_in_the_configuration() {
         let set = ["platform.nics=2", "attach.kind=memory-bus", "port.1.attach.kind=llc"];
-        let config = resolve("altra", &set.map(str::to_owned)).unwrap();
+        let config = resolve("server", &set.map(str::to_owned)).unwrap();
         let text = config.to_toml();
         assert_eq!(text.matches("outstanding = 64").count(), 2, "{text}");
         let back = RunConfig::default().with(&text.parse().unwrap()).unwrap();
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_presets_text_is_read_back_to_the_letter() {
-        for preset in ["fast", "altra", "ispass24"] {
+        for preset in ["fast", "server", "altra", "ispass24"] {
             let config = resolve(preset, &[]).unwrap();
             let back = RunConfig::default().with(&config.to_toml().parse().unwrap()).unwrap();
             assert_eq!((back.to_toml(), back.hash()), (config.to_toml(), config.hash()));

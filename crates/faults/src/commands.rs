@@ -64,7 +64,7 @@ pub const COMMANDS: [Command; 6] = [
     },
     Command {
         name: "run-timed",
-        words: "run testpmd --preset altra --rate 2Mpps --warmup 5us --set run.drain=10us --duration 20us \
+        words: "run testpmd --preset server --rate 2Mpps --warmup 5us --set run.drain=10us --duration 20us \
                 --pcap --out latest --set run.settle=5us",
         results: "latest",
         kind: Kind::Whole(1),

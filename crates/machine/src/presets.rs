@@ -17,8 +17,13 @@ pub struct Preset {
 /// All presets; the first is the default.
 pub const PRESETS: &[Preset] = &[
     Preset {
-        name: "altra",
+        name: "server",
         summary: "timed: the gem5 paper's core and caches, a present-day NIC engine, PCIe Gen4 x16",
+        toml: include_str!("../presets/server.toml"),
+    },
+    Preset {
+        name: "altra",
+        summary: "timed: an Ampere Altra from published figures, without direct cache access, as it is measured",
         toml: include_str!("../presets/altra.toml"),
     },
     Preset {

@@ -1,6 +1,6 @@
 //! Microbenchmarks: loops on bare metal in a whole timed machine, each beside the closed form of its configuration.
 //!
-//! Code is assembled here, data are laid out here, and the machine (preset `altra`, in detail from the first instruction)
+//! Code is assembled here, data are laid out here, and the machine (preset `server`, in detail from the first instruction)
 //! runs it without an operating system. What is measured is the time between the ends of two iterations, when the last
 //! instruction of each commits: so neither loading nor the guest's own reading of a clock is in it. The closed forms
 //! ([`closed`]) are computed from the configuration alone and share no code with the models.
@@ -112,7 +112,7 @@ pub fn traceable() -> Vec<(&'static str, Program)> {
 /// Both kinds of cores, in the order of the tables.
 pub const CORES: [CoreKind; 2] = [CoreKind::OutOfOrder, CoreKind::InOrder];
 
-/// The preset `altra` with a core of this kind and these values on top. The last level replaces by LRU: of a loop over more than it
+/// The preset `server` with a core of this kind and these values on top. The last level replaces by LRU: of a loop over more than it
 /// holds it keeps nothing, which closed forms need.
 pub fn machine(core: CoreKind, set: &[&str]) -> MachineConfig {
     let kind = match core {
@@ -121,7 +121,7 @@ pub fn machine(core: CoreKind, set: &[&str]) -> MachineConfig {
     };
     let own = [kind, "memory.llc.replacement=lru"];
     let set: Vec<String> = own.into_iter().chain(set.iter().copied()).map(str::to_owned).collect();
-    resolve("altra", &set).expect("the configuration of a microbenchmark").machine()
+    resolve("server", &set).expect("the configuration of a microbenchmark").machine()
 }
 
 /// Runs `warm` iterations, then measures `iterations`.

@@ -23,7 +23,7 @@ const KINDS: [&[&str]; 5] = [
 fn session(set: &[&str]) -> Session {
     let quick = ["run.warmup=100us", "run.settle=20us", "run.duration=100us", "run.drain=1ms"];
     let all: Vec<String> = quick.iter().chain(set).map(|word| (*word).to_owned()).collect();
-    let config = resolve("altra", &all).expect("the check's configuration is right");
+    let config = resolve("server", &all).expect("the check's configuration is right");
     let chosen = benchmark("testpmd").expect("testpmd is a benchmark");
     quiet(|control| Session::prepare(&config, chosen, &places(), &Source::Cache, control))
         .expect("testpmd gets ready")
@@ -117,7 +117,7 @@ fn a_checkpoint_of_one_attachment_goes_on_cold_over_another() {
     for set in &KINDS[1..] {
         let mut config = session.config().machine();
         let words: Vec<String> = set.iter().map(|word| (*word).to_owned()).collect();
-        config.attach = resolve("altra", &words).expect("a legal attachment").attach;
+        config.attach = resolve("server", &words).expect("a legal attachment").attach;
         let mut other = Machine::new(config, 1).expect("a legal machine");
         other.restore(&file, "attached").expect("the guest-visible part is the same");
         assert_eq!(other.mode(), Mode::Functional, "the models of another machine are left out");

@@ -84,7 +84,7 @@ fn a_report_has_all_its_plots_and_nothing_cut_off_on_a_desk_and_on_a_phone_in_li
     let browser = browser();
     let folder = scratch();
     let out = folder.path().to_str().expect("a path that is text");
-    let run = ["run", "testpmd", "--preset", "altra", "--rate", "2Mpps,20Mpps,34Mpps", "--warmup", "1ms"];
+    let run = ["run", "testpmd", "--preset", "server", "--rate", "2Mpps,20Mpps,34Mpps", "--warmup", "1ms"];
     doorbell(
         &[&run[..], &["--duration", "1ms", "-q", "--set", "memory.l2.size=512KiB", "--out", out]].concat(),
     )
@@ -93,7 +93,7 @@ fn a_report_has_all_its_plots_and_nothing_cut_off_on_a_desk_and_on_a_phone_in_li
         let page = folder.path().join(page);
         let (document, console) = open(&browser, &page, false);
         assert_eq!(console, [""; 0]);
-        assert!(document.contains("Not as in altra"), "what differs from the preset is said");
+        assert!(document.contains("Not as in server"), "what differs from the preset is said");
         for (width, dark) in WIDTHS.into_iter().zip([false, true]) {
             let seen = measure(&browser, &page, width, dark);
             let expected = serde_json::json!({

@@ -203,7 +203,7 @@ fn compare(name: &str) {
     let chosen = benchmark(name).expect("it is a benchmark");
     let set = chosen.defaults.iter().copied();
     let set = set.chain(["run.warmup=1ms", "run.settle=500us", "run.duration=2ms", "run.drain=1ms"]);
-    let config = resolve("altra", &set.map(str::to_owned).collect::<Vec<_>>()).expect("it is right");
+    let config = resolve("server", &set.map(str::to_owned).collect::<Vec<_>>()).expect("it is right");
     let folder = scratch();
     let qemu = Qemu::start(chosen, &config, folder.path());
     let polls = busy_polls(&qemu.trace(&folder.path().join("log"), &frame(&config)));

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use doorbell_acceptance::micro::{self, Group, Row};
+use doorbell_bench::resolve;
 use doorbell_core::Core;
 use doorbell_machine::{Limits, Machine, Mode};
 use doorbell_memory::MemorySystem;
@@ -84,6 +85,26 @@ impl CoreMemory for Around {
 
     fn walk(&mut self, _: u64) -> Walk {
         Walk::default()
+    }
+}
+
+#[test]
+fn a_load_of_an_altra_takes_as_long_as_is_published() {
+    let set = ["memory.llc.replacement=lru".to_owned()];
+    let config = resolve("altra", &set).expect("the configuration").machine();
+    // WikiChip, Neoverse N1: 4 and 9 to 11 cycles; measured of Altras: 30 to 40 ns of the system-level cache, about 100 of memory.
+    let published = [
+        ("chase-l1", 4.0..=4.0),
+        ("chase-l2", 9.0..=11.0),
+        ("chase-llc", 90.0..=120.0),
+        ("chase-dram", 270.0..=330.0),
+    ];
+    for (name, program) in micro::traceable() {
+        let Some((_, cycles)) = published.iter().find(|(known, _)| *known == name) else { continue };
+        // What caches hold is gone through once before.
+        let warm = if name == "chase-dram" { 100 } else { 5_000 };
+        let each = micro::measure(&config, &program, warm, 1_000).each(program.body - 1);
+        assert!(cycles.contains(&each), "{name}: {each} cycles a load, published are {cycles:?}");
     }
 }
 

@@ -64,7 +64,7 @@ fn an_incast_fills_the_switchs_queue_and_no_number_of_threads_changes_it() {
 
 #[test]
 fn the_kernels_stack_answers_through_two_switches_and_each_hop_is_accounted_for() {
-    let (found, _) = run(&example("memcached.toml"), &["--preset", "altra"]);
+    let (found, _) = run(&example("memcached.toml"), &["--preset", "server"]);
     assert_eq!(number(&found, "/drop_rate"), 0.0, "{found}");
     let network = &found["network"];
     for generator in ["gets", "pings"] {
@@ -115,7 +115,7 @@ fn a_node_alone_has_the_disk_that_stands_beside_the_networks_file() {
 fn what_is_in_force_is_shown_for_the_network_and_for_each_node() {
     let file = example("memcached.toml");
     let show = |options: &[&str]| {
-        let common = ["config", "show", "--preset", "altra", "--network", file.to_str().unwrap()];
+        let common = ["config", "show", "--preset", "server", "--network", file.to_str().unwrap()];
         doorbell(&[&common[..], options].concat())
     };
     let set = ["--set", "nic.rx_fifo=24KiB", "--set", "node.idle.nic.rx_fifo=40KiB"];

@@ -160,7 +160,7 @@ fn what_cannot_be_observed_is_refused_with_the_reason() {
     };
     let functional = doorbell_acceptance::session(&[], &["run.duration=10us", "run.warmup=0ns"]);
     let profile = Observe { profile: true, ..Observe::default() };
-    assert!(refused(&functional, profile).contains("--preset altra"));
+    assert!(refused(&functional, profile).contains("--preset server"));
     let timed = timed_session(&[], &["loadgen.stages=false"]);
     assert!(refused(&timed, Observe { timeline: Some(1), ..Observe::default() }).contains("loadgen.stages"));
     assert!(refused(&timed, Observe { pipeline: Some(0), ..Observe::default() }).contains("1000000"));

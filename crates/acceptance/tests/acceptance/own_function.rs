@@ -80,7 +80,7 @@ fn a_program_drives_it_and_what_it_counts_is_told() {
     assert!(before.contains("0x088000"), "{before}");
     let file = first.checkpoint("ours", "");
     // Functionally, and with everything timed: the same is copied.
-    for (preset, mode) in [("fast", Mode::Functional), ("altra", Mode::Detailed)] {
+    for (preset, mode) in [("fast", Mode::Functional), ("server", Mode::Detailed)] {
         let mut machine = machine(preset);
         machine.restore(&file, "ours").expect("the same functions are plugged in");
         machine.set_mode(mode);

@@ -98,7 +98,7 @@ fn compute_needs_no_traffic_and_misses_the_caches_that_are_smaller_than_its_tabl
     let chosen = benchmark("compute").expect("a benchmark");
     let at = |table: &str| {
         let all = [table, "run.warmup=2ms", "run.duration=1ms", "run.settle=200us"].map(str::to_owned);
-        let config = resolve("altra", &all).expect("a configuration");
+        let config = resolve("server", &all).expect("a configuration");
         let session = quiet(|control| Session::prepare(&config, chosen, &places(), &Source::Boot, control))
             .expect("ready");
         let rate = config.loadgen.traffic.rate_asked();

@@ -1,4 +1,4 @@
-//! Promises of timed machines: whole runs of testpmd under the preset `altra`, checked from outside.
+//! Promises of timed machines: whole runs of testpmd under the preset `server`, checked from outside.
 
 use doorbell_acceptance::{places, quiet};
 use doorbell_bench::{Point, RunConfig, Session, Source, benchmark, resolve, run_point};
@@ -41,7 +41,7 @@ fn sum(point: &Point, group: &str) -> f64 {
 
 /// A machine under traffic, everything timed.
 fn under_way(set: &[&str]) -> (Session, Machine) {
-    let session = session("altra", set);
+    let session = session("server", set);
     let mut machine = session.machine().expect("a machine");
     let traffic = session.config().loadgen.traffic.clone();
     machine.set_mode(Mode::Warming);
@@ -58,8 +58,8 @@ fn run(machine: &mut Machine, micros: u64) {
 
 #[test]
 fn a_run_comes_out_the_same_twice_with_shares_that_sum_to_one() {
-    let one = point("altra", &[], "8Mpps", 64);
-    let other = point("altra", &[], "8Mpps", 64);
+    let one = point("server", &[], "8Mpps", 64);
+    let other = point("server", &[], "8Mpps", 64);
     assert_eq!(one.summary.state_hash, other.summary.state_hash);
     assert_eq!(one.summary.timing, other.summary.timing);
     assert!(
@@ -80,7 +80,7 @@ fn a_run_comes_out_the_same_twice_with_shares_that_sum_to_one() {
 #[test]
 fn a_second_hart_that_sleeps_is_idle_in_the_books_and_costs_no_packet_anything() {
     let figures = |harts: &str| {
-        let point = point("altra", &[harts], "8Mpps", 64);
+        let point = point("server", &[harts], "8Mpps", 64);
         ["busy_cycles", "busy_instructions", "busy_share"].map(|name| figure(&point, "packet cost", name))
     };
     let (one, two) = (figures("platform.harts=1"), figures("platform.harts=2"));
@@ -100,7 +100,7 @@ fn testpmd_forwards_as_much_beside_a_small_core_for_the_kernel_and_less_on_a_sma
         let own = small_harts.iter().flat_map(|hart| small.map(|key| format!("hart.{hart}.{key}")));
         let set: Vec<String> = std::iter::once("platform.harts=2".to_owned()).chain(own).collect();
         let set: Vec<&str> = set.iter().map(String::as_str).collect();
-        point("altra", &set, "32Mpps", 64).summary.arrived_mpps
+        point("server", &set, "32Mpps", 64).summary.arrived_mpps
     };
     let (big, kernel_small, poller_small) = (forwarded(&[]), forwarded(&[1]), forwarded(&[0]));
     assert!(
@@ -112,7 +112,7 @@ fn testpmd_forwards_as_much_beside_a_small_core_for_the_kernel_and_less_on_a_sma
 
 #[test]
 fn the_figures_of_each_core_add_up_to_those_of_all() {
-    let point = point("altra", &["platform.harts=2", "hart.1.core.frequency=1GHz"], "8Mpps", 64);
+    let point = point("server", &["platform.harts=2", "hart.1.core.frequency=1GHz"], "8Mpps", 64);
     let cores = &point.summary.cores;
     let of = |hart: usize, group: &str, name: &str| {
         let group = cores[hart].figures.0.iter().find(|of| of.name == group).expect("the group is there");
@@ -203,7 +203,7 @@ fn dma_moves_each_frame_and_its_descriptors_to_the_byte() {
         [(64, false), (64, true), (128, false), (512, true), (1518, false), (1518, true)]
     {
         let padding = format!("nic.full_line_writes={full_lines}");
-        let session = session("altra", &["dpdk.txrst=16", &padding]);
+        let session = session("server", &["dpdk.txrst=16", &padding]);
         let rate = "3Mpps".parse().expect("a rate");
         let before = session.machine().expect("a machine");
         let point = quiet(|control| run_point(&session, rate, Bytes(size), None, control)).expect("it runs");
@@ -233,8 +233,8 @@ fn dma_moves_each_frame_and_its_descriptors_to_the_byte() {
 
 #[test]
 fn direct_cache_access_takes_the_packets_misses_away() {
-    let on = point("altra", &[], "6Mpps", 64);
-    let off = point("altra", &["memory.dca.policy.enabled=false"], "6Mpps", 64);
+    let on = point("server", &[], "6Mpps", 64);
+    let off = point("server", &["memory.dca.policy.enabled=false"], "6Mpps", 64);
     let misses = |point: &Point| figure(point, "LLC", "header_misses_per_packet");
     assert!(misses(&on) < 0.01, "{} misses of packets with it", misses(&on));
     assert!(misses(&off) > 0.95, "{} without it", misses(&off));
@@ -248,17 +248,17 @@ fn direct_cache_access_takes_the_packets_misses_away() {
 fn a_schedule_switches_direct_cache_access_in_the_midst_of_a_measurement() {
     let schedule =
         "memory.dca.schedule=[{after=\"100us\",policy={enabled=false}},{after=\"200us\",policy={}}]";
-    let point = point("altra", &[schedule], "6Mpps", 64);
+    let point = point("server", &[schedule], "6Mpps", 64);
     // Off for a third of the 300 us.
     let misses = figure(&point, "LLC", "header_misses_per_packet");
     assert!((0.25..0.42).contains(&misses), "{misses} misses a packet");
-    let wrong = resolve("altra", &["memory.dca.schedule=[{after=\"200s\",policy={}}]".to_owned()]);
+    let wrong = resolve("server", &["memory.dca.schedule=[{after=\"200s\",policy={}}]".to_owned()]);
     assert!(wrong.unwrap_err().to_string().contains("schedule[0].after: is 200s"));
 }
 
 #[test]
 fn frequency_window_and_kind_of_core_bound_what_is_forwarded() {
-    let forwarded = |set: &[&str]| point("altra", set, "100%", 64).summary.delivered_mpps;
+    let forwarded = |set: &[&str]| point("server", set, "100%", 64).summary.delivered_mpps;
     let base = forwarded(&[]);
     let slow = forwarded(&["core.frequency=1GHz"]);
     assert!((0.3..0.55).contains(&(slow / base)), "{slow} of {base} Mpps at a third of the frequency");

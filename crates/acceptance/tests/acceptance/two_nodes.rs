@@ -252,7 +252,7 @@ fn it_does_not_matter_where_a_run_is_stopped_saved_and_gone_on_with() {
 #[test]
 fn a_timed_node_beside_a_functional_one_goes_on_from_a_checkpoint_as_if_there_had_been_none() {
     let (checkpoint, _) = ready();
-    let mut pair = built_from("altra", &[]);
+    let mut pair = built_from("server", &[]);
     pair.restore(checkpoint, &GUESTS).expect("any microarchitecture takes it up");
     assert_eq!([0, 1].map(|node| pair.node(node).timing().is_some()), [true, false]);
     pair.node_mut(1).type_input(b"go\n");
@@ -267,7 +267,7 @@ fn a_timed_node_beside_a_functional_one_goes_on_from_a_checkpoint_as_if_there_ha
         assert_eq!(pair.run(&Limits::until(next)), NetworkOutcome::Time, "{}", consoles(&pair));
     }
     let saved = pair.checkpoint(&GUESTS, "timed");
-    let mut second = built_from("altra", &[]);
+    let mut second = built_from("server", &[]);
     second.restore(&saved, &GUESTS).expect("the same microarchitecture takes it up");
     assert_eq!(second.node(0).mode(), Mode::Detailed);
     let end = pair.now() + Ps::from_us(700);
@@ -281,7 +281,7 @@ fn a_timed_node_beside_a_functional_one_goes_on_from_a_checkpoint_as_if_there_ha
     assert_eq!(second.instructions(), pair.instructions());
     pair.check_conservation();
     // Another microarchitecture takes up what the guest can see, under other windows too, and begins cold.
-    let mut other = built_from("altra", &["pipeline.rob=64", "pipeline.iq=40"]);
+    let mut other = built_from("server", &["pipeline.rob=64", "pipeline.iq=40"]);
     other.restore(&saved, &GUESTS).expect("another microarchitecture takes it up");
     assert_eq!(other.node(0).mode(), Mode::Functional);
     let mut longer = built(&["link.latency=2us"]);
@@ -341,7 +341,7 @@ fn iperf3_finds_what_crosses_the_cable() {
 #[test]
 fn a_transfer_is_timed_at_the_server_and_the_same_twice() {
     let folder = scratch();
-    let short = ["--preset", "altra", "--warmup", "2ms", "--duration", "1ms", "--set", "run.settle=300us"];
+    let short = ["--preset", "server", "--warmup", "2ms", "--duration", "1ms", "--set", "run.settle=300us"];
     let one = folder.path().join("one");
     let first = iperf(&one, &short);
     // Give or take the block that the core is executing.
@@ -416,7 +416,7 @@ fn the_test_node_is_timed_alike_whoever_drives_it() {
     if left_to_the_long_run() {
         return;
     }
-    let short = "--preset altra --rate 1Mpps --warmup 200us --duration 100us --set run.settle=50us";
+    let short = "--preset server --rate 1Mpps --warmup 200us --duration 100us --set run.settle=50us";
     let options: Vec<&str> = short.split(' ').collect();
     let [by_node, by_generator] = ["node", "generator"].map(|drive| driven(drive, &options).remove(0));
     for path in ["/timing/packet cost/busy_instructions", "/timing/packet cost/busy_cycles"] {

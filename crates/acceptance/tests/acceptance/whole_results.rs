@@ -61,7 +61,7 @@ fn a_result_does_not_depend_on_who_booted_the_guest() {
     let mut results = Vec::new();
     let slow =
         ["--preset", "fast", "--set", "core.frequency=1GHz", "--set", "link.latency=3us", "--seed", "7"];
-    for (name, first) in [("history-a", &["--preset", "altra"][..]), ("history-b", &slow)] {
+    for (name, first) in [("history-a", &["--preset", "server"][..]), ("history-b", &slow)] {
         let cache = cache_with_own_checkpoints(name);
         let cached = ["--cache", cache.to_str().unwrap()];
         let out = folder.path().join(name);

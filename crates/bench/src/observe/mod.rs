@@ -46,7 +46,7 @@ impl Observe {
         let asked = [("--profile", self.profile), ("--pipeline", self.pipeline.is_some())];
         if let Some((option, _)) = asked.iter().find(|(_, asked)| *asked && !timed) {
             let problem = "this machine runs functionally, so that nothing is known of cycles; take a timed one \
-                           (--preset altra, or --set core.model=timed)";
+                           (--preset server, or --set core.model=timed)";
             return Err(ConfigError::new(*option, problem).into());
         }
         if self.pipeline.is_some_and(|count| count == 0 || count > PIPELINE_MAX) {
