@@ -85,7 +85,8 @@ pub struct NicConfig {
     /// Most descriptors that one fetch asks for.
     pub descriptor_fetch_max: u16,
     /// Fetches of descriptors in flight at once, a ring, from 1 to 256. With one, descriptors that software gives while a fetch is
-    /// under way are asked for when it is done, so that they wait for up to two round trips.
+    /// under way are asked for when it is done, so that they wait for up to two round trips; with more, each fetch carries fewer,
+    /// which costs room on a link that is full.
     pub descriptor_fetches_in_flight: u16,
     /// Reads of frame data in flight at once. Fetches of descriptors come on top.
     pub reads_in_flight: u16,
