@@ -38,7 +38,25 @@ impl Direction {
         (begin, begin + time)
     }
 
+    #[inline]
     fn book(&mut self, ready: Ps, time: Ps) -> Ps {
+        // Most packets come behind everything, or while the last stretch is under way.
+        match self.busy.back_mut() {
+            Some(last) if ready < last.0 => self.book_before(ready, time),
+            Some(last) if ready <= last.1 => {
+                let begin = last.1;
+                last.1 = begin + time;
+                begin
+            }
+            _ => {
+                self.busy.push_back((ready, ready + time));
+                ready
+            }
+        }
+    }
+
+    /// Books what is ready before the last stretch.
+    fn book_before(&mut self, ready: Ps, time: Ps) -> Ps {
         // The first stretch that is not over, or is just over.
         let mut index = self.busy.partition_point(|stretch| stretch.1 < ready);
         let begin = match self.busy.get_mut(index) {
