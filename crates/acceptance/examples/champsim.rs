@@ -14,7 +14,7 @@ use doorbell_core::{Core, Counts};
 use doorbell_machine::{Limits, Machine, MachineConfig, Mode};
 use doorbell_memory::dram::Dram;
 use doorbell_memory::{MemoryStats, MemorySystem};
-use doorbell_sim::memory::{CoreAccess, CoreMemory, Served, Walk};
+use doorbell_sim::memory::{CoreAccess, CoreMemory, Prefetched, Served, Walk};
 use doorbell_sim::stats::Stats;
 use doorbell_sim::{Bytes, Op, PhysAddr, Ps};
 use doorbell_trace::champsim::{self, Writer};
@@ -55,6 +55,10 @@ struct Around(MemorySystem<Dram>);
 impl CoreMemory for Around {
     fn access(&mut self, cycle: u64, access: CoreAccess) -> Served {
         self.0.core_access(0, cycle, access)
+    }
+
+    fn prefetch(&mut self, cycle: u64, access: CoreAccess) -> Prefetched {
+        self.0.core_prefetch(0, cycle, access)
     }
 
     fn walk(&mut self, _: u64) -> Walk {

@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use doorbell_core::{Core, CoreKind, DirectionPredictor, PipelineConfig};
-use doorbell_sim::memory::{CoreAccess, CoreMemory, Level, Served, Walk};
+use doorbell_sim::memory::{CoreAccess, CoreMemory, Level, Prefetched, Served, Walk};
 use doorbell_sim::op::{Op, OpClass};
 use doorbell_sim::ports::PhysAddr;
 use doorbell_sim::rng::Rng;
@@ -16,6 +16,10 @@ struct AllHits;
 impl CoreMemory for AllHits {
     fn access(&mut self, cycle: u64, _: CoreAccess) -> Served {
         Served { at: cycle + 2, level: Level::L1 }
+    }
+
+    fn prefetch(&mut self, cycle: u64, _: CoreAccess) -> Prefetched {
+        Prefetched { at: cycle + 2, level: Some(Level::L1) }
     }
 
     fn walk(&mut self, virt: u64) -> Walk {

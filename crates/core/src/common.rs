@@ -1,7 +1,8 @@
 //! What both pipelines have: front end, branch predictors, TLBs, registers, queues of loads and stores, commit, books; and
 //! what happens to a core from outside, which is the same in both.
 
-use doorbell_sim::op::REGISTERS;
+use doorbell_sim::memory::{CoreAccess, CoreMemory, Prefetched};
+use doorbell_sim::op::{Op, REGISTERS};
 use serde::{Deserialize, Serialize};
 
 use crate::accounts::Accounts;
@@ -75,6 +76,14 @@ impl Common {
     pub fn trap(&mut self) {
         self.counts.traps += 1;
         self.front.redirect(self.commit.last() + self.trap_cycles, Cause::Clear);
+    }
+
+    /// Sends a software prefetch, its address translated at `asked`, to the first-level cache.
+    pub fn prefetch<M: CoreMemory>(&mut self, op: &Op, asked: u64, memory: &mut M) -> Prefetched {
+        let prefetched = memory.prefetch(asked, CoreAccess::of_prefetch(op));
+        self.counts.prefetches += 1;
+        self.counts.prefetches_dropped += u64::from(prefetched.level.is_none());
+        Prefetched { at: prefetched.at.max(asked + 1), ..prefetched }
     }
 
     pub fn flush_tlb(&mut self, virt: Option<u64>, space: Option<u16>) {

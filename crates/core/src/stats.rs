@@ -118,6 +118,10 @@ stats! {
         loads_dram,
         /// Cycles from cache access to data, summed over loads.
         load_cycles,
+        /// Software prefetches.
+        prefetches,
+        /// Of these, requests that the first-level cache dropped.
+        prefetches_dropped,
         /// Stores.
         stores,
         /// Stores written together with another to the same line that was under way.
@@ -152,7 +156,7 @@ stats! {
         rob_cycles,
         /// Cycles that ops were in the issue queue, summed over ops.
         iq_cycles,
-        /// Cycles that loads were in the load queue, summed over loads.
+        /// Cycles that loads and prefetches were in the load queue, summed over them.
         lq_cycles,
         /// Cycles that stores were in the store queue, summed over stores.
         sq_cycles,

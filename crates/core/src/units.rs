@@ -246,6 +246,7 @@ const CLASSES: [OpClass; OpClass::COUNT] = [
     OpClass::Fence,
     OpClass::Serialising,
     OpClass::Device,
+    OpClass::Prefetch,
 ];
 
 /// Unit, latency and interval of a class. Of loads, stores and atomics the latency is up to their access.
@@ -262,7 +263,7 @@ fn need(class: OpClass, config: &PipelineConfig) -> (Pool, u32, u32) {
         }
         OpClass::FloatFma => (Pool::FloatMultiply, units.float_fma_cycles, units.float_multiply_interval),
         OpClass::FloatDiv => (Pool::FloatDivide, units.float_divide_cycles, units.float_divide_interval),
-        OpClass::Load => (Pool::Load, config.address_cycles, 1),
+        OpClass::Load | OpClass::Prefetch => (Pool::Load, config.address_cycles, 1),
         OpClass::Store | OpClass::Atomic | OpClass::Device => (Pool::Store, config.address_cycles, 1),
         OpClass::Branch
         | OpClass::Jump

@@ -6,7 +6,7 @@ use common::{Program, Simple, assert_books_balance, run, watch};
 use doorbell_core::{
     Core, CoreKind, DirectionPredictor, MemoryDependence, PipelineConfig, Prediction, StoreDrain,
 };
-use doorbell_sim::memory::{CoreAccess, CoreMemory, Level, Served, Walk};
+use doorbell_sim::memory::{CoreAccess, CoreMemory, Level, Prefetched, Served, Walk};
 use doorbell_sim::op::{Op, OpClass};
 use doorbell_sim::ports::PhysAddr;
 
@@ -553,6 +553,10 @@ impl CoreMemory for Paged {
             return Served { at: cycle + 10, level: Level::L2 };
         }
         Served { at: cycle + 2, level: Level::L1 }
+    }
+
+    fn prefetch(&mut self, cycle: u64, _: CoreAccess) -> Prefetched {
+        Prefetched { at: cycle + 2, level: Some(Level::L1) }
     }
 
     fn walk(&mut self, virt: u64) -> Walk {

@@ -90,7 +90,7 @@ impl<M: MainMemory> MemorySystem<M> {
 
     /// The hart has the line and gets the right to write it, when all other copies are gone.
     fn upgrade(&mut self, request: LineRequest, look: Lookup) -> Newest {
-        self.llc.stats.upgrades += 1;
+        self.llc.stats.upgrades += u64::from(request.why == Why::Demand);
         let state = if self.deallocate_exclusive(request, look) { Flags::MODIFIED } else { Flags::EXCLUSIVE };
         if look.peers.present {
             (look.at + self.snoop_latency, Level::Peer, state, 0)

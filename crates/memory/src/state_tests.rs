@@ -124,7 +124,11 @@ fn drive<M: MainMemory>(
                 ][kind as usize - 3];
                 let access = CoreAccess { kind, addr, pc: 0x1000 + 4 * rng.below(4) };
                 let hart = rng.below(harts) as usize;
-                system.core_access(hart, now.0 / 400, access).at
+                if kind != AccessKind::Walk && rng.below(4) == 0 {
+                    system.core_prefetch(hart, now.0 / 400, access).at
+                } else {
+                    system.core_access(hart, now.0 / 400, access).at
+                }
             }
         });
         if rng.below(100) == 0 {

@@ -45,7 +45,13 @@ doorbell_sim::stats! {
         prefetches,
         /// Prefetches given up because all miss registers were held.
         prefetches_dropped,
-        /// Prefetched lines that were used.
+        /// Software prefetches, which are none of the accesses.
+        software_prefetches,
+        /// Of these, lines that were there or on their way.
+        software_prefetches_there,
+        /// Software prefetches given up because all miss registers were held.
+        software_prefetches_dropped,
+        /// Prefetched lines that were used, whoever prefetched them.
         prefetches_useful,
         /// Of these, lines that were still on their way.
         prefetches_late,

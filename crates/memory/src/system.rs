@@ -1,6 +1,6 @@
 //! The memory system: what there is and how it is joined.
 
-use doorbell_sim::memory::{CoreAccess, Entry, Level, Served};
+use doorbell_sim::memory::{CoreAccess, Entry, Level, Prefetched, Served};
 use doorbell_sim::{Bytes, Clock, Hertz, PhysAddr, Ps};
 
 use crate::backing::MainMemory;
@@ -196,6 +196,17 @@ impl<M: MainMemory> MemorySystem<M> {
     #[inline]
     pub fn core_access(&mut self, hart: usize, cycle: u64, access: CoreAccess) -> Served {
         self.access::<true>(hart, cycle, access)
+    }
+
+    /// Prices a software prefetch.
+    #[inline]
+    pub fn core_prefetch(&mut self, hart: usize, cycle: u64, access: CoreAccess) -> Prefetched {
+        self.prefetch::<true>(hart, cycle, access)
+    }
+
+    /// A software prefetch that changes state and counters and takes no time.
+    pub fn warm_prefetch(&mut self, hart: usize, access: CoreAccess) {
+        self.prefetch::<false>(hart, 0, access);
     }
 
     /// An access that changes state and counters and takes no time.

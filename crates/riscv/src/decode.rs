@@ -94,11 +94,23 @@ fn op_imm(bits: u32, base: Inst) -> Inst {
         (4, _) => (Xori, base.imm),
         (5, 0) => (Srli, shift),
         (5, 0x10) => (Srai, shift),
+        (6, _) if base.rd == 0 => prefetch(base.imm),
         (6, _) => (Ori, base.imm),
         (7, _) => (Andi, base.imm),
         _ => (Illegal, 0),
     };
     Inst { kind, imm, ..base }
+}
+
+/// ORI to x0, a hint of the base ISA: with the lower half of the immediate as Zicbop has it, a prefetch (Base Cache Management
+/// Operation ISA Extensions 1.0, "Cache-block prefetch instructions").
+fn prefetch(imm: i32) -> (Kind, i32) {
+    match imm & 0x1f {
+        0 => (PrefetchI, imm),
+        1 => (PrefetchR, imm & !0x1f),
+        3 => (PrefetchW, imm & !0x1f),
+        _ => (Ori, imm),
+    }
 }
 
 fn op_imm_32(bits: u32, base: Inst) -> Inst {

@@ -1,6 +1,6 @@
 //! Decoded instructions: what kind, which registers, which immediate.
 
-/// Every instruction of RV64GC (I, M, A, F, D, Zicsr, Zifencei and the privileged ones), with the
+/// Every instruction of RV64GC (I, M, A, F, D, Zicsr, Zifencei, Zicbop and the privileged ones), with the
 /// compressed ones expanded, plus gem5's m5ops. Named as in the RISC-V manuals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -24,6 +24,7 @@ pub enum Kind {
     Fld, Fsd, FmaddD, FmsubD, FnmsubD, FnmaddD, FaddD, FsubD, FmulD, FdivD, FsqrtD,
     FsgnjD, FsgnjnD, FsgnjxD, FminD, FmaxD, FcvtSD, FcvtDS, FcvtWD, FcvtWuD, FcvtLD, FcvtLuD, FmvXD, FeqD, FltD, FleD, FclassD,
     FcvtDW, FcvtDWu, FcvtDL, FcvtDLu, FmvDX,
+    PrefetchI, PrefetchR, PrefetchW,
     M5Op,
     Illegal,
 }

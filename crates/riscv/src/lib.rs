@@ -1,7 +1,7 @@
 //! RV64GC with the M, S and U privilege levels, executed functionally: what happens, not when.
 //!
 //! Documents: The RISC-V Instruction Set Manual, Volume I (unprivileged: I 2.1, M 2.0, A 2.1, F and D 2.2,
-//! C 2.0, Zicsr 2.0, Zifencei 2.0) and Volume II (privileged 1.12 with Sstc).
+//! C 2.0, Zicsr 2.0, Zifencei 2.0, Zicbop 1.0) and Volume II (privileged 1.12 with Sstc).
 //! Modelled: Sv39 and Sv48 with hardware-updated A and D bits, 16 PMP entries, all traps, misaligned loads and
 //! stores, LR/SC with reservations of 64 bytes. Not modelled: the H, V, B and Zc* extensions, Svnapot, Svpbmt,
 //! debug triggers, hardware performance counters beyond `cycle`, `time` and `instret` (they read as zero).

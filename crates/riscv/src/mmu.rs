@@ -252,6 +252,28 @@ impl Hart {
         if self.privilege == Privilege::Machine || self.csr.satp >> 60 == 0 {
             return Some(PhysAddr(virt));
         }
+        self.leaf(ram, virt).map(|(_, phys)| phys)
+    }
+
+    /// Where the line of a prefetch lies, if a load, a store or a fetch may access it. Nothing is raised, and A and D bits are
+    /// neither looked at nor set (Base Cache Management Operation ISA Extensions 1.0, "Cache-block prefetch instructions").
+    pub(crate) fn prefetch_address(&self, ram: &Ram, virt: u64) -> Option<PhysAddr> {
+        const ANY: [Access; 3] = [Access::Load, Access::Store, Access::Fetch];
+        if let Some(phys) = self.tlb_lookup(ram, virt, 1, Access::Load) {
+            return Some(phys);
+        }
+        let privilege = self.data_privilege();
+        let bare = privilege == Privilege::Machine || self.csr.satp >> 60 == 0;
+        let (pte, phys) = if bare { (0, PhysAddr(virt)) } else { self.leaf(ram, virt)? };
+        let open = |access| {
+            (bare || self.leaf_allows(pte, access, privilege))
+                && self.pmp_allows(phys.0, 1, access, privilege)
+        };
+        ANY.into_iter().any(open).then_some(phys)
+    }
+
+    /// The entry that maps a virtual address, whoever may use it, and where it leads.
+    fn leaf(&self, ram: &Ram, virt: u64) -> Option<(u64, PhysAddr)> {
         let levels: u32 = if self.csr.satp >> 60 == 8 { 3 } else { 4 };
         let mut table = (self.csr.satp & PTE_PPN_MASK) << 12;
         for level in (0..levels).rev() {
@@ -262,7 +284,7 @@ impl Hart {
             let next = (pte >> PTE_PPN_SHIFT & PTE_PPN_MASK) << 12;
             if pte & (PTE_R | PTE_X) != 0 {
                 let mask = (1u64 << (12 + 9 * level)) - 1;
-                return Some(PhysAddr(next & !mask | virt & mask));
+                return Some((pte, PhysAddr(next & !mask | virt & mask)));
             }
             table = next;
         }

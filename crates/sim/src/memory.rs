@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::op::Op;
 use crate::ports::{DmaKind, PhysAddr};
 use crate::time::Ps;
 
@@ -65,6 +66,18 @@ pub struct CoreAccess {
     pub pc: u64,
 }
 
+impl CoreAccess {
+    /// What a software prefetch asks for.
+    pub fn of_prefetch(op: &Op) -> CoreAccess {
+        let kind = match op.flags & (Op::CODE | Op::WRITES) {
+            0 => AccessKind::Load,
+            Op::WRITES => AccessKind::Store,
+            _ => AccessKind::Fetch,
+        };
+        CoreAccess { kind, addr: op.phys, pc: op.pc }
+    }
+}
+
 /// How an access was served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
@@ -72,6 +85,15 @@ pub struct Served {
     pub at: u64,
     /// From where. An access that finds its line on the way counts for where the line comes from.
     pub level: Level,
+}
+
+/// What became of a software prefetch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefetched {
+    /// The core's cycle in which the first-level cache has looked for the line: nothing waits for longer.
+    pub at: u64,
+    /// Where the line is, or comes from; none if the request was dropped.
+    pub level: Option<Level>,
 }
 
 /// The page-table entries that a walk reads.
@@ -89,6 +111,9 @@ pub struct Walk {
 pub trait CoreMemory {
     /// Prices an access that leaves the core in cycle `cycle`, address translated.
     fn access(&mut self, cycle: u64, access: CoreAccess) -> Served;
+    /// Prices a software prefetch that leaves the core in cycle `cycle`, address translated: for a load, a store (the line
+    /// may be written then) or a fetch, as its kind says.
+    fn prefetch(&mut self, cycle: u64, access: CoreAccess) -> Prefetched;
     /// Which entries a walk for `virt` reads, as the page tables stand; no levels where addresses are not translated.
     fn walk(&mut self, virt: u64) -> Walk;
 }

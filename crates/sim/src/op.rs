@@ -50,11 +50,14 @@ pub enum OpClass {
     Serialising,
     /// A load from or store to a device, executed at the head of the window.
     Device,
+    /// A software prefetch: a request for a line for which nothing waits. It writes no register, never faults, and is ordered
+    /// by nothing. [`Op::WRITES`] and [`Op::CODE`] say what the line is wanted for.
+    Prefetch,
 }
 
 impl OpClass {
     /// How many classes there are.
-    pub const COUNT: usize = OpClass::Device as usize + 1;
+    pub const COUNT: usize = OpClass::Prefetch as usize + 1;
 
     /// Whether the op may be followed by another than the next instruction in memory.
     pub const fn is_branch(self) -> bool {
@@ -69,9 +72,9 @@ impl OpClass {
         )
     }
 
-    /// Whether the op accesses cacheable memory.
+    /// Whether the op accesses cacheable memory, or asks for a line of it.
     pub const fn is_memory(self) -> bool {
-        matches!(self, OpClass::Load | OpClass::Store | OpClass::Atomic)
+        matches!(self, OpClass::Load | OpClass::Store | OpClass::Atomic | OpClass::Prefetch)
     }
 }
 
@@ -95,7 +98,7 @@ pub struct Op {
     pub phys: PhysAddr,
     /// What it needs.
     pub class: OpClass,
-    /// Bytes accessed; 0 for none.
+    /// Bytes accessed; 0 for none, and of a prefetch.
     pub size: u8,
     /// Bytes of the instruction, with its last op; 0 for the ops before.
     pub length: u8,
@@ -110,10 +113,13 @@ pub struct Op {
 impl Op {
     /// A branch that is taken.
     pub const TAKEN: u8 = 1;
-    /// The access writes memory (of [`OpClass::Atomic`] and [`OpClass::Device`]).
+    /// The access writes memory (of [`OpClass::Atomic`], [`OpClass::Device`] and, of the accesses to come, of
+    /// [`OpClass::Prefetch`]).
     pub const WRITES: u8 = 2;
     /// Executed in machine or supervisor mode.
     pub const PRIVILEGED: u8 = 4;
+    /// The line is wanted for instructions (of [`OpClass::Prefetch`]).
+    pub const CODE: u8 = 8;
     /// A fence's predecessor and successor sets: loads before, stores before, loads after, stores after. An atomic has the
     /// successors if it acquires.
     pub const FENCE_SHIFT: u8 = 4;

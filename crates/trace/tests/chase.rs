@@ -3,7 +3,7 @@
 use doorbell_core::{Core, PipelineConfig};
 use doorbell_memory::dram::Dram;
 use doorbell_memory::{MemoryConfig, MemorySystem};
-use doorbell_sim::memory::{CoreAccess, CoreMemory, Served, Walk};
+use doorbell_sim::memory::{CoreAccess, CoreMemory, Prefetched, Served, Walk};
 use doorbell_sim::{Bytes, Hertz, PhysAddr};
 use doorbell_trace::champsim::{self, Record};
 
@@ -14,6 +14,10 @@ struct Around(MemorySystem<Dram>);
 impl CoreMemory for Around {
     fn access(&mut self, cycle: u64, access: CoreAccess) -> Served {
         self.0.core_access(0, cycle, access)
+    }
+
+    fn prefetch(&mut self, cycle: u64, access: CoreAccess) -> Prefetched {
+        self.0.core_prefetch(0, cycle, access)
     }
 
     fn walk(&mut self, _: u64) -> Walk {

@@ -8,7 +8,7 @@ use doorbell_core::Core;
 use doorbell_machine::{Limits, Machine, Mode};
 use doorbell_memory::MemorySystem;
 use doorbell_memory::dram::Dram;
-use doorbell_sim::memory::{CoreAccess, CoreMemory, Served, Walk};
+use doorbell_sim::memory::{CoreAccess, CoreMemory, Prefetched, Served, Walk};
 use doorbell_sim::{Bytes, PhysAddr, Ps};
 use doorbell_trace::champsim::{self, Writer};
 
@@ -81,6 +81,10 @@ struct Around(MemorySystem<Dram>);
 impl CoreMemory for Around {
     fn access(&mut self, cycle: u64, access: CoreAccess) -> Served {
         self.0.core_access(0, cycle, access)
+    }
+
+    fn prefetch(&mut self, cycle: u64, access: CoreAccess) -> Prefetched {
+        self.0.core_prefetch(0, cycle, access)
     }
 
     fn walk(&mut self, _: u64) -> Walk {

@@ -8,7 +8,7 @@
 use std::fmt::Write;
 
 use doorbell_machine::LoggedOp;
-use doorbell_sim::Op;
+use doorbell_sim::{Op, OpClass};
 use doorbell_symbols::{Mode, Place, Symbols};
 
 /// What the op's function is.
@@ -70,7 +70,15 @@ pub fn konata(ops: &[LoggedOp], mut place: impl FnMut(&Op) -> Place) -> String {
 fn detail(logged: &LoggedOp, place: &Place) -> String {
     let (op, stages) = (&logged.op, &logged.stages);
     let mut text = place.object.clone();
-    if op.class.is_memory() || op.class == doorbell_sim::OpClass::Device {
+    if op.class == OpClass::Prefetch {
+        let _ = write!(text, ", prefetches {:#x}", op.virt);
+        match stages.level {
+            Some(level) => drop(write!(text, ", line from {level:?}")),
+            None => text.push_str(", dropped"),
+        }
+        return text;
+    }
+    if op.class.is_memory() || op.class == OpClass::Device {
         let _ = write!(text, ", {} bytes at {:#x}", op.size, op.virt);
     }
     if let Some(level) = stages.level {

@@ -240,13 +240,17 @@ fn cache(w: &View, name: &str, key: &str) -> Filling {
         over(n("write_backs"), frames),
         "dirty lines sent a level further, a delivered frame",
     );
-    if n("prefetches") > 0.0 {
-        g.put("prefetches_pki", over(n("prefetches"), kilo), "lines fetched ahead a thousand instructions");
-        g.put(
-            "prefetch_accuracy",
-            over(n("prefetches_useful"), n("prefetches")),
-            "share of these that were used",
-        );
+    let software = n("software_prefetches");
+    let fetched =
+        n("prefetches") + software - n("software_prefetches_there") - n("software_prefetches_dropped");
+    if fetched > 0.0 {
+        g.put("prefetches_pki", over(fetched, kilo), "lines fetched ahead a thousand instructions");
+        g.put("prefetch_accuracy", over(n("prefetches_useful"), fetched), "share of these that were used");
+    }
+    if software > 0.0 {
+        let (each, lost) = (over(software, frames), over(n("software_prefetches_dropped"), software));
+        g.put("software_prefetches_per_packet", each, "prefetch instructions a delivered frame");
+        g.put("software_prefetches_dropped", lost, "share of these given up for want of a miss register");
     }
     g
 }

@@ -1,4 +1,4 @@
-//! Loads, stores, atomics, fences and accesses to devices of the in-order core. Their rules are those of the out-of-order
+//! Loads, stores, prefetches, atomics, fences and accesses to devices of the in-order core. Their rules are those of the out-of-order
 //! core where program order alone does not keep them.
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, Level};
@@ -69,6 +69,30 @@ impl InOrder {
         state.common.counts.lq_cycles += complete - issued;
         state.common.load_done(complete);
         Executed { complete, commit: asked + 1, cause: Cause::Dtlb, level: Some(level) }
+    }
+
+    /// Prices a software prefetch: as the out-of-order core does, and since it cannot fault, nothing behind it waits for its
+    /// translation.
+    #[inline(never)]
+    pub(super) fn prefetch<M: CoreMemory, O: Observer>(
+        &mut self,
+        op: &Op,
+        fetched: &Fetched,
+        memory: &mut M,
+        observer: &mut O,
+    ) {
+        let issued = self.issue(op, fetched, Wait::new(self.state.common.loads.free_from(), Cause::L2));
+        let address = issued.at + self.state.common.address_cycles;
+        let common = &mut self.state.common;
+        let asked = common.mmu.translate(Side::Data, op.virt, address, memory, &mut common.counts);
+        let prefetched = common.prefetch(op, asked, memory);
+        let complete = self.result(op, prefetched.at, Cause::L1);
+        let executed = Executed { complete, commit: 0, cause: Cause::L1, level: prefetched.level };
+        let common = &mut self.state.common;
+        common.loads.push(complete);
+        common.counts.lq_cycles += complete - issued.at;
+        let commit = self.retire(op, fetched, &issued, &executed);
+        observer.op(op, &stages(fetched, &issued, &executed, commit));
     }
 
     pub(super) fn atomic<M: CoreMemory>(&mut self, op: &Op, issued: u64, memory: &mut M) -> Executed {

@@ -140,6 +140,7 @@ impl InOrder {
                 observer.op(op, &stages(&fetched, &issued, &executed, commit));
             }
             OpClass::Store => self.store(op, &fetched, memory, observer),
+            OpClass::Prefetch => self.prefetch(op, &fetched, memory, observer),
             OpClass::Branch
             | OpClass::Jump
             | OpClass::IndirectJump

@@ -1,4 +1,4 @@
-//! Loads, stores, atomics, fences and accesses to devices of the out-of-order core.
+//! Loads, stores, prefetches, atomics, fences and accesses to devices of the out-of-order core.
 //!
 //! A load goes to the cache or is answered by the youngest older store that overlaps it, if that has all its bytes; if it
 //! has only some, the load waits until the cache has them. A load that went ahead of a store which turns out to overlap it
@@ -149,6 +149,33 @@ impl OutOfOrder {
         state.common.counts.stores += 1;
         state.common.counts.sq_cycles += state.common.stores.all_written() - dispatched.at;
         observer.op(op, &Stages { written, ..stages(fetched, dispatched.at, &executed, commit) });
+    }
+
+    /// Prices a software prefetch. It goes a load's way, through load queue and port, walks page tables where the TLBs miss, and
+    /// commits when the first-level cache has looked, whether the line is there or not (Intel 64 and IA-32 Architectures
+    /// Optimization Reference Manual, "Hardware Instruction Fetching and Software Prefetching"; gem5's cache answers a software
+    /// prefetch after its look-up, too). Older stores and fences do not hold it up: nothing depends on what it brings.
+    #[inline(never)]
+    pub(super) fn prefetch<M: CoreMemory, O: Observer>(
+        &mut self,
+        op: &Op,
+        fetched: &Fetched,
+        memory: &mut M,
+        observer: &mut O,
+    ) {
+        let dispatched = self.dispatch(op, fetched, self.state.common.loads.free_from(), None);
+        let earliest = dispatched.at + 1;
+        let issue = self.units.issue(OpClass::Prefetch, earliest.max(self.operands(op)), earliest);
+        let address = issue + self.state.common.address_cycles;
+        let asked = self.translate(op, address, memory);
+        let prefetched = self.state.common.prefetch(op, asked, memory);
+        let cause = if asked - address > prefetched.at - asked { Cause::Dtlb } else { Cause::L1 };
+        let complete = prefetched.at;
+        let executed = Executed { issue, complete, leaves: issue + 1, cause, level: prefetched.level };
+        let commit = self.retire(op, fetched, &dispatched, &executed);
+        self.state.common.loads.push(commit + 1);
+        self.state.common.counts.lq_cycles += commit - dispatched.at;
+        observer.op(op, &stages(fetched, dispatched.at, &executed, commit));
     }
 
     /// Executes an atomic.

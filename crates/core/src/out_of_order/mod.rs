@@ -123,6 +123,7 @@ impl OutOfOrder {
         match op.class {
             OpClass::Load => self.load(op, fetched, memory, observer),
             OpClass::Store => self.store(op, &fetched, memory, observer),
+            OpClass::Prefetch => self.prefetch(op, &fetched, memory, observer),
             OpClass::Branch
             | OpClass::Jump
             | OpClass::IndirectJump

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use doorbell_core::{Core, PipelineConfig, Stages};
-use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, Level, Served, Walk};
+use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, Level, Prefetched, Served, Walk};
 use doorbell_sim::op::{Op, OpClass};
 use doorbell_sim::ports::PhysAddr;
 use doorbell_sim::rng::Rng;
@@ -24,6 +24,11 @@ pub struct Simple {
 impl Simple {
     pub fn new(far: u64) -> Simple {
         Simple { far, warm_code: true, ..Simple::default() }
+    }
+
+    /// Cycles until a prefetch knows whether its line is there.
+    pub fn look_up(&self) -> u64 {
+        2
     }
 
     pub fn latency(&self, kind: AccessKind, addr: u64) -> (u64, Level) {
@@ -50,6 +55,14 @@ impl CoreMemory for Simple {
         }
         let (cycles, level) = self.latency(access.kind, access.addr.0);
         Served { at: cycle + cycles, level }
+    }
+
+    fn prefetch(&mut self, cycle: u64, access: CoreAccess) -> Prefetched {
+        if let Some(log) = &mut self.log {
+            log.push((cycle, access));
+        }
+        let level = self.latency(access.kind, access.addr.0).1;
+        Prefetched { at: cycle + self.look_up(), level: Some(level) }
     }
 
     fn walk(&mut self, _: u64) -> Walk {
@@ -173,6 +186,11 @@ pub fn random_ops(rng: &mut Rng, count: usize, devices: bool) -> Vec<Op> {
                 let flags = (rng.below(4) << 6) as u8 | if rng.below(3) > 0 { Op::WRITES } else { 0 };
                 let op = program.op(OpClass::Atomic, a, [b, c, 0]);
                 (op.virt, op.phys, op.size, op.flags) = (place / 8 * 8, PhysAddr(place / 8 * 8), 8, flags);
+            }
+            28 => {
+                let flags = [0, Op::WRITES, Op::CODE][rng.below(3) as usize];
+                let op = program.op(OpClass::Prefetch, 0, [b, 0, 0]);
+                (op.virt, op.phys, op.flags) = (address, PhysAddr(address), flags);
             }
             27 if devices && rng.below(3) == 0 => {
                 let op = program.op(OpClass::Device, a, [b, 0, 0]);

@@ -71,6 +71,16 @@ fn before(event: Option<u64>, cycle: u64) -> bool {
     event.is_some_and(|at| at < cycle)
 }
 
+/// What stands in the load queue.
+fn takes_load_entry(op: &Op) -> bool {
+    matches!(op.class, OpClass::Load | OpClass::Prefetch)
+}
+
+/// What a prefetch takes from its address on.
+fn look_up(class: OpClass, memory: &Simple) -> u64 {
+    if class == OpClass::Prefetch { memory.look_up() } else { 0 }
+}
+
 fn is_store(op: &Op) -> bool {
     matches!(op.class, OpClass::Store | OpClass::Atomic)
 }
@@ -289,7 +299,7 @@ impl<'a> Machine<'a> {
                         life.finish = Some(cycle + latency + self.memory.latency(kind, op.phys.0).0);
                     }
                     _ => {
-                        life.finish = Some(cycle + latency);
+                        life.finish = Some(cycle + latency + look_up(op.class, self.memory));
                         if op.destination == 0 {
                             life.complete = life.finish;
                         }
@@ -334,7 +344,7 @@ impl<'a> Machine<'a> {
                     life.finish = Some(cycle + latency + self.memory.latency(kind, op.phys.0).0);
                 }
                 _ => {
-                    life.finish = Some(cycle + latency);
+                    life.finish = Some(cycle + latency + look_up(op.class, self.memory));
                     if op.destination == 0 {
                         life.complete = life.finish;
                     }
@@ -358,10 +368,10 @@ impl<'a> Machine<'a> {
             return false;
         }
         match op.class {
-            OpClass::Load => {
-                let mut loads = (0..index).rev().filter(|older| self.ops[*older].class == OpClass::Load);
+            OpClass::Load | OpClass::Prefetch => {
+                let mut loads = (0..index).rev().filter(|older| takes_load_entry(&self.ops[*older]));
                 let room = loads.nth(self.config.lq as usize - 1).is_none_or(complete);
-                room && self.fences_pass(index, cycle, true, false)
+                room && (op.class == OpClass::Prefetch || self.fences_pass(index, cycle, true, false))
             }
             OpClass::Store => self.store_room(index, cycle),
             OpClass::Atomic => {
@@ -457,8 +467,8 @@ impl<'a> Machine<'a> {
         if older().filter(waiting).count() >= self.config.iq as usize {
             return false;
         }
-        let loads = |older: &usize| self.ops[*older].class == OpClass::Load;
-        if op.class == OpClass::Load
+        let loads = |older: &usize| takes_load_entry(&self.ops[*older]);
+        if takes_load_entry(op)
             && older().filter(loads).filter(uncommitted).count() >= self.config.lq as usize
         {
             return false;
@@ -621,7 +631,7 @@ fn unit(class: OpClass, config: &PipelineConfig) -> (&'static str, u32, u64) {
         OpClass::FloatMul => ("float multiply", units.float_multipliers, units.float_multiply_cycles),
         OpClass::FloatFma => ("float multiply", units.float_multipliers, units.float_fma_cycles),
         OpClass::FloatDiv => ("float divide", units.float_dividers, units.float_divide_cycles),
-        OpClass::Load => ("load", units.load_ports, config.address_cycles),
+        OpClass::Load | OpClass::Prefetch => ("load", units.load_ports, config.address_cycles),
         OpClass::Store | OpClass::Atomic => ("store", units.store_ports, config.address_cycles),
         OpClass::Fence => ("none", u32::MAX, 0),
         _ => ("branch", units.branch_units, units.branch_cycles),

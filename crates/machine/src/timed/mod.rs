@@ -9,6 +9,8 @@
 mod calls;
 mod feed;
 mod polls;
+#[cfg(test)]
+mod prefetch_tests;
 mod profile;
 mod run;
 mod saved;
@@ -25,7 +27,7 @@ use doorbell_memory::dram::Dram;
 use doorbell_memory::{HartSide, MemorySystem};
 use doorbell_platform::map;
 use doorbell_sim::memory::{
-    AccessKind, CoreAccess, CoreMemory, DmaAccess, LINE_BYTES, Served, Walk, each_line,
+    AccessKind, CoreAccess, CoreMemory, DmaAccess, LINE_BYTES, Prefetched, Served, Walk, each_line,
 };
 use doorbell_sim::{Clock, Op, OpClass, OpSource, Phase, PhysAddr, Ps, log};
 use serde::{Deserialize, Serialize};
@@ -124,6 +126,10 @@ impl<S: OpSource> CoreMemory for Around<'_, S> {
         self.memory.core_access(self.id, cycle, access)
     }
 
+    fn prefetch(&mut self, cycle: u64, access: CoreAccess) -> Prefetched {
+        self.memory.core_prefetch(self.id, cycle, access)
+    }
+
     fn walk(&mut self, virt: u64) -> Walk {
         self.source.walk(self.world, virt)
     }
@@ -191,6 +197,10 @@ impl Timing {
             let kind = match op.class {
                 OpClass::Load => AccessKind::Load,
                 OpClass::Store | OpClass::Atomic => AccessKind::Store,
+                OpClass::Prefetch => {
+                    self.memory.warm_prefetch(id, CoreAccess::of_prefetch(op));
+                    continue;
+                }
                 _ => continue,
             };
             self.memory.warm(id, CoreAccess { kind, addr: op.phys, pc: op.pc });

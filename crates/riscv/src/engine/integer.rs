@@ -88,6 +88,15 @@ arithmetic! {
     sraiw: |a, imm b| i64::from(a as i32 >> (b & 31)) as u64;
 }
 
+/// Changes nothing: what a prefetch asks for is the timing models' business.
+///
+/// # Safety
+/// As for [`Handler`](super::Handler).
+pub(super) unsafe fn hint(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
+    // SAFETY: a hint does not end a block.
+    unsafe { next(hart, ram, op) }
+}
+
 /// # Safety
 /// As for [`Handler`](super::Handler).
 pub(super) unsafe fn lui(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {

@@ -5,10 +5,10 @@
 //! exactly as fast as if there were no timing models. Where accesses went is asked of the TLB afterwards.
 
 use doorbell_sim::memory::{LINE_BYTES, Walk};
-use doorbell_sim::{BlockEnd, Op as TimedOp, OpSource, PhysAddr, Ram, TranslationFence};
+use doorbell_sim::{BlockEnd, Op as TimedOp, OpClass, OpSource, PhysAddr, Ram, TranslationFence};
 
 use super::block::{BlockId, Engine};
-use super::{Exit, Handler, Op, amo, memory};
+use super::{Exit, Handler, Op, amo, integer, memory};
 use crate::hart::{Hart, Privilege, Stop};
 use crate::inst::Kind::{self, *};
 use crate::mmu::PAGE_MASK;
@@ -58,6 +58,9 @@ macro_rules! noting {
 }
 
 noting! {
+    PrefetchI prefetch_i = integer::hint;
+    PrefetchR prefetch_r = integer::hint;
+    PrefetchW prefetch_w = integer::hint;
     Lb lb = memory::lb;
     Lh lh = memory::lh;
     Lw lw = memory::lw;
@@ -194,8 +197,12 @@ impl Hart {
             op.flags |= if what.privileged { TimedOp::PRIVILEGED } else { 0 };
             if op.class.is_memory() {
                 op.virt = self.notes.addresses[noted];
-                op.phys = self.physical(ram, op.virt);
                 noted += 1;
+                if op.class == OpClass::Prefetch {
+                    self.note_prefetch(ram, op);
+                    continue;
+                }
+                op.phys = self.physical(ram, op.virt);
                 split |= op.virt % LINE_BYTES + u64::from(op.size) > LINE_BYTES;
             }
         }
@@ -205,6 +212,15 @@ impl Hart {
         }
         if split {
             self.split_lines(ram, first, ops);
+        }
+    }
+
+    /// Finds the line that a prefetch asks for. One that may not be accessed is not asked for; what is left is an op that
+    /// computes an address.
+    fn note_prefetch(&self, ram: &Ram, op: &mut TimedOp) {
+        match self.prefetch_address(ram, op.virt) {
+            Some(phys) => op.phys = phys,
+            None => op.class = OpClass::Int,
         }
     }
 

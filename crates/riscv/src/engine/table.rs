@@ -34,6 +34,7 @@ pub(super) fn handler(kind: Kind) -> Handler {
         Xori => integer::xori,
         Ori => integer::ori,
         Andi => integer::andi,
+        PrefetchI | PrefetchR | PrefetchW => integer::hint,
         Slli => integer::slli,
         Srli => integer::srli,
         Srai => integer::srai,

@@ -52,6 +52,7 @@ fn class_of(inst: &Inst) -> OpClass {
         FmaddS | FmsubS | FnmsubS | FnmaddS | FmaddD | FmsubD | FnmsubD | FnmaddD => OpClass::FloatFma,
         kind if (FaddS..=FmvDX).contains(&kind) => OpClass::FloatAdd,
         Fence => OpClass::Fence,
+        PrefetchI | PrefetchR | PrefetchW => OpClass::Prefetch,
         // Reading a counter waits for nothing and nothing waits for it, as on most cores.
         _ if reads_counter(inst) => OpClass::Int,
         FenceI | Ecall | Ebreak | Mret | Sret | Wfi | SfenceVma | M5Op => OpClass::Serialising,
@@ -84,6 +85,8 @@ fn flags(inst: &Inst, class: OpClass) -> u8 {
         Kind::LrW | Kind::LrD => acquire(inst),
         _ if class == OpClass::Atomic => Op::WRITES | acquire(inst),
         _ if class == OpClass::Store => Op::WRITES,
+        Kind::PrefetchW => Op::WRITES,
+        Kind::PrefetchI => Op::CODE,
         _ => 0,
     }
 }
@@ -100,7 +103,11 @@ fn registers(inst: &Inst) -> (Register, [Register; 3]) {
     let kind = inst.kind;
     let writes_none = matches!(kind, Fence | FenceI | Ecall | Ebreak | Mret | Sret | Wfi | SfenceVma | M5Op);
     let destination = match kind {
-        _ if writes_none || matches!(class_of(inst), OpClass::Branch | OpClass::Store) => 0,
+        _ if writes_none
+            || matches!(class_of(inst), OpClass::Branch | OpClass::Store | OpClass::Prefetch) =>
+        {
+            0
+        }
         _ if kind.writes_float() => float(inst.rd),
         _ => inst.rd,
     };
@@ -155,6 +162,11 @@ mod tests {
         assert_eq!((convert.destination, convert.sources), (42, [11, 0, 0]));
         let convert = of(0xc225_9553); // fcvt.l.d a0, fa1
         assert_eq!((convert.destination, convert.sources), (10, [43, 0, 0]));
+        for (word, flags) in [(0x0405_e013, Op::CODE), (0x0415_e013, 0), (0x0435_e013, Op::WRITES)] {
+            let prefetch = of(word); // prefetch.i, .r, .w 64(a1)
+            assert_eq!((prefetch.class, prefetch.destination), (OpClass::Prefetch, 0), "{word:x}");
+            assert_eq!((prefetch.sources, prefetch.size, prefetch.flags), ([11, 0, 0], 0, flags), "{word:x}");
+        }
         assert_eq!(of(0x0000_8067).class, OpClass::Return);
         assert_eq!(of(0x0000_80e7).class, OpClass::IndirectCall);
         assert_eq!(of(0x0000_00ef).class, OpClass::Call);

@@ -1,10 +1,12 @@
 //! Noting: a hart that notes what it does is in the same state as one that does not, and the ops say what was done.
 
 use doorbell_riscv::decode::decode;
-use doorbell_riscv::{Hart, Stop, Turn};
+use doorbell_riscv::{Hart, Privilege, Stop, Turn};
 use doorbell_sim::memory::LINE_BYTES;
-use doorbell_sim::{Op, Ram};
+use doorbell_sim::{Op, OpClass, Ram};
 
+use crate::asm::i_type;
+use crate::bench::{Bench, CODE, DATA, DEVICE, pte};
 use crate::random::Random;
 use crate::saving::{assert_same, copy_of, endless};
 
@@ -103,5 +105,65 @@ fn check(op: &Op, second: Option<&Op>, done: &Step) {
         if let Some(second) = second {
             assert_eq!((second.virt % LINE_BYTES, second.virt), (0, virt + u64::from(op.size)));
         }
+    }
+}
+
+/// `prefetch.r 64(x6)`, noted.
+fn prefetched(bench: &mut Bench, level: Privilege, address: u64) -> Op {
+    bench.write(CODE, &[i_type(0x13, 6, 0, 6, 64 | 1)]);
+    bench.go(level, CODE);
+    bench.hart.set_reg(6, address);
+    let (before, registers) =
+        (bench.hart.stats().exceptions, (0..32).map(|n| bench.hart.reg(n)).collect::<Vec<_>>());
+    let mut ops = Vec::new();
+    bench.hart.run_noted(&mut bench.ram, 1, &mut ops);
+    assert_eq!((bench.hart.stats().exceptions, bench.hart.pc()), (before, CODE + 4), "it never faults");
+    assert_eq!((0..32).map(|n| bench.hart.reg(n)).collect::<Vec<_>>(), registers);
+    ops[0]
+}
+
+#[test]
+fn a_prefetch_names_its_line_where_any_access_is_allowed_and_leaves_page_tables_alone() {
+    const PAGE: u64 = 0x4_0000_0000;
+    let asks = [
+        (pte::V | pte::R | pte::A, true),
+        (pte::V | pte::R, true), // neither A nor D is looked at
+        (pte::V | pte::X, true),
+        (pte::V | pte::R | pte::U, false), // without SUM
+        (0, false),
+    ];
+    for (flags, asked) in asks {
+        let mut bench = Bench::new();
+        let table = bench.page_table(3);
+        bench.map(table, CODE, CODE, 0, pte::ALL);
+        let slot = bench.map(table, PAGE, DATA, 0, flags);
+        let entry = bench.read_u64(slot);
+        let op = prefetched(&mut bench, Privilege::Supervisor, PAGE);
+        assert_eq!(op.virt, PAGE + 64);
+        match asked {
+            true => assert_eq!((op.class, op.phys.0), (OpClass::Prefetch, DATA + 64), "{flags:#x}"),
+            false => assert_eq!(op.class, OpClass::Int, "{flags:#x}"),
+        }
+        assert_eq!(bench.read_u64(slot), entry, "{flags:#x}");
+    }
+    // Without translation the address is as it is, a device's too: what memory there is, the caches know.
+    for address in [DATA, DEVICE] {
+        let op = prefetched(&mut Bench::new(), Privilege::Machine, address);
+        assert_eq!((op.class, op.phys.0), (OpClass::Prefetch, address + 64));
+    }
+}
+
+#[test]
+fn other_hints_in_its_place_ask_for_nothing() {
+    // ORI to x0 is a hint of the base ISA with any immediate; to a register it is an OR.
+    for (immediate, rd) in [(2, 0), (4, 0), (31, 0), (1, 5), (3, 5)] {
+        let mut bench = Bench::new();
+        bench.write(CODE, &[i_type(0x13, 6, rd, 6, 64 | immediate)]);
+        bench.go(Privilege::Machine, CODE);
+        bench.hart.set_reg(6, DATA);
+        let mut ops = Vec::new();
+        bench.hart.run_noted(&mut bench.ram, 1, &mut ops);
+        assert_eq!(ops[0].class, OpClass::Int, "{immediate}, {rd}");
+        assert_eq!(bench.hart.reg(5), if rd == 5 { DATA | 64 | immediate as u64 } else { 0 });
     }
 }
