@@ -80,8 +80,8 @@ pub fn run_point_observed(
     let (guest, params) = (session.guest(), &config.run);
     let mut run = Run { system: &mut machine, guest, control, loads: &loads, params };
     run.preload()?;
-    let (window, watched) = run.measure(&config, watch.as_ref())?;
-    run.drain()?;
+    let (mut window, watched) = run.measure(&config, watch.as_ref())?;
+    window.settled = run.drain()?;
     machine.check_conservation();
     let captured = match machine.ports_mut().first_mut().and_then(|port| port.capture.take()) {
         Some(capture) => Some(capture.finish()?),
@@ -145,10 +145,12 @@ pub(crate) fn summarise(
         guest: 0,
     };
     let named = drops.dma + drops.core + drops.tx + drops.nic_other + drops.link;
-    // What a NIC still holds was not dropped: the drain was too short for it.
+    // What a NIC still holds was not dropped, nor what may still come back: the drain was too short for it.
     let inside: u64 = machine.nics().map(|nic| nic.in_flight().rx + nic.in_flight().tx).sum();
-    drops.guest = (figures.frames_offered - figures.frames_delivered - figures.frames_corrupt)
-        .saturating_sub(named + inside);
+    if window.settled {
+        drops.guest = (figures.frames_offered - figures.frames_delivered - figures.frames_corrupt)
+            .saturating_sub(named + inside);
+    }
     let cycles = config.core_cycles(figures.seconds);
     let timing = window.timed.map(|(begin, end)| {
         let frames = figures.frames_delivered;

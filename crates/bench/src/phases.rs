@@ -28,17 +28,23 @@ pub(crate) struct Load {
     pub traffic: TrafficConfig,
     /// Requests that it sends, each once, before the first measurement.
     pub preload: Option<Kind>,
+    /// The longest time in which nothing may move though frames are still to come back: on links, or where a program keeps them.
+    pub pause: Ps,
 }
 
 impl Load {
     /// Those of a machine's own generators.
     pub fn of_ports(config: &RunConfig, workload: &Workload) -> Vec<Load> {
         let ports = if workload.silent { 0 } else { config.platform.nics };
-        let load = |port| Load {
-            who: format!("port {port}"),
-            key: "loadgen".to_owned(),
-            traffic: config.loadgen.traffic.clone(),
-            preload: workload.preload,
+        let load = |port: u32| {
+            let latency = config.port(port as usize).link.latency;
+            Load {
+                who: format!("port {port}"),
+                key: "loadgen".to_owned(),
+                traffic: config.loadgen.traffic.clone(),
+                preload: workload.preload,
+                pause: workload.pause + latency + latency,
+            }
         };
         (0..ports).map(load).collect()
     }
@@ -139,18 +145,22 @@ impl<S: System> Run<'_, '_, S> {
         Ok(())
     }
 
-    /// Waits until every frame has come back or cannot come back any more.
-    pub fn drain(&mut self) -> Result<(), RunError> {
+    /// Waits until every frame has come back or cannot come back any more; `false` if it is not known that it cannot, since
+    /// `run.drain` was too short.
+    pub fn drain(&mut self) -> Result<bool, RunError> {
         let end = self.system.now() + self.params.drain;
-        while self.outstanding() > 0 && self.system.now() < end {
-            let before = self.outstanding();
+        let patience = self.loads.iter().map(|load| load.pause).max().unwrap_or_default().max(STEP);
+        let mut moved = (self.system.now(), self.outstanding());
+        while moved.1 > 0 && self.system.now() < end {
             self.until((self.system.now() + STEP).min(end))?;
-            // Nothing moved for a step and nothing is inside: the rest was lost.
-            if self.system.is_empty() && self.outstanding() == before {
-                break;
+            if self.outstanding() != moved.1 {
+                moved = (self.system.now(), self.outstanding());
+            } else if self.system.is_empty() && self.system.now().saturating_sub(moved.0) >= patience {
+                // Nothing has moved for so long, and nothing is inside: the rest was lost.
+                return Ok(true);
             }
         }
-        Ok(())
+        Ok(moved.1 == 0)
     }
 
     /// Frames that may still come back, at all generators.

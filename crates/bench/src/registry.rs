@@ -3,6 +3,7 @@
 use doorbell_loadgen::{Kind, Returned};
 use doorbell_machine::ConfigError;
 use doorbell_machine::overlay::nearest;
+use doorbell_sim::Ps;
 
 use crate::compute::ComputeConfig;
 use crate::config::RunConfig;
@@ -78,6 +79,7 @@ impl Benchmark {
             returned: (self.returned)(config),
             preload: self.preload,
             silent: self.silent,
+            pause: if self.has::<RxptxConfig>() { config.options::<RxptxConfig>().work } else { Ps::ZERO },
             rings: self.has::<DpdkConfig>().then(|| config.options::<DpdkConfig>().rings()),
         }
     }

@@ -93,6 +93,7 @@ impl Script {
             returned: Returned::Any,
             preload: None,
             silent: false,
+            pause: Ps::ZERO,
             rings: None,
         }
     }
@@ -268,7 +269,7 @@ impl Run<'_, '_> {
         let (begun, before) = (self.machine.now(), self.machine.instructions());
         let timed = timing::Moment::of(self.machine);
         let end = script.duration.map_or(self.limit, |length| begun.saturating_add(length).min(self.limit));
-        let mut begin = Look::at(self.machine, begun);
+        let mut begin = Look::begin(self.machine);
         while self.ended.is_none() {
             begin.take(self.machine, self.machine.now());
             let came = self.go(begin.due().map_or(end, |due| due.min(end)))?;
@@ -291,7 +292,7 @@ impl Run<'_, '_> {
         self.machine.stop_traffic();
         let instructions = self.machine.instructions() - before;
         let timed = timed.zip(timing::Moment::of(self.machine));
-        let mut last = Look::at(self.machine, self.machine.now());
+        let mut last = Look::begin(self.machine);
         while let Some(due) = last.due() {
             self.run_to(due)?;
             last.take(self.machine, due);
@@ -303,7 +304,7 @@ impl Run<'_, '_> {
             None => (begin.totals, &begin.figures),
         };
         let ports = begin_figures.until(&last.figures, self.machine);
-        Ok(Window { begin, end: last.totals, ports, instructions, timed })
+        Ok(Window { begin, end: last.totals, ports, instructions, timed, settled: true })
     }
 
     /// Waits until every frame has come back or cannot come back any more.

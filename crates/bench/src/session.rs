@@ -37,6 +37,8 @@ pub struct Workload {
     pub preload: Option<Kind>,
     /// Whether it is measured without any traffic.
     pub silent: bool,
+    /// The longest time for which it works on frames before it sends one back, if its options say so.
+    pub pause: Ps,
     /// Descriptors of its receive and transmit rings, where its options say so.
     pub rings: Option<[u32; 2]>,
 }

@@ -124,9 +124,9 @@ impl<'a> Trial<'a> {
         let config = self.config.clone();
         let open = self.window.take().expect("a window was opened");
         let mut run = self.run(control);
-        let (window, _) = run.close_window(open)?;
+        let (mut window, _) = run.close_window(open)?;
         let simulated = run.system.now();
-        run.drain()?;
+        window.settled = run.drain()?;
         let Trial { session, machine, started, booted, begun, .. } = self;
         machine.check_conservation();
         let measurement = merged_measurement(&machine);

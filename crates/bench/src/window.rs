@@ -17,7 +17,10 @@ use crate::timing;
 /// What the NICs counted, all together.
 pub(crate) fn nic_totals(machine: &Machine) -> NicTotals {
     let ports = machine.ports().iter().zip(machine.nics());
-    ports.fold(NicTotals::default(), |totals, (port, nic)| totals.with(port, nic))
+    ports.fold(NicTotals::default(), |totals, (port, nic)| {
+        let NicTotals { link, .. } = totals;
+        NicTotals { link: link + port.link_in.stats().lost, ..totals }.with_nic(nic).with_way_back(port)
+    })
 }
 
 /// Frames that were lost at the NICs and on the links, by cause.
@@ -31,8 +34,8 @@ pub(crate) struct NicTotals {
 }
 
 impl NicTotals {
-    /// What this port counted as well.
-    fn with(mut self, port: &Port, nic: &Nic) -> NicTotals {
+    /// What this NIC counted as well.
+    fn with_nic(mut self, nic: &Nic) -> NicTotals {
         let s: &NicStats = nic.stats();
         self.dma += s.rx_drop_dma;
         self.core += s.rx_drop_core;
@@ -41,13 +44,18 @@ impl NicTotals {
             s.rx_drop_address + s.rx_drop_vlan + s.rx_drop_fcs + s.rx_drop_undersize + s.rx_drop_oversize;
         self.other +=
             s.rx_drop_disabled + s.rx_drop_link_down + s.rx_drop_loopback + s.rx_drop_reset + s.rx_control;
-        // A frame damaged on its way in is the NIC's to drop; one damaged on its way back is lost.
-        self.link += port.link_in.stats().lost + port.link_out.stats().lost + port.link_out.stats().corrupted;
+        self
+    }
+
+    /// What was lost behind this port's NIC as well: a frame damaged on its way in is the NIC's to drop, one damaged on its way back
+    /// is lost.
+    fn with_way_back(mut self, port: &Port) -> NicTotals {
+        self.link += port.link_out.stats().lost + port.link_out.stats().corrupted;
         self
     }
 }
 
-/// What the NICs have counted of the frames that left before a moment: each is looked at when its link's latency has passed.
+/// What the NICs have counted of the frames that were sent before this look began: each is looked at when these have come to it.
 pub(crate) struct Look {
     /// When each port is to be looked at, the next one last.
     due: Vec<(Ps, usize)>,
@@ -56,14 +64,15 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    /// At what left before `moment`, which is now.
-    pub fn at(machine: &Machine, moment: Ps) -> Look {
-        let ports = machine.ports().iter().enumerate();
-        let mut due: Vec<_> =
-            ports.map(|(index, port)| (moment + port.link_in.config().latency, index)).collect();
+    /// At what was sent until now.
+    pub fn begin(machine: &Machine) -> Look {
+        let ports = 0..machine.ports().len();
+        let mut due: Vec<_> = ports.map(|port| (machine.sent_arrives_by(port), port)).collect();
         due.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
         let figures = Moment::unseen(due.len());
-        Look { due, totals: NicTotals::default(), figures }
+        // What is lost on its way to a NIC is counted when it is sent.
+        let lost = machine.ports().iter().map(|port| port.link_in.stats().lost).sum();
+        Look { due, totals: NicTotals { link: lost, ..NicTotals::default() }, figures }
     }
 
     /// When the next ports are to be looked at; `None` when all have been.
@@ -74,7 +83,7 @@ impl Look {
     /// Looks at the ports whose time has come when it is `now`, or as late as it will get.
     pub fn take(&mut self, machine: &Machine, now: Ps) {
         while let Some((_, index)) = self.due.pop_if(|(at, _)| *at <= now) {
-            self.totals = self.totals.with(&machine.ports()[index], machine.nic(index));
+            self.totals = self.totals.with_nic(machine.nic(index)).with_way_back(&machine.ports()[index]);
             self.figures.see(machine, index);
         }
     }
@@ -89,6 +98,8 @@ pub(crate) struct Window {
     pub instructions: u64,
     /// What the timing models had counted at both ends.
     pub timed: Option<(timing::Moment, timing::Moment)>,
+    /// Whether what has not come back of it never will.
+    pub settled: bool,
 }
 
 /// A window that has begun.
@@ -120,6 +131,7 @@ impl OpenWindow {
             ports: self.figures.until(&Moment::of(machine), machine),
             instructions: machine.instructions() - self.instructions,
             timed: self.timed.zip(timing::Moment::of(machine)),
+            settled: false,
         }
     }
 }
@@ -134,7 +146,7 @@ impl Run<'_, '_, Machine> {
         }
         let (begun, instructions) = (self.system.now(), self.system.instructions());
         let timed = timing::Moment::of(self.system);
-        let Look { totals, figures, .. } = self.look(begun)?;
+        let Look { totals, figures, .. } = self.look()?;
         Ok(OpenWindow { begun, instructions, timed, totals, figures })
     }
 
@@ -146,14 +158,17 @@ impl Run<'_, '_, Machine> {
         let instructions = self.system.instructions() - open.instructions;
         let timed = open.timed.zip(timing::Moment::of(self.system));
         let watched = self.system.end_watch();
-        let end = self.look(self.system.now())?;
+        let end = self.look()?;
         let ports = open.figures.until(&end.figures, self.system);
-        Ok((Window { begin: open.totals, end: end.totals, ports, instructions, timed }, watched))
+        Ok((
+            Window { begin: open.totals, end: end.totals, ports, instructions, timed, settled: false },
+            watched,
+        ))
     }
 
-    /// Goes on until what has left before this moment is at the NICs.
-    fn look(&mut self, moment: Ps) -> Result<Look, RunError> {
-        let mut look = Look::at(self.system, moment);
+    /// Goes on until what was sent before is at the NICs.
+    fn look(&mut self) -> Result<Look, RunError> {
+        let mut look = Look::begin(self.system);
         while let Some(due) = look.due() {
             self.until(due)?;
             look.take(self.system, due);

@@ -89,6 +89,14 @@ impl Machine {
         Ps(free.0.saturating_sub(1)).max(self.now())
     }
 
+    /// When all frames that a generator has sent so far, and none that it sends later, have come to its NIC. Harts may be ahead of the
+    /// wires by some instructions, so that this is not always a latency from now.
+    pub fn sent_arrives_by(&self, port: usize) -> Ps {
+        let link = &self.ports[port].link_in;
+        let next_begins = Ps(link.free_at().0.saturating_sub(1)).max(self.queue.now());
+        next_begins + link.config().latency
+    }
+
     /// Frames that may still come back, at all generators.
     pub fn frames_outstanding(&self) -> u64 {
         self.ports.iter().map(|port| port.loadgen.outstanding()).sum()

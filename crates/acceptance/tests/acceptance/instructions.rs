@@ -158,20 +158,21 @@ fn usual(counts: &HashMap<u64, u64>) -> u64 {
 
 /// The instructions of each poll that found frames among those that are counted.
 fn busy_polls(trace: &Trace) -> Vec<usize> {
-    // Where each poll passes once, whether it finds frames or not: as often as there are empty polls at the beginning, and
-    // in all as often as most of what is passed once by those.
     let begin = &trace.before[..20_000];
-    let (idle, all, counted) = (counts(begin), counts(&trace.before), counts(&trace.counted));
+    let idle = counts(begin);
     let polls = usual(&idle);
-    let often = |address| all[&address] + counted.get(&address).unwrap_or(&0);
-    let once = idle.iter().filter(|&(_, &count)| count == polls).map(|(&address, _)| address);
-    let mut once: Vec<_> = once.map(|address| (often(address), address)).collect();
-    once.sort_unstable();
-    let same = once.chunk_by(|one, other| one.0 == other.0).max_by_key(|same| same.len());
-    let pass = same.expect("a loop passes somewhere")[0].1;
     let empty = begin.len() / polls as usize;
-    let lengths = trace.counted.split(|&address| address == pass).map(|poll| poll.len() + 1);
-    lengths.filter(|&length| length > 2 * empty).collect()
+    // Of the places that an empty poll passes once, a busy one passes some never and some several times, which would join polls or
+    // take them apart: the right ones leave the most instructions to polls that are as many as there are bursts at least.
+    let split = |pass: u64| -> Vec<usize> {
+        let lengths = trace.counted.split(|&address| address == pass).map(|poll| poll.len() + 1);
+        lengths.filter(|&length| length > 2 * empty).collect()
+    };
+    let bursts = ((BATCHES - NOT_COUNTED) * BATCH).div_ceil(BURST as usize);
+    let once =
+        idle.iter().filter(|&(_, &count)| count.abs_diff(polls) <= 1).map(|(&address, _)| split(address));
+    let whole = once.filter(|polls| polls.len() >= bursts);
+    whole.max_by_key(|polls| polls.iter().sum::<usize>()).expect("a loop passes somewhere")
 }
 
 /// A frame of 64 bytes for the NIC of a forwarder.

@@ -94,6 +94,7 @@ fn loads(topology: &NetworkPlan) -> Vec<Load> {
         key: format!("generator.{name}"),
         traffic: generator.traffic.clone(),
         preload: served.and_then(|served| served.preload),
+        pause: Ps::ZERO,
     };
     all.map(load).collect()
 }
