@@ -10,8 +10,12 @@ int main(int argc, char **argv)
 {
     static struct ports ports;
     struct rte_mbuf *packets[BURST_MAX];
-    uint64_t sum = 0, load_bytes = 1;
-    const struct option_number own[] = {TOUCH_OPTION(&load_bytes), {NULL, NULL, NULL, 0, 0}};
+    uint64_t sum = 0, load_bytes = 1, prefetch = 1;
+    const struct option_number own[] = {
+        TOUCH_OPTION(&load_bytes),
+        TOUCH_PREFETCH_OPTION(&prefetch),
+        {NULL, NULL, NULL, 0, 0},
+    };
 
     ports_start(&ports, "touchdrop", argc, argv, own);
     ports_ready();
@@ -19,8 +23,11 @@ int main(int argc, char **argv)
         for (uint16_t port = 0; port < ports.count; port++) {
             uint16_t received = ports_receive(&ports, port, packets);
 
-            for (uint16_t i = 0; i < received; i++)
+            for (uint16_t i = 0; i < received; i++) {
+                if (prefetch && i + 1 < received)
+                    touch_prefetch(packets[i + 1]);
                 sum += touch(packets[i], load_bytes);
+            }
             rte_pktmbuf_free_bulk(packets, received);
         }
     }

@@ -10,8 +10,12 @@ int main(int argc, char **argv)
 {
     static struct ports ports;
     struct rte_mbuf *packets[BURST_MAX];
-    uint64_t sum = 0, load_bytes = 1;
-    const struct option_number own[] = {TOUCH_OPTION(&load_bytes), {NULL, NULL, NULL, 0, 0}};
+    uint64_t sum = 0, load_bytes = 1, prefetch = 1;
+    const struct option_number own[] = {
+        TOUCH_OPTION(&load_bytes),
+        TOUCH_PREFETCH_OPTION(&prefetch),
+        {NULL, NULL, NULL, 0, 0},
+    };
 
     ports_start(&ports, "touchfwd", argc, argv, own);
     ports_ready();
@@ -22,6 +26,8 @@ int main(int argc, char **argv)
             if (received == 0)
                 continue;
             for (uint16_t i = 0; i < received; i++) {
+                if (prefetch && i + 1 < received)
+                    touch_prefetch(packets[i + 1]);
                 sum += touch(packets[i], load_bytes);
                 ports_swap_addresses(packets[i]);
             }

@@ -14,11 +14,15 @@ use crate::options::Options;
 pub struct TouchConfig {
     /// Bytes that each load of a frame takes: 1, as in a loop over bytes, or 8.
     pub load: Bytes,
+    /// Before a frame is read, the first line of the next one of its burst is asked for by a prefetch instruction, as
+    /// `rte_prefetch0` does in the study's TouchFwd and TouchDrop (github.com/agsiddharth/CAL-DPDK-GEM5, app/test-pmd, touchfwd.c
+    /// and rxonly.c).
+    pub prefetch: bool,
 }
 
 impl Default for TouchConfig {
     fn default() -> Self {
-        TouchConfig { load: Bytes(1) }
+        TouchConfig { load: Bytes(1), prefetch: true }
     }
 }
 
@@ -34,8 +38,12 @@ impl Options for TouchConfig {
 }
 
 fn touching(app: &str, config: &RunConfig) -> String {
-    let load = config.options::<TouchConfig>().load.0;
-    format!("{} doorbell.arg=--load-bytes={load}", dpdk::words(app, config))
+    let TouchConfig { load, prefetch } = config.options();
+    let (load, prefetch) = (load.0, u8::from(*prefetch));
+    format!(
+        "{} doorbell.arg=--load-bytes={load} doorbell.arg=--prefetch={prefetch}",
+        dpdk::words(app, config)
+    )
 }
 
 /// What the image's /init is told.

@@ -85,16 +85,16 @@ fn each_byte_is_read_and_each_frame_comes_back_as_it_should() {
     let all = frames();
     let back: Vec<_> = all.iter().map(|frame| swapped(frame)).collect();
     let count = all.len();
-    for word in [1, 8] {
-        let load = format!("--load-bytes={word}");
-        let (text, sent, _) = run("touchfwd", &[&load], folder.path());
+    for (word, prefetch) in [(1, 0), (8, 1)] {
+        let (load, prefetch) = (format!("--load-bytes={word}"), format!("--prefetch={prefetch}"));
+        let (text, sent, _) = run("touchfwd", &[&load, &prefetch], folder.path());
         assert!(text.contains(&sum(&all, word)), "{text}");
         assert!(
             text.contains(&format!("received {count}, transmitted {count}, not transmitted 0")),
             "{text}"
         );
         assert_eq!(sent, back);
-        let (text, sent, _) = run("touchdrop", &[&load], folder.path());
+        let (text, sent, _) = run("touchdrop", &[&load, &prefetch], folder.path());
         assert!(text.contains(&sum(&all, word)) && text.contains("transmitted 0, "), "{text}");
         assert_eq!(sent.len(), 0);
     }
