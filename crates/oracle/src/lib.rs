@@ -33,8 +33,7 @@ const LEFT_OUT: [&str; 9] = [
 
 /// Our hart in QEMU's words, without Sstc: a hart that has nothing, and what ours has. QEMU's usual `rv64` has more with every
 /// version. Without both Svade and Svadu, QEMU sets the A and D bits of page tables, as we do.
-pub const HART: &str =
-    "rv64i,m=on,a=on,f=on,d=on,c=on,s=on,u=on,zicsr=on,zifencei=on,zicntr=on,zihpm=on,mmu=on,pmp=on,sv48=on";
+pub const HART: &str = "rv64i,m=on,a=on,f=on,d=on,c=on,s=on,u=on,zicbop=on,zicsr=on,zifencei=on,zicntr=on,zihpm=on,mmu=on,pmp=on,sv48=on";
 
 /// A kind of host for which there are packages: Rust's name of it, Debian's, that of its libraries' folder, its loader.
 const HOSTS: [[&str; 4]; 2] = [

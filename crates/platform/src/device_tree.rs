@@ -14,8 +14,11 @@ use vm_fdt::{Error as FdtError, FdtWriter};
 use crate::clint::MAX_HARTS;
 use crate::map::{self, RegionId};
 
-/// An ISA string that says what the harts do: RV64GC with counters and the supervisor's own timer.
-pub const DEFAULT_ISA: &str = "rv64imafdc_zicntr_zicsr_zifencei_zihpm_sstc";
+/// An ISA string that says what the harts do: RV64GC with prefetches, counters and the supervisor's own timer. Extensions stand in
+/// the order of the unprivileged manual's naming conventions.
+pub const DEFAULT_ISA: &str = "rv64imafdc_zicbop_zicntr_zicsr_zifencei_zihpm_sstc";
+/// Bytes that a prefetch instruction asks for (Linux's binding `riscv/cpus.yaml`).
+const PREFETCH_BYTES: u32 = doorbell_sim::memory::LINE_BYTES as u32;
 /// The UART's input clock, which only scales divisors.
 const UART_CLOCK_HZ: u32 = 3_686_400;
 /// Bytes of randomness for the kernel's generator.
@@ -196,6 +199,9 @@ fn cpus(fdt: &mut FdtWriter, config: &DeviceTreeConfig, extensions: &[String]) -
         fdt.property_string("riscv,isa", &config.isa)?;
         fdt.property_string("riscv,isa-base", "rv64i")?;
         fdt.property_string_list("riscv,isa-extensions", extensions.to_vec())?;
+        if extensions.iter().any(|extension| extension == "zicbop") {
+            fdt.property_u32("riscv,cbop-block-size", PREFETCH_BYTES)?;
+        }
         let mmu = match config.mmu {
             MmuMode::Sv39 => "riscv,sv39",
             MmuMode::Sv48 => "riscv,sv48",

@@ -94,13 +94,20 @@ fn harts_memory_and_boot_parameters_are_told() {
     assert_eq!(hart.strings("riscv,isa-base"), ["rv64i"]);
     let extensions = hart.strings("riscv,isa-extensions");
     assert_eq!(extensions[..6], ["i", "m", "a", "f", "d", "c"]);
-    assert_eq!(extensions[6..], ["zicntr", "zicsr", "zifencei", "zihpm", "sstc"]);
+    assert_eq!(extensions[6..], ["zicbop", "zicntr", "zicsr", "zifencei", "zihpm", "sstc"]);
+    assert_eq!(hart.cells("riscv,cbop-block-size"), [64], "as much as a line of the caches");
     let chosen = tree.at("chosen");
     assert_eq!(chosen.strings("bootargs"), ["console=ttyS0 quiet"]);
     assert_eq!(chosen.cells("linux,initrd-start"), [0, 0x8f00_0000]);
     assert_eq!(chosen.cells("linux,initrd-end"), [0, 0x8f12_3456]);
     assert_eq!(chosen.properties["rng-seed"].len(), 32);
     assert!(tree.at("soc").children.contains_key(&chosen.strings("stdout-path")[0]["/soc/".len()..]));
+}
+
+#[test]
+fn harts_without_prefetches_have_no_size_of_them() {
+    let tree = parse(&build(&DeviceTreeConfig { isa: "rv64imafdc_zicsr".into(), ..config() }).unwrap());
+    assert!(!tree.at("cpus/cpu@0").properties.contains_key("riscv,cbop-block-size"));
 }
 
 #[test]
