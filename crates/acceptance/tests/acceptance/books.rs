@@ -1,8 +1,8 @@
 //! The books balance exactly, below and above what the guest sustains, as three parties count: the load
 //! generator, the NIC's counters, and testpmd's own statistics on the guest's console.
 
-use doorbell_acceptance::{counter, quiet, session, short_or_long};
-use doorbell_bench::{Point, run_point};
+use doorbell_acceptance::{counter, places, quiet, session, short_or_long};
+use doorbell_bench::{Point, Session, Source, benchmark, resolve, run_point};
 use doorbell_loadgen::Rate;
 use doorbell_machine::{Limits, Machine, Outcome};
 use doorbell_sim::{Bytes, Ps};
@@ -81,6 +81,38 @@ fn measure(load: &Load) -> Point {
     let session = session(load.guest, &others);
     let rate: Rate = load.rate.parse().unwrap();
     quiet(|control| run_point(&session, rate, Bytes(load.frame_size), None, control)).unwrap()
+}
+
+/// A run of rxptx, measured once at a rate.
+fn rxptx(preset: &str, set: &[&str], rate: &str, frame_size: u64) -> Point {
+    let set: Vec<String> = set.iter().map(|&assignment| assignment.to_owned()).collect();
+    let config = resolve(preset, &set).expect("the check's configuration is right");
+    let chosen = benchmark("rxptx").expect("rxptx is a benchmark");
+    let session = quiet(|control| Session::prepare(&config, chosen, &places(), &Source::Cache, control))
+        .expect("rxptx gets ready");
+    let rate = rate.parse().expect("a rate");
+    quiet(|control| run_point(&session, rate, Bytes(frame_size), None, control)).expect("rxptx runs")
+}
+
+#[test]
+fn a_window_is_exact_although_harts_are_ahead_of_the_wires_when_it_begins_and_ends() {
+    let common =
+        ["rxptx.work=1us", "memory.dca.policy.enabled=false", "run.settle=100us", "run.duration=200us"];
+    for warmup in ["run.warmup=300us", "run.warmup=900us"] {
+        let summary = rxptx("server", &[&common[..], &[warmup]].concat(), "100%", 256).summary;
+        let (missing, drops) = (summary.frames_offered - summary.frames_delivered, &summary.drops);
+        assert_eq!(missing, drops.dma + drops.core + drops.tx, "{drops:?}");
+    }
+}
+
+#[test]
+fn what_a_program_still_keeps_is_not_called_lost_by_the_guest() {
+    let set = ["rxptx.work=1ms", "run.duration=1ms", "run.warmup=500us"];
+    let drained = |drain| rxptx("fast", &[&set[..], &[drain]].concat(), "1Mpps", 64).summary;
+    // 1,500 frames are 47 bursts, each of which takes a millisecond.
+    let (short, long) = (drained("run.drain=5ms"), drained("run.drain=60ms"));
+    assert_eq!((short.frames_offered, short.frames_delivered, short.drops.guest), (1000, 0, 0));
+    assert_eq!((long.frames_offered, long.frames_delivered, long.drops.guest), (1000, 1000, 0));
 }
 
 /// The chain from the generator to the NIC, through it, and back, counted since the machine was built.
