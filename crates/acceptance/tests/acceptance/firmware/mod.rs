@@ -46,6 +46,19 @@ fn on_our_machine(guest: &Guest, overrides: &[&str], firmware: &str) -> String {
     console
 }
 
+/// OpenSBI's answers to the kernel on hart 0. Whichever hart comes first starts the kernel, and which does follows from how their turns
+/// lie in the copying of the device tree.
+fn opensbi_on_hart_0(guest: &Guest, overrides: &[&str]) -> String {
+    let turns = ["500ns", "1us", "700ns", "300ns"].map(|turn| format!("core.quantum={turn}"));
+    let mut consoles =
+        turns.iter().map(|turn| on_our_machine(guest, &[overrides, &[turn]].concat(), "opensbi"));
+    let on_hart_0 = |console: &String| {
+        let lines = console.lines().filter_map(|line| line.strip_prefix("Boot HART ID"));
+        lines.map(|rest| rest.trim_start_matches([' ', ':']).trim()).eq(["0"])
+    };
+    consoles.find(on_hart_0).expect("hart 0 is the first with turns of one of these lengths")
+}
+
 /// Checks each answer of ours against the reference's or what we promise.
 fn compare(rows: &[Row], ours: &[Answer], reference: &[Answer], what: &str) {
     let asked: Vec<&Row> = rows.iter().filter(|row| !matches!(row.expect, Expect::OursOnly(..))).collect();
@@ -93,7 +106,7 @@ fn every_call_is_answered_as_opensbi_answers_it_on_our_machine() {
         for sstc in [true, false] {
             let overrides = [&format!("platform.sstc={sstc}")[..], &format!("platform.harts={hart_count}")];
             let answered = on_our_machine(&ours, &overrides, "builtin");
-            let reference = on_our_machine(&theirs, &overrides, "opensbi");
+            let reference = opensbi_on_hart_0(&theirs, &overrides);
             assert!(answered.contains(std::str::from_utf8(guest::TEXT).unwrap()), "{answered}");
             compare(&rows, &answers(&answered), &answers(&reference), &format!("{overrides:?}"));
         }
