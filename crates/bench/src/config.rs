@@ -85,7 +85,8 @@ pub struct RunParams {
     pub duration: Ps,
     /// Frames to send in the measurement instead.
     pub frames: Option<u64>,
-    /// How long, at most, the last frames are waited for after the traffic has stopped.
+    /// How long, at most, the last frames are waited for after the traffic has stopped. What may still be on its way then is not called
+    /// lost by the guest.
     pub drain: Ps,
     /// Simulated time after which a guest that is not ready is given up.
     pub boot_timeout: Ps,
