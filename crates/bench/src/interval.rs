@@ -122,7 +122,7 @@ impl Interval {
         let cycles = config.core_cycles(self.seconds);
         let timing = self.nodes[0].timed.clone().map(|(begin, end)| {
             let span =
-                timing::Window { begin, end, frames: delivered, instructions: self.instructions[0], config };
+                timing::Span { begin, end, frames: delivered, instructions: self.instructions[0], config };
             (timing::figures(&span, test), timing::cores(&span))
         });
         let (timing, cores) = timing.unzip();

@@ -154,7 +154,7 @@ pub(crate) fn summarise(
     let cycles = config.core_cycles(figures.seconds);
     let timing = window.timed.map(|(begin, end)| {
         let frames = figures.frames_delivered;
-        let span = timing::Window { begin, end, frames, instructions: window.instructions, config };
+        let span = timing::Span { begin, end, frames, instructions: window.instructions, config };
         (timing::figures(&span, machine), timing::cores(&span))
     });
     let (timing, cores) = timing.unzip();

@@ -4,7 +4,7 @@
 
 mod buses;
 mod figures;
-mod window;
+mod span;
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use doorbell_sim::Ps;
 use doorbell_sim::stats::{Counter, Stats};
 
 pub(crate) use figures::{cores, figures};
-pub(crate) use window::Window;
+pub(crate) use span::Span;
 
 /// What the figures of a point mean, as `group.name`: those of all cores and of each, of all nodes.
 pub(crate) fn meanings(point: &PointSummary) -> impl Iterator<Item = (String, String)> {

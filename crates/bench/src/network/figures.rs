@@ -50,7 +50,7 @@ fn node_figures(network: &Network, node: usize, config: &RunConfig, interval: &I
     let frames = received(network, node, interval).saturating_sub(all_dropped(drops));
     let timing = window.timed.clone().map(|(begin, end)| {
         let instructions = window.instructions;
-        let span = timing::Window { begin, end, frames, instructions, config };
+        let span = timing::Span { begin, end, frames, instructions, config };
         (timing::figures(&span, network.node(node)), timing::cores(&span))
     });
     let (timing, cores) = timing.unzip();

@@ -3,7 +3,7 @@
 use doorbell_machine::Machine;
 
 use super::figures::{Filling, over};
-use super::window::View;
+use super::span::View;
 
 /// Of each port that has any.
 pub(super) fn buses(w: &View, machine: &Machine) -> Filling {

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use doorbell_machine::{CoreKind, Machine};
 
 use super::buses::buses;
-use super::window::{View, Window};
+use super::span::{Span, View};
 use doorbell_results::{CoreFigures, TimingFigure, TimingFigures, TimingGroup};
 
 /// What lines hold, in the order of the memory system: the name in counters, and in words.
@@ -36,9 +36,9 @@ impl Filling {
     }
 }
 
-/// All figures of a window.
-pub(crate) fn figures(window: &Window, machine: &Machine) -> TimingFigures {
-    let w = &View::of_all(window);
+/// All figures of a span.
+pub(crate) fn figures(span: &Span, machine: &Machine) -> TimingFigures {
+    let w = &View::of_all(span);
     let mut groups = vec![per_packet(w), top_down(w), top_down_2(w), cpi_stack(w), core(w)];
     groups.extend(
         [("L1I", "l1i"), ("L1D", "l1d"), ("L2", "l2"), ("LLC", "llc")].map(|(name, key)| cache(w, name, key)),
@@ -52,9 +52,9 @@ pub(crate) fn figures(window: &Window, machine: &Machine) -> TimingFigures {
 }
 
 /// The figures of each core alone: the same groups, as far as they are of what a core has for itself.
-pub(crate) fn cores(window: &Window) -> Vec<CoreFigures> {
+pub(crate) fn cores(span: &Span) -> Vec<CoreFigures> {
     let of = |hart: usize| {
-        let w = &View::of_hart(window, hart);
+        let w = &View::of_hart(span, hart);
         let groups = vec![
             pace(w),
             per_packet(w),
@@ -67,7 +67,7 @@ pub(crate) fn cores(window: &Window) -> Vec<CoreFigures> {
             cache(w, "L2", "l2"),
             access_times(w),
         ];
-        let parts = window.config.hart(hart);
+        let parts = span.config.hart(hart);
         CoreFigures {
             hart,
             kind: match parts.pipeline.kind {
@@ -79,7 +79,7 @@ pub(crate) fn cores(window: &Window) -> Vec<CoreFigures> {
             figures: TimingFigures(groups.into_iter().map(|filling| filling.0).collect()),
         }
     };
-    (0..window.end.books.len()).map(of).collect()
+    (0..span.end.books.len()).map(of).collect()
 }
 
 fn pace(w: &View) -> Filling {

@@ -7,7 +7,7 @@ use super::Moment;
 use crate::config::RunConfig;
 
 /// Between two moments, and what the measurement delivered.
-pub(crate) struct Window<'a> {
+pub(crate) struct Span<'a> {
     pub begin: Moment,
     pub end: Moment,
     pub frames: u64,
@@ -15,9 +15,9 @@ pub(crate) struct Window<'a> {
     pub config: &'a RunConfig,
 }
 
-/// A window as it is looked at: all cores together, or one of them. What cores share belongs to none.
+/// A span as it is looked at: all cores together, or one of them. What cores share belongs to none.
 pub(super) struct View<'a> {
-    window: &'a Window<'a>,
+    span: &'a Span<'a>,
     hart: Option<usize>,
     pub frames: u64,
     pub instructions: u64,
@@ -25,13 +25,13 @@ pub(super) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    pub fn of_all(window: &'a Window<'a>) -> View<'a> {
-        let Window { frames, instructions, config, .. } = *window;
-        View { window, hart: None, frames, instructions, config }
+    pub fn of_all(span: &'a Span<'a>) -> View<'a> {
+        let Span { frames, instructions, config, .. } = *span;
+        View { span, hart: None, frames, instructions, config }
     }
 
-    pub fn of_hart(window: &'a Window<'a>, hart: usize) -> View<'a> {
-        let view = View { hart: Some(hart), ..View::of_all(window) };
+    pub fn of_hart(span: &'a Span<'a>, hart: usize) -> View<'a> {
+        let view = View { hart: Some(hart), ..View::of_all(span) };
         View { instructions: view.grown("core.instructions"), ..view }
     }
 
@@ -42,7 +42,7 @@ impl<'a> View<'a> {
         let at = |moment: &Moment| {
             *moment.counts.get(name).unwrap_or_else(|| panic!("there is no counter \"{name}\""))
         };
-        at(&self.window.end) - at(&self.window.begin)
+        at(&self.span.end) - at(&self.span.begin)
     }
 
     /// The same, to be divided.
@@ -52,7 +52,7 @@ impl<'a> View<'a> {
 
     /// Whether there is such a counter: what devices are attached by has some of its own.
     pub fn has(&self, name: &str) -> bool {
-        self.window.end.counts.contains_key(name)
+        self.span.end.counts.contains_key(name)
     }
 
     pub fn sum(&self, names: &[&str]) -> f64 {
@@ -64,11 +64,11 @@ impl<'a> View<'a> {
             Some(hart) => moment.books[hart].clone(),
             None => moment.books.iter().fold(Books::default(), |sum, books| sum.plus(books)),
         };
-        books(&self.window.end).since(&books(&self.window.begin)).top_down()
+        books(&self.span.end).since(&books(&self.span.begin)).top_down()
     }
 
     pub fn seconds(&self) -> f64 {
-        (self.window.end.now - self.window.begin.now).0 as f64 * 1e-12
+        (self.span.end.now - self.span.begin.now).0 as f64 * 1e-12
     }
 
     /// Core cycles, asleep or not.
