@@ -12,9 +12,7 @@ use doorbell_acceptance::{micro, places, quiet};
 use doorbell_bench::{Session, Source, benchmark, resolve};
 use doorbell_core::{Core, Counts};
 use doorbell_machine::{Limits, Machine, MachineConfig, Mode};
-use doorbell_memory::dram::Dram;
-use doorbell_memory::{MemoryStats, MemorySystem};
-use doorbell_sim::memory::{CoreAccess, CoreMemory, Prefetched, Served, Walk};
+use doorbell_memory::{LoneHart, MemoryStats, MemorySystem};
 use doorbell_sim::stats::Stats;
 use doorbell_sim::{Bytes, Op, PhysAddr, Ps};
 use doorbell_trace::champsim::{self, Writer};
@@ -49,22 +47,6 @@ const SAME: &[&str] = &[
     "pipeline.branch.return_stack=64",
     "pipeline.drains_in_flight=64",
 ];
-
-struct Around(MemorySystem<Dram>);
-
-impl CoreMemory for Around {
-    fn access(&mut self, cycle: u64, access: CoreAccess) -> Served {
-        self.0.core_access(0, cycle, access)
-    }
-
-    fn prefetch(&mut self, cycle: u64, access: CoreAccess) -> Prefetched {
-        self.0.core_prefetch(0, cycle, access)
-    }
-
-    fn walk(&mut self, _: u64) -> Walk {
-        Walk::default()
-    }
-}
 
 fn configuration(set: &[String]) -> MachineConfig {
     let set: Vec<String> = SAME.iter().map(|text| (*text).to_owned()).chain(set.iter().cloned()).collect();
@@ -124,7 +106,7 @@ fn run(ops: &[Op], measured: usize, config: &MachineConfig) -> Ours {
     let (warm, end) = (ends(WARM_UP), ends(WARM_UP + measured));
     let clocks = [config.core.frequency];
     let memory = MemorySystem::with_dram(&config.memory, &clocks, PhysAddr(0x8000_0000), Bytes(256 << 20));
-    let mut around = Around(memory.expect("the memory system"));
+    let mut around = LoneHart(memory.expect("the memory system"));
     let mut core = Core::new(&config.pipeline);
     core.set_address_space(None);
     core.execute(&ops[..warm], &mut around);

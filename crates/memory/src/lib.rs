@@ -11,6 +11,7 @@
 //! |---|---|
 //! | `system` | what there is |
 //! | `core_side` | an access through L1 and L2 |
+//! | `lone` | the same for a core by itself |
 //! | `llc` | a request at the LLC |
 //! | `coherence` | who else has the line |
 //! | `device`, `memory_bus` | what a device's access does, by where it enters |
@@ -34,6 +35,7 @@ pub mod dram;
 mod in_flight;
 mod invariants;
 mod llc;
+mod lone;
 mod memory_bus;
 pub mod prefetch;
 pub mod replacement;
@@ -49,6 +51,7 @@ pub use backing::{FlatMemory, MainMemory};
 pub use class::DataClass;
 pub use config::{MemoryConfig, PrivateConfig};
 pub use dca::{DcaConfig, DcaPolicy};
+pub use lone::LoneHart;
 pub use state::MemoryState;
 pub use stats::{MemoryStats, Misses};
 pub use system::{HartSide, MemorySystem};

@@ -1,29 +1,11 @@
 //! A pointer chase as other people's traces have it, on our core and caches: a link costs the latency of the level that has it.
 
 use doorbell_core::{Core, PipelineConfig};
-use doorbell_memory::dram::Dram;
-use doorbell_memory::{MemoryConfig, MemorySystem};
-use doorbell_sim::memory::{CoreAccess, CoreMemory, Prefetched, Served, Walk};
+use doorbell_memory::{LoneHart, MemoryConfig, MemorySystem};
 use doorbell_sim::{Bytes, Hertz, PhysAddr};
 use doorbell_trace::champsim::{self, Record};
 
 const BASE: u64 = 0x8000_0000;
-
-struct Around(MemorySystem<Dram>);
-
-impl CoreMemory for Around {
-    fn access(&mut self, cycle: u64, access: CoreAccess) -> Served {
-        self.0.core_access(0, cycle, access)
-    }
-
-    fn prefetch(&mut self, cycle: u64, access: CoreAccess) -> Prefetched {
-        self.0.core_prefetch(0, cycle, access)
-    }
-
-    fn walk(&mut self, _: u64) -> Walk {
-        Walk::default()
-    }
-}
 
 /// Seven links by this register of the format, and a jump back: code of one line.
 fn record(register: u8, place: u64, lines: u64) -> Record {
@@ -48,7 +30,7 @@ fn record(register: u8, place: u64, lines: u64) -> Record {
 fn cycles_a_link(register: u8, lines: u64) -> f64 {
     let (config, clocks) = (MemoryConfig::default(), [Hertz(3_000_000_000)]);
     let memory = MemorySystem::with_dram(&config, &clocks, PhysAddr(BASE), Bytes(16 << 20)).unwrap();
-    let (mut around, mut core) = (Around(memory), Core::new(&PipelineConfig::default()));
+    let (mut around, mut core) = (LoneHart(memory), Core::new(&PipelineConfig::default()));
     core.set_address_space(None);
     let records: Vec<Record> = (0..=4 * lines).map(|place| record(register, place, lines)).collect();
     let ops = champsim::ops(&records);

@@ -6,9 +6,7 @@ use doorbell_acceptance::micro::{self, Group, Row};
 use doorbell_bench::resolve;
 use doorbell_core::Core;
 use doorbell_machine::{Limits, Machine, Mode};
-use doorbell_memory::MemorySystem;
-use doorbell_memory::dram::Dram;
-use doorbell_sim::memory::{CoreAccess, CoreMemory, Prefetched, Served, Walk};
+use doorbell_memory::{LoneHart, MemorySystem};
 use doorbell_sim::{Bytes, PhysAddr, Ps};
 use doorbell_trace::champsim::{self, Writer};
 
@@ -76,22 +74,6 @@ fn the_documented_tables_are_those_that_are_printed() {
     }
 }
 
-struct Around(MemorySystem<Dram>);
-
-impl CoreMemory for Around {
-    fn access(&mut self, cycle: u64, access: CoreAccess) -> Served {
-        self.0.core_access(0, cycle, access)
-    }
-
-    fn prefetch(&mut self, cycle: u64, access: CoreAccess) -> Prefetched {
-        self.0.core_prefetch(0, cycle, access)
-    }
-
-    fn walk(&mut self, _: u64) -> Walk {
-        Walk::default()
-    }
-}
-
 #[test]
 fn a_load_of_an_altra_takes_as_long_as_is_published() {
     let set = ["memory.llc.replacement=lru".to_owned()];
@@ -145,7 +127,7 @@ fn recording_changes_nothing_and_a_trace_read_back_costs_what_the_machine_took()
         );
         let mut core = Core::new(&config.pipeline);
         core.set_address_space(None);
-        core.execute(&champsim::ops(&records), &mut Around(memory.expect("a memory system")));
+        core.execute(&champsim::ops(&records), &mut LoneHart(memory.expect("a memory system")));
         // The last instruction has no successor and is left out; the one that sets the loop up may depend on another.
         let apart = core.now().abs_diff(recorded.0);
         assert!(apart < 100, "{name}: {} cycles by the trace, {} by the machine", core.now(), recorded.0);

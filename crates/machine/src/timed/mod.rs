@@ -8,6 +8,8 @@
 
 mod calls;
 mod feed;
+#[cfg(test)]
+mod paged;
 mod polls;
 #[cfg(test)]
 mod prefetch_tests;

@@ -10,13 +10,13 @@ use doorbell_sim::ports::DmaKind;
 use doorbell_sim::stats::Stats;
 use doorbell_sim::{BlockEnd, Op, OpClass, OpSource, PhysAddr, Ps, Ram, TranslationFence};
 
+use super::paged::{BASE, WINDOW, enter, open_memory, tables};
 use super::{Mode, Timing};
 use crate::config::MachineConfig;
 use crate::machine::Machine;
 use crate::overlay::Overlay;
 use crate::run::Limits;
 
-const BASE: u64 = 0x8000_0000;
 /// What harts share.
 const DATA: u64 = BASE + (1 << 20);
 /// Each hart's page tables, 64 KiB.
@@ -24,8 +24,6 @@ const TABLES: u64 = BASE + (2 << 20);
 /// Where the pages of [`PAGES`] virtual ones are.
 const FRAMES: u64 = BASE + (4 << 20);
 const PAGES: u64 = 256;
-/// Where they are seen.
-const WINDOW: u64 = 0xc000_0000;
 const END: Ps = Ps::from_us(60);
 
 fn config(set: &[&str]) -> MachineConfig {
@@ -51,27 +49,14 @@ fn program() -> Vec<u8> {
     let mut a = Assembler::new(BASE);
     a.la(T0, "trap");
     a.csrw(csr::MTVEC, T0);
-    a.li(T0, u64::MAX >> 10);
-    a.csrw(csr::PMPADDR0, T0);
-    a.li(T0, 0x1f);
-    a.csrw(csr::PMPCFG0, T0);
+    open_memory(&mut a);
     a.li(T0, 1 << 11);
     a.csrw(csr::MIE, T0);
     // Root, and two levels for the window; the rest of RAM is one page of 1 GiB.
     a.slli(S0, A0, 16);
     a.li(T0, TABLES);
     a.add(S0, S0, T0);
-    a.li(T1, 0x1000);
-    a.add(S1, S0, T1);
-    a.add(S2, S1, T1);
-    a.li(T0, (BASE >> 12) << 10 | 0xcf);
-    a.sd(T0, S0, 16);
-    for (table, next, at) in [(S0, S1, 24), (S1, S2, 0)] {
-        a.srli(T0, next, 2);
-        a.addi(T0, T0, 1);
-        a.sd(T0, table, at);
-    }
-    a.li(T0, (FRAMES >> 12) << 10 | 0xcf);
+    tables(&mut a, FRAMES);
     a.li(T2, PAGES);
     a.label("page");
     a.sd(T0, S2, 0);
@@ -79,15 +64,7 @@ fn program() -> Vec<u8> {
     a.addi(S2, S2, 8);
     a.addi(T2, T2, -1);
     a.bnez(T2, "page");
-    a.srli(S3, S0, 12);
-    a.li(T0, 8 << 60);
-    a.add(S3, S3, T0);
-    a.csrw(csr::SATP, S3);
-    a.li(T0, 1 << 11);
-    a.csrs(csr::MSTATUS, T0);
-    a.la(T0, "loop");
-    a.csrw(csr::MEPC, T0);
-    a.mret();
+    enter(&mut a, "loop");
 
     a.label("loop");
     a.li(S4, DATA);

@@ -4,19 +4,17 @@ use doorbell_platform::sbi::assembler::*;
 use doorbell_sim::Ps;
 
 use super::Mode;
+use super::paged::{BASE, WINDOW, enter, open_memory, tables};
 use crate::config::MachineConfig;
 use crate::machine::Machine;
 use crate::overlay::Overlay;
 use crate::run::Limits;
 
-const BASE: u64 = 0x8000_0000;
 const TABLES: u64 = BASE + (2 << 20);
 /// Read through to empty the L2.
 const OTHER: u64 = BASE + (4 << 20);
 /// The frame that all pages show.
 const FRAME: u64 = BASE + (8 << 20);
-/// Where they are seen.
-const WINDOW: u64 = 0xc000_0000;
 /// Entries of a table.
 const ENTRIES: u64 = 512;
 /// Pages that are read.
@@ -41,22 +39,9 @@ fn config(kind: &str) -> MachineConfig {
 /// of the pages.
 fn program(stride: u64) -> Vec<u8> {
     let mut a = Assembler::new(BASE);
-    a.li(T0, u64::MAX >> 10);
-    a.csrw(csr::PMPADDR0, T0);
-    a.li(T0, 0x1f);
-    a.csrw(csr::PMPCFG0, T0);
+    open_memory(&mut a);
     a.li(S0, TABLES);
-    a.li(T1, 0x1000);
-    a.add(S1, S0, T1);
-    a.add(S2, S1, T1);
-    a.li(T0, (BASE >> 12) << 10 | 0xcf);
-    a.sd(T0, S0, 16);
-    for (table, next, at) in [(S0, S1, 24), (S1, S2, 0)] {
-        a.srli(T0, next, 2);
-        a.addi(T0, T0, 1);
-        a.sd(T0, table, at);
-    }
-    a.li(T0, (FRAME >> 12) << 10 | 0xcf);
+    tables(&mut a, FRAME);
     a.li(T2, ENTRIES);
     a.label("entry");
     a.sd(T0, S2, 0);
@@ -70,15 +55,7 @@ fn program(stride: u64) -> Vec<u8> {
     a.addi(T0, T0, 64);
     a.addi(T2, T2, -1);
     a.bnez(T2, "line");
-    a.srli(S3, S0, 12);
-    a.li(T0, 8 << 60);
-    a.add(S3, S3, T0);
-    a.csrw(csr::SATP, S3);
-    a.li(T0, 1 << 11);
-    a.csrs(csr::MSTATUS, T0);
-    a.la(T0, "reads");
-    a.csrw(csr::MEPC, T0);
-    a.mret();
+    enter(&mut a, "reads");
     a.label("reads");
     a.li(T0, WINDOW);
     a.li(T1, stride << 12);

@@ -1,0 +1,23 @@
+//! The memory system as a lone core sees it that has no page tables: for programs and traces whose addresses are physical.
+
+use doorbell_sim::memory::{CoreAccess, CoreMemory, Prefetched, Served, Walk};
+
+use crate::backing::MainMemory;
+use crate::system::MemorySystem;
+
+/// A memory system around its first hart. Walks cost nothing.
+pub struct LoneHart<M>(pub MemorySystem<M>);
+
+impl<M: MainMemory> CoreMemory for LoneHart<M> {
+    fn access(&mut self, cycle: u64, access: CoreAccess) -> Served {
+        self.0.core_access(0, cycle, access)
+    }
+
+    fn prefetch(&mut self, cycle: u64, access: CoreAccess) -> Prefetched {
+        self.0.core_prefetch(0, cycle, access)
+    }
+
+    fn walk(&mut self, _: u64) -> Walk {
+        Walk::default()
+    }
+}
