@@ -74,6 +74,8 @@ pub struct IperfConfig {
     pub rate: BitsPerSec,
     /// The server sends instead of the client (--reverse).
     pub reverse: bool,
+    /// The most payload of a TCP segment (--set-mss), 88 to 9216 bytes; without it, what the MTU leaves.
+    pub mss: Option<u16>,
 }
 
 impl Default for IperfConfig {
@@ -84,6 +86,7 @@ impl Default for IperfConfig {
             streams: 1,
             rate: BitsPerSec(1_000_000_000),
             reverse: false,
+            mss: None,
         }
     }
 }
@@ -97,6 +100,14 @@ impl Options for IperfConfig {
         }
         if let Some(seconds) = self.seconds.filter(|seconds| !(1..=60).contains(seconds)) {
             return Err(ConfigError::new("iperf.seconds", format!("{seconds} is not from 1 to 60")));
+        }
+        if let Some(mss) = self.mss {
+            if self.protocol == Protocol::Udp {
+                return Err(ConfigError::new("iperf.mss", "UDP has no segments; leave it out".to_owned()));
+            }
+            if !(88..=9216).contains(&mss) {
+                return Err(ConfigError::new("iperf.mss", format!("{mss} is not from 88 to 9216")));
+            }
         }
         if !(1_000..=1_000_000_000_000).contains(&self.rate.0) {
             let problem = format!("{} is not from \"1kbps\" to \"1Tbps\"", self.rate);
@@ -122,6 +133,9 @@ impl IperfConfig {
         }
         if self.reverse {
             words.push_str(" --reverse");
+        }
+        if let Some(mss) = self.mss {
+            words.push_str(&format!(" --set-mss {mss}"));
         }
         words
     }

@@ -11,10 +11,10 @@ use clap::Args;
 use doorbell_bench::{Places, ResultFolder};
 use doorbell_report::{ClaimRow, ReproducedFigure, ReproductionPage};
 use doorbell_study::experiment::{Cell, Store};
-use doorbell_study::reproduce::{Figure, Measured, PartFile, STUDIES, Verdict, figures};
+use doorbell_study::reproduce::{Claim, Figure, Judged, Measured, PartFile, STUDIES, Verdict, figures};
 
 use crate::experiment::{Experiment, plot};
-use crate::out::outln;
+use crate::out::{outln, tell};
 use crate::run_args::command_line;
 use crate::screen::{Screen, interrupt_flag};
 use crate::search_cmd::jobs_or_cores;
@@ -71,29 +71,38 @@ pub fn run(args: &ReproduceArgs, places: &Places) -> anyhow::Result<ExitCode> {
     for (figure, own) in chosen.iter().enumerate() {
         works.extend(own.parts(args.quick)?.into_iter().map(|part| (figure, part)));
     }
-    let progress = Mutex::new(Progress { page: study.page(&chosen, &[]), parts: Vec::new(), error: None });
-    let next = AtomicUsize::new(0);
-    // A worker a core, each with a part of its own: parts have few points, and many are alike.
-    std::thread::scope(|scope| {
-        for _ in 0..jobs_or_cores(args.jobs).min(works.len()) {
-            scope.spawn(|| {
-                while let Some((figure, part)) = works.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let measured = study.part(&chosen[*figure], part);
-                    let mut progress = progress.lock().expect("no worker panics");
-                    if progress.add(&study, &chosen, *figure, measured) {
-                        return;
+    let page = study.page(&chosen, &[], &[]);
+    let progress = Mutex::new(Progress { page, parts: Vec::new(), left_out: Vec::new(), error: None });
+    // What others' rates follow from comes first.
+    let (following, first): (Vec<_>, Vec<_>) = works.into_iter().partition(|(_, part)| part.follows());
+    for works in [first, following] {
+        let next = AtomicUsize::new(0);
+        // A worker a core, each with a part of its own: parts have few points, and many are alike.
+        std::thread::scope(|scope| {
+            for _ in 0..jobs_or_cores(args.jobs).min(works.len()) {
+                scope.spawn(|| {
+                    while let Some((figure, part)) = works.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        if !study.work(&chosen, (*figure, part), &progress) {
+                            return;
+                        }
                     }
-                }
-            });
-        }
-    });
-    let Progress { page, parts, error } = progress.into_inner().expect("no worker panics");
+                });
+            }
+        });
+    }
+    let Progress { page, parts, left_out, error } = progress.into_inner().expect("no worker panics");
     if let Some(error) = error {
         return Err(error);
     }
     print_verdicts(&page);
     outln!("Report in {} (report.html, report.md, and a folder a figure).", out.display());
+    for problem in &left_out {
+        tell!("{problem}");
+    }
     match parts.iter().map(|part| part.failures).sum::<usize>() {
+        0 if !left_out.is_empty() => {
+            bail!("{} parts could not be measured for want of others", left_out.len())
+        }
         0 => Ok(ExitCode::SUCCESS),
         failed => bail!("{failed} points failed; the same command tries them again"),
     }
@@ -111,6 +120,8 @@ struct PartDone {
 struct Progress {
     page: ReproductionPage,
     parts: Vec<PartDone>,
+    /// Parts that could not be measured for want of others.
+    left_out: Vec<String>,
     /// What ended the work.
     error: Option<anyhow::Error>,
 }
@@ -124,9 +135,21 @@ impl Progress {
         figure: usize,
         part: anyhow::Result<(Measured, usize, Option<String>)>,
     ) -> bool {
-        let written = part.and_then(|(measured, failures, problem)| {
+        let part = part.map(|(measured, failures, problem)| {
             self.parts.push(PartDone { figure, measured, failures, problem });
-            self.page = study.page(figures, &self.parts);
+        });
+        self.write(study, figures, part)
+    }
+
+    /// Adds that a part cannot be measured, and why. Whether the work is to end.
+    fn leave_out(&mut self, study: &Study, figures: &[Figure], problem: String) -> bool {
+        self.left_out.push(problem);
+        self.write(study, figures, Ok(()))
+    }
+
+    fn write(&mut self, study: &Study, figures: &[Figure], so_far: anyhow::Result<()>) -> bool {
+        let written = so_far.and_then(|()| {
+            self.page = study.page(figures, &self.parts, &self.left_out);
             study.folder.write("report.html", &self.page.html())?;
             study.folder.write("report.md", &self.page.markdown())?;
             Ok(())
@@ -178,14 +201,42 @@ struct Study<'a> {
 }
 
 impl Study<'_> {
+    /// Measures a part and adds it to what is known; whether to go on.
+    fn work(&self, figures: &[Figure], (own, part): (usize, &PartFile), progress: &Mutex<Progress>) -> bool {
+        let lock = || progress.lock().expect("no worker panics");
+        let text = {
+            let progress = lock();
+            if progress.error.is_some() {
+                return false;
+            }
+            let known = progress.parts.iter().filter(|part| part.figure == own);
+            part.text(&known.map(|part| &part.measured).collect::<Vec<_>>())
+        };
+        match text {
+            Ok(text) => {
+                let measured = self.part(&figures[own], &part.name, &text);
+                !lock().add(self, figures, own, measured)
+            }
+            Err(problem) => {
+                let problem = format!("{}, {}: {problem}", figures[own].name, part.name);
+                !lock().leave_out(self, figures, problem)
+            }
+        }
+    }
+
     /// Measures an experiment of a figure, which has a file and a result folder of its own: its results, how many points
     /// failed, and what there is to say of that.
-    fn part(&self, figure: &Figure, part: &PartFile) -> anyhow::Result<(Measured, usize, Option<String>)> {
+    fn part(
+        &self,
+        figure: &Figure,
+        part: &str,
+        text: &str,
+    ) -> anyhow::Result<(Measured, usize, Option<String>)> {
         let folder = self.folder.path().join(&figure.name);
         fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        let file = folder.join(format!("{}.toml", part.name));
-        fs::write(&file, &part.text).with_context(|| format!("cannot write {}", file.display()))?;
-        let experiment = Experiment::read(&file, Some(&folder.join(&part.name)), self.places, self.screen)?;
+        let file = folder.join(format!("{part}.toml"));
+        fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+        let experiment = Experiment::read(&file, Some(&folder.join(part)), self.places, self.screen)?;
         let store = Store::open(&experiment.out)?;
         let result = experiment.measure(&store, 1, self.screen, self.interrupted)?;
         let ended = experiment.ended(&result);
@@ -193,14 +244,14 @@ impl Study<'_> {
             ended?;
             bail!("interrupted");
         }
-        let problem = ended.err().map(|problem| format!("{}, {}: {problem}", figure.name, part.name));
+        let problem = ended.err().map(|problem| format!("{}, {part}: {problem}", figure.name));
         let table = experiment.table(&store)?;
         store.folder().write("table.csv", &table.to_csv())?;
         Ok((Measured { plan: experiment.plan, table }, result.failures.len(), problem))
     }
 
     /// The report of what is done.
-    fn page(&self, figures: &[Figure], parts: &[PartDone]) -> ReproductionPage {
+    fn page(&self, figures: &[Figure], parts: &[PartDone], left_out: &[String]) -> ReproductionPage {
         let mut page = ReproductionPage {
             name: self.title.clone(),
             facts: vec![
@@ -210,7 +261,7 @@ impl Study<'_> {
             ],
             command: command_line(),
             figures: Vec::new(),
-            warnings: parts.iter().filter_map(|part| part.problem.clone()).collect(),
+            warnings: parts.iter().filter_map(|part| part.problem.clone()).chain(left_out.to_vec()).collect(),
         };
         for (index, figure) in figures.iter().enumerate() {
             let mut own: Vec<&PartDone> = parts.iter().filter(|part| part.figure == index).collect();
@@ -240,20 +291,7 @@ fn reproduced(figure: &Figure, parts: &[&PartDone], warnings: &mut Vec<String>) 
     let measured: Vec<&Measured> = parts.iter().map(|part| &part.measured).collect();
     let claims = figure.claims.iter().map(|claim| {
         let judged = claim.judge(&measured);
-        let (verdict, why) = match judged.verdict {
-            Verdict::Confirmed => ("confirmed", String::new()),
-            Verdict::Differs(why) => ("differs", why.unwrap_or_else(|| "not looked into yet".to_owned())),
-            Verdict::NotTestable(why) => ("not testable", why),
-            Verdict::NotMeasured => ("not measured", String::new()),
-        };
-        ClaimRow {
-            says: claim.says.clone(),
-            paper: claim.paper,
-            ours: judged.ours,
-            unit: claim.unit().to_owned(),
-            verdict: verdict.to_owned(),
-            why,
-        }
+        claim_row(claim, judged)
     });
     ReproducedFigure {
         name: figure.name.clone(),
@@ -261,6 +299,36 @@ fn reproduced(figure: &Figure, parts: &[&PartDone], warnings: &mut Vec<String>) 
         about: figure.about.clone(),
         claims: claims.collect(),
         plots,
+    }
+}
+
+fn claim_row(claim: &Claim, judged: Judged) -> ClaimRow {
+    let (circular, shown_by) = claim.notes();
+    let (verdict, mut why) = match judged.verdict {
+        Verdict::Confirmed => ("confirmed", String::new()),
+        Verdict::Differs(why) => ("differs", why.unwrap_or_else(|| "not looked into yet".to_owned())),
+        Verdict::NotTestable(why) => ("not testable", why),
+        Verdict::NotMeasured => ("not measured", String::new()),
+    };
+    if let Some(command) = shown_by.filter(|_| verdict == "differs") {
+        why += &format!(". Shown by `{command}`");
+    }
+    let verdict = match circular {
+        Some(fitted) => {
+            let both = if why.is_empty() { "" } else { ". " };
+            why = format!("{why}{both}Fitted: {fitted}");
+            format!("{verdict} (circular)")
+        }
+        None => verdict.to_owned(),
+    };
+    ClaimRow {
+        says: claim.says.clone(),
+        paper: claim.paper,
+        ours: judged.ours,
+        interval: claim.interval(),
+        unit: claim.unit().to_owned(),
+        verdict,
+        why,
     }
 }
 

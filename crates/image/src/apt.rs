@@ -288,6 +288,9 @@ fn update_hint(printed: &str) -> &'static str {
     if says(&["NO_PUBKEY", "couldn't be verified", "is not signed"]) {
         "; the archive's signature was not accepted: bring the package debian-archive-keyring up to date, and check that \
          the mirror is one of Debian's"
+    } else if says(&["Mirror sync in progress", "Hash Sum mismatch"]) {
+        "; the mirror is being updated, so that its index and its signed list of it do not fit each other: try again later, or \
+         name another mirror with DOORBELL_DEBIAN_MIRROR"
     } else if says(&["does not have a Release file", "404"]) {
         "; the mirror does not carry this suite: name another with DOORBELL_DEBIAN_MIRROR"
     } else if says(&UNREACHABLE) {
@@ -361,6 +364,10 @@ mod tests {
             ("E: The method driver /usr/lib/apt/methods/foo could not be found.", "http://"),
             ("Error writing to file - write (28: No space left on device)", "--cache DIR"),
             ("GPG error: NO_PUBKEY 1234", "debian-archive-keyring"),
+            (
+                "File has unexpected size (9385284 != 9387120). Mirror sync in progress? [IP: ::1 80]",
+                "try again later",
+            ),
         ] {
             assert!(update_hint(printed).contains(word), "{printed}");
         }

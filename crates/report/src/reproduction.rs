@@ -48,7 +48,9 @@ pub struct ClaimRow {
     pub paper: Option<f64>,
     /// See above.
     pub ours: Option<f64>,
-    /// The unit of both.
+    /// The interval in which ours confirms it.
+    pub interval: Option<[f64; 2]>,
+    /// The unit of all.
     pub unit: String,
     /// The verdict in a word or two.
     pub verdict: String,
@@ -56,14 +58,17 @@ pub struct ClaimRow {
     pub why: String,
 }
 
-const HEADS: [&str; 5] = ["Claim", "Paper", "Here", "Verdict", "Why"];
+const HEADS: [&str; 6] = ["Claim", "Paper", "Here", "Confirmed from – to", "Verdict", "Why"];
 
 impl ClaimRow {
-    fn cells(&self) -> [String; 5] {
+    fn cells(&self) -> [String; 6] {
         let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| self.number(value));
-        let cells = [self.says.as_str(), "", "", self.verdict.as_str(), self.why.as_str()].map(str::to_owned);
-        let [says, _, _, verdict, why] = cells;
-        [says, number(self.paper), number(self.ours), verdict, why]
+        let interval = self.interval.map_or_else(
+            || "–".to_owned(),
+            |[from, to]| format!("{} – {}", signed(from, self.is_gain()), signed(to, self.is_gain())),
+        );
+        let [says, verdict, why] = [&self.says, &self.verdict, &self.why].map(Clone::clone);
+        [says, number(self.paper), number(self.ours), interval, verdict, why]
     }
 
     /// The claim with its numbers, in a line.
@@ -76,14 +81,21 @@ impl ClaimRow {
 
     /// A gain has its sign.
     fn number(&self, value: f64) -> String {
-        let digits = trimmed(value.abs());
-        let sign = match (value < 0.0, self.unit == "%") {
-            (true, _) => "−",
-            (false, true) => "+",
-            (false, false) => "",
-        };
-        format!("{sign}{digits} {}", self.unit).trim_end().to_owned()
+        format!("{} {}", signed(value, self.is_gain()), self.unit).trim_end().to_owned()
     }
+
+    fn is_gain(&self) -> bool {
+        self.unit == "%"
+    }
+}
+
+fn signed(value: f64, with_plus: bool) -> String {
+    let sign = match (value < 0.0, with_plus) {
+        (true, _) => "−",
+        (false, true) => "+",
+        (false, false) => "",
+    };
+    format!("{sign}{}", trimmed(value.abs()))
 }
 
 impl ReproductionPage {
@@ -205,6 +217,7 @@ mod tests {
             says: says.into(),
             paper,
             ours,
+            interval: paper.map(|paper: f64| [paper * 0.8, paper * 1.2]),
             unit: unit.into(),
             verdict: verdict.into(),
             why: why.into(),
@@ -232,9 +245,12 @@ mod tests {
     fn claims_are_a_table_in_markdown_and_counted() {
         let text = page().markdown();
         assert!(text.contains("Claims: 1 differs, 1 confirmed, 1 not testable."), "{text}");
-        assert!(text.contains("| more | +96.3 % | −2.5 % | differs | the \\| engine |"), "{text}");
-        assert!(text.contains("| about 53 | 53 Gbps | 52 Gbps | confirmed |  |"), "{text}");
-        assert!(text.contains("| on silicon | – | – | not testable | no silicon |"), "{text}");
+        assert!(
+            text.contains("| more | +96.3 % | −2.5 % | +77.04 – +115.56 | differs | the \\| engine |"),
+            "{text}"
+        );
+        assert!(text.contains("| about 53 | 53 Gbps | 52 Gbps | 42.4 – 63.6 | confirmed |  |"), "{text}");
+        assert!(text.contains("| on silicon | – | – | – | not testable | no silicon |"), "{text}");
     }
 
     #[test]

@@ -3,7 +3,9 @@
 //! A driver polls by loading the status byte of the next receive descriptor; how descriptors look, their device says
 //! ([`PolledRing`]). A load that finds one that is not done ends the poll, and if it was the first, the poll was empty: what is executed until the next such
 //! load, of whatever ring, is the price of an empty poll. So is each round of a loop that does nothing else. What
-//! happens between a poll that found packets and the next poll is the packets'. An observer: nothing simulated depends on it.
+//! happens between a poll that found packets and the next poll is the packets'. Where the hart sleeps or takes a trap meanwhile, nothing
+//! is an empty poll's: software that is woken by interrupts does not poll in a loop, and between its last poll and the
+//! next interrupt it does the work. An observer: nothing simulated depends on it.
 
 use doorbell_sim::ports::PolledRing;
 use doorbell_sim::{Op, OpClass, PhysAddr};
@@ -63,7 +65,7 @@ impl Polls {
         &self.harts[hart].stats
     }
 
-    /// A hart slept: what it does next is not the rest of a poll.
+    /// A hart slept or took a trap: what it did since its last poll and does next is no poll.
     pub fn interrupted(&mut self, hart: usize) {
         self.harts[hart].idle_since = None;
     }
@@ -182,6 +184,18 @@ mod tests {
         assert!(ram.store(PhysAddr(RING + 127), &[0x80]));
         assert_eq!((look(&ram, RING + 127), look(&ram, RING + 191)), (1, 2));
         assert_eq!([4096, 4108, 8192, 8204].map(|at| look(&ram, RING + at)), [2; 4]);
+    }
+
+    #[test]
+    fn what_lies_before_a_trap_or_sleep_is_no_empty_poll() {
+        let ram = Ram::new(PhysAddr(0x8000_0000), Bytes(1 << 20), 1);
+        let mut polls = Polls::new(1);
+        polls.watch([ring()].into_iter());
+        polls.look(0, &[load(RING + 12, 1)], byte(&ram), 100, 50);
+        polls.interrupted(0);
+        polls.look(0, &[load(RING + 12, 1)], byte(&ram), 9100, 4050);
+        let stats = polls.stats(0);
+        assert_eq!((stats.empty_polls, stats.empty_instructions, stats.empty_cycles), (2, 0, 0));
     }
 
     #[test]

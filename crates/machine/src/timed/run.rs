@@ -155,6 +155,9 @@ impl Timing {
             }
             let byte = |addr| source.byte(world, addr);
             self.polls.look(id, &self.ops, byte, source.instructions(), core.now());
+            if trapped {
+                self.polls.interrupted(id);
+            }
             source.set_cycle(core.now());
         } else {
             timed.core.warm(&self.ops, &mut Around { id, source, world, memory: &mut self.memory });

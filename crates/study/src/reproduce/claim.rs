@@ -24,15 +24,37 @@ pub struct Claim {
     over: Option<toml::Table>,
     /// Compared with another experiment's points.
     over_part: Option<String>,
+    /// Compared with this column, where it is another one.
+    over_figure: Option<String>,
     /// As a ratio, not as a gain in percent.
     ratio: bool,
-    /// It is confirmed if ours is in this interval.
+    /// Not the figure itself, but where along the points it first comes above a value.
+    first: Option<First>,
+    /// It is confirmed if ours is in this interval: without one, within a fifth of the paper's number. Where the paper has a
+    /// number, no interval is wider.
     confirmed: Option<[f64; 2]>,
+    /// Which value of ours was fitted to the paper's figures, where the claim follows from it: then it confirms nothing but that.
+    circular: Option<String>,
     /// Why ours differs, where it does: a finding, not an excuse.
     why: Option<String>,
+    /// The command that shows why.
+    shown_by: Option<String>,
     /// Why it cannot be tested.
     untestable: Option<String>,
 }
+
+/// Where something begins: a threshold that a figure crosses along an axis.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct First {
+    /// The column along which it is looked for, in the claim's unit.
+    along: String,
+    /// It begins where the figure is greater than this; between two points, on the straight line that joins them.
+    above: f64,
+}
+
+/// So much may ours differ from a number of the paper and still confirm it.
+const TOLERANCE: f64 = 0.2;
 
 /// What became of a claim.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,9 +99,21 @@ impl Claim {
         if self.untestable.is_some() {
             return Ok(());
         }
-        let Some([from, to]) = self.confirmed else { return Err("confirmed = [from, to] is missing".into()) };
+        let Some([from, to]) = self.interval() else {
+            return Err("confirmed = [from, to] is missing".into());
+        };
         if from > to {
             return Err(format!("confirmed = [{from}, {to}] is no interval"));
+        }
+        if let Some([least, most]) = self.paper.and_then(around).filter(|most| from < most[0] || to > most[1])
+        {
+            let paper = self.paper.unwrap_or_default();
+            return Err(format!(
+                "confirmed = [{from}, {to}] is wider than a fifth of the paper's {paper}, [{least}, {most}]"
+            ));
+        }
+        if self.first.is_some() && (self.over.is_some() || self.over_part.is_some()) {
+            return Err("where something begins (first) cannot be compared (over, over_part)".into());
         }
         for (part, at) in [Some(self.numerator()?), self.denominator()?].into_iter().flatten() {
             let plan = plans.iter().find(|plan| plan.file.name() == part);
@@ -96,39 +130,53 @@ impl Claim {
         if let Some(reason) = &self.untestable {
             return Judged { ours: None, verdict: Verdict::NotTestable(reason.clone()) };
         }
-        let (Some(ours), Some([from, to])) = (self.ours(parts), self.confirmed) else {
+        let (Some(ours), Some([from, to])) = (self.ours(parts), self.interval()) else {
             return Judged { ours: None, verdict: Verdict::NotMeasured };
         };
-        let verdict = match (from..=to).contains(&ours) {
-            true => Verdict::Confirmed,
-            false => Verdict::Differs(self.why.clone()),
+        let verdict = match ours {
+            Some(ours) if (from..=to).contains(&ours) => Verdict::Confirmed,
+            _ => Verdict::Differs(self.why.clone()),
         };
-        Judged { ours: Some(ours), verdict }
+        Judged { ours, verdict }
+    }
+
+    /// The interval in which our number confirms the claim.
+    pub fn interval(&self) -> Option<[f64; 2]> {
+        self.confirmed.or_else(|| self.paper.and_then(around))
+    }
+
+    /// What stands in the file beside the verdict: which fitted value makes the claim circular, and the command that shows why
+    /// ours differs.
+    pub fn notes(&self) -> (Option<&str>, Option<&str>) {
+        (self.circular.as_deref(), self.shown_by.as_deref())
     }
 
     /// The unit of its numbers.
     pub fn unit(&self) -> &str {
         match (&self.over, &self.over_part, self.ratio) {
-            (None, None, _) => &self.unit,
+            (None, None, _) if self.over_figure.is_none() => &self.unit,
             (.., true) => "times",
             (.., false) => "%",
         }
     }
 
-    fn ours(&self, parts: &[&Measured]) -> Option<f64> {
-        let mean = |(part, at): Points| {
+    /// Our number, if its points are all there; or that there is none.
+    fn ours(&self, parts: &[&Measured]) -> Option<Option<f64>> {
+        if let Some(first) = &self.first {
+            let (part, at) = self.numerator().ok()?;
             let measured = parts.iter().find(|measured| measured.plan.file.name() == part)?;
-            mean_at(measured, &at, &self.figure)
-        };
-        let value = mean(self.numerator().ok()?)?;
-        match self.denominator().ok()? {
-            None => Some(value),
-            Some(base) => {
-                let base = mean(base)?;
-                let ratio = (base != 0.0).then(|| value / base)?;
-                Some(if self.ratio { ratio } else { (ratio - 1.0) * 100.0 })
-            }
+            return first.of(&rows_at(measured, &at)?, [&self.figure, &first.along], &measured.table);
         }
+        // Points that are done without the figure, such as shares of drops where nothing is dropped, have no number.
+        let mean = |(part, at): Points, figure: &str| {
+            let measured = parts.iter().find(|measured| measured.plan.file.name() == part)?;
+            rows_at(measured, &at).map(|_| mean_at(measured, &at, figure))
+        };
+        let value = mean(self.numerator().ok()?, &self.figure)?;
+        let Some(base) = self.denominator().ok()? else { return Some(value) };
+        let base = mean(base, self.over_figure.as_ref().unwrap_or(&self.figure))?;
+        let ratio = value.zip(base.filter(|base| *base != 0.0)).map(|(value, base)| value / base);
+        Some(ratio.map(|ratio| if self.ratio { ratio } else { (ratio - 1.0) * 100.0 }))
     }
 
     fn numerator(&self) -> Result<Points<'_>, String> {
@@ -136,7 +184,7 @@ impl Claim {
     }
 
     fn denominator(&self) -> Result<Option<Points<'_>>, String> {
-        if self.over.is_none() && self.over_part.is_none() {
+        if self.over.is_none() && self.over_part.is_none() && self.over_figure.is_none() {
             return Ok(None);
         }
         let mut at = self.at.clone();
@@ -145,13 +193,13 @@ impl Claim {
     }
 }
 
-fn parameters(at: &toml::Table) -> Result<Vec<(String, String)>, String> {
+pub(super) fn parameters(at: &toml::Table) -> Result<Vec<(String, String)>, String> {
     at.iter()
         .map(|(path, value)| Ok((path.clone(), as_set(path, value).map_err(|error| error.to_string())?)))
         .collect()
 }
 
-fn is_at(point: &PlannedPoint, at: &[(String, String)]) -> bool {
+pub(super) fn is_at(point: &PlannedPoint, at: &[(String, String)]) -> bool {
     let rate = match &point.work {
         Work::Measure(rate) => rate.to_string(),
         Work::Search(_) => String::new(),
@@ -162,15 +210,46 @@ fn is_at(point: &PlannedPoint, at: &[(String, String)]) -> bool {
     })
 }
 
-/// The mean of a column over the rows of these points; nothing unless all of them are done and have a number.
-fn mean_at(measured: &Measured, at: &[(String, String)], column: &str) -> Option<f64> {
-    let (index, values) = (measured.table.column("index")?, measured.table.column(column)?);
+/// The interval around a number that confirms it; around 0 there is none.
+fn around(paper: f64) -> Option<[f64; 2]> {
+    let far = paper.abs() * TOLERANCE;
+    // Written as decimals, a bound may miss the product by its last bit.
+    (paper != 0.0).then_some([paper - far - far * 1e-9, paper + far + far * 1e-9])
+}
+
+impl First {
+    /// Where along the rows the figure comes above the value; inside, nothing if it never does.
+    fn of(&self, rows: &[usize], columns: [&str; 2], table: &Table) -> Option<Option<f64>> {
+        let [figure, along] = columns.map(|name| table.column(name));
+        let (figure, along) = (figure?, along?);
+        let number = |row: usize| Some((along.cells[row].number()?, figure.cells[row].number()?));
+        let mut points: Vec<(f64, f64)> = rows.iter().map(|&row| number(row)).collect::<Option<_>>()?;
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let Some(place) = points.iter().position(|point| point.1 > self.above) else { return Some(None) };
+        let (x, y) = points[place];
+        let Some((before, below)) = place.checked_sub(1).map(|place| points[place]) else {
+            return Some(Some(x));
+        };
+        Some(Some(before + (x - before) * (self.above - below) / (y - below)))
+    }
+}
+
+/// The table's rows of these points; nothing unless there are any and all of them are done.
+fn rows_at(measured: &Measured, at: &[(String, String)]) -> Option<Vec<usize>> {
+    let index = measured.table.column("index")?;
     let row_of =
         |point: &PlannedPoint| index.cells.iter().position(|cell| cell.number() == Some(point.index as f64));
-    let points: Vec<&PlannedPoint> = measured.plan.points.iter().filter(|point| is_at(point, at)).collect();
-    let numbers: Vec<f64> =
-        points.iter().map(|point| values.cells[row_of(point)?].number()).collect::<Option<_>>()?;
-    (!numbers.is_empty()).then(|| numbers.iter().sum::<f64>() / numbers.len() as f64)
+    let points = measured.plan.points.iter().filter(|point| is_at(point, at));
+    let rows: Vec<usize> = points.map(row_of).collect::<Option<_>>()?;
+    (!rows.is_empty()).then_some(rows)
+}
+
+/// The mean of a column over the rows of these points; nothing unless all of them are done and have a number.
+pub(super) fn mean_at(measured: &Measured, at: &[(String, String)], column: &str) -> Option<f64> {
+    let values = measured.table.column(column)?;
+    let rows = rows_at(measured, at)?;
+    let numbers: Vec<f64> = rows.iter().map(|&row| values.cells[row].number()).collect::<Option<_>>()?;
+    Some(numbers.iter().sum::<f64>() / numbers.len() as f64)
 }
 
 #[cfg(test)]
@@ -190,6 +269,12 @@ mod tests {
                 column("gbps", [30.0, 20.0, 50.0].map(Cell::Float).to_vec()),
             ],
         };
+        Measured { plan, table }
+    }
+
+    fn measured_without() -> Measured {
+        let Measured { plan, mut table } = measured();
+        table.columns.retain(|column| column.name != "gbps");
         Measured { plan, table }
     }
 
@@ -216,6 +301,39 @@ mod tests {
     }
 
     #[test]
+    fn a_number_of_the_paper_is_confirmed_within_a_fifth() {
+        for (paper, verdict) in [
+            ("25", Verdict::Confirmed),
+            ("37.5", Verdict::Confirmed),
+            ("24.9", Verdict::Differs(None)),
+            ("37.6", Verdict::Differs(None)),
+        ] {
+            assert_eq!(judged(&format!("{IO_64}paper = {paper}")).verdict, verdict, "{paper}");
+        }
+        assert_eq!(claim("paper = -10").interval().unwrap().map(|bound| bound.round()), [-12.0, -8.0]);
+    }
+
+    #[test]
+    fn where_something_begins_is_between_the_points_around_the_threshold() {
+        let text = "name = \"p\"\nbenchmark = \"testpmd\"\npreset = \"fast\"\nmeasure.rates = [\"1Mpps\", \"2Mpps\", \"4Mpps\"]\n";
+        let plan = Plan::new(ExperimentFile::from_toml(text).unwrap()).unwrap();
+        let column = |name: &str, cells: Vec<Cell>| Column { name: name.to_owned(), cells, parameter: None };
+        let table = |loss: [f64; 3]| Table {
+            columns: vec![
+                column("index", [2, 0, 1].map(Cell::Int).to_vec()),
+                column("offered_mpps", [4.0, 1.0, 2.0].map(Cell::Float).to_vec()),
+                column("gbps", loss.map(Cell::Float).to_vec()),
+            ],
+        };
+        let claim = claim("first = { along = \"offered_mpps\", above = 0.01 }\npaper = 2.5");
+        claim.check(std::slice::from_ref(&plan), false).unwrap();
+        let judged = |loss| claim.judge(&[&Measured { plan: plan.clone(), table: table(loss) }]);
+        assert_eq!(judged([0.04, 0.0, 0.0]), Judged { ours: Some(2.5), verdict: Verdict::Confirmed });
+        assert_eq!(judged([0.5, 0.1, 0.2]), Judged { ours: Some(1.0), verdict: Verdict::Differs(None) });
+        assert_eq!(judged([0.0, 0.0, 0.0]), Judged { ours: None, verdict: Verdict::Differs(None) });
+    }
+
+    #[test]
     fn gains_are_percent_and_ratios_are_times() {
         let over = "over = { \"testpmd.mode\" = \"macswap\" }\nconfirmed = [0, 60]\n";
         assert!((judged(&format!("{IO_64}{over}")).ours.unwrap() - 50.0).abs() < 1e-9);
@@ -228,6 +346,10 @@ mod tests {
     fn points_that_are_not_all_there_are_not_judged() {
         let at = "at = { \"loadgen.traffic.frame_size\" = \"128B\" }\nconfirmed = [0, 100]";
         assert_eq!(judged(at), Judged { ours: None, verdict: Verdict::NotMeasured });
+        // A column that is not in the table: no such thing was there to be counted.
+        let none = claim("at = { \"loadgen.traffic.frame_size\" = \"64B\" }\npaper = 93")
+            .judge(&[&measured_without()]);
+        assert_eq!(none, Judged { ours: None, verdict: Verdict::Differs(None) });
         assert_eq!(judged("untestable = \"no silicon\"").verdict, Verdict::NotTestable("no silicon".into()));
     }
 
@@ -239,6 +361,9 @@ mod tests {
             ("at = { \"testpmd.mode\" = \"mac\" }\nconfirmed = [1, 2]", "no point"),
             ("over_part = \"q\"\nconfirmed = [1, 2]", "\"q\""),
             ("", "confirmed"),
+            ("paper = 10\nconfirmed = [7.9, 12]", "wider than a fifth"),
+            ("paper = 0", "confirmed"),
+            ("first = { along = \"rate\", above = 1 }\nover_part = \"p\"\nconfirmed = [1, 2]", "begins"),
         ] {
             let problem = claim(text).check(&plans, false).unwrap_err();
             assert!(problem.contains(word), "{problem}");

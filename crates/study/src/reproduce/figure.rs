@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::claim::Claim;
+use super::claim::{Claim, Measured, is_at, mean_at, parameters};
 use crate::experiment::{ExperimentFile, Plan};
 
 /// A figure: what it is about, the experiments that measure it, and what the paper says of it.
@@ -35,8 +35,88 @@ pub struct Figure {
 pub struct PartFile {
     /// Its name in the figure.
     pub name: String,
-    /// The text of its experiment file.
-    pub text: String,
+    /// The text of its experiment file; where rates follow from another part, any rates stand for them.
+    text: String,
+    /// From what its rates follow, if they do.
+    of: Option<RatesOf>,
+}
+
+/// Rates that are multiples of one that another part of the figure measures: `measure.of` in the file.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RatesOf {
+    /// That part.
+    part: String,
+    /// The column of its table, in Mpps.
+    figure: String,
+    /// At which of its points.
+    #[serde(default)]
+    at: toml::Table,
+    /// The multiples.
+    times: Vec<f64>,
+}
+
+impl RatesOf {
+    /// Rates that stand for those that are not known yet.
+    fn stand_ins(&self) -> Vec<f64> {
+        self.times.iter().map(|times| times / 1000.0).collect()
+    }
+
+    fn check(&self, before: &[(PartFile, Plan)]) -> Result<(), String> {
+        if self.times.is_empty() || self.times.iter().any(|times| !(0.001..=1000.0).contains(times)) {
+            return Err("measure.of.times needs numbers from 0.001 to 1000".into());
+        }
+        if !self.figure.ends_with("_mpps") {
+            return Err(format!("measure.of.figure = \"{}\" is no column in Mpps", self.figure));
+        }
+        let Some((source, plan)) = before.iter().find(|(part, _)| part.name == self.part) else {
+            return Err(format!("measure.of.part: there is no part \"{}\" before this one", self.part));
+        };
+        if source.of.is_some() {
+            return Err(format!(
+                "measure.of.part: the rates of \"{}\" follow from others themselves",
+                self.part
+            ));
+        }
+        let at = parameters(&self.at)?;
+        match plan.points.iter().any(|point| is_at(point, &at)) {
+            true => Ok(()),
+            false => Err(format!("measure.of.at: no point of \"{}\" is at {at:?}", self.part)),
+        }
+    }
+}
+
+impl PartFile {
+    /// Whether its rates follow from what another part measures.
+    pub fn follows(&self) -> bool {
+        self.of.is_some()
+    }
+
+    /// The text of its experiment file, with what the parts before it measured.
+    pub fn text(&self, measured: &[&Measured]) -> Result<String, String> {
+        let Some(of) = &self.of else { return Ok(self.text.clone()) };
+        let source = measured.iter().find(|source| source.plan.file.name() == of.part);
+        let rate = source.and_then(|source| mean_at(source, &parameters(&of.at).ok()?, &of.figure));
+        let rate = rate.filter(|rate| *rate > 0.0).ok_or_else(|| {
+            format!("its rates follow from {} of \"{}\", which is not measured", of.figure, of.part)
+        })?;
+        let mut table: toml::Table = self.text.parse().expect("it was written by us");
+        set_rates(&mut table, &of.times.iter().map(|times| times * rate).collect::<Vec<_>>());
+        Ok(table.to_string())
+    }
+}
+
+/// Four digits are more than a rate is known to.
+fn set_rates(table: &mut toml::Table, mpps: &[f64]) {
+    let written = |mpps: &f64| {
+        let digits = 3 - mpps.log10().floor() as i32;
+        toml::Value::from(format!("{:.*}Mpps", digits.max(0) as usize, mpps))
+    };
+    let rates = toml::Value::Array(mpps.iter().map(written).collect());
+    table.insert(
+        "measure".to_owned(),
+        toml::Value::Table([("rates".to_owned(), rates)].into_iter().collect()),
+    );
 }
 
 /// What is wrong with a figure's file.
@@ -84,7 +164,14 @@ impl Figure {
             table.entry("preset").or_insert_with(|| self.preset.clone().into());
             let name = table.get("name").and_then(|name| name.as_str());
             let name = name.ok_or_else(|| fail("a part has no name"))?.to_owned();
-            Ok(PartFile { name, text: table.to_string() })
+            let of = table.get_mut("measure").and_then(|measure| measure.as_table_mut()?.remove("of"));
+            let of: Option<RatesOf> = of
+                .map(|of| of.try_into().map_err(|error| fail(&format!("part {name}: measure.of: {error}"))))
+                .transpose()?;
+            if let Some(of) = &of {
+                set_rates(&mut table, &of.stand_ins());
+            }
+            Ok(PartFile { name, text: table.to_string(), of })
         };
         self.parts.iter().map(part).collect()
     }
@@ -98,18 +185,24 @@ impl Figure {
     /// The points of its experiments.
     pub fn plans(&self, quick: bool) -> Result<Vec<Plan>, FigureError> {
         let fail = |problem: String| FigureError { figure: self.name.clone(), problem };
-        let plan = |part: PartFile| {
-            let file = ExperimentFile::from_toml(&part.text)
-                .map_err(|error| fail(format!("part {}: {error}", part.name)))?;
-            Plan::new(file).map_err(|error| fail(error.to_string()))
-        };
-        self.parts(quick)?.into_iter().map(plan).collect()
+        let mut plans: Vec<(PartFile, Plan)> = Vec::new();
+        for part in self.parts(quick)? {
+            let of_part = |problem: String| fail(format!("part {}: {problem}", part.name));
+            let file = ExperimentFile::from_toml(&part.text).map_err(of_part)?;
+            if let Some(of) = &part.of {
+                of.check(&plans).map_err(of_part)?;
+            }
+            let plan = Plan::new(file).map_err(|error| fail(error.to_string()))?;
+            plans.push((part, plan));
+        }
+        Ok(plans.into_iter().map(|(_, plan)| plan).collect())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::{Cell, Column, Table};
 
     const TEXT: &str = "title = \"t\"\nabout = \"a\"\npreset = \"fast\"\nset = [\"run.warmup=1ms\"]\n[[part]]\nname = \"p\"\n\
         benchmark = \"testpmd\"\nset = [\"run.duration=1ms\"]\nmeasure.rates = [\"1Mpps\", \"2Mpps\"]\n\
@@ -122,6 +215,44 @@ mod tests {
         assert_eq!((full.points.len(), quick.points.len()), (2, 1));
         assert_eq!(full.file.set, ["run.warmup=1ms", "run.duration=1ms"]);
         assert_eq!(full.file.preset, "fast");
+    }
+
+    /// A second part, at a half and at one and a half times what the first delivers.
+    const FOLLOWING: &str = "[[part]]\nname = \"q\"\nbenchmark = \"touchdrop\"\n\
+        measure.of = { part = \"p\", figure = \"arrived_mpps\", at = { rate = \"2Mpps\" }, times = [0.5, 1.5] }\n";
+
+    #[test]
+    fn rates_follow_from_what_another_part_measured() {
+        let figure = Figure::read("f", &format!("{TEXT}{FOLLOWING}")).unwrap();
+        let parts = figure.parts(false).unwrap();
+        assert_eq!(parts.iter().map(PartFile::follows).collect::<Vec<_>>(), [false, true]);
+        assert_eq!(figure.plans(false).unwrap()[1].points.len(), 2);
+        let problem = parts[1].text(&[]).unwrap_err();
+        assert!(problem.contains("\"p\", which is not measured"), "{problem}");
+        let column = |name: &str, cells| Column { name: name.to_owned(), cells, parameter: None };
+        let columns = vec![
+            column("index", [0, 1].map(Cell::Int).to_vec()),
+            column("arrived_mpps", [1.0, 1.33337].map(Cell::Float).to_vec()),
+        ];
+        let measured = Measured { plan: figure.plans(false).unwrap().remove(0), table: Table { columns } };
+        let text = parts[1].text(&[&measured]).unwrap();
+        let file = ExperimentFile::from_toml(&text).unwrap();
+        assert_eq!(file.measure.unwrap().rates, ["0.6667Mpps", "2.000Mpps"]);
+    }
+
+    #[test]
+    fn rates_that_follow_from_nothing_are_refused() {
+        for (from, to, word) in [
+            ("part = \"p\"", "part = \"r\"", "no part \"r\""),
+            ("arrived_mpps", "arrived_gbps", "Mpps"),
+            ("2Mpps", "3Mpps", "no point"),
+            ("[0.5, 1.5]", "[]", "times"),
+            ("times", "tmies", "tmies"),
+        ] {
+            let text = format!("{TEXT}{}", FOLLOWING.replace(from, to));
+            let problem = Figure::read("f", &text).unwrap_err().to_string();
+            assert!(problem.contains(word), "{problem}");
+        }
     }
 
     #[test]
