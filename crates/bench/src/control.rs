@@ -64,6 +64,8 @@ pub(crate) fn run_watched_until(
         match outcome {
             Outcome::Instructions if slice < limits.instructions => {}
             Outcome::Time if time < limits.time => {}
+            // Time passes for one that sleeps, too: up to the limit, if there is one, and not to a slice's end.
+            Outcome::Asleep if time < limits.time && limits.time < Ps::MAX => {}
             Outcome::M5Op { function, .. } if Some(function) == last => return Ok(outcome),
             Outcome::M5Op { hart, function, args } => {
                 let next = match &mut control.m5 {
@@ -91,8 +93,57 @@ pub(crate) fn run_network_watched(
         let outcome = network.run(&Limits { on_marker, on_m5op: false, ..Limits::until(slice) });
         control.check()?;
         (control.progress)(network.instructions(), network.now());
-        if outcome != NetworkOutcome::Time || slice >= time {
+        let goes_on = match outcome {
+            NetworkOutcome::Time => slice < time,
+            // Time passes for those that sleep, too: up to the limit, if there is one, and not to a slice's end.
+            NetworkOutcome::Asleep => slice < time && time < Ps::MAX,
+            NetworkOutcome::Nodes(_) => false,
+        };
+        if !goes_on {
             return Ok(outcome);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_machine::{MachineConfig, NetworkConfig};
+
+    /// `wfi`, and back to it.
+    const SLEEPS: [u8; 8] = [0x73, 0, 0x50, 0x10, 0x6f, 0xf0, 0xdf, 0xff];
+
+    fn watched<R>(call: impl FnOnce(&mut Control) -> R) -> R {
+        let interrupted = AtomicBool::new(false);
+        let control =
+            Control { interrupted: &interrupted, say: &mut |_| {}, progress: &mut |_, _| {}, m5: None };
+        call(&mut { control })
+    }
+
+    #[test]
+    fn time_passes_for_a_machine_that_sleeps_up_to_the_limit_and_not_to_a_slices_end() {
+        let mut machine = Machine::new(MachineConfig::default(), 1).unwrap();
+        assert!(machine.load_bare(&SLEEPS));
+        let limit = SLICE_TIME + SLICE_TIME + Ps::from_ms(3);
+        let outcome =
+            watched(|control| run_watched(&mut machine, "", &Limits::until(limit), control)).unwrap();
+        assert_eq!((outcome, machine.now()), (Outcome::Asleep, limit));
+        let outcome =
+            watched(|control| run_watched(&mut machine, "", &Limits::until(Ps::MAX), control)).unwrap();
+        assert_eq!(outcome, Outcome::Asleep, "who sleeps for ever is not waited for");
+    }
+
+    #[test]
+    fn time_passes_for_a_network_that_sleeps_up_to_the_limit_and_not_to_a_slices_end() {
+        let config = NetworkConfig::two_nodes([MachineConfig::default(), MachineConfig::default()]).unwrap();
+        let mut network = Network::new(config, 1).unwrap();
+        for node in 0..2 {
+            assert!(network.node_mut(node).load_bare(&SLEEPS));
+        }
+        let limit = NETWORK_SLICE_TIME + Ps::from_ms(3);
+        let outcome = watched(|control| run_network_watched(&mut network, limit, false, control)).unwrap();
+        assert_eq!((outcome, network.now()), (NetworkOutcome::Asleep, limit));
+        let outcome = watched(|control| run_network_watched(&mut network, Ps::MAX, false, control)).unwrap();
+        assert_eq!(outcome, NetworkOutcome::Asleep, "who sleeps for ever is not waited for");
     }
 }

@@ -1,11 +1,17 @@
 //! Programs over the kernel's own network stack, in the net image: the guest is 10.0.N.2 at port N, the generator 10.0.N.1.
 
 use doorbell_loadgen::Returned;
+use doorbell_sim::Ps;
 
 use crate::config::RunConfig;
 
 /// The image's scripts print this when what they start can be asked.
 pub(crate) const READY_MARKER: &str = "doorbell: ready";
+
+/// How long the kernel may keep a frame that nothing else holds up: Linux' e1000 has its interrupts 250 µs apart (4,000 a second) when
+/// they say little of latency (`e1000_set_itr`), a program that is woken waits for its turn, and what it answers waits for the next
+/// interrupt.
+pub(crate) const PAUSE: Ps = Ps::from_ms(1);
 
 /// The kernel alone handles on the order of a hundred thousand requests a second; a rate far above says little.
 pub(crate) const PING: &[&str] = &[

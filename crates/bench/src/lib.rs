@@ -10,6 +10,7 @@ mod config;
 mod control;
 mod disks;
 mod dpdk;
+mod drain;
 mod drive;
 mod dual;
 mod error;

@@ -7,6 +7,7 @@ use doorbell_sim::Ps;
 
 use crate::config::{RunConfig, RunParams};
 use crate::control::Control;
+use crate::drain::time_on;
 use crate::error::RunError;
 use crate::session::Workload;
 use crate::system::System;
@@ -37,13 +38,13 @@ impl Load {
     pub fn of_ports(config: &RunConfig, workload: &Workload) -> Vec<Load> {
         let ports = if workload.silent { 0 } else { config.platform.nics };
         let load = |port: u32| {
-            let latency = config.port(port as usize).link.latency;
+            let on_link = time_on(&config.port(port as usize).link, config.loadgen.traffic.frame_len());
             Load {
                 who: format!("port {port}"),
                 key: "loadgen".to_owned(),
                 traffic: config.loadgen.traffic.clone(),
                 preload: workload.preload,
-                pause: workload.pause + latency + latency,
+                pause: workload.pause + on_link + on_link,
             }
         };
         (0..ports).map(load).collect()
@@ -143,28 +144,5 @@ impl<S: System> Run<'_, '_, S> {
             self.go_on(self.params.settle)?;
         }
         Ok(())
-    }
-
-    /// Waits until every frame has come back or cannot come back any more; `false` if it is not known that it cannot, since
-    /// `run.drain` was too short.
-    pub fn drain(&mut self) -> Result<bool, RunError> {
-        let end = self.system.now() + self.params.drain;
-        let patience = self.loads.iter().map(|load| load.pause).max().unwrap_or_default().max(STEP);
-        let mut moved = (self.system.now(), self.outstanding());
-        while moved.1 > 0 && self.system.now() < end {
-            self.until((self.system.now() + STEP).min(end))?;
-            if self.outstanding() != moved.1 {
-                moved = (self.system.now(), self.outstanding());
-            } else if self.system.is_empty() && self.system.now().saturating_sub(moved.0) >= patience {
-                // Nothing has moved for so long, and nothing is inside: the rest was lost.
-                return Ok(true);
-            }
-        }
-        Ok(moved.1 == 0)
-    }
-
-    /// Frames that may still come back, at all generators.
-    pub fn outstanding(&self) -> u64 {
-        self.system.generators().iter().map(|generator| generator.outstanding()).sum()
     }
 }

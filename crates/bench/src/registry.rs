@@ -69,6 +69,15 @@ impl Benchmark {
         self.options.iter().any(|section| section.name == T::SECTION)
     }
 
+    /// How long it may keep a frame that nothing else holds up.
+    fn pause(&self, config: &RunConfig) -> Ps {
+        match (self.has::<RxptxConfig>(), self.has::<DpdkConfig>()) {
+            (true, _) => config.options::<RxptxConfig>().work,
+            (_, true) => Ps::ZERO,
+            _ => kernel::PAUSE,
+        }
+    }
+
     /// What it boots with this configuration.
     pub fn workload(&self, config: &RunConfig) -> Workload {
         Workload {
@@ -79,7 +88,7 @@ impl Benchmark {
             returned: (self.returned)(config),
             preload: self.preload,
             silent: self.silent,
-            pause: if self.has::<RxptxConfig>() { config.options::<RxptxConfig>().work } else { Ps::ZERO },
+            pause: self.pause(config),
             rings: self.has::<DpdkConfig>().then(|| config.options::<DpdkConfig>().rings()),
         }
     }

@@ -11,14 +11,16 @@ use std::time::Instant;
 
 use doorbell_image::{GuestFile, delivery};
 use doorbell_loadgen::{Returned, TrafficConfig};
-use doorbell_machine::{Limits, Machine, Mode, Outcome};
+use doorbell_machine::{Limits, Machine, Mode, Outcome, PortConfig};
 use doorbell_sim::Ps;
 use doorbell_wire::pcap::PcapFile;
 
 use crate::config::RunConfig;
 use crate::control::{Control, SLICE_INSTRUCTIONS, SLICE_TIME};
+use crate::drain::{Drain, time_on};
 use crate::error::{RunError, describe};
 use crate::folder::ResultFolder;
+use crate::kernel;
 use crate::m5::{M5Next, M5Ops};
 use crate::measure::{CAPTURE_SNAP_LEN, Point, merged_measurement, summarise};
 use crate::phases::STEP;
@@ -93,7 +95,7 @@ impl Script {
             returned: Returned::Any,
             preload: None,
             silent: false,
-            pause: Ps::ZERO,
+            pause: kernel::PAUSE,
             rings: None,
         }
     }
@@ -219,8 +221,8 @@ impl Run<'_, '_> {
         if let Some(traffic) = &script.traffic {
             self.machine.start_traffic(traffic)?;
         }
-        let window = self.measure(script, config)?;
-        self.drain(config.run.drain)?;
+        let mut window = self.measure(script, config)?;
+        window.settled = self.drain(config)?;
         if self.ended.is_none() && !script.end_with_measurement {
             while self.go(self.limit)? != Came::End {
                 self.check_limit()?;
@@ -304,16 +306,27 @@ impl Run<'_, '_> {
             None => (begin.totals, &begin.figures),
         };
         let ports = begin_figures.until(&last.figures, self.machine);
-        Ok(Window { begin, end: last.totals, ports, instructions, timed, settled: true })
+        Ok(Window { begin, end: last.totals, ports, instructions, timed, settled: false })
     }
 
-    /// Waits until every frame has come back or cannot come back any more.
-    fn drain(&mut self, longest: Ps) -> Result<(), RunError> {
+    /// Waits until every frame has come back or, of a guest that is switched off, cannot; whether it is known that it cannot. What a
+    /// script does is not known, so it is given all the time that there is.
+    fn drain(&mut self, config: &RunConfig) -> Result<bool, RunError> {
+        let longest = config.run.drain;
+        let on_link = |port: PortConfig| time_on(&port.link, config.loadgen.traffic.frame_len());
+        let on_links = config.ports().map(on_link).max().unwrap_or_default();
+        let pause = kernel::PAUSE + on_links + on_links;
         let end = self.machine.now().saturating_add(longest);
+        let mut drain = Drain::begin(self.machine, longest, pause);
         while self.machine.frames_outstanding() > 0 && self.machine.now() < end && !self.off {
             self.run_to(self.machine.now().saturating_add(STEP).min(end))?;
+            drain.next(self.machine);
         }
-        Ok(())
+        let settled = drain.is_settled(self.machine) || self.off;
+        if !settled {
+            (self.control.say)(&drain.was_too_short(self.machine, longest));
+        }
+        Ok(settled)
     }
 
     /// Runs to a time, whatever comes on the way. A guest that has switched itself off stays where it is.

@@ -28,8 +28,9 @@ pub trait System {
     fn start(&mut self, generator: usize, traffic: &TrafficConfig) -> Result<(), ConfigError>;
     /// Begins a measurement window at everything that has one.
     fn begin_window(&mut self);
-    /// Whether it is known that no frame is inside that may still move.
-    fn is_empty(&self) -> bool;
+    /// Which NICs, nodes and switches have frames inside that may still move, by name, and how many. Frames on links and in programs'
+    /// hands are not among them.
+    fn holding(&self) -> Vec<(String, u64)>;
 }
 
 impl System for Machine {
@@ -75,8 +76,10 @@ impl System for Machine {
         Machine::begin_window(self);
     }
 
-    fn is_empty(&self) -> bool {
-        self.nics().all(|nic| nic.in_flight().rx + nic.in_flight().tx == 0)
+    fn holding(&self) -> Vec<(String, u64)> {
+        let held = self.nics().map(|nic| nic.in_flight().rx + nic.in_flight().tx);
+        let named = held.enumerate().map(|(port, frames)| (format!("the NIC of port {port}"), frames));
+        named.filter(|(_, frames)| *frames > 0).collect()
     }
 }
 
@@ -130,9 +133,8 @@ impl System for Network {
         Network::begin_window(self);
     }
 
-    /// Frames may be on any cable.
-    fn is_empty(&self) -> bool {
-        false
+    fn holding(&self) -> Vec<(String, u64)> {
+        Network::holding(self).into_iter().map(|(name, frames)| (name.to_owned(), frames)).collect()
     }
 }
 

@@ -10,6 +10,7 @@ use doorbell_machine::{
     ConfigError, End, LinkConfig, LinkPlan, MachineConfig, NetworkConfig, PortNumber, SwitchConfig,
     node_config,
 };
+use doorbell_sim::Ps;
 use toml::{Table, Value};
 
 use crate::config::RunConfig;
@@ -32,6 +33,8 @@ pub struct NetworkPlan {
     pub starts: Vec<Option<String>>,
     /// Each node's whole configuration.
     pub nodes: Vec<RunConfig>,
+    /// How long each node's program may keep a frame before it sends one back.
+    pub pauses: Vec<Ps>,
     /// The benchmarks to whose nodes the generators send.
     pub served: Vec<Option<&'static Benchmark>>,
 }
@@ -96,7 +99,12 @@ impl RunConfig {
         let guests = self.node.iter().zip(&nodes).map(|((name, node), config)| guest(name, node, config));
         let guests = guests.collect::<Result<_, _>>()?;
         let starts = self.node.values().map(|node| node.start.clone()).collect();
-        Ok(NetworkPlan { network, guests, starts, nodes, served })
+        let pauses = self.node.values().zip(&nodes).map(|(node, config)| {
+            let named = node.benchmark.as_deref().map(benchmark).transpose()?;
+            Ok(named.map_or(kernel::PAUSE, |known| known.workload(config).pause))
+        });
+        let pauses = pauses.collect::<Result<_, ConfigError>>()?;
+        Ok(NetworkPlan { network, guests, starts, nodes, pauses, served })
     }
 
     /// What says of one machine's run what a network's members say of their own.

@@ -12,6 +12,7 @@ use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 
 use crate::config::RunConfig;
 use crate::control::Control;
+use crate::drain::time_on;
 use crate::error::RunError;
 use crate::interval::{Interval, OpenInterval, all_dropped, between_nodes, meanings, per};
 use crate::network::figures::{SwitchMoment, figures};
@@ -75,13 +76,12 @@ pub fn run_network(
     type_starts(run.system, topology)?;
     run.approach()?;
     let (interval, switches) = run.measure()?;
-    run.drain()?;
-    run.tell_of_stuck_frames();
+    let settled = run.drain()?;
     network.check_conservation();
     network.finish_captures()?;
     let host = (started.elapsed().as_secs_f64(), network.instructions() - before);
     let own = figures(&network, &topology.nodes, &interval, &switches);
-    let summary = summarise((config, &topology.nodes), &network, (&interval, own), host);
+    let summary = summarise((config, &topology.nodes), &network, (&interval, own, settled), host);
     let meanings = meanings(&summary, &network);
     Ok(NetworkRun { summary, meanings, network })
 }
@@ -94,9 +94,17 @@ fn loads(topology: &NetworkPlan) -> Vec<Load> {
         key: format!("generator.{name}"),
         traffic: generator.traffic.clone(),
         preload: served.and_then(|served| served.preload),
-        pause: Ps::ZERO,
+        pause: out_of_sight(topology, generator.traffic.frame_len()),
     };
     all.map(load).collect()
+}
+
+/// How long a frame of this length may be where nobody can see it: on all links, there and back, and in the hands of each node's
+/// program.
+fn out_of_sight(topology: &NetworkPlan, frame_len: usize) -> Ps {
+    let links = topology.network.links.iter().flat_map(|link| &link.directions);
+    let on_links = links.map(|link| time_on(link, frame_len));
+    on_links.chain(topology.pauses.iter().copied()).fold(Ps::ZERO, Ps::saturating_add)
 }
 
 /// What is typed when all nodes are ready.
@@ -136,31 +144,20 @@ impl Run<'_, '_, Network> {
             self.system.generators().map(|generator| generator.link().free_at()).max().unwrap_or(Ps::ZERO);
         Ps(free.0.saturating_sub(1)).max(self.system.now())
     }
-
-    /// What no member holds when all is over was lost, and is accounted for; what one holds, it has kept for long.
-    fn tell_of_stuck_frames(&mut self) {
-        let held = self.system.holding();
-        if self.outstanding() > 0 && !held.is_empty() {
-            let held: Vec<String> =
-                held.iter().map(|(name, frames)| format!("{name} ({frames} frames)")).collect();
-            let longest = self.params.drain;
-            (self.control.say)(&format!("not drained after {longest} (run.drain): {}", held.join(", ")));
-        }
-    }
 }
 
 /// The figures of all load generators together; without any, of what the nodes sent each other.
 fn summarise(
     (config, nodes): (&RunConfig, &[RunConfig]),
     network: &Network,
-    (interval, own): (&Interval, NetworkFigures),
+    (interval, own, settled): (&Interval, NetworkFigures, bool),
     (host_seconds, executed): (f64, u64),
 ) -> PointSummary {
     let figures = measured(network).map(|all| all.summary(network.now()));
     let of_nodes = sent_by_nodes(network, interval);
     let mut drops = drops(interval, &own);
     let lost = all_dropped(&drops) + drops.link;
-    if let Some(figures) = &figures {
+    if let Some(figures) = figures.as_ref().filter(|_| settled) {
         let unharmed = figures.frames_offered - figures.frames_delivered - figures.frames_corrupt;
         // What a member still holds was not dropped: the drain was too short for it.
         let held: u64 = network.holding().iter().map(|(_, frames)| frames).sum();

@@ -88,6 +88,14 @@ fn two_that_fill_an_output_lose_half_of_what_they_send_and_the_queue_is_full_to_
 }
 
 #[test]
+fn a_frame_that_leaves_a_switch_is_on_the_link_and_not_inside() {
+    let mut network = star(2, Rate::Frames(10_000), Bytes(64 << 10));
+    // Both have sent their first one, which takes 800 ns more or less to come in, 300 on the way, 500 in the switch and 800 to leave.
+    run(&mut network, Ps::from_us(2));
+    assert!(network.holding().is_empty(), "{:?}", network.holding());
+}
+
+#[test]
 fn time_passes_for_a_network_that_sleeps_and_it_is_known_who_holds_what() {
     let mut network = star(3, percent(100), Bytes(64 << 10));
     run(&mut network, Ps::from_us(500));
