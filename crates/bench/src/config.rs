@@ -8,8 +8,8 @@ use doorbell_loadgen::LoadGenConfig;
 use doorbell_machine::overlay;
 use doorbell_machine::overlay::Overlay;
 use doorbell_machine::{
-    ConfigError, CoreConfig, HartParts, HartTables, HartsConfig, MachineConfig, PlatformConfig, PortConfig,
-    PortTables, PortsConfig,
+    AttachConfig, ConfigError, CoreConfig, HartParts, HartTables, HartsConfig, MachineConfig, PlatformConfig,
+    PortConfig, PortNumber, PortTable, PortTables, PortsConfig,
 };
 use doorbell_nic::NicConfig;
 use doorbell_sim::{Bytes, Ps};
@@ -41,7 +41,7 @@ pub struct RunConfig {
     /// The disks.
     pub disk: doorbell_machine::DiskConfig,
     /// How NICs are attached to memory and cores.
-    pub attach: doorbell_machine::AttachConfig,
+    pub attach: AttachConfig,
     /// The PCI Express link of each NIC that is attached by one.
     pub pcie: doorbell_machine::PcieConfig,
     /// The NICs.
@@ -219,6 +219,60 @@ impl RunConfig {
         if self.is_network() { self.topology().map(drop) } else { Ok(()) }
     }
 
+    /// The same with what a kind of attachment has without being given: of all ports, of those with one of their own, and of nodes.
+    pub(crate) fn in_force(mut self) -> Result<RunConfig, ConfigError> {
+        let (all, nodes) = (self.of_each_node(), std::mem::take(&mut self.node));
+        for (name, mut node) in nodes {
+            let whole = all.told(&node.keys)?.with_attachments();
+            let mut of_node = whole.to_table();
+            let ports = node.keys.get("port").and_then(toml::Value::as_table);
+            let own_ports =
+                ports.is_some_and(|ports| ports.values().any(|port| port.get("attach").is_some()));
+            for (key, is_own) in [("attach", node.keys.contains_key("attach")), ("port", own_ports)] {
+                if let Some(value) = of_node.remove(key).filter(|_| is_own) {
+                    node.keys.insert(key.to_owned(), value);
+                }
+            }
+            self.node.insert(name, node);
+        }
+        Ok(self.with_attachments())
+    }
+
+    fn with_attachments(mut self) -> RunConfig {
+        let has_own = |(_, own): &(&PortNumber, &PortTable)| !own.attach.is_empty();
+        let numbers: Vec<PortNumber> = self.port.iter().filter(has_own).map(|(number, _)| *number).collect();
+        for number in numbers {
+            let whole = self.port(number.0).attach.in_force();
+            let table = Table::try_from(whole).expect("a configuration can be written as TOML");
+            self.port.get_mut(&number).expect("it was just listed").attach = table;
+        }
+        self.attach = self.attach.in_force();
+        self
+    }
+
+    /// What all nodes of a network have in common.
+    pub(crate) fn of_each_node(&self) -> RunConfig {
+        let mut alone = self.clone();
+        alone.node.clear();
+        alone.switch.clear();
+        alone.generator.clear();
+        alone.cable.clear();
+        alone
+    }
+
+    /// What a node is that is told `keys` over this. An attachment of another kind than everybody's has only keys of its own.
+    pub(crate) fn told(&self, keys: &Table) -> Result<RunConfig, ConfigError> {
+        let mut base = self.clone();
+        if let Some(kind) = keys.get("attach").and_then(|own| own.get("kind")) {
+            let kind = Table::from_iter([("kind".to_owned(), kind.clone())]);
+            let of_kind = overlay::laid_over(&AttachConfig::default(), &kind, "attach")?;
+            if of_kind.kind != base.attach.kind {
+                base.attach = of_kind;
+            }
+        }
+        base.with(keys)
+    }
+
     /// The configuration as the result folder keeps it.
     pub fn to_toml(&self) -> String {
         toml::to_string_pretty(self).expect("a configuration can be written as TOML")
@@ -259,18 +313,9 @@ pub(crate) fn resolve_over(
     for assignment in overrides {
         overlay.set(assignment)?;
     }
-    let mut config = RunConfig { options, ..RunConfig::default() }.with(overlay.table())?;
+    let config = RunConfig { options, ..RunConfig::default() }.with(overlay.table())?;
     config.validate()?;
-    // What a kind of attachment has without being given stands in the configuration, too.
-    config.attach = config.attach.in_force();
-    let with_own: Vec<doorbell_machine::PortNumber> =
-        config.port.iter().filter(|(_, own)| !own.attach.is_empty()).map(|(number, _)| *number).collect();
-    for number in with_own {
-        let whole = config.port(number.0).attach.in_force();
-        let table = toml::Table::try_from(whole).expect("a configuration can be written as TOML");
-        config.port.get_mut(&number).expect("it was just listed").attach = table;
-    }
-    Ok(config)
+    config.in_force()
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ pub use iperf::IperfConfig;
 pub use m5::{M5Next, M5Ops};
 pub use measure::{Point, run_point, run_point_observed};
 pub use memcached::MemcachedDpdkConfig;
-pub use network::{CableTable, GeneratorTable, NetworkFile, NetworkPlan, NetworkRun, NodeTable, run_network};
+pub use network::{CableTable, GeneratorTable, NetworkFile, NetworkPlan, NodeTable};
 pub use nodes::{NodeGuest, NodesPlan, TestbedPlan};
 pub use observe::{FunctionTable, Observe, Observed, PIPELINE_MAX, TIMELINE_PACKETS, konata, perfetto};
 pub use options::{Options, Section};

@@ -96,7 +96,9 @@ impl TestbedPlan {
         let nodes: Vec<u64> = self.network.nodes.iter().map(|(_, node)| node.guest_hash()).collect();
         let links: Vec<[End; 2]> = self.network.links.iter().map(|link| link.ends).collect();
         let others = (self.network.switches.len(), self.network.generators.len());
-        xxh3_64(format!("{:?}", (BOOT_VERSION, nodes, links, others, identities)).as_bytes())
+        // A boot ends when all nodes show these.
+        let markers: Vec<&String> = self.guests.iter().map(|guest| &guest.ready_marker).collect();
+        xxh3_64(format!("{:?}", (BOOT_VERSION, nodes, links, others, identities, markers)).as_bytes())
     }
 }
 
@@ -269,5 +271,29 @@ fn not_ready(network: &Network, outcome: &NetworkOutcome, ready: &[bool]) -> Run
     RunError::NotReady {
         why: format!("{name}: {why}"),
         console: network.node(node).console.last_lines(LINES_SHOWN),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_of_nodes_that_were_ready_at_another_line_is_another_one() {
+        let key = |marker: &str| {
+            let guest = NodeGuest {
+                image: "net".to_owned(),
+                instead: None,
+                disks: Vec::new(),
+                words: String::new(),
+                script: None,
+                ready_marker: marker.to_owned(),
+            };
+            let config = RunConfig::default();
+            let plan = TestbedPlan::two_nodes(&config, "mine", [guest.clone(), guest]).unwrap();
+            plan.key(&[])
+        };
+        assert_eq!(key("ready"), key("ready"));
+        assert_ne!(key("ready"), key("set go"));
     }
 }

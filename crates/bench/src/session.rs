@@ -75,8 +75,7 @@ impl MachinePlan {
     ) -> Result<MachinePlan, RunError> {
         config.validate()?;
         if config.options::<DriveConfig>().kind == DriveKind::Node {
-            let problem =
-                "only `doorbell run` of a benchmark has a drive node; here it must be \"generator\"";
+            let problem = "a search and a script have no drive node; here it must be \"generator\"";
             return Err(ConfigError::new("drive.kind", problem).into());
         }
         let image = places.build_image_for(&workload.image, config.run.image.as_deref(), control.say)?;

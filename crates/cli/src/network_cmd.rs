@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use doorbell_bench::{NETWORK, NetworkFile, RunConfig};
 use doorbell_loadgen::Rate;
 
-use crate::run_args::RunArgs;
+use crate::run_args::{RunArgs, frame_size};
 use crate::run_cmd::{Asked, Load};
 use crate::search_cmd::jobs_or_cores;
 
@@ -38,10 +38,9 @@ fn configuration(args: &RunArgs, file: &NetworkFile, rate: Option<Rate>) -> anyh
     for (key, value) in [("run.duration", &args.duration), ("run.warmup", &args.warmup)] {
         further.extend(value.as_ref().map(|value| format!("{key}={value}")));
     }
-    further.extend(args.frame_size.as_ref().map(|size| {
-        let unit = if size.bytes().all(|byte| byte.is_ascii_digit()) { "B" } else { "" };
-        format!("loadgen.traffic.frame_size={size}{unit}")
-    }));
+    if let Some(size) = &args.frame_size {
+        further.push(format!("loadgen.traffic.frame_size={}", frame_size(size)?));
+    }
     let overrides = args.common.overrides(&[], &further);
     let preset = &args.common.preset;
     match rate {
@@ -54,7 +53,11 @@ fn refuse_what_has_no_meaning(args: &RunArgs) -> anyhow::Result<()> {
     let given = [
         ("--frames", args.frames.is_some(), "--duration 1ms"),
         ("--drive", args.drive.is_some(), "nothing: write a node that drives into the network's file"),
-        ("--disk", !args.common.disks.is_empty(), "nothing: nodes of a network have no disks"),
+        (
+            "--disk",
+            !args.common.disks.is_empty(),
+            "disks of a node in the network's file, or --set node.NAME.disks=[\"FILE\"]",
+        ),
         (
             args.traffic.given().unwrap_or("--traffic"),
             args.traffic.given().is_some(),

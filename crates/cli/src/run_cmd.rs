@@ -1,5 +1,6 @@
 //! `doorbell run`: what is asked for, got ready, measured at each load, and reported.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::bail;
@@ -105,10 +106,8 @@ fn measure_all(args: &RunArgs, asked: &Asked, places: &Places) -> anyhow::Result
     screen.simulating(Some(&mut m5), |control| {
         let mut prepared = plan.prepare(places, &args.guest.source(), control)?;
         prepared.set_fingerprint(args.fingerprint);
-        tell_of_boot(prepared.who(), prepared.boot(), control);
-        if let Some(path) = &args.guest.save_checkpoint {
-            prepared.write_checkpoint(path)?;
-        }
+        let write = |path: &Path| prepared.write_checkpoint(path);
+        is_ready(&args.guest, (prepared.who(), prepared.boot()), write, control)?;
         for load in all {
             if let Some(line) = &load.said {
                 (control.say)(line);
@@ -139,14 +138,21 @@ fn measure(
     Ok(further)
 }
 
-/// Says what a boot took, if there was one.
-fn tell_of_boot(who: &str, boot: Option<(f64, u64)>, control: &mut Control) {
-    let Some((seconds, instructions)) = boot else { return };
-    let millions = instructions as f64 / 1e6;
-    let rate = millions / seconds;
-    (control.say)(&format!(
-        "{who} after {millions:.0} M instructions, {seconds:.1} s ({rate:.0} M a second)"
-    ));
+/// Says what a boot took, if there was one, and writes the checkpoint if it was asked for.
+fn is_ready(
+    args: &GuestArgs,
+    (who, boot): (&str, Option<(f64, u64)>),
+    write: impl FnOnce(&Path) -> Result<(), RunError>,
+    control: &mut Control,
+) -> anyhow::Result<()> {
+    if let Some((seconds, instructions)) = boot {
+        let millions = instructions as f64 / 1e6;
+        let rate = millions / seconds;
+        (control.say)(&format!(
+            "{who} after {millions:.0} M instructions, {seconds:.1} s ({rate:.0} M a second)"
+        ));
+    }
+    Ok(args.save_checkpoint.as_deref().map_or(Ok(()), write)?)
 }
 
 /// A session from where the options say.
@@ -156,10 +162,8 @@ pub fn session(
     prepare: impl FnOnce(&Source, &mut Control) -> Result<Session, RunError>,
 ) -> anyhow::Result<Session> {
     let session = prepare(&args.source(), control)?;
-    tell_of_boot("ready", session.boot, control);
-    if let Some(path) = &args.save_checkpoint {
-        session.checkpoint().write(path)?;
-    }
+    let write = |path: &Path| Ok(session.checkpoint().write(path)?);
+    is_ready(args, ("ready", session.boot), write, control)?;
     Ok(session)
 }
 

@@ -9,6 +9,8 @@ use doorbell_loadgen::{Arrivals, Field, Sizes, StreamConfig, SweepConfig};
 use doorbell_sim::Bytes;
 use serde::Deserialize;
 
+use crate::run_args::frame_size;
+
 #[derive(Args, Default)]
 #[command(next_help_heading = "Traffic (see docs/traffic.md)")]
 pub struct TrafficArgs {
@@ -75,11 +77,9 @@ impl TrafficArgs {
     }
 }
 
-/// A frame size may be given without a unit: the field counts in bytes.
+/// The frame size that a text is, if it is no more than one.
 pub fn one_size(text: &str) -> Option<Bytes> {
-    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let with_unit = if digits { format!("{text}B") } else { text.to_owned() };
-    with_unit.parse().ok()
+    frame_size(text).ok()
 }
 
 fn arrivals(text: &str) -> anyhow::Result<Arrivals> {

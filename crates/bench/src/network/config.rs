@@ -12,9 +12,9 @@ use crate::registry::sections_of_runs;
 /// Keys of a run that are no node's own, beside its sections of options.
 const OF_THE_RUN: [&str; 6] = ["run", "loadgen", "node", "switch", "generator", "cable"];
 
-/// Whether a key is the run's, and no node's own.
-pub(crate) fn is_of_the_run(key: &str) -> bool {
-    OF_THE_RUN.iter().chain(&sections_of_runs()).any(|of_run| *of_run == key)
+/// The keys that are the run's, and no node's own.
+pub(crate) fn keys_of_the_run() -> Vec<&'static str> {
+    OF_THE_RUN.into_iter().chain(sections_of_runs()).collect()
 }
 
 /// An error in a member's tables, with the whole path of its key.

@@ -8,7 +8,7 @@ use doorbell_machine::{ConfigError, preset};
 use toml::{Table, Value};
 
 use crate::config::RunConfig;
-use crate::network::config::{below, is_of_the_run};
+use crate::network::config::{below, keys_of_the_run};
 use crate::registry::benchmark;
 
 /// A network's file.
@@ -36,7 +36,14 @@ impl NetworkFile {
                 let Value::String(file) = disk else { continue };
                 *file = path.with_file_name(&*file).display().to_string();
             }
-            let Some(Value::String(script)) = table.remove("script_file") else { continue };
+            let script = match table.remove("script_file") {
+                None => continue,
+                Some(Value::String(script)) => script,
+                Some(other) => {
+                    let problem = format!("{other} is no text; name a file, such as \"client.sh\"");
+                    return Err(ConfigError::new(format!("node.{node}.script_file"), problem));
+                }
+            };
             let lines = read(&path.with_file_name(script))?;
             if table.insert("script".to_owned(), Value::String(lines)).is_some() {
                 return Err(ConfigError::new(
@@ -88,7 +95,7 @@ impl NetworkFile {
             return Err(ConfigError::new(self.name.clone(), problem));
         }
         config.validate()?;
-        Ok(config)
+        config.in_force()
     }
 }
 
@@ -138,7 +145,8 @@ fn has(tree: &Table, path: &str) -> bool {
 /// A node with a preset of its own is told all that the preset says, what the file says to all, and then its own.
 fn with_nodes_presets(mut tree: Table) -> Result<Table, ConfigError> {
     let mut common = tree.clone();
-    common.retain(|key, _| !is_of_the_run(key));
+    let of_the_run = keys_of_the_run();
+    common.retain(|key, _| !of_the_run.contains(&key));
     let nodes = tree.get_mut("node").and_then(Value::as_table_mut);
     for (name, node) in nodes.into_iter().flatten() {
         let Some(node) = node.as_table_mut() else { continue };
@@ -148,16 +156,53 @@ fn with_nodes_presets(mut tree: Table) -> Result<Table, ConfigError> {
         whole.merge(common.clone());
         // What is not named in all this is as by default, and not as for the other nodes.
         let resolved = RunConfig::default().with(whole.table()).map_err(below)?;
-        let mut told = Overlay::from_table(machine_keys(&resolved));
+        // What a configuration tells a machine and the program in it.
+        let mut of_machine = resolved.to_table();
+        of_machine.retain(|key, _| !of_the_run.contains(&key));
+        let mut told = Overlay::from_table(of_machine);
         told.merge(std::mem::take(node));
         *node = told.into_table();
     }
     Ok(tree)
 }
 
-/// What a configuration tells a machine and the program in it.
-fn machine_keys(config: &RunConfig) -> Table {
-    let mut table = config.to_table();
-    table.retain(|key, _| !is_of_the_run(key));
-    table
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NODES: &str = "
+[node.one]
+ip = \"10.0.0.1/24\"
+[node.two]
+ip = \"10.0.0.2/24\"
+[cable.wire]
+between = [\"one\", \"two\"]
+";
+
+    fn resolved(text: &str) -> Result<RunConfig, ConfigError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mine.toml");
+        std::fs::write(&path, text).unwrap();
+        NetworkFile::read(&path)?.resolve("server", &[])
+    }
+
+    #[test]
+    fn a_script_that_is_no_files_name_is_refused() {
+        let error = resolved(&NODES.replace("[node.two]", "[node.two]\nscript_file = 5")).unwrap_err();
+        assert_eq!(error.key, "node.two.script_file");
+        assert!(error.problem.contains("name a file"), "{}", error.problem);
+    }
+
+    #[test]
+    fn what_an_attachment_has_without_being_given_stands_in_a_networks_configuration() {
+        let own = "[node.two]\nattach.kind = \"llc\"\nport.0.attach.kind = \"memory-bus\"";
+        let text = format!("attach.kind = \"memory-bus\"\n{}", NODES.replace("[node.two]", own));
+        let config = resolved(&text).unwrap();
+        assert_eq!(config.to_toml().matches("outstanding = 64").count(), 3, "{}", config.to_toml());
+        let back = RunConfig::default().with(&config.to_toml().parse().unwrap()).unwrap();
+        assert_eq!(back, config);
+        let other = NODES.replace("[node.two]", "[node.two]\nattach.kind = \"pcie\"");
+        let config = resolved(&format!("attach.kind = \"memory-bus\"\n{other}")).unwrap();
+        config.topology().expect("an attachment of another kind has only keys of its own");
+    }
 }

@@ -15,7 +15,7 @@ use toml::{Table, Value};
 
 use crate::config::RunConfig;
 use crate::kernel;
-use crate::network::config::{CableTable, NodeTable, below, is_of_the_run};
+use crate::network::config::{CableTable, NodeTable, below, keys_of_the_run};
 use crate::nodes::NodeGuest;
 use crate::registry::{Benchmark, Nodes, benchmark};
 
@@ -44,18 +44,15 @@ impl RunConfig {
     pub fn topology(&self) -> Result<NetworkPlan, ConfigError> {
         check_names(self)?;
         self.refuse_of_one_machine()?;
-        let mut alone = self.clone();
-        alone.node.clear();
-        alone.switch.clear();
-        alone.generator.clear();
-        alone.cable.clear();
+        let alone = self.of_each_node();
         let mut nodes: Vec<RunConfig> = Vec::new();
+        let of_the_run = keys_of_the_run();
         for (name, node) in &self.node {
-            if let Some(key) = node.keys.keys().find(|key| is_of_the_run(key)) {
+            if let Some(key) = node.keys.keys().find(|key| of_the_run.contains(&key.as_str())) {
                 let problem = format!("it is the run's and no node's own; set {key}");
                 return Err(ConfigError::new(format!("node.{name}.{key}"), problem));
             }
-            nodes.push(alone.with(&node.keys).map_err(|error| below(&format!("node.{name}"), error))?);
+            nodes.push(alone.told(&node.keys).map_err(|error| below(&format!("node.{name}"), error))?);
         }
         let places = Places { names: self.node.keys().collect(), config: self };
         let links = self.cable.iter().map(|(name, cable)| self.link(&places, &mut nodes, name, cable));

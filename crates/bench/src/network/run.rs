@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Instant;
 
-use doorbell_loadgen::{Kind, LoadGenConfig, Measurement};
+use doorbell_loadgen::{Kind, LoadGenConfig, Measurement, TrafficConfig};
 use doorbell_machine::{ConfigError, Network};
 use doorbell_sim::{Frame, Ps};
 use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
@@ -22,10 +22,10 @@ use crate::phases::{Load, Run};
 use crate::registry::Benchmark;
 use crate::script::NO_TRAFFIC;
 use crate::testbed::Testbed;
-use doorbell_results::{Drops, NetworkFigures, PointSummary};
+use doorbell_results::{Drops, NetworkFigures, PointSummary, WindowSummary};
 
 /// A network's run.
-pub struct NetworkRun {
+pub(crate) struct NetworkRun {
     /// Its figures: those of all load generators together, and under `network` those of all members.
     pub summary: PointSummary,
     /// What the figures of ports and timing models mean.
@@ -36,7 +36,7 @@ pub struct NetworkRun {
 
 impl TestbedPlan {
     /// The network that a configuration describes.
-    pub fn network(
+    pub(crate) fn network(
         config: &RunConfig,
         name: &str,
         threads: usize,
@@ -55,7 +55,7 @@ impl TestbedPlan {
 }
 
 /// Measures once. With `captures`, writes what crosses each cable to a file there.
-pub fn run_network(
+pub(crate) fn run_network(
     testbed: &Testbed,
     (config, topology): (&RunConfig, &NetworkPlan),
     captures: Option<&Path>,
@@ -165,10 +165,10 @@ fn summarise(
     }
     let instructions: u64 = interval.instructions.iter().sum();
     let cycles: f64 = nodes.iter().map(|node| node.core_cycles(interval.seconds)).sum();
-    let is_of_frames = matches!(config.loadgen.traffic.kind, Kind::Frames | Kind::Ping);
-    let frame_size = match figures.is_some() && is_of_frames {
-        true => (config.loadgen.traffic.frame_len() + Frame::FCS_BYTES) as u64,
-        false => per(of_nodes.1 as f64, of_nodes.0 as f64).round() as u64,
+    let sent: Vec<&TrafficConfig> = network.config().generators.iter().map(|(_, own)| &own.traffic).collect();
+    let frame_size = match &figures {
+        Some(figures) => size_of_all(&sent).unwrap_or_else(|| mean_size(figures)),
+        None => per(of_nodes.1 as f64, of_nodes.0 as f64).round() as u64,
     };
     let figures = figures.unwrap_or_else(|| between_nodes(of_nodes, lost, interval.seconds));
     PointSummary {
@@ -185,6 +185,21 @@ fn summarise(
         network: Some(own),
         ..PointSummary::of_window(figures, frame_size)
     }
+}
+
+/// The size, with FCS, of every frame that the generators send, if that is one.
+fn size_of_all(sent: &[&TrafficConfig]) -> Option<u64> {
+    let size = |traffic: &&TrafficConfig| {
+        let is_one = matches!(traffic.kind, Kind::Frames | Kind::Ping) && traffic.streams.is_empty();
+        is_one.then_some((traffic.frame_len() + Frame::FCS_BYTES) as u64)
+    };
+    let sizes: BTreeSet<Option<u64>> = sent.iter().map(size).collect();
+    if sizes.len() == 1 { sizes.first().copied().flatten() } else { None }
+}
+
+/// The mean size, with FCS, of the frames that were offered.
+fn mean_size(figures: &WindowSummary) -> u64 {
+    per(figures.offered.gbps_l2 * 1e3 / 8.0, figures.offered.mpps).round() as u64
 }
 
 /// What all generators measured together, if there are any.
@@ -228,4 +243,24 @@ fn sent_by_nodes(network: &Network, interval: &Interval) -> (u64, u64) {
             matches!(links[index / 2].ends[index % 2], doorbell_machine::End::Node { .. })
         });
     of_nodes.fold((0, 0), |(frames, bytes), (_, sent)| (frames + sent.frames, bytes + sent.bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_sim::Bytes;
+
+    #[test]
+    fn the_size_of_frames_is_what_the_generators_send_and_not_what_all_are_told() {
+        let of =
+            |frame_size: u64| TrafficConfig { frame_size: Bytes(frame_size), ..TrafficConfig::default() };
+        assert_eq!(size_of_all(&[&of(512), &of(512)]), Some(512));
+        assert_eq!(size_of_all(&[&of(64), &of(512)]), None);
+        let asks = TrafficConfig { kind: Kind::MemcachedGet, ..of(64) };
+        assert_eq!(size_of_all(&[&asks]), None);
+        // 2 Mpps of 100 bytes.
+        let mut figures = WindowSummary::default();
+        (figures.offered.mpps, figures.offered.gbps_l2) = (2.0, 1.6);
+        assert_eq!(mean_size(&figures), 100);
+    }
 }
