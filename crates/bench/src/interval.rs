@@ -88,14 +88,7 @@ fn direction(link: &LinkStats) -> Direction {
 }
 
 fn dropped(begin: NicTotals, end: NicTotals) -> Drops {
-    Drops {
-        dma: end.dma - begin.dma,
-        core: end.core - begin.core,
-        tx: end.tx - begin.tx,
-        nic_other: end.other - begin.other,
-        link: 0,
-        guest: 0,
-    }
+    Drops { link: 0, ..end.since(&begin) }
 }
 
 /// Frames that a NIC dropped on arrival.

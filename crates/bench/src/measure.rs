@@ -24,7 +24,7 @@ use crate::script::NO_TRAFFIC;
 use crate::session::Session;
 use crate::timing;
 use crate::window::Window;
-use doorbell_results::{Drops, PointSummary};
+use doorbell_results::PointSummary;
 
 /// Bytes of each frame that a capture keeps: all of any frame.
 pub(crate) const CAPTURE_SNAP_LEN: u32 = 65_535;
@@ -135,15 +135,7 @@ pub(crate) fn summarise(
     (host_seconds, executed): (f64, u64),
 ) -> PointSummary {
     let figures = measurement.summary(machine.now());
-    let (begin, end) = (window.begin, window.end);
-    let mut drops = Drops {
-        dma: end.dma - begin.dma,
-        core: end.core - begin.core,
-        tx: end.tx - begin.tx,
-        nic_other: end.other - begin.other,
-        link: end.link - begin.link,
-        guest: 0,
-    };
+    let mut drops = window.end.since(&window.begin);
     let named = drops.dma + drops.core + drops.tx + drops.nic_other + drops.link;
     // What a NIC still holds was not dropped, nor what may still come back: the drain was too short for it.
     let inside: u64 = machine.nics().map(|nic| nic.in_flight().rx + nic.in_flight().tx).sum();

@@ -4,6 +4,7 @@
 
 mod buses;
 mod figures;
+mod packet_cost;
 mod span;
 
 use std::collections::BTreeMap;
@@ -104,6 +105,12 @@ impl Moment {
             if source.path != source.group {
                 add(&source.path, &source.counters);
             }
+        }
+        // They say what a packet would cost, and are nothing that a guest or a user counts.
+        for hart in 0..machine.harts().len() {
+            let rounds = machine.timing().map(|timing| timing.rounds(hart).counters()).unwrap_or_default();
+            add("rounds", &rounds);
+            add(&format!("hart{hart}.rounds"), &rounds);
         }
         for plugged in machine.functions() {
             PATH_KINDS

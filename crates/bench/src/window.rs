@@ -4,8 +4,8 @@
 //! counters are watched, one link latency later.
 
 use doorbell_machine::{ConfigError, Machine, Port, WatchRequest, Watched};
-use doorbell_nic::{Nic, NicStats};
-use doorbell_results::PortFigures;
+use doorbell_nic::{Nic, NicStats, WaitedDrops};
+use doorbell_results::{Drops, PortFigures, WaitedFor};
 use doorbell_sim::{Frame, Ps};
 
 use crate::config::RunConfig;
@@ -31,6 +31,7 @@ pub(crate) struct NicTotals {
     pub tx: u64,
     pub other: u64,
     pub link: u64,
+    pub waited: WaitedDrops,
 }
 
 impl NicTotals {
@@ -40,11 +41,35 @@ impl NicTotals {
         self.dma += s.rx_drop_dma;
         self.core += s.rx_drop_core;
         self.tx += s.rx_drop_tx;
+        let (waited, all) = (nic.waited_drops(), &mut self.waited);
+        all.core += waited.core;
+        all.tx += waited.tx;
+        all.fetch += waited.fetch;
+        all.data += waited.data;
         self.other +=
             s.rx_drop_address + s.rx_drop_vlan + s.rx_drop_fcs + s.rx_drop_undersize + s.rx_drop_oversize;
         self.other +=
             s.rx_drop_disabled + s.rx_drop_link_down + s.rx_drop_loopback + s.rx_drop_reset + s.rx_control;
         self
+    }
+
+    /// Frames lost since another look; what guests dropped is not known here.
+    pub fn since(&self, begin: &NicTotals) -> Drops {
+        let (now, then) = (&self.waited, &begin.waited);
+        Drops {
+            dma: self.dma - begin.dma,
+            core: self.core - begin.core,
+            tx: self.tx - begin.tx,
+            nic_other: self.other - begin.other,
+            link: self.link - begin.link,
+            guest: 0,
+            waited_for: WaitedFor {
+                core: now.core - then.core,
+                tx: now.tx - then.tx,
+                fetch: now.fetch - then.fetch,
+                data: now.data - then.data,
+            },
+        }
     }
 
     /// What was lost behind this port's NIC as well: a frame damaged on its way in is the NIC's to drop, one damaged on its way back

@@ -22,7 +22,7 @@ fn point() -> PointSummary {
         frames_reordered: 2,
         frames_duplicate: 0,
         drop_rate: 0.3,
-        drops: Drops { dma: 1, core: 1, tx: 0, nic_other: 0, link: 0, guest: 1 },
+        drops: Drops { dma: 1, core: 1, guest: 1, ..Drops::default() },
         offered_gbps: 0.512,
         delivered_gbps: 0.3584,
         offered_mpps: 1.0,

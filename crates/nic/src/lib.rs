@@ -15,3 +15,4 @@ pub use e82540::{
     NicStats, PACKET_BUFFER, PciIdentity, PowerManagementIdentity, Queue, Statistic, register_reference,
 };
 pub use parts::drops::{ArrivalState, DropClass, classify};
+pub use parts::waits::{WaitedDrops, WaitsFor};

@@ -20,19 +20,19 @@ pub(crate) const CAUSES: [Cause; 8] = [
     Cause {
         key: "dma",
         name: "DMA",
-        meaning: "receive FIFO full because DMA was too slow",
+        meaning: "receive FIFO full, blamed on DMA by the paper's rule (docs/drops.md)",
         count: |p| p.drops.dma,
     },
     Cause {
         key: "core",
         name: "Core",
-        meaning: "receive FIFO full because the cores returned descriptors too slowly",
+        meaning: "receive FIFO full, blamed on the cores by the same rule",
         count: |p| p.drops.core,
     },
     Cause {
         key: "tx",
         name: "TX",
-        meaning: "receive FIFO full because transmission was too slow",
+        meaning: "receive FIFO full, blamed on transmission by the same rule",
         count: |p| p.drops.tx,
     },
     Cause {

@@ -52,18 +52,20 @@ fn of_several(points: &[&PointSummary]) -> Vec<Card> {
     if let Some(best) = most_delivered(points) {
         cards.push(Card {
             name: "Most delivered",
-            value: rate(best.delivered_mpps),
+            value: rate(best.kept_up().0),
             unit: "Mpps",
             note: format!(
                 "{} Gbps at layer 2, with {} Mpps offered",
-                rate(best.delivered_gbps),
+                rate(best.kept_up().1),
                 rate(best.offered_mpps)
             ),
         });
     }
-    let lossless = highest(points, |p| p.lost() == 0);
+    let lossless = highest(points, |p| p.lost() == 0 && p.unsustained().is_none());
     cards.push(rate_card("Load without loss", lossless, "every load lost frames"));
-    let tolerable = highest(points, |p| known(p.drop_rate).is_some_and(|ratio| ratio <= TOLERATED));
+    let tolerable = highest(points, |p| {
+        known(p.drop_rate).is_some_and(|ratio| ratio <= TOLERATED) && p.unsustained().is_none()
+    });
     cards.push(rate_card("Load with at most 1\u{a0}% loss", tolerable, "every load lost more"));
     let quiet = tolerable.or(points.first().copied());
     cards.push(latency_card(quiet, quiet.map(|p| format!("at {} Mpps", rate(p.offered_mpps)))));

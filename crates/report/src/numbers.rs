@@ -77,6 +77,12 @@ fn sections() -> [(&'static str, Vec<Row>); 5] {
     frames.extend(
         CAUSES.iter().map(|cause| row(&format!("Lost: {}", cause.name), |p| grouped((cause.count)(p)))),
     );
+    frames.extend([
+        row("Full FIFO, waited for: core", |p| grouped(p.drops.waited_for.core)),
+        row("Full FIFO, waited for: transmit ring", |p| grouped(p.drops.waited_for.tx)),
+        row("Full FIFO, waited for: descriptor fetches", |p| grouped(p.drops.waited_for.fetch)),
+        row("Full FIFO, waited for: data path", |p| grouped(p.drops.waited_for.data)),
+    ]);
     frames.push(row("Lost: timed out", |p| grouped(p.frames_timed_out)));
     frames.push(row("Out of order", |p| grouped(p.frames_reordered)));
     frames.push(row("Twice", |p| grouped(p.frames_duplicate)));

@@ -18,9 +18,9 @@ pub(crate) fn by_frame_size(run: &RunSummary) -> Vec<(u64, Vec<&PointSummary>)> 
         .collect()
 }
 
-/// The point that delivered the most; of equals, the one that needed the least load.
+/// The point that delivered the most, without what only filled FIFOs; of equals, the one that needed the least load.
 pub(crate) fn most_delivered<'a>(points: &[&'a PointSummary]) -> Option<&'a PointSummary> {
-    points.iter().copied().reduce(|best, point| match point.delivered_mpps > best.delivered_mpps {
+    points.iter().copied().reduce(|best, point| match point.kept_up().0 > best.kept_up().0 {
         true => point,
         false => best,
     })

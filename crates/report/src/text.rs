@@ -8,7 +8,7 @@ use crate::number::{NONE, count, duration_ns, duration_s, fixed, grouped, percen
 use crate::summary::by_frame_size;
 use crate::summary::most_delivered;
 use crate::{functions, stages, streams, timing};
-use doorbell_results::{LatencySummary, PointSummary, RunSummary, known};
+use doorbell_results::{LatencySummary, PointSummary, RunSummary, WaitedFor, known};
 
 /// No line of a table is longer.
 pub(crate) const WIDTH: usize = 100;
@@ -218,13 +218,12 @@ fn total_width(groups: &[Group], gap: usize) -> usize {
 /// What the columns leave out, and books that do not balance.
 fn footnotes(points: &[&PointSummary], rest: &[&str], out: &mut String) {
     if let Some(best) = most_delivered(points).filter(|best| best.delivered_mpps > 0.0) {
-        let _ = writeln!(
-            out,
-            "Most delivered: {} Mpps ({} Gbps) of {} Mpps offered.",
-            rate(best.delivered_mpps),
-            rate(best.delivered_gbps),
-            rate(best.offered_mpps)
-        );
+        let (mpps, gbps) = best.kept_up();
+        let (mpps, gbps, offered) = (rate(mpps), rate(gbps), rate(best.offered_mpps));
+        let _ = writeln!(out, "Most delivered: {mpps} Mpps ({gbps} Gbps) of {offered} Mpps offered.");
+        for point in points {
+            out.extend(unsustained_note(point).map(|note| note + "\n"));
+        }
     } else {
         out.push_str("No frame came back.\n");
     }
@@ -241,9 +240,34 @@ fn footnotes(points: &[&PointSummary], rest: &[&str], out: &mut String) {
     if !rest.is_empty() {
         let _ = writeln!(out, "Rest: {}.", rest.join(", "));
     }
+    let waited = points.iter().fold(WaitedFor::default(), |sum, point| sum.and(&point.drops.waited_for));
+    out.extend(waited_note(&waited).map(|note| note + "\n"));
     for note in imbalance_notes(points) {
         let _ = writeln!(out, "{note}");
     }
+}
+
+/// Says aloud that FIFOs and rings hid what the machine could not do.
+fn unsustained_note(point: &PointSummary) -> Option<String> {
+    let share = percent(Some(point.unsustained()?));
+    let (offered, arrived) = (rate(point.offered_mpps), rate(point.arrived_mpps));
+    Some(format!(
+        "Not sustainable: {offered} Mpps; {arrived} came back, and {share} % of it only filled FIFOs and rings."
+    ))
+}
+
+/// What dropped frames waited for, beside the classes of the paper's rule.
+pub(crate) fn waited_note(waited: &WaitedFor) -> Option<String> {
+    let all = waited.total();
+    let kinds = [("core", waited.core), ("tx", waited.tx), ("fetch", waited.fetch), ("data", waited.data)];
+    let shares: Vec<String> = kinds
+        .iter()
+        .filter(|(_, frames)| *frames > 0)
+        .map(|(name, frames)| format!("{name} {} %", fixed(*frames as f64 * 100.0 / all as f64, 1)))
+        .collect();
+    (all > 0).then(|| {
+        format!("Dropped for a full FIFO: {}; in time they waited for {}.", grouped(all), shares.join(", "))
+    })
 }
 
 /// Says aloud where drops and losses differ, for the first few points that need it.
@@ -306,6 +330,9 @@ pub fn summary_text(point: &PointSummary) -> String {
         let frames = (cause.count)(point);
         let share = percent(Some(frames as f64 / point.frames_offered.max(1) as f64));
         let _ = writeln!(out, "    {:<10}{share:>8} % {:>33} frames", cause.key, grouped(frames));
+    }
+    for note in waited_note(&point.drops.waited_for).into_iter().chain(unsustained_note(point)) {
+        let _ = writeln!(out, "  {note}");
     }
     if point.imbalance() < 0 {
         let _ = writeln!(out, "  {}", imbalance_note(point));

@@ -1,5 +1,7 @@
 //! The terminal's output as a whole, on made-up runs.
 
+use doorbell_results::WaitedFor;
+
 use crate::sample;
 use crate::text::{WIDTH, summary_text, table};
 
@@ -133,4 +135,36 @@ fn many_unbalanced_loads_share_a_line() {
     let text = table(&summary);
     assert_eq!(text.matches("the causes count 1 frame more").count(), 3, "{text}");
     assert!(text.contains("Nor do the books of 3 more loads balance."), "{text}");
+}
+
+#[test]
+fn what_dropped_frames_waited_for_stands_beside_the_classes_of_the_rule() {
+    let mut summary = sample::loads();
+    summary.points[4].drops.waited_for = WaitedFor { core: 5880, ..WaitedFor::default() };
+    summary.points[5].drops.waited_for = WaitedFor { core: 54_000, data: 940, ..WaitedFor::default() };
+    let line = "Dropped for a full FIFO: 60,820; in time they waited for core 98.5 %, data 1.5 %.";
+    assert!(table(&summary).contains(line), "{}", table(&summary));
+    let one = summary_text(&summary.points[4]);
+    assert!(one.contains("  Dropped for a full FIFO: 5,880; in time they waited for core 100.0 %."), "{one}");
+}
+
+#[test]
+fn a_load_that_only_fills_fifos_is_called_not_sustainable_and_does_not_count_as_delivered() {
+    let mut summary = sample::loads();
+    // All of 10 Mpps came back, but only 9.6 while it was offered.
+    let point = &mut summary.points[4];
+    (point.frames_delivered, point.delivered_mpps, point.drop_rate) = (point.frames_offered, 10.0, 0.0);
+    point.drops = doorbell_results::Drops::default();
+    point.arrived_mpps = 9.6;
+    point.arrived_gbps = 4.915;
+    let text = table(&summary);
+    assert!(text.contains("Most delivered: 9.600 Mpps (4.915 Gbps) of 10.000 Mpps offered."), "{text}");
+    let line =
+        "Not sustainable: 10.000 Mpps; 9.600 came back, and 4.000 % of it only filled FIFOs and rings.";
+    assert!(text.contains(line), "{text}");
+    // A burst that is still inside is no trend.
+    summary.points[4].arrived_mpps = 9.99;
+    assert!(
+        table(&summary).contains("Most delivered: 10.000 Mpps") && !table(&summary).contains("sustainable")
+    );
 }

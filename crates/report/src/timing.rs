@@ -18,7 +18,7 @@ const COLUMNS: [Heading; 4] = [
             ("instr", "packet cost", "busy_instructions", false),
             ("cycles", "packet cost", "busy_cycles", false),
             ("IPC", "packet cost", "busy_ipc", false),
-            ("busy", "packet cost", "busy_share", true),
+            ("satur", "packet cost", "saturation", true),
         ],
     ),
     (

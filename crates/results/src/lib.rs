@@ -37,7 +37,7 @@ pub use network::{
     GeneratorFigures, HopFigures, NetworkFigures, NodeFigures, OutputFigures, SwitchFigures, WindowSummary,
 };
 pub use number::known;
-pub use point::{Drops, PointSummary};
+pub use point::{Drops, PointSummary, WaitedFor};
 pub use ports::{Figure, FigureGroup, PortFigures, QueueFigures};
 pub use ran::{PackageVersion, Provenance, Ran};
 pub use run::{Change, RunSummary, SummaryError};

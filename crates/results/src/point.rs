@@ -16,14 +16,40 @@ use crate::timing::{CoreFigures, TimingFigures};
 /// No rate, time or ratio of a real run is larger; what is comes from a damaged file.
 const LARGEST_PLAUSIBLE: f64 = 1e15;
 
+/// What frames that a full receive FIFO dropped had waited for, over time (docs/drops.md).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitedFor {
+    /// Software that gave no descriptors back.
+    pub core: u64,
+    /// The same, the transmit ring being full.
+    pub tx: u64,
+    /// Fetches of descriptors.
+    pub fetch: u64,
+    /// The path of data to memory.
+    pub data: u64,
+}
+
+impl WaitedFor {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.core.saturating_add(self.tx).saturating_add(self.fetch).saturating_add(self.data)
+    }
+
+    /// With those of another NIC or point.
+    pub fn and(&self, other: &WaitedFor) -> WaitedFor {
+        let sum = |pick: fn(&WaitedFor) -> u64| pick(self).saturating_add(pick(other));
+        WaitedFor { core: sum(|w| w.core), tx: sum(|w| w.tx), fetch: sum(|w| w.fetch), data: sum(|w| w.data) }
+    }
+}
+
 /// Where the frames of the measurement that did not come back were lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drops {
-    /// RX FIFO full because DMA was too slow.
+    /// RX FIFO full, and blamed on DMA by the paper's rule (docs/drops.md).
     pub dma: u64,
-    /// RX FIFO full because the cores returned descriptors too slowly.
+    /// The same, blamed on the cores, which returned descriptors too slowly.
     pub core: u64,
-    /// RX FIFO full because transmission was too slow.
+    /// The same, blamed on transmission.
     pub tx: u64,
     /// Dropped by the NIC for any other reason (filters, bad FCS, sizes, receiver off); `stats.json` has each.
     pub nic_other: u64,
@@ -31,6 +57,9 @@ pub struct Drops {
     pub link: u64,
     /// Accepted by the NIC and not sent back: dropped by the guest's software. Derived, the forwarder being one-to-one.
     pub guest: u64,
+    /// The frames of `dma`, `core` and `tx`, which go by the paper's rule, by what they had waited for.
+    #[serde(default)]
+    pub waited_for: WaitedFor,
 }
 
 /// One offered load and what became of it.
@@ -141,6 +170,30 @@ pub struct PointSummary {
 }
 
 impl PointSummary {
+    /// The share of the offered frames by which those inside the machine became more in the measurement, if that says that the machine
+    /// cannot go on like this: FIFOs and rings filled, and loss begins when they are full. The rule is that of searches for 1 % of loss:
+    /// more than half of that; and more frames than a burst or two, which are no trend.
+    pub fn unsustained(&self) -> Option<f64> {
+        const SHARE: f64 = 0.005;
+        const FRAMES: f64 = 128.0;
+        if self.arrived_mpps.is_nan() || self.offered_mpps <= 0.0 {
+            return None;
+        }
+        let more =
+            (self.offered_mpps - self.arrived_mpps) * 1e6 * self.simulated_seconds - self.lost() as f64;
+        let share = more / self.frames_offered.max(1) as f64;
+        (share > SHARE && more > FRAMES).then_some(share)
+    }
+
+    /// What the machine can go on doing, in Mpps and Gbps: what was delivered, or what came back in the measurement if not all that was
+    /// delivered could be while more was offered.
+    pub fn kept_up(&self) -> (f64, f64) {
+        match self.unsustained() {
+            Some(_) => (self.arrived_mpps, self.arrived_gbps),
+            None => (self.delivered_mpps, self.delivered_gbps),
+        }
+    }
+
     /// What load generators measured, whose frames have (in the mean) so many bytes with FCS; the rest is still to be filled in.
     pub fn of_window(window: WindowSummary, frame_size: u64) -> PointSummary {
         // Frames that came back after they were forgotten did come back; how long each was is not known any more.
@@ -181,7 +234,7 @@ impl PointSummary {
     /// Lost frames less those that a cause is named for; negative if more drops were counted than frames were
     /// lost. Zero when the books balance.
     pub fn imbalance(&self) -> i128 {
-        let Drops { dma, core, tx, nic_other, link, guest } = self.drops;
+        let Drops { dma, core, tx, nic_other, link, guest, .. } = self.drops;
         let named: i128 =
             [dma, core, tx, nic_other, link, guest, self.frames_corrupt].into_iter().map(i128::from).sum();
         i128::from(self.frames_offered) - i128::from(self.frames_delivered) - named

@@ -218,6 +218,7 @@ fn drops(interval: &Interval, own: &NetworkFigures) -> Drops {
         drops.core += dropped.core;
         drops.tx += dropped.tx;
         drops.nic_other += dropped.nic_other;
+        drops.waited_for = drops.waited_for.and(&dropped.waited_for);
     }
     let outputs = own.switches.values().flat_map(|switch| switch.outputs.values());
     let in_switches: u64 = outputs.map(|output| output.dropped).sum();

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use doorbell_machine::{CoreKind, Machine};
 
 use super::buses::buses;
+use super::packet_cost::per_packet;
 use super::span::{Span, View};
 use doorbell_results::{CoreFigures, TimingFigure, TimingFigures, TimingGroup};
 
@@ -90,48 +91,6 @@ fn pace(w: &View) -> Filling {
     g.put("instructions", Some(instructions), "instructions retired");
     g.put("ipc", over(instructions, cycles - asleep), "instructions a cycle, sleep (WFI) left out");
     g.put("asleep_share", over(asleep, cycles), "share of the cycles that went into sleep");
-    g
-}
-
-fn per_packet(w: &View) -> Filling {
-    let mut g = Filling::new("packet cost");
-    let frames = w.frames as f64;
-    let instructions = w.instructions as f64;
-    let awake = w.cycles() - w.n("core.cpi_idle");
-    let (busy_instructions, busy_cycles) =
-        (instructions - w.n("polls.empty_instructions"), awake - w.n("polls.empty_cycles"));
-    g.put("instructions", over(instructions, frames), "instructions a delivered frame, empty polls included");
-    g.put(
-        "cycles",
-        over(awake, frames),
-        "core cycles a delivered frame, empty polls included, sleep (WFI) not",
-    );
-    g.put("ipc", over(instructions, awake), "instructions a cycle, empty polls included, sleep not");
-    g.put(
-        "busy_instructions",
-        over(busy_instructions, frames),
-        "instructions a delivered frame without empty polls",
-    );
-    g.put(
-        "busy_cycles",
-        over(busy_cycles, frames),
-        "core cycles a delivered frame without empty polls and sleep",
-    );
-    g.put(
-        "busy_ipc",
-        over(busy_instructions, busy_cycles),
-        "instructions a cycle without empty polls and sleep",
-    );
-    g.put(
-        "empty_polls",
-        over(w.n("polls.empty_polls"), frames),
-        "polls of a receive ring that found nothing, a delivered frame",
-    );
-    g.put(
-        "busy_share",
-        over(busy_cycles, w.cycles()),
-        "share of all cycles that went neither into empty polls nor into sleep",
-    );
     g
 }
 

@@ -41,7 +41,7 @@ use crate::harts_config::HartParts;
 use crate::machine::Machine;
 
 pub use calls::{CallNode, Domain};
-pub use polls::PollStats;
+pub use polls::{PollStats, RoundStats};
 pub use profile::{BlockCost, Cost, Profile};
 pub use watch::{Activity, LoggedOp, WatchRequest, Watched};
 
@@ -175,6 +175,11 @@ impl Timing {
     /// What a hart's polls of receive rings came to.
     pub fn polls(&self, hart: usize) -> &PollStats {
         self.polls.stats(hart)
+    }
+
+    /// Its rounds of polling that found packets, for what packets cost.
+    pub fn rounds(&self, hart: usize) -> &RoundStats {
+        self.polls.rounds(hart)
     }
 
     /// The caches learn what a device moves.

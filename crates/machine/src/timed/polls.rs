@@ -24,6 +24,23 @@ doorbell_sim::stats! {
     }
 }
 
+doorbell_sim::stats! {
+    /// Rounds of one hart: from the first packet that a poll finds to the beginning of the poll after its end. Polls that take as many
+    /// packets as they may have no end, and so go on in one round. These sums are what a line through rounds needs.
+    pub struct RoundStats {
+        /// Rounds.
+        rounds,
+        /// Packets found in them.
+        packets,
+        /// Their instructions.
+        instructions,
+        /// The squares of their packets.
+        packets_squared,
+        /// Their packets times their instructions.
+        packets_instructions,
+    }
+}
+
 /// Where a hart is.
 #[derive(Clone, Debug, Default)]
 struct Poller {
@@ -31,7 +48,22 @@ struct Poller {
     packets: u64,
     /// Instructions and cycle at the end of a poll that was empty, if nothing has come since.
     idle_since: Option<(u64, u64)>,
+    /// Instructions at which a round began, its packets, and whether its poll has ended.
+    round: Option<(u64, u64, bool)>,
+    /// The descriptor that was found done last.
+    last_found: Option<u64>,
     stats: PollStats,
+    rounds: RoundStats,
+}
+
+impl RoundStats {
+    fn take(&mut self, packets: u64, instructions: u64) {
+        self.rounds += 1;
+        self.packets += packets;
+        self.instructions += instructions;
+        self.packets_squared += packets.saturating_mul(packets);
+        self.packets_instructions += packets.saturating_mul(instructions);
+    }
 }
 
 fn last_byte(ring: &PolledRing) -> u64 {
@@ -65,9 +97,14 @@ impl Polls {
         &self.harts[hart].stats
     }
 
+    pub fn rounds(&self, hart: usize) -> &RoundStats {
+        &self.harts[hart].rounds
+    }
+
     /// A hart slept or took a trap: what it did since its last poll and does next is no poll.
     pub fn interrupted(&mut self, hart: usize) {
         self.harts[hart].idle_since = None;
+        self.harts[hart].round = None;
     }
 
     /// Looks at what a hart has executed by now.
@@ -99,11 +136,17 @@ impl Polls {
         let done = ring.done;
         let Some(status) = byte(PhysAddr(addr - offset + ring.status_at)) else { return };
         let poller = &mut self.harts[hart];
+        if let Some((since, packets, _)) = poller.round.take_if(|(_, _, is_over)| *is_over) {
+            poller.rounds.take(packets, now.0.saturating_sub(since));
+        }
         if let Some((instructions, cycle)) = poller.idle_since.take() {
             poller.stats.empty_instructions += now.0 - instructions;
             poller.stats.empty_cycles += now.1.saturating_sub(cycle);
         }
         if status & done != 0 {
+            // A driver may look at a descriptor's status more than once.
+            let is_another = poller.last_found.replace(addr - offset) != Some(addr - offset);
+            poller.round.get_or_insert((now.0, 0, false)).1 += u64::from(is_another);
             poller.packets += 1;
             return;
         }
@@ -111,6 +154,8 @@ impl Polls {
         if poller.packets == 0 {
             poller.stats.empty_polls += 1;
             poller.idle_since = Some(now);
+        } else if let Some((_, _, is_over)) = &mut poller.round {
+            *is_over = true;
         }
         poller.packets = 0;
     }
@@ -166,6 +211,31 @@ mod tests {
         assert_eq!((stats.empty_instructions, stats.empty_cycles), (60, 20));
         let stats = look(&ram, 1, (530, 200));
         assert_eq!((stats.empty_instructions, stats.empty_cycles), (90, 30));
+    }
+
+    #[test]
+    fn a_round_is_from_the_first_packet_found_to_the_beginning_of_the_poll_after_its_end() {
+        let mut ram = Ram::new(PhysAddr(0x8000_0000), Bytes(1 << 20), 1);
+        let mut polls = Polls::new(1);
+        polls.watch([ring()].into_iter());
+        for index in 0..5 {
+            assert!(ram.store(PhysAddr(RING + 16 * index + 12), &[1]));
+        }
+        let mut look = |index: u64, instructions: u64| {
+            polls.look(0, &[load(RING + 16 * index + 12, 1)], byte(&ram), instructions, 0);
+            polls.rounds(0).clone()
+        };
+        // Nothing; then two packets and the end of their poll; then three, of which the first is where the round before ends.
+        for (index, at) in
+            [(5, 100), (0, 150), (0, 151), (1, 160), (5, 170), (2, 420), (3, 430), (4, 440), (5, 450)]
+        {
+            look(index, at);
+        }
+        let stats = look(5, 800);
+        assert_eq!((stats.rounds, stats.packets, stats.instructions), (2, 5, 270 + 380));
+        assert_eq!((stats.packets_squared, stats.packets_instructions), (4 + 9, 540 + 1140));
+        // An empty poll is no round.
+        assert_eq!(look(5, 900).rounds, 2);
     }
 
     #[test]

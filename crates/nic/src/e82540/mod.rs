@@ -40,6 +40,7 @@ use crate::parts::eeprom::Eeprom;
 use crate::parts::filter::station_entry;
 use crate::parts::phy::Phy;
 use crate::parts::ring::DESCRIPTOR_BYTES;
+use crate::parts::waits::WaitedDrops;
 
 pub use counters::Statistic;
 pub use identity::{BarIdentity, IDENTITY, IO_BYTES, MMIO_BYTES, PciIdentity, PowerManagementIdentity};
@@ -245,6 +246,11 @@ impl Nic {
         let (low, high) = station_entry(self.eeprom.mac());
         self.regs.set_at(Reg::Ral, 0, low);
         self.regs.set_at(Reg::Rah, 0, high);
+    }
+
+    /// Frames dropped for a full receive FIFO, by what was waited for. An observer: it begins anew where a state is restored.
+    pub fn waited_drops(&self) -> WaitedDrops {
+        self.rx.waits.drops
     }
 
     /// Frames inside: accepted and not yet delivered, and put together and not yet sent.

@@ -24,6 +24,7 @@ use crate::parts::engine::Engine;
 use crate::parts::phy::Phy;
 use crate::parts::ring::RingState;
 use crate::parts::timer::Timer;
+use crate::parts::waits::Waits;
 
 /// The version of [`NicState`].
 pub const NIC_STATE_VERSION: u32 = 6;
@@ -192,6 +193,7 @@ fn load_receive(state: ReceiveState, dma: &Dma) -> Result<Rx, &'static str> {
         write_bytes_in_flight: data_bytes,
         engine: state.engine,
         previous: state.previous,
+        waits: Waits::default(),
     })
 }
 

@@ -34,6 +34,11 @@ impl Engine {
         }
     }
 
+    /// When it is done with what it has.
+    pub fn free_at(&self) -> Ps {
+        self.free
+    }
+
     /// It is busy until then.
     pub fn busy_until(&mut self, at: Ps) {
         self.free = at;

@@ -13,6 +13,7 @@ pub(crate) mod filter;
 pub(crate) mod phy;
 pub(crate) mod ring;
 pub(crate) mod timer;
+pub(crate) mod waits;
 
 #[cfg(test)]
 mod tests {

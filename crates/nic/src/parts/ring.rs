@@ -309,7 +309,7 @@ impl<F, U: Used> DescriptorRing<F, U> {
     }
 
     /// Whether everything up to the tail has been asked for.
-    fn has_reached(&self, ring: &Ring) -> bool {
+    pub fn has_reached(&self, ring: &Ring) -> bool {
         self.next == ring.tail
     }
 

@@ -43,6 +43,7 @@ impl Nic {
         let followed = flush && self.write_back_called_for(now, Queue::Receive, ports);
         self.wake_for_write(held, followed, ports);
         self.fetch(now, Queue::Receive, ports);
+        self.rx_note_wait(now);
     }
 
     /// Frames from the FIFO to the buffers of cached descriptors. The last write's wake-up is held back.
@@ -147,6 +148,7 @@ impl Nic {
         ports.write(PhysAddr(addr), frame.bytes.get(from..to).unwrap_or(&[]));
         if last && let Some(frame) = self.rx.fifo.pop() {
             self.rx.dispatched -= 1;
+            self.rx.waits.left();
             self.buffers.recycle(frame.bytes);
         }
     }
@@ -209,6 +211,8 @@ impl Nic {
     pub(crate) fn rx_reset(&mut self) {
         self.rx_ring_rewritten();
         self.stats.rx_drop_reset += self.rx.frames();
+        let drops = self.rx.waits.drops;
         self.rx = super::Rx::default();
+        self.rx.waits.drops = drops;
     }
 }

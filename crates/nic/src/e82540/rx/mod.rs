@@ -19,6 +19,7 @@ use crate::parts::engine::Engine;
 use crate::parts::fifo::{Fifo, Stored};
 use crate::parts::filter::{Cast, Filter, Verdict, VlanFilter, vlan_tag};
 use crate::parts::ring::{DescriptorRing, Used};
+use crate::parts::waits::{Waits, WaitsFor};
 
 /// What the descriptor says of a frame beside its length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,6 +107,7 @@ pub(crate) struct Rx {
     pub(crate) engine: Engine,
     /// The facts at the arrival before.
     pub(crate) previous: ArrivalState,
+    pub(crate) waits: Waits,
 }
 
 impl Rx {
@@ -216,6 +218,8 @@ impl Nic {
         }
         if state.rx_fifo_full {
             let class = classify(previous, state);
+            self.rx_note_wait(now);
+            self.rx.waits.dropped();
             match class {
                 DropClass::Dma => self.stats.rx_drop_dma += 1,
                 DropClass::Core => self.stats.rx_drop_core += 1,
@@ -245,6 +249,25 @@ impl Nic {
         self.stats.rx_fifo_peak_bytes = self.stats.rx_fifo_peak_bytes.max(self.rx.fifo.used());
         self.watch_fifo_level(now, ports);
         self.rx_advance(now, ports);
+    }
+
+    /// Tells the account of waits what is waited for now.
+    fn rx_note_wait(&mut self, now: Ps) {
+        let Rx { fifo, dispatched, queue, engine, waits, .. } = &mut self.rx;
+        let has_all = self.regs.ring(Queue::Receive).is_none_or(|ring| queue.ring.has_reached(&ring));
+        let softwares = waits.asked_for_all(self.stats.rx_fetches, has_all);
+        let what = if fifo.is_empty() {
+            None
+        } else if *dispatched == fifo.len() || queue.ring.front().is_some() {
+            Some(WaitsFor::Data)
+        } else if !softwares {
+            Some(WaitsFor::Fetch)
+        } else if self.regs.ring(Queue::Transmit).is_some_and(|ring| ring.is_full()) {
+            Some(WaitsFor::Tx)
+        } else {
+            Some(WaitsFor::Core)
+        };
+        waits.set(now, what, engine.free_at());
     }
 
     /// The three facts that a drop's class depends on.

@@ -1,0 +1,120 @@
+//! What a packet costs a core: as it was, and what it would be with as many packets as the core can take.
+
+use super::figures::{Filling, over};
+use super::span::View;
+use crate::dpdk::DpdkConfig;
+
+/// A line is laid through so many rounds at least, and if their packets differ so much.
+const LEAST_ROUNDS: f64 = 100.0;
+const LEAST_VARIANCE: f64 = 0.01;
+
+pub(super) fn per_packet(w: &View) -> Filling {
+    let mut g = Filling::new("packet cost");
+    let frames = w.frames as f64;
+    let instructions = w.instructions as f64;
+    let awake = w.cycles() - w.n("core.cpi_idle");
+    let (busy_instructions, busy_cycles) =
+        (instructions - w.n("polls.empty_instructions"), awake - w.n("polls.empty_cycles"));
+    g.put("instructions", over(instructions, frames), "instructions a delivered frame, empty polls included");
+    g.put(
+        "cycles",
+        over(awake, frames),
+        "core cycles a delivered frame, empty polls included, sleep (WFI) not",
+    );
+    g.put("ipc", over(instructions, awake), "instructions a cycle, empty polls included, sleep not");
+    g.put(
+        "busy_instructions",
+        over(busy_instructions, frames),
+        "instructions a delivered frame without empty polls",
+    );
+    g.put(
+        "busy_cycles",
+        over(busy_cycles, frames),
+        "core cycles a delivered frame without empty polls and sleep",
+    );
+    g.put(
+        "busy_ipc",
+        over(busy_instructions, busy_cycles),
+        "instructions a cycle without empty polls and sleep",
+    );
+    g.put(
+        "empty_polls",
+        over(w.n("polls.empty_polls"), frames),
+        "polls of a receive ring that found nothing, a delivered frame",
+    );
+    g.put(
+        "busy_share",
+        over(busy_cycles, w.cycles()),
+        "share of all cycles that went neither into empty polls nor into sleep; it is 1 from where each poll finds something, which \
+         is long before the core can do no more",
+    );
+    let per_frame = over(busy_instructions, frames);
+    let full = full_burst_instructions(w).or(per_frame);
+    let full_cycles = full
+        .and_then(|full| over(full, per_frame?))
+        .and_then(|share| Some(share * over(busy_cycles, frames)?));
+    g.put(
+        "full_burst_instructions",
+        full,
+        "instructions a packet would cost if each poll found a full burst (dpdk.burst): what a round of polling costs whatever it finds, \
+         over the burst, and what each packet adds; by least squares over the rounds",
+    );
+    g.put("full_burst_cycles", full_cycles, "core cycles of these at busy_ipc");
+    g.put(
+        "saturation",
+        full_cycles.and_then(|cycles| over(cycles * frames, w.cycles())),
+        "share of all cycles that the delivered frames would take in full bursts: the core can do no more at 1",
+    );
+    g
+}
+
+/// What a packet costs in a poll that finds as many as it may take, in instructions: these follow from the packets, while cycles
+/// also depend on what one round leaves to the next.
+fn full_burst_instructions(w: &View) -> Option<f64> {
+    let sums = ["rounds", "packets", "instructions", "packets_squared", "packets_instructions"]
+        .map(|name| w.n(&format!("rounds.{name}")));
+    let empty = over(w.n("polls.empty_instructions"), w.n("polls.empty_polls"));
+    in_full_bursts(sums, empty, f64::from(w.config.options::<DpdkConfig>().burst))
+}
+
+/// The same from the sums over the rounds, and what a poll costs that finds none.
+fn in_full_bursts(
+    [rounds, packets, all, squared, products]: [f64; 5],
+    empty: Option<f64>,
+    burst: f64,
+) -> Option<f64> {
+    let (mean_packets, mean) = (over(packets, rounds)?, over(all, rounds)?);
+    let variance = over(squared, rounds)? - mean_packets * mean_packets;
+    let covariance = over(products, rounds)? - mean_packets * mean;
+    // Where all rounds are alike, what does not depend on packets is what a poll costs that finds none.
+    let fixed = match variance >= LEAST_VARIANCE && rounds >= LEAST_ROUNDS {
+        true => mean - covariance / variance * mean_packets,
+        false => empty?,
+    };
+    let fixed = fixed.clamp(0.0, mean);
+    Some((mean - fixed) / mean_packets + fixed / burst.max(mean_packets))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The sums over rounds of so many packets that cost 320 instructions and 300 for each packet.
+    fn sums(packets: impl Iterator<Item = u32>) -> [f64; 5] {
+        packets.map(f64::from).fold([0.0; 5], |[rounds, all, spent, squared, products], n| {
+            let cost = 320.0 + 300.0 * n;
+            [rounds + 1.0, all + n, spent + cost, squared + n * n, products + n * cost]
+        })
+    }
+
+    #[test]
+    fn what_a_full_burst_costs_follows_from_rounds_of_few_packets() {
+        let few = sums((0..200).map(|round| 1 + round % 3));
+        assert_eq!(in_full_bursts(few, None, 32.0).map(f64::round), Some(310.0));
+        // Rounds that are all alike say nothing of what a packet adds: then an empty poll does.
+        let alike = sums((0..200).map(|_| 1));
+        assert_eq!(in_full_bursts(alike, Some(160.0), 32.0), Some(620.0 - 160.0 + 160.0 / 32.0));
+        assert_eq!(in_full_bursts(alike, None, 32.0), None);
+        assert_eq!(in_full_bursts([0.0; 5], Some(160.0), 32.0), None);
+    }
+}
