@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
-use doorbell_bench::{BENCHMARKS, Benchmark, RunConfig, Source, resolve_with_traffic};
+use doorbell_bench::{
+    BENCHMARKS, Benchmark, DriveConfig, DriveKind, RunConfig, Source, resolve_with_traffic,
+};
 use doorbell_loadgen::{Kind, Rate};
 use doorbell_machine::PRESETS;
 use doorbell_sim::{Bytes, Ps};
@@ -190,7 +192,14 @@ impl RunArgs {
         let file = self.traffic.file()?;
         let file = file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
         let mut config = common.resolve_over(file, defaults, &further)?;
-        self.traffic.apply(self.frame_size.as_deref(), &mut config)?;
+        let mut traffic = self.traffic.clone();
+        let own = &config.loadgen.traffic;
+        let open_loop = own.kind == Kind::Frames && own.streams.is_empty() && own.outstanding.is_none();
+        if self.rate.len() > 1 && open_loop && config.options::<DriveConfig>().kind == DriveKind::Generator {
+            // A table shows a trend, in which a program's pace that falls into step with some of the rates has no place.
+            traffic.arrivals.get_or_insert_with(|| "jitter".to_owned());
+        }
+        traffic.apply(self.frame_size.as_deref(), &mut config)?;
         if self.script.script.is_none() {
             config.run.image = self.script.image.clone().or(config.run.image);
         }
@@ -231,4 +240,37 @@ pub fn command_line() -> String {
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     format!("doorbell {}", words.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use doorbell_loadgen::Arrivals;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        run: RunArgs,
+    }
+
+    fn arrivals(words: &str) -> Vec<Arrivals> {
+        let line = Line::try_parse_from(format!("doorbell testpmd {words}").split_whitespace()).unwrap();
+        let config = line.run.config(&[]).unwrap();
+        config.loadgen.traffic.streams.iter().map(|stream| stream.arrivals).collect()
+    }
+
+    #[test]
+    fn a_table_of_rates_has_jitter_and_one_rate_has_none_unless_it_is_asked_for() {
+        assert_eq!(arrivals("--rate 1Mpps,2Mpps"), [Arrivals::Jitter]);
+        assert_eq!(arrivals("--rate 1Mpps,2Mpps --frame-size imix"), [Arrivals::Jitter]);
+        assert_eq!(arrivals("--rate 1Mpps,2Mpps --arrivals constant"), [Arrivals::Constant]);
+        assert_eq!(arrivals("--rate 1Mpps --arrivals jitter"), [Arrivals::Jitter]);
+        assert_eq!(arrivals("--rate 1Mpps"), []);
+        // What has a rhythm of its own, or cannot have streams, keeps it.
+        for set in ["drive.kind=node", "loadgen.traffic.kind=ping", "loadgen.traffic.outstanding=4"] {
+            assert_eq!(arrivals(&format!("--rate 1Mpps,2Mpps --set {set}")), [], "{set}");
+        }
+    }
 }

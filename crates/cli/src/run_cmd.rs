@@ -8,7 +8,7 @@ use doorbell_bench::{
     BENCHMARKS, Benchmark, BenchmarkPlan, Control, DriveConfig, DriveKind, M5Ops, Nodes, Places, Prepared,
     RunConfig, RunError, Session, Source, benchmark,
 };
-use doorbell_loadgen::Rate;
+use doorbell_loadgen::{Arrivals, Rate, StreamConfig};
 use doorbell_sim::{Bytes, Frame};
 
 use crate::iperf_cmd;
@@ -118,7 +118,7 @@ fn measure_all(args: &RunArgs, asked: &Asked, places: &Places) -> anyhow::Result
         Ok(())
     })?;
     screen.clear();
-    loads.finish(if all.len() == 1 { &further } else { "" })?;
+    loads.finish(if all.len() == 1 { &further } else { said_of_table(config) })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -167,10 +167,25 @@ pub fn session(
     Ok(session)
 }
 
+/// What holds for all loads of a table.
+fn said_of_table(config: &RunConfig) -> &'static str {
+    match &config.loadgen.traffic.streams[..] {
+        [only] if only.arrivals == Arrivals::Jitter => {
+            "Frames come with jitter, that no rate may fall into step with the program; --arrivals constant has none (docs/traffic.md).\n"
+        }
+        _ => "",
+    }
+}
+
 /// What the rate is of, in words.
 pub(crate) fn what_is_sent(config: &RunConfig) -> String {
     let traffic = &config.loadgen.traffic;
     match traffic.streams.len() {
+        1 if traffic.streams[0]
+            == (StreamConfig { arrivals: Arrivals::Jitter, ..StreamConfig::of(traffic) }) =>
+        {
+            format!("{} frames with jitter", Bytes((traffic.frame_len() + Frame::FCS_BYTES) as u64))
+        }
         0 => format!("{} frames", Bytes((traffic.frame_len() + Frame::FCS_BYTES) as u64)),
         1 => "a stream".to_owned(),
         count => format!("{count} streams"),

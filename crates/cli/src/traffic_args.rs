@@ -11,14 +11,14 @@ use serde::Deserialize;
 
 use crate::run_args::frame_size;
 
-#[derive(Args, Default)]
+#[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Traffic (see docs/traffic.md)")]
 pub struct TrafficArgs {
     /// Lay the tables of this file over the traffic (loadgen.traffic): streams and all else. --rate is then that of all streams
     /// together, and 2x twice theirs
     #[arg(long, value_name = "FILE")]
     pub traffic: Option<PathBuf>,
-    /// When frames are due: constant, poisson, or with parameters such as "{ pareto = { shape = 1.5 } }"
+    /// When frames are due: constant, jitter (the default of several rates), poisson, or with parameters such as "{ pareto = { shape = 1.5 } }"
     #[arg(long, value_name = "PROCESS")]
     pub arrivals: Option<String>,
     /// Send so many flows in turn, by as many UDP source ports
@@ -88,7 +88,7 @@ fn arrivals(text: &str) -> anyhow::Result<Arrivals> {
     match table {
         Ok(table) => Ok(table.arrivals),
         Err(error) => bail!(
-            "--arrivals \"{text}\" is no arrival process ({}); give constant, poisson, or one with its parameters such as \
+            "--arrivals \"{text}\" is no arrival process ({}); give constant, jitter, poisson, or one with its parameters such as \
              \"{{ uniform = {{ spread = 0.5 }} }}\" (docs/traffic.md has them all)",
             error.message()
         ),

@@ -45,6 +45,9 @@ pub enum Arrivals {
     /// At equal distances.
     #[default]
     Constant,
+    /// Each frame somewhere, evenly, in a time of its own: these times are equal, and follow each other without a gap. So the rate is
+    /// as exact as a constant one, and no program's pace can fall into step with the frames.
+    Jitter,
     /// A Poisson process.
     #[serde(alias = "exponential")]
     Poisson,
@@ -147,7 +150,8 @@ impl Arrivals {
     /// How the events that a stream's positions count are spread: frames, or the beginnings of bursts.
     pub(crate) fn spacing(self) -> Spacing {
         match self {
-            Arrivals::Constant => Spacing::Constant,
+            // Jitter is no matter of gaps: it is of places about equal distances.
+            Arrivals::Constant | Arrivals::Jitter => Spacing::Constant,
             Arrivals::Poisson => Spacing::Poisson,
             Arrivals::Uniform { spread } => Spacing::Uniform { spread },
             Arrivals::Lognormal { sigma } => Spacing::Lognormal { sigma },

@@ -1,5 +1,8 @@
 use super::*;
+use crate::rate::{Pacing, Rate};
+use crate::streams::clock::{Clock, Course};
 use crate::testdist::{ks_critical, ks_distance};
+use doorbell_wire::LinkConfig;
 
 const SAMPLES: u64 = 200_000;
 const KEY: u64 = 0x0123_4567_89ab_cdef;
@@ -101,4 +104,29 @@ fn no_random_number_makes_a_gap_that_is_none() {
             assert!(gap < ONE << 64, "{spacing:?}: {gap}");
         }
     }
+}
+
+#[test]
+fn with_jitter_each_frame_is_in_a_time_of_its_own_and_anywhere_in_it() {
+    let link = LinkConfig::default();
+    let pacing = Pacing::new(Ps::ZERO, Rate::Frames(1_000_000), 60, &link);
+    let course = Course { begin: pacing, ramp: None, stamps: None };
+    let mut clock = Clock::new(course, Arrivals::Jitter, KEY, (None, None), link.rate.0);
+    clock.begin(Ps::ZERO);
+    let mut places = Vec::new();
+    for number in 0..100_000 {
+        let place = clock.state.due.0 - number * 1_000_000;
+        assert!(place < 1_000_000, "frame {number} is due {} ps after its time began", place);
+        places.push(place as f64 / 1e6);
+        clock.advance(84);
+    }
+    // Evenly: a mean of a half, and a variance of a twelfth; and the next one's place does not depend on it.
+    let mean = places.iter().sum::<f64>() / 1e5;
+    let of = |pairs: &mut dyn Iterator<Item = (f64, f64)>| {
+        pairs.map(|(a, b)| (a - mean) * (b - mean)).sum::<f64>() / 1e5
+    };
+    let variance = of(&mut places.iter().map(|place| (*place, *place)));
+    let neighbours = of(&mut places.iter().copied().zip(places[1..].iter().copied()));
+    assert!((mean - 0.5).abs() < 0.005 && (variance - 1.0 / 12.0).abs() < 0.001, "{mean} {variance}");
+    assert!(neighbours.abs() < 0.001, "{neighbours}");
 }

@@ -113,7 +113,7 @@ impl Clock {
             self.state.on_end = self.length(on, lengths, ON_LENGTHS);
         }
         // A frame that comes at random is not sure to come at the start.
-        if self.arrivals.spacing() != Spacing::Constant {
+        if self.arrivals == Arrivals::Jitter || self.arrivals.spacing() != Spacing::Constant {
             self.step();
         }
         self.state.due = self.next_due();
@@ -132,6 +132,11 @@ impl Clock {
 
     /// Moves the position by a gap.
     fn step(&mut self) {
+        if self.arrivals == Arrivals::Jitter {
+            let random = hash(self.key ^ self.state.index) >> (u64::BITS - FRACTION_BITS);
+            self.state.position = (u128::from(self.state.index) << FRACTION_BITS) + u128::from(random);
+            return;
+        }
         let frames = match self.arrivals {
             Arrivals::Bursts { frames, .. } => u128::from(frames),
             _ => 1,
