@@ -151,6 +151,10 @@ pub struct AttachConfig {
     /// Of all but PCI Express: the device takes so long to answer a register read, at most 1ms; 20ns unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub register_latency: Option<Ps>,
+    /// Of a bus: whether a read waits in front of memory until the device's earlier writes are visible, as the rules of PCI want it
+    /// (true unless given). Crossbars that only route do not make it wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reads_push_writes: Option<bool>,
     /// Of a bus: its stages, from the device to memory, 1 to 8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stages: Option<Vec<StageConfig>>,
@@ -164,7 +168,7 @@ pub(crate) struct Chain {
     /// The most that one transaction moves, and what none crosses a multiple of.
     pub burst: Bytes,
     pub register_latency: Ps,
-    /// Whether a read waits in front of memory until the device's earlier writes are visible, as the rules of PCI want it.
+    /// See [`AttachConfig::reads_push_writes`].
     pub reads_push_writes: bool,
 }
 
@@ -189,6 +193,7 @@ impl AttachConfig {
         if self.kind == AttachKind::Bus {
             whole.enters.get_or_insert_default();
             whole.burst.get_or_insert(Bytes(64));
+            whole.reads_push_writes.get_or_insert(true);
         } else {
             // The data path of a server's mesh (Arm CMN-600: 256 bits), and a register read that takes 30 ns in all,
             // as Binkert et al. (2005) have it for a NIC on the die.
@@ -205,8 +210,8 @@ impl AttachConfig {
         let whole = self.in_force();
         let register_latency = whole.register_latency?;
         if let Some(stages) = whole.stages {
-            let burst = whole.burst?;
-            return Some(Chain { stages, burst, register_latency, reads_push_writes: true });
+            let (burst, reads_push_writes) = (whole.burst?, whole.reads_push_writes?);
+            return Some(Chain { stages, burst, register_latency, reads_push_writes });
         }
         let places = whole.outstanding?;
         let stage = StageConfig {
@@ -267,6 +272,7 @@ impl AttachConfig {
             ("stages", self.stages.is_some(), &[Bus][..]),
             ("enters", self.enters.is_some(), &[Bus]),
             ("burst", self.burst.is_some(), &[Bus]),
+            ("reads_push_writes", self.reads_push_writes.is_some(), &[Bus]),
             ("width", self.width.is_some(), on_die),
             ("clock", self.clock.is_some(), on_die),
             ("latency", self.latency.is_some(), on_die),

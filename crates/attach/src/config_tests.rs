@@ -13,6 +13,9 @@ fn a_kind_is_chosen_by_its_name_and_has_what_is_not_given() {
     assert_eq!(read("").unwrap().chain(), None);
     let bus = read(BUS).unwrap();
     assert_eq!((bus.entry(), bus.in_force().burst), (Entry::RootComplex, Some(Bytes(64))));
+    assert!(bus.chain().unwrap().reads_push_writes, "as the rules of PCI want it");
+    let crossbar = read(&format!("reads_push_writes = false\n{BUS}")).unwrap();
+    assert!(!crossbar.chain().unwrap().reads_push_writes);
     assert_eq!(read("kind = \"memory-bus\"").unwrap().entry(), Entry::MemoryBus);
     let llc = read("kind = \"llc\"\nclock = \"3GHz\"").unwrap();
     assert_eq!((llc.entry(), llc.in_force().clock), (Entry::Llc, Some(Hertz(3_000_000_000))));
@@ -56,6 +59,7 @@ fn what_cannot_be_is_refused_by_name() {
             "kind = \"bus\"\nwidth = \"8B\"",
             "width is a key of kind \"memory-bus\", \"llc\" and not of \"bus\"",
         ),
+        ("reads_push_writes = false", "reads_push_writes is a key of kind \"bus\" and not of \"pcie\""),
         ("kind = \"llc\"\nstages = []", "stages is a key of kind \"bus\" and not of \"llc\""),
         ("kind = \"llc\"\nwidth = \"0B\"", "width is 0B"),
         ("kind = \"memory-bus\"\nclock = \"0Hz\"", "clock is 0Hz"),

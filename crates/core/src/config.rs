@@ -73,6 +73,8 @@ pub struct PipelineConfig {
     pub writeback_width: u32,
     /// Ops committed a cycle, 1 to 16 (out-of-order).
     pub commit_width: u32,
+    /// Cycles from an op's completion to its commit at least, 1 to 20 (out-of-order).
+    pub commit_cycles: u32,
     /// Cycles from an instruction's arrival from the instruction cache to its dispatch (in-order: issue), 3 to 40.
     pub front_end_depth: u32,
     /// Ops between fetch and dispatch, 1 to 1024. Fewer than (depth + 2) × width throttle the front end.
@@ -87,6 +89,9 @@ pub struct PipelineConfig {
     pub serialising_cycles: u32,
     /// Reorder buffer entries, 1 to 4096.
     pub rob: u32,
+    /// Ops that an in-order core issues before the oldest of them is complete, loads with their values, 1 to 4096; 0 if nothing
+    /// but the use of a value waits for it.
+    pub in_order_window: u32,
     /// Issue queue entries, 1 to 4096.
     pub iq: u32,
     /// Load queue entries, 1 to 4096 (in-order: loads in flight).
@@ -132,6 +137,7 @@ impl Default for PipelineConfig {
             issue_width: 4,
             writeback_width: 4,
             commit_width: 4,
+            commit_cycles: 1,
             front_end_depth: 5,
             fetch_queue: 48,
             redirect_cycles: 1,
@@ -139,6 +145,7 @@ impl Default for PipelineConfig {
             trap_cycles: 8,
             serialising_cycles: 1,
             rob: 128,
+            in_order_window: 0,
             iq: 120,
             lq: 68,
             sq: 72,
@@ -165,7 +172,7 @@ impl Default for PipelineConfig {
 pub struct UnitsConfig {
     /// Integer units, 1 to 16.
     pub alus: u32,
-    /// Branch units, 1 to 16.
+    /// Branch units, 1 to 16; with 0 branches take an integer unit.
     pub branch_units: u32,
     /// Integer multipliers, 1 to 16.
     pub multipliers: u32,
@@ -179,7 +186,7 @@ pub struct UnitsConfig {
     pub float_dividers: u32,
     /// Loads issued a cycle, 1 to 16.
     pub load_ports: u32,
-    /// Stores issued a cycle, 1 to 16.
+    /// Stores issued a cycle, 1 to 16; with 0 they take a port for loads.
     pub store_ports: u32,
     /// Latency of integer ops, 1 to 200 cycles.
     pub alu_cycles: u32,

@@ -91,14 +91,14 @@ impl Units {
             config.issue_width,
             config.writeback_width,
             units.alus,
-            units.branch_units,
+            units.branch_units.max(1),
             units.multipliers,
             units.dividers,
             units.float_adders,
             units.float_multipliers,
             units.float_dividers,
             units.load_ports,
-            units.store_ports,
+            units.store_ports.max(1),
         ];
         let mut fresh = 0;
         for (index, limit) in limits.iter().enumerate() {
@@ -264,13 +264,17 @@ fn need(class: OpClass, config: &PipelineConfig) -> (Pool, u32, u32) {
         OpClass::FloatFma => (Pool::FloatMultiply, units.float_fma_cycles, units.float_multiply_interval),
         OpClass::FloatDiv => (Pool::FloatDivide, units.float_divide_cycles, units.float_divide_interval),
         OpClass::Load | OpClass::Prefetch => (Pool::Load, config.address_cycles, 1),
-        OpClass::Store | OpClass::Atomic | OpClass::Device => (Pool::Store, config.address_cycles, 1),
+        OpClass::Store | OpClass::Atomic | OpClass::Device => {
+            (if units.store_ports == 0 { Pool::Load } else { Pool::Store }, config.address_cycles, 1)
+        }
         OpClass::Branch
         | OpClass::Jump
         | OpClass::IndirectJump
         | OpClass::Call
         | OpClass::IndirectCall
-        | OpClass::Return => (Pool::Branch, units.branch_cycles, 1),
+        | OpClass::Return => {
+            (if units.branch_units == 0 { Pool::Alu } else { Pool::Branch }, units.branch_cycles, 1)
+        }
     }
 }
 

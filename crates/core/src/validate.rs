@@ -51,6 +51,8 @@ impl PipelineConfig {
         }
         range("int_registers", self.int_registers, 33, 8192)?;
         range("float_registers", self.float_registers, 33, 8192)?;
+        range("commit_cycles", self.commit_cycles, 1, 20)?;
+        range("in_order_window", self.in_order_window, 0, 4096)?;
         range("front_end_depth", self.front_end_depth, 3, 40)?;
         range("fetch_queue", self.fetch_queue, 1, 1024)?;
         range("redirect_cycles", self.redirect_cycles, 1, 100)?;
@@ -80,17 +82,18 @@ impl UnitsConfig {
     fn validate(&self) -> Result<(), String> {
         for (key, count) in [
             ("alus", self.alus),
-            ("branch_units", self.branch_units),
             ("multipliers", self.multipliers),
             ("dividers", self.dividers),
             ("float_adders", self.float_adders),
             ("float_multipliers", self.float_multipliers),
             ("float_dividers", self.float_dividers),
             ("load_ports", self.load_ports),
-            ("store_ports", self.store_ports),
         ] {
             range(&format!("units.{key}"), count, 1, 16)?;
         }
+        // Without any of their own these take those of others.
+        range("units.branch_units", self.branch_units, 0, 16)?;
+        range("units.store_ports", self.store_ports, 0, 16)?;
         for (key, cycles) in [
             ("alu_cycles", self.alu_cycles),
             ("branch_cycles", self.branch_cycles),

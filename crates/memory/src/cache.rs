@@ -20,6 +20,8 @@ pub(crate) struct Cache {
     pub mshrs: InFlight,
     pub buffer: InFlight,
     pub latency: u64,
+    /// From a line's arrival after a miss to its data at who asked for it.
+    pub response: u64,
     pub prefetcher: Prefetcher,
     pub stats: CacheStats,
     /// Most accesses need nothing but [`Tags::quick_use`].
@@ -60,6 +62,7 @@ impl Cache {
             mshrs: InFlight::new(config.mshrs),
             buffer: InFlight::new(config.write_buffers),
             latency: u64::from(config.latency),
+            response: u64::from(config.response),
             prefetcher,
             stats: CacheStats::default(),
         }

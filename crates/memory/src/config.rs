@@ -23,6 +23,8 @@ pub struct CacheConfig {
     pub ways: u32,
     /// Core cycles from a request's arrival to its data, or to the request for it one level further, 0 to 1000.
     pub latency: u32,
+    /// Core cycles on the way back of a miss: from the line's arrival from the level below to its data at the level above, 0 to 1000.
+    pub response: u32,
     /// Accesses a cycle, 1 to 64.
     pub ports: u32,
     /// Misses on their way at a time, 1 to 256.
@@ -42,6 +44,7 @@ impl Default for CacheConfig {
             size: Bytes(64 << 10),
             ways: 4,
             latency: 2,
+            response: 0,
             ports: 2,
             mshrs: 6,
             write_buffers: 8,
@@ -74,6 +77,8 @@ pub struct LlcConfig {
     pub ways: u32,
     /// Interconnect cycles from a request's arrival to its data, or to the request to memory, 0 to 1000.
     pub latency: u32,
+    /// Interconnect cycles on the way back of a miss, from the line's arrival from memory to its data's leaving, 0 to 1000.
+    pub response: u32,
     /// Accesses a cycle over all banks, 1 to 64.
     pub ports: u32,
     /// Misses on their way at a time, of cores and devices together, 1 to 256.
@@ -96,6 +101,7 @@ impl Default for LlcConfig {
             size: Bytes(4 << 20),
             ways: 16,
             latency: 20,
+            response: 0,
             ports: 2,
             mshrs: 64,
             write_buffers: 64,
@@ -234,6 +240,7 @@ impl CacheConfig {
     pub fn validate(&self) -> Result<(), String> {
         sets(self.size, self.ways)?;
         between("latency", self.latency, 0, 1000)?;
+        between("response", self.response, 0, 1000)?;
         between("ports", self.ports, 1, 64)?;
         between("mshrs", self.mshrs, 1, 256)?;
         between("write_buffers", self.write_buffers, 1, 256)?;
@@ -248,6 +255,7 @@ impl LlcConfig {
             size: self.size,
             ways: self.ways,
             latency: self.latency,
+            response: self.response,
             ports: self.ports,
             mshrs: self.mshrs,
             write_buffers: self.write_buffers,

@@ -1,8 +1,9 @@
 //! A core's access on its way through the private caches.
 //!
 //! Latencies add up: an access that misses the L1 asks the L2 when the L1's latency is over, and one that misses the L2
-//! leaves when the L2's is over too. A miss holds a miss register of each level that it misses, and where a dirty victim
-//! has no write-back buffer to go to, the register is held until it has one. Not modelled: that fills use the ports.
+//! leaves when the L2's is over too; on the way back each level that missed adds its response latency. A miss holds a miss register of
+//! each level that it misses, and where a dirty victim has no write-back buffer to go to, the register is held until it has one. Not
+//! modelled: that fills use the ports.
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, Level, Served};
 
@@ -156,7 +157,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let noticed = begin + l1.latency;
         let out = if TIMED { l1.admit(noticed) } else { 0 };
         let request = LineRequest { hart: h, line, own, code, why: Why::Demand };
-        let answer = self.request_l2::<TIMED>(request, out);
+        let answer = self.request_for_l1::<TIMED>(request, out);
         self.harts[h].l1(code).stats.missed(answer.flags.class());
         self.fill_l1::<TIMED>(request, &answer, out, upgrade);
         self.account::<TIMED>(h, code, answer.flags, answer.level, cycle, answer.at);
@@ -181,6 +182,15 @@ impl<M: MainMemory> MemorySystem<M> {
         self.account::<TIMED>(h, false, answer.flags, answer.level, cycle, answer.at);
         self.prefetch_l2::<TIMED>(h, access, &answer);
         Served { at: answer.at, level: answer.level }
+    }
+
+    /// What an L1 that missed gets from the L2, which its request leaves for at `out`.
+    fn request_for_l1<const TIMED: bool>(&mut self, request: LineRequest, out: u64) -> LineResponse {
+        let mut answer = self.request_l2::<TIMED>(request, out);
+        if TIMED {
+            answer.at += self.harts[request.hart].l1(request.code).response;
+        }
+        answer
     }
 
     /// A request that reaches the L2 at `t`.
@@ -224,7 +234,8 @@ impl<M: MainMemory> MemorySystem<M> {
         let out = if TIMED { self.harts[request.hart].l2.admit(looked) } else { 0 };
         let requested = if TIMED { self.to_shared(request.hart, out) } else { 0 };
         let got = self.request_llc::<TIMED>(request, requested, upgrade);
-        let at = if TIMED { self.to_core(request.hart, got.at) } else { 0 };
+        let response = self.harts[request.hart].l2.response;
+        let at = if TIMED { self.to_core(request.hart, got.at) + response } else { 0 };
         let l2 = &mut self.harts[request.hart].l2;
         if request.why == Why::Demand {
             l2.stats.missed(got.flags.class());
@@ -359,7 +370,7 @@ impl<M: MainMemory> MemorySystem<M> {
             }
             l1.stats.prefetches += 1;
             let request = LineRequest { hart: h, line, own: false, code, why: Why::Prefetch };
-            let answer = self.request_l2::<TIMED>(request, t);
+            let answer = self.request_for_l1::<TIMED>(request, t);
             self.fill_l1::<TIMED>(request, &answer, t, false);
         }
     }

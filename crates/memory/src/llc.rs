@@ -225,7 +225,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let out = self.llc.admit(looked);
         let back = self.memory.read(self.clock.edge(out), self.ram.addr(line));
         self.traffic.memory_reads += 1;
-        (out, self.clock.edge_at_or_after(back), false)
+        (out, self.clock.edge_at_or_after(back) + self.llc.response, false)
     }
 
     /// A line that leaves a private cache reaches the LLC at `t`. Returns when room has been made.

@@ -48,6 +48,26 @@ fn served(at: u64, level: Level) -> Served {
 }
 
 #[test]
+fn on_the_way_back_each_level_that_missed_adds_its_response_latency() {
+    let mut config = config();
+    (config.l1d.response, config.l2.response, config.llc.response) = (2, 12, 4);
+    let mut system = system(&config);
+    assert_eq!(load(&mut system, 1_000, 0), served(1_000 + MEMORY + 2 + 12 + 4, Level::Dram));
+    assert_eq!(load(&mut system, 2_000, 0), served(2_000 + L1, Level::L1));
+    // Who asks while the line is on its way waits for all of it.
+    assert_eq!(load(&mut system, 3_000, 64), served(3_000 + MEMORY + 18, Level::Dram));
+    assert_eq!(load(&mut system, 3_001, 64).at, 3_000 + MEMORY + 18);
+    (1..5).for_each(|n| {
+        load(&mut system, 4_000 + 1_000 * n, n * (16 << 10));
+    });
+    assert_eq!(load(&mut system, 10_000, 0), served(10_000 + L2 + 2, Level::L2));
+    (1..9).for_each(|n| {
+        load(&mut system, 10_000 + 1_000 * n, n * (128 << 10));
+    });
+    assert_eq!(load(&mut system, 20_000, 0), served(20_000 + LLC + 2 + 12, Level::Llc));
+}
+
+#[test]
 fn an_unloaded_access_takes_the_sum_of_the_latencies_on_its_way() {
     let mut system = system(&config());
     assert_eq!(load(&mut system, 1_000, 0), served(1_000 + MEMORY, Level::Dram));

@@ -4,7 +4,8 @@
 //! in flight. The front end is that of the out-of-order core.
 //!
 //! An op commits two cycles after its issue, a load so before its value is there: precise exceptions need no more than its
-//! translation.
+//! translation. With an `in_order_window` of n ops, the nth op behind one that is not complete does not issue: that is how far a
+//! core goes on that keeps ops in its pipelines, in order, until they have their values.
 
 mod memory;
 
@@ -17,6 +18,7 @@ use crate::common::{Common, Saved};
 use crate::config::PipelineConfig;
 use crate::front::Fetched;
 use crate::observe::{Observer, Stages};
+use crate::ring::Ring;
 use crate::stats::Cause;
 use crate::units::Units;
 
@@ -39,6 +41,11 @@ pub(crate) struct State {
     #[serde(deserialize_with = "crate::saved::cycle")]
     issued: u64,
     floors: Floors,
+    /// Ops whose values are not all there, in program order; none if they are not bounded.
+    window: Option<Ring>,
+    /// The op that was complete last so far, and why so late: a [`Wait`].
+    #[serde(deserialize_with = "crate::saved::cycle")]
+    complete: u64,
 }
 
 /// What holds up what follows.
@@ -121,6 +128,8 @@ impl InOrder {
             common: Common::new(config, config.issue_width, config.issue_width),
             issued: 0,
             floors: Floors::default(),
+            window: (config.in_order_window > 0).then(|| Ring::new(config.in_order_window)),
+            complete: 0,
         };
         InOrder { units: Units::new(config), state }
     }
@@ -210,7 +219,8 @@ impl InOrder {
         let registers = &state.common.registers.0;
         let [a, b, c] = op.sources.map(|source| registers[usize::from(source)]);
         let operands = a.max(b).max(c).max(registers[usize::from(op.destination)]);
-        let wait = Wait(operands.max(state.floors.issue).max(wait.0));
+        let room = state.window.as_ref().map_or(0, Ring::free_from);
+        let wait = Wait(operands.max(state.floors.issue).max(room).max(wait.0));
         let from = fetched.ready.max(wait.until()).max(state.issued);
         let at = self.units.issue(op.class, from, state.issued);
         state.issued = at;
@@ -241,6 +251,10 @@ impl InOrder {
     fn retire(&mut self, op: &Op, fetched: &Fetched, issued: &Issued, executed: &Executed) -> u64 {
         let state = &mut self.state;
         let commit = state.common.commit.take((issued.at + TAIL).max(executed.commit));
+        if let Some(window) = &mut state.window {
+            state.complete = state.complete.max(Wait::new(executed.complete, executed.cause).0);
+            window.push(state.complete);
+        }
         let bubble = || issued.wait.bubble(fetched);
         state.common.accounts.commit(commit, issued.at, TAIL, bubble, executed.cause);
         state.common.counts.ops += 1;
@@ -278,8 +292,12 @@ impl crate::common::State for State {
         &self.common
     }
 
-    fn parts(&self, _fresh: &State) -> Vec<(&'static str, bool)> {
-        Vec::new()
+    fn parts(&self, fresh: &State) -> Vec<(&'static str, bool)> {
+        let fits = match (&self.window, &fresh.window) {
+            (Some(window), Some(fresh)) => window.fits(fresh),
+            (window, fresh) => window.is_none() && fresh.is_none(),
+        };
+        vec![("window", fits)]
     }
 }
 

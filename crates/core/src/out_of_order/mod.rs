@@ -11,7 +11,7 @@
 //! | dispatch | `front_end_depth` after arrival; entries in ROB, IQ, LQ or SQ and a register are free; dispatch width |
 //! | issue | dispatch + 1; operands; a unit and an issue slot |
 //! | complete | issue + latency; a write-back slot |
-//! | commit | complete + 1; older ops have committed; commit width |
+//! | commit | complete + `commit_cycles`; older ops have committed; commit width |
 //!
 //! Not modelled: wrong paths (a mispredicted branch costs time, not pollution), replays of ops that were issued in the hope of
 //! a hit, the first of the two executions of a load that clashes, bank conflicts.
@@ -34,8 +34,8 @@ use crate::units::Units;
 use crate::wheel::Wheel;
 use window::Window;
 
-/// Cycles from dispatch to commit at least: issue, complete, commit.
-const TAIL: u64 = 3;
+/// Cycles from dispatch to completion at least: issue, complete.
+const EXECUTION: u64 = 2;
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -56,6 +56,7 @@ pub(crate) struct State {
     dispatch: Limiter,
     floors: Floors,
     dependence: MemoryDependence,
+    commit_cycles: u64,
 }
 
 /// What serialising ops and accesses to devices impose on what follows.
@@ -111,6 +112,7 @@ impl OutOfOrder {
             dispatch: Limiter::new(config.dispatch_width),
             floors: Floors::default(),
             dependence: config.memory_dependence,
+            commit_cycles: u64::from(config.commit_cycles),
         };
         OutOfOrder { units: Units::new(config), state }
     }
@@ -233,10 +235,11 @@ impl OutOfOrder {
     fn retire(&mut self, op: &Op, fetched: &Fetched, dispatched: &Dispatched, executed: &Executed) -> u64 {
         let state = &mut self.state;
         let before = state.common.commit.last();
-        let commit = state.common.commit.take(executed.complete + 1);
+        let commit = state.common.commit.take(executed.complete + state.commit_cycles);
         // What has been complete for long only waits for its turn.
         let cause = if executed.complete >= before { executed.cause } else { Cause::Execute };
-        state.common.accounts.commit(commit, dispatched.at, TAIL, || fetched.bubble(dispatched.back), cause);
+        let tail = EXECUTION + state.commit_cycles;
+        state.common.accounts.commit(commit, dispatched.at, tail, || fetched.bubble(dispatched.back), cause);
         state.window.push(commit, cause);
         if executed.leaves != 0 {
             state.queue.push(executed.leaves);
@@ -289,6 +292,7 @@ impl crate::common::State for State {
             ("store sets", self.sets.fits(&fresh.sets)),
             ("dispatch widths", self.dispatch.fits(&fresh.dispatch)),
             ("ways of memory dependence", self.dependence == fresh.dependence),
+            ("cycles to commit", self.commit_cycles == fresh.commit_cycles),
         ]
     }
 }

@@ -221,6 +221,8 @@ pub fn random_config(rng: &mut Rng) -> PipelineConfig {
     config.redirect_cycles = upto(4);
     config.misfetch_cycles = upto(4);
     config.serialising_cycles = upto(4);
+    config.commit_cycles = upto(4);
+    config.in_order_window = upto(24) - 1;
     config.rob = upto(40);
     config.iq = upto(20);
     config.lq = upto(10);
@@ -232,9 +234,9 @@ pub fn random_config(rng: &mut Rng) -> PipelineConfig {
     config.drains_in_flight = upto(4);
     let units = &mut config.units;
     units.alus = upto(3);
-    units.branch_units = upto(2);
+    units.branch_units = upto(3) - 1;
     units.load_ports = upto(3);
-    units.store_ports = upto(2);
+    units.store_ports = upto(3) - 1;
     units.float_adders = upto(2);
     units.multiply_cycles = upto(5);
     units.divide_cycles = upto(25);

@@ -163,10 +163,12 @@ impl<'a> Machine<'a> {
         for _ in 0..width {
             let Some(life) = self.lives.get_mut(self.next_commit) else { return };
             let ready = match self.ops[self.next_commit].class {
+                _ if !in_order => {
+                    by(life.complete.map(|at| at + u64::from(self.config.commit_cycles)), cycle)
+                }
                 OpClass::Store | OpClass::Atomic => before(life.complete, cycle),
-                OpClass::Load if in_order => before(life.asked, cycle) && cycle >= life.issue.unwrap() + 2,
-                _ if in_order => by(life.issue.map(|issue| issue + 2), cycle),
-                _ => before(life.complete, cycle),
+                OpClass::Load => before(life.asked, cycle) && cycle >= life.issue.unwrap() + 2,
+                _ => by(life.issue.map(|issue| issue + 2), cycle),
             };
             if !ready {
                 return;
@@ -364,7 +366,10 @@ impl<'a> Machine<'a> {
         let held = (0..index).any(|older| {
             matches!(self.ops[older].class, OpClass::Atomic | OpClass::Serialising) && !complete(older)
         });
-        if !arrived || !overwrites || held || !(0..3).all(|source| self.there(index, source, cycle)) {
+        let window = self.config.in_order_window as usize;
+        let room = window == 0 || (0..(index + 1).saturating_sub(window)).all(complete);
+        if !arrived || !overwrites || held || !room || !(0..3).all(|source| self.there(index, source, cycle))
+        {
             return false;
         }
         match op.class {
@@ -632,8 +637,12 @@ fn unit(class: OpClass, config: &PipelineConfig) -> (&'static str, u32, u64) {
         OpClass::FloatFma => ("float multiply", units.float_multipliers, units.float_fma_cycles),
         OpClass::FloatDiv => ("float divide", units.float_dividers, units.float_divide_cycles),
         OpClass::Load | OpClass::Prefetch => ("load", units.load_ports, config.address_cycles),
+        OpClass::Store | OpClass::Atomic if units.store_ports == 0 => {
+            ("load", units.load_ports, config.address_cycles)
+        }
         OpClass::Store | OpClass::Atomic => ("store", units.store_ports, config.address_cycles),
         OpClass::Fence => ("none", u32::MAX, 0),
+        _ if units.branch_units == 0 => ("alu", units.alus, units.branch_cycles),
         _ => ("branch", units.branch_units, units.branch_cycles),
     };
     (name, count, u64::from(latency))
