@@ -195,7 +195,11 @@ impl RunArgs {
         let mut traffic = self.traffic.clone();
         let own = &config.loadgen.traffic;
         let open_loop = own.kind == Kind::Frames && own.streams.is_empty() && own.outstanding.is_none();
-        if self.rate.len() > 1 && open_loop && config.options::<DriveConfig>().kind == DriveKind::Generator {
+        if self.rate.len() > 1
+            && self.script.script.is_none()
+            && open_loop
+            && config.options::<DriveConfig>().kind == DriveKind::Generator
+        {
             // A table shows a trend, in which a program's pace that falls into step with some of the rates has no place.
             traffic.arrivals.get_or_insert_with(|| "jitter".to_owned());
         }

@@ -1,4 +1,4 @@
-//! RV64GC with the M, S and U privilege levels, executed functionally: what happens, not when.
+//! RV64GC and Zicbop with the M, S and U privilege levels, executed functionally: what happens, not when.
 //!
 //! Documents: The RISC-V Instruction Set Manual, Volume I (unprivileged: I 2.1, M 2.0, A 2.1, F and D 2.2,
 //! C 2.0, Zicsr 2.0, Zifencei 2.0, Zicbop 1.0) and Volume II (privileged 1.12 with Sstc).
