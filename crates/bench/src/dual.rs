@@ -14,19 +14,28 @@ use serde::Deserialize;
 
 use crate::config::RunConfig;
 use crate::control::{Control, LINES_SHOWN, run_network_watched};
+use crate::dpdk::DpdkConfig;
 use crate::drive::DriveConfig;
 use crate::error::{RunError, describe};
 use crate::interval::{Interval, OpenInterval, meanings};
+use crate::length::Length;
 use crate::nodes::NodeGuest;
 use crate::registry::Benchmark;
+use crate::steady::{Pace, SETTLED_MIN, Watch};
+use crate::system::System;
 use crate::testbed::Testbed;
-use doorbell_results::PointSummary;
+use doorbell_results::{PointSummary, Steady, SteadyPhase};
 
 const READY_MARKER: &str = "drive: waiting";
 const RESULT: &str = "drive: {";
 const DONE: &str = "drive: done";
 /// Instructions of the drive node from typing the load to its first frame: the program has read it by then.
 const LEAD_INSTRUCTIONS: f64 = 12e6;
+/// A warm-up of "auto" is so many rounds of a ring, since the drive node has to know when it is over before it begins: in the
+/// second one a forwarder's receive ring has new buffers still.
+const ROUNDS: u64 = 3;
+/// And so long besides, so that it can be said whether caches are steady.
+const WARMUP_MORE: Ps = Ps::from_ms(6);
 /// The longest frame, with FCS, that fits Ethernet's usual MTU.
 const FRAME_MAX: Bytes = Bytes(1518);
 /// From the end of the measurement to the result, beside `run.drain`: it is printed by a slow console.
@@ -134,18 +143,42 @@ struct Times {
 }
 
 impl Times {
+    fn warmup(config: &RunConfig) -> Ps {
+        let Length::Auto = config.run.warmup else { return config.run.warmup.at_most(Ps::MAX) };
+        let DpdkConfig { rxd, txd, .. } = config.options();
+        let rounds = ROUNDS * u64::from(*rxd.max(txd)) * Ps::PER_SECOND;
+        (Ps(rounds / frames_per_second(config)) + WARMUP_MORE).min(config.run.warmup_limit)
+    }
+
     fn from(now: Ps, config: &RunConfig) -> Times {
         let drive = config.options::<DriveConfig>();
         let lead = LEAD_INSTRUCTIONS / (drive.frequency.0 as f64 * drive.ipc);
         let begin = now + Ps((lead * 1e12) as u64);
-        let detail = begin + config.run.warmup;
-        let measure = match config.core.model {
-            CoreModel::Timed => detail + config.run.settle,
-            CoreModel::Functional => detail,
+        let detail = begin + Self::warmup(config);
+        let measure = match (config.core.model, config.run.settle) {
+            (CoreModel::Timed, Length::For(settle)) => detail + settle,
+            (CoreModel::Timed, Length::Auto) => detail + SETTLED_MIN,
+            (CoreModel::Functional, _) => detail,
         };
         let end = measure + config.run.duration;
         Times { begin, detail, measure, end, give_up: end + config.run.drain }
     }
+}
+
+/// Goes on to a time that was typed long ago; whether the nodes are steady by then can only be said.
+fn phase(
+    network: &mut Network,
+    (caches, asked): (bool, Length),
+    end: Ps,
+    control: &mut Control,
+) -> Result<Option<SteadyPhase>, RunError> {
+    let watch = Watch::begin(caches, Pace::Generators, network.longest_link(), network.seen());
+    let left = Length::For(end.saturating_sub(network.now()));
+    let phase = watch.until_steady((left, Ps::ZERO), |time| {
+        until(network, time, control)?;
+        Ok::<_, RunError>(network.seen())
+    })?;
+    Ok(phase.map(|phase| SteadyPhase { asked: asked.to_string(), ..phase }))
 }
 
 /// Measures one rate and frame size. With `capture`, writes what crosses the cable to that file.
@@ -174,9 +207,13 @@ pub fn run_driven(
     assert_eq!(taken, typed.len(), "the keyboard has room for a line");
     until(&mut network, times.begin, control)?;
     network.node_mut(0).set_mode(Mode::Warming);
-    until(&mut network, times.detail, control)?;
+    let timed = network.node(0).timing().is_some();
+    let warmup = phase(&mut network, (timed, config.run.warmup), times.detail, control)?;
     network.node_mut(0).set_mode(Mode::Detailed);
-    until(&mut network, times.measure, control)?;
+    let settle = match timed {
+        true => phase(&mut network, (false, config.run.settle), times.measure, control)?,
+        false => None,
+    };
     let open = OpenInterval::begin(&mut network);
     until(&mut network, times.end, control)?;
     let interval = open.end(&network);
@@ -186,6 +223,7 @@ pub fn run_driven(
     let host = (started.elapsed().as_secs_f64(), network.instructions() - before);
     let asked = config.loadgen.traffic.rate_asked().to_string();
     let mut summary = interval.point((benchmark.name, asked), &config, &network, 1, host);
+    summary.steady = Some(Steady { warmup, settle });
     if config.loadgen.traffic.returned != Returned::Sink {
         as_driven(&mut summary, &driven, &interval, frame_size);
     }
@@ -198,16 +236,21 @@ pub fn run_driven(
     })
 }
 
+fn frames_per_second(config: &RunConfig) -> u64 {
+    let traffic = &config.loadgen.traffic;
+    let pacing = Pacing::new(Ps::ZERO, traffic.rate, traffic.frame_len(), &config.port(0).link);
+    (pacing.frames_per_second().round() as u64).max(1)
+}
+
 /// The line that is typed at `drive`.
 fn load(config: &RunConfig, times: &Times) -> String {
     let traffic = &config.loadgen.traffic;
-    let pacing = Pacing::new(Ps::ZERO, traffic.rate, traffic.frame_len(), &config.port(0).link);
     let timebase = Clock::new(config.platform.timebase);
     let station =
         config.port(0).nic.mac_of(0).0.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
     let numbers = [
         traffic.frame_len() as u64,
-        (pacing.frames_per_second().round() as u64).max(1),
+        frames_per_second(config),
         timebase.edge_at_or_after(times.begin),
         timebase.edge_at_or_after(times.measure),
         timebase.edge_at_or_after(times.end),
@@ -301,15 +344,24 @@ mod tests {
 
     #[test]
     fn a_load_is_a_line_of_numbers_with_times_by_the_nodes_clock() {
-        let set =
-            ["platform.timebase=10MHz", "loadgen.traffic.rate=2Mpps", "run.duration=3ms", "drive.ipc=1"];
+        let set = [
+            "platform.timebase=10MHz",
+            "loadgen.traffic.rate=2Mpps",
+            "run.warmup=10ms",
+            "run.duration=3ms",
+            "drive.ipc=1",
+        ];
         let config = resolve("fast", &set.map(str::to_owned)).unwrap();
         let times = Times::from(Ps::from_ms(100), &config);
         let numbers: Vec<u64> =
             load(&config, &times).split_whitespace().map(|word| word.parse().unwrap()).collect();
-        // 60 bytes without FCS; 12 M instructions at 3 GHz are 4 ms; warm-up 10 ms, measurement 3 ms, drain 20 ms.
+        // 60 bytes without FCS; 12 M instructions at 3 GHz are 4 ms; warm-up 10 ms as it is asked for, measurement 3 ms, drain 20 ms.
         assert_eq!(numbers[..6], [60, 2_000_000, 1_040_000, 1_140_000, 1_170_000, 1_370_000]);
         assert_eq!(numbers[6..8], [0x5254_0012_3456, 0xc612_0001]);
+        // Three rounds of 1024 descriptors at 2 Mpps are 1.536 ms.
+        let mut auto = config.clone();
+        auto.run.warmup = Length::Auto;
+        assert_eq!(Times::warmup(&auto), Ps::from_us(7536));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use doorbell_machine::{ConfigError, Mode, Network, NetworkOutcome, Outcome};
-use doorbell_results::{IperfFigures, Protocol};
+use doorbell_results::{IperfFigures, Protocol, Steady, SteadyPhase};
 use doorbell_sim::{BitsPerSec, Ps};
 use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 use serde::{Deserialize, Serialize};
@@ -15,9 +15,12 @@ use crate::control::{Control, LINES_SHOWN, run_network_watched};
 use crate::error::{RunError, describe};
 use crate::folder::pretty;
 use crate::interval::{Interval, OpenInterval, all_dropped, meanings};
+use crate::length::Length;
 use crate::nodes::NodeGuest;
 use crate::options::Options;
 use crate::prepared::{Measured, NodesLoad};
+use crate::steady::{Pace, Watch};
+use crate::system::System;
 use crate::testbed::Testbed;
 
 /// What a measurement needs beside the presets' times: TCP comes to its pace on a timed machine in some milliseconds.
@@ -165,15 +168,19 @@ pub(crate) fn measure(
     }
     let before = network.instructions();
     let mut test = Test { network: &mut network, config, control };
-    let (interval, iperf3) = match own.seconds {
-        Some(_) => test.whole()?,
-        None => (test.part()?, None),
+    let ((interval, iperf3), steady) = match own.seconds {
+        Some(_) => (test.whole()?, None),
+        None => {
+            let (interval, steady) = test.part()?;
+            ((interval, None), Some(steady))
+        }
     };
     network.check_conservation();
     network.finish_captures()?;
     let host = (started.elapsed().as_secs_f64(), network.instructions() - before);
     let named = ("iperf", own.in_words());
     let mut summary = interval.point(named, config, &network, own.sender(), host);
+    summary.steady = steady;
     summary.iperf = Some(match &iperf3 {
         Some(result) => figures_of_whole(config, &interval, result),
         None => figures_of_part(config, &interval),
@@ -209,7 +216,7 @@ impl Test<'_, '_> {
     }
 
     /// Measures a part of a transfer: the test node's caches warm up while it comes to its pace, then everything is timed.
-    fn part(&mut self) -> Result<Interval, RunError> {
+    fn part(&mut self) -> Result<(Interval, Steady), RunError> {
         let (run, sender) = (&self.config.run, self.config.options::<IperfConfig>().sender());
         self.begin();
         let patience = self.network.now() + PATIENCE;
@@ -223,15 +230,26 @@ impl Test<'_, '_> {
             }
             self.until(self.network.now() + STEP)?;
         }
+        let timed = self.network.node(0).timing().is_some();
         self.network.node_mut(0).set_mode(Mode::Warming);
-        self.until(self.network.now() + run.warmup)?;
-        if self.network.node(0).timing().is_some() {
+        let mut steady = Steady { warmup: self.phase(timed, (run.warmup, run.warmup_limit))?, settle: None };
+        if timed {
             self.network.node_mut(0).set_mode(Mode::Detailed);
-            self.until(self.network.now() + run.settle)?;
+            steady.settle = self.phase(false, (run.settle, run.settle_limit))?;
         }
         let open = OpenInterval::begin(self.network);
         self.until(self.network.now() + run.duration)?;
-        Ok(open.end(self.network))
+        Ok((open.end(self.network), steady))
+    }
+
+    /// A phase in which the test node's caches are to become steady, or queues; and the pace of the transfer.
+    fn phase(&mut self, caches: bool, length: (Length, Ps)) -> Result<Option<SteadyPhase>, RunError> {
+        let network = &*self.network;
+        let watch = Watch::begin(caches, Pace::Programs, network.longest_link(), network.seen());
+        watch.until_steady(length, |time| {
+            self.until(time)?;
+            Ok(self.network.seen())
+        })
     }
 
     /// Measures a whole test, from the start of the client to its end, timed from the beginning.

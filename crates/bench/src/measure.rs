@@ -169,6 +169,7 @@ pub(crate) fn summarise(
         timing,
         cores: cores.unwrap_or_default(),
         ports: window.ports,
+        steady: window.steady,
         ..PointSummary::of_window(figures, frame_size)
     }
 }

@@ -3,13 +3,16 @@
 
 use doorbell_loadgen::{Kind, Rate, TrafficConfig};
 use doorbell_machine::Mode;
+use doorbell_results::{Steady, SteadyPhase};
 use doorbell_sim::Ps;
 
 use crate::config::{RunConfig, RunParams};
 use crate::control::Control;
 use crate::drain::time_on;
 use crate::error::RunError;
+use crate::length::Length;
 use crate::session::Workload;
+use crate::steady::{Pace, SETTLED_MIN, Watch};
 use crate::system::System;
 
 /// How often it is looked whether everything has come back, or a station was found.
@@ -135,14 +138,47 @@ impl<S: System> Run<'_, '_, S> {
     }
 
     /// Sends until the system has reached the load's own pace: caches are warm, and everything is timed.
-    pub fn approach(&mut self) -> Result<(), RunError> {
+    pub fn approach(&mut self) -> Result<Steady, RunError> {
         self.system.set_mode(Mode::Warming);
         self.start(|load| Some(load.traffic.clone()))?;
-        self.go_on(self.params.warmup)?;
-        if self.system.is_timed() {
-            self.system.set_mode(Mode::Detailed);
-            self.go_on(self.params.settle)?;
+        self.settle(self.params.settle)
+    }
+
+    /// The same for a load that is watched further: whoever does so sees what queues do, and is not kept waiting for them.
+    pub fn approach_trial(&mut self) -> Result<Steady, RunError> {
+        self.system.set_mode(Mode::Warming);
+        self.start(|load| Some(load.traffic.clone()))?;
+        let mut steady = self.settle(match self.params.settle {
+            Length::Auto => Length::For(SETTLED_MIN),
+            given => given,
+        })?;
+        steady.settle.iter_mut().for_each(|phase| phase.criteria.clear());
+        Ok(steady)
+    }
+
+    /// Goes on until caches and then queues are steady, or for as long as it is said.
+    fn settle(&mut self, settle: Length) -> Result<Steady, RunError> {
+        let (params, timed) = (self.params, self.system.is_timed());
+        let warmup = self.phase(timed, (params.warmup, params.warmup_limit))?;
+        if !timed {
+            return Ok(Steady { warmup, settle: None });
         }
-        Ok(())
+        self.system.set_mode(Mode::Detailed);
+        let settle = self.phase(false, (settle, params.settle_limit))?;
+        Ok(Steady { warmup, settle })
+    }
+
+    /// A phase in which caches are to become steady, or queues.
+    fn phase(&mut self, caches: bool, length: (Length, Ps)) -> Result<Option<SteadyPhase>, RunError> {
+        let pace = match (self.loads, self.system.generators().as_slice()) {
+            ([], []) => Pace::Programs,
+            ([], _) => Pace::Silent,
+            _ => Pace::Generators,
+        };
+        let watch = Watch::begin(caches, pace, self.system.longest_link(), self.system.seen());
+        watch.until_steady(length, |time| {
+            self.until(time)?;
+            Ok(self.system.seen())
+        })
     }
 }

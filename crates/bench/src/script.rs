@@ -15,7 +15,7 @@ use doorbell_machine::{Limits, Machine, Mode, Outcome, PortConfig};
 use doorbell_sim::Ps;
 use doorbell_wire::pcap::PcapFile;
 
-use crate::config::RunConfig;
+use crate::config::{RunConfig, RunParams};
 use crate::control::{Control, SLICE_INSTRUCTIONS, SLICE_TIME};
 use crate::drain::{Drain, time_on};
 use crate::error::{RunError, describe};
@@ -26,8 +26,11 @@ use crate::measure::{CAPTURE_SNAP_LEN, Point, merged_measurement, summarise};
 use crate::phases::STEP;
 use crate::ports;
 use crate::session::{Ready, Session, Workload};
+use crate::steady::{Pace, Watch};
+use crate::system::System;
 use crate::timing;
 use crate::window::{Look, Window};
+use doorbell_results::Steady;
 
 /// Where the guest finds its script, and what its init prints around it.
 const SCRIPT_PATH: &str = "run/doorbell/script";
@@ -210,7 +213,7 @@ impl Run<'_, '_> {
         if !self.wait_for(&start, &[])? {
             return Err(self.unfinished("the guest did not start the script"));
         }
-        if script.begin.is_some() || config.run.warmup > Ps::ZERO {
+        if script.begin.is_some() || config.run.warmup.is_some() {
             self.machine.set_mode(Mode::Warming);
         }
         if let Some(begin) = &script.begin
@@ -256,15 +259,10 @@ impl Run<'_, '_> {
     /// counters are read a link's latency later, when just the frames of the window have come there.
     fn measure(&mut self, script: &Script, config: &RunConfig) -> Result<Window, RunError> {
         self.watch(script.end.as_ref());
-        if config.run.warmup > Ps::ZERO {
-            self.run_to(self.machine.now() + config.run.warmup)?;
-        }
+        let steady = self.warm_up(script, &config.run)?;
         self.run_to(self.machine.next_gap())?;
-        if self.ended.is_some() && script.begin.is_some() && config.run.warmup > Ps::ZERO {
-            return Err(RunError::Script(format!(
-                "the script ended within the warm-up of {}",
-                config.run.warmup
-            )));
+        if let (Some(_), Some(_), Some(phase)) = (self.ended, &script.begin, &steady.warmup) {
+            return Err(RunError::Script(format!("the script ended within the warm-up of {}", phase.asked)));
         }
         self.machine.set_mode(Mode::Detailed);
         self.machine.begin_window();
@@ -306,7 +304,27 @@ impl Run<'_, '_> {
             None => (begin.totals, &begin.figures),
         };
         let ports = begin_figures.until(&last.figures, self.machine);
-        Ok(Window { begin, end: last.totals, ports, instructions, timed, settled: false })
+        Ok(Window {
+            begin,
+            end: last.totals,
+            ports,
+            instructions,
+            timed,
+            settled: false,
+            steady: Some(steady),
+        })
+    }
+
+    /// Goes on while caches warm up, if that was asked for.
+    fn warm_up(&mut self, script: &Script, params: &RunParams) -> Result<Steady, RunError> {
+        let pace = if script.traffic.is_some() { Pace::Generators } else { Pace::Silent };
+        let link = System::longest_link(self.machine);
+        let watch = Watch::begin(System::is_timed(self.machine), pace, link, self.machine.seen());
+        let warmup = watch.until_steady((params.warmup, params.warmup_limit), |time| {
+            self.run_to(time)?;
+            Ok::<_, RunError>(self.machine.seen())
+        })?;
+        Ok(Steady { warmup, settle: None })
     }
 
     /// Waits until every frame has come back or, of a guest that is switched off, cannot; whether it is known that it cannot. What a

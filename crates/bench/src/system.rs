@@ -2,11 +2,13 @@
 //! switches and load generators.
 
 use doorbell_loadgen::{LoadGen, TrafficConfig};
-use doorbell_machine::{ConfigError, Limits, Machine, Mode, Network, NetworkOutcome, Outcome};
+use doorbell_machine::{ConfigError, Limits, Machine, Mode, Network, NetworkOutcome, Outcome, Switch};
 use doorbell_sim::Ps;
+use doorbell_wire::Link;
 
 use crate::control::{Control, LINES_SHOWN, run_network_watched, run_watched};
 use crate::error::{RunError, describe};
+use crate::steady::Seen;
 
 /// One machine, or a network.
 pub trait System {
@@ -31,6 +33,10 @@ pub trait System {
     /// Which NICs, nodes and switches have frames inside that may still move, by name, and how many. Frames on links and in programs'
     /// hands are not among them.
     fn holding(&self) -> Vec<(String, u64)>;
+    /// What it looks like to whoever judges whether it is steady.
+    fn seen(&self) -> Seen;
+    /// The longest that a frame takes over one of its links.
+    fn longest_link(&self) -> Ps;
 }
 
 impl System for Machine {
@@ -80,6 +86,14 @@ impl System for Machine {
         let held = self.nics().map(|nic| nic.in_flight().rx + nic.in_flight().tx);
         let named = held.enumerate().map(|(port, frames)| (format!("the NIC of port {port}"), frames));
         named.filter(|(_, frames)| *frames > 0).collect()
+    }
+
+    fn seen(&self) -> Seen {
+        Seen::of(&[self], 0)
+    }
+
+    fn longest_link(&self) -> Ps {
+        longest(self.ports().iter().flat_map(|port| [&port.link_in, &port.link_out]))
     }
 }
 
@@ -136,6 +150,19 @@ impl System for Network {
     fn holding(&self) -> Vec<(String, u64)> {
         Network::holding(self).into_iter().map(|(name, frames)| (name.to_owned(), frames)).collect()
     }
+
+    fn seen(&self) -> Seen {
+        let nodes: Vec<&Machine> = self.nodes().collect();
+        Seen::of(&nodes, self.switches().map(Switch::holds).sum())
+    }
+
+    fn longest_link(&self) -> Ps {
+        longest(self.wires().iter().map(|wire| self.link(wire)))
+    }
+}
+
+fn longest<'a>(links: impl Iterator<Item = &'a Link>) -> Ps {
+    links.map(|link| link.config().latency).max().unwrap_or(Ps::ZERO)
 }
 
 /// A node's run has ended where it should not.

@@ -18,7 +18,7 @@ use crate::measure::{loaded, merged_measurement, summarise};
 use crate::phases::{Load, Run};
 use crate::session::Session;
 use crate::window::{OpenWindow, nic_totals};
-use doorbell_results::PointSummary;
+use doorbell_results::{PointSummary, Steady};
 
 /// A load on a machine.
 pub struct Trial<'a> {
@@ -26,6 +26,8 @@ pub struct Trial<'a> {
     config: RunConfig,
     loads: Vec<Load>,
     machine: Machine,
+    /// How it came to be warm.
+    steady: Steady,
     window: Option<OpenWindow>,
     /// What the counters stood at when the load began.
     base: Standing,
@@ -78,8 +80,8 @@ impl<'a> Trial<'a> {
         let mut run = Run { system: &mut machine, guest, control, loads: &loads, params };
         run.preload()?;
         let base = counted(run.system);
-        run.approach()?;
-        Ok(Trial { session, config, loads, machine, window: None, base, started, booted, begun })
+        let steady = run.approach_trial()?;
+        Ok(Trial { session, config, loads, machine, steady, window: None, base, started, booted, begun })
     }
 
     fn run<'r, 'c>(&'r mut self, control: &'r mut Control<'c>) -> Run<'r, 'c, Machine> {
@@ -127,10 +129,11 @@ impl<'a> Trial<'a> {
         let (mut window, _) = run.close_window(open)?;
         let simulated = run.system.now();
         window.settled = run.drain()?;
-        let Trial { session, machine, started, booted, begun, .. } = self;
+        let Trial { session, machine, steady, started, booted, begun, .. } = self;
         machine.check_conservation();
         let measurement = merged_measurement(&machine);
         let cost = (started.elapsed().as_secs_f64(), machine.instructions() - booted);
+        window.steady = Some(steady);
         let summary = summarise(session, &config, &machine, &measurement, window, cost);
         let figures = measurement.summary(machine.now());
         let (first, last) = measurement.span();

@@ -5,7 +5,7 @@
 
 use doorbell_machine::{ConfigError, Machine, Port, WatchRequest, Watched};
 use doorbell_nic::{Nic, NicStats, WaitedDrops};
-use doorbell_results::{Drops, PortFigures, WaitedFor};
+use doorbell_results::{Drops, PortFigures, Steady, WaitedFor};
 use doorbell_sim::{Frame, Ps};
 
 use crate::config::RunConfig;
@@ -125,6 +125,8 @@ pub(crate) struct Window {
     pub timed: Option<(timing::Moment, timing::Moment)>,
     /// Whether what has not come back of it never will.
     pub settled: bool,
+    /// How the load came to its pace before it.
+    pub steady: Option<Steady>,
 }
 
 /// A window that has begun.
@@ -157,6 +159,7 @@ impl OpenWindow {
             instructions: machine.instructions() - self.instructions,
             timed: self.timed.zip(timing::Moment::of(machine)),
             settled: false,
+            steady: None,
         }
     }
 }
@@ -186,7 +189,15 @@ impl Run<'_, '_, Machine> {
         let end = self.look()?;
         let ports = open.figures.until(&end.figures, self.system);
         Ok((
-            Window { begin: open.totals, end: end.totals, ports, instructions, timed, settled: false },
+            Window {
+                begin: open.totals,
+                end: end.totals,
+                ports,
+                instructions,
+                timed,
+                settled: false,
+                steady: None,
+            },
             watched,
         ))
     }
@@ -207,13 +218,14 @@ impl Run<'_, '_, Machine> {
         config: &RunConfig,
         watch: Option<&WatchRequest>,
     ) -> Result<(Window, Option<Watched>), RunError> {
-        self.approach()?;
+        let steady = self.approach()?;
         let open = self.open_window(watch)?;
         match config.run.frames {
             Some(frames) => self.until_offered(frames, config)?,
             None => self.until(open.begun + config.run.duration)?,
         }
-        self.close_window(open)
+        let (window, watched) = self.close_window(open)?;
+        Ok((Window { steady: Some(steady), ..window }, watched))
     }
 
     /// Runs until exactly `frames` frames have been offered in the window by the first generator, and so by each whose link is

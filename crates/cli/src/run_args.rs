@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::Args;
 use doorbell_bench::{
-    BENCHMARKS, Benchmark, DriveConfig, DriveKind, RunConfig, Source, resolve_with_traffic,
+    BENCHMARKS, Benchmark, DriveConfig, DriveKind, Length, RunConfig, Source, resolve_with_traffic,
 };
 use doorbell_loadgen::{Kind, Rate};
 use doorbell_machine::PRESETS;
@@ -39,7 +39,7 @@ pub struct RunArgs {
     /// Measure for this simulated time, such as 2ms
     #[arg(long, value_name = "TIME")]
     pub(crate) duration: Option<String>,
-    /// Simulated time of traffic before the measurement, such as 10ms
+    /// Simulated time of traffic before the measurement, such as 10ms; auto: until caches and rings are steady
     #[arg(long, value_name = "TIME")]
     pub(crate) warmup: Option<String>,
     #[command(flatten)]
@@ -166,6 +166,13 @@ impl CommonArgs {
     }
 }
 
+/// What `--warmup` sets.
+pub(crate) fn warmup_given(warmup: Option<&str>) -> anyhow::Result<Option<String>> {
+    let Some(text) = warmup else { return Ok(None) };
+    text.parse::<Length>().context("--warmup")?;
+    Ok(Some(format!("run.warmup={text}")))
+}
+
 impl RunArgs {
     /// The configuration that the options ask for, over a benchmark's own settings.
     pub fn config(&self, defaults: &[&str]) -> anyhow::Result<RunConfig> {
@@ -178,14 +185,11 @@ impl RunArgs {
         }
         further.extend(self.drive.as_ref().map(|kind| format!("drive.kind={kind}")));
         further.extend(self.frames.map(|frames| format!("run.frames={frames}")));
-        for (option, key, value) in
-            [("--duration", "run.duration", &self.duration), ("--warmup", "run.warmup", &self.warmup)]
-        {
-            if let Some(text) = value {
-                text.parse::<Ps>().with_context(|| option.to_owned())?;
-                further.push(format!("{key}={text}"));
-            }
+        if let Some(text) = &self.duration {
+            text.parse::<Ps>().context("--duration")?;
+            further.push(format!("run.duration={text}"));
         }
+        further.extend(warmup_given(self.warmup.as_deref())?);
         if let Some(size) = self.frame_size.as_deref().and_then(one_size) {
             further.push(format!("loadgen.traffic.frame_size={size}"));
         }

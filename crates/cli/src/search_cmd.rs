@@ -7,13 +7,13 @@ use clap::Args;
 use doorbell_bench::{Control, Nodes, Places, Results, RunConfig, Session, benchmark, named};
 use doorbell_loadgen::{LoadGen, Rate};
 use doorbell_report::{SearchSummary, search_html, search_table};
-use doorbell_sim::{Bytes, Ps};
+use doorbell_sim::Bytes;
 use doorbell_study::search::{
     Event, Goal, LatencyBound, Precision, SearchRequest, Verdict, search_sizes, search_summary,
 };
 
 use crate::out::{out, outln};
-use crate::run_args::{CommonArgs, GuestArgs, OutputArgs, command_line, frame_size, run_help};
+use crate::run_args::{CommonArgs, GuestArgs, OutputArgs, command_line, frame_size, run_help, warmup_given};
 use crate::run_cmd::session;
 use crate::screen::{Screen, interrupt_flag};
 use crate::traffic_args::{TrafficArgs, one_size};
@@ -47,7 +47,7 @@ pub struct SearchArgs {
     /// The least number of frames of a trial's window [default: a hundred losses at the goal; 100000 for ndr]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(100..))]
     frames: Option<u64>,
-    /// Simulated time of traffic before a trial is timed, such as 10ms
+    /// Simulated time of traffic before a trial is timed, such as 10ms; auto: until caches and rings are steady
     #[arg(long, value_name = "TIME")]
     warmup: Option<String>,
     /// How many trials run at once; the answer does not depend on it [default: the host's cores]
@@ -77,10 +77,7 @@ impl SearchArgs {
 
     fn config(&self, defaults: &[&str]) -> anyhow::Result<RunConfig> {
         let mut further = Vec::new();
-        if let Some(time) = &self.warmup {
-            time.parse::<Ps>().context("--warmup")?;
-            further.push(format!("run.warmup={time}"));
-        }
+        further.extend(warmup_given(self.warmup.as_deref())?);
         let file = self.traffic.file()?;
         let file = file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
         let mut config = self.common.resolve_over(file, defaults, &further)?;

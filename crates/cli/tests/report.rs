@@ -40,6 +40,7 @@ fn point() -> PointSummary {
             drop_rate: 0.01,
             latency_ns: None,
         }),
+        steady: None,
         batches: [0.0, 1e3].map(batch).to_vec(),
         latency_stages_ns: None,
         streams: Vec::new(),

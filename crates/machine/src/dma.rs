@@ -32,7 +32,7 @@ pub(crate) struct BusSide<'a> {
 /// Caches that are warming learn of a request.
 fn warm(timing: &mut Timing, request: DmaRequest, access: DmaAccess, write: bool) {
     if timing.mode() == Mode::Warming {
-        timing.warm_dma(request.addr, request.len, access, write);
+        timing.warm_dma(&request, access, write);
     }
 }
 

@@ -12,7 +12,8 @@ pub use config::{ConfigError, MacAddress, NicConfig};
 pub use e82540::regs;
 pub use e82540::{
     BarIdentity, Event, IDENTITY, IO_BYTES, InFlight, MMIO_BYTES, NIC_STATE_VERSION, Nic, NicPorts, NicState,
-    NicStats, PACKET_BUFFER, PciIdentity, PowerManagementIdentity, Queue, Statistic, register_reference,
+    NicStats, PACKET_BUFFER, PciIdentity, PowerManagementIdentity, Queue, RingLevel, Statistic,
+    register_reference,
 };
 pub use parts::drops::{ArrivalState, DropClass, classify};
 pub use parts::waits::{WaitedDrops, WaitsFor};

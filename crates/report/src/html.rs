@@ -7,7 +7,7 @@ use crate::number::{NONE, duration_s, grouped, trimmed};
 use crate::summary::by_frame_size;
 use crate::text::imbalance_notes;
 use crate::{
-    cores, figures, functions, headline, network, numbers, page, ports, ran, stages, streams, timing,
+    cores, figures, functions, headline, network, numbers, page, ports, ran, stages, steady, streams, timing,
 };
 use doorbell_results::{Change, PointSummary, RunSummary};
 
@@ -91,9 +91,10 @@ fn changes(summary: &RunSummary, out: &mut String) {
     out.push_str("</tbody>\n</table></div>\n</section>\n");
 }
 
-/// Says aloud where drops and losses differ.
+/// Says aloud where drops and losses differ, and what was measured too early.
 fn books(points: &[&PointSummary], out: &mut String) {
-    let notes = imbalance_notes(points);
+    let mut notes = imbalance_notes(points);
+    notes.extend(steady::notes(points));
     if !notes.is_empty() {
         out.push_str("<div class=\"warning\" role=\"note\">\n");
         for note in notes {

@@ -12,6 +12,7 @@
 //! | `text` | what does the terminal show? |
 //! | `svg`, `figures` | what does each plot show? A new plot is one file there and one line in its list |
 //! | `stages`, `functions` | where did packets and cores spend their time? |
+//! | `steady` | how did loads come to their pace, and which were measured too early? |
 //! | `ports` | what did each NIC and its generator count? |
 //! | `html`, `page`, `numbers`, `headline` | how do they become a page? |
 //! | `search`, `experiment` | what did a search find, what do all points of an experiment say? |
@@ -36,6 +37,7 @@ mod reproduction;
 mod scale;
 mod search;
 mod stages;
+mod steady;
 mod streams;
 mod summary;
 mod svg;

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use crate::causes::CAUSES;
 use crate::escape::Esc;
 use crate::number::{NONE, fixed, grouped, percent, rate};
+use crate::steady;
 use doorbell_results::{Confidence, LatencySummary, PointSummary, known};
 
 /// A measure: its name with its unit, and a point's figure.
@@ -87,6 +88,8 @@ fn sections() -> [(&'static str, Vec<Row>); 5] {
     frames.push(row("Out of order", |p| grouped(p.frames_reordered)));
     frames.push(row("Twice", |p| grouped(p.frames_duplicate)));
     let machine = vec![
+        row("Warm-up", |p| steady::cell(p.steady.as_ref().and_then(|steady| steady.warmup.as_ref()))),
+        row("Settling", |p| steady::cell(p.steady.as_ref().and_then(|steady| steady.settle.as_ref()))),
         row("Measured, simulated ms", |p| fixed(p.simulated_seconds * 1e3, 3)),
         row("Instructions", |p| grouped(p.instructions)),
         row("Instructions a cycle", move |p| optional(known(p.ipc), 3)),

@@ -7,6 +7,7 @@ use crate::headline::{self, Card};
 use crate::number::{NONE, count, duration_ns, duration_s, grouped, percent, rate, trimmed};
 use crate::page;
 use crate::ran;
+use crate::steady;
 use doorbell_results::{SearchSummary, SizeSummary, TrialSummary};
 
 /// The search as text for a terminal.
@@ -152,6 +153,7 @@ impl Size<'_> {
                 cost.trials_ahead
             ));
         }
+        lines.extend(steady::trials_note(self));
         lines
     }
 

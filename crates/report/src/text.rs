@@ -7,7 +7,7 @@ use crate::causes;
 use crate::number::{NONE, count, duration_ns, duration_s, fixed, grouped, percent, rate, short};
 use crate::summary::by_frame_size;
 use crate::summary::most_delivered;
-use crate::{functions, stages, streams, timing};
+use crate::{functions, stages, steady, streams, timing};
 use doorbell_results::{LatencySummary, PointSummary, RunSummary, WaitedFor, known};
 
 /// No line of a table is longer.
@@ -100,6 +100,12 @@ fn timed_table(points: &[&PointSummary], out: &mut String) {
 fn one_line(text: &str) -> String {
     let printable: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     printable.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The same, with the blanks in front.
+fn one_line_indented(text: &str) -> String {
+    let indent = text.len() - text.trim_start_matches(' ').len();
+    format!("{}{}", &text[..indent], one_line(text))
 }
 
 /// Writes the table of one frame size; the names of the causes that had to share a column.
@@ -242,8 +248,8 @@ fn footnotes(points: &[&PointSummary], rest: &[&str], out: &mut String) {
     }
     let waited = points.iter().fold(WaitedFor::default(), |sum, point| sum.and(&point.drops.waited_for));
     out.extend(waited_note(&waited).map(|note| note + "\n"));
-    for note in imbalance_notes(points) {
-        let _ = writeln!(out, "{note}");
+    for note in imbalance_notes(points).into_iter().chain(steady::notes(points)) {
+        let _ = writeln!(out, "{}", one_line_indented(&note));
     }
 }
 
@@ -336,6 +342,9 @@ pub fn summary_text(point: &PointSummary) -> String {
     }
     if point.imbalance() < 0 {
         let _ = writeln!(out, "  {}", imbalance_note(point));
+    }
+    for note in steady::notes(&[point]) {
+        let _ = writeln!(out, "  {}", one_line_indented(&note));
     }
     match &point.latency_ns {
         Some(latency) => latency_lines(latency, &mut out),

@@ -8,6 +8,7 @@
 //! | `run`, `search` | the whole of a `summary.json`, and why one cannot be read |
 //! | `point` | one offered load and what became of it |
 //! | `latency`, `stages`, `streams` | round trips and streams, as the load generator saw them |
+//! | `steady` | how a load came to its pace before it was measured |
 //! | `timing`, `functions` | what the timing models say, and what guest functions cost |
 //! | `network` | members of a network, hop by hop |
 //! | `ports`, `iperf` | what NICs counted, what iperf3 says |
@@ -27,6 +28,7 @@ mod ran;
 mod run;
 mod search;
 mod stages;
+mod steady;
 mod streams;
 mod timing;
 
@@ -43,5 +45,6 @@ pub use ran::{PackageVersion, Provenance, Ran};
 pub use run::{Change, RunSummary, SummaryError};
 pub use search::{SearchCost, SearchSummary, SizeSummary, TrialSummary};
 pub use stages::{StageSummaries, StageSummary};
+pub use steady::{Steady, SteadyCriterion, SteadyPhase};
 pub use streams::{FlowSummary, ReplayStats, StreamSummary, Throughput};
 pub use timing::{CoreFigures, Figure as TimingFigure, Group as TimingGroup, TimingFigures};

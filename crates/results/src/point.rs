@@ -10,6 +10,7 @@ use crate::number::{known, or_nan, unknown};
 use crate::ports::PortFigures;
 use crate::run::SummaryError;
 use crate::stages::StageSummaries;
+use crate::steady::Steady;
 use crate::streams::StreamSummary;
 use crate::timing::{CoreFigures, TimingFigures};
 
@@ -119,6 +120,9 @@ pub struct PointSummary {
     /// Half the widths of 95 % confidence intervals; `null` if the measurement is too short to say.
     #[serde(default)]
     pub confidence_95: Option<Confidence>,
+    /// Whether it began in a steady state; `null` in files of older versions and where nothing came before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steady: Option<Steady>,
     /// The measurement in parts of equal length: loss and latency over time.
     #[serde(default)]
     pub batches: Vec<BatchSummary>,

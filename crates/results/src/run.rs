@@ -226,6 +226,19 @@ mod tests {
                     p99_9: None,
                 }),
             }),
+            steady: Some(Steady {
+                warmup: Some(SteadyPhase {
+                    asked: "auto".into(),
+                    seconds: 0.01,
+                    criteria: vec![SteadyCriterion {
+                        name: "rings".into(),
+                        met: Some(true),
+                        seconds: Some(0.002),
+                        seen: "4.9 rounds".into(),
+                    }],
+                }),
+                settle: None,
+            }),
             batches: vec![BatchSummary {
                 begin_ns: 0.0,
                 offered: 5,

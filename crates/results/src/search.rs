@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::point::PointSummary;
 use crate::ran::Ran;
 use crate::run::SummaryError;
+use crate::steady::Steady;
 
 /// A whole search as `summary.json` has it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -113,6 +114,9 @@ pub struct TrialSummary {
     /// Between which times the percentile lies that the goal bounds, in nanoseconds; `null` if it bounds none.
     #[serde(default)]
     pub latency_bounded_ns: Option<[f64; 2]>,
+    /// Whether its caches were steady before it was timed; that its queues are is for its verdict to say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steady: Option<Steady>,
     /// Hash of the machine's state at the end.
     #[serde(default)]
     pub state_hash: String,

@@ -33,6 +33,7 @@ mod requests;
 mod scripts;
 mod several_harts;
 mod stages;
+mod steady;
 mod studies;
 mod symbols;
 mod terminal;

@@ -74,14 +74,15 @@ pub(crate) fn run_network(
     let mut run = Run { system: &mut network, guest: "", control, loads: &loads, params };
     run.preload()?;
     type_starts(run.system, topology)?;
-    run.approach()?;
+    let steady = run.approach()?;
     let (interval, switches) = run.measure()?;
     let settled = run.drain()?;
     network.check_conservation();
     network.finish_captures()?;
     let host = (started.elapsed().as_secs_f64(), network.instructions() - before);
     let own = figures(&network, &topology.nodes, &interval, &switches);
-    let summary = summarise((config, &topology.nodes), &network, (&interval, own, settled), host);
+    let mut summary = summarise((config, &topology.nodes), &network, (&interval, own, settled), host);
+    summary.steady = Some(steady);
     let meanings = meanings(&summary, &network);
     Ok(NetworkRun { summary, meanings, network })
 }

@@ -6,6 +6,7 @@
 //! How a timed hart runs is in [`run`](self::run), how other sources of ops than harts do in [`feed`](self::feed), what a checkpoint keeps in [`saved`](self::saved), how a run is watched in
 //! [`watch`](self::watch).
 
+mod buffers;
 mod calls;
 mod feed;
 #[cfg(test)]
@@ -31,6 +32,7 @@ use doorbell_platform::map;
 use doorbell_sim::memory::{
     AccessKind, CoreAccess, CoreMemory, DmaAccess, LINE_BYTES, Prefetched, Served, Walk, each_line,
 };
+use doorbell_sim::ports::DmaRequest;
 use doorbell_sim::{Clock, Op, OpClass, OpSource, Phase, PhysAddr, Ps, log};
 use serde::{Deserialize, Serialize};
 
@@ -40,11 +42,13 @@ use crate::functions::{FUNCTIONS_MAX, PluggedFunction};
 use crate::harts_config::HartParts;
 use crate::machine::Machine;
 
+pub use buffers::BufferUse;
 pub use calls::{CallNode, Domain};
 pub use polls::{PollStats, RoundStats};
 pub use profile::{BlockCost, Cost, Profile};
 pub use watch::{Activity, LoggedOp, WatchRequest, Watched};
 
+use buffers::Buffers;
 use polls::Polls;
 
 /// How a machine with timing models runs.
@@ -107,6 +111,8 @@ pub struct Timing {
     pub memory: MemorySystem<Dram>,
     /// What polls of receive rings come to. An observer.
     polls: Polls,
+    /// Which packet buffers have been used in this warm-up. An observer.
+    buffers: Buffers,
     ops: Vec<Op>,
     /// An observer, if there is one.
     watch: Option<Box<watch::Watch>>,
@@ -155,6 +161,7 @@ impl Timing {
             config_hash: config.microarchitecture_hash(),
             memory,
             polls: Polls::new(harts.len()),
+            buffers: Buffers::default(),
             harts: harts.iter().map(TimedHart::new).collect(),
             ops: Vec::with_capacity(256),
             watch: None,
@@ -182,9 +189,15 @@ impl Timing {
         self.polls.rounds(hart)
     }
 
+    /// The packet buffers that devices have used since the caches began to warm up.
+    pub fn buffer_use(&self) -> BufferUse {
+        self.buffers.uses()
+    }
+
     /// The caches learn what a device moves.
-    pub(crate) fn warm_dma(&mut self, addr: PhysAddr, len: u32, access: DmaAccess, write: bool) {
-        each_line(addr, u64::from(len), |line, bytes, offset| {
+    pub(crate) fn warm_dma(&mut self, request: &DmaRequest, access: DmaAccess, write: bool) {
+        self.buffers.note(request);
+        each_line(request.addr, u64::from(request.len), |line, bytes, offset| {
             let access = access.further(offset);
             match write {
                 true => self.memory.warm_device_write(line, bytes, access),
@@ -247,6 +260,9 @@ impl Machine {
     pub fn set_mode(&mut self, mode: Mode) {
         let now = self.queue.now();
         let Some(timing) = &mut self.timing else { return };
+        if mode == Mode::Warming && timing.mode != Mode::Warming {
+            timing.buffers.forget();
+        }
         timing.mode = mode;
         timing.polls.watch(self.functions.iter().flat_map(PluggedFunction::polled_rings));
         for (hart, timed) in self.harts.iter_mut().zip(&mut timing.harts) {

@@ -44,7 +44,7 @@ use crate::parts::waits::WaitedDrops;
 
 pub use counters::Statistic;
 pub use identity::{BarIdentity, IDENTITY, IO_BYTES, MMIO_BYTES, PciIdentity, PowerManagementIdentity};
-pub use queues::Queue;
+pub use queues::{Queue, RingLevel};
 pub use regs::register_reference;
 pub use state::{NIC_STATE_VERSION, NicState};
 pub use stats::NicStats;

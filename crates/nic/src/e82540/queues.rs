@@ -102,7 +102,36 @@ impl Regs {
     }
 }
 
+/// What a ring of descriptors holds, and what has gone through it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingLevel {
+    /// Descriptors of the ring; zero while its registers make no sense.
+    pub descriptors: u64,
+    /// Of these, such as wait for their turn with a frame: received ones that software has not given back, and ones to be sent.
+    pub waiting: u64,
+    /// Descriptors consumed since power-on.
+    pub consumed: u64,
+}
+
 impl Nic {
+    /// The receive ring and the transmit ring.
+    pub fn ring_levels(&self) -> [RingLevel; 2] {
+        let level = |queue, consumed| match self.regs.ring(queue) {
+            Some(ring) => {
+                let given = u64::from(ring.given());
+                let descriptors = u64::from(ring.count);
+                let waiting = match queue {
+                    // One descriptor always stays with software, so that a full ring is told from an empty one.
+                    Queue::Receive => (descriptors - 1).saturating_sub(given),
+                    Queue::Transmit => given,
+                };
+                RingLevel { descriptors, waiting, consumed }
+            }
+            None => RingLevel { descriptors: 0, waiting: 0, consumed },
+        };
+        [level(Queue::Receive, self.stats.rx_descriptors), level(Queue::Transmit, self.stats.tx_descriptors)]
+    }
+
     /// The queue's descriptors on the chip, and the engine that works on them.
     fn queue_mut(&mut self, queue: Queue) -> (&mut dyn RingEngine, &mut Engine) {
         match queue {

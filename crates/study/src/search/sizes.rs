@@ -205,6 +205,7 @@ fn trial_summary(trial: &Outcome<PointSummary>) -> TrialSummary {
         latency_p50_ns: point.latency_ns.as_ref().map(|latency| latency.p50),
         latency_p99_ns: point.latency_ns.as_ref().map(|latency| latency.p99),
         latency_bounded_ns: judged.account.latency.map(|(low, high)| [low.as_ns_f64(), high.as_ns_f64()]),
+        steady: point.steady.clone(),
         state_hash: point.state_hash.clone(),
         host_seconds: trial.host_seconds,
     }

@@ -351,7 +351,7 @@ impl Switch {
     }
 
     /// Frames inside: those that a latency keeps, and those in queues.
-    pub(crate) fn holds(&self) -> u64 {
+    pub fn holds(&self) -> u64 {
         let passing = self.queue.events().filter(|due| !matches!(due, Due::Left { .. })).count();
         let waiting: usize = self.outputs.iter().map(|output| output.waiting.len()).sum();
         (passing + waiting) as u64

@@ -1,0 +1,102 @@
+//! How loads came to their pace before they were measured, and which measurements began before that is known.
+
+use doorbell_results::{PointSummary, SizeSummary, Steady, SteadyPhase};
+
+use crate::number::{NONE, duration_s, rate};
+
+/// A run whose measurements began too early at more loads than this has made its point.
+const NOTES: usize = 3;
+
+/// How long a phase took, and where it could not be long enough, that this is so.
+pub(crate) fn cell(phase: Option<&SteadyPhase>) -> String {
+    let Some(phase) = phase else { return NONE.to_owned() };
+    let steady = if phase.unmet().next().is_none() { "" } else { ", not steady" };
+    format!("{}{steady}", duration_s(phase.seconds))
+}
+
+/// A line for each of the first few points that were measured before they were known to be steady, and what was seen of them.
+pub(crate) fn notes(points: &[&PointSummary]) -> Vec<String> {
+    let steady = points.iter().filter_map(|point| Some((point, point.steady.as_ref()?)));
+    let early: Vec<_> = steady.filter(|(_, steady)| steady.unmet().next().is_some()).collect();
+    let mut notes = Vec::new();
+    for (point, steady) in early.iter().take(NOTES) {
+        let load = rate(point.offered_mpps);
+        notes.push(format!("At {load} Mpps the measurement began before its state was known to be steady:"));
+        notes.extend(unmet(steady));
+    }
+    if let more @ 1.. = early.len().saturating_sub(NOTES) {
+        let loads = if more == 1 { "load" } else { "loads" };
+        notes.push(format!("So it did at {more} more {loads}."));
+    }
+    notes
+}
+
+/// The same of a search's trials, all in one.
+pub(crate) fn trials_note(size: &SizeSummary) -> Option<String> {
+    let early: Vec<String> = size
+        .trials
+        .iter()
+        .filter(|trial| trial.steady.as_ref().is_some_and(|steady| steady.unmet().next().is_some()))
+        .map(|trial| rate(trial.rate_mpps))
+        .collect();
+    (!early.is_empty()).then(|| {
+        format!("Begun before the state was known to be steady (run.warmup): {} Mpps.", early.join(", "))
+    })
+}
+
+fn unmet(steady: &Steady) -> Vec<String> {
+    let phases = steady.phases().flat_map(|(name, phase)| {
+        phase.unmet().map(move |criterion| {
+            let time = duration_s(phase.seconds);
+            format!("  {name} of {time}, {}: {}.", criterion.name, criterion.seen)
+        })
+    });
+    phases.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use doorbell_results::SteadyCriterion;
+
+    use super::*;
+    use crate::sample;
+
+    fn phase(met: Option<bool>) -> SteadyPhase {
+        let criterion = |name: &str, met| SteadyCriterion {
+            name: name.to_owned(),
+            met,
+            seconds: met.filter(|met| *met).map(|_| 0.005),
+            seen: "0.49 rounds".to_owned(),
+        };
+        SteadyPhase {
+            asked: "auto".to_owned(),
+            seconds: 0.01,
+            criteria: vec![criterion("rings", met), criterion("caches", Some(true))],
+        }
+    }
+
+    #[test]
+    fn what_was_measured_too_early_is_said_with_what_was_seen() {
+        let mut summary = sample::loads();
+        let texts = |summary: &crate::RunSummary| notes(&summary.points.iter().collect::<Vec<_>>());
+        assert_eq!(texts(&summary), Vec::<String>::new(), "older files say nothing");
+        for point in &mut summary.points {
+            point.steady = Some(Steady { warmup: Some(phase(Some(true))), settle: None });
+        }
+        assert_eq!(texts(&summary), Vec::<String>::new());
+        summary.points[1].steady =
+            Some(Steady { warmup: Some(phase(Some(false))), settle: Some(phase(None)) });
+        let said = [
+            "At 4.000 Mpps the measurement began before its state was known to be steady:",
+            "  warm-up of 10.0 ms, rings: 0.49 rounds.",
+            "  settling of 10.0 ms, rings: 0.49 rounds.",
+        ];
+        assert_eq!(texts(&summary), said);
+        for point in &mut summary.points {
+            point.steady = Some(Steady { warmup: Some(phase(None)), settle: None });
+        }
+        assert_eq!(texts(&summary).last().map(String::as_str), Some("So it did at 3 more loads."));
+        assert_eq!(cell(summary.points[0].steady.as_ref().unwrap().warmup.as_ref()), "10.0 ms, not steady");
+        assert_eq!([cell(Some(&phase(Some(true)))), cell(None)], ["10.0 ms", NONE]);
+    }
+}
