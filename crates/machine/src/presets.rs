@@ -27,6 +27,11 @@ pub const PRESETS: &[Preset] = &[
         toml: include_str!("../presets/altra.toml"),
     },
     Preset {
+        name: "skylake-sp",
+        summary: "timed: a Xeon Gold 6140 from published figures, with DDIO in 2 of 11 ways of 18 hashed slices",
+        toml: include_str!("../presets/skylake-sp.toml"),
+    },
+    Preset {
         name: "ispass24",
         summary: "timed: the machine of \"Userspace Networking in gem5\" (ISPASS 2024)",
         toml: include_str!("../presets/ispass24.toml"),

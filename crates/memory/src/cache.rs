@@ -68,9 +68,9 @@ impl Cache {
         }
     }
 
-    /// Puts the empty cache into slices, in which [`Tags::quick_use`] finds nothing.
-    pub fn divide(&mut self, slices: u32, base: PhysAddr) {
-        self.tags.divide(slices, base);
+    /// Puts the empty cache into slices, over which pages are scattered or not, in which [`Tags::quick_use`] finds nothing.
+    pub fn divide(&mut self, slices: u32, scatter: bool, base: PhysAddr) {
+        self.tags.divide(slices, scatter, base);
         self.quick &= self.tags.can_be_quick();
     }
 

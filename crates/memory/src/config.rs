@@ -3,6 +3,7 @@
 //! Defaults are those of the gem5 paper's machine where it gives them (ISPASS 2024, table I), else of a server part of
 //! its time.
 
+use doorbell_sim::memory::LINE_BYTES;
 use doorbell_sim::{Bytes, Hertz};
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +11,7 @@ use crate::dca::DcaConfig;
 use crate::dram::DramConfig;
 use crate::prefetch::PrefetchConfig;
 use crate::replacement::Replacement;
-use crate::slices::SLICES_MAX;
+use crate::slices::SLICES;
 use crate::ways::{WAYS_MAX, WayMask};
 
 /// A private cache. Its times are core cycles.
@@ -71,7 +72,7 @@ pub enum Inclusion {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LlcConfig {
-    /// Bytes of data, 64B to 1GiB: ways · 64 B · a power of two.
+    /// Bytes of data, 64B to 1GiB: ways · 64 B · a power of two, of which 18 slices take nine eighths: 11 ways · 18 · 128 KiB.
     pub size: Bytes,
     /// Lines of a set, 1 to 32.
     pub ways: u32,
@@ -87,8 +88,11 @@ pub struct LlcConfig {
     pub write_buffers: u32,
     /// Which line goes next: "lru", "nru", "srrip" or "drrip".
     pub replacement: Replacement,
-    /// Slices over which a hash of the address spreads lines, each with as many sets: 1 (no hash), 2, 4, 8 or 16.
+    /// Slices over which Intel's hash of the address spreads lines, each with as many sets: 1 (no hash), 2, 4, 8, 16 or 18.
     pub slices: u32,
+    /// Whether, for the choice of sets, pages of 4 KiB lie in no order, as those do that a machine hands out which has run for long: the
+    /// RAM of one that has just booted is in one piece, and buffers of a pool lie in it one behind the other.
+    pub scatter: bool,
     /// "inclusive", "non-inclusive" or "exclusive".
     pub inclusion: Inclusion,
     /// The ways that cores' lines may take: "all", "4-15".
@@ -107,6 +111,7 @@ impl Default for LlcConfig {
             write_buffers: 64,
             replacement: Replacement::Lru,
             slices: 1,
+            scatter: false,
             inclusion: Inclusion::NonInclusive,
             core_ways: WayMask::ALL,
         }
@@ -212,19 +217,24 @@ fn between(name: &str, value: u32, least: u32, most: u32) -> Result<(), String> 
     Err(format!("{name} is {value}; it must be from {least} to {most}"))
 }
 
-/// How many sets a cache of this size has.
-fn sets(size: Bytes, ways: u32) -> Result<u32, String> {
+/// How many sets a cache of this size has, in so many slices, of which each has a power of two of them.
+fn sets(size: Bytes, ways: u32, slices: u32) -> Result<u32, String> {
     between("ways", ways, 1, WAYS_MAX)?;
     let way_bytes = size.0 / u64::from(ways);
+    // What must be a power of two times 64 bytes.
+    let odd = u64::from(slices >> slices.trailing_zeros());
     if size.0 > 1 << 30
-        || way_bytes < 64
-        || !way_bytes.is_power_of_two()
+        || way_bytes < 64 * odd
+        || !way_bytes.is_multiple_of(odd)
+        || !(way_bytes / odd).is_power_of_two()
         || way_bytes * u64::from(ways) != size.0
     {
-        let example =
-            Bytes(u64::from(ways) * (size.0 / u64::from(ways)).clamp(64, 1 << 25).next_power_of_two());
+        let unit = u64::from(ways) * odd;
+        let example = Bytes(unit * (size.0 / unit).clamp(64, 1 << 25).next_power_of_two());
+        let in_slices = if odd > 1 { format!(" in {slices} slices") } else { String::new() };
+        let odd = if odd > 1 { format!("{odd} · ") } else { String::new() };
         return Err(format!(
-            "size is {size}; with {ways} ways it must be {ways} · 64B · a power of two, up to 1GiB, such as {example}"
+            "size is {size}; with {ways} ways{in_slices} it must be {ways} · {odd}64B · a power of two, up to 1GiB, such as {example}"
         ));
     }
     Ok((way_bytes / 64) as u32)
@@ -233,12 +243,16 @@ fn sets(size: Bytes, ways: u32) -> Result<u32, String> {
 impl CacheConfig {
     /// How many sets there are; the configuration has to be valid.
     pub(crate) fn sets(&self) -> u32 {
-        sets(self.size, self.ways).expect("the cache's configuration was validated")
+        (self.size.0 / LINE_BYTES / u64::from(self.ways)) as u32
     }
 
     /// Says what is wrong with the parameters.
     pub fn validate(&self) -> Result<(), String> {
-        sets(self.size, self.ways)?;
+        self.validate_in_slices(1)
+    }
+
+    fn validate_in_slices(&self, slices: u32) -> Result<(), String> {
+        sets(self.size, self.ways, slices)?;
         between("latency", self.latency, 0, 1000)?;
         between("response", self.response, 0, 1000)?;
         between("ports", self.ports, 1, 64)?;
@@ -249,6 +263,24 @@ impl CacheConfig {
 }
 
 impl LlcConfig {
+    /// Says what is wrong with the parameters.
+    fn validate(&self) -> Result<(), String> {
+        let slices = self.slices;
+        if !SLICES.contains(&slices) {
+            let known = SLICES.map(|slices| slices.to_string()).join(", ");
+            return Err(format!("llc.slices is {slices}; known are the hashes of {known} slices"));
+        }
+        let cache = self.cache();
+        cache.validate_in_slices(slices).map_err(|problem| format!("llc.{problem}"))?;
+        if cache.sets() < slices {
+            let sets = cache.sets();
+            return Err(format!(
+                "llc.slices is {slices}; it must be at most {sets}, as many as there are sets"
+            ));
+        }
+        self.core_ways.validate("llc.core_ways", self.ways)
+    }
+
     /// As a cache, without what only the LLC has.
     pub(crate) fn cache(&self) -> CacheConfig {
         CacheConfig {
@@ -299,13 +331,7 @@ impl MemoryConfig {
     /// Says what is wrong with the parameters for a machine of so many harts, naming the one and what it can be.
     pub fn validate(&self, harts: usize) -> Result<(), String> {
         self.private().validate()?;
-        self.llc.cache().validate().map_err(|problem| format!("llc.{problem}"))?;
-        self.llc.core_ways.validate("llc.core_ways", self.llc.ways)?;
-        let (slices, sets) = (self.llc.slices, self.llc.cache().sets());
-        if !slices.is_power_of_two() || slices > SLICES_MAX.min(sets) {
-            let most = SLICES_MAX.min(sets);
-            return Err(format!("llc.slices is {slices}; it must be a power of two from 1 to {most}"));
-        }
+        self.llc.validate()?;
         let ic = &self.interconnect;
         if !(1_000_000..=100_000_000_000).contains(&ic.clock.0) {
             return Err(format!("interconnect.clock is {}; it must be from 1MHz to 100GHz", ic.clock));
@@ -346,17 +372,25 @@ mod tests {
         );
         config.llc.size = Bytes(0);
         assert!(config.validate(1).unwrap_err().ends_with("such as 1KiB"));
+        (config.llc.size, config.llc.ways, config.llc.slices) = (Bytes(99 << 18), 11, 18);
+        config.dca.policy.ways = WayMask::first(2);
+        config.validate(1).unwrap();
+        config.llc.size = Bytes(11 << 21);
+        assert_eq!(
+            config.validate(1).unwrap_err(),
+            "llc.size is 22MiB; with 11 ways in 18 slices it must be 11 · 9 · 64B · a power of two, up to 1GiB, such as 25344KiB"
+        );
     }
 
     #[test]
     fn each_limit_is_named() {
         type Breaks = fn(&mut MemoryConfig);
         let broken: [(Breaks, &str); 9] = [
-            (|c| c.llc.slices = 0, "llc.slices is 0; it must be a power of two from 1 to 16"),
-            (|c| c.llc.slices = 12, "llc.slices is 12; it must be a power of two from 1 to 16"),
+            (|c| c.llc.slices = 0, "llc.slices is 0; known are the hashes of 1, 2, 4, 8, 16, 18 slices"),
+            (|c| c.llc.slices = 12, "llc.slices is 12; known are the hashes of 1, 2, 4, 8, 16, 18 slices"),
             (
                 |c| (c.llc.size, c.llc.slices) = (Bytes(8 << 10), 16),
-                "llc.slices is 16; it must be a power of two from 1 to 8",
+                "llc.slices is 16; it must be at most 8, as many as there are sets",
             ),
             (|c| c.l1d.ways = 0, "l1d.ways is 0; it must be from 1 to 32"),
             (|c| c.l2.mshrs = 0, "l2.mshrs is 0; it must be from 1 to 256"),

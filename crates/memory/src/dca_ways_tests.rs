@@ -53,3 +53,42 @@ fn more_ways_for_devices_cost_nothing_under_drrip_and_everything_under_lru() {
     // With one way, the others keep what they have.
     assert!(lru[0] < 0.7 && lru[2] > 0.95, "LRU: {lru:?}");
 }
+
+/// The share of a ring's lines that a device's writes find in two of its eight ways, where the device alone reads them.
+fn write_hits(scatter: bool, promotes: bool, ring: u64) -> f64 {
+    let mut config = MemoryConfig::default();
+    (config.llc.size, config.llc.ways) = (Bytes(4 << 20), 8);
+    (config.llc.replacement, config.llc.scatter) = (Replacement::Drrip, scatter);
+    (config.dca.policy.ways, config.dca.policy.read_promotes) = (WayMask::first(2), promotes);
+    let memory = FlatMemory::new(Ps::from_ns(60), Ps::from_ns(4));
+    let clocks = [Hertz(3_000_000_000)];
+    let mut system = MemorySystem::new(&config, &clocks, PhysAddr(BASE), Bytes(64 << 20), memory).unwrap();
+    let mut laps = |laps: u64| {
+        for place in 0..laps * ring {
+            let line = PhysAddr(BASE + place % ring * 64);
+            let access = |kind| DmaAccess { device: 0, kind, offset: 64 };
+            system.warm_device_write(line, 64, access(DmaKind::RxData));
+            system.warm_device_read(line, 64, access(DmaKind::TxData));
+        }
+        system.stats().devices.itom_hits
+    };
+    let before = laps(6);
+    (laps(4) - before) as f64 / (4 * ring) as f64
+}
+
+#[test]
+fn hits_fall_off_a_cliff_where_memory_is_in_order_and_decline_where_it_is_scattered() {
+    // Of what the two ways hold, half, three quarters, all, a half more and twice as much.
+    let rings = [1, 2, 3, 4, 6, 8].map(|quarters| quarters * 4096);
+    let in_order = rings.map(|ring| write_hits(false, true, ring));
+    assert_eq!(in_order, [1.0, 1.0, 1.0, 1.0, 0.0, 0.0]);
+    let scattered = rings.map(|ring| write_hits(true, true, ring));
+    assert!(
+        scattered.is_sorted_by(|a, b| a > b) && scattered[3] < 0.6 && scattered[4] > 0.1,
+        "{scattered:?}"
+    );
+    // Where reads do not make all lines alike, more of what does not fit stays.
+    let kept = rings.map(|ring| write_hits(true, false, ring));
+    assert!(kept.iter().zip(&scattered).all(|(kept, all)| kept >= all), "{kept:?}, {scattered:?}");
+    assert!(kept[5] > scattered[5] + 0.1, "{kept:?}, {scattered:?}");
+}

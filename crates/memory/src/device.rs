@@ -143,7 +143,9 @@ impl<M: MainMemory> MemorySystem<M> {
         let mut used = private.fresh;
         let mut data = looked;
         if let Some(slot) = slot {
-            self.llc.tags.touch(slot);
+            if self.steering.policy(access.device).read_promotes {
+                self.llc.tags.touch(slot);
+            }
             let flags = self.llc.tags.flags(slot);
             used |= flags.is_fresh();
             self.llc.tags.set_flags(slot, flags.with_fresh(false));

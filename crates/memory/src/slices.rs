@@ -1,12 +1,15 @@
 //! How a last-level cache in slices chooses a line's set: the lowest bits of the address choose it within a slice, and a hash of
 //! all bits chooses the slice.
 //!
-//! The hash is Intel's, as it was found out: bit by bit the parity of some of the physical address's bits. Maurice et al., "Reverse
-//! Engineering Intel Last-Level Cache Complex Addressing Using Performance Counters" (RAID 2015), for 2, 4 and 8 slices; the
-//! fourth function is that of Skylake servers with 16 slices (McCalpin, "Mapping Addresses to L3/CHA Slices in Intel Processors",
-//! TACC TR-2021-03). Numbers of slices that are no power of two have longer sequences and are not here. What it changes is which
-//! lines compete: buffers at a regular distance no longer fill all sets alike, so that what does not fit is not found out by
-//! all sets at once.
+//! The hash is Intel's, as it was found out. For a power of two of slices it is, bit by bit, the parity of some of the physical
+//! address's bits: Maurice et al., "Reverse Engineering Intel Last-Level Cache Complex Addressing Using Performance Counters"
+//! (RAID 2015), for 2, 4 and 8 slices; the fourth function is that of Skylake servers with 16 slices (McCalpin, "Mapping Addresses
+//! to L3/CHA Slices in Intel Processors", TACC TR-2021-03). Then each aligned block as long as a way has a place of its own for every
+//! line. Other numbers of slices have a sequence of slices that repeats with its elements exchanged, by XOR of their numbers with
+//! parities of the bits above; that of 18 slices is McCalpin's as he measured it (`slices_18.txt`, a digit of base 18 a line), the others are
+//! not here. There, neighbouring lines of the same index fall into the same slice about as often as by chance: some sets get
+//! none of a block's lines and some three, so that a region fills few of many ways evenly. What the number of slices changes is
+//! which lines compete. So does where pages lie: `scatter` puts them out of order, as they are where a machine has run for long.
 
 use doorbell_sim::memory::LINE_BYTES;
 use doorbell_sim::ports::PhysAddr;
@@ -14,39 +17,113 @@ use doorbell_sim::ports::PhysAddr;
 /// Bits of the physical address whose parity is a bit of the slice's number.
 const BITS: [u64; 4] = [0x1b_5f57_5440, 0x2e_b5fa_a880, 0x3c_ccc9_3100, 0x11_aeeb_1200];
 
-/// The most slices.
-pub(crate) const SLICES_MAX: u32 = 1 << BITS.len();
+/// The slices of the lines from address 0 on, where there are 18.
+const SEQUENCE_18: &str = include_str!("slices_18.txt");
+
+/// Bits of the physical address whose parity exchanges elements of that sequence, a bit of an element's number after the other.
+const EXCHANGES_18: [u64; 12] = [
+    0x04_c8fc_0000,
+    0x1d_0538_0000,
+    0x26_2b8c_0000,
+    0x04_1f50_0000,
+    0x2c_6d78_0000,
+    0x2c_d514_0000,
+    0x21_d80c_0000,
+    0x3b_3f48_0000,
+    0x3a_0350_0000,
+    0x30_3328_0000,
+    0,
+    0x14_69b4_0000,
+];
+
+/// The numbers of slices that there can be.
+pub(crate) const SLICES: [u32; 6] = [1, 2, 4, 8, 16, 18];
+
+/// Lines of a page.
+const PAGE_LINES: u64 = 64;
+/// Bits of a page's number: 256 GiB, as far as the hash of 18 slices is known.
+const PAGE_BITS: u32 = 26;
 
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Slices {
-    /// The functions, of the number of a line of the address space.
-    functions: Vec<u64>,
+    hash: Hash,
+    /// Pages are scattered.
+    scatter: bool,
     /// The number of RAM's first line.
     base: u64,
     /// Sets of a slice, as a shift.
     set_bits: u32,
 }
 
-impl Slices {
-    /// So many slices, a power of two up to [`SLICES_MAX`], that have so many sets together, of RAM from `base` on.
-    pub fn new(slices: u32, sets: u32, base: PhysAddr) -> Slices {
-        assert!(slices.is_power_of_two() && (2..=SLICES_MAX.min(sets)).contains(&slices));
-        let functions = &BITS[..slices.ilog2() as usize];
-        Slices {
-            functions: functions.iter().map(|bits| bits / LINE_BYTES).collect(),
-            base: base.0 / LINE_BYTES,
-            set_bits: sets.ilog2() - slices.ilog2(),
+/// How the slice follows from the number of a line of the address space.
+#[derive(Clone, Debug)]
+enum Hash {
+    /// A parity a bit.
+    Parities(Vec<u64>),
+    /// A sequence, and the parities that exchange its elements.
+    Sequence(Vec<u8>, Vec<u64>),
+}
+
+/// The bits of `number` that `functions` take, a parity a bit of the result.
+#[inline]
+fn parities(number: u64, functions: &[u64]) -> u32 {
+    functions.iter().rev().fold(0, |bits, function| bits << 1 | (number & function).count_ones() & 1)
+}
+
+impl Hash {
+    fn of(slices: u32) -> Hash {
+        let lines = |bits: &[u64]| bits.iter().map(|bits| bits / LINE_BYTES).collect();
+        if slices.is_power_of_two() {
+            return Hash::Parities(lines(&BITS[..slices.ilog2() as usize]));
         }
+        let digit = |digit: char| digit.to_digit(18).expect("the file has digits of base 18") as u8;
+        let sequence: Vec<u8> = SEQUENCE_18.lines().flat_map(str::chars).map(digit).collect();
+        assert!(slices == 18 && sequence.len() == 1 << EXCHANGES_18.len());
+        Hash::Sequence(sequence, lines(&EXCHANGES_18))
+    }
+
+    #[inline]
+    fn slice(&self, number: u64) -> u32 {
+        match self {
+            Hash::Parities(functions) => parities(number, functions),
+            Hash::Sequence(sequence, exchanges) => {
+                let element = number as usize ^ parities(number, exchanges) as usize;
+                u32::from(sequence[element & (sequence.len() - 1)])
+            }
+        }
+    }
+}
+
+/// Another page for each, no two the same: a multiplication by an odd number and a shift, which can both be undone, twice. The
+/// multipliers are those of MurmurHash3's finaliser.
+#[inline]
+fn scattered(page: u64) -> u64 {
+    let mask = (1 << PAGE_BITS) - 1;
+    let mix = |page: u64, by: u64| {
+        let page = page.wrapping_mul(by) & mask;
+        page ^ page >> (PAGE_BITS / 2)
+    };
+    mix(mix(page & mask, 0x85eb_ca6b), 0xc2b2_ae35)
+}
+
+impl Slices {
+    /// So many slices, one of [`SLICES`], each of which has a power of two of the so many sets, of RAM from `base` on.
+    pub fn new(slices: u32, scatter: bool, sets: u32, base: PhysAddr) -> Slices {
+        assert!(SLICES.contains(&slices) && sets.is_multiple_of(slices));
+        let of_one = sets / slices;
+        assert!(of_one.is_power_of_two());
+        Slices { hash: Hash::of(slices), scatter, base: base.0 / LINE_BYTES, set_bits: of_one.ilog2() }
     }
 
     /// The set of a line of RAM, counted over all slices.
     #[inline]
     pub fn set(&self, line: u32) -> u32 {
-        let number = self.base + u64::from(line);
-        let parity = |function: &u64| (number & function).count_ones() & 1;
-        let slice = self.functions.iter().rev().fold(0, |slice, function| slice << 1 | parity(function));
-        slice << self.set_bits | line & ((1 << self.set_bits) - 1)
+        let mut number = self.base + u64::from(line);
+        if self.scatter {
+            number = scattered(number / PAGE_LINES) * PAGE_LINES + number % PAGE_LINES;
+        }
+        self.hash.slice(number) << self.set_bits | (number as u32) & ((1 << self.set_bits) - 1)
     }
 }
 
@@ -63,7 +140,7 @@ mod tests {
             &[8, 12, 13, 16, 19, 22, 23, 26, 27, 30, 31, 34, 35, 36, 37],
         ];
         let base = 0x8000_0000;
-        let slices = Slices::new(8, 16_384, PhysAddr(base));
+        let slices = Slices::new(8, false, 16_384, PhysAddr(base));
         let mut rng = doorbell_sim::rng::Rng::stream(1, "slices");
         for _ in 0..10_000 {
             let line = rng.below(1 << 29) as u32;
@@ -77,12 +154,47 @@ mod tests {
     #[test]
     fn every_aligned_block_as_long_as_a_way_fills_each_set_once() {
         for (slices, sets) in [(2, 4096), (4, 8192), (8, 16_384), (16, 32_768)] {
-            let hash = Slices::new(slices, sets, PhysAddr(0x8000_0000));
+            let hash = Slices::new(slices, false, sets, PhysAddr(0x8000_0000));
             for block in [0, 1, 5, 77] {
                 let mut seen = vec![false; sets as usize];
                 (0..sets).for_each(|line| seen[hash.set(block * sets + line) as usize] = true);
                 assert!(seen.iter().all(|seen| *seen), "{slices} slices, block {block}");
             }
+        }
+    }
+
+    #[test]
+    fn eighteen_slices_share_lines_as_was_measured_and_leave_a_block_uneven() {
+        let slices = Slices::new(18, false, 18 * 2048, PhysAddr(0));
+        // The first lines of the measured sequence; and those from 256 KiB on, where element 1 is exchanged with 0, 3 with 2 and so on
+        // (bit 18 stands in the masks of bits 0, 2, 5, 6 and 11).
+        let slice = |line: u32| slices.set(line) >> 11;
+        let first: Vec<u32> = (0..32).map(slice).collect();
+        assert_eq!(first[..12], [0, 11, 2, 9, 7, 12, 5, 14, 1, 10, 3, 8]);
+        assert_eq!(first[26..32], [10, 17, 7, 12, 17, 14]);
+        let moved = |line: u32| slice(4096 + line);
+        let bits = |all: &[u64; 12]| all.iter().enumerate().map(|(n, m)| (m >> 18 & 1) << n).sum::<u64>();
+        let exchange = bits(&EXCHANGES_18) as u32;
+        assert!(exchange != 0 && (0..4096).all(|line| moved(line) == slice(line ^ exchange)));
+        // Of 4 MiB, 7/9 of what two ways hold, with a set index of 11 bits: by chance 5.6 % of the lines would be those beyond two of a set.
+        let mut taken = vec![0u32; 18 * 2048];
+        (0..65_536).for_each(|line| taken[slices.set(line) as usize] += 1);
+        let beyond: u32 = taken.iter().map(|lines| lines.saturating_sub(2)).sum();
+        assert!(beyond > 65_536 / 50, "{beyond} lines beyond two");
+    }
+
+    #[test]
+    fn scattered_pages_are_all_there_and_their_lines_stay_together() {
+        let mut seen = vec![false; 1 << PAGE_BITS];
+        (0..1 << PAGE_BITS).for_each(|page| seen[scattered(page) as usize] = true);
+        assert!(seen.iter().all(|seen| *seen));
+        // Without slices a page fills the sets that it would, elsewhere.
+        let slices = Slices::new(1, true, 4096, PhysAddr(0x8000_0000));
+        for page in 0..1000 {
+            let first = slices.set(page * 64);
+            assert!(
+                first.is_multiple_of(64) && (0..64).all(|line| slices.set(page * 64 + line) == first + line)
+            );
         }
     }
 }

@@ -85,6 +85,7 @@ fn any_config(rng: &mut Rng, harts: u64) -> MemoryConfig {
         [Inclusion::Inclusive, Inclusion::NonInclusive, Inclusion::Exclusive][rng.below(3) as usize];
     into.core_ways = any_mask(rng, llc.ways);
     into.slices = 1 << rng.below(3);
+    into.scatter = rng.below(2) == 1;
     config.dca.policy = any_policy(rng, llc.ways, harts);
     config.interconnect.bytes_per_cycle = 1 << rng.below(8);
     config.interconnect.io_bytes_per_cycle = 1 << rng.below(8);

@@ -166,7 +166,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let span = Span { base: base.0, lines: (size.0 / 64) as u32 };
         let ic = &config.interconnect;
         let mut llc = Cache::new(&config.llc.cache(), SHARED_WINDOW);
-        llc.divide(config.llc.slices, base);
+        llc.divide(config.llc.slices, config.llc.scatter, base);
         Ok(MemorySystem {
             ram: span,
             harts: harts.iter().map(|hart| Private::new(hart, config)).collect(),

@@ -145,7 +145,7 @@ pub(crate) enum Quick {
 #[derive(Clone, Debug)]
 pub(crate) struct Tags {
     ways: usize,
-    set_mask: u32,
+    sets: u32,
     /// How sets are chosen, if not by the lowest bits of the line's number.
     slices: Option<Slices>,
     /// Words of a set's block.
@@ -218,9 +218,9 @@ fn order_of(block: &[u32]) -> u64 {
 }
 
 impl Tags {
-    /// An empty cache of `sets` sets, a power of two.
+    /// An empty cache of `sets` sets, a power of two unless it is [divided](Tags::divide).
     pub fn new(sets: u32, ways: u32, replacement: Replacement) -> Tags {
-        assert!(sets.is_power_of_two() && (1..=WAYS_MAX).contains(&ways));
+        assert!((1..=WAYS_MAX).contains(&ways));
         let slots = (sets * ways) as usize;
         let words = HEADER + ways as usize + ways.div_ceil(4) as usize;
         // From half a line to half a line: a block lies across no more lines of the host than it has to.
@@ -229,7 +229,7 @@ impl Tags {
         let place = 5 * sets.ilog2() as usize;
         let mut tags = Tags {
             ways: ways as usize,
-            set_mask: sets - 1,
+            sets,
             slices: None,
             stride,
             blocks: Aligned::new(sets as usize * stride, 0, place),
@@ -245,15 +245,15 @@ impl Tags {
         tags
     }
 
-    /// Puts an empty cache of RAM from `base` on into so many slices, a power of two.
-    pub fn divide(&mut self, slices: u32, base: PhysAddr) {
-        self.slices = if slices > 1 { Some(Slices::new(slices, self.set_mask + 1, base)) } else { None };
+    /// Puts an empty cache of RAM from `base` on into so many slices, over which pages are scattered or not.
+    pub fn divide(&mut self, slices: u32, scatter: bool, base: PhysAddr) {
+        self.slices = (slices > 1 || scatter).then(|| Slices::new(slices, scatter, self.sets, base));
     }
 
     #[inline]
     fn set(&self, line: u32) -> u32 {
         match &self.slices {
-            None => line & self.set_mask,
+            None => line & (self.sets - 1),
             Some(slices) => slices.set(line),
         }
     }
@@ -307,7 +307,7 @@ impl Tags {
     /// for a reader or, if it is `own`ed, for a writer, and only its use is noted. Otherwise nothing happens.
     #[inline(always)]
     pub fn quick_use(&mut self, line: u32, t: u64, own: bool) -> Quick {
-        let (first, four) = ((line & self.set_mask) as usize * self.stride, self.ways == 4);
+        let (first, four) = ((line & (self.sets - 1)) as usize * self.stride, self.ways == 4);
         let block: &mut [u32; 16] = self.blocks.chunk_mut(first);
         if four { quick_use::<4>(block, line, t, own) } else { quick_use::<8>(block, line, t, own) }
     }
@@ -416,7 +416,7 @@ impl Tags {
     /// Every place, empty ones too.
     fn slots(&self) -> impl Iterator<Item = Slot> + use<> {
         let ways = self.ways as u32;
-        (0..=self.set_mask).flat_map(move |set| (0..ways).map(move |way| Slot::new(set, way)))
+        (0..self.sets).flat_map(move |set| (0..ways).map(move |way| Slot::new(set, way)))
     }
 
     /// Every line that is there, with its place.
@@ -449,7 +449,7 @@ impl Tags {
         };
         let lines = self.slots().map(|slot| self.line(slot)).collect();
         let state = TagsState { lines, words: self.slots().map(word).collect() };
-        let orders = (0..=self.set_mask).map(|set| order_of(self.block(set)));
+        let orders = (0..self.sets).map(|set| order_of(self.block(set)));
         (state, self.replacer.save(orders))
     }
 
@@ -483,7 +483,7 @@ impl Tags {
         for (set, order) in (0..).zip(orders) {
             self.set_order(set, order);
         }
-        for set in 0..=self.set_mask {
+        for set in 0..self.sets {
             (self.block_mut(set)[FREE], self.block_mut(set)[LATEST]) = (0, 0);
         }
         for (slot, (line, word)) in self.slots().zip(state.lines.into_iter().zip(state.words)) {

@@ -355,6 +355,12 @@ fn uncore(w: &View) -> Filling {
             );
         }
     }
+    let (hits, misses) = (w.n("device.itom_hits"), w.n("device.itom_misses"));
+    g.put(
+        "ItoM_hit_percent",
+        over(100.0 * hits, hits + misses),
+        "of a hundred whole lines that devices wrote, those that the LLC had",
+    );
     g.put("PRd", over(w.n("device.prd"), frames), "reads of device registers by cores, a delivered frame");
     g.put("WiL", over(w.n("device.wil"), frames), "writes of device registers by cores, a delivered frame");
     g

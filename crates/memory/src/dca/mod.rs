@@ -80,6 +80,8 @@ pub struct DcaPolicy {
     pub l2_hart: u32,
     /// Whether lines that the device reads from memory take room in the DCA ways.
     pub read_allocate: bool,
+    /// Whether the device's read of a line that the LLC has is a use of it for its replacement.
+    pub read_promotes: bool,
     /// "fixed" or "leak-aware".
     pub strategy: Strategy,
     /// Of leak-aware: lines put into the LLC after which it decides again, 16 to 1048576.
@@ -101,6 +103,7 @@ impl Default for DcaPolicy {
             descriptors: Place::Allocate,
             l2_hart: 0,
             read_allocate: false,
+            read_promotes: true,
             strategy: Strategy::Fixed,
             window_lines: 4096,
             leak_percent: 10,

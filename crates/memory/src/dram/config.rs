@@ -23,7 +23,7 @@ pub enum PagePolicy {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DramConfig {
-    /// The devices: "ddr4-2400", "ddr4-3200" or "ddr5-4800".
+    /// The devices: "ddr4-2400", "ddr4-2666", "ddr4-3200" or "ddr5-4800".
     pub standard: DramStandard,
     /// A table of the user's own in place of the standard's.
     #[serde(skip_serializing_if = "Option::is_none")]

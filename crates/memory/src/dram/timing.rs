@@ -3,7 +3,7 @@
 //! Documents: JESD79-4 (DDR4 SDRAM): tables of timing parameters by speed bin, refresh parameters by density, bank groups and
 //! addressing; JESD79-5 (DDR5 SDRAM) likewise. Values are of 8 Gb (DDR4) and 16 Gb (DDR5) devices 8 bits wide, a page of 1 KB, and
 //! where the standard says "the greater of n clocks and t ns" the clocks that come out at this rate. The speed bins are
-//! DDR4-2400T (17-17-17), DDR4-3200AA (22-22-22) and DDR5-4800B (40-39-39).
+//! DDR4-2400T (17-17-17), DDR4-2666V (19-19-19), DDR4-3200AA (22-22-22) and DDR5-4800B (40-39-39).
 
 use doorbell_sim::Hertz;
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,9 @@ pub enum DramStandard {
     #[default]
     #[serde(rename = "ddr4-2400")]
     Ddr4_2400,
+    /// DDR4-2666V: 21.3 GB/s a channel.
+    #[serde(rename = "ddr4-2666")]
+    Ddr4_2666,
     /// DDR4-3200AA: 25.6 GB/s a channel.
     #[serde(rename = "ddr4-3200")]
     Ddr4_3200,
@@ -82,6 +85,7 @@ impl DramStandard {
     pub const fn timing(self) -> DramTiming {
         match self {
             DramStandard::Ddr4_2400 => DDR4_2400,
+            DramStandard::Ddr4_2666 => DDR4_2666,
             DramStandard::Ddr4_3200 => DDR4_3200,
             DramStandard::Ddr5_4800 => DDR5_4800,
         }
@@ -113,6 +117,26 @@ const DDR4_2400: DramTiming = DramTiming {
     turnaround: 1,
     refi: 9360,
     rfc: 420,
+};
+
+const DDR4_2666: DramTiming = DramTiming {
+    clock: Hertz(1_333_333_333),
+    cl: 19,
+    cwl: 14,
+    rcd: 19,
+    rp: 19,
+    ras: 43,
+    rrd_l: 7,
+    faw: 28,
+    ccd_l: 7,
+    ccd_l_write: 7,
+    wr: 20,
+    wtr_s: 4,
+    wtr_l: 10,
+    rtp: 10,
+    refi: 10400,
+    rfc: 467,
+    ..DDR4_2400
 };
 
 const DDR4_3200: DramTiming = DramTiming {

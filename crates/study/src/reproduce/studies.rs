@@ -27,11 +27,17 @@ macro_rules! study {
 }
 
 /// All of them.
-pub const STUDIES: &[StudyFiles] = &[study!(
-    "ispass24", "Userspace Networking in gem5 (ISPASS 2024)":
-    "fig05", "fig06", "fig07", "fig08", "fig09", "fig10", "fig11", "fig12", "fig13", "fig14", "fig15", "fig16", "fig17",
-    "fig18", "fig19", "fig20"
-)];
+pub const STUDIES: &[StudyFiles] = &[
+    study!(
+        "ispass24", "Userspace Networking in gem5 (ISPASS 2024)":
+        "fig05", "fig06", "fig07", "fig08", "fig09", "fig10", "fig11", "fig12", "fig13", "fig14", "fig15", "fig16", "fig17",
+        "fig18", "fig19", "fig20"
+    ),
+    study!(
+        "ddio", "Reexamining Direct Cache Access (ATC 2020)":
+        "descriptors", "ways", "work"
+    ),
+];
 
 /// The figures of a built-in study, or of a folder with a TOML file a figure: the study's title, and its figures.
 pub fn figures(study: &str) -> Result<(String, Vec<Figure>), FigureError> {

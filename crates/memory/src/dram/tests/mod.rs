@@ -6,8 +6,8 @@ use doorbell_sim::rng::Rng;
 use doorbell_sim::stats::Stats as _;
 use proptest::prelude::*;
 
-const STANDARDS: [DramStandard; 3] =
-    [DramStandard::Ddr4_2400, DramStandard::Ddr4_3200, DramStandard::Ddr5_4800];
+const STANDARDS: [DramStandard; 4] =
+    [DramStandard::Ddr4_2400, DramStandard::Ddr4_2666, DramStandard::Ddr4_3200, DramStandard::Ddr5_4800];
 
 /// One rank, no refresh, no latency but the devices'; row, bank, bank group and column stand in this order.
 fn bare(standard: DramStandard) -> DramConfig {
