@@ -26,13 +26,13 @@ pub(crate) const CAUSES: [Cause; 8] = [
     Cause {
         key: "core",
         name: "Core",
-        meaning: "receive FIFO full, blamed on the cores by the same rule",
+        meaning: "receive FIFO full, blamed on the cores by the paper's rule (docs/drops.md)",
         count: |p| p.drops.core,
     },
     Cause {
         key: "tx",
         name: "TX",
-        meaning: "receive FIFO full, blamed on transmission by the same rule",
+        meaning: "receive FIFO full, blamed on transmission by the paper's rule (docs/drops.md)",
         count: |p| p.drops.tx,
     },
     Cause {
