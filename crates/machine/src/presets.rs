@@ -32,6 +32,16 @@ pub const PRESETS: &[Preset] = &[
         toml: include_str!("../presets/skylake-sp.toml"),
     },
     Preset {
+        name: "big-server",
+        summary: "timed: a wide core of 2022 (Zen 4 class), DDR5, PCIe Gen5 x16",
+        toml: include_str!("../presets/big-server.toml"),
+    },
+    Preset {
+        name: "small-in-order",
+        summary: "timed: a two-wide in-order core like gem5's MinorCPU, 10 Gbps",
+        toml: include_str!("../presets/small-in-order.toml"),
+    },
+    Preset {
         name: "ispass24",
         summary: "timed: the machine of \"Userspace Networking in gem5\" (ISPASS 2024)",
         toml: include_str!("../presets/ispass24.toml"),
