@@ -1,9 +1,10 @@
 //! The front end: fetch by lines of the instruction cache, then decode and rename as stages with widths and fixed delays.
 //!
 //! A *fetch group* is what one cycle fetches: up to the fetch width, from one line, ending with a taken branch. One group
-//! arrives a cycle. Hits of the instruction cache are pipelined; after a miss the next group waits for the line. The line
-//! fetched last is kept, so that a loop within it asks the cache once. At most `fetch_queue` ops are between fetch and
-//! dispatch. An instruction that crosses lines counts for the line in which it begins.
+//! arrives a cycle, in order. The instruction cache is pipelined: behind a miss fetch runs ahead along the predicted path, a group a cycle, as
+//! far as the fetch queue has room and the cache has miss registers. The line fetched last is kept, so that a loop within it asks the
+//! cache once. At most `fetch_queue` ops are between fetch and dispatch. An instruction that crosses lines counts for the line in
+//! which it begins.
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, LINE_BYTES, Level};
 use doorbell_sim::op::Op;
@@ -48,7 +49,7 @@ pub(crate) struct Front {
     tail: u64,
     redirect_cycles: u64,
     misfetch_cycles: u64,
-    /// When the current group was fetched, as far as the next has to mind it, and when it arrived.
+    /// When the current group was asked for, its address translated, and when it arrived.
     #[serde(deserialize_with = "cycle")]
     fetched: u64,
     /// When it really was fetched.
@@ -172,13 +173,11 @@ impl Front {
         counts.fetched_lines += 1;
         let arrived = served.at.max(translated + 1);
         self.arrived = (self.arrived + 1).max(arrived);
+        self.fetched = translated;
         if served.level == Level::L1 {
             self.hit_cycles = arrived - translated;
-            self.fetched = translated;
         } else {
             counts.fetched_lines_missed += 1;
-            // The next group is fetched when the line is there.
-            self.fetched = self.arrived - 1;
             cause = Cause::Icache;
         }
         if translated - begin > arrived - translated {

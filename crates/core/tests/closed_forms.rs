@@ -333,19 +333,25 @@ fn a_predictable_pattern_costs_nothing_once_learnt() {
 }
 
 #[test]
-fn code_beyond_the_cache_is_fetched_line_by_line() {
+fn code_beyond_the_cache_is_fetched_as_far_ahead_as_the_queue_has_room() {
     let mut program = Program::new();
     program.pc = 0x400_0000;
-    (0..160).for_each(|_| program.int(1, 0).flags = 0);
-    let mut core = Core::new(&wide());
-    let mut memory = Simple { far: 80, ..Simple::default() };
-    let stages = watch(&mut core, &program.ops, &mut memory);
-    // Sixteen instructions a line; the next line is asked for when three more groups of this one have been fetched.
-    assert_eq!(between(&stages, 32, 96), 4 * (80 + 3));
-    let stats = core.stats();
-    assert_eq!(stats.counts.fetched_lines_missed, 10);
-    assert!(stats.books.cpi_icache > 9 * 75 && stats.books.slots_icache > 9 * 75 * 4, "{:?}", stats.books);
-    assert_books_balance(&core);
+    (0..320).for_each(|_| program.int(1, 0).flags = 0);
+    // Sixteen instructions a line, four of them a cycle: eight lines cost a miss of 80 cycles and the 6 to dispatch for as many as the queue
+    // holds, or four cycles each if it holds all that the misses leave time for.
+    for (fetch_queue, cycles) in [(16, 8 * 86), (32, 4 * 86), (64, 2 * 86), (512, 8 * 4)] {
+        let mut core = Core::new(&PipelineConfig { fetch_queue, ..wide() });
+        let mut memory = Simple { far: 80, ..Simple::default() };
+        let stages = watch(&mut core, &program.ops, &mut memory);
+        assert_eq!(between(&stages, 64, 192), cycles, "{fetch_queue}");
+        let stats = core.stats();
+        assert_eq!(stats.counts.fetched_lines_missed, 20);
+        // The slots that the waits cost are the cache's.
+        let waits = (320 / u64::from(fetch_queue)).max(1);
+        let books = &stats.books;
+        assert!(books.cpi_icache > waits * 70 && books.slots_icache > waits * 70 * 4, "{waits}: {books:?}");
+        assert_books_balance(&core);
+    }
 }
 
 /// Stores to lines that miss, one behind another: cycles from the first commit until the last is written.

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use doorbell_core::{CoreKind, MemoryDependence, PipelineConfig, Prediction, StoreDrain};
-use doorbell_sim::memory::{AccessKind, Level};
+use doorbell_sim::memory::AccessKind;
 use doorbell_sim::op::{Op, OpClass};
 
 use crate::common::Simple;
@@ -574,11 +574,9 @@ impl<'a> Machine<'a> {
 
     fn begin_group(&mut self, op: &Op, line: u64, prediction: Prediction, cycle: u64) {
         let same = line == self.group.line && !prediction.is_misprediction();
-        let (latency, level) =
-            if same { (1, Level::L1) } else { self.memory.latency(AccessKind::Fetch, op.fetch.0) };
+        let latency = if same { 1 } else { self.memory.latency(AccessKind::Fetch, op.fetch.0).0 };
         let arrived = (self.group.arrived + 1).max(cycle + latency);
-        let last_cycle = if level == Level::L1 { cycle } else { arrived - 1 };
-        self.group = Group { last_cycle, left: self.config.fetch_width, line, arrived };
+        self.group = Group { last_cycle: cycle, left: self.config.fetch_width, line, arrived };
     }
 
     /// Sends committed stores to the cache, in order.
