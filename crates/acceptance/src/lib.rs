@@ -38,6 +38,15 @@ pub fn left_to_the_long_run() -> bool {
     !long()
 }
 
+/// How many frames a summary's `drops` names by cause; what they waited for (`waited_for`) says another thing of the same frames.
+pub fn dropped(drops: &serde_json::Value) -> u64 {
+    let causes = drops.as_object().expect("drops by cause");
+    let counts = causes.iter().filter(|(cause, _)| *cause != "waited_for");
+    counts
+        .map(|(cause, count)| count.as_u64().unwrap_or_else(|| panic!("{cause}: {count} is no count")))
+        .sum()
+}
+
 /// The one value in a short run, the other in a long one.
 pub fn short_or_long<T>(short: T, at_length: T) -> T {
     if long() { at_length } else { short }

@@ -197,8 +197,19 @@ fn a_point_does_not_depend_on_the_points_before_it() {
     let hashes = |rates: &str| -> Vec<String> {
         let folder = scratch();
         let [out, checkpoint] = [folder.path(), &checkpoint].map(|path| path.display().to_string());
-        let arguments =
-            ["run", "testpmd", "--json", "-q", "--duration", "300us", "--warmup", "300us", "--rate"];
+        let arguments = [
+            "run",
+            "testpmd",
+            "--json",
+            "-q",
+            "--duration",
+            "300us",
+            "--warmup",
+            "300us",
+            "--arrivals",
+            "jitter",
+            "--rate",
+        ];
         let arguments = [arguments.as_slice(), &[rates, "--out", &out, "--checkpoint", &checkpoint]].concat();
         let summary: Value = serde_json::from_str(&doorbell(&arguments).success()).unwrap();
         let points = summary["points"].as_array().unwrap();

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use doorbell_acceptance::{doorbell, left_to_the_long_run, places, scratch};
+use doorbell_acceptance::{doorbell, dropped, left_to_the_long_run, places, scratch};
 use doorbell_bench::{read_guest, resolve};
 use doorbell_image::{GuestFile, overlay};
 use doorbell_machine::{
@@ -405,8 +405,7 @@ fn a_drive_node_finds_of_a_forwarder_what_the_load_generator_finds() {
     // No core sends so much: what was offered is what was sent, not what was asked for.
     let (offered, delivered) = (number(beyond, "/offered_mpps"), number(beyond, "/delivered_mpps"));
     assert!((2.0..55.0).contains(&offered) && delivered <= offered, "{offered} Mpps, {delivered} Mpps");
-    let drops = beyond["drops"].as_object().expect("drops by cause").values();
-    let named: u64 = drops.map(|count| count.as_u64().expect("a count")).sum();
+    let named = dropped(&beyond["drops"]);
     let lost = number(beyond, "/frames_offered") - number(beyond, "/frames_delivered");
     assert!(named as f64 >= lost, "{named} of {lost} lost frames have a cause");
 }
@@ -445,5 +444,5 @@ fn what_two_nodes_cannot_be_or_do_is_refused() {
         doorbell(&words).refused_with(&[why]);
     }
     doorbell(&["search", "testpmd", "--set", "drive.kind=node"])
-        .refused_with(&["drive.kind", "doorbell run"]);
+        .refused_with(&["drive.kind", "a search and a script have no drive node"]);
 }
