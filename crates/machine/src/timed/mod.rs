@@ -10,6 +10,8 @@ mod buffers;
 mod calls;
 mod feed;
 #[cfg(test)]
+mod fetch_tests;
+#[cfg(test)]
 mod paged;
 mod polls;
 #[cfg(test)]
