@@ -2,6 +2,7 @@
 //! it needs no root and neither reads nor changes what the host has installed. Signatures are always checked: the suite's
 //! signed Release file vouches for the index, the index's hashes for the packages.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
@@ -12,7 +13,7 @@ use doorbell_files as files;
 
 use crate::confine::{Bounds, Limits};
 use crate::error::ImageError;
-use crate::host::{self, APT_CACHE, APT_CONFIG, APT_GET, Tool};
+use crate::host::{self, APT_CACHE, APT_CONFIG, APT_GET, APT_HELPER, Tool};
 use crate::index::Package;
 
 /// Where Debian's packages of `debian-archive-keyring` put the keys, by release.
@@ -30,6 +31,25 @@ pub(crate) struct Apt {
     scratch: PathBuf,
     /// The cache's lock, which an apt that outlives this process keeps.
     held: Option<File>,
+    /// The archive's address.
+    mirror: String,
+}
+
+/// By what apt finds a package in the archive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// By the verified index.
+    Index,
+    /// By its path there, and its SHA-256, as [`crate::known`] has them.
+    Path,
+}
+
+/// What became of fetching an index.
+#[derive(Debug)]
+pub(crate) enum Fetched {
+    Verified,
+    /// The mirror has one that is not the one that the signed Release file names; how apt says it.
+    Misfit(ImageError),
 }
 
 /// What a private apt is set up for.
@@ -74,7 +94,8 @@ impl Apt {
             configuration(&format!("{cache_text}/apt/{name}"), setup.architecture, &host_network_settings()?);
         write(&dir.join("apt.conf"), conf.as_bytes())?;
         let scratch = dir.join("tmp");
-        Ok(Self { dir, debs, scratch, held: None })
+        let mirror = setup.mirror.trim_end_matches('/').to_owned();
+        Ok(Self { dir, debs, scratch, held: None, mirror })
     }
 
     /// Makes each apt that is started keep a lock: one that is still at work after this process was killed then keeps
@@ -85,12 +106,22 @@ impl Apt {
     }
 
     /// Fetches and verifies the suite's index.
-    pub(crate) fn update(&self) -> Result<(), ImageError> {
+    pub(crate) fn update(&self) -> Result<Fetched, ImageError> {
+        let misfit = Cell::new(false);
+        let hint = |printed: &str| {
+            misfit.set(MISFIT.iter().any(|text| printed.contains(text)));
+            update_hint(printed)
+        };
         let mut command = self.command(APT_GET);
-        host::run_with_hint(&self.bounds(), command.args(["update", "-q"]), "apt-get update", update_hint)?;
+        let run = host::run_with_hint(&self.bounds(), command.args(["update", "-q"]), "apt-get update", hint);
+        match run {
+            Err(error) if misfit.get() => return Ok(Fetched::Misfit(error)),
+            other => other?,
+        };
         // apt leaves that to the operating system, and never looks at an index again that it has verified.
         let lists = self.dir.join("lists");
-        files::sync_tree(&lists).map_err(ImageError::io("write", &lists))
+        files::sync_tree(&lists).map_err(ImageError::io("write", &lists))?;
+        Ok(Fetched::Verified)
     }
 
     /// Whether an index was fetched before.
@@ -124,6 +155,7 @@ impl Apt {
     pub(crate) fn fetch(
         &self,
         packages: &[&Package],
+        route: Route,
         offline: bool,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Vec<PathBuf>, ImageError> {
@@ -152,22 +184,22 @@ impl Apt {
             missing.push(*package);
         }
         if !missing.is_empty() {
-            self.download(&missing)?;
+            self.download(&missing, route)?;
         }
         Ok(packages.iter().map(|package| self.debs.join(package.file_name())).collect())
     }
 
     /// Downloads into a folder of its own and moves each package into the cache once its hash is right, so that an
     /// interrupted download leaves nothing that looks whole.
-    fn download(&self, packages: &[&Package]) -> Result<(), ImageError> {
+    fn download(&self, packages: &[&Package], route: Route) -> Result<(), ImageError> {
         let incoming = tempfile::Builder::new()
             .prefix(".incoming-")
             .tempdir_in(&self.debs)
             .map_err(ImageError::io("create a folder in", &self.debs))?;
-        let mut command = self.command(APT_GET);
-        command.current_dir(incoming.path()).args(["download", "-q"]);
-        command.args(packages.iter().map(|package| format!("{}={}", package.name, package.version)));
-        host::run_with_hint(&self.bounds(), &mut command, "apt-get download", update_hint)?;
+        match route {
+            Route::Index => self.download_by_index(packages, incoming.path())?,
+            Route::Path => self.download_by_path(packages, incoming.path())?,
+        }
         for package in packages {
             check_hash(package, &incoming.path().join(package.file_name()))?;
         }
@@ -179,6 +211,27 @@ impl Apt {
                 .map_err(ImageError::io("move", &from))?;
         }
         files::sync_folder(&self.debs).map_err(ImageError::io("write", &self.debs))
+    }
+
+    fn download_by_index(&self, packages: &[&Package], into: &Path) -> Result<(), ImageError> {
+        let mut command = self.command(APT_GET);
+        command.current_dir(into).args(["download", "-q"]);
+        command.args(packages.iter().map(|package| format!("{}={}", package.name, package.version)));
+        host::run_with_hint(&self.bounds(), &mut command, "apt-get download", update_hint).map(drop)
+    }
+
+    fn download_by_path(&self, packages: &[&Package], into: &Path) -> Result<(), ImageError> {
+        let mut command = self.command(APT_HELPER);
+        command.arg("download-file");
+        for package in packages {
+            let path = package.path.as_deref().ok_or_else(|| ImageError::NotKnown {
+                image: package.name.clone(),
+                problem: format!("the archive has no version {}", package.version),
+            })?;
+            command.arg(format!("{}/{path}", self.mirror)).arg(into.join(package.file_name()));
+            command.arg(format!("SHA256:{}", package.sha256));
+        }
+        host::run_with_hint(&self.bounds(), &mut command, "downloading packages", update_hint).map(drop)
     }
 
     fn command(&self, tool: Tool) -> Command {
@@ -270,6 +323,9 @@ Dir::Etc::netrcparts "/etc/apt/auth.conf.d";
     )
 }
 
+/// What apt prints, in the C locale, about a mirror that is in the middle of being brought up to date.
+const MISFIT: [&str; 2] = ["Mirror sync in progress", "Hash Sum mismatch"];
+
 /// What apt prints, in the C locale, when it gets no answer.
 const UNREACHABLE: [&str; 9] = [
     "Could not resolve",
@@ -288,11 +344,13 @@ fn update_hint(printed: &str) -> &'static str {
     if says(&["NO_PUBKEY", "couldn't be verified", "is not signed"]) {
         "; the archive's signature was not accepted: bring the package debian-archive-keyring up to date, and check that \
          the mirror is one of Debian's"
-    } else if says(&["Mirror sync in progress", "Hash Sum mismatch"]) {
+    } else if says(&MISFIT) {
         "; the mirror is being updated, so that its index and its signed list of it do not fit each other: try again later, or \
          name another mirror with DOORBELL_DEBIAN_MIRROR"
-    } else if says(&["does not have a Release file", "404"]) {
+    } else if says(&["does not have a Release file"]) {
         "; the mirror does not carry this suite: name another with DOORBELL_DEBIAN_MIRROR"
+    } else if says(&["404"]) {
+        "; the mirror does not have it, or not any more: try again later, or name another with DOORBELL_DEBIAN_MIRROR"
     } else if says(&UNREACHABLE) {
         "; the mirror cannot be reached, and an image is built from Debian's packages: check the network and its proxy, or \
          name another mirror with DOORBELL_DEBIAN_MIRROR; if the packages are in the cache already, build with --offline"
@@ -404,6 +462,7 @@ mod tests {
             depends: Vec::new(),
             size_bytes: 0,
             sha256: "00".into(),
+            path: None,
         };
         let error = check_hash(&package, file.path()).unwrap_err().to_string();
         assert!(error.contains("hello") && error.contains("e3b0c442"), "{error}");

@@ -49,6 +49,9 @@ pub struct BuildOptions {
     pub force: bool,
     /// A lock file ([`Pins`]): build from its packages. Without it, the one that the recipe names, if it names one.
     pub locked: Option<PathBuf>,
+    /// What to take if the mirror's index is not the signed one: paragraphs as in such an index. Without it, what this program knows
+    /// of the suite (`guest/debian`).
+    pub known: Option<String>,
 }
 
 /// Builds the image of a recipe, or returns the one that is there if the recipe did not change since it was built.
@@ -82,11 +85,11 @@ pub fn build(
     let packages = match &pins {
         Some((pins, path)) => {
             let bounds = place.bounds(&place.cache);
-            packages::locked(recipe, &apt, options.offline, (pins, path), bounds, progress)?
+            packages::locked(recipe, &apt, options, (pins, path), bounds, progress)?
         }
         None => {
             let there = present.as_ref().map(|image| image.manifest().packages.as_slice());
-            match (packages::of_suite(recipe, &apt, options.offline, there, progress)?, present) {
+            match (packages::of_suite(recipe, &apt, options, there, progress)?, present) {
                 (Some(packages), _) => packages,
                 (None, present) => return Ok(present.expect("it has just been compared with")),
             }

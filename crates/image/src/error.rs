@@ -123,6 +123,17 @@ pub enum ImageError {
         /// Name and version of each, and what there is instead.
         packages: String,
     },
+    /// Something is not among the packages that the program knows, which stand in for a mirror's index that is not as it was signed.
+    #[error(
+        "image {image}: {problem}, as far as this program knows, and the mirror's own index is not the one that its signed list \
+         names at the moment; try again later, or name another mirror with DOORBELL_DEBIAN_MIRROR"
+    )]
+    NotKnown {
+        /// The recipe's name, or the package's.
+        image: String,
+        /// What is missing.
+        problem: String,
+    },
     /// The packages do not hold what the recipe asks for, or not in the expected form.
     #[error("image {image}: {problem}")]
     Content {

@@ -17,6 +17,8 @@ pub(crate) struct Tool {
 
 pub(crate) const APT_GET: Tool = Tool { name: "apt-get", package: "apt" };
 pub(crate) const APT_CACHE: Tool = Tool { name: "apt-cache", package: "apt" };
+/// apt keeps it out of the PATH.
+pub(crate) const APT_HELPER: Tool = Tool { name: "/usr/lib/apt/apt-helper", package: "apt" };
 pub(crate) const APT_CONFIG: Tool = Tool { name: "apt-config", package: "apt" };
 pub(crate) const DPKG_DEB: Tool = Tool { name: "dpkg-deb", package: "dpkg" };
 pub(crate) const GPGV: Tool = Tool { name: "gpgv", package: "gpgv" };

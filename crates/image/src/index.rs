@@ -19,6 +19,8 @@ pub(crate) struct Package {
     pub depends: Vec<Vec<String>>,
     pub size_bytes: u64,
     pub sha256: String,
+    /// Where in the archive it is, if the index says it.
+    pub path: Option<String>,
 }
 
 impl Package {
@@ -52,7 +54,7 @@ impl<'a> Index<'a> {
         Self { paragraphs }
     }
 
-    fn package(&self, name: &str) -> Option<Result<Package, String>> {
+    pub(crate) fn package(&self, name: &str) -> Option<Result<Package, String>> {
         self.paragraphs.get(name).map(|paragraph| parse(paragraph))
     }
 
@@ -119,6 +121,7 @@ fn parse(paragraph: &str) -> Result<Package, String> {
         depends,
         size_bytes: size.parse().map_err(|_| format!("package \"{name}\" has the size \"{size}\""))?,
         sha256: required("SHA256")?,
+        path: field(paragraph, "Filename").map(str::to_owned),
     })
 }
 

@@ -12,7 +12,8 @@
 //! 6. `manifest` records every package and file with its size and SHA-256, and [`Image::open`] checks them;
 //!    `provenance` is what a result says of them.
 //!
-//! `packages` says which packages: the suite's, or those that a lock file (`pins`) names. `place` has the folders and their locks.
+//! `packages` says which packages: the suite's, or those that a lock file (`pins`) names, or, while a mirror's index does not fit its
+//! signature, those that are `known`. `place` has the folders and their locks.
 //!
 //! Nothing here runs guest code: no package script is executed, and no binary of the image is run on the host. The host's
 //! own programs work within bounds (`confine`), and a recipe chooses only compiler options that `flags` knows to be
@@ -38,6 +39,7 @@ mod host;
 mod image;
 mod index;
 mod install;
+mod known;
 mod m5;
 mod manifest;
 mod overlay;

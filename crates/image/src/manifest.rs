@@ -139,6 +139,7 @@ impl PackageRecord {
             depends: Vec::new(),
             size_bytes: self.size_bytes,
             sha256: self.sha256.clone(),
+            path: None,
         }
     }
 }

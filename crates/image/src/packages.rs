@@ -3,18 +3,28 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::apt::{Apt, Setup};
+use crate::apt::{Apt, Fetched, Route, Setup};
 use crate::builder::BuildOptions;
 use crate::confine::Bounds;
 use crate::error::ImageError;
 use crate::host::{self, DPKG_DEB};
 use crate::index::{Index, Package};
+use crate::known;
 use crate::manifest::PackageRecord;
 use crate::pins::Pins;
 use crate::recipe::Recipe;
 use crate::sources::find_mirror;
 
 const APT_FOLDER: &str = "/etc/apt";
+
+/// What the archive has, as far as it can be known.
+#[derive(Debug)]
+pub(crate) struct Catalogue {
+    /// Paragraphs that describe packages.
+    pub text: String,
+    /// How to get them.
+    pub route: Route,
+}
 
 /// What an image is built from.
 #[derive(Debug)]
@@ -51,16 +61,19 @@ pub(crate) fn set_up_apt(suite: &str, architecture: &str, options: &BuildOptions
 pub(crate) fn of_suite(
     recipe: &Recipe,
     apt: &Apt,
-    offline: bool,
+    options: &BuildOptions,
     present: Option<&[PackageRecord]>,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Option<Packages>, ImageError> {
-    let index = index_of_suite(&recipe.spec.suite, apt, offline, progress)?;
-    let all = resolve(recipe, &index)?;
+    let Catalogue { text: index, route } = index_of_suite(suite(recipe), apt, options, progress)?;
+    let all = resolve(recipe, &index).map_err(|error| match (route, error) {
+        (Route::Path, ImageError::Content { image, problem }) => ImageError::NotKnown { image, problem },
+        (_, error) => error,
+    })?;
     if present.is_some_and(|present| present == records(&all)) {
         return Ok(None);
     }
-    let debs = fetch(&all, apt, offline, progress)?;
+    let debs = fetch(&all, apt, route, options.offline, progress)?;
     Ok(Some(Packages { all, debs, index }))
 }
 
@@ -69,22 +82,27 @@ pub(crate) fn of_suite(
 pub(crate) fn locked(
     recipe: &Recipe,
     apt: &Apt,
-    offline: bool,
+    options: &BuildOptions,
     (pins, path): (&Pins, &Path),
     bounds: Bounds,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Packages, ImageError> {
-    let wanted = pins.packages();
-    let missing = if offline { Vec::new() } else { apt.missing(&wanted) };
+    let mut wanted = pins.packages();
+    let mut route = Route::Index;
+    let missing = if options.offline { Vec::new() } else { apt.missing(&wanted) };
     if !missing.is_empty() {
-        let text = index_of_suite(&recipe.spec.suite, apt, offline, progress)?;
-        let index = Index::new(&text);
+        let there = index_of_suite(suite(recipe), apt, options, progress)?;
+        let index = Index::new(&there.text);
         let gone: Vec<String> = missing.iter().filter_map(|package| index.gone(package)).collect();
         if !gone.is_empty() {
             return Err(ImageError::Gone { path: path.to_owned(), packages: gone.join("\n  ") });
         }
+        for package in &mut wanted {
+            package.path = index.package(&package.name).and_then(|there| there.ok()?.path);
+        }
+        route = there.route;
     }
-    let debs = fetch(&wanted, apt, offline, progress)?;
+    let debs = fetch(&wanted, apt, route, options.offline, progress)?;
     // The suite's index may have moved on, but a package says itself what it depends on.
     let mut index = String::new();
     for (package, deb) in wanted.iter().zip(&debs) {
@@ -109,35 +127,51 @@ pub(crate) fn locked(
     Ok(Packages { all, debs, index })
 }
 
+/// A recipe's suite and architecture.
+fn suite(recipe: &Recipe) -> (&str, &str) {
+    (&recipe.spec.suite, &recipe.spec.architecture)
+}
+
+/// The suite's verified index. If the mirror has another than the one that was signed, which happens while it is brought up to date:
+/// what this program knows of the suite itself.
 pub(crate) fn index_of_suite(
-    suite: &str,
+    (suite, architecture): (&str, &str),
     apt: &Apt,
-    offline: bool,
+    options: &BuildOptions,
     progress: &mut dyn FnMut(&str),
-) -> Result<String, ImageError> {
-    if !offline {
+) -> Result<Catalogue, ImageError> {
+    if !options.offline {
         progress("fetching the package index");
-        apt.update()?;
+        if let Fetched::Misfit(error) = apt.update()? {
+            let known = options.known.as_deref().or_else(|| known::packages(suite, architecture));
+            let Some(text) = known.map(str::to_owned) else { return Err(error) };
+            progress(
+                "the mirror's index is not the one that its signed list names, as happens while a mirror is brought up to date: \
+                 taking the versions that this program knows, each by its SHA-256",
+            );
+            return Ok(Catalogue { text, route: Route::Path });
+        }
     } else if !apt.has_index() {
         let what = format!("the package index of {suite}");
         return Err(ImageError::Offline { what, cache: apt.cache().to_owned() });
     }
-    apt.index()
+    Ok(Catalogue { text: apt.index()?, route: Route::Index })
 }
 
 pub(crate) fn fetch(
     packages: &[Package],
     apt: &Apt,
+    route: Route,
     offline: bool,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Vec<PathBuf>, ImageError> {
     let megabytes = packages.iter().map(|package| package.size_bytes).sum::<u64>() / 1_000_000;
     progress(&format!("getting {} packages, {megabytes} MB", packages.len()));
-    apt.fetch(&packages.iter().collect::<Vec<_>>(), offline, progress)
+    apt.fetch(&packages.iter().collect::<Vec<_>>(), route, offline, progress)
 }
 
 /// What a recipe needs, of the packages that an index describes.
-fn resolve(recipe: &Recipe, index: &str) -> Result<Vec<Package>, ImageError> {
+pub(crate) fn resolve(recipe: &Recipe, index: &str) -> Result<Vec<Package>, ImageError> {
     let packages = &recipe.spec.packages;
     let fail = |problem| ImageError::Content { image: recipe.name().to_owned(), problem };
     let roots = [packages.roots.as_slice(), &packages.install].concat();

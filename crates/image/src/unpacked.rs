@@ -84,14 +84,14 @@ pub fn fetch_unpacked(
     let tools = [APT_GET, APT_CACHE, APT_CONFIG, DPKG_DEB, GPGV, XZ];
     host::require(&tools, Some(host::search_path().as_os_str()))?;
     let apt = set_up_apt(wanted.suite, wanted.architecture, &options)?.holding(place.cache_lock())?;
-    let index = index_of_suite(wanted.suite, &apt, options.offline, progress)?;
+    let index = index_of_suite((wanted.suite, wanted.architecture), &apt, &options, progress)?;
     let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-    let all = Index::new(&index).closure(&owned(wanted.roots), &owned(wanted.leave_out));
+    let all = Index::new(&index.text).closure(&owned(wanted.roots), &owned(wanted.leave_out));
     let all = all.map_err(|problem| ImageError::Content { image: wanted.name.to_owned(), problem })?;
     let target = folder_name(&all);
     let path = folder.join(&target);
     if !path.is_dir() {
-        let debs = fetch(&all, &apt, options.offline, progress)?;
+        let debs = fetch(&all, &apt, index.route, options.offline, progress)?;
         progress("unpacking");
         let fresh = temporary(&place.parent, &place.building_prefix())?;
         unpack(debs.iter(), fresh.path(), &place)?;
@@ -132,6 +132,7 @@ mod tests {
             depends: Vec::new(),
             size_bytes: 0,
             sha256: "00".into(),
+            path: None,
         };
         assert_ne!(folder_name(&[package("1")]), folder_name(&[package("2")]));
     }

@@ -3,6 +3,8 @@
 
 #[path = "archive/killed.rs"]
 mod killed;
+#[path = "archive/known.rs"]
+mod known;
 #[path = "archive/locked.rs"]
 mod locked;
 
