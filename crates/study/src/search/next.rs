@@ -3,8 +3,9 @@
 //!
 //! The first trial is at the highest rate. If it misses the goal, what it delivers is a good guess of what the machine can do,
 //! and the next two trials are a little below and a little above the rate that loses just the goal's share of that. If they
-//! disagree, as they should, the search is over after three trials. If they do not, steps away from the guess grow fourfold until
-//! the answer is between two trials, and then halve the interval between them.
+//! disagree, as they should, the search is over after three trials. If they do not, steps away from the guess grow, fourfold and then
+//! twofold, until the answer is between two trials. A trial that misses the goal gives a new guess, which is tried while it lies between
+//! the two; then the interval is halved.
 //!
 //! A machine need not lose more at every higher rate. The answer is then the crossing above the highest rate that meets the goal
 //! below *all* that miss it: everything tried up to the interval met the goal (RFC 9971 takes inversions of loss the same way).
@@ -149,23 +150,29 @@ impl State<'_> {
         }
     }
 
-    /// Below all that did not meet the goal: at the guess, less a distance that grows fourfold with each.
+    /// Below all that did not meet the goal: at the guess, less a distance that grows fourfold with the first and then twofold: the
+    /// lowest that missed it has given a better guess.
     fn down_from(&self, below: u64, goal: &Goal) -> u64 {
         let (precision, min) = (self.bracket.precision.0, self.bracket.min);
         let failures = self.count(Verdict::Above) + self.count(Verdict::Undecided);
-        let distance = BESIDE * precision * f64::powi(4.0, (failures - 1).clamp(0, 15));
+        let distance = match failures {
+            ..=1 => BESIDE * precision,
+            _ => BESIDE * precision * f64::powi(2.0, failures.min(15)),
+        };
         let guess = self.guess(goal).unwrap_or(below as f64 / 2.0);
         let wanted = (guess * (1.0 - distance).max(0.0)).min(below as f64 * (1.0 - BESIDE * precision));
         round(wanted, below).clamp((below / FALL_MAX).max(min), (below - 1).max(min))
     }
 
-    /// Between one that met the goal and one that missed it: a little above the guess, if that says anything new.
+    /// Between one that met the goal and one that missed it: a little above the guess, or below it, if that says anything new.
     fn between(&self, low: u64, top: u64, goal: &Goal) -> u64 {
         let precision = self.bracket.precision.0;
-        if let (Some(guess), 1) = (self.guess(goal), self.count(Verdict::Below)) {
-            let above = guess * (1.0 + BESIDE * precision);
-            if above > low as f64 * (1.0 + precision / 4.0) && above < top as f64 * (1.0 - precision / 4.0) {
-                return round(above, top).clamp(low + 1, (top - 1).max(low + 1));
+        if let (Some(guess), ..=2) = (self.guess(goal), self.count(Verdict::Below)) {
+            let news = low as f64 * (1.0 + precision / 4.0)..=top as f64 * (1.0 - precision / 4.0);
+            for beside in [guess * (1.0 + BESIDE * precision), guess * (1.0 - BESIDE * precision)] {
+                if news.contains(&beside) {
+                    return round(beside, top).clamp(low + 1, (top - 1).max(low + 1));
+                }
             }
         }
         self.towards(low, top, self.count(Verdict::Below))
@@ -258,6 +265,28 @@ mod tests {
             };
             assert_eq!((answer.low, answer.high), (Some(truth), Some(truth + 1)), "{trials:?}");
         }
+    }
+
+    /// As gem5's machine does behind its I/O crossbar: overload brings more back than can be sustained without loss.
+    #[test]
+    fn a_guess_that_is_too_high_is_made_again_from_each_trial_that_misses_the_goal() {
+        let bracket = Bracket { max: 100_000_000, precision: Precision(0.04), ..BRACKET };
+        let mut trials = Vec::new();
+        let answer = loop {
+            match next(&bracket, &msb(), &trials) {
+                Next::Done(answer) => break answer,
+                Next::Try(rate) => trials.push(match rate {
+                    ..27_200_000 => seen(rate, Verdict::Below, rate as f64),
+                    28_000_000..30_000_000 => seen(rate, Verdict::Undecided, 28_500_000.0),
+                    30_000_000.. => seen(rate, Verdict::Above, 29_100_000.0),
+                    _ => seen(rate, Verdict::Above, rate as f64 * 0.97),
+                }),
+            }
+        };
+        assert_eq!(answer.ended, Ended::Precise, "{trials:?}");
+        assert!((26_000_000..27_200_000).contains(&answer.low.unwrap()), "{answer:?}");
+        // With steps that grow fourfold from the first guess it took nine.
+        assert!(trials.len() <= 6, "{trials:#?}");
     }
 
     #[test]
