@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::CacheConfig;
 use crate::in_flight::{InFlight, InFlightState};
-use crate::prefetch::{Prefetcher, Stride};
+use crate::prefetch::{Prefetcher, PrefetcherState};
 use crate::replacement::ReplacerState;
 use crate::slots::{Slots, SlotsState};
 use crate::stats::CacheStats;
@@ -35,7 +35,7 @@ pub(crate) struct CacheState {
     ports: SlotsState,
     mshrs: InFlightState,
     buffer: InFlightState,
-    strides: Vec<Stride>,
+    prefetcher: PrefetcherState,
     stats: CacheStats,
 }
 
@@ -184,7 +184,7 @@ impl Cache {
             ports: self.ports.save(),
             mshrs: self.mshrs.save(),
             buffer: self.buffer.save(),
-            strides: self.prefetcher.save(),
+            prefetcher: self.prefetcher.save(),
             stats: self.stats.clone(),
         }
     }
@@ -195,7 +195,7 @@ impl Cache {
         self.ports.check(&state.ports, latest)?;
         self.mshrs.check(&state.mshrs, latest)?;
         self.buffer.check(&state.buffer, latest)?;
-        self.prefetcher.check(&state.strides, u64::from(lines) * 64)
+        self.prefetcher.check(&state.prefetcher, lines)
     }
 
     pub fn restore(&mut self, state: CacheState) {
@@ -203,7 +203,7 @@ impl Cache {
         self.ports.restore(state.ports);
         self.mshrs.restore(state.mshrs);
         self.buffer.restore(state.buffer);
-        self.prefetcher.restore(state.strides);
+        self.prefetcher.restore(state.prefetcher);
         self.stats = state.stats;
     }
 }

@@ -33,7 +33,8 @@ fn any_cache(rng: &mut Rng, kilobytes: u64) -> CacheConfig {
     let sets = (1 << rng.below(4)) * kilobytes;
     let policies = [Replacement::Lru, Replacement::Nru, Replacement::Srrip, Replacement::Drrip];
     let replacement = policies[rng.below(4) as usize];
-    let kind = [PrefetchKind::None, PrefetchKind::NextLine, PrefetchKind::Stride][rng.below(3) as usize];
+    let kinds = [PrefetchKind::None, PrefetchKind::NextLine, PrefetchKind::Stride, PrefetchKind::Stream];
+    let kind = kinds[rng.below(4) as usize];
     CacheConfig {
         size: Bytes(64 * u64::from(ways) * sets),
         ways,
@@ -43,7 +44,12 @@ fn any_cache(rng: &mut Rng, kilobytes: u64) -> CacheConfig {
         mshrs: 1 + rng.below(8) as u32,
         write_buffers: 1 + rng.below(4) as u32,
         replacement,
-        prefetch: PrefetchConfig { kind, degree: 1 + rng.below(4) as u32, table: 8 },
+        prefetch: PrefetchConfig {
+            kind,
+            degree: 1 + rng.below(4) as u32,
+            table: 8,
+            ahead: 1 + rng.below(20) as u32,
+        },
     }
 }
 

@@ -319,6 +319,26 @@ fn a_prefetcher_of_the_l2_brings_lines_there_and_unused_ones_are_counted() {
 }
 
 #[test]
+fn a_stream_prefetcher_follows_a_page_that_no_stride_tells() {
+    let useful = |kind: PrefetchKind| {
+        let mut config = config();
+        (config.l2.prefetch.kind, config.l2.prefetch.degree) = (kind, 2);
+        let mut system = system(&config);
+        // Steps of one, two and three lines in turn.
+        let lines = (0..30u64).scan(0, |line, n| {
+            *line += 1 + n % 3;
+            Some(*line)
+        });
+        lines.enumerate().for_each(|(n, line)| _ = load(&mut system, 1_000 * n as u64, 64 * line));
+        let l2 = system.stats().harts[0].l2.clone();
+        (l2.prefetches_useful, l2.prefetches_late)
+    };
+    // The first three are waited for.
+    assert_eq!(useful(PrefetchKind::Stream), (27, 0));
+    assert_eq!(useful(PrefetchKind::Stride), (0, 0));
+}
+
+#[test]
 fn average_access_time_is_the_sum_of_what_was_answered() {
     let mut system = system(&config());
     let mut sum = 0;
