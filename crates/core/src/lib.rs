@@ -38,7 +38,7 @@ mod units;
 mod validate;
 mod wheel;
 
-use doorbell_sim::memory::CoreMemory;
+use doorbell_sim::memory::{CoreMemory, Walk};
 use doorbell_sim::op::{Op, OpClass};
 use serde::{Deserialize, Serialize};
 
@@ -51,9 +51,36 @@ pub use observe::{Observer, Stages};
 pub use saved::with_cycles_up_to;
 pub use stats::{Books, Cause, CoreStats, Counts, TopDown};
 
+use branch::BranchUnit;
 use in_order::{InOrder, InOrderState};
-use mmu::Side;
+use mmu::{Mmu, Side};
 use out_of_order::{OutOfOrder, OutOfOrderState};
+
+/// A core's predictors and TLBs, while no time passes. `walk` says which page-table entries a walk for an address reads.
+pub struct Learning<'a> {
+    branch: &'a mut BranchUnit,
+    mmu: &'a mut Mmu,
+}
+
+impl Learning<'_> {
+    /// An instruction on this page is fetched.
+    #[inline]
+    pub fn fetch(&mut self, virt: u64, walk: impl FnOnce(u64) -> Walk) {
+        self.mmu.warm(Side::Instruction, virt, walk);
+    }
+
+    /// Data on this page are accessed.
+    #[inline]
+    pub fn data(&mut self, virt: u64, walk: impl FnOnce(u64) -> Walk) {
+        self.mmu.warm(Side::Data, virt, walk);
+    }
+
+    /// A branch has gone its way.
+    #[inline]
+    pub fn branch(&mut self, op: &Op) {
+        self.branch.predict(op);
+    }
+}
 
 /// A core. See the crate.
 #[derive(Clone, Debug)]
@@ -208,21 +235,11 @@ impl Core {
         on_engine!(self, core => core.common_mut().set_space(space));
     }
 
-    /// Teaches predictors and TLBs without time passing. Caches are warmed by their owner.
-    pub fn warm<M: CoreMemory>(&mut self, ops: &[Op], memory: &mut M) {
+    /// What learns without time passing. Caches are warmed by their owner.
+    #[inline]
+    pub fn learning(&mut self) -> Learning<'_> {
         let (branch, mmu) = on_engine!(self, core => core.common_mut().learners());
-        let mut page = None;
-        for op in ops {
-            if page != Some(op.pc >> 12) {
-                page = Some(op.pc >> 12);
-                mmu.warm(Side::Instruction, op.pc, memory);
-            }
-            if op.class.is_memory() {
-                mmu.warm(Side::Data, op.virt, memory);
-            } else if op.class.is_branch() {
-                branch.predict(op);
-            }
-        }
+        Learning { branch, mmu }
     }
 
     /// What was counted since the beginning.

@@ -5,7 +5,7 @@
 //! before the walk has ended does not wait for it. Global pages are entered once for each address space.
 
 use doorbell_sim::calendar::Calendar;
-use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory};
+use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, Walk};
 use serde::{Deserialize, Serialize};
 
 use crate::config::TlbConfig;
@@ -125,20 +125,29 @@ impl Mmu {
     }
 
     /// Enters a page without taking time.
-    pub(crate) fn warm<M: CoreMemory>(&mut self, side: Side, virt: u64, memory: &mut M) {
+    #[inline]
+    pub(crate) fn warm(&mut self, side: Side, virt: u64, walk: impl FnOnce(u64) -> Walk) {
         let Some(space) = self.space else { return };
         let first = match side {
             Side::Instruction => &mut self.instruction,
             Side::Data => &mut self.data,
         };
-        if first.look_up(virt, space).is_some() {
-            return;
+        if first.look_up(virt, space).is_none() {
+            self.warm_missed(side, virt, space, walk);
         }
+    }
+
+    #[cold]
+    fn warm_missed(&mut self, side: Side, virt: u64, space: u16, walk: impl FnOnce(u64) -> Walk) {
+        let first = match side {
+            Side::Instruction => &mut self.instruction,
+            Side::Data => &mut self.data,
+        };
         if let Some(size) = self.second.look_up(virt, space) {
             first.insert(virt, space, size);
             return;
         }
-        let walk = memory.walk(virt);
+        let walk = walk(virt);
         if walk.levels != 0 {
             let size = size_of(walk.page_bytes);
             first.insert(virt, space, size);

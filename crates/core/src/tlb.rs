@@ -13,7 +13,7 @@ const VALID: u64 = 1 << 63;
 const SPACE_SHIFT: u32 = 47;
 const SIZE_SHIFT: u32 = 45;
 /// Pages whose place in the array is remembered to find them fast.
-const RECENT: usize = 16;
+const RECENT: usize = 64;
 
 /// See the module.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -29,8 +29,12 @@ pub(crate) struct Tlb {
     /// How many entries there are of each size.
     sizes: [u32; 4],
     /// 4 KiB page and place of entries found lately: a shortcut, of which nothing can be told from outside.
-    #[serde(skip)]
+    #[serde(skip, default = "nothing_recent")]
     recent: [(u64, u32); RECENT],
+}
+
+fn nothing_recent() -> [(u64, u32); RECENT] {
+    [(0, 0); RECENT]
 }
 
 /// The key without its size bits' meaning spelled out: one page of `size` around `virt`.
@@ -48,7 +52,7 @@ impl Tlb {
             clock: 0,
             ways: (ways as usize).max(1),
             sizes: [0; 4],
-            recent: [(0, 0); RECENT],
+            recent: nothing_recent(),
         }
     }
 
@@ -104,7 +108,10 @@ impl Tlb {
         self.keys[oldest] = key;
         self.used[oldest] = self.clock;
         self.sizes[size] += 1;
-        self.recent = [(0, 0); RECENT];
+        // Nothing is remembered of the page that has just come: a look-up missed it.
+        for recent in self.recent.iter_mut().filter(|recent| recent.1 == oldest as u32) {
+            *recent = (0, 0);
+        }
     }
 
     fn forget(&mut self, place: usize) {
@@ -125,7 +132,7 @@ impl Tlb {
                 self.forget(place);
             }
         }
-        self.recent = [(0, 0); RECENT];
+        self.recent = nothing_recent();
     }
 
     /// Whether a saved one is one of this kind and agrees with itself.

@@ -623,7 +623,15 @@ fn warmed_predictors_and_tlbs_cost_nothing_more() {
     }
     for config in [wide(), in_order()] {
         let mut core = Core::new(&config);
-        core.warm(&program.ops, &mut Paged { walks: Vec::new() });
+        let mut paged = Paged { walks: Vec::new() };
+        let mut learning = core.learning();
+        for op in &program.ops {
+            learning.fetch(op.pc, |virt| paged.walk(virt));
+            match op.class {
+                OpClass::Load => learning.data(op.virt, |virt| paged.walk(virt)),
+                _ => learning.branch(op),
+            }
+        }
         assert_eq!((core.now(), core.stats().counts.ops), (0, 0));
         core.execute(&program.ops, &mut Paged { walks: Vec::new() });
         let counts = core.stats().counts;

@@ -72,6 +72,22 @@ impl<M: MainMemory> MemorySystem<M> {
         }
     }
 
+    /// Counts an access that takes no time, and to the line that its L1 has used last: that changes nothing else. Says whether it is one.
+    #[inline(always)]
+    pub(crate) fn warm_again(&mut self, h: usize, access: CoreAccess) -> bool {
+        let Some(line) = self.ram.line(access.addr) else { return false };
+        let (own, code) = (access.kind == AccessKind::Store, access.kind == AccessKind::Fetch);
+        let hart = &mut self.harts[h];
+        if access.kind == AccessKind::Walk {
+            return false;
+        }
+        let l1 = if code { &mut hart.l1i } else { &mut hart.l1d };
+        let Some(flags) = l1.tags.used_again(line, own) else { return false };
+        l1.stats.hits += 1;
+        self.account::<false>(h, code, flags, Level::L1, 0, 0);
+        true
+    }
+
     /// An access to the L1, which has a port in cycle `begin`.
     #[inline(never)]
     fn access_l1<const TIMED: bool>(

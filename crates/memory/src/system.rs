@@ -212,7 +212,9 @@ impl<M: MainMemory> MemorySystem<M> {
     /// An access that changes state and counters and takes no time.
     #[inline]
     pub fn warm(&mut self, hart: usize, access: CoreAccess) {
-        self.access::<false>(hart, 0, access);
+        if !self.warm_again(hart, access) {
+            self.access::<false>(hart, 0, access);
+        }
     }
 
     /// Counts a core's access to a device's registers, which does not come here.

@@ -4,14 +4,19 @@
 //! be: one such line for up to 9 ways, two for up to 22. When lines arrive stands apart, as it is asked for only shortly after they
 //! have come. A tag is the whole line number. Data are not here: they are in RAM.
 
+mod quick;
+
 use doorbell_sim::ports::PhysAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::aligned::Aligned;
 use crate::class::DataClass;
-use crate::replacement::{ORDER_AT_FIRST, Replacement, Replacer, ReplacerState, to_front};
+use crate::replacement::{ORDER_AT_FIRST, Replacement, Replacer, ReplacerState};
 use crate::slices::Slices;
 use crate::ways::{WAYS_MAX, WayMask};
+
+pub(crate) use quick::Quick;
+use quick::{fixed, quick_use, ways_of, ways_of_many};
 
 /// No line.
 const EMPTY: u32 = u32::MAX;
@@ -130,17 +135,6 @@ impl Slot {
     }
 }
 
-/// What came of [`Tags::quick_use`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Quick {
-    /// The line is there, with these flags, and its use is noted.
-    Used(Flags),
-    /// The line is there, but more has to be looked at.
-    Unsure,
-    /// The line is not there.
-    Absent,
-}
-
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Tags {
@@ -155,6 +149,9 @@ pub(crate) struct Tags {
     /// Of each line when it is there, and in the lowest three bits from which level it comes.
     ready: Aligned<u64>,
     replacer: Replacer,
+    /// The line that [`Tags::quick_use`] used last, with its flags, while nothing has changed since: a shortcut, of which nothing
+    /// can be told from outside.
+    last: (u32, Flags),
 }
 
 /// What a snapshot keeps besides the order of replacement.
@@ -163,46 +160,6 @@ pub(crate) struct TagsState {
     lines: Vec<u32>,
     /// Of each line when it is there, from which level it comes, and its flags.
     words: Vec<u64>,
-}
-
-/// In which ways a line is, a bit a way: one at most. Nothing is decided on the way, so that the host compares many at a time.
-#[inline(always)]
-fn ways_of<const WAYS: usize>(tags: &[u32; WAYS], line: u32) -> u32 {
-    let mut found = 0;
-    for (way, tag) in tags.iter().enumerate() {
-        found |= u32::from(*tag == line) << way;
-    }
-    found
-}
-
-/// The same of any number of ways.
-fn ways_of_many(tags: &[u32], line: u32) -> u32 {
-    tags.iter().rev().fold(0, |found, tag| found << 1 | u32::from(*tag == line))
-}
-
-/// A part of a block whose length is known.
-#[inline(always)]
-fn fixed<const WAYS: usize>(words: &[u32]) -> &[u32; WAYS] {
-    words.first_chunk().expect("a block has room for its ways")
-}
-
-#[inline(always)]
-fn quick_use<const WAYS: usize>(block: &mut [u32; 16], line: u32, t: u64, own: bool) -> Quick {
-    let found = ways_of::<WAYS>(fixed(&block[HEADER..]), line);
-    if found == 0 {
-        return Quick::Absent;
-    }
-    let way = found.trailing_zeros();
-    let flags = Flags((block[(HEADER + WAYS + way as usize / 4) & 15] >> (way % 4 * 8)) as u8);
-    let settled = t >> LATEST_SHIFT >= u64::from(block[LATEST]);
-    if !settled || flags.is_prefetched() || own && !flags.is_dirty() {
-        return Quick::Unsure;
-    }
-    if block[0] & 0xf != way {
-        let order = to_front(order_of(block), u64::from(way));
-        (block[0], block[1]) = (order as u32, (order >> 32) as u32);
-    }
-    Quick::Used(flags)
 }
 
 /// From when on a line that comes at `at` is there, in units. Beyond all units nothing counts as settled.
@@ -235,6 +192,7 @@ impl Tags {
             blocks: Aligned::new(sets as usize * stride, 0, place),
             ready: Aligned::new(slots, 0, place + 32),
             replacer: Replacer::new(sets, ways, replacement),
+            last: (EMPTY, Flags(0)),
         };
         for set in 0..sets {
             let block = tags.block_mut(set);
@@ -265,6 +223,7 @@ impl Tags {
 
     #[inline]
     fn block_mut(&mut self, set: u32) -> &mut [u32] {
+        self.last.0 = EMPTY;
         self.blocks.part_mut(set as usize * self.stride, self.stride)
     }
 
@@ -309,7 +268,18 @@ impl Tags {
     pub fn quick_use(&mut self, line: u32, t: u64, own: bool) -> Quick {
         let (first, four) = ((line & (self.sets - 1)) as usize * self.stride, self.ways == 4);
         let block: &mut [u32; 16] = self.blocks.chunk_mut(first);
-        if four { quick_use::<4>(block, line, t, own) } else { quick_use::<8>(block, line, t, own) }
+        let quick =
+            if four { quick_use::<4>(block, line, t, own) } else { quick_use::<8>(block, line, t, own) };
+        if let Quick::Used(flags) = quick {
+            self.last = (line, flags);
+        }
+        quick
+    }
+
+    /// The line's flags if [`Tags::quick_use`] would use it at the end of time and change nothing, because it was the last that was used.
+    #[inline(always)]
+    pub fn used_again(&self, line: u32, own: bool) -> Option<Flags> {
+        (self.last.0 == line && (!own || self.last.1.is_dirty())).then_some(self.last.1)
     }
 
     /// Where in its block a line's flags stand: the word and the shift.
@@ -362,6 +332,7 @@ impl Tags {
     /// A use of the line, as replacement sees it.
     #[inline]
     pub fn touch(&mut self, slot: Slot) {
+        self.last.0 = EMPTY;
         let block = self.blocks.chunk_mut::<2>(slot.set() as usize * self.stride);
         let mut order = order_of(block);
         self.replacer.touch(&mut order, slot.set() as usize, slot.way() as usize);
@@ -378,6 +349,7 @@ impl Tags {
         mask: u32,
         (at, level): (u64, u8),
     ) -> (Slot, Option<Evicted>) {
+        self.last.0 = EMPTY;
         let (set, ways) = (self.set(line), self.ways);
         let block = self.blocks.part_mut(set as usize * self.stride, self.stride);
         let mut order = order_of(block);

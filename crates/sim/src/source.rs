@@ -6,6 +6,7 @@
 //! side by side, one a core, the earliest first. What devices do comes from beside: DMA is asked of the memory system, and an
 //! interrupt reaches a source as an exception behind its ops, or as the end of its sleep.
 
+use crate::learn::{Learner, learn_ops};
 use crate::memory::Walk;
 use crate::op::Op;
 use crate::ports::PhysAddr;
@@ -54,6 +55,19 @@ pub trait OpSource {
 
     /// Appends the ops of the next block.
     fn block(&mut self, world: &mut Self::World, ops: &mut Vec<Op>) -> BlockEnd<Self::Stop>;
+
+    /// Goes through the next block as [`block`](OpSource::block) does, but only to let `learner` learn from it. `ops` is empty, and may
+    /// be used.
+    fn learn(
+        &mut self,
+        world: &mut Self::World,
+        ops: &mut Vec<Op>,
+        learner: &mut impl Learner,
+    ) -> BlockEnd<Self::Stop> {
+        let end = self.block(world, ops);
+        learn_ops(ops, |virt| self.walk(world, virt), learner);
+        end
+    }
 
     /// Which page-table entries a walk for `virt` reads behind the last block; no levels where addresses are not translated.
     fn walk(&mut self, world: &Self::World, virt: u64) -> Walk;

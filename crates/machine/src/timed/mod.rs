@@ -25,9 +25,11 @@ mod source_tests;
 mod unequal_tests;
 #[cfg(test)]
 mod walk_tests;
+#[cfg(test)]
+mod warming_tests;
 mod watch;
 
-use doorbell_core::{Core, CoreStats};
+use doorbell_core::{Core, CoreStats, Learning};
 use doorbell_memory::dram::Dram;
 use doorbell_memory::{HartSide, MemorySystem};
 use doorbell_platform::map;
@@ -35,7 +37,7 @@ use doorbell_sim::memory::{
     AccessKind, CoreAccess, CoreMemory, DmaAccess, LINE_BYTES, Prefetched, Served, Walk, each_line,
 };
 use doorbell_sim::ports::DmaRequest;
-use doorbell_sim::{Clock, Op, OpClass, OpSource, Phase, PhysAddr, Ps, log};
+use doorbell_sim::{Clock, Learner, Op, OpSource, Phase, PhysAddr, Ps, log};
 use serde::{Deserialize, Serialize};
 
 use crate::config::MachineConfig;
@@ -75,9 +77,14 @@ struct TimedHart {
     space: Option<u16>,
     /// Instructions of a thousand cycles of warming.
     warming_rate: u64,
+    /// How long so many instructions take, in thousandths of a cycle.
+    warming_times: [u64; SHORT],
     /// What is left of a cycle of warming time, in thousandths.
     warm_rest: u64,
 }
+
+/// Instructions of the usual block, and some more.
+const SHORT: usize = 32;
 
 impl TimedHart {
     fn new(parts: &HartParts) -> TimedHart {
@@ -90,6 +97,7 @@ impl TimedHart {
             device: None,
             space: None,
             warming_rate,
+            warming_times: std::array::from_fn(|done| done as u64 * 1_000_000 / warming_rate),
             warm_rest: 0,
         }
     }
@@ -97,7 +105,8 @@ impl TimedHart {
     /// Warming: the core cycles that so many instructions take, whole ones; what is left is kept for the next.
     #[inline]
     fn warming_cycles(&mut self, instructions: u64) -> u64 {
-        let passed = instructions * 1_000_000 / self.warming_rate + self.warm_rest;
+        let known = self.warming_times.get(instructions as usize).copied();
+        let passed = known.unwrap_or_else(|| instructions * 1_000_000 / self.warming_rate) + self.warm_rest;
         self.warm_rest = passed % 1000;
         passed / 1000
     }
@@ -120,6 +129,47 @@ pub struct Timing {
     watch: Option<Box<watch::Watch>>,
     /// What was executed since recording began. An observer.
     recorded: Option<Vec<Op>>,
+}
+
+/// What learns from one hart's block.
+struct Warming<'a> {
+    id: usize,
+    core: Learning<'a>,
+    memory: &'a mut MemorySystem<Dram>,
+    /// The page and the line of the last instruction.
+    page: Option<u64>,
+    line: Option<u64>,
+}
+
+impl Learner for Warming<'_> {
+    #[inline]
+    fn instruction(&mut self, pc: u64, fetch: PhysAddr, walk: impl FnOnce(u64) -> Walk) {
+        let (page, line) = (Some(pc >> 12), Some(fetch.0 / LINE_BYTES));
+        if page != self.page {
+            self.page = page;
+            self.core.fetch(pc, walk);
+        }
+        if line != self.line {
+            self.line = line;
+            self.memory.warm(self.id, CoreAccess { kind: AccessKind::Fetch, addr: fetch, pc });
+        }
+    }
+
+    #[inline]
+    fn data(&mut self, access: CoreAccess, virt: u64, walk: impl FnOnce(u64) -> Walk) {
+        self.core.data(virt, walk);
+        self.memory.warm(self.id, access);
+    }
+
+    fn prefetch(&mut self, access: CoreAccess, virt: u64, walk: impl FnOnce(u64) -> Walk) {
+        self.core.data(virt, walk);
+        self.memory.warm_prefetch(self.id, access);
+    }
+
+    #[inline]
+    fn branch(&mut self, op: &Op) {
+        self.core.branch(op);
+    }
 }
 
 /// What surrounds one hart's core: `source` is what it is fed from.
@@ -206,27 +256,6 @@ impl Timing {
                 false => self.memory.warm_device_read(line, bytes, access),
             }
         });
-    }
-
-    fn warm_caches(&mut self, id: usize) {
-        let mut fetched = None;
-        for op in &self.ops {
-            let line = op.fetch.0 / LINE_BYTES;
-            if fetched != Some(line) {
-                fetched = Some(line);
-                self.memory.warm(id, CoreAccess { kind: AccessKind::Fetch, addr: op.fetch, pc: op.pc });
-            }
-            let kind = match op.class {
-                OpClass::Load => AccessKind::Load,
-                OpClass::Store | OpClass::Atomic => AccessKind::Store,
-                OpClass::Prefetch => {
-                    self.memory.warm_prefetch(id, CoreAccess::of_prefetch(op));
-                    continue;
-                }
-                _ => continue,
-            };
-            self.memory.warm(id, CoreAccess { kind, addr: op.phys, pc: op.pc });
-        }
     }
 }
 

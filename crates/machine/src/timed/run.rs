@@ -7,9 +7,10 @@
 //! they are after the block.
 
 use doorbell_riscv::{Hart, MmioRequest, Privilege, Stop, Turn};
+use doorbell_sim::learn::learn_ops;
 use doorbell_sim::{BlockEnd, Op, OpClass, OpSource, Phase, Ps, Ram};
 
-use super::{Around, Mode, Timing};
+use super::{Around, Mode, Timing, Warming};
 use crate::events::Event;
 use crate::machine::Machine;
 use crate::run::{Limits, Outcome};
@@ -127,6 +128,9 @@ impl Timing {
             timed.core.set_address_space(space);
         }
         self.ops.clear();
+        if self.mode != Mode::Detailed {
+            return self.learn(id, source, world);
+        }
         let before = source.instructions();
         let end = source.block(world, &mut self.ops);
         let trapped = matches!(end, BlockEnd::Trapped);
@@ -135,41 +139,62 @@ impl Timing {
         }
         let watched = self.before_watched(id);
         let timed = &mut self.harts[id];
-        if self.mode == Mode::Detailed {
-            if watched.is_some_and(|(_, logged)| logged) {
-                self.execute_logged(id, source, world);
-            } else {
-                // The one place of this call, so that the compiler puts the whole core here.
-                timed.core.execute(&self.ops, &mut Around { id, source, world, memory: &mut self.memory });
-            }
-            if let Some((misses, _)) = watched {
-                self.look(id, source.thread(), source.instructions() - before, misses);
-            }
-            let core = &mut self.harts[id].core;
-            if trapped {
-                core.trap();
-                if self.ops.is_empty() {
-                    // A guest whose trap handler traps at once must not stand still in time.
-                    core.skip_to(core.now() + u64::from(core.config().trap_cycles));
-                }
-            }
-            let byte = |addr| source.byte(world, addr);
-            self.polls.look(id, &self.ops, byte, source.instructions(), core.now());
-            if trapped {
-                self.polls.interrupted(id);
-            }
-            source.set_cycle(core.now());
+        if watched.is_some_and(|(_, logged)| logged) {
+            self.execute_logged(id, source, world);
         } else {
-            timed.core.warm(&self.ops, &mut Around { id, source, world, memory: &mut self.memory });
-            // A trap takes time too, or a guest that does nothing else would stand still.
-            let done = (source.instructions() - before).max(u64::from(trapped));
-            source.set_cycle(begun + timed.warming_cycles(done));
-            self.warm_caches(id);
+            // The one place of this call, so that the compiler puts the whole core here.
+            timed.core.execute(&self.ops, &mut Around { id, source, world, memory: &mut self.memory });
         }
+        if let Some((misses, _)) = watched {
+            self.look(id, source.thread(), source.instructions() - before, misses);
+        }
+        let core = &mut self.harts[id].core;
+        if trapped {
+            core.trap();
+            if self.ops.is_empty() {
+                // A guest whose trap handler traps at once must not stand still in time.
+                core.skip_to(core.now() + u64::from(core.config().trap_cycles));
+            }
+        }
+        let byte = |addr| source.byte(world, addr);
+        self.polls.look(id, &self.ops, byte, source.instructions(), core.now());
+        if trapped {
+            self.polls.interrupted(id);
+        }
+        source.set_cycle(core.now());
+        self.fence(id, source);
+        end
+    }
+
+    /// Warming: takes one block of a source, from which caches, TLBs and predictors learn.
+    fn learn<S: OpSource>(&mut self, id: usize, source: &mut S, world: &mut S::World) -> BlockEnd<S::Stop> {
+        let (begun, before) = (source.cycle(), source.instructions());
+        let timed = &mut self.harts[id];
+        let core = timed.core.learning();
+        let mut learner = Warming { id, core, memory: &mut self.memory, page: None, line: None };
+        let end = match &mut self.recorded {
+            None => source.learn(world, &mut self.ops, &mut learner),
+            Some(recorded) => {
+                let end = source.block(world, &mut self.ops);
+                learn_ops(&self.ops, |virt| source.walk(world, virt), &mut learner);
+                recorded.extend_from_slice(&self.ops);
+                end
+            }
+        };
+        // A trap takes time too, or a guest that does nothing else would stand still.
+        let trapped = matches!(end, BlockEnd::Trapped);
+        let done = (source.instructions() - before).max(u64::from(trapped));
+        source.set_cycle(begun + timed.warming_cycles(done));
+        self.fence(id, source);
+        end
+    }
+
+    /// Translations that software has declared void are dropped.
+    #[inline]
+    fn fence<S: OpSource>(&mut self, id: usize, source: &mut S) {
         if let Some(fence) = source.take_translation_fence() {
             self.harts[id].core.flush_tlb(fence.address, fence.space);
         }
-        end
     }
 
     /// A device access, at which a source has stopped, reaches the head of the window. The source's time is when it leaves the core.

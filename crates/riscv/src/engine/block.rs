@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use doorbell_sim::ram::PAGE_BYTES;
 use doorbell_sim::{Op as TimedOp, PhysAddr, Ram};
 
+use super::learning::{Lesson, teach};
 use super::noted::noting_handler;
 use super::table::{handler, leave};
 use super::template::{reads_counter, template};
@@ -38,6 +39,8 @@ const NO_LINK: Successor = Successor { pc: 1, context: 0, block: NO_BLOCK };
 struct Block {
     first_op: u32,
     count: u32,
+    first_lesson: u32,
+    lessons: u32,
     /// For [`Exit::Next`] and [`Exit::Taken`].
     links: [Successor; 2],
     /// The second half of an instruction that begins in the page's last halfword. It belongs to another
@@ -60,6 +63,8 @@ pub(crate) struct Engine {
     ops: Vec<Op>,
     /// While the hart notes what it does, what timing models are told of each op.
     templates: Vec<TimedOp>,
+    /// And what there is to learn from each block without time.
+    lessons: Vec<Lesson>,
     noting: bool,
     blocks: Vec<Block>,
     /// For each page of RAM, one more than its index in `tables`; 0 if it has no blocks.
@@ -79,6 +84,7 @@ impl Default for Engine {
         Engine {
             ops: Vec::with_capacity(OPS_CAPACITY),
             templates: Vec::new(),
+            lessons: Vec::new(),
             noting: false,
             blocks: Vec::new(),
             page_index: Vec::new(),
@@ -113,6 +119,13 @@ impl Engine {
     pub fn templates(&self, block: BlockId) -> &[TimedOp] {
         let block = &self.blocks[block as usize];
         &self.templates[block.first_op as usize..][..block.count as usize]
+    }
+
+    /// What there is to learn from a block.
+    #[inline(always)]
+    pub fn lessons(&self, block: BlockId) -> &[Lesson] {
+        let block = &self.blocks[block as usize];
+        &self.lessons[block.first_lesson as usize..][..block.lessons as usize]
     }
 
     /// The first `count` ops of a block, followed by an op that leaves.
@@ -216,7 +229,7 @@ impl Engine {
         if self.ops.len() + BLOCK_OPS + 1 > OPS_CAPACITY {
             self.start_afresh(hart);
         }
-        let first_op = self.ops.len();
+        let (first_op, first_lesson) = (self.ops.len(), self.lessons.len());
         let mut offset = 0;
         let mut straddles = None;
         let page_end = PAGE_BYTES - phys.0 % PAGE_BYTES;
@@ -251,11 +264,19 @@ impl Engine {
         // the block ends.
         self.ops.push(leave((offset / 2) as u8));
         if self.noting {
+            teach(&self.templates[first_op..], phys, &mut self.lessons);
             self.templates.push(TimedOp::default());
         }
         hart.counters.blocks_decoded += 1;
         let id = self.blocks.len() as BlockId;
-        self.blocks.push(Block { first_op: first_op as u32, count, links: [NO_LINK; 2], straddles });
+        self.blocks.push(Block {
+            first_op: first_op as u32,
+            count,
+            first_lesson: first_lesson as u32,
+            lessons: (self.lessons.len() - first_lesson) as u32,
+            links: [NO_LINK; 2],
+            straddles,
+        });
         self.table_of(page, ram)[halfword] = id;
         if ram.note_code(hart.config.id, page) {
             hart.watch_stores(ram, page);
@@ -327,6 +348,7 @@ impl Engine {
     fn forget_all(&mut self) {
         self.ops.clear();
         self.templates.clear();
+        self.lessons.clear();
         self.blocks.clear();
         self.page_index.clear();
         self.tables.clear();

@@ -13,6 +13,7 @@ mod amo;
 mod block;
 mod float_ops;
 mod integer;
+mod learning;
 mod memory;
 pub(crate) mod noted;
 mod system;

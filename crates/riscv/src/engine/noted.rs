@@ -5,7 +5,7 @@
 //! exactly as fast as if there were no timing models. Where accesses went is asked of the TLB afterwards.
 
 use doorbell_sim::memory::{LINE_BYTES, Walk};
-use doorbell_sim::{BlockEnd, Op as TimedOp, OpClass, OpSource, PhysAddr, Ram, TranslationFence};
+use doorbell_sim::{BlockEnd, Learner, Op as TimedOp, OpClass, OpSource, PhysAddr, Ram, TranslationFence};
 
 use super::block::{BlockId, Engine};
 use super::{Exit, Handler, Op, amo, integer, memory};
@@ -104,6 +104,19 @@ impl Hart {
     /// Executes at most one block, and at most `limit` instructions of it, and appends what was executed to `ops`.
     /// Instructions that did not retire leave nothing. The caller sets the hart's time afterwards.
     pub fn run_noted(&mut self, ram: &mut Ram, limit: u64, ops: &mut Vec<TimedOp>) -> Turn {
+        self.run_told(ram, limit, &mut |hart, engine, ram, block, what| {
+            hart.note_ops(engine, ram, block, what, ops);
+        })
+    }
+
+    /// The same, but `tell` is told of each block that was executed and of what of it retired.
+    #[inline]
+    pub(super) fn run_told(
+        &mut self,
+        ram: &mut Ram,
+        limit: u64,
+        tell: &mut impl FnMut(&Hart, &Engine, &Ram, BlockId, Retired),
+    ) -> Turn {
         assert!(self.pending_mmio.is_none(), "a hart with a device access under way was run");
         self.run_on(ram);
         if self.waiting {
@@ -117,12 +130,19 @@ impl Hart {
         if let Some(news) = ram.take_news(self.config.id) {
             self.learn(&mut engine, ram, &news);
         }
-        let turn = self.noted_turn(&mut engine, ram, limit, ops);
+        let turn = self.told_turn(&mut engine, ram, limit, tell);
         self.engine = Some(engine);
         turn
     }
 
-    fn noted_turn(&mut self, engine: &mut Engine, ram: &mut Ram, limit: u64, ops: &mut Vec<TimedOp>) -> Turn {
+    #[inline]
+    fn told_turn(
+        &mut self,
+        engine: &mut Engine,
+        ram: &mut Ram,
+        limit: u64,
+        tell: &mut impl FnMut(&Hart, &Engine, &Ram, BlockId, Retired),
+    ) -> Turn {
         if self.take_interrupt() {
             return Turn::Trapped;
         }
@@ -147,13 +167,7 @@ impl Hart {
             let before = self.instret;
             let (exit, _) = self.run_block(engine, ram, block, self.slots.saturating_add(left));
             let count = self.instret - before;
-            self.note_ops(
-                engine,
-                ram,
-                block,
-                Retired { count: count as usize, exit, fetch, privileged },
-                ops,
-            );
+            tell(self, engine, ram, block, Retired { count: count as usize, exit, fetch, privileged });
             left -= count;
             // A store to a page of code goes on to the end of its block, again: what is decoded, and so what such a page is, must
             // not be seen in the ops that belong together.
@@ -178,14 +192,7 @@ impl Hart {
     }
 
     /// Appends the ops of the instructions of a block that retired.
-    fn note_ops(
-        &mut self,
-        engine: &Engine,
-        ram: &Ram,
-        block: BlockId,
-        what: Retired,
-        ops: &mut Vec<TimedOp>,
-    ) {
+    fn note_ops(&self, engine: &Engine, ram: &Ram, block: BlockId, what: Retired, ops: &mut Vec<TimedOp>) {
         let first = ops.len();
         ops.extend_from_slice(&engine.templates(block)[..what.count]);
         let mut noted = 0;
@@ -240,8 +247,15 @@ impl Hart {
         }
     }
 
+    /// The address of the `nth` access of the block that has just run.
+    #[inline]
+    pub(super) fn noted_address(&self, nth: usize) -> u64 {
+        self.notes.addresses[nth]
+    }
+
     /// Where a data access of the block that has just run went.
-    fn physical(&self, ram: &Ram, virt: u64) -> PhysAddr {
+    #[inline]
+    pub(super) fn physical(&self, ram: &Ram, virt: u64) -> PhysAddr {
         let entry = self.tlb_entry(virt);
         if entry.load_tag == virt & PAGE_MASK {
             return ram.phys_of_host(virt.wrapping_add(entry.addend));
@@ -290,6 +304,11 @@ impl OpSource for Hart {
         self.run_noted(ram, u64::MAX, ops)
     }
 
+    #[inline]
+    fn learn(&mut self, ram: &mut Ram, _: &mut Vec<TimedOp>, learner: &mut impl Learner) -> Turn {
+        self.run_learning(ram, learner)
+    }
+
     fn walk(&mut self, ram: &Ram, virt: u64) -> Walk {
         self.page_walk(ram, virt)
     }
@@ -311,10 +330,10 @@ impl OpSource for Hart {
 }
 
 /// What became of a block.
-struct Retired {
-    count: usize,
-    exit: Exit,
+pub(super) struct Retired {
+    pub count: usize,
+    pub exit: Exit,
     /// Where its first instruction lies.
-    fetch: PhysAddr,
+    pub fetch: PhysAddr,
     privileged: bool,
 }
