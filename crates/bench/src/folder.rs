@@ -77,6 +77,9 @@ impl ResultFolder {
         self.write("latency.hgrm", &latency.to_hgrm())?;
         self.write("latency.csv", &latency.to_csv())?;
         self.write("batches.csv", &tables::batches(&point.summary.batches))?;
+        if !point.summary.memory_over_time.is_empty() {
+            self.write("memory.csv", &tables::memory(&point.summary.memory_over_time))?;
+        }
         if !point.summary.streams.is_empty() {
             self.write("streams.csv", &tables::streams(&point.summary.streams))?;
         }

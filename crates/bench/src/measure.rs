@@ -170,6 +170,7 @@ pub(crate) fn summarise(
         cores: cores.unwrap_or_default(),
         ports: window.ports,
         steady: window.steady,
+        memory_over_time: window.memory,
         ..PointSummary::of_window(figures, frame_size)
     }
 }

@@ -310,8 +310,8 @@ impl Run<'_, '_> {
             ports,
             instructions,
             timed,
-            settled: false,
             steady: Some(steady),
+            ..Window::default()
         })
     }
 

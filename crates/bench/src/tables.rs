@@ -3,12 +3,24 @@
 use std::fmt::Write;
 
 use doorbell_loadgen::{BatchSummary, Flow, FlowHeaders, StreamBook, StreamSummary, TrafficConfig};
+use doorbell_results::MemoryPart;
 
 /// A row a part of the measurement.
 pub(crate) fn batches(batches: &[BatchSummary]) -> String {
     let mut out = "begin_ns,offered,delivered,latency_ns_mean,latency_ns_p99\n".to_owned();
     for batch in batches {
         let _ = writeln!(out, "{},{}", over_time(batch), nanoseconds(batch.latency_ns_p99));
+    }
+    out
+}
+
+/// A row a part of the measurement and channel of memory.
+pub(crate) fn memory(parts: &[MemoryPart]) -> String {
+    let mut out = "begin_ns,channel,read_gbps,write_gbps,read_latency_ns\n".to_owned();
+    for part in parts {
+        let MemoryPart { begin_ns, channel, read_gbps, write_gbps, .. } = part;
+        let latency = nanoseconds(part.read_latency_ns);
+        let _ = writeln!(out, "{begin_ns:.3},{channel},{read_gbps:.6},{write_gbps:.6},{latency}");
     }
     out
 }

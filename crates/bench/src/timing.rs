@@ -4,6 +4,7 @@
 
 mod buses;
 mod figures;
+mod memory_series;
 mod packet_cost;
 mod span;
 
@@ -15,6 +16,7 @@ use doorbell_sim::Ps;
 use doorbell_sim::stats::{Counter, Stats};
 
 pub(crate) use figures::{cores, figures};
+pub(crate) use memory_series::{MemorySeries, PARTS};
 pub(crate) use span::Span;
 
 /// What the figures of a point mean, as `group.name`: those of all cores and of each, of all nodes.

@@ -5,7 +5,7 @@
 
 use doorbell_machine::{ConfigError, Machine, Port, WatchRequest, Watched};
 use doorbell_nic::{Nic, NicStats, WaitedDrops};
-use doorbell_results::{Drops, PortFigures, Steady, WaitedFor};
+use doorbell_results::{Drops, MemoryPart, PortFigures, Steady, WaitedFor};
 use doorbell_sim::{Frame, Ps};
 
 use crate::config::RunConfig;
@@ -123,6 +123,8 @@ pub(crate) struct Window {
     pub instructions: u64,
     /// What the timing models had counted at both ends.
     pub timed: Option<(timing::Moment, timing::Moment)>,
+    /// What main memory did over its time.
+    pub memory: Vec<MemoryPart>,
     /// Whether what has not come back of it never will.
     pub settled: bool,
     /// How the load came to its pace before it.
@@ -158,8 +160,7 @@ impl OpenWindow {
             ports: self.figures.until(&Moment::of(machine), machine),
             instructions: machine.instructions() - self.instructions,
             timed: self.timed.zip(timing::Moment::of(machine)),
-            settled: false,
-            steady: None,
+            ..Window::default()
         }
     }
 }
@@ -189,15 +190,7 @@ impl Run<'_, '_, Machine> {
         let end = self.look()?;
         let ports = open.figures.until(&end.figures, self.system);
         Ok((
-            Window {
-                begin: open.totals,
-                end: end.totals,
-                ports,
-                instructions,
-                timed,
-                settled: false,
-                steady: None,
-            },
+            Window { begin: open.totals, end: end.totals, ports, instructions, timed, ..Window::default() },
             watched,
         ))
     }
@@ -220,12 +213,23 @@ impl Run<'_, '_, Machine> {
     ) -> Result<(Window, Option<Watched>), RunError> {
         let steady = self.approach()?;
         let open = self.open_window(watch)?;
+        let mut series = timing::MemorySeries::default();
         match config.run.frames {
             Some(frames) => self.until_offered(frames, config)?,
-            None => self.until(open.begun + config.run.duration)?,
+            None => {
+                series.look(self.system);
+                // A functional run would be cut within blocks.
+                let parts = if series.is_empty() { 0 } else { timing::PARTS };
+                for part in 1..=parts {
+                    self.until(open.begun + Ps(config.run.duration.0 / timing::PARTS * part))?;
+                    series.look(self.system);
+                }
+                self.until(open.begun + config.run.duration)?;
+            }
         }
+        let memory = series.parts(self.system);
         let (window, watched) = self.close_window(open)?;
-        Ok((Window { steady: Some(steady), ..window }, watched))
+        Ok((Window { steady: Some(steady), memory, ..window }, watched))
     }
 
     /// Runs until exactly `frames` frames have been offered in the window by the first generator, and so by each whose link is

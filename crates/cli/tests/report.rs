@@ -41,6 +41,7 @@ fn point() -> PointSummary {
             latency_ns: None,
         }),
         steady: None,
+        memory_over_time: Vec::new(),
         batches: [0.0, 1e3].map(batch).to_vec(),
         latency_stages_ns: None,
         streams: Vec::new(),

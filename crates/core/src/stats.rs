@@ -25,8 +25,12 @@ pub enum Cause {
     Itlb,
     /// The front end delivers less than the width, or begins again.
     Fetch,
-    /// Execution: dependences, latencies, units.
+    /// Execution: dependences and latencies.
     Execute,
+    /// A division, which holds its unit, or waits for it.
+    Divider,
+    /// Another unit, or an issue port, was taken for longer than the op takes.
+    Ports,
     /// A load from the first-level cache or the store queue.
     L1,
     /// A load from the private second-level cache.
@@ -63,6 +67,8 @@ impl Cause {
         Cause::Itlb,
         Cause::Fetch,
         Cause::Execute,
+        Cause::Divider,
+        Cause::Ports,
         Cause::L1,
         Cause::L2,
         Cause::Llc,
@@ -189,8 +195,12 @@ stats! {
         slots_fetch,
         /// Empty because of the front end, in cycles with some ops.
         slots_fetch_bandwidth,
-        /// Empty because the core executes.
+        /// Empty because of dependences and latencies of execution.
         slots_execute,
+        /// Empty because of divisions.
+        slots_divider,
+        /// Empty because units or issue ports were taken.
+        slots_ports,
         /// Empty because of loads from the first level.
         slots_l1,
         /// Empty because of loads from the second level.
@@ -225,8 +235,12 @@ stats! {
         cpi_itlb,
         /// Cycles lost to the rest of the front end.
         cpi_fetch,
-        /// Cycles lost to execution and dependences.
+        /// Cycles lost to dependences and latencies of execution.
         cpi_execute,
+        /// Cycles lost to divisions.
+        cpi_divider,
+        /// Cycles lost to units or issue ports that were taken.
+        cpi_ports,
         /// Cycles lost to loads from the first level.
         cpi_l1,
         /// Cycles lost to loads from the second level.
@@ -328,8 +342,36 @@ impl Books {
                 + self.slots_dtlb
                 + self.slots_store
                 + self.slots_device,
-            core: self.slots_execute + self.slots_serialise,
+            core: self.slots_execute + self.slots_divider + self.slots_ports + self.slots_serialise,
         }
+    }
+
+    /// The third level: what the second level's latency of fetching, bounds of memory and bounds of the core consist of, in this order.
+    /// Each sums to its [`TopDown`] figure exactly.
+    pub fn top_down_3(&self) -> [Vec<(&'static str, u64)>; 3] {
+        let fetching = vec![
+            ("icache", self.slots_icache),
+            ("itlb", self.slots_itlb),
+            ("misfetches", self.slots_misfetch),
+            ("refill", self.slots_fetch),
+        ];
+        let memory = vec![
+            ("l1_bound", self.slots_l1),
+            ("l2_bound", self.slots_l2),
+            ("llc_bound", self.slots_llc),
+            ("peer_bound", self.slots_peer),
+            ("dram_bound", self.slots_dram),
+            ("store_bound", self.slots_store),
+            ("dtlb", self.slots_dtlb),
+            ("device_bound", self.slots_device),
+        ];
+        let core = vec![
+            ("divider", self.slots_divider),
+            ("ports", self.slots_ports),
+            ("latency", self.slots_execute),
+            ("serialising", self.slots_serialise),
+        ];
+        [fetching, memory, core]
     }
 
     /// All cycles of the CPI stack.
@@ -344,6 +386,16 @@ impl Books {
 }
 
 impl Cause {
+    /// What an op waits for that executes without memory: `waited` cycles for its unit and `takes` in it.
+    #[inline]
+    pub(crate) const fn of_unit(class: OpClass, waited: u64, takes: u64) -> Cause {
+        match class {
+            OpClass::IntDiv | OpClass::FloatDiv => Cause::Divider,
+            _ if waited > takes => Cause::Ports,
+            _ => Cause::Execute,
+        }
+    }
+
     /// A load served at this level.
     pub(crate) const fn of(level: Level) -> Cause {
         match level {

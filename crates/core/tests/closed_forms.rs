@@ -669,7 +669,7 @@ fn share(
 #[test]
 fn the_books_name_what_bounds_a_program() {
     type Case = (&'static str, fn(&mut Program, u64), fn(&doorbell_core::Books) -> u64);
-    let cases: [Case; 7] = [
+    let cases: [Case; 10] = [
         ("width", |p, n| p.int(1 + (n % 8) as u8, 0).flags = 0, |b| b.slots_retiring),
         ("a pointer chase in memory", |p, n| p.load(5, 5, 0x100000 + n * 64).flags = 0, |b| b.slots_dram),
         // A load takes three cycles; one of their slots retires.
@@ -678,7 +678,22 @@ fn the_books_name_what_bounds_a_program() {
             |p, _| p.load(5, 5, 0x100).flags = 0,
             |b| b.slots_l1 + b.slots_retiring,
         ),
-        ("a chain of divisions", |p, _| p.op(OpClass::IntDiv, 5, [5, 0, 0]).flags = 0, |b| b.slots_execute),
+        ("a chain of divisions", |p, _| p.op(OpClass::IntDiv, 5, [5, 0, 0]).flags = 0, |b| b.slots_divider),
+        (
+            "divisions for which there are too few dividers",
+            |p, n| p.op(OpClass::FloatDiv, 1 + (n % 8) as u8, [0; 3]).flags = 0,
+            |b| b.slots_divider,
+        ),
+        (
+            "a chain of multiplications",
+            |p, _| p.op(OpClass::IntMul, 5, [5, 0, 0]).flags = 0,
+            |b| b.slots_execute + b.slots_retiring,
+        ),
+        (
+            "multiplications for which there are too few units",
+            |p, n| p.op(OpClass::IntMul, 1 + (n % 8) as u8, [0; 3]).flags = 0,
+            |b| b.slots_ports + b.slots_retiring,
+        ),
         ("stores that miss", |p, n| p.store(0, 0, 0x100000 + n * 64).flags = 0, |b| b.slots_store),
         (
             "serialising ops",

@@ -55,6 +55,8 @@ impl<M: MainMemory> MemorySystem<M> {
         self.traffic.snoops += u64::from(peers.present);
         self.devices.fresh_used_by_core += u64::from(peers.fresh);
         let slot = self.llc.tags.find(request.line);
+        let prefetch = request.why == Why::Prefetch;
+        self.harts[request.hart].stats.asked(prefetch, request.code, request.own, slot.is_some());
         let class = match slot {
             Some(slot) => self.llc.tags.flags(slot).class(),
             None => self.class_of(request),

@@ -110,12 +110,43 @@ doorbell_sim::stats! {
         from_dram,
         /// Page walks' accesses that entered at the second level.
         walks_at_l2,
+        /// CRd: lines of instructions asked of the LLC, which had them.
+        crd_hits,
+        /// CRd: lines of instructions asked of the LLC, which had them not.
+        crd_misses,
+        /// DRd: lines asked of the LLC to be read, for loads and page walks, which it had.
+        drd_hits,
+        /// DRd: lines asked of the LLC to be read, for loads and page walks, which it had not.
+        drd_misses,
+        /// RFO: lines asked of the LLC to be written, or the right to write them, which it had.
+        rfo_hits,
+        /// RFO: lines asked of the LLC to be written, or the right to write them, which it had not.
+        rfo_misses,
+        /// Lines that prefetchers and prefetch instructions asked of the LLC, which had them.
+        prefetch_hits,
+        /// Lines that prefetchers and prefetch instructions asked of the LLC, which had them not.
+        prefetch_misses,
         /// Accesses to addresses that are not RAM.
         outside_ram,
     }
 }
 
 impl CoreStats {
+    /// Counts a request of the LLC. One for a line that is on its way hits if there is room for the line in the LLC already.
+    #[inline]
+    pub(crate) fn asked(&mut self, prefetch: bool, code: bool, own: bool, hit: bool) {
+        *match (prefetch, code, own, hit) {
+            (true, _, _, true) => &mut self.prefetch_hits,
+            (true, _, _, false) => &mut self.prefetch_misses,
+            (false, true, _, true) => &mut self.crd_hits,
+            (false, true, _, false) => &mut self.crd_misses,
+            (false, false, true, true) => &mut self.rfo_hits,
+            (false, false, true, false) => &mut self.rfo_misses,
+            (false, false, false, true) => &mut self.drd_hits,
+            (false, false, false, false) => &mut self.drd_misses,
+        } += 1;
+    }
+
     #[inline]
     pub(crate) fn served(&mut self, level: Level) {
         *match level {

@@ -339,6 +339,36 @@ fn a_stream_prefetcher_follows_a_page_that_no_stride_tells() {
 }
 
 #[test]
+fn what_cores_ask_of_the_llc_is_told_by_kind_and_misses_are_reads_of_memory() {
+    let mut config = config();
+    (config.l1d.prefetch.kind, config.l1d.prefetch.degree) = (PrefetchKind::NextLine, 1);
+    config.walks = WalkEntry::L2;
+    let mut system = system(&config);
+    let at = |n: u64| 10_000 * n;
+    access(&mut system, 0, at(1), AccessKind::Fetch, 0);
+    // The line behind comes ahead of its use.
+    load(&mut system, at(2), 1 << 20);
+    load(&mut system, at(3), (1 << 20) + 64);
+    access(&mut system, 0, at(4), AccessKind::Store, 2 << 20);
+    access(&mut system, 0, at(5), AccessKind::Walk, 3 << 20);
+    let hart = system.stats().harts[0].core.clone();
+    assert_eq!((hart.crd_misses, hart.drd_misses, hart.rfo_misses), (1, 2, 1));
+    assert_eq!((hart.crd_hits, hart.drd_hits, hart.rfo_hits, hart.prefetch_hits), (0, 0, 0, 0));
+    // Behind both loads and the store.
+    assert_eq!(hart.prefetch_misses, 3);
+    assert_eq!(system.stats().traffic.memory_reads, 1 + 2 + 1 + 3);
+    // What has left the private caches is still in the LLC: lines of the same set drive it out of them.
+    let lines_of_the_set = (1..=12u64).map(|n| (4 << 20) + n * (128 << 10));
+    lines_of_the_set.enumerate().for_each(|(n, offset)| _ = load(&mut system, at(10 + n as u64), offset));
+    let before = system.stats();
+    load(&mut system, at(101), (4 << 20) + (128 << 10));
+    access(&mut system, 0, at(102), AccessKind::Store, (4 << 20) + (2 * 128 << 10));
+    let hart = system.stats().since(&before).harts[0].core.clone();
+    assert_eq!((hart.drd_misses, hart.rfo_misses), (0, 0), "{hart:?}");
+    assert_eq!((hart.drd_hits, hart.rfo_hits), (1, 1), "{hart:?}");
+}
+
+#[test]
 fn average_access_time_is_the_sum_of_what_was_answered() {
     let mut system = system(&config());
     let mut sum = 0;

@@ -20,6 +20,7 @@
 mod functions;
 mod iperf;
 mod latency;
+mod memory_part;
 mod network;
 mod number;
 mod point;
@@ -35,6 +36,7 @@ mod timing;
 pub use functions::FunctionCost;
 pub use iperf::{Direction, IperfFigures, Protocol};
 pub use latency::{BatchSummary, Confidence, LatencyConfidence, LatencySummary};
+pub use memory_part::MemoryPart;
 pub use network::{
     GeneratorFigures, HopFigures, NetworkFigures, NodeFigures, OutputFigures, SwitchFigures, WindowSummary,
 };

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::functions::FunctionCost;
 use crate::iperf::IperfFigures;
 use crate::latency::{BatchSummary, Confidence, LatencySummary};
+use crate::memory_part::MemoryPart;
 use crate::network::{NetworkFigures, WindowSummary};
 use crate::number::{known, or_nan, unknown};
 use crate::ports::PortFigures;
@@ -126,6 +127,10 @@ pub struct PointSummary {
     /// The measurement in parts of equal length: loss and latency over time.
     #[serde(default)]
     pub batches: Vec<BatchSummary>,
+    /// What main memory did meanwhile, channel by channel in each part; nothing where it was not timed, or the measurement's length was
+    /// not known before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory_over_time: Vec<MemoryPart>,
     /// The round trips of `latency_ns` split by where the time was spent, by the stages' names in the order of a packet's way. Their means sum to
     /// that of `latency_ns` if all frames' stages are known (`stats.json` has how many are not).
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -246,6 +246,14 @@ mod tests {
                 latency_ns_mean: Some(7.0),
                 latency_ns_p99: None,
             }],
+            memory_over_time: vec![crate::MemoryPart {
+                begin_ns: 0.0,
+                length_ns: 1e3,
+                channel: 1,
+                read_gbps: 2.5,
+                write_gbps: 0.0,
+                read_latency_ns: Some(61.0),
+            }],
             latency_stages_ns: Some(StageSummaries(vec![
                 ("wire".into(), stage(1)),
                 ("core".into(), stage(2)),

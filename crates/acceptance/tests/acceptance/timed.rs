@@ -65,6 +65,38 @@ fn a_run_comes_out_the_same_twice_with_shares_that_sum_to_one() {
     assert!(
         (sum(&one, "top-down") - 1.0).abs() < 1e-12 && (sum(&one, "top-down, level 2") - 1.0).abs() < 1e-12
     );
+    let level = |group: &str, name: &str| figure(&one, group, name);
+    let memory = [
+        "l1_bound",
+        "l2_bound",
+        "llc_bound",
+        "peer_bound",
+        "dram_bound",
+        "store_bound",
+        "dtlb",
+        "device_bound",
+    ];
+    for (parent, parts) in [
+        ("memory_bound", &memory[..]),
+        ("core_bound", &["divider", "ports", "latency", "serialising"]),
+        ("fetch_latency", &["icache", "itlb", "misfetches", "refill"]),
+    ] {
+        let parts: f64 = parts.iter().map(|part| level("top-down, level 3", part)).sum();
+        assert!((parts - level("top-down, level 2", parent)).abs() < 1e-12, "{parent}");
+    }
+    // Parts of the time have all the bytes, but those up to the gap behind the last.
+    let parts = &one.summary.memory_over_time;
+    assert_eq!(parts.len(), 32 * one.config.memory.dram.channels as usize);
+    let (first, last) = (&parts[0], &parts[parts.len() - 1]);
+    assert_eq!((first.begin_ns, first.channel), (0.0, 0));
+    let length = last.begin_ns + last.length_ns;
+    let read: f64 = parts.iter().map(|part| part.read_gbps * part.length_ns).sum();
+    let written: f64 = parts.iter().map(|part| part.write_gbps * part.length_ns).sum();
+    for (of, what) in [(read / length, "read"), (written / length, "write")] {
+        let channels = 0..one.config.memory.dram.channels;
+        let all: f64 = channels.map(|channel| figure(&one, "DRAM", &format!("{what}_gbps_{channel}"))).sum();
+        assert!((of - all).abs() < 0.01 * all + 0.01, "{what}: {of} of {all} Gbps");
+    }
     // The stack is of the cycles: their number an instruction is the IPC's inverse, but for what is in flight at the ends.
     let ipc = one.summary.instructions as f64 / (one.summary.simulated_seconds * 3e9);
     assert!((sum(&one, "CPI stack") * ipc - 1.0).abs() < 0.01, "{} at IPC {ipc}", sum(&one, "CPI stack"));

@@ -40,7 +40,7 @@ impl Filling {
 /// All figures of a span.
 pub(crate) fn figures(span: &Span, machine: &Machine) -> TimingFigures {
     let w = &View::of_all(span);
-    let mut groups = vec![per_packet(w), top_down(w), top_down_2(w), cpi_stack(w), core(w)];
+    let mut groups = vec![per_packet(w), top_down(w), top_down_2(w), top_down_3(w), cpi_stack(w), core(w)];
     groups.extend(
         [("L1I", "l1i"), ("L1D", "l1d"), ("L2", "l2"), ("LLC", "llc")].map(|(name, key)| cache(w, name, key)),
     );
@@ -61,6 +61,7 @@ pub(crate) fn cores(span: &Span) -> Vec<CoreFigures> {
             per_packet(w),
             top_down(w),
             top_down_2(w),
+            top_down_3(w),
             cpi_stack(w),
             core(w),
             cache(w, "L1I", "l1i"),
@@ -128,8 +129,41 @@ fn top_down_2(w: &View) -> Filling {
     g
 }
 
+fn top_down_3(w: &View) -> Filling {
+    let mut g = Filling::new("top-down, level 3");
+    let all = w.top_down().total() as f64;
+    let parents = ["fetch latency", "memory bound", "core bound"];
+    for (parent, parts) in parents.into_iter().zip(w.top_down_3()) {
+        for (name, count) in parts {
+            let meaning = TOP_DOWN_3.iter().find(|(part, _)| *part == name).map_or("", |(_, what)| *what);
+            g.put(name, over(count as f64, all), format!("{parent}: {meaning}"));
+        }
+    }
+    g
+}
+
+/// Parts of the top-down method's third level, and what the empty dispatch slots waited for.
+const TOP_DOWN_3: [(&str, &str); 16] = [
+    ("icache", "the instruction cache"),
+    ("itlb", "translations of instructions' addresses"),
+    ("misfetches", "branches that the BTB did not know"),
+    ("refill", "the rest of the front end, such as after a wait"),
+    ("l1_bound", "loads served by L1 or the store queue"),
+    ("l2_bound", "loads served by L2"),
+    ("llc_bound", "loads served by the LLC"),
+    ("peer_bound", "loads served by another core's cache"),
+    ("dram_bound", "loads served by memory"),
+    ("store_bound", "room for stores, and atomics that wait for them"),
+    ("dtlb", "translations of data addresses"),
+    ("device_bound", "accesses to device registers"),
+    ("divider", "divisions, and ops that wait for a divider"),
+    ("ports", "units and issue ports that were taken"),
+    ("latency", "chains of dependent ops"),
+    ("serialising", "serialising instructions"),
+];
+
 /// Parts of the CPI stack: the counter, and what the cycles went into.
-const CPI: [(&str, &str); 18] = [
+const CPI: [(&str, &str); 20] = [
     ("base", "commit"),
     ("branch", "mispredicted branches"),
     ("clear", "memory-order clashes and traps"),
@@ -137,7 +171,9 @@ const CPI: [(&str, &str); 18] = [
     ("icache", "the instruction cache"),
     ("itlb", "the instruction TLB"),
     ("fetch", "the rest of the front end"),
-    ("execute", "execution and dependences"),
+    ("execute", "dependences and latencies of execution"),
+    ("divider", "divisions"),
+    ("ports", "units and issue ports that were taken"),
     ("l1", "loads served by L1 or the store queue"),
     ("l2", "loads served by L2"),
     ("llc", "loads served by the LLC"),
@@ -342,12 +378,16 @@ fn uncore(w: &View) -> Filling {
     let mut g = Filling::new("uncore events");
     let frames = w.frames as f64;
     for (name, key, what) in [
-        ("ItoM", "itom", "writes of a whole line by a device"),
-        ("RFO", "rfo", "writes of a part of a line by a device"),
-        ("PCIeRdCur", "pcierdcur", "reads of a line by a device"),
+        ("ItoM", "device.itom", "writes of a whole line by a device"),
+        ("RFO", "device.rfo", "writes of a part of a line by a device"),
+        ("PCIeRdCur", "device.pcierdcur", "reads of a line by a device"),
+        ("CRd", "hart.crd", "lines of instructions asked for by a core"),
+        ("DRd", "hart.drd", "lines asked for by a core's loads and page walks"),
+        ("core_RFO", "hart.rfo", "lines asked for by a core's stores, or the right to write them"),
+        ("prefetch", "hart.prefetch", "lines asked for by a core's prefetchers and prefetch instructions"),
     ] {
         for (suffix, counter, found) in [("hit", "hits", "had"), ("miss", "misses", "had not")] {
-            let value = over(w.n(&format!("device.{key}_{counter}")), frames);
+            let value = over(w.n(&format!("{key}_{counter}")), frames);
             g.put(
                 format!("{name}_{suffix}"),
                 value,

@@ -60,11 +60,20 @@ impl<'a> View<'a> {
     }
 
     pub fn top_down(&self) -> TopDown {
+        self.books().top_down()
+    }
+
+    /// The third level; see [`Books::top_down_3`].
+    pub fn top_down_3(&self) -> [Vec<(&'static str, u64)>; 3] {
+        self.books().top_down_3()
+    }
+
+    fn books(&self) -> Books {
         let books = |moment: &Moment| match self.hart {
             Some(hart) => moment.books[hart].clone(),
             None => moment.books.iter().fold(Books::default(), |sum, books| sum.plus(books)),
         };
-        books(&self.span.end).since(&books(&self.span.begin)).top_down()
+        books(&self.span.end).since(&books(&self.span.begin))
     }
 
     pub fn seconds(&self) -> f64 {

@@ -208,8 +208,10 @@ impl InOrder {
     /// Executes what does not access memory.
     #[inline(always)]
     fn execute(&mut self, op: &Op, issued: u64) -> Executed {
-        let complete = self.result(op, issued + self.units.latency(op.class), Cause::Execute);
-        Executed { complete, commit: 0, cause: Cause::Execute, level: None }
+        let takes = self.units.latency(op.class);
+        let cause = Cause::of_unit(op.class, 0, takes);
+        let complete = self.result(op, issued + takes, cause);
+        Executed { complete, commit: 0, cause, level: None }
     }
 
     /// Finds the issue cycle; `wait` is what only this class waits for.
@@ -220,9 +222,13 @@ impl InOrder {
         let [a, b, c] = op.sources.map(|source| registers[usize::from(source)]);
         let operands = a.max(b).max(c).max(registers[usize::from(op.destination)]);
         let room = state.window.as_ref().map_or(0, Ring::free_from);
-        let wait = Wait(operands.max(state.floors.issue).max(room).max(wait.0));
+        let mut wait = Wait(operands.max(state.floors.issue).max(room).max(wait.0));
         let from = fetched.ready.max(wait.until()).max(state.issued);
         let at = self.units.issue(op.class, from, state.issued);
+        // A unit that is taken for longer than anything else was waited for is what the slots stay empty for.
+        if at - from > wait.until().saturating_sub(fetched.ready.max(state.issued)) {
+            wait.also(at, Cause::of_unit(op.class, 1, 0));
+        }
         state.issued = at;
         state.common.front.dispatched(at);
         state.common.accounts.dispatch(at, || wait.bubble(fetched), |_| (Cause::Execute, u64::MAX));

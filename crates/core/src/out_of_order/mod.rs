@@ -216,7 +216,8 @@ impl OutOfOrder {
         let ready = (dispatched + 1).max(self.operands(op));
         let issue = self.units.issue(op.class, ready, dispatched + 1);
         let complete = self.result(op, issue + self.units.latency(op.class));
-        Executed { issue, complete, leaves: issue + 1, cause: Cause::Execute, level: None }
+        let cause = Cause::of_unit(op.class, issue - ready, complete - issue);
+        Executed { issue, complete, leaves: issue + 1, cause, level: None }
     }
 
     /// Writes an op's result, if it has one.

@@ -145,6 +145,10 @@ pub fn run(config: &PipelineConfig, ops: &[Op], memory: &mut Simple) -> Vec<Stag
 /// The slots and cycles of a core sum as they must.
 pub fn assert_books_balance(core: &Core) {
     let stats = core.stats();
+    let levels = stats.books.top_down();
+    let parents = [levels.fetch_latency, levels.memory, levels.core];
+    let children = stats.books.top_down_3().map(|parts| parts.iter().map(|part| part.1).sum::<u64>());
+    assert_eq!(children, parents);
     let slots = stats.books.top_down().total() + stats.books.slots_idle;
     assert_eq!(slots, u64::from(core.config().slots()) * stats.books.slot_cycles, "{:?}", stats.books);
     assert_eq!(stats.books.cpi_total(), stats.books.cycles, "{:?}", stats.books);

@@ -10,7 +10,7 @@ const PARTS: [(Part, &[&str]); 8] = [
     (("c-delivered", "commit"), &["base"]),
     (("c-corrupt", "bad speculation"), &["branch", "clear"]),
     (("c-other", "front end"), &["misfetch", "icache", "itlb", "fetch"]),
-    (("c-tx", "execution"), &["execute", "serialise"]),
+    (("c-tx", "execution"), &["execute", "divider", "ports", "serialise"]),
     (("c-link", "L1, L2"), &["l1", "l2"]),
     (("c-dma", "LLC, other cores"), &["llc", "peer"]),
     (("c-core", "memory, TLB"), &["dram", "dtlb"]),

@@ -13,6 +13,7 @@ mod fate;
 mod latency;
 mod losses;
 mod memory;
+mod memory_time;
 mod over_time;
 mod percentiles;
 mod stacked;
@@ -40,11 +41,12 @@ const SINGLE: [(&str, Draw); 2] = [("fate", fate::figure), ("percentiles", perce
 type Has = fn(&PointSummary) -> bool;
 
 /// For loads of which that is known.
-const FURTHER: [(&str, Draw, Has); 4] = [
+const FURTHER: [(&str, Draw, Has); 5] = [
     ("over-time", over_time::figure, |point| point.batches.len() > 1),
     ("way", way::figure, |point| point.latency_stages_ns.is_some()),
     ("cycles", cycles::figure, |point| point.timing.is_some()),
     ("memory", memory::figure, |point| point.timing.is_some()),
+    ("memory-over-time", memory_time::figure, |point| !point.memory_over_time.is_empty()),
 ];
 
 /// Identifiers of the elements that name and describe a figure.
@@ -94,7 +96,7 @@ pub(crate) fn html(frame_size: u64, points: &[&PointSummary], command: &str) -> 
     let list: &[(&str, Draw)] = if points.len() > 1 { &CURVES } else { &SINGLE };
     let further = FURTHER.iter().filter(|(name, _, has)| {
         // Over time, several loads would be one line beside the other.
-        points.iter().any(|point| has(point)) && (points.len() == 1 || *name != "over-time")
+        points.iter().any(|point| has(point)) && (points.len() == 1 || !name.ends_with("over-time"))
     });
     let list = list.iter().copied().chain(further.map(|(name, draw, _)| (*name, *draw)));
     let mut out = String::from("<div class=\"figures\">\n");

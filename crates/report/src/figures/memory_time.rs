@@ -1,0 +1,116 @@
+//! Main memory over the time of a measurement: what all channels read and wrote, and how long reads took.
+
+use super::{Data, Figure, Ids};
+use crate::number::{NONE, duration_ns, fixed, trimmed};
+use crate::scale::Scale;
+use crate::svg::Plot;
+use doorbell_results::{MemoryPart, PointSummary};
+
+/// Class, name, and a channel's value.
+type Line = (&'static str, &'static str, fn(&MemoryPart) -> f64);
+
+const LINES: [Line; 2] =
+    [("c-q1", "read", |part| part.read_gbps), ("c-q3", "written", |part| part.write_gbps)];
+
+/// The channels of each part of the measurement.
+fn by_time(points: &[&PointSummary]) -> Vec<Vec<MemoryPart>> {
+    let all: &[MemoryPart] = points.first().map_or(&[], |point| &point.memory_over_time);
+    all.chunk_by(|one, next| one.begin_ns == next.begin_ns).map(<[MemoryPart]>::to_vec).collect()
+}
+
+pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
+    let parts = by_time(points);
+    let latencies: Vec<f64> = parts.iter().flatten().filter_map(|part| part.read_latency_ns).collect();
+    let extreme = |pick: fn(f64, f64) -> f64| latencies.iter().copied().reduce(pick);
+    let loaded = match extreme(f64::min).zip(extreme(f64::max)) {
+        Some((least, most)) => format!(
+            "A read took {} to {} from the controller and back, on average over a part and a channel.",
+            duration_ns(least),
+            duration_ns(most)
+        ),
+        None => "Nothing was read.".to_owned(),
+    };
+    let channels = parts.first().map_or(0, Vec::len);
+    let row = |part: &MemoryPart| {
+        vec![
+            fixed(part.begin_ns / 1e3, 3),
+            part.channel.to_string(),
+            fixed(part.read_gbps, 3),
+            fixed(part.write_gbps, 3),
+            part.read_latency_ns.map_or(NONE.to_owned(), |ns| fixed(ns, 1)),
+        ]
+    };
+    let heads = ["From, µs", "Channel", "Read, Gbps", "Written, Gbps", "Latency of reads, ns"];
+    Figure {
+        title: "Memory over time".to_owned(),
+        caption: format!(
+            "What {channels} channel{} of DRAM read and wrote together in each part of the measurement. {loaded}",
+            if channels == 1 { "" } else { "s" }
+        ),
+        legend: LINES.iter().map(|(class, name, _)| ((*class).to_owned(), (*name).to_owned())).collect(),
+        svg: (parts.len() > 1).then(|| draw(ids, &parts)),
+        data: Data {
+            heads: heads.map(str::to_owned).to_vec(),
+            rows: parts.iter().flatten().map(row).collect(),
+        },
+    }
+}
+
+fn draw(ids: &Ids, parts: &[Vec<MemoryPart>]) -> String {
+    let sum = |part: &[MemoryPart], of: fn(&MemoryPart) -> f64| part.iter().map(of).sum::<f64>();
+    let largest = parts.iter().flat_map(|part| LINES.map(|(_, _, of)| sum(part, of))).fold(0.0, f64::max);
+    let end = parts.last().and_then(|part| part.first()).map_or(0.0, |part| part.begin_ns + part.length_ns);
+    let mut plot = Plot::new(Scale::linear(end / 1e3, 6), Scale::linear(largest, 5), 56.0, 14.0);
+    plot.y_axis("Gbps", trimmed);
+    plot.x_axis("Time in the measurement, µs", trimmed);
+    for (class, name, of) in LINES {
+        let middle = |part: &[MemoryPart]| (part[0].begin_ns + part[0].length_ns / 2.0) / 1e3;
+        let line: Vec<(f64, f64)> = parts.iter().map(|part| (middle(part), sum(part, of))).collect();
+        plot.line(&line, class);
+        for (part, at) in parts.iter().zip(line) {
+            let tip = format!("from {}: {} Gbps {name}", duration_ns(part[0].begin_ns), fixed(at.1, 2));
+            plot.mark(at, class, &tip);
+        }
+    }
+    plot.svg.finish(&ids.title, &ids.caption)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn channels_are_added_up_in_the_drawing_and_apart_in_the_data() {
+        let mut summary = sample::single(0);
+        let part = |begin_ns: f64, channel, read_gbps, read_latency_ns| MemoryPart {
+            begin_ns,
+            length_ns: 1e3,
+            channel,
+            read_gbps,
+            write_gbps: 1.0,
+            read_latency_ns,
+        };
+        summary.points[0].memory_over_time = vec![
+            part(0.0, 0, 2.0, Some(60.0)),
+            part(0.0, 1, 3.0, None),
+            part(1e3, 0, 0.0, None),
+            part(1e3, 1, 8.0, Some(90.0)),
+        ];
+        let points: Vec<&PointSummary> = summary.points.iter().collect();
+        let figure = figure(&Ids { title: "t".into(), caption: "c".into() }, &points);
+        assert!(
+            figure.caption.contains("2 channels") && figure.caption.contains("60.0 ns to 90.0 ns"),
+            "{}",
+            figure.caption
+        );
+        let svg = figure.svg.expect("a drawing");
+        assert!(
+            svg.contains("5.00 Gbps read")
+                && svg.contains("8.00 Gbps read")
+                && svg.contains("2.00 Gbps written"),
+            "{svg}"
+        );
+        assert_eq!(figure.data.rows[1], ["0.000", "1", "3.000", "1.000", "–"]);
+    }
+}
