@@ -17,6 +17,9 @@ pub trait Learner {
 
     /// A branch, with where it went.
     fn branch(&mut self, op: &Op);
+
+    /// A block is over: so many of its instructions retired, and perhaps there was a trap. Says how many cycles that took.
+    fn block_over(&mut self, instructions: u64, trapped: bool) -> u64;
 }
 
 /// Lets `learner` learn from ops.

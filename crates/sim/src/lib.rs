@@ -33,7 +33,7 @@ pub use op::{Op, OpClass};
 pub use pool::{Pool, PoolState};
 pub use ports::{AccessSize, Done, PhysAddr};
 pub use ram::Ram;
-pub use source::{BlockEnd, OpSource, TranslationFence};
+pub use source::{BlockEnd, OpSource, TranslationFence, Until};
 pub use stamps::{FrameId, FrameObserver, Observed, RxStamps, TxStamps};
 pub use time::Ps;
 pub use units::{BitsPerSec, Bytes, Hertz};

@@ -31,6 +31,16 @@ pub struct TranslationFence {
     pub space: Option<u16>,
 }
 
+/// How far a source may go on by itself: to the first block that begins in this cycle of its core or later, or behind so many
+/// instructions since the beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Until {
+    /// The cycle.
+    pub cycle: u64,
+    /// The instructions.
+    pub instructions: u64,
+}
+
 /// What a timed core is fed from. See the module.
 pub trait OpSource {
     /// What sources have in common, such as the RAM that harts execute in.
@@ -56,16 +66,21 @@ pub trait OpSource {
     /// Appends the ops of the next block.
     fn block(&mut self, world: &mut Self::World, ops: &mut Vec<Op>) -> BlockEnd<Self::Stop>;
 
-    /// Goes through the next block as [`block`](OpSource::block) does, but only to let `learner` learn from it. `ops` is empty, and may
-    /// be used.
+    /// Goes through the next block as [`block`](OpSource::block) does, but only to let `learner` learn from it, which says how long it
+    /// took. Goes on with those behind it while `until` has not come, if it knows that they are in the same address space and nothing
+    /// has been declared void. `ops` is empty, and may be used.
     fn learn(
         &mut self,
         world: &mut Self::World,
         ops: &mut Vec<Op>,
+        _until: Until,
         learner: &mut impl Learner,
     ) -> BlockEnd<Self::Stop> {
+        let (begun, before) = (self.cycle(), self.instructions());
         let end = self.block(world, ops);
         learn_ops(ops, |virt| self.walk(world, virt), learner);
+        let took = learner.block_over(self.instructions() - before, matches!(end, BlockEnd::Trapped));
+        self.set_cycle(begun + took);
         end
     }
 

@@ -3,7 +3,7 @@
 //! The order of blocks is a machine's: the earliest source first, of equals the one with the lowest number. What devices do is
 //! the owner's to add between two calls: DMA by [`Timing::memory`], and what it means to a source by the source itself.
 
-use doorbell_sim::{BlockEnd, OpSource, Ps};
+use doorbell_sim::{BlockEnd, OpSource, Ps, Until};
 
 use super::run::earliest;
 use super::{Mode, Timing};
@@ -35,9 +35,10 @@ impl Timing {
             let (Some((_, id)), others) = earliest(times.filter(|(_, time)| *time < until)) else {
                 return None;
             };
-            let end = self.harts[id].clock.edge_at_or_after(others.min(until));
-            while sources[id].is_ready() && sources[id].cycle() < end {
-                if let BlockEnd::Stopped(stop) = self.block(id, &mut sources[id], world) {
+            let cycle = self.harts[id].clock.edge_at_or_after(others.min(until));
+            let end = Until { cycle, instructions: u64::MAX };
+            while sources[id].is_ready() && sources[id].cycle() < end.cycle {
+                if let BlockEnd::Stopped(stop) = self.block(id, &mut sources[id], world, end) {
                     return Some((id, stop));
                 }
             }

@@ -75,12 +75,17 @@ struct TimedHart {
     device: Option<Op>,
     /// The address space that the core was told of.
     space: Option<u16>,
-    /// Instructions of a thousand cycles of warming.
-    warming_rate: u64,
+    pace: Pace,
+}
+
+/// How fast a hart runs while it warms up.
+struct Pace {
+    /// Instructions of a thousand cycles.
+    rate: u64,
     /// How long so many instructions take, in thousandths of a cycle.
-    warming_times: [u64; SHORT],
-    /// What is left of a cycle of warming time, in thousandths.
-    warm_rest: u64,
+    times: [u64; SHORT],
+    /// What is left of a cycle, in thousandths.
+    rest: u64,
 }
 
 /// Instructions of the usual block, and some more.
@@ -90,24 +95,28 @@ impl TimedHart {
     fn new(parts: &HartParts) -> TimedHart {
         let mut core = Core::new(&parts.pipeline);
         core.set_address_space(None);
-        let warming_rate = (parts.core.warming_ipc * 1000.0).round() as u64;
         TimedHart {
             core,
             clock: Clock::new(parts.core.frequency),
             device: None,
             space: None,
-            warming_rate,
-            warming_times: std::array::from_fn(|done| done as u64 * 1_000_000 / warming_rate),
-            warm_rest: 0,
+            pace: Pace::new(parts.core.warming_ipc),
         }
     }
+}
 
-    /// Warming: the core cycles that so many instructions take, whole ones; what is left is kept for the next.
+impl Pace {
+    fn new(ipc: f64) -> Pace {
+        let rate = (ipc * 1000.0).round() as u64;
+        Pace { rate, times: std::array::from_fn(|done| done as u64 * 1_000_000 / rate), rest: 0 }
+    }
+
+    /// The core cycles that so many instructions take, whole ones; what is left is kept for the next.
     #[inline]
-    fn warming_cycles(&mut self, instructions: u64) -> u64 {
-        let known = self.warming_times.get(instructions as usize).copied();
-        let passed = known.unwrap_or_else(|| instructions * 1_000_000 / self.warming_rate) + self.warm_rest;
-        self.warm_rest = passed % 1000;
+    fn cycles(&mut self, instructions: u64) -> u64 {
+        let known = self.times.get(instructions as usize).copied();
+        let passed = known.unwrap_or_else(|| instructions * 1_000_000 / self.rate) + self.rest;
+        self.rest = passed % 1000;
         passed / 1000
     }
 }
@@ -131,12 +140,13 @@ pub struct Timing {
     recorded: Option<Vec<Op>>,
 }
 
-/// What learns from one hart's block.
+/// What learns from one hart's blocks.
 struct Warming<'a> {
     id: usize,
     core: Learning<'a>,
+    pace: &'a mut Pace,
     memory: &'a mut MemorySystem<Dram>,
-    /// The page and the line of the last instruction.
+    /// The page and the line of the block's last instruction.
     page: Option<u64>,
     line: Option<u64>,
 }
@@ -169,6 +179,13 @@ impl Learner for Warming<'_> {
     #[inline]
     fn branch(&mut self, op: &Op) {
         self.core.branch(op);
+    }
+
+    #[inline]
+    fn block_over(&mut self, instructions: u64, trapped: bool) -> u64 {
+        (self.page, self.line) = (None, None);
+        // A trap takes time too, or a guest that does nothing else would stand still.
+        self.pace.cycles(instructions.max(u64::from(trapped)))
     }
 }
 

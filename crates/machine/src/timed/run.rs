@@ -8,9 +8,9 @@
 
 use doorbell_riscv::{Hart, MmioRequest, Privilege, Stop, Turn};
 use doorbell_sim::learn::learn_ops;
-use doorbell_sim::{BlockEnd, Op, OpClass, OpSource, Phase, Ps, Ram};
+use doorbell_sim::{BlockEnd, Learner, Op, OpClass, OpSource, Phase, Ps, Ram, Until};
 
-use super::{Around, Mode, Timing, Warming};
+use super::{Around, Mode, TimedHart, Timing, Warming};
 use crate::events::Event;
 use crate::machine::Machine;
 use crate::run::{Limits, Outcome};
@@ -63,13 +63,13 @@ impl Machine {
         let mut timing = self.timing.take().expect("the machine has timing models");
         let end = limits.instructions - self.instructions() + self.harts[index].instructions();
         // A limit does not cut a block: it would let an event in where there is none without the limit.
-        let until_slot = self.harts[index].slot_at(until);
+        let until = Until { cycle: self.harts[index].slot_at(until), instructions: end };
         let stop = loop {
             let hart = &mut self.harts[index];
-            if hart.slots() >= until_slot || hart.instructions() >= end {
+            if hart.slots() >= until.cycle || hart.instructions() >= end {
                 break None;
             }
-            if let Turn::Stopped(stop) = timing.block(index, hart, &mut self.ram) {
+            if let Turn::Stopped(stop) = timing.block(index, hart, &mut self.ram, until) {
                 break Some(stop);
             }
         };
@@ -106,12 +106,13 @@ impl Machine {
 }
 
 impl Timing {
-    /// Takes one block of a source and prices it.
+    /// Takes one block of a source and prices it; or, warming, as many as the source may go on with.
     pub(super) fn block<S: OpSource>(
         &mut self,
         id: usize,
         source: &mut S,
         world: &mut S::World,
+        until: Until,
     ) -> BlockEnd<S::Stop> {
         let timed = &mut self.harts[id];
         let begun = source.cycle();
@@ -129,7 +130,7 @@ impl Timing {
         }
         self.ops.clear();
         if self.mode != Mode::Detailed {
-            return self.learn(id, source, world);
+            return self.learn(id, source, world, until);
         }
         let before = source.instructions();
         let end = source.block(world, &mut self.ops);
@@ -166,25 +167,29 @@ impl Timing {
         end
     }
 
-    /// Warming: takes one block of a source, from which caches, TLBs and predictors learn.
-    fn learn<S: OpSource>(&mut self, id: usize, source: &mut S, world: &mut S::World) -> BlockEnd<S::Stop> {
-        let (begun, before) = (source.cycle(), source.instructions());
-        let timed = &mut self.harts[id];
-        let core = timed.core.learning();
-        let mut learner = Warming { id, core, memory: &mut self.memory, page: None, line: None };
+    /// Warming: goes through blocks of a source, from which caches, TLBs and predictors learn.
+    fn learn<S: OpSource>(
+        &mut self,
+        id: usize,
+        source: &mut S,
+        world: &mut S::World,
+        until: Until,
+    ) -> BlockEnd<S::Stop> {
+        let TimedHart { core, pace, .. } = &mut self.harts[id];
+        let core = core.learning();
+        let mut learner = Warming { id, core, pace, memory: &mut self.memory, page: None, line: None };
         let end = match &mut self.recorded {
-            None => source.learn(world, &mut self.ops, &mut learner),
+            None => source.learn(world, &mut self.ops, until, &mut learner),
             Some(recorded) => {
+                let (begun, before) = (source.cycle(), source.instructions());
                 let end = source.block(world, &mut self.ops);
                 learn_ops(&self.ops, |virt| source.walk(world, virt), &mut learner);
                 recorded.extend_from_slice(&self.ops);
+                let done = source.instructions() - before;
+                source.set_cycle(begun + learner.block_over(done, matches!(end, BlockEnd::Trapped)));
                 end
             }
         };
-        // A trap takes time too, or a guest that does nothing else would stand still.
-        let trapped = matches!(end, BlockEnd::Trapped);
-        let done = (source.instructions() - before).max(u64::from(trapped));
-        source.set_cycle(begun + timed.warming_cycles(done));
         self.fence(id, source);
         end
     }

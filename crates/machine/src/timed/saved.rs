@@ -73,8 +73,8 @@ impl Timing {
     }
 
     pub(super) fn save_hart(&self, id: usize) -> TimedHartState {
-        let TimedHart { core, space, warm_rest, .. } = &self.harts[id];
-        TimedHartState { core: core.save(), space: *space, warm_rest: *warm_rest }
+        let TimedHart { core, space, pace, .. } = &self.harts[id];
+        TimedHartState { core: core.save(), space: *space, warm_rest: pace.rest }
     }
 
     /// Whether saved models were of this microarchitecture.
@@ -109,7 +109,7 @@ impl Timing {
         }
         let timed = &mut self.harts[id];
         timed.core.restore(state.core)?;
-        (timed.space, timed.warm_rest) = (state.space, state.warm_rest);
+        (timed.space, timed.pace.rest) = (state.space, state.warm_rest);
         timed.device = match (timed.core.has_device_access(), hart.pending_mmio()) {
             (true, Some(request)) => Some(device_op(hart, ram, &request)),
             (false, _) => None,

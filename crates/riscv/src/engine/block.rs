@@ -41,6 +41,8 @@ struct Block {
     count: u32,
     first_lesson: u32,
     lessons: u32,
+    /// Where its first instruction lies.
+    phys: PhysAddr,
     /// For [`Exit::Next`] and [`Exit::Taken`].
     links: [Successor; 2],
     /// The second half of an instruction that begins in the page's last halfword. It belongs to another
@@ -104,6 +106,12 @@ impl Engine {
         let block = &self.blocks[block as usize];
         // Of all that follows, not of the first op alone: handlers go on to the next.
         (self.ops[block.first_op as usize..].as_ptr(), block.count)
+    }
+
+    /// Where a block's first instruction lies.
+    #[inline(always)]
+    pub fn phys(&self, block: BlockId) -> PhysAddr {
+        self.blocks[block as usize].phys
     }
 
     /// Decodes blocks for a hart that notes what it does, or for one that does not.
@@ -274,6 +282,7 @@ impl Engine {
             count,
             first_lesson: first_lesson as u32,
             lessons: (self.lessons.len() - first_lesson) as u32,
+            phys,
             links: [NO_LINK; 2],
             straddles,
         });

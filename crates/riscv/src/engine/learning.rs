@@ -3,48 +3,64 @@
 
 use doorbell_sim::learn::{is_in_a_line, kind_of};
 use doorbell_sim::memory::{CoreAccess, LINE_BYTES};
-use doorbell_sim::{Learner, Op as TimedOp, OpClass, PhysAddr, Ram};
+use doorbell_sim::{Learner, Op as TimedOp, OpClass, PhysAddr, Ram, Until};
 
 use super::Exit;
 use super::block::{BlockId, Engine};
 use super::noted::{Retired, Turn};
 use crate::hart::Hart;
 
-/// What there is to learn from an op of a block: its access to memory, or that a line of instructions begins with it.
+/// What there is to learn from an op of a block: its access to memory, that a line of instructions begins with it, or where it went.
 #[derive(Clone, Copy)]
 pub(crate) struct Lesson {
     /// The op's number in its block.
     op: u8,
-    /// Of the access; the first instruction of a line has another class.
+    /// Of the access or the branch; `Int` of the first instruction of a line, which may have another lesson behind it.
     class: OpClass,
-    /// Bytes accessed.
-    size: u8,
+    /// Bytes accessed; of a branch, bytes of the instruction.
+    bytes: u8,
     /// Bytes from the block's beginning.
     offset: u16,
 }
 
-/// Appends what there is to learn from a block that begins at `phys`, but for its first line and its branch.
+/// Appends what there is to learn from a block that begins at `phys`, but for its first line.
 pub(super) fn teach(templates: &[TimedOp], phys: PhysAddr, lessons: &mut Vec<Lesson>) {
     let mut line = phys.0 / LINE_BYTES;
     for (op, template) in (0..).zip(templates) {
-        let lesson = |class| Lesson { op, class, size: template.size, offset: template.pc as u16 };
+        let mut lesson = |class, bytes| lessons.push(Lesson { op, class, bytes, offset: template.pc as u16 });
         let here = (phys.0 + template.pc) / LINE_BYTES;
         if here != line {
             line = here;
-            lessons.push(lesson(OpClass::Int));
+            lesson(OpClass::Int, 0);
         }
-        if template.class.is_memory() {
-            lessons.push(lesson(template.class));
+        match template.class {
+            class if class.is_memory() => lesson(class, template.size),
+            class if class.is_branch() => lesson(class, template.length),
+            _ => {}
         }
     }
 }
 
 impl Hart {
-    /// Executes at most one block, from which `learner` learns. The caller sets the hart's time afterwards.
+    /// Executes blocks, from which `learner` learns and which take as long as it says: one at least, and on until `until` has come or a
+    /// block has ended otherwise than that another one follows it.
     #[inline]
-    pub fn run_learning(&mut self, ram: &mut Ram, learner: &mut impl Learner) -> Turn {
-        self.run_told(ram, u64::MAX, &mut |hart, engine, ram, block, what| {
-            hart.learn_block(engine, ram, block, &what, learner);
+    pub fn run_learning(&mut self, ram: &mut Ram, until: Until, learner: &mut impl Learner) -> Turn {
+        self.with_noting_engine(ram, |hart, engine, ram| {
+            loop {
+                let (begun, before) = (hart.slots, hart.instret);
+                let left = hart.told_turn(engine, ram, u64::MAX, &mut |hart, engine, ram, block, what| {
+                    hart.learn_block(engine, ram, block, &what, learner);
+                });
+                let trapped = matches!(left, Ok(Exit::Trapped) | Err(Turn::Trapped));
+                hart.slots = begun + learner.block_over(hart.instret - before, trapped);
+                let over = hart.slots >= until.cycle || hart.instret >= until.instructions;
+                match left {
+                    Err(turn) => return turn,
+                    Ok(Exit::Next | Exit::Taken | Exit::Indirect) if !over => {}
+                    Ok(exit) => return hart.turn_after(exit),
+                }
+            }
         })
     }
 
@@ -71,35 +87,40 @@ impl Hart {
                 break;
             }
             let pc = pc_at(lesson.offset);
-            if !lesson.class.is_memory() {
-                learner.instruction(pc, fetch_at(lesson.offset), walk);
-                continue;
-            }
-            let virt = self.noted_address(noted);
-            noted += 1;
-            if lesson.class == OpClass::Prefetch {
-                self.learn_prefetch(engine, ram, (block, lesson, pc, virt), learner);
-                continue;
-            }
-            let mut data = |virt| {
-                let access = CoreAccess { kind: kind_of(lesson.class), addr: self.physical(ram, virt), pc };
-                learner.data(access, virt, walk);
-            };
-            data(virt);
-            if !is_in_a_line(virt, lesson.size) {
-                data(virt.wrapping_add(LINE_BYTES - virt % LINE_BYTES));
+            match lesson.class {
+                OpClass::Load | OpClass::Store | OpClass::Atomic => {
+                    let virt = self.noted_address(noted);
+                    noted += 1;
+                    self.learn_access(ram, lesson.class, pc, virt, learner);
+                    if !is_in_a_line(virt, lesson.bytes) {
+                        self.learn_second_line(ram, lesson.class, pc, virt, learner);
+                    }
+                }
+                OpClass::Prefetch => {
+                    self.learn_prefetch(engine, ram, (block, lesson, pc, self.noted_address(noted)), learner);
+                    noted += 1;
+                }
+                OpClass::Int => learner.instruction(pc, fetch_at(lesson.offset), walk),
+                class => {
+                    let flags = if what.exit == Exit::Next { 0 } else { TimedOp::TAKEN };
+                    let (virt, length) = (self.pc, lesson.bytes);
+                    learner.branch(&TimedOp { pc, virt, class, length, flags, ..TimedOp::default() });
+                }
             }
         }
-        let last = &engine.templates(block)[what.count - 1];
-        if last.class.is_branch() {
-            let taken = if what.exit == Exit::Next { 0 } else { TimedOp::TAKEN };
-            learner.branch(&TimedOp {
-                pc: self.block_pc.wrapping_add(last.pc),
-                virt: self.pc,
-                flags: last.flags | taken,
-                ..*last
-            });
-        }
+    }
+
+    #[inline(always)]
+    fn learn_access(&self, ram: &Ram, class: OpClass, pc: u64, virt: u64, learner: &mut impl Learner) {
+        let access = CoreAccess { kind: kind_of(class), addr: self.physical(ram, virt), pc };
+        learner.data(access, virt, |virt| self.page_walk(ram, virt));
+    }
+
+    /// The rest of an access that crosses a line.
+    #[cold]
+    fn learn_second_line(&self, ram: &Ram, class: OpClass, pc: u64, virt: u64, learner: &mut impl Learner) {
+        let next = virt.wrapping_add(LINE_BYTES - virt % LINE_BYTES);
+        self.learn_access(ram, class, pc, next, learner);
     }
 
     /// A prefetch that may access no line asks for none.

@@ -5,7 +5,9 @@
 //! exactly as fast as if there were no timing models. Where accesses went is asked of the TLB afterwards.
 
 use doorbell_sim::memory::{LINE_BYTES, Walk};
-use doorbell_sim::{BlockEnd, Learner, Op as TimedOp, OpClass, OpSource, PhysAddr, Ram, TranslationFence};
+use doorbell_sim::{
+    BlockEnd, Learner, Op as TimedOp, OpClass, OpSource, PhysAddr, Ram, TranslationFence, Until,
+};
 
 use super::block::{BlockId, Engine};
 use super::{Exit, Handler, Op, amo, integer, memory};
@@ -111,11 +113,23 @@ impl Hart {
 
     /// The same, but `tell` is told of each block that was executed and of what of it retired.
     #[inline]
-    pub(super) fn run_told(
+    fn run_told(
         &mut self,
         ram: &mut Ram,
         limit: u64,
         tell: &mut impl FnMut(&Hart, &Engine, &Ram, BlockId, Retired),
+    ) -> Turn {
+        self.with_noting_engine(ram, |hart, engine, ram| {
+            hart.told_turn(engine, ram, limit, tell).map_or_else(|turn| turn, |exit| hart.turn_after(exit))
+        })
+    }
+
+    /// Does something with an engine that notes, if the hart does not sleep.
+    #[inline]
+    pub(super) fn with_noting_engine(
+        &mut self,
+        ram: &mut Ram,
+        go: impl FnOnce(&mut Hart, &mut Engine, &mut Ram) -> Turn,
     ) -> Turn {
         assert!(self.pending_mmio.is_none(), "a hart with a device access under way was run");
         self.run_on(ram);
@@ -130,52 +144,60 @@ impl Hart {
         if let Some(news) = ram.take_news(self.config.id) {
             self.learn(&mut engine, ram, &news);
         }
-        let turn = self.told_turn(&mut engine, ram, limit, tell);
+        let turn = go(self, &mut engine, ram);
         self.engine = Some(engine);
         turn
     }
 
+    /// Executes at most one block. Tells how it was left, or how the turn ended without one.
     #[inline]
-    fn told_turn(
+    pub(super) fn told_turn(
         &mut self,
         engine: &mut Engine,
         ram: &mut Ram,
         limit: u64,
         tell: &mut impl FnMut(&Hart, &Engine, &Ram, BlockId, Retired),
-    ) -> Turn {
+    ) -> Result<Exit, Turn> {
         if self.take_interrupt() {
-            return Turn::Trapped;
+            return Err(Turn::Trapped);
         }
         if ram.has_stale_code() {
             self.forget_stale_code(engine, ram);
         }
         let privileged = self.privilege != Privilege::User;
         let mut left = limit.max(1);
-        let exit = loop {
+        loop {
             let block = match engine.find(self, ram) {
                 Ok(block) => block,
-                Err(fault) if fault.cause == Exception::Breakpoint => return Turn::Stopped(Stop::Breakpoint),
+                Err(fault) if fault.cause == Exception::Breakpoint => {
+                    return Err(Turn::Stopped(Stop::Breakpoint));
+                }
                 Err(fault) => {
                     let pc = self.pc;
                     self.raise(fault.cause, fault.tval, pc);
-                    return Turn::Trapped;
+                    return Err(Turn::Trapped);
                 }
             };
             left = if self.partly_executable { 1 } else { left.min(u64::from(engine.ops(block).1)) };
-            let fetch = self.fetch_address(ram);
             self.notes.count = 0;
             let before = self.instret;
             let (exit, _) = self.run_block(engine, ram, block, self.slots.saturating_add(left));
             let count = self.instret - before;
+            let fetch = engine.phys(block);
             tell(self, engine, ram, block, Retired { count: count as usize, exit, fetch, privileged });
             left -= count;
             // A store to a page of code goes on to the end of its block, again: what is decoded, and so what such a page is, must
             // not be seen in the ops that belong together.
             if exit != Exit::Stale || left == 0 {
-                break exit;
+                return Ok(exit);
             }
             self.forget_stale_code(engine, ram);
-        };
+        }
+    }
+
+    /// How a turn ended whose block was left so.
+    #[inline]
+    pub(super) fn turn_after(&mut self, exit: Exit) -> Turn {
         match exit {
             Exit::Trapped => Turn::Trapped,
             Exit::Stop => Turn::Stopped(self.stop),
@@ -305,8 +327,14 @@ impl OpSource for Hart {
     }
 
     #[inline]
-    fn learn(&mut self, ram: &mut Ram, _: &mut Vec<TimedOp>, learner: &mut impl Learner) -> Turn {
-        self.run_learning(ram, learner)
+    fn learn(
+        &mut self,
+        ram: &mut Ram,
+        _: &mut Vec<TimedOp>,
+        until: Until,
+        learner: &mut impl Learner,
+    ) -> Turn {
+        self.run_learning(ram, until, learner)
     }
 
     fn walk(&mut self, ram: &Ram, virt: u64) -> Walk {
