@@ -89,7 +89,7 @@ fn a_report_has_all_its_plots_and_nothing_cut_off_on_a_desk_and_on_a_phone_in_li
         &[&run[..], &["--duration", "1ms", "-q", "--set", "memory.l2.size=512KiB", "--out", out]].concat(),
     )
     .success();
-    for (page, figures) in [("report.html", 7), ("point-02/report.html", 6)] {
+    for (page, figures) in [("report.html", 7), ("point-02/report.html", 7)] {
         let page = folder.path().join(page);
         let (document, console) = open(&browser, &page, false);
         assert_eq!(console, [""; 0]);
