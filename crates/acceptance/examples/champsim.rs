@@ -24,12 +24,18 @@ const WARM_UP: usize = 500_000;
 /// Our side of ChampSim's configuration, above the preset `server`. ChampSim's load takes six cycles at least and its refill
 /// after a misprediction four more than ours; it has no latencies of units and four of each kind, knows all addresses when it
 /// dispatches, forwards a store's data at once, lets any number of stores leave the store queue, has tables of
-/// this size, and replaces by LRU.
+/// this size, and replaces by LRU. It writes a line
+/// into its array a cycle after the line came, and has an order of DRAM's addresses of its own, with all bits of the row in the bank's hash.
 const SAME: &[&str] = &[
     "pipeline.front_end_depth=9",
     "pipeline.fetch_queue=64",
     "memory.l1d.latency=5",
     "memory.llc.replacement=lru",
+    "memory.l1i.mshrs=1",
+    "memory.l1d.fill=1",
+    "memory.l2.fill=1",
+    "memory.dram.mapping=row rank column bank bank_group channel",
+    "memory.dram.bank_hash_rows=all",
     "pipeline.forward_cycles=1",
     "pipeline.memory_dependence=perfect",
     "pipeline.misfetch_cycles=3",

@@ -22,6 +22,8 @@ pub(crate) struct Cache {
     pub latency: u64,
     /// From a line's arrival after a miss to its data at who asked for it.
     pub response: u64,
+    /// From a line's arrival to its victim's leaving.
+    pub fill: u64,
     pub prefetcher: Prefetcher,
     pub stats: CacheStats,
     /// Most accesses need nothing but [`Tags::quick_use`].
@@ -63,6 +65,7 @@ impl Cache {
             buffer: InFlight::new(config.write_buffers),
             latency: u64::from(config.latency),
             response: u64::from(config.response),
+            fill: u64::from(config.fill),
             prefetcher,
             stats: CacheStats::default(),
         }

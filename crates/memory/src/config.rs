@@ -26,6 +26,9 @@ pub struct CacheConfig {
     pub latency: u32,
     /// Core cycles on the way back of a miss: from the line's arrival from the level below to its data at the level above, 0 to 1000.
     pub response: u32,
+    /// Core cycles from a line's arrival to its writing into the array, when the line whose place it takes leaves, 0 to 1000. Whoever
+    /// waits for the line has it at once, and the miss register is free.
+    pub fill: u32,
     /// Accesses a cycle, 1 to 64.
     pub ports: u32,
     /// Misses on their way at a time, 1 to 256.
@@ -46,6 +49,7 @@ impl Default for CacheConfig {
             ways: 4,
             latency: 2,
             response: 0,
+            fill: 0,
             ports: 2,
             mshrs: 6,
             write_buffers: 8,
@@ -255,6 +259,7 @@ impl CacheConfig {
         sets(self.size, self.ways, slices)?;
         between("latency", self.latency, 0, 1000)?;
         between("response", self.response, 0, 1000)?;
+        between("fill", self.fill, 0, 1000)?;
         between("ports", self.ports, 1, 64)?;
         between("mshrs", self.mshrs, 1, 256)?;
         between("write_buffers", self.write_buffers, 1, 256)?;
@@ -288,6 +293,7 @@ impl LlcConfig {
             ways: self.ways,
             latency: self.latency,
             response: self.response,
+            fill: 0,
             ports: self.ports,
             mshrs: self.mshrs,
             write_buffers: self.write_buffers,

@@ -321,9 +321,10 @@ impl<M: MainMemory> MemorySystem<M> {
                     l2.tags.set_flags(below, l2.tags.flags(below).with_state(Flags::MODIFIED));
                     l1.stats.write_backs += 1;
                     if TIMED {
-                        free = l1.buffer(free);
-                        let taken = l2.port(free);
-                        l1.buffer.hold(line, free, taken + 1);
+                        let leaves = l1.buffer(free + l1.fill);
+                        let taken = l2.port(leaves);
+                        l1.buffer.hold(line, leaves, taken + 1);
+                        free = leaves - l1.fill;
                     }
                 }
             }
@@ -358,13 +359,14 @@ impl<M: MainMemory> MemorySystem<M> {
             self.evict_into_llc::<false>(evicted, 0);
             return 0;
         }
-        let free = hart.l2.buffer(ready.0);
-        let leaves = self.to_shared(h, free);
+        let evicts = hart.l2.buffer(ready.0 + hart.l2.fill);
+        let free = evicts - hart.l2.fill;
+        let leaves = self.to_shared(h, evicts);
         let arrives = self.harts[h].to.take_many(leaves, 64).1 + self.latency;
         let taken = self.llc.port(arrives);
         let room = self.evict_into_llc::<true>(evicted, taken);
         let until = self.to_core(h, room.max(taken + 1));
-        self.harts[h].l2.buffer.hold(evicted.line, free, until);
+        self.harts[h].l2.buffer.hold(evicted.line, evicts, until);
         free
     }
 

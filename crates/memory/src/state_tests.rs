@@ -40,6 +40,7 @@ fn any_cache(rng: &mut Rng, kilobytes: u64) -> CacheConfig {
         ways,
         latency: rng.below(20) as u32,
         response: rng.below(10) as u32,
+        fill: rng.below(4) as u32,
         ports: 1 + rng.below(3) as u32,
         mshrs: 1 + rng.below(8) as u32,
         write_buffers: 1 + rng.below(4) as u32,

@@ -137,6 +137,29 @@ fn an_l1_serves_as_many_loads_a_cycle_as_it_has_ports() {
     }
 }
 
+/// The L2's one port is taken by a dirty victim in the cycle in which the new line is written, and in no other.
+#[test]
+fn a_victim_leaves_when_the_line_that_takes_its_place_is_written() {
+    for fill in [0u64, 1, 3] {
+        let mut config = config();
+        (config.l1d.size, config.l1d.ways, config.l1d.ports) = (Bytes(16 << 10), 1, 8);
+        (config.l1d.fill, config.l2.ports) = (fill as u32, 1);
+        for probe in 0..6 {
+            let mut system = system(&config);
+            let in_l2_only = [0, 64, 128];
+            in_l2_only.iter().for_each(|offset| {
+                load(&mut system, 0, *offset);
+                access(&mut system, 0, 1_000, AccessKind::Store, offset + (16 << 10));
+            });
+            assert_eq!(load(&mut system, 2_000, 0).at, 2_000 + L2);
+            // Its victim is dirty, and is at the L2 `fill` cycles after the line came. The probe is there in cycle L2 + `probe`.
+            let begin = 2_000 + L2 - L1 + probe;
+            let waits = u64::from(probe == fill);
+            assert_eq!(load(&mut system, begin, 64).at, begin + L2 + waits, "{fill} {probe}");
+        }
+    }
+}
+
 /// Loads that hit the L2 only, all asked for at once: as many a cycle as ports, or as miss registers allow.
 #[test]
 fn l2_bandwidth_is_its_ports_or_the_l1s_miss_registers_by_littles_law() {

@@ -19,6 +19,17 @@ pub enum PagePolicy {
     Adaptive,
 }
 
+/// The bits of a row that the hash of the bank takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HashRows {
+    /// As many low ones as bank and bank group have.
+    #[default]
+    Low,
+    /// All of them, folded.
+    All,
+}
+
 /// Memory controllers and what hangs on them, as a configuration file spells them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -45,6 +56,9 @@ pub struct DramConfig {
     pub mapping: String,
     /// Bank and bank group are XORed with the row's low bits, which spreads rows that are a power of two apart.
     pub bank_hash: bool,
+    /// Which bits of the row `bank_hash` takes: "low" ones, as many as bank and bank group have, or "all", folded upon each other in
+    /// pieces of that many bits, as ChampSim does it.
+    pub bank_hash_rows: HashRows,
     /// The channel is XORed with all address bits above it.
     pub channel_hash: bool,
     /// Reads that a channel's queue holds; more wait at the port: 1 to 256.
@@ -75,6 +89,7 @@ impl Default for DramConfig {
             row_idle: Ps::from_ns(200),
             mapping: "row rank bank column bank_group channel".to_owned(),
             bank_hash: true,
+            bank_hash_rows: HashRows::default(),
             channel_hash: true,
             read_queue: 64,
             write_queue: 64,

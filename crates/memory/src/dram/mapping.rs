@@ -1,6 +1,6 @@
 //! Where an address lies: channel, rank, bank group, bank, row.
 
-use super::config::DramConfig;
+use super::config::{DramConfig, HashRows};
 use super::timing::DramTiming;
 
 /// The parts of an address, in the order of [`NAMES`].
@@ -54,6 +54,7 @@ pub(super) struct Mapping {
     channel_above: u32,
     channel_bits: u32,
     bank_hash: bool,
+    bank_hash_rows: HashRows,
     channel_hash: bool,
 }
 
@@ -104,6 +105,7 @@ impl Mapping {
             channel_mask: config.channels - 1,
             channel_bits: bits[CHANNEL],
             bank_hash: config.bank_hash,
+            bank_hash_rows: config.bank_hash_rows,
             channel_hash: config.channel_hash,
         })
     }
@@ -117,6 +119,7 @@ impl Mapping {
         }
         let [row, rank, mut bank, mut group, _, mut channel] = parts;
         if self.bank_hash {
+            let row = self.hashing(row);
             group ^= row & ((1 << self.group_bits) - 1);
             bank ^= row >> self.group_bits & ((1 << self.bank_bits) - 1);
         }
@@ -132,6 +135,21 @@ impl Mapping {
         let in_channel = (rank << self.group_bits | group) << self.bank_bits | bank;
         let place = Place { row, bank: in_channel as u16, group: (rank << GROUP_BITS | group) as u8 };
         (channel as usize, place)
+    }
+
+    /// The row as the hash of the bank sees it.
+    #[inline]
+    fn hashing(&self, row: u64) -> u64 {
+        let mut width = self.bank_bits + self.group_bits;
+        if self.bank_hash_rows == HashRows::Low || width == 0 {
+            return row;
+        }
+        let mut folded = row;
+        while width < u64::BITS {
+            folded ^= folded >> width;
+            width *= 2;
+        }
+        folded
     }
 }
 
@@ -205,6 +223,35 @@ mod tests {
         let banks: std::collections::BTreeSet<u16> =
             (0..16).map(|row| hashed.place(row << 14).1.bank).collect();
         assert_eq!(banks.len(), 16, "rows that are a bank's stride apart lie in different banks");
+    }
+
+    /// Beside the words: a piece of as many bits as bank and group have, and the next, and the next.
+    #[test]
+    fn a_hash_of_all_the_rows_bits_is_the_xor_of_its_pieces() {
+        let of = |rows: HashRows| {
+            let config = DramConfig {
+                mapping: "row rank column bank bank_group channel".to_owned(),
+                channels: 4,
+                bank_hash_rows: rows,
+                channel_hash: false,
+                ..DramConfig::default()
+            };
+            Mapping::new(&config, &config.timing()).unwrap()
+        };
+        let (low, all) = (of(HashRows::Low), of(HashRows::All));
+        let mut differ = 0;
+        for row in (0..65_536u64).step_by(37) {
+            let pieces = row & 15 ^ row >> 4 & 15 ^ row >> 8 & 15 ^ row >> 12;
+            let place = |mapping: &Mapping, row: u64| mapping.place(row << 14).1;
+            let bank = |number: u64| ((number & 3) << 2 | number >> 2 & 3) as u16;
+            assert_eq!(place(&all, row).bank, bank(pieces), "row {row}");
+            assert_eq!(place(&low, row).bank, bank(row & 15), "row {row}");
+            assert_eq!(place(&all, row).row, row);
+            differ += u32::from(place(&all, row).bank != place(&low, row).bank);
+        }
+        assert!(differ > 1_500, "most rows beyond the sixteenth lie elsewhere: {differ}");
+        // Within the lowest rows there is nothing to fold.
+        assert!((0..16).all(|row| all.place(row << 14) == low.place(row << 14)));
     }
 
     #[test]

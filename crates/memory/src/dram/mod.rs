@@ -37,7 +37,7 @@ use channel::Channel;
 use mapping::Mapping;
 use writes::{Entries, Waiting, WriteQueue};
 
-pub use config::{DramConfig, PagePolicy};
+pub use config::{DramConfig, HashRows, PagePolicy};
 pub use state::DramState;
 pub use stats::DramStats;
 pub use timing::{DramStandard, DramTiming};
