@@ -186,7 +186,7 @@ impl Side {
     /// Does what our hart asked for when it stopped.
     fn answer(&mut self, ram: &mut Ram, stop: Stop, after: &State, trap: Option<Trap>, inst: &Inst) {
         match stop {
-            Stop::Slot | Stop::Ahead | Stop::Timer | Stop::Breakpoint | Stop::M5Op { .. } => {}
+            Stop::Slot | Stop::Ahead | Stop::Events | Stop::Timer | Stop::Breakpoint | Stop::M5Op { .. } => {}
             Stop::Wfi => self.wake(ram, after),
             Stop::Mmio(request) => self.complete(request, after, trap, inst),
         }

@@ -306,7 +306,9 @@ impl Machine {
         snapshot.put("machine", MACHINE_VERSION, &state);
         self.save_slot_clocks(&mut snapshot);
         for (index, hart) in self.harts.iter().enumerate() {
-            snapshot.put(&format!("hart{index}"), HART_STATE_VERSION, &hart.save(&self.ram));
+            let mut state = hart.save(&self.ram);
+            state.tell_events(&self.guest_events(index));
+            snapshot.put(&format!("hart{index}"), HART_STATE_VERSION, &state);
         }
         snapshot.put("clint", ClintState::VERSION, &self.clint.save());
         snapshot.put("plic", PlicState::VERSION, &self.plic.save());
@@ -401,6 +403,7 @@ impl Machine {
             port.loadgen.restore(snapshot.get(&format!("port{index}.loadgen"), LoadGenState::VERSION)?)?;
         }
         self.restore_timing(snapshot, &saved_clocks)?;
+        self.follow_guest_events();
         self.check_restored_events()
             .and_then(|()| self.check_restored_times())
             .map_err(|problem| inconsistent(problem).into())

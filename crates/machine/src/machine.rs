@@ -125,6 +125,7 @@ impl Machine {
             let timing = Timing::new(&machine.config);
             machine.timing = Some(Box::new(timing.map_err(|problem| ConfigError::new("memory", problem))?));
         }
+        machine.follow_guest_events();
         for index in 0..machine.functions.len() as u8 {
             machine.with_function(index, |device, side| device.power_on(Ps::ZERO, side));
         }

@@ -144,6 +144,10 @@ impl Machine {
         match stop {
             Stop::Slot | Stop::Wfi | Stop::Ahead => {}
             Stop::Mmio(request) => self.start_device_access(id, request),
+            Stop::Events => {
+                let events = self.guest_events(index);
+                self.harts[index].tell_events(&events);
+            }
             Stop::Timer => {
                 let now = self.harts[index].time();
                 self.update_timers(id, now);

@@ -385,7 +385,7 @@ fn what_cores_ask_of_the_llc_is_told_by_kind_and_misses_are_reads_of_memory() {
     lines_of_the_set.enumerate().for_each(|(n, offset)| _ = load(&mut system, at(10 + n as u64), offset));
     let before = system.stats();
     load(&mut system, at(101), (4 << 20) + (128 << 10));
-    access(&mut system, 0, at(102), AccessKind::Store, (4 << 20) + (2 * 128 << 10));
+    access(&mut system, 0, at(102), AccessKind::Store, (4 << 20) + ((2 * 128) << 10));
     let hart = system.stats().since(&before).harts[0].core.clone();
     assert_eq!((hart.drd_misses, hart.rfo_misses), (0, 0), "{hart:?}");
     assert_eq!((hart.drd_hits, hart.rfo_hits), (1, 1), "{hart:?}");

@@ -1,7 +1,7 @@
 //! The flattened device tree that tells firmware and kernel what the machine has.
 //!
 //! Documents: Devicetree Specification 0.4; the kernel's bindings for RISC-V CPUs, PLIC, CLINT, ns16550a,
-//! goldfish-rtc, syscon-poweroff and pci-host-ecam-generic. The nodes are those of QEMU's `virt` for the
+//! goldfish-rtc, syscon-poweroff and pci-host-ecam-generic; OpenSBI's for performance counters. The nodes are those of QEMU's `virt` for the
 //! devices that exist here, with the same names and properties; the addresses come from the map.
 
 use std::ops::Range;
@@ -23,6 +23,24 @@ const PREFETCH_BYTES: u32 = doorbell_sim::memory::LINE_BYTES as u32;
 const UART_CLOCK_HZ: u32 = 3_686_400;
 /// Bytes of randomness for the kernel's generator.
 const RNG_SEED_BYTES: usize = 32;
+
+/// Events by their SBI indexes, first and last, and the counters that can count them: cycles and instructions have counters of their own,
+/// the others any of the harts' sixteen, from `mhpmcounter3` on.
+pub const EVENT_RANGES: [[u32; 3]; 10] = [
+    [0x1, 0x1, 1 << 0],
+    [0x2, 0x2, 1 << 2],
+    [0x3, 0x6, EVENT_COUNTERS],
+    [0x8, 0x9, EVENT_COUNTERS],
+    [0x10000, 0x10002, EVENT_COUNTERS],
+    [0x10008, 0x10009, EVENT_COUNTERS],
+    [0x10010, 0x10015, EVENT_COUNTERS],
+    [0x10018, 0x10019, EVENT_COUNTERS],
+    [0x10021, 0x10021, EVENT_COUNTERS],
+    [0x10028, 0x10029, EVENT_COUNTERS],
+];
+const EVENT_COUNTERS: u32 = 0xffff << 3;
+/// Raw events have codes below this one.
+pub const RAW_EVENTS: u64 = 0x1_0000;
 
 /// Handles by which nodes refer to one another; harts' interrupt controllers follow the last.
 const PLIC_PHANDLE: u32 = 1;
@@ -161,6 +179,7 @@ fn write(config: &DeviceTreeConfig, extensions: &[String]) -> Result<Vec<u8>, Fd
     pci(&mut fdt)?;
     fdt.end_node(soc)?;
     power_nodes(&mut fdt)?;
+    event_counters(&mut fdt)?;
     fdt.end_node(root)?;
     fdt.finish()
 }
@@ -284,6 +303,17 @@ fn simple_devices(fdt: &mut FdtWriter) -> Result<(), FdtError> {
     fdt.property_string_list("compatible", strings(&["sifive,test1", "sifive,test0", "syscon"]))?;
     reg(fdt, RegionId::Syscon)?;
     fdt.end_node(test)
+}
+
+/// Which counters count what (OpenSBI's binding `riscv,pmu`). An event's code is its SBI index, so that there is nothing to translate.
+fn event_counters(fdt: &mut FdtWriter) -> Result<(), FdtError> {
+    let pmu = fdt.begin_node("pmu")?;
+    fdt.property_string("compatible", "riscv,pmu")?;
+    fdt.property_array_u32("riscv,event-to-mhpmcounters", EVENT_RANGES.as_flattened())?;
+    // Select and mask in two cells each: a raw event's code has no bits above these.
+    let raw = [[0, 0], halves(!(RAW_EVENTS - 1))].concat();
+    fdt.property_array_u32("riscv,raw-event-to-mhpmcounters", &[raw, vec![EVENT_COUNTERS]].concat())?;
+    fdt.end_node(pmu)
 }
 
 /// Only places with a device have a node: looking at an empty one would cost each boot some instructions.

@@ -111,6 +111,21 @@ fn harts_without_prefetches_have_no_size_of_them() {
 }
 
 #[test]
+fn event_counters_have_the_cells_of_their_binding() {
+    let tree = parse(&build(&config()).unwrap());
+    let pmu = tree.at("pmu");
+    assert_eq!(pmu.strings("compatible"), ["riscv,pmu"]);
+    // First and last event, counters: cycles and instructions by counters 0 and 2, cache misses by 3 to 18.
+    let ranges = pmu.cells("riscv,event-to-mhpmcounters");
+    assert_eq!(ranges[..9], [1, 1, 1, 2, 2, 4, 3, 6, 0x7fff8]);
+    assert_eq!(ranges.len() % 3, 0);
+    // Select, mask, counters: 0x1ff is a raw event, 0x10000 is none.
+    let raw = pmu.cells("riscv,raw-event-to-mhpmcounters");
+    assert_eq!(raw, [0, 0, 0xffff_ffff, 0xffff_0000, 0x7fff8]);
+    assert_eq!(pmu.cells("riscv,event-to-mhpmcounters").last(), Some(&0x7fff8));
+}
+
+#[test]
 fn without_a_file_system_none_is_told() {
     let tree = parse(&build(&DeviceTreeConfig { initrd: None, mmu: MmuMode::Sv39, ..config() }).unwrap());
     assert!(!tree.at("chosen").properties.contains_key("linux,initrd-start"));

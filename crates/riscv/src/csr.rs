@@ -1,6 +1,7 @@
 //! Control and status registers (privileged manual, chapter "Control and Status Registers"): which
 //! exist, who may access them, which bits can be written.
 
+use crate::event_counters::INHIBITABLE;
 use crate::hart::{Hart, Privilege};
 use crate::pmp::PmpEntry;
 
@@ -133,7 +134,7 @@ impl Hart {
             0x306 => csr.mcounteren,
             0x30a => csr.menvcfg,
             0x320 => csr.mcountinhibit,
-            0x323..=0x33f => 0,
+            0x323..=0x33f | 0xb03..=0xb1f | 0xc03..=0xc1f => self.event_csr(number),
             0x340 => csr.mscratch,
             0x341 => csr.mepc,
             0x342 => csr.mcause,
@@ -145,7 +146,6 @@ impl Hart {
             0x3c0..=0x3ef => 0,
             0xb00 | 0xc00 => self.counter(COUNTER_CYCLE),
             0xb02 | 0xc02 => self.counter(COUNTER_INSTRET),
-            0xb03..=0xb1f | 0xc03..=0xc1f => 0,
             0xc01 => self.time_ticks(self.config.slot_clock.edge(self.slots.wrapping_sub(1))),
             0xf11..=0xf13 | 0xf15 => 0,
             0xf14 => self.config.id as u64,
@@ -210,7 +210,10 @@ impl Hart {
                 csr.mideleg = value & S_INTERRUPTS;
                 return Effect::Context;
             }
-            0x320 => self.write_mcountinhibit(value & (COUNTER_CYCLE | COUNTER_INSTRET)),
+            0x320 => {
+                self.write_mcountinhibit(value & (COUNTER_CYCLE | COUNTER_INSTRET | INHIBITABLE));
+            }
+            0x323..=0x33f | 0xb03..=0xb1f => self.write_event_csr(number, value),
             0x340 => csr.mscratch = value,
             0x341 => csr.mepc = value & !1,
             0x342 => csr.mcause = value,
@@ -294,6 +297,7 @@ impl Hart {
     /// Stops or resumes counters at the values they have.
     fn write_mcountinhibit(&mut self, inhibit: u64) {
         let [cycles, retired] = [COUNTER_CYCLE, COUNTER_INSTRET].map(|which| self.counter(which));
+        self.events.inhibit(self.csr.mcountinhibit, inhibit);
         self.csr.mcountinhibit = inhibit;
         self.csr.cycle_offset = cycles.wrapping_sub(self.counter_base(COUNTER_CYCLE));
         self.csr.instret_offset = retired.wrapping_sub(self.counter_base(COUNTER_INSTRET));
@@ -305,7 +309,7 @@ impl Hart {
     }
 
     /// Instructions retired before the running CSR instruction, which the block has counted already.
-    fn retired_before(&self) -> u64 {
+    pub(crate) fn retired_before(&self) -> u64 {
         self.instret.wrapping_sub(1)
     }
 

@@ -9,6 +9,7 @@ use doorbell_sim::{AccessSize, Clock, PhysAddr, Ps, Ram, TranslationFence};
 
 use crate::engine::Engine;
 use crate::engine::noted::Notes;
+use crate::event_counters::EventCounters;
 use crate::pmp::{PmpEntry, PmpRange};
 use crate::tlb::{Mode, Tlb};
 
@@ -126,6 +127,8 @@ pub enum Stop {
     /// The next instruction reads the time or accesses a device, and other harts have not come as far; see
     /// [`Hart::set_synced_until`].
     Ahead,
+    /// The next instruction reads or changes an event counter: call [`Hart::tell_events`]. Only after [`Hart::follow_events`].
+    Events,
     /// WFI with nothing pending. Call [`Hart::run`] again after [`Hart::interrupt_pending`] became true.
     Wfi,
     /// `stimecmp` (or what enables it) was written: the timer must be set again.
@@ -197,6 +200,7 @@ pub struct Hart {
     pub(crate) synced_slot: u64,
     pub(crate) instret: u64,
     pub(crate) csr: Csrs,
+    pub(crate) events: EventCounters,
     pub(crate) pmp: [PmpEntry; 16],
     pub(crate) pmp_active: bool,
     pub(crate) pmp_ranges: Vec<PmpRange>,
@@ -275,6 +279,7 @@ impl Hart {
             synced_slot: u64::MAX,
             instret: 0,
             csr: Csrs::default(),
+            events: EventCounters::default(),
             pmp: Default::default(),
             pmp_active: false,
             pmp_ranges: Vec::with_capacity(16),

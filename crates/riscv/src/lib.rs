@@ -10,6 +10,7 @@ mod compressed;
 mod csr;
 pub mod decode;
 mod engine;
+mod event_counters;
 pub mod float;
 mod hart;
 mod inspect;
@@ -22,6 +23,7 @@ mod told;
 mod trap;
 
 pub use engine::noted::Turn;
+pub use event_counters::{EVENT_COUNTERS, EventCount};
 pub use hart::{Hart, HartConfig, HartStats, Interrupt, MmioRequest, Privilege, Stop};
 pub use inspect::SHOWN_CSRS;
 pub use state::{HART_STATE_VERSION, HartState};

@@ -7,12 +7,13 @@ use doorbell_sim::Ram;
 use doorbell_sim::snapshot::SnapshotError;
 use serde::{Deserialize, Serialize};
 
+use crate::event_counters::{EventCount, EventCounters};
 use crate::hart::{Csrs, Hart, HartStats, MmioRequest, Privilege};
 use crate::pmp::PmpEntry;
 use crate::tlb::SavedTlb;
 
 /// Version of [`HartState`].
-pub const HART_STATE_VERSION: u32 = 1;
+pub const HART_STATE_VERSION: u32 = 2;
 
 /// Everything of a hart that a snapshot keeps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,6 +27,7 @@ pub struct HartState {
     slots: u64,
     instret: u64,
     csr: [u64; 24],
+    events: EventCounters,
     pmp: [PmpEntry; 16],
     irq_inputs: u64,
     mtime_offset: u64,
@@ -67,6 +69,13 @@ impl Csrs {
     }
 }
 
+impl HartState {
+    /// As [`Hart::tell_events`], for a hart that is saved between two times at which it asks.
+    pub fn tell_events(&mut self, now: &[EventCount]) {
+        self.events.add(now);
+    }
+}
+
 impl Hart {
     /// The state to keep.
     pub fn save(&self, ram: &Ram) -> HartState {
@@ -82,6 +91,7 @@ impl Hart {
             slots: self.slots,
             instret: self.instret,
             csr: self.csr.clone().fields().map(|field| *field),
+            events: self.events.clone(),
             pmp: self.pmp,
             irq_inputs: self.irq_inputs,
             mtime_offset: self.mtime_offset,
@@ -115,6 +125,7 @@ impl Hart {
         for (field, value) in self.csr.fields().into_iter().zip(state.csr) {
             *field = value;
         }
+        self.events = state.events;
         self.pmp = state.pmp;
         self.irq_inputs = state.irq_inputs;
         self.mtime_offset = state.mtime_offset;

@@ -12,6 +12,7 @@ mod checkpoints;
 mod disk;
 mod faults;
 mod firmware;
+mod guest_events;
 mod instructions;
 mod interruptions;
 mod kernel_log;

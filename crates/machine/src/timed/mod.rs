@@ -11,6 +11,7 @@ mod calls;
 mod feed;
 #[cfg(test)]
 mod fetch_tests;
+mod guest_events;
 #[cfg(test)]
 mod paged;
 mod polls;
@@ -48,6 +49,7 @@ use crate::machine::Machine;
 
 pub use buffers::BufferUse;
 pub use calls::{CallNode, Domain};
+pub use guest_events::{GUEST_EVENTS, GuestEvent};
 pub use polls::{PollStats, RoundStats};
 pub use profile::{BlockCost, Cost, Profile};
 pub use watch::{Activity, LoggedOp, WatchRequest, Watched};

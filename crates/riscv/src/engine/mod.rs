@@ -73,6 +73,8 @@ pub(crate) enum Exit {
     Device,
     /// The op at `hart.exit_op` has not retired: it must wait until other harts have come as far as this one.
     Ahead,
+    /// The op at `hart.exit_op` has not retired: it must be told how often events have happened.
+    Events,
     /// The last instruction retired, and the machine must act: `hart.stop` says on what.
     Stop,
 }
@@ -158,6 +160,7 @@ impl Hart {
                 }
                 Exit::Stop => return self.stop,
                 Exit::Ahead => return Stop::Ahead,
+                Exit::Events => return Stop::Events,
                 Exit::Device if self.slots > self.synced_slot => {
                     // It is executed again when its turn comes.
                     self.pending_mmio = None;
@@ -194,7 +197,7 @@ impl Hart {
         self.instret += u64::from(count);
         // SAFETY: `first` is the first op of a block or of a prefix, both ended by an op that leaves.
         let exit = unsafe { ((*first).run)(self, ram, first) };
-        if matches!(exit, Exit::Trapped | Exit::Stale | Exit::Device | Exit::Ahead) {
+        if matches!(exit, Exit::Trapped | Exit::Stale | Exit::Device | Exit::Ahead | Exit::Events) {
             self.account_early_exit(exit, first, count);
         }
         (exit, whole)

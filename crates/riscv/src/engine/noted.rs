@@ -202,6 +202,7 @@ impl Hart {
             Exit::Trapped => Turn::Trapped,
             Exit::Stop => Turn::Stopped(self.stop),
             Exit::Ahead => Turn::Stopped(Stop::Ahead),
+            Exit::Events => Turn::Stopped(Stop::Events),
             Exit::Device if self.slots > self.synced_slot => {
                 self.pending_mmio = None;
                 Turn::Stopped(Stop::Ahead)

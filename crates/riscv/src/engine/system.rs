@@ -25,12 +25,12 @@ impl Hart {
         self.trap_at(op, Exception::IllegalInstruction, bits)
     }
 
-    /// Leaves the block before `op`, for other harts to catch up.
+    /// Leaves the block before `op`, which something has to be done for.
     #[cold]
-    fn ahead_at(&mut self, op: &Op) -> Exit {
+    fn leave_before(&mut self, op: &Op, exit: Exit) -> Exit {
         self.exit_op = op as *const Op as usize;
         self.pc = self.pc_of(op);
-        Exit::Ahead
+        exit
     }
 
     /// Moves `pc` behind a block's last instruction.
@@ -174,7 +174,10 @@ unsafe fn csr(
     let number = o.imm as u16 & 0xfff;
     // The slots of the whole block are counted already.
     if number == TIME && hart.slots - 1 > hart.synced_slot {
-        return hart.ahead_at(o);
+        return hart.leave_before(o, Exit::Ahead);
+    }
+    if hart.needs_events(number) {
+        return hart.leave_before(o, Exit::Events);
     }
     let Ok(old) = hart.read_csr(number, writes) else { return hart.illegal(ram, o) };
     // SEIP reads as the input or the software bit, but only the software bit is modified and written back.

@@ -74,7 +74,7 @@ fn fields_hold_only_what_they_can_mean() {
     check(MTVEC, 0x9000_0003, 0x8000_0001);
     check(MEPC, 0x8000_0003, 0x8000_0002);
     check(SEPC, ones, ones - 1);
-    check(MCOUNTINHIBIT, ones, 5);
+    check(MCOUNTINHIBIT, ones, 0xffff << 3 | 5);
     check(MHARTID, 7, 0);
     let writable = 0x7e_19aa | 0x6000;
     check(MSTATUS, ones, writable | 0xa << 32 | 1 << 63);

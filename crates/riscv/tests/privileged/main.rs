@@ -7,6 +7,7 @@ mod bench;
 mod code;
 mod csr;
 mod devices;
+mod events;
 mod noted;
 mod paging;
 mod pmp;

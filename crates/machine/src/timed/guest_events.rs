@@ -1,0 +1,229 @@
+//! What the guest's own performance counters can count: events of a hart's timing models, under the codes that its `mhpmevent`
+//! registers take (docs/guest-pmu.md).
+//!
+//! Codes below 0x100 and from 0x10000 on are the SBI specification's event indexes (2.0, chapter 11), the others are ours. While
+//! the models do not say when ([`Mode`](super::Mode)), nothing happens.
+
+use doorbell_core::{CoreStats, TopDown};
+use doorbell_memory::stats::{CacheStats, HartStats};
+use doorbell_riscv::EventCount;
+
+use super::Timing;
+use crate::machine::Machine;
+
+/// What events are taken from.
+struct Counted {
+    core: CoreStats,
+    top_down: TopDown,
+    memory: HartStats,
+    llc: CacheStats,
+}
+
+/// An event that a guest's counter can count.
+pub struct GuestEvent {
+    /// What `mhpmevent` takes.
+    pub code: u64,
+    /// `perf`'s name, or one for a raw event.
+    pub name: &'static str,
+    /// What happens.
+    pub meaning: &'static str,
+    count: fn(&Counted) -> u64,
+}
+
+macro_rules! events {
+    ($($code:literal $name:literal $meaning:literal = |$counted:ident| $count:expr;)*) => {
+        /// All of them, in ascending order.
+        pub const GUEST_EVENTS: &[GuestEvent] = &[$(GuestEvent {
+            code: $code,
+            name: $name,
+            meaning: $meaning,
+            count: |$counted| $count,
+        },)*];
+    };
+}
+
+events! {
+    0x3 "cache-references" "lines that the hart asks of the last level, prefetches not included" = |c| c.asked(false) + c.asked(true);
+    0x4 "cache-misses" "of these, lines that it has not" = |c| c.asked(false);
+    0x5 "branches" "branches of all kinds" = |c| c.core.counts.branches;
+    0x6 "branch-misses" "branches predicted in the wrong direction or to go elsewhere" = |c| c.mispredicted();
+    0x8 "stalled-cycles-frontend" "cycles without a commit because of the front end" = |c| c.front_end_cycles();
+    0x9 "stalled-cycles-backend" "cycles without a commit because of execution, memory or a device" = |c| c.back_end_cycles();
+    0x100 "slots" "dispatch slots, without those of waiting for an interrupt" = |c| c.top_down.total();
+    0x101 "retiring" "slots of ops that were committed" = |c| c.top_down.retiring;
+    0x102 "bad_speculation" "slots lost to mispredictions and machine clears" = |c| c.top_down.level1()[1];
+    0x103 "frontend_bound" "slots empty because of the front end" = |c| c.top_down.level1()[2];
+    0x104 "backend_bound" "slots empty because of the back end" = |c| c.top_down.level1()[3];
+    0x105 "branch_mispredicts" "of bad_speculation: mispredictions" = |c| c.top_down.mispredicts;
+    0x106 "machine_clears" "of bad_speculation: memory-order clashes and traps" = |c| c.top_down.clears;
+    0x107 "fetch_latency" "of frontend_bound: cycles without any op" = |c| c.top_down.fetch_latency;
+    0x108 "fetch_bandwidth" "of frontend_bound: cycles with some ops" = |c| c.top_down.fetch_bandwidth;
+    0x109 "memory_bound" "of backend_bound: loads, stores, translations, devices" = |c| c.top_down.memory;
+    0x10a "core_bound" "of backend_bound: execution" = |c| c.top_down.core;
+    0x110 "icache" "of fetch_latency: instruction cache" = |c| c.core.books.slots_icache;
+    0x111 "itlb" "of fetch_latency: instruction TLB" = |c| c.core.books.slots_itlb;
+    0x112 "misfetches" "of fetch_latency: a branch that the BTB did not know" = |c| c.core.books.slots_misfetch;
+    0x113 "refill" "of fetch_latency: the pipeline fills" = |c| c.core.books.slots_fetch;
+    0x120 "l1_bound" "of memory_bound: loads from the first level" = |c| c.core.books.slots_l1;
+    0x121 "l2_bound" "of memory_bound: loads from the second level" = |c| c.core.books.slots_l2;
+    0x122 "llc_bound" "of memory_bound: loads from the last level" = |c| c.core.books.slots_llc;
+    0x123 "peer_bound" "of memory_bound: loads from other cores' caches" = |c| c.core.books.slots_peer;
+    0x124 "dram_bound" "of memory_bound: loads from memory" = |c| c.core.books.slots_dram;
+    0x125 "store_bound" "of memory_bound: stores" = |c| c.core.books.slots_store;
+    0x126 "dtlb" "of memory_bound: data translations" = |c| c.core.books.slots_dtlb;
+    0x127 "device_bound" "of memory_bound: accesses to devices" = |c| c.core.books.slots_device;
+    0x130 "divider" "of core_bound: divisions" = |c| c.core.books.slots_divider;
+    0x131 "ports" "of core_bound: a unit or an issue port was taken" = |c| c.core.books.slots_ports;
+    0x132 "latency" "of core_bound: chains of dependent ops" = |c| c.core.books.slots_execute;
+    0x133 "serialising" "of core_bound: serialising ops" = |c| c.core.books.slots_serialise;
+    0x200 "loads" "loads" = |c| c.core.counts.loads;
+    0x201 "loads_l1" "loads served by the first level" = |c| c.core.counts.loads_l1;
+    0x202 "loads_l2" "loads served by the second level" = |c| c.core.counts.loads_l2;
+    0x203 "loads_llc" "loads served by the last level" = |c| c.core.counts.loads_llc;
+    0x204 "loads_peer" "loads served by another core's cache" = |c| c.core.counts.loads_peer;
+    0x205 "loads_dram" "loads served by memory" = |c| c.core.counts.loads_dram;
+    0x206 "forwards" "loads served by a store that had not left the store queue" = |c| c.core.counts.forwards;
+    0x207 "load_cycles" "cycles from cache access to data, summed over loads" = |c| c.core.counts.load_cycles;
+    0x208 "stores" "stores" = |c| c.core.counts.stores;
+    0x209 "atomics" "atomics" = |c| c.core.counts.atomics;
+    0x20a "fences" "fences" = |c| c.core.counts.fences;
+    0x20b "device_accesses" "accesses to devices" = |c| c.core.counts.device_accesses;
+    0x20c "traps" "interrupts and exceptions" = |c| c.core.counts.traps;
+    0x20d "replays" "memory-order clashes" = |c| c.core.counts.replays;
+    0x20e "ops" "ops committed" = |c| c.core.counts.ops;
+    0x20f "wait_cycles" "cycles of waiting for an interrupt" = |c| c.core.books.cpi_idle;
+    0x210 "conditional_branches" "conditional branches" = |c| c.core.counts.conditional_branches;
+    0x211 "wrong_directions" "conditional branches predicted in the wrong direction" = |c| c.core.counts.wrong_directions;
+    0x212 "wrong_targets" "computed jumps and calls predicted to go elsewhere" = |c| c.core.counts.wrong_targets;
+    0x213 "wrong_returns" "returns predicted to go elsewhere" = |c| c.core.counts.wrong_returns;
+    0x220 "walks" "page-table walks" = |c| c.core.counts.walks;
+    0x221 "walk_accesses" "page-table entries read" = |c| c.core.counts.walk_accesses;
+    0x222 "walk_cycles" "cycles of page-table walks, summed" = |c| c.core.counts.walk_cycles;
+    0x300 "l2_accesses" "accesses to the second level, prefetches not included" = |c| c.memory.l2.accesses;
+    0x301 "l2_misses" "of these, misses" = |c| c.memory.l2.misses;
+    0x302 "l2_prefetches" "lines that the second level's prefetcher asked for" = |c| c.memory.l2.prefetches;
+    0x303 "l1d_misses" "misses of the first-level data cache" = |c| c.memory.l1d.misses;
+    0x304 "l1d_write_backs" "dirty lines that left the first level" = |c| c.memory.l1d.write_backs;
+    0x305 "l2_write_backs" "dirty lines that left the second level" = |c| c.memory.l2.write_backs;
+    0x310 "crd_hits" "CRd: instructions asked of the last level, which had them" = |c| c.memory.core.crd_hits;
+    0x311 "crd_misses" "CRd: instructions asked of the last level, which had them not" = |c| c.memory.core.crd_misses;
+    0x312 "drd_hits" "DRd: lines asked of the last level for loads and walks, which had them" = |c| c.memory.core.drd_hits;
+    0x313 "drd_misses" "DRd: lines asked of the last level for loads and walks, which had them not" = |c| c.memory.core.drd_misses;
+    0x314 "rfo_hits" "RFO: lines asked of the last level for stores, which had them" = |c| c.memory.core.rfo_hits;
+    0x315 "rfo_misses" "RFO: lines asked of the last level for stores, which had them not" = |c| c.memory.core.rfo_misses;
+    0x316 "prefetch_hits" "lines that prefetchers asked of the last level, which had them" = |c| c.memory.core.prefetch_hits;
+    0x317 "prefetch_misses" "lines that prefetchers asked of the last level, which had them not" = |c| c.memory.core.prefetch_misses;
+    0x320 "llc_accesses" "accesses of all harts to the last level" = |c| c.llc.accesses;
+    0x321 "llc_misses" "misses of all harts at the last level" = |c| c.llc.misses;
+    0x10000 "L1-dcache-loads" "loads" = |c| c.core.counts.loads;
+    0x10001 "L1-dcache-load-misses" "loads served further away" = |c| c.load_misses();
+    0x10002 "L1-dcache-stores" "stores" = |c| c.core.counts.stores;
+    0x10008 "L1-icache-loads" "lines fetched" = |c| c.memory.l1i.accesses;
+    0x10009 "L1-icache-load-misses" "of these, lines that were not in the first level" = |c| c.memory.l1i.misses;
+    0x10010 "LLC-loads" "CRd and DRd" = |c| c.reads(true) + c.reads(false);
+    0x10011 "LLC-load-misses" "of these, misses" = |c| c.reads(false);
+    0x10012 "LLC-stores" "RFO" = |c| c.memory.core.rfo_hits + c.memory.core.rfo_misses;
+    0x10013 "LLC-store-misses" "of these, misses" = |c| c.memory.core.rfo_misses;
+    0x10014 "LLC-prefetches" "lines that prefetchers ask of the last level" = |c| c.memory.core.prefetch_hits + c.memory.core.prefetch_misses;
+    0x10015 "LLC-prefetch-misses" "of these, misses" = |c| c.memory.core.prefetch_misses;
+    0x10018 "dTLB-loads" "loads, stores and atomics" = |c| c.data_accesses();
+    0x10019 "dTLB-load-misses" "misses of the data TLB" = |c| c.core.counts.dtlb_misses;
+    0x10021 "iTLB-load-misses" "misses of the instruction TLB" = |c| c.core.counts.itlb_misses;
+    0x10028 "branch-loads" "branches of all kinds" = |c| c.core.counts.branches;
+    0x10029 "branch-load-misses" "mispredicted branches" = |c| c.mispredicted();
+}
+
+impl Counted {
+    /// Reads of the last level.
+    fn reads(&self, hit: bool) -> u64 {
+        let core = &self.memory.core;
+        if hit { core.crd_hits + core.drd_hits } else { core.crd_misses + core.drd_misses }
+    }
+
+    fn asked(&self, hit: bool) -> u64 {
+        let core = &self.memory.core;
+        self.reads(hit) + if hit { core.rfo_hits } else { core.rfo_misses }
+    }
+
+    fn mispredicted(&self) -> u64 {
+        let counts = &self.core.counts;
+        counts.wrong_directions + counts.wrong_targets + counts.wrong_returns
+    }
+
+    fn load_misses(&self) -> u64 {
+        let counts = &self.core.counts;
+        counts.loads_l2 + counts.loads_llc + counts.loads_peer + counts.loads_dram
+    }
+
+    fn data_accesses(&self) -> u64 {
+        let counts = &self.core.counts;
+        counts.loads + counts.stores + counts.atomics
+    }
+
+    fn front_end_cycles(&self) -> u64 {
+        let books = &self.core.books;
+        books.cpi_misfetch + books.cpi_icache + books.cpi_itlb + books.cpi_fetch
+    }
+
+    fn back_end_cycles(&self) -> u64 {
+        let books = &self.core.books;
+        let elsewhere = books.cpi_base + books.cpi_branch + books.cpi_clear + books.cpi_idle;
+        books.cpi_total() - elsewhere - self.front_end_cycles()
+    }
+}
+
+impl Timing {
+    /// How often each event has happened to a hart.
+    fn guest_events(&self, hart: usize) -> Vec<EventCount> {
+        let (core, mut memory) = (self.core(hart).stats(), self.memory.stats());
+        let top_down = core.books.top_down();
+        let counted = Counted { core, top_down, memory: memory.harts.swap_remove(hart), llc: memory.llc };
+        GUEST_EVENTS.iter().map(|event| (event.code, (event.count)(&counted))).collect()
+    }
+}
+
+impl Machine {
+    /// As [`Timing::guest_events`]; none without timing models.
+    pub(crate) fn guest_events(&self, hart: usize) -> Vec<EventCount> {
+        self.timing.as_ref().map_or_else(Vec::new, |timing| timing.guest_events(hart))
+    }
+
+    /// Harts of which timing models count events know so.
+    pub(crate) fn follow_guest_events(&mut self) {
+        for index in 0..self.harts.len() {
+            let events = self.guest_events(index);
+            self.harts[index].follow_events(&events);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use doorbell_platform::device_tree::{EVENT_RANGES, RAW_EVENTS};
+
+    use super::*;
+
+    /// Events below 0x100 and from 0x10000 on are the SBI's, the others raw ones.
+    #[test]
+    fn the_device_tree_tells_of_these_events_and_no_others() {
+        assert!(GUEST_EVENTS.is_sorted_by(|a, b| a.code < b.code));
+        let is_raw = |code: u64| (0x100..RAW_EVENTS).contains(&code);
+        let ours = GUEST_EVENTS.iter().map(|event| event.code).filter(|code| !is_raw(*code));
+        // Cycles and instructions have counters of their own.
+        let told = EVENT_RANGES.iter().filter(|[_, _, counters]| counters.count_ones() > 1);
+        let told = told.flat_map(|[first, last, _]| u64::from(*first)..=u64::from(*last));
+        assert!(ours.eq(told));
+    }
+
+    /// `docs/guest-pmu.md` has each event in a row.
+    #[test]
+    fn each_event_is_documented_in_these_words() {
+        let page = include_str!("../../../../docs/guest-pmu.md");
+        let rows = GUEST_EVENTS
+            .iter()
+            .map(|event| format!("| `{:#x}` | `{}` | {} |", event.code, event.name, event.meaning));
+        let rows: Vec<String> = rows.collect();
+        let there: Vec<&str> = page.lines().filter(|line| line.starts_with("| `0x")).collect();
+        assert!(there == rows, "the rows are:\n{}", rows.join("\n"));
+    }
+}
