@@ -2,6 +2,7 @@
 //!
 //!     champsim record NAME INSTRUCTIONS FILE [path=value …]    # a trace: testpmd, ping, or a loop of the microbenchmarks
 //!     champsim table TRACE,JSON …                              # ChampSim's results beside ours, as Markdown
+//!     champsim own TRACE,JSON …                                # with ChampSim's front end and page tables
 //!
 //! `docs/timing-validation.md` has the whole way, and ChampSim's configuration.
 
@@ -12,10 +13,12 @@ use doorbell_acceptance::{micro, places, quiet};
 use doorbell_bench::{Session, Source, benchmark, resolve};
 use doorbell_core::{Core, Counts};
 use doorbell_machine::{Limits, Machine, MachineConfig, Mode};
+use doorbell_memory::dram::Dram;
 use doorbell_memory::{LoneHart, MemoryStats, MemorySystem};
+use doorbell_sim::memory::{CoreAccess, CoreMemory, Prefetched, Served, Walk};
 use doorbell_sim::stats::Stats;
 use doorbell_sim::{Bytes, Op, PhysAddr, Ps};
-use doorbell_trace::champsim::{self, Writer};
+use doorbell_trace::champsim::{self, PageTables, Writer};
 use serde_json::Value;
 
 /// What ChampSim and we are both told to do first, without measuring.
@@ -54,8 +57,27 @@ const SAME: &[&str] = &[
     "pipeline.drains_in_flight=64",
 ];
 
-fn configuration(set: &[String]) -> MachineConfig {
-    let set: Vec<String> = SAME.iter().map(|text| (*text).to_owned()).chain(set.iter().cloned()).collect();
+/// And above that, where ChampSim has its own buffer of decoded instructions and pages of 4 KiB (`tools/champsim-own.json`): its
+/// caches of page-table entries have 46 in all. Its buffer spares the instruction cache's five cycles, which must not be stages here.
+const OWN: &[&str] = &[
+    "pipeline.decoded.sets=32",
+    "pipeline.decoded.ways=8",
+    "pipeline.decoded.window=16",
+    "pipeline.tlb.second_cycles=8",
+    "pipeline.tlb.walkers=8",
+    "pipeline.tlb.walk_cache=46",
+    "pipeline.tlb.walk_cache_from=2",
+    "pipeline.front_end_depth=5",
+    "memory.l1i.latency=5",
+];
+const PAGE_BYTES: u64 = 4096;
+const LEVELS: u32 = 5;
+const RAM_BASE: PhysAddr = PhysAddr(0x8000_0000);
+const RAM_BYTES: u64 = 1 << 30;
+
+fn configuration(own: bool, set: &[String]) -> MachineConfig {
+    let words = SAME.iter().chain(if own { OWN } else { &[] }).map(|text| (*text).to_owned());
+    let set: Vec<String> = words.chain(set.iter().cloned()).collect();
     resolve("server", &set).expect("the configuration").machine()
 }
 
@@ -103,23 +125,44 @@ struct Ours {
     memory: MemoryStats,
 }
 
+/// What surrounds the core: memory, and page tables if there are any.
+struct Around {
+    memory: LoneHart<Dram>,
+    tables: Option<PageTables>,
+}
+
+impl CoreMemory for Around {
+    fn access(&mut self, cycle: u64, access: CoreAccess) -> Served {
+        self.memory.access(cycle, access)
+    }
+
+    fn prefetch(&mut self, cycle: u64, access: CoreAccess) -> Prefetched {
+        self.memory.prefetch(cycle, access)
+    }
+
+    fn walk(&mut self, virt: u64) -> Walk {
+        self.tables.as_mut().map_or_else(Walk::default, |tables| tables.walk(virt))
+    }
+}
+
 /// Runs a trace's first instructions without measuring, then as many as `measured`.
-fn run(ops: &[Op], measured: usize, config: &MachineConfig) -> Ours {
+fn run(ops: &[Op], measured: usize, config: &MachineConfig, tables: Option<PageTables>) -> Ours {
     let ends = |count: usize| {
         let mut ends = ops.iter().enumerate().filter(|(_, op)| op.ends_instruction()).map(|(at, _)| at + 1);
         ends.nth(count - 1).expect("the trace is long enough")
     };
     let (warm, end) = (ends(WARM_UP), ends(WARM_UP + measured));
     let clocks = [config.core.frequency];
-    let memory = MemorySystem::with_dram(&config.memory, &clocks, PhysAddr(0x8000_0000), Bytes(256 << 20));
-    let mut around = LoneHart(memory.expect("the memory system"));
+    let memory = MemorySystem::with_dram(&config.memory, &clocks, RAM_BASE, Bytes(RAM_BYTES));
+    let space = tables.as_ref().map(|_| 0);
+    let mut around = Around { memory: LoneHart(memory.expect("the memory system")), tables };
     let mut core = Core::new(&config.pipeline);
-    core.set_address_space(None);
+    core.set_address_space(space);
     core.execute(&ops[..warm], &mut around);
-    let (before, memory, cycles) = (core.stats().counts, around.0.stats(), core.now());
+    let (before, memory, cycles) = (core.stats().counts, around.memory.0.stats(), core.now());
     core.execute(&ops[warm..end], &mut around);
     let counts = core.stats().counts.since(&before);
-    let memory = around.0.stats().since(&memory);
+    let memory = around.memory.0.stats().since(&memory);
     Ours { instructions: counts.instructions, cycles: core.now() - cycles, counts, memory }
 }
 
@@ -139,10 +182,11 @@ fn misses(roi: &Value, cache: &str) -> f64 {
     of("LOAD") + of("RFO") + if cache == "cpu0_L1D" { of("WRITE") } else { 0.0 }
 }
 
-fn table(pairs: &[String], set: &[String]) {
-    let config = configuration(set);
-    println!("| trace | IPC | mispredictions | L1I misses | L1D misses | L2 misses | LLC misses |");
-    println!("|---|---|---|---|---|---|---|");
+fn table(own: bool, pairs: &[String], set: &[String]) {
+    let config = configuration(own, set);
+    let (name, line) = if own { (" walks |", "---|") } else { ("", "") };
+    println!("| trace | IPC | mispredictions | L1I misses | L1D misses | L2 misses | LLC misses |{name}");
+    println!("|---|---|---|---|---|---|---|{line}");
     for pair in pairs {
         let (trace, json) = pair.split_once(',').expect("TRACE,JSON");
         let json: Value =
@@ -152,19 +196,27 @@ fn table(pairs: &[String], set: &[String]) {
         let (instructions, cycles) = (number(&core["instructions"]), number(&core["cycles"]));
         let wrong: f64 = core["mispredict"].as_object().expect("branch types").values().map(number).sum();
         let records = champsim::read(BufReader::new(File::open(trace).expect("the trace"))).expect("a trace");
-        let ops = champsim::ops(&records);
-        let ours = run(&ops, instructions as usize, &config);
+        let mut ops = champsim::ops(&records);
+        let mut tables =
+            own.then(|| PageTables::new(RAM_BASE..PhysAddr(RAM_BASE.0 + RAM_BYTES), PAGE_BYTES, LEVELS));
+        if let Some(tables) = &mut tables {
+            tables.apply(&mut ops);
+        }
+        let ours = run(&ops, instructions as usize, &config, tables);
         let (counts, memory) = (&ours.counts, &ours.memory);
         let our_wrong =
             counts.wrong_directions + counts.wrong_targets + counts.wrong_returns + counts.misfetches;
         let hart = &memory.harts[0];
-        let row: [(f64, f64); 5] = [
+        let mut row = vec![
             (our_wrong as f64, wrong),
             (hart.l1i.misses as f64, misses(roi, "cpu0_L1I")),
             (hart.l1d.misses as f64, misses(roi, "cpu0_L1D")),
             (hart.l2.misses as f64, misses(roi, "cpu0_L2C")),
             (memory.llc.misses as f64, misses(roi, "LLC")),
         ];
+        if own {
+            row.push((counts.walks as f64, misses(roi, "cpu0_STLB")));
+        }
         let ipc = (ours.instructions as f64 / ours.cycles as f64, instructions / cycles);
         let name = std::path::Path::new(trace).file_stem().expect("a name").to_string_lossy();
         print!("| {name} | {:.3} / {:.3} ({:+.0} %) |", ipc.0, ipc.1, 100.0 * (ipc.0 / ipc.1 - 1.0));
@@ -182,7 +234,12 @@ fn main() {
         ["record", name, instructions, path] => {
             record(name, instructions.parse().expect("a number of instructions"), path, &set);
         }
-        ["table", ..] => table(&words[1..], &set),
-        _ => eprintln!("champsim record NAME INSTRUCTIONS FILE [path=value …] | champsim table TRACE,JSON …"),
+        [kind @ ("table" | "own"), ..] => table(*kind == "own", &words[1..], &set),
+        _ => {
+            eprintln!(
+                "champsim record NAME INSTRUCTIONS FILE [path=value …] | champsim table|own TRACE,JSON …"
+            );
+            std::process::exit(2);
+        }
     }
 }

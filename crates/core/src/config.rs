@@ -118,6 +118,8 @@ pub struct PipelineConfig {
     pub drain_width: u32,
     /// Stores on their way to the cache, 1 to 64.
     pub drains_in_flight: u32,
+    /// A buffer of decoded instructions beside the instruction cache.
+    pub decoded: DecodedConfig,
     /// Functional units.
     pub units: UnitsConfig,
     /// Branch prediction.
@@ -159,10 +161,32 @@ impl Default for PipelineConfig {
             store_drain: StoreDrain::OutOfOrder,
             drain_width: 1,
             drains_in_flight: 6,
+            decoded: DecodedConfig::default(),
             units: UnitsConfig::default(),
             branch: BranchConfig::default(),
             tlb: TlbConfig::default(),
         }
+    }
+}
+
+/// A buffer of decoded instructions (op cache, DSB, DIB), which spares the instruction cache and the decoders. Its size is sets × ways ×
+/// window bytes of code.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DecodedConfig {
+    /// Sets, a power of two up to 4096; 0 for no buffer.
+    pub sets: u32,
+    /// Windows of a set, 1 to 64, the least recently used first out.
+    pub ways: u32,
+    /// Bytes of code of a window, a power of two from 4 to 64.
+    pub window: u32,
+    /// Cycles from the fetch of what it holds to where it is decoded, 1 to 20.
+    pub latency: u32,
+}
+
+impl Default for DecodedConfig {
+    fn default() -> Self {
+        DecodedConfig { sets: 0, ways: 8, window: 16, latency: 1 }
     }
 }
 
@@ -319,6 +343,9 @@ pub struct TlbConfig {
     pub walkers: u32,
     /// Page-table entries (not leaves) that the walkers remember, 0 to 64.
     pub walk_cache: u32,
+    /// The lowest level whose entries they remember, 1 to 4: 1 is the one above the leaves, so that a walk of a neighbouring page reads its leaf only;
+    /// with 2 it reads two entries, as ChampSim's does.
+    pub walk_cache_from: u32,
 }
 
 impl Default for TlbConfig {
@@ -333,6 +360,7 @@ impl Default for TlbConfig {
             second_cycles: 6,
             walkers: 1,
             walk_cache: 16,
+            walk_cache_from: 1,
         }
     }
 }

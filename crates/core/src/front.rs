@@ -3,7 +3,8 @@
 //! A *fetch group* is what one cycle fetches: up to the fetch width, from one line, ending with a taken branch. One group
 //! arrives a cycle, in order. The instruction cache is pipelined: behind a miss fetch runs ahead along the predicted path, a group a cycle, as
 //! far as the fetch queue has room and the cache has miss registers. The line fetched last is kept, so that a loop within it asks the
-//! cache once. At most `fetch_queue` ops are between fetch and dispatch. An instruction that crosses lines counts for the line in
+//! cache once. What is in the buffer of decoded instructions ([`decoded`](crate::decoded)), if there is one, is not asked of the cache and takes no place of the
+//! decoders'. At most `fetch_queue` ops are between fetch and dispatch. An instruction that crosses lines counts for the line in
 //! which it begins.
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, LINE_BYTES, Level};
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::accounts::Bubble;
 use crate::branch::Prediction;
 use crate::config::{CoreKind, PipelineConfig};
+use crate::decoded::Decoded;
 use crate::mmu::{Mmu, Side};
 use crate::ring::{Limiter, Ring};
 use crate::saved::cycle;
@@ -73,6 +75,9 @@ pub(crate) struct Front {
     straight: bool,
     decode: Limiter,
     rename: Limiter,
+    decoded: Option<Box<Decoded>>,
+    /// Whether the instruction cache was asked for `line`.
+    asked: bool,
 }
 
 const NOWHERE: u64 = u64::MAX;
@@ -101,6 +106,8 @@ impl Front {
             straight: config.decode_width.min(rename_width) >= config.fetch_width,
             decode: Limiter::new(config.decode_width),
             rename: Limiter::new(rename_width),
+            decoded: Decoded::new(&config.decoded),
+            asked: false,
         }
     }
 
@@ -116,14 +123,17 @@ impl Front {
         let line = op.fetch.0 / LINE_BYTES;
         let room = self.queue.free_from();
         let (mut bad_until, mut bad, mut cause) = (0, Cause::Base, Cause::Fetch);
-        if self.left == 0 || line != self.line || room > self.fetched {
+        let switched = self.decoded.as_mut().is_some_and(|decoded| decoded.come_to(op.fetch.0));
+        if self.left == 0 || line != self.line || room > self.fetched || switched {
             (bad_until, bad) = self.redirected();
             cause = self.group(op, line, room, memory, mmu, counts);
         }
         self.left -= 1;
         let (mut decode, mut rename) = (self.arrived + 1, self.arrived + 2);
         if !self.straight {
-            decode = self.decode.take(decode);
+            if !self.decoded.as_ref().is_some_and(|decoded| decoded.hit) {
+                decode = self.decode.take(decode);
+            }
             rename = self.rename.take(decode + 1);
         }
         Fetched { fetch: self.began, decode, rename, ready: rename + self.tail, bad_until, bad, cause }
@@ -158,11 +168,17 @@ impl Front {
         self.fetched = begin;
         self.began = begin;
         self.left = self.width;
-        if line == self.line {
+        self.asked &= line == self.line;
+        self.line = line;
+        if let Some(decoded) = self.decoded.as_ref().filter(|decoded| decoded.hit) {
+            self.arrived = (self.arrived + 1).max(decoded.decoded(begin) - 1);
+            return cause;
+        }
+        if self.asked {
             self.arrived = (self.arrived + 1).max(begin + self.hit_cycles);
             return cause;
         }
-        self.line = line;
+        self.asked = true;
         let mut translated = begin;
         if op.pc >> 12 != self.page {
             self.page = op.pc >> 12;
@@ -204,6 +220,11 @@ impl Front {
         } else if op.is_taken() {
             self.left = 0;
         }
+        if op.is_taken()
+            && let Some(decoded) = &mut self.decoded
+        {
+            decoded.leave();
+        }
     }
 
     /// Fetches the op that clashed and what is behind it again: the clash was found in cycle `found`.
@@ -215,6 +236,9 @@ impl Front {
     pub(crate) fn redirect(&mut self, cycle: u64, cause: Cause) {
         self.left = 0;
         self.line = NOWHERE;
+        if let Some(decoded) = &mut self.decoded {
+            decoded.leave();
+        }
         self.floor = self.floor.max(cycle);
         self.floor_cause = cause;
     }
@@ -237,5 +261,9 @@ impl Front {
             && self.queue.fits(&fresh.queue)
             && self.decode.fits(&fresh.decode)
             && self.rename.fits(&fresh.rename)
+            && match (&self.decoded, &fresh.decoded) {
+                (Some(own), Some(fresh)) => own.fits(fresh),
+                (own, fresh) => own.is_none() && fresh.is_none(),
+            }
     }
 }

@@ -21,6 +21,7 @@ mod accounts;
 mod branch;
 mod common;
 mod config;
+mod decoded;
 mod dependence;
 mod front;
 mod in_order;
@@ -44,8 +45,8 @@ use serde::{Deserialize, Serialize};
 
 pub use branch::Prediction;
 pub use config::{
-    BranchConfig, CoreKind, DirectionPredictor, MemoryDependence, PipelineConfig, StoreDrain, TlbConfig,
-    UnitsConfig,
+    BranchConfig, CoreKind, DecodedConfig, DirectionPredictor, MemoryDependence, PipelineConfig, StoreDrain,
+    TlbConfig, UnitsConfig,
 };
 pub use observe::{Observer, Stages};
 pub use saved::with_cycles_up_to;

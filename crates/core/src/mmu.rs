@@ -44,7 +44,7 @@ impl Mmu {
             second: Tlb::new(config.second_entries, config.second_ways),
             second_cycles: u64::from(config.second_cycles),
             walkers: vec![Calendar::default(); config.walkers as usize],
-            walk_cache: WalkCache::new(config.walk_cache),
+            walk_cache: WalkCache::new(config.walk_cache, config.walk_cache_from),
             space: Some(0),
         }
     }
@@ -181,18 +181,20 @@ impl Mmu {
 struct WalkCache {
     /// Address and last use.
     entries: Vec<(u64, u64)>,
+    /// How many of a walk's last entries it does not keep.
+    leaves: usize,
     #[serde(deserialize_with = "cycle")]
     clock: u64,
 }
 
 impl WalkCache {
-    fn new(entries: u32) -> WalkCache {
-        WalkCache { entries: vec![(u64::MAX, 0); entries as usize], clock: 0 }
+    fn new(entries: u32, from: u32) -> WalkCache {
+        WalkCache { entries: vec![(u64::MAX, 0); entries as usize], leaves: from as usize, clock: 0 }
     }
 
-    /// How many of a walk's entries need not be read; from now on all but the last are known.
+    /// How many of a walk's entries need not be read; from now on all but the leaves are known.
     fn known(&mut self, walk: &[doorbell_sim::ports::PhysAddr]) -> usize {
-        let Some((_, tables)) = walk.split_last() else { return 0 };
+        let tables = &walk[..walk.len().saturating_sub(self.leaves)];
         if self.entries.is_empty() {
             return 0;
         }
@@ -219,6 +221,8 @@ impl WalkCache {
     }
 
     fn fits(&self, fresh: &WalkCache) -> bool {
-        self.entries.len() == fresh.entries.len() && self.entries.iter().all(|entry| entry.1 <= self.clock)
+        self.entries.len() == fresh.entries.len()
+            && self.leaves == fresh.leaves
+            && self.entries.iter().all(|entry| entry.1 <= self.clock)
     }
 }

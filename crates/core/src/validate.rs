@@ -1,6 +1,6 @@
 //! Which configurations of a core are legal.
 
-use crate::config::{BranchConfig, CoreKind, PipelineConfig, TlbConfig, UnitsConfig};
+use crate::config::{BranchConfig, CoreKind, DecodedConfig, PipelineConfig, TlbConfig, UnitsConfig};
 
 /// `value` must lie between `low` and `high`.
 fn range(key: &str, value: impl Into<u64>, low: u64, high: u64) -> Result<(), String> {
@@ -28,6 +28,17 @@ fn sets(key: &str, entries: u32, ways: u32, high: u32) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!("{key}_ways is {ways}; {entries} ({key}_entries) divided by it must be a power of two"))
+    }
+}
+
+impl DecodedConfig {
+    fn validate(&self) -> Result<(), String> {
+        if self.sets != 0 {
+            power("decoded.sets", self.sets, 1, 4096)?;
+        }
+        range("decoded.ways", self.ways, 1, 64)?;
+        power("decoded.window", self.window, 4, 64)?;
+        range("decoded.latency", self.latency, 1, 20)
     }
 }
 
@@ -64,6 +75,7 @@ impl PipelineConfig {
         power("store_sets", self.store_sets, 16, 65536)?;
         range("store_set_clear", self.store_set_clear, 1000, 1_000_000_000)?;
         range("drains_in_flight", self.drains_in_flight, 1, 64)?;
+        self.decoded.validate()?;
         self.units.validate()?;
         self.branch.validate()?;
         self.tlb.validate()
@@ -145,7 +157,8 @@ impl TlbConfig {
         }
         range("tlb.second_cycles", self.second_cycles, 0, 100)?;
         range("tlb.walkers", self.walkers, 1, 8)?;
-        range("tlb.walk_cache", self.walk_cache, 0, 64)
+        range("tlb.walk_cache", self.walk_cache, 0, 64)?;
+        range("tlb.walk_cache_from", self.walk_cache_from, 1, 4)
     }
 }
 

@@ -196,7 +196,9 @@ pub fn read(mut from: impl Read) -> io::Result<Vec<Record>> {
 }
 
 mod ops;
+mod pages;
 #[cfg(test)]
 mod tests;
 
 pub use ops::ops;
+pub use pages::PageTables;
