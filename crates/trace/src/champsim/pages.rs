@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(near.entries[..3], first.entries[..3]);
         assert_eq!(
             near.entries[3].0,
-            first.entries[4].0 & !0xfff | 0x346 * 8,
+            first.entries[4].0 & !0xfff | (0x346 * 8),
             "in the page that was read last"
         );
         assert_ne!(near.entries[4].0 / 64, first.entries[4].0 / 64);
