@@ -4,7 +4,9 @@ use doorbell_platform::device_tree::{self, DEFAULT_ISA};
 use doorbell_platform::{
     BootImages, BootLayout, DeviceTreeConfig, DeviceTreeError, FirmwareKind, Payload, sbi,
 };
+use doorbell_sim::Phase;
 
+use crate::events::Event;
 use crate::machine::Machine;
 
 /// What to boot.
@@ -35,6 +37,8 @@ pub enum BootError {
 /// do so all the same, when the first has done between 0.5 and 1 million instructions: which one that is, and so which is the
 /// kernel's first, would depend on how long the device tree is.
 const OTHERS_START: u64 = 2_000_000;
+/// What OpenSBI's banner and errors say of itself; another firmware may do as it likes with its harts.
+const OPENSBI: &[u8] = b"OpenSBI";
 
 impl Machine {
     /// Puts a bare-metal program at the beginning of RAM; every hart starts there in machine mode, with its number
@@ -85,6 +89,7 @@ impl Machine {
             assert!(self.ram.store(load.addr, bytes), "a boot layout lies inside RAM");
         }
         self.reset_rom = hand_over.reset_rom.clone();
+        let is_opensbi = firmware.windows(OPENSBI.len()).any(|bytes| bytes == OPENSBI);
         let others_start = self.slot_clocks().next().expect("a machine has a hart").edge(OTHERS_START);
         for (id, hart) in self.harts.iter_mut().enumerate() {
             // The reset ROM's few instructions are skipped: devices are not fetched from. The first hart leaves it before the others.
@@ -93,8 +98,10 @@ impl Machine {
             for (register, value) in [(5, start.t0), (10, start.a0), (11, start.a1), (12, start.a2)] {
                 hart.set_reg(register, value);
             }
-            if id > 0 && platform.firmware == FirmwareKind::OpenSbi {
-                hart.skip_to(hart.slot_at(others_start));
+            if id > 0 && is_opensbi {
+                hart.hold();
+                let event = Event::HartStart { hart: id as u32 };
+                self.queue.schedule(others_start, Phase::Control, event);
             }
         }
         Ok(())

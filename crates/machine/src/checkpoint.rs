@@ -367,8 +367,7 @@ impl Machine {
             // others, one of these may have caused an event that lies within the turn of this one; a timed one ends its block,
             // and has done so if the machine has just become functional.
             let stopped = saved_clock.edge(hart.slots().saturating_sub(SLOTS_AHEAD_MAX));
-            // One that has not left the reset ROM yet may be later.
-            if stopped.saturating_sub(QUANTUM_MAX) > self.queue.next_time() && hart.instructions() > 0
+            if stopped.saturating_sub(QUANTUM_MAX) > self.queue.next_time()
                 || stopped.0 > LATEST
                 || hart.instructions() > LATEST
             {

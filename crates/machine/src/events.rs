@@ -36,6 +36,8 @@ pub(crate) enum Event {
     DcaChange { index: u16 },
     /// A function's message signalled interrupt arrives in memory.
     Message { function: u8, addr: PhysAddr, data: u32 },
+    /// A hart leaves the reset ROM.
+    HartStart { hart: u32 },
 }
 
 #[cfg(test)]

@@ -53,7 +53,9 @@ impl Machine {
                     }
                     answers[*hart as usize] += 1;
                 }
-                Event::HartTimer { hart } if *hart >= harts => return Err("a timer belongs to no hart"),
+                Event::HartTimer { hart } | Event::HartStart { hart } if *hart >= harts => {
+                    return Err("a timer belongs to no hart");
+                }
                 Event::LoadGen { port, .. }
                 | Event::FrameAtNic { port, .. }
                 | Event::FrameAtLoadGen { port, .. }

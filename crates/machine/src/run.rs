@@ -172,6 +172,11 @@ impl Machine {
             Event::DeviceAnswer { hart, value } => self.device_answer(now, hart, value),
             Event::DeviceStart { hart } => self.device_start(hart),
             Event::HartTimer { hart } => self.timer_due(hart, now),
+            Event::HartStart { hart } => {
+                let hart = &mut self.harts[hart as usize];
+                let slot = hart.slot_at(now);
+                hart.release(slot);
+            }
             Event::RtcAlarm => {
                 self.rtc.expire(now);
                 self.update_alarm(now);

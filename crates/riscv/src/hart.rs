@@ -384,6 +384,17 @@ impl Hart {
         self.synced_slot = self.config.slot_clock.edge_at_or_before(time);
     }
 
+    /// Does not begin before [`release`](Hart::release), as one that is in its reset ROM. No interrupt is enabled there.
+    pub fn hold(&mut self) {
+        self.waiting = true;
+    }
+
+    /// Begins at this slot.
+    pub fn release(&mut self, slot: u64) {
+        self.skip_to(slot);
+        self.waiting = false;
+    }
+
     /// Whether the hart sleeps in WFI.
     pub fn is_waiting(&self) -> bool {
         self.waiting
