@@ -48,7 +48,7 @@ pub(crate) struct LineResponse {
 }
 
 impl<M: MainMemory> MemorySystem<M> {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn access<const TIMED: bool>(&mut self, h: usize, cycle: u64, access: CoreAccess) -> Served {
         let Some(line) = self.ram.line(access.addr) else { return self.outside(h, cycle) };
         let (own, code) = (access.kind == AccessKind::Store, access.kind == AccessKind::Fetch);
@@ -57,6 +57,12 @@ impl<M: MainMemory> MemorySystem<M> {
         }
         let hart = &mut self.harts[h];
         let l1 = if code { &mut hart.l1i } else { &mut hart.l1d };
+        // Without time, a further use of the line used last changes nothing but counters.
+        if !TIMED && let Some(flags) = l1.tags.used_again(line, own) {
+            l1.stats.hits += 1;
+            self.account::<TIMED>(h, code, flags, Level::L1, 0, 0);
+            return Served { at: 0, level: Level::L1 };
+        }
         let begin = if TIMED { l1.port(cycle) } else { 0 };
         let there = if TIMED { begin + l1.latency } else { u64::MAX };
         let quick = if l1.quick { l1.tags.quick_use(line, there, own) } else { Quick::Unsure };
@@ -70,22 +76,6 @@ impl<M: MainMemory> MemorySystem<M> {
             Quick::Unsure => self.access_l1::<TIMED>(h, cycle, begin, access),
             Quick::Absent => self.miss_l1::<TIMED>(h, cycle, begin, access, false),
         }
-    }
-
-    /// Counts an access that takes no time, and to the line that its L1 has used last: that changes nothing else. Says whether it is one.
-    #[inline(always)]
-    pub(crate) fn warm_again(&mut self, h: usize, access: CoreAccess) -> bool {
-        let Some(line) = self.ram.line(access.addr) else { return false };
-        let (own, code) = (access.kind == AccessKind::Store, access.kind == AccessKind::Fetch);
-        let hart = &mut self.harts[h];
-        if access.kind == AccessKind::Walk {
-            return false;
-        }
-        let l1 = if code { &mut hart.l1i } else { &mut hart.l1d };
-        let Some(flags) = l1.tags.used_again(line, own) else { return false };
-        l1.stats.hits += 1;
-        self.account::<false>(h, code, flags, Level::L1, 0, 0);
-        true
     }
 
     /// An access to the L1, which has a port in cycle `begin`.

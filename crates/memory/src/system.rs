@@ -210,11 +210,9 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 
     /// An access that changes state and counters and takes no time.
-    #[inline]
+    #[inline(always)]
     pub fn warm(&mut self, hart: usize, access: CoreAccess) {
-        if !self.warm_again(hart, access) {
-            self.access::<false>(hart, 0, access);
-        }
+        self.access::<false>(hart, 0, access);
     }
 
     /// Counts a core's access to a device's registers, which does not come here.

@@ -17,11 +17,11 @@ pub(crate) enum Quick {
 /// In which ways a line is, a bit a way: one at most. Nothing is decided on the way, so that the host compares many at a time.
 #[inline(always)]
 pub(super) fn ways_of<const WAYS: usize>(tags: &[u32; WAYS], line: u32) -> u32 {
-    let mut found = 0;
-    for (way, tag) in tags.iter().enumerate() {
-        found |= u32::from(*tag == line) << way;
+    let mut bits = [0; WAYS];
+    for (way, bit) in bits.iter_mut().enumerate() {
+        *bit = if tags[way] == line { 1 << way } else { 0 };
     }
-    found
+    bits.into_iter().fold(0, |found, bit| found | bit)
 }
 
 /// The same of any number of ways.
