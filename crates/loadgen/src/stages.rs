@@ -98,6 +98,8 @@ doorbell_sim::stats! {
 #[derive(Clone, Debug, Default)]
 pub struct StageBook {
     off: bool,
+    /// Whether a measurement window has begun: no frame of before has stages, and none is looked at.
+    begun: bool,
     slots: Vec<Slot>,
     /// Those that took some time, and how many took none: many do, and counting is cheaper.
     stages: [Latency; STAGES.len()],
@@ -117,11 +119,12 @@ impl StageBook {
     pub fn recognise(books: &[StageBook], frame: &[u8]) -> Option<FrameId> {
         let Signature { stream, sequence } = Signature::read(frame)?;
         let book = books.get(stream as usize)?;
-        (!book.off).then_some(FrameId { stream, sequence })
+        (!book.off && book.begun).then_some(FrameId { stream, sequence })
     }
 
     /// A measurement window begins: its frames only are counted and kept from now on.
     pub fn begin_window(&mut self) {
+        self.begun = true;
         (self.stages, self.instant) = Default::default();
         self.stats = StageStats::default();
         self.kept.clear();
@@ -293,11 +296,15 @@ mod tests {
     fn a_book_that_is_not_kept_recognises_nothing() {
         let mut frame = vec![0; 60];
         frame[42..58].copy_from_slice(&Signature { stream: 1, sequence: 9 }.to_bytes());
-        let books = [true, true].map(StageBook::new);
+        let mut books = [true, true].map(StageBook::new);
+        assert_eq!(StageBook::recognise(&books, &frame), None, "no window has begun");
+        books.iter_mut().for_each(StageBook::begin_window);
         assert_eq!(StageBook::recognise(&books, &frame), Some(FrameId { stream: 1, sequence: 9 }));
         assert_eq!(StageBook::recognise(&books[..1], &frame), None, "a generator that is not there");
-        assert_eq!(StageBook::recognise(&[true, false].map(StageBook::new), &frame), None);
         assert_eq!(StageBook::recognise(&books, &frame[..57]), None);
+        books[1] = StageBook::new(false);
+        books[1].begin_window();
+        assert_eq!(StageBook::recognise(&books, &frame), None);
     }
 
     #[test]

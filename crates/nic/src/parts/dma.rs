@@ -14,6 +14,8 @@ use super::ring::{DESCRIPTOR_BYTES, Run};
 
 /// A read in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+// In words, so that what one instruction stores another loads whole.
+#[repr(u64)]
 pub(crate) enum Read<Q> {
     /// Its purpose is gone.
     Cancelled,
@@ -25,6 +27,8 @@ pub(crate) enum Read<Q> {
 
 /// A write in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+// In words, so that what one instruction stores another loads whole.
+#[repr(u64)]
 pub(crate) enum Write<Q> {
     /// Its purpose is gone.
     Cancelled,
