@@ -1,7 +1,8 @@
 //! Traces: executed instructions in a file, for other simulators and from them.
 //!
-//! Today one format: [`champsim`], written and read.
+//! [`system`] is a format of our own, of whole machines; [`champsim`] is ChampSim's.
 
 #![forbid(unsafe_code)]
 
 pub mod champsim;
+pub mod system;

@@ -1,0 +1,156 @@
+//! The file's frame: a head, chunks, and an index behind them.
+//!
+//! | Bytes | Head of the file |
+//! |---|---|
+//! | 0..8 | `DBtrace\n` |
+//! | 8..12 | version, little-endian as all numbers; this is version 1 |
+//! | 12..16 | zero |
+//!
+//! | Bytes | Head of a chunk; its packed bytes follow |
+//! |---|---|
+//! | 0..4 | `DBck` |
+//! | 4 | kind: 1 description, 2 a hart's steps, 3 devices' events, 4 index |
+//! | 5 | zero |
+//! | 6..8 | which hart |
+//! | 8..12, 12..16 | bytes packed and unpacked |
+//! | 16..24, 24..32 | of a hart: instructions before the chunk, and up to its end; of events: their numbers |
+//! | 32..40 | XXH3 (64 bits) of the 32 bytes before and the packed bytes |
+//!
+//! Packed bytes are one zstd frame. Unpacked, the chunks of harts and devices are columns: the length of each (4 bytes), then
+//! their bytes. The description is JSON, the index postcard. The file's last 16 bytes are the index's place (8 bytes) and `DBindex\n`.
+
+use std::io::{self, Read, Write};
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::TraceError;
+
+/// The first bytes of a file.
+pub const MAGIC: &[u8; 8] = b"DBtrace\n";
+/// The version that is written, and the only one that is read.
+pub const VERSION: u32 = 1;
+/// The last bytes of a file.
+pub const END_MAGIC: &[u8; 8] = b"DBindex\n";
+/// Bytes of the file's head, and behind the index.
+pub const EDGE_BYTES: u64 = 16;
+/// Bytes of a chunk's head.
+pub const HEAD_BYTES: usize = 40;
+const CHUNK_MAGIC: &[u8; 4] = b"DBck";
+/// No chunk is larger, packed or unpacked.
+pub const CHUNK_MAX: usize = 64 << 20;
+const LEVEL: i32 = 3;
+
+/// What a chunk holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[repr(u8)]
+pub enum Kind {
+    /// What the trace is of.
+    Description = 1,
+    /// Steps of a hart.
+    Hart = 2,
+    /// Events of devices.
+    Devices = 3,
+    /// Where the others are.
+    Index = 4,
+}
+
+/// What stands in front of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    /// What it holds.
+    pub kind: Kind,
+    /// Of which hart.
+    pub hart: u16,
+    /// Instructions of the hart before it, or the number of its first event.
+    pub first: u64,
+    /// The same at its end.
+    pub end: u64,
+}
+
+/// Packs bytes and puts a head in front of them.
+pub fn packed(head: Head, bytes: &[u8]) -> io::Result<Vec<u8>> {
+    assert!(bytes.len() <= CHUNK_MAX, "chunks are written long before they are so large");
+    let body = zstd::bulk::compress(bytes, LEVEL)?;
+    let mut chunk = Vec::with_capacity(HEAD_BYTES + body.len());
+    chunk.extend_from_slice(CHUNK_MAGIC);
+    chunk.extend([head.kind as u8, 0]);
+    chunk.extend(head.hart.to_le_bytes());
+    chunk.extend((body.len() as u32).to_le_bytes());
+    chunk.extend((bytes.len() as u32).to_le_bytes());
+    chunk.extend(head.first.to_le_bytes());
+    chunk.extend(head.end.to_le_bytes());
+    chunk.extend_from_slice(&[0; 8]);
+    chunk.extend_from_slice(&body);
+    let check = checksum(&chunk);
+    chunk[32..HEAD_BYTES].copy_from_slice(&check.to_le_bytes());
+    Ok(chunk)
+}
+
+fn checksum(chunk: &[u8]) -> u64 {
+    let mut covered = Vec::with_capacity(chunk.len() - 8);
+    covered.extend_from_slice(&chunk[..32]);
+    covered.extend_from_slice(&chunk[HEAD_BYTES..]);
+    xxh3_64(&covered)
+}
+
+/// Reads the chunk that begins here; `at` is where that is, for errors.
+pub fn read(from: &mut impl Read, at: u64) -> Result<(Head, Vec<u8>), TraceError> {
+    let damaged = |what: &str| TraceError::Damaged { at, what: what.to_owned() };
+    let mut chunk = vec![0; HEAD_BYTES];
+    let cut = |error: io::Error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => damaged("the file ends within a chunk"),
+        _ => TraceError::Io(error),
+    };
+    from.read_exact(&mut chunk).map_err(cut)?;
+    let word = |at: usize| u32::from_le_bytes(chunk[at..at + 4].try_into().expect("four bytes")) as usize;
+    let long = |at: usize| u64::from_le_bytes(chunk[at..at + 8].try_into().expect("eight bytes"));
+    let kind = match (&chunk[..4] == CHUNK_MAGIC, chunk[4]) {
+        (true, 1) => Kind::Description,
+        (true, 2) => Kind::Hart,
+        (true, 3) => Kind::Devices,
+        (true, 4) => Kind::Index,
+        _ => return Err(damaged("no chunk begins here")),
+    };
+    let hart = u16::from_le_bytes([chunk[6], chunk[7]]);
+    let (body, unpacked, check) = (word(8), word(12), long(32));
+    let head = Head { kind, hart, first: long(16), end: long(24) };
+    if body > CHUNK_MAX || unpacked > CHUNK_MAX || head.end < head.first {
+        return Err(damaged("a chunk's head makes no sense"));
+    }
+    chunk.resize(HEAD_BYTES + body, 0);
+    from.read_exact(&mut chunk[HEAD_BYTES..]).map_err(cut)?;
+    if checksum(&chunk) != check {
+        return Err(damaged("a chunk does not fit its checksum"));
+    }
+    let bytes = zstd::bulk::decompress(&chunk[HEAD_BYTES..], unpacked);
+    let bytes = bytes.map_err(|error| damaged(&format!("a chunk cannot be unpacked: {error}")))?;
+    if bytes.len() != unpacked {
+        return Err(damaged("a chunk has another length than its head says"));
+    }
+    Ok((head, bytes))
+}
+
+/// Puts columns one behind the other.
+pub fn join(columns: &[Vec<u8>]) -> Vec<u8> {
+    let lengths = columns.iter().flat_map(|column| (column.len() as u32).to_le_bytes());
+    lengths.chain(columns.iter().flatten().copied()).collect()
+}
+
+/// Takes columns apart.
+pub fn split<const N: usize>(bytes: &[u8]) -> Option<[Vec<u8>; N]> {
+    let (lengths, mut rest) = bytes.split_at_checked(4 * N)?;
+    let mut columns = [const { Vec::new() }; N];
+    for (column, length) in columns.iter_mut().zip(lengths.as_chunks::<4>().0) {
+        let (bytes, behind) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        (*column, rest) = (bytes.to_vec(), behind);
+    }
+    rest.is_empty().then_some(columns)
+}
+
+/// Writes the file's head.
+pub fn begin(to: &mut impl Write) -> io::Result<()> {
+    to.write_all(MAGIC)?;
+    to.write_all(&VERSION.to_le_bytes())?;
+    to.write_all(&[0; 4])
+}

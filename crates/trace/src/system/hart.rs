@@ -1,0 +1,355 @@
+//! A hart's stream within a chunk, which can be read without those before it.
+//!
+//! A step is a block, by the number of its shape: the shapes are numbered as they first come in the chunk. Before a block
+//! stand *marks*: what happened since the block before, and the pages that it is the first to use, with what a walk for them reads.
+
+use std::collections::HashMap;
+
+use doorbell_sim::memory::Walk;
+use doorbell_sim::{Op, PhysAddr, Ps, TranslationFence};
+
+use super::bytes::{Column, Malformed, put, put_difference};
+use super::shape::{Address, OPS_MAX, Shape, ShapeOp};
+
+/// Columns of a hart's chunk.
+pub const COLUMNS: usize = 6;
+const STEPS: usize = 0;
+const SHAPES: usize = 1;
+const ADDRESSES: usize = 2;
+const TARGETS: usize = 3;
+const MARKS: usize = 4;
+const PAGES: usize = 5;
+
+/// Steps that are no known shape.
+const NEW_SHAPE: u64 = 0;
+const MARK: u64 = 1;
+const FIRST_SHAPE: u64 = 2;
+
+const PAGE_SHIFT: u32 = 12;
+const PAGE_BYTES: u64 = 1 << PAGE_SHIFT;
+
+/// What is told of a block besides its ops, and what happened since the one before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    /// An exception or interrupt was taken behind its ops.
+    pub trapped: bool,
+    /// The address space that it was executed in; none where addresses were physical.
+    pub space: Option<u16>,
+    /// What tells the program's threads apart.
+    pub thread: u64,
+    /// Translations that software declared void before it.
+    pub fence: Option<TranslationFence>,
+    /// How long the hart slept before it.
+    pub slept: Ps,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+enum Mark {
+    Physical,
+    Space,
+    Thread,
+    Fence,
+    Slept,
+    Page,
+}
+
+const MARK_KINDS: [Mark; 6] =
+    [Mark::Physical, Mark::Space, Mark::Thread, Mark::Fence, Mark::Slept, Mark::Page];
+
+/// Where a page lies, and what a walk for it reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mapping {
+    frame: u64,
+    walk: Walk,
+}
+
+/// What both sides know of the stream so far.
+#[derive(Default)]
+struct Known {
+    pages: HashMap<(Option<u16>, u64), Mapping>,
+    /// The last address of each op of each shape.
+    last: Vec<Vec<u64>>,
+    space: Option<u16>,
+    thread: u64,
+    page: u64,
+    frame: u64,
+    entry: u64,
+}
+
+/// Instructions that end in these ops.
+pub fn instructions(ops: &[Op]) -> u64 {
+    ops.iter().filter(|op| op.ends_instruction()).count() as u64
+}
+
+/// Writes a hart's stream.
+#[derive(Default)]
+pub struct HartEncoder {
+    columns: [Vec<u8>; COLUMNS],
+    shapes: HashMap<Vec<u8>, u64>,
+    known: Known,
+    scratch: Vec<u8>,
+}
+
+impl HartEncoder {
+    /// Bytes so far.
+    pub fn bytes(&self) -> usize {
+        self.columns.iter().map(Vec::len).sum()
+    }
+
+    /// The columns; the next step begins a new chunk.
+    pub fn take(&mut self) -> [Vec<u8>; COLUMNS] {
+        std::mem::take(self).columns
+    }
+
+    /// Writes a block, as several if it is long or has a page at two places.
+    pub fn block(&mut self, step: &Step, ops: &[Op], walk: &mut dyn FnMut(u64) -> Walk) {
+        let (mut step, mut ops) = (*step, ops);
+        while let Some(end) = self.piece(&step, ops) {
+            self.one(&Step { trapped: false, ..step }, &ops[..end], walk);
+            (step.slept, step.fence) = (Ps::ZERO, None);
+            ops = &ops[end..];
+        }
+        self.one(&step, ops, walk);
+    }
+
+    /// Where a block has to be divided.
+    fn piece(&self, step: &Step, ops: &[Op]) -> Option<usize> {
+        // Each op uses two pages at most, and few blocks more than some in all.
+        let mut used: Vec<(u64, u64)> = Vec::new();
+        let mut agrees = |(page, frame): (u64, u64)| match used.iter().find(|(known, _)| *known == page) {
+            Some((_, known)) => *known == frame,
+            None => {
+                used.push((page, frame));
+                true
+            }
+        };
+        let odd = |op: &Op| !uses(op).into_iter().flatten().all(&mut agrees);
+        let known = |page: &(u64, u64)| {
+            self.known.pages.get(&(step.space, page.0)).is_some_and(|known| known.frame == page.1)
+        };
+        let all_known = ops.iter().flat_map(uses).flatten().all(|page| known(&page));
+        let odd = if all_known { None } else { ops.iter().position(odd) };
+        match odd {
+            Some(at) if at < OPS_MAX => Some(at.max(1)),
+            _ => (ops.len() > OPS_MAX).then_some(OPS_MAX),
+        }
+    }
+
+    fn one(&mut self, step: &Step, ops: &[Op], walk: &mut dyn FnMut(u64) -> Walk) {
+        self.marks(step);
+        for (page, frame) in ops.iter().flat_map(uses).flatten() {
+            let known = self.known.pages.get(&(step.space, page));
+            if known.is_none_or(|known| known.frame != frame) {
+                let mapping = Mapping { frame, walk: walk(page << PAGE_SHIFT) };
+                self.page(step.space, page, mapping);
+            }
+        }
+        self.scratch.clear();
+        Shape::write(ops, step.trapped, &mut self.scratch);
+        let shape = match self.shapes.get(&self.scratch) {
+            Some(shape) => {
+                put(&mut self.columns[STEPS], shape + FIRST_SHAPE);
+                *shape as usize
+            }
+            None => {
+                put(&mut self.columns[STEPS], NEW_SHAPE);
+                self.columns[SHAPES].extend_from_slice(&self.scratch);
+                let number = self.shapes.len();
+                self.shapes.insert(self.scratch.clone(), number as u64);
+                self.known.last.push(vec![0; ops.len()]);
+                number
+            }
+        };
+        for (op, last) in ops.iter().zip(&mut self.known.last[shape]) {
+            let column = match ShapeOp::of(op).address {
+                Address::None | Address::Target => continue,
+                Address::ComputedTarget => TARGETS,
+                Address::Mapped | Address::Physical => ADDRESSES,
+            };
+            put_difference(&mut self.columns[column], op.virt, *last);
+            *last = op.virt;
+        }
+    }
+
+    fn mark(&mut self, mark: Mark) -> &mut Vec<u8> {
+        put(&mut self.columns[STEPS], MARK);
+        put(&mut self.columns[MARKS], mark as u64);
+        &mut self.columns[MARKS]
+    }
+
+    fn marks(&mut self, step: &Step) {
+        if let Some(fence) = step.fence {
+            let to = self.mark(Mark::Fence);
+            let (address, space) = (fence.address.is_some(), fence.space.is_some());
+            put(to, u64::from(address) | u64::from(space) << 1);
+            put(to, fence.address.unwrap_or(0));
+            put(to, fence.space.unwrap_or(0).into());
+        }
+        if step.slept != Ps::ZERO {
+            put(self.mark(Mark::Slept), step.slept.0);
+        }
+        if step.space != self.known.space {
+            match step.space {
+                Some(space) => put(self.mark(Mark::Space), space.into()),
+                None => _ = self.mark(Mark::Physical),
+            }
+            self.known.space = step.space;
+        }
+        if step.thread != self.known.thread {
+            put(self.mark(Mark::Thread), step.thread);
+            self.known.thread = step.thread;
+        }
+    }
+
+    fn page(&mut self, space: Option<u16>, page: u64, mapping: Mapping) {
+        self.mark(Mark::Page);
+        let (to, known) = (&mut self.columns[PAGES], &mut self.known);
+        put_difference(to, page, known.page);
+        put_difference(to, mapping.frame, known.frame);
+        let walk = &mapping.walk;
+        put(to, walk.levels.into());
+        put(to, walk.page_bytes);
+        for entry in &walk.entries[..usize::from(walk.levels)] {
+            put_difference(to, entry.0, known.entry);
+            known.entry = entry.0;
+        }
+        (known.page, known.frame) = (page, mapping.frame);
+        known.pages.insert((space, page), mapping);
+    }
+}
+
+/// The pages that an op uses, and where they lie: its instruction's and its data's.
+fn uses(op: &Op) -> [Option<(u64, u64)>; 2] {
+    let shape = ShapeOp::of(op);
+    let fetch = (!shape.fetched_physically).then_some((op.pc >> PAGE_SHIFT, op.fetch.0 >> PAGE_SHIFT));
+    let data = shape.address == Address::Mapped;
+    [fetch, data.then_some((op.virt >> PAGE_SHIFT, op.phys.0 >> PAGE_SHIFT))]
+}
+
+/// Reads a hart's stream.
+pub struct HartDecoder {
+    columns: [Column; COLUMNS],
+    shapes: Vec<Shape>,
+    known: Known,
+}
+
+impl HartDecoder {
+    /// Of a chunk's columns.
+    pub fn new(columns: [Vec<u8>; COLUMNS]) -> HartDecoder {
+        HartDecoder { columns: columns.map(Column::new), shapes: Vec::new(), known: Known::default() }
+    }
+
+    /// Which page-table entries a walk for `virt` reads; no levels where addresses are not translated.
+    pub fn walk(&self, virt: u64) -> Walk {
+        let known = self.known.pages.get(&(self.known.space, virt >> PAGE_SHIFT));
+        known.map_or(Walk::default(), |mapping| mapping.walk)
+    }
+
+    /// Appends the next block's ops; `None` at the chunk's end.
+    pub fn next(&mut self, ops: &mut Vec<Op>) -> Result<Option<Step>, Malformed> {
+        let mut step = Step::default();
+        let shape = loop {
+            if self.columns[STEPS].is_empty() {
+                return match self.columns.iter().all(Column::is_empty) {
+                    true => Ok(None),
+                    false => Err(Malformed),
+                };
+            }
+            match self.columns[STEPS].take()? {
+                MARK => self.mark(&mut step)?,
+                NEW_SHAPE => {
+                    let shape = Shape::read(&mut self.columns[SHAPES])?;
+                    self.known.last.push(vec![0; shape.ops.len()]);
+                    self.shapes.push(shape);
+                    break self.shapes.len() - 1;
+                }
+                number => break (number - FIRST_SHAPE) as usize,
+            }
+        };
+        (step.space, step.thread) = (self.known.space, self.known.thread);
+        let of = self.shapes.get(shape).ok_or(Malformed)?;
+        step.trapped = of.trapped;
+        let mut place = Place::default();
+        for (ShapeOp { op, address, fetched_physically }, last) in
+            of.ops.iter().zip(&mut self.known.last[shape])
+        {
+            let mut op = *op;
+            op.fetch = match fetched_physically {
+                true => PhysAddr(op.pc),
+                false => place.of(&self.known.pages, step.space, op.pc)?,
+            };
+            if matches!(address, Address::ComputedTarget | Address::Mapped | Address::Physical) {
+                let column = if *address == Address::ComputedTarget { TARGETS } else { ADDRESSES };
+                op.virt = self.columns[column].take_difference(*last)?;
+                *last = op.virt;
+            }
+            op.phys = match address {
+                Address::Mapped => mapped(&self.known.pages, step.space, op.virt)?,
+                Address::Physical => PhysAddr(op.virt),
+                _ => PhysAddr(0),
+            };
+            ops.push(op);
+        }
+        Ok(Some(step))
+    }
+
+    fn mark(&mut self, step: &mut Step) -> Result<(), Malformed> {
+        let from = &mut self.columns[MARKS];
+        let kind = *MARK_KINDS.get(from.take()? as usize).ok_or(Malformed)?;
+        match kind {
+            Mark::Physical => self.known.space = None,
+            Mark::Space => self.known.space = Some(from.take()?.try_into().map_err(|_| Malformed)?),
+            Mark::Thread => self.known.thread = from.take()?,
+            Mark::Slept => step.slept = Ps(from.take()?),
+            Mark::Fence => {
+                let has = from.take()?;
+                let (address, space) = (from.take()?, from.take()?.try_into().map_err(|_| Malformed)?);
+                let (address, space) = ((has & 1 != 0).then_some(address), (has & 2 != 0).then_some(space));
+                step.fence = Some(TranslationFence { address, space });
+            }
+            Mark::Page => self.page()?,
+        }
+        Ok(())
+    }
+
+    fn page(&mut self) -> Result<(), Malformed> {
+        let (from, known) = (&mut self.columns[PAGES], &mut self.known);
+        known.page = from.take_difference(known.page)?;
+        known.frame = from.take_difference(known.frame)?;
+        let mut walk = Walk { levels: from.take()?.try_into().map_err(|_| Malformed)?, ..Walk::default() };
+        walk.page_bytes = from.take()?;
+        for entry in walk.entries.get_mut(..usize::from(walk.levels)).ok_or(Malformed)? {
+            known.entry = from.take_difference(known.entry)?;
+            *entry = PhysAddr(known.entry);
+        }
+        known.pages.insert((known.space, known.page), Mapping { frame: known.frame, walk });
+        Ok(())
+    }
+}
+
+type Pages = HashMap<(Option<u16>, u64), Mapping>;
+
+fn mapped(pages: &Pages, space: Option<u16>, virt: u64) -> Result<PhysAddr, Malformed> {
+    let mapping = pages.get(&(space, virt >> PAGE_SHIFT)).ok_or(Malformed)?;
+    Ok(PhysAddr(mapping.frame << PAGE_SHIFT | virt % PAGE_BYTES))
+}
+
+/// The page of the last instruction, which is mostly the next one's.
+#[derive(Default)]
+struct Place {
+    page: Option<u64>,
+    frame: u64,
+}
+
+impl Place {
+    #[inline]
+    fn of(&mut self, pages: &Pages, space: Option<u16>, pc: u64) -> Result<PhysAddr, Malformed> {
+        let page = pc >> PAGE_SHIFT;
+        if self.page != Some(page) {
+            self.frame = mapped(pages, space, pc)?.0 >> PAGE_SHIFT;
+            self.page = Some(page);
+        }
+        Ok(PhysAddr(self.frame << PAGE_SHIFT | pc % PAGE_BYTES))
+    }
+}

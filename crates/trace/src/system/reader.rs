@@ -1,0 +1,327 @@
+//! Reads a trace. Chunks are read and unpacked by a thread of their own, a few ahead of the reader.
+
+use std::fs::File;
+use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use doorbell_sim::Op;
+use doorbell_sim::memory::Walk;
+use serde::{Deserialize, Serialize};
+
+use super::chunk::{self, EDGE_BYTES, END_MAGIC, Head, Kind, MAGIC, VERSION};
+use super::device::{DeviceDecoder, DeviceEvent, Happening};
+use super::hart::{HartDecoder, Step, instructions};
+use super::{Description, TraceError};
+
+/// Chunks that are read ahead.
+const AHEAD: usize = 2;
+
+/// What a trace holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Instructions of each hart.
+    pub instructions: Vec<u64>,
+    /// Ops of all harts.
+    pub ops: u64,
+    /// Events of devices.
+    pub events: u64,
+    /// Frames that reached a device, and that one sent.
+    pub frames_in: u64,
+    /// See `frames_in`.
+    pub frames_out: u64,
+    /// Bytes that devices read and wrote.
+    pub dma_read_bytes: u64,
+    /// See `dma_read_bytes`.
+    pub dma_written_bytes: u64,
+}
+
+impl Counts {
+    /// Counts an event.
+    pub(super) fn note(&mut self, event: &DeviceEvent) {
+        self.events += 1;
+        match event.what {
+            Happening::FrameIn { .. } => self.frames_in += 1,
+            Happening::FrameOut { .. } => self.frames_out += 1,
+            Happening::Dma(dma) if dma.write => self.dma_written_bytes += u64::from(dma.len),
+            Happening::Dma(dma) => self.dma_read_bytes += u64::from(dma.len),
+            _ => {}
+        }
+    }
+}
+
+/// Where a chunk is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChunkPlace {
+    /// What it holds.
+    pub head: Head,
+    /// Where in the file it begins.
+    pub at: u64,
+    /// Its bytes there.
+    pub bytes: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Index {
+    pub chunks: Vec<ChunkPlace>,
+    pub counts: Counts,
+}
+
+/// A trace that can be read.
+pub struct TraceFile {
+    path: PathBuf,
+    description: Description,
+    index: Index,
+    bytes: u64,
+}
+
+impl TraceFile {
+    /// Looks at a file's head and index.
+    pub fn open(path: &Path) -> Result<TraceFile, TraceError> {
+        let mut file = File::open(path)?;
+        // A folder can be opened, and says so only when it is read.
+        let mut head = [0; EDGE_BYTES as usize];
+        let got = read_most(&mut file, &mut head)?;
+        recognise(&head[..got])?;
+        let bytes = file.seek(SeekFrom::End(0))?;
+        if bytes < 2 * EDGE_BYTES {
+            return Err(TraceError::CutOff);
+        }
+        let mut tail = [0; EDGE_BYTES as usize];
+        file.seek(SeekFrom::End(-(EDGE_BYTES as i64)))?;
+        file.read_exact(&mut tail)?;
+        let at = u64::from_le_bytes(tail[..8].try_into().expect("eight bytes"));
+        if &tail[8..] != END_MAGIC || at < EDGE_BYTES || at >= bytes {
+            return Err(TraceError::CutOff);
+        }
+        let mut file = BufReader::new(file);
+        file.seek(SeekFrom::Start(at))?;
+        let (index_head, index) = chunk::read(&mut file, at)?;
+        let damaged = |at, what: &str| TraceError::Damaged { at, what: what.to_owned() };
+        let index: Index = match postcard::from_bytes(&index) {
+            Ok(index) if index_head.kind == Kind::Index => index,
+            _ => return Err(damaged(at, "the index makes no sense")),
+        };
+        file.seek(SeekFrom::Start(EDGE_BYTES))?;
+        let (head, description) = chunk::read(&mut file, EDGE_BYTES)?;
+        let description: Description = match serde_json::from_slice(&description) {
+            Ok(description) if head.kind == Kind::Description => description,
+            _ => return Err(damaged(EDGE_BYTES, "the description makes no sense")),
+        };
+        if index.counts.instructions.len() != usize::from(description.harts) {
+            return Err(damaged(at, "index and description are of different traces"));
+        }
+        Ok(TraceFile { path: path.to_owned(), description, index, bytes })
+    }
+
+    /// What it is of.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// What it holds.
+    pub fn counts(&self) -> &Counts {
+        &self.index.counts
+    }
+
+    /// Its chunks, in the order of the file.
+    pub fn chunks(&self) -> &[ChunkPlace] {
+        &self.index.chunks
+    }
+
+    /// Bytes of the file.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// A hart's blocks from the chunk on that holds instruction number `from`.
+    pub fn hart(&self, hart: u16, from: u64) -> Result<HartReader, TraceError> {
+        let harts = self.description.harts;
+        if hart >= harts {
+            return Err(TraceError::NoHart { hart, harts });
+        }
+        // A chunk may be of blocks without instructions, such as traps that follow each other.
+        let places = self
+            .places(|head| head.kind == Kind::Hart && head.hart == hart && (from == 0 || head.end > from));
+        Ok(HartReader {
+            position: places.first().map_or(0, |place| place.head.first),
+            chunks: Chunks::of(self, places)?,
+            decoder: None,
+        })
+    }
+
+    /// Devices' events, from the first.
+    pub fn devices(&self) -> Result<DeviceReader, TraceError> {
+        let places = self.places(|head| head.kind == Kind::Devices);
+        Ok(DeviceReader { chunks: Chunks::of(self, places)?, decoder: None })
+    }
+
+    fn places(&self, wanted: impl Fn(&Head) -> bool) -> Vec<ChunkPlace> {
+        self.index.chunks.iter().filter(|place| wanted(&place.head)).copied().collect()
+    }
+
+    /// Reads everything, and compares it with the index.
+    pub fn check(&self) -> Result<Counts, TraceError> {
+        let mut counts = Counts::default();
+        let mut ops = Vec::new();
+        for hart in 0..self.description.harts {
+            let mut reader = self.hart(hart, 0)?;
+            let mut done = 0;
+            while reader.next(&mut ops)?.is_some() {
+                done += instructions(&ops);
+                counts.ops += ops.len() as u64;
+                ops.clear();
+            }
+            counts.instructions.push(done);
+        }
+        let mut events = self.devices()?;
+        while let Some(event) = events.next()? {
+            counts.note(&event);
+        }
+        if counts != self.index.counts {
+            let what = format!("it holds {counts:?}, and its index says {:?}", self.index.counts);
+            return Err(TraceError::Damaged { at: self.bytes - EDGE_BYTES, what });
+        }
+        Ok(counts)
+    }
+}
+
+/// As many bytes as there are.
+fn read_most(file: &mut File, into: &mut [u8]) -> Result<usize, TraceError> {
+    let mut got = 0;
+    while got < into.len() {
+        match file.read(&mut into[got..])? {
+            0 => break,
+            more => got += more,
+        }
+    }
+    Ok(got)
+}
+
+fn recognise(head: &[u8]) -> Result<(), TraceError> {
+    let foreign = |what| Err(TraceError::Foreign { what });
+    if head.len() >= MAGIC.len() + 4 && &head[..8] == MAGIC {
+        return match u32::from_le_bytes(head[8..12].try_into().expect("four bytes")) {
+            VERSION => Ok(()),
+            found => Err(TraceError::Version { found }),
+        };
+    }
+    match head {
+        [] => foreign("the file is empty"),
+        [0x7f, b'E', b'L', b'F', ..] => foreign("it is a program (ELF)"),
+        [0xd4, 0xc3, 0xb2, 0xa1, ..] | [0x4d, 0x3c, 0xb2, 0xa1, ..] | [0x0a, 0x0d, 0x0d, 0x0a, ..] => {
+            foreign("it is a capture of packets; --trace of a stream's [loadgen] replays those")
+        }
+        [0x1f, 0x8b, ..] | [0xfd, b'7', b'z', b'X', ..] | [0x28, 0xb5, 0x2f, 0xfd, ..] => {
+            foreign("it is a compressed file, perhaps a trace of ChampSim's")
+        }
+        _ if MAGIC.starts_with(head) => Err(TraceError::CutOff),
+        _ => foreign("it does not begin with \"DBtrace\""),
+    }
+}
+
+/// Some chunks of a file, unpacked ahead.
+struct Chunks {
+    from: Receiver<Result<(Head, u64, Vec<u8>), TraceError>>,
+}
+
+impl Chunks {
+    fn of(file: &TraceFile, places: Vec<ChunkPlace>) -> Result<Chunks, TraceError> {
+        let mut input = BufReader::new(File::open(&file.path)?);
+        let (to, from) = sync_channel(AHEAD);
+        let unpack = move || {
+            for place in places {
+                let mut read = || {
+                    input.seek(SeekFrom::Start(place.at))?;
+                    let (head, bytes) = chunk::read(&mut input, place.at)?;
+                    if head != place.head {
+                        let what = "a chunk is not what the index says".to_owned();
+                        return Err(TraceError::Damaged { at: place.at, what });
+                    }
+                    Ok((head, place.at, bytes))
+                };
+                let read = read();
+                let failed = read.is_err();
+                // Whoever reads no further hears no more.
+                if to.send(read).is_err() || failed {
+                    return;
+                }
+            }
+        };
+        std::thread::Builder::new().name("trace reader".into()).spawn(unpack)?;
+        Ok(Chunks { from })
+    }
+
+    fn next<const N: usize>(&mut self) -> Result<Option<(Head, u64, [Vec<u8>; N])>, TraceError> {
+        let Ok(read) = self.from.recv() else { return Ok(None) };
+        let (head, at, bytes) = read?;
+        let columns = chunk::split(&bytes).ok_or_else(|| malformed(at))?;
+        Ok(Some((head, at, columns)))
+    }
+}
+
+fn malformed(at: u64) -> TraceError {
+    TraceError::Damaged { at, what: "a chunk's columns contradict each other".to_owned() }
+}
+
+/// Reads a hart's blocks.
+pub struct HartReader {
+    chunks: Chunks,
+    decoder: Option<(HartDecoder, Head, u64)>,
+    position: u64,
+}
+
+impl HartReader {
+    /// Instructions of the hart before the next block, since recording began.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Appends the next block's ops; `None` at the end.
+    pub fn next(&mut self, ops: &mut Vec<Op>) -> Result<Option<Step>, TraceError> {
+        loop {
+            if let Some((decoder, head, at)) = &mut self.decoder {
+                let before = ops.len();
+                if let Some(step) = decoder.next(ops).map_err(|_| malformed(*at))? {
+                    self.position += instructions(&ops[before..]);
+                    return Ok(Some(step));
+                }
+                if self.position != head.end {
+                    return Err(malformed(*at));
+                }
+            }
+            let Some((head, at, columns)) = self.chunks.next()? else { return Ok(None) };
+            if head.first != self.position {
+                return Err(malformed(at));
+            }
+            self.decoder = Some((HartDecoder::new(columns), head, at));
+        }
+    }
+
+    /// Which page-table entries a walk for `virt` reads, as of the last block; no levels where addresses are not translated.
+    pub fn walk(&self, virt: u64) -> Walk {
+        self.decoder.as_ref().map_or(Walk::default(), |(decoder, ..)| decoder.walk(virt))
+    }
+}
+
+/// Reads devices' events.
+pub struct DeviceReader {
+    chunks: Chunks,
+    decoder: Option<(DeviceDecoder, u64)>,
+}
+
+impl DeviceReader {
+    /// The next event; `None` at the end.
+    #[expect(clippy::should_implement_trait, reason = "it may fail, and then does not go on")]
+    pub fn next(&mut self) -> Result<Option<DeviceEvent>, TraceError> {
+        loop {
+            if let Some((decoder, at)) = &mut self.decoder
+                && let Some(event) = decoder.next().map_err(|_| malformed(*at))?
+            {
+                return Ok(Some(event));
+            }
+            let Some((_, at, columns)) = self.chunks.next()? else { return Ok(None) };
+            self.decoder = Some((DeviceDecoder::new(columns), at));
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! A block's shape: what is the same each time that it is executed. What differs (addresses, targets of indirect jumps) stands in
+//! columns of its own.
+
+use doorbell_sim::{Op, OpClass, PhysAddr};
+
+use super::bytes::{Column, Malformed, put, put_difference};
+
+/// Ops of a block at most; a longer one is written as several.
+pub const OPS_MAX: usize = 4096;
+
+/// All classes, each at its number.
+const CLASSES: [OpClass; OpClass::COUNT] = [
+    OpClass::Int,
+    OpClass::IntMul,
+    OpClass::IntDiv,
+    OpClass::FloatAdd,
+    OpClass::FloatMul,
+    OpClass::FloatFma,
+    OpClass::FloatDiv,
+    OpClass::Load,
+    OpClass::Store,
+    OpClass::Atomic,
+    OpClass::Branch,
+    OpClass::Jump,
+    OpClass::IndirectJump,
+    OpClass::Call,
+    OpClass::IndirectCall,
+    OpClass::Return,
+    OpClass::Fence,
+    OpClass::Serialising,
+    OpClass::Device,
+    OpClass::Prefetch,
+];
+
+/// What is known of an op's `virt` and `phys`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// It has none.
+    None,
+    /// A fixed target of a branch.
+    Target,
+    /// A computed target.
+    ComputedTarget,
+    /// An access through the page table.
+    Mapped,
+    /// An access by a physical address.
+    Physical,
+}
+
+impl Address {
+    const ALL: [Address; 5] =
+        [Address::None, Address::Target, Address::ComputedTarget, Address::Mapped, Address::Physical];
+
+    fn of(op: &Op) -> Address {
+        match op.class {
+            OpClass::IndirectJump | OpClass::IndirectCall | OpClass::Return => Address::ComputedTarget,
+            class if class.is_branch() => Address::Target,
+            _ if op.virt == 0 && op.phys.0 == 0 => Address::None,
+            _ if op.virt == op.phys.0 => Address::Physical,
+            _ => Address::Mapped,
+        }
+    }
+}
+
+/// An op of a shape.
+#[derive(Clone, Copy, Debug)]
+pub struct ShapeOp {
+    /// The op; what differs each time is zero.
+    pub op: Op,
+    /// Where its address comes from.
+    pub address: Address,
+    /// Whether it was fetched by its physical address.
+    pub fetched_physically: bool,
+}
+
+impl ShapeOp {
+    /// Of an op that was executed.
+    pub fn of(op: &Op) -> ShapeOp {
+        let address = Address::of(op);
+        let fetched_physically = op.pc == op.fetch.0;
+        let virt = if address == Address::Target { op.virt } else { 0 };
+        ShapeOp { op: Op { virt, phys: PhysAddr(0), fetch: PhysAddr(0), ..*op }, address, fetched_physically }
+    }
+}
+
+/// What a block is each time.
+#[derive(Clone, Debug, Default)]
+pub struct Shape {
+    /// Its ops.
+    pub ops: Vec<ShapeOp>,
+    /// Whether an exception or interrupt was taken behind it.
+    pub trapped: bool,
+}
+
+fn expected_pc(before: Option<&Op>) -> u64 {
+    before.map_or(0, |op| if op.ends_instruction() { op.next_pc() } else { op.pc })
+}
+
+impl Shape {
+    /// Writes the shape of ops; returns it too.
+    pub fn write(ops: &[Op], trapped: bool, to: &mut Vec<u8>) {
+        put(to, (ops.len() as u64) << 1 | u64::from(trapped));
+        let mut before: Option<Op> = None;
+        for executed in ops {
+            let ShapeOp { op, address, fetched_physically } = ShapeOp::of(executed);
+            to.extend([op.class as u8, address as u8 | u8::from(fetched_physically) << 3]);
+            to.extend([op.size, op.length, op.flags, op.destination]);
+            to.extend(op.sources);
+            let mut known = before;
+            if let Some(known) = &mut known {
+                // The next instruction's address behind a computed target is not in the shape.
+                known.virt = if ShapeOp::of(known).address == Address::Target { known.virt } else { 0 };
+            }
+            put_difference(to, op.pc, expected_pc(known.as_ref()));
+            if address == Address::Target {
+                put_difference(to, op.virt, op.pc);
+            }
+            before = Some(*executed);
+        }
+    }
+
+    /// Reads a shape.
+    pub fn read(from: &mut Column) -> Result<Shape, Malformed> {
+        let head = from.take()?;
+        let (count, trapped) = ((head >> 1) as usize, head & 1 != 0);
+        if count > OPS_MAX {
+            return Err(Malformed);
+        }
+        let mut shape = Shape { ops: Vec::with_capacity(count), trapped };
+        for _ in 0..count {
+            let class = *CLASSES.get(usize::from(from.byte()?)).ok_or(Malformed)?;
+            let how = from.byte()?;
+            let address = *Address::ALL.get(usize::from(how & 7)).ok_or(Malformed)?;
+            let (size, length, flags, destination) = (from.byte()?, from.byte()?, from.byte()?, from.byte()?);
+            let sources = [from.byte()?, from.byte()?, from.byte()?];
+            let pc = from.take_difference(expected_pc(shape.ops.last().map(|before| &before.op)))?;
+            let virt = if address == Address::Target { from.take_difference(pc)? } else { 0 };
+            let op = Op { pc, virt, class, size, length, flags, destination, sources, ..Op::default() };
+            shape.ops.push(ShapeOp { op, address, fetched_physically: how & 8 != 0 });
+        }
+        Ok(shape)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_class_stands_at_its_number() {
+        for (number, class) in CLASSES.iter().enumerate() {
+            assert_eq!(*class as usize, number);
+        }
+        for (number, address) in Address::ALL.iter().enumerate() {
+            assert_eq!(*address as usize, number);
+        }
+    }
+}

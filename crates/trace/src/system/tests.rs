@@ -1,0 +1,241 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use doorbell_sim::memory::Walk;
+use doorbell_sim::ports::DmaKind;
+use doorbell_sim::{Op, OpClass, PhysAddr, Ps, TranslationFence};
+use proptest::prelude::*;
+
+use super::*;
+
+const PAGE: u64 = 4096;
+
+fn walk_of(virt: u64) -> Walk {
+    let entry = |level: u64| PhysAddr(0x9000_0000 + (virt >> (39 - 9 * level) & 0x1ff) * 8 + level * PAGE);
+    let mut walk = Walk { levels: 3, page_bytes: PAGE, ..Walk::default() };
+    (0..3).for_each(|level| walk.entries[level as usize] = entry(level));
+    walk
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let class = prop::sample::select(vec![
+        OpClass::Int,
+        OpClass::Load,
+        OpClass::Store,
+        OpClass::Atomic,
+        OpClass::Branch,
+        OpClass::Return,
+        OpClass::Device,
+        OpClass::Fence,
+    ]);
+    (class, 0..40u64, 0..40u64, 0..6u64, any::<(u8, u8, [u8; 3])>(), any::<bool>()).prop_map(
+        |(class, pc, virt, frames, (flags, destination, sources), ends)| {
+            let (pc, virt) = (0x8000 + pc * 1000, 0xffff_0000 + virt * 1111);
+            let place = |virt: u64| PhysAddr(0x8000_0000 + virt % PAGE + (virt / PAGE % 7 + frames) * PAGE);
+            let mut op = Op { pc, fetch: place(pc), class, flags, destination, sources, ..Op::default() };
+            op.length = if ends { 4 } else { 0 };
+            if class.is_memory() || class == OpClass::Device {
+                (op.virt, op.phys, op.size) = (virt, place(virt), 8);
+            } else if class.is_branch() {
+                op.virt = virt;
+            }
+            op
+        },
+    )
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let fence = (prop::option::of(any::<u64>()), prop::option::of(any::<u16>()))
+        .prop_map(|(address, space)| TranslationFence { address, space });
+    (any::<bool>(), prop::option::of(0..3u16), 0..3u64, prop::option::of(fence), 0..9u64).prop_map(
+        |(trapped, space, thread, fence, slept)| {
+            let slept = Ps(slept.saturating_sub(6) * 1_000_000);
+            Step { trapped, space, thread, fence, slept }
+        },
+    )
+}
+
+fn blocks() -> impl Strategy<Value = Vec<(u16, Step, Vec<Op>)>> {
+    prop::collection::vec((0..2u16, step(), prop::collection::vec(op(), 0..12)), 0..40)
+}
+
+fn event() -> impl Strategy<Value = DeviceEvent> {
+    let kind = prop::sample::select(vec![DmaKind::RxData, DmaKind::TxDescriptorFetch]);
+    let dma = (kind, any::<(bool, u64, u32, u64, u32)>(), any::<(u64, u64)>()).prop_map(
+        |(kind, (write, addr, len, frame, offset), (took, visible))| {
+            let visible = if write { visible } else { 0 };
+            let (addr, took) = (PhysAddr(addr), Ps(took));
+            Happening::Dma(Dma { kind, write, addr, len, frame, offset, took, visible })
+        },
+    );
+    let what = prop_oneof![
+        dma,
+        any::<bool>().prop_map(|raised| Happening::Interrupt { raised }),
+        any::<u32>().prop_map(|bytes| Happening::FrameIn { bytes }),
+        any::<u32>().prop_map(|bytes| Happening::FrameOut { bytes }),
+        any::<(u64, u8, u64)>().prop_map(|(addr, size, value)| Happening::Register {
+            addr: PhysAddr(addr),
+            size,
+            value
+        }),
+    ];
+    (any::<(u8, u16, u64, u64)>(), what).prop_map(|((device, hart, after, since), what)| DeviceEvent {
+        device,
+        hart,
+        after,
+        since: Ps(since),
+        what,
+    })
+}
+
+fn description() -> Description {
+    Description { recorder: "a test".into(), isa: "riscv64".into(), harts: 2, ..Description::default() }
+}
+
+fn write(path: &Path, blocks: &[(u16, Step, Vec<Op>)], events: &[DeviceEvent]) -> Counts {
+    let mut writer = TraceWriter::create(path, &description()).unwrap();
+    for (hart, step, ops) in blocks {
+        writer.block(*hart, step, ops, &mut walk_of).unwrap();
+    }
+    events.iter().for_each(|event| writer.event(event).unwrap());
+    writer.finish().unwrap()
+}
+
+/// Blocks may have been divided: ops one by one, each with what holds for it, and what stands between.
+fn told(steps: impl Iterator<Item = (Step, Vec<Op>)>) -> Vec<(Option<Op>, Step)> {
+    let mut all = Vec::new();
+    for (step, ops) in steps {
+        let (last, inner) =
+            (ops.len().saturating_sub(1), Step { trapped: false, fence: None, slept: Ps(0), ..step });
+        if ops.is_empty() {
+            all.push((None, step));
+        }
+        for (at, op) in ops.iter().enumerate() {
+            let (fence, slept) = if at == 0 { (step.fence, step.slept) } else { (None, Ps(0)) };
+            all.push((Some(*op), Step { trapped: step.trapped && at == last, fence, slept, ..inner }));
+        }
+    }
+    all
+}
+
+fn read(file: &TraceFile, hart: u16) -> Vec<(Step, Vec<Op>)> {
+    let mut reader = file.hart(hart, 0).unwrap();
+    let (mut all, mut ops) = (Vec::new(), Vec::new());
+    while let Some(step) = reader.next(&mut ops).unwrap() {
+        for op in ops.iter().filter(|op| op.pc != op.fetch.0) {
+            assert_eq!(reader.walk(op.pc), walk_of(op.pc / PAGE * PAGE));
+        }
+        all.push((step, std::mem::take(&mut ops)));
+    }
+    all
+}
+
+fn scratch() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.dbt");
+    (folder, path)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+    #[test]
+    fn what_was_written_is_read(blocks in blocks(), events in prop::collection::vec(event(), 0..30)) {
+        let (_folder, path) = scratch();
+        let counts = write(&path, &blocks, &events);
+        let file = TraceFile::open(&path).unwrap();
+        prop_assert_eq!(file.description(), &description());
+        prop_assert_eq!(file.check().unwrap(), counts);
+        for hart in 0..2 {
+            let own = blocks.iter().filter(|(of, ..)| *of == hart);
+            let written = told(own.map(|(_, step, ops)| (*step, ops.clone())));
+            prop_assert_eq!(told(read(&file, hart).into_iter()), written);
+        }
+        let mut reader = file.devices().unwrap();
+        let found: Vec<_> = std::iter::from_fn(|| reader.next().unwrap()).collect();
+        prop_assert_eq!(found, events);
+    }
+
+    #[test]
+    fn a_damaged_file_is_an_error_and_never_a_panic(blocks in blocks(), at in any::<prop::sample::Index>(), bit in 0..8u8) {
+        let (_folder, path) = scratch();
+        write(&path, &blocks, &[]);
+        let mut bytes = fs::read(&path).unwrap();
+        let at = at.index(bytes.len());
+        // What is reserved may hold anything.
+        prop_assume!(!(12..16).contains(&at));
+        bytes[at] ^= 1 << bit;
+        fs::write(&path, &bytes).unwrap();
+        prop_assert!(TraceFile::open(&path).and_then(|file| file.check()).is_err());
+    }
+
+    #[test]
+    fn columns_of_anything_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..400), cuts in any::<[u8; 5]>()) {
+        let mut cuts = cuts.map(|cut| usize::from(cut) * bytes.len() / 256);
+        cuts.sort_unstable();
+        let bounds = [0, cuts[0], cuts[1], cuts[2], cuts[3], cuts[4], bytes.len()];
+        let columns = || std::array::from_fn(|part| bytes[bounds[part]..bounds[part + 1]].to_vec());
+        let mut hart = super::hart::HartDecoder::new(columns());
+        let mut ops = Vec::new();
+        while let Ok(Some(_)) = hart.next(&mut ops) {}
+        let mut devices = super::device::DeviceDecoder::new(columns());
+        while let Ok(Some(_)) = devices.next() {}
+    }
+}
+
+fn refusal(bytes: &[u8]) -> String {
+    let (_folder, path) = scratch();
+    fs::write(&path, bytes).unwrap();
+    TraceFile::open(&path).and_then(|file| file.check()).expect_err("it is refused").to_string()
+}
+
+#[test]
+fn a_file_that_is_none_is_told_for_what_it_is() {
+    assert!(refusal(b"").contains("the file is empty"));
+    assert!(refusal(b"\x7fELF and so on").contains("a program"));
+    assert!(refusal(&[0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0]).contains("packets"));
+    assert!(refusal(b"hello, world of traces").contains("does not begin with"));
+    assert!(refusal(b"DBtr").contains("cut off"));
+    assert!(refusal(b"DBtrace\n\x02\0\0\0\0\0\0\0").contains("version 2"));
+}
+
+#[test]
+fn a_file_cut_off_anywhere_is_refused() {
+    let (_folder, path) = scratch();
+    let block = (0, Step::default(), vec![Op { length: 4, ..Op::default() }; 5]);
+    write(&path, &[block.clone(), block], &[]);
+    let bytes = fs::read(&path).unwrap();
+    for length in 0..bytes.len() {
+        refusal(&bytes[..length]);
+    }
+}
+
+#[test]
+fn a_writer_that_does_not_finish_leaves_what_was_there() {
+    let (folder, path) = scratch();
+    fs::write(&path, "before").unwrap();
+    drop(TraceWriter::create(&path, &description()).unwrap());
+    let names: Vec<_> =
+        fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!((names, fs::read(&path).unwrap()), (vec!["a.dbt".into()], b"before".to_vec()));
+}
+
+#[test]
+fn reading_begins_at_the_chunk_that_holds_an_instruction() {
+    let (_folder, path) = scratch();
+    let ops = vec![Op { pc: 0x1000, fetch: PhysAddr(0x1000), length: 4, ..Op::default() }; 4096];
+    let mut writer = TraceWriter::create(&path, &description()).unwrap();
+    for _ in 0..2200 {
+        writer.block(1, &Step::default(), &ops, &mut walk_of).unwrap();
+    }
+    writer.finish().unwrap();
+    let file = TraceFile::open(&path).unwrap();
+    for (from, begins) in [(0, 0), (CHUNK_INSTRUCTIONS - 1, 0), (CHUNK_INSTRUCTIONS, CHUNK_INSTRUCTIONS)] {
+        let mut reader = file.hart(1, from).unwrap();
+        assert_eq!(reader.position(), begins);
+        assert!(reader.next(&mut Vec::new()).unwrap().is_some());
+    }
+    assert!(file.hart(1, 2200 * 4096).unwrap().next(&mut Vec::new()).unwrap().is_none());
+    assert!(matches!(file.hart(2, 0), Err(TraceError::NoHart { hart: 2, harts: 2 })));
+    // All of it the same: next to nothing.
+    assert!(file.bytes() < 9_000, "{}", file.bytes());
+}
