@@ -12,7 +12,7 @@ use std::io::{BufReader, BufWriter};
 use doorbell_acceptance::{micro, places, quiet};
 use doorbell_bench::{Session, Source, benchmark, resolve};
 use doorbell_core::{Core, Counts};
-use doorbell_machine::{Limits, Machine, MachineConfig, Mode};
+use doorbell_machine::{KeptOps, Limits, Machine, MachineConfig, Mode};
 use doorbell_memory::dram::Dram;
 use doorbell_memory::{LoneHart, MemoryStats, MemorySystem};
 use doorbell_sim::memory::{CoreAccess, CoreMemory, Prefetched, Served, Walk};
@@ -105,13 +105,14 @@ fn prepared(name: &str, set: &[String]) -> Machine {
 fn record(name: &str, instructions: u64, path: &str, set: &[String]) {
     let mut machine = prepared(name, set);
     machine.set_mode(Mode::Detailed);
-    machine.record_ops(true);
+    let kept = KeptOps::default();
+    machine.record(Some(Box::new(kept.clone())));
     let mut writer = Writer::new(BufWriter::new(File::create(path).expect("the trace can be made")));
     while writer.written() < instructions {
         let until = machine.instructions() + 100_000;
         let limits = Limits { instructions: until, ..Limits::until(machine.now() + Ps::from_ms(500)) };
         machine.run(&limits);
-        writer.write(&machine.record_ops(true)).expect("the trace can be written");
+        writer.write(&kept.take()).expect("the trace can be written");
     }
     eprintln!("{name}: {} instructions", writer.written());
     writer.finish().expect("the trace can be written");

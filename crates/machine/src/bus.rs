@@ -9,6 +9,7 @@ use doorbell_platform::names::{claim_context, register_name};
 use doorbell_platform::{Action, ClintEffect};
 use doorbell_riscv::{Interrupt, MmioRequest};
 use doorbell_sim::{AccessSize, Phase, PhysAddr, Ps, log};
+use doorbell_trace::system::Happening;
 
 use crate::events::Event;
 use crate::machine::Machine;
@@ -202,6 +203,7 @@ impl Machine {
             return;
         };
         let index = self.behind(function).expect("bridges decode nothing of their own");
+        self.record_event(index, now, Happening::Register { addr, size: size.bytes() as u8, value });
         // Where MSI-X's vectors lie is the function's configuration, not one of its registers.
         if self.bridge.function_mut(function).write_vectors(bar, offset, size, value) {
             return self.with_function(index, |_, side| side.send_due(now));

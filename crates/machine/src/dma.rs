@@ -5,6 +5,7 @@ use doorbell_attach::Attachment;
 use doorbell_sim::memory::{DmaAccess, HostMemory, each_line};
 use doorbell_sim::ports::{DmaPort, DmaRequest};
 use doorbell_sim::{Done, PhysAddr, Ps, Ram};
+use doorbell_trace::system::Happening;
 
 use crate::timed::{Mode, Timing};
 
@@ -52,6 +53,7 @@ impl PlatformSide<'_> {
         let Some(timing) = &mut self.timing else { return };
         let DmaRequest { addr, len, kind, offset, .. } = request;
         let access = DmaAccess { device: self.device, kind, offset };
+        timing.record_dma(self.device, &request, write, self.now, self.now);
         warm(timing, request, access, write);
         if timing.mode() != Mode::Detailed {
             return;
@@ -67,6 +69,13 @@ impl PlatformSide<'_> {
 }
 
 impl BusSide<'_> {
+    /// Anything but DMA happens at the device, for a recording.
+    pub fn record(&mut self, now: Ps, what: Happening) {
+        if let Some(timing) = &mut self.timing {
+            timing.record_event(self.device, now, what);
+        }
+    }
+
     /// When a device's request is done. Caches that are warming learn of it.
     fn price(&mut self, now: Ps, request: DmaRequest, write: bool) -> Ps {
         let DmaRequest { addr, len, kind, offset, .. } = request;
@@ -75,10 +84,14 @@ impl BusSide<'_> {
             warm(timing, request, access, write);
             &mut timing.memory
         });
-        match write {
+        let done = match write {
             true => self.attachment.write(now, addr, len, access, memory),
             false => self.attachment.read(now, addr, len, access, memory),
+        };
+        if let Some(timing) = &mut self.timing {
+            timing.record_dma(self.device, &request, write, now, done);
         }
+        done
     }
 }
 

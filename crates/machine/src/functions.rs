@@ -11,6 +11,7 @@ use doorbell_sim::ports::{DmaKind, DmaPort, DmaRequest, IrqPort, IrqSink, Polled
 use doorbell_sim::snapshot::{Snapshot, SnapshotError};
 use doorbell_sim::stats::{Counter, Stats};
 use doorbell_sim::{AccessSize, Done, EventQueue, Phase, PhysAddr, Ps, log};
+use doorbell_trace::system::Happening;
 
 use crate::dma::{BusSide, DmaStats};
 use crate::events::Event;
@@ -94,6 +95,7 @@ impl<'a> FunctionSide<'a> {
     /// A message is a posted write by the function: it takes its place behind the earlier ones.
     fn send(&mut self, now: Ps, Message { address, data }: Message) {
         log!(now, Pcie, Debug, "function {}: message {data:#x} to {address:#x}", self.index);
+        self.bus.record(now, Happening::Interrupt { raised: true });
         let (addr, len, kind) = (PhysAddr(address), MESSAGE_BYTES, DmaKind::RxDescriptorWriteback);
         let request = DmaRequest { addr, len, kind, offset: 0, token: 0 };
         let Done::At(at) = self.bus.request_write(now, request) else {
@@ -374,6 +376,7 @@ impl Machine {
         let result = call(&mut parts.device, &mut side);
         let level = parts.irq;
         if self.bridge.set_interrupt(id, level) {
+            self.record_event(index, self.queue.now(), Happening::Interrupt { raised: level });
             self.update_pci_interrupts();
         }
         result

@@ -51,8 +51,8 @@ pub use ports_config::{PortConfig, PortNumber, PortTable, PortTables, PortsConfi
 pub use presets::{PRESETS, Preset, preset};
 pub use run::{Limits, Outcome};
 pub use timed::{
-    Activity, BlockCost, BufferUse, CallNode, Cost, Domain, GUEST_EVENTS, GuestEvent, LoggedOp, Mode,
-    PollStats, Profile, RoundStats, Timing, WatchRequest, Watched,
+    Activity, BlockCost, BufferUse, CallNode, Cost, Domain, GUEST_EVENTS, GuestEvent, KeptOps, LoggedOp,
+    Mode, PollStats, Profile, Recorder, RoundStats, Timing, WatchRequest, Watched,
 };
 
 pub use doorbell_attach::{AttachConfig, AttachKind, Attachment, StageConfig};

@@ -8,6 +8,7 @@ use doorbell_sim::ports::{DeliveryPort, DmaPort, DmaRequest, IrqPort, Timers, Wi
 use doorbell_sim::{
     AccessSize, Done, Frame, FrameId, FrameObserver, Phase, PhysAddr, Ps, RxStamps, TxStamps,
 };
+use doorbell_trace::system::Happening;
 
 use crate::events::Event;
 use crate::functions::FunctionSide;
@@ -92,6 +93,7 @@ impl Timers<doorbell_nic::Event> for NicSide<'_, '_> {
 
 impl WirePort for NicSide<'_, '_> {
     fn send(&mut self, now: Ps, mut frame: Frame) -> Ps {
+        self.0.bus.record(now, Happening::FrameOut { bytes: frame.len_with_fcs() as u32 });
         let wire = self.wire();
         let port = wire.port;
         let sent = transmit(wire.link, now, port, &mut frame);

@@ -3,6 +3,7 @@
 use doorbell_riscv::{Hart, Stop};
 use doorbell_sim::Ps;
 use doorbell_sim::ports::DmaPort;
+use doorbell_trace::system::Happening;
 
 use crate::events::Event;
 use crate::machine::Machine;
@@ -194,6 +195,7 @@ impl Machine {
             Event::DcaChange { index } => self.change_dca(now, usize::from(index)),
             Event::FrameAtNic { port, frame } => {
                 let function = self.ports[usize::from(port)].function;
+                self.record_event(function, now, Happening::FrameIn { bytes: frame.len_with_fcs() as u32 });
                 self.with_nic(function, |nic, side| nic.frame_arrived(now, frame, side))
             }
             Event::LoadGen { port, event } => {

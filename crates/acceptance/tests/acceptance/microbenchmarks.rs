@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use doorbell_acceptance::micro::{self, Group, Row};
 use doorbell_bench::resolve;
 use doorbell_core::Core;
-use doorbell_machine::{Limits, Machine, Mode};
+use doorbell_machine::{KeptOps, Limits, Machine, Mode};
 use doorbell_memory::{LoneHart, MemorySystem};
 use doorbell_sim::{Bytes, PhysAddr, Ps};
 use doorbell_trace::champsim::{self, Writer};
@@ -154,12 +154,15 @@ fn recording_changes_nothing_and_a_trace_read_back_costs_what_the_machine_took()
             let mut machine = Machine::new(config.clone(), 1).expect("a machine");
             assert!(machine.load_bare(&program.image));
             machine.set_mode(Mode::Detailed);
-            machine.record_ops(record);
+            let kept = KeptOps::default();
+            if record {
+                machine.record(Some(Box::new(kept.clone())));
+            }
             let instructions = program.before + 3_000 * program.body;
             let limits = Limits { instructions, ..Limits::until(Ps::from_ms(1_000)) };
             machine.run(&limits);
             let now = machine.timing().expect("the machine is timed").core(0).now();
-            (now, machine.instructions(), machine.record_ops(false))
+            (now, machine.instructions(), kept.take())
         };
         let (quiet, recorded) = (run(false), run(true));
         assert!(quiet.2.is_empty());

@@ -18,6 +18,7 @@ mod polls;
 #[cfg(test)]
 mod prefetch_tests;
 mod profile;
+mod record;
 mod run;
 mod saved;
 #[cfg(test)]
@@ -39,6 +40,7 @@ use doorbell_sim::memory::{
 };
 use doorbell_sim::ports::DmaRequest;
 use doorbell_sim::{Clock, Learner, Op, OpSource, Phase, PhysAddr, Ps, log};
+use doorbell_trace::system::Happening;
 use serde::{Deserialize, Serialize};
 
 use crate::config::MachineConfig;
@@ -52,6 +54,7 @@ pub use calls::{CallNode, Domain};
 pub use guest_events::{GUEST_EVENTS, GuestEvent};
 pub use polls::{PollStats, RoundStats};
 pub use profile::{BlockCost, Cost, Profile};
+pub use record::{KeptOps, Recorder};
 pub use watch::{Activity, LoggedOp, WatchRequest, Watched};
 
 use buffers::Buffers;
@@ -138,8 +141,8 @@ pub struct Timing {
     ops: Vec<Op>,
     /// An observer, if there is one.
     watch: Option<Box<watch::Watch>>,
-    /// What was executed since recording began. An observer.
-    recorded: Option<Vec<Op>>,
+    /// What is executed and what devices do goes there. An observer.
+    recording: Option<Box<record::Recording>>,
 }
 
 /// What learns from one hart's blocks.
@@ -236,7 +239,7 @@ impl Timing {
             harts: harts.iter().map(TimedHart::new).collect(),
             ops: Vec::with_capacity(256),
             watch: None,
-            recorded: None,
+            recording: None,
         })
     }
 
@@ -265,6 +268,21 @@ impl Timing {
         self.buffers.uses()
     }
 
+    /// A device asks memory for something, for a recording.
+    #[inline]
+    pub(crate) fn record_dma(&mut self, device: u8, request: &DmaRequest, write: bool, now: Ps, done: Ps) {
+        if let Some(recording) = &mut self.recording {
+            recording.dma(device, request, write, now, done);
+        }
+    }
+
+    /// Anything else happens at a device, for a recording.
+    pub(crate) fn record_event(&mut self, device: u8, now: Ps, what: Happening) {
+        if let Some(recording) = &mut self.recording {
+            recording.happened(device, now, what, None);
+        }
+    }
+
     /// The caches learn what a device moves.
     pub(crate) fn warm_dma(&mut self, request: &DmaRequest, access: DmaAccess, write: bool) {
         self.buffers.note(request);
@@ -279,13 +297,6 @@ impl Timing {
 }
 
 impl Machine {
-    /// Keeps what harts execute from now on, where timing models watch, up to the next call of this; returns what has been
-    /// kept. A run is the same with it and without.
-    pub fn record_ops(&mut self, on: bool) -> Vec<Op> {
-        let Some(timing) = &mut self.timing else { return Vec::new() };
-        std::mem::replace(&mut timing.recorded, on.then(Vec::new)).unwrap_or_default()
-    }
-
     /// The timing models, if the machine has them.
     pub fn timing(&self) -> Option<&Timing> {
         self.timing.as_deref()

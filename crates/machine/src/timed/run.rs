@@ -10,6 +10,7 @@ use doorbell_riscv::{Hart, MmioRequest, Privilege, Stop, Turn};
 use doorbell_sim::learn::learn_ops;
 use doorbell_sim::{BlockEnd, Learner, Op, OpClass, OpSource, Phase, Ps, Ram, Until};
 
+use super::record::Executed;
 use super::{Around, Mode, TimedHart, Timing, Warming};
 use crate::events::Event;
 use crate::machine::Machine;
@@ -84,6 +85,11 @@ impl Machine {
             self.timing = Some(timing);
             return;
         }
+        if let Some(Stop::Mmio(request)) = stop {
+            let hart = &mut self.harts[index];
+            let (op, leaves) = (device_op(hart, &self.ram, &request), hart.slots());
+            timing.record_device(index, (hart, &self.ram), op, leaves);
+        }
         self.timing = Some(timing);
         if let Some(stop) = stop {
             self.act_on(index, stop, limits);
@@ -135,9 +141,6 @@ impl Timing {
         let before = source.instructions();
         let end = source.block(world, &mut self.ops);
         let trapped = matches!(end, BlockEnd::Trapped);
-        if let Some(recorded) = &mut self.recorded {
-            recorded.extend_from_slice(&self.ops);
-        }
         let watched = self.before_watched(id);
         let timed = &mut self.harts[id];
         if watched.is_some_and(|(_, logged)| logged) {
@@ -163,8 +166,25 @@ impl Timing {
             self.polls.interrupted(id);
         }
         source.set_cycle(core.now());
+        self.record(id, (source, world), trapped, begun);
         self.fence(id, source);
         end
+    }
+
+    /// The block that was taken last is over.
+    #[inline]
+    fn record<S: OpSource>(
+        &mut self,
+        id: usize,
+        (source, world): (&mut S, &S::World),
+        trapped: bool,
+        begun: u64,
+    ) {
+        if let Some(recording) = &mut self.recording {
+            let clock = &self.harts[id].clock;
+            let (begun, over) = (clock.edge(begun), clock.edge(source.cycle()));
+            recording.executed(&Executed { hart: id, ops: &self.ops, trapped, begun, over }, source, world);
+        }
     }
 
     /// Warming: goes through blocks of a source, from which caches, TLBs and predictors learn.
@@ -178,15 +198,15 @@ impl Timing {
         let TimedHart { core, pace, .. } = &mut self.harts[id];
         let core = core.learning();
         let mut learner = Warming { id, core, pace, memory: &mut self.memory, page: None, line: None };
-        let end = match &mut self.recorded {
+        let end = match self.recording {
             None => source.learn(world, &mut self.ops, until, &mut learner),
-            Some(recorded) => {
+            Some(_) => {
                 let (begun, before) = (source.cycle(), source.instructions());
                 let end = source.block(world, &mut self.ops);
                 learn_ops(&self.ops, |virt| source.walk(world, virt), &mut learner);
-                recorded.extend_from_slice(&self.ops);
-                let done = source.instructions() - before;
-                source.set_cycle(begun + learner.block_over(done, matches!(end, BlockEnd::Trapped)));
+                let (done, trapped) = (source.instructions() - before, matches!(end, BlockEnd::Trapped));
+                source.set_cycle(begun + learner.block_over(done, trapped));
+                self.record(id, (source, world), trapped, begun);
                 end
             }
         };
@@ -199,14 +219,15 @@ impl Timing {
     fn fence<S: OpSource>(&mut self, id: usize, source: &mut S) {
         if let Some(fence) = source.take_translation_fence() {
             self.harts[id].core.flush_tlb(fence.address, fence.space);
+            if let Some(recording) = &mut self.recording {
+                recording.fence(id, fence);
+            }
         }
     }
 
     /// A device access, at which a source has stopped, reaches the head of the window. The source's time is when it leaves the core.
     pub fn begin_device<S: OpSource>(&mut self, id: usize, source: &mut S, world: &S::World, op: Op) {
-        if let Some(recorded) = &mut self.recorded {
-            recorded.push(op);
-        }
+        let leaves = source.cycle();
         let watched = self.before_watched(id);
         let timed = &mut self.harts[id];
         let begun = timed.core.begin_device(&op, &mut Around { id, source, world, memory: &mut self.memory });
@@ -216,13 +237,37 @@ impl Timing {
             self.begin_device_watched(id, misses);
         }
         source.set_cycle(begun);
+        self.record_device(id, (source, world), op, leaves);
+    }
+
+    /// A source has stopped at a device access.
+    fn record_device<S: OpSource>(
+        &mut self,
+        id: usize,
+        (source, world): (&mut S, &S::World),
+        op: Op,
+        begun: u64,
+    ) {
+        if let Some(recording) = &mut self.recording {
+            if op.flags & Op::WRITES != 0 {
+                recording.stores(id);
+            }
+            let clock = &self.harts[id].clock;
+            let (begun, over) = (clock.edge(begun), clock.edge(source.cycle()));
+            let access = Executed { hart: id, ops: &[op], trapped: false, begun, over };
+            recording.executed(&access, source, world);
+        }
     }
 
     /// The device access that has begun, if any has, is over in cycle `done`.
     pub fn end_device<S: OpSource>(&mut self, id: usize, source: &mut S, done: u64) {
-        let Some(op) = self.harts[id].device.take() else { return };
-        self.end_device_watched(id, source.thread(), &op, done);
-        source.set_cycle(self.core(id).now());
+        if let Some(op) = self.harts[id].device.take() {
+            self.end_device_watched(id, source.thread(), &op, done);
+            source.set_cycle(self.core(id).now());
+        }
+        if let Some(recording) = &mut self.recording {
+            recording.reached(id, self.harts[id].clock.edge(source.cycle()));
+        }
     }
 }
 

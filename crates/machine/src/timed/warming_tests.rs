@@ -5,8 +5,8 @@ use doorbell_platform::sbi::assembler::*;
 use doorbell_sim::Ps;
 use doorbell_sim::snapshot::Snapshot;
 
-use super::Mode;
 use super::paged::{BASE, WINDOW, enter, open_memory, tables};
+use super::{KeptOps, Mode};
 use crate::machine::Machine;
 use crate::overlay::Overlay;
 use crate::run::Limits;
@@ -105,7 +105,10 @@ fn warmed(set: &[&str], recording: bool) -> (Snapshot, u64) {
     all.iter().chain(set).for_each(|assignment| overlay.set(assignment).unwrap());
     let mut machine = Machine::new(overlay.resolve().unwrap(), 1).unwrap();
     assert!(machine.load_bare(&program()));
-    machine.record_ops(recording);
+    let kept = KeptOps::default();
+    if recording {
+        machine.record(Some(Box::new(kept.clone())));
+    }
     machine.set_mode(Mode::Warming);
     machine.run(&Limits::until(Ps::from_us(200)));
     let mut snapshot = Snapshot::new();
@@ -117,7 +120,7 @@ fn warmed(set: &[&str], recording: bool) -> (Snapshot, u64) {
         done > 500_000 && hart.l1d.misses > 10_000 && hart.l1d.software_prefetches > 1_000,
         "{done} {hart:?}"
     );
-    assert_eq!(!machine.record_ops(false).is_empty(), recording);
+    assert_eq!(!kept.take().is_empty(), recording);
     (snapshot, done)
 }
 

@@ -332,7 +332,7 @@ type Pages = HashMap<(Option<u16>, u64), Mapping>;
 
 fn mapped(pages: &Pages, space: Option<u16>, virt: u64) -> Result<PhysAddr, Malformed> {
     let mapping = pages.get(&(space, virt >> PAGE_SHIFT)).ok_or(Malformed)?;
-    Ok(PhysAddr(mapping.frame << PAGE_SHIFT | virt % PAGE_BYTES))
+    Ok(PhysAddr((mapping.frame << PAGE_SHIFT) | (virt % PAGE_BYTES)))
 }
 
 /// The page of the last instruction, which is mostly the next one's.
@@ -350,6 +350,6 @@ impl Place {
             self.frame = mapped(pages, space, pc)?.0 >> PAGE_SHIFT;
             self.page = Some(page);
         }
-        Ok(PhysAddr(self.frame << PAGE_SHIFT | pc % PAGE_BYTES))
+        Ok(PhysAddr((self.frame << PAGE_SHIFT) | (pc % PAGE_BYTES)))
     }
 }

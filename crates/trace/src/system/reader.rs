@@ -220,9 +220,12 @@ fn recognise(head: &[u8]) -> Result<(), TraceError> {
     }
 }
 
+/// A chunk: its head, where in the file it is, and what it holds.
+type Unpacked<T> = (Head, u64, T);
+
 /// Some chunks of a file, unpacked ahead.
 struct Chunks {
-    from: Receiver<Result<(Head, u64, Vec<u8>), TraceError>>,
+    from: Receiver<Result<Unpacked<Vec<u8>>, TraceError>>,
 }
 
 impl Chunks {
@@ -252,7 +255,7 @@ impl Chunks {
         Ok(Chunks { from })
     }
 
-    fn next<const N: usize>(&mut self) -> Result<Option<(Head, u64, [Vec<u8>; N])>, TraceError> {
+    fn next<const N: usize>(&mut self) -> Result<Option<Unpacked<[Vec<u8>; N]>>, TraceError> {
         let Ok(read) = self.from.recv() else { return Ok(None) };
         let (head, at, bytes) = read?;
         let columns = chunk::split(&bytes).ok_or_else(|| malformed(at))?;

@@ -1,3 +1,5 @@
+//! What is written is read, and what is broken is refused.
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

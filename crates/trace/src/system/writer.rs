@@ -40,10 +40,13 @@ pub struct TraceWriter {
     counts: Counts,
     /// `None` once the packer has failed.
     to: Option<SyncSender<(Head, Vec<u8>)>>,
-    packer: Option<JoinHandle<Result<(BufWriter<File>, Vec<ChunkPlace>, u64), TraceError>>>,
+    packer: Option<JoinHandle<Result<Packed, TraceError>>>,
     path: PathBuf,
     partial: Partial,
 }
+
+/// All chunks, where they are, and where the index comes.
+type Packed = (BufWriter<File>, Vec<ChunkPlace>, u64);
 
 /// A file that is not whole yet.
 struct Partial(Option<PathBuf>);
@@ -156,7 +159,7 @@ impl TraceWriter {
     }
 
     /// What the packer came to, which ends with this.
-    fn packed(&mut self) -> Result<Option<(BufWriter<File>, Vec<ChunkPlace>, u64)>, TraceError> {
+    fn packed(&mut self) -> Result<Option<Packed>, TraceError> {
         self.to = None;
         let Some(packer) = self.packer.take() else { return Ok(None) };
         packer.join().expect("the packer does not panic").map(Some)

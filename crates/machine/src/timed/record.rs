@@ -1,0 +1,196 @@
+//! Recording: what harts executed and what devices did goes to a [`Recorder`], while timing models watch. A run is the same with it and
+//! without.
+//!
+//! A device's event is told by a hart's instructions: after how many it happened, and how long after the last of them. The hart is the one
+//! that last stored to a device. Of a write it is also told from which of its instructions on that hart could see it: those of blocks that
+//! begin when it is in memory. That is known later, so events wait, in order, until it is.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use doorbell_sim::memory::Walk;
+use doorbell_sim::ports::{DmaKind, DmaRequest};
+use doorbell_sim::{Op, OpSource, Ps, TranslationFence};
+use doorbell_trace::system::{DeviceEvent, Dma, Happening, Step, instructions};
+
+use crate::machine::Machine;
+
+/// Who takes what is recorded.
+pub trait Recorder: Send {
+    /// A hart executed a block. `walk` says which page-table entries a walk for an address reads.
+    fn block(&mut self, hart: u16, step: &Step, ops: &[Op], walk: &mut dyn FnMut(u64) -> Walk);
+
+    /// A device did something.
+    fn event(&mut self, event: &DeviceEvent);
+}
+
+/// Keeps ops in memory, and nothing else. Its clones keep the same.
+#[derive(Clone, Debug, Default)]
+pub struct KeptOps(Arc<Mutex<Vec<Op>>>);
+
+impl KeptOps {
+    /// What was kept since this was asked last.
+    pub fn take(&self) -> Vec<Op> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Recorder for KeptOps {
+    fn block(&mut self, _: u16, _: &Step, ops: &[Op], _: &mut dyn FnMut(u64) -> Walk) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(ops);
+    }
+
+    fn event(&mut self, _: &DeviceEvent) {}
+}
+
+/// Ends of a hart's blocks that are known: an event is never further behind than a block and a wait.
+const ENDS: usize = 64;
+
+/// How far a hart has come.
+#[derive(Default)]
+struct Progress {
+    done: u64,
+    /// When its last blocks ended, after how many instructions.
+    ends: VecDeque<(Ps, u64)>,
+    over: Option<Ps>,
+    fence: Option<TranslationFence>,
+}
+
+impl Progress {
+    /// The last block that ended by `now`: after how many instructions, and how long ago.
+    fn anchor(&self, now: Ps) -> (u64, Ps) {
+        let end = self.ends.iter().rev().find(|(at, _)| *at <= now).or(self.ends.front());
+        end.map_or((0, Ps::ZERO), |(at, done)| (*done, now.saturating_sub(*at)))
+    }
+}
+
+/// A recording under way.
+pub(super) struct Recording {
+    to: Box<dyn Recorder>,
+    harts: Vec<Progress>,
+    /// By which hart's instructions events are told.
+    teller: usize,
+    /// Events, and when the writes among them are done.
+    waiting: VecDeque<(DeviceEvent, Option<Ps>)>,
+    /// Frames of each device so far, received and sent.
+    frames: Vec<[u64; 2]>,
+}
+
+/// A block, or an access to a device, with the time it took.
+pub(super) struct Executed<'a> {
+    pub hart: usize,
+    pub ops: &'a [Op],
+    pub trapped: bool,
+    pub begun: Ps,
+    pub over: Ps,
+}
+
+impl Recording {
+    pub fn new(to: Box<dyn Recorder>, harts: usize) -> Recording {
+        let harts = (0..harts).map(|_| Progress::default()).collect();
+        Recording { to, harts, teller: 0, waiting: VecDeque::new(), frames: vec![[0; 2]; 256] }
+    }
+
+    pub fn executed<S: OpSource>(&mut self, block: &Executed<'_>, source: &mut S, world: &S::World) {
+        self.settle(block.begun);
+        let hart = &mut self.harts[block.hart];
+        let step = Step {
+            trapped: block.trapped,
+            space: source.address_space(),
+            thread: source.thread(),
+            fence: hart.fence.take(),
+            slept: hart.over.map_or(Ps::ZERO, |over| block.begun.saturating_sub(over)),
+        };
+        self.to.block(block.hart as u16, &step, block.ops, &mut |virt| source.walk(world, virt));
+        hart.done += instructions(block.ops);
+        self.reached(block.hart, block.over);
+    }
+
+    /// The hart's last instruction committed, or its access to a device was answered.
+    pub fn reached(&mut self, hart: usize, at: Ps) {
+        let hart = &mut self.harts[hart];
+        hart.over = Some(at);
+        match hart.ends.back_mut() {
+            Some(last) if last.1 == hart.done => last.0 = at,
+            _ => hart.ends.push_back((at, hart.done)),
+        }
+        if hart.ends.len() > ENDS {
+            hart.ends.pop_front();
+        }
+    }
+
+    pub fn fence(&mut self, hart: usize, fence: TranslationFence) {
+        self.harts[hart].fence = Some(fence);
+    }
+
+    /// A hart stores to a device: what devices do from now on is told by its instructions.
+    pub fn stores(&mut self, hart: usize) {
+        self.teller = hart;
+    }
+
+    /// A device asks memory for something at `now`, which is done later.
+    pub fn dma(&mut self, device: u8, request: &DmaRequest, write: bool, now: Ps, done: Ps) {
+        let DmaRequest { addr, len, kind, offset, .. } = *request;
+        let direction = match kind {
+            DmaKind::RxData => Some(0),
+            DmaKind::TxData => Some(1),
+            _ => None,
+        };
+        let frames = direction.map(|direction| &mut self.frames[usize::from(device)][direction]);
+        let frame = frames.map_or(0, |frames| {
+            *frames += u64::from(offset == 0);
+            frames.saturating_sub(1)
+        });
+        let took = done.saturating_sub(now);
+        let what = Happening::Dma(Dma { kind, write, addr, len, frame, offset, took, visible: 0 });
+        self.happened(device, now, what, write.then_some(done));
+    }
+
+    /// Anything else happened at a device.
+    pub fn happened(&mut self, device: u8, now: Ps, what: Happening, visible: Option<Ps>) {
+        let hart = self.teller;
+        let (after, since) = self.harts[hart].anchor(now);
+        let event = DeviceEvent { device, hart: hart as u16, after, since, what };
+        self.waiting.push_back((event, visible));
+        if visible.is_none() {
+            self.settle(Ps::ZERO);
+        }
+    }
+
+    /// Blocks that begin at `now` see all writes that are done by then.
+    fn settle(&mut self, now: Ps) {
+        while let Some((event, visible)) = self.waiting.front_mut() {
+            if visible.is_some_and(|visible| visible > now) {
+                return;
+            }
+            if let Happening::Dma(dma) = &mut event.what
+                && dma.write
+            {
+                dma.visible = self.harts[usize::from(event.hart)].done;
+            }
+            let event = *event;
+            self.waiting.pop_front();
+            self.to.event(&event);
+        }
+    }
+}
+
+impl Machine {
+    /// Gives all that harts execute and devices do from now on to `recorder`, where timing models watch; the one before, if any, gets
+    /// the rest of what it waits for, and is dropped. Without timing models there is nothing to record.
+    pub fn record(&mut self, recorder: Option<Box<dyn Recorder>>) {
+        let harts = self.harts.len();
+        let Some(timing) = &mut self.timing else { return };
+        if let Some(mut before) = timing.recording.take() {
+            before.settle(Ps::MAX);
+        }
+        timing.recording = recorder.map(|recorder| Box::new(Recording::new(recorder, harts)));
+    }
+
+    /// An event at a function, for a recording.
+    pub(crate) fn record_event(&mut self, device: u8, now: Ps, what: Happening) {
+        if let Some(timing) = &mut self.timing {
+            timing.record_event(device, now, what);
+        }
+    }
+}
