@@ -14,7 +14,7 @@ use doorbell_sim::op::Register;
 use doorbell_sim::{Op, OpClass, PhysAddr};
 
 use super::names::Names;
-use super::{FLAGS, INSTRUCTION_POINTER, Record, STACK_POINTER, Survey};
+use super::{Record, STACK_POINTER, Survey};
 
 /// A trace's ops. The last record has no successor and leaves none.
 pub fn ops(records: &[Record]) -> Vec<Op> {
@@ -44,16 +44,21 @@ impl<E, I: Iterator<Item = Result<Record, E>>> OpStream<I> {
 
     /// Appends the ops of the next instruction, the last of which ends it. `false` behind the last one: the trace's last
     /// record has no successor and leaves none.
+    #[inline]
     pub fn instruction(&mut self, ops: &mut Vec<Op>) -> Result<bool, E> {
         if self.current.is_none() {
             self.current = self.records.next().transpose()?;
         }
-        let (Some(record), Some(next)) = (self.current, self.records.next().transpose()?) else {
-            return Ok(false);
-        };
-        one(&record, next.ip, &self.survey, &mut self.names, ops);
-        self.current = Some(next);
-        Ok(true)
+        let Some(current) = &mut self.current else { return Ok(false) };
+        match self.records.next() {
+            Some(Ok(next)) => {
+                one(current, next.ip, &self.survey, &mut self.names, ops);
+                *current = next;
+                Ok(true)
+            }
+            Some(Err(error)) => Err(error),
+            None => Ok(false),
+        }
     }
 
     /// Appends the ops of as many instructions, or of as many as there are left; how many they were.
@@ -95,10 +100,8 @@ impl FromIterator<Register> for Few {
 
 /// The registers that an instruction writes for others to wait for, each once.
 fn written(record: &Record, is_branch: bool) -> Few {
-    let special = [0, STACK_POINTER, FLAGS, INSTRUCTION_POINTER];
-    let by_a_variable = record.sources.iter().any(|source| !special.contains(source));
-    let accesses = record.read.iter().chain(&record.written).any(|address| *address != 0);
-    let folded = is_branch || accesses || !by_a_variable;
+    let accesses = record.read.iter().chain(&record.written).fold(0, |any, address| any | address) != 0;
+    let folded = is_branch || accesses || !record.reads_a_variable();
     let mut written = Few::default();
     for register in record.destinations {
         let is_left_behind = register == 0 || folded && register == STACK_POINTER;
@@ -124,8 +127,12 @@ fn one(record: &Record, next: u64, survey: &Survey, names: &mut Names, ops: &mut
     let addresses = |all: &[u64; 4]| all.iter().filter(|address| **address != 0).count();
     let (loads, stores) = (addresses(&record.read), addresses(&record.written));
 
-    let read = record.sources.into_iter().filter(|source| *source != 0);
-    let mut sources: Few = read.map(|source| names.of(source)).collect();
+    let mut sources = Few::default();
+    for source in record.sources {
+        // What stands for none is 0, as all behind the last one are. (Without a branch that nobody can predict.)
+        sources.all[sources.count] = names.of(source);
+        sources.count += usize::from(source != 0);
+    }
     let several = sources.count > 3 || stores > 0 || loads + usize::from(class.is_some()) > 1;
     // What one op writes the next one must not read by mistake.
     let not = if several { sources } else { Few::default() };

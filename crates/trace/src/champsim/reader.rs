@@ -102,6 +102,7 @@ impl Reader {
     }
 
     /// The next whole record's bytes; `None` at the end.
+    #[inline]
     fn advance(&mut self) -> Result<Option<std::ops::Range<usize>>, Error> {
         let size = self.variant.record_bytes();
         loop {
@@ -136,6 +137,7 @@ impl Reader {
 impl Iterator for Reader {
     type Item = Result<Record, Error>;
 
+    #[inline]
     fn next(&mut self) -> Option<Result<Record, Error>> {
         if self.has_ended {
             return None;

@@ -130,6 +130,7 @@ impl Record {
     }
 
     /// From a file's bytes, as many as the variant's records have. Padding may hold anything.
+    #[inline]
     pub fn from_bytes(variant: Variant, bytes: &[u8]) -> Record {
         assert_eq!(bytes.len(), variant.record_bytes(), "the bytes of one record");
         match variant {
@@ -209,24 +210,39 @@ impl Record {
     }
 
     /// What kind of branch ChampSim takes it for; `None` if it does not write the instruction pointer.
+    #[inline]
     pub(super) fn branch(&self) -> Option<OpClass> {
-        let writes = |register| self.destinations.contains(&register);
-        let reads = |register| self.sources.contains(&register);
-        let special = [0, STACK_POINTER, FLAGS, INSTRUCTION_POINTER];
-        if !writes(INSTRUCTION_POINTER) {
-            return None;
-        }
-        let other = self.sources.iter().any(|source| !special.contains(source));
+        among(&self.destinations, INSTRUCTION_POINTER).then(|| self.branch_kind())
+    }
+
+    /// Of one that is a branch. Kept apart, as most instructions are none.
+    #[inline(never)]
+    fn branch_kind(&self) -> OpClass {
+        let other = self.reads_a_variable();
+        let reads = |register| among(&self.sources, register);
         let [sp, ip, flags] = [STACK_POINTER, INSTRUCTION_POINTER, FLAGS].map(reads);
-        Some(match (sp, ip, writes(STACK_POINTER)) {
+        match (sp, ip, among(&self.destinations, STACK_POINTER)) {
             (false, _, _) if !flags && !other => OpClass::Jump,
             (false, false, _) if !flags => OpClass::IndirectJump,
             (true, true, true) if other => OpClass::IndirectCall,
             (true, true, true) => OpClass::Call,
             (true, false, true) => OpClass::Return,
             _ => OpClass::Branch,
-        })
+        }
     }
+
+    /// Whether it reads a register that is none of the special ones.
+    #[inline]
+    pub(super) fn reads_a_variable(&self) -> bool {
+        let special = [0, STACK_POINTER, FLAGS, INSTRUCTION_POINTER];
+        self.sources.iter().fold(false, |found, source| found | !among(&special, *source))
+    }
+}
+
+/// Whether the register is one of these. Without branches, which in a trace nobody can predict.
+#[inline]
+fn among(registers: &[u8; 4], register: u8) -> bool {
+    registers.iter().fold(false, |found, other| found | (*other == register))
 }
 
 /// Gathers ops until an instruction has ended.

@@ -37,6 +37,7 @@ struct Surveyor {
 }
 
 impl Surveyor {
+    #[inline]
     fn see(&mut self, record: &Record) {
         let survey = &mut self.survey;
         survey.records += 1;
@@ -86,6 +87,7 @@ impl Survey {
     }
 
     /// Whether it has seen all registers of this record.
+    #[inline]
     pub(super) fn knows(&self, record: &Record) -> bool {
         record.sources.iter().chain(&record.destinations).all(|register| self.names(*register))
     }

@@ -65,23 +65,32 @@ pub struct Again {
     seen: u64,
 }
 
+impl Again {
+    /// Whether the trace is another one since it was surveyed, as this record shows.
+    #[inline]
+    fn is_new(&self, record: &Record) -> bool {
+        self.seen == self.survey.records() || !self.survey.knows(record)
+    }
+}
+
 impl Iterator for Again {
     type Item = Result<Record, Error>;
 
+    #[inline]
     fn next(&mut self) -> Option<Result<Record, Error>> {
-        let (expected, changed) = (self.survey.records(), || Some(Err(Error::Changed(self.file.clone()))));
-        match self.records.next() {
-            Some(Ok(record)) if self.seen == expected || !self.survey.knows(&record) => changed(),
-            Some(Ok(record)) => {
+        let next = self.records.next();
+        match &next {
+            Some(Ok(record)) if self.is_new(record) => Some(Err(Error::Changed(self.file.clone()))),
+            Some(Ok(_)) => {
                 self.seen += 1;
-                Some(Ok(record))
+                next
             }
-            None if self.seen < expected => {
+            None if self.seen < self.survey.records() => {
                 // Said once.
-                self.seen = expected;
-                changed()
+                self.seen = self.survey.records();
+                Some(Err(Error::Changed(self.file.clone())))
             }
-            other => other,
+            _ => next,
         }
     }
 }
