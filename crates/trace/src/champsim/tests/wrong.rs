@@ -172,6 +172,8 @@ fn files_of_other_kinds_are_called_by_their_names() {
     );
     let said = "a.trace is compressed by bzip2; compress it by xz, gzip or zstd instead";
     assert_eq!(standard(&filled(b"BZh91AY&SY")), said);
+    let said = "a.trace is compressed by lz4; compress it by xz, gzip or zstd instead";
+    assert_eq!(standard(&filled(b"\x04\x22\x4d\x18\x60\x40\x82")), said);
     let twice = pack(Compression::Gzip, &packed(Compression::Xz, 5)).unwrap();
     assert_eq!(standard(&twice), "a.trace is compressed by xz twice; unpack it, and name what is in it");
     let text = "Nothing that is written in a language says no at the right places, and so it is told from any trace.";
