@@ -7,7 +7,7 @@
 //! `docs/timing-validation.md` has the whole way, and ChampSim's configuration.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter};
+use std::io::BufReader;
 
 use doorbell_acceptance::{micro, places, quiet};
 use doorbell_bench::{Session, Source, benchmark, resolve};
@@ -18,7 +18,7 @@ use doorbell_memory::{LoneHart, MemoryStats, MemorySystem};
 use doorbell_sim::memory::{CoreAccess, CoreMemory, Prefetched, Served, Walk};
 use doorbell_sim::stats::Stats;
 use doorbell_sim::{Bytes, Op, PhysAddr, Ps};
-use doorbell_trace::champsim::{self, PageTables, Writer};
+use doorbell_trace::champsim::{self, PageTables, Trace, Variant, Writer};
 use serde_json::Value;
 
 /// What ChampSim and we are both told to do first, without measuring.
@@ -102,20 +102,27 @@ fn prepared(name: &str, set: &[String]) -> Machine {
     machine
 }
 
+/// Says what is wrong with a trace.
+fn refuse(error: &champsim::Error) -> ! {
+    eprintln!("champsim: {error}");
+    std::process::exit(1)
+}
+
 fn record(name: &str, instructions: u64, path: &str, set: &[String]) {
     let mut machine = prepared(name, set);
     machine.set_mode(Mode::Detailed);
     let kept = KeptOps::default();
     machine.record(Some(Box::new(kept.clone())));
-    let mut writer = Writer::new(BufWriter::new(File::create(path).expect("the trace can be made")));
+    let mut writer = Writer::create(path, Variant::Standard).unwrap_or_else(|error| refuse(&error));
     while writer.written() < instructions {
         let until = machine.instructions() + 100_000;
         let limits = Limits { instructions: until, ..Limits::until(machine.now() + Ps::from_ms(500)) };
         machine.run(&limits);
-        writer.write(&kept.take()).expect("the trace can be written");
+        writer.write(&kept.take()).unwrap_or_else(|error| refuse(&error));
     }
-    eprintln!("{name}: {} instructions", writer.written());
-    writer.finish().expect("the trace can be written");
+    let written = writer.written();
+    writer.finish().unwrap_or_else(|error| refuse(&error));
+    eprintln!("{name}: {written} instructions");
 }
 
 /// What a core did in a stretch.
@@ -196,8 +203,10 @@ fn table(own: bool, pairs: &[String], set: &[String]) {
         let core = &roi["cores"][0];
         let (instructions, cycles) = (number(&core["instructions"]), number(&core["cycles"]));
         let wrong: f64 = core["mispredict"].as_object().expect("branch types").values().map(number).sum();
-        let records = champsim::read(BufReader::new(File::open(trace).expect("the trace"))).expect("a trace");
-        let mut ops = champsim::ops(&records);
+        let mut ops = Vec::new();
+        Trace::open(trace, Variant::Standard, None)
+            .and_then(|trace| trace.ops()?.instructions(u64::MAX, &mut ops))
+            .unwrap_or_else(|error| refuse(&error));
         let mut tables =
             own.then(|| PageTables::new(RAM_BASE..PhysAddr(RAM_BASE.0 + RAM_BYTES), PAGE_BYTES, LEVELS));
         if let Some(tables) = &mut tables {

@@ -43,7 +43,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "bench", "report", "oracle",
         ],
     ),
-    ("harness", &["sim", "wire", "loadgen", "nic", "pcie", "riscv", "platform", "machine"]),
+    ("harness", &["sim", "wire", "loadgen", "nic", "pcie", "riscv", "platform", "trace", "machine"]),
 ];
 
 fn crates() -> PathBuf {

@@ -10,12 +10,14 @@
 //! | [`config::run`] | values for the keys of a configuration |
 //! | [`streams::run`] | a traffic file with streams |
 //! | [`capture::run`] | a capture that a stream sends |
+//! | [`champsim::run`] | a trace of ChampSim's |
 
 #![forbid(unsafe_code)]
 
 pub mod assembler;
 pub mod bell;
 pub mod capture;
+pub mod champsim;
 pub mod checkpoint;
 pub mod config;
 pub mod container;

@@ -1,13 +1,13 @@
 //! The fuzz targets by name: each makes a case of any bytes and checks it.
 
 use crate::operations::Profile;
-use crate::{capture, checkpoint, config, guest, streams};
+use crate::{capture, champsim, checkpoint, config, guest, streams};
 
 /// What a target does with a fuzzer's bytes.
 pub type Target = fn(&[u8]);
 
 /// All of them, as in `fuzz/README.md`.
-pub const TARGETS: [(&str, Target); 8] = [
+pub const TARGETS: [(&str, Target); 9] = [
     ("mmio", |bytes| guest::run(Profile::Mmio, bytes)),
     ("config_space", |bytes| guest::run(Profile::ConfigSpace, bytes)),
     ("disk", |bytes| guest::run(Profile::Disk, bytes)),
@@ -15,5 +15,6 @@ pub const TARGETS: [(&str, Target); 8] = [
     ("checkpoint", checkpoint::run),
     ("config", config::run),
     ("capture", capture::run),
+    ("champsim", champsim::run),
     ("streams", streams::run),
 ];

@@ -1,6 +1,6 @@
-//! Configurations and traffic files that nobody tried.
+//! Configurations, traffic files and traces that nobody tried.
 
-use doorbell_harness::{capture, config, streams, sweep};
+use doorbell_harness::{capture, champsim, config, streams, sweep};
 
 #[test]
 fn a_configuration_is_refused_by_key_or_runs() {
@@ -18,4 +18,10 @@ fn a_traffic_file_is_refused_by_name_or_sends_and_goes_on_from_a_checkpoint() {
 fn a_capture_is_refused_by_name_or_sent() {
     sweep::random("captures", 600, (16, 200), capture::run);
     sweep::seeds("capture", capture::run);
+}
+
+#[test]
+fn a_trace_is_refused_by_name_or_becomes_ops() {
+    sweep::random("traces", 2000, (16, 600), champsim::run);
+    sweep::seeds("champsim", champsim::run);
 }

@@ -15,14 +15,14 @@ fn record(register: u8, place: u64, lines: u64) -> Record {
             ip,
             is_branch: true,
             taken: true,
-            destinations: [26, 0],
+            destinations: [26, 0, 0, 0],
             sources: [26, 0, 0, 0],
             ..Record::default()
         };
     }
     // 17 is coprime to the number of lines: all of them in turn, and none behind its neighbour.
     let address = BASE + (1 << 20) + place * 17 % lines * 64;
-    let (sources, destinations) = ([register, 0, 0, 0], [register, 0]);
+    let (sources, destinations) = ([register, 0, 0, 0], [register, 0, 0, 0]);
     Record { ip, sources, destinations, read: [address, 0, 0, 0], ..Record::default() }
 }
 

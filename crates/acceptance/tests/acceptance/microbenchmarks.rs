@@ -8,7 +8,7 @@ use doorbell_core::Core;
 use doorbell_machine::{KeptOps, Limits, Machine, Mode};
 use doorbell_memory::{LoneHart, MemorySystem};
 use doorbell_sim::{Bytes, PhysAddr, Ps};
-use doorbell_trace::champsim::{self, Writer};
+use doorbell_trace::champsim;
 
 /// Each group's rows, made once for all tests of this file.
 fn rows(heading: &str) -> &'static [Row] {
@@ -168,9 +168,7 @@ fn recording_changes_nothing_and_a_trace_read_back_costs_what_the_machine_took()
         assert!(quiet.2.is_empty());
         assert_eq!((quiet.0, quiet.1), (recorded.0, recorded.1), "{name}: an observer does not change a run");
         assert_eq!(recorded.2.len() as u64, recorded.1, "{name}: an op an instruction");
-        let mut writer = Writer::new(Vec::new());
-        writer.write(&recorded.2).expect("memory takes everything");
-        let records = champsim::read(writer.finish().expect("flushed").as_slice()).expect("a trace");
+        let records = champsim::records(&recorded.2);
         let memory = MemorySystem::with_dram(
             &config.memory,
             &[config.core.frequency],

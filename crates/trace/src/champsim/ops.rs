@@ -1,157 +1,148 @@
 //! A trace's ops, as ChampSim understands its records.
 //!
 //! An instruction is one op, or several: its loads, then what it computes or where it jumps, then its stores. Every number but 0 is
-//! a register. An op writes one register and reads three, a record writes two and reads four, so registers are *renamed*: what an
-//! instruction writes gets one of the core's registers, which stands for both of the trace's until either is written again; and
-//! one that reads four registers is an op more, which joins three of them. What an instruction loads, its stores and its jump
+//! a register, and what an instruction writes is renamed ([`Names`]). An op reads three registers, a record up to four: one that
+//! reads four is an op more, which joins three of them. What an instruction loads, its stores and its jump
 //! wait for. A branch depends on the branch before it, through the instruction pointer. The stack pointer is folded as ChampSim
 //! does it (`do_stack_pointer_folding` in its `ooo_cpu.cc`): branches, accesses to memory and constant steps leave it behind without
 //! anybody's having to wait, as a stack engine does. A load overlaps a store only if it has the same address. Of several loads of
 //! one instruction the last is what others wait for.
+//!
+//! Ops follow from what the whole trace is like ([`Survey`]) and, record by record, from one record and the address of the next.
 
-use std::collections::BTreeMap;
-
-use doorbell_sim::op::{REGISTERS, Register};
+use doorbell_sim::op::Register;
 use doorbell_sim::{Op, OpClass, PhysAddr};
 
-use super::{FIRST_REGISTER, FLAGS, INSTRUCTION_POINTER, Record, STACK_POINTER};
-
-/// A call is not longer than this; a return that comes back further behind it is somebody else's.
-const CALL_BYTES_MAX: u64 = 10;
+use super::names::Names;
+use super::{Record, STACK_POINTER, Survey};
 
 /// A trace's ops. The last record has no successor and leaves none.
 pub fn ops(records: &[Record]) -> Vec<Op> {
-    let calls = call_lengths(records);
-    let mut names = Names::new(records);
+    let each = || records.iter().map(|record| Ok::<Record, std::convert::Infallible>(*record));
+    let Ok(survey) = Survey::of(each());
+    let mut stream = OpStream::new(each(), survey);
     let mut ops = Vec::with_capacity(records.len());
-    for pair in records.windows(2) {
-        one(&pair[0], pair[1].ip, &calls, &mut names, &mut ops);
-    }
+    while let Ok(true) = stream.instruction(&mut ops) {}
     ops
 }
 
-/// How long calls are: what a return comes back behind.
-fn call_lengths(records: &[Record]) -> BTreeMap<u64, u8> {
-    let (mut lengths, mut stack) = (BTreeMap::new(), Vec::new());
-    for pair in records.windows(2) {
-        match pair[0].branch() {
-            Some(OpClass::Call | OpClass::IndirectCall) => stack.push(pair[0].ip),
-            Some(OpClass::Return) => {
-                let Some(call) = stack.pop() else { continue };
-                let length = pair[1].ip.wrapping_sub(call);
-                if (1..=CALL_BYTES_MAX).contains(&length) {
-                    lengths.insert(call, length as u8);
-                }
+/// Turns records into ops, one instruction after the other.
+pub struct OpStream<I> {
+    records: I,
+    survey: Survey,
+    names: Names,
+    /// The record whose ops are next, once the first has been read.
+    current: Option<Record>,
+}
+
+impl<E, I: Iterator<Item = Result<Record, E>>> OpStream<I> {
+    /// Of records that were surveyed before, all of them from the first on.
+    pub fn new(records: I, survey: Survey) -> OpStream<I> {
+        let names = Names::new(&survey);
+        OpStream { records, survey, names, current: None }
+    }
+
+    /// Appends the ops of the next instruction, the last of which ends it. `false` behind the last one: the trace's last
+    /// record has no successor and leaves none.
+    #[inline]
+    pub fn instruction(&mut self, ops: &mut Vec<Op>) -> Result<bool, E> {
+        if self.current.is_none() {
+            self.current = self.records.next().transpose()?;
+        }
+        let Some(current) = &mut self.current else { return Ok(false) };
+        match self.records.next() {
+            Some(Ok(next)) => {
+                one(current, next.ip, &self.survey, &mut self.names, ops);
+                *current = next;
+                Ok(true)
             }
-            _ => {}
+            Some(Err(error)) => Err(error),
+            None => Ok(false),
         }
     }
-    lengths
-}
 
-/// Which of the core's registers stands for each of the trace's.
-struct Names {
-    of: [Register; REGISTERS],
-    /// How many of the trace's registers each of the core's stands for. Those that the trace never names need none.
-    users: [u8; REGISTERS],
-}
-
-/// The core's register for one of the trace's while there is no reason for another. Ours, which the writer numbers from
-/// [`FIRST_REGISTER`] on, come back as they were; the special ones follow them, and then all the others.
-fn usual(register: u8) -> Register {
-    let first = FIRST_REGISTER;
-    let special = [INSTRUCTION_POINTER, FLAGS, STACK_POINTER];
-    if register == 0 || (first + 1..2 * first).contains(&register) {
-        return register.saturating_sub(first);
-    }
-    match special.iter().position(|other| *other == register) {
-        Some(place) => first + place as u8,
-        None if register > first => register,
-        None => first + 2 + register - special.iter().filter(|other| **other < register).count() as u8,
+    /// Appends the ops of as many instructions, or of as many as there are left; how many they were.
+    pub fn instructions(&mut self, count: u64, ops: &mut Vec<Op>) -> Result<u64, E> {
+        for done in 0..count {
+            if !self.instruction(ops)? {
+                return Ok(done);
+            }
+        }
+        Ok(count)
     }
 }
 
-impl Names {
-    fn new(records: &[Record]) -> Names {
-        let mut names = Names { of: [0; REGISTERS], users: [0; REGISTERS] };
-        for register in 1..=u8::MAX {
-            names.of[usize::from(register)] = usual(register);
-        }
-        for register in records.iter().flat_map(|record| record.sources.iter().chain(&record.destinations)) {
-            names.users[usize::from(usual(*register))] = 1;
-        }
-        names
+/// A few registers, in order.
+#[derive(Clone, Copy, Default)]
+struct Few {
+    all: [Register; 4],
+    count: usize,
+}
+
+impl Few {
+    fn push(&mut self, register: Register) {
+        self.all[self.count] = register;
+        self.count += 1;
     }
 
-    /// A register of the core's that stands for none of the trace's; 0 where the trace needs them all.
-    fn spare(&self) -> Register {
-        self.free(&[]).unwrap_or(0)
-    }
-
-    /// Integer registers (and flags) come first.
-    fn free(&self, not: &[Register]) -> Option<Register> {
-        (64..=u8::MAX).chain(1..64).find(|name| self.is_free(*name, not))
-    }
-
-    fn is_free(&self, name: Register, not: &[Register]) -> bool {
-        self.users[usize::from(name)] == 0 && !not.contains(&name)
-    }
-
-    /// Names what an instruction writes, if it can be none of `not`; 0 if it writes nothing.
-    fn write(&mut self, written: &[u8], not: &[Register]) -> Register {
-        for register in written {
-            self.users[usize::from(self.of[usize::from(*register)])] -= 1;
-        }
-        let usual = || written.iter().map(|register| usual(*register));
-        let name = usual().find(|name| self.is_free(*name, not)).or_else(|| self.free(not));
-        // Where all others are taken, what has just been given up is left.
-        let name = name.or_else(|| self.free(&[])).filter(|_| !written.is_empty()).unwrap_or(0);
-        for register in written {
-            self.of[usize::from(*register)] = name;
-            self.users[usize::from(name)] += 1;
-        }
-        name
+    fn as_slice(&self) -> &[Register] {
+        &self.all[..self.count]
     }
 }
 
-/// The registers that an instruction writes for others to wait for.
-fn written(record: &Record, is_branch: bool) -> Vec<u8> {
-    let special = [0, STACK_POINTER, FLAGS, INSTRUCTION_POINTER];
-    let by_a_variable = record.sources.iter().any(|source| !special.contains(source));
-    let accesses = record.read.iter().chain(&record.written).any(|address| *address != 0);
-    let folded = is_branch || accesses || !by_a_variable;
-    let mut written = record.destinations.to_vec();
-    written.retain(|register| *register != 0 && !(folded && *register == STACK_POINTER));
-    written.dedup();
+impl FromIterator<Register> for Few {
+    fn from_iter<T: IntoIterator<Item = Register>>(registers: T) -> Few {
+        let mut few = Few::default();
+        registers.into_iter().for_each(|register| few.push(register));
+        few
+    }
+}
+
+/// The registers that an instruction writes for others to wait for, each once.
+fn written(record: &Record, is_branch: bool) -> Few {
+    let accesses = record.read.iter().chain(&record.written).fold(0, |any, address| any | address) != 0;
+    let folded = is_branch || accesses || !record.reads_a_variable();
+    let mut written = Few::default();
+    for register in record.destinations {
+        let is_left_behind = register == 0 || folded && register == STACK_POINTER;
+        if !is_left_behind && !written.as_slice().contains(&register) {
+            written.push(register);
+        }
+    }
     written
 }
 
+/// The first three of them.
+fn reading(sources: &[Register]) -> [Register; 3] {
+    let mut all = [0; 3];
+    all.iter_mut().zip(sources).for_each(|(place, source)| *place = *source);
+    all
+}
+
 /// The ops of a record that is followed by the instruction at `next`.
-fn one(record: &Record, next: u64, calls: &BTreeMap<u64, u8>, names: &mut Names, ops: &mut Vec<Op>) {
+fn one(record: &Record, next: u64, survey: &Survey, names: &mut Names, ops: &mut Vec<Op>) {
     let class = record.branch();
     let taken = class.is_some_and(|class| class != OpClass::Branch || record.taken);
     let first = ops.len();
-    let loads = || record.read.iter().filter(|address| **address != 0);
-    let stores = || record.written.iter().filter(|address| **address != 0);
+    let addresses = |all: &[u64; 4]| all.iter().filter(|address| **address != 0).count();
+    let (loads, stores) = (addresses(&record.read), addresses(&record.written));
 
-    let sources = record.sources.iter().filter(|source| **source != 0);
-    let mut sources: Vec<Register> = sources.map(|source| names.of[usize::from(*source)]).collect();
-    let several =
-        sources.len() > 3 || stores().count() > 0 || loads().count() + usize::from(class.is_some()) > 1;
+    let mut sources = Few::default();
+    for source in record.sources {
+        // What stands for none is 0, as all behind the last one are. (Without a branch that nobody can predict.)
+        sources.all[sources.count] = names.of(source);
+        sources.count += usize::from(source != 0);
+    }
+    let several = sources.count > 3 || stores > 0 || loads + usize::from(class.is_some()) > 1;
     // What one op writes the next one must not read by mistake.
-    let not = if several { sources.clone() } else { Vec::new() };
-    let result = names.write(&written(record, class.is_some()), &not);
+    let not = if several { sources } else { Few::default() };
+    let result = names.write(written(record, class.is_some()).as_slice(), not.as_slice());
     let between = if result == 0 && several { names.spare() } else { result };
 
     let op = Op { pc: record.ip, fetch: PhysAddr(record.ip), ..Op::default() };
-    let reading = |sources: &[Register]| {
-        let mut all = [0; 3];
-        all.iter_mut().zip(sources).for_each(|(place, source)| *place = *source);
-        all
-    };
-    if sources.len() > 3 {
-        ops.push(Op { sources: reading(&sources[1..]), destination: between, ..op });
-        sources = vec![sources[0], between];
+    if sources.count > 3 {
+        ops.push(Op { sources: reading(&sources.all[1..]), destination: between, ..op });
+        sources = [sources.all[0], between].into_iter().collect();
     }
     let access = |class: OpClass, address: u64, sources: &[Register]| Op {
         class,
@@ -161,31 +152,35 @@ fn one(record: &Record, next: u64, calls: &BTreeMap<u64, u8>, names: &mut Names,
         sources: reading(sources),
         ..op
     };
-    for address in loads() {
-        let loaded = if class.is_some() || stores().next().is_some() { between } else { result };
-        ops.push(Op { destination: loaded, ..access(OpClass::Load, *address, &sources) });
+    for address in record.read.into_iter().filter(|address| *address != 0) {
+        let loaded = if class.is_some() || stores > 0 { between } else { result };
+        ops.push(Op { destination: loaded, ..access(OpClass::Load, address, sources.as_slice()) });
     }
-    if loads().next().is_some() {
+    if loads > 0 {
         // All that the loads waited for, they have waited for.
-        sources = sources.first().copied().into_iter().chain([between]).collect();
+        sources = sources.as_slice().first().copied().into_iter().chain([between]).collect();
     }
     if let Some(class) = class {
         let flags = u8::from(taken) * Op::TAKEN;
-        ops.push(Op { class, sources: reading(&sources), destination: result, virt: next, flags, ..op });
-    } else if loads().next().is_none() && (result != 0 || stores().next().is_none()) {
-        ops.push(Op { sources: reading(&sources), destination: result, ..op });
+        let sources = reading(sources.as_slice());
+        ops.push(Op { class, sources, destination: result, virt: next, flags, ..op });
+    } else if loads == 0 && (result != 0 || stores == 0) {
+        ops.push(Op { sources: reading(sources.as_slice()), destination: result, ..op });
     }
-    for address in stores() {
-        ops.push(access(OpClass::Store, *address, &sources));
+    for address in record.written.into_iter().filter(|address| *address != 0) {
+        ops.push(access(OpClass::Store, address, sources.as_slice()));
     }
-    ops[first..].last_mut().expect("there is one at least").length = length(record, next, taken, calls);
+    let length = length(record, class, next, taken, survey);
+    ops[first..].last_mut().expect("there is one at least").length = length;
 }
 
 /// Bytes of an instruction.
-fn length(record: &Record, next: u64, taken: bool, calls: &BTreeMap<u64, u8>) -> u8 {
+fn length(record: &Record, class: Option<OpClass>, next: u64, taken: bool, survey: &Survey) -> u8 {
+    let is_call = matches!(class, Some(OpClass::Call | OpClass::IndirectCall));
+    let known = if is_call { survey.call_length(record.ip) } else { None };
     let behind = next.wrapping_sub(record.ip);
-    match calls.get(&record.ip) {
-        Some(length) => *length,
+    match known {
+        Some(length) => length,
         None if !taken && (1..=15).contains(&behind) => behind as u8,
         None => 4,
     }

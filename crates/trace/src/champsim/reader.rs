@@ -1,0 +1,188 @@
+//! Reading a trace record by record, in memory that does not grow with it.
+//!
+//! A thread of its own reads and decompresses, some blocks ahead; it ends with the reader, or as soon as it has a block to give after that.
+//! The end of a file is only good where it is the end of a record and of the compressed data. What is not the trace that was written
+//! is an error behind the records that could be read; of damaged data, these may already be others than were written.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread;
+
+use super::container::{Failure, MEMORY_MIB, Unpacker};
+use super::{Compression, Error, Record, Variant, foreign};
+
+/// 256 KiB, or 384 of the larger variant.
+const BLOCK_RECORDS: usize = 4096;
+/// How many blocks wait at most.
+const BLOCKS_AHEAD: usize = 3;
+
+/// Decompressed bytes, a whole number of records unless they are the last ones.
+struct Block {
+    bytes: Vec<u8>,
+    length: usize,
+    /// Of the last block: how it ended.
+    end: Option<Result<(), Failure>>,
+}
+
+/// See the module.
+pub struct Reader {
+    file: PathBuf,
+    variant: Variant,
+    compression: Compression,
+    blocks: Receiver<Block>,
+    /// Blocks that were used, for the thread to fill again.
+    used: Sender<Vec<u8>>,
+    block: Block,
+    at: usize,
+    records: u64,
+    has_ended: bool,
+}
+
+impl Reader {
+    /// Opens a file, whatever it is called, plain or compressed.
+    pub fn open(path: impl AsRef<Path>, variant: Variant) -> Result<Reader, Error> {
+        let path = path.as_ref();
+        let file = File::open(path).map_err(|error| Error::open(path, error))?;
+        let metadata = file.metadata().map_err(|error| Error::open(path, error))?;
+        if metadata.is_dir() {
+            let (what, advice) = ("a folder", "name the trace that is in it");
+            return Err(Error::NoTrace { file: path.to_owned(), what, advice });
+        }
+        Reader::new(path, file, variant)
+    }
+
+    /// Reads from anything, which messages call `name`.
+    pub fn new(
+        name: impl Into<PathBuf>,
+        from: impl Read + Send + 'static,
+        variant: Variant,
+    ) -> Result<Reader, Error> {
+        let file = name.into();
+        let unpacker = match Unpacker::new(from) {
+            Ok(Some(unpacker)) => unpacker,
+            Ok(None) => return Err(Error::Empty(file)),
+            Err(error) => return Err(Error::Read { file, records: 0, error }),
+        };
+        let compression = unpacker.compression();
+        let (filled, blocks) = sync_channel(BLOCKS_AHEAD);
+        let (used, empty) = channel();
+        let block_bytes = BLOCK_RECORDS * variant.record_bytes();
+        thread::Builder::new()
+            .name("trace".to_owned())
+            .spawn(move || unpack(unpacker, block_bytes, &filled, &empty))
+            .map_err(|error| Error::open(&file, error))?;
+        let block = Block { bytes: Vec::new(), length: 0, end: None };
+        let mut reader =
+            Reader { file, variant, compression, blocks, used, block, at: 0, records: 0, has_ended: false };
+        reader.next_block();
+        if let Some((what, advice)) = foreign::kind(&reader.block.bytes[..reader.block.length]) {
+            return Err(Error::NoTrace { file: reader.file, what, advice });
+        }
+        Ok(reader)
+    }
+
+    /// How the file is compressed.
+    pub fn compression(&self) -> Compression {
+        self.compression
+    }
+
+    /// Records read so far.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    fn next_block(&mut self) {
+        let next = self.blocks.recv().expect("the thread says when the last block has come");
+        let used = std::mem::replace(&mut self.block, next);
+        // A thread that has ended needs none.
+        let _ = self.used.send(used.bytes);
+        self.at = 0;
+    }
+
+    /// The next whole record's bytes; `None` at the end.
+    #[inline]
+    fn advance(&mut self) -> Result<Option<std::ops::Range<usize>>, Error> {
+        let size = self.variant.record_bytes();
+        loop {
+            let begin = self.at;
+            if self.block.length - begin >= size {
+                self.at = begin + size;
+                return Ok(Some(begin..begin + size));
+            }
+            if let Some(end) = self.block.end.take() {
+                return self.end(end, self.block.length - begin).map(|()| None);
+            }
+            self.next_block();
+        }
+    }
+
+    /// Whether the trace ends well behind so many bytes that are no record.
+    fn end(&self, end: Result<(), Failure>, rest: usize) -> Result<(), Error> {
+        let (file, records, compression) = (self.file.clone(), self.records, self.compression);
+        Err(match end {
+            Ok(()) if rest > 0 => Error::WithinRecord { file, variant: self.variant, records, rest },
+            Ok(()) if records == 0 => Error::Empty(file),
+            Ok(()) => return Ok(()),
+            Err(Failure::Host(error)) => Error::Read { file, records, error },
+            Err(Failure::Cut) => Error::Cut { file, compression, records },
+            Err(Failure::Damaged { at, what }) => Error::Damaged { file, compression, records, at, what },
+            Err(Failure::Trailing { at }) => Error::Trailing { file, compression, records, at },
+            Err(Failure::Memory) => Error::Memory { file, compression, memory_mib: MEMORY_MIB },
+        })
+    }
+}
+
+impl Iterator for Reader {
+    type Item = Result<Record, Error>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Result<Record, Error>> {
+        if self.has_ended {
+            return None;
+        }
+        let bytes = match self.advance() {
+            Ok(Some(range)) => &self.block.bytes[range],
+            Ok(None) => {
+                self.has_ended = true;
+                return None;
+            }
+            Err(error) => {
+                self.has_ended = true;
+                return Some(Err(error));
+            }
+        };
+        if let Some((at, value)) = Record::wrong_flag(bytes) {
+            self.has_ended = true;
+            let (file, variant, record) = (self.file.clone(), self.variant, self.records);
+            return Some(Err(Error::Flag { file, variant, record, at, value }));
+        }
+        self.records += 1;
+        Some(Ok(Record::from_bytes(self.variant, bytes)))
+    }
+}
+
+/// What the thread does: gives blocks until the end, or until nobody takes them.
+fn unpack(
+    mut from: Unpacker<impl Read>,
+    block_bytes: usize,
+    filled: &SyncSender<Block>,
+    empty: &Receiver<Vec<u8>>,
+) {
+    loop {
+        let mut bytes = empty.try_recv().unwrap_or_default();
+        bytes.resize(block_bytes, 0);
+        let (length, outcome) = from.fill(&mut bytes);
+        let end = if length < block_bytes || outcome.is_err() { Some(outcome) } else { None };
+        let is_last = end.is_some();
+        if filled.send(Block { bytes, length, end }).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+/// Whether a file can be gone through more than once.
+pub(super) fn can_be_read_again(path: &Path) -> io::Result<bool> {
+    Ok(std::fs::metadata(path)?.is_file())
+}

@@ -1,0 +1,270 @@
+//! A record of a trace: its bytes in either variant, what becomes of an instruction's ops, and which kind of branch it is.
+
+use doorbell_sim::op::Register;
+use doorbell_sim::{Op, OpClass};
+
+use super::{FIRST_REGISTER, FLAGS, INSTRUCTION_POINTER, STACK_POINTER};
+
+/// Which of ChampSim's two formats a trace is in. Nothing in a file says so: ChampSim is told by `--cloudsuite`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Variant {
+    /// `input_instr`: 64 bytes, room for two registers and two addresses written.
+    #[default]
+    Standard,
+    /// `cloudsuite_instr`: 96 bytes, room for four of each, and an address space.
+    CloudSuite,
+}
+
+/// Bytes of a record of the larger variant.
+pub const RECORD_BYTES_MAX: usize = 96;
+const SOURCES: usize = 4;
+/// Where the bytes are that say whether it is a branch, and whether it was taken.
+const FLAG_BYTES: [usize; 2] = [8, 9];
+const REGISTERS_AT: usize = 10;
+
+impl Variant {
+    /// Both.
+    pub const ALL: [Variant; 2] = [Variant::Standard, Variant::CloudSuite];
+
+    /// Bytes of a record, padding included.
+    pub const fn record_bytes(self) -> usize {
+        match self {
+            Variant::Standard => 64,
+            Variant::CloudSuite => RECORD_BYTES_MAX,
+        }
+    }
+
+    /// How many registers, and as many addresses, a record can write.
+    pub const fn destinations(self) -> usize {
+        match self {
+            Variant::Standard => 2,
+            Variant::CloudSuite => 4,
+        }
+    }
+
+    /// As users know it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Variant::Standard => "standard",
+            Variant::CloudSuite => "cloudsuite",
+        }
+    }
+
+    /// The other one.
+    pub const fn other(self) -> Variant {
+        match self {
+            Variant::Standard => Variant::CloudSuite,
+            Variant::CloudSuite => Variant::Standard,
+        }
+    }
+
+    /// Addresses follow the registers where eight bytes begin, as a C compiler lays them out.
+    const fn addresses_at(self) -> usize {
+        (REGISTERS_AT + self.destinations() + SOURCES).next_multiple_of(8)
+    }
+
+    const fn asid_at(self) -> usize {
+        self.addresses_at() + 8 * (self.destinations() + SOURCES)
+    }
+}
+
+/// An instruction. Of a standard trace the last two destinations and addresses written are 0, and so is the address space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// Its address.
+    pub ip: u64,
+    /// Whether it can be followed by another than the next one.
+    pub is_branch: bool,
+    /// Whether it was.
+    pub taken: bool,
+    /// Registers written.
+    pub destinations: [u8; 4],
+    /// Registers read.
+    pub sources: [u8; 4],
+    /// The address space, as the recorder numbers them.
+    pub asid: [u8; 2],
+    /// Addresses written.
+    pub written: [u64; 4],
+    /// Addresses read.
+    pub read: [u64; 4],
+}
+
+/// A record writes more registers or addresses than its variant has room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoRoom;
+
+/// What a variant with less room keeps: all as they stand, or those that are not 0 if they do not stand at the front.
+fn kept<T: Copy + Default + PartialEq>(all: &[T; 4], room: usize) -> Result<[T; 4], NoRoom> {
+    let none = T::default();
+    if all[room..].iter().all(|one| *one == none) {
+        return Ok(*all);
+    }
+    let mut kept = [none; 4];
+    let mut count = 0;
+    for one in all.iter().filter(|one| **one != none) {
+        kept[count] = *one;
+        count += 1;
+    }
+    if count > room { Err(NoRoom) } else { Ok(kept) }
+}
+
+impl Record {
+    /// Appends it as a file of this variant has it. The standard one has no room for the address space, which is left out.
+    pub fn put(&self, variant: Variant, to: &mut Vec<u8>) -> Result<(), NoRoom> {
+        let room = variant.destinations();
+        let (destinations, written) = (kept(&self.destinations, room)?, kept(&self.written, room)?);
+        let begin = to.len();
+        to.extend(self.ip.to_le_bytes());
+        to.extend([u8::from(self.is_branch), u8::from(self.taken)]);
+        to.extend(&destinations[..room]);
+        to.extend(self.sources);
+        to.resize(begin + variant.addresses_at(), 0);
+        for address in written[..room].iter().chain(&self.read) {
+            to.extend(address.to_le_bytes());
+        }
+        if variant == Variant::CloudSuite {
+            to.extend(self.asid);
+        }
+        to.resize(begin + variant.record_bytes(), 0);
+        Ok(())
+    }
+
+    /// From a file's bytes, as many as the variant's records have. Padding may hold anything.
+    #[inline]
+    pub fn from_bytes(variant: Variant, bytes: &[u8]) -> Record {
+        assert_eq!(bytes.len(), variant.record_bytes(), "the bytes of one record");
+        match variant {
+            Variant::Standard => Record::parse::<2>(variant, bytes),
+            Variant::CloudSuite => Record {
+                asid: [bytes[variant.asid_at()], bytes[variant.asid_at() + 1]],
+                ..Record::parse::<4>(variant, bytes)
+            },
+        }
+    }
+
+    /// With so many destinations.
+    fn parse<const ROOM: usize>(variant: Variant, bytes: &[u8]) -> Record {
+        let word = |place: usize| {
+            let at = variant.addresses_at() + 8 * place;
+            u64::from_le_bytes(bytes[at..at + 8].try_into().expect("a slice of eight bytes"))
+        };
+        let mut record = Record {
+            ip: u64::from_le_bytes(bytes[..8].try_into().expect("a slice of eight bytes")),
+            is_branch: bytes[FLAG_BYTES[0]] != 0,
+            taken: bytes[FLAG_BYTES[1]] != 0,
+            ..Record::default()
+        };
+        for place in 0..ROOM {
+            record.destinations[place] = bytes[REGISTERS_AT + place];
+            record.written[place] = word(place);
+        }
+        for place in 0..SOURCES {
+            record.sources[place] = bytes[REGISTERS_AT + ROOM + place];
+            record.read[place] = word(ROOM + place);
+        }
+        record
+    }
+
+    /// The value of the first of the two bytes for a yes or no that says neither, and where it stands. Records of whatever is no
+    /// trace hardly ever pass.
+    pub(super) fn wrong_flag(bytes: &[u8]) -> Option<(usize, u8)> {
+        FLAG_BYTES.into_iter().map(|at| (at, bytes[at])).find(|(_, value)| *value > 1)
+    }
+
+    /// Of one instruction's ops, the last of which ends it.
+    pub(super) fn of(ops: &[Op]) -> Record {
+        let last = ops.last().expect("an instruction has an op");
+        let mut record = Record { ip: last.fetch.0, ..Record::default() };
+        let register =
+            |register: Register| if register == 0 { 0 } else { register.saturating_add(FIRST_REGISTER) };
+        let others = last.sources.map(register);
+        let other = |place: usize| others.into_iter().filter(|source| *source != 0).nth(place).unwrap_or(0);
+        let (ip, sp) = (INSTRUCTION_POINTER, STACK_POINTER);
+        record.is_branch = last.class.is_branch();
+        record.taken = record.is_branch && last.is_taken();
+        let (destinations, sources) = match last.class {
+            OpClass::Branch if other(0) == 0 => ([ip, 0], [ip, FLAGS, 0, 0]),
+            OpClass::Branch => ([ip, 0], [ip, other(0), other(1), 0]),
+            OpClass::Jump => ([ip, 0], [ip, 0, 0, 0]),
+            // One that names no register goes to a fixed target.
+            OpClass::IndirectJump if other(0) == 0 => ([ip, 0], [ip, 0, 0, 0]),
+            OpClass::IndirectJump => ([ip, 0], [other(0), 0, 0, 0]),
+            OpClass::Call => ([ip, sp], [ip, sp, 0, 0]),
+            OpClass::IndirectCall => ([ip, sp], [ip, sp, other(0), 0]),
+            OpClass::Return => ([ip, sp], [sp, other(0), 0, 0]),
+            _ => ([register(last.destination), 0], [others[0], others[1], others[2], 0]),
+        };
+        record.destinations[..2].copy_from_slice(&destinations);
+        record.sources = sources;
+        let reads = |op: &&Op| matches!(op.class, OpClass::Load | OpClass::Atomic);
+        let writes = |op: &&Op| {
+            op.class == OpClass::Store || op.class == OpClass::Atomic && op.flags & Op::WRITES != 0
+        };
+        for (place, op) in record.read.iter_mut().zip(ops.iter().filter(reads)) {
+            *place = op.phys.0;
+        }
+        for (place, op) in record.written.iter_mut().zip(ops.iter().filter(writes)) {
+            *place = op.phys.0;
+        }
+        record
+    }
+
+    /// What kind of branch ChampSim takes it for; `None` if it does not write the instruction pointer.
+    #[inline]
+    pub(super) fn branch(&self) -> Option<OpClass> {
+        among(&self.destinations, INSTRUCTION_POINTER).then(|| self.branch_kind())
+    }
+
+    /// Of one that is a branch. Kept apart, as most instructions are none.
+    #[inline(never)]
+    fn branch_kind(&self) -> OpClass {
+        let other = self.reads_a_variable();
+        let reads = |register| among(&self.sources, register);
+        let [sp, ip, flags] = [STACK_POINTER, INSTRUCTION_POINTER, FLAGS].map(reads);
+        match (sp, ip, among(&self.destinations, STACK_POINTER)) {
+            (false, _, _) if !flags && !other => OpClass::Jump,
+            (false, false, _) if !flags => OpClass::IndirectJump,
+            (true, true, true) if other => OpClass::IndirectCall,
+            (true, true, true) => OpClass::Call,
+            (true, false, true) => OpClass::Return,
+            _ => OpClass::Branch,
+        }
+    }
+
+    /// Whether it reads a register that is none of the special ones.
+    #[inline]
+    pub(super) fn reads_a_variable(&self) -> bool {
+        let special = [0, STACK_POINTER, FLAGS, INSTRUCTION_POINTER];
+        self.sources.iter().fold(false, |found, source| found | !among(&special, *source))
+    }
+}
+
+/// Whether the register is one of these. Without branches, which in a trace nobody can predict.
+#[inline]
+fn among(registers: &[u8; 4], register: u8) -> bool {
+    registers.iter().fold(false, |found, other| found | (*other == register))
+}
+
+/// Gathers ops until an instruction has ended.
+#[derive(Debug, Default)]
+pub(super) struct Recorder {
+    begun: Vec<Op>,
+}
+
+impl Recorder {
+    /// Takes the next op; the instruction that it ends.
+    pub(super) fn take(&mut self, op: &Op) -> Option<Record> {
+        self.begun.push(*op);
+        op.ends_instruction().then(|| {
+            let record = Record::of(&self.begun);
+            self.begun.clear();
+            record
+        })
+    }
+}
+
+/// The records of ops that were executed one after the other. Those of an instruction that has not ended are left out.
+pub fn records(ops: &[Op]) -> Vec<Record> {
+    let mut recorder = Recorder::default();
+    ops.iter().filter_map(|op| recorder.take(op)).collect()
+}

@@ -1,0 +1,5 @@
+//! ChampSim's traces.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| doorbell_harness::champsim::run(bytes));
