@@ -59,6 +59,14 @@ pub enum RunError {
     /// The capture cannot be written.
     #[error(transparent)]
     Capture(#[from] doorbell_wire::pcap::PcapError),
+    /// The trace cannot be written.
+    #[error("cannot write {}: {error}", path.display())]
+    Trace {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        error: doorbell_trace::system::TraceError,
+    },
     /// The guest did not get ready.
     #[error("{why}\nThe console's last lines:\n{console}")]
     NotReady {

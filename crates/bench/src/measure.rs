@@ -17,7 +17,7 @@ use crate::config::RunConfig;
 use crate::control::Control;
 use crate::error::RunError;
 use crate::interval::per;
-use crate::observe::{Observe, Observed, TABLE_ROWS, digest};
+use crate::observe::{Observe, Observed, TABLE_ROWS, Trace, digest};
 use crate::phases::{Load, Run};
 use crate::ports;
 use crate::script::NO_TRAFFIC;
@@ -75,12 +75,16 @@ pub fn run_point_observed(
     if let (Some(path), Some(port)) = (&observe.capture, machine.ports_mut().first_mut()) {
         port.capture = Some(PcapFile::create(path, CAPTURE_SNAP_LEN)?);
     }
+    let traced = format!("{}, frames of {frame_size} at {rate}", session.image().name());
+    let trace =
+        observe.trace.as_deref().map(|path| Trace::create(path, &machine, &config, &traced)).transpose()?;
     let booted = machine.instructions();
     let loads = Load::of_ports(&config, session.workload());
     let (guest, params) = (session.guest(), &config.run);
     let mut run = Run { system: &mut machine, guest, control, loads: &loads, params };
     run.preload()?;
-    let (mut window, watched) = run.measure(&config, watch.as_ref())?;
+    let (mut window, watched) = run.measure(&config, watch.as_ref(), trace.as_ref())?;
+    trace.map(Trace::finish).transpose()?;
     window.settled = run.drain()?;
     machine.check_conservation();
     let captured = match machine.ports_mut().first_mut().and_then(|port| port.capture.take()) {

@@ -102,7 +102,7 @@ impl<'a> Trial<'a> {
 
     /// Begins the window; one that has begun already is forgotten.
     pub fn open_window(&mut self, control: &mut Control) -> Result<(), RunError> {
-        self.window = Some(self.run(control).open_window(None)?);
+        self.window = Some(self.run(control).open_window(None, None)?);
         Ok(())
     }
 

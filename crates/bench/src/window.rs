@@ -10,6 +10,7 @@ use doorbell_sim::{Frame, Ps};
 
 use crate::config::RunConfig;
 use crate::error::RunError;
+use crate::observe::Trace;
 use crate::phases::Run;
 use crate::ports::Moment;
 use crate::timing;
@@ -167,9 +168,14 @@ impl OpenWindow {
 
 impl Run<'_, '_, Machine> {
     /// Begins the window at the next gap between two frames; the one before, if any, is forgotten.
-    pub fn open_window(&mut self, watch: Option<&WatchRequest>) -> Result<OpenWindow, RunError> {
+    pub fn open_window(
+        &mut self,
+        watch: Option<&WatchRequest>,
+        trace: Option<&Trace>,
+    ) -> Result<OpenWindow, RunError> {
         self.until(self.system.next_gap())?;
         self.system.begin_window();
+        self.system.record(trace.map(Trace::recorder));
         if let Some(request) = watch {
             self.system.watch(request);
         }
@@ -184,6 +190,7 @@ impl Run<'_, '_, Machine> {
         self.until(self.system.next_gap())?;
         self.system.end_window();
         self.system.stop_traffic();
+        self.system.record(None);
         let instructions = self.system.instructions() - open.instructions;
         let timed = open.timed.zip(timing::Moment::of(self.system));
         let watched = self.system.end_watch();
@@ -210,9 +217,10 @@ impl Run<'_, '_, Machine> {
         &mut self,
         config: &RunConfig,
         watch: Option<&WatchRequest>,
+        trace: Option<&Trace>,
     ) -> Result<(Window, Option<Watched>), RunError> {
         let steady = self.approach()?;
-        let open = self.open_window(watch)?;
+        let open = self.open_window(watch, trace)?;
         let mut series = timing::MemorySeries::default();
         match config.run.frames {
             Some(frames) => self.until_offered(frames, config)?,

@@ -24,6 +24,7 @@ mod search_cmd;
 mod sweep_cmd;
 mod terminal;
 mod told;
+mod trace_cmd;
 mod traffic_args;
 
 use std::io::IsTerminal;
@@ -68,6 +69,9 @@ enum Command {
     Config(config_cmd::ConfigCommand),
     /// Make report.html again from a result folder
     Report(report_cmd::ReportArgs),
+    /// Record what a machine executes and its devices do, look at such traces, and convert them
+    #[command(subcommand)]
+    Trace(trace_cmd::TraceCommand),
 }
 
 fn main() -> ExitCode {
@@ -121,6 +125,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Image(command) => image_cmd::image(&command, &places),
         Command::Config(command) => config_cmd::config(&command),
         Command::Report(args) => report_cmd::report(&args),
+        Command::Trace(command) => trace_cmd::trace(command, &places),
     }?;
     log.end()?;
     Ok(code)

@@ -1,6 +1,6 @@
 //! Options of `doorbell run` for what is observed besides the figures.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use clap::Args;
@@ -21,17 +21,21 @@ pub struct ObserveArgs {
     /// Also log the way of the measurement's first N instructions through the pipeline as pipeline.konata
     #[arg(long, value_name = "N")]
     pipeline: Option<u64>,
+    /// Also record what harts execute and devices do in the measurement as trace.dbt (see `doorbell trace --help`)
+    #[arg(long)]
+    pub(crate) trace: bool,
 }
 
 impl ObserveArgs {
-    /// What to observe; `capture` is the wire's file.
-    pub fn observe(&self, capture: Option<PathBuf>) -> Observe {
+    /// What to observe; `capture` is the wire's file, and other files belong into `folder`.
+    pub fn observe(&self, capture: Option<PathBuf>, folder: &Path) -> Observe {
         Observe {
             capture,
             profile: self.profile,
             symbols: self.symbols.clone(),
             timeline: self.timeline.map(|packets| packets.unwrap_or(TIMELINE_PACKETS)),
             pipeline: self.pipeline,
+            trace: self.trace.then(|| folder.join("trace.dbt")),
         }
     }
 
@@ -41,6 +45,7 @@ impl ObserveArgs {
             ("--profile", self.profile),
             ("--timeline", self.timeline.is_some()),
             ("--pipeline", self.pipeline.is_some()),
+            ("--trace", self.trace),
         ];
         match given.iter().find(|(_, given)| *given) {
             Some((option, _)) => {

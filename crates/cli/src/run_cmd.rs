@@ -131,7 +131,7 @@ fn measure(
     control: &mut Control,
 ) -> anyhow::Result<String> {
     let (own, capture) = loads.next()?;
-    let observe = args.observe.observe(capture);
+    let observe = args.observe.observe(capture, own.path());
     let measured = prepared.measure((&load.config, load.rate), &observe, &own, control)?;
     let further = told(&measured.summary);
     loads.done(&own, &measured.config, measured.summary, measured.meanings, prepared.ran())?;

@@ -22,13 +22,19 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("symbols", &["sim"]),
     (
         "machine",
-        &["sim", "files", "wire", "loadgen", "nic", "pcie", "attach", "memory", "core", "riscv", "platform"],
+        &[
+            "sim", "files", "wire", "loadgen", "nic", "pcie", "attach", "memory", "core", "riscv",
+            "platform", "trace",
+        ],
     ),
-    ("bench", &["sim", "files", "wire", "loadgen", "nic", "machine", "image", "symbols", "results"]),
+    ("bench", &["sim", "files", "wire", "loadgen", "nic", "machine", "image", "symbols", "results", "trace"]),
     ("study", &["sim", "files", "loadgen", "machine", "bench", "results"]),
     ("report", &["results"]),
     ("gdb", &["sim", "riscv", "machine"]),
-    ("cli", &["sim", "files", "loadgen", "nic", "machine", "image", "bench", "study", "report", "gdb"]),
+    (
+        "cli",
+        &["sim", "files", "loadgen", "nic", "machine", "image", "bench", "study", "report", "gdb", "trace"],
+    ),
     // Tools that only tests use.
     ("example", &["sim", "pcie", "machine"]),
     ("archive", &["files", "image"]),

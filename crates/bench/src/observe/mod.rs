@@ -4,6 +4,7 @@
 mod functions;
 mod konata;
 mod perfetto;
+mod trace;
 
 use std::fs;
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use crate::session::Session;
 pub use functions::{FunctionTable, TABLE_ROWS};
 pub use konata::{konata, place_of};
 pub use perfetto::perfetto;
+pub(crate) use trace::Trace;
 
 /// Packets of a timeline, unless told otherwise.
 pub const TIMELINE_PACKETS: usize = 200;
@@ -37,6 +39,8 @@ pub struct Observe {
     pub timeline: Option<usize>,
     /// A log of so many instructions: `pipeline.konata`.
     pub pipeline: Option<u64>,
+    /// A trace of what harts execute and devices do, in this file.
+    pub trace: Option<PathBuf>,
 }
 
 impl Observe {

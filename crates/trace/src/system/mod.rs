@@ -38,6 +38,8 @@ pub struct Description {
     pub harts: u16,
     /// Whether the machine was timed in detail, so that times between events mean something.
     pub timed: bool,
+    /// Whether physical addresses are known; else they are as the virtual ones.
+    pub physical: bool,
     /// The recorded machine's configuration (TOML), if there is one.
     pub config: String,
 }

@@ -1,0 +1,263 @@
+//! `doorbell trace`: files of what machines executed, recorded, looked at and converted.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use doorbell_bench::Places;
+use doorbell_sim::memory::Walk;
+use doorbell_sim::{Op, OpClass};
+use doorbell_trace::champsim::{self, Variant};
+use doorbell_trace::system::{
+    Counts, Description, DeviceEvent, Happening, Kind, Step, TraceError, TraceFile, TraceWriter,
+};
+
+use crate::out::outln;
+use crate::run_args::RunArgs;
+use crate::run_cmd;
+
+#[derive(Subcommand)]
+pub enum TraceCommand {
+    /// Run a benchmark as `doorbell run` does, and record its measurement as trace.dbt in the result folder
+    Record(Box<RunArgs>),
+    /// Say what traces hold
+    Info(Files),
+    /// Read traces to their ends and compare them with their indices
+    Check(Files),
+    /// Print a hart's ops, or what devices did
+    Dump(DumpArgs),
+    /// Make a ChampSim trace of a trace's hart, or a trace of a ChampSim trace
+    Convert(ConvertArgs),
+}
+
+#[derive(Args)]
+pub struct Files {
+    /// Traces
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct DumpArgs {
+    /// The trace
+    file: PathBuf,
+    /// Whose ops
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    hart: u16,
+    /// From this instruction of the hart on, counted from 0
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    from: u64,
+    /// So many instructions, or events
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    count: u64,
+    /// Print what devices did instead
+    #[arg(long, conflicts_with_all = ["hart", "from"])]
+    devices: bool,
+}
+
+#[derive(Args)]
+pub struct ConvertArgs {
+    /// What is read: a trace of Doorbell's, or else one of ChampSim's (plain, .xz, .gz or .zst)
+    input: PathBuf,
+    /// What is written: a ChampSim trace, compressed as its name says; or a trace of Doorbell's (.dbt)
+    output: PathBuf,
+    /// Whose ops go to a ChampSim trace
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    hart: u16,
+    /// The ChampSim trace is of the variant with 96 bytes an instruction
+    #[arg(long)]
+    cloudsuite: bool,
+}
+
+pub fn trace(command: TraceCommand, places: &Places) -> anyhow::Result<ExitCode> {
+    match command {
+        TraceCommand::Record(mut args) => {
+            args.observe.trace = true;
+            return run_cmd::run(&args, places);
+        }
+        TraceCommand::Info(files) => files.files.iter().try_for_each(|path| info(path))?,
+        TraceCommand::Check(files) => {
+            for path in &files.files {
+                let counts = open(path)?.check().with_context(|| path.display().to_string())?;
+                outln!("{}: whole; {}", path.display(), words(&counts));
+            }
+        }
+        TraceCommand::Dump(args) if args.devices => dump_devices(&args)?,
+        TraceCommand::Dump(args) => dump_ops(&args)?,
+        TraceCommand::Convert(args) => convert(&args)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn open(path: &Path) -> anyhow::Result<TraceFile> {
+    TraceFile::open(path).with_context(|| path.display().to_string())
+}
+
+fn words(counts: &Counts) -> String {
+    let all: u64 = counts.instructions.iter().sum();
+    let Counts { events, frames_in, frames_out, dma_read_bytes, dma_written_bytes, .. } = counts;
+    format!(
+        "{all} instructions, {events} events of devices ({frames_in} frames in, {frames_out} out, {dma_written_bytes} bytes \
+         written by DMA, {dma_read_bytes} read)"
+    )
+}
+
+fn info(path: &Path) -> anyhow::Result<()> {
+    let file = open(path)?;
+    let Description { recorder, recorded, isa, harts, timed, physical, config } = file.description();
+    outln!("{}", path.display());
+    outln!("  recorded       {recorded}");
+    outln!("  by             {recorder}, {}", if *timed { "timed in detail" } else { "without times" });
+    let addresses = if *physical { "virtual and physical addresses" } else { "virtual addresses alone" };
+    outln!("  instructions   {isa}, {addresses}");
+    outln!("  holds          {}", words(file.counts()));
+    for (hart, instructions) in file.counts().instructions.iter().enumerate() {
+        outln!("  hart {hart:<10}{instructions} instructions");
+    }
+    let of = |kind| file.chunks().iter().filter(move |place| place.head.kind == kind);
+    let bytes = |kind| of(kind).map(|place| place.bytes).sum::<u64>();
+    let all: u64 = file.counts().instructions.iter().sum();
+    outln!(
+        "  file           {} bytes; {:.3} an instruction, {} of harts in {} chunks, {} of devices in {}",
+        file.bytes(),
+        file.bytes() as f64 / all.max(1) as f64,
+        bytes(Kind::Hart),
+        of(Kind::Hart).count(),
+        bytes(Kind::Devices),
+        of(Kind::Devices).count(),
+    );
+    if !config.is_empty() {
+        outln!("  configuration  {} lines; harts: {harts}", config.lines().count());
+    }
+    Ok(())
+}
+
+fn dump_ops(args: &DumpArgs) -> anyhow::Result<()> {
+    let file = open(&args.file)?;
+    let of = || args.file.display().to_string();
+    let all = file.counts().instructions.get(usize::from(args.hart)).copied().unwrap_or(0);
+    let mut reader = file.hart(args.hart, args.from).with_context(of)?;
+    if args.from > all {
+        bail!("{}: hart {} has {all} instructions, and none number {}", of(), args.hart, args.from);
+    }
+    let (mut ops, mut at) = (Vec::new(), reader.position());
+    let end = args.from.saturating_add(args.count);
+    while at < end
+        && let Some(step) = reader.next(&mut ops).with_context(of)?
+    {
+        for op in ops.drain(..) {
+            if (args.from..end).contains(&at) {
+                outln!("{at:>10} {}", op_line(&op, &step));
+            }
+            at += u64::from(op.ends_instruction());
+        }
+        if at > args.from && at < end && step.trapped {
+            outln!("{at:>10} an exception or interrupt is taken");
+        }
+    }
+    Ok(())
+}
+
+fn op_line(op: &Op, step: &Step) -> String {
+    let mode = if op.flags & Op::PRIVILEGED != 0 { 's' } else { 'u' };
+    let space = step.space.map_or("-".to_owned(), |space| space.to_string());
+    let mut line = format!("{mode} {space:>5} {:#018x} {:<12}", op.pc, format!("{:?}", op.class));
+    let sources: Vec<String> = op.sources.iter().filter(|source| **source != 0).map(u8::to_string).collect();
+    line += &format!(" {:>3} <- {:<11}", op.destination, sources.join(","));
+    if op.class.is_branch() {
+        line += &if op.is_taken() { format!(" to {:#x}", op.virt) } else { " not taken".to_owned() };
+    } else if op.class.is_memory() || op.class == OpClass::Device {
+        line += &format!(" {} bytes at {:#x} ({:#x})", op.size, op.virt, op.phys.0);
+    }
+    line
+}
+
+fn dump_devices(args: &DumpArgs) -> anyhow::Result<()> {
+    let of = || args.file.display().to_string();
+    let mut reader = open(&args.file)?.devices().with_context(of)?;
+    for _ in 0..args.count {
+        let Some(event) = reader.next().with_context(of)? else { break };
+        outln!("{}", event_line(&event));
+    }
+    Ok(())
+}
+
+fn event_line(event: &DeviceEvent) -> String {
+    let DeviceEvent { device, hart, after, since, what } = event;
+    let what = match what {
+        Happening::Register { addr, size, value } => format!("store of {value:#x} ({size} bytes) at {addr}"),
+        Happening::Interrupt { raised } => {
+            format!("interrupt {}", if *raised { "raised" } else { "lowered" })
+        }
+        Happening::FrameIn { bytes } => format!("a frame of {bytes} bytes arrives"),
+        Happening::FrameOut { bytes } => format!("a frame of {bytes} bytes leaves"),
+        Happening::Dma(dma) => {
+            let verb = if dma.write { "writes" } else { "reads" };
+            let (kind, visible) = (format!("{:?}", dma.kind), dma.visible);
+            let seen = if dma.write { format!(", seen from instruction {visible}") } else { String::new() };
+            let (len, addr, frame, offset, took) = (dma.len, dma.addr, dma.frame, dma.offset, dma.took);
+            format!("{verb} {len} bytes at {addr}: {kind}, frame {frame} from byte {offset}, in {took}{seen}")
+        }
+    };
+    format!("device {device}, {since} after instruction {after} of hart {hart}: {what}")
+}
+
+fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
+    let variant = if args.cloudsuite { Variant::CloudSuite } else { Variant::Standard };
+    let ours = args.output.extension().is_some_and(|extension| extension == "dbt");
+    match (TraceFile::open(&args.input), ours) {
+        (Ok(file), false) => to_champsim(&file, args, variant),
+        (Ok(_), true) => bail!("{} is a trace of Doorbell's already", args.input.display()),
+        (Err(TraceError::Foreign { .. }), true) => from_champsim(args, variant),
+        (Err(TraceError::Foreign { .. }), false) => {
+            bail!(
+                "{} is no trace of Doorbell's; to make one of it, give the output a name that ends in .dbt",
+                args.input.display()
+            )
+        }
+        (Err(error), _) => Err(error).with_context(|| args.input.display().to_string()),
+    }
+}
+
+fn to_champsim(file: &TraceFile, args: &ConvertArgs, variant: Variant) -> anyhow::Result<()> {
+    let of = || args.input.display().to_string();
+    let mut reader = file.hart(args.hart, 0).with_context(of)?;
+    let mut writer = champsim::Writer::create(&args.output, variant)?;
+    let mut ops = Vec::new();
+    while reader.next(&mut ops).with_context(of)?.is_some() {
+        writer.write(&ops)?;
+        ops.clear();
+    }
+    let written = writer.written();
+    writer.finish()?;
+    outln!("{}: {written} instructions of hart {}, by physical addresses", args.output.display(), args.hart);
+    Ok(())
+}
+
+fn from_champsim(args: &ConvertArgs, variant: Variant) -> anyhow::Result<()> {
+    let trace = champsim::Trace::open(&args.input, variant, None)?;
+    let description = Description {
+        recorder: format!("ChampSim's format, {variant:?}"),
+        recorded: args.input.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        isa: "as ChampSim knows it".to_owned(),
+        harts: 1,
+        ..Description::default()
+    };
+    let of = || args.output.display().to_string();
+    let mut writer = TraceWriter::create(&args.output, &description).with_context(of)?;
+    let (mut stream, mut ops, mut first) = (trace.ops()?, Vec::new(), 0);
+    let mut no_walk = |_: u64| Walk::default();
+    while stream.instruction(&mut ops)? {
+        // Blocks end where a jump leaves, as a machine's do.
+        if ops[first..].iter().any(|op| op.class.is_branch()) || ops.len() > 64 {
+            writer.block(0, &Step::default(), &ops, &mut no_walk).with_context(of)?;
+            ops.clear();
+        }
+        first = ops.len();
+    }
+    writer.block(0, &Step::default(), &ops, &mut no_walk).with_context(of)?;
+    let counts = writer.finish().with_context(of)?;
+    outln!("{}: {}", args.output.display(), words(&counts));
+    Ok(())
+}
