@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod apt;
+mod architecture;
 mod assemble;
 mod builder;
 mod builtin;
