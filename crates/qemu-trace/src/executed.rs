@@ -5,7 +5,7 @@
 //! once is a handler's also where a return or a jump through a register comes before it. Where an interrupt follows a branch, the
 //! branch is taken to go as it went the last time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
 use iced_x86::InstructionInfoFactory;
@@ -62,6 +62,8 @@ pub struct Execution<R> {
     state: Option<(u8, u64)>,
     level: u8,
     handlers: BTreeMap<u64, Trap>,
+    /// Those that have been told.
+    pages: BTreeSet<(u64, u64, u64)>,
     counts: Counts,
 }
 
@@ -90,6 +92,7 @@ impl<R: Read> Execution<R> {
             state: None,
             level: 0,
             handlers: BTreeMap::new(),
+            pages: BTreeSet::new(),
             counts: Counts::default(),
         })
     }
@@ -139,12 +142,15 @@ impl<R: Read> Execution<R> {
         self.counts.blocks += 1;
         self.settle(Some(self.decoded[number][0].address), recorder);
         for walk in self.stream.walks().drain(..) {
-            recorder.event(Event::Page(walk));
+            if self.pages.insert(walk.key()) {
+                recorder.event(Event::Page(walk));
+            }
         }
         let mut accesses = self.stream.accesses();
         let mut devices = self.stream.devices();
         for at in 0..begun {
-            while let Some(((_, device), others)) = devices.split_first().filter(|((when, _), _)| *when <= at) {
+            while let Some(((_, device), others)) = devices.split_first().filter(|((when, _), _)| *when <= at)
+            {
                 self.nic.device(*device, recorder);
                 devices = others;
             }

@@ -11,6 +11,8 @@ pub mod event;
 pub mod executed;
 pub mod guest;
 pub mod nic;
+pub mod plugin;
+pub mod recording;
 pub mod stream;
 pub mod tools;
 pub mod x86;

@@ -35,8 +35,9 @@ pub struct Follower {
     arriving: Option<u64>,
     written: u64,
     received: u64,
-    /// How much of the frame that is transmitted has been read.
+    /// How much of the frame that is transmitted has been read, and where it lies.
     read: u64,
+    buffers: Vec<(u64, u64)>,
     sent: u64,
 }
 
@@ -128,6 +129,8 @@ impl Follower {
             None if !is_write => return,
             None => match self.arriving {
                 Some(frame) => Of::Frame(false, frame, self.written),
+                // QEMU puts checksums into what is transmitted where it lies; a NIC does that on the way.
+                None if self.is_transmitted(addr) => return,
                 None => Of::Other,
             },
         };
@@ -154,6 +157,10 @@ impl Follower {
         self.pending = Some(Pending { is_write, addr, bytes, of });
     }
 
+    fn is_transmitted(&self, addr: u64) -> bool {
+        self.buffers.iter().any(|(from, bytes)| addr.wrapping_sub(*from) < *bytes)
+    }
+
     /// A transmit descriptor has been read (82574L, 7.2.10): the data that it names are read next.
     fn transmit(&mut self, addr: u64, lower: u32, recorder: &mut impl Recorder) {
         if lower & EXTENDED != 0 && lower & DATA == 0 {
@@ -164,6 +171,10 @@ impl Follower {
         if bytes > 0 {
             let of = Of::Frame(true, self.sent, self.read);
             recorder.event(Event::Nic(Nic::Dma { is_write: false, addr, bytes, of }));
+            if self.read == 0 {
+                self.buffers.clear();
+            }
+            self.buffers.push((addr, bytes));
             self.read += bytes;
         }
         if lower & END_OF_PACKET != 0 {

@@ -78,6 +78,21 @@ pub struct TableWalk {
     pub entries: [u64; WALK_MAX],
 }
 
+impl TableWalk {
+    /// Bits of the page's size: 12, 21 or 30.
+    pub fn page_bits(&self) -> u32 {
+        let entries = self.entries.iter().take_while(|entry| **entry != 0).count() as u32;
+        PAGE_SHIFT + 9 * (WALK_MAX as u32 - entries.clamp(2, WALK_MAX as u32))
+    }
+
+    /// What tells a page and where its translation stands from another one.
+    pub(crate) fn key(&self) -> (u64, u64, u64) {
+        let bits = self.page_bits();
+        let last = self.entries.iter().rfind(|entry| **entry != 0);
+        (self.virt >> bits, self.page >> bits, last.copied().unwrap_or(0))
+    }
+}
+
 /// An access to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
@@ -367,9 +382,8 @@ impl<R: Read> Stream<R> {
             self.accessing = (u64::from(self.accessing)).wrapping_add(difference) as u32;
         }
         let difference = self.difference()?;
-        let place = self.open.and_then(|open| {
-            self.blocks[open as usize].accessed.get_mut(self.accessing as usize)
-        });
+        let place =
+            self.open.and_then(|open| self.blocks[open as usize].accessed.get_mut(self.accessing as usize));
         let Some(place) = place else { return Err(self.damaged("an access of no instruction")) };
         let virt = place.wrapping_add(difference);
         *place = virt;

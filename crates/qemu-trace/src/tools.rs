@@ -7,7 +7,7 @@ use std::process::Command;
 use doorbell_image::{BuildOptions, ImageError, Unpacked, fetch_unpacked};
 
 /// The guests' packages are of this suite, too.
-const SUITE: &str = "trixie";
+pub const SUITE: &str = "trixie";
 
 const ROOTS: [&str; 4] = ["qemu-system-x86", "qemu-system-data", "iperf3", "redis-tools"];
 

@@ -29,10 +29,8 @@ pub(super) fn flags(instruction: &Instruction) -> u8 {
         Mnemonic::Sfence => 0b1010,
         _ => 0,
     };
-    let writes = matches!(
-        instruction.mnemonic(),
-        Mnemonic::Out | Mnemonic::Outsb | Mnemonic::Outsw | Mnemonic::Outsd
-    );
+    let writes =
+        matches!(instruction.mnemonic(), Mnemonic::Out | Mnemonic::Outsb | Mnemonic::Outsw | Mnemonic::Outsd);
     fence << Op::FENCE_SHIFT | u8::from(writes) * Op::WRITES
 }
 
@@ -124,5 +122,8 @@ pub(super) fn is_move(instruction: &Instruction) -> bool {
     let moves = name.starts_with("Mov") && !name.starts_with("Movmsk");
     moves
         || instruction.is_string_instruction() && (name.starts_with("Lods") || name.starts_with("Stos"))
-        || matches!(name, "Push" | "Pop" | "Pushfq" | "Popfq" | "Lddqu" | "Leave" | "Pbroadcastb" | "Broadcastss")
+        || matches!(
+            name,
+            "Push" | "Pop" | "Pushfq" | "Popfq" | "Lddqu" | "Leave" | "Pbroadcastb" | "Broadcastss"
+        )
 }

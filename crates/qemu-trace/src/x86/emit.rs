@@ -36,7 +36,13 @@ pub enum Goes {
 
 impl Default for Emitter {
     fn default() -> Self {
-        Emitter { names: Names::new(), loads: Vec::new(), stores: Vec::new(), ready: Vec::new(), privileged: true }
+        Emitter {
+            names: Names::new(),
+            loads: Vec::new(),
+            stores: Vec::new(),
+            ready: Vec::new(),
+            privileged: true,
+        }
     }
 }
 
@@ -172,15 +178,15 @@ impl Emitter {
         for (at, load) in loads.iter().enumerate() {
             let op = self.access(parts, load);
             let is_result = only_moves && stores.is_empty() && at + 1 == loads.len();
-            let destination =
-                if is_result { self.names.write(decoded.writes.all()) } else { temporary(at) };
+            let destination = if is_result { self.names.write(decoded.writes.all()) } else { temporary(at) };
             ended(Op { destination, ..op }, put);
         }
         let fetched = [temporary(0), temporary(1)];
         let fetched = &fetched[..loads.len().min(2)];
-        let mut data = fetched.first().copied().unwrap_or_else(|| {
-            decoded.reads.all().first().map_or(0, |register| self.names.read(*register))
-        });
+        let mut data = fetched
+            .first()
+            .copied()
+            .unwrap_or_else(|| decoded.reads.all().first().map_or(0, |register| self.names.read(*register)));
         let computed = computes.then(|| {
             let sources = self.sources(decoded, fetched, &parts.op, put);
             let result = self.names.write(decoded.writes.all());

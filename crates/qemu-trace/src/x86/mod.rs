@@ -14,8 +14,8 @@ mod registers;
 use doorbell_sim::OpClass;
 use doorbell_sim::op::Register;
 use iced_x86::{
-    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfo, InstructionInfoFactory, Mnemonic, OpAccess,
-    OpKind,
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfo, InstructionInfoFactory, Mnemonic,
+    OpAccess, OpKind,
 };
 
 use crate::stream::Bytes;
@@ -95,8 +95,7 @@ impl Decoded {
 
     /// Decodes one. What is no instruction of x86-64's becomes a plain op.
     pub fn new(bytes: &Bytes, factory: &mut InstructionInfoFactory) -> Decoded {
-        let instruction =
-            Decoder::with_ip(64, bytes.bytes(), bytes.address, DecoderOptions::NONE).decode();
+        let instruction = Decoder::with_ip(64, bytes.bytes(), bytes.address, DecoderOptions::NONE).decode();
         let length = bytes.bytes().len() as u8;
         let flow = flow(&instruction);
         let mut decoded = Decoded {
@@ -122,8 +121,8 @@ impl Decoded {
         decoded.flags = class::flags(&instruction);
         decoded.is_move = class::is_move(&instruction);
         let info = factory.info(&instruction);
-        decoded.accesses_memory =
-            instruction.mnemonic() != Mnemonic::Lea && info.used_memory().iter().any(|used| is_read(used.access()) || is_write(used.access()));
+        decoded.accesses_memory = instruction.mnemonic() != Mnemonic::Lea
+            && info.used_memory().iter().any(|used| is_read(used.access()) || is_write(used.access()));
         decoded.is_atomic = decoded.accesses_memory
             && (instruction.has_lock_prefix() || instruction.mnemonic() == Mnemonic::Xchg);
         decoded.is_repeated = instruction.is_string_instruction()
