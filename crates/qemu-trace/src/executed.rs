@@ -5,6 +5,9 @@
 //! once is a handler's also where a return or a jump through a register comes before it. Where an interrupt follows a branch, the
 //! branch is taken to go as it went the last time.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
@@ -104,7 +107,7 @@ impl<R: Read> Execution<R> {
 
     /// Tells the recorder all that happens up to and in the next block; false behind the end.
     pub fn step(&mut self, recorder: &mut impl Recorder) -> Result<bool, StreamError> {
-        match self.stream.next()? {
+        match self.stream.read()? {
             Item::Begin => self.is_begun = true,
             Item::Device(Device::Register(offset, value)) if !self.is_begun => {
                 self.nic.register(offset, value);
@@ -237,7 +240,11 @@ impl<R: Read> Execution<R> {
     fn outcome(&self, decoded: &Decoded, next: Option<u64>) -> (Goes, Option<Trap>) {
         let accesses = &self.last.accesses;
         let behind = decoded.behind();
-        let next = next.unwrap_or(behind);
+        let Some(next) = next else {
+            // Nothing stops a block in its middle but a fault.
+            let has_faulted = self.last.is_cut && !accesses.iter().any(|access| access.is_io);
+            return (Goes::On, has_faulted.then_some(Trap::Exception));
+        };
         let to = |target: u64| if target == behind { Goes::On } else { Goes::To(target) };
         let trapped = || {
             let has_faulted = decoded.accesses_memory && accesses.is_empty();

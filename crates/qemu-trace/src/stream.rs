@@ -1,18 +1,22 @@
 //! The plugin's raw stream, read. `tools/qemu-trace/plugin.c` says what it is made of.
 
+mod input;
+mod parts;
+#[cfg(test)]
+pub(crate) mod tests;
+
 use std::io::Read;
 
 use crate::error::StreamError;
+use input::Input;
+pub use parts::{Access, Bytes, Device, Item, TableWalk};
+use parts::{INSTRUCTION_BYTES_MAX, PAGE_SHIFT, WALK_MAX};
 
 const MAGIC: &[u8] = b"doorbell-qemu-1\n";
-const BUFFER_BYTES: usize = 1 << 18;
-const PAGE_SHIFT: u32 = 12;
 /// How many pages the plugin remembers to have told.
 const PAGES: usize = 1 << 14;
 /// No block of QEMU's has more instructions.
 const INSTRUCTIONS_MAX: u64 = 1 << 16;
-const INSTRUCTION_BYTES_MAX: u8 = 15;
-const WALK_MAX: usize = 4;
 
 /// The plugin's `enum record`.
 mod record {
@@ -39,128 +43,6 @@ mod access {
     pub const fn size_shift(first: u8) -> u8 {
         first >> 2 & 7
     }
-}
-
-/// An instruction as it stands in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bytes {
-    /// Its virtual address.
-    pub address: u64,
-    /// The physical one, 0 if it is in no RAM.
-    pub physical: u64,
-    length: u8,
-    bytes: [u8; INSTRUCTION_BYTES_MAX as usize],
-}
-
-impl Bytes {
-    /// Its bytes.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.length)]
-    }
-
-    /// An instruction of these bytes.
-    #[cfg(test)]
-    pub(crate) fn new(address: u64, text: &[u8]) -> Bytes {
-        let mut bytes = [0; INSTRUCTION_BYTES_MAX as usize];
-        bytes[..text.len()].copy_from_slice(text);
-        Bytes { address, physical: address, length: text.len() as u8, bytes }
-    }
-}
-
-/// Which entries of page tables a translation reads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TableWalk {
-    /// Virtual address of what is translated.
-    pub virt: u64,
-    /// Its physical page's address.
-    pub page: u64,
-    /// The entries' addresses, from the root; 0 behind the last one.
-    pub entries: [u64; WALK_MAX],
-}
-
-impl TableWalk {
-    /// Bits of the page's size: 12, 21 or 30.
-    pub fn page_bits(&self) -> u32 {
-        let entries = self.entries.iter().take_while(|entry| **entry != 0).count() as u32;
-        PAGE_SHIFT + 9 * (WALK_MAX as u32 - entries.clamp(2, WALK_MAX as u32))
-    }
-
-    /// What tells a page and where its translation stands from another one.
-    pub(crate) fn key(&self) -> (u64, u64, u64) {
-        let bits = self.page_bits();
-        let last = self.entries.iter().rfind(|entry| **entry != 0);
-        (self.virt >> bits, self.page >> bits, last.copied().unwrap_or(0))
-    }
-}
-
-/// An access to memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access {
-    /// Which instruction of the block.
-    pub instruction: u32,
-    /// Bytes.
-    pub size: u8,
-    /// Whether it writes.
-    pub is_store: bool,
-    /// Whether a device answers.
-    pub is_io: bool,
-    /// The virtual address.
-    pub virt: u64,
-    /// The physical address.
-    pub phys: u64,
-}
-
-/// What a device did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Device {
-    /// Bytes were moved from or to RAM.
-    Dma {
-        /// Whether RAM was written.
-        is_write: bool,
-        /// The physical address.
-        addr: u64,
-        /// How many.
-        bytes: u64,
-    },
-    /// Software wrote a register of the NIC: its offset, and the value.
-    Register(u64, u64),
-    /// A frame arrives.
-    RxFrame,
-    /// Part of a frame goes to memory: physical address of its buffer.
-    RxBuffer,
-    /// The frame is in memory.
-    RxDone,
-    /// The frame is thrown away.
-    RxDropped,
-    /// A transmit descriptor as read: the buffer's address, and the two words behind it.
-    TxDescriptor(u64, u32, u32),
-    /// An interrupt: its vector in the NIC's table, 0 for the one that others have.
-    Interrupt(u32),
-    /// Nothing that matters here.
-    Other,
-}
-
-/// What comes next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Item {
-    /// The window begins. What stood before are the NIC's registers as software had set them.
-    Begin,
-    /// What a device does while no block is executed.
-    Device(Device),
-    /// Privilege level and CR3 from here on.
-    State {
-        /// 0 to 3.
-        level: u8,
-        /// The address space.
-        cr3: u64,
-    },
-    /// A block was executed: its number, and how many of its instructions had begun. [`Stream::accesses`] and [`Stream::devices`]
-    /// have the rest.
-    Block(u32, u32),
-    /// The processor waits.
-    Idle,
-    /// The window is over; how many instructions had begun in it.
-    End(u64),
 }
 
 /// The stream.
@@ -194,7 +76,7 @@ struct Block {
 impl<R: Read> Stream<R> {
     /// Reads what stands before the first record.
     pub fn new(input: R) -> Result<Stream<R>, StreamError> {
-        let mut input = Input { input, buffer: vec![0; BUFFER_BYTES], at: 0, end: 0 };
+        let mut input = Input::new(input);
         for expected in MAGIC {
             if input.byte().map_err(|error| error.unwrap_or(StreamError::Foreign))? != *expected {
                 return Err(StreamError::Foreign);
@@ -245,7 +127,7 @@ impl<R: Read> Stream<R> {
     }
 
     /// What comes next; behind the end, the end again.
-    pub fn next(&mut self) -> Result<Item, StreamError> {
+    pub fn read(&mut self) -> Result<Item, StreamError> {
         if let Some(item) = self.ahead {
             if !matches!(item, Item::End(_)) {
                 self.ahead = None;
@@ -293,7 +175,7 @@ impl<R: Read> Stream<R> {
             self.ahead = Some(after);
             match self.close(begun, None)? {
                 Some(done) => return Ok(done),
-                None => return self.next(),
+                None => return self.read(),
             }
         }
     }
@@ -504,37 +386,5 @@ impl<R: Read> Stream<R> {
 
     fn damaged(&self, what: &'static str) -> StreamError {
         StreamError::Damaged { what, blocks: self.executed }
-    }
-}
-
-/// A reader, a byte at a time.
-#[derive(Debug)]
-struct Input<R> {
-    input: R,
-    buffer: Vec<u8>,
-    at: usize,
-    end: usize,
-}
-
-impl<R: Read> Input<R> {
-    /// The next byte. An error of none is the end.
-    fn byte(&mut self) -> Result<u8, Option<StreamError>> {
-        if self.at == self.end {
-            self.fill()?;
-        }
-        self.at += 1;
-        Ok(self.buffer[self.at - 1])
-    }
-
-    #[cold]
-    fn fill(&mut self) -> Result<(), Option<StreamError>> {
-        self.at = 0;
-        self.end = loop {
-            match self.input.read(&mut self.buffer) {
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                other => break other.map_err(|error| Some(error.into()))?,
-            }
-        };
-        if self.end == 0 { Err(None) } else { Ok(()) }
     }
 }

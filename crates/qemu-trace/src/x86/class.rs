@@ -5,7 +5,7 @@ use iced_x86::{Instruction, Mnemonic, OpKind};
 
 /// What its result, or its direction, comes from.
 pub(super) fn of(instruction: &Instruction) -> OpClass {
-    let name = format!("{:?}", instruction.mnemonic());
+    let name = format!("{:?}", instruction.mnemonic()).to_lowercase();
     if is_serialising(instruction) {
         return OpClass::Serialising;
     }
@@ -31,7 +31,7 @@ pub(super) fn flags(instruction: &Instruction) -> u8 {
     };
     let writes =
         matches!(instruction.mnemonic(), Mnemonic::Out | Mnemonic::Outsb | Mnemonic::Outsw | Mnemonic::Outsd);
-    fence << Op::FENCE_SHIFT | u8::from(writes) * Op::WRITES
+    (fence << Op::FENCE_SHIFT) | (u8::from(writes) * Op::WRITES)
 }
 
 /// Works on vectors or on the floating-point stack.
@@ -42,18 +42,18 @@ fn is_float(instruction: &Instruction, name: &str) -> bool {
             && (register.is_vector_register() || register.is_st() || register.is_mm())
     };
     // Those of the stack, and only they, begin so.
-    name.starts_with('F') || (0..instruction.op_count()).any(is)
+    name.starts_with('f') || (0..instruction.op_count()).any(is)
 }
 
 /// By the name, which says it for all widths and encodings alike.
 fn float(name: &str) -> OpClass {
-    let name = name.strip_prefix('V').unwrap_or(name);
+    let name = name.strip_prefix('v').unwrap_or(name);
     let begins = |words: &[&str]| words.iter().any(|word| name.starts_with(word));
-    if begins(&["Fmadd", "Fmsub", "Fnmadd", "Fnmsub"]) {
+    if begins(&["fmadd", "fmsub", "fnmadd", "fnmsub"]) {
         OpClass::FloatFma
-    } else if begins(&["Div", "Sqrt", "Fdiv", "Fidiv", "Fsqrt"]) {
+    } else if begins(&["div", "sqrt", "fdiv", "fidiv", "fsqrt"]) {
         OpClass::FloatDiv
-    } else if begins(&["Mul", "Pmul", "Pmadd", "Fmul", "Fimul", "Pclmul", "Gf2p8mul", "Aes"]) {
+    } else if begins(&["mul", "pmul", "pmadd", "fmul", "fimul", "pclmul", "gf2p8mul", "aes"]) {
         OpClass::FloatMul
     } else {
         OpClass::FloatAdd
@@ -117,13 +117,13 @@ pub(super) fn is_system_jump(instruction: &Instruction) -> bool {
 
 /// Only moves: one that loads or stores needs no op beside that.
 pub(super) fn is_move(instruction: &Instruction) -> bool {
-    let name = format!("{:?}", instruction.mnemonic());
-    let name = name.strip_prefix('V').unwrap_or(&name);
-    let moves = name.starts_with("Mov") && !name.starts_with("Movmsk");
+    let name = format!("{:?}", instruction.mnemonic()).to_lowercase();
+    let name = name.strip_prefix('v').unwrap_or(&name);
+    let moves = name.starts_with("mov") && !name.starts_with("movmsk");
     moves
-        || instruction.is_string_instruction() && (name.starts_with("Lods") || name.starts_with("Stos"))
+        || instruction.is_string_instruction() && (name.starts_with("lods") || name.starts_with("stos"))
         || matches!(
             name,
-            "Push" | "Pop" | "Pushfq" | "Popfq" | "Lddqu" | "Leave" | "Pbroadcastb" | "Broadcastss"
+            "push" | "pop" | "pushfq" | "popfq" | "lddqu" | "leave" | "pbroadcastb" | "broadcastss"
         )
 }

@@ -10,6 +10,8 @@
 mod class;
 mod emit;
 mod registers;
+#[cfg(test)]
+mod tests;
 
 use doorbell_sim::OpClass;
 use doorbell_sim::op::Register;
