@@ -390,14 +390,14 @@ static void accessed(unsigned int index, qemu_plugin_meminfo_t info, uint64_t ad
     struct block *block = window.block;
     uint64_t instruction, page = address >> PAGE_SHIFT, physical = NO_PAGE;
     struct page *told = &pages[page % PAGES];
-    unsigned int size = qemu_plugin_mem_size_shift(info);
-    uint8_t first = (uint8_t)(ACCESS | size << ACCESS_SIZE_SHIFT | qemu_plugin_mem_is_store(info));
+    uint8_t first;
 
     (void)index;
     (void)data;
     if (!window.is_open) {
         return;
     }
+    first = (uint8_t)(ACCESS | qemu_plugin_mem_size_shift(info) << ACCESS_SIZE_SHIFT | qemu_plugin_mem_is_store(info));
     instruction = *cpu.count - window.block_begun - 1;
     if (instruction >= block->instructions) {
         fail("an access of no instruction");
