@@ -112,7 +112,8 @@ void *memmove(void *to, const void *from, size_t length)
     return moved(real_memmove, to, from, length);
 }
 
-/* A trace event of QEMU's, and how its arguments are passed: an int, a long (all that takes eight bytes), or one to leave out. */
+/* A trace event of QEMU's, and how its arguments are passed: an int, a long (all that takes eight bytes), or
+ * such a one to leave out; 0 is none, for which a 0 is told. */
 struct known {
     const char *name;
     uint8_t kind;
@@ -131,7 +132,10 @@ static const struct known KNOWN[] = {
     { "e1000e_rx_flt_dropped", DEVICE_RX_DROPPED, "" },
     { "e1000e_tx_descr", DEVICE_TX_DESCRIPTOR, "lii" },
     { "e1000e_irq_msix_notify_vec", DEVICE_MSIX, "i" },
+    /* Held back by the NIC's throttling, and sent now. */
+    { "e1000e_irq_msix_notify_postponed_vec", DEVICE_MSIX, "i" },
     { "e1000e_irq_msi_notify", DEVICE_MSI, "i" },
+    { "e1000e_irq_msi_notify_postponed", DEVICE_MSI, "0" },
     { "e1000e_irq_legacy_notify", DEVICE_LINE, "i" },
     { "serial_write", KIND_CONSOLE, "ii" },
 };
@@ -153,7 +157,12 @@ static void traced(const struct known *known, va_list arguments)
     struct event event = { .record = RECORD_DEVICE, .kind = known->kind };
 
     for (const char *how = known->arguments; *how; how++) {
-        uint64_t value = *how == 'i' ? va_arg(arguments, unsigned int) : va_arg(arguments, uint64_t);
+        uint64_t value = 0;
+        if (*how == 'i') {
+            value = va_arg(arguments, unsigned int);
+        } else if (*how != '0') {
+            value = va_arg(arguments, uint64_t);
+        }
         if (*how != 'L') {
             event.argument[event.arguments++] = value;
         }

@@ -26,7 +26,7 @@ const LOG_FILE: &str = "qemu.log";
 /// What stands for the forwarded port in commands.
 const PORT: &str = "{port}";
 /// QEMU's trace events that the plugin knows.
-const EVENTS: [&str; 10] = [
+const EVENTS: [&str; 12] = [
     "e1000e_core_write",
     "e1000e_rx_receive_iov",
     "e1000e_rx_descr",
@@ -35,6 +35,8 @@ const EVENTS: [&str; 10] = [
     "e1000e_rx_flt_dropped",
     "e1000e_tx_descr",
     "e1000e_irq_*notify",
+    "e1000e_irq_msi_notify_postponed",
+    "e1000e_irq_msix_notify_postponed_vec",
     "e1000e_irq_msix_notify_vec",
     "serial_write",
 ];
