@@ -117,7 +117,6 @@ impl<R: Read> Execution<R> {
             Item::Idle => {
                 self.settle(None, recorder);
                 self.nic.flush(recorder);
-                recorder.event(Event::Waits);
             }
             Item::Block(block, begun) => self.block(block, begun, recorder),
             Item::End(_) => {
@@ -201,6 +200,9 @@ impl<R: Read> Execution<R> {
                     known.went = decoded.behind();
                 }
                 self.emitter.emit(&decoded, &self.last.accesses, goes, |op| recorder.op(op));
+                if decoded.waits {
+                    recorder.event(Event::Waits);
+                }
             }
             self.expected = next.is_none().then(|| decoded.behind());
             for device in std::mem::take(&mut self.last.devices) {

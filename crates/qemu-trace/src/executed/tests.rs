@@ -71,3 +71,18 @@ fn where_a_branch_cannot_have_gone_there_was_a_trap() {
     assert_eq!((counts.interrupts, counts.exceptions, counts.instructions), (0, 1, 1));
     assert!(kept.events.contains(&(0, Event::Trap(Trap::Exception))));
 }
+
+/// `hlt` at 0x1000.
+const HALT: &[u8] = &[3, 0x80, 0x20, 0, 0, 1, 1, 0xf4, 0];
+
+#[test]
+fn what_wakes_a_waiting_processor_comes_behind_the_wait() {
+    let interrupt: &[u8] = &[8, 7, 1, 2];
+    let (kept, counts) = executed(&[HALT, interrupt, HANDLER, &[0, 2]]);
+    let events: Vec<Event> = kept.events.iter().skip(1).map(|(_, event)| *event).collect();
+    assert_eq!(
+        events,
+        [Event::Waits, Event::Nic(crate::event::Nic::Interrupt(2)), Event::Trap(Trap::Interrupt)]
+    );
+    assert_eq!(counts.interrupts, 1);
+}

@@ -81,6 +81,8 @@ pub struct Decoded {
     is_atomic: bool,
     /// Has a REP prefix.
     pub is_repeated: bool,
+    /// The processor waits behind it. QEMU with a counted clock does not tell plugins so.
+    pub waits: bool,
     /// Reads or writes memory when it is executed.
     pub accesses_memory: bool,
     /// What its addresses are made of, what else it reads, and what it writes.
@@ -111,6 +113,7 @@ impl Decoded {
             is_move: false,
             is_atomic: false,
             is_repeated: false,
+            waits: false,
             accesses_memory: false,
             address_registers: List::default(),
             reads: List::default(),
@@ -121,6 +124,7 @@ impl Decoded {
         }
         decoded.class = branch(&instruction).unwrap_or_else(|| class::of(&instruction));
         decoded.flags = class::flags(&instruction);
+        decoded.waits = matches!(instruction.mnemonic(), Mnemonic::Hlt | Mnemonic::Mwait);
         decoded.is_move = class::is_move(&instruction);
         let info = factory.info(&instruction);
         decoded.accesses_memory = instruction.mnemonic() != Mnemonic::Lea
