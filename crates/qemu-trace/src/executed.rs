@@ -255,6 +255,10 @@ impl<R: Read> Execution<R> {
             if has_faulted || is_cut { Trap::Exception } else { self.known(next) }
         };
         match decoded.flow {
+            // One interrupt follows the other.
+            Flow::System if decoded.returns && self.handlers.contains_key(&next) => {
+                (to(decoded.went), Some(self.known(next)))
+            }
             Flow::System => (to(next), Some(Trap::System)),
             Flow::Next if next == behind => (Goes::On, None),
             Flow::Next if next == decoded.address && decoded.is_repeated => (Goes::Again, None),

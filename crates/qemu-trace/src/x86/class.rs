@@ -115,6 +115,12 @@ pub(super) fn is_system_jump(instruction: &Instruction) -> bool {
     )
 }
 
+/// Comes back from a handler or the operating system.
+pub(super) fn is_system_return(instruction: &Instruction) -> bool {
+    let name = format!("{:?}", instruction.mnemonic()).to_lowercase();
+    name.starts_with("iret") || name.starts_with("sysret") || name.starts_with("sysexit")
+}
+
 /// Only moves: one that loads or stores needs no op beside that.
 pub(super) fn is_move(instruction: &Instruction) -> bool {
     let name = format!("{:?}", instruction.mnemonic()).to_lowercase();

@@ -81,6 +81,8 @@ pub struct Decoded {
     is_atomic: bool,
     /// Has a REP prefix.
     pub is_repeated: bool,
+    /// Returns from a handler or the operating system.
+    pub returns: bool,
     /// The processor waits behind it. QEMU with a counted clock does not tell plugins so.
     pub waits: bool,
     /// Reads or writes memory when it is executed.
@@ -113,6 +115,7 @@ impl Decoded {
             is_move: false,
             is_atomic: false,
             is_repeated: false,
+            returns: false,
             waits: false,
             accesses_memory: false,
             address_registers: List::default(),
@@ -124,6 +127,7 @@ impl Decoded {
         }
         decoded.class = branch(&instruction).unwrap_or_else(|| class::of(&instruction));
         decoded.flags = class::flags(&instruction);
+        decoded.returns = class::is_system_return(&instruction);
         decoded.waits = matches!(instruction.mnemonic(), Mnemonic::Hlt | Mnemonic::Mwait);
         decoded.is_move = class::is_move(&instruction);
         let info = factory.info(&instruction);
