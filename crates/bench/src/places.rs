@@ -95,6 +95,13 @@ pub fn read_guest(image: &Image, bootargs: String) -> Result<Guest, RunError> {
         );
         return Err(ConfigError::new("command line", problem).into());
     }
+    let architecture = &image.manifest().architecture;
+    if architecture != "riscv64" {
+        let problem = format!(
+            "is for {architecture}, and the simulated machine executes riscv64; such images are for recording under QEMU"
+        );
+        return Err(ConfigError::new("image", problem).into());
+    }
     let read = |path: PathBuf| fs::read(&path).map_err(RunError::io("read", path));
     let firmware = image.firmware("fw_dynamic.bin").ok_or_else(|| RunError::Io {
         action: "find",

@@ -60,6 +60,8 @@ pub(crate) struct Setup<'a> {
     pub architecture: &'a str,
     pub mirror: &'a str,
     pub keyring: Option<&'a Path>,
+    /// The suite's sources in place of its packages.
+    pub sources: bool,
 }
 
 impl Apt {
@@ -69,7 +71,8 @@ impl Apt {
         let keyring = find_keyring(setup.keyring)?;
         let cache = setup.cache.canonicalize().map_err(ImageError::io("open", setup.cache))?;
         let cache_text = usable_by_apt(&cache)?;
-        let name = format!("{}-{}", setup.suite, setup.architecture);
+        let (what, kind) = if setup.sources { ("source", "deb-src") } else { (setup.architecture, "deb") };
+        let name = format!("{}-{what}", setup.suite);
         let dir = cache.join("apt").join(&name);
         let debs = cache.join("debs");
         for part in [
@@ -88,7 +91,7 @@ impl Apt {
         let keys = fs::read(&keyring).map_err(ImageError::io("read", &keyring))?;
         write(&dir.join(format!("etc/trusted.gpg.d/archive.{extension}")), &keys)?;
         write(&dir.join("status"), b"")?;
-        let source = format!("deb {} {} main\n", setup.mirror, setup.suite);
+        let source = format!("{kind} {} {} main\n", setup.mirror, setup.suite);
         write(&dir.join("etc/sources.list"), source.as_bytes())?;
         let conf =
             configuration(&format!("{cache_text}/apt/{name}"), setup.architecture, &host_network_settings()?);
@@ -232,6 +235,13 @@ impl Apt {
             command.arg(format!("SHA256:{}", package.sha256));
         }
         host::run_with_hint(&self.bounds(), &mut command, "downloading packages", update_hint).map(drop)
+    }
+
+    /// Downloads a source package's original archive into a folder, with the hash that the suite's index has.
+    pub(crate) fn download_source(&self, package: &str, into: &Path) -> Result<(), ImageError> {
+        let mut command = self.command(APT_GET);
+        command.current_dir(into).args(["source", "-q", "--download-only", "--tar-only", package]);
+        host::run_with_hint(&self.bounds(), &mut command, "apt-get source", update_hint).map(drop)
     }
 
     fn command(&self, tool: Tool) -> Command {

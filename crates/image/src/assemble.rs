@@ -1,11 +1,10 @@
 //! From unpacked packages to the files of an image: kernel, firmware and initramfs.
-//!
-//! The kernel is the raw `Image` of Linux's RISC-V boot protocol (Documentation/arch/riscv/boot-image-header.rst).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::path::Path;
 
+use crate::architecture;
 use crate::confine::Bounds;
 use crate::cpio::{Archive, Node};
 use crate::elf::{self, dynamic, module_depends};
@@ -23,8 +22,6 @@ const MODULE_ORDER: &str = "usr/lib/modules/order";
 const HOST_SCRIPT: &str = "usr/lib/doorbell/host-script";
 /// Shell lines of the recipe, which `init` reads.
 const INIT_LINES: &str = "etc/doorbell/init";
-/// The second magic number of a RISC-V `Image`, at byte 56.
-const IMAGE_MAGIC: (usize, &[u8]) = (56, b"RSC\x05");
 
 /// What was written.
 #[derive(Debug)]
@@ -86,11 +83,9 @@ fn only_file(tree: &Tree, pattern: &str) -> Result<(String, Vec<u8>), String> {
 
 fn kernel(spec: &Spec, tree: &Tree) -> Result<(Vec<u8>, String), String> {
     let (path, content) = only_file(tree, &spec.kernel.image)?;
-    let (at, magic) = IMAGE_MAGIC;
+    let (form, at, magic) = architecture::find(&spec.architecture)?.kernel;
     if content.get(at..at + magic.len()) != Some(magic) {
-        return Err(format!(
-            "{path} is not a raw RISC-V Image (it may be compressed or for another architecture)"
-        ));
+        return Err(format!("{path} is not {form} (it may be compressed or for another architecture)"));
     }
     let file = path.rsplit('/').next().unwrap_or(&path);
     let release = file.split_once('-').map_or(file, |(_, release)| release).to_owned();
@@ -110,11 +105,12 @@ fn put_skeleton(recipe: &Recipe, archive: &mut Archive) -> Result<(), String> {
     for (path, node) in &recipe.files {
         archive.put(path, node.clone())?;
     }
+    let is_simulated = architecture::find(&recipe.spec.architecture)?.is_simulated;
     for (path, mode, content) in [
         (m5::PATH, 0o755, m5::program()),
         (HOST_SCRIPT, 0o644, include_bytes!("../../../guest/host-script").to_vec()),
     ] {
-        if !archive.has(path) {
+        if is_simulated && !archive.has(path) {
             archive.put(path, Node::File { mode, content })?;
         }
     }
@@ -133,13 +129,14 @@ fn put_whole(
     archive: &mut Archive,
 ) -> Result<Needs, String> {
     let mut needs = Needs::default();
+    let architecture = architecture::find(&recipe.spec.architecture)?;
     for (path, node) in &recipe.files {
         let Node::File { content, .. } = node else { continue };
         let Some(machine) = elf::machine(content) else { continue };
-        if machine != elf::MACHINE_RISCV {
+        if machine != architecture.machine {
+            let (shown, compiler) = (architecture.shown, architecture.compiler);
             return Err(format!(
-                "{path} is a program for another machine than RISC-V (ELF machine {machine}); compile it with \
-                 riscv64-linux-gnu-gcc"
+                "{path} is a program for another machine than {shown} (ELF machine {machine}); compile it with {compiler}"
             ));
         }
         let own = dynamic(content).map_err(|problem| format!("{path} is {problem}"))?;

@@ -5,7 +5,8 @@ use object::Endianness;
 use object::elf::{DT_NEEDED, FileHeader64, PT_INTERP};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader, SectionHeader};
 
-/// RISC-V's number in an ELF header.
+/// Numbers in an ELF header.
+pub(crate) const MACHINE_X86_64: u16 = 62;
 pub(crate) const MACHINE_RISCV: u16 = 243;
 
 /// The machine that an ELF file is for; `None` if it is none.

@@ -200,7 +200,7 @@ pub enum ImageError {
 
 impl ImageError {
     /// Wraps an I/O error with what was being done to which file: `map_err(ImageError::io("read", &path))`.
-    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { action, path, source }
     }

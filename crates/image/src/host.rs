@@ -22,6 +22,7 @@ pub(crate) const APT_HELPER: Tool = Tool { name: "/usr/lib/apt/apt-helper", pack
 pub(crate) const APT_CONFIG: Tool = Tool { name: "apt-config", package: "apt" };
 pub(crate) const DPKG_DEB: Tool = Tool { name: "dpkg-deb", package: "dpkg" };
 pub(crate) const GPGV: Tool = Tool { name: "gpgv", package: "gpgv" };
+pub(crate) const TAR: Tool = Tool { name: "tar", package: "tar" };
 pub(crate) const XZ: Tool = Tool { name: "xz", package: "xz-utils" };
 
 const SYSTEM_PATH: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];

@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod apt;
+mod architecture;
 mod assemble;
 mod builder;
 mod builtin;
@@ -49,6 +50,7 @@ mod place;
 mod places;
 mod provenance;
 mod recipe;
+mod source_file;
 mod sources;
 mod tree;
 mod unpacked;
@@ -64,4 +66,5 @@ pub use overlay::{GuestFile, delivery, overlay};
 pub use pins::Pins;
 pub use places::user_cache;
 pub use recipe::Recipe;
+pub use source_file::{SourceFile, fetch_source_file};
 pub use unpacked::{Unpacked, fetch_unpacked, find_unpacked};

@@ -39,6 +39,16 @@ pub(crate) struct Packages {
 
 /// Sets the private apt up for a suite and an architecture.
 pub(crate) fn set_up_apt(suite: &str, architecture: &str, options: &BuildOptions) -> Result<Apt, ImageError> {
+    set_up(suite, architecture, false, options)
+}
+
+/// Sets it up for a suite's sources.
+pub(crate) fn set_up_sources(suite: &str, options: &BuildOptions) -> Result<Apt, ImageError> {
+    // No architecture is looked at.
+    set_up(suite, "amd64", true, options)
+}
+
+fn set_up(suite: &str, architecture: &str, sources: bool, options: &BuildOptions) -> Result<Apt, ImageError> {
     let environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let mirror = options
         .mirror
@@ -54,6 +64,7 @@ pub(crate) fn set_up_apt(suite: &str, architecture: &str, options: &BuildOptions
         architecture,
         mirror: &mirror,
         keyring: keyring.as_deref(),
+        sources,
     })
 }
 

@@ -1,0 +1,133 @@
+//! Records a guest under QEMU, replays a window of it, and counts what is in it.
+
+#![forbid(unsafe_code)]
+
+mod count;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::{Parser, Subcommand};
+
+use doorbell_qemu_trace::executed::Execution;
+use doorbell_qemu_trace::recording::{Beside, Guest, RecordError, Window, record, replay};
+use doorbell_qemu_trace::tools::{SUITE, Tools};
+use doorbell_qemu_trace::{guest, plugin};
+
+/// See the module.
+#[derive(Debug, Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Do,
+}
+
+#[derive(Debug, Subcommand)]
+enum Do {
+    /// Record a guest until its command is over
+    Record {
+        /// The recording's folder
+        folder: PathBuf,
+        /// The guest: net-amd64, or a recipe
+        #[arg(long, default_value = "net-amd64")]
+        guest: String,
+        /// The guest's RAM in MiB
+        #[arg(long, default_value_t = 512)]
+        ram: u32,
+        /// A TCP port of the guest's that {port} of the host leads to
+        #[arg(long)]
+        forward: Option<u16>,
+        /// A program on the host, in one word: "iperf3 -s -1 -p {port}"
+        #[arg(long)]
+        beside: Option<String>,
+        /// What the guest's console says before that is started
+        #[arg(long)]
+        after: Option<String>,
+        /// The guest's command
+        command: Vec<String>,
+    },
+    /// Replay a window of a recording, and count
+    Count {
+        /// The recording's folder
+        folder: PathBuf,
+        /// The window begins when the console has printed this
+        #[arg(long)]
+        mark: Option<String>,
+        /// and so many instructions later
+        #[arg(long, default_value_t = 0)]
+        skip: u64,
+        /// Instructions of the window
+        #[arg(long, default_value_t = 10_000_000)]
+        length: u64,
+        /// Show so many ops and events
+        #[arg(long, default_value_t = 0)]
+        show: u64,
+    },
+    /// Count what is in a raw stream
+    CountRaw {
+        /// The file
+        file: PathBuf,
+        /// Show so many ops and events
+        #[arg(long, default_value_t = 0)]
+        show: u64,
+    },
+}
+
+fn main() -> std::process::ExitCode {
+    match run(Arguments::parse().command) {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(what: Do) -> Result<(), RecordError> {
+    let named = std::env::var_os("DOORBELL_CACHE").filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = named.or_else(|| doorbell_image::user_cache(|name| std::env::var_os(name)));
+    let cache =
+        cache.ok_or_else(|| RecordError::Failed("there is no home folder: set DOORBELL_CACHE".into()))?;
+    let mut say = |step: &str| eprintln!("{step}");
+    match what {
+        Do::Record { folder, guest: name, ram, forward, beside, after, command } => {
+            let tools = Tools::fetch(&cache, &mut say)?;
+            let image = guest::image(&name, &cache, &mut say)?;
+            let guest =
+                Guest { image: image.dir().to_owned(), command: command.join(" "), ram_mib: ram, forward };
+            let beside = beside.map(|words| {
+                let mut words = words.split_whitespace().map(str::to_owned);
+                Beside { program: words.next().unwrap_or_default(), arguments: words.collect(), after }
+            });
+            record(&tools, &guest, beside.as_slice(), &folder, Duration::from_secs(600))
+        }
+        Do::Count { folder, mark, skip, length, show } => {
+            let tools = Tools::fetch(&cache, &mut say)?;
+            let plugin = plugin::plugin(&cache, SUITE, &mut say)?;
+            let window = Window { mark, skip, length };
+            let (replay, stream) = replay(&tools, &plugin, &folder, &window)?;
+            let result = count(stream, show);
+            replay.explain(result)
+        }
+        Do::CountRaw { file, show } => {
+            let stream = std::fs::File::open(&file).map_err(|source| RecordError::Io {
+                action: "open",
+                path: file,
+                source,
+            })?;
+            Ok(count(stream, show)?)
+        }
+    }
+}
+
+fn count(stream: impl std::io::Read, show: u64) -> Result<(), doorbell_qemu_trace::error::StreamError> {
+    let mut counter = count::Counter::showing(show);
+    let mut execution = Execution::new(stream)?;
+    // The boot is over.
+    let begun = Instant::now();
+    let counts = execution.run(&mut counter)?;
+    let seconds = begun.elapsed().as_secs_f64();
+    counter.print();
+    println!("{counts:?}");
+    println!("{:.1} MIPS", counts.instructions as f64 / seconds / 1e6);
+    Ok(())
+}

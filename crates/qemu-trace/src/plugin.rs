@@ -1,0 +1,74 @@
+//! The plugin: a small program of its own (`tools/qemu-trace`, GPL-2.0-or-later), compiled where it is used against the header of
+//! QEMU's source package.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use doorbell_files as files;
+use doorbell_image::{BuildOptions, ImageError, SourceFile, fetch_source_file};
+
+const HEADER: &str = "qemu-plugin.h";
+const SOURCES: [(&str, &str); 6] = [
+    ("device.c", include_str!("../../../tools/qemu-trace/device.c")),
+    ("device.h", include_str!("../../../tools/qemu-trace/device.h")),
+    ("glib.h", include_str!("../../../tools/qemu-trace/glib/glib.h")),
+    ("plugin.c", include_str!("../../../tools/qemu-trace/plugin.c")),
+    ("stream.c", include_str!("../../../tools/qemu-trace/stream.c")),
+    ("stream.h", include_str!("../../../tools/qemu-trace/stream.h")),
+];
+const COMPILER: &str = "cc";
+const OPTIONS: [&str; 10] = [
+    "-std=c99",
+    "-D_GNU_SOURCE",
+    "-O2",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-fPIC",
+    "-shared",
+    "-fvisibility=hidden",
+    "-I.",
+];
+
+/// The plugin's library below `cache`, compiled unless it is there.
+pub fn plugin(cache: &Path, suite: &str, progress: &mut dyn FnMut(&str)) -> Result<PathBuf, ImageError> {
+    let folder = cache.join("recorder");
+    let options = BuildOptions {
+        cache_dir: cache.join("packages"),
+        out_dir: folder.clone(),
+        ..BuildOptions::default()
+    };
+    let wanted = SourceFile { suite, package: "qemu", path: "include/qemu/qemu-plugin.h" };
+    let header = fetch_source_file(&wanted, &options, progress)?;
+    let header = std::fs::read(&header).map_err(ImageError::io("read", &header))?;
+    let mut all = header.clone();
+    for (_, text) in SOURCES {
+        all.extend_from_slice(text.as_bytes());
+    }
+    let library = folder.join(format!("plugin-{}.so", &files::sha256(&all)[..16]));
+    if library.is_file() {
+        return Ok(library);
+    }
+    progress("compiling the plugin");
+    let work = tempfile::Builder::new().prefix(".plugin-").tempdir_in(&folder);
+    let work = work.map_err(ImageError::io("create a folder in", &folder))?;
+    let write = |name: &str, content: &[u8]| {
+        let path = work.path().join(name);
+        std::fs::write(&path, content).map_err(ImageError::io("write", &path))
+    };
+    write(HEADER, &header)?;
+    for (name, text) in SOURCES {
+        write(name, text.as_bytes())?;
+    }
+    let mut command = Command::new(COMPILER);
+    command.current_dir(work.path()).args(OPTIONS).args(["-o", "plugin.so"]);
+    command.args(SOURCES.iter().map(|(name, _)| *name).filter(|name| name.ends_with(".c")));
+    let output = command.output().map_err(ImageError::io("run", Path::new(COMPILER)))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(ImageError::Content { image: "the plugin of QEMU's".to_owned(), problem: said });
+    }
+    let compiled = work.path().join("plugin.so");
+    files::rename(&compiled, &library).map_err(ImageError::io("move", &compiled))?;
+    Ok(library)
+}

@@ -1,0 +1,390 @@
+//! The plugin's raw stream, read. `tools/qemu-trace/plugin.c` says what it is made of.
+
+mod input;
+mod parts;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::io::Read;
+
+use crate::error::StreamError;
+use input::Input;
+pub use parts::{Access, Bytes, Device, Item, TableWalk};
+use parts::{INSTRUCTION_BYTES_MAX, PAGE_SHIFT, WALK_MAX};
+
+const MAGIC: &[u8] = b"doorbell-qemu-1\n";
+/// How many pages the plugin remembers to have told.
+const PAGES: usize = 1 << 14;
+/// No block of QEMU's has more instructions.
+const INSTRUCTIONS_MAX: u64 = 1 << 16;
+
+/// The plugin's `enum record`.
+mod record {
+    pub const END: u8 = 0;
+    pub const AGAIN: u8 = 1;
+    pub const BLOCK: u8 = 2;
+    pub const DEFINE: u8 = 3;
+    pub const CUT: u8 = 4;
+    pub const STATE: u8 = 5;
+    pub const IDLE: u8 = 6;
+    pub const DMA: u8 = 7;
+    pub const DEVICE: u8 = 8;
+    pub const BEGIN: u8 = 9;
+}
+
+/// The plugin's bits of an access.
+mod access {
+    pub const IS: u8 = 0x80;
+    pub const FURTHER: u8 = 0x40;
+    pub const PAGE: u8 = 0x20;
+    pub const IO: u8 = 0x02;
+    pub const STORE: u8 = 0x01;
+
+    pub const fn size_shift(first: u8) -> u8 {
+        first >> 2 & 7
+    }
+}
+
+/// The stream.
+#[derive(Debug)]
+pub struct Stream<R> {
+    input: Input<R>,
+    ram_bytes: u64,
+    blocks: Vec<Block>,
+    pages: Vec<(u64, u64)>,
+    /// The block that is being read, and the one that was begun last.
+    open: Option<u32>,
+    last: Option<u32>,
+    /// The instruction of it that accessed memory last.
+    accessing: u32,
+    /// What had been read beyond a block.
+    ahead: Option<Item>,
+    accesses: Vec<Access>,
+    devices: Vec<(u32, Device)>,
+    walks: Vec<TableWalk>,
+    executed: u64,
+}
+
+#[derive(Debug)]
+struct Block {
+    instructions: Vec<Bytes>,
+    /// Where the last access of each was.
+    accessed: Vec<u64>,
+    successor: Option<u32>,
+}
+
+impl<R: Read> Stream<R> {
+    /// Reads what stands before the first record.
+    pub fn new(input: R) -> Result<Stream<R>, StreamError> {
+        let mut input = Input::new(input);
+        for expected in MAGIC {
+            if input.byte().map_err(|error| error.unwrap_or(StreamError::Foreign))? != *expected {
+                return Err(StreamError::Foreign);
+            }
+        }
+        let mut stream = Stream {
+            input,
+            ram_bytes: 0,
+            blocks: Vec::new(),
+            pages: vec![(u64::MAX, u64::MAX); PAGES],
+            open: None,
+            last: None,
+            accessing: 0,
+            ahead: None,
+            accesses: Vec::new(),
+            devices: Vec::new(),
+            walks: Vec::new(),
+            executed: 0,
+        };
+        stream.ram_bytes = stream.number()?;
+        Ok(stream)
+    }
+
+    /// How much RAM the guest has.
+    pub fn ram_bytes(&self) -> u64 {
+        self.ram_bytes
+    }
+
+    /// The instructions of a block.
+    pub fn instructions(&self, block: u32) -> &[Bytes] {
+        &self.blocks[block as usize].instructions
+    }
+
+    /// The accesses of the block that was yielded last.
+    pub fn accesses(&self) -> &[Access] {
+        &self.accesses
+    }
+
+    /// What devices did meanwhile, each with how many of the block's instructions had begun.
+    pub fn devices(&self) -> &[(u32, Device)] {
+        &self.devices
+    }
+
+    /// The pages that were used for the first time (or again after others), and how they are translated. They stay until they are
+    /// taken out.
+    pub fn walks(&mut self) -> &mut Vec<TableWalk> {
+        &mut self.walks
+    }
+
+    /// What comes next; behind the end, the end again.
+    pub fn read(&mut self) -> Result<Item, StreamError> {
+        if let Some(item) = self.ahead {
+            if !matches!(item, Item::End(_)) {
+                self.ahead = None;
+            }
+            return Ok(item);
+        }
+        self.accesses.clear();
+        self.devices.clear();
+        let mut begun = None;
+        loop {
+            let first = self.byte()?;
+            let after = match first {
+                access::IS.. => {
+                    self.access(first)?;
+                    continue;
+                }
+                record::AGAIN | record::BLOCK | record::DEFINE => {
+                    let next = self.block(first)?;
+                    match self.close(begun, Some(next))? {
+                        Some(done) => return Ok(done),
+                        None => continue,
+                    }
+                }
+                record::CUT => {
+                    begun = Some(self.small()?);
+                    continue;
+                }
+                record::DMA | record::DEVICE => {
+                    let (at, device) = self.device(first)?;
+                    if self.open.is_some() {
+                        self.devices.push((at, device));
+                        continue;
+                    }
+                    return Ok(Item::Device(device));
+                }
+                record::BEGIN => {
+                    self.number()?;
+                    return Ok(Item::Begin);
+                }
+                record::STATE => self.state()?,
+                record::IDLE => Item::Idle,
+                record::END => Item::End(self.number()?),
+                _ => return Err(self.damaged("a record of an unknown kind")),
+            };
+            self.ahead = Some(after);
+            match self.close(begun, None)? {
+                Some(done) => return Ok(done),
+                None => return self.read(),
+            }
+        }
+    }
+
+    fn state(&mut self) -> Result<Item, StreamError> {
+        let level = self.byte()?;
+        let cr3 = self.number()?;
+        // Bit 2: 64-bit mode.
+        if level & 4 == 0 {
+            return Err(StreamError::Not64Bit);
+        }
+        Ok(Item::State { level: level & 3, cr3 })
+    }
+
+    /// Ends the block that is open, and opens another one.
+    fn close(&mut self, begun: Option<u32>, next: Option<u32>) -> Result<Option<Item>, StreamError> {
+        let Some(block) = std::mem::replace(&mut self.open, next) else { return Ok(None) };
+        let all = self.blocks[block as usize].instructions.len() as u32;
+        let begun = begun.unwrap_or(all);
+        if begun > all {
+            return Err(self.damaged("more instructions began than the block has"));
+        }
+        self.executed += 1;
+        Ok(Some(Item::Block(block, begun)))
+    }
+
+    /// Which block begins.
+    fn block(&mut self, first: u8) -> Result<u32, StreamError> {
+        let before = self.last.map(|block| &mut self.blocks[block as usize]);
+        let block = match first {
+            record::AGAIN => {
+                let known = before.and_then(|block| block.successor);
+                return self.begins(known.ok_or(()), None);
+            }
+            record::BLOCK => self.small()?,
+            _ => self.definition()?,
+        };
+        self.begins(Ok(block), self.last)
+    }
+
+    fn begins(&mut self, block: Result<u32, ()>, before: Option<u32>) -> Result<u32, StreamError> {
+        let known = block.ok().filter(|block| (*block as usize) < self.blocks.len());
+        let Some(block) = known else { return Err(self.damaged("a block that was never defined")) };
+        if let Some(before) = before {
+            self.blocks[before as usize].successor = Some(block);
+        }
+        self.last = Some(block);
+        self.accessing = 0;
+        Ok(block)
+    }
+
+    fn definition(&mut self) -> Result<u32, StreamError> {
+        let virt = self.number()?;
+        let first = self.number()?;
+        let last = self.number()?;
+        let count = self.number()?;
+        if count == 0 || count > INSTRUCTIONS_MAX {
+            return Err(self.damaged("a block of impossible length"));
+        }
+        let mut instructions = Vec::with_capacity(count as usize);
+        let mut address = virt;
+        for _ in 0..count {
+            let length = self.byte()?;
+            if length == 0 || length > INSTRUCTION_BYTES_MAX {
+                return Err(self.damaged("an instruction of impossible length"));
+            }
+            let mut bytes = [0; INSTRUCTION_BYTES_MAX as usize];
+            for byte in &mut bytes[..usize::from(length)] {
+                *byte = self.byte()?;
+            }
+            let page = if address >> PAGE_SHIFT == virt >> PAGE_SHIFT { first } else { last };
+            let page_mask = (1 << PAGE_SHIFT) - 1;
+            let physical = page.checked_sub(1).map_or(0, |page| page & !page_mask | address & page_mask);
+            instructions.push(Bytes { address, physical, length, bytes });
+            address = address.wrapping_add(u64::from(length));
+        }
+        self.walk(virt, first.saturating_sub(1) >> PAGE_SHIFT)?;
+        let accessed = vec![0; instructions.len()];
+        self.blocks.push(Block { instructions, accessed, successor: None });
+        Ok(self.blocks.len() as u32 - 1)
+    }
+
+    fn access(&mut self, first: u8) -> Result<(), StreamError> {
+        if first & access::FURTHER != 0 {
+            let difference = self.difference()?;
+            self.accessing = (u64::from(self.accessing)).wrapping_add(difference) as u32;
+        }
+        let difference = self.difference()?;
+        let place =
+            self.open.and_then(|open| self.blocks[open as usize].accessed.get_mut(self.accessing as usize));
+        let Some(place) = place else { return Err(self.damaged("an access of no instruction")) };
+        let virt = place.wrapping_add(difference);
+        *place = virt;
+        let is_io = first & access::IO != 0;
+        let phys = if is_io {
+            let phys = self.number()?;
+            // The value, which nobody has asked for yet.
+            self.number()?;
+            phys
+        } else {
+            self.page(first, virt)? << PAGE_SHIFT | virt & ((1 << PAGE_SHIFT) - 1)
+        };
+        self.accesses.push(Access {
+            instruction: self.accessing,
+            size: 1 << access::size_shift(first),
+            is_store: first & access::STORE != 0,
+            is_io,
+            virt,
+            phys,
+        });
+        Ok(())
+    }
+
+    /// The physical page of an access.
+    fn page(&mut self, first: u8, virt: u64) -> Result<u64, StreamError> {
+        let page = virt >> PAGE_SHIFT;
+        let place = page as usize % PAGES;
+        if first & access::PAGE != 0 {
+            let physical = self.number()?;
+            self.walk(virt, physical)?;
+            self.pages[place] = (page, physical);
+            return Ok(physical);
+        }
+        match self.pages[place] {
+            (told, physical) if told == page => Ok(physical),
+            _ => Err(self.damaged("a page that was never told")),
+        }
+    }
+
+    fn walk(&mut self, virt: u64, page: u64) -> Result<(), StreamError> {
+        let count = usize::from(self.byte()?);
+        if count > WALK_MAX {
+            return Err(self.damaged("a walk through too many tables"));
+        }
+        let mut walk = TableWalk { virt, page: page << PAGE_SHIFT, entries: [0; WALK_MAX] };
+        for entry in 0..count {
+            walk.entries[entry] = self.number()? << 3;
+        }
+        if count > 0 {
+            self.walks.push(walk);
+        }
+        Ok(())
+    }
+
+    fn device(&mut self, first: u8) -> Result<(u32, Device), StreamError> {
+        let kind = self.byte()?;
+        let at = self.small()?;
+        if first == record::DMA {
+            let (addr, bytes) = (self.number()?, self.number()?);
+            return Ok((at, Device::Dma { is_write: kind != 0, addr, bytes }));
+        }
+        // In the order of the plugin's `enum device_event`.
+        let arguments = match kind {
+            0 | 2 | 6 => 3,
+            1 | 5 => 0,
+            3 => 4,
+            4 | 7..=9 => 1,
+            _ => return Err(self.damaged("an event of an unknown kind")),
+        };
+        let mut told = [0; 4];
+        for argument in &mut told[..arguments] {
+            *argument = self.number()?;
+        }
+        let device = match kind {
+            0 => Device::Register(told[0], told[2]),
+            1 => Device::RxFrame,
+            3 => Device::RxBuffer,
+            4 => Device::RxDone,
+            5 => Device::RxDropped,
+            6 => Device::TxDescriptor(told[0], told[1] as u32, told[2] as u32),
+            7 => Device::Interrupt(told[0] as u32),
+            8 => Device::Interrupt(0),
+            9 if told[0] != 0 => Device::Interrupt(0),
+            _ => Device::Other,
+        };
+        Ok((at, device))
+    }
+
+    fn small(&mut self) -> Result<u32, StreamError> {
+        let number = self.number()?;
+        u32::try_from(number).map_err(|_| self.damaged("a number that is too large"))
+    }
+
+    fn difference(&mut self) -> Result<u64, StreamError> {
+        let number = self.number()?;
+        Ok(number >> 1 ^ (number & 1).wrapping_neg())
+    }
+
+    fn number(&mut self) -> Result<u64, StreamError> {
+        let (mut number, mut shift) = (0, 0);
+        loop {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(number);
+            }
+            shift += 7;
+            if shift > 63 {
+                return Err(self.damaged("a number without end"));
+            }
+        }
+    }
+
+    fn byte(&mut self) -> Result<u8, StreamError> {
+        let blocks = self.executed;
+        self.input.byte().map_err(|error| error.unwrap_or(StreamError::Truncated { blocks }))
+    }
+
+    fn damaged(&self, what: &'static str) -> StreamError {
+        StreamError::Damaged { what, blocks: self.executed }
+    }
+}

@@ -1,0 +1,128 @@
+//! What the raw stream tells.
+
+/// Bits of a page's offset.
+pub(super) const PAGE_SHIFT: u32 = 12;
+pub(super) const INSTRUCTION_BYTES_MAX: u8 = 15;
+pub(super) const WALK_MAX: usize = 4;
+
+/// An instruction as it stands in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bytes {
+    /// Its virtual address.
+    pub address: u64,
+    /// The physical one, 0 if it is in no RAM.
+    pub physical: u64,
+    pub(super) length: u8,
+    pub(super) bytes: [u8; INSTRUCTION_BYTES_MAX as usize],
+}
+
+impl Bytes {
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+
+    /// An instruction of these bytes.
+    #[cfg(test)]
+    pub(crate) fn new(address: u64, text: &[u8]) -> Bytes {
+        let mut bytes = [0; INSTRUCTION_BYTES_MAX as usize];
+        bytes[..text.len()].copy_from_slice(text);
+        Bytes { address, physical: address, length: text.len() as u8, bytes }
+    }
+}
+
+/// Which entries of page tables a translation reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableWalk {
+    /// Virtual address of what is translated.
+    pub virt: u64,
+    /// Its physical page's address.
+    pub page: u64,
+    /// The entries' addresses, from the root; 0 behind the last one.
+    pub entries: [u64; WALK_MAX],
+}
+
+impl TableWalk {
+    /// Bits of the page's size: 12, 21 or 30.
+    pub fn page_bits(&self) -> u32 {
+        let entries = self.entries.iter().take_while(|entry| **entry != 0).count() as u32;
+        PAGE_SHIFT + 9 * (WALK_MAX as u32 - entries.clamp(2, WALK_MAX as u32))
+    }
+
+    /// What tells a page and where its translation stands from another one.
+    pub(crate) fn key(&self) -> (u64, u64, u64) {
+        let bits = self.page_bits();
+        let last = self.entries.iter().rfind(|entry| **entry != 0);
+        (self.virt >> bits, self.page >> bits, last.copied().unwrap_or(0))
+    }
+}
+
+/// An access to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Which instruction of the block.
+    pub instruction: u32,
+    /// Bytes.
+    pub size: u8,
+    /// Whether it writes.
+    pub is_store: bool,
+    /// Whether a device answers.
+    pub is_io: bool,
+    /// The virtual address.
+    pub virt: u64,
+    /// The physical address.
+    pub phys: u64,
+}
+
+/// What a device did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// Bytes were moved from or to RAM.
+    Dma {
+        /// Whether RAM was written.
+        is_write: bool,
+        /// The physical address.
+        addr: u64,
+        /// How many.
+        bytes: u64,
+    },
+    /// Software wrote a register of the NIC: its offset, and the value.
+    Register(u64, u64),
+    /// A frame arrives.
+    RxFrame,
+    /// Part of a frame goes to memory: physical address of its buffer.
+    RxBuffer,
+    /// The frame is in memory.
+    RxDone,
+    /// The frame is thrown away.
+    RxDropped,
+    /// A transmit descriptor as read: the buffer's address, and the two words behind it.
+    TxDescriptor(u64, u32, u32),
+    /// An interrupt: its vector in the NIC's table, 0 for the one that others have.
+    Interrupt(u32),
+    /// Nothing that matters here.
+    Other,
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// The window begins. What stood before are the NIC's registers as software had set them.
+    Begin,
+    /// What a device does while no block is executed.
+    Device(Device),
+    /// Privilege level and CR3 from here on.
+    State {
+        /// 0 to 3.
+        level: u8,
+        /// The address space.
+        cr3: u64,
+    },
+    /// A block was executed: its number, and how many of its instructions had begun. [`Stream::accesses`] and [`Stream::devices`]
+    /// have the rest.
+    Block(u32, u32),
+    /// The processor waits.
+    Idle,
+    /// The window is over; how many instructions had begun in it.
+    End(u64),
+}

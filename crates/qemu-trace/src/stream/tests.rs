@@ -1,0 +1,115 @@
+//! Small streams, put together by hand.
+
+use super::*;
+
+/// A stream of these records, of a guest with 1 MiB of RAM that is in 64-bit mode, privileged, with CR3 0x1000.
+pub(crate) fn stream_of(records: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend([0x80, 0x80, 0x40]);
+    // The window begins 5 instructions after reset.
+    bytes.extend([record::BEGIN, 5, record::STATE, 4, 0x80, 0x20]);
+    bytes.extend(records.concat());
+    bytes
+}
+
+/// A block at 0x1000 and at 0x2000 physically: `mov rax, [rbx]`, `add [rcx], eax`, `jne 0x1000`.
+pub(crate) const LOOP: &[u8] = &[
+    record::DEFINE,
+    0x80,
+    0x20,
+    0x81,
+    0x40,
+    0x86,
+    0x40,
+    3,
+    3,
+    0x48,
+    0x8b,
+    0x03,
+    2,
+    0x01,
+    0x01,
+    2,
+    0x75,
+    0xf9,
+    0,
+];
+
+/// Of the first instruction, a load of 8 bytes at 0x3008, in page 5; of the second, of 4 bytes at 0x3010.
+pub(crate) const LOADS: &[u8] = &[0xac, 0x90, 0xc0, 1, 5, 0, 0xc8, 2, 0xa0, 0xc0, 1];
+/// And a store there.
+pub(crate) const STORE: &[u8] = &[0x89, 0];
+
+fn items(bytes: &[u8]) -> Result<Vec<Item>, StreamError> {
+    let mut stream = Stream::new(bytes)?;
+    let mut items = Vec::new();
+    loop {
+        items.push(stream.read()?);
+        if matches!(items.last(), Some(Item::End(_))) {
+            return Ok(items);
+        }
+    }
+}
+
+#[test]
+fn blocks_come_with_their_accesses() {
+    let bytes = stream_of(&[LOOP, LOADS, STORE, &[record::END, 3]]);
+    let mut stream = Stream::new(&bytes[..]).unwrap();
+    assert_eq!(stream.ram_bytes(), 1 << 20);
+    assert_eq!(stream.read().unwrap(), Item::Begin);
+    assert_eq!(stream.read().unwrap(), Item::State { level: 0, cr3: 0x1000 });
+    assert_eq!(stream.read().unwrap(), Item::Block(0, 3));
+    let physical: Vec<u64> = stream.instructions(0).iter().map(|bytes| bytes.physical).collect();
+    assert_eq!(physical, [0x2000, 0x2003, 0x2005]);
+    let seen: Vec<(u32, u64, u64, u8, bool)> = stream
+        .accesses()
+        .iter()
+        .map(|access| (access.instruction, access.virt, access.phys, access.size, access.is_store))
+        .collect();
+    assert_eq!(
+        seen,
+        [(0, 0x3008, 0x5008, 8, false), (1, 0x3010, 0x5010, 4, false), (1, 0x3010, 0x5010, 4, true)]
+    );
+    assert_eq!(stream.read().unwrap(), Item::End(3));
+    assert_eq!(stream.read().unwrap(), Item::End(3));
+}
+
+#[test]
+fn what_a_device_does_is_with_the_block_or_between_blocks() {
+    let dma: &[u8] = &[record::DMA, 1, 2, 0x80, 0x01, 0x40];
+    let bytes = stream_of(&[LOOP, dma, &[record::IDLE], dma, &[record::AGAIN], &[record::END, 3]]);
+    let told = items(&bytes);
+    // Nothing has followed the first block when it was executed last.
+    assert!(matches!(told, Err(StreamError::Damaged { what: "a block that was never defined", .. })));
+    let bytes = stream_of(&[LOOP, dma, &[record::IDLE], dma, &[record::BLOCK, 0], &[record::END, 3]]);
+    let device = Device::Dma { is_write: true, addr: 128, bytes: 64 };
+    assert_eq!(
+        items(&bytes).unwrap()[2..],
+        [Item::Block(0, 3), Item::Idle, Item::Device(device), Item::Block(0, 3), Item::End(3)]
+    );
+}
+
+#[test]
+fn whatever_is_cut_or_changed_is_an_error_or_another_stream_but_no_panic() {
+    let whole = stream_of(&[LOOP, LOADS, STORE, &[record::BLOCK, 0, record::CUT, 1], &[record::END, 4]]);
+    assert!(items(&whole).is_ok());
+    for length in 0..whole.len() {
+        let error = items(&whole[..length]).unwrap_err();
+        let is_told = matches!(error, StreamError::Truncated { .. } | StreamError::Foreign);
+        assert!(is_told, "{length}: {error}");
+    }
+    for at in 0..whole.len() {
+        for bit in 0..8 {
+            let mut other = whole.clone();
+            other[at] ^= 1 << bit;
+            let _ = items(&other);
+        }
+    }
+}
+
+#[test]
+fn a_window_in_the_firmware_is_refused() {
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend([1, record::BEGIN, 0, record::STATE, 0, 0]);
+    assert!(matches!(items(&bytes), Err(StreamError::Not64Bit)));
+}

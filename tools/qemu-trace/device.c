@@ -1,0 +1,198 @@
+/* Stands in for functions of the C library that QEMU calls, as this library is preloaded:
+ *
+ * memcpy and memmove, with which devices read and write the guest's RAM (address_space_read and _write), and __vfprintf_chk,
+ * through which each trace event of QEMU's "log" back end goes on its way to the log. That is how both are seen in the thread that
+ * they happen in, between the same two instructions in every replay.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "device.h"
+
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "stream.h"
+
+#define EXPORT __attribute__((visibility("default")))
+/* How the mapping of the guest's RAM is called where it is a memory-backend-memfd. */
+#define RAM_MAPPING "memfd:memory-backend-memfd"
+/* Where QEMU's pc machines put RAM that does not fit below their PCI window: none may be there. */
+#define RAM_BYTES_MAX (2ull << 30)
+
+static uintptr_t ram_base;
+static uint64_t ram_size;
+
+bool ram_find(void)
+{
+    char line[512];
+    FILE *maps = fopen("/proc/self/maps", "r");
+
+    while (maps && fgets(line, sizeof(line), maps)) {
+        unsigned long from, to;
+        if (strstr(line, RAM_MAPPING) && sscanf(line, "%lx-%lx", &from, &to) == 2 && to - from > ram_size) {
+            ram_base = from;
+            ram_size = to - from;
+        }
+    }
+    if (maps) {
+        fclose(maps);
+    }
+    return ram_size != 0 && ram_size <= RAM_BYTES_MAX;
+}
+
+uint64_t ram_bytes(void)
+{
+    return ram_size;
+}
+
+bool ram_physical(const void *host, uint64_t *physical)
+{
+    *physical = (uintptr_t)host - ram_base;
+    return *physical < ram_size;
+}
+
+bool ram_read(uint64_t physical, uint64_t *value)
+{
+    if (physical > ram_size || ram_size - physical < sizeof(*value)) {
+        return false;
+    }
+    *value = *(const uint64_t *)(ram_base + physical);
+    return true;
+}
+
+static void transfer(bool is_write, const void *host, size_t length)
+{
+    uint64_t physical;
+
+    if (length > 0 && ram_physical(host, &physical)) {
+        struct event event = { .record = RECORD_DMA, .kind = is_write, .arguments = 2, .argument = { physical, length } };
+        device_happened(&event);
+    }
+}
+
+typedef void *move_function(void *, const void *, size_t);
+
+/* Until the C library's have been found, for which it may want to move bytes itself. */
+static void *by_bytes(void *to, const void *from, size_t length)
+{
+    volatile unsigned char *write = to;
+    const volatile unsigned char *read = from;
+
+    for (size_t done = 0; done < length; done++) {
+        size_t at = write <= read ? done : length - 1 - done;
+        write[at] = read[at];
+    }
+    return to;
+}
+
+static move_function *real_memcpy = by_bytes;
+static move_function *real_memmove = by_bytes;
+
+static void *moved(move_function *how, void *to, const void *from, size_t length)
+{
+    transfer(false, from, length);
+    how(to, from, length);
+    transfer(true, to, length);
+    return to;
+}
+
+EXPORT void *memcpy(void *to, const void *from, size_t length);
+EXPORT void *memmove(void *to, const void *from, size_t length);
+EXPORT int __vfprintf_chk(FILE *file, int flag, const char *format, va_list arguments);
+
+void *memcpy(void *to, const void *from, size_t length)
+{
+    return moved(real_memcpy, to, from, length);
+}
+
+void *memmove(void *to, const void *from, size_t length)
+{
+    return moved(real_memmove, to, from, length);
+}
+
+/* A trace event of QEMU's, and how its arguments are passed: an int, a long (all that takes eight bytes), or
+ * such a one to leave out; 0 is none, for which a 0 is told. */
+struct known {
+    const char *name;
+    uint8_t kind;
+    const char *arguments;
+};
+
+#define KIND_CONSOLE DEVICE_EVENTS
+
+static const struct known KNOWN[] = {
+    { "e1000e_core_write", DEVICE_REGISTER, "lil" },
+    { "e1000e_rx_receive_iov", DEVICE_RX_FRAME, "" },
+    { "e1000e_rx_descr", DEVICE_RX_DESCRIPTOR, "ili" },
+    { "e1000e_rx_desc_buff_write", DEVICE_RX_BUFFER, "iliLi" },
+    { "e1000e_rx_written_to_guest", DEVICE_RX_DONE, "i" },
+    { "e1000e_rx_not_written_to_guest", DEVICE_RX_DROPPED, "" },
+    { "e1000e_rx_flt_dropped", DEVICE_RX_DROPPED, "" },
+    { "e1000e_tx_descr", DEVICE_TX_DESCRIPTOR, "lii" },
+    { "e1000e_irq_msix_notify_vec", DEVICE_MSIX, "i" },
+    /* Held back by the NIC's throttling, and sent now. */
+    { "e1000e_irq_msix_notify_postponed_vec", DEVICE_MSIX, "i" },
+    { "e1000e_irq_msi_notify", DEVICE_MSI, "i" },
+    { "e1000e_irq_msi_notify_postponed", DEVICE_MSI, "0" },
+    { "e1000e_irq_legacy_notify", DEVICE_LINE, "i" },
+    { "serial_write", KIND_CONSOLE, "ii" },
+};
+
+static const struct known *find_known(const char *format)
+{
+    size_t length = strcspn(format, " \n");
+
+    for (size_t at = 0; at < sizeof(KNOWN) / sizeof(KNOWN[0]); at++) {
+        if (strlen(KNOWN[at].name) == length && !strncmp(KNOWN[at].name, format, length)) {
+            return &KNOWN[at];
+        }
+    }
+    return NULL;
+}
+
+static void traced(const struct known *known, va_list arguments)
+{
+    struct event event = { .record = RECORD_DEVICE, .kind = known->kind };
+
+    for (const char *how = known->arguments; *how; how++) {
+        uint64_t value = 0;
+        if (*how == 'i') {
+            value = va_arg(arguments, unsigned int);
+        } else if (*how != '0') {
+            value = va_arg(arguments, uint64_t);
+        }
+        if (*how != 'L') {
+            event.argument[event.arguments++] = value;
+        }
+    }
+    if (known->kind != KIND_CONSOLE) {
+        device_happened(&event);
+    } else if (event.argument[0] == 0) {
+        console_printed((char)event.argument[1]);
+    }
+}
+
+int __vfprintf_chk(FILE *file, int flag, const char *format, va_list arguments)
+{
+    const struct known *known = find_known(format);
+
+    (void)flag;
+    if (known) {
+        va_list copy;
+        va_copy(copy, arguments);
+        traced(known, copy);
+        va_end(copy);
+        return 0;
+    }
+    return vfprintf(file, format, arguments);
+}
+
+__attribute__((constructor)) static void find_real(void)
+{
+    void *found_memcpy = dlsym(RTLD_NEXT, "memcpy"), *found_memmove = dlsym(RTLD_NEXT, "memmove");
+
+    *(void **)&real_memcpy = found_memcpy;
+    *(void **)&real_memmove = found_memmove;
+}
