@@ -1,19 +1,23 @@
 //! What is observed of a timed run changes nothing, adds up, and reads back as what it was made from.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use doorbell_acceptance::{quiet, timed_session};
 use doorbell_bench::{Observe, Point, RunError, Session, fingerprint, run_point_observed};
 use doorbell_loadgen::{PacketStamps, STAGES};
 use doorbell_machine::LoggedOp;
+use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{Bytes, Ps};
+use doorbell_trace::system::{Happening, TraceFile};
 use serde_json::Value;
 
 const PACKETS: usize = 50;
 const INSTRUCTIONS: u64 = 3000;
 
-fn all() -> Observe {
-    Observe { profile: true, timeline: Some(PACKETS), pipeline: Some(INSTRUCTIONS), ..Observe::default() }
+fn all(trace: &Path) -> Observe {
+    let (timeline, pipeline, trace) = (Some(PACKETS), Some(INSTRUCTIONS), Some(trace.to_owned()));
+    Observe { profile: true, timeline, pipeline, trace, ..Observe::default() }
 }
 
 fn measure(session: &Session, observe: &Observe) -> Result<Point, RunError> {
@@ -30,7 +34,9 @@ fn a_run_is_the_same_whatever_is_observed_and_what_is_observed_is_true() {
     let mut session = timed_session(&[], &["run.duration=300us", "run.warmup=100us", "run.settle=50us"]);
     let plain = measure(&session, &Observe::default()).unwrap();
     session.fingerprint = true;
-    let watched = measure(&session, &all()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.dbt");
+    let watched = measure(&session, &all(&trace)).unwrap();
     assert_eq!(plain.machine.section_hashes(), watched.machine.section_hashes());
     let mut stripped = watched.summary.clone();
     stripped.functions = None;
@@ -42,9 +48,32 @@ fn a_run_is_the_same_whatever_is_observed_and_what_is_observed_is_true() {
     assert_eq!(print["wires"]["port0.out"]["frames"], print["counters"]["port0.link_out.frames"]);
     assert_eq!(print["now_ps"], plain.machine.now().0);
 
+    check_trace(&trace, &watched);
     check_profile(&watched);
     check_timeline(file(&watched, "timeline.perfetto"), &watched.observed.packets[0]);
     check_log(file(&watched, "pipeline.konata"), &watched.observed.watched.pipeline);
+}
+
+/// Every instruction of the window is in the trace, and every frame and byte of the NIC's, up to those at its edges.
+fn check_trace(path: &Path, point: &Point) {
+    let trace = TraceFile::open(path).unwrap();
+    let counts = trace.check().unwrap();
+    let summary = &point.summary;
+    assert_eq!(counts.instructions, [summary.instructions]);
+    let frames = summary.frames_offered;
+    assert!(frames > 1500 && frames.abs_diff(counts.frames_in) < 30, "{frames} {counts:?}");
+    assert!(frames.abs_diff(counts.frames_out) < 60, "{frames} {counts:?}");
+    let (mut devices, mut received, mut frame) = (trace.devices().unwrap(), 0, None);
+    while let Some(event) = devices.next().unwrap() {
+        assert!(event.after <= summary.instructions);
+        let Happening::Dma(dma) = event.what else { continue };
+        if dma.kind == DmaKind::RxData {
+            assert!(dma.write && dma.offset == 0 && dma.len == 64 && dma.visible >= event.after, "{dma:?}");
+            assert_eq!(dma.frame, frame.map_or(0, |before: u64| before + 1));
+            (frame, received) = (Some(dma.frame), received + 1);
+        }
+    }
+    assert!(received > 0 && counts.frames_in.abs_diff(received) < 30, "{received} {counts:?}");
 }
 
 /// Every cycle and every instruction of the window is some function's.

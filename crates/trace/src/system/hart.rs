@@ -67,7 +67,7 @@ struct Mapping {
 /// What both sides know of the stream so far.
 #[derive(Default)]
 struct Known {
-    pages: HashMap<(Option<u16>, u64), Mapping>,
+    pages: Pages,
     /// The last address of each op of each shape.
     last: Vec<Vec<u64>>,
     space: Option<u16>,
@@ -232,12 +232,14 @@ pub struct HartDecoder {
     columns: [Column; COLUMNS],
     shapes: Vec<Shape>,
     known: Known,
+    recent: Recent,
 }
 
 impl HartDecoder {
     /// Of a chunk's columns.
     pub fn new(columns: [Vec<u8>; COLUMNS]) -> HartDecoder {
-        HartDecoder { columns: columns.map(Column::new), shapes: Vec::new(), known: Known::default() }
+        let recent = Recent([None; RECENT]);
+        HartDecoder { columns: columns.map(Column::new), shapes: Vec::new(), known: Known::default(), recent }
     }
 
     /// Which page-table entries a walk for `virt` reads; no levels where addresses are not translated.
@@ -270,14 +272,13 @@ impl HartDecoder {
         (step.space, step.thread) = (self.known.space, self.known.thread);
         let of = self.shapes.get(shape).ok_or(Malformed)?;
         step.trapped = of.trapped;
-        let mut place = Place::default();
         for (ShapeOp { op, address, fetched_physically }, last) in
             of.ops.iter().zip(&mut self.known.last[shape])
         {
             let mut op = *op;
             op.fetch = match fetched_physically {
                 true => PhysAddr(op.pc),
-                false => place.of(&self.known.pages, step.space, op.pc)?,
+                false => self.recent.of(&self.known.pages, step.space, op.pc)?,
             };
             if matches!(address, Address::ComputedTarget | Address::Mapped | Address::Physical) {
                 let column = if *address == Address::ComputedTarget { TARGETS } else { ADDRESSES };
@@ -285,7 +286,7 @@ impl HartDecoder {
                 *last = op.virt;
             }
             op.phys = match address {
-                Address::Mapped => mapped(&self.known.pages, step.space, op.virt)?,
+                Address::Mapped => self.recent.of(&self.known.pages, step.space, op.virt)?,
                 Address::Physical => PhysAddr(op.virt),
                 _ => PhysAddr(0),
             };
@@ -297,6 +298,9 @@ impl HartDecoder {
     fn mark(&mut self, step: &mut Step) -> Result<(), Malformed> {
         let from = &mut self.columns[MARKS];
         let kind = *MARK_KINDS.get(from.take()? as usize).ok_or(Malformed)?;
+        if matches!(kind, Mark::Physical | Mark::Space | Mark::Page) {
+            self.recent.forget();
+        }
         match kind {
             Mark::Physical => self.known.space = None,
             Mark::Space => self.known.space = Some(from.take()?.try_into().map_err(|_| Malformed)?),
@@ -330,26 +334,28 @@ impl HartDecoder {
 
 type Pages = HashMap<(Option<u16>, u64), Mapping>;
 
-fn mapped(pages: &Pages, space: Option<u16>, virt: u64) -> Result<PhysAddr, Malformed> {
-    let mapping = pages.get(&(space, virt >> PAGE_SHIFT)).ok_or(Malformed)?;
-    Ok(PhysAddr((mapping.frame << PAGE_SHIFT) | (virt % PAGE_BYTES)))
-}
+/// Pages used lately, by the low bits of their numbers: most accesses find theirs here, without a look into the table.
+struct Recent([Option<(u64, u64)>; RECENT]);
+const RECENT: usize = 64;
 
-/// The page of the last instruction, which is mostly the next one's.
-#[derive(Default)]
-struct Place {
-    page: Option<u64>,
-    frame: u64,
-}
-
-impl Place {
+impl Recent {
     #[inline]
-    fn of(&mut self, pages: &Pages, space: Option<u16>, pc: u64) -> Result<PhysAddr, Malformed> {
-        let page = pc >> PAGE_SHIFT;
-        if self.page != Some(page) {
-            self.frame = mapped(pages, space, pc)?.0 >> PAGE_SHIFT;
-            self.page = Some(page);
-        }
-        Ok(PhysAddr((self.frame << PAGE_SHIFT) | (pc % PAGE_BYTES)))
+    fn of(&mut self, pages: &Pages, space: Option<u16>, virt: u64) -> Result<PhysAddr, Malformed> {
+        let page = virt >> PAGE_SHIFT;
+        let place = &mut self.0[page as usize % RECENT];
+        let frame = match *place {
+            Some((known, frame)) if known == page => frame,
+            _ => {
+                let frame = pages.get(&(space, page)).ok_or(Malformed)?.frame;
+                *place = Some((page, frame));
+                frame
+            }
+        };
+        Ok(PhysAddr((frame << PAGE_SHIFT) | (virt % PAGE_BYTES)))
+    }
+
+    /// Another space, or a page that lies elsewhere from now on.
+    fn forget(&mut self) {
+        self.0 = [None; RECENT];
     }
 }
