@@ -16,6 +16,7 @@ use doorbell_trace::system::{
 use crate::out::outln;
 use crate::run_args::RunArgs;
 use crate::run_cmd;
+use crate::trace_run::{self, PlayArgs};
 
 #[derive(Subcommand)]
 pub enum TraceCommand {
@@ -27,6 +28,8 @@ pub enum TraceCommand {
     Check(Files),
     /// Print a hart's ops, or what devices did
     Dump(DumpArgs),
+    /// Play a trace as it was recorded on any configuration with as many harts
+    Run(PlayArgs),
     /// Make a ChampSim trace of a trace's hart, or a trace of a ChampSim trace
     Convert(ConvertArgs),
 }
@@ -86,11 +89,12 @@ pub fn trace(command: TraceCommand, places: &Places) -> anyhow::Result<ExitCode>
         TraceCommand::Dump(args) if args.devices => dump_devices(&args)?,
         TraceCommand::Dump(args) => dump_ops(&args)?,
         TraceCommand::Convert(args) => convert(&args)?,
+        TraceCommand::Run(args) => trace_run::play(&args)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn open(path: &Path) -> anyhow::Result<TraceFile> {
+pub(crate) fn open(path: &Path) -> anyhow::Result<TraceFile> {
     TraceFile::open(path).with_context(|| path.display().to_string())
 }
 

@@ -20,6 +20,8 @@ const BATCH: usize = 512;
 /// Of these the first two are not counted: as long as there are descriptors that were never used, none is freed.
 const BATCHES: usize = 6;
 const NOT_COUNTED: usize = 2;
+/// How often QEMU is asked at most.
+const LOOKS: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// The log of enough empty polls to know them by: most of it is the kernel's timer, which goes by the host's clock.
 const IDLE_LOG: u64 = 32 << 20;
@@ -205,16 +207,23 @@ fn compare(name: &str) {
     let set = chosen.defaults.iter().copied();
     let set = set.chain(["run.warmup=1ms", "run.settle=500us", "run.duration=2ms", "run.drain=1ms"]);
     let config = resolve("server", &set.map(str::to_owned).collect::<Vec<_>>()).expect("it is right");
-    let folder = scratch();
-    let qemu = Qemu::start(chosen, &config, folder.path());
-    let polls = busy_polls(&qemu.trace(&folder.path().join("log"), &frame(&config)));
-    let frames = (BATCHES - NOT_COUNTED) * BATCH;
-    let there = polls.iter().sum::<usize>() as f64 / frames as f64;
-    let burst = frames as f64 / polls.len() as f64;
-    assert!((27.0..=BURST).contains(&burst), "{name}: {burst:.2} frames a burst on QEMU");
     let here = instructions_here(chosen, &config);
-    println!("{name}: {here:.2} instructions a packet here, {there:.2} on QEMU ({burst:.1} a burst)");
-    assert!((here / there - 1.0).abs() < 0.02, "{name}: {here:.2} here, {there:.2} on QEMU");
+    // Where QEMU's log is cut into polls depends on when its frames came: on a host that is busy, one look can find parts of polls.
+    let agrees = (0..LOOKS).any(|_| {
+        let (there, burst) = instructions_on_qemu(chosen, &config);
+        println!("{name}: {here:.2} instructions a packet here, {there:.2} on QEMU ({burst:.1} a burst)");
+        (27.0..=BURST).contains(&burst) && (here / there - 1.0).abs() < 0.02
+    });
+    assert!(agrees, "{name}: {here:.2} here, and something else on QEMU {LOOKS} times");
+}
+
+/// Instructions of a packet, and frames of a poll.
+fn instructions_on_qemu(chosen: &'static Benchmark, config: &RunConfig) -> (f64, f64) {
+    let folder = scratch();
+    let qemu = Qemu::start(chosen, config, folder.path());
+    let polls = busy_polls(&qemu.trace(&folder.path().join("log"), &frame(config)));
+    let frames = (BATCHES - NOT_COUNTED) * BATCH;
+    (polls.iter().sum::<usize>() as f64 / frames as f64, frames as f64 / polls.len() as f64)
 }
 
 #[test]

@@ -6,7 +6,8 @@ use std::path::Path;
 use doorbell_acceptance::{quiet, timed_session};
 use doorbell_bench::{Observe, Point, RunError, Session, fingerprint, run_point_observed};
 use doorbell_loadgen::{PacketStamps, STAGES};
-use doorbell_machine::LoggedOp;
+use doorbell_machine::playback::Player;
+use doorbell_machine::{LoggedOp, MachineConfig, PlatformConfig};
 use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{Bytes, Ps};
 use doorbell_trace::system::{Happening, TraceFile};
@@ -74,6 +75,30 @@ fn check_trace(path: &Path, point: &Point) {
         }
     }
     assert!(received > 0 && counts.frames_in.abs_diff(received) < 30, "{received} {counts:?}");
+    check_played(&trace, point);
+}
+
+/// Played as recorded on the same machine, the trace does the same; it takes somewhat longer, for its caches know nothing at first.
+fn check_played(trace: &TraceFile, point: &Point) {
+    let counts = trace.counts();
+    let mut player = Player::new(&point.config.machine(), trace).unwrap();
+    assert!(!player.run(u64::MAX).unwrap(), "there is no more");
+    let played = player.played();
+    let devices = &played.devices;
+    assert_eq!([played.instructions], counts.instructions[..]);
+    assert_eq!((devices.frames_in, devices.frames_out), (counts.frames_in, counts.frames_out));
+    assert_eq!(
+        (devices.dma_read_bytes, devices.dma_written_bytes),
+        (counts.dma_read_bytes, counts.dma_written_bytes)
+    );
+    let ratio = played.cores[0].0 as f64 / (point.summary.simulated_seconds * 3e9);
+    assert!((1.0..1.6).contains(&ratio), "{ratio}");
+    let other = MachineConfig {
+        platform: PlatformConfig { harts: 2, ..point.config.platform.clone() },
+        ..point.config.machine()
+    };
+    let refused = Player::new(&other, trace).err().expect("it has one hart").to_string();
+    assert!(refused.contains("platform.harts=1"), "{refused}");
 }
 
 /// Every cycle and every instruction of the window is some function's.

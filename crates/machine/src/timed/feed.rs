@@ -20,6 +20,24 @@ impl Timing {
         Ok(Timing { mode: Mode::Detailed, ..timing })
     }
 
+    /// How blocks of sources are taken from now on, which have come to these cycles.
+    pub(crate) fn change_mode_of_sources(&mut self, mode: Mode, cycles: &[u64]) {
+        self.mode = mode;
+        for (timed, cycle) in self.harts.iter_mut().zip(cycles) {
+            timed.core.skip_to(*cycle);
+        }
+    }
+
+    /// When a cycle of a hart's core begins.
+    pub(crate) fn time_of(&self, hart: usize, cycle: u64) -> Ps {
+        self.harts[hart].clock.edge(cycle)
+    }
+
+    /// The first cycle of a hart's core that begins at `time` or later.
+    pub(crate) fn cycle_at(&self, hart: usize, time: Ps) -> u64 {
+        self.harts[hart].clock.edge_at_or_after(time)
+    }
+
     /// Takes and prices blocks until each source that is ready has come to `until` (`None`), or one has stopped: its number, and
     /// why. Whoever sees to that calls again.
     pub fn feed<S: OpSource>(

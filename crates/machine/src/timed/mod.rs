@@ -54,6 +54,7 @@ pub use calls::{CallNode, Domain};
 pub use guest_events::{GUEST_EVENTS, GuestEvent};
 pub use polls::{PollStats, RoundStats};
 pub use profile::{BlockCost, Cost, Profile};
+pub(crate) use record::Progress;
 pub use record::{KeptOps, Recorder};
 pub use watch::{Activity, LoggedOp, WatchRequest, Watched};
 

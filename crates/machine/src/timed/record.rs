@@ -46,17 +46,34 @@ impl Recorder for KeptOps {
 /// Ends of a hart's blocks that are known: an event is never further behind than a block and a wait.
 const ENDS: usize = 64;
 
-/// How far a hart has come.
+/// How far a hart has come: when its last blocks ended, after how many instructions.
 #[derive(Default)]
-struct Progress {
-    done: u64,
-    /// When its last blocks ended, after how many instructions.
+pub(crate) struct Progress {
     ends: VecDeque<(Ps, u64)>,
-    over: Option<Ps>,
-    fence: Option<TranslationFence>,
 }
 
 impl Progress {
+    /// The hart's last instruction committed, or its access to a device left the core: what is said later of the same one, such as when
+    /// the answer was there, moves nothing.
+    pub fn reached(&mut self, done: u64, at: Ps) {
+        if self.ends.back().is_none_or(|last| last.1 != done) {
+            self.ends.push_back((at, done));
+        }
+        if self.ends.len() > ENDS {
+            self.ends.pop_front();
+        }
+    }
+
+    /// When instruction number `after` was over: of one that ends no block, when its block was; `None` before. What came before the first
+    /// is over from the beginning.
+    pub fn end_of(&self, after: u64) -> Option<Ps> {
+        if after == 0 {
+            return Some(self.ends.front().filter(|end| end.1 == 0).map_or(Ps::ZERO, |end| end.0));
+        }
+        let from_back = self.ends.iter().rev().take_while(|(_, done)| *done >= after);
+        from_back.last().map(|(at, _)| *at)
+    }
+
     /// The last block that ended by `now`: after how many instructions, and how long ago.
     fn anchor(&self, now: Ps) -> (u64, Ps) {
         let end = self.ends.iter().rev().find(|(at, _)| *at <= now).or(self.ends.front());
@@ -64,10 +81,19 @@ impl Progress {
     }
 }
 
+/// A hart that is recorded.
+#[derive(Default)]
+struct Recorded {
+    progress: Progress,
+    done: u64,
+    over: Option<Ps>,
+    fence: Option<TranslationFence>,
+}
+
 /// A recording under way.
 pub(super) struct Recording {
     to: Box<dyn Recorder>,
-    harts: Vec<Progress>,
+    harts: Vec<Recorded>,
     /// By which hart's instructions events are told.
     teller: usize,
     /// Events, and when the writes among them are done.
@@ -87,7 +113,7 @@ pub(super) struct Executed<'a> {
 
 impl Recording {
     pub fn new(to: Box<dyn Recorder>, harts: usize) -> Recording {
-        let harts = (0..harts).map(|_| Progress::default()).collect();
+        let harts = (0..harts).map(|_| Recorded::default()).collect();
         Recording { to, harts, teller: 0, waiting: VecDeque::new(), frames: vec![[0; 2]; 256] }
     }
 
@@ -110,13 +136,7 @@ impl Recording {
     pub fn reached(&mut self, hart: usize, at: Ps) {
         let hart = &mut self.harts[hart];
         hart.over = Some(at);
-        match hart.ends.back_mut() {
-            Some(last) if last.1 == hart.done => last.0 = at,
-            _ => hart.ends.push_back((at, hart.done)),
-        }
-        if hart.ends.len() > ENDS {
-            hart.ends.pop_front();
-        }
+        hart.progress.reached(hart.done, at);
     }
 
     pub fn fence(&mut self, hart: usize, fence: TranslationFence) {
@@ -149,7 +169,7 @@ impl Recording {
     /// Anything else happened at a device.
     pub fn happened(&mut self, device: u8, now: Ps, what: Happening, visible: Option<Ps>) {
         let hart = self.teller;
-        let (after, since) = self.harts[hart].anchor(now);
+        let (after, since) = self.harts[hart].progress.anchor(now);
         let event = DeviceEvent { device, hart: hart as u16, after, since, what };
         self.waiting.push_back((event, visible));
         if visible.is_none() {

@@ -113,7 +113,7 @@ impl Machine {
 
 impl Timing {
     /// Takes one block of a source and prices it; or, warming, as many as the source may go on with.
-    pub(super) fn block<S: OpSource>(
+    pub(crate) fn block<S: OpSource>(
         &mut self,
         id: usize,
         source: &mut S,
