@@ -36,7 +36,7 @@ pub fn play(args: &PlayArgs) -> anyhow::Result<()> {
     let file = open(&args.file)?;
     let harts = file.description().harts;
     if args.common.harts.is_some_and(|given| given != u32::from(harts)) {
-        bail!("{}: the trace has {harts} harts, and is played on as many", of());
+        bail!("{}: the trace is of {harts} harts and is played on as many; leave --harts out", of());
     }
     let config = args.common.resolve(&[format!("platform.harts={harts}")])?;
     let all: u64 = file.counts().instructions.iter().sum();

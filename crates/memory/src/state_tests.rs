@@ -19,14 +19,6 @@ type System = MemorySystem<FlatMemory>;
 type State = MemoryState<<FlatMemory as MainMemory>::State>;
 
 const BASE: u64 = 0x8000_0000;
-const KINDS: [DmaKind; 6] = [
-    DmaKind::RxDescriptorFetch,
-    DmaKind::RxDescriptorWriteback,
-    DmaKind::RxData,
-    DmaKind::TxDescriptorFetch,
-    DmaKind::TxDescriptorWriteback,
-    DmaKind::TxData,
-];
 
 fn any_cache(rng: &mut Rng, kilobytes: u64) -> CacheConfig {
     let ways = [1, 2, 3, 4, 8, 16, 20][rng.below(7) as usize];
@@ -116,7 +108,7 @@ fn drive<M: MainMemory>(
     for step in steps {
         let addr = PhysAddr(BASE + 8 * rng.below(8 * 400));
         let now = Ps(5_000 * step + rng.below(500_000));
-        let kind = KINDS[rng.below(6) as usize];
+        let kind = DmaKind::ALL[rng.below(6) as usize];
         let access = DmaAccess { device: rng.below(2) as u8, kind, offset: rng.below(3) as u32 * 64 };
         let line = PhysAddr(addr.0 & !63);
         answers.push(match rng.below(8) {

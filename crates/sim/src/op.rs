@@ -59,6 +59,30 @@ impl OpClass {
     /// How many classes there are.
     pub const COUNT: usize = OpClass::Prefetch as usize + 1;
 
+    /// All classes, each at its number.
+    pub const ALL: [OpClass; OpClass::COUNT] = [
+        OpClass::Int,
+        OpClass::IntMul,
+        OpClass::IntDiv,
+        OpClass::FloatAdd,
+        OpClass::FloatMul,
+        OpClass::FloatFma,
+        OpClass::FloatDiv,
+        OpClass::Load,
+        OpClass::Store,
+        OpClass::Atomic,
+        OpClass::Branch,
+        OpClass::Jump,
+        OpClass::IndirectJump,
+        OpClass::Call,
+        OpClass::IndirectCall,
+        OpClass::Return,
+        OpClass::Fence,
+        OpClass::Serialising,
+        OpClass::Device,
+        OpClass::Prefetch,
+    ];
+
     /// Whether the op may be followed by another than the next instruction in memory.
     pub const fn is_branch(self) -> bool {
         matches!(
@@ -143,5 +167,17 @@ impl Op {
     /// The address of the instruction executed after this one.
     pub const fn next_pc(&self) -> u64 {
         if self.is_taken() { self.virt } else { self.pc.wrapping_add(self.length as u64) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_stand_in_their_order() {
+        for (index, class) in OpClass::ALL.iter().enumerate() {
+            assert_eq!(*class as usize, index);
+        }
     }
 }

@@ -77,6 +77,18 @@ pub enum DmaKind {
     TxData,
 }
 
+impl DmaKind {
+    /// All kinds, each at its number.
+    pub const ALL: [DmaKind; 6] = [
+        DmaKind::RxDescriptorFetch,
+        DmaKind::RxDescriptorWriteback,
+        DmaKind::RxData,
+        DmaKind::TxDescriptorFetch,
+        DmaKind::TxDescriptorWriteback,
+        DmaKind::TxData,
+    ];
+}
+
 /// What a device asks of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DmaRequest {
@@ -173,4 +185,16 @@ pub trait DeliveryPort {
     /// A frame of so many bytes on the wire, FCS included, is whole in memory, in these pieces (address and length in
     /// bytes), and software can see its descriptors.
     fn frame_in_memory(&mut self, _now: Ps, _pieces: &[(PhysAddr, u32)], _wire_bytes: u32) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_of_dma_stand_in_their_order() {
+        for (index, kind) in DmaKind::ALL.iter().enumerate() {
+            assert_eq!(*kind as usize, index);
+        }
+    }
 }

@@ -36,7 +36,7 @@ pub enum PlaybackError {
     Trace(#[from] TraceError),
     /// Events wait for instructions that never come.
     #[error(
-        "the trace's streams contradict each other: a device's event comes after instruction {after} of hart {hart}, which has {has}"
+        "the trace's streams contradict each other: a device's event comes after instruction {after} of hart {hart}, which has {has}; record it again"
     )]
     Contradiction {
         /// The event's hart.
@@ -232,8 +232,12 @@ impl Player {
             self.access(hart, &op);
             return Ok(());
         }
-        if let Some(visible) = self.waits_for(hart) {
-            let now = self.time(hart);
+        // The hart is the earliest.
+        let now = self.time(hart);
+        while self.written.front().is_some_and(|write| write.done <= now) {
+            self.written.pop_front();
+        }
+        if let Some(visible) = self.waits_for(hart, now) {
             if visible <= now {
                 // The write has not even begun: its event comes first.
                 let due = self.next_event().expect("what is waited for is an event to come");
@@ -288,8 +292,8 @@ impl Player {
     }
 
     /// Until when the hart's next block has to wait for a device's write that it saw: the present, if that is not known yet.
-    fn waits_for(&self, hart: usize) -> Option<Ps> {
-        let (done, now) = (self.streams[hart].instructions(), self.time(hart));
+    fn waits_for(&self, hart: usize, now: Ps) -> Option<Ps> {
+        let done = self.streams[hart].instructions();
         let seen = |of: u16, visible: u64| usize::from(of) == hart && visible <= done;
         let late = |write: &&Written| seen(write.hart, write.visible) && write.done > now;
         let mut waits = None;
@@ -346,9 +350,6 @@ impl Player {
         }
         self.stats.dma_written_bytes += u64::from(len);
         let done = attachment.write(now, addr, len, access, memory);
-        while self.written.front().is_some_and(|write| write.done <= now) {
-            self.written.pop_front();
-        }
         self.written.push_back(Written { hart: event.hart, visible: dma.visible, lines: lines(dma), done });
     }
 }

@@ -2,7 +2,7 @@
 
 use doorbell_sim::memory::Walk;
 use doorbell_sim::{BlockEnd, Clock, Op, OpClass, OpSource, PhysAddr, Ps, TranslationFence};
-use doorbell_trace::system::{HartReader, Step, TraceError, instructions};
+use doorbell_trace::system::{HartReader, Step, TraceError};
 
 /// The stream stops: it comes to an access to a device.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +101,7 @@ impl OpSource for HartStream {
     }
 
     fn block(&mut self, (): &mut (), ops: &mut Vec<Op>) -> BlockEnd<DeviceAccess> {
-        self.done += instructions(&self.ops);
+        self.done = self.reader.position();
         self.slept = Ps::ZERO;
         if let [op] = self.ops[..]
             && op.class == OpClass::Device

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use doorbell_sim::memory::Walk;
 use doorbell_sim::ports::{DmaKind, DmaRequest};
-use doorbell_sim::{Op, OpSource, Ps, TranslationFence};
+use doorbell_sim::{Op, OpClass, OpSource, Ps, TranslationFence};
 use doorbell_trace::system::{DeviceEvent, Dma, Happening, Step, instructions};
 
 use crate::machine::Machine;
@@ -119,6 +119,13 @@ impl Recording {
 
     pub fn executed<S: OpSource>(&mut self, block: &Executed<'_>, source: &mut S, world: &S::World) {
         self.settle(block.begun);
+        // An access to a device is told alone.
+        if let [op] = block.ops
+            && op.class == OpClass::Device
+            && op.flags & Op::WRITES != 0
+        {
+            self.teller = block.hart;
+        }
         let hart = &mut self.harts[block.hart];
         let step = Step {
             trapped: block.trapped,
@@ -141,11 +148,6 @@ impl Recording {
 
     pub fn fence(&mut self, hart: usize, fence: TranslationFence) {
         self.harts[hart].fence = Some(fence);
-    }
-
-    /// A hart stores to a device: what devices do from now on is told by its instructions.
-    pub fn stores(&mut self, hart: usize) {
-        self.teller = hart;
     }
 
     /// A device asks memory for something at `now`, which is done later.

@@ -88,7 +88,7 @@ impl Machine {
         if let Some(Stop::Mmio(request)) = stop {
             let hart = &mut self.harts[index];
             let (op, leaves) = (device_op(hart, &self.ram, &request), hart.slots());
-            timing.record_device(index, (hart, &self.ram), op, leaves);
+            timing.record(index, (hart, &self.ram), Ended::Access(op), leaves);
         }
         self.timing = Some(timing);
         if let Some(stop) = stop {
@@ -109,6 +109,12 @@ impl Machine {
         let (id, hart) = (hart as usize, &mut self.harts[hart as usize]);
         timing.end_device(id, hart, hart.slot_at(now));
     }
+}
+
+/// What a recording is told of.
+enum Ended {
+    Block { trapped: bool },
+    Access(Op),
 }
 
 impl Timing {
@@ -166,25 +172,28 @@ impl Timing {
             self.polls.interrupted(id);
         }
         source.set_cycle(core.now());
-        self.record(id, (source, world), trapped, begun);
+        self.record(id, (source, world), Ended::Block { trapped }, begun);
         self.fence(id, source);
         end
     }
 
-    /// The block that was taken last is over.
+    /// The block that was taken last is over; or an access to a device, at which the source has stopped, leaves its core.
     #[inline]
     fn record<S: OpSource>(
         &mut self,
         id: usize,
         (source, world): (&mut S, &S::World),
-        trapped: bool,
+        what: Ended,
         begun: u64,
     ) {
-        if let Some(recording) = &mut self.recording {
-            let clock = &self.harts[id].clock;
-            let (begun, over) = (clock.edge(begun), clock.edge(source.cycle()));
-            recording.executed(&Executed { hart: id, ops: &self.ops, trapped, begun, over }, source, world);
-        }
+        let Some(recording) = &mut self.recording else { return };
+        let (ops, trapped) = match &what {
+            Ended::Block { trapped } => (&self.ops[..], *trapped),
+            Ended::Access(op) => (std::slice::from_ref(op), false),
+        };
+        let clock = &self.harts[id].clock;
+        let (begun, over) = (clock.edge(begun), clock.edge(source.cycle()));
+        recording.executed(&Executed { hart: id, ops, trapped, begun, over }, source, world);
     }
 
     /// Warming: goes through blocks of a source, from which caches, TLBs and predictors learn.
@@ -206,7 +215,7 @@ impl Timing {
                 learn_ops(&self.ops, |virt| source.walk(world, virt), &mut learner);
                 let (done, trapped) = (source.instructions() - before, matches!(end, BlockEnd::Trapped));
                 source.set_cycle(begun + learner.block_over(done, trapped));
-                self.record(id, (source, world), trapped, begun);
+                self.record(id, (source, world), Ended::Block { trapped }, begun);
                 end
             }
         };
@@ -237,26 +246,7 @@ impl Timing {
             self.begin_device_watched(id, misses);
         }
         source.set_cycle(begun);
-        self.record_device(id, (source, world), op, leaves);
-    }
-
-    /// A source has stopped at a device access.
-    fn record_device<S: OpSource>(
-        &mut self,
-        id: usize,
-        (source, world): (&mut S, &S::World),
-        op: Op,
-        begun: u64,
-    ) {
-        if let Some(recording) = &mut self.recording {
-            if op.flags & Op::WRITES != 0 {
-                recording.stores(id);
-            }
-            let clock = &self.harts[id].clock;
-            let (begun, over) = (clock.edge(begun), clock.edge(source.cycle()));
-            let access = Executed { hart: id, ops: &[op], trapped: false, begun, over };
-            recording.executed(&access, source, world);
-        }
+        self.record(id, (source, world), Ended::Access(op), leaves);
     }
 
     /// The device access that has begun, if any has, is over in cycle `done`.

@@ -22,7 +22,7 @@
 use std::io::{self, Read, Write};
 
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::Xxh3;
 
 use super::TraceError;
 
@@ -88,10 +88,10 @@ pub fn packed(head: Head, bytes: &[u8]) -> io::Result<Vec<u8>> {
 }
 
 fn checksum(chunk: &[u8]) -> u64 {
-    let mut covered = Vec::with_capacity(chunk.len() - 8);
-    covered.extend_from_slice(&chunk[..32]);
-    covered.extend_from_slice(&chunk[HEAD_BYTES..]);
-    xxh3_64(&covered)
+    let mut hash = Xxh3::new();
+    hash.update(&chunk[..32]);
+    hash.update(&chunk[HEAD_BYTES..]);
+    hash.digest()
 }
 
 /// Reads the chunk that begins here; `at` is where that is, for errors.
@@ -133,8 +133,9 @@ pub fn read(from: &mut impl Read, at: u64) -> Result<(Head, Vec<u8>), TraceError
 
 /// Puts columns one behind the other.
 pub fn join(columns: &[Vec<u8>]) -> Vec<u8> {
-    let lengths = columns.iter().flat_map(|column| (column.len() as u32).to_le_bytes());
-    lengths.chain(columns.iter().flatten().copied()).collect()
+    let mut bytes: Vec<u8> = columns.iter().flat_map(|column| (column.len() as u32).to_le_bytes()).collect();
+    columns.iter().for_each(|column| bytes.extend_from_slice(column));
+    bytes
 }
 
 /// Takes columns apart.

@@ -88,6 +88,7 @@ pub struct HartEncoder {
     columns: [Vec<u8>; COLUMNS],
     shapes: HashMap<Vec<u8>, u64>,
     known: Known,
+    recent: Recent,
     scratch: Vec<u8>,
 }
 
@@ -104,49 +105,41 @@ impl HartEncoder {
 
     /// Writes a block, as several if it is long or has a page at two places.
     pub fn block(&mut self, step: &Step, ops: &[Op], walk: &mut dyn FnMut(u64) -> Walk) {
-        let (mut step, mut ops) = (*step, ops);
-        while let Some(end) = self.piece(&step, ops) {
-            self.one(&Step { trapped: false, ..step }, &ops[..end], walk);
-            (step.slept, step.fence) = (Ps::ZERO, None);
-            ops = &ops[end..];
-        }
-        self.one(&step, ops, walk);
-    }
-
-    /// Where a block has to be divided.
-    fn piece(&self, step: &Step, ops: &[Op]) -> Option<usize> {
-        // Each op uses two pages at most, and few blocks more than some in all.
-        let mut used: Vec<(u64, u64)> = Vec::new();
-        let mut agrees = |(page, frame): (u64, u64)| match used.iter().find(|(known, _)| *known == page) {
-            Some((_, known)) => *known == frame,
-            None => {
-                used.push((page, frame));
-                true
-            }
-        };
-        let odd = |op: &Op| !uses(op).into_iter().flatten().all(&mut agrees);
-        let known = |page: &(u64, u64)| {
-            self.known.pages.get(&(step.space, page.0)).is_some_and(|known| known.frame == page.1)
-        };
-        let all_known = ops.iter().flat_map(uses).flatten().all(|page| known(&page));
-        let odd = if all_known { None } else { ops.iter().position(odd) };
-        match odd {
-            Some(at) if at < OPS_MAX => Some(at.max(1)),
-            _ => (ops.len() > OPS_MAX).then_some(OPS_MAX),
-        }
-    }
-
-    fn one(&mut self, step: &Step, ops: &[Op], walk: &mut dyn FnMut(u64) -> Walk) {
         self.marks(step);
+        let mut ops = ops;
+        if ops.len() > OPS_MAX || !self.knows(ops) {
+            while let Some(end) = piece(ops) {
+                self.pages(&ops[..end], walk);
+                self.shape(&ops[..end], false);
+                ops = &ops[end..];
+            }
+            self.pages(ops, walk);
+        }
+        self.shape(ops, step.trapped);
+    }
+
+    /// Whether all pages lie where they were told to.
+    fn knows(&mut self, ops: &[Op]) -> bool {
+        let (pages, recent, space) = (&self.known.pages, &mut self.recent, self.known.space);
+        ops.iter()
+            .flat_map(uses)
+            .flatten()
+            .all(|(page, frame)| recent.frame(pages, space, page) == Some(frame))
+    }
+
+    /// Tells the pages that are not known, or lie elsewhere now.
+    fn pages(&mut self, ops: &[Op], walk: &mut dyn FnMut(u64) -> Walk) {
         for (page, frame) in ops.iter().flat_map(uses).flatten() {
-            let known = self.known.pages.get(&(step.space, page));
+            let known = self.known.pages.get(&(self.known.space, page));
             if known.is_none_or(|known| known.frame != frame) {
-                let mapping = Mapping { frame, walk: walk(page << PAGE_SHIFT) };
-                self.page(step.space, page, mapping);
+                self.page(page, Mapping { frame, walk: walk(page << PAGE_SHIFT) });
             }
         }
+    }
+
+    fn shape(&mut self, ops: &[Op], trapped: bool) {
         self.scratch.clear();
-        Shape::write(ops, step.trapped, &mut self.scratch);
+        Shape::write(ops, trapped, &mut self.scratch);
         let shape = match self.shapes.get(&self.scratch) {
             Some(shape) => {
                 put(&mut self.columns[STEPS], shape + FIRST_SHAPE);
@@ -195,6 +188,7 @@ impl HartEncoder {
                 None => _ = self.mark(Mark::Physical),
             }
             self.known.space = step.space;
+            self.recent.forget();
         }
         if step.thread != self.known.thread {
             put(self.mark(Mark::Thread), step.thread);
@@ -202,7 +196,8 @@ impl HartEncoder {
         }
     }
 
-    fn page(&mut self, space: Option<u16>, page: u64, mapping: Mapping) {
+    fn page(&mut self, page: u64, mapping: Mapping) {
+        self.recent.forget();
         self.mark(Mark::Page);
         let (to, known) = (&mut self.columns[PAGES], &mut self.known);
         put_difference(to, page, known.page);
@@ -215,8 +210,24 @@ impl HartEncoder {
             known.entry = entry.0;
         }
         (known.page, known.frame) = (page, mapping.frame);
-        known.pages.insert((space, page), mapping);
+        known.pages.insert((known.space, page), mapping);
     }
+}
+
+/// Where a block has to be divided: before an op that has a page elsewhere than one before it, as an op's two pages agree.
+fn piece(ops: &[Op]) -> Option<usize> {
+    // Few blocks use more than some pages.
+    let mut used: Vec<(u64, u64)> = Vec::new();
+    let mut agrees = |(page, frame): (u64, u64)| match used.iter().find(|(known, _)| *known == page) {
+        Some((_, known)) => *known == frame,
+        None => {
+            used.push((page, frame));
+            true
+        }
+    };
+    let most = ops.len().min(OPS_MAX);
+    let odd = ops[..most].iter().position(|op| !uses(op).into_iter().flatten().all(&mut agrees));
+    odd.map(|at| at.max(1)).or((most < ops.len()).then_some(most))
 }
 
 /// The pages that an op uses, and where they lie: its instruction's and its data's.
@@ -338,24 +349,36 @@ type Pages = HashMap<(Option<u16>, u64), Mapping>;
 struct Recent([Option<(u64, u64)>; RECENT]);
 const RECENT: usize = 64;
 
+impl Default for Recent {
+    fn default() -> Recent {
+        Recent([None; RECENT])
+    }
+}
+
 impl Recent {
+    /// Where a page lies, if that is known.
+    #[inline]
+    fn frame(&mut self, pages: &Pages, space: Option<u16>, page: u64) -> Option<u64> {
+        let place = &mut self.0[page as usize % RECENT];
+        if let Some((known, frame)) = *place
+            && known == page
+        {
+            return Some(frame);
+        }
+        let frame = pages.get(&(space, page))?.frame;
+        *place = Some((page, frame));
+        Some(frame)
+    }
+
+    /// Where a virtual address lies.
     #[inline]
     fn of(&mut self, pages: &Pages, space: Option<u16>, virt: u64) -> Result<PhysAddr, Malformed> {
-        let page = virt >> PAGE_SHIFT;
-        let place = &mut self.0[page as usize % RECENT];
-        let frame = match *place {
-            Some((known, frame)) if known == page => frame,
-            _ => {
-                let frame = pages.get(&(space, page)).ok_or(Malformed)?.frame;
-                *place = Some((page, frame));
-                frame
-            }
-        };
+        let frame = self.frame(pages, space, virt >> PAGE_SHIFT).ok_or(Malformed)?;
         Ok(PhysAddr((frame << PAGE_SHIFT) | (virt % PAGE_BYTES)))
     }
 
     /// Another space, or a page that lies elsewhere from now on.
     fn forget(&mut self) {
-        self.0 = [None; RECENT];
+        *self = Recent::default();
     }
 }

@@ -96,11 +96,6 @@ impl TraceWriter {
         Ok(writer)
     }
 
-    /// Instructions of a hart so far.
-    pub fn instructions(&self, hart: u16) -> u64 {
-        self.harts[usize::from(hart)].end
-    }
-
     /// A hart executed a block. `walk` says what a walk for an address reads; it is asked for pages that the chunk has not had.
     pub fn block(
         &mut self,
