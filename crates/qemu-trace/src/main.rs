@@ -11,7 +11,7 @@ use clap::{Parser, Subcommand};
 
 use doorbell_qemu_trace::executed::Execution;
 use doorbell_qemu_trace::recording::{Beside, Guest, RecordError, Window, record, replay};
-use doorbell_qemu_trace::tools::{SUITE, Tools};
+use doorbell_qemu_trace::tools::Tools;
 use doorbell_qemu_trace::{guest, plugin};
 
 /// See the module.
@@ -83,8 +83,7 @@ fn main() -> std::process::ExitCode {
 }
 
 fn run(what: Do) -> Result<(), RecordError> {
-    let named = std::env::var_os("DOORBELL_CACHE").filter(|value| !value.is_empty()).map(PathBuf::from);
-    let cache = named.or_else(|| doorbell_image::user_cache(|name| std::env::var_os(name)));
+    let cache = doorbell_image::cache_folder(|name| std::env::var_os(name));
     let cache =
         cache.ok_or_else(|| RecordError::Failed("there is no home folder: set DOORBELL_CACHE".into()))?;
     let mut say = |step: &str| eprintln!("{step}");
@@ -102,7 +101,7 @@ fn run(what: Do) -> Result<(), RecordError> {
         }
         Do::Count { folder, mark, skip, length, show } => {
             let tools = Tools::fetch(&cache, &mut say)?;
-            let plugin = plugin::plugin(&cache, SUITE, &mut say)?;
+            let plugin = plugin::plugin(&cache, &mut say)?;
             let window = Window { mark, skip, length };
             let (replay, stream) = replay(&tools, &plugin, &folder, &window)?;
             let result = count(stream, show);

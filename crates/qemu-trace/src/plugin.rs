@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use doorbell_files as files;
-use doorbell_image::{BuildOptions, ImageError, SourceFile, fetch_source_file};
+use doorbell_image::{BuildOptions, HostPrograms, ImageError, SourceFile, fetch_source_file};
 
 const HEADER: &str = "qemu-plugin.h";
 const SOURCES: [(&str, &str); 6] = [
@@ -31,14 +31,16 @@ const OPTIONS: [&str; 10] = [
 ];
 
 /// The plugin's library below `cache`, compiled unless it is there.
-pub fn plugin(cache: &Path, suite: &str, progress: &mut dyn FnMut(&str)) -> Result<PathBuf, ImageError> {
+pub fn plugin(cache: &Path, progress: &mut dyn FnMut(&str)) -> Result<PathBuf, ImageError> {
     let folder = cache.join("recorder");
     let options = BuildOptions {
         cache_dir: cache.join("packages"),
         out_dir: folder.clone(),
         ..BuildOptions::default()
     };
-    let wanted = SourceFile { suite, package: "qemu", path: "include/qemu/qemu-plugin.h" };
+    // Of the suite that QEMU itself is of.
+    let wanted =
+        SourceFile { suite: HostPrograms::SUITE, package: "qemu", path: "include/qemu/qemu-plugin.h" };
     let header = fetch_source_file(&wanted, &options, progress)?;
     let header = std::fs::read(&header).map_err(ImageError::io("read", &header))?;
     let mut all = header.clone();
