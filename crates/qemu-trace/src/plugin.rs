@@ -8,13 +8,28 @@ use doorbell_files as files;
 use doorbell_image::{BuildOptions, HostPrograms, ImageError, SourceFile, fetch_source_file};
 
 const HEADER: &str = "qemu-plugin.h";
-const SOURCES: [(&str, &str); 6] = [
-    ("device.c", include_str!("../../../tools/qemu-trace/device.c")),
-    ("device.h", include_str!("../../../tools/qemu-trace/device.h")),
-    ("glib.h", include_str!("../../../tools/qemu-trace/glib/glib.h")),
-    ("plugin.c", include_str!("../../../tools/qemu-trace/plugin.c")),
-    ("stream.c", include_str!("../../../tools/qemu-trace/stream.c")),
-    ("stream.h", include_str!("../../../tools/qemu-trace/stream.h")),
+
+macro_rules! source {
+    ($name:literal) => {
+        ($name, include_str!(concat!("../../../tools/qemu-trace/", $name)))
+    };
+}
+
+/// The plugin's files: their names and content. Those that end in `.c` are compiled.
+const SOURCES: [(&str, &str); 13] = [
+    source!("accesses.c"),
+    source!("accesses.h"),
+    source!("blocks.c"),
+    source!("blocks.h"),
+    source!("device.c"),
+    source!("device.h"),
+    source!("events.c"),
+    source!("events.h"),
+    source!("glib.h"),
+    source!("plugin.c"),
+    source!("plugin.h"),
+    source!("stream.c"),
+    source!("stream.h"),
 ];
 const COMPILER: &str = "cc";
 const OPTIONS: [&str; 10] = [
