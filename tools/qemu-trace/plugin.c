@@ -239,7 +239,9 @@ static void ends_by_itself(qemu_plugin_id_t id, void *data)
     (void)id;
     (void)data;
     if (!window.is_open) {
-        fprintf(stderr, "qemu-trace: the window never began, in %" PRIu64 " instructions\n", cpu.count ? *cpu.count : 0);
+        uint64_t count = cpu.count ? *cpu.count : 0;
+        fprintf(stderr, "qemu-trace: the window never began, in %" PRIu64 " instructions: begin it earlier, or at what the console prints\n",
+                count);
         _exit(4);
     }
     close_block(*cpu.count);
@@ -276,7 +278,7 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_
     }
     for (int at = 0; at < argc; at++) {
         if (!understand(argv[at])) {
-            fprintf(stderr, "qemu-trace: %s is of no use\n", argv[at]);
+            fprintf(stderr, "qemu-trace: cannot use %s; there are out=FILE, length=N, skip=N and mark=TEXT\n", argv[at]);
             return 1;
         }
     }

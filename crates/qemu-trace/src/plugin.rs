@@ -80,10 +80,17 @@ pub fn plugin(cache: &Path, progress: &mut dyn FnMut(&str)) -> Result<PathBuf, I
     let mut command = Command::new(COMPILER);
     command.current_dir(work.path()).args(OPTIONS).args(["-o", "plugin.so"]);
     command.args(SOURCES.iter().map(|(name, _)| *name).filter(|name| name.ends_with(".c")));
-    let output = command.output().map_err(ImageError::io("run", Path::new(COMPILER)))?;
+    let output = command.output().map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => ImageError::MissingTool { tool: COMPILER, package: "gcc" },
+        _ => ImageError::io("run", Path::new(COMPILER))(error),
+    })?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(ImageError::Content { image: "the plugin of QEMU's".to_owned(), problem: said });
+        return Err(ImageError::Tool {
+            what: "compiling the plugin for QEMU".to_owned(),
+            status: output.status.to_string(),
+            hint: String::new(),
+            output: String::from_utf8_lossy(&output.stderr).into_owned(),
+        });
     }
     let compiled = work.path().join("plugin.so");
     files::rename(&compiled, &library).map_err(ImageError::io("move", &compiled))?;

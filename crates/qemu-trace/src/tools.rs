@@ -17,6 +17,11 @@ impl Tools {
         HostPrograms::fetch("recorder", &ROOTS, cache, progress).map(Tools)
     }
 
+    /// Whether this is one of the programs.
+    pub fn has(&self, name: &str) -> bool {
+        !name.is_empty() && self.0.root().join("usr/bin").join(name).is_file()
+    }
+
     /// One of the programs.
     pub fn program(&self, name: &str) -> Command {
         self.0.command(name)
