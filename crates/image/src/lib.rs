@@ -15,6 +15,8 @@
 //! `packages` says which packages: the suite's, or those that a lock file (`pins`) names, or, while a mirror's index does not fit its
 //! signature, those that are `known`. `place` has the folders and their locks.
 //!
+//! `unpacked` and `host_programs` get programs of a suite that tests and recorders run on the host, such as QEMU.
+//!
 //! Nothing here runs guest code: no package script is executed, and no binary of the image is run on the host. The host's
 //! own programs work within bounds (`confine`), and a recipe chooses only compiler options that `flags` knows to be
 //! harmless; `docs/threat-model.md` says what stands against what.
@@ -37,6 +39,7 @@ mod ext2;
 mod extend;
 mod flags;
 mod host;
+mod host_programs;
 mod image;
 mod index;
 mod install;
@@ -60,11 +63,12 @@ pub use builtin::{BUILTIN, BuiltinRecipe};
 pub use by_hand::image_by_hand;
 pub use doorbell_results::{PackageVersion, Provenance};
 pub use error::ImageError;
+pub use host_programs::HostPrograms;
 pub use image::Image;
 pub use manifest::{FileRecord, Manifest, PackageRecord};
 pub use overlay::{GuestFile, delivery, overlay};
 pub use pins::Pins;
-pub use places::user_cache;
+pub use places::{cache_folder, user_cache};
 pub use recipe::Recipe;
 pub use source_file::{SourceFile, fetch_source_file};
 pub use unpacked::{Unpacked, fetch_unpacked, find_unpacked};

@@ -14,6 +14,13 @@ pub fn user_cache(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf
         .map(|cache| cache.join("doorbell"))
 }
 
+/// The folder for images, packages and checkpoints, found as the command `doorbell` finds it: `$DOORBELL_CACHE`, else the
+/// [`user_cache`].
+pub fn cache_folder(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let named = variable("DOORBELL_CACHE").filter(|value| !value.is_empty()).map(PathBuf::from);
+    named.or_else(|| user_cache(variable))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -30,5 +37,18 @@ mod tests {
         }
         assert_eq!(cache("", ""), None);
         assert_eq!(user_cache(|_| None), None);
+    }
+
+    #[test]
+    fn a_cache_that_is_named_goes_before_the_users() {
+        let cache = |named: &'static str| {
+            cache_folder(|name| match name {
+                "DOORBELL_CACHE" => Some(named.into()),
+                "HOME" => Some("/home/me".into()),
+                _ => None,
+            })
+        };
+        assert_eq!(cache("/scratch"), Some("/scratch".into()));
+        assert_eq!(cache(""), Some("/home/me/.cache/doorbell".into()));
     }
 }

@@ -100,11 +100,6 @@ impl<R: Read> Execution<R> {
         })
     }
 
-    /// How much so far.
-    pub fn counts(&self) -> Counts {
-        self.counts
-    }
-
     /// Tells the recorder all that happens up to and in the next block; false behind the end.
     pub fn step(&mut self, recorder: &mut impl Recorder) -> Result<bool, StreamError> {
         match self.stream.read()? {

@@ -4,14 +4,15 @@
 
 mod count;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::ChildStdout;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
 
 use doorbell_qemu_trace::executed::Execution;
-use doorbell_qemu_trace::recording::{Beside, Guest, RecordError, Window, record, replay};
-use doorbell_qemu_trace::tools::{SUITE, Tools};
+use doorbell_qemu_trace::recording::{Beside, Guest, RecordError, Replay, Window, record, replay};
+use doorbell_qemu_trace::tools::Tools;
 use doorbell_qemu_trace::{guest, plugin};
 
 /// See the module.
@@ -31,7 +32,7 @@ enum Do {
         #[arg(long, default_value = "net-amd64")]
         guest: String,
         /// The guest's RAM in MiB
-        #[arg(long, default_value_t = 512)]
+        #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=2048))]
         ram: u32,
         /// A TCP port of the guest's that {port} of the host leads to
         #[arg(long)]
@@ -43,24 +44,24 @@ enum Do {
         #[arg(long)]
         after: Option<String>,
         /// The guest's command
+        #[arg(required = true)]
         command: Vec<String>,
     },
     /// Replay a window of a recording, and count
     Count {
-        /// The recording's folder
-        folder: PathBuf,
-        /// The window begins when the console has printed this
-        #[arg(long)]
-        mark: Option<String>,
-        /// and so many instructions later
-        #[arg(long, default_value_t = 0)]
-        skip: u64,
-        /// Instructions of the window
-        #[arg(long, default_value_t = 10_000_000)]
-        length: u64,
+        #[command(flatten)]
+        part: Part,
         /// Show so many ops and events
         #[arg(long, default_value_t = 0)]
         show: u64,
+    },
+    /// Replay a window of a recording, and keep its raw stream
+    Raw {
+        #[command(flatten)]
+        part: Part,
+        /// The file
+        #[arg(long)]
+        out: PathBuf,
     },
     /// Count what is in a raw stream
     CountRaw {
@@ -70,6 +71,32 @@ enum Do {
         #[arg(long, default_value_t = 0)]
         show: u64,
     },
+}
+
+/// A window of a recording.
+#[derive(Debug, clap::Args)]
+struct Part {
+    /// The recording's folder
+    folder: PathBuf,
+    /// The window begins when the console has printed this
+    #[arg(long)]
+    mark: Option<String>,
+    /// and so many instructions later
+    #[arg(long, default_value_t = 0)]
+    skip: u64,
+    /// Instructions of the window
+    #[arg(long, default_value_t = 10_000_000)]
+    length: u64,
+}
+
+impl Part {
+    fn replay(self, cache: &Path) -> Result<(Replay, ChildStdout), RecordError> {
+        let mut say = |step: &str| eprintln!("{step}");
+        let tools = Tools::fetch(cache, &mut say)?;
+        let plugin = plugin::plugin(cache, &mut say)?;
+        let window = Window { mark: self.mark, skip: self.skip, length: self.length };
+        replay(&tools, &plugin, &self.folder, &window)
+    }
 }
 
 fn main() -> std::process::ExitCode {
@@ -83,8 +110,7 @@ fn main() -> std::process::ExitCode {
 }
 
 fn run(what: Do) -> Result<(), RecordError> {
-    let named = std::env::var_os("DOORBELL_CACHE").filter(|value| !value.is_empty()).map(PathBuf::from);
-    let cache = named.or_else(|| doorbell_image::user_cache(|name| std::env::var_os(name)));
+    let cache = doorbell_image::cache_folder(|name| std::env::var_os(name));
     let cache =
         cache.ok_or_else(|| RecordError::Failed("there is no home folder: set DOORBELL_CACHE".into()))?;
     let mut say = |step: &str| eprintln!("{step}");
@@ -100,13 +126,20 @@ fn run(what: Do) -> Result<(), RecordError> {
             });
             record(&tools, &guest, beside.as_slice(), &folder, Duration::from_secs(600))
         }
-        Do::Count { folder, mark, skip, length, show } => {
-            let tools = Tools::fetch(&cache, &mut say)?;
-            let plugin = plugin::plugin(&cache, SUITE, &mut say)?;
-            let window = Window { mark, skip, length };
-            let (replay, stream) = replay(&tools, &plugin, &folder, &window)?;
+        Do::Count { part, show } => {
+            let (replay, stream) = part.replay(&cache)?;
             let result = count(stream, show);
             replay.explain(result)
+        }
+        Do::Raw { part, out } => {
+            let io = |action| {
+                let path = out.clone();
+                move |source| RecordError::Io { action, path, source }
+            };
+            let mut file = std::fs::File::create(&out).map_err(io("create"))?;
+            let (replay, mut stream) = part.replay(&cache)?;
+            std::io::copy(&mut stream, &mut file).map_err(io("write"))?;
+            replay.explain(Ok(()))
         }
         Do::CountRaw { file, show } => {
             let stream = std::fs::File::open(&file).map_err(|source| RecordError::Io {

@@ -5,16 +5,31 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use doorbell_files as files;
-use doorbell_image::{BuildOptions, ImageError, SourceFile, fetch_source_file};
+use doorbell_image::{BuildOptions, HostPrograms, ImageError, SourceFile, fetch_source_file};
 
 const HEADER: &str = "qemu-plugin.h";
-const SOURCES: [(&str, &str); 6] = [
-    ("device.c", include_str!("../../../tools/qemu-trace/device.c")),
-    ("device.h", include_str!("../../../tools/qemu-trace/device.h")),
-    ("glib.h", include_str!("../../../tools/qemu-trace/glib/glib.h")),
-    ("plugin.c", include_str!("../../../tools/qemu-trace/plugin.c")),
-    ("stream.c", include_str!("../../../tools/qemu-trace/stream.c")),
-    ("stream.h", include_str!("../../../tools/qemu-trace/stream.h")),
+
+macro_rules! source {
+    ($name:literal) => {
+        ($name, include_str!(concat!("../../../tools/qemu-trace/", $name)))
+    };
+}
+
+/// The plugin's files: their names and content. Those that end in `.c` are compiled.
+const SOURCES: [(&str, &str); 13] = [
+    source!("accesses.c"),
+    source!("accesses.h"),
+    source!("blocks.c"),
+    source!("blocks.h"),
+    source!("device.c"),
+    source!("device.h"),
+    source!("events.c"),
+    source!("events.h"),
+    source!("glib.h"),
+    source!("plugin.c"),
+    source!("plugin.h"),
+    source!("stream.c"),
+    source!("stream.h"),
 ];
 const COMPILER: &str = "cc";
 const OPTIONS: [&str; 10] = [
@@ -31,14 +46,16 @@ const OPTIONS: [&str; 10] = [
 ];
 
 /// The plugin's library below `cache`, compiled unless it is there.
-pub fn plugin(cache: &Path, suite: &str, progress: &mut dyn FnMut(&str)) -> Result<PathBuf, ImageError> {
+pub fn plugin(cache: &Path, progress: &mut dyn FnMut(&str)) -> Result<PathBuf, ImageError> {
     let folder = cache.join("recorder");
     let options = BuildOptions {
         cache_dir: cache.join("packages"),
         out_dir: folder.clone(),
         ..BuildOptions::default()
     };
-    let wanted = SourceFile { suite, package: "qemu", path: "include/qemu/qemu-plugin.h" };
+    // Of the suite that QEMU itself is of.
+    let wanted =
+        SourceFile { suite: HostPrograms::SUITE, package: "qemu", path: "include/qemu/qemu-plugin.h" };
     let header = fetch_source_file(&wanted, &options, progress)?;
     let header = std::fs::read(&header).map_err(ImageError::io("read", &header))?;
     let mut all = header.clone();
@@ -63,10 +80,17 @@ pub fn plugin(cache: &Path, suite: &str, progress: &mut dyn FnMut(&str)) -> Resu
     let mut command = Command::new(COMPILER);
     command.current_dir(work.path()).args(OPTIONS).args(["-o", "plugin.so"]);
     command.args(SOURCES.iter().map(|(name, _)| *name).filter(|name| name.ends_with(".c")));
-    let output = command.output().map_err(ImageError::io("run", Path::new(COMPILER)))?;
+    let output = command.output().map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => ImageError::MissingTool { tool: COMPILER, package: "gcc" },
+        _ => ImageError::io("run", Path::new(COMPILER))(error),
+    })?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(ImageError::Content { image: "the plugin of QEMU's".to_owned(), problem: said });
+        return Err(ImageError::Tool {
+            what: "compiling the plugin for QEMU".to_owned(),
+            status: output.status.to_string(),
+            hint: String::new(),
+            output: String::from_utf8_lossy(&output.stderr).into_owned(),
+        });
     }
     let compiled = work.path().join("plugin.so");
     files::rename(&compiled, &library).map_err(ImageError::io("move", &compiled))?;

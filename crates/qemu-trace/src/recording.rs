@@ -15,7 +15,6 @@ use doorbell_image::{Image, ImageError};
 use serde::{Deserialize, Serialize};
 
 use crate::error::StreamError;
-use crate::executed::Execution;
 use crate::tools::Tools;
 
 const RECORD_FILE: &str = "record";
@@ -174,7 +173,10 @@ pub fn record(
             break status;
         }
         if begun.elapsed() > at_most {
-            let problem = format!("the guest has not powered off within {} s", at_most.as_secs());
+            let problem = format!(
+                "the guest has not powered off within {} s: is its command waiting for something?",
+                at_most.as_secs()
+            );
             return Err(RecordError::Failed(problem + &last_lines(&console)));
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -205,6 +207,13 @@ fn start(
     let due: Vec<&Beside> = waiting.iter().copied().filter(is_due).collect();
     waiting.retain(|one| !is_due(one));
     for one in due {
+        if !tools.has(&one.program) {
+            let problem = format!(
+                "{:?} is none of the programs beside the guest, such as iperf3, redis-benchmark and redis-cli",
+                one.program
+            );
+            return Err(RecordError::Failed(problem));
+        }
         let mut command = tools.program(&one.program);
         command.args(one.arguments.iter().map(|word| word.replace(PORT, &port.to_string())));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -249,6 +258,10 @@ pub fn replay(
     window: &Window,
 ) -> Result<(Replay, ChildStdout), RecordError> {
     let path = folder.join(GUEST_FILE);
+    if !path.exists() {
+        let problem = format!("{} is no recording: make one with `record`", folder.display());
+        return Err(RecordError::Failed(problem));
+    }
     let text = fs::read_to_string(&path).map_err(RecordError::io("read", &path))?;
     let bad = |error: toml::de::Error| RecordError::Failed(format!("{}: {error}", path.display()));
     let guest: Guest = toml::from_str(&text).map_err(bad)?;
@@ -274,28 +287,16 @@ pub fn replay(
 }
 
 impl Replay {
-    /// What an execution of the stream came to; if QEMU has failed, what it said.
+    /// What reading the stream came to; if QEMU has failed, what it said.
     pub fn explain<T>(mut self, result: Result<T, StreamError>) -> Result<T, RecordError> {
-        let ended = |status: std::process::ExitStatus| status.success();
-        match (result, self.running.0.wait()) {
-            (Ok(value), _) => Ok(value),
-            (Err(StreamError::Truncated { .. } | StreamError::Foreign), Ok(status)) if !ended(status) => {
+        let ended = self.running.0.wait();
+        match (result, ended) {
+            (Ok(_) | Err(StreamError::Truncated { .. } | StreamError::Foreign), Ok(status))
+                if !status.success() =>
+            {
                 Err(RecordError::Failed(format!("QEMU ended with {status}{}", last_lines(&self.log))))
             }
-            (Err(error), _) => Err(error.into()),
+            (result, _) => Ok(result?),
         }
     }
-}
-
-/// The window of a recording, decoded for a recorder.
-pub fn decode(
-    tools: &Tools,
-    plugin: &Path,
-    folder: &Path,
-    window: &Window,
-    recorder: &mut impl crate::event::Recorder,
-) -> Result<crate::executed::Counts, RecordError> {
-    let (replay, stream) = replay(tools, plugin, folder, window)?;
-    let result = Execution::new(stream).and_then(|mut execution| execution.run(recorder));
-    replay.explain(result)
 }

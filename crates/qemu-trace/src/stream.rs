@@ -1,4 +1,4 @@
-//! The plugin's raw stream, read. `tools/qemu-trace/plugin.c` says what it is made of.
+//! The plugin's raw stream, read. `tools/qemu-trace/stream.h` says what it is made of.
 
 mod input;
 mod parts;

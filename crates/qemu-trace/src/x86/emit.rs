@@ -3,8 +3,8 @@
 use doorbell_sim::op::Register;
 use doorbell_sim::{Op, OpClass, PhysAddr};
 
-use super::Decoded;
 use super::registers::{JOINED, LOADED, Names, RESULT};
+use super::{Decoded, LISTED_MAX};
 use crate::stream::Access;
 
 /// What an instruction with a REP prefix moves at a time, as those of today's cores do; QEMU does it by single elements.
@@ -104,18 +104,15 @@ impl Emitter {
         op: &Op,
         put: &mut impl FnMut(Op),
     ) -> [Register; 3] {
-        let mut all = [0; 12];
+        let mut all = [0; 2 * LISTED_MAX];
         let mut count = 0;
         // Where there is no access, what an address is made of is computed with.
         let addresses =
             if loaded.is_empty() && !decoded.accesses_memory { decoded.address_registers.all() } else { &[] };
-        for register in decoded.reads.all().iter().chain(addresses) {
-            all[count] = self.names.read(*register);
+        let named = decoded.reads.all().iter().chain(addresses).map(|register| self.names.read(*register));
+        for register in named.chain(loaded.iter().copied()) {
+            all[count] = register;
             count += 1;
-        }
-        for register in loaded {
-            all[count.min(11)] = *register;
-            count = (count + 1).min(12);
         }
         while count > 3 {
             let sources = [all[count - 3], all[count - 2], all[count - 1]];

@@ -39,6 +39,8 @@ pub(super) fn number(register: X86) -> Register {
 pub(super) const STACK_POINTER: Register = GENERAL + 4;
 
 /// What each register is called at the moment.
+// The ChampSim reader has its own (trace/src/champsim/names.rs): it looks for a name through all that a file leaves free, which it
+// knows beforehand, and may have to avoid some. Here the free ones are at hand, as each executed instruction asks for one.
 #[derive(Debug)]
 pub(super) struct Names {
     of: [Register; POOL as usize],

@@ -19,6 +19,5 @@ typedef struct {
 GByteArray *g_byte_array_new(void);
 GByteArray *g_byte_array_set_size(GByteArray *array, unsigned int length);
 char *g_array_free(GArray *array, int free_segment);
-void g_free(void *memory);
 
 #endif

@@ -1,0 +1,138 @@
+/* See blocks.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "blocks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "accesses.h"
+#include "device.h"
+#include "plugin.h"
+#include "stream.h"
+
+#define HASH_BITS 18
+#define INSTRUCTION_BYTES_MAX 15
+
+static struct block *hashed[1u << HASH_BITS];
+static uint64_t defined;
+
+static enum ends ends(const uint8_t *bytes, size_t length)
+{
+    size_t at = 0;
+
+    /* Prefixes: operand size, segments, REP, and REX. */
+    while (at < length && (bytes[at] == 0x66 || bytes[at] == 0x2e || bytes[at] == 0x3e || bytes[at] == 0x64 || bytes[at] == 0x65
+                           || bytes[at] == 0xf2 || bytes[at] == 0xf3 || (bytes[at] & 0xf0) == 0x40)) {
+        at++;
+    }
+    if (at >= length) {
+        return ENDS_PLAINLY;
+    }
+    if (bytes[at] == 0x0f && at + 1 < length) {
+        /* SYSCALL, SYSRET, SYSENTER, SYSEXIT, MOV to a control register, WRMSR. */
+        uint8_t second = bytes[at + 1];
+        bool is_one = second == 0x05 || second == 0x07 || second == 0x34 || second == 0x35 || second == 0x22 || second == 0x30;
+        return is_one ? ENDS_OTHERWISE : ENDS_PLAINLY;
+    }
+    /* IRET, INT n, INT3, far returns. */
+    return (bytes[at] >= 0xca && bytes[at] <= 0xcf) ? ENDS_OTHERWISE : ENDS_PLAINLY;
+}
+
+static uint64_t physical_of(const struct qemu_plugin_insn *instruction)
+{
+    uint64_t physical;
+
+    return ram_physical(qemu_plugin_insn_haddr(instruction), &physical) ? physical : UINT64_MAX;
+}
+
+/* FNV-1a, 64 bits. */
+static uint64_t hash_of(const struct block *block)
+{
+    uint64_t hash = 0xcbf29ce484222325 ^ block->address ^ block->first << 20;
+
+    for (uint32_t at = 0; at < block->text_bytes; at++) {
+        hash = (hash ^ block->text[at]) * 0x100000001b3;
+    }
+    return hash ^ hash >> 32;
+}
+
+static bool are_same(const struct block *one, const struct block *other)
+{
+    return one->hash == other->hash && one->address == other->address && one->first == other->first && one->last == other->last
+        && one->text_bytes == other->text_bytes && !memcmp(one->text, other->text, one->text_bytes);
+}
+
+/* What was translated before, or this. QEMU forgets and translates again as it pleases; numbers must not depend on that. */
+static struct block *keep(const struct block *block)
+{
+    struct block **bucket = &hashed[block->hash % (1u << HASH_BITS)], *kept;
+
+    for (struct block *old = *bucket; old; old = old->next_of_hash) {
+        if (are_same(old, block)) {
+            return old;
+        }
+    }
+    kept = allocate(sizeof(*kept));
+    *kept = *block;
+    kept->text = allocate(block->text_bytes);
+    memcpy(kept->text, block->text, block->text_bytes);
+    kept->accessed = allocate(block->instructions * sizeof(uint64_t));
+    kept->next_of_hash = *bucket;
+    *bucket = kept;
+    return kept;
+}
+
+struct block *block_of(const struct qemu_plugin_tb *tb)
+{
+    size_t instructions = qemu_plugin_tb_n_insns(tb);
+    uint8_t *text = allocate(instructions * (1 + INSTRUCTION_BYTES_MAX));
+    struct block block = { .address = qemu_plugin_tb_vaddr(tb), .text = text, .instructions = (uint32_t)instructions }, *kept;
+
+    for (size_t at = 0; at < instructions; at++) {
+        struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(tb, at);
+        uint8_t *bytes = text + block.text_bytes + 1;
+        size_t length = qemu_plugin_insn_data(instruction, bytes, INSTRUCTION_BYTES_MAX);
+        bytes[-1] = (uint8_t)length;
+        block.text_bytes += (uint32_t)length + 1;
+        block.last = physical_of(instruction);
+        block.first = at == 0 ? block.last : block.first;
+        block.ends = ends(bytes, length);
+    }
+    block.hash = hash_of(&block);
+    kept = keep(&block);
+    free(text);
+    return kept;
+}
+
+static void put_definition(struct block *block)
+{
+    stream_room();
+    put_byte(RECORD_DEFINE);
+    put_number(block->address);
+    put_number(block->first + 1);
+    put_number(block->last + 1);
+    put_number(block->instructions);
+    put_bytes(block->text, block->text_bytes);
+    stream_room();
+    put_walk(block->address);
+    block->number = defined++;
+    block->is_defined = true;
+}
+
+void put_block(struct block *before, struct block *block)
+{
+    if (!block->is_defined) {
+        put_definition(block);
+    } else if (before && before->successor == block) {
+        put_byte(RECORD_AGAIN);
+        return;
+    } else {
+        put_byte(RECORD_BLOCK);
+        put_number(block->number);
+    }
+    if (before) {
+        before->successor = block;
+    }
+}

@@ -1,0 +1,33 @@
+/* Static blocks: what QEMU translates and executes at a time, each known by its address and its instructions' bytes.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef QEMU_TRACE_BLOCKS_H
+#define QEMU_TRACE_BLOCKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <qemu-plugin.h>
+
+/* Whether the privilege level or the address space may be another one behind a block: ENDS_OTHERWISE. */
+enum ends { ENDS_PLAINLY, ENDS_OTHERWISE };
+
+struct block {
+    struct block *next_of_hash, *successor;
+    uint64_t hash, number, address, first, last;
+    /* Of each instruction: where its last access was. */
+    uint64_t *accessed;
+    /* Of each instruction a byte, its length, and its bytes. */
+    uint8_t *text;
+    uint32_t text_bytes, instructions;
+    enum ends ends;
+    bool is_defined;
+};
+
+/* The block that QEMU has translated: one that was translated before, or a new one. */
+struct block *block_of(const struct qemu_plugin_tb *tb);
+/* Tells that a block is executed, and defines it if it is the first time. Another one may have been executed before it. */
+void put_block(struct block *before, struct block *block);
+
+#endif

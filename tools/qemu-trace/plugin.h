@@ -1,0 +1,39 @@
+/* The window that is written down, and what else the plugin's parts share.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef QEMU_TRACE_PLUGIN_H
+#define QEMU_TRACE_PLUGIN_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct block;
+
+/* The one virtual CPU: instructions that it has begun since reset (QEMU adds to it), and its thread. */
+struct cpu {
+    volatile uint64_t *count;
+    pthread_t thread;
+};
+
+struct window {
+    bool is_open;
+    /* The block that is executed, how many instructions had begun before it, and the one of it that accessed memory last. */
+    struct block *block;
+    uint64_t block_begun, accessing;
+    /* As told last. */
+    uint64_t cr3;
+    uint8_t level;
+};
+
+extern struct cpu cpu;
+extern struct window window;
+
+/* Ends QEMU. */
+void fail(const char *why) __attribute__((noreturn));
+/* Zeroed memory. */
+void *allocate(size_t bytes);
+
+#endif
