@@ -333,8 +333,9 @@ Dir::Etc::netrcparts "/etc/apt/auth.conf.d";
     )
 }
 
-/// What apt prints, in the C locale, about a mirror that is in the middle of being brought up to date.
-const MISFIT: [&str; 2] = ["Mirror sync in progress", "Hash Sum mismatch"];
+/// What apt prints, in the C locale, about a mirror that is in the middle of being brought up to date. The last is all that apt 3 says if
+/// the mirror is a folder (`copy:`), of any length and content; over HTTP it says what apt 2 says.
+const MISFIT: [&str; 3] = ["Mirror sync in progress", "Hash Sum mismatch", "Undetermined Error"];
 
 /// What apt prints, in the C locale, when it gets no answer.
 const UNREACHABLE: [&str; 9] = [
