@@ -8,13 +8,12 @@
 #include <string.h>
 
 #include "blocks.h"
-#include "device.h"
+#include "isa.h"
 #include "plugin.h"
 #include "stream.h"
 
 #define PAGES (1u << PAGE_BITS)
 #define NO_PAGE UINT64_MAX
-#define WALK_MAX 4
 
 struct page {
     uint64_t virtual, physical;
@@ -28,30 +27,16 @@ void forget_pages(void)
     memset(pages, 0xff, sizeof(pages));
 }
 
-/* Intel SDM volume 3, 4.5.4: the entries that a walk with four levels reads. */
 void put_walk(uint64_t address)
 {
-    uint64_t entries[WALK_MAX];
-    uint64_t table = window.cr3 & 0x000ffffffffff000;
-    uint8_t read = 0;
+    struct walk walk = isa_walk(window.mode.space, address);
 
-    for (int shift = 39; shift >= PAGE_SHIFT; shift -= 9) {
-        uint64_t value;
-        entries[read] = table + (address >> shift & 0x1ff) * 8;
-        if (!ram_read(entries[read], &value) || !(value & 1)) {
-            read = 0;
-            break;
-        }
-        read++;
-        /* PS: the entry maps a large page. */
-        if (value & 0x80 && shift <= 30) {
-            break;
-        }
-        table = value & 0x000ffffffffff000;
+    put_byte(walk.count);
+    if (walk.count > 0) {
+        put_byte(walk.page_bits);
     }
-    put_byte(read);
-    for (uint8_t at = 0; at < read; at++) {
-        put_number(entries[at] / 8);
+    for (uint8_t at = 0; at < walk.count; at++) {
+        put_number(walk.entries[at] / 8);
     }
 }
 

@@ -9,6 +9,7 @@
 
 #include "accesses.h"
 #include "device.h"
+#include "isa.h"
 #include "plugin.h"
 #include "stream.h"
 
@@ -17,28 +18,6 @@
 
 static struct block *hashed[1u << HASH_BITS];
 static uint64_t defined;
-
-static enum ends ends(const uint8_t *bytes, size_t length)
-{
-    size_t at = 0;
-
-    /* Prefixes: operand size, segments, REP, and REX. */
-    while (at < length && (bytes[at] == 0x66 || bytes[at] == 0x2e || bytes[at] == 0x3e || bytes[at] == 0x64 || bytes[at] == 0x65
-                           || bytes[at] == 0xf2 || bytes[at] == 0xf3 || (bytes[at] & 0xf0) == 0x40)) {
-        at++;
-    }
-    if (at >= length) {
-        return ENDS_PLAINLY;
-    }
-    if (bytes[at] == 0x0f && at + 1 < length) {
-        /* SYSCALL, SYSRET, SYSENTER, SYSEXIT, MOV to a control register, WRMSR. */
-        uint8_t second = bytes[at + 1];
-        bool is_one = second == 0x05 || second == 0x07 || second == 0x34 || second == 0x35 || second == 0x22 || second == 0x30;
-        return is_one ? ENDS_OTHERWISE : ENDS_PLAINLY;
-    }
-    /* IRET, INT n, INT3, far returns. */
-    return (bytes[at] >= 0xca && bytes[at] <= 0xcf) ? ENDS_OTHERWISE : ENDS_PLAINLY;
-}
 
 static uint64_t physical_of(const struct qemu_plugin_insn *instruction)
 {
@@ -98,7 +77,7 @@ struct block *block_of(const struct qemu_plugin_tb *tb)
         block.text_bytes += (uint32_t)length + 1;
         block.last = physical_of(instruction);
         block.first = at == 0 ? block.last : block.first;
-        block.ends = ends(bytes, length);
+        block.changes_mode = isa_changes_mode(bytes, length);
     }
     block.hash = hash_of(&block);
     kept = keep(&block);

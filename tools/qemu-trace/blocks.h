@@ -10,9 +10,6 @@
 
 #include <qemu-plugin.h>
 
-/* Whether the privilege level or the address space may be another one behind a block: ENDS_OTHERWISE. */
-enum ends { ENDS_PLAINLY, ENDS_OTHERWISE };
-
 struct block {
     struct block *next_of_hash, *successor;
     uint64_t hash, number, address, first, last;
@@ -21,7 +18,8 @@ struct block {
     /* Of each instruction a byte, its length, and its bytes. */
     uint8_t *text;
     uint32_t text_bytes, instructions;
-    enum ends ends;
+    /* Whether the mode may be another one behind it. */
+    bool changes_mode;
     bool is_defined;
 };
 

@@ -13,13 +13,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "isa.h"
 #include "stream.h"
 
 #define EXPORT __attribute__((visibility("default")))
 /* How the mapping of the guest's RAM is called where it is a memory-backend-memfd. */
 #define RAM_MAPPING "memfd:memory-backend-memfd"
-/* Where QEMU's pc machines put RAM that does not fit below their PCI window: none may be there. */
-#define RAM_BYTES_MAX (2ull << 30)
 
 static uintptr_t ram_base;
 static uint64_t ram_size;
@@ -39,7 +38,7 @@ bool ram_find(void)
     if (maps) {
         fclose(maps);
     }
-    return ram_size != 0 && ram_size <= RAM_BYTES_MAX;
+    return ram_size != 0 && ram_size <= isa_ram_bytes_max;
 }
 
 uint64_t ram_bytes(void)
@@ -49,16 +48,20 @@ uint64_t ram_bytes(void)
 
 bool ram_physical(const void *host, uint64_t *physical)
 {
-    *physical = (uintptr_t)host - ram_base;
-    return *physical < ram_size;
+    uint64_t offset = (uintptr_t)host - ram_base;
+
+    *physical = isa_ram_base + offset;
+    return offset < ram_size;
 }
 
 bool ram_read(uint64_t physical, uint64_t *value)
 {
-    if (physical > ram_size || ram_size - physical < sizeof(*value)) {
+    uint64_t offset = physical - isa_ram_base;
+
+    if (offset > ram_size || ram_size - offset < sizeof(*value)) {
         return false;
     }
-    *value = *(const uint64_t *)(ram_base + physical);
+    *value = *(const uint64_t *)(ram_base + offset);
     return true;
 }
 

@@ -1,4 +1,4 @@
-/* Writes down what an x86-64 guest executes under QEMU, and what its devices do beside it, as a raw stream.
+/* Writes down what a guest executes under QEMU, and what its devices do beside it, as a raw stream.
  *
  * Copyright (C) the Doorbell developers
  * SPDX-License-Identifier: GPL-2.0-or-later
@@ -6,13 +6,14 @@
  * This is a TCG plugin (docs/devel/tcg-plugins.rst in QEMU), a program of its own beside the simulator. The same library is also
  * preloaded, for device.c. It knows one virtual CPU, QEMU's plugin interface 4, and RAM that is one memory-backend-memfd.
  *
- *     qemu-system-x86_64 -plugin LIBRARY,out=FILE,length=N[,skip=N][,mark=TEXT] -trace ...
+ *     qemu-system-... -plugin LIBRARY,out=FILE,length=N[,skip=N][,mark=TEXT] -trace ...
  *
  * The window begins `skip` instructions after reset, or after the guest's first serial port has printed TEXT, and has `length`
  * instructions and what is left of the last block. Behind it QEMU is ended.
  *
  * Here are the options, the window and QEMU's callbacks. blocks.c has what is executed, accesses.c what that reads and writes, device.c
- * what QEMU says of devices, and events.c how that gets into the stream, whose format is in stream.h.
+ * what QEMU says of devices, and events.c how that gets into the stream, whose format is in stream.h. What an instruction set has of
+ * its own stands behind isa.h.
  */
 #include "plugin.h"
 
@@ -28,6 +29,7 @@
 #include "blocks.h"
 #include "device.h"
 #include "events.h"
+#include "isa.h"
 #include "stream.h"
 
 #if QEMU_PLUGIN_VERSION < 4
@@ -48,11 +50,6 @@ struct window window;
 static uint64_t window_from, window_begun;
 /* How many characters of the mark have been printed. */
 static size_t matched;
-
-static struct {
-    struct qemu_plugin_register *cs, *cr3, *efer;
-    GByteArray *value;
-} state;
 
 /* One number for the one CPU: `cpu.count`. */
 static struct qemu_plugin_scoreboard *counts;
@@ -87,32 +84,15 @@ void console_printed(char character)
     }
 }
 
-static uint64_t read_register(struct qemu_plugin_register *handle)
-{
-    uint64_t value = 0;
-    int bytes;
-
-    g_byte_array_set_size(state.value, 0);
-    bytes = qemu_plugin_read_register(handle, state.value);
-    if (bytes <= 0 || bytes > (int)sizeof(value)) {
-        fail("a register cannot be read");
-    }
-    memcpy(&value, state.value->data, (size_t)bytes);
-    return value;
-}
-
 static void put_state(bool always)
 {
-    /* EFER.LMA; a 32-bit program in 64-bit mode is not told apart. */
-    uint8_t level = (uint8_t)((read_register(state.cs) & 3) | (read_register(state.efer) >> 10 & 1) << 2);
-    uint64_t cr3 = read_register(state.cr3);
+    struct mode mode = isa_mode();
 
-    if (always || level != window.level || cr3 != window.cr3) {
-        window.level = level;
-        window.cr3 = cr3;
+    if (always || mode.flags != window.mode.flags || mode.space != window.mode.space) {
+        window.mode = mode;
         put_byte(RECORD_STATE);
-        put_byte(level);
-        put_number(cr3);
+        put_byte(mode.flags);
+        put_number(mode.space);
     }
 }
 
@@ -167,7 +147,7 @@ static void block_begins(unsigned int index, void *data)
             /* Nothing is left to be saved, and other threads may be at work. */
             _exit(0);
         }
-        if (before->ends == ENDS_OTHERWISE || (int64_t)(before->address ^ block->address) < 0) {
+        if (before->changes_mode || (int64_t)(before->address ^ block->address) < 0) {
             put_state(false);
         }
     }
@@ -201,18 +181,6 @@ static void idles(qemu_plugin_id_t id, unsigned int index)
     }
 }
 
-static struct qemu_plugin_register *find_register(const GArray *all, const char *name)
-{
-    const qemu_plugin_reg_descriptor *each = (const void *)all->data;
-
-    for (unsigned int at = 0; at < all->len; at++) {
-        if (!strcmp(each[at].name, name)) {
-            return each[at].handle;
-        }
-    }
-    fail("the CPU lacks a register");
-}
-
 static void cpu_starts(qemu_plugin_id_t id, unsigned int index)
 {
     GArray *all = qemu_plugin_get_registers();
@@ -222,13 +190,10 @@ static void cpu_starts(qemu_plugin_id_t id, unsigned int index)
         fail("there is more than one CPU");
     }
     if (!ram_find()) {
-        fail("the guest's RAM is no memory-backend-memfd of at most 2 GiB");
+        fail("the guest's RAM is no memory-backend-memfd, or is larger than its machine has in one piece");
     }
     cpu.count = qemu_plugin_scoreboard_find(counts, 0);
-    state.cs = find_register(all, "cs");
-    state.cr3 = find_register(all, "cr3");
-    state.efer = find_register(all, "efer");
-    state.value = g_byte_array_new();
+    isa_find_registers(all);
     cpu.thread = pthread_self();
     g_array_free(all, 1);
 }
@@ -272,8 +237,8 @@ static bool understand(char *option)
 
 QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
 {
-    if (strcmp(info->target_name, "x86_64") || !info->system_emulation) {
-        fprintf(stderr, "qemu-trace: this is for qemu-system-x86_64\n");
+    if (strcmp(info->target_name, isa_target) || !info->system_emulation) {
+        fprintf(stderr, "qemu-trace: this is for qemu-system-%s\n", isa_target);
         return 1;
     }
     for (int at = 0; at < argc; at++) {

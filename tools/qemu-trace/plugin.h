@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "isa.h"
+
 struct block;
 
 /* The one virtual CPU: instructions that it has begun since reset (QEMU adds to it), and its thread. */
@@ -24,8 +26,7 @@ struct window {
     struct block *block;
     uint64_t block_begun, accessing;
     /* As told last. */
-    uint64_t cr3;
-    uint8_t level;
+    struct mode mode;
 };
 
 extern struct cpu cpu;

@@ -15,7 +15,7 @@
  *                   of its last instruction (0 if it is not in RAM), how many instructions; of each its length (a byte) and its bytes;
  *                   and the walk of its virtual address (as below)
  *  RECORD_CUT       of the last block only so many instructions were begun
- *  RECORD_STATE     before a block: privilege level (a byte; bit 2: 64-bit mode), CR3
+ *  RECORD_STATE     before a block: STATE bits (a byte), and what tells its address space from others (x86-64: CR3)
  *  RECORD_IDLE      the CPU waits for an interrupt
  *  RECORD_DMA       by a device: 1 if it writes RAM (a byte), instructions of the last block that had begun, physical address, bytes
  *  RECORD_DEVICE    which event (enum device_event; a byte), instructions of the last block that had begun, its arguments
@@ -25,7 +25,8 @@
  *                   among those whose virtual page has the same lowest PAGE_BITS bits, and is of this virtual page.
  *                   ACCESS_IO: no page, but the physical address and the value
  *
- * A walk is how many entries of page tables it reads (a byte, 0 if it is not known), and their physical addresses / 8.
+ * A walk is how many entries of page tables it reads (a byte; 0 if it is not known, and that is all), the bits of an offset into the page
+ * (a byte), and the entries' physical addresses / 8.
  *
  * An instruction that faults had begun, and begins again afterwards. One with a REP prefix may begin several times. An access comes
  * after what it made a device do.
@@ -36,7 +37,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STREAM_MAGIC "doorbell-qemu-1\n"
+#define STREAM_MAGIC "doorbell-qemu-2\n"
 
 enum record {
     RECORD_END,
@@ -50,6 +51,10 @@ enum record {
     RECORD_DEVICE,
     RECORD_BEGIN,
 };
+
+/* Instructions are executed with the operating system's rights; they are those of 64 bits, which the reader knows. */
+#define STATE_PRIVILEGED 0x01
+#define STATE_64_BIT 0x02
 
 /* Bits of an address within its page. */
 #define PAGE_SHIFT 12

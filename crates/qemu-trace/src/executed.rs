@@ -11,15 +11,15 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
-use iced_x86::InstructionInfoFactory;
-
+use crate::emit::{Emitter, Goes};
 use crate::error::StreamError;
 use crate::event::{Event, Recorder, Trap};
+use crate::instruction::{Decoded, Flow, InstructionSet};
 use crate::nic::Follower;
 use crate::stream::{Access, Device, Item, Stream};
-use crate::x86::{Decoded, Emitter, Flow, Goes};
+use crate::target::Target;
 
-/// The half of the addresses that is the kernel's.
+/// The half of the addresses that is the kernel's, as Linux has it on all instruction sets.
 const KERNEL: u64 = 1 << 63;
 
 /// How much was decoded.
@@ -53,7 +53,7 @@ struct Last {
 pub struct Execution<R> {
     stream: Stream<R>,
     decoded: Vec<Vec<Decoded>>,
-    factory: Factory,
+    isa: Box<dyn InstructionSet>,
     emitter: Emitter,
     nic: Follower,
     is_begun: bool,
@@ -62,38 +62,29 @@ pub struct Execution<R> {
     /// Where it should go on, if the last instruction has been told of already.
     expected: Option<u64>,
     /// Of the next block.
-    state: Option<(u8, u64)>,
-    level: u8,
+    state: Option<(bool, u64)>,
+    is_privileged: bool,
     handlers: BTreeMap<u64, Trap>,
     /// Those that have been told.
     pages: BTreeSet<(u64, u64, u64)>,
     counts: Counts,
 }
 
-/// What it holds is of no use to a reader.
-struct Factory(InstructionInfoFactory);
-
-impl std::fmt::Debug for Factory {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Factory")
-    }
-}
-
 impl<R: Read> Execution<R> {
     /// Begins with the stream's head.
-    pub fn new(input: R) -> Result<Execution<R>, StreamError> {
+    pub fn new(target: &Target, input: R) -> Result<Execution<R>, StreamError> {
         Ok(Execution {
             stream: Stream::new(input)?,
             decoded: Vec::new(),
-            factory: Factory(InstructionInfoFactory::new()),
+            isa: (target.isa)(),
             emitter: Emitter::default(),
-            nic: Follower::default(),
+            nic: Follower::new(target.nic),
             is_begun: false,
             last: Last::default(),
             has_last: false,
             expected: None,
             state: None,
-            level: 0,
+            is_privileged: true,
             handlers: BTreeMap::new(),
             pages: BTreeSet::new(),
             counts: Counts::default(),
@@ -108,7 +99,7 @@ impl<R: Read> Execution<R> {
                 self.nic.register(offset, value);
             }
             Item::Device(device) => self.nic.device(device, recorder),
-            Item::State { level, cr3 } => self.state = Some((level, cr3)),
+            Item::State { is_privileged, space } => self.state = Some((is_privileged, space)),
             Item::Idle => {
                 self.settle(None, recorder);
                 self.nic.flush(recorder);
@@ -133,7 +124,7 @@ impl<R: Read> Execution<R> {
         let number = block as usize;
         while self.decoded.len() <= number {
             let instructions = self.stream.instructions(self.decoded.len() as u32);
-            let decoded = instructions.iter().map(|bytes| Decoded::new(bytes, &mut self.factory.0));
+            let decoded = instructions.iter().map(|bytes| self.isa.decode(bytes));
             self.decoded.push(decoded.collect());
         }
         self.counts.blocks += 1;
@@ -226,10 +217,10 @@ impl<R: Read> Execution<R> {
             }
             recorder.event(Event::Trap(trap));
         }
-        if let Some((level, cr3)) = self.state.take() {
-            self.level = level;
-            self.emitter.privileged = level == 0;
-            recorder.event(Event::Space(level == 0, cr3));
+        if let Some((is_privileged, space)) = self.state.take() {
+            self.is_privileged = is_privileged;
+            self.emitter.privileged = is_privileged;
+            recorder.event(Event::Space(is_privileged, space));
         }
     }
 
@@ -264,7 +255,7 @@ impl<R: Read> Execution<R> {
             Flow::Branch(_) if next == behind => (Goes::On, None),
             Flow::Branch(_) => (to(decoded.went), Some(trapped())),
             Flow::Indirect => {
-                let from_user = self.level != 0 && next >= KERNEL;
+                let from_user = !self.is_privileged && next >= KERNEL;
                 if from_user || self.handlers.contains_key(&next) {
                     (Goes::To(decoded.went), Some(trapped()))
                 } else {

@@ -12,6 +12,7 @@ use clap::{Parser, Subcommand};
 
 use doorbell_qemu_trace::executed::Execution;
 use doorbell_qemu_trace::recording::{Beside, Guest, RecordError, Replay, Window, record, replay};
+use doorbell_qemu_trace::target::TARGETS;
 use doorbell_qemu_trace::tools::Tools;
 use doorbell_qemu_trace::{guest, plugin};
 
@@ -92,8 +93,8 @@ struct Part {
 impl Part {
     fn replay(self, cache: &Path) -> Result<(Replay, ChildStdout), RecordError> {
         let mut say = |step: &str| eprintln!("{step}");
-        let tools = Tools::fetch(cache, &mut say)?;
-        let plugin = plugin::plugin(cache, &mut say)?;
+        let tools = Tools::fetch(&TARGETS[0], cache, &mut say)?;
+        let plugin = plugin::plugin(&TARGETS[0], cache, &mut say)?;
         let window = Window { mark: self.mark, skip: self.skip, length: self.length };
         replay(&tools, &plugin, &self.folder, &window)
     }
@@ -116,10 +117,16 @@ fn run(what: Do) -> Result<(), RecordError> {
     let mut say = |step: &str| eprintln!("{step}");
     match what {
         Do::Record { folder, guest: name, ram, forward, beside, after, command } => {
-            let tools = Tools::fetch(&cache, &mut say)?;
+            let tools = Tools::fetch(&TARGETS[0], &cache, &mut say)?;
             let image = guest::image(&name, &cache, &mut say)?;
-            let guest =
-                Guest { image: image.dir().to_owned(), command: command.join(" "), ram_mib: ram, forward };
+            let guest = Guest {
+                target: TARGETS[0].name.to_owned(),
+                nic: TARGETS[0].nic.name.to_owned(),
+                image: image.dir().to_owned(),
+                command: command.join(" "),
+                ram_mib: ram,
+                forward,
+            };
             let beside = beside.map(|words| {
                 let mut words = words.split_whitespace().map(str::to_owned);
                 Beside { program: words.next().unwrap_or_default(), arguments: words.collect(), after }
@@ -154,7 +161,7 @@ fn run(what: Do) -> Result<(), RecordError> {
 
 fn count(stream: impl std::io::Read, show: u64) -> Result<(), doorbell_qemu_trace::error::StreamError> {
     let mut counter = count::Counter::showing(show);
-    let mut execution = Execution::new(stream)?;
+    let mut execution = Execution::new(&TARGETS[0], stream)?;
     // The boot is over.
     let begun = Instant::now();
     let counts = execution.run(&mut counter)?;

@@ -7,6 +7,8 @@ use std::process::Command;
 use doorbell_files as files;
 use doorbell_image::{BuildOptions, HostPrograms, ImageError, SourceFile, fetch_source_file};
 
+use crate::target::Target;
+
 const HEADER: &str = "qemu-plugin.h";
 
 macro_rules! source {
@@ -15,8 +17,11 @@ macro_rules! source {
     };
 }
 
-/// The plugin's files: their names and content. Those that end in `.c` are compiled.
-const SOURCES: [(&str, &str); 13] = [
+/// A file's name and content.
+pub type Source = (&'static str, &'static str);
+
+/// The plugin's files but that of the instruction set. Those that end in `.c` are compiled.
+const SOURCES: [Source; 16] = [
     source!("accesses.c"),
     source!("accesses.h"),
     source!("blocks.c"),
@@ -26,8 +31,11 @@ const SOURCES: [(&str, &str); 13] = [
     source!("events.c"),
     source!("events.h"),
     source!("glib.h"),
+    source!("isa.h"),
     source!("plugin.c"),
     source!("plugin.h"),
+    source!("registers.c"),
+    source!("registers.h"),
     source!("stream.c"),
     source!("stream.h"),
 ];
@@ -45,8 +53,8 @@ const OPTIONS: [&str; 10] = [
     "-I.",
 ];
 
-/// The plugin's library below `cache`, compiled unless it is there.
-pub fn plugin(cache: &Path, progress: &mut dyn FnMut(&str)) -> Result<PathBuf, ImageError> {
+/// The plugin's library for a target, below `cache`, compiled unless it is there.
+pub fn plugin(target: &Target, cache: &Path, progress: &mut dyn FnMut(&str)) -> Result<PathBuf, ImageError> {
     let folder = cache.join("recorder");
     let options = BuildOptions {
         cache_dir: cache.join("packages"),
@@ -59,7 +67,8 @@ pub fn plugin(cache: &Path, progress: &mut dyn FnMut(&str)) -> Result<PathBuf, I
     let header = fetch_source_file(&wanted, &options, progress)?;
     let header = std::fs::read(&header).map_err(ImageError::io("read", &header))?;
     let mut all = header.clone();
-    for (_, text) in SOURCES {
+    let sources = || SOURCES.iter().chain([&target.plugin]);
+    for (_, text) in sources() {
         all.extend_from_slice(text.as_bytes());
     }
     let library = folder.join(format!("plugin-{}.so", &files::sha256(&all)[..16]));
@@ -74,12 +83,12 @@ pub fn plugin(cache: &Path, progress: &mut dyn FnMut(&str)) -> Result<PathBuf, I
         std::fs::write(&path, content).map_err(ImageError::io("write", &path))
     };
     write(HEADER, &header)?;
-    for (name, text) in SOURCES {
+    for (name, text) in sources() {
         write(name, text.as_bytes())?;
     }
     let mut command = Command::new(COMPILER);
     command.current_dir(work.path()).args(OPTIONS).args(["-o", "plugin.so"]);
-    command.args(SOURCES.iter().map(|(name, _)| *name).filter(|name| name.ends_with(".c")));
+    command.args(sources().map(|(name, _)| *name).filter(|name| name.ends_with(".c")));
     let output = command.output().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => ImageError::MissingTool { tool: COMPILER, package: "gcc" },
         _ => ImageError::io("run", Path::new(COMPILER))(error),

@@ -15,6 +15,8 @@ use doorbell_image::{Image, ImageError};
 use serde::{Deserialize, Serialize};
 
 use crate::error::StreamError;
+use crate::nic::{NICS, NicModel};
+use crate::target::{Target, target};
 use crate::tools::Tools;
 
 const RECORD_FILE: &str = "record";
@@ -24,22 +26,6 @@ const REPLAYED_CONSOLE_FILE: &str = "console-replayed";
 const LOG_FILE: &str = "qemu.log";
 /// What stands for the forwarded port in commands.
 const PORT: &str = "{port}";
-/// QEMU's trace events that the plugin knows.
-const EVENTS: [&str; 12] = [
-    "e1000e_core_write",
-    "e1000e_rx_receive_iov",
-    "e1000e_rx_descr",
-    "e1000e_rx_desc_buff_write",
-    "e1000e_rx_*written_to_guest",
-    "e1000e_rx_flt_dropped",
-    "e1000e_tx_descr",
-    "e1000e_irq_*notify",
-    "e1000e_irq_msi_notify_postponed",
-    "e1000e_irq_msix_notify_postponed_vec",
-    "e1000e_irq_msix_notify_vec",
-    "serial_write",
-];
-
 /// Why there is no recording.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
@@ -75,6 +61,10 @@ impl RecordError {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Guest {
+    /// The machine's name in [`TARGETS`](crate::target::TARGETS).
+    pub target: String,
+    /// The NIC's name in [`NICS`](crate::nic::NICS).
+    pub nic: String,
     /// The image's folder.
     pub image: PathBuf,
     /// The shell command that the guest executes.
@@ -120,16 +110,28 @@ impl Drop for Running {
     }
 }
 
+impl Guest {
+    fn target(&self) -> Result<&'static Target, RecordError> {
+        let none = || RecordError::Failed(format!("no target {:?} is known", self.target));
+        target(&self.target).ok_or_else(none)
+    }
+
+    fn nic(&self) -> Result<&'static NicModel, RecordError> {
+        let none = || RecordError::Failed(format!("no NIC {:?} is known", self.nic));
+        NICS.iter().copied().find(|nic| nic.name == self.nic).ok_or_else(none)
+    }
+}
+
 fn qemu(tools: &Tools, guest: &Guest, plugin: Option<&Path>) -> Result<Command, RecordError> {
     let image = Image::open(&guest.image)?;
     let manifest = image.manifest();
     let mut command = tools.qemu(plugin);
     let ram = format!("{}M", guest.ram_mib);
     command.args(["-nodefaults", "-no-reboot", "-display", "none", "-smp", "1", "-seed", "1", "-m", &ram]);
-    command.args(["-machine", "q35,memory-backend=ram", "-rtc", "base=2025-01-01,clock=vm"]);
+    command.args(guest.target()?.machine).args(["-rtc", "base=2025-01-01,clock=vm"]);
     // A mapping by whose name the plugin finds it.
     command.args(["-object", &format!("memory-backend-memfd,id=ram,size={ram}")]);
-    command.args(["-device", "e1000e,netdev=n0,mac=52:54:00:12:34:56"]);
+    command.args(["-device", &format!("{},netdev=n0,mac=52:54:00:12:34:56", guest.nic()?.name)]);
     command.args(["-object", "filter-replay,id=replay,netdev=n0"]);
     command.arg("-kernel").arg(image.dir().join("kernel"));
     command.arg("-initrd").arg(image.dir().join("initramfs.cpio"));
@@ -276,7 +278,7 @@ pub fn replay(
         options += &format!(",mark={}", mark.replace(',', ",,"));
     }
     command.args(["-plugin", &options, "-D", "/dev/null"]);
-    for event in EVENTS {
+    for event in guest.nic()?.events.iter().chain([&guest.target()?.console]) {
         command.args(["-trace", event]);
     }
     command.stdout(Stdio::piped());

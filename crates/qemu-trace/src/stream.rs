@@ -10,9 +10,9 @@ use std::io::Read;
 use crate::error::StreamError;
 use input::Input;
 pub use parts::{Access, Bytes, Device, Item, TableWalk};
-use parts::{INSTRUCTION_BYTES_MAX, PAGE_SHIFT, WALK_MAX};
+use parts::{INSTRUCTION_BYTES_MAX, PAGE_BITS_MAX, PAGE_SHIFT, WALK_MAX};
 
-const MAGIC: &[u8] = b"doorbell-qemu-1\n";
+const MAGIC: &[u8] = b"doorbell-qemu-2\n";
 /// How many pages the plugin remembers to have told.
 const PAGES: usize = 1 << 14;
 /// No block of QEMU's has more instructions.
@@ -43,6 +43,12 @@ mod access {
     pub const fn size_shift(first: u8) -> u8 {
         first >> 2 & 7
     }
+}
+
+/// The plugin's bits of a state.
+mod state {
+    pub const PRIVILEGED: u8 = 1;
+    pub const IS_64_BIT: u8 = 2;
 }
 
 /// The stream.
@@ -181,13 +187,12 @@ impl<R: Read> Stream<R> {
     }
 
     fn state(&mut self) -> Result<Item, StreamError> {
-        let level = self.byte()?;
-        let cr3 = self.number()?;
-        // Bit 2: 64-bit mode.
-        if level & 4 == 0 {
+        let flags = self.byte()?;
+        let space = self.number()?;
+        if flags & state::IS_64_BIT == 0 {
             return Err(StreamError::Not64Bit);
         }
-        Ok(Item::State { level: level & 3, cr3 })
+        Ok(Item::State { is_privileged: flags & state::PRIVILEGED != 0, space })
     }
 
     /// Ends the block that is open, and opens another one.
@@ -310,7 +315,11 @@ impl<R: Read> Stream<R> {
         if count > WALK_MAX {
             return Err(self.damaged("a walk through too many tables"));
         }
-        let mut walk = TableWalk { virt, page: page << PAGE_SHIFT, entries: [0; WALK_MAX] };
+        let page_bits = if count > 0 { self.byte()? } else { PAGE_SHIFT as u8 };
+        if page_bits > PAGE_BITS_MAX {
+            return Err(self.damaged("a page of impossible size"));
+        }
+        let mut walk = TableWalk { virt, page: page << PAGE_SHIFT, entries: [0; WALK_MAX], page_bits };
         for entry in 0..count {
             walk.entries[entry] = self.number()? << 3;
         }

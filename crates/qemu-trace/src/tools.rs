@@ -5,33 +5,50 @@ use std::process::Command;
 
 use doorbell_image::{HostPrograms, ImageError};
 
-const ROOTS: [&str; 4] = ["qemu-system-x86", "qemu-system-data", "iperf3", "redis-tools"];
+use crate::target::Target;
+
+const QEMU_DATA: &str = "qemu-system-data";
+/// What loads guests from outside.
+const BESIDE: [&str; 2] = ["iperf3", "redis-tools"];
 
 /// The unpacked programs.
 #[derive(Clone, Debug)]
-pub struct Tools(HostPrograms);
+pub struct Tools {
+    target: &'static Target,
+    qemu: HostPrograms,
+    beside: HostPrograms,
+}
 
 impl Tools {
     /// Fetches and unpacks below `cache` what is not there yet. `progress` is told what is being done.
-    pub fn fetch(cache: &Path, progress: &mut dyn FnMut(&str)) -> Result<Tools, ImageError> {
-        HostPrograms::fetch("recorder", &ROOTS, cache, progress).map(Tools)
+    pub fn fetch(
+        target: &'static Target,
+        cache: &Path,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Tools, ImageError> {
+        let mut roots = target.packages.to_vec();
+        roots.push(QEMU_DATA);
+        let qemu = HostPrograms::fetch(&format!("recorder-{}", target.name), &roots, cache, progress)?;
+        let beside = HostPrograms::fetch("recorder-beside", &BESIDE, cache, progress)?;
+        Ok(Tools { target, qemu, beside })
     }
 
-    /// Whether this is one of the programs.
+    /// Whether this is one of the programs beside a guest.
     pub fn has(&self, name: &str) -> bool {
-        !name.is_empty() && self.0.root().join("usr/bin").join(name).is_file()
+        !name.is_empty() && self.beside.root().join("usr/bin").join(name).is_file()
     }
 
-    /// One of the programs.
+    /// One of the programs beside a guest.
     pub fn program(&self, name: &str) -> Command {
-        self.0.command(name)
+        self.beside.command(name)
     }
 
-    /// `qemu-system-x86_64`, with a plugin's library preloaded.
+    /// QEMU for the target, with a plugin's library preloaded.
     pub fn qemu(&self, plugin: Option<&Path>) -> Command {
-        let mut command = self.0.preloading(plugin, "qemu-system-x86_64");
-        command.arg("-L").arg(self.0.root().join("usr/share/qemu"));
-        command.arg("-L").arg(self.0.root().join("usr/share/seabios"));
+        let mut command = self.qemu.preloading(plugin, &format!("qemu-system-{}", self.target.name));
+        for folder in self.target.firmware {
+            command.arg("-L").arg(self.qemu.root().join("usr/share").join(folder));
+        }
         command
     }
 }

@@ -4,6 +4,7 @@ use doorbell_sim::{Op, OpClass};
 
 use super::*;
 use crate::stream::tests::{LOADS, LOOP, STORE, stream_of};
+use crate::target::TARGETS;
 
 #[derive(Default)]
 struct Kept {
@@ -25,7 +26,7 @@ impl Recorder for Kept {
 fn executed(records: &[&[u8]]) -> (Kept, Counts) {
     let bytes = stream_of(records);
     let mut kept = Kept::default();
-    let counts = Execution::new(&bytes[..]).unwrap().run(&mut kept).unwrap();
+    let counts = Execution::new(&TARGETS[0], &bytes[..]).unwrap().run(&mut kept).unwrap();
     (kept, counts)
 }
 

@@ -2,8 +2,10 @@
 
 /// Bits of a page's offset.
 pub(super) const PAGE_SHIFT: u32 = 12;
+/// Pages have at most 512 GiB.
+pub(super) const PAGE_BITS_MAX: u8 = 39;
 pub(super) const INSTRUCTION_BYTES_MAX: u8 = 15;
-pub(super) const WALK_MAX: usize = 4;
+pub(super) const WALK_MAX: usize = 5;
 
 /// An instruction as it stands in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,18 +42,14 @@ pub struct TableWalk {
     pub page: u64,
     /// The entries' addresses, from the root; 0 behind the last one.
     pub entries: [u64; WALK_MAX],
+    /// Bits of an offset into the page.
+    pub page_bits: u8,
 }
 
 impl TableWalk {
-    /// Bits of the page's size: 12, 21 or 30.
-    pub fn page_bits(&self) -> u32 {
-        let entries = self.entries.iter().take_while(|entry| **entry != 0).count() as u32;
-        PAGE_SHIFT + 9 * (WALK_MAX as u32 - entries.clamp(2, WALK_MAX as u32))
-    }
-
     /// What tells a page and where its translation stands from another one.
     pub(crate) fn key(&self) -> (u64, u64, u64) {
-        let bits = self.page_bits();
+        let bits = u32::from(self.page_bits);
         let last = self.entries.iter().rfind(|entry| **entry != 0);
         (self.virt >> bits, self.page >> bits, last.copied().unwrap_or(0))
     }
@@ -111,12 +109,12 @@ pub enum Item {
     Begin,
     /// What a device does while no block is executed.
     Device(Device),
-    /// Privilege level and CR3 from here on.
+    /// From here on:
     State {
-        /// 0 to 3.
-        level: u8,
-        /// The address space.
-        cr3: u64,
+        /// With the operating system's rights.
+        is_privileged: bool,
+        /// What tells the address space from others.
+        space: u64,
     },
     /// A block was executed: its number, and how many of its instructions had begun. [`Stream::accesses`] and [`Stream::devices`]
     /// have the rest.

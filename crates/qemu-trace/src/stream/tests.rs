@@ -2,12 +2,12 @@
 
 use super::*;
 
-/// A stream of these records, of a guest with 1 MiB of RAM that is in 64-bit mode, privileged, with CR3 0x1000.
+/// A stream of these records, of a guest with 1 MiB of RAM that is in 64-bit mode, privileged, in address space 0x1000.
 pub(crate) fn stream_of(records: &[&[u8]]) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend([0x80, 0x80, 0x40]);
     // The window begins 5 instructions after reset.
-    bytes.extend([record::BEGIN, 5, record::STATE, 4, 0x80, 0x20]);
+    bytes.extend([record::BEGIN, 5, record::STATE, 3, 0x80, 0x20]);
     bytes.extend(records.concat());
     bytes
 }
@@ -57,7 +57,7 @@ fn blocks_come_with_their_accesses() {
     let mut stream = Stream::new(&bytes[..]).unwrap();
     assert_eq!(stream.ram_bytes(), 1 << 20);
     assert_eq!(stream.read().unwrap(), Item::Begin);
-    assert_eq!(stream.read().unwrap(), Item::State { level: 0, cr3: 0x1000 });
+    assert_eq!(stream.read().unwrap(), Item::State { is_privileged: true, space: 0x1000 });
     assert_eq!(stream.read().unwrap(), Item::Block(0, 3));
     let physical: Vec<u64> = stream.instructions(0).iter().map(|bytes| bytes.physical).collect();
     assert_eq!(physical, [0x2000, 0x2003, 0x2005]);

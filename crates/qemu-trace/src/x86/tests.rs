@@ -1,13 +1,13 @@
 //! Instructions as the manual has them.
 
 use doorbell_sim::Op;
-use iced_x86::InstructionInfoFactory;
 
 use super::*;
+use crate::emit::{Emitter, Goes};
 use crate::stream::Access;
 
 fn decoded(text: &[u8]) -> Decoded {
-    Decoded::new(&Bytes::new(0x1000, text), &mut InstructionInfoFactory::new())
+    X86::default().decode(&Bytes::new(0x1000, text))
 }
 
 fn access(is_store: bool, virt: u64, size: u8) -> Access {

@@ -1,10 +1,12 @@
-//! An executed instruction's ops.
+//! An executed instruction's ops: one, or several: its loads, then what it computes, then its stores; a branch comes last. One that only
+//! moves needs no op between. A locked read-modify-write is one atomic op. What is known of the instruction is [`Decoded`]; what it
+//! accessed and where it went comes with each execution.
 
 use doorbell_sim::op::Register;
 use doorbell_sim::{Op, OpClass, PhysAddr};
 
-use super::registers::{JOINED, LOADED, Names, RESULT};
-use super::{Decoded, LISTED_MAX};
+use crate::instruction::{Decoded, LISTED_MAX};
+use crate::names::{JOINED, LOADED, Names, RESULT};
 use crate::stream::Access;
 
 /// What an instruction with a REP prefix moves at a time, as those of today's cores do; QEMU does it by single elements.

@@ -1,23 +1,21 @@
-//! What the NIC's events in QEMU mean. The e1000e is Intel's 82574L; register numbers are those of its datasheet, section 10.
+//! What the NIC's events in QEMU mean, of Intel's NICs; what one model of them has of its own is [`NicModel`].
 //!
 //! QEMU tells nobody that descriptors are read and written back: that follows from where the rings are. Transmitted frames are not
 //! seen being read, as QEMU maps them: they are read when their descriptors are. What is written in pieces to neighbouring bytes is
 //! one write here, as is a descriptor whose status QEMU writes once more.
 
+mod model;
+
 use std::collections::BTreeMap;
 
 use crate::event::{Event, Nic, Of, Recorder};
 use crate::stream::Device;
+pub use model::{E1000E, NICS, NicModel};
 
-/// Base addresses of the first rings' registers; each further ring's are this much behind.
-const RECEIVE: u64 = 0x2800;
-const TRANSMIT: u64 = 0x3800;
-const RING_STRIDE: u64 = 0x100;
-const RINGS: u64 = 2;
+/// A ring's registers, from its first one on.
 const BASE_LOW: u64 = 0;
 const BASE_HIGH: u64 = 4;
 const LENGTH: u64 = 8;
-const TAIL: u64 = 0x18;
 const DESCRIPTOR_BYTES: u64 = 16;
 /// Of a transmit descriptor's second word: an extended one, of data if this bit is set, the last one of its frame.
 const EXTENDED: u32 = 1 << 29;
@@ -25,8 +23,9 @@ const DATA: u32 = 1 << 20;
 const END_OF_PACKET: u32 = 1 << 24;
 
 /// Follows the NIC's events.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Follower {
+    model: &'static NicModel,
     registers: BTreeMap<u64, u64>,
     rings: Vec<Ring>,
     /// What has been written last and may go on.
@@ -58,14 +57,33 @@ struct Pending {
 }
 
 impl Follower {
+    /// Before anything has happened.
+    pub fn new(model: &'static NicModel) -> Follower {
+        Follower {
+            model,
+            registers: BTreeMap::new(),
+            rings: Vec::new(),
+            pending: None,
+            arriving: None,
+            written: 0,
+            received: 0,
+            read: 0,
+            buffers: Vec::new(),
+            sent: 0,
+        }
+    }
+
     /// Software writes a register. Before the window that says only where rings are.
     pub fn register(&mut self, offset: u64, value: u64) {
         self.registers.insert(offset, value);
         self.rings.clear();
-        for (is_transmit, first) in [(false, RECEIVE), (true, TRANSMIT)] {
-            for number in 0..RINGS {
+        for (is_transmit, first) in [(false, self.model.receive), (true, self.model.transmit)] {
+            for number in 0..self.model.rings {
                 let at = |register: u64| {
-                    self.registers.get(&(first + number * RING_STRIDE + register)).copied().unwrap_or(0)
+                    self.registers
+                        .get(&(first + number * self.model.ring_stride + register))
+                        .copied()
+                        .unwrap_or(0)
                 };
                 let (base, bytes) = (at(BASE_HIGH) << 32 | at(BASE_LOW), at(LENGTH));
                 if bytes > 0 {
@@ -84,7 +102,7 @@ impl Follower {
         let mut tell = |nic: Nic| recorder.event(Event::Nic(nic));
         match device {
             Device::Register(offset, value) => {
-                if let Some((is_transmit, ring)) = doorbell(offset) {
+                if let Some((is_transmit, ring)) = self.model.doorbell(offset) {
                     tell(Nic::Doorbell(is_transmit, ring, value as u32));
                 } else {
                     self.register(offset, value);
@@ -183,13 +201,4 @@ impl Follower {
             self.read = 0;
         }
     }
-}
-
-/// Whether for transmission, and which ring, if this register is a tail.
-fn doorbell(offset: u64) -> Option<(bool, u8)> {
-    let of = |first: u64| {
-        let ring = offset.checked_sub(first + TAIL)?;
-        (ring.is_multiple_of(RING_STRIDE) && ring / RING_STRIDE < RINGS).then_some((ring / RING_STRIDE) as u8)
-    };
-    of(RECEIVE).map(|ring| (false, ring)).or_else(|| of(TRANSMIT).map(|ring| (true, ring)))
 }

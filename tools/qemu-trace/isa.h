@@ -1,0 +1,42 @@
+/* What an instruction set has of its own, and the plugin asks for. The file of one of them is compiled in: x86.c.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef QEMU_TRACE_ISA_H
+#define QEMU_TRACE_ISA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "glib.h"
+
+/* What QEMU calls it. */
+extern const char isa_target[];
+/* Where its machine has RAM, and how much of it lies there in one piece at most. */
+extern const uint64_t isa_ram_base, isa_ram_bytes_max;
+
+/* How instructions are executed: STATE bits (stream.h), and by which page table: the physical address of its root, with whatever else
+ * tells one address space from another. */
+struct mode {
+    uint64_t space;
+    uint8_t flags;
+};
+
+#define WALK_MAX 5
+
+/* Page-table entries that a walk reads, their physical addresses from the root; and the bits of an offset into the page. */
+struct walk {
+    uint64_t entries[WALK_MAX];
+    uint8_t count, page_bits;
+};
+
+/* Finds the registers that the mode is read from, by QEMU's names for them. */
+void isa_find_registers(const GArray *all);
+struct mode isa_mode(void);
+/* Whether the mode may be another one behind this instruction, the last one of a block. */
+bool isa_changes_mode(const uint8_t *bytes, size_t length);
+/* The walk of an address as the page tables stand: of no entries if it is not mapped. `space` is the mode's. */
+struct walk isa_walk(uint64_t space, uint64_t address);
+
+#endif
