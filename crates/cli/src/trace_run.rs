@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use clap::Args;
 use doorbell_machine::Mode;
-use doorbell_machine::playback::{Played, Player};
+use doorbell_machine::playback::{Plan, Played, Player, TraceInput};
 use doorbell_sim::stats::Stats;
 use serde_json::{Value, json};
 
@@ -47,7 +47,8 @@ pub fn play(args: &PlayArgs) -> anyhow::Result<()> {
             args.warmup
         );
     }
-    let mut player = Player::new(&config.machine(), &file).with_context(of)?;
+    let plan = Plan::of(TraceInput::own(file));
+    let mut player = Player::new(&config.machine(), &plan).with_context(of)?;
     if args.warmup > 0 {
         player.set_mode(Mode::Warming);
         player.run(args.warmup).with_context(of)?;

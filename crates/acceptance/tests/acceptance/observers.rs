@@ -6,7 +6,7 @@ use std::path::Path;
 use doorbell_acceptance::{quiet, timed_session};
 use doorbell_bench::{Observe, Point, RunError, Session, fingerprint, run_point_observed};
 use doorbell_loadgen::{PacketStamps, STAGES};
-use doorbell_machine::playback::Player;
+use doorbell_machine::playback::{Plan, Player, TraceInput};
 use doorbell_machine::{LoggedOp, MachineConfig, PlatformConfig};
 use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{Bytes, Ps};
@@ -75,13 +75,13 @@ fn check_trace(path: &Path, point: &Point) {
         }
     }
     assert!(received > 0 && counts.frames_in.abs_diff(received) < 30, "{received} {counts:?}");
-    check_played(&trace, point);
+    check_played(trace, point);
 }
 
 /// Played as recorded on the same machine, the trace does the same; it takes somewhat longer, for its caches know nothing at first.
-fn check_played(trace: &TraceFile, point: &Point) {
-    let counts = trace.counts();
-    let mut player = Player::new(&point.config.machine(), trace).unwrap();
+fn check_played(trace: TraceFile, point: &Point) {
+    let (counts, plan) = (trace.counts().clone(), Plan::of(TraceInput::own(trace)));
+    let mut player = Player::new(&point.config.machine(), &plan).unwrap();
     assert!(!player.run(u64::MAX).unwrap(), "there is no more");
     let played = player.played();
     let devices = &played.devices;
@@ -97,7 +97,7 @@ fn check_played(trace: &TraceFile, point: &Point) {
         platform: PlatformConfig { harts: 2, ..point.config.platform.clone() },
         ..point.config.machine()
     };
-    let refused = Player::new(&other, trace).err().expect("it has one hart").to_string();
+    let refused = Player::new(&other, &plan).err().expect("it has one hart").to_string();
     assert!(refused.contains("platform.harts=1"), "{refused}");
 }
 

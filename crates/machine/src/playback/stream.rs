@@ -2,34 +2,43 @@
 
 use doorbell_sim::memory::Walk;
 use doorbell_sim::{BlockEnd, Clock, Op, OpClass, OpSource, PhysAddr, Ps, TranslationFence};
-use doorbell_trace::system::{HartReader, Step, TraceError};
+use doorbell_trace::system::Step;
+
+use super::PlaybackError;
+use super::place::Place;
+use super::source::BlockSource;
 
 /// The stream stops: it comes to an access to a device.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceAccess(pub Op);
 
 /// See the module. The block that comes next is read already, so that its address space and sleep are known.
-pub struct HartStream {
-    reader: HartReader,
+pub(super) struct HartStream {
+    source: BlockSource,
+    place: Place,
     clock: Clock,
     /// When the last block was over.
     cycle: u64,
     /// How long the hart sleeps before the next one.
     slept: Ps,
+    /// Instructions of the trace's rounds before this one, and of this one.
+    before: u64,
     done: u64,
     ops: Vec<Op>,
     step: Option<Step>,
-    failed: Option<TraceError>,
+    failed: Option<PlaybackError>,
 }
 
 impl HartStream {
-    /// From where the reader stands.
-    pub fn new(reader: HartReader, clock: Clock) -> HartStream {
+    /// From where the source stands.
+    pub fn new(source: BlockSource, place: Place, clock: Clock) -> HartStream {
         let mut stream = HartStream {
-            reader,
+            source,
+            place,
             clock,
             cycle: 0,
             slept: Ps::ZERO,
+            before: 0,
             done: 0,
             ops: Vec::new(),
             step: None,
@@ -39,12 +48,27 @@ impl HartStream {
         stream
     }
 
+    /// The trace starts over.
+    pub fn start_over(&mut self, source: BlockSource) {
+        self.before += self.done;
+        (self.source, self.done) = (source, 0);
+        self.advance();
+    }
+
     /// The ops of the next block.
+    #[inline]
     pub fn next_ops(&self) -> &[Op] {
         &self.ops
     }
 
+    /// Instructions of this round of the trace: what events are told by.
+    #[inline]
+    pub fn position(&self) -> u64 {
+        self.done
+    }
+
     /// The cycle in which the last block, or an access to a device behind it, was over.
+    #[inline]
     pub fn over(&self) -> u64 {
         self.cycle
     }
@@ -55,18 +79,34 @@ impl HartStream {
     }
 
     /// Why it ended, if not because there is no more.
-    pub fn failure(&mut self) -> Option<TraceError> {
+    pub fn failure(&mut self) -> Option<PlaybackError> {
         self.failed.take()
     }
 
     /// Reads the next block.
     fn advance(&mut self) {
         self.ops.clear();
-        match self.reader.next(&mut self.ops) {
+        match self.source.next(&mut self.ops) {
             Ok(step) => self.step = step,
             Err(error) => (self.step, self.failed) = (None, Some(error)),
         }
+        for op in &mut self.ops {
+            op.fetch = self.place.of(op.fetch);
+            if op.class.is_memory() {
+                op.phys = self.place.of(op.phys);
+            }
+        }
+        if let Some(step) = &mut self.step {
+            step.space = step.space.map(|space| self.place.space(space));
+            step.thread = self.place.thread(step.thread);
+            if let Some(fence) = &mut step.fence {
+                fence.space = fence.space.map(|space| self.place.space(space));
+            }
+        }
         self.slept = self.step.map_or(Ps::ZERO, |step| step.slept);
+        if self.place.is_full() {
+            (self.step, self.failed) = (None, Some(PlaybackError::Memory));
+        }
     }
 }
 
@@ -74,6 +114,7 @@ impl OpSource for HartStream {
     type World = ();
     type Stop = DeviceAccess;
 
+    #[inline]
     fn is_ready(&self) -> bool {
         self.step.is_some()
     }
@@ -93,15 +134,16 @@ impl OpSource for HartStream {
 
     #[inline]
     fn instructions(&self) -> u64 {
-        self.done
+        self.before + self.done
     }
 
+    #[inline]
     fn address_space(&self) -> Option<u16> {
         self.step.and_then(|step| step.space)
     }
 
     fn block(&mut self, (): &mut (), ops: &mut Vec<Op>) -> BlockEnd<DeviceAccess> {
-        self.done = self.reader.position();
+        self.done = self.source.position();
         self.slept = Ps::ZERO;
         if let [op] = self.ops[..]
             && op.class == OpClass::Device
@@ -116,7 +158,11 @@ impl OpSource for HartStream {
     }
 
     fn walk(&mut self, (): &(), virt: u64) -> Walk {
-        self.reader.walk(virt)
+        let mut walk = self.source.walk(virt);
+        for entry in &mut walk.entries[..usize::from(walk.levels)] {
+            *entry = self.place.of(*entry);
+        }
+        walk
     }
 
     /// The last that is asked about a block: the next one is read, before which the fence stood.
@@ -125,6 +171,7 @@ impl OpSource for HartStream {
         self.step.and_then(|step| step.fence)
     }
 
+    #[inline]
     fn thread(&self) -> u64 {
         self.step.map_or(0, |step| step.thread)
     }

@@ -3,7 +3,8 @@
 //! The order of blocks is a machine's: the earliest source first, of equals the one with the lowest number. What devices do is
 //! the owner's to add between two calls: DMA by [`Timing::memory`], and what it means to a source by the source itself.
 
-use doorbell_sim::{BlockEnd, OpSource, Ps, Until};
+use doorbell_platform::map;
+use doorbell_sim::{BlockEnd, Bytes, OpSource, PhysAddr, Ps, Until};
 
 use super::run::earliest;
 use super::{Mode, Timing};
@@ -12,11 +13,20 @@ use crate::config::{ConfigError, CoreModel, MachineConfig};
 impl Timing {
     /// The timing models of a configuration, for `platform.harts` sources. They know nothing yet, and say when.
     pub fn for_sources(config: &MachineConfig) -> Result<Timing, ConfigError> {
+        Timing::for_playback(config, (PhysAddr(map::RAM_BASE), config.platform.ram))
+    }
+
+    /// The same, over memory that begins there and is so large, whatever the configuration has.
+    pub(crate) fn for_playback(
+        config: &MachineConfig,
+        memory: (PhysAddr, Bytes),
+    ) -> Result<Timing, ConfigError> {
         config.validate()?;
         if config.core.model != CoreModel::Timed {
             return Err(ConfigError::new("core.model", "there is nothing to feed unless it is \"timed\""));
         }
-        let timing = Timing::new(config).map_err(|problem| ConfigError::new("memory", problem))?;
+        let timing =
+            Timing::over_memory(config, memory).map_err(|problem| ConfigError::new("memory", problem))?;
         Ok(Timing { mode: Mode::Detailed, ..timing })
     }
 

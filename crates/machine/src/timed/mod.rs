@@ -39,7 +39,7 @@ use doorbell_sim::memory::{
     AccessKind, CoreAccess, CoreMemory, DmaAccess, LINE_BYTES, Prefetched, Served, Walk, each_line,
 };
 use doorbell_sim::ports::DmaRequest;
-use doorbell_sim::{Clock, Learner, Op, OpSource, Phase, PhysAddr, Ps, log};
+use doorbell_sim::{Bytes, Clock, Learner, Op, OpSource, Phase, PhysAddr, Ps, log};
 use doorbell_trace::system::Happening;
 use serde::{Deserialize, Serialize};
 
@@ -221,10 +221,14 @@ impl<S: OpSource> CoreMemory for Around<'_, S> {
 impl Timing {
     /// Models that know nothing yet. The configuration has to be valid.
     pub(crate) fn new(config: &MachineConfig) -> Result<Timing, String> {
+        Timing::over_memory(config, (PhysAddr(map::RAM_BASE), config.platform.ram))
+    }
+
+    /// The same, over memory that begins there and is so large.
+    fn over_memory(config: &MachineConfig, (base, ram): (PhysAddr, Bytes)) -> Result<Timing, String> {
         let harts: Vec<HartParts> = (0..config.platform.harts as usize).map(|id| config.hart(id)).collect();
         let sides: Vec<HartSide> = harts.iter().map(HartParts::memory_side).collect();
-        let (base, dram) = (PhysAddr(map::RAM_BASE), Dram::new(&config.memory.dram));
-        let ram = config.platform.ram;
+        let dram = Dram::new(&config.memory.dram);
         let mut memory = MemorySystem::with_harts(&config.memory, &sides, base, ram, dram)?;
         let nics = config.platform.nics as usize;
         for device in 0..nics + FUNCTIONS_MAX {

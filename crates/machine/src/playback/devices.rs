@@ -1,0 +1,84 @@
+//! Whose registers lie where: known from what was stored to them.
+
+use std::collections::BTreeMap;
+
+use doorbell_platform::map::{self, RegionId};
+use doorbell_trace::system::{DeviceEvent, Happening};
+
+const PAGE_SHIFT: u32 = 12;
+/// Registers of one device lie no further apart: the 82540EM and its successors have 128 KiB of them.
+const REACH: u64 = 128 << 10;
+
+/// What an access to a device goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// Registers of this device.
+    Device(u8),
+    /// Configuration space, which the root complex answers.
+    Configuration,
+    /// Something beside PCI, at no cost but the core's.
+    Beside,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct DeviceMap {
+    pages: BTreeMap<u64, u8>,
+    /// Whether the machine was laid out as ours is.
+    is_ours: bool,
+}
+
+impl DeviceMap {
+    /// Of a trace of this instruction set.
+    pub fn new(isa: &str) -> DeviceMap {
+        DeviceMap { pages: BTreeMap::new(), is_ours: isa == "riscv64" }
+    }
+
+    /// Learns from an event.
+    pub fn note(&mut self, event: &DeviceEvent) {
+        if let Happening::Register { addr, .. } = event.what {
+            self.pages.entry(addr.0 >> PAGE_SHIFT).or_insert(event.device);
+        }
+    }
+
+    /// Whose a register is: that of the nearest one below that was stored to, or of the nearest one above.
+    pub fn target(&self, addr: u64) -> Target {
+        let page = addr >> PAGE_SHIFT;
+        let is_near = |known: &u64| known.abs_diff(page) < REACH >> PAGE_SHIFT;
+        let below = self.pages.range(..=page).next_back().filter(|(known, _)| is_near(known));
+        let near = below.or_else(|| self.pages.range(page..).next().filter(|(known, _)| is_near(known)));
+        if let Some((_, device)) = near {
+            return Target::Device(*device);
+        }
+        match map::lookup(addr).map(|(region, _)| region.id).filter(|_| self.is_ours) {
+            Some(RegionId::PciIo | RegionId::PciMmio32 | RegionId::PciMmio64) => Target::Device(0),
+            Some(RegionId::PciEcam) => Target::Configuration,
+            _ => Target::Beside,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use doorbell_sim::{PhysAddr, Ps};
+
+    use super::*;
+
+    #[test]
+    fn a_register_belongs_to_the_device_whose_registers_lie_round_it() {
+        let mut devices = DeviceMap::new("x86_64");
+        for (device, addr) in [(3, 0xfeb0_3818), (4, 0xfeb2_2818)] {
+            let what = Happening::Register { addr: PhysAddr(addr), size: 4, value: 1 };
+            devices.note(&DeviceEvent { device, hart: 0, after: 0, since: Ps(0), what });
+        }
+        let targets =
+            [0xfeb0_0008, 0xfeb0_3818, 0xfeb1_5000, 0xfeb2_2000, 0xfeb2_3818].map(|at| devices.target(at));
+        assert_eq!(targets, [3, 3, 3, 4, 4].map(Target::Device));
+        assert_eq!(devices.target(0xfee0_0000), Target::Beside, "the interrupt controller of an x86 machine");
+        let ours = DeviceMap::new("riscv64");
+        let of = |id| map::REGIONS.iter().find(|region| region.id == id).expect("there is one").base;
+        assert_eq!(ours.target(of(RegionId::PciMmio32)), Target::Device(0), "nothing was stored there");
+        assert_eq!(ours.target(of(RegionId::PciEcam)), Target::Configuration);
+        assert_eq!(ours.target(of(RegionId::Uart)), Target::Beside);
+    }
+}

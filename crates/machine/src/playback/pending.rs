@@ -1,0 +1,186 @@
+//! Writes of a trace's devices that are not in memory yet: who is about to touch a line of one of them that it saw when it was recorded
+//! waits.
+
+use std::collections::VecDeque;
+
+use doorbell_sim::memory::LINE_BYTES;
+use doorbell_sim::{Op, PhysAddr, Ps};
+
+/// Which one: its place among the writes that are told by the same hart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct WriteId {
+    hart: u16,
+    number: u64,
+}
+
+#[derive(Debug)]
+struct Write {
+    /// The first instruction of its hart that could see it, and the least of it and all later ones.
+    visible: u64,
+    from: u64,
+    /// The first and the last line.
+    lines: (u64, u64),
+    /// When it is in memory, once it has begun.
+    done: Option<Ps>,
+}
+
+impl Write {
+    fn touched_by(&self, ops: &[Op]) -> bool {
+        let (first, last) = self.lines;
+        let in_lines = |op: &Op| {
+            let line = op.phys.0 / LINE_BYTES;
+            op.class.is_memory() && first <= line && line <= last
+        };
+        ops.iter().any(in_lines)
+    }
+}
+
+/// Those that are told by one hart, the oldest first.
+#[derive(Default)]
+struct Told {
+    writes: VecDeque<Write>,
+    first: u64,
+    /// How many have begun, if they begin in order.
+    begun: u64,
+}
+
+/// Whether a block may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// It may.
+    No,
+    /// Not before then.
+    Until(Ps),
+    /// Not before a write has begun that is still to come.
+    ToCome,
+}
+
+/// See the module.
+pub(super) struct Pending {
+    told: Vec<Told>,
+}
+
+impl Pending {
+    /// None, of so many harts.
+    pub fn new(harts: usize) -> Pending {
+        Pending { told: (0..harts).map(|_| Told::default()).collect() }
+    }
+
+    /// A write is to come. They are told in the order in which they happened.
+    pub fn expect_write(&mut self, hart: u16, visible: u64, addr: PhysAddr, len: u32) -> WriteId {
+        let told = &mut self.told[usize::from(hart)];
+        // Later ones that could be seen earlier are looked for behind those that could not.
+        for write in told.writes.iter_mut().rev().take_while(|write| write.from > visible) {
+            write.from = visible;
+        }
+        let lines = (addr.0 / LINE_BYTES, (addr.0 + u64::from(len.max(1)) - 1) / LINE_BYTES);
+        told.writes.push_back(Write { visible, from: visible, lines, done: None });
+        WriteId { hart, number: told.first + told.writes.len() as u64 - 1 }
+    }
+
+    /// It has begun, and is in memory then.
+    pub fn begun(&mut self, id: WriteId, done: Ps) {
+        let told = &mut self.told[usize::from(id.hart)];
+        let write = &mut told.writes[(id.number - told.first) as usize];
+        write.done = Some(done);
+        told.begun = told.begun.max(id.number + 1);
+    }
+
+    /// It is this time for all harts.
+    #[inline]
+    pub fn settle(&mut self, now: Ps) {
+        for told in &mut self.told {
+            while told.writes.front().is_some_and(|write| write.done.is_some_and(|done| done <= now)) {
+                told.writes.pop_front();
+                told.first += 1;
+            }
+        }
+    }
+
+    /// Whether a hart, behind so many instructions, may begin these ops now. What is told by its own instructions it waits for if it saw
+    /// it then; what is told by another's, if it is on its way.
+    #[inline]
+    pub fn wait(&self, hart: usize, position: u64, now: Ps, ops: &[Op]) -> Wait {
+        let mut until = None;
+        for (of, told) in self.told.iter().enumerate() {
+            if of != hart {
+                until = until.max(told.on_its_way(now, ops));
+                continue;
+            }
+            for write in told.writes.iter().take_while(|write| write.from <= position) {
+                if write.visible > position
+                    || write.done.is_some_and(|done| done <= now)
+                    || !write.touched_by(ops)
+                {
+                    continue;
+                }
+                match write.done {
+                    None => return Wait::ToCome,
+                    done => until = until.max(done),
+                }
+            }
+        }
+        until.map_or(Wait::No, Wait::Until)
+    }
+}
+
+impl Told {
+    fn on_its_way(&self, now: Ps, ops: &[Op]) -> Option<Ps> {
+        let begun = self.writes.iter().take((self.begun - self.first.min(self.begun)) as usize);
+        let late = begun.filter(|write| write.done.is_some_and(|done| done > now) && write.touched_by(ops));
+        late.filter_map(|write| write.done).max()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use doorbell_sim::OpClass;
+
+    use super::*;
+
+    fn load(addr: u64) -> [Op; 1] {
+        [Op { class: OpClass::Load, phys: PhysAddr(addr), size: 8, ..Op::default() }]
+    }
+
+    #[test]
+    fn a_block_waits_for_a_write_that_it_saw_and_for_no_other() {
+        let mut pending = Pending::new(2);
+        let (now, addr) = (Ps(1000), PhysAddr(0x8000_0100));
+        let id = pending.expect_write(0, 50, addr, 128);
+        for line in [0x8000_0100, 0x8000_0178] {
+            assert_eq!(pending.wait(0, 49, now, &load(line)), Wait::No, "it was too early to see it");
+            assert_eq!(pending.wait(0, 50, now, &load(line)), Wait::ToCome);
+        }
+        for line in [0x8000_00f8, 0x8000_0180] {
+            assert_eq!(pending.wait(0, 50, now, &load(line)), Wait::No, "another line");
+        }
+        let mut elsewhere = load(0x8000_0100);
+        elsewhere[0].class = OpClass::Int;
+        assert_eq!(pending.wait(0, 50, now, &elsewhere), Wait::No, "no access");
+        assert_eq!(pending.wait(1, 50, now, &load(addr.0)), Wait::No, "another hart, and it has not begun");
+        pending.begun(id, Ps(2000));
+        for hart in 0..2 {
+            assert_eq!(pending.wait(hart, 50, Ps(1999), &load(addr.0)), Wait::Until(Ps(2000)));
+            assert_eq!(pending.wait(hart, 50, Ps(2000), &load(addr.0)), Wait::No);
+        }
+        pending.settle(Ps(2000));
+        assert!(pending.told[0].writes.is_empty());
+    }
+
+    #[test]
+    fn a_later_write_that_could_be_seen_earlier_is_not_missed() {
+        let mut pending = Pending::new(1);
+        let first = pending.expect_write(0, 100, PhysAddr(0x1000), 64);
+        let second = pending.expect_write(0, 40, PhysAddr(0x2000), 64);
+        assert_eq!(pending.wait(0, 50, Ps(0), &load(0x1000)), Wait::No);
+        assert_eq!(pending.wait(0, 50, Ps(0), &load(0x2000)), Wait::ToCome);
+        pending.begun(second, Ps(5));
+        assert_eq!(pending.wait(0, 50, Ps(0), &load(0x2000)), Wait::Until(Ps(5)));
+        pending.settle(Ps(5));
+        assert_eq!(pending.wait(0, 100, Ps(5), &load(0x2000)), Wait::No);
+        assert_eq!(pending.wait(0, 100, Ps(5), &load(0x1000)), Wait::ToCome);
+        pending.begun(first, Ps(6));
+        pending.settle(Ps(6));
+        assert_eq!(pending.told[0].first, 2);
+    }
+}

@@ -1,0 +1,175 @@
+//! Where a trace's memory lies in the machine's, and by which numbers its address spaces and threads go, so that traces side by side
+//! share nothing.
+//!
+//! The first trace's RAM, if it is laid out as our machine's is, stays where it is. Everything else, a neighbour's memory or that of
+//! another kind of machine, is moved by windows of 64 MiB: each that is touched gets one behind, in the order of first touch. A gap
+//! between them keeps an access that crosses a window's end from touching another's line.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use doorbell_platform::map;
+use doorbell_sim::{Bytes, PhysAddr};
+
+const WINDOW_SHIFT: u32 = 26;
+const WINDOW_BYTES: u64 = 1 << WINDOW_SHIFT;
+/// The longest access.
+pub(super) const ACCESS_MAX: u64 = 1 << 20;
+/// What the first trace may have as it is: more than a machine of ours has.
+const OWN_BYTES: u64 = 64 << 30;
+/// All the memory that there is in playing: lines are numbered by 32 bits.
+const MEMORY_BYTES: u64 = 255 << 30;
+const WINDOWS_MAX: u64 = (MEMORY_BYTES - OWN_BYTES) / (WINDOW_BYTES + ACCESS_MAX);
+const RECENT: usize = 64;
+
+/// The memory that caches and DRAM have behind them while traces are played.
+pub(super) fn memory() -> (PhysAddr, Bytes) {
+    (PhysAddr(map::RAM_BASE), Bytes(MEMORY_BYTES))
+}
+
+/// What all traces have together.
+#[derive(Default)]
+struct Shared {
+    /// Where each trace's windows are.
+    windows: BTreeMap<(u16, u64), u64>,
+    spaces: BTreeMap<(u16, u16), u16>,
+    taken: BTreeSet<u16>,
+}
+
+/// See the module. Clones are of the same memory.
+#[derive(Clone)]
+pub(super) struct Place {
+    trace: u16,
+    shared: Arc<Mutex<Shared>>,
+    /// Windows used lately, by their low bits: number and offset from there to where it lies.
+    recent: [Option<(u64, u64)>; RECENT],
+    space: Option<(u16, u16)>,
+    full: bool,
+}
+
+impl Place {
+    /// For the first trace.
+    pub fn new() -> Place {
+        Place { trace: 0, shared: Arc::default(), recent: [None; RECENT], space: None, full: false }
+    }
+
+    /// For another one beside it.
+    pub fn beside(&self, trace: u16) -> Place {
+        Place { trace, shared: Arc::clone(&self.shared), recent: [None; RECENT], space: None, full: false }
+    }
+
+    /// Where an address of the trace's lies.
+    #[inline]
+    pub fn of(&mut self, addr: PhysAddr) -> PhysAddr {
+        if self.trace == 0 && addr.0.wrapping_sub(map::RAM_BASE) < OWN_BYTES {
+            return addr;
+        }
+        let window = addr.0 >> WINDOW_SHIFT;
+        if let Some((known, offset)) = self.recent[window as usize % RECENT]
+            && known == window
+        {
+            return PhysAddr(addr.0.wrapping_add(offset));
+        }
+        self.look_up(addr, window)
+    }
+
+    #[cold]
+    fn look_up(&mut self, addr: PhysAddr, window: u64) -> PhysAddr {
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = shared.windows.len() as u64;
+        let number = *shared.windows.entry((self.trace, window)).or_insert(next);
+        // Behind the last one is the first: whoever asks `is_full` goes no further.
+        self.full |= number >= WINDOWS_MAX;
+        let number = number % WINDOWS_MAX;
+        let base = map::RAM_BASE + OWN_BYTES + number * (WINDOW_BYTES + ACCESS_MAX);
+        let offset = base.wrapping_sub(window << WINDOW_SHIFT);
+        self.recent[window as usize % RECENT] = Some((window, offset));
+        PhysAddr(addr.0.wrapping_add(offset))
+    }
+
+    /// Whether it was asked for more memory than there is.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// The number of an address space: the first trace's keep theirs where no other has it.
+    pub fn space(&mut self, space: u16) -> u16 {
+        if let Some((known, number)) = self.space
+            && known == space
+        {
+            return number;
+        }
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let Shared { spaces, taken, .. } = &mut *shared;
+        let number = *spaces.entry((self.trace, space)).or_insert_with(|| {
+            let free = |number: &u16| !taken.contains(number);
+            let own = Some(space).filter(|space| self.trace == 0 && free(space));
+            // Cores keep translations for themselves, so that even two alike would not be mistaken for each other.
+            let number = own.or_else(|| (0..=u16::MAX).rev().find(free)).unwrap_or(space);
+            taken.insert(number);
+            number
+        });
+        self.space = Some((space, number));
+        number
+    }
+
+    /// The number of a thread: a trace's number stands in bits that no thread of ours has.
+    pub fn thread(&self, thread: u64) -> u64 {
+        thread ^ (u64::from(self.trace) << 56)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_traces_ram_stays_and_nothing_else_lies_on_it_or_on_another() {
+        let mut first = Place::new();
+        let (mut second, mut third) = (first.beside(1), first.beside(2));
+        let ram = PhysAddr(map::RAM_BASE + 0x1234_5678);
+        assert_eq!(first.of(ram), ram);
+        let addresses =
+            [0, 0x1234_5678, WINDOW_BYTES - 8, WINDOW_BYTES, ram.0, u64::MAX - 7, 0x7fff_ffff_f000];
+        let mut lines = vec![ram.0 / 64];
+        for (number, place) in [&mut first, &mut second, &mut third].into_iter().enumerate() {
+            for addr in addresses.into_iter().filter(|addr| number > 0 || *addr != ram.0) {
+                let moved = place.of(PhysAddr(addr)).0;
+                assert_eq!(moved % (1 << 20), addr % (1 << 20), "within its megabyte nothing moves");
+                assert_eq!(place.of(PhysAddr(addr)).0, moved, "it stays there");
+                assert!((map::RAM_BASE..map::RAM_BASE + MEMORY_BYTES).contains(&moved));
+                lines.push(moved / 64);
+                lines.push((moved + ACCESS_MAX - 1) / 64);
+            }
+        }
+        lines.sort_unstable();
+        let count = lines.len();
+        lines.dedup();
+        assert_eq!(lines.len(), count, "no two lines are one");
+        assert!(!first.is_full());
+    }
+
+    #[test]
+    fn address_spaces_and_threads_of_two_traces_are_never_the_same() {
+        let mut first = Place::new();
+        let mut second = first.beside(1);
+        let mut numbers: Vec<u16> = (0..100).map(|space| first.space(space)).collect();
+        assert!(numbers.iter().copied().eq(0..100));
+        numbers.extend((0..100).map(|space| second.space(space)));
+        assert_eq!(second.space(7), numbers[107]);
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), 200);
+        assert_ne!(first.thread(5), second.thread(5));
+    }
+
+    #[test]
+    fn more_memory_than_there_is_is_noticed() {
+        let mut place = Place::new().beside(1);
+        (0..WINDOWS_MAX).for_each(|window| _ = place.of(PhysAddr(window << WINDOW_SHIFT)));
+        assert!(!place.is_full());
+        place.of(PhysAddr(WINDOWS_MAX << WINDOW_SHIFT));
+        assert!(place.is_full());
+    }
+}

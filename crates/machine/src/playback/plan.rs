@@ -1,0 +1,157 @@
+//! What is played: traces, and what paces them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use doorbell_loadgen::{Arrivals, Rate};
+use doorbell_trace::champsim::{self, Variant};
+use doorbell_trace::system::{TraceError, TraceFile};
+
+use super::PlaybackError;
+
+/// A trace that can be played: of our own format, or ChampSim's. Clones share what was read.
+#[derive(Clone)]
+pub struct TraceInput(pub(super) Input);
+
+#[derive(Clone)]
+pub(super) enum Input {
+    Own(Arc<TraceFile>),
+    ChampSim(Arc<champsim::Trace>),
+}
+
+impl TraceInput {
+    /// Opens a file of either format: ours is known by its first bytes, whatever else there is is taken for ChampSim's, plain or
+    /// compressed, of this variant. Of ChampSim's no more than `instructions` are taken, if that is given; it is gone through once here,
+    /// as what its ops are depends on all of it.
+    pub fn open(
+        path: &Path,
+        variant: Variant,
+        instructions: Option<u64>,
+    ) -> Result<TraceInput, PlaybackError> {
+        match TraceFile::open(path) {
+            Ok(file) => Ok(TraceInput::own(file)),
+            Err(TraceError::Foreign { .. }) => {
+                let trace = champsim::Trace::open(path, variant, instructions)?;
+                if trace.instructions() == 0 {
+                    return Err(champsim::Error::Empty(path.to_owned()).into());
+                }
+                Ok(TraceInput(Input::ChampSim(Arc::new(trace))))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// One of our own format.
+    pub fn own(file: TraceFile) -> TraceInput {
+        TraceInput(Input::Own(Arc::new(file)))
+    }
+
+    /// The file, if it is of our own format.
+    pub fn file(&self) -> Option<&TraceFile> {
+        match &self.0 {
+            Input::Own(file) => Some(file),
+            Input::ChampSim(_) => None,
+        }
+    }
+
+    /// How many harts it has; each is played on a core of its own.
+    pub fn harts(&self) -> u16 {
+        self.file().map_or(1, |file| file.description().harts)
+    }
+
+    /// Instructions of all its harts.
+    pub fn instructions(&self) -> u64 {
+        match &self.0 {
+            Input::Own(file) => file.counts().instructions.iter().sum(),
+            Input::ChampSim(trace) => trace.instructions(),
+        }
+    }
+
+    /// What may be wrong with how it is read, in words.
+    pub fn doubt(&self, variant: Variant) -> Option<String> {
+        match &self.0 {
+            Input::Own(_) => None,
+            Input::ChampSim(trace) => trace.survey().doubt(variant),
+        }
+    }
+}
+
+/// What happens when a trace is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtEnd {
+    /// Its harts stand still from then on.
+    Ends,
+    /// It begins again: as a whole, when its last hart has ended and its last event has happened. What caches and predictors have learnt
+    /// stays.
+    StartsOver,
+}
+
+/// One of the traces that are played side by side.
+#[derive(Clone)]
+pub struct PlannedTrace {
+    /// The trace.
+    pub trace: TraceInput,
+    /// What happens when it is over before the first of the plan is.
+    pub at_end: AtEnd,
+}
+
+/// When frames reach the devices of the first trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Pace {
+    /// As recorded: events at their instructions.
+    #[default]
+    Recorded,
+    /// At this rate on each port that receives frames, whenever the arrival process says. The k-th arrival that finds a free descriptor is
+    /// the trace's k-th frame; one that finds none is dropped.
+    Rate {
+        /// Bits and percent are of the mean of the trace's frames.
+        rate: Rate,
+        /// How arrivals are spread.
+        arrivals: Arrivals,
+    },
+    /// So many requests are outstanding: the next one arrives a link's round trip after an answer left.
+    Closed {
+        /// 1 at least.
+        window: u32,
+    },
+}
+
+/// What is played. The first trace is the one that is measured, paced as `pace` says; playing ends with it. Further ones are its
+/// *neighbours*, played as recorded: each trace has cores of its own, one after the other, and physical memory, address spaces and threads
+/// of its own, so that they share the last level, DRAM and the links of devices, and not one line.
+#[derive(Clone)]
+pub struct Plan {
+    /// At least one.
+    pub traces: Vec<PlannedTrace>,
+    /// See [`Pace`].
+    pub pace: Pace,
+    /// From which random arrivals come.
+    pub seed: u64,
+}
+
+impl Plan {
+    /// One trace as it was recorded.
+    pub fn of(trace: TraceInput) -> Plan {
+        let first = PlannedTrace { trace, at_end: AtEnd::Ends };
+        Plan { traces: vec![first], pace: Pace::Recorded, seed: 1 }
+    }
+
+    /// And another one beside it, which starts over whenever it has ended.
+    #[must_use]
+    pub fn beside(mut self, trace: TraceInput) -> Plan {
+        self.traces.push(PlannedTrace { trace, at_end: AtEnd::StartsOver });
+        self
+    }
+
+    /// And at this pace.
+    #[must_use]
+    pub fn paced(mut self, pace: Pace) -> Plan {
+        self.pace = pace;
+        self
+    }
+
+    /// The harts of all traces: what `platform.harts` has to be.
+    pub fn harts(&self) -> u32 {
+        self.traces.iter().map(|planned| u32::from(planned.trace.harts())).sum()
+    }
+}
