@@ -84,7 +84,7 @@ pub enum PlaybackError {
     },
     /// The traces touch more memory than can be told apart.
     #[error(
-        "the traces touch more than 190 GiB of memory in pieces of 64 MiB; play fewer of them, or give virtual addresses pages \
+        "the traces touch more than 110 GiB of memory in pieces of 64 MiB; play fewer of them, or give virtual addresses pages \
          (playback.pages=kernel)"
     )]
     Memory,

@@ -16,9 +16,9 @@ const WINDOW_BYTES: u64 = 1 << WINDOW_SHIFT;
 /// The longest access.
 pub(super) const ACCESS_MAX: u64 = 1 << 20;
 /// What the first trace may have as it is: more than a machine of ours has.
-const OWN_BYTES: u64 = 64 << 30;
-/// All the memory that there is in playing: lines are numbered by 32 bits.
-const MEMORY_BYTES: u64 = 255 << 30;
+const OWN_BYTES: u64 = 16 << 30;
+/// All the memory that there is in playing: as much as caches can tell apart.
+const MEMORY_BYTES: u64 = 128 << 30;
 const WINDOWS_MAX: u64 = (MEMORY_BYTES - OWN_BYTES) / (WINDOW_BYTES + ACCESS_MAX);
 const RECENT: usize = 64;
 
