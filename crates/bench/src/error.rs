@@ -67,6 +67,19 @@ pub enum RunError {
         /// What is wrong.
         error: doorbell_trace::system::TraceError,
     },
+    /// More frames were lost under a name than are missing: a fault of ours.
+    #[error(
+        "the books do not balance: {named} frames were dropped under a name, and only {missing} of the window's are missing (and {others} others may \
+         be). This is a fault of Doorbell's, and no figure of the run is to be trusted: please report the command with its configuration"
+    )]
+    Books {
+        /// Frames of the window that did not come back.
+        missing: u64,
+        /// Frames that were no test frames, or no frames of the window.
+        others: u64,
+        /// Frames dropped by cause.
+        named: u64,
+    },
     /// The guest did not get ready.
     #[error("{why}\nThe console's last lines:\n{console}")]
     NotReady {

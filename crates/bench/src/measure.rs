@@ -24,7 +24,7 @@ use crate::script::NO_TRAFFIC;
 use crate::session::Session;
 use crate::timing;
 use crate::window::Window;
-use doorbell_results::PointSummary;
+use doorbell_results::{Drops, PointSummary};
 
 /// Bytes of each frame that a capture keeps: all of any frame.
 pub(crate) const CAPTURE_SNAP_LEN: u32 = 65_535;
@@ -94,7 +94,7 @@ pub fn run_point_observed(
     let host_seconds = started.elapsed().as_secs_f64();
     let executed = machine.instructions() - booted;
     let measurement = merged_measurement(&machine);
-    let mut summary = summarise(session, &config, &machine, &measurement, window, (host_seconds, executed));
+    let mut summary = summarise(session, &config, &machine, &measurement, window, (host_seconds, executed))?;
     let mut meanings = ports::meanings(&machine);
     meanings.extend(timing::meanings(&summary));
     if session.workload().silent {
@@ -137,16 +137,9 @@ pub(crate) fn summarise(
     measurement: &Measurement,
     window: Window,
     (host_seconds, executed): (f64, u64),
-) -> PointSummary {
+) -> Result<PointSummary, RunError> {
     let figures = measurement.summary(machine.now());
-    let mut drops = window.end.since(&window.begin);
-    let named = drops.dma + drops.core + drops.tx + drops.nic_other + drops.link;
-    // What a NIC still holds was not dropped, nor what may still come back: the drain was too short for it.
-    let inside: u64 = machine.nics().map(|nic| nic.in_flight().rx + nic.in_flight().tx).sum();
-    if window.settled {
-        drops.guest = (figures.frames_offered - figures.frames_delivered - figures.frames_corrupt)
-            .saturating_sub(named + inside);
-    }
+    let drops = drops(machine, measurement, &window)?;
     let cycles = config.core_cycles(figures.seconds);
     let timing = window.timed.map(|(begin, end)| {
         let frames = figures.frames_delivered;
@@ -158,7 +151,7 @@ pub(crate) fn summarise(
         true => (config.loadgen.traffic.frame_len() + Frame::FCS_BYTES) as u64,
         false => machine.ports()[0].loadgen.mean_frame_size().0,
     };
-    PointSummary {
+    Ok(PointSummary {
         benchmark: session.workload().name.clone(),
         config_hash: config.hash(),
         rate: config.loadgen.traffic.rate_asked().to_string(),
@@ -176,7 +169,31 @@ pub(crate) fn summarise(
         steady: window.steady,
         memory_over_time: window.memory,
         ..PointSummary::of_window(figures, frame_size)
+    })
+}
+
+/// The window's losses by cause. More losses with a cause than frames that are missing would make each of them doubtful: then
+/// there is no result.
+fn drops(machine: &Machine, measurement: &Measurement, window: &Window) -> Result<Drops, RunError> {
+    let (begin, end) = (&window.begin, &window.end);
+    let mut drops = end.since(begin);
+    // Way in and NICs are looked at when the window's frames are there. On the way back each frame says whether it is one of them.
+    drops.link = end.link_in - begin.link_in + measurement.spoilt();
+    let named = drops.dma + drops.core + drops.tx + drops.nic_other + drops.link;
+    let figures = measurement.summary(machine.now());
+    let missing = figures.frames_offered - figures.frames_delivered - figures.frames_corrupt;
+    // Answers to ARP and the like are lost as test frames are. A reset drops what had come before the window, too.
+    let others = (end.sent - begin.sent).saturating_sub(figures.frames_offered) + end.reset - begin.reset;
+    if named > missing + others {
+        return Err(RunError::Books { missing, others, named });
     }
+    // What a NIC still holds was not dropped, nor what may still come back: the drain was too short for it. Some of what it
+    // holds may be from before the window.
+    let inside: u64 = machine.nics().map(|nic| nic.in_flight().rx + nic.in_flight().tx).sum();
+    if window.settled {
+        drops.guest = missing.saturating_sub(named + inside);
+    }
+    Ok(drops)
 }
 
 /// All counters of a machine by hierarchical name, with their descriptions, for `stats.json`.

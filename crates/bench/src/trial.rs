@@ -134,7 +134,7 @@ impl<'a> Trial<'a> {
         let measurement = merged_measurement(&machine);
         let cost = (started.elapsed().as_secs_f64(), machine.instructions() - booted);
         window.steady = Some(steady);
-        let summary = summarise(session, &config, &machine, &measurement, window, cost);
+        let summary = summarise(session, &config, &machine, &measurement, window, cost)?;
         let figures = measurement.summary(machine.now());
         let (first, last) = measurement.span();
         // Whose frames came back too late to be remembered is not known; then the counters of drops must do.
@@ -156,7 +156,7 @@ impl<'a> Trial<'a> {
 
 fn counted(machine: &Machine) -> Standing {
     let totals = nic_totals(machine);
-    let at_nics = totals.dma + totals.core + totals.tx + totals.other + totals.link;
+    let at_nics = totals.dma + totals.core + totals.tx + totals.other + totals.link_in + totals.link_out;
     let empty = Standing { dropped: at_nics, ..Standing::default() };
     machine.ports().iter().map(|port| port.loadgen.stats()).fold(empty, |sum, s| Standing {
         offered: sum.offered + s.sent,

@@ -19,8 +19,7 @@ use crate::timing;
 pub(crate) fn nic_totals(machine: &Machine) -> NicTotals {
     let ports = machine.ports().iter().zip(machine.nics());
     ports.fold(NicTotals::default(), |totals, (port, nic)| {
-        let NicTotals { link, .. } = totals;
-        NicTotals { link: link + port.link_in.stats().lost, ..totals }.with_nic(nic).with_way_back(port)
+        totals.with_way_in(port).with_nic(nic).with_way_back(port)
     })
 }
 
@@ -31,7 +30,13 @@ pub(crate) struct NicTotals {
     pub core: u64,
     pub tx: u64,
     pub other: u64,
-    pub link: u64,
+    /// Of these, those that a reset took out of a FIFO, whenever they had come.
+    pub reset: u64,
+    /// On the way to a NIC, and from it.
+    pub link_in: u64,
+    pub link_out: u64,
+    /// Frames that left for the NICs, whatever they were.
+    pub sent: u64,
     pub waited: WaitedDrops,
 }
 
@@ -51,6 +56,7 @@ impl NicTotals {
             s.rx_drop_address + s.rx_drop_vlan + s.rx_drop_fcs + s.rx_drop_undersize + s.rx_drop_oversize;
         self.other +=
             s.rx_drop_disabled + s.rx_drop_link_down + s.rx_drop_loopback + s.rx_drop_reset + s.rx_control;
+        self.reset += s.rx_drop_reset;
         self
     }
 
@@ -62,7 +68,7 @@ impl NicTotals {
             core: self.core - begin.core,
             tx: self.tx - begin.tx,
             nic_other: self.other - begin.other,
-            link: self.link - begin.link,
+            link: self.link_in - begin.link_in + self.link_out - begin.link_out,
             guest: 0,
             waited_for: WaitedFor {
                 core: now.core - then.core,
@@ -73,10 +79,16 @@ impl NicTotals {
         }
     }
 
-    /// What was lost behind this port's NIC as well: a frame damaged on its way in is the NIC's to drop, one damaged on its way back
-    /// is lost.
+    /// What was sent to this port's NIC and lost before it as well. A frame damaged there is the NIC's to drop.
+    fn with_way_in(mut self, port: &Port) -> NicTotals {
+        self.link_in += port.link_in.stats().lost;
+        self.sent += port.link_in.stats().frames;
+        self
+    }
+
+    /// What was lost behind this port's NIC as well; a frame damaged there is lost.
     fn with_way_back(mut self, port: &Port) -> NicTotals {
-        self.link += port.link_out.stats().lost + port.link_out.stats().corrupted;
+        self.link_out += port.link_out.stats().lost + port.link_out.stats().corrupted;
         self
     }
 }
@@ -97,8 +109,8 @@ impl Look {
         due.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
         let figures = Moment::unseen(due.len());
         // What is lost on its way to a NIC is counted when it is sent.
-        let lost = machine.ports().iter().map(|port| port.link_in.stats().lost).sum();
-        Look { due, totals: NicTotals { link: lost, ..NicTotals::default() }, figures }
+        let totals = machine.ports().iter().fold(NicTotals::default(), NicTotals::with_way_in);
+        Look { due, totals, figures }
     }
 
     /// When the next ports are to be looked at; `None` when all have been.

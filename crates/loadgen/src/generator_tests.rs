@@ -117,6 +117,24 @@ fn traffic_without_an_end_goes_on_until_stopped() {
     assert_eq!((bench.generator.stats().sent, bench.generator.stats().returned), (101, 101));
 }
 
+#[test]
+fn what_a_link_spoils_behind_the_nic_counts_in_the_window_that_its_frame_was_sent_in() {
+    let mut bench = Bench::new(link("100Gbps", "10us"), traffic("1Mpps", 30), |_, _| Vec::new());
+    bench.tap = Some(Vec::new());
+    bench.start();
+    bench.run_until(Ps(9_500_000));
+    bench.generator.begin_window(Ps(9_500_000));
+    bench.run_until(Ps(19_500_000));
+    bench.generator.end_window(Ps(19_500_000));
+    bench.run();
+    for (_, frame) in bench.tap.take().unwrap() {
+        assert_eq!(bench.generator.frame_spoilt(&frame), None, "it is of no other generator");
+    }
+    assert_eq!(bench.generator.frame_spoilt(&Frame::new(vec![0; 60])), None, "it is nobody's");
+    let window = bench.generator.measurement().unwrap();
+    assert_eq!((window.volumes().0.frames, window.spoilt()), (10, 10));
+}
+
 /// Loses every tenth frame.
 fn lossy(n: u64, frame: Frame) -> Vec<(Ps, Frame)> {
     if n % 10 == 9 { Vec::new() } else { swap(n, frame) }
@@ -348,10 +366,10 @@ fn the_saved_form_changes_only_with_its_version() {
     let golden = "00000005334d7070734000010300525400123456020000000001c6120101c6120001d08603d18603\
                   030080c8afa025e8071040000000010000d3c9b2f1e3c7c5e3ba01010003808080808060c0843d00\
                   00000002000003aae52c0000808010000303000002aad82800000101030202000000000000000000\
-                  0000000000000000000000000000010000000003c001fc01028001a801028001a801000000000000\
+                  0000000000000000000000000000010000000003c001fc01028001a801028001a80100000000000000\
                   000080804001030201ff8f810102809a82028080d2b6b68402808d8101808d810101ff8f81010280\
                   9a82028080d2b6b68402808d8101808d81010100010000000001808d810100";
-    assert_eq!((crate::LoadGenState::VERSION, hex.as_str()), (6, golden));
+    assert_eq!((crate::LoadGenState::VERSION, hex.as_str()), (7, golden));
 }
 
 #[test]

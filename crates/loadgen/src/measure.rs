@@ -40,6 +40,8 @@ pub struct Measurement {
     delivered: Volume,
     arrived: Volume,
     corrupt: u64,
+    /// Offered frames that were lost or damaged on the link behind the NIC that sent them back.
+    spoilt: u64,
     /// Offered frames that are no longer waited for.
     given_up: u64,
     /// Of these, requests that others waited for too long.
@@ -67,8 +69,8 @@ pub struct MeasurementState {
     offered: Volume,
     delivered: Volume,
     arrived: Volume,
-    /// Corrupt, given up, duplicates, reordered, foreign, late, timed out.
-    counts: [u64; 7],
+    /// Corrupt, given up, duplicates, reordered, foreign, late, timed out, spoilt.
+    counts: [u64; 8],
     lag_max: Ps,
     batches: BatchesState,
     from_actual: LatencyState,
@@ -87,6 +89,7 @@ impl Measurement {
             delivered: Volume::default(),
             arrived: Volume::default(),
             corrupt: 0,
+            spoilt: 0,
             given_up: 0,
             timed_out: 0,
             duplicates: 0,
@@ -127,6 +130,11 @@ impl Measurement {
     /// Offered frames that may still come back.
     pub fn outstanding(&self) -> u64 {
         self.offered.frames - self.delivered.frames - self.corrupt - self.given_up
+    }
+
+    /// Offered frames that were lost or damaged on the link behind the NIC that sent them back.
+    pub fn spoilt(&self) -> u64 {
+        self.spoilt
     }
 
     /// Round trips of the delivered frames from the time each was due.
@@ -211,6 +219,10 @@ impl Measurement {
         self.corrupt += u64::from(self.has(sequence));
     }
 
+    pub(crate) fn on_spoilt(&mut self, sequence: u64) {
+        self.spoilt += u64::from(self.has(sequence));
+    }
+
     pub(crate) fn on_given_up(&mut self, sequence: u64) {
         self.given_up += u64::from(self.has(sequence));
     }
@@ -246,6 +258,7 @@ impl Measurement {
         self.delivered.add(other.delivered);
         self.arrived.add(other.arrived);
         self.corrupt += other.corrupt;
+        self.spoilt += other.spoilt;
         self.given_up += other.given_up;
         self.timed_out += other.timed_out;
         self.duplicates += other.duplicates;
@@ -306,6 +319,7 @@ impl Measurement {
                 self.foreign,
                 self.late,
                 self.timed_out,
+                self.spoilt,
             ],
             lag_max: self.lag_max,
             batches: self.batches.save(),
@@ -321,7 +335,7 @@ impl Measurement {
             name: "loadgen".to_owned(),
             problem: problem.to_owned(),
         };
-        let [corrupt, given_up, duplicates, reordered, foreign, late, timed_out] = state.counts;
+        let [corrupt, given_up, duplicates, reordered, foreign, late, timed_out, spoilt] = state.counts;
         let known =
             [state.delivered.frames, corrupt, given_up].iter().try_fold(0u64, |a, b| a.checked_add(*b));
         if known.is_none_or(|known| known > state.offered.frames) {
@@ -344,6 +358,7 @@ impl Measurement {
             delivered: state.delivered,
             arrived: state.arrived,
             corrupt,
+            spoilt,
             given_up,
             timed_out,
             duplicates,

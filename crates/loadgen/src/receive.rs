@@ -42,6 +42,25 @@ impl LoadGen {
         arrival
     }
 
+    /// Takes note that a frame of this window was lost or damaged behind the NIC that sent it back. If it is the frame of another
+    /// generator, says of which.
+    pub fn frame_spoilt(&mut self, frame: &Frame) -> Option<u32> {
+        let next = self.in_flight.next();
+        let sequence = match self.run.streams.recognise(&frame.bytes, &self.in_flight) {
+            Some((sequence, _)) => sequence,
+            None => match self.run.streams.read(self.stream, next, &frame.bytes)? {
+                Signature { stream, .. } if stream != self.stream => return Some(stream),
+                Signature { sequence, .. } => sequence,
+            },
+        };
+        if let Lookup::Outstanding(_) = self.in_flight.look_up(sequence)
+            && let Some(measurement) = &mut self.measurement
+        {
+            measurement.on_spoilt(sequence);
+        }
+        None
+    }
+
     /// Whether frames are delivered when they are in the receiver's memory ([`Returned::Sink`]).
     pub fn wants_a_sink(&self) -> bool {
         self.run.traffic.returned == Returned::Sink

@@ -39,7 +39,7 @@ pub const CHECKPOINT_VERSION: u32 = 1;
 
 const MAGIC: &[u8; 16] = b"DOORBELL CKPT\r\n\x1a";
 const COMPRESSION_LEVEL: i32 = 1;
-pub(crate) const MACHINE_VERSION: u32 = 5;
+pub(crate) const MACHINE_VERSION: u32 = 6;
 const HASH_BYTES: usize = 8;
 /// Where the compressed part begins: behind magic, version and hash.
 const PAYLOAD_AT: usize = MAGIC.len() + 4 + HASH_BYTES;

@@ -38,6 +38,8 @@ pub(crate) enum Event {
     Message { function: u8, addr: PhysAddr, data: u32 },
     /// A hart leaves the reset ROM.
     HartStart { hart: u32 },
+    /// A frame is lost or damaged on its way to a load generator: what it was when it left, known where it should have arrived.
+    FrameSpoilt { port: u8, frame: Frame },
 }
 
 #[cfg(test)]
@@ -57,6 +59,7 @@ mod tests {
             Event::FrameAtNic { port: 1, frame: frame() },
             Event::FrameAtLoadGen { port: 1, frame: frame() },
             Event::FrameAtSink { port: 1, frame: frame() },
+            Event::FrameSpoilt { port: 1, frame: frame() },
             Event::Disk { slot: 0 },
             Event::Nic { function: 1, event: doorbell_nic::Event::Wire },
             // There is a function 0, but it is a NIC, whose wake-ups have names.

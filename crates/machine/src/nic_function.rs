@@ -96,9 +96,15 @@ impl WirePort for NicSide<'_, '_> {
         self.0.bus.record(now, Happening::FrameOut { bytes: frame.len_with_fcs() as u32 });
         let wire = self.wire();
         let port = wire.port;
+        // What it was, should the link spoil it on its way to a generator.
+        let whole = (wire.cable.is_none() && !frame.fcs_bad && wire.link.may_fail()).then(|| frame.clone());
         let sent = transmit(wire.link, now, port, &mut frame);
         let arrives_at = sent.arrives_at;
-        match wire.cable {
+        let spoilt = whole.filter(|_| sent.lost || frame.fcs_bad);
+        if let Some(frame) = spoilt {
+            self.0.queue.schedule(arrives_at, Phase::Wire, Event::FrameSpoilt { port, frame });
+        }
+        match self.wire().cable {
             _ if sent.lost => {}
             Some(cable) => cable.push(Crossing { arrives_at, frame }),
             None => self.0.queue.schedule(arrives_at, Phase::Wire, Event::FrameAtLoadGen { port, frame }),

@@ -60,6 +60,7 @@ impl Machine {
                 | Event::FrameAtNic { port, .. }
                 | Event::FrameAtLoadGen { port, .. }
                 | Event::FrameAtSink { port, .. }
+                | Event::FrameSpoilt { port, .. }
                     if usize::from(*port) >= ports =>
                 {
                     return Err("an event belongs to no port");

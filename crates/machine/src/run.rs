@@ -210,6 +210,7 @@ impl Machine {
             Event::FrameAtSink { port, frame } => {
                 self.with_loadgen(port, |generator, side| generator.frame_delivered(now, &frame, side));
             }
+            Event::FrameSpoilt { port, frame } => self.frame_spoilt(port, &frame),
         }
     }
 

@@ -54,6 +54,16 @@ impl Machine {
         self.ports[usize::from(port)].loadgen.recycle(frame);
     }
 
+    /// A frame was lost or damaged on its way to a generator. The one that sent it counts that.
+    pub(crate) fn frame_spoilt(&mut self, port: u8, frame: &Frame) {
+        let at = usize::from(port);
+        if let Some(stream) = self.ports[at].loadgen.frame_spoilt(frame)
+            && let Some(sender) = self.ports.get_mut(stream as usize)
+        {
+            sender.loadgen.frame_spoilt(frame);
+        }
+    }
+
     /// Whether a generator still looks for the station that it is to ask.
     pub fn is_resolving(&self) -> bool {
         self.ports.iter().any(|port| port.loadgen.is_resolving())

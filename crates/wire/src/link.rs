@@ -219,6 +219,11 @@ impl Link {
         &self.config
     }
 
+    /// Whether frames may be lost or damaged on it.
+    pub fn may_fail(&self) -> bool {
+        self.faults.are_possible()
+    }
+
     /// What the link has carried so far.
     pub fn stats(&self) -> &LinkStats {
         &self.stats
