@@ -85,6 +85,26 @@ struct block *block_of(const struct qemu_plugin_tb *tb)
     return kept;
 }
 
+/* QEMU translates what lies in memory once, for all virtual addresses that lead there, and calls it by the first of them: a library's pages
+ * are at another address in each program. */
+struct block *block_at(struct block *block, uint64_t address)
+{
+    struct block moved = *block;
+
+    if (block->address == address) {
+        return block;
+    }
+    if (block->elsewhere && block->elsewhere->address == address) {
+        return block->elsewhere;
+    }
+    moved.address = address;
+    moved.successor = moved.elsewhere = NULL;
+    moved.is_defined = false;
+    moved.hash = hash_of(&moved);
+    block->elsewhere = keep(&moved);
+    return block->elsewhere;
+}
+
 static void put_definition(struct block *block)
 {
     stream_room();

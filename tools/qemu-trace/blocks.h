@@ -12,6 +12,8 @@
 
 struct block {
     struct block *next_of_hash, *successor;
+    /* The same instructions at the address at which they were executed last, if it is not this. */
+    struct block *elsewhere;
     uint64_t hash, number, address, first, last;
     /* Of each instruction: where its last access was. */
     uint64_t *accessed;
@@ -25,6 +27,8 @@ struct block {
 
 /* The block that QEMU has translated: one that was translated before, or a new one. */
 struct block *block_of(const struct qemu_plugin_tb *tb);
+/* The same instructions, executed at this virtual address. */
+struct block *block_at(struct block *block, uint64_t address);
 /* Tells that a block is executed, and defines it if it is the first time. Another one may have been executed before it. */
 void put_block(struct block *before, struct block *block);
 

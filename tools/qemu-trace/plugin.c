@@ -30,6 +30,7 @@
 #include "device.h"
 #include "events.h"
 #include "isa.h"
+#include "registers.h"
 #include "stream.h"
 
 #if QEMU_PLUGIN_VERSION < 4
@@ -51,6 +52,7 @@ static uint64_t window_from, window_begun;
 /* How many characters of the mark have been printed. */
 static size_t matched;
 
+static struct qemu_plugin_register *program_counter;
 /* One number for the one CPU: `cpu.count`. */
 static struct qemu_plugin_scoreboard *counts;
 
@@ -151,6 +153,7 @@ static void block_begins(unsigned int index, void *data)
             put_state(false);
         }
     }
+    block = block_at(block, read_register(program_counter));
     put_block(before, block);
     window.block = block;
     window.block_begun = count;
@@ -194,6 +197,7 @@ static void cpu_starts(qemu_plugin_id_t id, unsigned int index)
     }
     cpu.count = qemu_plugin_scoreboard_find(counts, 0);
     isa_find_registers(all);
+    program_counter = find_program_counter(all);
     cpu.thread = pthread_self();
     g_array_free(all, 1);
 }

@@ -8,7 +8,7 @@
 
 #include "plugin.h"
 
-struct qemu_plugin_register *find_register(const GArray *all, const char *name)
+static struct qemu_plugin_register *find(const GArray *all, const char *name)
 {
     const qemu_plugin_reg_descriptor *each = (const void *)all->data;
 
@@ -17,7 +17,24 @@ struct qemu_plugin_register *find_register(const GArray *all, const char *name)
             return each[at].handle;
         }
     }
-    fail("the CPU lacks a register");
+    return NULL;
+}
+
+struct qemu_plugin_register *find_register(const GArray *all, const char *name)
+{
+    struct qemu_plugin_register *found = find(all, name);
+
+    if (!found) {
+        fail("the CPU lacks a register");
+    }
+    return found;
+}
+
+struct qemu_plugin_register *find_program_counter(const GArray *all)
+{
+    struct qemu_plugin_register *found = find(all, "rip");
+
+    return found ? found : find_register(all, "pc");
 }
 
 uint64_t read_register(struct qemu_plugin_register *handle)

@@ -11,6 +11,8 @@
 
 /* QEMU is ended if there is none of this name. */
 struct qemu_plugin_register *find_register(const GArray *all, const char *name);
+/* QEMU has no one name for it. */
+struct qemu_plugin_register *find_program_counter(const GArray *all);
 /* What is in one of at most 64 bits. */
 uint64_t read_register(struct qemu_plugin_register *handle);
 
