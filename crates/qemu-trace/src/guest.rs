@@ -14,27 +14,16 @@ macro_rules! recipe {
 type Files = (&'static str, &'static [(&'static str, &'static str)]);
 
 /// Every recipe, in the order in which they are listed to the user.
-pub const GUESTS: [Files; 1] =
-    [recipe!("net-amd64": "image.toml", "fstab", "group", "init", "passwd", "shrc")];
+pub const GUESTS: [Files; 2] = [
+    recipe!("net-amd64": "image.toml", "fstab", "group", "init", "passwd", "shrc"),
+    recipe!("ids-amd64": "image.toml", "classification.config", "our.rules", "reference.config", "suricata.yaml",
+        "threshold.config", "watched", "workload"),
+];
 
 /// The image of one of [`GUESTS`], or of a recipe of the user's own, built below `cache` unless it is there.
 pub fn image(name: &str, cache: &Path, progress: &mut dyn FnMut(&str)) -> Result<Image, ImageError> {
-    let own = GUESTS.iter().find(|(own, _)| *own == name);
-    let path = match own {
-        Some((name, files)) => {
-            let folder = cache.join("traced").join(name);
-            doorbell_files::create_folders(&folder).map_err(ImageError::io("create", &folder))?;
-            for (file, content) in *files {
-                let path = folder.join(file);
-                if std::fs::read(&path).ok().as_deref() != Some(content.as_bytes()) {
-                    doorbell_files::write(&path, content.as_bytes())
-                        .map_err(ImageError::io("write", &path))?;
-                }
-            }
-            folder
-        }
-        None => name.into(),
-    };
+    let is_own = GUESTS.iter().any(|(own, _)| *own == name);
+    let path = if is_own { unfold(&cache.join("traced"))?.join(name) } else { name.into() };
     let recipe = Recipe::load(&path)?;
     let options = BuildOptions {
         cache_dir: cache.join("packages"),
@@ -42,4 +31,51 @@ pub fn image(name: &str, cache: &Path, progress: &mut dyn FnMut(&str)) -> Result
         ..BuildOptions::default()
     };
     build(&recipe, &options, progress)
+}
+
+/// Writes all of [`GUESTS`] into a folder, since one may extend another.
+fn unfold(folder: &Path) -> Result<&Path, ImageError> {
+    for (name, files) in GUESTS {
+        let folder = folder.join(name);
+        doorbell_files::create_folders(&folder).map_err(ImageError::io("create", &folder))?;
+        for (file, content) in files {
+            let path = folder.join(file);
+            if std::fs::read(&path).ok().as_deref() != Some(content.as_bytes()) {
+                doorbell_files::write(&path, content.as_bytes()).map_err(ImageError::io("write", &path))?;
+            }
+        }
+    }
+    Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_guest_can_be_read_with_those_that_it_extends_and_has_all_its_files() {
+        let cache = tempfile::tempdir().unwrap();
+        let folder = unfold(cache.path()).unwrap();
+        for (name, files) in GUESTS {
+            assert_eq!(Recipe::load(folder.join(name)).unwrap().name(), name);
+            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest/traced").join(name);
+            assert_eq!(
+                std::fs::read_dir(source).unwrap().count(),
+                files.len(),
+                "{name}: files that are not named"
+            );
+        }
+    }
+
+    #[test]
+    fn the_guests_scripts_have_no_syntax_errors() {
+        let scripts = GUESTS
+            .iter()
+            .flat_map(|(_, files)| *files)
+            .filter(|(_, text)| text.starts_with("#!/bin/busybox sh\n"));
+        for (name, text) in scripts {
+            let checked = std::process::Command::new("sh").args(["-n", "-c", text]).output().unwrap();
+            assert!(checked.status.success(), "{name}: {}", String::from_utf8_lossy(&checked.stderr));
+        }
+    }
 }

@@ -9,7 +9,7 @@ use crate::target::Target;
 
 const QEMU_DATA: &str = "qemu-system-data";
 /// What loads guests from outside.
-const BESIDE: [&str; 2] = ["iperf3", "redis-tools"];
+const BESIDE: [&str; 3] = ["iperf3", "netperf", "redis-tools"];
 
 /// The unpacked programs.
 #[derive(Clone, Debug)]
