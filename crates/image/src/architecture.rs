@@ -1,7 +1,7 @@
 //! What an image's architecture says of its kernel's file and its programs. The simulator executes one, RISC-V; images of others
 //! are for guests that QEMU executes, to be recorded.
 
-use crate::elf::{MACHINE_RISCV, MACHINE_X86_64};
+use crate::elf::{MACHINE_AARCH64, MACHINE_RISCV, MACHINE_X86_64};
 
 /// An architecture by Debian's name.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Architecture {
     pub is_simulated: bool,
 }
 
-const ARCHITECTURES: [Architecture; 2] = [
+const ARCHITECTURES: [Architecture; 3] = [
     Architecture {
         name: "riscv64",
         machine: MACHINE_RISCV,
@@ -36,6 +36,15 @@ const ARCHITECTURES: [Architecture; 2] = [
         // Documentation/arch/x86/boot.rst.
         kernel: ("an x86 bzImage", 0x202, b"HdrS"),
         compiler: "x86_64-linux-gnu-gcc",
+        is_simulated: false,
+    },
+    Architecture {
+        name: "arm64",
+        machine: MACHINE_AARCH64,
+        shown: "AArch64",
+        // Documentation/arch/arm64/booting.rst.
+        kernel: ("a raw AArch64 Image", 56, b"ARM\x64"),
+        compiler: "aarch64-linux-gnu-gcc",
         is_simulated: false,
     },
 ];
@@ -55,6 +64,6 @@ mod tests {
     #[test]
     fn an_unknown_architecture_lists_the_known_ones() {
         assert_eq!(find("riscv64").unwrap().machine, 243);
-        assert!(find("alpha").unwrap_err().contains("riscv64, amd64"));
+        assert!(find("alpha").unwrap_err().contains("riscv64, amd64, arm64"));
     }
 }

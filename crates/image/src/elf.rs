@@ -7,6 +7,7 @@ use object::read::elf::{Dyn, FileHeader, ProgramHeader, SectionHeader};
 
 /// Numbers in an ELF header.
 pub(crate) const MACHINE_X86_64: u16 = 62;
+pub(crate) const MACHINE_AARCH64: u16 = 183;
 pub(crate) const MACHINE_RISCV: u16 = 243;
 
 /// The machine that an ELF file is for; `None` if it is none.

@@ -14,8 +14,10 @@ macro_rules! recipe {
 type Files = (&'static str, &'static [(&'static str, &'static str)]);
 
 /// Every recipe, in the order in which they are listed to the user.
-pub const GUESTS: [Files; 2] = [
+pub const GUESTS: [Files; 4] = [
     recipe!("net-amd64": "image.toml", "fstab", "group", "init", "passwd", "shrc"),
+    recipe!("net-arm64": "image.toml", "fstab", "group", "init", "passwd", "shrc"),
+    recipe!("net-riscv64": "image.toml", "fstab", "group", "init", "passwd", "shrc"),
     recipe!("ids-amd64": "image.toml", "classification.config", "our.rules", "reference.config", "suricata.yaml",
         "threshold.config", "watched", "workload"),
 ];
