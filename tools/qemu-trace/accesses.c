@@ -10,6 +10,7 @@
 #include "blocks.h"
 #include "isa.h"
 #include "plugin.h"
+#include "registers.h"
 #include "stream.h"
 
 #define PAGES (1u << PAGE_BITS)
@@ -55,30 +56,14 @@ static void put_io(const struct qemu_plugin_hwaddr *where, qemu_plugin_meminfo_t
     put_number(low);
 }
 
-void accessed(unsigned int index, qemu_plugin_meminfo_t info, uint64_t address, void *data)
+/* Begins the record of an access of the instruction that began last. */
+static void put_access(uint8_t first, uint64_t address)
 {
-    const struct qemu_plugin_hwaddr *where;
     struct block *block = window.block;
-    uint64_t instruction, page = address >> PAGE_SHIFT, physical = NO_PAGE;
-    struct page *told = &pages[page % PAGES];
-    uint8_t first;
+    uint64_t instruction = *cpu.count - window.block_begun - 1;
 
-    (void)index;
-    (void)data;
-    if (!window.is_open) {
-        return;
-    }
-    first = (uint8_t)(ACCESS | qemu_plugin_mem_size_shift(info) << ACCESS_SIZE_SHIFT | qemu_plugin_mem_is_store(info));
-    instruction = *cpu.count - window.block_begun - 1;
     if (instruction >= block->instructions) {
         fail("an access of no instruction");
-    }
-    where = qemu_plugin_get_hwaddr(info, address);
-    if (where && qemu_plugin_hwaddr_is_io(where)) {
-        first |= ACCESS_IO;
-    } else {
-        physical = where ? qemu_plugin_hwaddr_phys_addr(where) >> PAGE_SHIFT : NO_PAGE;
-        first |= told->virtual == page && told->physical == physical ? 0 : ACCESS_PAGE;
     }
     first |= instruction == window.accessing ? 0 : ACCESS_FURTHER;
     stream_room();
@@ -89,11 +74,57 @@ void accessed(unsigned int index, qemu_plugin_meminfo_t info, uint64_t address, 
     }
     put_difference(block->accessed[instruction], address);
     block->accessed[instruction] = address;
-    if (first & ACCESS_IO) {
+}
+
+/* The same of one to memory. */
+static void put_memory_access(uint8_t first, uint64_t address, uint64_t physical_page)
+{
+    uint64_t page = address >> PAGE_SHIFT;
+    struct page *told = &pages[page % PAGES];
+
+    if (told->virtual == page && told->physical == physical_page) {
+        put_access(first, address);
+        return;
+    }
+    put_access(first | ACCESS_PAGE, address);
+    *told = (struct page){ page, physical_page };
+    put_number(physical_page);
+    put_walk(address);
+}
+
+void accessed(unsigned int index, qemu_plugin_meminfo_t info, uint64_t address, void *data)
+{
+    const struct qemu_plugin_hwaddr *where;
+    uint8_t first;
+
+    (void)index;
+    (void)data;
+    if (!window.is_open) {
+        return;
+    }
+    first = (uint8_t)(ACCESS | qemu_plugin_mem_size_shift(info) << ACCESS_SIZE_SHIFT | qemu_plugin_mem_is_store(info));
+    where = qemu_plugin_get_hwaddr(info, address);
+    if (where && qemu_plugin_hwaddr_is_io(where)) {
+        put_access(first | ACCESS_IO, address);
         put_io(where, info);
-    } else if (first & ACCESS_PAGE) {
-        *told = (struct page){ page, physical };
-        put_number(physical);
-        put_walk(address);
+    } else {
+        put_memory_access(first, address, where ? qemu_plugin_hwaddr_phys_addr(where) >> PAGE_SHIFT : NO_PAGE);
+    }
+}
+
+void clears(unsigned int index, void *data)
+{
+    uint64_t address;
+    struct walk walk;
+
+    (void)index;
+    if (!window.is_open) {
+        return;
+    }
+    address = read_register(data) & ~(uint64_t)(CLEARED_BYTES - 1);
+    walk = isa_walk(window.mode.space, address);
+    /* Else it faults. */
+    if (walk.count > 0 && walk.is_writable) {
+        put_memory_access(ACCESS | CLEARED_SHIFT << ACCESS_SIZE_SHIFT | ACCESS_STORE, address, walk.physical >> PAGE_SHIFT);
     }
 }

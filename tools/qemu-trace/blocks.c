@@ -14,7 +14,6 @@
 #include "stream.h"
 
 #define HASH_BITS 18
-#define INSTRUCTION_BYTES_MAX 15
 
 static struct block *hashed[1u << HASH_BITS];
 static uint64_t defined;

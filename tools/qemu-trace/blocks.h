@@ -10,6 +10,8 @@
 
 #include <qemu-plugin.h>
 
+#define INSTRUCTION_BYTES_MAX 15
+
 struct block {
     struct block *next_of_hash, *successor;
     /* The same instructions at the address at which they were executed last, if it is not this. */

@@ -130,6 +130,7 @@ static const struct known KNOWN[] = {
     { "e1000e_rx_receive_iov", DEVICE_RX_FRAME, "" },
     { "e1000e_rx_descr", DEVICE_RX_DESCRIPTOR, "ili" },
     { "e1000e_rx_desc_buff_write", DEVICE_RX_BUFFER, "iliLi" },
+    { "igb_rx_desc_buff_write", DEVICE_RX_BUFFER, "iliLi" },
     { "e1000e_rx_written_to_guest", DEVICE_RX_DONE, "i" },
     { "e1000e_rx_not_written_to_guest", DEVICE_RX_DROPPED, "" },
     { "e1000e_rx_flt_dropped", DEVICE_RX_DROPPED, "" },
@@ -141,6 +142,7 @@ static const struct known KNOWN[] = {
     { "e1000e_irq_msi_notify_postponed", DEVICE_MSI, "0" },
     { "e1000e_irq_legacy_notify", DEVICE_LINE, "i" },
     { "serial_write", KIND_CONSOLE, "ii" },
+    { "pl011_write", KIND_CONSOLE, "ii" },
 };
 
 static const struct known *find_known(const char *format)

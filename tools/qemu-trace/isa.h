@@ -1,4 +1,5 @@
-/* What an instruction set has of its own, and the plugin asks for. The file of one of them is compiled in: x86.c.
+/* What an instruction set has of its own, and the plugin asks for. The file of one of them is compiled in: x86.c, aarch64.c or
+ * riscv64.c.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -10,6 +11,8 @@
 #include <stdint.h>
 
 #include "glib.h"
+
+struct qemu_plugin_register;
 
 /* What QEMU calls it. */
 extern const char isa_target[];
@@ -24,11 +27,15 @@ struct mode {
 };
 
 #define WALK_MAX 5
+#define CLEARED_SHIFT 6
+#define CLEARED_BYTES (1u << CLEARED_SHIFT)
 
-/* Page-table entries that a walk reads, their physical addresses from the root; and the bits of an offset into the page. */
+/* Page-table entries that a walk reads, their physical addresses from the root; and the bits of an offset into the page. Where
+ * isa_clears_at has an answer, also where the address is physically, and whether it may be written. */
 struct walk {
-    uint64_t entries[WALK_MAX];
+    uint64_t entries[WALK_MAX], physical;
     uint8_t count, page_bits;
+    bool is_writable;
 };
 
 /* Finds the registers that the mode is read from, by QEMU's names for them. */
@@ -38,5 +45,8 @@ struct mode isa_mode(void);
 bool isa_changes_mode(const uint8_t *bytes, size_t length);
 /* The walk of an address as the page tables stand: of no entries if it is not mapped. `space` is the mode's. */
 struct walk isa_walk(uint64_t space, uint64_t address);
+/* The register that says where, of an instruction that clears CLEARED_BYTES, aligned so, without QEMU's telling plugins; NULL of all
+ * others. */
+struct qemu_plugin_register *isa_clears_at(const uint8_t *bytes, size_t length);
 
 #endif

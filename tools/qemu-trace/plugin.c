@@ -137,27 +137,38 @@ static void block_begins(unsigned int index, void *data)
     uint64_t count = *cpu.count;
 
     (void)index;
-    if (!window.is_open) {
-        if (count < window_from) {
-            return;
-        }
-        begin(count);
-    } else {
+    if (window.is_open) {
         close_block(count);
         if (count - window_begun >= asked.length) {
             end(count);
             /* Nothing is left to be saved, and other threads may be at work. */
             _exit(0);
         }
-        if (before->changes_mode || (int64_t)(before->address ^ block->address) < 0) {
-            put_state(false);
-        }
+    } else if (count < window_from) {
+        return;
+    } else {
+        begin(count);
     }
     block = block_at(block, read_register(program_counter));
+    /* Where addresses are physical, firmware may be executed that nothing led to. */
+    if (before && (before->changes_mode || (int64_t)(before->address ^ block->address) < 0 || block->address == block->first)) {
+        put_state(false);
+    }
     put_block(before, block);
     window.block = block;
     window.block_begun = count;
     window.accessing = 0;
+}
+
+static void note_clearing(struct qemu_plugin_insn *instruction)
+{
+    uint8_t bytes[INSTRUCTION_BYTES_MAX];
+    size_t length = qemu_plugin_insn_data(instruction, bytes, sizeof(bytes));
+    struct qemu_plugin_register *where = isa_clears_at(bytes, length);
+
+    if (where) {
+        qemu_plugin_register_vcpu_insn_exec_cb(instruction, clears, QEMU_PLUGIN_CB_R_REGS, where);
+    }
 }
 
 static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
@@ -170,6 +181,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
         struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(tb, at);
         qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(instruction, QEMU_PLUGIN_INLINE_ADD_U64, count, 1);
         qemu_plugin_register_vcpu_mem_cb(instruction, accessed, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, NULL);
+        note_clearing(instruction);
     }
     qemu_plugin_register_vcpu_tb_exec_cb(tb, block_begins, QEMU_PLUGIN_CB_R_REGS, block_of(tb));
 }

@@ -77,3 +77,10 @@ struct walk isa_walk(uint64_t space, uint64_t address)
     }
     return walk;
 }
+
+struct qemu_plugin_register *isa_clears_at(const uint8_t *bytes, size_t length)
+{
+    (void)bytes;
+    (void)length;
+    return NULL;
+}

@@ -40,7 +40,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("archive", &["files", "image"]),
     ("faults", &["sim", "files", "platform", "image", "bench", "archive"]),
     ("oracle", &["image"]),
-    ("qemu-trace", &["sim", "files", "image"]),
+    ("qemu-trace", &["sim", "files", "image", "riscv"]),
     ("qtest", &["sim", "oracle"]),
     ("lockstep", &["sim", "riscv", "platform", "image", "oracle"]),
     (

@@ -5,13 +5,16 @@
 use doorbell_sim::op::Register;
 use doorbell_sim::{Op, OpClass, PhysAddr};
 
-use crate::instruction::{Decoded, LISTED_MAX};
+use crate::instruction::{Decoded, LISTED_MAX, Order};
 use crate::names::{JOINED, LOADED, Names, RESULT};
 use crate::stream::Access;
 
 /// What an instruction with a REP prefix moves at a time, as those of today's cores do; QEMU does it by single elements.
 const MERGED_BYTES_MAX: u8 = 32;
 const LINE_BYTES: u64 = 64;
+/// What a store that releases waits for, and what waits for a load that acquires: bits of [`Op::fence`].
+const BEFORE_STORES: u8 = 0b1011;
+const BEHIND_LOADS: u8 = 0b1101;
 
 /// Makes ops.
 #[derive(Debug)]
@@ -71,11 +74,9 @@ impl Emitter {
         }
         self.join(accesses);
         let parts = Parts { op, decoded, goes, taken };
-        match (self.loads.first(), self.stores.first()) {
-            (Some(_), Some(store)) if decoded.is_atomic => {
-                let store = *store;
-                self.atomic(&parts, store, &mut put);
-            }
+        // One that only loads or only stores is half of a pair of exclusive ones.
+        match self.stores.first().or(self.loads.first()).copied() {
+            Some(access) if decoded.is_atomic => self.atomic(&parts, access, &mut put),
             _ => self.several(&parts, &mut put),
         }
     }
@@ -146,11 +147,11 @@ impl Emitter {
         }
     }
 
-    fn atomic(&mut self, parts: &Parts, store: Access, put: &mut impl FnMut(Op)) {
+    fn atomic(&mut self, parts: &Parts, access: Access, put: &mut impl FnMut(Op)) {
         let data = self.sources(parts.decoded, &[], &parts.op, put);
-        let op = self.access(parts, &store);
-        let class = if store.is_io { OpClass::Device } else { OpClass::Atomic };
-        let acquires = Op::WRITES | 0b1100 << Op::FENCE_SHIFT;
+        let op = self.access(parts, &access);
+        let class = if access.is_io { OpClass::Device } else { OpClass::Atomic };
+        let acquires = parts.decoded.flags | (u8::from(access.is_store) * Op::WRITES);
         let destination = self.names.write(parts.decoded.writes.all());
         let sources = [op.sources[0], data[0], data[1]];
         let length = parts.op.length;
@@ -169,16 +170,28 @@ impl Emitter {
         let mut count = loads.len() + stores.len();
         let computes = !only_moves;
         count += usize::from(computes);
+        let (order, updated) = (decoded.order, decoded.updates.all().first().copied());
+        count += usize::from(order != Order::None) + usize::from(updated.is_some());
         let mut ended = |op: Op, put: &mut dyn FnMut(Op)| {
             count -= 1;
             put(Op { length: if count == 0 { parts.op.length } else { 0 }, ..op });
         };
+        let fence = |order: u8| {
+            let flags = parts.op.flags | order << Op::FENCE_SHIFT;
+            Op { class: OpClass::Fence, flags, ..parts.op }
+        };
+        if order == Order::Releases {
+            ended(fence(BEFORE_STORES), put);
+        }
         let temporary = |at: usize| LOADED + at.min(1) as Register;
         for (at, load) in loads.iter().enumerate() {
             let op = self.access(parts, load);
             let is_result = only_moves && stores.is_empty() && at + 1 == loads.len();
             let destination = if is_result { self.names.write(decoded.writes.all()) } else { temporary(at) };
             ended(Op { destination, ..op }, put);
+        }
+        if order == Order::Acquires {
+            ended(fence(BEHIND_LOADS), put);
         }
         let fetched = [temporary(0), temporary(1)];
         let fetched = &fetched[..loads.len().min(2)];
@@ -199,15 +212,27 @@ impl Emitter {
             data = op.destination;
             ended(op, put);
         }
+        // Of a pair.
+        let second = decoded.reads.all().get(1).filter(|_| only_moves && fetched.is_empty());
+        let second = second.map_or(0, |register| self.names.read(*register));
         for store in ready.drain(..) {
             // A call's return address is known.
             let data = if is_branch { 0 } else { data };
-            let sources = [store.sources[0], data, store.sources[1]];
+            let third = if store.sources[1] == 0 { second } else { store.sources[1] };
+            let sources = [store.sources[0], data, third];
             ended(Op { sources, ..store }, put);
         }
         if only_moves && !stores.is_empty() {
             // A string instruction's pointers, which go on by themselves.
             self.names.write(decoded.writes.all());
+        }
+        if let Some(register) = updated {
+            let mut sources = [0; 3];
+            for (source, part) in sources.iter_mut().zip(decoded.address_registers.all()) {
+                *source = self.names.read(*part);
+            }
+            let destination = self.names.write(&[register]);
+            ended(Op { class: OpClass::Int, sources, destination, ..parts.op }, put);
         }
         if let Some(op) = computed.filter(|_| is_branch) {
             ended(op, put);

@@ -15,7 +15,7 @@ use crate::emit::{Emitter, Goes};
 use crate::error::StreamError;
 use crate::event::{Event, Recorder, Trap};
 use crate::instruction::{Decoded, Flow, InstructionSet};
-use crate::nic::Follower;
+use crate::nic::{Follower, NicModel};
 use crate::stream::{Access, Device, Item, Stream};
 use crate::target::Target;
 
@@ -72,13 +72,13 @@ pub struct Execution<R> {
 
 impl<R: Read> Execution<R> {
     /// Begins with the stream's head.
-    pub fn new(target: &Target, input: R) -> Result<Execution<R>, StreamError> {
+    pub fn new(target: &Target, nic: &'static NicModel, input: R) -> Result<Execution<R>, StreamError> {
         Ok(Execution {
             stream: Stream::new(input)?,
             decoded: Vec::new(),
             isa: (target.isa)(),
             emitter: Emitter::default(),
-            nic: Follower::new(target.nic),
+            nic: Follower::new(nic),
             is_begun: false,
             last: Last::default(),
             has_last: false,
@@ -238,7 +238,8 @@ impl<R: Read> Execution<R> {
             let has_faulted = decoded.accesses_memory && accesses.is_empty();
             // What was executed by itself because it accesses a device ends its block as others do.
             let is_cut = self.last.is_cut && !accesses.iter().any(|access| access.is_io);
-            if has_faulted || is_cut { Trap::Exception } else { self.known(next) }
+            let seen = if has_faulted || is_cut { Trap::Exception } else { self.known(next) };
+            self.isa.handler(next).unwrap_or(seen)
         };
         match decoded.flow {
             // One interrupt follows the other.
@@ -267,6 +268,7 @@ impl<R: Read> Execution<R> {
 
     /// What a handler is of.
     fn known(&self, handler: u64) -> Trap {
-        self.handlers.get(&handler).copied().unwrap_or(Trap::Interrupt)
+        let told = self.isa.handler(handler).or_else(|| self.handlers.get(&handler).copied());
+        told.unwrap_or(Trap::Interrupt)
     }
 }

@@ -6,12 +6,19 @@ use std::fmt::Debug;
 use doorbell_sim::OpClass;
 use doorbell_sim::op::Register;
 
+use crate::event::Trap;
 use crate::stream::Bytes;
 
 /// What decodes instructions.
 pub trait InstructionSet: Debug + Send {
     /// Decodes one; asked once for each that stands in memory. What is no instruction becomes a plain op ([`Decoded::plain`]).
     fn decode(&mut self, bytes: &Bytes) -> Decoded;
+
+    /// What a trap to this address is, where handlers' addresses say so.
+    fn handler(&self, address: u64) -> Option<Trap> {
+        let _ = address;
+        None
+    }
 }
 
 /// Where an instruction goes.
@@ -27,6 +34,18 @@ pub enum Flow {
     Indirect,
     /// To the operating system, or back.
     System,
+}
+
+/// What a plain load or store keeps in order by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Nothing.
+    #[default]
+    None,
+    /// A load, what is behind it.
+    Acquires,
+    /// A store, what is before it.
+    Releases,
 }
 
 /// Up to so many registers, in ascending order.
@@ -69,7 +88,7 @@ pub struct Decoded {
     pub went: u64,
     /// What its result, or its direction, comes from.
     pub class: OpClass,
-    /// Of a fence or an access to ports: bits of an op's flags.
+    /// Of a fence, an atomic access or one to ports: bits of an op's flags.
     pub flags: u8,
     /// It only moves: a load or store needs no op beside it.
     pub is_move: bool,
@@ -87,8 +106,12 @@ pub struct Decoded {
     pub address_registers: List,
     /// what else it reads,
     pub reads: List,
-    /// and what it writes.
+    /// what it writes,
     pub writes: List,
+    /// and what it makes of its address besides, a register that was part of it.
+    pub updates: List,
+    /// Of what only loads or only stores.
+    pub order: Order,
 }
 
 impl Decoded {
@@ -112,6 +135,8 @@ impl Decoded {
             address_registers: List::default(),
             reads: List::default(),
             writes: List::default(),
+            updates: List::default(),
+            order: Order::None,
         }
     }
 

@@ -2,11 +2,12 @@
 //!
 //! QEMU records what a guest takes from outside (`rr=record`), and replays it with a plugin (`tools/qemu-trace`), which writes down
 //! each block, access and transfer of a window. [`stream`] reads that; an [`InstructionSet`](instruction::InstructionSet) knows the
-//! instructions ([`x86`]), [`emit`] makes ops of what they did, [`executed`] puts both together, [`nic`] says what the device's part
+//! instructions ([`x86`], [`aarch64`], [`riscv64`]), [`emit`] makes ops of what they did, [`executed`] puts both together, [`nic`] says what the device's part
 //! means, [`event`] is what comes of it all. [`target`] lists the machines, [`tools`] and [`guest`] fetch the programs.
 
 #![forbid(unsafe_code)]
 
+pub mod aarch64;
 pub mod emit;
 pub mod error;
 pub mod event;
@@ -17,6 +18,7 @@ pub mod names;
 pub mod nic;
 pub mod plugin;
 pub mod recording;
+pub mod riscv64;
 pub mod stream;
 pub mod target;
 pub mod tools;

@@ -10,9 +10,11 @@ use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
 
+use doorbell_qemu_trace::error::StreamError;
 use doorbell_qemu_trace::executed::Execution;
+use doorbell_qemu_trace::nic::{NicModel, nic};
 use doorbell_qemu_trace::recording::{Beside, Guest, RecordError, Replay, Window, record, replay};
-use doorbell_qemu_trace::target::TARGETS;
+use doorbell_qemu_trace::target::{Target, target};
 use doorbell_qemu_trace::tools::Tools;
 use doorbell_qemu_trace::{guest, plugin};
 
@@ -29,9 +31,15 @@ enum Do {
     Record {
         /// The recording's folder
         folder: PathBuf,
-        /// The guest: net-amd64, or a recipe
-        #[arg(long, default_value = "net-amd64")]
-        guest: String,
+        /// The instruction set, as QEMU calls it: x86_64, aarch64 or riscv64
+        #[arg(long, default_value = "x86_64")]
+        target: String,
+        /// The NIC, as QEMU calls it: e1000e or igb
+        #[arg(long)]
+        nic: Option<String>,
+        /// The guest, or a recipe [default: net-amd64, net-arm64 or net-riscv64]
+        #[arg(long)]
+        guest: Option<String>,
         /// The guest's RAM in MiB
         #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=2048))]
         ram: u32,
@@ -68,6 +76,12 @@ enum Do {
     CountRaw {
         /// The file
         file: PathBuf,
+        /// The instruction set that it is of
+        #[arg(long, default_value = "x86_64")]
+        target: String,
+        /// The NIC that it has
+        #[arg(long, default_value = "e1000e")]
+        nic: String,
         /// Show so many ops and events
         #[arg(long, default_value_t = 0)]
         show: u64,
@@ -93,8 +107,9 @@ struct Part {
 impl Part {
     fn replay(self, cache: &Path) -> Result<(Replay, ChildStdout), RecordError> {
         let mut say = |step: &str| eprintln!("{step}");
-        let tools = Tools::fetch(&TARGETS[0], cache, &mut say)?;
-        let plugin = plugin::plugin(&TARGETS[0], cache, &mut say)?;
+        let target = Guest::recorded(&self.folder)?.target()?;
+        let tools = Tools::fetch(target, cache, &mut say)?;
+        let plugin = plugin::plugin(target, cache, &mut say)?;
         let window = Window { mark: self.mark, skip: self.skip, length: self.length };
         replay(&tools, &plugin, &self.folder, &window)
     }
@@ -116,12 +131,24 @@ fn run(what: Do) -> Result<(), RecordError> {
         cache.ok_or_else(|| RecordError::Failed("there is no home folder: set DOORBELL_CACHE".into()))?;
     let mut say = |step: &str| eprintln!("{step}");
     match what {
-        Do::Record { folder, guest: name, ram, forward, beside, after, command } => {
-            let tools = Tools::fetch(&TARGETS[0], &cache, &mut say)?;
-            let image = guest::image(&name, &cache, &mut say)?;
+        Do::Record {
+            folder,
+            target: wanted,
+            nic: card,
+            guest: name,
+            ram,
+            forward,
+            beside,
+            after,
+            command,
+        } => {
+            let target = target(&wanted).map_err(RecordError::Failed)?;
+            let nic = card.map_or(Ok(target.nic), |name| nic(&name)).map_err(RecordError::Failed)?;
+            let tools = Tools::fetch(target, &cache, &mut say)?;
+            let image = guest::image(name.as_deref().unwrap_or(target.guest), &cache, &mut say)?;
             let guest = Guest {
-                target: TARGETS[0].name.to_owned(),
-                nic: TARGETS[0].nic.name.to_owned(),
+                target: target.name.to_owned(),
+                nic: nic.name.to_owned(),
                 image: image.dir().to_owned(),
                 command: command.join(" "),
                 ram_mib: ram,
@@ -134,8 +161,9 @@ fn run(what: Do) -> Result<(), RecordError> {
             record(&tools, &guest, beside.as_slice(), &folder, Duration::from_secs(600))
         }
         Do::Count { part, show } => {
+            let guest = Guest::recorded(&part.folder)?;
             let (replay, stream) = part.replay(&cache)?;
-            let result = count(stream, show);
+            let result = count(guest.target()?, guest.nic()?, stream, show);
             replay.explain(result)
         }
         Do::Raw { part, out } => {
@@ -148,20 +176,27 @@ fn run(what: Do) -> Result<(), RecordError> {
             std::io::copy(&mut stream, &mut file).map_err(io("write"))?;
             replay.explain(Ok(()))
         }
-        Do::CountRaw { file, show } => {
+        Do::CountRaw { file, target: of, nic: card, show } => {
+            let target = target(&of).map_err(RecordError::Failed)?;
+            let nic = nic(&card).map_err(RecordError::Failed)?;
             let stream = std::fs::File::open(&file).map_err(|source| RecordError::Io {
                 action: "open",
                 path: file,
                 source,
             })?;
-            Ok(count(stream, show)?)
+            Ok(count(target, nic, stream, show)?)
         }
     }
 }
 
-fn count(stream: impl std::io::Read, show: u64) -> Result<(), doorbell_qemu_trace::error::StreamError> {
+fn count(
+    target: &Target,
+    nic: &'static NicModel,
+    stream: impl std::io::Read,
+    show: u64,
+) -> Result<(), StreamError> {
     let mut counter = count::Counter::showing(show);
-    let mut execution = Execution::new(&TARGETS[0], stream)?;
+    let mut execution = Execution::new(target, nic, stream)?;
     // The boot is over.
     let begun = Instant::now();
     let counts = execution.run(&mut counter)?;

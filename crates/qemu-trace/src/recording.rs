@@ -15,7 +15,7 @@ use doorbell_image::{Image, ImageError};
 use serde::{Deserialize, Serialize};
 
 use crate::error::StreamError;
-use crate::nic::{NICS, NicModel};
+use crate::nic::{NicModel, nic};
 use crate::target::{Target, target};
 use crate::tools::Tools;
 
@@ -111,14 +111,26 @@ impl Drop for Running {
 }
 
 impl Guest {
-    fn target(&self) -> Result<&'static Target, RecordError> {
-        let none = || RecordError::Failed(format!("no target {:?} is known", self.target));
-        target(&self.target).ok_or_else(none)
+    /// What a recording in a folder is of.
+    pub fn recorded(folder: &Path) -> Result<Guest, RecordError> {
+        let path = folder.join(GUEST_FILE);
+        if !path.exists() {
+            let problem = format!("{} is no recording: make one with `record`", folder.display());
+            return Err(RecordError::Failed(problem));
+        }
+        let text = fs::read_to_string(&path).map_err(RecordError::io("read", &path))?;
+        let bad = |error: toml::de::Error| RecordError::Failed(format!("{}: {error}", path.display()));
+        toml::from_str(&text).map_err(bad)
     }
 
-    fn nic(&self) -> Result<&'static NicModel, RecordError> {
-        let none = || RecordError::Failed(format!("no NIC {:?} is known", self.nic));
-        NICS.iter().copied().find(|nic| nic.name == self.nic).ok_or_else(none)
+    /// The machine.
+    pub fn target(&self) -> Result<&'static Target, RecordError> {
+        target(&self.target).map_err(RecordError::Failed)
+    }
+
+    /// The NIC.
+    pub fn nic(&self) -> Result<&'static NicModel, RecordError> {
+        nic(&self.nic).map_err(RecordError::Failed)
     }
 }
 
@@ -131,7 +143,8 @@ fn qemu(tools: &Tools, guest: &Guest, plugin: Option<&Path>) -> Result<Command, 
     command.args(guest.target()?.machine).args(["-rtc", "base=2025-01-01,clock=vm"]);
     // A mapping by whose name the plugin finds it.
     command.args(["-object", &format!("memory-backend-memfd,id=ram,size={ram}")]);
-    command.args(["-device", &format!("{},netdev=n0,mac=52:54:00:12:34:56", guest.nic()?.name)]);
+    // Without firmware of its own to boot from, which comes in another package.
+    command.args(["-device", &format!("{},netdev=n0,mac=52:54:00:12:34:56,romfile=", guest.nic()?.name)]);
     command.args(["-object", "filter-replay,id=replay,netdev=n0"]);
     command.arg("-kernel").arg(image.dir().join("kernel"));
     command.arg("-initrd").arg(image.dir().join("initramfs.cpio"));
@@ -259,14 +272,7 @@ pub fn replay(
     folder: &Path,
     window: &Window,
 ) -> Result<(Replay, ChildStdout), RecordError> {
-    let path = folder.join(GUEST_FILE);
-    if !path.exists() {
-        let problem = format!("{} is no recording: make one with `record`", folder.display());
-        return Err(RecordError::Failed(problem));
-    }
-    let text = fs::read_to_string(&path).map_err(RecordError::io("read", &path))?;
-    let bad = |error: toml::de::Error| RecordError::Failed(format!("{}: {error}", path.display()));
-    let guest: Guest = toml::from_str(&text).map_err(bad)?;
+    let guest = Guest::recorded(folder)?;
     let mut command = qemu(tools, &guest, Some(plugin))?;
     // What came from outside comes from the record; a port need not be free again.
     command.args(["-netdev", "user,id=n0"]);

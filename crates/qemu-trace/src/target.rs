@@ -1,8 +1,10 @@
 //! The machines of QEMU that are recorded, one for each instruction set: all that is theirs is named here.
 
+use crate::aarch64::Aarch64;
 use crate::instruction::InstructionSet;
 use crate::nic::{E1000E, NicModel};
 use crate::plugin::Source;
+use crate::riscv64::Riscv64;
 use crate::x86::X86;
 
 /// A machine of QEMU's.
@@ -29,7 +31,9 @@ pub struct Target {
 }
 
 /// Every target, in the order in which they are listed to the user.
-pub const TARGETS: [Target; 1] = [Target {
+pub const TARGETS: [Target; 3] = [X86_64, AARCH64, RISCV64];
+
+const X86_64: Target = Target {
     name: "x86_64",
     packages: &["qemu-system-x86"],
     firmware: &["qemu", "seabios"],
@@ -40,10 +44,56 @@ pub const TARGETS: [Target; 1] = [Target {
     guest: "net-amd64",
     isa: || Box::<X86>::default(),
     plugin: ("x86.c", include_str!("../../../tools/qemu-trace/x86.c")),
-}];
+};
 
-/// One of them by its name.
-pub fn target(name: &str) -> Option<&'static Target> {
+const AARCH64: Target = Target {
+    name: "aarch64",
+    packages: &["qemu-system-arm"],
+    firmware: &["qemu"],
+    // A server's core of Armv8.2-A, with LSE and without what later ones sign pointers and tag memory with. Its interrupts are a GIC's
+    // of version 3, which takes messages of PCI Express.
+    machine: &["-machine", "virt,gic-version=3,memory-backend=ram", "-cpu", "neoverse-n1"],
+    console: "pl011_write",
+    nic: &E1000E,
+    guest: "net-arm64",
+    isa: || Box::<Aarch64>::default(),
+    plugin: ("aarch64.c", include_str!("../../../tools/qemu-trace/aarch64.c")),
+};
+
+const RISCV64: Target = Target {
+    name: "riscv64",
+    packages: &["qemu-system-riscv", "opensbi"],
+    firmware: &["qemu"],
+    // What this project's own hart executes, with its timer's interrupts going to the kernel, and those of PCI Express as messages.
+    machine: &[
+        "-machine",
+        "virt,aia=aplic-imsic,memory-backend=ram",
+        "-cpu",
+        "rv64i,m=on,a=on,f=on,d=on,c=on,s=on,u=on,zicbop=on,zicsr=on,zifencei=on,zicntr=on,zihpm=on,mmu=on,pmp=on,sv48=on,sstc=on",
+    ],
+    console: "serial_write",
+    nic: &E1000E,
+    guest: "net-riscv64",
+    isa: || Box::<Riscv64>::default(),
+    plugin: ("riscv64.c", include_str!("../../../tools/qemu-trace/riscv64.c")),
+};
+
+/// One of them by its name, or what to say.
+pub fn target(name: &str) -> Result<&'static Target, String> {
     const ALL: &[Target] = &TARGETS;
-    ALL.iter().find(|target| target.name == name)
+    ALL.iter().find(|target| target.name == name).ok_or_else(|| {
+        let known = TARGETS.map(|target| target.name).join(", ");
+        format!("QEMU's {name:?} is no instruction set that is recorded: {known}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_instruction_set_lists_the_known_ones() {
+        assert_eq!(target("aarch64").unwrap().guest, "net-arm64");
+        assert!(target("alpha").unwrap_err().ends_with("x86_64, aarch64, riscv64"));
+    }
 }

@@ -22,7 +22,9 @@ mod tlb;
 mod told;
 mod trap;
 
+pub use compressed::decode_compressed;
 pub use engine::noted::Turn;
+pub use engine::template::op_of;
 pub use event_counters::{EVENT_COUNTERS, EventCount};
 pub use hart::{Hart, HartConfig, HartStats, Interrupt, MmioRequest, Privilege, Stop};
 pub use inspect::SHOWN_CSRS;

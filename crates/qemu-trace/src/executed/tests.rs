@@ -26,7 +26,7 @@ impl Recorder for Kept {
 fn executed(records: &[&[u8]]) -> (Kept, Counts) {
     let bytes = stream_of(records);
     let mut kept = Kept::default();
-    let counts = Execution::new(&TARGETS[0], &bytes[..]).unwrap().run(&mut kept).unwrap();
+    let counts = Execution::new(&TARGETS[0], TARGETS[0].nic, &bytes[..]).unwrap().run(&mut kept).unwrap();
     (kept, counts)
 }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use crate::event::{Event, Nic, Of, Recorder};
 use crate::stream::Device;
-pub use model::{E1000E, NICS, NicModel};
+pub use model::{E1000E, IGB, NICS, NicModel, nic};
 
 /// A ring's registers, from its first one on.
 const BASE_LOW: u64 = 0;
@@ -75,7 +75,7 @@ impl Follower {
 
     /// Software writes a register. Before the window that says only where rings are.
     pub fn register(&mut self, offset: u64, value: u64) {
-        self.registers.insert(offset, value);
+        self.registers.insert(self.model.register(offset), value);
         self.rings.clear();
         for (is_transmit, first) in [(false, self.model.receive), (true, self.model.transmit)] {
             for number in 0..self.model.rings {
@@ -184,7 +184,7 @@ impl Follower {
         if lower & EXTENDED != 0 && lower & DATA == 0 {
             return;
         }
-        let mask = if lower & EXTENDED == 0 { 0xffff } else { 0xf_ffff };
+        let mask = if lower & EXTENDED == 0 { 0xffff } else { (1 << self.model.length_bits) - 1 };
         let bytes = u64::from(lower & mask);
         if bytes > 0 {
             let of = Of::Frame(true, self.sent, self.read);

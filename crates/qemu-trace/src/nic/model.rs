@@ -18,6 +18,19 @@ pub struct NicModel {
     pub ring_stride: u64,
     /// Rings of a kind.
     pub rings: u64,
+    /// Other addresses of the first rings' registers, if they have some.
+    pub aliases: Option<Aliases>,
+    /// Bits of the length in a transmit descriptor that is no legacy one.
+    pub length_bits: u32,
+}
+
+/// Where registers of the first rings are, too.
+#[derive(Debug)]
+pub struct Aliases {
+    receive: u64,
+    transmit: u64,
+    ring_stride: u64,
+    rings: u64,
 }
 
 /// Intel's 82574L.
@@ -40,19 +53,94 @@ pub const E1000E: NicModel = NicModel {
     transmit: 0x3800,
     ring_stride: 0x100,
     rings: 2,
+    aliases: None,
+    length_bits: 20,
+};
+
+/// Intel's 82576. Its rings' registers are where each has 64 bytes; those of the first four are also where older NICs had them
+/// (datasheet, 8.1.3.1). Linux and DPDK use those for them.
+pub const IGB: NicModel = NicModel {
+    name: "igb",
+    events: &[
+        "e1000e_core_write",
+        "e1000e_rx_receive_iov",
+        "e1000e_rx_descr",
+        "igb_rx_desc_buff_write",
+        "e1000e_rx_*written_to_guest",
+        "e1000e_rx_flt_dropped",
+        "e1000e_tx_descr",
+        "e1000e_irq_*notify",
+        "e1000e_irq_msi_notify_postponed",
+        "e1000e_irq_msix_notify_postponed_vec",
+        "e1000e_irq_msix_notify_vec",
+    ],
+    receive: 0xc000,
+    transmit: 0xe000,
+    ring_stride: 0x40,
+    rings: 16,
+    aliases: Some(Aliases { receive: 0x2800, transmit: 0x3800, ring_stride: 0x100, rings: 4 }),
+    length_bits: 16,
 };
 
 /// Every model, in the order in which they are listed to the user.
-pub const NICS: [&NicModel; 1] = [&E1000E];
+pub const NICS: [&NicModel; 2] = [&E1000E, &IGB];
+
+/// One of them by its name, or what to say.
+pub fn nic(name: &str) -> Result<&'static NicModel, String> {
+    NICS.into_iter().find(|nic| nic.name == name).ok_or_else(|| {
+        let known = NICS.map(|nic| nic.name).join(", ");
+        format!("QEMU's {name:?} is no NIC whose DMA is known: {known}")
+    })
+}
 
 impl NicModel {
+    /// A register's own address, whichever of its addresses this is.
+    pub fn register(&self, offset: u64) -> u64 {
+        let Some(aliases) = &self.aliases else { return offset };
+        for (alias, own) in [(aliases.receive, self.receive), (aliases.transmit, self.transmit)] {
+            let from_first = offset.wrapping_sub(alias);
+            let (ring, register) = (from_first / aliases.ring_stride, from_first % aliases.ring_stride);
+            if ring < aliases.rings && register < self.ring_stride {
+                return own + ring * self.ring_stride + register;
+            }
+        }
+        offset
+    }
+
     /// Whether for transmission, and which ring, if this register is a tail.
     pub fn doorbell(&self, offset: u64) -> Option<(bool, u8)> {
         let of = |first: u64| {
-            let ring = offset.checked_sub(first + TAIL)?;
+            let ring = self.register(offset).checked_sub(first + TAIL)?;
             let number = ring / self.ring_stride;
             (ring.is_multiple_of(self.ring_stride) && number < self.rings).then_some(number as u8)
         };
         of(self.receive).map(|ring| (false, ring)).or_else(|| of(self.transmit).map(|ring| (true, ring)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tails_are_doorbells_at_all_their_addresses() {
+        assert_eq!(E1000E.doorbell(0x2818), Some((false, 0)));
+        assert_eq!(E1000E.doorbell(0x3918), Some((true, 1)));
+        assert_eq!(E1000E.doorbell(0xc018), None);
+        for (offset, ring) in [(0xc018, 0), (0xc3d8, 15), (0x2818, 0), (0x2b18, 3)] {
+            assert_eq!(IGB.doorbell(offset), Some((false, ring)), "{offset:x}");
+        }
+        for (offset, ring) in [(0xe018, 0), (0xe3d8, 15), (0x3818, 0), (0x3b18, 3)] {
+            assert_eq!(IGB.doorbell(offset), Some((true, ring)), "{offset:x}");
+        }
+        // A head, the register behind the last ring, and where a fifth alias would be.
+        for offset in [0xc010, 0xc418, 0x2c18, 0] {
+            assert_eq!(IGB.doorbell(offset), None, "{offset:x}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_nic_lists_the_known_ones() {
+        assert!(nic("virtio-net-pci").unwrap_err().ends_with("e1000e, igb"));
     }
 }

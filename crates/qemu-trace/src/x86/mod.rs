@@ -8,8 +8,8 @@ mod registers;
 #[cfg(test)]
 mod tests;
 
-use doorbell_sim::OpClass;
 use doorbell_sim::op::Register;
+use doorbell_sim::{Op, OpClass};
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfo, InstructionInfoFactory, Mnemonic,
     OpAccess, OpKind,
@@ -54,6 +54,10 @@ impl InstructionSet for X86 {
             && info.used_memory().iter().any(|used| is_read(used.access()) || is_write(used.access()));
         decoded.is_atomic = decoded.accesses_memory
             && (instruction.has_lock_prefix() || instruction.mnemonic() == Mnemonic::Xchg);
+        if decoded.is_atomic {
+            // What is behind it waits.
+            decoded.flags = 0b1100 << Op::FENCE_SHIFT;
+        }
         decoded.is_repeated = instruction.is_string_instruction()
             && (instruction.has_rep_prefix() || instruction.has_repne_prefix());
         registers(&mut decoded, &instruction, info);

@@ -18,7 +18,7 @@ mod memory;
 pub(crate) mod noted;
 mod system;
 mod table;
-mod template;
+pub(crate) mod template;
 
 use doorbell_sim::Ram;
 use doorbell_sim::sharing::News;

@@ -15,6 +15,11 @@ pub(super) fn reads_counter(inst: &Inst) -> bool {
     (Kind::Csrrw..=Kind::Csrrci).contains(&inst.kind) && is_counter(inst.imm)
 }
 
+/// What timing models are told of an instruction, without its addresses: for whoever has what another machine executed.
+pub fn op_of(inst: &Inst) -> Op {
+    template(inst, 0)
+}
+
 /// The op of an instruction at `offset` from its block's beginning, which stands in for its address.
 pub(super) fn template(inst: &Inst, offset: u64) -> Op {
     let class = class_of(inst);

@@ -1,0 +1,109 @@
+//! AArch64 instructions as ops: Armv8-A of 64 bits up to what a Neoverse N1 has. Sections are those of the Arm Architecture Reference
+//! Manual for A-profile (DDI 0487).
+//!
+//! Instructions are taken apart by yaxpeax-arm, which names them without aliases, so that operands have a place: the first one is
+//! written unless [`operands`] says otherwise. A load or store that writes its base back is two ops, as in today's cores: nobody waits
+//! for what was loaded to know where the stack is. A pair is one access. LDAR and STLR are an access with a fence behind or before
+//! it. Exclusives and the atomics of LSE are atomic ops.
+//!
+//! DC ZVA is a store of 64 bytes. Prefetches are plain ops, as QEMU does not execute them.
+
+mod class;
+mod operands;
+#[cfg(test)]
+mod tests;
+
+use doorbell_sim::{Op, OpClass};
+use yaxpeax_arch::{Decoder, U8Reader};
+use yaxpeax_arm::armv8::a64::{InstDecoder, Instruction, Operand};
+
+use crate::event::Trap;
+use crate::instruction::{Decoded, Flow, InstructionSet};
+use crate::names::GENERAL;
+use crate::stream::Bytes;
+
+/// x30.
+const LINK: u8 = GENERAL + 30;
+
+/// The decoder.
+#[derive(Debug, Default)]
+pub struct Aarch64;
+
+impl InstructionSet for Aarch64 {
+    fn decode(&mut self, bytes: &Bytes) -> Decoded {
+        let mut decoded = Decoded::plain(bytes);
+        let Ok(instruction) = InstDecoder::default().decode(&mut U8Reader::new(bytes.bytes())) else {
+            return decoded;
+        };
+        let word = bytes.bytes().iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte));
+        // The name, and of the atomics of LSE whether they acquire (2) and release (1).
+        let shown = format!("{:?}", instruction.opcode);
+        let name = shown.split('(').next().expect("there is a first part");
+        decoded.class = class::of(name, &instruction.operands);
+        (decoded.class, decoded.flow) = branch(name, &instruction, bytes.address, decoded.class);
+        decoded.returns = name.starts_with("ERET");
+        decoded.waits = is_wait(word);
+        if clears(word) {
+            decoded.accesses_memory = true;
+            decoded.is_move = true;
+            decoded.class = OpClass::Int;
+        } else {
+            decoded.accesses_memory = class::accesses_memory(name);
+            let merges = !name.starts_with("ST") && operands::reads_what_it_loads_into(&instruction.operands);
+            decoded.is_move = decoded.accesses_memory && !merges;
+        }
+        decoded.is_atomic = class::is_atomic(name);
+        let acquires =
+            name.starts_with("LDAX") || decoded.is_atomic && shown.ends_with("(2)") || shown.ends_with("(3)");
+        decoded.flags = match class::fence(name, word) {
+            _ if decoded.is_atomic && acquires => 0b1100 << Op::FENCE_SHIFT,
+            order => order << Op::FENCE_SHIFT,
+        };
+        decoded.order = class::order(name);
+        operands::list(&mut decoded, name, &instruction.operands);
+        if clears(word) {
+            decoded.address_registers = std::mem::take(&mut decoded.reads);
+        }
+        if matches!(decoded.class, OpClass::Call | OpClass::IndirectCall) {
+            decoded.writes.add(LINK);
+        }
+        decoded
+    }
+
+    /// D1.4.1: the vector's entries are of 128 bytes each, of synchronous exceptions, IRQ, FIQ and SError.
+    fn handler(&self, address: u64) -> Option<Trap> {
+        const ENTRY_BYTES: u64 = 0x80;
+        (address.is_multiple_of(ENTRY_BYTES)).then(|| {
+            if (address / ENTRY_BYTES).is_multiple_of(4) { Trap::Exception } else { Trap::Interrupt }
+        })
+    }
+}
+
+/// C6.2.91 DC ZVA.
+fn clears(word: u32) -> bool {
+    word & 0xffff_ffe0 == 0xd50b_7420
+}
+
+/// C6.2.483 WFI. WFE goes on under QEMU.
+fn is_wait(word: u32) -> bool {
+    word == 0xd503_207f
+}
+
+/// What a branch is, and where what is none goes.
+fn branch(name: &str, instruction: &Instruction, address: u64, class: OpClass) -> (OpClass, Flow) {
+    let offset = instruction.operands.iter().find_map(|operand| match operand {
+        Operand::PCOffset(offset) => Some(*offset),
+        _ => None,
+    });
+    let target = address.wrapping_add(offset.unwrap_or(0) as u64);
+    match name {
+        "B" => (OpClass::Jump, Flow::Direct(target)),
+        "BL" => (OpClass::Call, Flow::Direct(target)),
+        "Bcc" | "BCcc" | "CBZ" | "CBNZ" | "TBZ" | "TBNZ" => (OpClass::Branch, Flow::Branch(target)),
+        _ if name.starts_with("BLR") => (OpClass::IndirectCall, Flow::Indirect),
+        "BR" | "BRAA" | "BRAAZ" | "BRAB" | "BRABZ" => (OpClass::IndirectJump, Flow::Indirect),
+        _ if name.starts_with("RET") => (OpClass::Return, Flow::Indirect),
+        _ if class::is_system_jump(name) => (class, Flow::System),
+        _ => (class, Flow::Next),
+    }
+}
