@@ -225,6 +225,8 @@ pub(crate) fn all_counters(machine: &Machine) -> Vec<(String, doorbell_sim::stat
         add(&format!("port{index}.loadgen"), port.loadgen.stats().counters());
         add(&format!("port{index}.stages"), machine.stages[index].stats().counters());
     }
-    all.extend(timing::counters(machine));
+    if let Some(models) = timing::Models::of(machine) {
+        all.extend(timing::counters(&models));
+    }
     all
 }

@@ -5,6 +5,7 @@
 mod buses;
 mod figures;
 mod memory_series;
+mod models;
 mod packet_cost;
 mod span;
 
@@ -15,8 +16,9 @@ use doorbell_results::{PointSummary, TimingFigures};
 use doorbell_sim::Ps;
 use doorbell_sim::stats::{Counter, Stats};
 
-pub(crate) use figures::{cores, figures};
+pub(crate) use figures::{cores, figures, figures_of};
 pub(crate) use memory_series::{MemorySeries, PARTS};
+pub(crate) use models::Models;
 pub(crate) use span::Span;
 
 /// What the figures of a point mean, as `group.name`: those of all cores and of each, of all nodes.
@@ -37,13 +39,12 @@ struct Source {
 }
 
 /// All counters of the timing models.
-fn sources(machine: &Machine) -> Vec<Source> {
+fn sources(models: &Models) -> Vec<Source> {
     let mut all = Vec::new();
-    let Some(timing) = machine.timing() else { return all };
+    let Models { timing, cores, attached, disks, .. } = models;
     let mut add = |path: String, group, counters| all.push(Source { path, group, counters });
     let memory = timing.memory.stats();
-    for (index, private) in memory.harts.iter().enumerate() {
-        let core = machine.core_stats(index).expect("the machine has timing models");
+    for (index, (private, core)) in memory.harts.iter().zip(cores).enumerate() {
         add(format!("hart{index}.core"), "core", core.counters());
         add(format!("hart{index}.polls"), "polls", timing.polls(index).counters());
         add(format!("hart{index}.memory"), "hart", private.core.counters());
@@ -53,19 +54,18 @@ fn sources(machine: &Machine) -> Vec<Source> {
     }
     add("llc".to_owned(), "llc", memory.llc.counters());
     add("devices".to_owned(), "device", memory.devices.counters());
-    for (device, index) in (DISK_DEVICES..).zip(0..machine.disk_stats().len()) {
+    for (device, index) in (DISK_DEVICES..).zip(0..*disks) {
         add(format!("disk{index}.memory"), "disk_memory", timing.memory.device_account(device).counters());
     }
     add("interconnect".to_owned(), "traffic", memory.traffic.counters());
     for (index, channel) in timing.memory.memory().stats().enumerate() {
         add(format!("dram.channel{index}"), "dram", channel.counters());
     }
-    for plugged in machine.functions() {
-        let name = plugged.name();
-        if let Some(link) = plugged.attachment().link_stats() {
+    for (name, attachment) in attached {
+        if let Some(link) = attachment.link_stats() {
             add(format!("{name}.pcie_link"), "link", link.counters());
         }
-        if let Some(bus) = plugged.attachment().bus() {
+        if let Some(bus) = attachment.bus() {
             add(format!("{name}.bus"), "bus", bus.stats().counters());
             for (number, stage) in bus.stages().enumerate() {
                 add(format!("{name}.bus.stage{number}"), "bus_stage", stage.counters());
@@ -76,8 +76,8 @@ fn sources(machine: &Machine) -> Vec<Source> {
 }
 
 /// The counters of the timing models, for `stats.json`.
-pub(crate) fn counters(machine: &Machine) -> impl Iterator<Item = (String, Counter)> {
-    sources(machine).into_iter().flat_map(|Source { path, counters, .. }| {
+pub(crate) fn counters(models: &Models) -> impl Iterator<Item = (String, Counter)> {
+    sources(models).into_iter().flat_map(|Source { path, counters, .. }| {
         counters.into_iter().map(move |counter| (format!("{path}.{}", counter.name), counter))
     })
 }
@@ -95,31 +95,33 @@ pub(crate) struct Moment {
 impl Moment {
     /// The present, if the machine is timed now.
     pub(crate) fn of(machine: &Machine) -> Option<Moment> {
-        machine.timing().filter(|_| machine.mode() == Mode::Detailed)?;
+        Models::of(machine).filter(|_| machine.mode() == Mode::Detailed).map(|models| Moment::new(&models))
+    }
+
+    /// What models have counted up to the present.
+    pub(crate) fn new(models: &Models) -> Moment {
         let mut counts = BTreeMap::new();
         let mut add = |prefix: &str, counters: &[Counter]| {
             for counter in counters {
                 *counts.entry(format!("{prefix}.{}", counter.name)).or_insert(0) += counter.value;
             }
         };
-        for source in sources(machine) {
+        for source in sources(models) {
             add(source.group, &source.counters);
             if source.path != source.group {
                 add(&source.path, &source.counters);
             }
         }
         // They say what a packet would cost, and are nothing that a guest or a user counts.
-        for hart in 0..machine.harts().len() {
-            let rounds = machine.timing().map(|timing| timing.rounds(hart).counters()).unwrap_or_default();
+        for hart in 0..models.cores.len() {
+            let rounds = models.timing.rounds(hart).counters();
             add("rounds", &rounds);
             add(&format!("hart{hart}.rounds"), &rounds);
         }
-        for plugged in machine.functions() {
-            PATH_KINDS
-                .iter()
-                .for_each(|(kind, _)| add("pcie", &plugged.attachment().stats(*kind).counters()));
+        for (_, attachment) in &models.attached {
+            PATH_KINDS.iter().for_each(|(kind, _)| add("pcie", &attachment.stats(*kind).counters()));
         }
-        let cores = (0..machine.harts().len()).filter_map(|hart| machine.core_stats(hart));
-        Some(Moment { now: machine.now(), books: cores.map(|core| core.books).collect(), counts })
+        let books = models.cores.iter().map(|core| core.books.clone()).collect();
+        Moment { now: models.now, books, counts }
     }
 }

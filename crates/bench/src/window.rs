@@ -247,7 +247,7 @@ impl Run<'_, '_, Machine> {
                 self.until(open.begun + config.run.duration)?;
             }
         }
-        let memory = series.parts(self.system);
+        let memory = series.parts(&self.system.config().memory);
         let (window, watched) = self.close_window(open)?;
         Ok((Window { steady: Some(steady), memory, ..window }, watched))
     }

@@ -57,7 +57,7 @@ pub use timed::{
 };
 
 pub use doorbell_attach::{AttachConfig, AttachKind, Attachment, StageConfig};
-pub use doorbell_core::{Books, CoreKind, PipelineConfig, Stages, TopDown};
+pub use doorbell_core::{Books, CoreKind, CoreStats, PipelineConfig, Stages, TopDown};
 pub use doorbell_memory::MemoryConfig;
 pub use doorbell_memory::config::Inclusion;
 pub use doorbell_memory::prefetch::PrefetchKind;

@@ -60,7 +60,7 @@ impl<M: MainMemory> MemorySystem<M> {
         // Without time, a further use of the line used last changes nothing but counters.
         if !TIMED && let Some(flags) = l1.tags.used_again(line, own) {
             l1.stats.hits += 1;
-            self.account::<TIMED>(h, code, flags, Level::L1, 0, 0);
+            self.account::<TIMED>(h, (line, access.kind), flags, Level::L1, 0, 0);
             return Served { at: 0, level: Level::L1 };
         }
         let begin = if TIMED { l1.port(cycle) } else { 0 };
@@ -70,7 +70,7 @@ impl<M: MainMemory> MemorySystem<M> {
             Quick::Used(flags) => {
                 l1.stats.hits += 1;
                 let at = if TIMED { there } else { 0 };
-                self.account::<TIMED>(h, code, flags, Level::L1, cycle, at);
+                self.account::<TIMED>(h, (line, access.kind), flags, Level::L1, cycle, at);
                 Served { at, level: Level::L1 }
             }
             Quick::Unsure => self.access_l1::<TIMED>(h, cycle, begin, access),
@@ -112,7 +112,7 @@ impl<M: MainMemory> MemorySystem<M> {
             flags = l1.used_prefetched(slot, flags, merged);
         }
         let prefetches = l1.prefetcher.is_on();
-        self.account::<TIMED>(h, code, flags, level, cycle, at);
+        self.account::<TIMED>(h, (line, access.kind), flags, level, cycle, at);
         if prefetches {
             self.prefetch_l1::<TIMED>(h, access, normal, first_use);
         }
@@ -124,7 +124,7 @@ impl<M: MainMemory> MemorySystem<M> {
     fn account<const TIMED: bool>(
         &mut self,
         h: usize,
-        code: bool,
+        (line, kind): (u32, AccessKind),
         flags: Flags,
         level: Level,
         cycle: u64,
@@ -136,13 +136,21 @@ impl<M: MainMemory> MemorySystem<M> {
         if level != Level::L1 {
             stats.served(level);
         }
-        if code {
+        if kind == AccessKind::Fetch {
             stats.fetch_cycles += cycles;
         } else {
             stats.data_access_cycles += cycles;
             if flags.is_network() {
                 stats.network_accesses += 1;
                 stats.network_access_cycles += cycles;
+                match kind {
+                    AccessKind::Load if self.classes.is_network_data(line) => {
+                        stats.network_loads += 1;
+                        stats.network_load_cycles += cycles;
+                    }
+                    AccessKind::Store => self.classes.stored(line),
+                    _ => {}
+                }
             }
         }
     }
@@ -166,7 +174,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let answer = self.request_for_l1::<TIMED>(request, out);
         self.harts[h].l1(code).stats.missed(answer.flags.class());
         self.fill_l1::<TIMED>(request, &answer, out, upgrade);
-        self.account::<TIMED>(h, code, answer.flags, answer.level, cycle, answer.at);
+        self.account::<TIMED>(h, (line, access.kind), answer.flags, answer.level, cycle, answer.at);
         if self.harts[h].l1(code).prefetcher.is_on() {
             self.prefetch_l1::<TIMED>(h, access, noticed, true);
         }
@@ -185,7 +193,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let request = LineRequest { hart: h, line, own: false, code: false, why: Why::Demand };
         self.harts[h].stats.walks_at_l2 += 1;
         let answer = self.request_l2::<TIMED>(request, cycle);
-        self.account::<TIMED>(h, false, answer.flags, answer.level, cycle, answer.at);
+        self.account::<TIMED>(h, (line, access.kind), answer.flags, answer.level, cycle, answer.at);
         self.prefetch_l2::<TIMED>(h, access, &answer);
         Served { at: answer.at, level: answer.level }
     }

@@ -19,7 +19,7 @@ use doorbell_sim::memory::{DmaAccess, Entry, HostMemory, LINE_BYTES, Level};
 use doorbell_sim::ports::PhysAddr;
 
 use crate::backing::MainMemory;
-use crate::class::DataClass;
+use crate::class::{Access, DataClass};
 use crate::coherence::{Found, Probe};
 use crate::config::Inclusion;
 use crate::dca::{DEVICES_MAX, Inbound, Placement, Seen};
@@ -89,8 +89,8 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 
     /// Gives a line the class of the device's access, here and where it is kept.
-    fn reclass(&mut self, slot: Option<Slot>, line: u32, class: DataClass) {
-        self.classes.set(line, class);
+    fn reclass(&mut self, slot: Option<Slot>, line: u32, class: DataClass, access: Access) {
+        self.classes.set(line, class, access);
         if let Some(slot) = slot {
             let flags = self.llc.tags.flags(slot);
             self.occupancy[flags.class() as usize] -= 1;
@@ -107,7 +107,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let looked = self.looked::<TIMED>(now, 0, entry);
         let private = self.probe(None, line, Probe::Look(class));
         let slot = self.llc.tags.find(line);
-        self.reclass(slot, line, class);
+        self.reclass(slot, line, class, Access::Read);
         *match slot {
             Some(_) => &mut self.devices.pcierdcur_hits,
             None => &mut self.devices.pcierdcur_misses,
@@ -220,7 +220,7 @@ impl<M: MainMemory> MemorySystem<M> {
             done = self.newest::<TIMED>(line, slot, &private, done, entry);
         }
         self.overwrite(slot, &private);
-        self.reclass(slot, line, class);
+        self.reclass(slot, line, class, Access::Write);
         let inbound = Inbound { access, class, full, in_llc: slot.is_some() };
         let placement = match entry {
             Entry::MemoryBus => Placement::Memory,

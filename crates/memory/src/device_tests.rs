@@ -288,6 +288,27 @@ fn misses_and_occupancy_are_split_by_what_the_lines_hold() {
 }
 
 #[test]
+fn loads_of_network_data_are_told_from_those_of_what_a_core_has_written_there_since() {
+    let mut system = system(&config());
+    write(&mut system, 0);
+    let loads = |system: &System| system.stats().harts[0].core.network_loads;
+    let load = CoreAccess { kind: AccessKind::Load, addr: PhysAddr(BASE), pc: 0 };
+    let took = system.core_access(0, 100_000, load).at - 100_000;
+    assert_eq!((loads(&system), system.stats().harts[0].core.network_load_cycles), (1, took));
+    core(&mut system, 0, AccessKind::Store, 8);
+    core(&mut system, 0, AccessKind::Load, 0);
+    assert_eq!(loads(&system), 1, "the line is the core's");
+    system.device_read(Ps::ZERO, PhysAddr(BASE), 64, data(0));
+    core(&mut system, 0, AccessKind::Store, 8);
+    core(&mut system, 0, AccessKind::Load, 0);
+    assert_eq!(loads(&system), 2, "a line that is sent is filled to be sent again");
+    write(&mut system, 0);
+    core(&mut system, 0, AccessKind::Load, 0);
+    core(&mut system, 0, AccessKind::Walk, 0);
+    assert_eq!((loads(&system), system.stats().harts[0].core.network_accesses), (3, 7));
+}
+
+#[test]
 fn uncore_events_are_counted_as_hits_and_misses_of_the_llc() {
     let mut system = system(&config());
     write(&mut system, 0);

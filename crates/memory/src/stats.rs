@@ -90,10 +90,14 @@ doorbell_sim::stats! {
         data_accesses,
         /// Their time from request to data, summed, in core cycles.
         data_access_cycles,
-        /// Those of network data.
+        /// Those of lines that a device used last as a packet's or a descriptor's.
         network_accesses,
         /// Their time, summed, in core cycles.
         network_access_cycles,
+        /// Loads of network data: what a device wrote and no core has overwritten, what a device reads, and descriptors.
+        network_loads,
+        /// Their time, summed, in core cycles.
+        network_load_cycles,
         /// Fetches of instructions.
         fetches,
         /// Their time, summed, in core cycles.

@@ -1,12 +1,11 @@
 //! Figures of the buses by which NICs are attached, those on the die among them.
 
-use doorbell_machine::Machine;
-
 use super::figures::{Filling, over};
+use super::models::Models;
 use super::span::View;
 
 /// Of each port that has any.
-pub(super) fn buses(w: &View, machine: &Machine) -> Filling {
+pub(super) fn buses(w: &View, models: &Models) -> Filling {
     let mut g = Filling::new("buses");
     g.put(
         "read_round_trip_ns",
@@ -18,8 +17,8 @@ pub(super) fn buses(w: &View, machine: &Machine) -> Filling {
         over(w.n("bus.write_visible_ps") * 1e-3, w.n("bus.writes")),
         "from a DMA write's first cycle until it is visible, a transaction",
     );
-    for plugged in machine.functions() {
-        let (Some(bus), name) = (plugged.attachment().bus(), plugged.name()) else { continue };
+    for (name, attachment) in &models.attached {
+        let Some(bus) = attachment.bus() else { continue };
         for stage in 0..bus.stages().count() {
             let n = |what: &str| w.n(&format!("{name}.bus.stage{stage}.{what}"));
             for (way, meaning) in [("up", "from"), ("down", "to")] {

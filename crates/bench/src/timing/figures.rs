@@ -5,6 +5,7 @@ use std::fmt::Display;
 use doorbell_machine::{CoreKind, Machine};
 
 use super::buses::buses;
+use super::models::Models;
 use super::packet_cost::per_packet;
 use super::span::{Span, View};
 use doorbell_results::{CoreFigures, TimingFigure, TimingFigures, TimingGroup};
@@ -37,16 +38,21 @@ impl Filling {
     }
 }
 
-/// All figures of a span.
+/// All figures of a machine's span.
 pub(crate) fn figures(span: &Span, machine: &Machine) -> TimingFigures {
+    figures_of(span, &Models::of(machine).expect("what was timed has timing models"))
+}
+
+/// The same of models wherever they are.
+pub(crate) fn figures_of(span: &Span, models: &Models) -> TimingFigures {
     let w = &View::of_all(span);
     let mut groups = vec![per_packet(w), top_down(w), top_down_2(w), top_down_3(w), cpi_stack(w), core(w)];
     groups.extend(
         [("L1I", "l1i"), ("L1D", "l1d"), ("L2", "l2"), ("LLC", "llc")].map(|(name, key)| cache(w, name, key)),
     );
-    groups.extend([access_times(w), occupancy(w, machine), dram(w), pcie(w)]);
-    if machine.functions().iter().any(|plugged| plugged.attachment().bus().is_some()) {
-        groups.push(buses(w, machine));
+    groups.extend([access_times(w), occupancy(w, models), dram(w), pcie(w)]);
+    if models.attached.iter().any(|(_, attachment)| attachment.bus().is_some()) {
+        groups.push(buses(w, models));
     }
     groups.extend([uncore(w), dca(w)]);
     TimingFigures(groups.into_iter().map(|filling| filling.0).collect())
@@ -259,8 +265,27 @@ fn access_times(w: &View) -> Filling {
     );
     g.put(
         "network_load_cycles",
-        over(w.n("hart.network_access_cycles"), w.n("hart.network_accesses")),
-        "the same of accesses to packets and descriptors alone",
+        over(w.n("hart.network_load_cycles"), w.n("hart.network_loads")),
+        "the same of loads of network data alone: what a device wrote and no core has overwritten, what a device reads, and descriptors",
+    );
+    g.put(
+        "access_cycles",
+        over(
+            w.sum(&["hart.data_access_cycles", "hart.fetch_cycles"]),
+            w.sum(&["hart.data_accesses", "hart.fetches"]),
+        ),
+        "AMAT: core cycles from the request to the data of all accesses to the caches, which are fetches, loads, stores and page walks, \
+         on average",
+    );
+    g.put(
+        "data_access_cycles",
+        over(w.n("hart.data_access_cycles"), w.n("hart.data_accesses")),
+        "the same without fetches",
+    );
+    g.put(
+        "network_loads",
+        over(w.n("hart.network_loads"), w.n("core.loads") - w.n("core.forwards")),
+        "share of loads that are of network data",
     );
     let served = ["core.loads_l1", "core.loads_l2", "core.loads_llc", "core.loads_peer", "core.loads_dram"];
     let all = w.sum(&served);
@@ -270,7 +295,7 @@ fn access_times(w: &View) -> Filling {
     g
 }
 
-fn occupancy(w: &View, machine: &Machine) -> Filling {
+fn occupancy(w: &View, models: &Models) -> Filling {
     let mut g = Filling::new("queue occupancy");
     let cycles = w.cycles() - w.n("core.cpi_idle");
     for (name, what) in [("rob", "ROB"), ("iq", "issue queue"), ("lq", "load queue"), ("sq", "store queue")] {
@@ -283,12 +308,10 @@ fn occupancy(w: &View, machine: &Machine) -> Filling {
     }
     let shared = w.seconds() * w.config.memory.interconnect.clock.0 as f64;
     g.put("llc_mshrs", over(w.n("llc.mshr_cycles"), shared), "miss registers of the LLC in use, on average");
-    if let Some(timing) = machine.timing() {
-        let lines = (w.config.memory.llc.size.0 / 64) as f64;
-        for ((class, what), held) in CLASSES.iter().zip(timing.memory.occupancy()) {
-            let share = over(held as f64, lines);
-            g.put(format!("llc_{class}"), share, format!("share of the LLC that holds {what} at the end"));
-        }
+    let lines = (w.config.memory.llc.size.0 / 64) as f64;
+    for ((class, what), held) in CLASSES.iter().zip(models.timing.memory.occupancy()) {
+        let share = over(held as f64, lines);
+        g.put(format!("llc_{class}"), share, format!("share of the LLC that holds {what} at the end"));
     }
     g
 }
@@ -296,6 +319,12 @@ fn occupancy(w: &View, machine: &Machine) -> Filling {
 fn dram(w: &View) -> Filling {
     let mut g = Filling::new("DRAM");
     let seconds = w.seconds();
+    for (name, counter, what) in
+        [("read_gbps", "bytes_read", "read from"), ("write_gbps", "bytes_written", "written to")]
+    {
+        let gbps = over(w.n(&format!("dram.{counter}")) * 8e-9, seconds);
+        g.put(name, gbps, format!("Gbps {what} all channels"));
+    }
     for channel in 0..w.config.memory.dram.channels {
         let n = |counter: &str| w.n(&format!("dram.channel{channel}.{counter}"));
         g.put(
@@ -421,6 +450,21 @@ fn dca(w: &View) -> Filling {
         "written lines for which room was made in the DCA ways",
     );
     g.put("to_memory_per_packet", over(n("to_memory"), frames), "written lines that went to memory");
+    g.put(
+        "private_invalidations_per_packet",
+        over(n("private_invalidations"), frames),
+        "lines that cores had in their own caches when a device wrote them, and lost",
+    );
+    g.put(
+        "device_merges_per_packet",
+        over(n("merges"), frames),
+        "lines that a device asked for while they were on their way to the LLC: they join the miss register",
+    );
+    g.put(
+        "core_merges_per_packet",
+        over(w.n("llc.merges"), frames),
+        "the same of cores' requests, prefetches not included",
+    );
     g.put(
         "leaks_per_packet",
         over(n("leaks"), frames),

@@ -1,6 +1,6 @@
 //! Bandwidth and loaded latency of memory over the time of a measurement, channel by channel.
 
-use doorbell_machine::{Machine, Mode};
+use doorbell_machine::{Machine, MemoryConfig, Mode, Timing};
 use doorbell_results::MemoryPart;
 use doorbell_sim::Ps;
 
@@ -26,14 +26,20 @@ pub(crate) struct MemorySeries {
 impl MemorySeries {
     /// Looks at a machine that is timed; another has nothing to see.
     pub fn look(&mut self, machine: &Machine) {
-        let Some(timing) = machine.timing().filter(|timing| timing.mode() == Mode::Detailed) else { return };
+        if let Some(timing) = machine.timing().filter(|timing| timing.mode() == Mode::Detailed) {
+            self.look_at(timing, machine.now());
+        }
+    }
+
+    /// Looks at timing models.
+    pub fn look_at(&mut self, timing: &Timing, now: Ps) {
         let channels = timing.memory.memory().stats().map(|stats| Counted {
             bytes_read: stats.bytes_read,
             bytes_written: stats.bytes_written,
             reads: stats.reads,
             read_clocks: stats.read_clocks,
         });
-        self.moments.push((machine.now(), channels.collect()));
+        self.moments.push((now, channels.collect()));
     }
 
     /// Whether it has seen nothing.
@@ -42,9 +48,9 @@ impl MemorySeries {
     }
 
     /// Part by part, and in each channel by channel.
-    pub fn parts(&self, machine: &Machine) -> Vec<MemoryPart> {
+    pub fn parts(&self, memory: &MemoryConfig) -> Vec<MemoryPart> {
         let Some((begin, _)) = self.moments.first() else { return Vec::new() };
-        let config = &machine.config().memory.dram;
+        let config = &memory.dram;
         let clock_ns = 1e9 / config.timing().clock.0 as f64;
         let around = (config.request_latency + config.response_latency).0 as f64 * 1e-3;
         let mut parts = Vec::new();

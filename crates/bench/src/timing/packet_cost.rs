@@ -22,6 +22,10 @@ pub(super) fn per_packet(w: &View) -> Filling {
         "core cycles a delivered frame, empty polls included, sleep (WFI) not",
     );
     g.put("ipc", over(instructions, awake), "instructions a cycle, empty polls included, sleep not");
+    if w.config.is_played() {
+        // A trace has no data, so that what a poll finds is not known.
+        return g;
+    }
     g.put(
         "busy_instructions",
         over(busy_instructions, frames),

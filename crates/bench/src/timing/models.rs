@@ -1,0 +1,50 @@
+//! Timing models wherever they are: in a machine, or in a player of traces.
+
+use doorbell_machine::playback::Player;
+use doorbell_machine::{Attachment, CoreStats, Machine, Timing};
+use doorbell_sim::Ps;
+
+/// The timing models, as figures are taken of them.
+pub(crate) struct Models<'a> {
+    /// The present.
+    pub now: Ps,
+    /// The models.
+    pub timing: &'a Timing,
+    /// What each core has counted up to the present.
+    pub cores: Vec<CoreStats>,
+    /// The attachments, by the names of what is attached.
+    pub attached: Vec<(String, &'a Attachment)>,
+    /// How many disks there are.
+    pub disks: usize,
+}
+
+impl<'a> Models<'a> {
+    /// A machine's, if it has any.
+    pub fn of(machine: &'a Machine) -> Option<Models<'a>> {
+        let timing = machine.timing()?;
+        let core = |hart| machine.core_stats(hart).expect("the machine has timing models");
+        let functions = machine.functions().iter();
+        Some(Models {
+            now: machine.now(),
+            timing,
+            cores: (0..machine.harts().len()).map(core).collect(),
+            attached: functions
+                .map(|plugged| (plugged.name().to_owned(), plugged.attachment()))
+                .collect(),
+            disks: machine.disk_stats().len(),
+        })
+    }
+
+    /// A player's.
+    pub fn of_player(player: &'a Player) -> Models<'a> {
+        let cores = (0..player.harts()).map(|hart| player.core_stats(hart));
+        let attached = player.attachments().iter().enumerate();
+        Models {
+            now: player.now(),
+            timing: player.timing(),
+            cores: cores.collect(),
+            attached: attached.map(|(port, attachment)| (format!("port{port}"), attachment)).collect(),
+            disks: 0,
+        }
+    }
+}
