@@ -6,6 +6,7 @@ use doorbell_machine::ConfigError;
 use toml::Value;
 
 use crate::config::{RunConfig, resolve};
+use crate::playback::resolve_played;
 use doorbell_results::Change;
 
 /// Every result has these of its own.
@@ -13,7 +14,11 @@ const OF_THE_POINT: [&str; 1] = ["loadgen.traffic.rate"];
 
 /// The parameters that are not as the preset has them, by their paths.
 pub fn changes(preset: &str, config: &RunConfig) -> Result<Vec<Change>, ConfigError> {
-    let (before, after) = (leaves(&resolve(preset, &[])?), leaves(config));
+    let before = match config.is_played() {
+        true => resolve_played(preset, config.platform.harts, &[])?,
+        false => resolve(preset, &[])?,
+    };
+    let (before, after) = (leaves(&before), leaves(config));
     let keys: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let text = |of: &BTreeMap<String, String>, key: &String| of.get(key).cloned().unwrap_or_default();
     Ok(keys

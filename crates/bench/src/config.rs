@@ -20,6 +20,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::length::Length;
 use crate::network::{CableTable, GeneratorTable, NodeTable};
 use crate::options::{OptionSections, Options};
+use crate::playback::{PlaybackConfig, of_what_counts};
 
 /// A run's whole configuration.
 // Serde's derive reads no sections whose names it does not know, so that `RunConfig::with` reads them, and the rest by it.
@@ -150,6 +151,11 @@ impl RunConfig {
     /// If no benchmark of the registry lists them.
     pub fn options<T: Options>(&self) -> &T {
         self.options.get()
+    }
+
+    /// Whether it is of a played trace, in which there are no guest, no NIC and no traffic.
+    pub fn is_played(&self) -> bool {
+        self.options.has::<PlaybackConfig>()
     }
 
     /// This configuration with what a tree says laid over it, not checked.
@@ -284,9 +290,13 @@ impl RunConfig {
         base.with(keys)
     }
 
-    /// The configuration as the result folder keeps it.
+    /// The configuration as the result folder keeps it: of a played trace, what counts.
     pub fn to_toml(&self) -> String {
-        toml::to_string_pretty(self).expect("a configuration can be written as TOML")
+        let written = match self.is_played() {
+            true => toml::to_string_pretty(&of_what_counts(self.to_table())),
+            false => toml::to_string_pretty(self),
+        };
+        written.expect("a configuration can be written as TOML")
     }
 
     /// A hash of the whole configuration, as 16 hexadecimal digits: equal runs have equal hashes.

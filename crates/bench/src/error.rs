@@ -80,6 +80,30 @@ pub enum RunError {
         /// Frames dropped by cause.
         named: u64,
     },
+    /// A trace cannot be read.
+    #[error("{}: {error}", path.display())]
+    TraceFile {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        error: doorbell_trace::system::TraceError,
+    },
+    /// A trace cannot be played.
+    #[error("{}: {error}", path.display())]
+    Playback {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        error: doorbell_machine::playback::PlaybackError,
+    },
+    /// What was played is not what the trace holds.
+    #[error("{}: {problem}; `doorbell trace check` says whether the file is whole, and if it is, this is a fault of Doorbell's", path.display())]
+    Unplayed {
+        /// Which file.
+        path: PathBuf,
+        /// What is missing.
+        problem: String,
+    },
     /// The guest did not get ready.
     #[error("{why}\nThe console's last lines:\n{console}")]
     NotReady {

@@ -29,6 +29,7 @@ mod observe;
 mod options;
 mod phases;
 mod places;
+mod playback;
 mod ports;
 mod prepared;
 mod registry;
@@ -73,6 +74,9 @@ pub use nodes::{NodeGuest, NodesPlan, TestbedPlan};
 pub use observe::{FunctionTable, Observe, Observed, PIPELINE_MAX, TIMELINE_PACKETS, konata, perfetto};
 pub use options::{Options, Section};
 pub use places::{Places, bare_identity, guest_identity, read_guest};
+pub use playback::{
+    NamedTrace, PlaybackConfig, PlayedRun, TRACE, Warmup, play, resolve_played, write_played,
+};
 pub use prepared::{BenchmarkPlan, MeasureNodes, Measured, NodesLoad, Prepared};
 pub use registry::{BENCHMARKS, Benchmark, NETWORK, Nodes, benchmark};
 pub use results::{Results, named};

@@ -84,7 +84,7 @@ pub fn run_point_observed(
     let mut run = Run { system: &mut machine, guest, control, loads: &loads, params };
     run.preload()?;
     let (mut window, watched) = run.measure(&config, watch.as_ref(), trace.as_ref())?;
-    trace.map(Trace::finish).transpose()?;
+    let traced = trace.map(Trace::finish).transpose()?;
     window.settled = run.drain()?;
     machine.check_conservation();
     let captured = match machine.ports_mut().first_mut().and_then(|port| port.capture.take()) {
@@ -100,7 +100,7 @@ pub fn run_point_observed(
     if session.workload().silent {
         summary.rate = NO_TRAFFIC.to_owned();
     }
-    let observed = digest(observe, session, &mut machine, watched.unwrap_or_default())?;
+    let observed = digest(observe, session, &mut machine, (watched.unwrap_or_default(), traced))?;
     summary.functions =
         observed.functions.as_ref().map(|table| table.functions.iter().take(TABLE_ROWS).cloned().collect());
     Ok(Point { summary, meanings, config, machine, measurement, captured, observed })

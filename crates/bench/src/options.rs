@@ -78,6 +78,11 @@ impl OptionSections {
         found.unwrap_or_else(|| panic!("no benchmark has the options [{}]", T::SECTION))
     }
 
+    /// Whether the options of this type are among them.
+    pub(crate) fn has<T: Options>(&self) -> bool {
+        self.sections.iter().any(|held| held.section() == T::SECTION)
+    }
+
     /// The sections' names.
     pub(crate) fn names(&self) -> Vec<&'static str> {
         self.sections.iter().map(|held| held.section()).collect()

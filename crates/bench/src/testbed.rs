@@ -181,6 +181,7 @@ impl<P: Plan> Testbed<P> {
             doorbell_commit: self.commit.to_owned(),
             images: self.plan.images().iter().map(Image::provenance).collect(),
             boot: format!("{:016x}", self.checkpoint.hash()),
+            traces: Vec::new(),
         }
     }
 }

@@ -29,7 +29,7 @@ pub enum TraceCommand {
     /// Print a hart's ops, or what devices did
     Dump(DumpArgs),
     /// Play a trace as it was recorded on any configuration with as many harts
-    Run(PlayArgs),
+    Run(Box<PlayArgs>),
     /// Make a ChampSim trace of a trace's hart, or a trace of a ChampSim trace
     Convert(ConvertArgs),
 }
@@ -89,7 +89,7 @@ pub fn trace(command: TraceCommand, places: &Places) -> anyhow::Result<ExitCode>
         TraceCommand::Dump(args) if args.devices => dump_devices(&args)?,
         TraceCommand::Dump(args) => dump_ops(&args)?,
         TraceCommand::Convert(args) => convert(&args)?,
-        TraceCommand::Run(args) => trace_run::play(&args)?,
+        TraceCommand::Run(args) => return trace_run::run(&args, places),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -88,7 +88,12 @@ fn what_a_run_writes_the_report_reads() {
             preset: "fast".into(),
             doorbell_version: "0".into(),
             command: "doorbell run testpmd".into(),
-            ran: Ran { doorbell_commit: "0123abcd".into(), images: Vec::new(), boot: "feed".into() },
+            ran: Ran {
+                doorbell_commit: "0123abcd".into(),
+                images: Vec::new(),
+                boot: "feed".into(),
+                traces: Vec::new(),
+            },
             incomplete: Some("1 of 3 loads was not measured".into()),
             changed: vec![Change { key: "nic.rx_fifo".into(), preset: "64KiB".into(), here: "4MiB".into() }],
             meanings: [("GPRC".to_owned(), "Good frames received".to_owned())].into(),

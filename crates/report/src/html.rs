@@ -7,12 +7,16 @@ use crate::number::{NONE, duration_s, grouped, trimmed};
 use crate::summary::by_frame_size;
 use crate::text::imbalance_notes;
 use crate::{
-    cores, figures, functions, headline, network, numbers, page, ports, ran, stages, steady, streams, timing,
+    cores, figures, functions, headline, network, numbers, page, played, ports, ran, stages, steady, streams,
+    timing,
 };
 use doorbell_results::{Change, PointSummary, RunSummary};
 
 /// The page of a run. `config_toml` is the resolved configuration as text.
 pub fn html(summary: &RunSummary, config_toml: &str) -> String {
+    if let Some((point, played)) = played::of(summary) {
+        return played::html(summary, point, played, config_toml);
+    }
     let (preset, version) =
         (format!("preset {}", summary.preset), format!("version {}", summary.doorbell_version));
     let mut out = page::begin(&summary.benchmark, "run", &[&loads(summary), &preset, &version]);
@@ -67,7 +71,7 @@ fn loads(summary: &RunSummary) -> String {
 }
 
 /// What differs from the preset, first of all: nobody takes a changed machine for the preset.
-fn changes(summary: &RunSummary, out: &mut String) {
+pub(crate) fn changes(summary: &RunSummary, out: &mut String) {
     if summary.changed.is_empty() {
         return;
     }

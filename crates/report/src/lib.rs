@@ -15,6 +15,7 @@
 //! | `steady` | how did loads come to their pace, and which were measured too early? |
 //! | `ports` | what did each NIC and its generator count? |
 //! | `html`, `page`, `numbers`, `headline` | how do they become a page? |
+//! | `played` | what did a played trace come to? |
 //! | `search`, `experiment` | what did a search find, what do all points of an experiment say? |
 
 #![forbid(unsafe_code)]
@@ -31,6 +32,7 @@ mod network;
 mod number;
 mod numbers;
 mod page;
+mod played;
 mod ports;
 mod ran;
 mod reproduction;

@@ -34,6 +34,8 @@ pub(crate) fn html(version: &str, ran: &Ran, out: &mut String) {
             row(&format!("Compiler of its programs{whose}"), compiler);
         }
     }
-    row("Boot", &ran.boot);
+    if !ran.boot.is_empty() {
+        row("Boot", &ran.boot);
+    }
     out.push_str("</tbody>\n</table>\n</div>\n</section>\n");
 }

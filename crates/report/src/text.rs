@@ -7,7 +7,7 @@ use crate::causes;
 use crate::number::{NONE, count, duration_ns, duration_s, fixed, grouped, percent, rate, short};
 use crate::summary::by_frame_size;
 use crate::summary::most_delivered;
-use crate::{functions, stages, steady, streams, timing};
+use crate::{functions, played, stages, steady, streams, timing};
 use doorbell_results::{LatencySummary, PointSummary, RunSummary, WaitedFor, known};
 
 /// No line of a table is longer.
@@ -44,12 +44,10 @@ impl Column {
 /// The run as a table: offered and delivered rates, losses by cause, round trips. Causes that lost nothing have no
 /// column; a line below names them.
 pub fn table(summary: &RunSummary) -> String {
-    let mut out = format!(
-        "{} · preset {} · Doorbell {}\n",
-        one_line(&summary.benchmark),
-        one_line(&summary.preset),
-        one_line(&summary.doorbell_version)
-    );
+    if let Some((point, played)) = played::of(summary) {
+        return played::table(summary, point, played);
+    }
+    let mut out = title(summary);
     if summary.points.is_empty() {
         out.push_str("\nNo load was measured.\n");
         return out;
@@ -79,6 +77,16 @@ pub fn table(summary: &RunSummary) -> String {
     out
 }
 
+/// The first line.
+pub(crate) fn title(summary: &RunSummary) -> String {
+    format!(
+        "{} · preset {} · Doorbell {}\n",
+        one_line(&summary.benchmark),
+        one_line(&summary.preset),
+        one_line(&summary.doorbell_version)
+    )
+}
+
 /// Of a timed run: what a packet cost, a line a load.
 fn timed_table(points: &[&PointSummary], out: &mut String) {
     let headings = timing::columns(points);
@@ -97,7 +105,7 @@ fn timed_table(points: &[&PointSummary], out: &mut String) {
 }
 
 /// A name on one line, whatever the file says.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     let printable: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     printable.split_whitespace().collect::<Vec<_>>().join(" ")
 }

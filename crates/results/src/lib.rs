@@ -12,7 +12,8 @@
 //! | `timing`, `functions` | what the timing models say, and what guest functions cost |
 //! | `network` | members of a network, hop by hop |
 //! | `ports`, `iperf` | what NICs counted, what iperf3 says |
-//! | `ran` | simulator, images and boot |
+//! | `played` | what a played trace has beside these |
+//! | `ran` | simulator, images and boot, traces |
 //! | `number` | numbers that may not be there |
 
 #![forbid(unsafe_code)]
@@ -23,6 +24,7 @@ mod latency;
 mod memory_part;
 mod network;
 mod number;
+mod played;
 mod point;
 mod ports;
 mod ran;
@@ -41,6 +43,7 @@ pub use network::{
     GeneratorFigures, HopFigures, NetworkFigures, NodeFigures, OutputFigures, SwitchFigures, WindowSummary,
 };
 pub use number::known;
+pub use played::{PlayedFigures, PlayedTrace};
 pub use point::{Drops, PointSummary, WaitedFor};
 pub use ports::{Figure, FigureGroup, PortFigures, QueueFigures};
 pub use ran::{PackageVersion, Provenance, Ran};

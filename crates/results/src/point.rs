@@ -8,6 +8,7 @@ use crate::latency::{BatchSummary, Confidence, LatencySummary};
 use crate::memory_part::MemoryPart;
 use crate::network::{NetworkFigures, WindowSummary};
 use crate::number::{known, or_nan, unknown};
+use crate::played::PlayedFigures;
 use crate::ports::PortFigures;
 use crate::run::SummaryError;
 use crate::stages::StageSummaries;
@@ -173,6 +174,9 @@ pub struct PointSummary {
     /// What iperf3 has beside these, in one object with them.
     #[serde(flatten)]
     pub iperf: Option<IperfFigures>,
+    /// What a played trace has beside these, in one object with them.
+    #[serde(flatten)]
+    pub played: Option<PlayedFigures>,
     /// What each member of a network did, if the run was of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkFigures>,

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::played::PlayedTrace;
+
 /// What ran: enough to tell whether two results are of the same simulator and the same software.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ran {
@@ -10,8 +12,12 @@ pub struct Ran {
     /// Each node's image: kernel, DPDK and packages with their versions and hashes.
     #[serde(default)]
     pub images: Vec<Provenance>,
-    /// Hash of the checkpoint from which the measurement started, as 16 hexadecimal digits: what the boot left.
+    /// Hash of the checkpoint from which the measurement started, as 16 hexadecimal digits: what the boot left. Empty where nothing was
+    /// booted.
     pub boot: String,
+    /// The traces that were played instead.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub traces: Vec<PlayedTrace>,
 }
 
 impl Ran {

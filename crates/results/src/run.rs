@@ -286,6 +286,11 @@ mod tests {
             }],
             exit_status: Some(0),
             iperf: Some(iperf),
+            played: Some(PlayedFigures {
+                pace: "as recorded".into(),
+                waited_us: 0.5,
+                ..PlayedFigures::default()
+            }),
             network: None,
         }
     }
@@ -302,7 +307,12 @@ mod tests {
             preset: "fast".into(),
             doorbell_version: "0".into(),
             command: "doorbell run testpmd".into(),
-            ran: Ran { doorbell_commit: "0123abcd".into(), images: vec![image], boot: "feed".into() },
+            ran: Ran {
+                doorbell_commit: "0123abcd".into(),
+                images: vec![image],
+                boot: "feed".into(),
+                traces: vec![PlayedTrace { file: "t.dbt".into(), ..PlayedTrace::default() }],
+            },
             incomplete: Some("1 of 3 loads was not measured".into()),
             changed: vec![Change { key: "nic.rx_fifo".into(), preset: "64KiB".into(), here: "4MiB".into() }],
             meanings,

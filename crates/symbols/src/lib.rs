@@ -33,7 +33,7 @@ pub use kallsyms::{KernelSymbol, kernel_symbols};
 pub use modules::{Module, Peek};
 
 /// Where code was executed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// In machine mode.
     Firmware,

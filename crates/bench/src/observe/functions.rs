@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, HashMap};
 use doorbell_machine::{BlockCost, Cost, Domain, Profile};
 use doorbell_results::FunctionCost;
 use doorbell_sim::PhysAddr;
-use doorbell_symbols::{Mode, Place, Symbols};
+use doorbell_symbols::{Mode, Place};
+
+use super::names::Names;
 
 /// Rows of the table in the summary.
 pub const TABLE_ROWS: usize = 40;
@@ -22,8 +24,8 @@ pub struct FunctionTable {
 }
 
 /// The places of what was executed, each looked up once.
-struct Places<'a, 'b> {
-    symbols: &'a mut Symbols<'b>,
+struct Places<'a> {
+    symbols: &'a mut dyn Names,
     known: HashMap<(u64, bool), Place>,
 }
 
@@ -35,7 +37,7 @@ fn mode(domain: Domain) -> Mode {
     }
 }
 
-impl Places<'_, '_> {
+impl Places<'_> {
     fn get(&mut self, domain: Domain, [virt, phys]: [u64; 2]) -> &Place {
         let symbols = &mut self.symbols;
         let user = matches!(domain, Domain::User(_));
@@ -45,7 +47,7 @@ impl Places<'_, '_> {
 
 impl FunctionTable {
     /// Sums a profile up by function.
-    pub fn new(profile: &Profile, symbols: &mut Symbols) -> FunctionTable {
+    pub fn new(profile: &Profile, symbols: &mut dyn Names) -> FunctionTable {
         let mut places = Places { symbols, known: HashMap::new() };
         let programs = programs(profile, &mut places);
         let program = |domain: Domain| match domain {

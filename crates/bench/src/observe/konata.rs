@@ -9,10 +9,12 @@ use std::fmt::Write;
 
 use doorbell_machine::LoggedOp;
 use doorbell_sim::{Op, OpClass};
-use doorbell_symbols::{Mode, Place, Symbols};
+use doorbell_symbols::{Mode, Place};
+
+use super::names::Names;
 
 /// What the op's function is.
-pub fn place_of(op: &Op, symbols: &mut Symbols) -> Place {
+pub fn place_of(op: &Op, symbols: &mut dyn Names) -> Place {
     let mode = match (op.flags & Op::PRIVILEGED != 0, op.pc >> 63 != 0) {
         (false, _) => Mode::User,
         (true, true) => Mode::Kernel,

@@ -3,12 +3,15 @@
 
 mod functions;
 mod konata;
+mod names;
 mod perfetto;
+mod played;
 mod trace;
 
 use std::fs;
 use std::path::PathBuf;
 
+use doorbell_files::replace;
 use doorbell_loadgen::PacketStamps;
 use doorbell_machine::{ConfigError, Machine, WatchRequest, Watched};
 use doorbell_symbols::Symbols;
@@ -17,9 +20,12 @@ use crate::error::RunError;
 use crate::session::Session;
 
 pub use functions::{FunctionTable, TABLE_ROWS};
+use names::RecordedNames;
+
 pub use konata::{konata, place_of};
 pub use perfetto::perfetto;
-pub(crate) use trace::Trace;
+pub(crate) use played::digest_played;
+pub(crate) use trace::{Trace, Written};
 
 /// Packets of a timeline, unless told otherwise.
 pub const TIMELINE_PACKETS: usize = 200;
@@ -53,20 +59,35 @@ impl Observe {
                            (--preset server, or --set core.model=timed)";
             return Err(ConfigError::new(*option, problem).into());
         }
-        if self.pipeline.is_some_and(|count| count == 0 || count > PIPELINE_MAX) {
-            let problem = format!("a log has from 1 to {PIPELINE_MAX} instructions");
-            return Err(ConfigError::new("--pipeline", problem).into());
-        }
+        self.check_pipeline()?;
         if self.timeline.is_some() && !machine.config().loadgen.stages {
             let problem = "it needs the packets' stages; leave loadgen.stages = true";
             return Err(ConfigError::new("--timeline", problem).into());
         }
+        Ok(self.watched().filter(|_| timed))
+    }
+
+    /// The same of a player of traces.
+    pub(crate) fn request_played(&self) -> Result<Option<WatchRequest>, RunError> {
+        self.check_pipeline()?;
+        Ok(self.watched())
+    }
+
+    fn watched(&self) -> Option<WatchRequest> {
         let request = WatchRequest {
             profile: self.profile,
             pipeline: self.pipeline.unwrap_or(0),
             activity: self.timeline.is_some(),
         };
-        Ok((timed && request != WatchRequest::default()).then_some(request))
+        (request != WatchRequest::default()).then_some(request)
+    }
+
+    fn check_pipeline(&self) -> Result<(), RunError> {
+        if self.pipeline.is_some_and(|count| count == 0 || count > PIPELINE_MAX) {
+            let problem = format!("a log has from 1 to {PIPELINE_MAX} instructions");
+            return Err(ConfigError::new("--pipeline", problem).into());
+        }
+        Ok(())
     }
 }
 
@@ -88,14 +109,14 @@ pub(crate) fn digest(
     observe: &Observe,
     session: &Session,
     machine: &mut Machine,
-    watched: Watched,
+    (watched, trace): (Watched, Option<Written>),
 ) -> Result<Observed, RunError> {
     let mut observed = Observed { watched, ..Observed::default() };
     if observe.timeline.is_some() {
         observed.packets = machine.stages.iter_mut().map(|book| book.take_packets()).collect();
         observed.files.push(("timeline.perfetto", perfetto(&observed.packets, &observed.watched.activity)));
     }
-    if !observe.profile && observe.pipeline.is_none() {
+    if !observe.profile && observe.pipeline.is_none() && trace.is_none() {
         return Ok(observed);
     }
     let read = |path: PathBuf| fs::read(&path).map_err(RunError::io("read", path));
@@ -104,6 +125,11 @@ pub(crate) fn digest(
     let hart = machine.harts().iter().position(|hart| hart.address_space().is_some()).unwrap_or(0);
     let peek = |addr: u64, into: &mut [u8]| machine.peek(hart, addr, into) == into.len();
     let mut symbols = Symbols::new(&kernel, &initramfs, machine.ram(), &peek, observe.symbols.as_deref());
+    if let Some(trace) = trace {
+        let names = RecordedNames::of(trace.begun, &mut symbols);
+        let path = RecordedNames::beside(&trace.path);
+        replace(&path, names.to_text().as_bytes()).map_err(RunError::io("write", path))?;
+    }
     if let Some(profile) = &observed.watched.profile {
         let table = FunctionTable::new(profile, &mut symbols);
         observed.files.push(("functions.folded", table.folded()));

@@ -1,12 +1,14 @@
 //! A measurement's trace: what its harts execute and its devices do, in a file of our own format.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use doorbell_machine::{ConfigError, Machine, Recorder};
-use doorbell_sim::Op;
 use doorbell_sim::memory::Walk;
-use doorbell_trace::system::{Counts, Description, DeviceEvent, Step, TraceError, TraceWriter};
+use doorbell_sim::{Op, PhysAddr};
+use doorbell_symbols::Mode;
+use doorbell_trace::system::{Description, DeviceEvent, Step, TraceError, TraceWriter};
 
 use crate::config::RunConfig;
 use crate::error::RunError;
@@ -20,6 +22,44 @@ pub(crate) struct Trace {
 struct State {
     writer: TraceWriter,
     failed: Option<TraceError>,
+    begun: Begun,
+}
+
+/// Places found last, by their low bits.
+const RECENT: usize = 4096;
+
+/// Where blocks began: what functions are named by.
+struct Begun {
+    all: HashSet<(Mode, u64, PhysAddr)>,
+    recent: Box<[PhysAddr; RECENT]>,
+}
+
+impl Begun {
+    fn new() -> Begun {
+        Begun { all: HashSet::new(), recent: Box::new([PhysAddr(u64::MAX); RECENT]) }
+    }
+
+    #[inline]
+    fn note(&mut self, op: &Op, translated: bool) {
+        let recent = &mut self.recent[(op.fetch.0 >> 1) as usize % RECENT];
+        if *recent != op.fetch {
+            *recent = op.fetch;
+            let mode = match (op.flags & Op::PRIVILEGED != 0, translated) {
+                (true, true) => Mode::Kernel,
+                (true, false) => Mode::Firmware,
+                (false, _) => Mode::User,
+            };
+            self.all.insert((mode, op.pc, op.fetch));
+        }
+    }
+}
+
+/// A trace that is written.
+pub(crate) struct Written {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Where its blocks began, in order.
+    pub begun: Vec<(Mode, u64, PhysAddr)>,
 }
 
 struct ToFile(Arc<Mutex<State>>);
@@ -37,6 +77,9 @@ impl Recorder for ToFile {
     fn block(&mut self, hart: u16, step: &Step, ops: &[Op], walk: &mut dyn FnMut(u64) -> Walk) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.write(|writer| writer.block(hart, step, ops, walk));
+        if let Some(first) = ops.first() {
+            state.begun.note(first, step.space.is_some());
+        }
     }
 
     fn event(&mut self, event: &DeviceEvent) {
@@ -64,7 +107,7 @@ impl Trace {
         };
         let failed = |error| RunError::Trace { path: path.to_owned(), error };
         let writer = TraceWriter::create(path, &description).map_err(failed)?;
-        let state = Arc::new(Mutex::new(State { writer, failed: None }));
+        let state = Arc::new(Mutex::new(State { writer, failed: None, begun: Begun::new() }));
         Ok(Trace { path: path.to_owned(), state })
     }
 
@@ -74,13 +117,19 @@ impl Trace {
     }
 
     /// Ends the file. The machine must have dropped the recorder.
-    pub fn finish(self) -> Result<Counts, RunError> {
-        let failed = |error| RunError::Trace { path: self.path, error };
+    pub fn finish(self) -> Result<Written, RunError> {
+        let failed = |error| RunError::Trace { path: self.path.clone(), error };
         let Ok(state) = Arc::try_unwrap(self.state) else { unreachable!("the machine records no longer") };
-        let State { writer, failed: error } = state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let State { writer, failed: error, begun } =
+            state.into_inner().unwrap_or_else(PoisonError::into_inner);
         match error {
             Some(error) => Err(failed(error)),
-            None => writer.finish().map_err(failed),
+            None => {
+                writer.finish().map_err(failed)?;
+                let mut begun: Vec<_> = begun.all.into_iter().collect();
+                begun.sort_unstable_by_key(|(_, virt, phys)| (*virt, phys.0));
+                Ok(Written { path: self.path, begun })
+            }
         }
     }
 }

@@ -28,9 +28,7 @@ impl<'a> Models<'a> {
             now: machine.now(),
             timing,
             cores: (0..machine.harts().len()).map(core).collect(),
-            attached: functions
-                .map(|plugged| (plugged.name().to_owned(), plugged.attachment()))
-                .collect(),
+            attached: functions.map(|plugged| (plugged.name().to_owned(), plugged.attachment())).collect(),
             disks: machine.disk_stats().len(),
         })
     }

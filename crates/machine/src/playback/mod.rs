@@ -11,9 +11,11 @@
 //! | `pending` | which of their writes a block waits for |
 //! | `devices` | to which device an access goes |
 //! | `place` | where a trace's memory lies |
+//! | `observe` | what can be seen of it |
 
 mod devices;
 mod lane;
+mod observe;
 mod pending;
 mod place;
 mod plan;
@@ -173,7 +175,7 @@ impl Player {
     }
 
     /// The time of the hart that has come furthest.
-    fn now(&self) -> Ps {
+    pub fn now(&self) -> Ps {
         let times = (0..self.streams.len()).map(|hart| self.over(hart));
         let events = self.lanes.iter().map(|lane| lane.event_at);
         times.chain(events).max().unwrap_or(Ps::ZERO)

@@ -64,11 +64,10 @@ pub struct Activity {
 }
 
 impl Activity {
-    fn new(hart: &Hart, frequency: Hertz) -> Activity {
+    fn new((begin, begun): (Ps, u64), frequency: Hertz) -> Activity {
         let step_cycles = (frequency.0 / 1_000_000).max(1);
         let step = Ps((u128::from(step_cycles) * 1_000_000_000_000 / u128::from(frequency.0)) as u64);
-        let begun = hart.slots();
-        let (begin, end) = (hart.time(), begun + step_cycles);
+        let end = begun + step_cycles;
         Activity { begin, step, step_cycles, steps: vec![(0, 0)], begun, end }
     }
 
@@ -136,13 +135,21 @@ struct Looked {
 }
 
 impl Watch {
-    fn new(request: &WatchRequest, timing: &Timing, harts: &[Hart], config: &MachineConfig) -> Watch {
-        let looked = |(hart, timed): (&Hart, &TimedHart)| Looked {
+    /// Of each hart: when it begins, in time and in slots, and its thread.
+    fn new(
+        request: &WatchRequest,
+        timing: &Timing,
+        harts: &[(Ps, u64, u64)],
+        config: &MachineConfig,
+    ) -> Watch {
+        let looked = |((_, _, tp), timed): (&(Ps, u64, u64), &TimedHart)| Looked {
             cycle: timed.core.now(),
-            tp: hart.thread(),
+            tp: *tp,
             begun: None,
         };
-        let activity = |(id, hart): (usize, &Hart)| Activity::new(hart, config.hart(id).core.frequency);
+        let activity = |(id, (begin, begun, _)): (usize, &(Ps, u64, u64))| {
+            Activity::new((*begin, *begun), config.hart(id).core.frequency)
+        };
         Watch {
             profiler: request.profile.then(|| Box::new(Profiler::new(harts.len()))),
             pipeline: PipelineLog { left: request.pipeline, ops: Vec::new() },
@@ -151,6 +158,14 @@ impl Watch {
                 false => Vec::new(),
             },
             harts: harts.iter().zip(&timing.harts).map(looked).collect(),
+        }
+    }
+
+    fn finish(self) -> Watched {
+        Watched {
+            profile: self.profiler.map(|profiler| profiler.finish()),
+            pipeline: self.pipeline.ops,
+            activity: self.activity,
         }
     }
 
@@ -235,12 +250,35 @@ impl Timing {
     }
 }
 
+impl Timing {
+    /// Watches sources from now on, which have come to these cycles and run these threads.
+    pub(crate) fn watch_sources(
+        &mut self,
+        request: &WatchRequest,
+        sources: impl Iterator<Item = (u64, u64)>,
+        config: &MachineConfig,
+    ) {
+        let begins: Vec<_> = (0..)
+            .zip(sources)
+            .map(|(id, (cycle, thread))| (self.time_of(id, cycle), cycle, thread))
+            .collect();
+        self.watch = Some(Box::new(Watch::new(request, self, &begins, config)));
+    }
+
+    /// Watches sources no more.
+    pub(crate) fn end_watch_of_sources(&mut self) -> Option<Watched> {
+        self.watch.take().map(|watch| watch.finish())
+    }
+}
+
 impl Machine {
     /// Watches from now on; what was being watched is forgotten. `false` if the machine has no timing models, so that
     /// there is nothing to be seen.
     pub fn watch(&mut self, request: &WatchRequest) -> bool {
         let Some(mut timing) = self.timing.take() else { return false };
-        timing.watch = Some(Box::new(Watch::new(request, &timing, &self.harts, &self.config)));
+        let begin = |hart: &Hart| (hart.time(), hart.slots(), hart.thread());
+        let begins: Vec<_> = self.harts.iter().map(begin).collect();
+        timing.watch = Some(Box::new(Watch::new(request, &timing, &begins, &self.config)));
         self.timing = Some(timing);
         true
     }
@@ -256,10 +294,6 @@ impl Machine {
                 }
             }
         }
-        Some(Watched {
-            profile: watch.profiler.map(|profiler| profiler.finish()),
-            pipeline: watch.pipeline.ops,
-            activity: watch.activity,
-        })
+        Some(watch.finish())
     }
 }

@@ -6,7 +6,7 @@ use crate::number::{rate, short};
 use doorbell_results::{PointSummary, known};
 
 /// Parts of the stack that are drawn together, and their names in the file.
-const PARTS: [(Part, &[&str]); 8] = [
+pub(super) const PARTS: [(Part, &[&str]); 8] = [
     (("c-delivered", "commit"), &["base"]),
     (("c-corrupt", "bad speculation"), &["branch", "clear"]),
     (("c-other", "front end"), &["misfetch", "icache", "itlb", "fetch"]),

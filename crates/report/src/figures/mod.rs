@@ -16,6 +16,7 @@ mod memory;
 mod memory_time;
 mod over_time;
 mod percentiles;
+mod played;
 mod stacked;
 mod throughput;
 mod way;
@@ -36,6 +37,14 @@ const CURVES: [(&str, Draw); 4] = [
 
 /// For a single load.
 const SINGLE: [(&str, Draw); 2] = [("fate", fate::figure), ("percentiles", percentiles::figure)];
+
+/// For a played trace, and whether it needs frames.
+const PLAYED: [(&str, Draw, Has); 4] = [
+    ("top-down", played::top_down, |point| point.timing.is_some()),
+    ("cpi", played::cpi, |point| point.timing.is_some()),
+    ("memory", memory::figure, |point| point.timing.is_some() && point.frame_size > 0),
+    ("memory-over-time", memory_time::figure, |point| point.memory_over_time.len() > 1),
+];
 
 /// Whether points have what a figure shows.
 type Has = fn(&PointSummary) -> bool;
@@ -105,6 +114,17 @@ pub(crate) fn html(frame_size: u64, points: &[&PointSummary], command: &str) -> 
         let ids = Ids::of(&id);
         let figure = draw(&ids, points);
         write_figure(&id, &ids, &figure, command, &mut out);
+    }
+    out.push_str("</div>\n");
+    out
+}
+
+/// All figures of a played trace, as HTML.
+pub(crate) fn played_html(point: &PointSummary, command: &str) -> String {
+    let mut out = String::from("<div class=\"figures\">\n");
+    for (name, draw, _) in PLAYED.iter().filter(|(.., has)| has(point)) {
+        let ids = Ids::of(name);
+        write_figure(name, &ids, &draw(&ids, &[point]), command, &mut out);
     }
     out.push_str("</div>\n");
     out

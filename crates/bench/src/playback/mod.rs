@@ -1,0 +1,19 @@
+//! Playing traces: what is played on which configuration, and what a measurement of it says.
+//!
+//! | File | Question it answers |
+//! |---|---|
+//! | `config` | which parameters have a meaning for a trace, and which are its own |
+//! | `files` | which file is it, exactly |
+//! | `run` | warm up, measure, compare with what the file holds |
+//! | `results` | what stands in the result folder |
+
+mod config;
+mod files;
+mod results;
+mod run;
+
+pub(crate) use config::of_what_counts;
+pub use config::{PlaybackConfig, Warmup, resolve_played};
+pub use files::NamedTrace;
+pub use results::{TRACE, write_played};
+pub use run::{PlayedRun, play};

@@ -1,0 +1,270 @@
+//! Warms up, measures, and compares what was played with what the file says that it holds.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use doorbell_machine::playback::{Played, PlayedStats, Player};
+use doorbell_machine::{ConfigError, Mode, WatchRequest};
+use doorbell_results::{PlayedFigures, PointSummary};
+use doorbell_sim::Ps;
+use doorbell_sim::stats::{Counter, Stats};
+use doorbell_trace::system::Counts;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::config::PlaybackConfig;
+use super::files::NamedTrace;
+use crate::config::RunConfig;
+use crate::control::Control;
+use crate::error::RunError;
+use crate::interval::per;
+use crate::observe::{Observe, Observed, TABLE_ROWS, digest_played};
+use crate::timing::{self, MemorySeries, Models, Moment};
+
+/// Instructions between looks at Ctrl-C and at the progress display.
+const SLICE: u64 = 2_000_000;
+
+/// A measured trace.
+pub struct PlayedRun {
+    /// Its figures.
+    pub summary: PointSummary,
+    /// What they mean.
+    pub meanings: BTreeMap<String, String>,
+    /// All counters by hierarchical name, at the end.
+    pub counters: Vec<(String, Counter)>,
+    /// What else was observed.
+    pub observed: Observed,
+}
+
+/// A trace that is being played.
+struct Playing<'a, 'c> {
+    player: Player,
+    trace: &'a NamedTrace,
+    config: &'a RunConfig,
+    control: &'a mut Control<'c>,
+}
+
+/// Plays a trace on a configuration.
+pub fn play(
+    trace: &NamedTrace,
+    config: &RunConfig,
+    observe: &Observe,
+    control: &mut Control,
+) -> Result<PlayedRun, RunError> {
+    let started = Instant::now();
+    let own = config.options::<PlaybackConfig>();
+    let (warmup, end) = bounds(own, trace)?;
+    let machine = config.machine();
+    let watch = observe.request_played()?;
+    let player = Player::new(&machine, &trace.trace).map_err(failed(trace))?;
+    let mut playing = Playing { player, trace, config, control };
+    if warmup > 0 {
+        playing.player.set_mode(Mode::Warming);
+        playing.until(warmup)?;
+        playing.player.set_mode(Mode::Detailed);
+    }
+    let (mut summary, watched) = playing.measure(end, watch.as_ref())?;
+    let (player, host) = (playing.player, started.elapsed().as_secs_f64());
+    let played = player.played();
+    summary.host_seconds = host;
+    summary.host_mips = per(played.instructions as f64 / 1e6, host);
+    let counters = counters(&player, &played);
+    summary.state_hash = hash(&played, &counters);
+    let meanings = timing::meanings(&summary).collect();
+    let observed = digest_played(observe, trace, watched);
+    summary.functions =
+        observed.functions.as_ref().map(|table| table.functions.iter().take(TABLE_ROWS).cloned().collect());
+    Ok(PlayedRun { summary, meanings, counters, observed })
+}
+
+/// Of all instructions, behind how many the measurement begins, and ends.
+fn bounds(own: &PlaybackConfig, trace: &NamedTrace) -> Result<(u64, u64), RunError> {
+    let all = trace.known.instructions;
+    let played = own.instructions.filter(|_| matches!(own.warmup, super::Warmup::Percent(_)));
+    // A share is of what is played: with so many measured, the rest of it comes before.
+    let warmup = match (own.warmup, played) {
+        (super::Warmup::Percent(share), Some(measured)) => {
+            let rest = u128::from(measured) * u128::from(share) / u128::from(100 - share);
+            rest as u64
+        }
+        (warmup, _) => warmup.of(all),
+    };
+    let wrong = |key, problem| Err(ConfigError::new(key, problem).into());
+    if all == 0 {
+        return wrong("playback", format!("{}: the trace has no instructions", trace.path.display()));
+    }
+    if warmup >= all {
+        let problem = format!(
+            "nothing is left to measure: {} has {all} instructions, and the warm-up takes {warmup}",
+            trace.path.display()
+        );
+        return wrong("playback.warmup", problem);
+    }
+    match own.instructions {
+        Some(measured) if measured > all - warmup => {
+            let problem = format!(
+                "{} has {all} instructions, of which the warm-up takes {warmup}; there are no {measured} behind it",
+                trace.path.display()
+            );
+            wrong("playback.instructions", problem)
+        }
+        Some(measured) => Ok((warmup, warmup + measured)),
+        None => Ok((warmup, u64::MAX)),
+    }
+}
+
+fn failed(trace: &NamedTrace) -> impl Fn(doorbell_machine::playback::PlaybackError) -> RunError {
+    let path = trace.path.clone();
+    move |error| RunError::Playback { path: path.clone(), error }
+}
+
+impl Playing<'_, '_> {
+    /// Plays until so many instructions have been, in slices; whether there are more.
+    fn until(&mut self, instructions: u64) -> Result<bool, RunError> {
+        let mut done = self.player.done();
+        while done < instructions {
+            let more =
+                self.player.run(done.saturating_add(SLICE).min(instructions)).map_err(failed(self.trace))?;
+            self.control.check()?;
+            done = self.player.done();
+            (self.control.progress)(done, self.player.now());
+            if !more {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn measure(
+        &mut self,
+        end: u64,
+        watch: Option<&WatchRequest>,
+    ) -> Result<(PointSummary, Option<doorbell_machine::Watched>), RunError> {
+        let before = self.player.played();
+        let begin = Moment::new(&Models::of_player(&self.player));
+        if let Some(request) = watch {
+            self.player.watch(request, &self.config.machine());
+        }
+        let mut series = MemorySeries::default();
+        series.look_at(self.player.timing(), before.now);
+        let length = end.min(self.trace.known.instructions) - before.instructions.min(end);
+        let mut more = true;
+        for part in 1..timing::PARTS {
+            let until = before.instructions
+                + (u128::from(length) * u128::from(part) / u128::from(timing::PARTS)) as u64;
+            more = self.until(until)?;
+            series.look_at(self.player.timing(), self.player.now());
+        }
+        if more {
+            more = self.until(end)?;
+        }
+        series.look_at(self.player.timing(), self.player.now());
+        let watched = self.player.end_watch();
+        let after = self.player.played();
+        if !more {
+            check_all(&after.devices, self.trace.trace.counts())
+                .map_err(|problem| RunError::Unplayed { path: self.trace.path.clone(), problem })?;
+        }
+        let mut summary = self.summary(begin, &before, &after, !more);
+        summary.memory_over_time = series.parts(&self.config.memory);
+        Ok((summary, watched))
+    }
+
+    fn summary(&self, begin: Moment, before: &Played, after: &Played, to_the_end: bool) -> PointSummary {
+        let (config, models) = (self.config, Models::of_player(&self.player));
+        let seconds = (after.now - before.now).as_secs_f64();
+        let instructions = after.instructions - before.instructions;
+        let devices = after.devices.since(&before.devices);
+        let end = Moment::new(&models);
+        let books = begin.books.iter().zip(&end.books);
+        let cycles_asleep: u64 = books.map(|(begin, end)| end.cpi_idle - begin.cpi_idle).sum();
+        let cycles = config.core_cycles(seconds);
+        // Both directions have them where frames are answered; where they are not, the one that has more is what was worked for.
+        let (frames, bytes) = match devices.frames_in >= devices.frames_out {
+            true => (devices.frames_in, devices.frames_in_bytes),
+            false => (devices.frames_out, devices.frames_out_bytes),
+        };
+        let span = timing::Span { begin, end, frames, instructions, config };
+        let rate = |amount: u64, unit: f64| per(amount as f64 * unit, seconds);
+        let pace = "as recorded".to_owned();
+        PointSummary {
+            benchmark: super::TRACE.to_owned(),
+            config_hash: config.hash(),
+            rate: pace.clone(),
+            frame_size: per(bytes as f64, frames as f64).round() as u64,
+            frames_offered: devices.frames_in,
+            frames_delivered: devices.frames_in,
+            offered_gbps: rate(devices.frames_in_bytes, 8e-9),
+            delivered_gbps: rate(devices.frames_in_bytes, 8e-9),
+            offered_mpps: rate(devices.frames_in, 1e-6),
+            delivered_mpps: rate(devices.frames_in, 1e-6),
+            simulated_seconds: seconds,
+            instructions,
+            ipc: per(instructions as f64, (cycles - cycles_asleep as f64).max(0.0)),
+            instructions_per_frame: per(instructions as f64, frames as f64),
+            timing: Some(timing::figures_of(&span, &models)),
+            cores: timing::cores(&span),
+            played: Some(PlayedFigures {
+                pace,
+                warmup_instructions: before.instructions,
+                to_the_end,
+                cycles: cycles.round() as u64,
+                cycles_asleep,
+                frames_in: devices.frames_in,
+                frames_in_bytes: devices.frames_in_bytes,
+                frames_out: devices.frames_out,
+                frames_out_bytes: devices.frames_out_bytes,
+                in_gbps: rate(devices.frames_in_bytes, 8e-9),
+                out_gbps: rate(devices.frames_out_bytes, 8e-9),
+                dma_read_bytes: devices.dma_read_bytes,
+                dma_written_bytes: devices.dma_written_bytes,
+                waits: devices.waits,
+                waited_us: Ps(devices.waited_ps).as_secs_f64() * 1e6,
+            }),
+            ..PointSummary::default()
+        }
+    }
+}
+
+/// A trace that was played to its end was played whole: each frame and byte that the file says it has.
+fn check_all(played: &PlayedStats, there: &Counts) -> Result<(), String> {
+    for (what, played, there) in [
+        ("frames in", played.frames_in, there.frames_in),
+        ("frames out", played.frames_out, there.frames_out),
+        ("bytes written by DMA", played.dma_written_bytes, there.dma_written_bytes),
+        ("bytes read by DMA", played.dma_read_bytes, there.dma_read_bytes),
+    ] {
+        if played != there {
+            return Err(format!("{played} {what} were played, and there are {there}"));
+        }
+    }
+    Ok(())
+}
+
+fn counters(player: &Player, played: &Played) -> Vec<(String, Counter)> {
+    let own =
+        played.devices.counters().into_iter().map(|counter| (format!("played.{}", counter.name), counter));
+    own.chain(timing::counters(&Models::of_player(player))).collect()
+}
+
+/// Two plays of one trace on one configuration end alike.
+fn hash(played: &Played, counters: &[(String, Counter)]) -> String {
+    let mut text = format!("{} {}\n", played.now.0, played.instructions);
+    for (name, counter) in counters {
+        text += &format!("{name} {}\n", counter.value);
+    }
+    format!("{:016x}", xxh3_64(text.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_played_is_said() {
+        let played = PlayedStats { frames_in: 3, frames_out: 2, ..PlayedStats::default() };
+        let there = Counts { frames_in: 3, frames_out: 2, ..Counts::default() };
+        assert_eq!(check_all(&played, &there), Ok(()));
+        let there = Counts { frames_out: 4, ..there };
+        assert_eq!(check_all(&played, &there).unwrap_err(), "2 frames out were played, and there are 4");
+    }
+}

@@ -1,0 +1,395 @@
+//! A played trace: lines for the terminal, a page. What only load generators know (offered loads, round trips, what was lost) is not
+//! there, since nothing was offered.
+
+use std::fmt::Write;
+
+use crate::escape::Esc;
+use crate::headline::{self, Card};
+use crate::number::{NONE, duration_s, fixed, grouped, rate, short};
+use crate::{cores, figures, functions, page, ran, text, timing};
+use doorbell_results::{PlayedFigures, PlayedTrace, PointSummary, RunSummary, known};
+
+/// The point and what was played, if it is one.
+pub(crate) fn of(summary: &RunSummary) -> Option<(&PointSummary, &PlayedFigures)> {
+    match summary.points.as_slice() {
+        [point] => Some((point, point.played.as_ref()?)),
+        _ => None,
+    }
+}
+
+fn figure(point: &PointSummary, group: &str, name: &str) -> Option<f64> {
+    point.timing.as_ref()?.get(group, name)
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or(NONE.to_owned(), short)
+}
+
+fn percent(value: Option<f64>) -> String {
+    value.map_or(NONE.to_owned(), |share| fixed(100.0 * share, 1))
+}
+
+/// A measure: its heading and name, with the unit, and its figure.
+type Measure = (&'static str, &'static str, String);
+
+/// Of each group of the timing models' figures that everybody wants to see, which, under what name, and whether it is a share.
+const MODELS: [(&str, &str, &str, &str, bool); 24] = [
+    ("Top-down, %", "retiring", "top-down", "retiring", true),
+    ("Top-down, %", "bad speculation", "top-down", "bad_speculation", true),
+    ("Top-down, %", "frontend bound", "top-down", "frontend_bound", true),
+    ("Top-down, %", "backend bound", "top-down", "backend_bound", true),
+    ("Misses a thousand instructions", "L1I", "L1I", "mpki", false),
+    ("Misses a thousand instructions", "L1D", "L1D", "mpki", false),
+    ("Misses a thousand instructions", "L2", "L2", "mpki", false),
+    ("Misses a thousand instructions", "LLC", "LLC", "mpki", false),
+    ("Access time, cycles", "all accesses", "access time", "access_cycles", false),
+    ("Access time, cycles", "loads", "access time", "load_cycles", false),
+    ("Access time, cycles", "loads of network data", "access time", "network_load_cycles", false),
+    ("DRAM", "read, Gbps", "DRAM", "read_gbps", false),
+    ("DRAM", "written, Gbps", "DRAM", "write_gbps", false),
+    ("DRAM", "row hits, %", "DRAM", "row_hit_rate", true),
+    (
+        "Direct cache access, lines a frame",
+        "updated in the LLC",
+        "direct cache access",
+        "updates_per_packet",
+        false,
+    ),
+    (
+        "Direct cache access, lines a frame",
+        "allocated",
+        "direct cache access",
+        "allocations_per_packet",
+        false,
+    ),
+    (
+        "Direct cache access, lines a frame",
+        "written to memory",
+        "direct cache access",
+        "to_memory_per_packet",
+        false,
+    ),
+    ("Direct cache access, lines a frame", "left unused", "direct cache access", "leaks_per_packet", false),
+    (
+        "Direct cache access, lines a frame",
+        "taken from cores\u{2019} own caches",
+        "direct cache access",
+        "private_invalidations_per_packet",
+        false,
+    ),
+    (
+        "Miss registers of the LLC joined, a frame",
+        "by cores",
+        "direct cache access",
+        "core_merges_per_packet",
+        false,
+    ),
+    (
+        "Miss registers of the LLC joined, a frame",
+        "by devices",
+        "direct cache access",
+        "device_merges_per_packet",
+        false,
+    ),
+    ("PCI Express, bytes a frame", "up", "PCI Express", "up_bytes_per_packet", false),
+    ("PCI Express, bytes a frame", "down", "PCI Express", "down_bytes_per_packet", false),
+    ("PCI Express, bytes a frame", "payload", "PCI Express", "payload_bytes_per_packet", false),
+];
+
+fn measures(point: &PointSummary, played: &PlayedFigures) -> Vec<Measure> {
+    let per_frame = |amount: u64| {
+        let frames = played.frames_in.max(played.frames_out);
+        if frames == 0 { NONE.to_owned() } else { short(amount as f64 / frames as f64) }
+    };
+    let mut all = vec![
+        ("Trace", "frames in", grouped(played.frames_in)),
+        ("Trace", "frames out", grouped(played.frames_out)),
+        ("Trace", "in, Gbps (layer 2)", rate(played.in_gbps)),
+        ("Trace", "out, Gbps (layer 2)", rate(played.out_gbps)),
+        ("Trace", "instructions", grouped(point.instructions)),
+        ("Trace", "instructions of warm-up before them", grouped(played.warmup_instructions)),
+        ("Trace", "instructions a frame", number(known(point.instructions_per_frame))),
+        (
+            "Pace",
+            "instructions a cycle, sleep left out",
+            known(point.ipc).map_or(NONE.to_owned(), |ipc| fixed(ipc, 3)),
+        ),
+        ("Pace", "cycles", grouped(played.cycles)),
+        ("Pace", "of these asleep or waiting", grouped(played.cycles_asleep)),
+        ("Pace", "cycles a frame", per_frame(played.cycles - played.cycles_asleep.min(played.cycles))),
+        ("Pace", "simulated, ms", fixed(point.simulated_seconds * 1e3, 3)),
+        ("Pace", "waits for a device\u{2019}s write", grouped(played.waits)),
+        ("Pace", "they took, µs", fixed(played.waited_us, 3)),
+        ("DMA", "bytes written", grouped(played.dma_written_bytes)),
+        ("DMA", "bytes read", grouped(played.dma_read_bytes)),
+    ];
+    for (heading, name, group, key, share) in MODELS {
+        let value = figure(point, group, key);
+        // What is a frame's has no meaning where there are none, and what only a link has none where there is none.
+        if value.is_some() {
+            all.push((heading, name, if share { percent(value) } else { number(value) }));
+        }
+    }
+    all
+}
+
+/// What is shown of the CPI stack: its largest parts.
+fn cpi(point: &PointSummary) -> Vec<(String, f64)> {
+    const LARGEST: usize = 6;
+    let groups = point.timing.as_ref().map_or(&[][..], |timing| &timing.0);
+    let stack = groups.iter().find(|group| group.name == "CPI stack");
+    let mut parts: Vec<(String, f64)> = stack
+        .iter()
+        .flat_map(|group| &group.figures)
+        .filter_map(|figure| Some((figure.name.clone(), figure.value.filter(|value| *value >= 0.0005)?)))
+        .collect();
+    parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    parts.truncate(LARGEST);
+    parts
+}
+
+/// The terminal's view.
+pub(crate) fn table(summary: &RunSummary, point: &PointSummary, played: &PlayedFigures) -> String {
+    let mut out = text::title(summary);
+    for trace in &summary.ran.traces {
+        let _ = writeln!(out, "{}: {}", text::one_line(&trace.file), text::one_line(&what(trace)));
+    }
+    let _ = writeln!(
+        out,
+        "Played {}{}.",
+        text::one_line(&played.pace),
+        if played.to_the_end { ", to its end" } else { "" }
+    );
+    let mut last = "";
+    for (heading, name, value) in measures(point, played) {
+        if heading != last {
+            let _ = writeln!(out, "\n{heading}");
+            last = heading;
+        }
+        let _ = writeln!(out, "  {name:<44}{value:>16}");
+    }
+    let parts: Vec<String> =
+        cpi(point).iter().map(|(name, cycles)| format!("{name} {}", fixed(*cycles, 3))).collect();
+    if !parts.is_empty() {
+        let _ = writeln!(out, "\nCycles an instruction went into: {}", parts.join(", "));
+    }
+    if !point.functions().is_empty() {
+        out.push_str("\nWhere the cores\u{2019} cycles went\n\n");
+        functions::lines(point, &mut out);
+    }
+    let host = known(point.host_mips).map_or(NONE.to_owned(), short);
+    let _ = writeln!(
+        out,
+        "\n{} of host time, {host} million instructions a second.",
+        duration_s(point.host_seconds)
+    );
+    out
+}
+
+fn what(trace: &PlayedTrace) -> String {
+    let harts = if trace.harts == 1 { "1 hart".to_owned() } else { format!("{} harts", trace.harts) };
+    format!(
+        "{}; by {}; {}, {harts}, {} instructions",
+        trace.recorded,
+        trace.recorder,
+        trace.isa,
+        grouped(trace.instructions)
+    )
+}
+
+/// The page.
+pub(crate) fn html(
+    summary: &RunSummary,
+    point: &PointSummary,
+    played: &PlayedFigures,
+    config_toml: &str,
+) -> String {
+    let (preset, version) =
+        (format!("preset {}", summary.preset), format!("version {}", summary.doorbell_version));
+    let names: Vec<&str> = summary.ran.traces.iter().map(|trace| trace.file.as_str()).collect();
+    let (name, pace) = (names.join(", "), format!("played {}", played.pace));
+    let name = if name.is_empty() { summary.benchmark.clone() } else { name };
+    let mut out = page::begin(&name, "trace", &[&pace, &preset, &version]);
+    crate::html::changes(summary, &mut out);
+    traces(&summary.ran.traces, &mut out);
+    out.push_str("<section aria-labelledby=\"played\">\n<h2 id=\"played\">What it came to</h2>\n");
+    out.push_str(&headline::html(&cards(point, played)));
+    out.push_str(&figures::played_html(point, &summary.command));
+    out.push_str(&functions::html(&[point]));
+    out.push_str("</section>\n<section aria-labelledby=\"numbers\">\n<h2 id=\"numbers\">All numbers</h2>\n");
+    numbers(point, played, &mut out);
+    out.push_str("</section>\n");
+    out.push_str(&timing::html(&[point], &summary.meanings));
+    out.push_str(&cores::html(&[point]));
+    if summary.ran.is_known() {
+        ran::html(&summary.doorbell_version, &summary.ran, &mut out);
+    }
+    page::provenance(&summary.command, "Resolved configuration", config_toml, &mut out);
+    let rates = "A trace\u{2019}s instructions stay what they were, whatever the configuration: a program that polls would find \
+                 other bursts. Gbps are at layer 2, with FCS. A frame stands for one of the direction that has more of them.";
+    let cost = format!(
+        "{} of simulated time measured; {} of host time.",
+        duration_s(point.simulated_seconds),
+        duration_s(point.host_seconds)
+    );
+    page::end(&[&rates, &cost], &mut out);
+    out
+}
+
+fn cards(point: &PointSummary, played: &PlayedFigures) -> Vec<Card> {
+    let mut all = vec![Card {
+        name: "Instructions a cycle",
+        value: known(point.ipc).map_or(NONE.to_owned(), |ipc| fixed(ipc, 3)),
+        unit: "",
+        note: format!("{} instructions, {} cycles", grouped(point.instructions), grouped(played.cycles)),
+    }];
+    if played.frames_in + played.frames_out > 0 {
+        all.push(Card {
+            name: "Network",
+            value: rate(played.in_gbps),
+            unit: "Gbps in",
+            note: format!(
+                "{} Gbps out; {} frames in, {} out",
+                rate(played.out_gbps),
+                grouped(played.frames_in),
+                grouped(played.frames_out)
+            ),
+        });
+    }
+    all.push(Card {
+        name: "Misses of the LLC",
+        value: number(figure(point, "LLC", "mpki")),
+        unit: "",
+        note: "a thousand instructions".to_owned(),
+    });
+    let network = figure(point, "access time", "network_load_cycles");
+    all.push(Card {
+        name: "Access time",
+        value: number(figure(point, "access time", "access_cycles")),
+        unit: "cycles",
+        note: match network {
+            Some(_) => format!(
+                "loads {}, of network data {}",
+                number(figure(point, "access time", "load_cycles")),
+                number(network)
+            ),
+            None => format!("loads {}", number(figure(point, "access time", "load_cycles"))),
+        },
+    });
+    all.push(Card {
+        name: "DRAM read",
+        value: number(figure(point, "DRAM", "read_gbps")),
+        unit: "Gbps",
+        note: format!("{} Gbps written", number(figure(point, "DRAM", "write_gbps"))),
+    });
+    all
+}
+
+fn traces(all: &[PlayedTrace], out: &mut String) {
+    out.push_str(
+        "<section aria-labelledby=\"traces\">\n<h2 id=\"traces\">What was played</h2>\n<div class=\"scroll\">\n\
+         <table class=\"numbers few\">\n<tbody>\n",
+    );
+    for trace in all {
+        let mut row = |name: &str, text: &str| {
+            let _ = writeln!(out, "<tr><th scope=\"row\">{name}</th><td>{}</td></tr>", Esc(text));
+        };
+        row("File", &format!("{}, {} bytes", trace.file, grouped(trace.bytes)));
+        row("XXH3-128", &trace.xxh3);
+        row("Recorded", &trace.recorded);
+        row("By", &trace.recorder);
+        row("Instruction set", &trace.isa);
+        row("Harts", &trace.harts.to_string());
+        row("Instructions", &grouped(trace.instructions));
+    }
+    out.push_str("</tbody>\n</table></div>\n</section>\n");
+}
+
+fn numbers(point: &PointSummary, played: &PlayedFigures, out: &mut String) {
+    out.push_str(
+        "<div class=\"scroll\" role=\"region\" aria-label=\"All numbers\" tabindex=\"0\">\n<table class=\"numbers few\">\n",
+    );
+    let mut last = "";
+    for (heading, name, value) in measures(point, played) {
+        if heading != last {
+            let _ = write!(
+                out,
+                "<tbody>\n<tr class=\"section\"><th scope=\"rowgroup\" colspan=\"2\"><span>{}</span></th></tr>\n</tbody>\n",
+                Esc(heading)
+            );
+            last = heading;
+        }
+        let class = if value == "0" || value == NONE { " class=\"zero\"" } else { "" };
+        let _ = writeln!(out, "<tr><th scope=\"row\">{}</th><td{class}>{}</td></tr>", Esc(name), Esc(&value));
+    }
+    for (name, hash) in
+        [("Configuration hash", &point.config_hash), ("Hash of all counters at the end", &point.state_hash)]
+    {
+        let _ = writeln!(out, "<tr><th scope=\"row\">{name}</th><td class=\"hash\">{}</td></tr>", Esc(hash));
+    }
+    out.push_str("</table></div>\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    fn played() -> RunSummary {
+        let mut summary = sample::single(0);
+        let timing = r#"{"top-down": {"retiring": 0.7, "bad_speculation": 0.05, "frontend_bound": 0.05, "backend_bound": 0.2},
+            "CPI stack": {"base": 0.26, "l2": 0.1, "idle": 0.0}, "LLC": {"mpki": 1.5, "misses_per_packet": 0.4},
+            "access time": {"access_cycles": 5.25, "load_cycles": 6.5, "network_load_cycles": null}}"#;
+        let point = &mut summary.points[0];
+        point.timing = Some(serde_json::from_str(timing).unwrap());
+        point.rate = "as recorded".to_owned();
+        (point.latency_ns, point.latency_stages_ns, point.batches) = (None, None, Vec::new());
+        point.played = Some(PlayedFigures {
+            pace: "as recorded".to_owned(),
+            to_the_end: true,
+            frames_in: 3,
+            in_gbps: 4.25,
+            ..PlayedFigures::default()
+        });
+        let trace = PlayedTrace {
+            file: "a<b>.dbt".to_owned(),
+            harts: 1,
+            xxh3: "feed".to_owned(),
+            ..PlayedTrace::default()
+        };
+        summary.ran.traces = vec![trace];
+        summary
+    }
+
+    #[test]
+    fn the_terminal_shows_what_was_played_and_nothing_that_is_not_known() {
+        let text = crate::table(&played());
+        for part in [
+            "a<b>.dbt: ",
+            "Played as recorded, to its end.",
+            "Cycles an instruction went into: base 0.260, l2 0.100\n",
+            "4.250",
+        ] {
+            assert!(text.contains(part), "no {part}: {text}");
+        }
+        let loads = text.lines().find(|line| line.trim_start().starts_with("loads"));
+        assert!(loads.is_some_and(|line| line.ends_with("6.50")), "{text}");
+        for absent in ["network data", "offered", "latency", "PCI Express"] {
+            assert!(!text.contains(absent), "{absent}: {text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= crate::text::WIDTH), "{text}");
+    }
+
+    #[test]
+    fn the_page_has_the_traces_hash_and_no_section_of_load_generators() {
+        let page = crate::html(&played(), "[core]\n");
+        for part in
+            ["<h1>a&lt;b&gt;.dbt</h1>", "<td>feed</td>", "Where cycles and bytes went", "Top-down", "5.25"]
+        {
+            assert!(page.contains(part), "no {part}: {page}");
+        }
+        for absent in ["Offered", "Median latency", "Lost", "Nothing to draw"] {
+            assert!(!page.contains(absent), "{absent}: {page}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What a played trace has beside the figures of every run.
+
+use serde::{Deserialize, Serialize};
+
+/// What was played in the measurement.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PlayedFigures {
+    /// What paced it, in words.
+    pub pace: String,
+    /// Instructions, of all cores, that caches, TLBs and predictors learnt from before the measurement.
+    pub warmup_instructions: u64,
+    /// Whether the trace was played to its end; then exactly its frames and bytes of DMA were.
+    pub to_the_end: bool,
+    /// Core cycles of all cores, asleep or not.
+    pub cycles: u64,
+    /// Of these, cycles asleep, or waiting for what a device was still to write.
+    pub cycles_asleep: u64,
+    /// Frames that reached a device.
+    pub frames_in: u64,
+    /// Their bytes, FCS included.
+    pub frames_in_bytes: u64,
+    /// Frames that a device handed to the wire.
+    pub frames_out: u64,
+    /// Their bytes, FCS included.
+    pub frames_out_bytes: u64,
+    /// The network's throughput into the machine in 10⁹ bits a second at layer 2, with FCS.
+    pub in_gbps: f64,
+    /// The same out of it.
+    pub out_gbps: f64,
+    /// Bytes that devices read.
+    pub dma_read_bytes: u64,
+    /// Bytes that devices wrote.
+    pub dma_written_bytes: u64,
+    /// Blocks that waited for a device's write which they saw when they were recorded.
+    pub waits: u64,
+    /// How long they waited, in microseconds.
+    pub waited_us: f64,
+}
+
+/// A trace that was played, so that two results can be told apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PlayedTrace {
+    /// The file's name.
+    pub file: String,
+    /// Its bytes.
+    pub bytes: u64,
+    /// XXH3-128 of its contents, in hexadecimal.
+    pub xxh3: String,
+    /// What recorded it.
+    pub recorder: String,
+    /// What was recorded.
+    pub recorded: String,
+    /// The instruction set.
+    pub isa: String,
+    /// Harts, each of which had a core.
+    pub harts: u16,
+    /// Instructions of all of them.
+    pub instructions: u64,
+}
