@@ -75,10 +75,10 @@ pub use observe::{FunctionTable, Observe, Observed, PIPELINE_MAX, TIMELINE_PACKE
 pub use options::{Options, Section};
 pub use places::{Places, bare_identity, guest_identity, read_guest};
 pub use playback::{
-    NamedTrace, PlaybackConfig, PlayedRun, TRACE, Warmup, play, resolve_played, write_played,
+    NamedTrace, PlaybackConfig, PlayedRun, ReadyTrace, TRACE, Warmup, resolve_played, write_played,
 };
 pub use prepared::{BenchmarkPlan, MeasureNodes, Measured, NodesLoad, Prepared};
-pub use registry::{BENCHMARKS, Benchmark, NETWORK, Nodes, benchmark};
+pub use registry::{BENCHMARKS, Benchmark, NETWORK, Nodes, PLAYED, benchmark};
 pub use results::{Results, named};
 pub use rxptx::RxptxConfig;
 pub use script::{Mark, NO_TRAFFIC, Script, run_script};

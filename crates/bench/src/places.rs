@@ -32,6 +32,11 @@ impl Places {
         self.cache.join("images").join(name)
     }
 
+    /// Where traces are looked for that are not beside the file that names them.
+    pub fn traces(&self) -> PathBuf {
+        self.cache.join("traces")
+    }
+
     pub(crate) fn checkpoints(&self) -> PathBuf {
         self.cache.join("checkpoints")
     }

@@ -13,6 +13,7 @@ use crate::iperf::IperfConfig;
 use crate::memcached::MemcachedDpdkConfig;
 use crate::nodes::NodeGuest;
 use crate::options::{OptionSections, Options, Section};
+use crate::playback::TRACE;
 use crate::prepared::MeasureNodes;
 use crate::rxptx::RxptxConfig;
 use crate::session::{Ready, Workload};
@@ -112,6 +113,21 @@ pub const NETWORK: Benchmark = Benchmark {
     returned: kernel::returned,
     preload: None,
     silent: false,
+};
+
+/// What stands in a benchmark's place where a trace is played: no benchmark that can be called by a name.
+pub const PLAYED: Benchmark = Benchmark {
+    name: TRACE,
+    summary: "what a machine executed and its devices did, from a file",
+    nodes: Nodes::One,
+    image: "",
+    ready_marker: "",
+    guest_words: |_| String::new(),
+    options: &[],
+    defaults: &[],
+    returned: |_| Returned::Any,
+    preload: None,
+    silent: true,
 };
 
 /// All benchmarks.

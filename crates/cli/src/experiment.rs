@@ -31,7 +31,7 @@ impl<'a> Experiment<'a> {
         places: &'a Places,
         screen: &Screen,
     ) -> anyhow::Result<Experiment<'a>> {
-        let plan = Plan::new(ExperimentFile::read(file)?)?;
+        let plan = Plan::new(ExperimentFile::read(file, places)?)?;
         let identities = plan.identities(places, &mut |line| screen.say(line))?;
         let out = out.map_or_else(|| Path::new("results").join(plan.file.name()), Path::to_owned);
         Ok(Experiment { file: file.to_owned(), places, plan, identities, out })

@@ -25,6 +25,7 @@ mod sweep_cmd;
 mod terminal;
 mod told;
 mod trace_cmd;
+mod trace_info;
 mod trace_run;
 mod traffic_args;
 

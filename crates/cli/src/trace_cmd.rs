@@ -10,12 +10,13 @@ use doorbell_sim::memory::Walk;
 use doorbell_sim::{Op, OpClass};
 use doorbell_trace::champsim::{self, Variant};
 use doorbell_trace::system::{
-    Counts, Description, DeviceEvent, Happening, Kind, Step, TraceError, TraceFile, TraceWriter,
+    Counts, Description, DeviceEvent, Happening, Step, TraceError, TraceFile, TraceWriter,
 };
 
 use crate::out::outln;
 use crate::run_args::RunArgs;
 use crate::run_cmd;
+use crate::trace_info;
 use crate::trace_run::{self, PlayArgs};
 
 #[derive(Subcommand)]
@@ -79,7 +80,7 @@ pub fn trace(command: TraceCommand, places: &Places) -> anyhow::Result<ExitCode>
             args.observe.trace = true;
             return run_cmd::run(&args, places);
         }
-        TraceCommand::Info(files) => files.files.iter().try_for_each(|path| info(path))?,
+        TraceCommand::Info(files) => files.files.iter().try_for_each(|path| trace_info::info(path))?,
         TraceCommand::Check(files) => {
             for path in &files.files {
                 let counts = open(path)?.check().with_context(|| path.display().to_string())?;
@@ -98,43 +99,13 @@ pub(crate) fn open(path: &Path) -> anyhow::Result<TraceFile> {
     TraceFile::open(path).with_context(|| path.display().to_string())
 }
 
-fn words(counts: &Counts) -> String {
+pub(crate) fn words(counts: &Counts) -> String {
     let all: u64 = counts.instructions.iter().sum();
     let Counts { events, frames_in, frames_out, dma_read_bytes, dma_written_bytes, .. } = counts;
     format!(
         "{all} instructions, {events} events of devices ({frames_in} frames in, {frames_out} out, {dma_written_bytes} bytes \
          written by DMA, {dma_read_bytes} read)"
     )
-}
-
-fn info(path: &Path) -> anyhow::Result<()> {
-    let file = open(path)?;
-    let Description { recorder, recorded, isa, harts, timed, physical, config } = file.description();
-    outln!("{}", path.display());
-    outln!("  recorded       {recorded}");
-    outln!("  by             {recorder}, {}", if *timed { "timed in detail" } else { "without times" });
-    let addresses = if *physical { "virtual and physical addresses" } else { "virtual addresses alone" };
-    outln!("  instructions   {isa}, {addresses}");
-    outln!("  holds          {}", words(file.counts()));
-    for (hart, instructions) in file.counts().instructions.iter().enumerate() {
-        outln!("  hart {hart:<10}{instructions} instructions");
-    }
-    let of = |kind| file.chunks().iter().filter(move |place| place.head.kind == kind);
-    let bytes = |kind| of(kind).map(|place| place.bytes).sum::<u64>();
-    let all: u64 = file.counts().instructions.iter().sum();
-    outln!(
-        "  file           {} bytes; {:.3} an instruction, {} of harts in {} chunks, {} of devices in {}",
-        file.bytes(),
-        file.bytes() as f64 / all.max(1) as f64,
-        bytes(Kind::Hart),
-        of(Kind::Hart).count(),
-        bytes(Kind::Devices),
-        of(Kind::Devices).count(),
-    );
-    if !config.is_empty() {
-        outln!("  configuration  {} lines; harts: {harts}", config.lines().count());
-    }
-    Ok(())
 }
 
 fn dump_ops(args: &DumpArgs) -> anyhow::Result<()> {

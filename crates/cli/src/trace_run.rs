@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::Args;
 use doorbell_bench::{
-    NamedTrace, Observe, Places, PlayedRun, Results, RunConfig, RunSummary, TRACE, Warmup, changes, named,
-    play, resolve_played, write_played,
+    NamedTrace, Observe, Places, PlayedRun, ReadyTrace, Results, RunConfig, RunSummary, TRACE, Warmup,
+    changes, named, resolve_played, write_played,
 };
 
 use crate::out::{out, outln};
@@ -77,6 +77,8 @@ impl PlayArgs {
 pub fn run(args: &PlayArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let trace = NamedTrace::open(&args.file)?;
     let config = args.config(&trace)?;
+    let observe = args.observe();
+    let ready = ReadyTrace::new(&trace, &config, &observe)?;
     let results = Results::begin(&args.output.out)?;
     let screen = Screen::new(args.output.quiet);
     let played = screen.simulating(None, |control| {
@@ -87,7 +89,7 @@ pub fn run(args: &PlayArgs, places: &Places) -> anyhow::Result<ExitCode> {
             known.instructions / 1_000_000,
             known.recorded
         ));
-        Ok(play(&trace, &config, &args.observe(), control)?)
+        Ok(ready.play(control)?)
     })?;
     screen.clear();
     let folder = results.folder();

@@ -1,5 +1,6 @@
 //! The file that is played, and what tells it from another.
 
+use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,15 @@ pub struct NamedTrace {
     pub trace: TraceFile,
     /// What results say of it.
     pub known: PlayedTrace,
+}
+
+impl fmt::Debug for NamedTrace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NamedTrace")
+            .field("path", &self.path)
+            .field("known", &self.known)
+            .finish_non_exhaustive()
+    }
 }
 
 impl NamedTrace {

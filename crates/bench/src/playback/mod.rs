@@ -16,4 +16,4 @@ pub(crate) use config::of_what_counts;
 pub use config::{PlaybackConfig, Warmup, resolve_played};
 pub use files::NamedTrace;
 pub use results::{TRACE, write_played};
-pub use run::{PlayedRun, play};
+pub use run::{PlayedRun, ReadyTrace};

@@ -35,45 +35,63 @@ pub struct PlayedRun {
     pub observed: Observed,
 }
 
+/// A trace that can be played: everything that could be refused has been looked at.
+pub struct ReadyTrace<'a> {
+    player: Player,
+    trace: &'a NamedTrace,
+    config: &'a RunConfig,
+    observe: &'a Observe,
+    watch: Option<WatchRequest>,
+    /// Of all instructions, behind how many the measurement begins, and ends.
+    bounds: (u64, u64),
+}
+
+impl<'a> ReadyTrace<'a> {
+    /// A trace on a configuration.
+    pub fn new(
+        trace: &'a NamedTrace,
+        config: &'a RunConfig,
+        observe: &'a Observe,
+    ) -> Result<ReadyTrace<'a>, RunError> {
+        let bounds = bounds(config.options::<PlaybackConfig>(), trace)?;
+        let watch = observe.request_played()?;
+        let player = Player::new(&config.machine(), &trace.trace).map_err(failed(trace))?;
+        Ok(ReadyTrace { player, trace, config, observe, watch, bounds })
+    }
+
+    /// Plays it.
+    pub fn play(self, control: &mut Control) -> Result<PlayedRun, RunError> {
+        let started = Instant::now();
+        let ReadyTrace { player, trace, config, observe, watch, bounds: (warmup, end) } = self;
+        let mut playing = Playing { player, trace, config, control };
+        if warmup > 0 {
+            playing.player.set_mode(Mode::Warming);
+            playing.until(warmup)?;
+            playing.player.set_mode(Mode::Detailed);
+        }
+        let (mut summary, watched) = playing.measure(end, watch.as_ref())?;
+        let (player, host) = (playing.player, started.elapsed().as_secs_f64());
+        let played = player.played();
+        summary.host_seconds = host;
+        summary.host_mips = per(played.instructions as f64 / 1e6, host);
+        let counters = counters(&player, &played);
+        summary.state_hash = hash(&played, &counters);
+        let meanings = timing::meanings(&summary).collect();
+        let observed = digest_played(observe, trace, watched);
+        summary.functions = observed
+            .functions
+            .as_ref()
+            .map(|table| table.functions.iter().take(TABLE_ROWS).cloned().collect());
+        Ok(PlayedRun { summary, meanings, counters, observed })
+    }
+}
+
 /// A trace that is being played.
 struct Playing<'a, 'c> {
     player: Player,
     trace: &'a NamedTrace,
     config: &'a RunConfig,
     control: &'a mut Control<'c>,
-}
-
-/// Plays a trace on a configuration.
-pub fn play(
-    trace: &NamedTrace,
-    config: &RunConfig,
-    observe: &Observe,
-    control: &mut Control,
-) -> Result<PlayedRun, RunError> {
-    let started = Instant::now();
-    let own = config.options::<PlaybackConfig>();
-    let (warmup, end) = bounds(own, trace)?;
-    let machine = config.machine();
-    let watch = observe.request_played()?;
-    let player = Player::new(&machine, &trace.trace).map_err(failed(trace))?;
-    let mut playing = Playing { player, trace, config, control };
-    if warmup > 0 {
-        playing.player.set_mode(Mode::Warming);
-        playing.until(warmup)?;
-        playing.player.set_mode(Mode::Detailed);
-    }
-    let (mut summary, watched) = playing.measure(end, watch.as_ref())?;
-    let (player, host) = (playing.player, started.elapsed().as_secs_f64());
-    let played = player.played();
-    summary.host_seconds = host;
-    summary.host_mips = per(played.instructions as f64 / 1e6, host);
-    let counters = counters(&player, &played);
-    summary.state_hash = hash(&played, &counters);
-    let meanings = timing::meanings(&summary).collect();
-    let observed = digest_played(observe, trace, watched);
-    summary.functions =
-        observed.functions.as_ref().map(|table| table.functions.iter().take(TABLE_ROWS).cloned().collect());
-    Ok(PlayedRun { summary, meanings, counters, observed })
 }
 
 /// Of all instructions, behind how many the measurement begins, and ends.

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
-use doorbell_bench::{NetworkFile, RunError};
+use doorbell_bench::{NamedTrace, NetworkFile, Places, RunError};
 use serde::Deserialize;
 
 use super::plan::ExperimentError;
@@ -22,6 +23,11 @@ pub struct ExperimentFile {
     /// The network, read.
     #[serde(skip)]
     pub topology: Option<NetworkFile>,
+    /// A trace's file instead: beside this one, or in the folder `traces` of the cache.
+    pub trace: Option<String>,
+    /// The trace, opened; a plan can be made without it.
+    #[serde(skip)]
+    pub opened: Option<Arc<NamedTrace>>,
     /// The machine to start from.
     pub preset: String,
     /// Overrides for all points, each a `path=value`.
@@ -159,8 +165,8 @@ pub struct Published {
 }
 
 impl ExperimentFile {
-    /// Reads a file.
-    pub fn read(path: &Path) -> Result<ExperimentFile, ExperimentError> {
+    /// Reads a file, and what it names.
+    pub fn read(path: &Path, places: &Places) -> Result<ExperimentFile, ExperimentError> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| ExperimentError::File(format!("cannot read {}: {error}", path.display())))?;
         let mut file = ExperimentFile::from_toml(&text)
@@ -169,6 +175,17 @@ impl ExperimentFile {
         file.name = file.name.or(stem);
         if let Some(network) = &file.network {
             file.topology = Some(NetworkFile::read(&path.with_file_name(network)).map_err(RunError::from)?);
+        }
+        if let Some(trace) = &file.trace {
+            let candidates = [path.with_file_name(trace), places.traces().join(trace)];
+            let Some(found) = candidates.iter().find(|candidate| candidate.exists()) else {
+                let [beside, cached] = candidates.map(|candidate| candidate.display().to_string());
+                return Err(ExperimentError::File(format!(
+                    "{}: trace = \"{trace}\": there is neither {beside} nor {cached}; record it (doorbell trace record --help)",
+                    path.display()
+                )));
+            };
+            file.opened = Some(Arc::new(NamedTrace::open(found)?));
         }
         Ok(file)
     }

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use doorbell_bench::{
-    Benchmark, DriveConfig, DriveKind, NETWORK, Nodes, Places, RunConfig, RunError, benchmark, driven_guests,
-    guest_identity, resolve,
+    Benchmark, DriveConfig, DriveKind, NETWORK, Nodes, PLAYED, Places, RunConfig, RunError, benchmark,
+    driven_guests, guest_identity, resolve, resolve_played,
 };
 use doorbell_loadgen::Rate;
 use doorbell_machine::ConfigError;
@@ -53,6 +53,8 @@ pub enum Work {
     Measure(Rate),
     /// Search for one.
     Search(SearchRequest),
+    /// Play a trace, at the pace that the configuration says.
+    Play,
 }
 
 /// A point.
@@ -89,10 +91,11 @@ impl Plan {
     /// Makes all points and checks each.
     pub fn new(file: ExperimentFile) -> Result<Plan, ExperimentError> {
         let wrong = |problem: &str| ExperimentError::File(format!("{}: {problem}", file.name()));
-        let known = match (&file.topology, file.benchmark.as_str()) {
-            (Some(_), "") => &NETWORK,
-            (None, name) if !name.is_empty() => benchmark(name).map_err(RunError::from)?,
-            _ => return Err(wrong("it needs either a benchmark or the file of a network")),
+        let known = match (&file.topology, &file.trace, file.benchmark.as_str()) {
+            (Some(_), None, "") => &NETWORK,
+            (None, Some(_), "") => &PLAYED,
+            (None, None, name) if !name.is_empty() => benchmark(name).map_err(RunError::from)?,
+            _ => return Err(wrong("it needs either a benchmark, or the file of a network or of a trace")),
         };
         let works = works(&file)?;
         let seeds = seeds(&file)?;
@@ -125,6 +128,13 @@ impl Plan {
         places: &Places,
         say: &mut dyn FnMut(&str),
     ) -> Result<Vec<Identity>, ExperimentError> {
+        if let Some(trace) = &self.file.trace {
+            let Some(opened) = &self.file.opened else {
+                return Err(ExperimentError::File(format!("{}: {trace} was not opened", self.file.name())));
+            };
+            let of = |point: &PlannedPoint| point.identity(self.benchmark.name, opened.identity());
+            return Ok(self.points.iter().map(of).collect());
+        }
         let mut images = BTreeMap::new();
         let mut identities = Vec::with_capacity(self.points.len());
         for point in &self.points {
@@ -209,6 +219,11 @@ fn describe(parameters: &[(String, String)]) -> String {
 
 fn works(file: &ExperimentFile) -> Result<Vec<Work>, ExperimentError> {
     let wrong = |problem: String| ExperimentError::File(format!("{}: {problem}", file.name()));
+    if file.trace.is_some() && (file.measure.is_some() || file.search.is_some()) {
+        return Err(wrong(
+            "a trace is played: [measure] and [search] have no meaning for it; leave them out".into(),
+        ));
+    }
     match (&file.measure, &file.search) {
         (Some(measure), None) => {
             if measure.rates.is_empty() {
@@ -221,6 +236,7 @@ fn works(file: &ExperimentFile) -> Result<Vec<Work>, ExperimentError> {
             .request()
             .map(|request| vec![Work::Search(request)])
             .map_err(|problem| wrong(format!("search.{problem}"))),
+        (None, None) if file.trace.is_some() => Ok(vec![Work::Play]),
         // A network's generators have rates of their own.
         (None, None) if file.network.is_some() => Ok(vec![Work::Measure(Rate::Times(Rate::ONCE))]),
         _ => Err(wrong("it needs either [measure] with rates or [search] with a goal".into())),
@@ -320,11 +336,16 @@ fn config(
     overrides.extend_from_slice(&file.set);
     overrides.extend(parameters.iter().map(|(path, value)| format!("{path}={value}")));
     overrides.push(format!("run.seed={seed}"));
+    if file.trace.is_some() {
+        // Where the file is not there yet, one hart stands for those that it has.
+        let harts = file.opened.as_ref().map_or(1, |trace| u32::from(trace.known.harts));
+        return resolve_played(&file.preset, harts, &overrides);
+    }
     if let Some(network) = &file.topology {
         return match work {
             Work::Measure(Rate::Times(Rate::ONCE)) => network.resolve(&file.preset, &overrides),
             Work::Measure(rate) => network.resolve_at(&file.preset, &overrides, *rate),
-            Work::Search(_) => {
+            Work::Search(_) | Work::Play => {
                 let problem =
                     "a network has no rate to seek; use [measure], or nothing for the generators' own rates";
                 Err(ConfigError::new("search", problem))
@@ -387,6 +408,28 @@ mod tests {
     }
 
     #[test]
+    fn a_trace_is_played_at_every_combination_and_what_has_no_meaning_for_it_is_refused() {
+        let plan = |text: &str| {
+            let text = format!("name = \"x\"\ntrace = \"t.dbt\"\npreset = \"server\"\n{text}");
+            Plan::new(ExperimentFile::from_toml(&text)?).map_err(|error| error.to_string())
+        };
+        let varied =
+            plan("[grid]\n\"memory.llc.size\" = [\"2MiB\", \"4MiB\"]\n\"playback.warmup\" = [0, \"10%\"]\n")
+                .unwrap();
+        let words: Vec<String> = varied.points.iter().map(PlannedPoint::describe).collect();
+        assert_eq!((words.len(), words[3].as_str()), (4, "memory.llc.size=4MiB playback.warmup=10% seed=1"));
+        assert!(varied.points.iter().all(|point| point.work == Work::Play && point.config.is_played()));
+        for (text, part) in [
+            ("[measure]\nrates = [\"1Mpps\"]\n", "no meaning for it"),
+            ("[search]\ngoal = \"ndr\"\n", "no meaning for it"),
+            ("[grid]\n\"dpdk.burst\" = [8]\n", "no meaning for a played trace"),
+        ] {
+            let error = plan(text).map(|plan| plan.points.len()).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
     fn every_wrong_file_is_answered_with_what_to_write() {
         let measure = "[measure]\nrates = [\"1Mpps\"]\n";
         for (text, part) in [
@@ -395,6 +438,7 @@ mod tests {
             ("[measure]\nrates = [\"5\"]\n", "5Mpps"),
             ("[search]\ngoal = \"mbs\"\n", "search.goal"),
             ("[search]\ngoal = \"msb\"\nmin = \"200Mpps\"\n", "min: "),
+            ("trace = \"t.dbt\"\n", "either a benchmark, or the file"),
             ("repetition = 2\n", "unknown field `repetition`"),
             (&format!("repetitions = 0\n{measure}"), "repetitions = 0"),
             (&format!("seeds = [1]\nseed = 2\n{measure}"), "write either"),

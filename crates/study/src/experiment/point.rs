@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use doorbell_bench::{
-    Benchmark, BenchmarkPlan, Control, Observe, Places, PointSummary, Ran, ResultFolder, RunError,
-    RunSummary, Session, Source, changes,
+    Benchmark, BenchmarkPlan, Control, NamedTrace, Observe, Places, PointSummary, Ran, ReadyTrace,
+    ResultFolder, RunError, RunSummary, Session, Source, changes, write_played,
 };
 use doorbell_loadgen::Rate;
 
@@ -38,6 +38,10 @@ pub fn measure(
         match &point.work {
             Work::Measure(rate) => own.at_rate(*rate, folder, control),
             Work::Search(request) => own.found(request, folder, control),
+            Work::Play => {
+                let trace = plan.file.opened.as_deref().expect("a point that has an identity has its trace");
+                own.played(trace, folder, control)
+            }
         }
     })
 }
@@ -64,6 +68,19 @@ impl Own<'_> {
         let prepared = plan.prepare(self.places, &Source::Cache, control)?;
         let measured = prepared.measure((config, rate), &Observe::default(), folder, control)?;
         self.write(measured.summary, measured.meanings, prepared.ran(), folder)
+    }
+
+    fn played(
+        self,
+        trace: &NamedTrace,
+        folder: &ResultFolder,
+        control: &mut Control,
+    ) -> Result<(), ExperimentError> {
+        let observe = Observe::default();
+        let played = ReadyTrace::new(trace, &self.point.config, &observe)?.play(control)?;
+        write_played(folder, &self.point.config, &played)?;
+        let ran = trace.ran(self.places.commit);
+        self.write(played.summary, played.meanings, ran, folder)
     }
 
     fn write(

@@ -76,7 +76,7 @@ impl Table {
         }
         let rate = |work: &Work| match work {
             Work::Measure(rate) => Cell::Text(rate.to_string()),
-            Work::Search(_) => Cell::None,
+            Work::Search(_) | Work::Play => Cell::None,
         };
         if plan.points.iter().any(|point| matches!(point.work, Work::Measure(_))) {
             own("rate", rows.iter().map(|(point, _)| rate(&point.work)).collect(), None);

@@ -202,7 +202,7 @@ pub(super) fn parameters(at: &toml::Table) -> Result<Vec<(String, String)>, Stri
 pub(super) fn is_at(point: &PlannedPoint, at: &[(String, String)]) -> bool {
     let rate = match &point.work {
         Work::Measure(rate) => rate.to_string(),
-        Work::Search(_) => String::new(),
+        Work::Search(_) | Work::Play => String::new(),
     };
     at.iter().all(|(path, value)| match path.as_str() {
         "rate" => *value == rate,

@@ -1,0 +1,120 @@
+//! `doorbell trace info`: what a trace is of, and what it holds.
+
+use std::path::Path;
+
+use anyhow::Context;
+use doorbell_sim::ports::DmaKind;
+use doorbell_trace::system::{Description, DeviceReader, Happening, Kind, TraceError};
+
+use crate::out::outln;
+use crate::trace_cmd::{open, words};
+
+/// What goes one way.
+#[derive(Default)]
+struct Way {
+    frames: u64,
+    bytes: u64,
+}
+
+impl Way {
+    fn add(&mut self, bytes: u32) {
+        self.frames += 1;
+        self.bytes += u64::from(bytes);
+    }
+
+    fn told(&self, verb: &str) -> String {
+        match self.frames {
+            0 => format!("none {verb}"),
+            frames => {
+                format!("{frames} {verb}, {:.1} bytes each on average", self.bytes as f64 / frames as f64)
+            }
+        }
+    }
+}
+
+/// What the devices' stream says of frames.
+#[derive(Default)]
+struct Frames {
+    received: Way,
+    sent: Way,
+    /// Frames that a program could see from one instruction on, and the most of them.
+    batches: u64,
+    largest: u64,
+    current: (Option<u64>, u64),
+}
+
+impl Frames {
+    fn read(mut events: DeviceReader) -> Result<Frames, TraceError> {
+        let mut frames = Frames::default();
+        let mut last = None;
+        while let Some(event) = events.next()? {
+            match event.what {
+                Happening::FrameIn { bytes } => frames.received.add(bytes),
+                Happening::FrameOut { bytes } => frames.sent.add(bytes),
+                // A frame may lie in several buffers.
+                Happening::Dma(dma)
+                    if dma.kind == DmaKind::RxData && dma.write && last != Some(dma.frame) =>
+                {
+                    last = Some(dma.frame);
+                    frames.seen(dma.visible);
+                }
+                _ => {}
+            }
+        }
+        Ok(frames)
+    }
+
+    fn seen(&mut self, from: u64) {
+        if self.current.0 != Some(from) {
+            self.batches += 1;
+            self.current = (Some(from), 0);
+        }
+        self.current.1 += 1;
+        self.largest = self.largest.max(self.current.1);
+    }
+}
+
+pub fn info(path: &Path) -> anyhow::Result<()> {
+    let of = || path.display().to_string();
+    let file = open(path)?;
+    let Description { recorder, recorded, isa, harts, timed, physical, config } = file.description();
+    outln!("{}", path.display());
+    outln!("  recorded       {recorded}");
+    outln!("  by             {recorder}, {}", if *timed { "timed in detail" } else { "without times" });
+    let addresses = if *physical { "virtual and physical addresses" } else { "virtual addresses alone" };
+    outln!("  instructions   {isa}, {addresses}");
+    outln!("  holds          {}", words(file.counts()));
+    for (hart, instructions) in file.counts().instructions.iter().enumerate() {
+        outln!("  hart {hart:<10}{instructions} instructions");
+    }
+    let all: u64 = file.counts().instructions.iter().sum();
+    let frames = Frames::read(file.devices().with_context(of)?).with_context(of)?;
+    let more = frames.received.frames.max(frames.sent.frames);
+    if more > 0 {
+        outln!("  frames         {}; {}", frames.received.told("in"), frames.sent.told("out"));
+        outln!("                 {:.1} instructions for each of the {more}", all as f64 / more as f64);
+    }
+    if frames.batches > 0 {
+        let mean = frames.received.frames as f64 / frames.batches as f64;
+        outln!(
+            "  batches        {}, of {mean:.1} frames on average and {} at most",
+            frames.batches,
+            frames.largest
+        );
+    }
+    let of = |kind| file.chunks().iter().filter(move |place| place.head.kind == kind);
+    let bytes = |kind| of(kind).map(|place| place.bytes).sum::<u64>();
+    outln!(
+        "  file           {} bytes; {:.3} an instruction, {} of harts in {} chunks, {} of devices in {}",
+        file.bytes(),
+        file.bytes() as f64 / all.max(1) as f64,
+        bytes(Kind::Hart),
+        of(Kind::Hart).count(),
+        bytes(Kind::Devices),
+        of(Kind::Devices).count(),
+    );
+    if !config.is_empty() {
+        outln!("  configuration  {} lines; harts: {harts}", config.lines().count());
+    }
+    Ok(())
+}

@@ -1,0 +1,295 @@
+//! Playing a trace, from outside: a small one made here, its result folder, sweeps over it, and what is refused.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use doorbell_bench::verify;
+use doorbell_sim::memory::Walk;
+use doorbell_sim::ports::DmaKind;
+use doorbell_sim::{Op, OpClass, PhysAddr, Ps};
+use doorbell_trace::system::{Description, DeviceEvent, Dma, Happening, Step, TraceWriter};
+use serde_json::Value;
+
+const RAM: u64 = 0x8000_0000;
+/// Frames, and instructions between two of them.
+const FRAMES: u64 = 400;
+const ROUND: u64 = 100;
+const FRAME_BYTES: u32 = 60;
+
+/// One round of a program that looks at a frame, writes to a table of its own, and goes round.
+fn round(frame: u64) -> Vec<Op> {
+    let op = |number: u64, class| {
+        let pc = RAM + 0x1000 + 4 * number;
+        Op { pc, fetch: PhysAddr(pc), class, length: 4, destination: 5, ..Op::default() }
+    };
+    let mut ops: Vec<Op> = (0..ROUND).map(|number| op(number, OpClass::Int)).collect();
+    let buffer = RAM + 0x10_0000 + 2048 * (frame % 64);
+    for (number, class, addr) in [
+        (10, OpClass::Load, buffer),
+        (20, OpClass::Store, buffer + 8),
+        (30, OpClass::Load, RAM + 0x20_0000 + 64 * (frame % 8)),
+    ] {
+        ops[number] =
+            Op { virt: addr, phys: PhysAddr(addr), size: 8, sources: [5, 6, 0], ..op(number as u64, class) };
+    }
+    let last = ROUND as usize - 1;
+    ops[last] = Op { flags: Op::TAKEN, virt: RAM + 0x1000, destination: 0, ..op(ROUND - 1, OpClass::Jump) };
+    ops
+}
+
+/// Frames come, are looked at, and leave.
+fn record(path: &Path) {
+    let description = Description {
+        recorder: "a test".to_owned(),
+        recorded: "a loop".to_owned(),
+        isa: "riscv64".to_owned(),
+        harts: 1,
+        timed: true,
+        physical: true,
+        config: String::new(),
+    };
+    let mut writer = TraceWriter::create(path, &description).unwrap();
+    for frame in 0..FRAMES {
+        let after = ROUND * frame;
+        let mut event = |after, since, what| {
+            writer
+                .event(&DeviceEvent { device: 0, hart: 0, after, since: Ps::from_ns(since), what })
+                .unwrap();
+        };
+        let dma = |write, visible| Dma {
+            kind: if write { DmaKind::RxData } else { DmaKind::TxData },
+            write,
+            addr: PhysAddr(RAM + 0x10_0000 + 2048 * (frame % 64)),
+            len: FRAME_BYTES,
+            frame,
+            offset: 0,
+            took: Ps::from_ns(100),
+            visible,
+        };
+        if frame > 0 {
+            event(
+                after,
+                1,
+                Happening::Dma(Dma {
+                    addr: PhysAddr(RAM + 0x10_0000 + 2048 * ((frame - 1) % 64)),
+                    frame: frame - 1,
+                    ..dma(false, 0)
+                }),
+            );
+            event(after, 2, Happening::FrameOut { bytes: FRAME_BYTES + 4 });
+        }
+        event(after, 3, Happening::FrameIn { bytes: FRAME_BYTES + 4 });
+        event(after, 4, Happening::Dma(dma(true, after)));
+        writer.block(0, &Step::default(), &round(frame), &mut |_| Walk::default()).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+fn doorbell(folder: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+    command.env("DOORBELL_CACHE", folder.join("cache")).current_dir(folder).args(words).output().unwrap()
+}
+
+fn succeeds(folder: &Path, words: &[&str]) -> String {
+    let output = doorbell(folder, words);
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What is said of a command that fails, which leaves nothing in the folder that it did not have.
+fn refused(folder: &Path, words: &[&str]) -> String {
+    let output = doorbell(folder, words);
+    assert!(!output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stdout));
+    assert!(!folder.join("results").exists(), "{words:?} has left something");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn summary(folder: &Path) -> Value {
+    serde_json::from_slice(&fs::read(folder.join("summary.json")).unwrap()).unwrap()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_trace_is_played_into_a_whole_folder_and_twice_the_same() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    record(&folder.join("loop.dbt"));
+    let info = succeeds(folder, &["trace", "info", "loop.dbt"]);
+    for part in [
+        "400 in, 64.0 bytes each",
+        "399 out",
+        "100.0 instructions for each of the 400",
+        "batches        400, of 1.0 frames",
+    ] {
+        assert!(info.contains(part), "no {part}: {info}");
+    }
+    let text = succeeds(
+        folder,
+        &[
+            "trace",
+            "run",
+            "loop.dbt",
+            "--warmup",
+            "0",
+            "--out",
+            "one",
+            "--profile",
+            "--pipeline",
+            "50",
+            "--timeline",
+        ],
+    );
+    for part in [
+        "loop.dbt: a loop; by a test; riscv64, 1 hart, 40,000 instructions",
+        "Played as recorded, to its end.",
+        "Results in one",
+    ] {
+        assert!(text.contains(part), "no {part}: {text}");
+    }
+    let one = folder.join("one");
+    assert_eq!(verify(&one), Ok(()));
+    let expected = [
+        "config.toml",
+        "files.sha256",
+        "functions.folded",
+        "memory.csv",
+        "pipeline.konata",
+        "report.html",
+        "stats.json",
+        "summary.json",
+        "timeline.perfetto",
+    ];
+    assert_eq!(names(&one), expected);
+    let first = summary(&one);
+    let number = |name: &str| first[name].as_u64().unwrap_or_else(|| panic!("{name}: {first}"));
+    assert_eq!((number("instructions"), number("warmup_instructions")), (ROUND * FRAMES, 0));
+    // The last frame does not leave any more.
+    assert_eq!((number("frames_in"), number("frames_out")), (FRAMES, FRAMES - 1));
+    assert_eq!(number("dma_written_bytes"), u64::from(FRAME_BYTES) * FRAMES);
+    assert_eq!((&first["benchmark"], &first["rate"]), (&Value::from("trace"), &Value::from("as recorded")));
+    assert_eq!(first["ran"]["traces"][0]["file"], "loop.dbt");
+    let network = &first["timing"]["access time"]["network_load_cycles"];
+    assert!(network.as_f64().is_some_and(|cycles| cycles > 4.0), "{network}");
+    let config = fs::read_to_string(one.join("config.toml")).unwrap();
+    let hash = first["config_hash"].as_str().unwrap();
+    assert!(
+        config.starts_with(&format!("# config_hash = \"{hash}\"")) && !config.contains("[nic]"),
+        "{config}"
+    );
+    let page = fs::read_to_string(one.join("report.html")).unwrap();
+    assert!(page.contains("<h1>loop.dbt</h1>") && !page.contains("Nothing to draw"), "{page}");
+    assert!(succeeds(folder, &["report", "one"]).contains("Played as recorded"));
+
+    // What is observed moves nothing, nor does what a result is called.
+    succeeds(folder, &["trace", "run", "loop.dbt", "--warmup", "0", "--out", "two", "-q"]);
+    let second = summary(&folder.join("two"));
+    for same in ["state_hash", "config_hash", "cycles", "timing", "memory_over_time", "ran"] {
+        assert_eq!(first[same], second[same], "{same}");
+    }
+    let json: Value = serde_json::from_str(&succeeds(
+        folder,
+        &[
+            "trace",
+            "run",
+            "loop.dbt",
+            "--set",
+            "memory.llc.size=1MiB",
+            "--instructions",
+            "10000",
+            "--json",
+            "-q",
+        ],
+    ))
+    .unwrap();
+    assert_ne!(json["config_hash"], first["config_hash"]);
+    // A share of what is played: as much again before as is measured.
+    assert_eq!(
+        (json["instructions"].as_u64(), json["warmup_instructions"].as_u64()),
+        (Some(10_000), Some(10_000))
+    );
+    assert_eq!(json["to_the_end"], false);
+}
+
+#[test]
+fn a_sweep_plays_a_trace_at_every_point_once() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    let file = "trace = \"loop.dbt\"\npreset = \"server\"\nset = [\"playback.warmup=1000\"]\n[grid]\n\
+                \"memory.dca.policy.enabled\" = [true, false]\n[[plot]]\nx = \"index\"\ny = \"ipc\"\n";
+    fs::write(folder.join("dca.toml"), file).unwrap();
+    let missing = refused(folder, &["sweep", "plan", "dca.toml"]);
+    assert!(
+        missing.contains("loop.dbt") && missing.contains("cache/traces") && missing.contains("record"),
+        "{missing}"
+    );
+    record(&folder.join("loop.dbt"));
+    let plan = succeeds(folder, &["sweep", "plan", "dca.toml"]);
+    assert!(plan.contains("0 of 2 points are done"), "{plan}");
+    assert!(succeeds(folder, &["sweep", "dca.toml", "-q"]).contains("2 of 2 points"));
+    let table = fs::read_to_string(folder.join("results/dca/table.csv")).unwrap();
+    assert!(table.starts_with("index,memory.dca.policy.enabled,repetition,seed,"), "{table}");
+    let mut to_memory: Vec<f64> = names(&folder.join("results/dca/points"))
+        .iter()
+        .filter(|name| !name.starts_with('.'))
+        .map(|name| summary(&folder.join("results/dca/points").join(name)))
+        .map(|point| point["timing"]["direct cache access"]["to_memory_per_packet"].as_f64().unwrap())
+        .collect();
+    to_memory.sort_by(f64::total_cmp);
+    assert_eq!(to_memory, [0.0, 1.0]);
+    assert!(succeeds(folder, &["sweep", "plan", "dca.toml"]).contains("2 of 2 points are done"));
+    // Another trace of the same name is another point.
+    fs::write(folder.join("loop.dbt"), fs::read(folder.join("loop.dbt")).unwrap()).unwrap();
+    assert!(succeeds(folder, &["sweep", "plan", "dca.toml"]).contains("2 of 2 points are done"));
+    let mut writer = TraceWriter::create(
+        &folder.join("loop.dbt"),
+        &Description { harts: 1, physical: true, ..Description::default() },
+    )
+    .unwrap();
+    writer.block(0, &Step::default(), &round(0), &mut |_| Walk::default()).unwrap();
+    writer.finish().unwrap();
+    assert!(succeeds(folder, &["sweep", "plan", "dca.toml"]).contains("0 of 2 points are done"));
+}
+
+#[test]
+fn what_cannot_be_played_is_refused_and_leaves_nothing() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    record(&folder.join("loop.dbt"));
+    let whole = fs::read(folder.join("loop.dbt")).unwrap();
+    fs::write(folder.join("half.dbt"), &whole[..whole.len() / 2]).unwrap();
+    fs::write(folder.join("empty.dbt"), "").unwrap();
+    fs::write(folder.join("text.dbt"), "a long text, which is no trace at all, but a file").unwrap();
+    let run = |words: &[&str]| refused(folder, &[&["trace", "run"], words].concat());
+    for (words, part) in [
+        (&["none.dbt"][..], "none.dbt"),
+        (&["text.dbt"], "not a trace of Doorbell's"),
+        (&["empty.dbt"], "not a trace of Doorbell's"),
+        (&["half.dbt"], "cut off"),
+        (&["."], "."),
+        (&["loop.dbt", "--warmup", "40000"], "40000 instructions, and the warm-up takes 40000"),
+        (&["loop.dbt", "--warmup", "100%"], "nothing to measure"),
+        (&["loop.dbt", "--warmup", "some"], "a share such as"),
+        (&["loop.dbt", "--warmup", "0", "--instructions", "40001"], "no 40001 behind it"),
+        (&["loop.dbt", "--instructions", "0"], "playback.instructions"),
+        (&["loop.dbt", "--pipeline", "0"], "--pipeline"),
+        (&["loop.dbt", "--harts", "2"], "leave --harts out"),
+        (&["loop.dbt", "--disk", "loop.dbt"], "no guest"),
+        (&["loop.dbt", "--preset", "fast"], "core.model"),
+        (&["loop.dbt", "--set", "testpmd.mode=io"], "testpmd.mode: has no meaning for a played trace"),
+        (&["loop.dbt", "--set", "nic.rx_fifo=48KiB"], "nic.rx_fifo: has no meaning for a played trace"),
+        (&["loop.dbt", "--set", "memory.l2.size=3"], "memory"),
+    ] {
+        let said = run(words);
+        assert!(said.contains(part), "{words:?}: {said}");
+        assert!(!said.contains("panicked"), "{words:?}: {said}");
+    }
+}
