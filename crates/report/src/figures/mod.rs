@@ -43,7 +43,9 @@ const PLAYED: [(&str, Draw, Has); 4] = [
     ("top-down", played::top_down, |point| point.timing.is_some()),
     ("cpi", played::cpi, |point| point.timing.is_some()),
     ("memory", memory::figure, |point| point.timing.is_some() && point.frame_size > 0),
-    ("memory-over-time", memory_time::figure, |point| point.memory_over_time.len() > 1),
+    ("memory-over-time", memory_time::figure, |point| {
+        point.memory_over_time.iter().any(|part| part.read_gbps + part.write_gbps > 0.0)
+    }),
 ];
 
 /// Whether points have what a figure shows.

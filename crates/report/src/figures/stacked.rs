@@ -13,27 +13,31 @@ pub(super) type Stack<'a> = (&'a PointSummary, Vec<f64>);
 
 const ROW_HEIGHT: f64 = 34.0;
 const BAR_HEIGHT: f64 = 20.0;
+/// Room for the loads' names, which takes more where one is long.
 const NAMES: f64 = 84.0;
+const LETTER: f64 = 7.0;
 const VALUES: f64 = 64.0;
 
 /// The drawing; none if there is no load with parts.
 pub(super) fn draw(ids: &Ids, parts: &[Part], unit: &str, stacks: &[Stack]) -> Option<String> {
     let total = |sizes: &[f64]| sizes.iter().sum::<f64>();
     let largest = stacks.iter().map(|(_, sizes)| total(sizes)).fold(f64::MIN_POSITIVE, f64::max);
+    let letters = stacks.iter().map(|(point, _)| point.rate.chars().count()).max().unwrap_or(0);
+    let names = NAMES.max(LETTER * letters as f64 + 16.0);
     let mut svg = Svg::new(ROW_HEIGHT * stacks.len() as f64 + 8.0);
     for (index, (point, sizes)) in stacks.iter().enumerate() {
         let top = 4.0 + ROW_HEIGHT * index as f64 + (ROW_HEIGHT - BAR_HEIGHT) / 2.0;
         let name = if point.rate.is_empty() { NONE } else { &point.rate };
-        svg.text((NAMES - 10.0, top + 15.0), Anchor::End, "bar-name", name);
-        let mut left = NAMES;
+        svg.text((names - 10.0, top + 15.0), Anchor::End, "bar-name", name);
+        let mut left = names;
         for ((class, name), size) in parts.iter().zip(sizes).filter(|(_, size)| **size > 0.0) {
-            let width = size / largest * (WIDTH - NAMES - VALUES);
+            let width = size / largest * (WIDTH - names - VALUES);
             svg.bar([left, top, width, BAR_HEIGHT], class, &format!("{name}: {} {unit}", short(*size)));
             left += width;
         }
         svg.text((left + 8.0, top + 15.0), Anchor::Start, "value", short(total(sizes)));
     }
-    svg.rule((NAMES, 4.0), (NAMES, ROW_HEIGHT * stacks.len() as f64 + 4.0), "axis");
+    svg.rule((names, 4.0), (names, ROW_HEIGHT * stacks.len() as f64 + 4.0), "axis");
     (!stacks.is_empty()).then(|| svg.finish(&ids.title, &ids.caption))
 }
 
