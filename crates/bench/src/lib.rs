@@ -75,7 +75,7 @@ pub use observe::{FunctionTable, Observe, Observed, PIPELINE_MAX, TIMELINE_PACKE
 pub use options::{Options, Section};
 pub use places::{Places, bare_identity, guest_identity, read_guest};
 pub use playback::{
-    NamedTrace, PlaybackConfig, PlayedRun, ReadyTrace, TRACE, Warmup, resolve_played, write_played,
+    NamedTrace, PlaybackConfig, PlayedRun, ReadyTrace, TRACE, Traces, Warmup, resolve_played, write_played,
 };
 pub use prepared::{BenchmarkPlan, MeasureNodes, Measured, NodesLoad, Prepared};
 pub use registry::{BENCHMARKS, Benchmark, NETWORK, Nodes, PLAYED, benchmark};

@@ -30,6 +30,9 @@ pub(crate) fn meanings(point: &PointSummary) -> impl Iterator<Item = (String, St
     point.timing.iter().chain(cores).chain(of_nodes).flat_map(TimingFigures::meanings)
 }
 
+/// In place of a group's name: counters of a neighbour's core, which are not summed up.
+const BESIDE: &str = "";
+
 /// Some counters of the timing models: where they stand in `stats.json`, and the name under which those of all harts and
 /// ports are summed.
 struct Source {
@@ -41,16 +44,17 @@ struct Source {
 /// All counters of the timing models.
 fn sources(models: &Models) -> Vec<Source> {
     let mut all = Vec::new();
-    let Models { timing, cores, attached, disks, .. } = models;
+    let Models { timing, cores, attached, own, disks, .. } = models;
     let mut add = |path: String, group, counters| all.push(Source { path, group, counters });
     let memory = timing.memory.stats();
     for (index, (private, core)) in memory.harts.iter().zip(cores).enumerate() {
-        add(format!("hart{index}.core"), "core", core.counters());
-        add(format!("hart{index}.polls"), "polls", timing.polls(index).counters());
-        add(format!("hart{index}.memory"), "hart", private.core.counters());
-        add(format!("hart{index}.l1i"), "l1i", private.l1i.counters());
-        add(format!("hart{index}.l1d"), "l1d", private.l1d.counters());
-        add(format!("hart{index}.l2"), "l2", private.l2.counters());
+        let sum = |group| if index < *own { group } else { BESIDE };
+        add(format!("hart{index}.core"), sum("core"), core.counters());
+        add(format!("hart{index}.polls"), sum("polls"), timing.polls(index).counters());
+        add(format!("hart{index}.memory"), sum("hart"), private.core.counters());
+        add(format!("hart{index}.l1i"), sum("l1i"), private.l1i.counters());
+        add(format!("hart{index}.l1d"), sum("l1d"), private.l1d.counters());
+        add(format!("hart{index}.l2"), sum("l2"), private.l2.counters());
     }
     add("llc".to_owned(), "llc", memory.llc.counters());
     add("devices".to_owned(), "device", memory.devices.counters());
@@ -86,6 +90,8 @@ pub(crate) fn counters(models: &Models) -> impl Iterator<Item = (String, Counter
 #[derive(Clone, Debug)]
 pub(crate) struct Moment {
     pub now: Ps,
+    /// So many cores, from the first on, are summed up.
+    pub own: usize,
     /// Slots and cycles of each core.
     pub books: Vec<Books>,
     /// The others by their path, and summed by `group.name`.
@@ -107,7 +113,9 @@ impl Moment {
             }
         };
         for source in sources(models) {
-            add(source.group, &source.counters);
+            if source.group != BESIDE {
+                add(source.group, &source.counters);
+            }
             if source.path != source.group {
                 add(&source.path, &source.counters);
             }
@@ -115,13 +123,15 @@ impl Moment {
         // They say what a packet would cost, and are nothing that a guest or a user counts.
         for hart in 0..models.cores.len() {
             let rounds = models.timing.rounds(hart).counters();
-            add("rounds", &rounds);
+            if hart < models.own {
+                add("rounds", &rounds);
+            }
             add(&format!("hart{hart}.rounds"), &rounds);
         }
         for (_, attachment) in &models.attached {
             PATH_KINDS.iter().for_each(|(kind, _)| add("pcie", &attachment.stats(*kind).counters()));
         }
         let books = models.cores.iter().map(|core| core.books.clone()).collect();
-        Moment { now: models.now, books, counts }
+        Moment { now: models.now, own: models.own, books, counts }
     }
 }

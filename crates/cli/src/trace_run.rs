@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::Args;
 use doorbell_bench::{
-    NamedTrace, Observe, Places, PlayedRun, ReadyTrace, Results, RunConfig, RunSummary, TRACE, Warmup,
-    changes, named, resolve_played, write_played,
+    Observe, Places, PlayedRun, ReadyTrace, Results, RunConfig, RunSummary, TRACE, Traces, Warmup, changes,
+    named, resolve_played, write_played,
 };
 
 use crate::out::{out, outln};
@@ -19,8 +19,13 @@ use crate::screen::Screen;
     after_help = "What configures guest, NIC and traffic has no meaning here; docs/traces.md says what has."
 )]
 pub struct PlayArgs {
-    /// The trace
-    file: PathBuf,
+    /// What is played: traces of Doorbell's, or ChampSim's (plain, .xz, .gz or .zst). The first one is measured; further ones are its
+    /// neighbours, each on cores of its own and over again until the first one ends, which share with it the last level, DRAM and links
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The ChampSim traces are of the variant with 96 bytes an instruction
+    #[arg(long)]
+    cloudsuite: bool,
     /// Let caches, TLBs and predictors learn from so many instructions first, or from such a share of those that are played [default: 50%];
     /// short for --set playback.warmup=…
     #[arg(long, value_name = "INSTRUCTIONS|SHARE")]
@@ -45,10 +50,10 @@ pub struct PlayArgs {
 }
 
 impl PlayArgs {
-    fn config(&self, trace: &NamedTrace) -> anyhow::Result<RunConfig> {
-        let (harts, path) = (u32::from(trace.known.harts), self.file.display());
+    fn config(&self, traces: &Traces) -> anyhow::Result<RunConfig> {
+        let (harts, path) = (traces.harts(), traces.first().path.display());
         if self.common.harts.is_some_and(|given| given != harts) {
-            bail!("{path}: the trace is of {harts} harts and is played on as many; leave --harts out");
+            bail!("{path}: what is played has {harts} harts and as many cores; leave --harts out");
         }
         if !self.common.disks.is_empty() {
             bail!("--disk: a played trace has no guest that could use a disk");
@@ -75,20 +80,19 @@ impl PlayArgs {
 
 /// Plays, writes the result folder, and prints the summary.
 pub fn run(args: &PlayArgs, places: &Places) -> anyhow::Result<ExitCode> {
-    let trace = NamedTrace::open(&args.file)?;
-    let config = args.config(&trace)?;
+    let traces = Traces::open(&args.files, args.cloudsuite)?;
+    let config = args.config(&traces)?;
     let observe = args.observe();
-    let ready = ReadyTrace::new(&trace, &config, &observe)?;
+    let ready = ReadyTrace::new(&traces, &config, &observe)?;
     let results = Results::begin(&args.output.out)?;
     let screen = Screen::new(args.output.quiet);
     let played = screen.simulating(None, |control| {
-        let known = &trace.known;
-        (control.say)(&format!(
-            "{}: {} M instructions of {}",
-            known.file,
-            known.instructions / 1_000_000,
-            known.recorded
-        ));
+        for doubt in traces.doubts() {
+            (control.say)(doubt);
+        }
+        let known = &traces.first().known;
+        let millions = known.instructions / 1_000_000;
+        (control.say)(&format!("{}: {millions} M instructions of {}", known.file, known.recorded));
         Ok(ready.play(control)?)
     })?;
     screen.clear();
@@ -102,7 +106,7 @@ pub fn run(args: &PlayArgs, places: &Places) -> anyhow::Result<ExitCode> {
         changed: changes(preset, &config)?,
         doorbell_version: env!("CARGO_PKG_VERSION").to_owned(),
         command: command_line(),
-        ran: trace.ran(places.commit),
+        ran: traces.ran(places.commit),
         incomplete: None,
         meanings,
         points: vec![summary],

@@ -215,6 +215,7 @@ pub(crate) fn html(
     out.push_str("<section aria-labelledby=\"played\">\n<h2 id=\"played\">What it came to</h2>\n");
     out.push_str(&headline::html(&cards(point, played)));
     out.push_str(&figures::played_html(point, &summary.command));
+    neighbours(played, &mut out);
     out.push_str(&functions::html(&[point]));
     out.push_str("</section>\n<section aria-labelledby=\"numbers\">\n<h2 id=\"numbers\">All numbers</h2>\n");
     numbers(point, played, &mut out);
@@ -303,6 +304,29 @@ fn traces(all: &[PlayedTrace], out: &mut String) {
         row("Instructions", &grouped(trace.instructions));
     }
     out.push_str("</tbody>\n</table></div>\n</section>\n");
+}
+
+fn neighbours(played: &PlayedFigures, out: &mut String) {
+    if played.neighbours.is_empty() {
+        return;
+    }
+    out.push_str(
+        "<h3>Played beside it</h3>\n<div class=\"scroll\">\n<table class=\"numbers few\">\n<thead><tr><th scope=\"col\">Trace</th>\
+         <th scope=\"col\">From core</th><th scope=\"col\">Instructions</th><th scope=\"col\">A cycle</th>\
+         <th scope=\"col\">Started over</th></tr></thead>\n<tbody>\n",
+    );
+    for next in &played.neighbours {
+        let _ = writeln!(
+            out,
+            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            Esc(&next.file),
+            next.first_core,
+            grouped(next.instructions),
+            known(next.ipc).map_or(NONE.to_owned(), |ipc| fixed(ipc, 3)),
+            grouped(next.rounds)
+        );
+    }
+    out.push_str("</tbody>\n</table></div>\n");
 }
 
 fn numbers(point: &PointSummary, played: &PlayedFigures, out: &mut String) {

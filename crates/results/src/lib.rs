@@ -43,7 +43,7 @@ pub use network::{
     GeneratorFigures, HopFigures, NetworkFigures, NodeFigures, OutputFigures, SwitchFigures, WindowSummary,
 };
 pub use number::known;
-pub use played::{PlayedFigures, PlayedTrace};
+pub use played::{PlayedFigures, PlayedNeighbour, PlayedTrace};
 pub use point::{Drops, PointSummary, WaitedFor};
 pub use ports::{Figure, FigureGroup, PortFigures, QueueFigures};
 pub use ran::{PackageVersion, Provenance, Ran};

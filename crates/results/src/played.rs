@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::number::or_nan;
+
 /// What was played in the measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlayedFigures {
@@ -31,10 +33,29 @@ pub struct PlayedFigures {
     pub dma_read_bytes: u64,
     /// Bytes that devices wrote.
     pub dma_written_bytes: u64,
+    /// What was played beside it, on cores of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub neighbours: Vec<PlayedNeighbour>,
     /// Blocks that waited for a device's write which they saw when they were recorded.
     pub waits: u64,
     /// How long they waited, in microseconds.
     pub waited_us: f64,
+}
+
+/// What a trace did that was played beside the one that was measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PlayedNeighbour {
+    /// Its file's name.
+    pub file: String,
+    /// Its first core's number.
+    pub first_core: usize,
+    /// Instructions of all its cores.
+    pub instructions: u64,
+    /// Instructions a cycle, sleep left out.
+    #[serde(deserialize_with = "or_nan")]
+    pub ipc: f64,
+    /// How often it started over.
+    pub rounds: u64,
 }
 
 /// A trace that was played, so that two results can be told apart.

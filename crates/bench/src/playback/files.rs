@@ -1,14 +1,17 @@
-//! The file that is played, and what tells it from another.
+//! The files that are played, and what tells them from others.
 
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use doorbell_results::PlayedTrace;
-use doorbell_trace::system::TraceFile;
-use xxhash_rust::xxh3::Xxh3;
+use doorbell_machine::playback::{Plan, TraceInput};
+use doorbell_results::{PlayedTrace, Ran};
+use doorbell_trace::champsim::Variant;
+use doorbell_trace::system::Description;
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
+use crate::config::RunConfig;
 use crate::error::RunError;
 
 /// Bytes that are hashed at a time.
@@ -19,7 +22,7 @@ pub struct NamedTrace {
     /// The file.
     pub path: PathBuf,
     /// The trace.
-    pub trace: TraceFile,
+    pub trace: TraceInput,
     /// What results say of it.
     pub known: PlayedTrace,
 }
@@ -34,28 +37,84 @@ impl fmt::Debug for NamedTrace {
 }
 
 impl NamedTrace {
-    /// Opens a file and reads it once, for its hash.
-    pub fn open(path: &Path) -> Result<NamedTrace, RunError> {
-        let failed = |error| RunError::TraceFile { path: path.to_owned(), error };
-        let trace = TraceFile::open(path).map_err(failed)?;
+    /// Opens a file and reads it once, for its hash. One that is not of our own format is taken for ChampSim's, of this variant.
+    pub fn open(path: &Path, variant: Variant) -> Result<NamedTrace, RunError> {
+        let failed = |error| RunError::Playback { path: path.to_owned(), error };
+        let trace = TraceInput::open(path, variant, None).map_err(failed)?;
         let (bytes, xxh3) = hashed(path).map_err(RunError::io("read", path))?;
-        let description = trace.description();
-        let known = PlayedTrace {
-            file: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-            bytes,
-            xxh3,
-            recorder: description.recorder.clone(),
-            recorded: description.recorded.clone(),
-            isa: description.isa.clone(),
-            harts: description.harts,
-            instructions: trace.counts().instructions.iter().sum(),
+        let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let (recorder, recorded, isa) = match trace.file().map(|own| own.description()) {
+            Some(Description { recorder, recorded, isa, .. }) => {
+                (recorder.clone(), recorded.clone(), isa.clone())
+            }
+            None => {
+                (format!("ChampSim's format, {variant:?}"), file.clone(), "as ChampSim knows it".to_owned())
+            }
         };
+        let (harts, instructions) = (trace.harts(), trace.instructions());
+        let known = PlayedTrace { file, bytes, xxh3, recorder, recorded, isa, harts, instructions };
         Ok(NamedTrace { path: path.to_owned(), trace, known })
     }
+}
 
-    /// Names it by its contents: what results depend on.
-    pub fn identity(&self) -> &str {
-        &self.known.xxh3
+/// Traces that are played side by side. The first is the one that is measured.
+#[derive(Debug)]
+pub struct Traces {
+    all: Vec<NamedTrace>,
+    doubts: Vec<String>,
+}
+
+impl Traces {
+    /// Opens files, at least one. `cloudsuite`: ChampSim's among them are of its variant with 96 bytes an instruction.
+    pub fn open(paths: &[PathBuf], cloudsuite: bool) -> Result<Traces, RunError> {
+        let variant = if cloudsuite { Variant::CloudSuite } else { Variant::Standard };
+        let all: Vec<NamedTrace> =
+            paths.iter().map(|path| NamedTrace::open(path, variant)).collect::<Result<_, _>>()?;
+        assert!(!all.is_empty(), "there is a trace to play");
+        let doubt =
+            |trace: &NamedTrace| Some(format!("{}: {}", trace.path.display(), trace.trace.doubt(variant)?));
+        let doubts = all.iter().filter_map(doubt).collect();
+        Ok(Traces { all, doubts })
+    }
+
+    /// The one that is measured.
+    pub fn first(&self) -> &NamedTrace {
+        &self.all[0]
+    }
+
+    /// What is played beside it.
+    pub fn neighbours(&self) -> &[NamedTrace] {
+        &self.all[1..]
+    }
+
+    /// What may be wrong with how they are read.
+    pub fn doubts(&self) -> &[String] {
+        &self.doubts
+    }
+
+    /// How many cores they take.
+    pub fn harts(&self) -> u32 {
+        self.all.iter().map(|trace| u32::from(trace.known.harts)).sum()
+    }
+
+    /// Names them by their contents and how they are read: what results depend on.
+    pub fn identity(&self) -> String {
+        let each = self.all.iter().map(|trace| format!("{} {}\n", trace.known.xxh3, trace.known.recorder));
+        format!("{:032x}", xxh3_128(each.collect::<String>().as_bytes()))
+    }
+
+    /// What is played on a configuration.
+    pub(super) fn plan(&self, config: &RunConfig) -> Plan {
+        let beside = self.neighbours().iter();
+        let plan =
+            beside.fold(Plan::of(self.first().trace.clone()), |plan, next| plan.beside(next.trace.clone()));
+        Plan { seed: config.run.seed, ..plan }
+    }
+
+    /// What ran, for results.
+    pub fn ran(&self, commit: &str) -> Ran {
+        let traces = self.all.iter().map(|trace| trace.known.clone()).collect();
+        Ran { doorbell_commit: commit.to_owned(), traces, ..Ran::default() }
     }
 }
 

@@ -1,9 +1,7 @@
 //! A played trace's files in the result folder.
 
-use doorbell_results::Ran;
 use serde_json::{Map, json};
 
-use super::files::NamedTrace;
 use super::run::PlayedRun;
 use crate::config::RunConfig;
 use crate::error::RunError;
@@ -30,11 +28,4 @@ pub fn write_played(folder: &ResultFolder, config: &RunConfig, run: &PlayedRun) 
         })
         .collect();
     folder.write("stats.json", &pretty(&json!({ "config_hash": hash, "counters": counters })))
-}
-
-impl NamedTrace {
-    /// What ran, for results.
-    pub fn ran(&self, commit: &str) -> Ran {
-        Ran { doorbell_commit: commit.to_owned(), traces: vec![self.known.clone()], ..Ran::default() }
-    }
 }

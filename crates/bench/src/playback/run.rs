@@ -1,18 +1,19 @@
 //! Warms up, measures, and compares what was played with what the file says that it holds.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Instant;
 
 use doorbell_machine::playback::{Played, PlayedStats, Player};
 use doorbell_machine::{ConfigError, Mode, WatchRequest};
-use doorbell_results::{PlayedFigures, PointSummary};
+use doorbell_results::{PlayedFigures, PlayedNeighbour, PointSummary};
 use doorbell_sim::Ps;
 use doorbell_sim::stats::{Counter, Stats};
 use doorbell_trace::system::Counts;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::config::PlaybackConfig;
-use super::files::NamedTrace;
+use super::files::{NamedTrace, Traces};
 use crate::config::RunConfig;
 use crate::control::Control;
 use crate::error::RunError;
@@ -38,7 +39,7 @@ pub struct PlayedRun {
 /// A trace that can be played: everything that could be refused has been looked at.
 pub struct ReadyTrace<'a> {
     player: Player,
-    trace: &'a NamedTrace,
+    traces: &'a Traces,
     config: &'a RunConfig,
     observe: &'a Observe,
     watch: Option<WatchRequest>,
@@ -49,21 +50,21 @@ pub struct ReadyTrace<'a> {
 impl<'a> ReadyTrace<'a> {
     /// A trace on a configuration.
     pub fn new(
-        trace: &'a NamedTrace,
+        traces: &'a Traces,
         config: &'a RunConfig,
         observe: &'a Observe,
     ) -> Result<ReadyTrace<'a>, RunError> {
-        let bounds = bounds(config.options::<PlaybackConfig>(), trace)?;
+        let bounds = bounds(config.options::<PlaybackConfig>(), traces.first())?;
         let watch = observe.request_played()?;
-        let player = Player::new(&config.machine(), &trace.trace).map_err(failed(trace))?;
-        Ok(ReadyTrace { player, trace, config, observe, watch, bounds })
+        let player = Player::new(&config.machine(), &traces.plan(config)).map_err(failed(traces.first()))?;
+        Ok(ReadyTrace { player, traces, config, observe, watch, bounds })
     }
 
     /// Plays it.
     pub fn play(self, control: &mut Control) -> Result<PlayedRun, RunError> {
         let started = Instant::now();
-        let ReadyTrace { player, trace, config, observe, watch, bounds: (warmup, end) } = self;
-        let mut playing = Playing { player, trace, config, control };
+        let ReadyTrace { player, traces, config, observe, watch, bounds: (warmup, end) } = self;
+        let mut playing = Playing { player, traces, config, control };
         if warmup > 0 {
             playing.player.set_mode(Mode::Warming);
             playing.until(warmup)?;
@@ -77,7 +78,7 @@ impl<'a> ReadyTrace<'a> {
         let counters = counters(&player, &played);
         summary.state_hash = hash(&played, &counters);
         let meanings = timing::meanings(&summary).collect();
-        let observed = digest_played(observe, trace, watched);
+        let observed = digest_played(observe, traces.first(), watched);
         summary.functions = observed
             .functions
             .as_ref()
@@ -89,7 +90,7 @@ impl<'a> ReadyTrace<'a> {
 /// A trace that is being played.
 struct Playing<'a, 'c> {
     player: Player,
-    trace: &'a NamedTrace,
+    traces: &'a Traces,
     config: &'a RunConfig,
     control: &'a mut Control<'c>,
 }
@@ -140,8 +141,10 @@ impl Playing<'_, '_> {
     fn until(&mut self, instructions: u64) -> Result<bool, RunError> {
         let mut done = self.player.done();
         while done < instructions {
-            let more =
-                self.player.run(done.saturating_add(SLICE).min(instructions)).map_err(failed(self.trace))?;
+            let more = self
+                .player
+                .run(done.saturating_add(SLICE).min(instructions))
+                .map_err(failed(self.traces.first()))?;
             self.control.check()?;
             done = self.player.done();
             (self.control.progress)(done, self.player.now());
@@ -164,11 +167,11 @@ impl Playing<'_, '_> {
         }
         let mut series = MemorySeries::default();
         series.look_at(self.player.timing(), before.now);
-        let length = end.min(self.trace.known.instructions) - before.instructions.min(end);
+        let begun = before.traces[0].instructions;
+        let length = end.min(self.traces.first().known.instructions).saturating_sub(begun);
         let mut more = true;
         for part in 1..timing::PARTS {
-            let until = before.instructions
-                + (u128::from(length) * u128::from(part) / u128::from(timing::PARTS)) as u64;
+            let until = begun + (u128::from(length) * u128::from(part) / u128::from(timing::PARTS)) as u64;
             more = self.until(until)?;
             series.look_at(self.player.timing(), self.player.now());
         }
@@ -178,9 +181,10 @@ impl Playing<'_, '_> {
         series.look_at(self.player.timing(), self.player.now());
         let watched = self.player.end_watch();
         let after = self.player.played();
-        if !more {
-            check_all(&after.devices, self.trace.trace.counts())
-                .map_err(|problem| RunError::Unplayed { path: self.trace.path.clone(), problem })?;
+        if let Some(own) = self.traces.first().trace.file().filter(|_| !more) {
+            let path = || self.traces.first().path.clone();
+            check_all(&after.devices, own.counts())
+                .map_err(|problem| RunError::Unplayed { path: path(), problem })?;
         }
         let mut summary = self.summary(begin, &before, &after, !more);
         summary.memory_over_time = series.parts(&self.config.memory);
@@ -190,12 +194,29 @@ impl Playing<'_, '_> {
     fn summary(&self, begin: Moment, before: &Played, after: &Played, to_the_end: bool) -> PointSummary {
         let (config, models) = (self.config, Models::of_player(&self.player));
         let seconds = (after.now - before.now).as_secs_f64();
-        let instructions = after.instructions - before.instructions;
+        let instructions = after.traces[0].instructions - before.traces[0].instructions;
         let devices = after.devices.since(&before.devices);
         let end = Moment::new(&models);
-        let books = begin.books.iter().zip(&end.books);
-        let cycles_asleep: u64 = books.map(|(begin, end)| end.cpi_idle - begin.cpi_idle).sum();
-        let cycles = config.core_cycles(seconds);
+        let awake = |harts: Range<usize>| {
+            let asleep: u64 =
+                harts.clone().map(|hart| end.books[hart].cpi_idle - begin.books[hart].cpi_idle).sum();
+            (cycles_of(config, harts, seconds), asleep)
+        };
+        let (cycles, cycles_asleep) = awake(0..models.own);
+        let neighbours =
+            self.traces.neighbours().iter().zip(before.traces[1..].iter().zip(&after.traces[1..]));
+        let neighbours = neighbours.map(|(trace, (before, after))| {
+            let (instructions, (first, harts)) = (after.instructions - before.instructions, after.harts);
+            let (cycles, asleep) = awake(first..first + harts);
+            PlayedNeighbour {
+                file: trace.known.file.clone(),
+                first_core: first,
+                instructions,
+                ipc: per(instructions as f64, (cycles - asleep as f64).max(0.0)),
+                rounds: after.rounds - before.rounds,
+            }
+        });
+        let neighbours = neighbours.collect();
         // Both directions have them where frames are answered; where they are not, the one that has more is what was worked for.
         let (frames, bytes) = match devices.frames_in >= devices.frames_out {
             true => (devices.frames_in, devices.frames_in_bytes),
@@ -223,7 +244,7 @@ impl Playing<'_, '_> {
             cores: timing::cores(&span),
             played: Some(PlayedFigures {
                 pace,
-                warmup_instructions: before.instructions,
+                warmup_instructions: before.traces[0].instructions,
                 to_the_end,
                 cycles: cycles.round() as u64,
                 cycles_asleep,
@@ -235,12 +256,18 @@ impl Playing<'_, '_> {
                 out_gbps: rate(devices.frames_out_bytes, 8e-9),
                 dma_read_bytes: devices.dma_read_bytes,
                 dma_written_bytes: devices.dma_written_bytes,
+                neighbours,
                 waits: devices.waits,
                 waited_us: Ps(devices.waited_ps).as_secs_f64() * 1e6,
             }),
             ..PointSummary::default()
         }
     }
+}
+
+/// Cycles of some cores in so many seconds.
+fn cycles_of(config: &RunConfig, harts: Range<usize>, seconds: f64) -> f64 {
+    harts.map(|hart| config.hart(hart).core.frequency.0 as f64 * seconds).sum()
 }
 
 /// A trace that was played to its end was played whole: each frame and byte that the file says it has.
@@ -267,6 +294,9 @@ fn counters(player: &Player, played: &Played) -> Vec<(String, Counter)> {
 /// Two plays of one trace on one configuration end alike.
 fn hash(played: &Played, counters: &[(String, Counter)]) -> String {
     let mut text = format!("{} {}\n", played.now.0, played.instructions);
+    for trace in &played.traces {
+        text += &format!("{} {}\n", trace.instructions, trace.rounds);
+    }
     for (name, counter) in counters {
         text += &format!("{name} {}\n", counter.value);
     }

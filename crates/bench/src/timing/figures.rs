@@ -226,7 +226,11 @@ fn core(w: &View) -> Filling {
 fn cache(w: &View, name: &str, key: &str) -> Filling {
     let mut g = Filling::new(name);
     let n = |counter: &str| w.n(&format!("{key}.{counter}"));
-    let (misses, kilo, frames) = (n("misses"), w.instructions as f64 / 1e3, w.frames as f64);
+    let (mut misses, kilo, frames) = (n("misses"), w.instructions as f64 / 1e3, w.frames as f64);
+    if key == "llc" && w.has_neighbours() {
+        // What neighbours miss is not this trace's.
+        misses = w.sum(&["hart.crd_misses", "hart.drd_misses", "hart.rfo_misses"]);
+    }
     g.put("mpki", over(misses, kilo), "misses of cores a thousand instructions");
     g.put("misses_per_packet", over(misses, frames), "misses of cores a delivered frame");
     for (class, what) in CLASSES {

@@ -14,6 +14,8 @@ pub(crate) struct Models<'a> {
     pub cores: Vec<CoreStats>,
     /// The attachments, by the names of what is attached.
     pub attached: Vec<(String, &'a Attachment)>,
+    /// Of the cores, those from the first on that are measured; the others are neighbours of a played trace.
+    pub own: usize,
     /// How many disks there are.
     pub disks: usize,
 }
@@ -29,6 +31,7 @@ impl<'a> Models<'a> {
             timing,
             cores: (0..machine.harts().len()).map(core).collect(),
             attached: functions.map(|plugged| (plugged.name().to_owned(), plugged.attachment())).collect(),
+            own: machine.harts().len(),
             disks: machine.disk_stats().len(),
         })
     }
@@ -42,6 +45,7 @@ impl<'a> Models<'a> {
             timing: player.timing(),
             cores: cores.collect(),
             attached: attached.map(|(port, attachment)| (format!("port{port}"), attachment)).collect(),
+            own: player.own_harts(),
             disks: 0,
         }
     }

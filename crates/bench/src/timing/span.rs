@@ -71,7 +71,7 @@ impl<'a> View<'a> {
     fn books(&self) -> Books {
         let books = |moment: &Moment| match self.hart {
             Some(hart) => moment.books[hart].clone(),
-            None => moment.books.iter().fold(Books::default(), |sum, books| sum.plus(books)),
+            None => moment.books[..moment.own].iter().fold(Books::default(), |sum, books| sum.plus(books)),
         };
         books(&self.span.end).since(&books(&self.span.begin))
     }
@@ -80,11 +80,20 @@ impl<'a> View<'a> {
         (self.span.end.now - self.span.begin.now).0 as f64 * 1e-12
     }
 
+    /// Whether there are cores that are not summed up.
+    pub fn has_neighbours(&self) -> bool {
+        self.span.end.own < self.span.end.books.len()
+    }
+
     /// Core cycles, asleep or not.
     pub fn cycles(&self) -> f64 {
         match self.hart {
             Some(hart) => self.seconds() * self.config.hart(hart).core.frequency.0 as f64,
-            None => self.config.core_cycles(self.seconds()),
+            None if !self.has_neighbours() => self.config.core_cycles(self.seconds()),
+            None => {
+                let harts = 0..self.span.end.own;
+                harts.map(|hart| self.seconds() * self.config.hart(hart).core.frequency.0 as f64).sum()
+            }
         }
     }
 }

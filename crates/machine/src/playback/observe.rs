@@ -13,6 +13,11 @@ impl Player {
         self.instructions(&self.lanes[0])
     }
 
+    /// How many harts the first trace has.
+    pub fn own_harts(&self) -> usize {
+        self.lanes[0].harts
+    }
+
     /// How many harts there are.
     pub fn harts(&self) -> usize {
         self.streams.len()

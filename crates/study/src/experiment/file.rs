@@ -1,10 +1,10 @@
 //! An experiment's file, as TOML.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use doorbell_bench::{NamedTrace, NetworkFile, Places, RunError};
+use doorbell_bench::{NetworkFile, Places, RunError, Traces};
 use serde::Deserialize;
 
 use super::plan::ExperimentError;
@@ -25,9 +25,15 @@ pub struct ExperimentFile {
     pub topology: Option<NetworkFile>,
     /// A trace's file instead: beside this one, or in the folder `traces` of the cache.
     pub trace: Option<String>,
-    /// The trace, opened; a plan can be made without it.
+    /// Traces that are played beside it, on cores of their own.
+    #[serde(default)]
+    pub neighbours: Vec<String>,
+    /// Whether ChampSim's traces among these are of its variant with 96 bytes an instruction.
+    #[serde(default)]
+    pub cloudsuite: bool,
+    /// The traces, opened; a plan can be made without them.
     #[serde(skip)]
-    pub opened: Option<Arc<NamedTrace>>,
+    pub opened: Option<Arc<Traces>>,
     /// The machine to start from.
     pub preset: String,
     /// Overrides for all points, each a `path=value`.
@@ -177,15 +183,9 @@ impl ExperimentFile {
             file.topology = Some(NetworkFile::read(&path.with_file_name(network)).map_err(RunError::from)?);
         }
         if let Some(trace) = &file.trace {
-            let candidates = [path.with_file_name(trace), places.traces().join(trace)];
-            let Some(found) = candidates.iter().find(|candidate| candidate.exists()) else {
-                let [beside, cached] = candidates.map(|candidate| candidate.display().to_string());
-                return Err(ExperimentError::File(format!(
-                    "{}: trace = \"{trace}\": there is neither {beside} nor {cached}; record it (doorbell trace record --help)",
-                    path.display()
-                )));
-            };
-            file.opened = Some(Arc::new(NamedTrace::open(found)?));
+            let all = std::iter::once(trace).chain(&file.neighbours);
+            let found: Vec<PathBuf> = all.map(|name| found(path, name, places)).collect::<Result<_, _>>()?;
+            file.opened = Some(Arc::new(Traces::open(&found, file.cloudsuite)?));
         }
         Ok(file)
     }
@@ -198,5 +198,19 @@ impl ExperimentFile {
     /// What it is called.
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or("experiment")
+    }
+}
+
+/// Where a trace is that an experiment's file names.
+fn found(experiment: &Path, name: &str, places: &Places) -> Result<PathBuf, ExperimentError> {
+    let candidates = [experiment.with_file_name(name), places.traces().join(name)];
+    match candidates.iter().find(|candidate| candidate.exists()) {
+        Some(found) => Ok(found.clone()),
+        None => Err(ExperimentError::File(format!(
+            "{}: there is no trace {name}: neither {} nor {}; record it (doorbell trace record --help)",
+            experiment.display(),
+            candidates[0].display(),
+            candidates[1].display()
+        ))),
     }
 }

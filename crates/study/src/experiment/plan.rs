@@ -132,7 +132,7 @@ impl Plan {
             let Some(opened) = &self.file.opened else {
                 return Err(ExperimentError::File(format!("{}: {trace} was not opened", self.file.name())));
             };
-            let of = |point: &PlannedPoint| point.identity(self.benchmark.name, opened.identity());
+            let of = |point: &PlannedPoint| point.identity(self.benchmark.name, &opened.identity());
             return Ok(self.points.iter().map(of).collect());
         }
         let mut images = BTreeMap::new();
@@ -338,7 +338,7 @@ fn config(
     overrides.push(format!("run.seed={seed}"));
     if file.trace.is_some() {
         // Where the file is not there yet, one hart stands for those that it has.
-        let harts = file.opened.as_ref().map_or(1, |trace| u32::from(trace.known.harts));
+        let harts = file.opened.as_ref().map_or(1, |traces| traces.harts());
         return resolve_played(&file.preset, harts, &overrides);
     }
     if let Some(network) = &file.topology {

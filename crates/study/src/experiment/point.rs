@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use doorbell_bench::{
-    Benchmark, BenchmarkPlan, Control, NamedTrace, Observe, Places, PointSummary, Ran, ReadyTrace,
-    ResultFolder, RunError, RunSummary, Session, Source, changes, write_played,
+    Benchmark, BenchmarkPlan, Control, Observe, Places, PointSummary, Ran, ReadyTrace, ResultFolder,
+    RunError, RunSummary, Session, Source, Traces, changes, write_played,
 };
 use doorbell_loadgen::Rate;
 
@@ -39,8 +39,9 @@ pub fn measure(
             Work::Measure(rate) => own.at_rate(*rate, folder, control),
             Work::Search(request) => own.found(request, folder, control),
             Work::Play => {
-                let trace = plan.file.opened.as_deref().expect("a point that has an identity has its trace");
-                own.played(trace, folder, control)
+                let traces =
+                    plan.file.opened.as_deref().expect("a point that has an identity has its traces");
+                own.played(traces, folder, control)
             }
         }
     })
@@ -72,14 +73,14 @@ impl Own<'_> {
 
     fn played(
         self,
-        trace: &NamedTrace,
+        traces: &Traces,
         folder: &ResultFolder,
         control: &mut Control,
     ) -> Result<(), ExperimentError> {
         let observe = Observe::default();
-        let played = ReadyTrace::new(trace, &self.point.config, &observe)?.play(control)?;
+        let played = ReadyTrace::new(traces, &self.point.config, &observe)?.play(control)?;
         write_played(folder, &self.point.config, &played)?;
-        let ran = trace.ran(self.places.commit);
+        let ran = traces.ran(self.places.commit);
         self.write(played.summary, played.meanings, ran, folder)
     }
 
