@@ -1,8 +1,9 @@
 //! What can go wrong in a run, each with what to do about it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use doorbell_image::ImageError;
+use doorbell_machine::playback::PlaybackError;
 use doorbell_machine::{BootError, CheckpointError, ConfigError, DiskError, Outcome};
 use doorbell_sim::Ps;
 
@@ -80,22 +81,17 @@ pub enum RunError {
         /// Frames dropped by cause.
         named: u64,
     },
-    /// A trace cannot be read.
-    #[error("{}: {error}", path.display())]
-    TraceFile {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong.
-        error: doorbell_trace::system::TraceError,
-    },
     /// A trace cannot be played.
     #[error("{}: {error}", path.display())]
     Playback {
         /// Which file.
         path: PathBuf,
         /// What is wrong.
-        error: doorbell_machine::playback::PlaybackError,
+        error: PlaybackError,
     },
+    /// A trace in ChampSim's format cannot be played; the error names its file.
+    #[error(transparent)]
+    ChampSim(doorbell_trace::champsim::Error),
     /// What was played is not what the trace holds.
     #[error("{}: {problem}; `doorbell trace check` says whether the file is whole, and if it is, this is a fault of Doorbell's", path.display())]
     Unplayed {
@@ -140,6 +136,14 @@ pub enum RunError {
 }
 
 impl RunError {
+    /// An error about playing the trace `path`.
+    pub(crate) fn playback(path: &Path) -> impl Fn(PlaybackError) -> RunError {
+        move |error| match error {
+            PlaybackError::ChampSim(error) => RunError::ChampSim(error),
+            error => RunError::Playback { path: path.to_owned(), error },
+        }
+    }
+
     /// An I/O error about `path`.
     pub fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> RunError {
         let path = path.into();

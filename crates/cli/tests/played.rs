@@ -268,12 +268,14 @@ fn what_cannot_be_played_is_refused_and_leaves_nothing() {
     fs::write(folder.join("half.dbt"), &whole[..whole.len() / 2]).unwrap();
     fs::write(folder.join("empty.dbt"), "").unwrap();
     fs::write(folder.join("text.dbt"), "a long text, which is no trace at all, but a file").unwrap();
+    fs::write(folder.join("odd.champsim"), [0; 72]).unwrap();
     let run = |words: &[&str]| refused(folder, &[&["trace", "run"], words].concat());
     for (words, part) in [
         (&["none.dbt"][..], "none.dbt"),
         (&["text.dbt"], "not a trace of Doorbell's"),
         (&["empty.dbt"], "not a trace of Doorbell's"),
         (&["half.dbt"], "cut off"),
+        (&["odd.champsim"], "odd.champsim ends 8 bytes into record 1"),
         (&["."], "."),
         (&["loop.dbt", "--warmup", "40000"], "40000 instructions, and the warm-up takes 40000"),
         (&["loop.dbt", "--warmup", "100%"], "nothing to measure"),

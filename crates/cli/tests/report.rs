@@ -75,6 +75,7 @@ fn point() -> PointSummary {
         }],
         exit_status: None,
         iperf: None,
+        played: None,
         network: None,
     }
 }

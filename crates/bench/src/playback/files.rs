@@ -5,10 +5,10 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use doorbell_machine::playback::{Plan, TraceInput};
+use doorbell_machine::playback::{Plan, PlaybackError, TraceInput};
 use doorbell_results::{PlayedTrace, Ran};
 use doorbell_trace::champsim::Variant;
-use doorbell_trace::system::Description;
+use doorbell_trace::system::{Description, TraceFile};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 use crate::config::RunConfig;
@@ -37,10 +37,14 @@ impl fmt::Debug for NamedTrace {
 }
 
 impl NamedTrace {
-    /// Opens a file and reads it once, for its hash. One that is not of our own format is taken for ChampSim's, of this variant.
+    /// Opens a file and reads it once, for its hash. One that is not of our own format, and not called so, is taken for ChampSim's, of
+    /// this variant.
     pub fn open(path: &Path, variant: Variant) -> Result<NamedTrace, RunError> {
-        let failed = |error| RunError::Playback { path: path.to_owned(), error };
-        let trace = TraceInput::open(path, variant, None).map_err(failed)?;
+        let trace = match path.extension().is_some_and(|extension| extension == "dbt") {
+            true => TraceFile::open(path).map(TraceInput::own).map_err(PlaybackError::from),
+            false => TraceInput::open(path, variant, None),
+        };
+        let trace = trace.map_err(RunError::playback(path))?;
         let (bytes, xxh3) = hashed(path).map_err(RunError::io("read", path))?;
         let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let (recorder, recorded, isa) = match trace.file().map(|own| own.description()) {

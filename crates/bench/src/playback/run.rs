@@ -56,7 +56,8 @@ impl<'a> ReadyTrace<'a> {
     ) -> Result<ReadyTrace<'a>, RunError> {
         let bounds = bounds(config.options::<PlaybackConfig>(), traces.first())?;
         let watch = observe.request_played()?;
-        let player = Player::new(&config.machine(), &traces.plan(config)).map_err(failed(traces.first()))?;
+        let player = Player::new(&config.machine(), &traces.plan(config))
+            .map_err(RunError::playback(&traces.first().path))?;
         Ok(ReadyTrace { player, traces, config, observe, watch, bounds })
     }
 
@@ -131,11 +132,6 @@ fn bounds(own: &PlaybackConfig, trace: &NamedTrace) -> Result<(u64, u64), RunErr
     }
 }
 
-fn failed(trace: &NamedTrace) -> impl Fn(doorbell_machine::playback::PlaybackError) -> RunError {
-    let path = trace.path.clone();
-    move |error| RunError::Playback { path: path.clone(), error }
-}
-
 impl Playing<'_, '_> {
     /// Plays until so many instructions have been, in slices; whether there are more.
     fn until(&mut self, instructions: u64) -> Result<bool, RunError> {
@@ -144,7 +140,7 @@ impl Playing<'_, '_> {
             let more = self
                 .player
                 .run(done.saturating_add(SLICE).min(instructions))
-                .map_err(failed(self.traces.first()))?;
+                .map_err(RunError::playback(&self.traces.first().path))?;
             self.control.check()?;
             done = self.player.done();
             (self.control.progress)(done, self.player.now());
