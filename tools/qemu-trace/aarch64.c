@@ -18,9 +18,9 @@ const uint64_t isa_ram_bytes_max = 2ull << 30;
 
 #define GENERAL_REGISTERS 31
 
-static struct qemu_plugin_register *cpsr, *ttbr0, *ttbr1, *tcr, *general[GENERAL_REGISTERS];
-/* As they were when the mode was read last: the kernel's half, and how both halves are translated. */
-static uint64_t kernel_table, control;
+static struct qemu_plugin_register *cpsr, *ttbr0, *ttbr1, *tcr, *vbar, *elr, *general[GENERAL_REGISTERS];
+/* As they were when the mode was read last: the kernel's half, how both halves are translated, and where handlers are. */
+static uint64_t kernel_table, control, vectors;
 static bool is_privileged;
 
 void isa_find_registers(const GArray *all)
@@ -29,6 +29,8 @@ void isa_find_registers(const GArray *all)
     ttbr0 = find_register(all, "TTBR0_EL1");
     ttbr1 = find_register(all, "TTBR1_EL1");
     tcr = find_register(all, "TCR_EL1");
+    vbar = find_register(all, "VBAR");
+    elr = find_register(all, "ELR_EL1");
     for (int at = 0; at < GENERAL_REGISTERS; at++) {
         char name[4];
         snprintf(name, sizeof(name), "x%d", at);
@@ -48,6 +50,7 @@ struct mode isa_mode(void)
 
     kernel_table = read_register(ttbr1) & TABLE;
     control = read_register(tcr);
+    vectors = read_register(vbar);
     is_privileged = (state & PSTATE_LEVEL) != 0;
     return (struct mode){
         read_register(ttbr0) & TABLE,
@@ -65,8 +68,23 @@ bool isa_changes_mode(const uint8_t *bytes, size_t length)
 {
     uint32_t word = word_of(bytes, length);
 
-    /* SVC, HVC, SMC, BRK; ERET; MSR to op0 3, op1 0, CRn 2, CRm 0: TTBR0_EL1, TTBR1_EL1, TCR_EL1. */
-    return (word & 0xff000000) == 0xd4000000 || (word & 0xffffffe0) == 0xd69f03e0 || (word & 0xffffff00) == 0xd5182000;
+    /* SVC, HVC, SMC, BRK; ERET; MSR to op0 3, op1 0, CRn 2, CRm 0: TTBR0_EL1, TTBR1_EL1, TCR_EL1; to VBAR_EL1. */
+    return (word & 0xff000000) == 0xd4000000 || (word & 0xffffffe0) == 0xd69f03e0 || (word & 0xffffff00) == 0xd5182000
+        || (word & 0xffffffe0) == 0xd518c000;
+}
+
+/* D1.4.1: the vectors are of 128 bytes each, of synchronous exceptions, IRQ, FIQ and SError, for four origins. */
+#define VECTOR_BYTES 0x80
+#define VECTORS_BYTES 0x800
+
+struct trap isa_trap(uint64_t address)
+{
+    uint64_t offset = address - vectors;
+
+    if (offset >= VECTORS_BYTES || offset % VECTOR_BYTES) {
+        return (struct trap){ .is_taken = false };
+    }
+    return (struct trap){ read_register(elr), true, offset / VECTOR_BYTES % 4 != 0 };
 }
 
 /* D8.3 Translation table descriptor formats, of the granule of 4 KiB and tables of 48 bits. */

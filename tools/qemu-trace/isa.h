@@ -38,11 +38,19 @@ struct walk {
     bool is_writable;
 };
 
+/* What led to a handler: an interrupt or an exception, and the instruction that the handler goes back to. */
+struct trap {
+    uint64_t address;
+    bool is_taken, is_interrupt;
+};
+
 /* Finds the registers that the mode is read from, by QEMU's names for them. */
 void isa_find_registers(const GArray *all);
 struct mode isa_mode(void);
 /* Whether the mode may be another one behind this instruction, the last one of a block. */
 bool isa_changes_mode(const uint8_t *bytes, size_t length);
+/* The trap that has led to the block at this address, where the instruction set tells that by registers. Asked at each block, in its mode. */
+struct trap isa_trap(uint64_t address);
 /* The walk of an address as the page tables stand: of no entries if it is not mapped. `space` is the mode's. */
 struct walk isa_walk(uint64_t space, uint64_t address);
 /* The register that says where, of an instruction that clears CLEARED_BYTES, aligned so, without QEMU's telling plugins; NULL of all

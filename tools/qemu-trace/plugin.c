@@ -98,6 +98,17 @@ static void put_state(bool always)
     }
 }
 
+static void put_trap(uint64_t address)
+{
+    struct trap trap = isa_trap(address);
+
+    if (trap.is_taken) {
+        put_byte(RECORD_TRAP);
+        put_byte(trap.is_interrupt);
+        put_number(trap.address);
+    }
+}
+
 static void begin(uint64_t count)
 {
     window.is_open = true;
@@ -154,6 +165,7 @@ static void block_begins(unsigned int index, void *data)
     if (before && (before->changes_mode || (int64_t)(before->address ^ block->address) < 0 || block->address == block->first)) {
         put_state(false);
     }
+    put_trap(block->address);
     put_block(before, block);
     window.block = block;
     window.block_begun = count;

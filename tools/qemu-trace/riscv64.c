@@ -18,19 +18,34 @@ const uint64_t isa_ram_bytes_max = 2ull << 30;
 #define MACHINE 3
 
 static struct qemu_plugin_register *priv, *satp;
-/* As it was when the mode was read last. */
+
+/* A level's trap registers, and where its handler is. */
+struct handler {
+    struct qemu_plugin_register *tvec, *cause, *epc;
+    uint64_t address;
+};
+
+/* As they were when the mode was read last. */
+static struct handler kernel, firmware;
 static uint64_t level;
 
 void isa_find_registers(const GArray *all)
 {
     priv = find_register(all, "priv");
     satp = find_register(all, "satp");
+    kernel = (struct handler){ find_register(all, "stvec"), find_register(all, "scause"), find_register(all, "sepc"), 0 };
+    firmware = (struct handler){ find_register(all, "mtvec"), find_register(all, "mcause"), find_register(all, "mepc"), 0 };
 }
+
+/* 11.1.2 stvec: the lowest two bits say whether interrupts have handlers of their own; neither Linux nor OpenSBI has that. */
+#define TVEC_MODE 3
 
 struct mode isa_mode(void)
 {
     /* The bit that tells of virtual machines is none of the level. */
     level = read_register(priv) & 3;
+    kernel.address = read_register(kernel.tvec) & ~(uint64_t)TVEC_MODE;
+    firmware.address = read_register(firmware.tvec) & ~(uint64_t)TVEC_MODE;
     return (struct mode){ read_register(satp), (uint8_t)(STATE_64_BIT | (level != USER ? STATE_PRIVILEGED : 0)) };
 }
 
@@ -43,8 +58,21 @@ bool isa_changes_mode(const uint8_t *bytes, size_t length)
         return length == 2 && bytes[0] == 0x02 && bytes[1] == 0x90;
     }
     word = (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
-    /* SYSTEM: ECALL, EBREAK, MRET, SRET; CSR instructions of satp. */
-    return (word & 0x7f) == 0x73 && ((word & 0x7000) == 0 || word >> 20 == 0x180);
+    /* SYSTEM: ECALL, EBREAK, MRET, SRET; CSR instructions of satp, stvec and mtvec. */
+    return (word & 0x7f) == 0x73 && ((word & 0x7000) == 0 || word >> 20 == 0x180 || word >> 20 == 0x105 || word >> 20 == 0x305);
+}
+
+/* 11.1.8 scause */
+#define CAUSE_IS_INTERRUPT 63
+
+struct trap isa_trap(uint64_t address)
+{
+    const struct handler *handler = level == MACHINE ? &firmware : &kernel;
+
+    if (address != handler->address || level == USER) {
+        return (struct trap){ .is_taken = false };
+    }
+    return (struct trap){ read_register(handler->epc), true, read_register(handler->cause) >> CAUSE_IS_INTERRUPT };
 }
 
 /* 11.1.11 satp */

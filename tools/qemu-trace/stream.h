@@ -16,6 +16,8 @@
  *                   and the walk of its virtual address (as below)
  *  RECORD_CUT       of the last block only so many instructions were begun
  *  RECORD_STATE     before a block: STATE bits (a byte), and what tells its address space from others (x86-64: CR3)
+ *  RECORD_TRAP      before a block, which is a handler's: 1 if an interrupt led there, 0 if an exception did (a byte), and the virtual
+ *                   address that it goes back to. Only of instruction sets that have registers for that
  *  RECORD_IDLE      the CPU waits for an interrupt
  *  RECORD_DMA       by a device: 1 if it writes RAM (a byte), instructions of the last block that had begun, physical address, bytes
  *  RECORD_DEVICE    which event (enum device_event; a byte), instructions of the last block that had begun, its arguments
@@ -37,7 +39,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STREAM_MAGIC "doorbell-qemu-2\n"
+#define STREAM_MAGIC "doorbell-qemu-3\n"
 
 enum record {
     RECORD_END,
@@ -50,6 +52,7 @@ enum record {
     RECORD_DMA,
     RECORD_DEVICE,
     RECORD_BEGIN,
+    RECORD_TRAP,
 };
 
 /* Instructions are executed with the operating system's rights; they are those of 64 bits, which the reader knows. */

@@ -52,6 +52,13 @@ bool isa_changes_mode(const uint8_t *bytes, size_t length)
     return bytes[at] >= 0xca && bytes[at] <= 0xcf;
 }
 
+/* The interrupt's vector is told by no register. */
+struct trap isa_trap(uint64_t address)
+{
+    (void)address;
+    return (struct trap){ .is_taken = false };
+}
+
 #define ENTRY_PRESENT 1
 /* PS: the entry maps a large page. */
 #define ENTRY_LARGE 0x80

@@ -3,7 +3,7 @@
 //! A block's last instruction is known only when the next block begins: that says whether a branch was taken, and whether there was
 //! a trap between. An address that is reached from an instruction that cannot go there is a handler's; one that was reached so
 //! once is a handler's also where a return or a jump through a register comes before it. Where an interrupt follows a branch, the
-//! branch is taken to go as it went the last time.
+//! branch is taken to go as it went the last time. All that is for instruction sets whose traps the stream does not tell.
 
 #[cfg(test)]
 mod tests;
@@ -63,6 +63,8 @@ pub struct Execution<R> {
     expected: Option<u64>,
     /// Of the next block.
     state: Option<(bool, u64)>,
+    /// What leads to it, and the address that its handler goes back to, if that was told.
+    told: Option<(Trap, u64)>,
     is_privileged: bool,
     handlers: BTreeMap<u64, Trap>,
     /// Those that have been told.
@@ -84,6 +86,7 @@ impl<R: Read> Execution<R> {
             has_last: false,
             expected: None,
             state: None,
+            told: None,
             is_privileged: true,
             handlers: BTreeMap::new(),
             pages: BTreeSet::new(),
@@ -99,6 +102,10 @@ impl<R: Read> Execution<R> {
                 self.nic.register(offset, value);
             }
             Item::Device(device) => self.nic.device(device, recorder),
+            Item::Trap { is_interrupt, address } => {
+                let trap = if is_interrupt { Trap::Interrupt } else { Trap::Exception };
+                self.told = Some((trap, address));
+            }
             Item::State { is_privileged, space } => self.state = Some((is_privileged, space)),
             Item::Idle => {
                 self.settle(None, recorder);
@@ -175,9 +182,15 @@ impl<R: Read> Execution<R> {
                 self.nic.flush(recorder);
             }
             let decoded = self.decoded[self.last.block][self.last.instruction];
-            let (goes, found) = self.outcome(&decoded, next);
-            trap = found;
-            if trap != Some(Trap::Exception) {
+            let outcome = match (next, self.told) {
+                (Some(next), Some((trap, address))) => trapped(&decoded, next, trap, address),
+                (Some(next), None) => self.outcome(&decoded, next),
+                // Nothing stops a block in its middle but a fault.
+                (None, _) if self.has_stopped() => Outcome::FAULT,
+                (None, _) => Outcome { goes: Some(Goes::On), trap: None },
+            };
+            trap = outcome.trap;
+            if let Some(goes) = outcome.goes {
                 self.counts.instructions += u64::from(goes != Goes::Again);
                 let known = &mut self.decoded[self.last.block][self.last.instruction];
                 if let Goes::To(target) = goes {
@@ -195,7 +208,7 @@ impl<R: Read> Execution<R> {
                 self.nic.device(device, recorder);
             }
         } else if let (Some(next), Some(expected)) = (next, self.expected.take()) {
-            trap = (next != expected).then_some(Trap::Interrupt);
+            trap = self.told.map(|(trap, _)| trap).or((next != expected).then_some(Trap::Interrupt));
         }
         self.arrive(next, trap, recorder);
     }
@@ -203,6 +216,7 @@ impl<R: Read> Execution<R> {
     /// The next instruction is reached by a trap, or as usual.
     fn arrive(&mut self, next: Option<u64>, trap: Option<Trap>, recorder: &mut impl Recorder) {
         let Some(next) = next else { return };
+        self.told = None;
         if self.nic.has_pending() {
             self.nic.flush(recorder);
         }
@@ -224,43 +238,44 @@ impl<R: Read> Execution<R> {
         }
     }
 
-    /// Where an instruction went, if the one at `next` was executed after it.
-    fn outcome(&self, decoded: &Decoded, next: Option<u64>) -> (Goes, Option<Trap>) {
-        let accesses = &self.last.accesses;
+    /// Whether the last block ended in its middle. What was executed by itself because it accesses a device ends its block as others
+    /// do.
+    fn has_stopped(&self) -> bool {
+        self.last.is_cut && !self.last.accesses.iter().any(|access| access.is_io)
+    }
+
+    /// Where an instruction went, if the one at `next` was executed after it and nothing was told of a trap.
+    fn outcome(&self, decoded: &Decoded, next: u64) -> Outcome {
         let behind = decoded.behind();
-        let Some(next) = next else {
-            // Nothing stops a block in its middle but a fault.
-            let has_faulted = self.last.is_cut && !accesses.iter().any(|access| access.is_io);
-            return (Goes::On, has_faulted.then_some(Trap::Exception));
-        };
         let to = |target: u64| if target == behind { Goes::On } else { Goes::To(target) };
-        let trapped = || {
-            let has_faulted = decoded.accesses_memory && accesses.is_empty();
-            // What was executed by itself because it accesses a device ends its block as others do.
-            let is_cut = self.last.is_cut && !accesses.iter().any(|access| access.is_io);
-            let seen = if has_faulted || is_cut { Trap::Exception } else { self.known(next) };
-            self.isa.handler(next).unwrap_or(seen)
+        let plain = |goes: Goes| Outcome { goes: Some(goes), trap: None };
+        let trapped = |goes: Goes| {
+            let has_faulted = decoded.accesses_memory && self.last.accesses.is_empty();
+            match self.known(next) {
+                trap if trap == Trap::Exception || has_faulted || self.has_stopped() => Outcome::FAULT,
+                trap => Outcome { goes: Some(goes), trap: Some(trap) },
+            }
         };
         match decoded.flow {
             // One interrupt follows the other.
             Flow::System if decoded.returns && self.handlers.contains_key(&next) => {
-                (to(decoded.went), Some(self.known(next)))
+                Outcome { goes: Some(to(decoded.went)), trap: Some(self.known(next)) }
             }
-            Flow::System => (to(next), Some(Trap::System)),
-            Flow::Next if next == behind => (Goes::On, None),
-            Flow::Next if next == decoded.address && decoded.is_repeated => (Goes::Again, None),
-            Flow::Next => (Goes::On, Some(trapped())),
-            Flow::Direct(target) if next == target => (Goes::To(target), None),
-            Flow::Direct(target) => (Goes::To(target), Some(trapped())),
-            Flow::Branch(target) if next == target => (Goes::To(target), None),
-            Flow::Branch(_) if next == behind => (Goes::On, None),
-            Flow::Branch(_) => (to(decoded.went), Some(trapped())),
+            Flow::System => Outcome { goes: Some(to(next)), trap: Some(Trap::System) },
+            Flow::Next if next == behind => plain(Goes::On),
+            Flow::Next if next == decoded.address && decoded.is_repeated => plain(Goes::Again),
+            Flow::Next => trapped(Goes::On),
+            Flow::Direct(target) if next == target => plain(Goes::To(target)),
+            Flow::Direct(target) => trapped(Goes::To(target)),
+            Flow::Branch(target) if next == target => plain(Goes::To(target)),
+            Flow::Branch(_) if next == behind => plain(Goes::On),
+            Flow::Branch(_) => trapped(to(decoded.went)),
             Flow::Indirect => {
                 let from_user = !self.is_privileged && next >= KERNEL;
                 if from_user || self.handlers.contains_key(&next) {
-                    (Goes::To(decoded.went), Some(trapped()))
+                    trapped(Goes::To(decoded.went))
                 } else {
-                    (Goes::To(next), None)
+                    plain(Goes::To(next))
                 }
             }
         }
@@ -268,7 +283,36 @@ impl<R: Read> Execution<R> {
 
     /// What a handler is of.
     fn known(&self, handler: u64) -> Trap {
-        let told = self.isa.handler(handler).or_else(|| self.handlers.get(&handler).copied());
-        told.unwrap_or(Trap::Interrupt)
+        self.handlers.get(&handler).copied().unwrap_or(Trap::Interrupt)
+    }
+}
+
+/// How the last instruction of a block ended.
+#[derive(Clone, Copy, Debug)]
+struct Outcome {
+    /// Where it goes; nowhere if it was not executed.
+    goes: Option<Goes>,
+    /// The next one is reached by this.
+    trap: Option<Trap>,
+}
+
+impl Outcome {
+    const FAULT: Outcome = Outcome { goes: None, trap: Some(Trap::Exception) };
+}
+
+/// How an instruction ended before a trap to the handler at `next`, which goes back to `address`: the instruction itself if it has
+/// caused the trap, or the next one, be it that an interrupt came between or that the next one could not be fetched.
+fn trapped(decoded: &Decoded, next: u64, trap: Trap, address: u64) -> Outcome {
+    let to = |target: u64| match decoded.flow {
+        Flow::Next => Goes::On,
+        _ if target == decoded.behind() => Goes::On,
+        _ => Goes::To(target),
+    };
+    match (decoded.flow, trap) {
+        (Flow::System, Trap::Exception) if !decoded.returns => {
+            Outcome { goes: Some(to(next)), trap: Some(Trap::System) }
+        }
+        (_, Trap::Exception) if address == decoded.address => Outcome::FAULT,
+        _ => Outcome { goes: Some(to(address)), trap: Some(trap) },
     }
 }

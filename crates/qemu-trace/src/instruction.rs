@@ -6,19 +6,12 @@ use std::fmt::Debug;
 use doorbell_sim::OpClass;
 use doorbell_sim::op::Register;
 
-use crate::event::Trap;
 use crate::stream::Bytes;
 
 /// What decodes instructions.
 pub trait InstructionSet: Debug + Send {
     /// Decodes one; asked once for each that stands in memory. What is no instruction becomes a plain op ([`Decoded::plain`]).
     fn decode(&mut self, bytes: &Bytes) -> Decoded;
-
-    /// What a trap to this address is, where handlers' addresses say so.
-    fn handler(&self, address: u64) -> Option<Trap> {
-        let _ = address;
-        None
-    }
 }
 
 /// Where an instruction goes.

@@ -12,7 +12,7 @@ use input::Input;
 pub use parts::{Access, Bytes, Device, Item, TableWalk};
 use parts::{INSTRUCTION_BYTES_MAX, PAGE_BITS_MAX, PAGE_SHIFT, WALK_MAX};
 
-const MAGIC: &[u8] = b"doorbell-qemu-2\n";
+const MAGIC: &[u8] = b"doorbell-qemu-3\n";
 /// How many pages the plugin remembers to have told.
 const PAGES: usize = 1 << 14;
 /// No block of QEMU's has more instructions.
@@ -30,6 +30,7 @@ mod record {
     pub const DMA: u8 = 7;
     pub const DEVICE: u8 = 8;
     pub const BEGIN: u8 = 9;
+    pub const TRAP: u8 = 10;
 }
 
 /// The plugin's bits of an access.
@@ -174,6 +175,7 @@ impl<R: Read> Stream<R> {
                     return Ok(Item::Begin);
                 }
                 record::STATE => self.state()?,
+                record::TRAP => Item::Trap { is_interrupt: self.byte()? != 0, address: self.number()? },
                 record::IDLE => Item::Idle,
                 record::END => Item::End(self.number()?),
                 _ => return Err(self.damaged("a record of an unknown kind")),

@@ -17,7 +17,6 @@ use doorbell_sim::{Op, OpClass};
 use yaxpeax_arch::{Decoder, U8Reader};
 use yaxpeax_arm::armv8::a64::{InstDecoder, Instruction, Operand};
 
-use crate::event::Trap;
 use crate::instruction::{Decoded, Flow, InstructionSet};
 use crate::names::GENERAL;
 use crate::stream::Bytes;
@@ -68,14 +67,6 @@ impl InstructionSet for Aarch64 {
             decoded.writes.add(LINK);
         }
         decoded
-    }
-
-    /// D1.4.1: the vector's entries are of 128 bytes each, of synchronous exceptions, IRQ, FIQ and SError.
-    fn handler(&self, address: u64) -> Option<Trap> {
-        const ENTRY_BYTES: u64 = 0x80;
-        (address.is_multiple_of(ENTRY_BYTES)).then(|| {
-            if (address / ENTRY_BYTES).is_multiple_of(4) { Trap::Exception } else { Trap::Interrupt }
-        })
     }
 }
 

@@ -4,7 +4,7 @@ use doorbell_sim::{Op, OpClass};
 
 use super::*;
 use crate::stream::tests::{LOADS, LOOP, STORE, stream_of};
-use crate::target::TARGETS;
+use crate::target::target;
 
 #[derive(Default)]
 struct Kept {
@@ -24,9 +24,14 @@ impl Recorder for Kept {
 }
 
 fn executed(records: &[&[u8]]) -> (Kept, Counts) {
+    executed_on("x86_64", records)
+}
+
+fn executed_on(name: &str, records: &[&[u8]]) -> (Kept, Counts) {
+    let target = target(name).unwrap();
     let bytes = stream_of(records);
     let mut kept = Kept::default();
-    let counts = Execution::new(&TARGETS[0], TARGETS[0].nic, &bytes[..]).unwrap().run(&mut kept).unwrap();
+    let counts = Execution::new(target, target.nic, &bytes[..]).unwrap().run(&mut kept).unwrap();
     (kept, counts)
 }
 
@@ -86,4 +91,30 @@ fn what_wakes_a_waiting_processor_comes_behind_the_wait() {
         [Event::Waits, Event::Nic(crate::event::Nic::Interrupt(2)), Event::Trap(Trap::Interrupt)]
     );
     assert_eq!(counts.interrupts, 1);
+}
+
+/// Of AArch64 at 0x1000: `b.ne 0x1010`; `ldr x0, [x1]`; `svc #0`; and at 0x2000, which stands for a handler, `nop`.
+const BRANCH: &[u8] = &[3, 0x80, 0x20, 0, 0, 1, 4, 0x81, 0x00, 0x00, 0x54, 0];
+const LOAD: &[u8] = &[3, 0x80, 0x20, 0, 0, 1, 4, 0x20, 0x00, 0x40, 0xf9, 0];
+const CALL: &[u8] = &[3, 0x80, 0x20, 0, 0, 1, 4, 0x01, 0x00, 0x00, 0xd4, 0];
+const VECTOR: &[u8] = &[3, 0x80, 0x40, 0, 0, 1, 4, 0x1f, 0x20, 0x03, 0xd5, 0];
+
+#[test]
+fn where_the_processor_tells_of_traps_nothing_is_inferred() {
+    // An interrupt goes back to 0x1010: that is where the branch went.
+    let (kept, counts) = executed_on("aarch64", &[BRANCH, &[10, 1, 0x90, 0x20], VECTOR, &[0, 2]]);
+    assert_eq!((counts.interrupts, counts.exceptions, counts.instructions), (1, 0, 2));
+    assert!(kept.ops[0].is_taken() && kept.ops[0].next_pc() == 0x1010);
+    // The instruction there cannot be fetched: the branch was executed all the same.
+    let (kept, counts) = executed_on("aarch64", &[BRANCH, &[10, 0, 0x90, 0x20], VECTOR, &[0, 2]]);
+    assert_eq!((counts.interrupts, counts.exceptions, counts.instructions), (0, 1, 2));
+    assert!(kept.ops[0].is_taken() && kept.events.contains(&(1, Event::Trap(Trap::Exception))));
+    // The load itself faults.
+    let (kept, counts) = executed_on("aarch64", &[LOAD, &[10, 0, 0x80, 0x20], VECTOR, &[0, 2]]);
+    assert_eq!((counts.exceptions, counts.instructions), (1, 1));
+    assert!(kept.events.contains(&(0, Event::Trap(Trap::Exception))));
+    // A system call.
+    let (kept, counts) = executed_on("aarch64", &[CALL, &[10, 0, 0x84, 0x20], VECTOR, &[0, 2]]);
+    assert_eq!((counts.system, counts.exceptions, counts.instructions), (1, 0, 2));
+    assert_eq!(kept.ops[0].next_pc(), 0x2000);
 }

@@ -9,7 +9,6 @@ mod tests;
 use doorbell_riscv::inst::{Inst, Kind};
 use doorbell_sim::{Op, OpClass};
 
-use crate::event::Trap;
 use crate::instruction::{Decoded, Flow, InstructionSet};
 use crate::stream::Bytes;
 
@@ -47,16 +46,7 @@ impl InstructionSet for Riscv64 {
         decoded.flags = if is_prefetch { 0 } else { op.flags & !Op::WRITES };
         decoded
     }
-
-    /// OpenSBI delegates all interrupts to the kernel but its own timer's, which Sstc replaces: what comes to it unasked is an
-    /// exception.
-    fn handler(&self, address: u64) -> Option<Trap> {
-        FIRMWARE.contains(&address).then_some(Trap::Exception)
-    }
 }
-
-/// Where QEMU's `virt` has RAM, and firmware at its beginning, up to the kernel.
-const FIRMWARE: std::ops::Range<u64> = 0x8000_0000..0x8020_0000;
 
 fn flow(inst: &Inst, address: u64) -> Flow {
     use Kind::*;

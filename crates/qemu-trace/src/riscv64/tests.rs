@@ -70,6 +70,4 @@ fn an_instruction_says_where_it_goes() {
     assert!(decoded(0x1020_0073).returns && !decoded(0x0000_0073).returns);
     assert!(decoded(0x1050_0073).waits, "wfi");
     assert_eq!(decoded(0x0405_e013).class, OpClass::Int, "a prefetch, whose address nobody knows");
-    assert_eq!(Riscv64.handler(0x8000_0400), Some(Trap::Exception));
-    assert_eq!(Riscv64.handler(0xffff_ffff_8000_0400), None);
 }

@@ -116,6 +116,13 @@ pub enum Item {
         /// What tells the address space from others.
         space: u64,
     },
+    /// What led to the next block, a handler, where that is told.
+    Trap {
+        /// An interrupt, or else an exception.
+        is_interrupt: bool,
+        /// The address that the handler goes back to.
+        address: u64,
+    },
     /// A block was executed: its number, and how many of its instructions had begun. [`Stream::accesses`] and [`Stream::devices`]
     /// have the rest.
     Block(u32, u32),
