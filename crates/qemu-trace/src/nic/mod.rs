@@ -5,6 +5,8 @@
 //! one write here, as is a descriptor whose status QEMU writes once more.
 
 mod model;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 

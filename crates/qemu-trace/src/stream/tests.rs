@@ -91,7 +91,9 @@ fn what_a_device_does_is_with_the_block_or_between_blocks() {
 
 #[test]
 fn whatever_is_cut_or_changed_is_an_error_or_another_stream_but_no_panic() {
-    let whole = stream_of(&[LOOP, LOADS, STORE, &[record::BLOCK, 0, record::CUT, 1], &[record::END, 4]]);
+    let trap = [record::TRAP, 1, 0x80, 0x20];
+    let whole =
+        stream_of(&[LOOP, LOADS, STORE, &trap, &[record::BLOCK, 0, record::CUT, 1], &[record::END, 4]]);
     assert!(items(&whole).is_ok());
     for length in 0..whole.len() {
         let error = items(&whole[..length]).unwrap_err();
