@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use doorbell_sim::memory::Walk;
 use doorbell_sim::{Op, PhysAddr, Ps, TranslationFence};
 
+use super::ahead::News;
 use super::bytes::{Column, Malformed, put, put_difference};
 use super::shape::{Address, OPS_MAX, Shape, ShapeOp};
 
@@ -25,7 +26,8 @@ const NEW_SHAPE: u64 = 0;
 const MARK: u64 = 1;
 const FIRST_SHAPE: u64 = 2;
 
-const PAGE_SHIFT: u32 = 12;
+/// Bits of an address within a page.
+pub const PAGE_SHIFT: u32 = 12;
 const PAGE_BYTES: u64 = 1 << PAGE_SHIFT;
 
 /// What is told of a block besides its ops, and what happened since the one before.
@@ -57,17 +59,22 @@ enum Mark {
 const MARK_KINDS: [Mark; 6] =
     [Mark::Physical, Mark::Space, Mark::Thread, Mark::Fence, Mark::Slept, Mark::Page];
 
-/// Where a page lies, and what a walk for it reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Mapping {
-    frame: u64,
-    walk: Walk,
+/// A page of an address space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Page {
+    /// The address space.
+    pub space: Option<u16>,
+    /// Its number: the address without the bits within the page.
+    pub number: u64,
 }
 
 /// What both sides know of the stream so far.
 #[derive(Default)]
 struct Known {
-    pages: Pages,
+    /// Where pages lie.
+    pages: HashMap<Page, u64>,
+    /// Of these, those that were used lately.
+    recent: Recent,
     /// The last address of each op of each shape.
     last: Vec<Vec<u64>>,
     space: Option<u16>,
@@ -88,7 +95,6 @@ pub struct HartEncoder {
     columns: [Vec<u8>; COLUMNS],
     shapes: HashMap<Vec<u8>, u64>,
     known: Known,
-    recent: Recent,
     scratch: Vec<u8>,
 }
 
@@ -120,19 +126,14 @@ impl HartEncoder {
 
     /// Whether all pages lie where they were told to.
     fn knows(&mut self, ops: &[Op]) -> bool {
-        let (pages, recent, space) = (&self.known.pages, &mut self.recent, self.known.space);
-        ops.iter()
-            .flat_map(uses)
-            .flatten()
-            .all(|(page, frame)| recent.frame(pages, space, page) == Some(frame))
+        ops.iter().flat_map(uses).flatten().all(|(page, frame)| self.known.frame(page) == Some(frame))
     }
 
     /// Tells the pages that are not known, or lie elsewhere now.
     fn pages(&mut self, ops: &[Op], walk: &mut dyn FnMut(u64) -> Walk) {
         for (page, frame) in ops.iter().flat_map(uses).flatten() {
-            let known = self.known.pages.get(&(self.known.space, page));
-            if known.is_none_or(|known| known.frame != frame) {
-                self.page(page, Mapping { frame, walk: walk(page << PAGE_SHIFT) });
+            if self.known.frame(page) != Some(frame) {
+                self.page(page, frame, &walk(page << PAGE_SHIFT));
             }
         }
     }
@@ -188,7 +189,6 @@ impl HartEncoder {
                 None => _ = self.mark(Mark::Physical),
             }
             self.known.space = step.space;
-            self.recent.forget();
         }
         if step.thread != self.known.thread {
             put(self.mark(Mark::Thread), step.thread);
@@ -196,21 +196,19 @@ impl HartEncoder {
         }
     }
 
-    fn page(&mut self, page: u64, mapping: Mapping) {
-        self.recent.forget();
+    fn page(&mut self, page: u64, frame: u64, walk: &Walk) {
         self.mark(Mark::Page);
         let (to, known) = (&mut self.columns[PAGES], &mut self.known);
         put_difference(to, page, known.page);
-        put_difference(to, mapping.frame, known.frame);
-        let walk = &mapping.walk;
+        put_difference(to, frame, known.frame);
         put(to, walk.levels.into());
         put(to, walk.page_bytes);
         for entry in &walk.entries[..usize::from(walk.levels)] {
             put_difference(to, entry.0, known.entry);
             known.entry = entry.0;
         }
-        (known.page, known.frame) = (page, mapping.frame);
-        known.pages.insert((known.space, page), mapping);
+        (known.page, known.frame) = (page, frame);
+        known.lies(page, frame);
     }
 }
 
@@ -243,24 +241,16 @@ pub struct HartDecoder {
     columns: [Column; COLUMNS],
     shapes: Vec<Shape>,
     known: Known,
-    recent: Recent,
 }
 
 impl HartDecoder {
     /// Of a chunk's columns.
     pub fn new(columns: [Vec<u8>; COLUMNS]) -> HartDecoder {
-        let recent = Recent([None; RECENT]);
-        HartDecoder { columns: columns.map(Column::new), shapes: Vec::new(), known: Known::default(), recent }
+        HartDecoder { columns: columns.map(Column::new), shapes: Vec::new(), known: Known::default() }
     }
 
-    /// Which page-table entries a walk for `virt` reads; no levels where addresses are not translated.
-    pub fn walk(&self, virt: u64) -> Walk {
-        let known = self.known.pages.get(&(self.known.space, virt >> PAGE_SHIFT));
-        known.map_or(Walk::default(), |mapping| mapping.walk)
-    }
-
-    /// Appends the next block's ops; `None` at the chunk's end.
-    pub fn next(&mut self, ops: &mut Vec<Op>) -> Result<Option<Step>, Malformed> {
+    /// Appends the next block's ops, and what is said of pages before it; `None` at the chunk's end.
+    pub fn next(&mut self, ops: &mut Vec<Op>, news: &mut Vec<News>) -> Result<Option<Step>, Malformed> {
         let mut step = Step::default();
         let shape = loop {
             if self.columns[STEPS].is_empty() {
@@ -270,7 +260,7 @@ impl HartDecoder {
                 };
             }
             match self.columns[STEPS].take()? {
-                MARK => self.mark(&mut step)?,
+                MARK => self.mark(&mut step, news)?,
                 NEW_SHAPE => {
                     let shape = Shape::read(&mut self.columns[SHAPES])?;
                     self.known.last.push(vec![0; shape.ops.len()]);
@@ -281,37 +271,56 @@ impl HartDecoder {
             }
         };
         (step.space, step.thread) = (self.known.space, self.known.thread);
-        let of = self.shapes.get(shape).ok_or(Malformed)?;
-        step.trapped = of.trapped;
-        for (ShapeOp { op, address, fetched_physically }, last) in
-            of.ops.iter().zip(&mut self.known.last[shape])
-        {
-            let mut op = *op;
-            op.fetch = match fetched_physically {
-                true => PhysAddr(op.pc),
-                false => self.recent.of(&self.known.pages, step.space, op.pc)?,
-            };
-            if matches!(address, Address::ComputedTarget | Address::Mapped | Address::Physical) {
-                let column = if *address == Address::ComputedTarget { TARGETS } else { ADDRESSES };
-                op.virt = self.columns[column].take_difference(*last)?;
-                *last = op.virt;
-            }
-            op.phys = match address {
-                Address::Mapped => self.recent.of(&self.known.pages, step.space, op.virt)?,
-                Address::Physical => PhysAddr(op.virt),
-                _ => PhysAddr(0),
-            };
-            ops.push(op);
-        }
+        step.trapped = self.shapes.get(shape).ok_or(Malformed)?.trapped;
+        self.ops(shape, ops)?;
         Ok(Some(step))
     }
 
-    fn mark(&mut self, step: &mut Step) -> Result<(), Malformed> {
+    /// Appends the ops of a shape.
+    fn ops(&mut self, shape: usize, ops: &mut Vec<Op>) -> Result<(), Malformed> {
+        let known = &mut self.known;
+        let mut last = std::mem::take(&mut known.last[shape]);
+        // Few instructions are on another page than the one before.
+        let (mut page, mut frame) = (u64::MAX, 0);
+        ops.reserve(last.len());
+        for (ShapeOp { op, address, fetched_physically }, last) in
+            self.shapes[shape].ops.iter().zip(&mut last)
+        {
+            let mut op = *op;
+            if *fetched_physically {
+                op.fetch = PhysAddr(op.pc);
+            } else {
+                if op.pc >> PAGE_SHIFT != page {
+                    page = op.pc >> PAGE_SHIFT;
+                    frame = known.frame(page).ok_or(Malformed)? << PAGE_SHIFT;
+                }
+                op.fetch = PhysAddr(frame | (op.pc % PAGE_BYTES));
+            }
+            match address {
+                Address::None | Address::Target => {}
+                Address::ComputedTarget => {
+                    op.virt = self.columns[TARGETS].take_difference(*last)?;
+                    *last = op.virt;
+                }
+                Address::Mapped | Address::Physical => {
+                    op.virt = self.columns[ADDRESSES].take_difference(*last)?;
+                    *last = op.virt;
+                    op.phys = PhysAddr(op.virt);
+                    if *address == Address::Mapped {
+                        let frame = known.frame(op.virt >> PAGE_SHIFT).ok_or(Malformed)?;
+                        op.phys = PhysAddr((frame << PAGE_SHIFT) | (op.virt % PAGE_BYTES));
+                    }
+                }
+            }
+            ops.push(op);
+        }
+        known.last[shape] = last;
+        Ok(())
+    }
+
+    fn mark(&mut self, step: &mut Step, news: &mut Vec<News>) -> Result<(), Malformed> {
         let from = &mut self.columns[MARKS];
         let kind = *MARK_KINDS.get(from.take()? as usize).ok_or(Malformed)?;
-        if matches!(kind, Mark::Physical | Mark::Space | Mark::Page) {
-            self.recent.forget();
-        }
         match kind {
             Mark::Physical => self.known.space = None,
             Mark::Space => self.known.space = Some(from.take()?.try_into().map_err(|_| Malformed)?),
@@ -323,12 +332,12 @@ impl HartDecoder {
                 let (address, space) = ((has & 1 != 0).then_some(address), (has & 2 != 0).then_some(space));
                 step.fence = Some(TranslationFence { address, space });
             }
-            Mark::Page => self.page()?,
+            Mark::Page => news.push(self.page()?),
         }
         Ok(())
     }
 
-    fn page(&mut self) -> Result<(), Malformed> {
+    fn page(&mut self) -> Result<News, Malformed> {
         let (from, known) = (&mut self.columns[PAGES], &mut self.known);
         known.page = from.take_difference(known.page)?;
         known.frame = from.take_difference(known.frame)?;
@@ -338,16 +347,14 @@ impl HartDecoder {
             known.entry = from.take_difference(known.entry)?;
             *entry = PhysAddr(known.entry);
         }
-        known.pages.insert((known.space, known.page), Mapping { frame: known.frame, walk });
-        Ok(())
+        known.lies(known.page, known.frame);
+        Ok(News::Page(Page { space: known.space, number: known.page }, walk))
     }
 }
 
-type Pages = HashMap<(Option<u16>, u64), Mapping>;
-
-/// Pages used lately, by the low bits of their numbers: most accesses find theirs here, without a look into the table.
-struct Recent([Option<(u64, u64)>; RECENT]);
-const RECENT: usize = 64;
+/// Pages used lately with where they lie, by the low bits of their numbers: most accesses find theirs here, without a look into the table.
+struct Recent([Option<(Page, u64)>; RECENT]);
+const RECENT: usize = 256;
 
 impl Default for Recent {
     fn default() -> Recent {
@@ -355,30 +362,25 @@ impl Default for Recent {
     }
 }
 
-impl Recent {
-    /// Where a page lies, if that is known.
+impl Known {
+    /// Where a page of the space lies, if that is known.
     #[inline]
-    fn frame(&mut self, pages: &Pages, space: Option<u16>, page: u64) -> Option<u64> {
-        let place = &mut self.0[page as usize % RECENT];
+    fn frame(&mut self, number: u64) -> Option<u64> {
+        let page = Page { space: self.space, number };
+        let place = &mut self.recent.0[number as usize % RECENT];
         if let Some((known, frame)) = *place
             && known == page
         {
             return Some(frame);
         }
-        let frame = pages.get(&(space, page))?.frame;
+        let frame = *self.pages.get(&page)?;
         *place = Some((page, frame));
         Some(frame)
     }
 
-    /// Where a virtual address lies.
-    #[inline]
-    fn of(&mut self, pages: &Pages, space: Option<u16>, virt: u64) -> Result<PhysAddr, Malformed> {
-        let frame = self.frame(pages, space, virt >> PAGE_SHIFT).ok_or(Malformed)?;
-        Ok(PhysAddr((frame << PAGE_SHIFT) | (virt % PAGE_BYTES)))
-    }
-
-    /// Another space, or a page that lies elsewhere from now on.
-    fn forget(&mut self) {
-        *self = Recent::default();
+    /// From now on a page of the space lies there.
+    fn lies(&mut self, number: u64, frame: u64) {
+        self.pages.insert(Page { space: self.space, number }, frame);
+        self.recent.0[number as usize % RECENT] = None;
     }
 }

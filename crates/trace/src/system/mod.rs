@@ -4,6 +4,7 @@
 //! without those before; an index says where they are. So memory while writing and reading does not grow with the file, and
 //! reading begins anywhere. An event names the instruction of a hart after which it happened, and the time since.
 
+mod ahead;
 mod bytes;
 mod chunk;
 mod device;
@@ -18,10 +19,11 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
+pub use ahead::HartReader;
 pub use chunk::{Kind, VERSION};
 pub use device::{DeviceEvent, Dma, Happening};
 pub use hart::{Step, instructions};
-pub use reader::{ChunkPlace, Counts, DeviceReader, HartReader, TraceFile};
+pub use reader::{ChunkPlace, Counts, DeviceReader, TraceFile};
 pub use writer::{CHUNK_INSTRUCTIONS, TraceWriter};
 
 /// What a trace is of.

@@ -1,17 +1,17 @@
-//! Reads a trace. Chunks are read and unpacked by a thread of their own, a few ahead of the reader.
+//! Reads a trace. Chunks are read, unpacked and decoded by threads of their own, a few ahead of the reader: harts' in [`ahead`](super::ahead), devices'
+//! here.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
 
-use doorbell_sim::Op;
-use doorbell_sim::memory::Walk;
 use serde::{Deserialize, Serialize};
 
+use super::ahead::HartReader;
 use super::chunk::{self, EDGE_BYTES, END_MAGIC, Head, Kind, MAGIC, VERSION};
-use super::device::{DeviceDecoder, DeviceEvent, Happening};
-use super::hart::{HartDecoder, Step, instructions};
+use super::device::{self, DeviceDecoder, DeviceEvent, Happening};
+use super::hart::instructions;
 use super::{Description, TraceError};
 
 /// Chunks that are read ahead.
@@ -143,17 +143,14 @@ impl TraceFile {
         // A chunk may be of blocks without instructions, such as traps that follow each other.
         let places = self
             .places(|head| head.kind == Kind::Hart && head.hart == hart && (from == 0 || head.end > from));
-        Ok(HartReader {
-            position: places.first().map_or(0, |place| place.head.first),
-            chunks: Chunks::of(self, places)?,
-            decoder: None,
-        })
+        let position = places.first().map_or(0, |place| place.head.first);
+        HartReader::new(Chunks::of(self, places)?, position)
     }
 
     /// Devices' events, from the first.
     pub fn devices(&self) -> Result<DeviceReader, TraceError> {
         let places = self.places(|head| head.kind == Kind::Devices);
-        Ok(DeviceReader { chunks: Chunks::of(self, places)?, decoder: None })
+        DeviceReader::new(Chunks::of(self, places)?)
     }
 
     fn places(&self, wanted: impl Fn(&Head) -> bool) -> Vec<ChunkPlace> {
@@ -223,27 +220,50 @@ fn recognise(head: &[u8]) -> Result<(), TraceError> {
 /// A chunk: its head, where in the file it is, and what it holds.
 type Unpacked<T> = (Head, u64, T);
 
-/// Some chunks of a file, unpacked ahead.
-struct Chunks {
-    from: Receiver<Result<Unpacked<Vec<u8>>, TraceError>>,
+/// Some chunks of a file.
+pub(super) struct Chunks {
+    input: BufReader<File>,
+    places: std::vec::IntoIter<ChunkPlace>,
 }
 
 impl Chunks {
     fn of(file: &TraceFile, places: Vec<ChunkPlace>) -> Result<Chunks, TraceError> {
-        let mut input = BufReader::new(File::open(&file.path)?);
+        Ok(Chunks { input: BufReader::new(File::open(&file.path)?), places: places.into_iter() })
+    }
+
+    /// Reads and unpacks the next one.
+    pub fn next<const N: usize>(&mut self) -> Result<Option<Unpacked<[Vec<u8>; N]>>, TraceError> {
+        let Some(place) = self.places.next() else { return Ok(None) };
+        self.input.seek(SeekFrom::Start(place.at))?;
+        let (head, bytes) = chunk::read(&mut self.input, place.at)?;
+        if head != place.head {
+            let what = "a chunk is not what the index says".to_owned();
+            return Err(TraceError::Damaged { at: place.at, what });
+        }
+        let columns = chunk::split(&bytes).ok_or_else(|| malformed(place.at))?;
+        Ok(Some((head, place.at, columns)))
+    }
+}
+
+pub(super) fn malformed(at: u64) -> TraceError {
+    TraceError::Damaged { at, what: "a chunk's columns contradict each other".to_owned() }
+}
+
+/// Where a chunk is, and its columns.
+type DeviceChunk = (u64, [Vec<u8>; device::COLUMNS]);
+
+/// Reads devices' events.
+pub struct DeviceReader {
+    chunks: Receiver<Result<DeviceChunk, TraceError>>,
+    decoder: Option<(DeviceDecoder, u64)>,
+}
+
+impl DeviceReader {
+    fn new(mut chunks: Chunks) -> Result<DeviceReader, TraceError> {
         let (to, from) = sync_channel(AHEAD);
         let unpack = move || {
-            for place in places {
-                let mut read = || {
-                    input.seek(SeekFrom::Start(place.at))?;
-                    let (head, bytes) = chunk::read(&mut input, place.at)?;
-                    if head != place.head {
-                        let what = "a chunk is not what the index says".to_owned();
-                        return Err(TraceError::Damaged { at: place.at, what });
-                    }
-                    Ok((head, place.at, bytes))
-                };
-                let read = read();
+            while let Some(read) = chunks.next().transpose() {
+                let read = read.map(|(_, at, columns)| (at, columns));
                 let failed = read.is_err();
                 // Whoever reads no further hears no more.
                 if to.send(read).is_err() || failed {
@@ -252,68 +272,9 @@ impl Chunks {
             }
         };
         std::thread::Builder::new().name("trace reader".into()).spawn(unpack)?;
-        Ok(Chunks { from })
+        Ok(DeviceReader { chunks: from, decoder: None })
     }
 
-    fn next<const N: usize>(&mut self) -> Result<Option<Unpacked<[Vec<u8>; N]>>, TraceError> {
-        let Ok(read) = self.from.recv() else { return Ok(None) };
-        let (head, at, bytes) = read?;
-        let columns = chunk::split(&bytes).ok_or_else(|| malformed(at))?;
-        Ok(Some((head, at, columns)))
-    }
-}
-
-fn malformed(at: u64) -> TraceError {
-    TraceError::Damaged { at, what: "a chunk's columns contradict each other".to_owned() }
-}
-
-/// Reads a hart's blocks.
-pub struct HartReader {
-    chunks: Chunks,
-    decoder: Option<(HartDecoder, Head, u64)>,
-    position: u64,
-}
-
-impl HartReader {
-    /// Instructions of the hart before the next block, since recording began.
-    pub fn position(&self) -> u64 {
-        self.position
-    }
-
-    /// Appends the next block's ops; `None` at the end.
-    pub fn next(&mut self, ops: &mut Vec<Op>) -> Result<Option<Step>, TraceError> {
-        loop {
-            if let Some((decoder, head, at)) = &mut self.decoder {
-                let before = ops.len();
-                if let Some(step) = decoder.next(ops).map_err(|_| malformed(*at))? {
-                    self.position += instructions(&ops[before..]);
-                    return Ok(Some(step));
-                }
-                if self.position != head.end {
-                    return Err(malformed(*at));
-                }
-            }
-            let Some((head, at, columns)) = self.chunks.next()? else { return Ok(None) };
-            if head.first != self.position {
-                return Err(malformed(at));
-            }
-            self.decoder = Some((HartDecoder::new(columns), head, at));
-        }
-    }
-
-    /// Which page-table entries a walk for `virt` reads, as of the last block; no levels where addresses are not translated.
-    pub fn walk(&self, virt: u64) -> Walk {
-        self.decoder.as_ref().map_or(Walk::default(), |(decoder, ..)| decoder.walk(virt))
-    }
-}
-
-/// Reads devices' events.
-pub struct DeviceReader {
-    chunks: Chunks,
-    decoder: Option<(DeviceDecoder, u64)>,
-}
-
-impl DeviceReader {
     /// The next event; `None` at the end.
     #[expect(clippy::should_implement_trait, reason = "it may fail, and then does not go on")]
     pub fn next(&mut self) -> Result<Option<DeviceEvent>, TraceError> {
@@ -323,7 +284,8 @@ impl DeviceReader {
             {
                 return Ok(Some(event));
             }
-            let Some((_, at, columns)) = self.chunks.next()? else { return Ok(None) };
+            let Ok(read) = self.chunks.recv() else { return Ok(None) };
+            let (at, columns) = read?;
             self.decoder = Some((DeviceDecoder::new(columns), at));
         }
     }

@@ -178,7 +178,7 @@ proptest! {
         let columns = || std::array::from_fn(|part| bytes[bounds[part]..bounds[part + 1]].to_vec());
         let mut hart = super::hart::HartDecoder::new(columns());
         let mut ops = Vec::new();
-        while let Ok(Some(_)) = hart.next(&mut ops) {}
+        while let Ok(Some(_)) = hart.next(&mut ops, &mut Vec::new()) {}
         let mut devices = super::device::DeviceDecoder::new(columns());
         while let Ok(Some(_)) = devices.next() {}
     }
@@ -240,4 +240,32 @@ fn reading_begins_at_the_chunk_that_holds_an_instruction() {
     assert!(matches!(file.hart(2, 0), Err(TraceError::NoHart { hart: 2, harts: 2 })));
     // All of it the same: next to nothing.
     assert!(file.bytes() < 9_000, "{}", file.bytes());
+}
+
+#[test]
+fn pages_are_those_of_the_block_that_was_taken_however_far_decoding_is_ahead() {
+    const BLOCKS: u64 = 20_000;
+    let (_folder, path) = scratch();
+    // Each block finds its page elsewhere, and another walk for it.
+    let walk_at = |block: u64| {
+        let mut walk = Walk { levels: 1, page_bytes: PAGE, ..Walk::default() };
+        walk.entries[0] = PhysAddr(0x9000_0000 + 8 * block);
+        walk
+    };
+    let fetch = |block: u64| PhysAddr(0x8000_0000 + block * PAGE);
+    let step = Step { space: Some(1), ..Step::default() };
+    let mut writer = TraceWriter::create(&path, &description()).unwrap();
+    for block in 0..BLOCKS {
+        let op = Op { pc: PAGE, fetch: fetch(block), length: 4, ..Op::default() };
+        writer.block(0, &step, &[op], &mut |_| walk_at(block)).unwrap();
+    }
+    writer.finish().unwrap();
+    let mut reader = TraceFile::open(&path).unwrap().hart(0, 0).unwrap();
+    assert_eq!(reader.walk(PAGE), Walk::default(), "nothing is known before the first");
+    for block in 0..BLOCKS {
+        assert_eq!(reader.advance().unwrap(), Some(step));
+        assert_eq!((reader.ops()[0].fetch, reader.position()), (fetch(block), block + 1));
+        assert_eq!(reader.walk(PAGE), walk_at(block));
+    }
+    assert_eq!((reader.advance().unwrap(), reader.advance().unwrap()), (None, None));
 }
