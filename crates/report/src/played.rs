@@ -130,6 +130,14 @@ fn measures(point: &PointSummary, played: &PlayedFigures) -> Vec<Measure> {
             all.push((heading, name, if share { percent(value) } else { number(value) }));
         }
     }
+    if played.frames_in + played.frames_out == 0 && played.dma_read_bytes + played.dma_written_bytes == 0 {
+        // No device did anything.
+        let of_devices = ["frame", "Gbps (layer 2)", "device\u{2019}s write", "they took", "bytes "];
+        let silent = |heading: &str, name: &str| {
+            heading != "DRAM" && of_devices.iter().any(|part| name.contains(part))
+        };
+        all.retain(|(heading, name, _)| !silent(heading, name));
+    }
     all
 }
 
@@ -286,22 +294,32 @@ fn cards(point: &PointSummary, played: &PlayedFigures) -> Vec<Card> {
     all
 }
 
+/// What tells a trace from another: a row's name, and a trace's cell.
+type Told = (&'static str, fn(&PlayedTrace) -> String);
+
+const TOLD: [Told; 7] = [
+    ("Bytes", |trace| grouped(trace.bytes)),
+    ("XXH3-128", |trace| trace.xxh3.clone()),
+    ("Recorded", |trace| trace.recorded.clone()),
+    ("By", |trace| trace.recorder.clone()),
+    ("Instruction set", |trace| trace.isa.clone()),
+    ("Harts", |trace| trace.harts.to_string()),
+    ("Instructions", |trace| grouped(trace.instructions)),
+];
+
+/// The traces, a column each.
 fn traces(all: &[PlayedTrace], out: &mut String) {
     out.push_str(
         "<section aria-labelledby=\"traces\">\n<h2 id=\"traces\">What was played</h2>\n<div class=\"scroll\">\n\
-         <table class=\"numbers few\">\n<tbody>\n",
+         <table class=\"numbers few\">\n<thead><tr><th scope=\"col\">File</th>",
     );
     for trace in all {
-        let mut row = |name: &str, text: &str| {
-            let _ = writeln!(out, "<tr><th scope=\"row\">{name}</th><td>{}</td></tr>", Esc(text));
-        };
-        row("File", &format!("{}, {} bytes", trace.file, grouped(trace.bytes)));
-        row("XXH3-128", &trace.xxh3);
-        row("Recorded", &trace.recorded);
-        row("By", &trace.recorder);
-        row("Instruction set", &trace.isa);
-        row("Harts", &trace.harts.to_string());
-        row("Instructions", &grouped(trace.instructions));
+        let _ = write!(out, "<th scope=\"col\">{}</th>", Esc(&trace.file));
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for (name, of) in TOLD {
+        let cells: String = all.iter().map(|trace| format!("<td>{}</td>", Esc(&of(trace)))).collect();
+        let _ = writeln!(out, "<tr><th scope=\"row\">{name}</th>{cells}</tr>");
     }
     out.push_str("</tbody>\n</table></div>\n</section>\n");
 }
@@ -402,6 +420,18 @@ mod tests {
             assert!(!text.contains(absent), "{absent}: {text}");
         }
         assert!(text.lines().all(|line| line.chars().count() <= crate::text::WIDTH), "{text}");
+    }
+
+    #[test]
+    fn nothing_is_said_of_frames_where_no_device_did_anything() {
+        let mut summary = played();
+        let figures = summary.points[0].played.as_mut().unwrap();
+        (figures.frames_in, figures.in_gbps) = (0, 0.0);
+        let text = crate::table(&summary);
+        assert!(
+            !text.contains("frame") && !text.contains("Gbps (layer 2)") && text.contains("instructions"),
+            "{text}"
+        );
     }
 
     #[test]

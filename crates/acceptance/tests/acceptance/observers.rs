@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use doorbell_acceptance::{quiet, timed_session};
-use doorbell_bench::{Observe, Point, RunError, Session, fingerprint, run_point_observed};
+use doorbell_bench::{
+    Observe, Point, ReadyTrace, RunError, Session, Traces, fingerprint, resolve_played, run_point_observed,
+};
 use doorbell_loadgen::{PacketStamps, STAGES};
 use doorbell_machine::playback::{Plan, Player, TraceInput};
 use doorbell_machine::{LoggedOp, MachineConfig, PlatformConfig};
@@ -50,6 +52,7 @@ fn a_run_is_the_same_whatever_is_observed_and_what_is_observed_is_true() {
     assert_eq!(print["now_ps"], plain.machine.now().0);
 
     check_trace(&trace, &watched);
+    check_names(&trace, &watched);
     check_profile(&watched);
     check_timeline(file(&watched, "timeline.perfetto"), &watched.observed.packets[0]);
     check_log(file(&watched, "pipeline.konata"), &watched.observed.watched.pipeline);
@@ -99,6 +102,26 @@ fn check_played(trace: TraceFile, point: &Point) {
     };
     let refused = Player::new(&other, &plan).err().expect("it has one hart").to_string();
     assert!(refused.contains("platform.harts=1"), "{refused}");
+}
+
+/// Played, the trace's functions have the names and the instructions that they had when it was recorded: names lie beside it.
+fn check_names(trace: &Path, point: &Point) {
+    let traces = Traces::open(&[trace.to_owned()], false).unwrap();
+    let config = resolve_played("server", 1, &["playback.warmup=0".to_owned()]).unwrap();
+    let observe = Observe { profile: true, ..Observe::default() };
+    let played = quiet(|control| ReadyTrace::new(&traces, &config, &observe)?.play(control)).unwrap();
+    let counted = |functions: &[doorbell_bench::FunctionCost]| -> BTreeMap<(String, String), u64> {
+        let busy = functions.iter().filter(|row| row.program != "idle");
+        busy.map(|row| ((row.object.clone(), row.function.clone()), row.instructions)).collect()
+    };
+    let recorded = counted(&point.observed.functions.as_ref().expect("a profile was asked for").functions);
+    let again = counted(&played.observed.functions.as_ref().expect("a profile was asked for").functions);
+    // A function of which only blocks that are entered in the midst were seen is told by the page of another.
+    let same: u64 =
+        again.iter().filter(|(name, count)| recorded.get(*name) == Some(count)).map(|(_, count)| count).sum();
+    let all: u64 = recorded.values().sum();
+    assert_eq!(again.values().sum::<u64>(), all);
+    assert!(same as f64 > 0.99 * all as f64, "{recorded:?} {again:?}");
 }
 
 /// Every cycle and every instruction of the window is some function's.

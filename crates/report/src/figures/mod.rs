@@ -89,6 +89,9 @@ pub(crate) struct Data {
     pub rows: Vec<Vec<String>>,
 }
 
+/// The head of the first column where there is a row a load.
+const OFFERED: &str = "Offered, Mpps";
+
 impl Data {
     /// A row a point, which starts with the offered load.
     fn by_load(
@@ -96,7 +99,7 @@ impl Data {
         heads: &[&str],
         cells: impl Fn(&PointSummary) -> Vec<String>,
     ) -> Data {
-        let heads = ["Offered, Mpps"].iter().chain(heads).map(|head| (*head).to_owned()).collect();
+        let heads = [OFFERED].iter().chain(heads).map(|head| (*head).to_owned()).collect();
         let row = |point: &&PointSummary| [vec![number::rate(point.offered_mpps)], cells(point)].concat();
         Data { heads, rows: points.iter().map(row).collect() }
     }
@@ -126,7 +129,13 @@ pub(crate) fn played_html(point: &PointSummary, command: &str) -> String {
     let mut out = String::from("<div class=\"figures\">\n");
     for (name, draw, _) in PLAYED.iter().filter(|(.., has)| has(point)) {
         let ids = Ids::of(name);
-        write_figure(name, &ids, &draw(&ids, &[point]), command, &mut out);
+        let mut figure = draw(&ids, &[point]);
+        if figure.data.heads.first().is_some_and(|head| head == OFFERED) {
+            // Nothing was offered.
+            figure.data.heads.remove(0);
+            figure.data.rows.iter_mut().for_each(|row| drop(row.remove(0)));
+        }
+        write_figure(name, &ids, &figure, command, &mut out);
     }
     out.push_str("</div>\n");
     out
