@@ -22,6 +22,12 @@ impl Ring {
         Ring { free_from: vec![0; size.next_power_of_two() as usize], next: size, size }
     }
 
+    /// How many entries there are.
+    #[inline(always)]
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
     /// From when there is an entry for the next op.
     #[inline(always)]
     pub(crate) fn free_from(&self) -> u64 {

@@ -13,7 +13,7 @@ const VALID: u64 = 1 << 63;
 const SPACE_SHIFT: u32 = 47;
 const SIZE_SHIFT: u32 = 45;
 /// Pages whose place in the array is remembered to find them fast.
-const RECENT: usize = 64;
+const RECENT: usize = 256;
 
 /// See the module.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -28,13 +28,15 @@ pub(crate) struct Tlb {
     ways: usize,
     /// How many entries there are of each size.
     sizes: [u32; 4],
-    /// 4 KiB page and place of entries found lately: a shortcut, of which nothing can be told from outside.
+    /// 4 KiB page, place and size of entries found lately: a shortcut, of which nothing can be told from outside.
     #[serde(skip, default = "nothing_recent")]
-    recent: [(u64, u32); RECENT],
+    recent: Box<[Recent; RECENT]>,
 }
 
-fn nothing_recent() -> [(u64, u32); RECENT] {
-    [(0, 0); RECENT]
+type Recent = (u64, u32, u32);
+
+fn nothing_recent() -> Box<[Recent; RECENT]> {
+    Box::new([(0, 0, 0); RECENT])
 }
 
 /// The key without its size bits' meaning spelled out: one page of `size` around `virt`.
@@ -60,12 +62,11 @@ impl Tlb {
     #[inline]
     pub(crate) fn look_up(&mut self, virt: u64, space: u16) -> Option<usize> {
         let small = key(virt, space, 0);
-        let (page, place) = self.recent[small as usize % RECENT];
+        let (page, place, size) = self.recent[small as usize % RECENT];
         if page == small {
             self.clock += 1;
-            let place = place as usize;
-            self.used[place] = self.clock;
-            return Some((self.keys[place] >> SIZE_SHIFT & 3) as usize);
+            self.used[place as usize] = self.clock;
+            return Some(size as usize);
         }
         self.search(virt, space, small)
     }
@@ -80,7 +81,7 @@ impl Tlb {
             if let Some(way) = self.keys[first..first + self.ways].iter().position(|known| *known == key) {
                 self.clock += 1;
                 self.used[first + way] = self.clock;
-                self.recent[small as usize % RECENT] = (small, (first + way) as u32);
+                self.recent[small as usize % RECENT] = (small, (first + way) as u32, size as u32);
                 return Some(size);
             }
         }
@@ -110,7 +111,7 @@ impl Tlb {
         self.sizes[size] += 1;
         // Nothing is remembered of the page that has just come: a look-up missed it.
         for recent in self.recent.iter_mut().filter(|recent| recent.1 == oldest as u32) {
-            *recent = (0, 0);
+            *recent = (0, 0, 0);
         }
     }
 

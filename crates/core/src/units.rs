@@ -129,11 +129,11 @@ impl Units {
     /// Issues an op of `class` in the first cycle from `from` on. No later op will issue before `floor`.
     #[inline(always)]
     pub(crate) fn issue(&mut self, class: OpClass, from: u64, floor: u64) -> u64 {
-        let need = self.needs[class as usize];
-        if need.interval > 1 {
-            return self.issue_long(need, from, floor);
+        let Need { pool, interval, guard, take, .. } = self.needs[class as usize];
+        if interval > 1 {
+            return self.issue_long(class, from, floor);
         }
-        let hint = &mut self.hints[need.pool as usize];
+        let hint = &mut self.hints[pool as usize];
         *hint = (*hint).max(floor);
         let mut at = from.max(*hint);
         loop {
@@ -142,11 +142,11 @@ impl Units {
                 if cycle.number > at {
                     return at;
                 }
-                *cycle = Cycle { number: at, counts: self.fresh + need.take };
+                *cycle = Cycle { number: at, counts: self.fresh + take };
                 return at;
             }
-            if cycle.counts & need.guard == 0 {
-                cycle.counts += need.take;
+            if cycle.counts & guard == 0 {
+                cycle.counts += take;
                 return at;
             }
             *hint += u64::from(*hint == at);
@@ -155,8 +155,9 @@ impl Units {
     }
 
     /// The same for a unit that is busy for several cycles.
-    fn issue_long(&mut self, need: Need, from: u64, floor: u64) -> u64 {
+    fn issue_long(&mut self, class: OpClass, from: u64, floor: u64) -> u64 {
         const GUARD: u64 = FULL << shift(Pool::Issue);
+        let need = self.needs[class as usize];
         let interval = u64::from(need.interval);
         let mut at = from;
         loop {

@@ -58,7 +58,7 @@ impl Cache {
         let tags = Tags::new(config.sets(), config.ways, config.replacement);
         let prefetcher = Prefetcher::new(&config.prefetch);
         Cache {
-            quick: tags.can_be_quick() && !prefetcher.is_on(),
+            quick: false,
             tags,
             ports: Slots::new(config.ports, window),
             mshrs: InFlight::new(config.mshrs),
@@ -71,10 +71,15 @@ impl Cache {
         }
     }
 
-    /// Puts the empty cache into slices, over which pages are scattered or not, in which [`Tags::quick_use`] finds nothing.
+    /// Tries [`Tags::quick_use`] from now on, if that finds something.
+    pub fn be_quick(mut self) -> Cache {
+        self.quick = !self.prefetcher.is_on() && self.tags.be_quick();
+        self
+    }
+
+    /// Puts the empty cache into slices, over which pages are scattered or not.
     pub fn divide(&mut self, slices: u32, scatter: bool, base: PhysAddr) {
         self.tags.divide(slices, scatter, base);
-        self.quick &= self.tags.can_be_quick();
     }
 
     /// When a request that comes at `t` has a port.

@@ -62,8 +62,10 @@ impl Private {
             Probe::Look(class) => flags.with_class(class).with_fresh(false),
             _ => flags.with_state(Flags::SHARED).with_fresh(false),
         };
-        for cache in [&mut self.l1i, &mut self.l1d, &mut self.l2] {
-            if let Some(slot) = cache.tags.find(line) {
+        let in_l1i = self.l1i.tags.find(line);
+        let copies = [(&mut self.l1i, in_l1i), (&mut self.l1d, in_l1d), (&mut self.l2, Some(slot))];
+        for (cache, slot) in copies {
+            if let Some(slot) = slot {
                 cache.tags.set_flags(slot, change(cache.tags.flags(slot)));
             }
         }

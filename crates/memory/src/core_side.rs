@@ -57,12 +57,6 @@ impl<M: MainMemory> MemorySystem<M> {
         }
         let hart = &mut self.harts[h];
         let l1 = if code { &mut hart.l1i } else { &mut hart.l1d };
-        // Without time, a further use of the line used last changes nothing but counters.
-        if !TIMED && let Some(flags) = l1.tags.used_again(line, own) {
-            l1.stats.hits += 1;
-            self.account::<TIMED>(h, (line, access.kind), flags, Level::L1, 0, 0);
-            return Served { at: 0, level: Level::L1 };
-        }
         let begin = if TIMED { l1.port(cycle) } else { 0 };
         let there = if TIMED { begin + l1.latency } else { u64::MAX };
         let quick = if l1.quick { l1.tags.quick_use(line, there, own) } else { Quick::Unsure };

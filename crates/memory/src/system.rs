@@ -75,8 +75,8 @@ impl Private {
         Private {
             clock: Clock::new(*clock),
             same_clock: *clock == ic.clock,
-            l1i: Cache::new(&caches.l1i, PRIVATE_WINDOW),
-            l1d: Cache::new(&caches.l1d, PRIVATE_WINDOW),
+            l1i: Cache::new(&caches.l1i, PRIVATE_WINDOW).be_quick(),
+            l1d: Cache::new(&caches.l1d, PRIVATE_WINDOW).be_quick(),
             l2: Cache::new(&caches.l2, PRIVATE_WINDOW),
             to: Slots::new(ic.bytes_per_cycle, SHARED_WINDOW),
             from: Slots::new(ic.bytes_per_cycle, SHARED_WINDOW),

@@ -16,7 +16,7 @@ use crate::slices::Slices;
 use crate::ways::{WAYS_MAX, WayMask};
 
 pub(crate) use quick::Quick;
-use quick::{fixed, quick_use, ways_of, ways_of_many};
+use quick::{Foremost, NOBODY, fixed, quick_use, ways_of, ways_of_many};
 
 /// No line.
 const EMPTY: u32 = u32::MAX;
@@ -149,9 +149,8 @@ pub(crate) struct Tags {
     /// Of each line when it is there, and in the lowest three bits from which level it comes.
     ready: Aligned<u64>,
     replacer: Replacer,
-    /// The line that [`Tags::quick_use`] used last, with its flags, while nothing has changed since: a shortcut, of which nothing
-    /// can be told from outside.
-    last: (u32, Flags),
+    /// Each set's foremost line, where [`Tags::quick_use`] is asked: a shortcut, of which nothing can be told from outside.
+    foremost: Vec<Foremost>,
 }
 
 /// What a snapshot keeps besides the order of replacement.
@@ -192,7 +191,7 @@ impl Tags {
             blocks: Aligned::new(sets as usize * stride, 0, place),
             ready: Aligned::new(slots, 0, place + 32),
             replacer: Replacer::new(sets, ways, replacement),
-            last: (EMPTY, Flags(0)),
+            foremost: Vec::new(),
         };
         for set in 0..sets {
             let block = tags.block_mut(set);
@@ -223,7 +222,7 @@ impl Tags {
 
     #[inline]
     fn block_mut(&mut self, set: u32) -> &mut [u32] {
-        self.last.0 = EMPTY;
+        self.changed(set);
         self.blocks.part_mut(set as usize * self.stride, self.stride)
     }
 
@@ -257,29 +256,38 @@ impl Tags {
         if found == 0 { None } else { Some(Slot::new(set, found.trailing_zeros())) }
     }
 
-    /// Whether [`Tags::quick_use`] may be tried.
-    pub fn can_be_quick(&self) -> bool {
-        self.replacer.is_order() && matches!(self.ways, 4 | 8) && self.slices.is_none()
+    /// From now on [`Tags::quick_use`] may be tried, if it can be.
+    pub fn be_quick(&mut self) -> bool {
+        let can = self.replacer.is_order() && matches!(self.ways, 4 | 8) && self.slices.is_none();
+        self.foremost = vec![NOBODY; if can { self.sets as usize } else { 0 }];
+        can
+    }
+
+    /// A set has changed.
+    #[inline]
+    fn changed(&mut self, set: u32) {
+        if let Some(foremost) = self.foremost.get_mut(set as usize) {
+            foremost.line = EMPTY;
+        }
     }
 
     /// The most frequent access in as few steps as can be: the line is there and was at `t`, it need not change its state
     /// for a reader or, if it is `own`ed, for a writer, and only its use is noted. Otherwise nothing happens.
     #[inline(always)]
     pub fn quick_use(&mut self, line: u32, t: u64, own: bool) -> Quick {
-        let (first, four) = ((line & (self.sets - 1)) as usize * self.stride, self.ways == 4);
+        let set = (line & (self.sets - 1)) as usize;
+        let foremost = &mut self.foremost[set];
+        if foremost.line == line && foremost.is_settled(t) && (!own || foremost.flags.is_dirty()) {
+            return Quick::Used(foremost.flags);
+        }
+        let (first, four) = (set * self.stride, self.ways == 4);
         let block: &mut [u32; 16] = self.blocks.chunk_mut(first);
         let quick =
             if four { quick_use::<4>(block, line, t, own) } else { quick_use::<8>(block, line, t, own) };
         if let Quick::Used(flags) = quick {
-            self.last = (line, flags);
+            *foremost = Foremost { line, settled: block[LATEST], flags };
         }
         quick
-    }
-
-    /// The line's flags if [`Tags::quick_use`] would use it at the end of time and change nothing, because it was the last that was used.
-    #[inline(always)]
-    pub fn used_again(&self, line: u32, own: bool) -> Option<Flags> {
-        (self.last.0 == line && (!own || self.last.1.is_dirty())).then_some(self.last.1)
     }
 
     /// Where in its block a line's flags stand: the word and the shift.
@@ -332,7 +340,7 @@ impl Tags {
     /// A use of the line, as replacement sees it.
     #[inline]
     pub fn touch(&mut self, slot: Slot) {
-        self.last.0 = EMPTY;
+        self.changed(slot.set());
         let block = self.blocks.chunk_mut::<2>(slot.set() as usize * self.stride);
         let mut order = order_of(block);
         self.replacer.touch(&mut order, slot.set() as usize, slot.way() as usize);
@@ -349,8 +357,8 @@ impl Tags {
         mask: u32,
         (at, level): (u64, u8),
     ) -> (Slot, Option<Evicted>) {
-        self.last.0 = EMPTY;
         let (set, ways) = (self.set(line), self.ways);
+        self.changed(set);
         let block = self.blocks.part_mut(set as usize * self.stride, self.stride);
         let mut order = order_of(block);
         let free = block[FREE] & mask;

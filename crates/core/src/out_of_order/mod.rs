@@ -187,8 +187,11 @@ impl OutOfOrder {
         let state = &mut self.state;
         let own = state.window.free_from();
         let (mut room, mut back) = if room > own { (room, back) } else { (own, None) };
-        if op.destination != 0 {
-            room = room.max(state.registers_free[file(op.destination)].free_from());
+        if op.destination != 0
+            && let registers = &state.registers_free[file(op.destination)]
+            && state.window.may_outlast(registers)
+        {
+            room = room.max(registers.free_from());
         }
         if state.floors.dispatch > room {
             (room, back) = (state.floors.dispatch, Some(Cause::Serialise));
@@ -246,8 +249,11 @@ impl OutOfOrder {
             state.queue.push(executed.leaves);
             state.common.counts.iq_cycles += executed.leaves - dispatched.at;
         }
-        if op.destination != 0 {
-            state.registers_free[file(op.destination)].push(commit + 1);
+        if op.destination != 0
+            && let registers = &mut state.registers_free[file(op.destination)]
+            && state.window.may_outlast(registers)
+        {
+            registers.push(commit + 1);
         }
         state.common.counts.rob_cycles += commit - dispatched.at;
         state.common.counts.ops += 1;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ring::Ring;
 use crate::saved::{cycle, cycles};
 use crate::stats::Cause;
 
@@ -39,6 +40,13 @@ impl Window {
         let before = self.commits[(self.next - self.size) as usize & (self.commits.len() - 1)];
         // Entries never used are free from the beginning.
         before + u64::from(before != 0)
+    }
+
+    /// Whether entries can be left when these, given back at commit as well, are not: if they are as many, an op that has an entry has
+    /// one of these too.
+    #[inline(always)]
+    pub(super) fn may_outlast(&self, others: &Ring) -> bool {
+        others.size() < self.size
     }
 
     /// The next op takes an entry until it commits.

@@ -150,7 +150,10 @@ impl OpSource for HartStream {
         {
             return BlockEnd::Stopped(DeviceAccess(op));
         }
-        ops.extend_from_slice(&self.ops);
+        match ops.is_empty() {
+            true => std::mem::swap(ops, &mut self.ops),
+            false => ops.extend_from_slice(&self.ops),
+        }
         match self.step.is_some_and(|step| step.trapped) {
             true => BlockEnd::Trapped,
             false => BlockEnd::On,

@@ -3,6 +3,7 @@
 //! many there are no device knows: a program takes them from pools of its own. An observer: nothing simulated depends on it.
 
 use std::collections::HashSet;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use doorbell_sim::ports::{DmaKind, DmaRequest};
 
@@ -19,8 +20,27 @@ pub struct BufferUse {
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
     /// Where they begin: those that frames come to, and those that they leave from.
-    seen: [HashSet<u64>; 2],
+    seen: [HashSet<u64, BuildHasherDefault<Spread>>; 2],
     uses: BufferUse,
+}
+
+/// Spreads addresses over a table: each frame looks into it twice. Whoever chooses addresses that fall together only waits longer.
+#[derive(Debug, Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        // The golden ratio, as Knuth has it (The Art of Computer Programming, volume 3, section 6.4).
+        self.0 = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0.rotate_left(32)
+    }
 }
 
 impl Buffers {

@@ -118,6 +118,9 @@ impl Polls {
         cycle: u64,
     ) {
         let (first, last) = self.span;
+        if last < first {
+            return;
+        }
         for op in ops {
             if op.class == OpClass::Load && op.phys.0 >= first && op.phys.0 <= last {
                 self.load(hart, op, &byte, (instructions, cycle));

@@ -70,6 +70,9 @@ impl Progress {
         if after == 0 {
             return Some(self.ends.front().filter(|end| end.1 == 0).map_or(Ps::ZERO, |end| end.0));
         }
+        if self.ends.back().is_none_or(|last| last.1 < after) {
+            return None;
+        }
         let from_back = self.ends.iter().rev().take_while(|(_, done)| *done >= after);
         from_back.last().map(|(at, _)| *at)
     }

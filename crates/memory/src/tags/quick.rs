@@ -1,6 +1,6 @@
 //! The most frequent access, in as few steps of the host as can be.
 
-use super::{Flags, HEADER, LATEST, LATEST_SHIFT, order_of};
+use super::{EMPTY, Flags, HEADER, LATEST, LATEST_SHIFT, order_of};
 use crate::replacement::to_front;
 
 /// What came of [`super::Tags::quick_use`].
@@ -12,6 +12,26 @@ pub(crate) enum Quick {
     Unsure,
     /// The line is not there.
     Absent,
+}
+
+/// The line of a set that was used last, while using it again changes nothing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Foremost {
+    pub line: u32,
+    /// As a block has it at [`LATEST`].
+    pub settled: u32,
+    pub flags: Flags,
+}
+
+/// None is known.
+pub(super) const NOBODY: Foremost = Foremost { line: EMPTY, settled: 0, flags: Flags(0) };
+
+impl Foremost {
+    /// Whether every line of the set is there at `t`.
+    #[inline(always)]
+    pub fn is_settled(&self, t: u64) -> bool {
+        t >> LATEST_SHIFT >= u64::from(self.settled)
+    }
 }
 
 /// In which ways a line is, a bit a way: one at most. Nothing is decided on the way, so that the host compares many at a time.
