@@ -365,7 +365,9 @@ mod tests {
 
     #[test]
     fn a_presets_text_is_read_back_to_the_letter() {
-        for preset in ["fast", "server", "altra", "skylake-sp", "big-server", "small-in-order", "ispass24"] {
+        for preset in
+            ["fast", "server", "altra", "skylake-sp", "big-server", "small-in-order", "ispass24", "champsim"]
+        {
             let config = resolve(preset, &[]).unwrap();
             let back = RunConfig::default().with(&config.to_toml().parse().unwrap()).unwrap();
             assert_eq!((back.to_toml(), back.hash()), (config.to_toml(), config.hash()));

@@ -26,13 +26,20 @@ pub struct PlayArgs {
     /// The ChampSim traces are of the variant with 96 bytes an instruction
     #[arg(long)]
     cloudsuite: bool,
-    /// Let caches, TLBs and predictors learn from so many instructions first, or from such a share of those that are played [default: 50%];
+    /// Let caches, TLBs and predictors learn from so many instructions first, or from such a share of those that are played [default: 50%], or
+    /// from the "whole" trace, which then begins again;
     /// short for --set playback.warmup=…
     #[arg(long, value_name = "INSTRUCTIONS|SHARE")]
     warmup: Option<Warmup>,
     /// Measure so many instructions behind them, instead of all; short for --set playback.instructions=N
     #[arg(long, value_name = "N")]
     instructions: Option<u64>,
+    /// Let frames arrive at this rate, such as 5Mpps, 10Gbps or 40%, instead of as they did; short for --set playback.rate=…
+    #[arg(long, value_name = "RATE", conflicts_with = "window")]
+    rate: Option<String>,
+    /// Keep so many requests outstanding, each of which follows an answer; short for --set playback.window=N
+    #[arg(long, value_name = "N")]
+    window: Option<u32>,
     #[command(flatten)]
     common: CommonArgs,
     #[command(flatten)]
@@ -61,9 +68,11 @@ impl PlayArgs {
         let mut overrides = self.common.overrides(&[], &[]);
         overrides.retain(|text| !text.starts_with("platform.harts="));
         overrides.extend(self.warmup.map(|warmup| match warmup {
-            Warmup::Percent(_) => format!("playback.warmup=\"{warmup}\""),
+            Warmup::Percent(_) | Warmup::Whole => format!("playback.warmup=\"{warmup}\""),
             Warmup::Instructions(_) => format!("playback.warmup={warmup}"),
         }));
+        overrides.extend(self.rate.iter().map(|rate| format!("playback.rate=\"{rate}\"")));
+        overrides.extend(self.window.map(|window| format!("playback.window={window}")));
         overrides.extend(self.instructions.map(|count| format!("playback.instructions={count}")));
         Ok(resolve_played(&self.common.preset, harts, &overrides)?)
     }

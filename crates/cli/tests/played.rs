@@ -220,6 +220,36 @@ fn a_trace_is_played_into_a_whole_folder_and_twice_the_same() {
 }
 
 #[test]
+fn a_trace_is_played_at_a_rate_and_in_a_closed_loop() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    record(&folder.join("loop.dbt"));
+    let play = |words: &[&str]| -> Value {
+        let run = ["trace", "run", "loop.dbt", "--warmup", "0", "--json", "-q"];
+        serde_json::from_str(&succeeds(folder, &[&run, words].concat())).unwrap()
+    };
+    let slow = play(&["--rate", "1Mpps"]);
+    let number = |of: &Value, name: &str| of[name].as_f64().unwrap_or_else(|| panic!("{name}: {of}"));
+    assert_eq!((&slow["pace"], &slow["rate"]), (&Value::from("at 1Mpps"), &Value::from("at 1Mpps")));
+    assert_eq!((number(&slow, "frames_offered"), number(&slow, "ring_drops")), (FRAMES as f64, 0.0));
+    assert!((398e-6..402e-6).contains(&number(&slow, "simulated_seconds")), "{slow}");
+    assert!((0.97..1.03).contains(&number(&slow, "delivered_mpps")), "{slow}");
+    let latency = &slow["answer_latency_ns"];
+    assert!(number(latency, "frames") > FRAMES as f64 - 3.0 && number(latency, "p50") > 0.0, "{slow}");
+    let poisson = play(&["--rate", "1Mpps", "--set", "playback.arrivals=poisson"]);
+    assert_ne!(poisson["state_hash"], slow["state_hash"]);
+    // Round trips bound both.
+    let two = play(&["--window", "2", "--set", "link.latency=1us"]);
+    assert_eq!(two["pace"], "with 2 outstanding");
+    let eight = play(&["--window", "8", "--set", "link.latency=1us"]);
+    assert!(number(&eight, "delivered_mpps") > 3.0 * number(&two, "delivered_mpps"), "{two} {eight}");
+    let text = succeeds(folder, &["trace", "run", "loop.dbt", "--warmup", "0", "--rate", "1Mpps"]);
+    for part in ["Played at 1Mpps", "frames offered", "no descriptor was free"] {
+        assert!(text.contains(part), "no {part}: {text}");
+    }
+}
+
+#[test]
 fn a_sweep_plays_a_trace_at_every_point_once() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
@@ -284,6 +314,10 @@ fn what_cannot_be_played_is_refused_and_leaves_nothing() {
         (&["loop.dbt", "--instructions", "0"], "playback.instructions"),
         (&["loop.dbt", "--pipeline", "0"], "--pipeline"),
         (&["loop.dbt", "--harts", "2"], "leave --harts out"),
+        (&["loop.dbt", "--rate", "1Mpps", "--window", "2"], "cannot be used with"),
+        (&["loop.dbt", "--rate", "fast"], "5Mpps"),
+        (&["loop.dbt", "--window", "0"], "1 request at least"),
+        (&["loop.dbt", "--set", "playback.page_size=2MiB"], "playback.pages=kernel"),
         (&["loop.dbt", "--disk", "loop.dbt"], "no guest"),
         (&["loop.dbt", "--preset", "fast"], "core.model"),
         (&["loop.dbt", "--set", "testpmd.mode=io"], "testpmd.mode: has no meaning for a played trace"),

@@ -67,7 +67,7 @@ pub use stages::{
 };
 pub use state::LoadGenState;
 pub use streams::{
-    Arrivals, Decimal, Field, Filter, FlowBook, FlowSummary, Net, Network, Order, Protocol, Ramp,
+    Arrivals, Decimal, DueTimes, Field, Filter, FlowBook, FlowSummary, Net, Network, Order, Protocol, Ramp,
     ReplayConfig, ReplayStats, SizeOrder, Sizes, Spacing, Stations, StreamBook, StreamConfig, StreamSummary,
     SweepConfig, Timing, Transport, Truncated, Vlan,
 };

@@ -2,6 +2,7 @@
 
 use crate::config::ConfigError;
 use crate::overlay::{Overlay, nearest};
+use crate::playback::Pages;
 
 /// A machine by name.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +13,8 @@ pub struct Preset {
     pub summary: &'static str,
     /// The file.
     pub toml: &'static str,
+    /// Which page tables traces get there that tell virtual addresses alone.
+    pub pages: Pages,
 }
 
 /// All presets; the first is the default.
@@ -20,36 +23,49 @@ pub const PRESETS: &[Preset] = &[
         name: "server",
         summary: "timed: the gem5 paper's core and caches, a present-day NIC engine, PCIe Gen4 x16",
         toml: include_str!("../presets/server.toml"),
+        pages: Pages::Identity,
     },
     Preset {
         name: "altra",
         summary: "timed: an Ampere Altra from published figures, without direct cache access, as it is measured",
         toml: include_str!("../presets/altra.toml"),
+        pages: Pages::Identity,
     },
     Preset {
         name: "skylake-sp",
         summary: "timed: a Xeon Gold 6140 from published figures, with DDIO in 2 of 11 ways of 18 hashed slices",
         toml: include_str!("../presets/skylake-sp.toml"),
+        pages: Pages::Identity,
     },
     Preset {
         name: "big-server",
         summary: "timed: a wide core of 2022 (Zen 4 class), DDR5, PCIe Gen5 x16",
         toml: include_str!("../presets/big-server.toml"),
+        pages: Pages::Identity,
     },
     Preset {
         name: "small-in-order",
         summary: "timed: a two-wide in-order core like gem5's MinorCPU, 10 Gbps",
         toml: include_str!("../presets/small-in-order.toml"),
+        pages: Pages::Identity,
     },
     Preset {
         name: "ispass24",
         summary: "timed: the machine of \"Userspace Networking in gem5\" (ISPASS 2024)",
         toml: include_str!("../presets/ispass24.toml"),
+        pages: Pages::Identity,
+    },
+    Preset {
+        name: "champsim",
+        summary: "timed: ChampSim's default machine, for its traces; no devices",
+        toml: include_str!("../presets/champsim.toml"),
+        pages: Pages::ChampSim,
     },
     Preset {
         name: "fast",
         summary: "functional: a fixed cost an instruction, latency and bandwidth for DMA and links",
         toml: include_str!("../presets/fast.toml"),
+        pages: Pages::Identity,
     },
 ];
 

@@ -7,7 +7,7 @@ use crate::escape::Esc;
 use crate::headline::{self, Card};
 use crate::number::{NONE, duration_s, fixed, grouped, rate, short};
 use crate::{cores, figures, functions, page, ran, text, timing};
-use doorbell_results::{PlayedFigures, PlayedTrace, PointSummary, RunSummary, known};
+use doorbell_results::{LatencySummary, PlayedFigures, PlayedTrace, PointSummary, RunSummary, known};
 
 /// The point and what was played, if it is one.
 pub(crate) fn of(summary: &RunSummary) -> Option<(&PointSummary, &PlayedFigures)> {
@@ -28,6 +28,9 @@ fn number(value: Option<f64>) -> String {
 fn percent(value: Option<f64>) -> String {
     value.map_or(NONE.to_owned(), |share| fixed(100.0 * share, 1))
 }
+
+/// The pace at which nothing else is told.
+const AS_RECORDED: &str = "as recorded";
 
 /// A measure: its heading and name, with the unit, and its figure.
 type Measure = (&'static str, &'static str, String);
@@ -120,9 +123,21 @@ fn measures(point: &PointSummary, played: &PlayedFigures) -> Vec<Measure> {
         ("Pace", "simulated, ms", fixed(point.simulated_seconds * 1e3, 3)),
         ("Pace", "waits for a device\u{2019}s write", grouped(played.waits)),
         ("Pace", "they took, µs", fixed(played.waited_us, 3)),
+        ("Recorded batches", "frames a doorbell, mean", number(played.frames_a_batch)),
+        ("Recorded batches", "largest", grouped(played.largest_batch)),
         ("DMA", "bytes written", grouped(played.dma_written_bytes)),
         ("DMA", "bytes read", grouped(played.dma_read_bytes)),
     ];
+    if played.pace != AS_RECORDED {
+        let latency = |of: fn(&LatencySummary) -> f64| number(played.answer_latency_ns.as_ref().map(of));
+        all.extend([
+            ("At this pace", "frames offered", grouped(point.frames_offered)),
+            ("At this pace", "dropped, as no descriptor was free", grouped(played.ring_drops)),
+            ("At this pace", "from arrival to answer, p50, ns", latency(|latency| latency.p50)),
+            ("At this pace", "the same, p99, ns", latency(|latency| latency.p99)),
+            ("At this pace", "instructions of empty polls left out", grouped(played.left_out_instructions)),
+        ]);
+    }
     for (heading, name, group, key, share) in MODELS {
         let value = figure(point, group, key);
         // What is a frame's has no meaning where there are none, and what only a link has none where there is none.

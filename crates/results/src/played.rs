@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::latency::LatencySummary;
 use crate::number::or_nan;
 
 /// What was played in the measurement.
@@ -17,7 +18,28 @@ pub struct PlayedFigures {
     pub cycles: u64,
     /// Of these, cycles asleep, or waiting for what a device was still to write.
     pub cycles_asleep: u64,
-    /// Frames that reached a device.
+    /// At another pace than recorded, frames that were offered and found no free descriptor.
+    #[serde(default)]
+    pub ring_drops: u64,
+    /// From a frame's arrival to its answer's leaving, in nanoseconds, at another pace than recorded, where frames and answers pair.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer_latency_ns: Option<LatencySummary>,
+    /// Frames that were sent behind one doorbell when it was recorded, on the mean.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames_a_batch: Option<f64>,
+    /// The most of them.
+    #[serde(default)]
+    pub largest_batch: u64,
+    /// How often so many were sent behind one doorbell: number and count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sent_batches: Vec<(u64, u64)>,
+    /// Descriptors of the receive ring, if the trace tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ring_descriptors: Option<u64>,
+    /// Instructions of polls that found nothing and were left out, as frames were waiting.
+    #[serde(default)]
+    pub left_out_instructions: u64,
+    /// Frames that reached a device, and were not dropped.
     pub frames_in: u64,
     /// Their bytes, FCS included.
     pub frames_in_bytes: u64,

@@ -4,7 +4,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use doorbell_machine::ConfigError;
+use doorbell_loadgen::{Arrivals, Rate};
+use doorbell_machine::playback::{Pace, Pages, PagesConfig};
+use doorbell_machine::{ConfigError, PRESETS};
+use doorbell_sim::Bytes;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toml::Table;
@@ -16,6 +19,10 @@ use crate::options::{OptionSections, Options, Section};
 const WHOLE: [&str; 7] = ["core", "pipeline", "memory", "attach", "pcie", "hart", "playback"];
 /// Of the others, the keys that count.
 const KEYS: [&str; 3] = ["platform.harts", "platform.nics", "run.seed"];
+/// Where frames come at another pace than they did, the links count too.
+const LINK: &str = "link";
+/// Where pages are laid out, so does the memory that they lie in.
+const RAM: &str = "platform.ram";
 /// Of a port's own tables, those that count.
 const OF_PORTS: [&str; 2] = ["attach", "pcie"];
 
@@ -26,6 +33,8 @@ pub enum Warmup {
     Percent(u8),
     /// So many instructions of all harts.
     Instructions(u64),
+    /// All of the trace as it was recorded, which then begins again and is measured.
+    Whole,
 }
 
 impl Warmup {
@@ -34,6 +43,7 @@ impl Warmup {
         match self {
             Warmup::Percent(share) => (u128::from(all) * u128::from(share) / 100) as u64,
             Warmup::Instructions(count) => count,
+            Warmup::Whole => all,
         }
     }
 }
@@ -42,7 +52,14 @@ impl FromStr for Warmup {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Warmup, String> {
-        let wrong = || format!("\"{text}\" is neither a number of instructions nor a share such as \"50%\"");
+        let wrong = || {
+            format!(
+                "\"{text}\" is neither a number of instructions nor a share such as \"50%\", nor \"whole\""
+            )
+        };
+        if text == "whole" {
+            return Ok(Warmup::Whole);
+        }
         match text.strip_suffix('%') {
             Some(share) => share.parse().map(Warmup::Percent).map_err(|_| wrong()),
             None => text.replace('_', "").parse().map(Warmup::Instructions).map_err(|_| wrong()),
@@ -55,6 +72,7 @@ impl fmt::Display for Warmup {
         match self {
             Warmup::Percent(share) => write!(f, "{share}%"),
             Warmup::Instructions(count) => write!(f, "{count}"),
+            Warmup::Whole => f.write_str("whole"),
         }
     }
 }
@@ -62,7 +80,7 @@ impl fmt::Display for Warmup {
 impl Serialize for Warmup {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Warmup::Percent(_) => serializer.collect_str(self),
+            Warmup::Percent(_) | Warmup::Whole => serializer.collect_str(self),
             Warmup::Instructions(count) => serializer.serialize_u64(*count),
         }
     }
@@ -75,7 +93,7 @@ impl<'de> Deserialize<'de> for Warmup {
             type Value = Warmup;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number of instructions, or a share such as \"50%\"")
+                f.write_str("a number of instructions, a share such as \"50%\", or \"whole\"")
             }
 
             fn visit_i64<E: de::Error>(self, value: i64) -> Result<Warmup, E> {
@@ -102,15 +120,58 @@ impl<'de> Deserialize<'de> for Warmup {
 #[serde(default, deny_unknown_fields)]
 pub struct PlaybackConfig {
     /// Instructions of all harts from which caches, TLBs and predictors learn before the measurement; or a share of those that are
-    /// played, "50%" if nothing is said.
+    /// played, "50%" if nothing is said; or "whole": the trace is learnt from to its end, begins again, and is measured.
     pub warmup: Warmup,
     /// Instructions that are measured behind them, instead of all that there are.
     pub instructions: Option<u64>,
+    /// The rate at which frames arrive, instead of as they did: frames a second, bits a second or a share of the link's.
+    pub rate: Option<Rate>,
+    /// How they are spread then: an arrival process of a stream's (docs/traffic.md).
+    pub arrivals: Arrivals,
+    /// Requests that are outstanding in a closed loop, instead.
+    pub window: Option<u32>,
+    /// Page tables of traces with virtual addresses alone: `identity`, `champsim` or `kernel`; if nothing is said, as the preset has it.
+    pub pages: Pages,
+    /// Pages of the kernel's kind: 4KiB or 2MiB.
+    pub page_size: Bytes,
+}
+
+impl PlaybackConfig {
+    /// What paces the trace.
+    pub(super) fn pace(&self) -> Pace {
+        match (self.rate, self.window) {
+            (Some(rate), _) => Pace::Rate { rate, arrivals: self.arrivals },
+            (None, Some(window)) => Pace::Closed { window },
+            (None, None) => Pace::Recorded,
+        }
+    }
+
+    /// The same in words.
+    pub(super) fn pace_in_words(&self) -> String {
+        match self.pace() {
+            Pace::Recorded => "as recorded".to_owned(),
+            Pace::Rate { rate, .. } => format!("at {rate}"),
+            Pace::Closed { window } => format!("with {window} outstanding"),
+        }
+    }
+
+    pub(super) fn tables(&self) -> PagesConfig {
+        PagesConfig { pages: self.pages, page_size: self.page_size }
+    }
 }
 
 impl Default for PlaybackConfig {
     fn default() -> Self {
-        PlaybackConfig { warmup: Warmup::Percent(50), instructions: None }
+        let PagesConfig { pages, page_size } = PagesConfig::default();
+        PlaybackConfig {
+            warmup: Warmup::Percent(50),
+            instructions: None,
+            rate: None,
+            arrivals: Arrivals::Constant,
+            window: None,
+            pages,
+            page_size,
+        }
     }
 }
 
@@ -127,16 +188,33 @@ impl Options for PlaybackConfig {
                 "there is nothing to measure in 0 instructions",
             ));
         }
-        Ok(())
+        if self.rate.is_some() && self.window.is_some() {
+            let problem =
+                "frames come at a rate or behind answers; leave playback.rate or playback.window out";
+            return Err(ConfigError::new("playback.window", problem));
+        }
+        self.tables().validate()
     }
 }
 
 /// What `--set` and files of experiments say of it, over a preset. Traces of so many harts are played, each on a core of its own.
 pub fn resolve_played(preset: &str, harts: u32, overrides: &[String]) -> Result<RunConfig, ConfigError> {
-    for assignment in overrides {
-        check_key(assignment.split('=').next().unwrap_or_default().trim())?;
+    let pages =
+        PRESETS.iter().find(|known| known.name == preset).map_or(Pages::Identity, |known| known.pages);
+    let key = |assignment: &String| assignment.split('=').next().unwrap_or_default().trim().to_owned();
+    let keys: Vec<String> = overrides.iter().map(key).collect();
+    let names = |name: &str| keys.iter().any(|key| key == name);
+    let paced = names("playback.rate") || names("playback.window");
+    let paged = names("playback.pages") || pages != Pages::Identity;
+    for key in &keys {
+        let is_links = key.split('.').next() == Some(LINK);
+        if !(paced && is_links || paged && key == RAM) {
+            check_key(key)?;
+        }
     }
-    let all: Vec<String> = overrides.iter().cloned().chain([format!("platform.harts={harts}")]).collect();
+    let of_preset = (pages == Pages::ChampSim).then(|| "playback.pages=champsim".to_owned());
+    let harts = format!("platform.harts={harts}");
+    let all: Vec<String> = of_preset.into_iter().chain(overrides.iter().cloned()).chain([harts]).collect();
     let sections = OptionSections::of([Section::of::<PlaybackConfig>()]);
     resolve_over(sections, preset, None, &all)
 }
@@ -147,7 +225,7 @@ fn check_key(key: &str) -> Result<(), ConfigError> {
     let counts = match parts[..] {
         ["port", _, table, ..] => OF_PORTS.contains(&table),
         ["platform" | "run", ..] => KEYS.contains(&key),
-        ["nic" | "link" | "loadgen" | "disk" | "node" | "switch" | "generator" | "cable", ..] => false,
+        ["nic" | LINK | "loadgen" | "disk" | "node" | "switch" | "generator" | "cable", ..] => false,
         [section, ..] => !OptionSections::default().names().contains(&section),
         [] => true,
     };
@@ -156,7 +234,7 @@ fn check_key(key: &str) -> Result<(), ConfigError> {
     }
     let problem = format!(
         "has no meaning for a played trace, in which guest, NIC and traffic do what was recorded; what counts are {}, \
-         port.N.attach, port.N.pcie and {}",
+         port.N.attach, port.N.pcie and {}; with playback.rate or playback.window {LINK}, with playback.pages {RAM}",
         WHOLE.join(", "),
         KEYS.join(", ")
     );
@@ -165,9 +243,13 @@ fn check_key(key: &str) -> Result<(), ConfigError> {
 
 /// Of a played trace's configuration, what counts.
 pub(crate) fn of_what_counts(mut all: Table) -> Table {
-    for (section, keys) in ["platform", "run"].map(|section| (section, KEYS.iter())) {
-        let kept: Vec<&str> =
-            keys.filter_map(|key| key.strip_prefix(&format!("{section}.") as &str)).collect();
+    let told = |key: &str| all.get(PlaybackConfig::SECTION).and_then(|own| own.get(key));
+    let paced = told("rate").is_some() || told("window").is_some();
+    let paged = told("pages").is_some_and(|pages| pages.as_str() != Some("identity"));
+    for section in ["platform", "run"] {
+        let keys = KEYS.into_iter().chain(Some(RAM).filter(|_| paged));
+        let prefix = format!("{section}.");
+        let kept: Vec<&str> = keys.filter_map(|key| key.strip_prefix(&prefix)).collect();
         if let Some(toml::Value::Table(table)) = all.get_mut(section) {
             table.retain(|key, _| kept.contains(&key));
         }
@@ -180,7 +262,9 @@ pub(crate) fn of_what_counts(mut all: Table) -> Table {
         }
     }
     let in_parts = ["platform", "run", "port"];
-    all.retain(|section, _| WHOLE.contains(&section) || in_parts.contains(&section));
+    let counts =
+        |section: &str| WHOLE.contains(&section) || in_parts.contains(&section) || paced && section == LINK;
+    all.retain(|section, _| counts(section));
     all
 }
 
@@ -210,6 +294,12 @@ mod tests {
         ] {
             assert_ne!(resolved(&[set]).unwrap().hash(), plain.hash(), "{set}");
         }
+        let paced = ["playback.rate=1Mpps", "link.latency=2us"];
+        assert!(resolved(&paced).unwrap().to_toml().contains("[link]"));
+        let paged = resolved(&["playback.pages=kernel", "platform.ram=2GiB"]).unwrap();
+        assert!(paged.to_toml().contains("ram = \"2GiB\"") && !text.contains("ram ="), "{text}");
+        let champsim = resolve_played("champsim", 1, &[]).unwrap();
+        assert_eq!(champsim.options::<PlaybackConfig>().pages, Pages::ChampSim);
         let set = ["playback.warmup=1_000", "memory.llc.size=2MiB"];
         let changed = changes("server", &resolved(&set).unwrap()).unwrap();
         let keys: Vec<&str> = changed.iter().map(|change| change.key.as_str()).collect();
@@ -224,6 +314,7 @@ mod tests {
             "testpmd.mode=io",
             "run.warmup=1ms",
             "platform.ram=1GiB",
+            "link.rate=10Gbps",
             "port.0.nic.rx_fifo=48KiB",
             "loadgen.traffic.rate=1Mpps",
             "drive.kind=node",
@@ -240,6 +331,7 @@ mod tests {
             ("playback.warmup=half", "a share such as"),
             ("playback.warmup=-1", "a number of instructions"),
             ("playback.instructions=0", "nothing to measure"),
+            ("playback.page_size=2MiB", "playback.pages=kernel"),
             ("memory.llc.sise=1MiB", "did you mean"),
         ] {
             let error = resolved(&[set]).unwrap_err();

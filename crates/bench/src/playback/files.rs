@@ -11,6 +11,7 @@ use doorbell_trace::champsim::Variant;
 use doorbell_trace::system::{Description, TraceFile};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
+use super::config::PlaybackConfig;
 use crate::config::RunConfig;
 use crate::error::RunError;
 
@@ -112,7 +113,8 @@ impl Traces {
         let beside = self.neighbours().iter();
         let plan =
             beside.fold(Plan::of(self.first().trace.clone()), |plan, next| plan.beside(next.trace.clone()));
-        Plan { seed: config.run.seed, ..plan }
+        let own = config.options::<PlaybackConfig>();
+        Plan { seed: config.run.seed, pages: own.tables(), ..plan.paced(own.pace()) }
     }
 
     /// What ran, for results.

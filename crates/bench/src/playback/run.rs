@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Instant;
 
-use doorbell_machine::playback::{Played, PlayedStats, Player};
+use doorbell_loadgen::Latency;
+use doorbell_machine::playback::{Pace, Played, PlayedStats, Player};
 use doorbell_machine::{ConfigError, Mode, WatchRequest};
 use doorbell_results::{PlayedFigures, PlayedNeighbour, PointSummary};
 use doorbell_sim::Ps;
@@ -66,7 +67,12 @@ impl<'a> ReadyTrace<'a> {
         let started = Instant::now();
         let ReadyTrace { player, traces, config, observe, watch, bounds: (warmup, end) } = self;
         let mut playing = Playing { player, traces, config, control };
-        if warmup > 0 {
+        let failed = || RunError::playback(&traces.first().path);
+        if config_of(config).warmup == super::Warmup::Whole {
+            playing.player.learn_from_all().map_err(failed())?;
+            playing.until(warmup)?;
+            playing.player.begin_again().map_err(failed())?;
+        } else if warmup > 0 {
             playing.player.set_mode(Mode::Warming);
             playing.until(warmup)?;
             playing.player.set_mode(Mode::Detailed);
@@ -111,6 +117,9 @@ fn bounds(own: &PlaybackConfig, trace: &NamedTrace) -> Result<(u64, u64), RunErr
     let wrong = |key, problem| Err(ConfigError::new(key, problem).into());
     if all == 0 {
         return wrong("playback", format!("{}: the trace has no instructions", trace.path.display()));
+    }
+    if own.warmup == super::Warmup::Whole {
+        return Ok((all, own.instructions.map_or(u64::MAX, |count| all + count.min(all))));
     }
     if warmup >= all {
         let problem = format!(
@@ -163,8 +172,10 @@ impl Playing<'_, '_> {
         }
         let mut series = MemorySeries::default();
         series.look_at(self.player.timing(), before.now);
-        let begun = before.traces[0].instructions;
-        let length = end.min(self.traces.first().known.instructions).saturating_sub(begun);
+        let begun = self.player.done();
+        let all = self.traces.first().known.instructions;
+        let own = if config_of(self.config).warmup == super::Warmup::Whole { begun + all } else { all };
+        let length = end.min(own).saturating_sub(begun);
         let mut more = true;
         for part in 1..timing::PARTS {
             let until = begun + (u128::from(length) * u128::from(part) / u128::from(timing::PARTS)) as u64;
@@ -177,9 +188,14 @@ impl Playing<'_, '_> {
         series.look_at(self.player.timing(), self.player.now());
         let watched = self.player.end_watch();
         let after = self.player.played();
-        if let Some(own) = self.traces.first().trace.file().filter(|_| !more) {
+        // At another pace the trace may end before its last frames have come.
+        let whole = !more && config_of(self.config).pace() == Pace::Recorded;
+        if let Some(own) = self.traces.first().trace.file().filter(|_| whole) {
             let path = || self.traces.first().path.clone();
-            check_all(&after.devices, own.counts())
+            let is_second = config_of(self.config).warmup == super::Warmup::Whole;
+            let devices =
+                if is_second { after.devices.since(&before.devices) } else { after.devices.clone() };
+            check_all(&devices, own.counts())
                 .map_err(|problem| RunError::Unplayed { path: path(), problem })?;
         }
         let mut summary = self.summary(begin, &before, &after, !more);
@@ -220,17 +236,19 @@ impl Playing<'_, '_> {
         };
         let span = timing::Span { begin, end, frames, instructions, config };
         let rate = |amount: u64, unit: f64| per(amount as f64 * unit, seconds);
-        let pace = "as recorded".to_owned();
+        let pace = config_of(config).pace_in_words();
+        let survey = self.player.survey(0);
         PointSummary {
             benchmark: super::TRACE.to_owned(),
             config_hash: config.hash(),
             rate: pace.clone(),
             frame_size: per(bytes as f64, frames as f64).round() as u64,
-            frames_offered: devices.frames_in,
+            frames_offered: devices.frames_offered,
             frames_delivered: devices.frames_in,
-            offered_gbps: rate(devices.frames_in_bytes, 8e-9),
+            offered_gbps: rate(devices.frames_in_bytes, 8e-9)
+                * per(devices.frames_offered as f64, devices.frames_in as f64),
             delivered_gbps: rate(devices.frames_in_bytes, 8e-9),
-            offered_mpps: rate(devices.frames_in, 1e-6),
+            offered_mpps: rate(devices.frames_offered, 1e-6),
             delivered_mpps: rate(devices.frames_in, 1e-6),
             simulated_seconds: seconds,
             instructions,
@@ -244,6 +262,13 @@ impl Playing<'_, '_> {
                 to_the_end,
                 cycles: cycles.round() as u64,
                 cycles_asleep,
+                ring_drops: devices.frames_dropped,
+                answer_latency_ns: self.player.latency().and_then(Latency::summary),
+                frames_a_batch: survey.batches.mean(),
+                largest_batch: survey.batches.largest(),
+                sent_batches: survey.batches.counts.iter().map(|(size, count)| (*size, *count)).collect(),
+                ring_descriptors: survey.devices.values().find_map(|device| device.receive.descriptors()),
+                left_out_instructions: devices.left_out,
                 frames_in: devices.frames_in,
                 frames_in_bytes: devices.frames_in_bytes,
                 frames_out: devices.frames_out,
@@ -259,6 +284,10 @@ impl Playing<'_, '_> {
             ..PointSummary::default()
         }
     }
+}
+
+fn config_of(config: &RunConfig) -> &PlaybackConfig {
+    config.options::<PlaybackConfig>()
 }
 
 /// Cycles of some cores in so many seconds.

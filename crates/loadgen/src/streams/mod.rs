@@ -11,6 +11,7 @@
 //! | `sizes`, `sweep` | how large they are, and how their headers change |
 //! | `replay`, `replay_config`, `packet` | a capture as a stream, how it is sent, and its packets' addresses |
 //! | `source` | where its frames come from, and what checks them |
+//! | `due` | the same for frames that somebody else makes |
 //! | `mix` | the rates of all streams together |
 //! | `books` | what became of them, by stream and by flow |
 
@@ -19,6 +20,7 @@ mod books;
 mod clock;
 mod config;
 mod decimal;
+mod due;
 mod mix;
 mod packet;
 mod replay;
@@ -40,6 +42,7 @@ use clock::{Clock, ClockState, Course};
 pub(crate) use config::Addresses;
 pub use config::{Network, Ramp, StreamConfig, Transport, Vlan};
 pub use decimal::Decimal;
+pub use due::DueTimes;
 use mix::{Mix, Shape, courses};
 pub use packet::{Net, NetError};
 pub use replay::ReplayStats;

@@ -1,5 +1,5 @@
-//! One of the traces that are played: its harts' place among all, and its devices' events, which happen as they were recorded, after
-//! their instructions and in their order.
+//! One of the traces that are played: its harts' place among all, and its devices' events. They happen as they were recorded, after
+//! their instructions and in their order, unless another pace was asked for ([`paced`](super::paced)).
 
 use std::collections::VecDeque;
 
@@ -8,10 +8,13 @@ use doorbell_trace::system::{DeviceEvent, DeviceReader, Dma, Happening};
 
 use super::PlaybackError;
 use super::devices::DeviceMap;
+use super::paced::{Next, Paced, anchor};
+use super::pacing::Pacing;
 use super::pending::{Pending, WriteId};
 use super::place::{ACCESS_MAX, Place};
 use super::plan::{AtEnd, Input, PlannedTrace, TraceInput};
 use super::stats::PlayedStats;
+use super::survey::Survey;
 use crate::timed::Progress;
 
 /// An event to come, and the write that it is.
@@ -26,12 +29,21 @@ pub(super) struct Lane {
     pub harts: usize,
     pub place: Place,
     pub devices: DeviceMap,
+    /// What its devices do on the whole.
+    pub survey: Survey,
     /// How far each hart has come: when, and after how many instructions.
     progress: Vec<Progress>,
     reached: Vec<u64>,
     events: Option<DeviceReader>,
     /// Events whose instructions have been played, and the first whose have not.
     ahead: VecDeque<ToCome>,
+    /// The pace that was asked for, if it is another than the recorded one.
+    pacing: Option<Pacing>,
+    /// How events go at another pace; they are not ahead then, but the last that was read is known.
+    pub paced: Option<Box<Paced>>,
+    last_read: Option<DeviceEvent>,
+    /// What happens next, and when.
+    upcoming: Option<(Ps, Next)>,
     pub pending: Pending,
     /// The moment of the last event.
     pub event_at: Ps,
@@ -42,16 +54,19 @@ pub(super) struct Lane {
 
 impl Lane {
     /// Of a trace, whose harts follow `first`.
-    pub fn new(planned: &PlannedTrace, first: usize, place: Place) -> Result<Lane, PlaybackError> {
+    pub fn new(
+        planned: &PlannedTrace,
+        first: usize,
+        mut place: Place,
+        pacing: Option<Pacing>,
+    ) -> Result<Lane, PlaybackError> {
         let (input, harts) = (planned.trace.clone(), usize::from(planned.trace.harts()));
-        let mut devices = DeviceMap::default();
+        let (mut devices, mut survey) = (DeviceMap::default(), Survey::default());
         if let Input::Own(file) = &input.0 {
             devices = DeviceMap::new(&file.description().isa);
-            let mut events = file.devices()?;
-            while let Some(event) = events.next()? {
-                devices.note(&event);
-            }
+            survey = Survey::of(file, &mut devices, &mut place)?;
         }
+        let paced = pacing.as_ref().map(|pacing| pacing.of(&survey, planned.at_end, Ps::ZERO)).transpose()?;
         let mut lane = Lane {
             input,
             at_end: planned.at_end,
@@ -59,10 +74,15 @@ impl Lane {
             harts,
             place,
             devices,
+            survey,
             progress: Vec::new(),
             reached: Vec::new(),
             events: None,
             ahead: VecDeque::new(),
+            pacing,
+            paced: paced.map(Box::new),
+            last_read: None,
+            upcoming: None,
             pending: Pending::new(harts),
             event_at: Ps::ZERO,
             stats: PlayedStats::default(),
@@ -74,27 +94,68 @@ impl Lane {
 
     /// From the trace's first event on.
     fn begin(&mut self) -> Result<(), PlaybackError> {
+        self.pending = Pending::new(self.harts);
+        self.ahead.clear();
+        self.last_read = None;
         self.progress = (0..self.harts).map(|_| Progress::default()).collect();
         self.reached = vec![0; self.harts];
         self.events = match &self.input.0 {
             Input::Own(file) => Some(file.devices()?),
             Input::ChampSim(_) => None,
         };
-        self.look_ahead()
+        self.look_ahead()?;
+        self.refresh();
+        Ok(())
+    }
+
+    /// Until it starts over, the trace goes as it was recorded.
+    pub fn go_as_recorded(&mut self) -> Result<(), PlaybackError> {
+        self.paced = None;
+        self.begin()
     }
 
     /// The trace starts over at `now`.
     pub fn start_over(&mut self, now: Ps) -> Result<(), PlaybackError> {
         self.rounds += 1;
         self.event_at = now;
+        let pacing = self.pacing.as_ref();
+        self.paced =
+            pacing.map(|pacing| pacing.of(&self.survey, self.at_end, now).map(Box::new)).transpose()?;
         self.begin()?;
         self.progress.iter_mut().for_each(|progress| progress.reached(0, now));
+        self.refresh();
         Ok(())
     }
 
-    /// Whether no event is left.
-    pub fn is_over(&self) -> bool {
+    /// Whether no event is left, now that the harts have ended: no more frames arrive.
+    pub fn is_over(&mut self) -> bool {
+        if let Some(paced) = &mut self.paced {
+            paced.stopped = true;
+            self.refresh();
+            return self.upcoming.is_none() && self.first_to_come().is_none();
+        }
         self.ahead.is_empty()
+    }
+
+    /// The first event that its instruction has to be played for.
+    fn first_to_come(&self) -> Option<&DeviceEvent> {
+        match &self.paced {
+            Some(paced) => paced.first_of_software(),
+            None => self.ahead.front().map(|(event, _)| event),
+        }
+    }
+
+    /// Finds out what happens next.
+    fn refresh(&mut self) {
+        let (progress, reached) = (&self.progress, &self.reached);
+        let anchor = |event: &DeviceEvent| anchor(progress, reached, event);
+        self.upcoming = match &self.paced {
+            Some(paced) => paced.next(anchor).map(|(due, next)| (due.max(self.event_at), next)),
+            None => self.ahead.front().and_then(|(event, _)| {
+                let due = anchor(event)? + event.since;
+                Some((due.max(self.event_at), Next::Software))
+            }),
+        };
     }
 
     /// Its hart has come behind so many instructions.
@@ -102,11 +163,19 @@ impl Lane {
     pub fn reached(&mut self, hart: usize, done: u64, over: Ps) -> Result<(), PlaybackError> {
         self.progress[hart].reached(done, over);
         self.reached[hart] = done;
-        match self.ahead.back() {
-            Some((event, _)) if !self.is_behind(event) => Ok(()),
-            None => Ok(()),
-            Some(_) => self.look_ahead(),
+        let last = if self.paced.is_some() {
+            self.last_read.as_ref()
+        } else {
+            self.ahead.back().map(|last| &last.0)
+        };
+        if last.is_some_and(|event| self.is_behind(event)) {
+            self.look_ahead()?;
         }
+        // What is to happen next, happens no sooner for it, where events keep their order.
+        if self.paced.is_some() || self.upcoming.is_none() {
+            self.refresh();
+        }
+        Ok(())
     }
 
     /// Whether an event's instruction has been played.
@@ -115,13 +184,27 @@ impl Lane {
         event.after <= self.reached[usize::from(event.hart)]
     }
 
-    /// Reads events up to the first whose instruction has not been played.
+    /// Reads events up to the first whose instruction has not been played, or further if frames are wanted.
     fn look_ahead(&mut self) -> Result<(), PlaybackError> {
-        while self.ahead.back().is_none_or(|(event, _)| self.is_behind(event)) {
-            let Some(event) = self.read()? else { break };
-            self.ahead.push_back(event);
+        loop {
+            let last = if self.paced.is_some() {
+                self.last_read.as_ref()
+            } else {
+                self.ahead.back().map(|last| &last.0)
+            };
+            let wanted = self.paced.as_ref().is_some_and(|paced| paced.wants_frames());
+            if !wanted && last.is_some_and(|event| !self.is_behind(event)) {
+                return Ok(());
+            }
+            let Some(event) = self.read()? else { return Ok(()) };
+            match &mut self.paced {
+                Some(paced) => {
+                    self.last_read = Some(event.0);
+                    paced.tell(event);
+                }
+                None => self.ahead.push_back(event),
+            }
         }
-        Ok(())
     }
 
     /// The next event, moved to where the trace's memory is.
@@ -144,30 +227,48 @@ impl Lane {
         Ok(Some((event, id)))
     }
 
-    /// When the next event happens, if its instruction has been played.
+    /// When the next event happens, if it is known.
     #[inline]
     pub fn next_event(&self) -> Option<Ps> {
-        let (event, _) = self.ahead.front()?;
-        if !self.is_behind(event) {
-            return None;
-        }
-        let anchor = self.progress[usize::from(event.hart)].end_of(event.after)?;
-        Some((anchor + event.since).max(self.event_at))
+        self.upcoming.map(|(due, _)| due)
     }
 
     /// What no instruction that is played comes to, if there is anything: an event that waits for one that there is not.
     pub fn contradiction(&self) -> Option<PlaybackError> {
-        let (event, _) = self.ahead.front()?;
+        let event = self.first_to_come()?;
         let has = self.reached[usize::from(event.hart)];
         Some(PlaybackError::Contradiction { hart: event.hart, after: event.after, has })
     }
 
-    /// The next event happens.
-    pub fn take(&mut self, now: Ps) -> Result<ToCome, PlaybackError> {
+    /// The next event happens. None, if it is a frame that arrives.
+    pub fn take(&mut self, now: Ps) -> Result<Option<ToCome>, PlaybackError> {
         self.event_at = now;
-        let event = self.ahead.pop_front().expect("there is an event");
+        let (_, next) = self.upcoming.expect("there is an event");
+        let event = match &mut self.paced {
+            Some(paced) => paced.take(next, now, &mut self.stats),
+            None => self.ahead.pop_front(),
+        };
         self.look_ahead()?;
+        self.refresh();
         Ok(event)
+    }
+
+    /// A request that happened is done then.
+    pub fn done(&mut self, (event, id): &ToCome, dma: &Dma, done: Ps) {
+        if let Some(id) = id {
+            self.pending.begun(*id, done);
+        }
+        if let Some(paced) = &mut self.paced {
+            paced.done(event, dma, done);
+            self.refresh();
+        }
+    }
+
+    /// Nothing goes on: whether it does now.
+    pub fn relax(&mut self) -> bool {
+        let relaxed = self.paced.as_mut().is_some_and(|paced| paced.relax(self.event_at));
+        self.refresh();
+        relaxed && self.upcoming.is_some()
     }
 
     /// Counts what happens.
@@ -175,6 +276,7 @@ impl Lane {
         let stats = &mut self.stats;
         match event.what {
             Happening::FrameIn { bytes } => {
+                stats.frames_offered += 1;
                 stats.frames_in += 1;
                 stats.frames_in_bytes += u64::from(bytes);
             }

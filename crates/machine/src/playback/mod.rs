@@ -9,24 +9,39 @@
 //! | `source`, `stream` | where a hart's blocks come from |
 //! | `lane` | what a trace's devices do, and when |
 //! | `pending` | which of their writes a block waits for |
+//! | `survey`, `ring` | what its devices do on the whole, and what their rings are like |
+//! | `pacing`, `paced`, `port`, `arriving` | how events go where frames come at another pace than they did |
+//! | `polls` | which polls are left out then |
 //! | `devices` | to which device an access goes |
+//! | `pages` | where the pages lie of traces with virtual addresses alone |
 //! | `place` | where a trace's memory lies |
 //! | `observe` | what can be seen of it |
 
+mod arriving;
 mod devices;
 mod lane;
 mod observe;
+mod paced;
+mod pacing;
+mod pages;
 mod pending;
 mod place;
 mod plan;
+mod polls;
+mod port;
+mod ring;
 mod source;
 mod stats;
 mod stream;
+mod survey;
+#[cfg(test)]
+mod tests;
 
 use doorbell_attach::Attachment;
+use doorbell_loadgen::Latency;
 use doorbell_sim::memory::DmaAccess;
 use doorbell_sim::ports::DmaRequest;
-use doorbell_sim::{BlockEnd, Op, OpSource, Ps, Until};
+use doorbell_sim::{BlockEnd, Op, OpClass, OpSource, Ps, Until};
 use doorbell_trace::champsim;
 use doorbell_trace::system::{Dma, Happening, TraceError};
 
@@ -34,13 +49,20 @@ use crate::config::{ConfigError, MachineConfig};
 use crate::timed::{Mode, Timing};
 use devices::Target;
 use lane::Lane;
+use paced::Awake;
+use pacing::Pacing;
+use pages::Tables;
 use pending::Wait;
 use place::Place;
+use polls::{Block, BlockId, Polls};
 use source::BlockSource;
 use stream::{DeviceAccess, HartStream};
 
+pub use pages::{Pages, PagesConfig};
 pub use plan::{AtEnd, Pace, Plan, PlannedTrace, TraceInput};
+pub use ring::Ring;
 pub use stats::{Played, PlayedStats, PlayedTrace};
+pub use survey::{Batches, DeviceSurvey, Survey};
 
 /// Why a trace cannot be played.
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +106,26 @@ pub enum PlaybackError {
         /// What it asks for.
         bytes: u32,
     },
+    /// The trace cannot be played at this pace.
+    #[error("the trace cannot be played at another pace than recorded: {0}")]
+    Pace(String),
+    /// A closed loop waits for itself.
+    #[error(
+        "a window of {window} waits for itself: behind instruction {after} the program took more requests before it answered one          (its largest batch is of {batch}); take a larger window"
+    )]
+    Window {
+        /// The window.
+        window: u32,
+        /// How far the hart has come.
+        after: u64,
+        /// The largest batch.
+        batch: u64,
+    },
+    /// A trace touches more pages than the machine has.
+    #[error(
+        "the trace touches more memory than the machine has for its pages; give it more (--set platform.ram=…, up to 12GiB)"
+    )]
+    Ram,
     /// The traces touch more memory than can be told apart.
     #[error(
         "the traces touch more than 110 GiB of memory in pieces of 64 MiB; play fewer of them, or give virtual addresses pages \
@@ -103,7 +145,9 @@ pub struct Player {
     accesses: Vec<Option<Op>>,
     /// Harts that wait for an event whose instruction another hart has not come to.
     blocked: Vec<bool>,
+    polls: Vec<Polls>,
     attachments: Vec<Attachment>,
+    pace: Pace,
 }
 
 impl Player {
@@ -114,30 +158,56 @@ impl Player {
             let problem = format!("the traces have {harts} harts; play them with platform.harts={harts}");
             return Err(ConfigError::new("platform.harts", problem).into());
         }
+        plan.pages.validate()?;
         let timing = Timing::for_playback(config, place::memory())?;
         let (mut lanes, mut streams, mut lane_of) = (Vec::new(), Vec::new(), Vec::new());
         let first_place = Place::new();
         for (number, planned) in plan.traces.iter().enumerate() {
             let place = if number == 0 { first_place.clone() } else { first_place.beside(number as u16) };
+            let tables = || Tables::new(&plan.pages, config.platform.ram, plan.seed);
+            let tables = if planned.trace.is_physical() { None } else { tables() };
             for hart in 0..planned.trace.harts() {
                 let clock = doorbell_sim::Clock::new(config.hart(streams.len()).core.frequency);
-                streams.push(HartStream::new(BlockSource::open(&planned.trace, hart)?, place.clone(), clock));
+                let source = BlockSource::open(&planned.trace, hart)?;
+                streams.push(HartStream::new(source, place.clone(), tables.clone(), clock));
                 lane_of.push(number);
             }
-            lanes.push(Lane::new(planned, streams.len() - usize::from(planned.trace.harts()), place)?);
+            let paced = number == 0 && plan.pace != Pace::Recorded;
+            let pacing = paced.then(|| Pacing { config: config.clone(), pace: plan.pace, seed: plan.seed });
+            let first = streams.len() - usize::from(planned.trace.harts());
+            lanes.push(Lane::new(planned, first, place, pacing)?);
         }
         let (accesses, blocked) = (vec![None; streams.len()], vec![false; streams.len()]);
-        let attachments = attachments(config);
-        Ok(Player { timing, lanes, streams, lane_of, accesses, blocked, attachments })
+        let polls = streams.iter().map(|_| Polls::default()).collect();
+        let (attachments, pace) = (attachments(config), plan.pace);
+        Ok(Player { timing, lanes, streams, lane_of, accesses, blocked, polls, attachments, pace })
     }
 
-    /// Warming learns without saying when; detail says when.
+    /// Warming learns without saying when; detail says when. Latencies are kept anew.
     pub fn set_mode(&mut self, mode: Mode) {
         let now = self.now();
         let cycles: Vec<u64> = self.streams.iter().map(HartStream::cycle).collect();
         self.timing.change_mode_of_sources(mode, &cycles);
         let timed = mode == Mode::Detailed;
+        self.lanes
+            .iter_mut()
+            .filter_map(|lane| lane.paced.as_mut())
+            .for_each(|paced| paced.latency = Latency::default());
         self.attachments.iter_mut().for_each(|attachment| attachment.set_timed(timed, now));
+    }
+
+    /// Before anything is played: the first trace goes as it was recorded, to be learnt from, until [`begin_again`](Player::begin_again).
+    pub fn learn_from_all(&mut self) -> Result<(), PlaybackError> {
+        self.lanes[0].go_as_recorded()?;
+        self.set_mode(Mode::Warming);
+        Ok(())
+    }
+
+    /// The first trace begins again, at its own pace: what caches, TLBs and predictors have learnt of it stays.
+    pub fn begin_again(&mut self) -> Result<(), PlaybackError> {
+        self.start_over(0)?;
+        self.set_mode(Mode::Detailed);
+        Ok(())
     }
 
     /// The timing models, for what they have counted.
@@ -148,6 +218,17 @@ impl Player {
     /// How the ports' devices are attached.
     pub fn attachments(&self) -> &[Attachment] {
         &self.attachments
+    }
+
+    /// What a trace's devices do on the whole: batches, rings, whether requests and answers pair.
+    pub fn survey(&self, trace: usize) -> &Survey {
+        &self.lanes[trace].survey
+    }
+
+    /// From a frame's arrival to its answer's leaving, at another pace than recorded: where they pair one to one.
+    pub fn latency(&self) -> Option<&Latency> {
+        let lane = self.lanes.first().filter(|lane| lane.survey.unpaired().is_none());
+        lane.and_then(|lane| lane.paced.as_ref()).map(|paced| &paced.latency)
     }
 
     /// What has been counted.
@@ -195,11 +276,11 @@ impl Player {
         self.timing.time_of(hart, self.streams[hart].over())
     }
 
-    /// Goes on until so many instructions of the first trace have been played since the beginning, or there is no more of it: whether
-    /// there is.
+    /// Goes on until so many instructions of the first trace have been played (or left out) since the beginning, or there is no more of
+    /// it: whether there is.
     pub fn run(&mut self, instructions: u64) -> Result<bool, PlaybackError> {
         loop {
-            if self.instructions(&self.lanes[0]) >= instructions {
+            if self.done() >= instructions {
                 return Ok(true);
             }
             if self.end_lanes()? {
@@ -214,6 +295,7 @@ impl Player {
             match (hart, event) {
                 (Some((time, hart)), due) if due.is_none_or(|(due, _)| time < due) => self.step(hart)?,
                 (_, Some((due, lane))) => self.happen(lane, due)?,
+                _ if self.lanes.iter_mut().any(Lane::relax) => {}
                 _ => return Err(self.stuck()),
             }
         }
@@ -222,12 +304,13 @@ impl Player {
     /// Traces that are over start over, if they are to. Whether the first one is over.
     fn end_lanes(&mut self) -> Result<bool, PlaybackError> {
         for number in 0..self.lanes.len() {
-            let lane = &self.lanes[number];
+            let lane = &mut self.lanes[number];
             let mut harts = lane.first..lane.first + lane.harts;
             let goes_on = harts.any(|hart| self.streams[hart].is_ready() || self.accesses[hart].is_some());
             if goes_on || !lane.is_over() {
                 continue;
             }
+            let lane = &self.lanes[number];
             if number == 0 && lane.at_end == AtEnd::Ends {
                 return Ok(true);
             }
@@ -245,6 +328,8 @@ impl Player {
         let now = over.max().unwrap_or(Ps::ZERO).max(lane.event_at);
         lane.start_over(now)?;
         for (hart, own) in harts.zip(0..) {
+            self.accesses[hart] = None;
+            (self.blocked[hart], self.polls[hart]) = (false, Polls::default());
             self.streams[hart].start_over(BlockSource::open(&self.lanes[number].input, own)?);
             self.streams[hart].begin_at(self.timing.cycle_at(hart, now));
         }
@@ -254,9 +339,14 @@ impl Player {
     /// Why nothing goes on.
     fn stuck(&self) -> PlaybackError {
         let blocked = self.blocked.iter().position(|blocked| *blocked);
-        let circle = blocked.map(|hart| PlaybackError::Circle {
-            hart: hart - self.lanes[self.lane_of[hart]].first,
-            after: self.streams[hart].position(),
+        let circle = blocked.map(|hart| {
+            let (lane, after) = (&self.lanes[self.lane_of[hart]], self.streams[hart].position());
+            match self.pace {
+                Pace::Closed { window } if lane.paced.is_some() => {
+                    PlaybackError::Window { window, after, batch: lane.survey.batches.largest() }
+                }
+                _ => PlaybackError::Circle { hart: hart - lane.first, after },
+            }
         });
         let contradiction = || self.lanes.iter().find_map(Lane::contradiction);
         circle.or_else(contradiction).expect("a trace that is not over has events left")
@@ -270,14 +360,17 @@ impl Player {
         }
         // The hart is the earliest.
         let (now, number) = (self.time(hart), self.lane_of[hart]);
+        if self.lanes[number].paced.is_some() && !self.goes_on_paced(hart, now)? {
+            return Ok(());
+        }
         let (lane, stream) = (&mut self.lanes[number], &mut self.streams[hart]);
         lane.pending.settle(now);
         match lane.pending.wait(hart - lane.first, stream.position(), now, stream.next_ops()) {
             Wait::No => {}
             // The write has not even begun: what is to come before it comes first.
             Wait::ToCome => match lane.next_event() {
-                Some(due) => return self.happen(number, due),
-                None => {
+                Some(due) if lane.paced.is_none() => return self.happen(number, due),
+                _ => {
                     self.blocked[hart] = true;
                     return Ok(());
                 }
@@ -301,11 +394,53 @@ impl Player {
             }
             self.accesses[hart] = Some(op);
         }
+        self.reached(hart)
+    }
+
+    /// A block of the hart is over.
+    fn reached(&mut self, hart: usize) -> Result<(), PlaybackError> {
+        let (lane, stream) = (&mut self.lanes[self.lane_of[hart]], &mut self.streams[hart]);
         let (done, over) = (stream.position(), self.timing.time_of(hart, stream.over()));
-        lane.reached(hart - lane.first, done, over)?;
+        let own = hart - lane.first;
+        lane.reached(own, done, over)?;
+        if let Some(paced) = &mut lane.paced
+            && stream.sleeps() > Ps::ZERO
+            && paced.awake(own as u16, done, stream.sleeps()) != Awake::AsRecorded
+        {
+            stream.fall_asleep();
+        }
         let (first, count) = (lane.first, lane.harts);
         self.blocked[first..first + count].fill(false);
         Ok(())
+    }
+
+    /// At another pace than recorded: whether the hart's next block is played now. It may still sleep, or the block may be left out.
+    fn goes_on_paced(&mut self, hart: usize, now: Ps) -> Result<bool, PlaybackError> {
+        let (lane, stream) = (&mut self.lanes[self.lane_of[hart]], &mut self.streams[hart]);
+        let own = (hart - lane.first) as u16;
+        let paced = lane.paced.as_mut().expect("it is paced");
+        if let Some(slept) = stream.asleep() {
+            match paced.awake(own, stream.position(), slept) {
+                Awake::ToCome => self.blocked[hart] = true,
+                Awake::At(at) => stream.begin_at(self.timing.cycle_at(hart, at.max(now))),
+                Awake::AsRecorded => stream.begin_at(self.timing.cycle_at(hart, now + slept)),
+            }
+            return Ok(false);
+        }
+        let waiting = paced.see(own, stream.position(), now);
+        let ops = stream.next_ops();
+        let poll = ops.iter().find(|op| op.class == OpClass::Load && paced.is_ring(op.phys.0));
+        let id = BlockId { pc: ops.first().map_or(0, |op| op.pc), ops: ops.len() };
+        let poll = poll.map(|op| (op.pc, op.phys.0));
+        let block = Block { id, is_plain: stream.is_plain(), poll };
+        if !self.polls[hart].leaves_out(&block, paced.reports_seen, waiting) {
+            return Ok(true);
+        }
+        lane.stats.left_out += stream.leave_out();
+        if let Some(error) = stream.failure() {
+            return Err(error);
+        }
+        self.reached(hart).map(|()| false)
     }
 
     /// An access leaves the core and comes back.
@@ -337,16 +472,15 @@ impl Player {
     /// The next event of a trace happens.
     fn happen(&mut self, number: usize, now: Ps) -> Result<(), PlaybackError> {
         let lane = &mut self.lanes[number];
-        let (event, id) = lane.take(now)?;
-        lane.count(&event);
-        if let Happening::Dma(dma) = event.what {
-            let done = self.dma(event.device, &dma, now);
-            if let Some(id) = id {
-                self.lanes[number].pending.begun(id, done);
+        let (first, count) = (lane.first, lane.harts);
+        if let Some(event) = lane.take(now)? {
+            lane.count(&event.0);
+            if let Happening::Dma(dma) = event.0.what {
+                let done = self.dma(event.0.device, &dma, now);
+                self.lanes[number].done(&event, &dma, done);
             }
         }
-        let lane = &self.lanes[number];
-        self.blocked[lane.first..lane.first + lane.harts].fill(false);
+        self.blocked[first..first + count].fill(false);
         Ok(())
     }
 

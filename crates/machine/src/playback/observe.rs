@@ -8,9 +8,9 @@ use crate::config::MachineConfig;
 use crate::timed::{WatchRequest, Watched};
 
 impl Player {
-    /// Instructions of the first trace that have been played.
+    /// Instructions of the first trace that have been played, or left out as polls that found nothing.
     pub fn done(&self) -> u64 {
-        self.instructions(&self.lanes[0])
+        self.instructions(&self.lanes[0]) + self.lanes[0].stats.left_out
     }
 
     /// How many harts the first trace has.

@@ -8,6 +8,7 @@ use doorbell_trace::champsim::{self, Variant};
 use doorbell_trace::system::{TraceError, TraceFile};
 
 use super::PlaybackError;
+use super::pages::PagesConfig;
 
 /// A trace that can be played: of our own format, or ChampSim's. Clones share what was read.
 #[derive(Clone)]
@@ -57,6 +58,11 @@ impl TraceInput {
     /// How many harts it has; each is played on a core of its own.
     pub fn harts(&self) -> u16 {
         self.file().map_or(1, |file| file.description().harts)
+    }
+
+    /// Whether it tells physical addresses.
+    pub fn is_physical(&self) -> bool {
+        self.file().is_some_and(|file| file.description().physical)
     }
 
     /// Instructions of all its harts.
@@ -125,7 +131,9 @@ pub struct Plan {
     pub traces: Vec<PlannedTrace>,
     /// See [`Pace`].
     pub pace: Pace,
-    /// From which random arrivals come.
+    /// Page tables of those that tell virtual addresses alone.
+    pub pages: PagesConfig,
+    /// From which random arrivals come, and where a kernel's pages lie.
     pub seed: u64,
 }
 
@@ -133,7 +141,7 @@ impl Plan {
     /// One trace as it was recorded.
     pub fn of(trace: TraceInput) -> Plan {
         let first = PlannedTrace { trace, at_end: AtEnd::Ends };
-        Plan { traces: vec![first], pace: Pace::Recorded, seed: 1 }
+        Plan { traces: vec![first], pace: Pace::Recorded, pages: PagesConfig::default(), seed: 1 }
     }
 
     /// And another one beside it, which starts over whenever it has ended.

@@ -7,7 +7,11 @@ use doorbell_sim::Ps;
 doorbell_sim::stats! {
     /// What was played of devices.
     pub struct PlayedStats {
-        /// Frames that reached a device.
+        /// Frames that reached a device; as recorded, all that did then.
+        frames_offered,
+        /// Of these, frames that found no free descriptor, at another pace than recorded.
+        frames_dropped,
+        /// Those that it did not drop so.
         frames_in,
         /// Their bytes, FCS included.
         frames_in_bytes,
@@ -23,6 +27,8 @@ doorbell_sim::stats! {
         waits,
         /// Picoseconds that they waited.
         waited_ps,
+        /// Instructions of polls that found nothing and were left out, as frames were waiting.
+        left_out,
     }
 }
 
@@ -31,7 +37,7 @@ doorbell_sim::stats! {
 pub struct PlayedTrace {
     /// Its first hart, and how many it has.
     pub harts: (usize, usize),
-    /// Instructions of its harts, all rounds together.
+    /// Instructions of its harts that were played, all rounds together.
     pub instructions: u64,
     /// How often it has started over.
     pub rounds: u64,

@@ -5,6 +5,7 @@ use doorbell_sim::{BlockEnd, Clock, Op, OpClass, OpSource, PhysAddr, Ps, Transla
 use doorbell_trace::system::Step;
 
 use super::PlaybackError;
+use super::pages::Tables;
 use super::place::Place;
 use super::source::BlockSource;
 
@@ -16,14 +17,22 @@ pub struct DeviceAccess(pub Op);
 pub(super) struct HartStream {
     source: BlockSource,
     place: Place,
+    /// Where pages lie, if the trace does not say so.
+    tables: Option<Tables>,
     clock: Clock,
     /// When the last block was over.
     cycle: u64,
-    /// How long the hart sleeps before the next one.
+    /// How long the hart sleeps before the next one; or slept, where something else says how long it does.
     slept: Ps,
-    /// Instructions of the trace's rounds before this one, and of this one.
+    asleep: Option<Ps>,
+    /// Instructions of the trace's rounds before this one, and of this one; those that were not played.
     before: u64,
     done: u64,
+    left_out: u64,
+    /// What software said of translations before a block that was not played.
+    owed: Option<TranslationFence>,
+    /// The next block's address space, as the trace has it.
+    told_space: u16,
     ops: Vec<Op>,
     step: Option<Step>,
     failed: Option<PlaybackError>,
@@ -31,15 +40,20 @@ pub(super) struct HartStream {
 
 impl HartStream {
     /// From where the source stands.
-    pub fn new(source: BlockSource, place: Place, clock: Clock) -> HartStream {
+    pub fn new(source: BlockSource, place: Place, tables: Option<Tables>, clock: Clock) -> HartStream {
         let mut stream = HartStream {
             source,
             place,
+            tables,
             clock,
             cycle: 0,
             slept: Ps::ZERO,
+            asleep: None,
             before: 0,
             done: 0,
+            left_out: 0,
+            owed: None,
+            told_space: 0,
             ops: Vec::new(),
             step: None,
             failed: None,
@@ -61,7 +75,7 @@ impl HartStream {
         &self.ops
     }
 
-    /// Instructions of this round of the trace: what events are told by.
+    /// Instructions of this round of the trace, left out or not: what events are told by.
     #[inline]
     pub fn position(&self) -> u64 {
         self.done
@@ -75,12 +89,64 @@ impl HartStream {
 
     /// The next block begins in this cycle, however long the hart sleeps.
     pub fn begin_at(&mut self, cycle: u64) {
-        (self.cycle, self.slept) = (cycle, Ps::ZERO);
+        (self.cycle, self.slept, self.asleep) = (cycle, Ps::ZERO, None);
+    }
+
+    /// How long the hart slept before the next block, where something else says how long it does.
+    pub fn asleep(&self) -> Option<Ps> {
+        self.asleep
+    }
+
+    /// How long it sleeps before the next block.
+    pub fn sleeps(&self) -> Ps {
+        self.slept
+    }
+
+    /// Something else says how long.
+    pub fn fall_asleep(&mut self) {
+        self.asleep = Some(std::mem::take(&mut self.slept));
+    }
+
+    /// Whether the next block does no more than its ops: no exception, sleep or fence of translations, no access to a device.
+    pub fn is_plain(&self) -> bool {
+        let step = self.step.unwrap_or_default();
+        !step.trapped
+            && self.slept == Ps::ZERO
+            && self.asleep.is_none()
+            && step.fence.is_none()
+            && !self.ops.iter().any(|op| op.class == OpClass::Device)
+    }
+
+    /// The next block is not played.
+    pub fn leave_out(&mut self) -> u64 {
+        let behind = self.source.position();
+        let instructions = behind - self.done;
+        (self.done, self.left_out) = (behind, self.left_out + instructions);
+        self.advance();
+        // Before the next one it may stand, and is asked for only behind a block that is played.
+        self.owed = self.step.and_then(|step| step.fence).or(self.owed);
+        instructions
     }
 
     /// Why it ended, if not because there is no more.
     pub fn failure(&mut self) -> Option<PlaybackError> {
         self.failed.take()
+    }
+
+    /// Addresses are virtual ones, and lie where the tables say; spaces that the trace does not tell are one.
+    fn translate(&mut self) {
+        let (Some(tables), Some(step)) = (&mut self.tables, &mut self.step) else { return };
+        let space = *step.space.get_or_insert(0);
+        for op in &mut self.ops {
+            op.fetch = tables.translate(space, op.pc);
+            if op.class.is_memory() {
+                op.phys = tables.translate(space, op.virt);
+            }
+        }
+        self.told_space = space;
+        if tables.is_full() {
+            (self.step, self.failed) = (None, Some(PlaybackError::Ram));
+        }
     }
 
     /// Reads the next block.
@@ -90,6 +156,7 @@ impl HartStream {
             Ok(step) => self.step = step,
             Err(error) => (self.step, self.failed) = (None, Some(error)),
         }
+        self.translate();
         for op in &mut self.ops {
             op.fetch = self.place.of(op.fetch);
             if op.class.is_memory() {
@@ -134,7 +201,7 @@ impl OpSource for HartStream {
 
     #[inline]
     fn instructions(&self) -> u64 {
-        self.before + self.done
+        self.before + self.done - self.left_out
     }
 
     #[inline]
@@ -161,7 +228,10 @@ impl OpSource for HartStream {
     }
 
     fn walk(&mut self, (): &(), virt: u64) -> Walk {
-        let mut walk = self.source.walk(virt);
+        let mut walk = match &self.tables {
+            Some(tables) => tables.walk(self.told_space, virt),
+            None => self.source.walk(virt),
+        };
         for entry in &mut walk.entries[..usize::from(walk.levels)] {
             *entry = self.place.of(*entry);
         }
@@ -171,7 +241,12 @@ impl OpSource for HartStream {
     /// The last that is asked about a block: the next one is read, before which the fence stood.
     fn take_translation_fence(&mut self) -> Option<TranslationFence> {
         self.advance();
-        self.step.and_then(|step| step.fence)
+        let fence = self.step.and_then(|step| step.fence);
+        match (self.owed.take(), fence) {
+            // Both, and more.
+            (Some(_), Some(_)) => Some(TranslationFence { address: None, space: None }),
+            (owed, fence) => owed.or(fence),
+        }
     }
 
     #[inline]

@@ -17,7 +17,6 @@ use doorbell_sim::{Op, PhysAddr};
 /// Below this no pages are handed out.
 const FIRST: u64 = 1 << 20;
 const ENTRY_BYTES: u64 = 8;
-const NO_MEMORY: &str = "the trace touches more pages than there are";
 /// What a [`Walk`] has room for.
 const LEVELS_MAX: u32 = 5;
 
@@ -28,6 +27,7 @@ pub struct PageTables {
     levels: u32,
     /// Numbers of pages that are not taken yet, from the end on.
     free: Vec<u64>,
+    is_full: bool,
     pages: BTreeMap<u64, u64>,
     /// Pages of entries, by level (1 is the last) and the part of an address that leads to them.
     entries: BTreeMap<(u32, u64), u64>,
@@ -35,7 +35,20 @@ pub struct PageTables {
     last: BTreeMap<u64, u64>,
 }
 
+/// The next page; where there is none, one that is not handed out otherwise.
+fn take(free: &mut Vec<u64>, is_full: &mut bool) -> u64 {
+    free.pop().unwrap_or_else(|| {
+        *is_full = true;
+        0
+    })
+}
+
 impl PageTables {
+    /// Whether a trace has touched more pages than there are: what it was told since means nothing.
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+
     /// For this memory, pages of a power of two of bytes, and at most five levels.
     pub fn new(memory: Range<PhysAddr>, page_bytes: u64, levels: u32) -> PageTables {
         assert!(page_bytes.is_power_of_two() && page_bytes >= 4096 && (1..=LEVELS_MAX).contains(&levels));
@@ -45,14 +58,14 @@ impl PageTables {
         let mut random = Rng::stream(1, "champsim.pages");
         (1..free.len()).rev().for_each(|last| free.swap(last, random.below(last as u64 + 1) as usize));
         let (pages, entries, last) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        PageTables { base: memory.start.0, page_bits, levels, free, pages, entries, last }
+        PageTables { base: memory.start.0, page_bits, levels, free, is_full: false, pages, entries, last }
     }
 
     /// Where an address lies.
     pub fn translate(&mut self, virt: u64) -> PhysAddr {
         let (page, offset) = (virt >> self.page_bits, virt & ((1 << self.page_bits) - 1));
-        let free = &mut self.free;
-        let frame = self.pages.entry(page).or_insert_with(|| free.pop().expect(NO_MEMORY));
+        let (free, is_full) = (&mut self.free, &mut self.is_full);
+        let frame = self.pages.entry(page).or_insert_with(|| take(free, is_full));
         PhysAddr(self.base + (*frame << self.page_bits) + offset)
     }
 
@@ -63,8 +76,8 @@ impl PageTables {
             let shift = self.page_bits * level;
             let leading = virt.checked_shr(shift).unwrap_or(0);
             let index = leading & ((1 << self.page_bits) - 1);
-            let free = &mut self.free;
-            let page = self.entries.entry((level, leading)).or_insert_with(|| free.pop().expect(NO_MEMORY));
+            let (free, is_full) = (&mut self.free, &mut self.is_full);
+            let page = self.entries.entry((level, leading)).or_insert_with(|| take(free, is_full));
             let group = *page / ENTRY_BYTES * ENTRY_BYTES;
             *entry = PhysAddr(self.base + (group << self.page_bits) + index * ENTRY_BYTES);
         }

@@ -1,0 +1,78 @@
+//! When frames of a stream are due that somebody else makes, such as those of a trace that is played at a rate.
+
+use doorbell_sim::Ps;
+use doorbell_wire::LinkConfig;
+
+use super::arrivals::Arrivals;
+use super::clock::{Clock, Course};
+use crate::frame::hash;
+use crate::rate::{Pacing, Rate};
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct DueTimes(Clock);
+
+impl DueTimes {
+    /// Of frames of `frame_len` bytes (without FCS) on the mean, from `begin` on. `key` decides what is random.
+    pub fn new(
+        rate: Rate,
+        arrivals: Arrivals,
+        (frame_len, begin): (usize, Ps),
+        key: u64,
+        link: &LinkConfig,
+    ) -> Result<DueTimes, String> {
+        if matches!(rate, Rate::Times(_)) {
+            return Err(format!("\"{rate}\" is no rate by itself; say such as 5Mpps, 10Gbps or 40%"));
+        }
+        if let Some(problem) = arrivals.problem() {
+            return Err(problem);
+        }
+        let course = Course { begin: Pacing::new(Ps::ZERO, rate, frame_len, link), ramp: None, stamps: None };
+        let mut clock = Clock::new(course, arrivals, hash(key), (None, None), link.rate.0);
+        clock.begin(begin);
+        Ok(DueTimes(clock))
+    }
+
+    /// When the next frame is due; [`Ps::MAX`] if no run comes to that.
+    pub fn next_due(&self) -> Ps {
+        self.0.state.due
+    }
+
+    /// The frame that was due takes so many bytes of the line; the one after it is the next one then.
+    pub fn advance(&mut self, wire_bytes: u64) {
+        self.0.advance(wire_bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_due_at_the_rate_and_as_the_process_has_it() {
+        let link = LinkConfig::default();
+        let times = |arrivals, key| {
+            let mut due = DueTimes::new("2Mpps".parse().unwrap(), arrivals, (60, Ps(7)), key, &link).unwrap();
+            let mut times = Vec::new();
+            for _ in 0..10_000 {
+                times.push(due.next_due().0);
+                due.advance(84);
+            }
+            times
+        };
+        let constant = times(Arrivals::Constant, 1);
+        assert!(constant.iter().enumerate().all(|(place, at)| *at == 7 + 500_000 * place as u64));
+        let poisson = times(Arrivals::Poisson, 1);
+        assert_ne!(poisson, times(Arrivals::Poisson, 2));
+        assert!(poisson.last().unwrap().abs_diff(5_000_000_000) < 200_000_000, "{:?}", poisson.last());
+        let gaps = poisson.windows(2).filter(|pair| pair[1] - pair[0] < 250_000).count();
+        assert!((3_700..4_200).contains(&gaps), "{gaps} of 10,000 gaps are under half of the mean");
+    }
+
+    #[test]
+    fn what_is_no_rate_is_refused() {
+        let refused =
+            DueTimes::new(Rate::Times(2_000_000), Arrivals::Constant, (60, Ps(0)), 1, &LinkConfig::default());
+        assert!(refused.unwrap_err().contains("5Mpps"));
+    }
+}

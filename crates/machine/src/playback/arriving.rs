@@ -1,0 +1,97 @@
+//! When frames reach a device of a trace that is paced: as a load generator sends them, or as answers ask for them.
+
+use std::collections::VecDeque;
+
+use doorbell_loadgen::DueTimes;
+use doorbell_sim::{Frame, Ps};
+use doorbell_wire::LinkConfig;
+
+/// See the module. A frame has arrived when its last bit has.
+pub(super) struct Arriving {
+    link: LinkConfig,
+    /// Without FCS, on the mean.
+    frame_len: usize,
+    from: From,
+}
+
+enum From {
+    /// The generator's times, and when its line is free.
+    Rate { due: Box<DueTimes>, free: Ps },
+    /// Requests on their way, and how many were asked at first.
+    Closed { on_their_way: VecDeque<Ps> },
+}
+
+fn wire_bytes(link: &LinkConfig, bytes: u32) -> u64 {
+    link.wire_bytes((bytes as usize).saturating_sub(Frame::FCS_BYTES))
+}
+
+/// How long a frame of so many bytes, with FCS, is on the wire.
+pub(super) fn wire_time(link: &LinkConfig, bytes: u32) -> Ps {
+    link.rate.time_for_bits(8 * wire_bytes(link, bytes))
+}
+
+impl Arriving {
+    /// At these times.
+    pub fn at_rate(due: DueTimes, frame_len: usize, link: &LinkConfig) -> Arriving {
+        let from = From::Rate { due: Box::new(due), free: Ps::ZERO };
+        Arriving { link: link.clone(), frame_len, from }
+    }
+
+    /// So many at first, one behind the other, and then one for each answer.
+    pub fn closed(window: u32, frame_len: usize, begin: Ps, link: &LinkConfig) -> Arriving {
+        let mut arriving =
+            Arriving { link: link.clone(), frame_len, from: From::Closed { on_their_way: VecDeque::new() } };
+        let time = arriving.wire_time(arriving.frame_bytes());
+        let first = (1..=u64::from(window)).map(|number| begin + Ps(time.0 * number) + arriving.link.latency);
+        arriving.from = From::Closed { on_their_way: first.collect() };
+        arriving
+    }
+
+    /// Bytes of a frame on the mean, with FCS.
+    pub fn frame_bytes(&self) -> u32 {
+        (self.frame_len + Frame::FCS_BYTES) as u32
+    }
+
+    fn wire_time(&self, bytes: u32) -> Ps {
+        wire_time(&self.link, bytes)
+    }
+
+    /// When the next one arrives.
+    pub fn next(&self) -> Option<Ps> {
+        match &self.from {
+            From::Rate { due, free } => {
+                let begins = due.next_due();
+                let time = self.wire_time(self.frame_bytes()) + self.link.latency;
+                (begins < Ps::MAX).then(|| begins.max(*free).saturating_add(time))
+            }
+            From::Closed { on_their_way } => on_their_way.front().copied(),
+        }
+    }
+
+    /// It has arrived, and may have been dropped: a request is then asked again.
+    pub fn arrived(&mut self, now: Ps, bytes: u32, is_accepted: bool) {
+        let (wire_bytes, latency) = (wire_bytes(&self.link, bytes), self.link.latency);
+        match &mut self.from {
+            From::Rate { due, free } => {
+                *free = now.saturating_sub(latency);
+                due.advance(wire_bytes);
+            }
+            From::Closed { on_their_way } => {
+                on_their_way.pop_front();
+                if !is_accepted {
+                    on_their_way.push_back(now + latency + latency);
+                }
+            }
+        }
+    }
+
+    /// An answer of so many bytes left at `now`.
+    pub fn answered(&mut self, bytes: u32, now: Ps) {
+        let round = self.wire_time(bytes) + self.link.latency + self.link.latency;
+        let arrives = now + round + self.wire_time(self.frame_bytes());
+        if let From::Closed { on_their_way } = &mut self.from {
+            let at = on_their_way.back().map_or(arrives, |last| arrives.max(*last));
+            on_their_way.push_back(at);
+        }
+    }
+}

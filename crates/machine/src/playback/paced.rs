@@ -1,0 +1,277 @@
+//! Frames that come at another pace than they did: at a rate, or behind answers. What devices do is taken apart into lines, each in its
+//! own order; what ties them together is not when things happened but what has to be there before.
+//!
+//! | What | follows |
+//! |---|---|
+//! | stores to registers | their instructions, as recorded |
+//! | a descriptor fetch | the store of the tail that gives the last of its descriptors |
+//! | a frame's data in memory | its arrival, and the fetch of its descriptor |
+//! | its descriptor's write-back, and the interrupt | what the device did before them on the receive side |
+//! | a frame's data read | the fetch of its descriptor |
+//! | a frame handed to the wire | its data, and the frame before it on the wire |
+//! | a transmit descriptor's write-back | the data that were read before it |
+//!
+//! Between two that stand behind each other in a frame and were told by the same instruction, the device's own time is kept. A sleep that an interrupt
+//! ended ends as long after that interrupt as it did. Each frame takes one receive descriptor; a frame that arrives while none is free is
+//! dropped, as there is no FIFO before the ring.
+
+use std::collections::VecDeque;
+
+use doorbell_loadgen::Latency;
+use doorbell_sim::Ps;
+use doorbell_sim::ports::DmaKind;
+use doorbell_trace::system::{DeviceEvent, Dma, Happening};
+use doorbell_wire::LinkConfig;
+
+use super::arriving::Arriving;
+use super::lane::ToCome;
+use super::port::{Item, Line, Port};
+use super::ring::{self, Way};
+use super::stats::PlayedStats;
+use super::survey::Survey;
+use crate::timed::Progress;
+
+/// An interrupt that may end a sleep.
+struct Wake {
+    hart: u16,
+    after: u64,
+    since: Ps,
+    at: Option<Ps>,
+}
+
+/// A report of a received frame that its hart has not come to.
+struct Report {
+    hart: u16,
+    visible: u64,
+    number: u64,
+}
+
+/// When a hart that slept goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Awake {
+    /// After as long as it slept.
+    AsRecorded,
+    /// Then.
+    At(Ps),
+    /// When an interrupt has come that is still to come.
+    ToCome,
+}
+
+/// What happens next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Next {
+    Software,
+    Line(usize, Line),
+    Arrival(usize),
+}
+
+/// See the module.
+pub(super) struct Paced {
+    ports: Vec<Port>,
+    software: VecDeque<Item>,
+    software_at: Ps,
+    wakes: VecDeque<Wake>,
+    wakes_gone: u64,
+    reports: VecDeque<Report>,
+    /// Reports that have been told, that harts have come to, and when those on their way were in memory.
+    reports_told: u64,
+    pub reports_seen: u64,
+    reports_done: VecDeque<Ps>,
+    reports_done_gone: u64,
+    /// Frames sent so far, of all ports, and how many of them answer what arrived before the trace began.
+    sent: u64,
+    begun_before: u64,
+    pairs: bool,
+    pub latency: Latency,
+    /// No more frames arrive: the harts have ended.
+    pub stopped: bool,
+}
+
+impl Paced {
+    pub fn new(survey: &Survey, link: &mut dyn FnMut(u8) -> (LinkConfig, Option<Arriving>)) -> Paced {
+        let ports = survey.devices.iter().map(|(device, of)| {
+            let (link, arriving) = link(*device);
+            Port::new(*device, of, &link, arriving)
+        });
+        Paced {
+            ports: ports.collect(),
+            software: VecDeque::new(),
+            software_at: Ps::ZERO,
+            wakes: VecDeque::new(),
+            wakes_gone: 0,
+            reports: VecDeque::new(),
+            reports_told: 0,
+            reports_seen: 0,
+            reports_done: VecDeque::new(),
+            reports_done_gone: 0,
+            sent: 0,
+            begun_before: survey.begun_before,
+            pairs: survey.unpaired().is_none(),
+            latency: Latency::default(),
+            stopped: false,
+        }
+    }
+
+    /// Whether an address is in a receive ring.
+    pub fn is_ring(&self, addr: u64) -> bool {
+        self.ports.iter().any(|port| port.ring.contains(&addr))
+    }
+
+    /// Whether a frame that has arrived, or is about to, has not been read from the file.
+    pub fn wants_frames(&self) -> bool {
+        !self.stopped && self.ports.iter().any(Port::wants_frames)
+    }
+
+    /// Takes an event that was read from the file.
+    pub fn tell(&mut self, (event, id): ToCome) {
+        let place = self.ports.iter().position(|port| port.device == event.device).expect("it was surveyed");
+        let port = &mut self.ports[place];
+        match event.what {
+            Happening::Register { .. } => {
+                let posted = ring::tail(&event.what).map(|(way, tail)| port.tail(way, tail));
+                self.software.push_back(Item { posted, ..Item::of(event, id) });
+            }
+            Happening::FrameIn { bytes } => port.sizes.push_back(bytes),
+            Happening::FrameOut { .. } => port.tell_out(event),
+            Happening::Interrupt { raised: true } => {
+                let DeviceEvent { hart, after, since, .. } = event;
+                let wake = self.wakes_gone + self.wakes.len() as u64;
+                self.wakes.push_back(Wake { hart, after, since, at: None });
+                port.tell_interrupt(event, wake);
+            }
+            Happening::Interrupt { raised: false } => {}
+            Happening::Dma(dma) => {
+                if dma.kind == DmaKind::RxDescriptorWriteback {
+                    let (hart, visible, number) = (event.hart, dma.visible, self.reports_told);
+                    self.reports.push_back(Report { hart, visible, number });
+                    self.reports_told += 1;
+                }
+                if let Some(item) = port.tell_dma(event, &dma, id) {
+                    self.software.push_back(item);
+                }
+            }
+        }
+    }
+
+    /// What happens next, and when. `anchor` says when an instruction was over.
+    pub fn next(&self, anchor: impl Fn(&DeviceEvent) -> Option<Ps>) -> Option<(Ps, Next)> {
+        let software = self.software.front().and_then(|item| {
+            let at = anchor(&item.event)? + item.event.since;
+            Some((at.max(self.software_at), Next::Software))
+        });
+        let ports = self.ports.iter().enumerate().flat_map(|(place, port)| {
+            let lines = Line::ALL
+                .into_iter()
+                .filter_map(move |line| Some((port.due(line)?, Next::Line(place, line))));
+            let arrival = port.next_arrival().filter(|_| !self.stopped);
+            lines.chain(arrival.map(|at| (at, Next::Arrival(place))))
+        });
+        ports.chain(software).min()
+    }
+
+    /// The first of what follows instructions, if there is any.
+    pub fn first_of_software(&self) -> Option<&DeviceEvent> {
+        self.software.front().map(|item| &item.event)
+    }
+
+    /// It happens. Of a request, [`done`](Paced::done) is to be told when it is.
+    pub fn take(&mut self, next: Next, now: Ps, stats: &mut PlayedStats) -> Option<ToCome> {
+        let (place, line) = match next {
+            Next::Arrival(place) => {
+                self.ports[place].arrive(now, stats);
+                return None;
+            }
+            Next::Software => {
+                self.software_at = now;
+                let item = self.software.pop_front().expect("it is next");
+                let port = self.ports.iter_mut().find(|port| port.device == item.event.device);
+                let port = port.expect("it was surveyed");
+                if let Some((way, posted)) = item.posted {
+                    port.post(way, posted, now);
+                }
+                return Some((item.event, item.id));
+            }
+            Next::Line(place, line) => (place, line),
+        };
+        let item = self.ports[place].take(line, now);
+        if let Some(wake) = item.wake
+            && let Some(wake) = self.wakes.get_mut((wake - self.wakes_gone) as usize)
+        {
+            wake.at = Some(now);
+        }
+        if let Happening::FrameOut { bytes } = item.event.what {
+            self.leave(bytes, now);
+        }
+        Some((item.event, item.id))
+    }
+
+    /// A frame leaves: of what arrived here, it may be the answer.
+    fn leave(&mut self, bytes: u32, now: Ps) {
+        let answered = self.sent.checked_sub(self.begun_before);
+        self.sent += 1;
+        let Some(answered) = answered.filter(|_| self.pairs) else { return };
+        let receiver = self.ports.iter_mut().find(|port| port.arriving.is_some());
+        let receiver = receiver.expect("frames pair where one device receives them");
+        if let Some(arrived) = receiver.arrived(answered) {
+            self.latency.record(now.saturating_sub(arrived));
+        }
+        if let Some(arriving) = &mut receiver.arriving {
+            arriving.answered(bytes, now);
+        }
+    }
+
+    /// A request that happened is done then.
+    pub fn done(&mut self, event: &DeviceEvent, dma: &Dma, done: Ps) {
+        let port = self.ports.iter_mut().find(|port| port.device == event.device).expect("it was surveyed");
+        port.done(dma, done);
+        if dma.kind == DmaKind::RxDescriptorWriteback {
+            self.reports_done.push_back(done);
+        }
+    }
+
+    /// A hart has come behind so many instructions. Whether reports that it has not come to are in memory.
+    pub fn see(&mut self, hart: u16, position: u64, now: Ps) -> bool {
+        let seen = |report: &Report| report.hart == hart && report.visible <= position;
+        while self.reports.front().is_some_and(seen) {
+            self.reports.pop_front();
+            self.reports_seen += 1;
+        }
+        while let Some(first) = self.reports.front().map(|report| report.number)
+            && self.reports_done_gone < first
+            && self.reports_done.pop_front().is_some()
+        {
+            self.reports_done_gone += 1;
+        }
+        let waiting = self.reports.front().filter(|report| report.hart == hart);
+        waiting.is_some() && self.reports_done.front().is_some_and(|done| *done <= now)
+    }
+
+    /// When a hart goes on that slept so long behind `position`.
+    pub fn awake(&mut self, hart: u16, position: u64, slept: Ps) -> Awake {
+        while self
+            .wakes
+            .front()
+            .is_some_and(|wake| wake.hart == hart && wake.after < position && wake.at.is_some())
+        {
+            self.wakes.pop_front();
+            self.wakes_gone += 1;
+        }
+        let ends = |wake: &&Wake| wake.hart == hart && wake.after == position && wake.since <= slept;
+        match self.wakes.iter().rev().find(ends) {
+            None => Awake::AsRecorded,
+            Some(Wake { at: None, .. }) => Awake::ToCome,
+            Some(Wake { at: Some(at), since, .. }) => Awake::At(*at + (slept - *since)),
+        }
+    }
+
+    /// Nothing goes on: what was concluded of rings may be wrong. A fetch that waits for a tail goes on without.
+    pub fn relax(&mut self, now: Ps) -> bool {
+        self.ports.iter_mut().any(|port| port.relax(Way::Receive, now) || port.relax(Way::Transmit, now))
+    }
+}
+
+/// When an event's instruction was over, if it has been played.
+pub(super) fn anchor(progress: &[Progress], reached: &[u64], event: &DeviceEvent) -> Option<Ps> {
+    let hart = usize::from(event.hart);
+    if event.after > reached[hart] { None } else { progress[hart].end_of(event.after) }
+}

@@ -1,0 +1,81 @@
+//! What another pace than the recorded one asks of a trace.
+
+use doorbell_loadgen::DueTimes;
+use doorbell_sim::Ps;
+use doorbell_wire::LinkConfig;
+
+use super::PlaybackError;
+use super::arriving::Arriving;
+use super::paced::Paced;
+use super::plan::{AtEnd, Pace};
+use super::survey::Survey;
+use crate::config::MachineConfig;
+
+/// A pace, on a machine.
+pub(super) struct Pacing {
+    pub config: MachineConfig,
+    pub pace: Pace,
+    pub seed: u64,
+}
+
+impl Pacing {
+    /// Of a trace whose devices do this, from `begin` on; or why not.
+    pub fn of(&self, survey: &Survey, at_end: AtEnd, begin: Ps) -> Result<Paced, PlaybackError> {
+        let refuse = |problem: String| Err(PlaybackError::Pace(problem));
+        if at_end == AtEnd::StartsOver {
+            return refuse("a trace that is paced ends, and does not start over".to_owned());
+        }
+        if let Some(problem) = survey.unpaceable() {
+            return refuse(problem);
+        }
+        if let Pace::Closed { window } = self.pace {
+            if window == 0 {
+                return refuse("a window has 1 request at least".to_owned());
+            }
+            if let Some(problem) = survey.unpaired() {
+                return refuse(format!(
+                    "a closed loop needs requests and answers that pair, and in it {problem}"
+                ));
+            }
+        }
+        let mut problem = None;
+        let mut arriving = |device: u8| match self.arriving(survey, device, begin) {
+            Ok(arriving) => (self.link(device), arriving),
+            Err(wrong) => {
+                problem = Some(wrong);
+                (self.link(device), None)
+            }
+        };
+        let paced = Paced::new(survey, &mut arriving);
+        problem.map_or(Ok(paced), refuse)
+    }
+
+    fn link(&self, device: u8) -> LinkConfig {
+        let ports = self.config.platform.nics as usize;
+        match usize::from(device) < ports {
+            true => self.config.port(device.into()).link,
+            false => self.config.link.clone(),
+        }
+    }
+
+    /// Frames that arrive at a device, if it receives any.
+    fn arriving(&self, survey: &Survey, device: u8, begin: Ps) -> Result<Option<Arriving>, String> {
+        let (of, link) = (&survey.devices[&device], self.link(device));
+        if of.received == 0 {
+            return Ok(None);
+        }
+        let frame_len = of.mean_frame_len();
+        Ok(Some(match self.pace {
+            Pace::Recorded => return Ok(None),
+            Pace::Closed { window } => Arriving::closed(window, frame_len, begin, &link),
+            Pace::Rate { rate, arrivals } => {
+                let key = self.seed ^ (u64::from(device) << 32);
+                Arriving::at_rate(
+                    DueTimes::new(rate, arrivals, (frame_len, begin), key, &link)?,
+                    frame_len,
+                    &link,
+                )
+            }
+        }))
+    }
+}

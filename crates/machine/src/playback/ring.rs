@@ -1,0 +1,271 @@
+//! Rings of descriptors, as a trace tells of them: by where descriptors are fetched and written back, and by the tails that software
+//! stores.
+//!
+//! Descriptors are numbered from the first that the trace tells of. A ring's length and place are known once its addresses have come
+//! round; then a tail says exactly how many descriptors there are. Of a ring that does not come round within the trace only
+//! differences of tails are known, and what was fetched: as many are taken to have been there at first as were fetched before tails
+//! said so. Where no tail is stored (another NIC than Intel's gigabit family), descriptors are there when they are fetched.
+
+use std::ops::Range;
+
+use doorbell_trace::system::{Dma, Happening};
+
+/// Bytes of a descriptor, of all of the family.
+const DESCRIPTOR: u64 = 16;
+/// The longest ring of the family; what spans more is several rings.
+const SPAN_MAX: u64 = (64 << 10) * DESCRIPTOR;
+/// A way back by less than this, or half of what is known of the ring, is no new round: write-backs may come out of order.
+const BACK: u64 = 4 * DESCRIPTOR;
+
+/// More descriptors than any trace uses.
+const ALWAYS: u64 = 1 << 62;
+
+/// Which way a ring's frames go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Receive,
+    Transmit,
+}
+
+/// The ring whose tail a store sets, and the tail: RDT and TDT of the 82540EM (manual 317453, 13.4.29 and 13.4.44), where their
+/// successors with e1000e and igb have them.
+pub(super) fn tail(happening: &Happening) -> Option<(Way, u64)> {
+    let Happening::Register { addr, value, .. } = happening else { return None };
+    match addr.0 % (128 << 10) {
+        0x2818 | 0xc018 => Some((Way::Receive, *value & 0xffff)),
+        0x3818 | 0xe018 => Some((Way::Transmit, *value & 0xffff)),
+        _ => None,
+    }
+}
+
+/// Descriptors of a request.
+pub(super) fn count(dma: &Dma) -> u64 {
+    (u64::from(dma.len) / DESCRIPTOR).max(1)
+}
+
+/// What is known of a ring.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ring {
+    /// Where its descriptors lie.
+    from: u64,
+    to: u64,
+    first: Option<u64>,
+    last: u64,
+    came_round: bool,
+    /// Stores of its tail.
+    tails: u64,
+    first_tail: Option<u64>,
+    last_tail: u64,
+    /// Descriptors that the stores have given, counted by differences.
+    given: u64,
+    /// What was there at first, if only differences are known.
+    before: u64,
+    is_told: bool,
+    /// Received descriptors that were reported before the first store of the tail.
+    used_untold: u64,
+    /// From which number on descriptors are fetched within the trace.
+    fetch_begins: Option<u64>,
+    /// Descriptors that the device has fetched, and of received ones, written back.
+    fetched: u64,
+    used: u64,
+}
+
+impl Ring {
+    /// How many descriptors it has, if that is known.
+    pub fn descriptors(&self) -> Option<u64> {
+        self.came_round.then_some((self.to - self.from) / DESCRIPTOR)
+    }
+
+    /// Whether it is told by tails how many descriptors there are.
+    pub fn has_tails(&self) -> bool {
+        self.tails > 0
+    }
+
+    /// Whether addresses are of several rings.
+    pub(super) fn is_several(&self) -> bool {
+        self.to - self.from > SPAN_MAX
+    }
+
+    fn number(&self, addr: u64, not_below: u64) -> u64 {
+        let slot = |addr: u64| (addr - self.from) / DESCRIPTOR;
+        let first = slot(self.first.unwrap_or(self.from));
+        match self.descriptors() {
+            Some(all) => not_below + (slot(addr) + 2 * all - first - not_below % all) % all,
+            None => slot(addr).saturating_sub(first).max(not_below),
+        }
+    }
+
+    /// Looks at a request before the trace is played. What a device fetches is read, what it reports is written.
+    pub(super) fn survey(&mut self, dma: &Dma, way: Way) {
+        let (addr, end) = (dma.addr.0, dma.addr.0 + count(dma) * DESCRIPTOR);
+        if self.to == 0 {
+            (self.from, self.to) = (addr, end);
+        }
+        self.from = self.from.min(addr);
+        self.to = self.to.max(end);
+        let counts = (way == Way::Receive) == dma.write;
+        if counts {
+            self.first.get_or_insert(addr);
+            self.came_round |= self.last.saturating_sub(addr) >= BACK.max((self.to - self.from) / 2);
+            self.last = addr;
+        }
+    }
+
+    /// Looks at a store of its tail before the trace is played.
+    pub(super) fn survey_tail(&mut self, tail: u64) {
+        self.tails += 1;
+        self.first_tail.get_or_insert(tail);
+    }
+
+    /// Goes back to the trace's beginning, with what is known of all of it.
+    pub(super) fn begin(&mut self) {
+        (self.given, self.fetched, self.used, self.is_told) = (0, 0, 0, false);
+        self.last_tail = self.first_tail.unwrap_or(0);
+    }
+
+    /// A fetch: how many descriptors there have to be, counted from the first that the trace tells of.
+    pub(super) fn fetch(&mut self, dma: &Dma, way: Way) -> u64 {
+        let least = if way == Way::Receive { self.used } else { self.fetched };
+        let number = self.number(dma.addr.0, least);
+        self.fetch_begins.get_or_insert(number);
+        let need = number + count(dma);
+        self.fetched = self.fetched.max(need);
+        need
+    }
+
+    /// Received descriptors are reported.
+    pub(super) fn write_back(&mut self, dma: &Dma) {
+        self.used += count(dma);
+        if !self.is_told {
+            self.used_untold = self.used_untold.max(self.used);
+        }
+    }
+
+    /// A store of its tail: how many descriptors have been there by then.
+    pub(super) fn posted(&mut self, tail: u64, way: Way) -> u64 {
+        if self.came_round {
+            let least = if way == Way::Receive { self.used } else { self.fetched };
+            let own = self.from + tail * DESCRIPTOR;
+            return self.number(own, least);
+        }
+        self.given += tail.checked_sub(self.last_tail).unwrap_or(1);
+        self.last_tail = tail;
+        self.before + self.given
+    }
+
+    /// A fetch of the trace needs so many: what tails have not given was there at first. Where tails say how many there are, only what
+    /// is fetched before the first of them tells that.
+    pub(super) fn there_at_first(&mut self, need: u64) {
+        if !self.came_round || !self.is_told {
+            self.before = self.before.max(need.saturating_sub(self.given));
+        }
+    }
+
+    /// A tail has been stored.
+    pub(super) fn note_tail(&mut self) {
+        self.is_told = true;
+    }
+
+    /// Which descriptors the device has before its first fetch of the trace.
+    pub(super) fn on_device_at_first(&self) -> u64 {
+        self.fetch_begins.unwrap_or(0)
+    }
+
+    /// Descriptors that have been fetched so far.
+    pub(super) fn fetched(&self) -> u64 {
+        self.fetched
+    }
+
+    /// Where its descriptors lie.
+    pub(super) fn range(&self) -> Range<u64> {
+        self.from..self.to
+    }
+
+    /// What is there before the first store of its tail: what a fetch needed until then, what the device had fetched before, and
+    /// what it used.
+    pub(super) fn at_first(&self) -> u64 {
+        if self.fetch_begins.is_none() && !self.came_round {
+            // Nothing tells of descriptors: they are always there.
+            return ALWAYS;
+        }
+        self.before.max(self.on_device_at_first()).max(self.used_untold)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use doorbell_sim::Ps;
+    use doorbell_sim::ports::{DmaKind, PhysAddr};
+
+    use super::*;
+
+    const AT: u64 = 0x8100_0000;
+    const ALL: u64 = 16;
+
+    fn dma(kind: DmaKind, slot: u64, descriptors: u64) -> Dma {
+        Dma {
+            kind,
+            write: kind == DmaKind::RxDescriptorWriteback,
+            addr: PhysAddr(AT + 16 * (slot % ALL)),
+            len: 16 * descriptors as u32,
+            frame: 0,
+            offset: 0,
+            took: Ps::ZERO,
+            visible: 0,
+        }
+    }
+
+    /// A receive ring that is gone through so far from slot 5 on, four descriptors being fetched at a time, eight of them ahead.
+    fn surveyed(frames: u64) -> Ring {
+        let mut ring = Ring::default();
+        for frame in 5..5 + frames {
+            if frame % 4 == 0 {
+                ring.survey(&dma(DmaKind::RxDescriptorFetch, frame + 8, 4), Way::Receive);
+            }
+            ring.survey(&dma(DmaKind::RxDescriptorWriteback, frame, 1), Way::Receive);
+            ring.survey_tail((frame + 3) % ALL);
+        }
+        ring.begin();
+        ring
+    }
+
+    #[test]
+    fn a_ring_that_came_round_is_known_by_its_length_and_tails_say_what_is_free() {
+        let mut ring = surveyed(20);
+        assert_eq!(ring.descriptors(), Some(ALL));
+        // The first that the trace tells of, in slot 5, is number 0.
+        assert_eq!(ring.posted(9, Way::Receive), 4);
+        (0..3).for_each(|used| ring.write_back(&dma(DmaKind::RxDescriptorWriteback, 5 + used, 1)));
+        assert_eq!(ring.posted(4, Way::Receive), 15, "of sixteen, one stays free");
+        assert_eq!(ring.fetch(&dma(DmaKind::RxDescriptorFetch, 12, 4), Way::Receive), 11);
+        assert_eq!(ring.on_device_at_first(), 7, "they had been fetched before");
+        assert_eq!(ring.at_first(), 7);
+        (3..20).for_each(|used| ring.write_back(&dma(DmaKind::RxDescriptorWriteback, 5 + used, 1)));
+        assert_eq!(
+            ring.fetch(&dma(DmaKind::RxDescriptorFetch, 0, 4), Way::Receive),
+            31,
+            "the next time round"
+        );
+    }
+
+    #[test]
+    fn of_a_ring_that_did_not_come_round_differences_of_tails_are_known() {
+        let mut ring = surveyed(6);
+        assert_eq!(ring.descriptors(), None);
+        let need = ring.fetch(&dma(DmaKind::RxDescriptorFetch, 8, 4), Way::Receive);
+        ring.there_at_first(need);
+        ring.begin();
+        assert_eq!((need, ring.at_first()), (7, 7));
+        assert_eq!(ring.posted(8, Way::Receive), 7, "the first says nothing");
+        assert_eq!(ring.posted(11, Way::Receive), 10);
+    }
+
+    #[test]
+    fn tails_are_known_where_the_family_has_them() {
+        let store =
+            |offset: u64| Happening::Register { addr: PhysAddr(0xfeb0_0000 + offset), size: 4, value: 77 };
+        let ways = [0x2818, 0xc018, 0x3818, 0xe018, 0x2810].map(|offset| tail(&store(offset)));
+        let (receive, transmit) = (Some((Way::Receive, 77)), Some((Way::Transmit, 77)));
+        assert_eq!(ways, [receive, receive, transmit, transmit, None]);
+    }
+}

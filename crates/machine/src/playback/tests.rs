@@ -1,0 +1,457 @@
+//! Small traces made by hand: a program that polls a ring of eight descriptors, and one that sleeps until an interrupt comes.
+
+use std::path::Path;
+
+use doorbell_loadgen::Arrivals;
+use doorbell_sim::ports::DmaKind;
+use doorbell_sim::stats::Stats;
+use doorbell_sim::{Op, OpClass, PhysAddr, Ps};
+use doorbell_trace::champsim::{Record, Variant, Writer};
+use doorbell_trace::system::{Description, DeviceEvent, Dma, Happening, Step, TraceFile, TraceWriter};
+
+use super::*;
+use crate::overlay::Overlay;
+
+const RAM: u64 = 0x8000_0000;
+const CODE: u64 = RAM + 0x1_0000;
+const RECEIVE: u64 = RAM + 0x10_0000;
+const TRANSMIT: u64 = RAM + 0x20_0000;
+const BUFFERS: u64 = RAM + 0x30_0000;
+const RING: u64 = 8;
+const REGISTERS: u64 = 0x4000_0000;
+const RDT: u64 = 0x2818;
+const TDT: u64 = 0x3818;
+
+fn config(set: &[&str]) -> MachineConfig {
+    let mut overlay = Overlay::default();
+    let all = ["platform.nics=1", "platform.ram=64MiB", "core.model=timed", "link.latency=1us"];
+    all.iter().chain(set).for_each(|assignment| overlay.set(assignment).unwrap());
+    overlay.resolve().unwrap()
+}
+
+/// A trace that is being made, of one hart.
+struct Maker {
+    writer: TraceWriter,
+    done: u64,
+}
+
+impl Maker {
+    fn new(path: &Path) -> Maker {
+        let description = Description {
+            recorder: "a test".into(),
+            isa: "riscv64".into(),
+            harts: 1,
+            timed: true,
+            physical: true,
+            ..Description::default()
+        };
+        Maker { writer: TraceWriter::create(path, &description).unwrap(), done: 0 }
+    }
+
+    fn step(&mut self, step: Step, ops: &[Op]) {
+        self.writer.block(0, &step, ops, &mut |_| doorbell_sim::memory::Walk::default()).unwrap();
+        self.done += ops.len() as u64;
+    }
+
+    fn block(&mut self, ops: &[Op]) {
+        self.step(Step::default(), ops);
+    }
+
+    fn event(&mut self, after: u64, since: u64, what: Happening) {
+        let event = DeviceEvent { device: 0, hart: 0, after, since: Ps::from_ns(since), what };
+        self.writer.event(&event).unwrap();
+    }
+
+    fn dma(&mut self, kind: DmaKind, addr: u64, len: u32, frame: u64, visible: u64) {
+        let write =
+            matches!(kind, DmaKind::RxData | DmaKind::RxDescriptorWriteback | DmaKind::TxDescriptorWriteback);
+        let dma = Dma { kind, write, addr: PhysAddr(addr), len, frame, offset: 0, took: Ps::ZERO, visible };
+        self.event(self.done, 0, Happening::Dma(dma));
+    }
+
+    /// A store of a tail, as the hart makes it and as the device has it.
+    fn ring(&mut self, register: u64, value: u64) {
+        let store = Op {
+            class: OpClass::Device,
+            phys: PhysAddr(REGISTERS + register),
+            size: 4,
+            flags: Op::WRITES,
+            ..int(0x900)
+        };
+        self.block(&[store]);
+        let addr = PhysAddr(REGISTERS + register);
+        self.event(self.done, 100, Happening::Register { addr, size: 4, value });
+    }
+
+    /// Frame `number` is written, to be seen by the instruction `later` behind now.
+    fn receive(&mut self, number: u64, later: u64) {
+        let slot = number % RING;
+        if number.is_multiple_of(4) {
+            self.dma(DmaKind::RxDescriptorFetch, RECEIVE + 16 * slot, 64, 0, 0);
+        }
+        self.event(self.done, 0, Happening::FrameIn { bytes: 64 });
+        self.dma(DmaKind::RxData, BUFFERS + 2048 * slot, 60, number, self.done + later);
+        self.dma(DmaKind::RxDescriptorWriteback, RECEIVE + 16 * slot, 16, 0, self.done + later);
+    }
+
+    /// A poll of frame `number`'s descriptor, in a block of four instructions.
+    fn poll(&mut self, number: u64) {
+        self.block(&[load(0, RECEIVE + 16 * (number % RING)), int(4), int(8), branch(12, CODE)]);
+    }
+
+    /// The program takes frame `number`, and gives its descriptor back.
+    fn take(&mut self, number: u64) {
+        self.block(&[
+            load(0x100, BUFFERS + 2048 * (number % RING)),
+            int(0x104),
+            int(0x108),
+            branch(0x10c, CODE + 0x900),
+        ]);
+        self.ring(RDT, number % RING);
+    }
+
+    /// It sends these frames, behind one doorbell.
+    fn send(&mut self, frames: std::ops::Range<u64>) {
+        self.ring(TDT, frames.end % RING);
+        for number in frames {
+            let slot = number % RING;
+            self.dma(DmaKind::TxDescriptorFetch, TRANSMIT + 16 * slot, 16, 0, 0);
+            self.dma(DmaKind::TxData, BUFFERS + 2048 * slot, 60, number, 0);
+            self.event(self.done, 0, Happening::FrameOut { bytes: 64 });
+            self.dma(DmaKind::TxDescriptorWriteback, TRANSMIT + 16 * slot, 16, 0, self.done + 1);
+        }
+    }
+}
+
+fn int(at: u64) -> Op {
+    Op { pc: CODE + at, fetch: PhysAddr(CODE + at), length: 4, ..Op::default() }
+}
+
+fn load(at: u64, addr: u64) -> Op {
+    Op { class: OpClass::Load, virt: addr, phys: PhysAddr(addr), size: 8, destination: 5, ..int(at) }
+}
+
+fn branch(at: u64, to: u64) -> Op {
+    Op { class: OpClass::Jump, virt: to, flags: Op::TAKEN, ..int(at) }
+}
+
+/// A program that polls for each of so many frames in vain some times, takes batches of them, and answers each, or none.
+fn polling(path: &Path, frames: u64, empty: u64, batch: u64, answers: bool) -> TraceInput {
+    let mut maker = Maker::new(path);
+    // The driver had given all but one.
+    maker.ring(RDT, RING - 1);
+    for first in (0..frames).step_by(batch as usize) {
+        (0..empty).for_each(|_| maker.poll(first));
+        (first..first + batch).for_each(|number| maker.receive(number, 0));
+        for number in first..first + batch {
+            maker.poll(number);
+            maker.take(number);
+        }
+        if answers {
+            maker.send(first..first + batch);
+        }
+    }
+    maker.block(&[int(0), int(4)]);
+    maker.writer.finish().unwrap();
+    TraceInput::own(TraceFile::open(path).unwrap())
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn played(config: &MachineConfig, plan: &Plan) -> Player {
+    let mut player = Player::new(config, plan).unwrap();
+    assert!(!player.run(u64::MAX).unwrap(), "there is no more");
+    player
+}
+
+fn refused(config: &MachineConfig, plan: &Plan) -> String {
+    let outcome = Player::new(config, plan).and_then(|mut player| player.run(u64::MAX));
+    outcome.expect_err("it is refused").to_string()
+}
+
+fn rate(text: &str) -> Pace {
+    Pace::Rate { rate: text.parse().unwrap(), arrivals: Arrivals::Constant }
+}
+
+#[test]
+fn a_trace_is_played_as_recorded_to_the_last_frame_and_byte() {
+    let folder = folder();
+    let plan = Plan::of(polling(&folder.path().join("a"), 40, 3, 1, true));
+    let player = played(&config(&[]), &plan);
+    let counts = plan.traces[0].trace.file().unwrap().counts().clone();
+    let devices = player.played().devices;
+    assert_eq!((devices.frames_in, devices.frames_out), (40, 40));
+    assert_eq!(
+        (devices.dma_read_bytes, devices.dma_written_bytes),
+        (counts.dma_read_bytes, counts.dma_written_bytes)
+    );
+    assert_eq!([player.played().instructions], counts.instructions[..]);
+    assert!(devices.waits >= 40, "each frame is seen by the poll behind it: {devices:?}");
+    let survey = player.survey(0);
+    assert_eq!(survey.batches.counts.iter().map(|(a, b)| (*a, *b)).collect::<Vec<_>>(), [(1, 40)]);
+    assert_eq!(survey.devices[&0].receive.descriptors(), Some(RING));
+    assert_eq!(survey.unpaired(), None);
+}
+
+#[test]
+fn what_was_learnt_from_the_whole_trace_is_known_when_it_begins_again() {
+    let folder = folder();
+    let trace = polling(&folder.path().join("a"), 40, 3, 1, true);
+    for pace in [Pace::Recorded, rate("1Mpps"), Pace::Closed { window: 2 }] {
+        let mut player = Player::new(&config(&[]), &Plan::of(trace.clone()).paced(pace)).unwrap();
+        player.learn_from_all().unwrap();
+        assert!(player.run(trace.instructions()).unwrap(), "its last events are still to come");
+        player.begin_again().unwrap();
+        let before = player.played();
+        assert!(!player.run(u64::MAX).unwrap());
+        let after = player.played();
+        let (devices, memory) = (after.devices.since(&before.devices), after.memory.since(&before.memory));
+        assert_eq!((devices.frames_in, devices.frames_out), (40, 40), "{pace:?}");
+        // The line of a store to a register is not learnt from.
+        assert!(memory.harts[0].l1i.misses <= 1 && memory.llc.misses <= 1, "{:?}", memory.harts[0]);
+        assert_eq!(after.traces[0].rounds, 1);
+        if pace != Pace::Recorded {
+            // Frames come from now on, not from the beginning.
+            assert!(player.latency().unwrap().extremes().unwrap().1 < Ps::from_us(5), "{pace:?}");
+        }
+    }
+}
+
+#[test]
+fn a_slower_device_is_waited_for() {
+    let folder = folder();
+    let plan = Plan::of(polling(&folder.path().join("a"), 40, 0, 1, true));
+    let slow = |latency| played(&config(&[&format!("pcie.link_latency={latency}")]), &plan).played().now;
+    let times = ["100ns", "1us"].map(slow);
+    assert!(times[1] > times[0] + Ps::from_ns(40 * 800), "{times:?}");
+}
+
+#[test]
+fn traces_side_by_side_share_no_line_and_a_neighbour_starts_over() {
+    let folder = folder();
+    let (long, short) = (
+        polling(&folder.path().join("long"), 200, 3, 1, true),
+        polling(&folder.path().join("short"), 16, 3, 1, true),
+    );
+    let alone = played(&config(&[]), &Plan::of(long.clone())).played();
+    let plan = Plan::of(long).beside(short);
+    let other = refused(&config(&[]), &plan);
+    assert!(other.contains("platform.harts=2"), "{other}");
+    let both = played(&config(&["platform.harts=2"]), &plan).played();
+    assert_eq!(
+        both.devices,
+        PlayedStats { waits: both.devices.waits, waited_ps: both.devices.waited_ps, ..alone.devices.clone() }
+    );
+    assert!(both.traces[1].rounds > 5, "{:?}", both.traces[1]);
+    assert_eq!(
+        both.traces[1].devices.frames_in / 16,
+        both.traces[1].rounds.min(both.traces[1].devices.frames_in / 16)
+    );
+    // What one of them writes or reads takes no line away from the other.
+    let harts = &both.memory.harts;
+    assert_eq!(harts[0].l1i.misses, alone.memory.harts[0].l1i.misses);
+    let misses = (both.memory.llc.misses, alone.memory.llc.misses);
+    assert!(misses.0 > misses.1, "the second's code is no line of the first's: {misses:?}");
+    let mut ending = plan.clone();
+    ending.traces[1].at_end = AtEnd::Ends;
+    let ended = played(&config(&["platform.harts=2"]), &ending).played();
+    assert_eq!((ended.traces[1].rounds, ended.traces[1].devices.frames_in), (0, 16));
+}
+
+#[test]
+fn at_a_rate_frames_come_as_fast_as_asked_and_the_program_waits_for_them() {
+    let folder = folder();
+    let plan = Plan::of(polling(&folder.path().join("a"), 100, 3, 1, true)).paced(rate("100kpps"));
+    let player = played(&config(&[]), &plan);
+    let played = player.played();
+    let devices = &played.devices;
+    assert_eq!((devices.frames_offered, devices.frames_dropped), (100, 0));
+    assert_eq!((devices.frames_in, devices.frames_out, devices.left_out), (100, 100, 0));
+    // From the first arrival to the last: 99 times 10 us, and the last one's way.
+    assert!((Ps::from_us(990)..Ps::from_us(995)).contains(&played.now), "{}", played.now);
+    let latency = player.latency().expect("they pair");
+    assert_eq!(latency.count(), 100);
+    let (least, most) = latency.extremes().unwrap();
+    assert!(least > Ps::from_ns(500) && most < Ps::from_us(5), "{least} to {most}");
+}
+
+#[test]
+fn a_full_ring_drops_and_polls_that_found_nothing_are_left_out() {
+    let folder = folder();
+    let trace = polling(&folder.path().join("a"), 400, 20, 1, true);
+    let slow = played(&config(&[]), &Plan::of(trace.clone())).played();
+    let plan = Plan::of(trace).paced(rate("100Mpps"));
+    let fast = played(&config(&[]), &plan).played();
+    let devices = &fast.devices;
+    assert_eq!((devices.frames_in, devices.frames_out), (400, 400));
+    assert!(devices.frames_dropped > 100, "{devices:?}");
+    assert_eq!(devices.frames_offered, devices.frames_in + devices.frames_dropped);
+    // Of twenty polls in vain one stays, where frames are waiting: of a ring of eight, every other one does.
+    assert!((150 * 19 * 4..400 * 19 * 4).contains(&devices.left_out), "{devices:?}");
+    assert_eq!(fast.instructions + devices.left_out, slow.instructions);
+    assert!(fast.now < slow.now);
+    let again = played(&config(&[]), &plan).played();
+    assert_eq!((again.now, again.devices), (fast.now, fast.devices), "it is the same again");
+}
+
+#[test]
+fn a_closed_loop_has_as_many_requests_on_their_way_as_its_window() {
+    let folder = folder();
+    let trace = polling(&folder.path().join("a"), 100, 3, 1, true);
+    let run = |window| {
+        let player = played(&config(&[]), &Plan::of(trace.clone()).paced(Pace::Closed { window }));
+        let latency = player.latency().unwrap();
+        assert_eq!((player.played().devices.frames_dropped, latency.count()), (0, 100));
+        (player.played().now, latency.extremes().unwrap().0)
+    };
+    let ((one, latency), (four, _)) = (run(1), run(4));
+    // A round: the link there and back, 6.72 ns of each frame on it, and what the machine takes at least.
+    let round = Ps::from_us(2) + Ps(2 * 6_720) + latency;
+    assert!((round.0 * 100..round.0 * 125).contains(&(one.0 + 1_000_000)), "{one} and {round}");
+    assert!(four.0 < one.0 / 3, "{one} and {four}");
+}
+
+#[test]
+fn what_cannot_be_paced_is_refused_with_the_reason() {
+    let folder = folder();
+    let sink = polling(&folder.path().join("sink"), 40, 1, 1, false);
+    let closed = |trace: &TraceInput, window| Plan::of(trace.clone()).paced(Pace::Closed { window });
+    let message = refused(&config(&[]), &closed(&sink, 4));
+    assert!(message.contains("40 frames were received and 0 sent"), "{message}");
+    let pairs = polling(&folder.path().join("pairs"), 40, 1, 4, true);
+    let message = refused(&config(&[]), &closed(&pairs, 0));
+    assert!(message.contains("1 request at least"), "{message}");
+    let message = refused(&config(&[]), &closed(&pairs, 3));
+    assert!(message.contains("a window of 3 waits for itself") && message.contains("of 4"), "{message}");
+    played(&config(&[]), &closed(&pairs, 4));
+
+    let mut silent = Maker::new(&folder.path().join("silent"));
+    silent.block(&[int(0)]);
+    silent.writer.finish().unwrap();
+    let silent = TraceInput::own(TraceFile::open(&folder.path().join("silent")).unwrap());
+    let message = refused(&config(&[]), &Plan::of(silent.clone()).paced(rate("1Mpps")));
+    assert!(message.contains("no frames"), "{message}");
+    let message = refused(&config(&[]), &Plan::of(pairs).paced(rate("2x")));
+    assert!(message.contains("5Mpps"), "{message}");
+    played(&config(&[]), &Plan::of(silent));
+}
+
+#[test]
+fn an_event_behind_the_last_instruction_is_a_contradiction() {
+    for pace in [Pace::Recorded, rate("1Mpps")] {
+        let folder = folder();
+        let path = folder.path().join("a");
+        let mut maker = Maker::new(&path);
+        maker.receive(0, 0);
+        maker.poll(0);
+        let addr = PhysAddr(REGISTERS + TDT);
+        maker.event(1000, 0, Happening::Register { addr, size: 4, value: 1 });
+        maker.writer.finish().unwrap();
+        let trace = TraceInput::own(TraceFile::open(&path).unwrap());
+        let message = refused(&config(&[]), &Plan::of(trace).paced(pace));
+        assert!(message.contains("instruction 1000 of hart 0, which has 4"), "{message}");
+    }
+}
+
+/// A program that sleeps until frames come: each interrupt comes 2 us behind the frame's report, and ends the sleep 300 ns later.
+fn sleeping(path: &Path, frames: u64) -> TraceInput {
+    let mut maker = Maker::new(path);
+    maker.ring(RDT, RING - 1);
+    for number in 0..frames {
+        maker.receive(number, 0);
+        maker.event(maker.done, 2000, Happening::Interrupt { raised: true });
+        maker.step(Step { slept: Ps::from_ns(2_300), ..Step::default() }, &[int(0x200), branch(0x204, CODE)]);
+        maker.poll(number);
+        maker.event(maker.done, 0, Happening::Interrupt { raised: false });
+        maker.take(number);
+        maker.send(number..number + 1);
+    }
+    // A timer's.
+    maker.step(Step { slept: Ps::from_us(70), ..Step::default() }, &[int(0)]);
+    maker.writer.finish().unwrap();
+    TraceInput::own(TraceFile::open(path).unwrap())
+}
+
+#[test]
+fn a_sleep_ends_when_what_ended_it_has_happened_or_as_long_as_it_was() {
+    let folder = folder();
+    let trace = sleeping(&folder.path().join("a"), 20);
+    let recorded = played(&config(&[]), &Plan::of(trace.clone())).played();
+    assert!((Ps::from_us(20 * 2 + 70)..Ps::from_us(20 * 6 + 70)).contains(&recorded.now), "{}", recorded.now);
+    let fast = played(&config(&[]), &Plan::of(trace.clone()).paced(rate("1Mpps"))).played();
+    assert!((Ps::from_us(20 + 70)..recorded.now).contains(&fast.now), "{} {}", fast.now, recorded.now);
+    // The last frame comes after 1900 us, its interrupt 2 us later, and then the timer's 70 us begin.
+    let slow = played(&config(&[]), &Plan::of(trace).paced(rate("10kpps"))).played();
+    assert!((Ps::from_us(1900 + 2 + 70)..Ps::from_us(1900 + 8 + 70)).contains(&slow.now), "{}", slow.now);
+    assert_eq!((fast.devices.frames_out, slow.devices.frames_out), (20, 20));
+}
+
+#[test]
+fn a_champsim_trace_is_played_as_it_is_and_beside_others() {
+    let folder = folder();
+    let path = folder.path().join("loop.champsim.xz");
+    let mut writer = Writer::create(&path, Variant::Standard).unwrap();
+    for turn in 0..1000u64 {
+        for place in 0..10u64 {
+            let mut record = Record { ip: 0x40_0000 + 4 * place, ..Record::default() };
+            match place {
+                3 => record.read[0] = 0x7fff_0000_0000 + 64 * (turn % 32),
+                9 => {
+                    (record.is_branch, record.taken, record.destinations[0], record.sources[0]) =
+                        (true, true, 26, 26)
+                }
+                _ => record.destinations[0] = 70,
+            }
+            writer.write_record(&record).unwrap();
+        }
+    }
+    writer.finish().unwrap();
+    let trace = TraceInput::open(&path, Variant::Standard, None).unwrap();
+    assert_eq!((trace.harts(), trace.instructions()), (1, 9_999));
+    let alone = played(&config(&[]), &Plan::of(trace.clone())).played();
+    assert_eq!(alone.instructions, 9_999);
+    assert!((32..40).contains(&alone.memory.harts[0].l1d.misses), "{:?}", alone.memory.harts[0]);
+    assert_eq!(alone.memory.harts[0].core.outside_ram, 0);
+    let first = polling(&folder.path().join("a"), 40, 3, 1, true);
+    let both = played(&config(&["platform.harts=2"]), &Plan::of(first).beside(trace)).played();
+    assert!(both.traces[1].instructions > 0);
+    let message =
+        TraceInput::open(&folder.path().join("none"), Variant::Standard, None).err().unwrap().to_string();
+    assert!(message.contains("No such file"), "{message}");
+}
+
+#[test]
+fn a_trace_with_virtual_addresses_alone_gets_the_page_tables_that_are_asked_for() {
+    let folder = folder();
+    let path = folder.path().join("pages.champsim");
+    let mut writer = Writer::create(&path, Variant::Standard).unwrap();
+    for turn in 0..20_000u64 {
+        let mut record = Record { ip: 0x40_0000 + 4 * (turn % 8), ..Record::default() };
+        record.read[0] = 0x7fff_0000_0000 + 4096 * (turn * 7 % 4096);
+        writer.write_record(&record).unwrap();
+    }
+    writer.finish().unwrap();
+    let trace = TraceInput::open(&path, Variant::Standard, None).unwrap();
+    let with = |pages, page_size, set: &[&str]| {
+        let pages = PagesConfig { pages, page_size: doorbell_sim::Bytes(page_size) };
+        let plan = Plan { pages, ..Plan::of(trace.clone()) };
+        let mut player = Player::new(&config(set), &plan)?;
+        player.run(u64::MAX)?;
+        let played = player.played();
+        Ok::<_, PlaybackError>((played.cores[0].1.counts.walks, played.now))
+    };
+    let small = with(Pages::Kernel, 4096, &[]).unwrap();
+    let large = with(Pages::Kernel, 2 << 20, &[]).unwrap();
+    let champsim = with(Pages::ChampSim, 4096, &[]).unwrap();
+    assert_eq!(with(Pages::Identity, 4096, &[]).unwrap().0, 0);
+    assert!(small.0 > 19_000 && champsim.0 > 19_000, "each page is walked for: {small:?} {champsim:?}");
+    assert!(large.0 < 20, "{large:?}");
+    assert!(champsim.1 > small.1, "its entries share no lines: {champsim:?} {small:?}");
+    assert_eq!(with(Pages::Kernel, 4096, &[]).unwrap(), small, "the same again");
+    let message = with(Pages::Kernel, 8192, &[]).unwrap_err().to_string();
+    assert!(message.contains("playback.page_size"), "{message}");
+    let small_ram = with(Pages::Kernel, 2 << 20, &["platform.ram=64MiB"]);
+    assert!(small_ram.is_ok(), "16 MiB of data and one page of code");
+}
