@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context;
+use doorbell_machine::playback::Survey;
 use doorbell_sim::ports::DmaKind;
 use doorbell_trace::system::{Description, DeviceReader, Happening, Kind, TraceError};
 
@@ -74,6 +75,20 @@ impl Frames {
     }
 }
 
+/// When frames can come, if the trace is played.
+fn paces(survey: &Survey) -> Vec<String> {
+    let mut lines = vec!["played         as recorded".to_owned()];
+    match (survey.unpaceable(), survey.unpaired()) {
+        (None, None) => lines[0] += ", at a rate (--rate), in a closed loop (--window)",
+        (None, Some(why)) => {
+            lines[0] += ", at a rate (--rate)";
+            lines.push(format!("               not in a closed loop: {why}"));
+        }
+        (Some(why), _) => lines.push(format!("               at no other pace: {why}")),
+    }
+    lines
+}
+
 pub fn info(path: &Path) -> anyhow::Result<()> {
     let of = || path.display().to_string();
     let file = open(path)?;
@@ -93,6 +108,11 @@ pub fn info(path: &Path) -> anyhow::Result<()> {
     if more > 0 {
         outln!("  frames         {}; {}", frames.received.told("in"), frames.sent.told("out"));
         outln!("                 {:.1} instructions for each of the {more}", all as f64 / more as f64);
+    }
+    if more > 0 {
+        for line in paces(&Survey::of_trace(&file).with_context(of)?) {
+            outln!("  {line}");
+        }
     }
     if frames.batches > 0 {
         let mean = frames.received.frames as f64 / frames.batches as f64;

@@ -129,6 +129,7 @@ fn a_trace_is_played_into_a_whole_folder_and_twice_the_same() {
         "399 out",
         "100.0 instructions for each of the 400",
         "batches        400, of 1.0 frames",
+        "played         as recorded, at a rate (--rate), in a closed loop (--window)",
     ] {
         assert!(info.contains(part), "no {part}: {info}");
     }

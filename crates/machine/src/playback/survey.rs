@@ -99,6 +99,11 @@ pub struct Survey {
 }
 
 impl Survey {
+    /// Of a trace that is not played yet.
+    pub fn of_trace(file: &TraceFile) -> Result<Survey, PlaybackError> {
+        Survey::of(file, &mut DeviceMap::new(&file.description().isa), &mut Place::new())
+    }
+
     /// Goes through a trace's events twice: what rings are like shows only at their end.
     pub(super) fn of(
         file: &TraceFile,
@@ -222,7 +227,7 @@ impl Survey {
     }
 
     /// Why frames cannot come at another pace than they did, if they cannot.
-    pub(super) fn unpaceable(&self) -> Option<String> {
+    pub fn unpaceable(&self) -> Option<String> {
         if self.received == 0 {
             return Some("it has no frames that a device received".to_owned());
         }
