@@ -29,7 +29,7 @@ pub enum TraceCommand {
     Check(Files),
     /// Print a hart's ops, or what devices did
     Dump(DumpArgs),
-    /// Play a trace as it was recorded on any configuration with as many harts
+    /// Play traces on any configuration, as they were recorded or at another pace (docs/traces.md)
     Run(Box<PlayArgs>),
     /// Make a ChampSim trace of a trace's hart, or a trace of a ChampSim trace
     Convert(ConvertArgs),

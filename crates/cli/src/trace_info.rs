@@ -4,7 +4,6 @@ use std::path::Path;
 
 use anyhow::Context;
 use doorbell_machine::playback::Survey;
-use doorbell_sim::ports::DmaKind;
 use doorbell_trace::system::{Description, DeviceReader, Happening, Kind, TraceError};
 
 use crate::out::outln;
@@ -38,40 +37,19 @@ impl Way {
 struct Frames {
     received: Way,
     sent: Way,
-    /// Frames that a program could see from one instruction on, and the most of them.
-    batches: u64,
-    largest: u64,
-    current: (Option<u64>, u64),
 }
 
 impl Frames {
     fn read(mut events: DeviceReader) -> Result<Frames, TraceError> {
         let mut frames = Frames::default();
-        let mut last = None;
         while let Some(event) = events.next()? {
             match event.what {
                 Happening::FrameIn { bytes } => frames.received.add(bytes),
                 Happening::FrameOut { bytes } => frames.sent.add(bytes),
-                // A frame may lie in several buffers.
-                Happening::Dma(dma)
-                    if dma.kind == DmaKind::RxData && dma.write && last != Some(dma.frame) =>
-                {
-                    last = Some(dma.frame);
-                    frames.seen(dma.visible);
-                }
                 _ => {}
             }
         }
         Ok(frames)
-    }
-
-    fn seen(&mut self, from: u64) {
-        if self.current.0 != Some(from) {
-            self.batches += 1;
-            self.current = (Some(from), 0);
-        }
-        self.current.1 += 1;
-        self.largest = self.largest.max(self.current.1);
     }
 }
 
@@ -110,17 +88,14 @@ pub fn info(path: &Path) -> anyhow::Result<()> {
         outln!("                 {:.1} instructions for each of the {more}", all as f64 / more as f64);
     }
     if more > 0 {
-        for line in paces(&Survey::of_trace(&file).with_context(of)?) {
-            outln!("  {line}");
+        let survey = Survey::of_trace(&file).with_context(of)?;
+        if let Some(mean) = survey.batches.mean() {
+            let largest = survey.batches.largest();
+            outln!(
+                "  batches        {mean:.1} frames sent behind one doorbell on average, {largest} at most"
+            );
         }
-    }
-    if frames.batches > 0 {
-        let mean = frames.received.frames as f64 / frames.batches as f64;
-        outln!(
-            "  batches        {}, of {mean:.1} frames on average and {} at most",
-            frames.batches,
-            frames.largest
-        );
+        paces(&survey).iter().for_each(|line| outln!("  {line}"));
     }
     let of = |kind| file.chunks().iter().filter(move |place| place.head.kind == kind);
     let bytes = |kind| of(kind).map(|place| place.bytes).sum::<u64>();

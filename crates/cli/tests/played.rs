@@ -128,7 +128,6 @@ fn a_trace_is_played_into_a_whole_folder_and_twice_the_same() {
         "400 in, 64.0 bytes each",
         "399 out",
         "100.0 instructions for each of the 400",
-        "batches        400, of 1.0 frames",
         "played         as recorded, at a rate (--rate), in a closed loop (--window)",
     ] {
         assert!(info.contains(part), "no {part}: {info}");
