@@ -87,6 +87,12 @@ struct trap isa_trap(uint64_t address)
     return (struct trap){ read_register(elr), true, offset / VECTOR_BYTES % 4 != 0 };
 }
 
+bool isa_waits(const uint8_t *bytes, size_t length)
+{
+    /* C6.2.477 WFI. */
+    return word_of(bytes, length) == 0xd503207f;
+}
+
 /* D8.3 Translation table descriptor formats, of the granule of 4 KiB and tables of 48 bits. */
 #define VALID 1
 #define TABLE_OR_PAGE 2

@@ -17,7 +17,7 @@
 #define NO_PAGE UINT64_MAX
 
 struct page {
-    uint64_t virtual, physical;
+    uint64_t virtual, physical, space;
 };
 
 /* Those that were told last, by the lowest bits of the virtual page. */
@@ -81,13 +81,14 @@ static void put_memory_access(uint8_t first, uint64_t address, uint64_t physical
 {
     uint64_t page = address >> PAGE_SHIFT;
     struct page *told = &pages[page % PAGES];
+    bool is_here = told->space == window.mode.space || is_kernel(address);
 
-    if (told->virtual == page && told->physical == physical_page) {
+    if (told->virtual == page && told->physical == physical_page && is_here) {
         put_access(first, address);
         return;
     }
     put_access(first | ACCESS_PAGE, address);
-    *told = (struct page){ page, physical_page };
+    *told = (struct page){ page, physical_page, window.mode.space };
     put_number(physical_page);
     put_walk(address);
 }

@@ -77,6 +77,8 @@ struct block *block_of(const struct qemu_plugin_tb *tb)
         block.last = physical_of(instruction);
         block.first = at == 0 ? block.last : block.first;
         block.changes_mode = isa_changes_mode(bytes, length);
+        block.waits = isa_waits(bytes, length);
+        block.last_address = qemu_plugin_insn_vaddr(instruction);
     }
     block.hash = hash_of(&block);
     kept = keep(&block);
@@ -96,12 +98,25 @@ struct block *block_at(struct block *block, uint64_t address)
     if (block->elsewhere && block->elsewhere->address == address) {
         return block->elsewhere;
     }
+    moved.last_address += address - block->address;
     moved.address = address;
     moved.successor = moved.elsewhere = NULL;
     moved.is_defined = false;
     moved.hash = hash_of(&moved);
     block->elsewhere = keep(&moved);
     return block->elsewhere;
+}
+
+/* Of the pages that the first and the last instruction begin in. */
+static void put_walks(struct block *block)
+{
+    stream_room();
+    put_walk(block->address);
+    if (block->address >> PAGE_SHIFT != block->last_address >> PAGE_SHIFT) {
+        stream_room();
+        put_walk(block->last_address);
+    }
+    block->space = window.mode.space;
 }
 
 static void put_definition(struct block *block)
@@ -113,14 +128,20 @@ static void put_definition(struct block *block)
     put_number(block->last + 1);
     put_number(block->instructions);
     put_bytes(block->text, block->text_bytes);
-    stream_room();
-    put_walk(block->address);
+    put_walks(block);
     block->number = defined++;
     block->is_defined = true;
 }
 
 void put_block(struct block *before, struct block *block)
 {
+    /* The operating system's pages are the same in all spaces. */
+    if (block->is_defined && block->space != window.mode.space && !is_kernel(block->address)) {
+        put_byte(RECORD_WALKS);
+        put_number(block->number);
+        put_walks(block);
+        stream_room();
+    }
     if (!block->is_defined) {
         put_definition(block);
     } else if (before && before->successor == block) {

@@ -16,14 +16,16 @@ struct block {
     struct block *next_of_hash, *successor;
     /* The same instructions at the address at which they were executed last, if it is not this. */
     struct block *elsewhere;
-    uint64_t hash, number, address, first, last;
+    uint64_t hash, number, address, last_address, first, last;
     /* Of each instruction: where its last access was. */
     uint64_t *accessed;
     /* Of each instruction a byte, its length, and its bytes. */
     uint8_t *text;
     uint32_t text_bytes, instructions;
-    /* Whether the mode may be another one behind it. */
-    bool changes_mode;
+    /* The address space in which its walk was told last. */
+    uint64_t space;
+    /* Whether the mode may be another one behind it, and whether the CPU waits there. */
+    bool changes_mode, waits;
     bool is_defined;
 };
 

@@ -19,8 +19,8 @@ extern const char isa_target[];
 /* Where its machine has RAM, and how much of it lies there in one piece at most. */
 extern const uint64_t isa_ram_base, isa_ram_bytes_max;
 
-/* How instructions are executed: STATE bits (stream.h), and by which page table: the physical address of its root, with whatever else
- * tells one address space from another. */
+/* How instructions are executed: STATE bits (stream.h), and by which page table: what tells one address space from another, of
+ * which the reader knows where the root is (crates/qemu-trace/src/target.rs). */
 struct mode {
     uint64_t space;
     uint8_t flags;
@@ -51,6 +51,8 @@ struct mode isa_mode(void);
 bool isa_changes_mode(const uint8_t *bytes, size_t length);
 /* The trap that has led to the block at this address, where the instruction set tells that by registers. Asked at each block, in its mode. */
 struct trap isa_trap(uint64_t address);
+/* Whether the CPU waits for an interrupt behind it. */
+bool isa_waits(const uint8_t *bytes, size_t length);
 /* The walk of an address as the page tables stand: of no entries if it is not mapped. `space` is the mode's. */
 struct walk isa_walk(uint64_t space, uint64_t address);
 /* The register that says where, of an instruction that clears CLEARED_BYTES, aligned so, without QEMU's telling plugins; NULL of all

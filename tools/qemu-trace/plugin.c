@@ -31,6 +31,7 @@
 #include "events.h"
 #include "isa.h"
 #include "registers.h"
+#include "sleep.h"
 #include "stream.h"
 
 #if QEMU_PLUGIN_VERSION < 4
@@ -121,6 +122,7 @@ static void begin(uint64_t count)
     put_byte(RECORD_BEGIN);
     put_number(count);
     put_state(true);
+    sleep_begin();
 }
 
 static void end(uint64_t count)
@@ -155,14 +157,22 @@ static void block_begins(unsigned int index, void *data)
             /* Nothing is left to be saved, and other threads may be at work. */
             _exit(0);
         }
+        if (before->waits) {
+            uint64_t nanoseconds = slept();
+            put_byte(RECORD_SLEPT);
+            put_number(nanoseconds);
+        }
     } else if (count < window_from) {
         return;
     } else {
         begin(count);
     }
-    block = block_at(block, read_register(program_counter));
+    /* The operating system's are at one place. */
+    if (!is_kernel(block->address)) {
+        block = block_at(block, read_register(program_counter));
+    }
     /* Where addresses are physical, firmware may be executed that nothing led to. */
-    if (before && (before->changes_mode || (int64_t)(before->address ^ block->address) < 0 || block->address == block->first)) {
+    if (before && (before->changes_mode || is_kernel(before->address ^ block->address) || block->address == block->first)) {
         put_state(false);
     }
     put_trap(block->address);
@@ -196,16 +206,6 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
         note_clearing(instruction);
     }
     qemu_plugin_register_vcpu_tb_exec_cb(tb, block_begins, QEMU_PLUGIN_CB_R_REGS, block_of(tb));
-}
-
-static void idles(qemu_plugin_id_t id, unsigned int index)
-{
-    (void)id;
-    (void)index;
-    if (window.is_open) {
-        close_block(*cpu.count);
-        put_byte(RECORD_IDLE);
-    }
 }
 
 static void cpu_starts(qemu_plugin_id_t id, unsigned int index)
@@ -279,7 +279,6 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_
     forget_pages();
     counts = qemu_plugin_scoreboard_new(sizeof(uint64_t));
     qemu_plugin_register_vcpu_init_cb(id, cpu_starts);
-    qemu_plugin_register_vcpu_idle_cb(id, idles);
     qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
     qemu_plugin_register_atexit_cb(id, ends_by_itself, NULL);
     return 0;

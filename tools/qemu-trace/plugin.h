@@ -32,6 +32,12 @@ struct window {
 extern struct cpu cpu;
 extern struct window window;
 
+/* Whether an address is in the half that is the operating system's, as Linux has it on all instruction sets. */
+static inline bool is_kernel(uint64_t address)
+{
+    return address >> 63;
+}
+
 /* Ends QEMU. */
 void fail(const char *why) __attribute__((noreturn));
 /* Zeroed memory. */

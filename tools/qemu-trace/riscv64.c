@@ -75,6 +75,12 @@ struct trap isa_trap(uint64_t address)
     return (struct trap){ read_register(handler->epc), true, read_register(handler->cause) >> CAUSE_IS_INTERRUPT };
 }
 
+bool isa_waits(const uint8_t *bytes, size_t length)
+{
+    /* 3.3.3 WFI. */
+    return length == 4 && bytes[0] == 0x73 && bytes[1] == 0x00 && bytes[2] == 0x50 && bytes[3] == 0x10;
+}
+
 /* 11.1.11 satp */
 #define MODE_SHIFT 60
 #define MODE_SV39 8

@@ -22,6 +22,10 @@ static int file = -1;
 bool stream_open(const char *path)
 {
     file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (file >= 0) {
+        /* If it is a pipe, so that QEMU seldom waits for whoever reads. */
+        (void)fcntl(file, F_SETPIPE_SZ, (int)BUFFER_BYTES);
+    }
     return file >= 0;
 }
 

@@ -13,12 +13,13 @@
  *  RECORD_BLOCK     a block is executed: its number
  *  RECORD_DEFINE    a block is executed, and gets the next number, from 0: virtual address, physical address + 1 of its first byte and
  *                   of its last instruction (0 if it is not in RAM), how many instructions; of each its length (a byte) and its bytes;
- *                   and the walk of its virtual address (as below)
+ *                   and its walks: of the page of the first instruction, and of that of the last one if it is another one
  *  RECORD_CUT       of the last block only so many instructions were begun
  *  RECORD_STATE     before a block: STATE bits (a byte), and what tells its address space from others (x86-64: CR3)
  *  RECORD_TRAP      before a block, which is a handler's: 1 if an interrupt led there, 0 if an exception did (a byte), and the virtual
  *                   address that it goes back to. Only of instruction sets that have registers for that
- *  RECORD_IDLE      the CPU waits for an interrupt
+ *  RECORD_SLEPT     the CPU has waited for an interrupt behind the last block: nanoseconds (sleep.c)
+ *  RECORD_WALKS     before a block that was defined in another address space: its number, and its walks
  *  RECORD_DMA       by a device: 1 if it writes RAM (a byte), instructions of the last block that had begun, physical address, bytes
  *  RECORD_DEVICE    which event (enum device_event; a byte), instructions of the last block that had begun, its arguments
  *  ACCESS | bits    of the last block's instruction that stands ACCESS_FURTHER behind the one of the last access (a number, if that
@@ -39,7 +40,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STREAM_MAGIC "doorbell-qemu-3\n"
+#define STREAM_MAGIC "doorbell-qemu-4\n"
 
 enum record {
     RECORD_END,
@@ -48,11 +49,12 @@ enum record {
     RECORD_DEFINE,
     RECORD_CUT,
     RECORD_STATE,
-    RECORD_IDLE,
+    RECORD_SLEPT,
     RECORD_DMA,
     RECORD_DEVICE,
     RECORD_BEGIN,
     RECORD_TRAP,
+    RECORD_WALKS,
 };
 
 /* Instructions are executed with the operating system's rights; they are those of 64 bits, which the reader knows. */

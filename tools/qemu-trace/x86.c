@@ -59,6 +59,12 @@ struct trap isa_trap(uint64_t address)
     return (struct trap){ .is_taken = false };
 }
 
+bool isa_waits(const uint8_t *bytes, size_t length)
+{
+    /* HLT. */
+    return length == 1 && bytes[0] == 0xf4;
+}
+
 #define ENTRY_PRESENT 1
 /* PS: the entry maps a large page. */
 #define ENTRY_LARGE 0x80

@@ -26,6 +26,7 @@ mod terminal;
 mod told;
 mod trace_cmd;
 mod trace_info;
+mod trace_record_qemu;
 mod trace_run;
 mod traffic_args;
 

@@ -14,15 +14,16 @@ use doorbell_trace::system::{
 };
 
 use crate::out::outln;
-use crate::run_args::RunArgs;
 use crate::run_cmd;
 use crate::trace_info;
+use crate::trace_record_qemu::{self, RecordArgs};
 use crate::trace_run::{self, PlayArgs};
 
 #[derive(Subcommand)]
 pub enum TraceCommand {
-    /// Run a benchmark as `doorbell run` does, and record its measurement as trace.dbt in the result folder
-    Record(Box<RunArgs>),
+    /// Run a benchmark as `doorbell run` does, and record its measurement as trace.dbt in the result folder; or with --qemu, record a
+    /// guest under unmodified QEMU
+    Record(RecordArgs),
     /// Say what traces hold
     Info(Files),
     /// Read traces to their ends and compare them with their indices
@@ -76,10 +77,11 @@ pub struct ConvertArgs {
 
 pub fn trace(command: TraceCommand, places: &Places) -> anyhow::Result<ExitCode> {
     match command {
-        TraceCommand::Record(mut args) => {
+        TraceCommand::Record(RecordArgs::Own(mut args)) => {
             args.observe.trace = true;
             return run_cmd::run(&args, places);
         }
+        TraceCommand::Record(RecordArgs::Qemu(args)) => return trace_record_qemu::record(&args, places),
         TraceCommand::Info(files) => files.files.iter().try_for_each(|path| trace_info::info(path))?,
         TraceCommand::Check(files) => {
             for path in &files.files {

@@ -20,6 +20,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("trace", &["sim"]),
     ("image", &["sim", "files", "results"]),
     ("symbols", &["sim"]),
+    ("qemu-trace", &["sim", "files", "image", "riscv", "trace"]),
     (
         "machine",
         &[
@@ -33,14 +34,26 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("gdb", &["sim", "riscv", "machine"]),
     (
         "cli",
-        &["sim", "files", "loadgen", "nic", "machine", "image", "bench", "study", "report", "gdb", "trace"],
+        &[
+            "sim",
+            "files",
+            "loadgen",
+            "nic",
+            "machine",
+            "image",
+            "bench",
+            "study",
+            "report",
+            "gdb",
+            "trace",
+            "qemu-trace",
+        ],
     ),
     // Tools that only tests use.
     ("example", &["sim", "pcie", "machine"]),
     ("archive", &["files", "image"]),
     ("faults", &["sim", "files", "platform", "image", "bench", "archive"]),
     ("oracle", &["image"]),
-    ("qemu-trace", &["sim", "files", "image", "riscv"]),
     ("qtest", &["sim", "oracle"]),
     ("lockstep", &["sim", "riscv", "platform", "image", "oracle"]),
     (

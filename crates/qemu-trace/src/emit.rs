@@ -6,10 +6,10 @@ use doorbell_sim::op::Register;
 use doorbell_sim::{Op, OpClass, PhysAddr};
 
 use crate::instruction::{Decoded, LISTED_MAX, Order};
-use crate::names::{JOINED, LOADED, Names, RESULT};
+use crate::names::{FLAGS, JOINED, LOADED, Names, RESULT};
 use crate::stream::Access;
 
-/// What an instruction with a REP prefix moves at a time, as those of today's cores do; QEMU does it by single elements.
+/// What an instruction that is repeated moves at a time, as those of today's cores do; QEMU does it by single elements.
 const MERGED_BYTES_MAX: u8 = 32;
 const LINE_BYTES: u64 = 64;
 /// What a store that releases waits for, and what waits for a load that acquires: bits of [`Op::fence`].
@@ -19,12 +19,11 @@ const BEHIND_LOADS: u8 = 0b1101;
 /// Makes ops.
 #[derive(Debug)]
 pub struct Emitter {
-    names: Names,
+    pub(crate) names: Names,
     /// The accesses of an instruction, neighbours joined.
     loads: Vec<Access>,
     stores: Vec<Access>,
-    ready: Vec<Op>,
-    /// Of the privilege level.
+    /// Executed with the operating system's rights.
     pub privileged: bool,
 }
 
@@ -41,43 +40,27 @@ pub enum Goes {
 
 impl Default for Emitter {
     fn default() -> Self {
-        Emitter {
-            names: Names::new(),
-            loads: Vec::new(),
-            stores: Vec::new(),
-            ready: Vec::new(),
-            privileged: true,
-        }
+        Emitter { names: Names::new(), loads: Vec::new(), stores: Vec::new(), privileged: true }
     }
 }
 
 impl Emitter {
-    /// An instruction was executed, made these accesses and goes on there.
-    pub fn emit(&mut self, decoded: &Decoded, accesses: &[Access], goes: Goes, mut put: impl FnMut(Op)) {
-        let taken = u8::from(matches!(goes, Goes::To(_))) * Op::TAKEN;
+    /// An instruction was executed, made these accesses and goes on there: its ops are appended. The last one has its length, unless
+    /// it is not over.
+    pub fn emit(&mut self, decoded: &Decoded, accesses: &[Access], goes: Goes, ops: &mut Vec<Op>) {
         let privileged = u8::from(self.privileged) * Op::PRIVILEGED;
-        let op = Op {
-            pc: decoded.address,
-            fetch: PhysAddr(decoded.physical),
-            flags: privileged,
-            length: if goes == Goes::Again { 0 } else { decoded.length },
-            ..Op::default()
-        };
-        if accesses.is_empty() {
-            let sources = self.sources(decoded, &[], &op, &mut put);
-            let virt = if let Goes::To(target) = goes { target } else { 0 };
-            let class = decoded.class;
-            let flags = op.flags | decoded.flags | taken;
-            let destination = self.names.write(decoded.writes.all());
-            put(Op { class, virt, flags, sources, destination, ..op });
-            return;
-        }
+        let op =
+            Op { pc: decoded.address, fetch: PhysAddr(decoded.physical), flags: privileged, ..Op::default() };
         self.join(accesses);
-        let parts = Parts { op, decoded, goes, taken };
         // One that only loads or only stores is half of a pair of exclusive ones.
         match self.stores.first().or(self.loads.first()).copied() {
-            Some(access) if decoded.is_atomic => self.atomic(&parts, access, &mut put),
-            _ => self.several(&parts, &mut put),
+            Some(access) if decoded.is_atomic => self.atomic(decoded, &op, &access, ops),
+            _ => self.several(decoded, &op, goes, ops),
+        }
+        if goes != Goes::Again
+            && let Some(last) = ops.last_mut()
+        {
+            last.length = decoded.length;
         }
     }
 
@@ -101,152 +84,160 @@ impl Emitter {
 
     /// What an op reads: up to three, or another op joins them first.
     fn sources(
-        &self,
+        &mut self,
         decoded: &Decoded,
         loaded: &[Register],
         op: &Op,
-        put: &mut impl FnMut(Op),
+        ops: &mut Vec<Op>,
     ) -> [Register; 3] {
-        let mut all = [0; 2 * LISTED_MAX];
+        let mut all = [0; 2 * LISTED_MAX + 2];
         let mut count = 0;
         // Where there is no access, what an address is made of is computed with.
         let addresses =
             if loaded.is_empty() && !decoded.accesses_memory { decoded.address_registers.all() } else { &[] };
-        let named = decoded.reads.all().iter().chain(addresses).map(|register| self.names.read(*register));
-        for register in named.chain(loaded.iter().copied()) {
-            all[count] = register;
+        for register in decoded.reads.all().iter().chain(addresses) {
+            all[count] = self.names.read(*register);
+            count += 1;
+        }
+        for register in loaded {
+            all[count] = *register;
             count += 1;
         }
         while count > 3 {
             let sources = [all[count - 3], all[count - 2], all[count - 1]];
-            put(Op { class: OpClass::Int, sources, destination: JOINED, length: 0, ..*op });
+            ops.push(Op { class: OpClass::Int, sources, destination: JOINED, ..*op });
             all[count - 3] = JOINED;
             count -= 2;
         }
         [all[0], all[1], all[2]]
     }
 
-    fn access(&self, parts: &Parts, access: &Access) -> Op {
+    fn access(&mut self, decoded: &Decoded, op: &Op, access: &Access) -> Op {
         let class = match (access.is_io, access.is_store) {
             (true, _) => OpClass::Device,
             (false, true) => OpClass::Store,
             (false, false) => OpClass::Load,
         };
         let writes = u8::from(access.is_io && access.is_store) * Op::WRITES;
-        let address = parts.decoded.address_registers.all();
-        let named = |at: usize| address.get(at).map_or(0, |register| self.names.read(*register));
+        let address = decoded.address_registers.all();
+        let mut named = |at: usize| address.get(at).map_or(0, |register| self.names.read(*register));
         Op {
             class,
             virt: access.virt,
             phys: PhysAddr(access.phys),
             size: access.size,
-            flags: parts.op.flags | writes,
+            flags: op.flags | writes,
             sources: [named(0), named(1), 0],
-            length: 0,
-            ..parts.op
+            ..*op
         }
     }
 
-    fn atomic(&mut self, parts: &Parts, access: Access, put: &mut impl FnMut(Op)) {
-        let data = self.sources(parts.decoded, &[], &parts.op, put);
-        let op = self.access(parts, &access);
+    fn atomic(&mut self, decoded: &Decoded, op: &Op, access: &Access, ops: &mut Vec<Op>) {
+        let data = self.sources(decoded, &[], op, ops);
         let class = if access.is_io { OpClass::Device } else { OpClass::Atomic };
-        let acquires = parts.decoded.flags | (u8::from(access.is_store) * Op::WRITES);
-        let destination = self.names.write(parts.decoded.writes.all());
-        let sources = [op.sources[0], data[0], data[1]];
-        let length = parts.op.length;
-        put(Op { class, flags: op.flags | acquires, sources, destination, length, ..op });
+        let acquires = decoded.flags | (u8::from(access.is_store) * Op::WRITES);
+        let access = self.access(decoded, op, access);
+        let destination = self.names.write(decoded.writes.all());
+        let sources = [access.sources[0], data[0], data[1]];
+        ops.push(Op { class, flags: access.flags | acquires, sources, destination, ..access });
+        further(decoded, op, destination, ops);
     }
 
     /// Loads, then a result, then stores; a branch comes last.
-    fn several(&mut self, parts: &Parts, put: &mut impl FnMut(Op)) {
-        let decoded = parts.decoded;
+    fn several(&mut self, decoded: &Decoded, op: &Op, goes: Goes, ops: &mut Vec<Op>) {
         let is_branch = decoded.class.is_branch();
-        let only_moves = decoded.is_move && decoded.class != OpClass::Serialising;
+        let accesses = self.loads.len() + self.stores.len();
+        let only_moves = decoded.is_move && accesses > 0 && decoded.class != OpClass::Serialising;
         let (loads, stores) = (std::mem::take(&mut self.loads), std::mem::take(&mut self.stores));
-        // The stores' addresses are made of what was there before the instruction.
-        let mut ready = std::mem::take(&mut self.ready);
-        ready.extend(stores.iter().map(|store| self.access(parts, store)));
-        let mut count = loads.len() + stores.len();
-        let computes = !only_moves;
-        count += usize::from(computes);
-        let (order, updated) = (decoded.order, decoded.updates.all().first().copied());
-        count += usize::from(order != Order::None) + usize::from(updated.is_some());
-        let mut ended = |op: Op, put: &mut dyn FnMut(Op)| {
-            count -= 1;
-            put(Op { length: if count == 0 { parts.op.length } else { 0 }, ..op });
-        };
-        let fence = |order: u8| {
-            let flags = parts.op.flags | order << Op::FENCE_SHIFT;
-            Op { class: OpClass::Fence, flags, ..parts.op }
-        };
-        if order == Order::Releases {
-            ended(fence(BEFORE_STORES), put);
-        }
         let temporary = |at: usize| LOADED + at.min(1) as Register;
+        let fence =
+            |order: u8| Op { class: OpClass::Fence, flags: op.flags | order << Op::FENCE_SHIFT, ..*op };
+        if decoded.order == Order::Releases {
+            ops.push(fence(BEFORE_STORES));
+        }
+        // All addresses are made of what was there before the instruction.
+        let first = ops.len();
         for (at, load) in loads.iter().enumerate() {
-            let op = self.access(parts, load);
-            let is_result = only_moves && stores.is_empty() && at + 1 == loads.len();
-            let destination = if is_result { self.names.write(decoded.writes.all()) } else { temporary(at) };
-            ended(Op { destination, ..op }, put);
+            let load = self.access(decoded, op, load);
+            ops.push(Op { destination: temporary(at), ..load });
         }
-        if order == Order::Acquires {
-            ended(fence(BEHIND_LOADS), put);
-        }
+        let ready: StoreAddress = match stores.first() {
+            Some(store) => self.access(decoded, op, store).sources,
+            None => [0; 3],
+        };
         let fetched = [temporary(0), temporary(1)];
         let fetched = &fetched[..loads.len().min(2)];
-        let mut data = fetched
-            .first()
-            .copied()
-            .unwrap_or_else(|| decoded.reads.all().first().map_or(0, |register| self.names.read(*register)));
-        let computed = computes.then(|| {
-            let sources = self.sources(decoded, fetched, &parts.op, put);
-            let result = self.names.write(decoded.writes.all());
-            let keeps = result == 0 && !stores.is_empty() && !is_branch;
-            let destination = if keeps { RESULT } else { result };
-            let virt = if let Goes::To(target) = parts.goes { target } else { 0 };
-            let flags = parts.op.flags | decoded.flags | parts.taken;
-            Op { class: decoded.class, virt, flags, sources, destination, ..parts.op }
-        });
-        if let Some(op) = computed.filter(|_| !is_branch) {
-            data = op.destination;
-            ended(op, put);
-        }
-        // Of a pair.
+        let mut data = match fetched.first() {
+            Some(loaded) => *loaded,
+            None => decoded.reads.all().first().map_or(0, |register| self.names.read(*register)),
+        };
+        // Of a pair that is stored.
         let second = decoded.reads.all().get(1).filter(|_| only_moves && fetched.is_empty());
         let second = second.map_or(0, |register| self.names.read(*register));
-        for store in ready.drain(..) {
+        let mut result = None;
+        if only_moves {
+            let destination = self.names.write(decoded.writes.all());
+            // What is loaded last is the result.
+            if let Some(last) = ops[first..].last_mut().filter(|_| stores.is_empty()) {
+                last.destination = destination;
+            }
+            if decoded.order == Order::Acquires {
+                ops.push(fence(BEHIND_LOADS));
+            }
+            if !loads.is_empty() && stores.is_empty() {
+                further(decoded, op, destination, ops);
+            }
+        } else {
+            let sources = self.sources(decoded, fetched, op, ops);
+            let written = self.names.write(decoded.writes.all());
+            let keeps = written == 0 && !stores.is_empty() && !is_branch;
+            let destination = if keeps { RESULT } else { written };
+            let (virt, taken) = match goes {
+                Goes::To(target) if is_branch => (target, Op::TAKEN),
+                _ => (0, 0),
+            };
+            let flags = op.flags | decoded.flags | taken;
+            result = Some(Op { class: decoded.class, virt, flags, sources, destination, ..*op });
+        }
+        if let Some(result) = result.filter(|_| !is_branch) {
+            data = result.destination;
+            ops.push(result);
+            further(decoded, op, result.destination, ops);
+        }
+        for store in &stores {
+            let store = self.access(decoded, op, store);
             // A call's return address is known.
             let data = if is_branch { 0 } else { data };
-            let third = if store.sources[1] == 0 { second } else { store.sources[1] };
-            let sources = [store.sources[0], data, third];
-            ended(Op { sources, ..store }, put);
+            let third = if ready[1] == 0 { second } else { ready[1] };
+            ops.push(Op { sources: [ready[0], data, third], ..store });
         }
-        if only_moves && !stores.is_empty() {
-            // A string instruction's pointers, which go on by themselves.
-            self.names.write(decoded.writes.all());
-        }
-        if let Some(register) = updated {
+        for register in decoded.updates.all() {
             let mut sources = [0; 3];
             for (source, part) in sources.iter_mut().zip(decoded.address_registers.all()) {
-                *source = self.names.read(*part);
+                *source = *part;
             }
-            let destination = self.names.write(&[register]);
-            ended(Op { class: OpClass::Int, sources, destination, ..parts.op }, put);
+            let destination = self.names.write(&[*register]);
+            ops.push(Op { class: OpClass::Int, sources, destination, ..*op });
         }
-        if let Some(op) = computed.filter(|_| is_branch) {
-            ended(op, put);
-        }
-        (self.loads, self.stores, self.ready) = (loads, stores, ready);
+        ops.extend(result.filter(|_| is_branch));
+        (self.loads, self.stores) = (loads, stores);
     }
 }
 
-/// What all ops of an instruction have in common.
-struct Parts<'a> {
-    op: Op,
-    decoded: &'a Decoded,
-    goes: Goes,
-    taken: u8,
+/// What a store's address is made of.
+type StoreAddress = [Register; 3];
+
+/// What an instruction writes beside its result and the flags comes with ops of their own, as most of today's cores do it.
+fn further(decoded: &Decoded, op: &Op, result: Register, ops: &mut Vec<Op>) {
+    if decoded.class == OpClass::Serialising {
+        return;
+    }
+    for register in decoded.writes.all() {
+        if *register != FLAGS && *register != result {
+            let sources = [result, 0, 0];
+            ops.push(Op { class: OpClass::Int, sources, destination: *register, ..*op });
+        }
+    }
 }
 
 fn is_neighbour(last: &Access, access: &Access) -> bool {

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use doorbell_trace::system::TraceError;
+
 /// See the module.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
@@ -25,6 +27,9 @@ pub enum StreamError {
         /// How many blocks were executed up to there.
         blocks: u64,
     },
+    /// What becomes of it cannot be written.
+    #[error(transparent)]
+    Write(#[from] TraceError),
     /// It is of a guest that has not reached 64-bit mode.
     #[error("the window begins before the guest is in 64-bit mode; begin it later (skip, or a mark)")]
     Not64Bit,

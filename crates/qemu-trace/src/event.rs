@@ -1,6 +1,7 @@
 //! What a recording is made of, once decoded: ops and, between them, what no op says.
 
-use doorbell_sim::Op;
+use doorbell_sim::{Op, Ps};
+use doorbell_trace::system::{Happening, TraceError};
 
 use crate::stream::TableWalk;
 
@@ -16,64 +17,39 @@ pub enum Trap {
     System,
 }
 
-/// What a DMA request is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Of {
-    /// A descriptor: whether for transmission, which ring, its place in it.
-    Descriptor(bool, u8, u32),
-    /// A frame's bytes: whether it is transmitted, the frame's number, from 0 in each direction, the first byte's place in it.
-    Frame(bool, u64, u64),
-    /// Something else of the NIC's, or another device's.
-    Other,
-}
-
-/// What the NIC does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Nic {
-    /// Software tells it of descriptors: whether for transmission, which ring, the tail.
-    Doorbell(bool, u8, u32),
-    /// It moves bytes.
-    Dma {
-        /// Whether it writes memory.
-        is_write: bool,
-        /// The physical address.
-        addr: u64,
-        /// How many.
-        bytes: u64,
-        /// Of what.
-        of: Of,
-    },
-    /// A frame comes from the wire: its number.
-    Arrives(u64),
-    /// All of it is in memory.
-    Delivered(u64),
-    /// It was thrown away.
-    Dropped(u64),
-    /// All of a frame was read: its number.
-    Sent(u64),
-    /// It interrupts; which vector of its table.
-    Interrupt(u32),
-}
-
 /// What happens between two instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// From here on: whether privileged, and the address space (CR3).
+    /// From here on: whether privileged, and the address space, by the physical address of its page table's root.
     Space(bool, u64),
     /// The next instruction is a handler's, or what a handler returns to.
     Trap(Trap),
-    /// The processor waits for an interrupt.
-    Waits,
-    /// A page is used for the first time, or again after others, and this is how it is translated.
-    Page(TableWalk),
-    /// See there.
-    Nic(Nic),
+    /// The processor has waited for an interrupt, for so long.
+    Waited(Ps),
+    /// A page is used for the first time in this address space, or again after others, and this is how it is translated.
+    Page(u64, TableWalk),
+    /// A device did something, or something was done to it. From which instruction on a write is seen is not filled in: from the next one.
+    Device(Happening),
+}
+
+/// Some ops that were executed one behind the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Executed<'a> {
+    /// They; an instruction's last one has its length.
+    pub ops: &'a [Op],
+    /// How many instructions end in them.
+    pub instructions: u64,
+    /// If this is a whole block without accesses to devices: a number that only such ones have that differ from it by nothing but the
+    /// addresses of accesses and computed targets.
+    pub shape: Option<u32>,
+    /// An exception or interrupt is taken behind them.
+    pub trapped: bool,
 }
 
 /// Who takes a decoded recording.
 pub trait Recorder {
-    /// The next op. An instruction's last one has its length.
-    fn op(&mut self, op: Op);
+    /// These are next.
+    fn executed(&mut self, executed: &Executed<'_>) -> Result<(), TraceError>;
     /// Something happens behind the ops so far.
-    fn event(&mut self, event: Event);
+    fn event(&mut self, event: Event) -> Result<(), TraceError>;
 }

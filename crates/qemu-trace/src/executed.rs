@@ -1,74 +1,120 @@
 //! From the raw stream to ops: what each instruction accessed, where it went, and where a trap must have been.
 //!
-//! A block's last instruction is known only when the next block begins: that says whether a branch was taken, and whether there was
-//! a trap between. An address that is reached from an instruction that cannot go there is a handler's; one that was reached so
-//! once is a handler's also where a return or a jump through a register comes before it. Where an interrupt follows a branch, the
-//! branch is taken to go as it went the last time. All that is for instruction sets whose traps the stream does not tell.
+//! A block is told when the next one begins: that says whether its last instruction branched, and whether there was a trap between. An
+//! address that is reached from an instruction that cannot go there is a handler's; one that was reached so once is a handler's also where
+//! a return or a jump through a register comes before it. Where an interrupt follows a branch, the branch is taken to go as it went
+//! the last time. All that is for instruction sets whose traps the stream does not tell.
 
+mod known;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
+use doorbell_sim::{Op, OpClass, Ps};
+
 use crate::emit::{Emitter, Goes};
 use crate::error::StreamError;
-use crate::event::{Event, Recorder, Trap};
+use crate::event::{Event, Executed, Recorder, Trap};
 use crate::instruction::{Decoded, Flow, InstructionSet};
 use crate::nic::{Follower, NicModel};
 use crate::stream::{Access, Device, Item, Stream};
 use crate::target::Target;
+use known::Known;
 
 /// The half of the addresses that is the kernel's, as Linux has it on all instruction sets.
 const KERNEL: u64 = 1 << 63;
+/// Of what a device does behind a block.
+const BEHIND: u32 = u32::MAX;
 
 /// How much was decoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Instructions that were executed; one with a REP prefix is one.
     pub instructions: u64,
+    /// As QEMU counts them: such a one as often as it moves something, and one that faults once more. A window is as long as this.
+    pub begun: u64,
     /// Blocks, as QEMU makes them.
     pub blocks: u64,
+    /// Of these, such as were known with all their ops.
+    pub known: u64,
     /// Interrupts.
     pub interrupts: u64,
     /// Exceptions.
     pub exceptions: u64,
     /// Instructions that go to the operating system or back.
     pub system: u64,
+    /// Writes by devices other than the NIC, which are not told.
+    pub other_writes: u64,
 }
 
-/// The last instruction of a block, until the next block begins.
+/// A block that stands in memory.
+#[derive(Debug)]
+struct Block {
+    instructions: Vec<Decoded>,
+    known: Known,
+}
+
+/// The block that was executed last, until it is known where it went.
 #[derive(Debug, Default)]
 struct Last {
     block: usize,
-    instruction: usize,
-    /// There were others behind it.
-    is_cut: bool,
+    /// How many of its instructions began.
+    begun: usize,
     accesses: Vec<Access>,
-    devices: Vec<Device>,
+    devices: Vec<(u32, Device)>,
+    /// How long the processor waited behind it.
+    waited: Ps,
+    is_there: bool,
+}
+
+impl Last {
+    /// The accesses of its last instruction.
+    fn own(&self) -> impl Iterator<Item = &Access> {
+        self.accesses.iter().rev().take_while(|access| access.instruction as usize + 1 == self.begun)
+    }
+}
+
+/// How the last instruction of a block ended.
+#[derive(Clone, Copy, Debug)]
+struct Outcome {
+    /// Where it goes; nowhere if it was not executed, and is none of the ops.
+    goes: Option<Goes>,
+    /// The next one is reached by this.
+    trap: Option<Trap>,
+}
+
+impl Outcome {
+    const FAULT: Outcome = Outcome { goes: None, trap: Some(Trap::Exception) };
+
+    /// Whether the block is one behind which an interrupt or exception is taken.
+    fn is_trapped(self) -> bool {
+        matches!(self.trap, Some(Trap::Exception | Trap::Interrupt))
+    }
 }
 
 /// Goes through a raw stream.
 #[derive(Debug)]
 pub struct Execution<R> {
     stream: Stream<R>,
-    decoded: Vec<Vec<Decoded>>,
+    blocks: Vec<Block>,
     isa: Box<dyn InstructionSet>,
     emitter: Emitter,
     nic: Follower,
     is_begun: bool,
     last: Last,
-    has_last: bool,
-    /// Where it should go on, if the last instruction has been told of already.
-    expected: Option<u64>,
+    ops: Vec<Op>,
     /// Of the next block.
     state: Option<(bool, u64)>,
     /// What leads to it, and the address that its handler goes back to, if that was told.
     told: Option<(Trap, u64)>,
+    space: u64,
     is_privileged: bool,
     handlers: BTreeMap<u64, Trap>,
     /// Those that have been told.
-    pages: BTreeSet<(u64, u64, u64)>,
+    pages: BTreeSet<(u64, u64, u64, u64)>,
+    shapes: u32,
     counts: Counts,
 }
 
@@ -77,44 +123,49 @@ impl<R: Read> Execution<R> {
     pub fn new(target: &Target, nic: &'static NicModel, input: R) -> Result<Execution<R>, StreamError> {
         Ok(Execution {
             stream: Stream::new(input)?,
-            decoded: Vec::new(),
+            blocks: Vec::new(),
             isa: (target.isa)(),
             emitter: Emitter::default(),
             nic: Follower::new(nic),
             is_begun: false,
             last: Last::default(),
-            has_last: false,
-            expected: None,
+            ops: Vec::new(),
             state: None,
             told: None,
+            space: 0,
             is_privileged: true,
             handlers: BTreeMap::new(),
             pages: BTreeSet::new(),
+            shapes: 0,
             counts: Counts::default(),
         })
     }
 
-    /// Tells the recorder all that happens up to and in the next block; false behind the end.
+    /// Reads on to the next block, and tells the recorder all that happened before it; false behind the end.
     pub fn step(&mut self, recorder: &mut impl Recorder) -> Result<bool, StreamError> {
         match self.stream.read()? {
             Item::Begin => self.is_begun = true,
-            Item::Device(Device::Register(offset, value)) if !self.is_begun => {
+            Item::Device(Device::Register { offset, value, .. }) if !self.is_begun => {
                 self.nic.register(offset, value);
             }
-            Item::Device(device) => self.nic.device(device, recorder),
+            Item::Device(device) => self.last.devices.push((BEHIND, device)),
             Item::Trap { is_interrupt, address } => {
                 let trap = if is_interrupt { Trap::Interrupt } else { Trap::Exception };
                 self.told = Some((trap, address));
             }
-            Item::State { is_privileged, space } => self.state = Some((is_privileged, space)),
-            Item::Idle => {
-                self.settle(None, recorder);
-                self.nic.flush(recorder);
+            Item::State { is_privileged, space } => {
+                self.state = Some((is_privileged, space));
+                self.space = space;
             }
-            Item::Block(block, begun) => self.block(block, begun, recorder),
-            Item::End(_) => {
-                self.settle(None, recorder);
-                self.nic.flush(recorder);
+            Item::Slept(nanoseconds) => {
+                let time = Ps(nanoseconds.saturating_mul(1000));
+                self.last.waited = self.last.waited.saturating_add(time);
+            }
+            Item::Block(block, begun) => self.block(block as usize, begun as usize, recorder)?,
+            Item::End(begun) => {
+                self.counts.begun = begun;
+                self.settle(None, recorder)?;
+                self.counts.other_writes = self.nic.others();
                 return Ok(false);
             }
         }
@@ -127,99 +178,170 @@ impl<R: Read> Execution<R> {
         Ok(self.counts)
     }
 
-    fn block(&mut self, block: u32, begun: u32, recorder: &mut impl Recorder) {
-        let number = block as usize;
-        while self.decoded.len() <= number {
-            let instructions = self.stream.instructions(self.decoded.len() as u32);
-            let decoded = instructions.iter().map(|bytes| self.isa.decode(bytes));
-            self.decoded.push(decoded.collect());
-        }
-        self.counts.blocks += 1;
-        self.settle(Some(self.decoded[number][0].address), recorder);
-        for walk in self.stream.walks().drain(..) {
-            if self.pages.insert(walk.key()) {
-                recorder.event(Event::Page(walk));
-            }
-        }
-        let mut accesses = self.stream.accesses();
-        let mut devices = self.stream.devices();
-        for at in 0..begun {
-            while let Some(((_, device), others)) = devices.split_first().filter(|((when, _), _)| *when <= at)
-            {
-                self.nic.device(*device, recorder);
-                devices = others;
-            }
-            let own = accesses.iter().take_while(|access| access.instruction == at).count();
-            let (own, others) = accesses.split_at(own);
-            accesses = others;
-            if at + 1 < begun {
-                if self.nic.has_pending() {
-                    self.nic.flush(recorder);
-                }
-                let decoded = &self.decoded[number][at as usize];
-                self.emitter.emit(decoded, own, Goes::On, |op| recorder.op(op));
-            } else {
-                self.last.accesses.clear();
-                self.last.accesses.extend_from_slice(own);
-            }
-        }
-        self.last.devices.clear();
-        self.last.devices.extend(devices.iter().map(|(_, device)| *device));
-        if begun > 0 {
-            self.counts.instructions += u64::from(begun) - 1;
-            self.last.block = number;
-            self.last.instruction = begun as usize - 1;
-            self.last.is_cut = (begun as usize) < self.decoded[number].len();
-            self.has_last = true;
-        }
+    /// What has been decoded.
+    pub fn counts(&self) -> Counts {
+        self.counts
     }
 
-    /// The last instruction was followed by the one at `next`, or by nothing that is known.
-    fn settle(&mut self, next: Option<u64>, recorder: &mut impl Recorder) {
-        let mut trap = None;
-        if std::mem::take(&mut self.has_last) {
-            if self.nic.has_pending() {
-                self.nic.flush(recorder);
+    fn block(
+        &mut self,
+        number: usize,
+        begun: usize,
+        recorder: &mut impl Recorder,
+    ) -> Result<(), StreamError> {
+        while self.blocks.len() <= number {
+            let instructions = self.stream.instructions(self.blocks.len() as u32);
+            let instructions = instructions.iter().map(|bytes| self.isa.decode(bytes)).collect();
+            self.blocks.push(Block { instructions, known: Known::default() });
+        }
+        self.counts.blocks += 1;
+        self.settle(Some(self.blocks[number].instructions[0].address), recorder)?;
+        for walk in self.stream.walks().drain(..) {
+            let (virt, page, entry) = walk.key();
+            if self.pages.insert((self.space, virt, page, entry)) {
+                recorder.event(Event::Page(self.space, walk))?;
             }
-            let decoded = self.decoded[self.last.block][self.last.instruction];
+        }
+        self.stream.exchange(&mut self.last.accesses, &mut self.last.devices);
+        (self.last.block, self.last.begun, self.last.is_there) = (number, begun, begun > 0);
+        Ok(())
+    }
+
+    /// Tells of the last block: the instruction at `next` came behind it, or nothing that is known.
+    fn settle(&mut self, next: Option<u64>, recorder: &mut impl Recorder) -> Result<(), StreamError> {
+        let mut last = std::mem::take(&mut self.last);
+        let result = self.tell(&last, next, recorder);
+        last.devices.clear();
+        (last.waited, last.is_there) = (Ps::ZERO, false);
+        self.last = last;
+        result
+    }
+
+    fn tell(
+        &mut self,
+        last: &Last,
+        next: Option<u64>,
+        recorder: &mut impl Recorder,
+    ) -> Result<(), StreamError> {
+        let mut trap = None;
+        if last.is_there {
+            let decoded = self.blocks[last.block].instructions[last.begun - 1];
             let outcome = match (next, self.told) {
                 (Some(next), Some((trap, address))) => trapped(&decoded, next, trap, address),
-                (Some(next), None) => self.outcome(&decoded, next),
+                (Some(next), None) => self.outcome(last, &decoded, next),
                 // Nothing stops a block in its middle but a fault.
-                (None, _) if self.has_stopped() => Outcome::FAULT,
+                (None, _) if self.has_stopped(last) => Outcome::FAULT,
                 (None, _) => Outcome { goes: Some(Goes::On), trap: None },
             };
             trap = outcome.trap;
             if let Some(goes) = outcome.goes {
-                self.counts.instructions += u64::from(goes != Goes::Again);
-                let known = &mut self.decoded[self.last.block][self.last.instruction];
-                if let Goes::To(target) = goes {
-                    known.went = target;
-                } else {
-                    known.went = decoded.behind();
-                }
-                self.emitter.emit(&decoded, &self.last.accesses, goes, |op| recorder.op(op));
-                if decoded.waits {
-                    recorder.event(Event::Waits);
-                }
+                let known = &mut self.blocks[last.block].instructions[last.begun - 1];
+                known.went = if let Goes::To(target) = goes { target } else { decoded.behind() };
             }
-            self.expected = next.is_none().then(|| decoded.behind());
-            for device in std::mem::take(&mut self.last.devices) {
-                self.nic.device(device, recorder);
+            if last.devices.is_empty() {
+                self.quickly(last, outcome, recorder)?;
+            } else {
+                self.slowly(last, outcome, recorder)?;
             }
-        } else if let (Some(next), Some(expected)) = (next, self.expected.take()) {
-            trap = self.told.map(|(trap, _)| trap).or((next != expected).then_some(Trap::Interrupt));
+        } else {
+            self.devices(last, &last.devices, recorder)?;
         }
-        self.arrive(next, trap, recorder);
+        if last.waited != Ps::ZERO {
+            recorder.event(Event::Waited(last.waited))?;
+        }
+        self.arrive(next, trap, recorder)
+    }
+
+    /// A block during which devices did something.
+    fn slowly(
+        &mut self,
+        last: &Last,
+        outcome: Outcome,
+        recorder: &mut impl Recorder,
+    ) -> Result<(), StreamError> {
+        let mut devices = &last.devices[..];
+        let mut accesses = &last.accesses[..];
+        self.emitter.names.begin();
+        for at in 0..last.begun {
+            let before = devices.iter().take_while(|(when, _)| *when as usize <= at).count();
+            let (now, others) = devices.split_at(before);
+            devices = others;
+            if !now.is_empty() {
+                self.executed(None, false, recorder)?;
+                self.devices(last, now, recorder)?;
+            }
+            accesses = self.instruction(last, at, accesses, outcome);
+        }
+        self.executed(None, outcome.is_trapped(), recorder)?;
+        let after = self.emitter.names.after();
+        self.emitter.names.follow(after);
+        self.devices(last, devices, recorder)
+    }
+
+    /// The ops of one of a block's instructions; the accesses that are not its own are left.
+    fn instruction<'a>(
+        &mut self,
+        last: &Last,
+        at: usize,
+        accesses: &'a [Access],
+        outcome: Outcome,
+    ) -> &'a [Access] {
+        let own = accesses.iter().take_while(|access| access.instruction as usize == at).count();
+        let (own, others) = accesses.split_at(own);
+        let is_last = at + 1 == last.begun;
+        let Some(goes) = (if is_last { outcome.goes } else { Some(Goes::On) }) else { return others };
+        self.emitter.emit(&self.blocks[last.block].instructions[at], own, goes, &mut self.ops);
+        others
+    }
+
+    /// Hands on the ops that there are.
+    fn executed(
+        &mut self,
+        shape: Option<u32>,
+        trapped: bool,
+        recorder: &mut impl Recorder,
+    ) -> Result<(), StreamError> {
+        if !self.ops.is_empty() || trapped {
+            let instructions = self.ops.iter().filter(|op| op.ends_instruction()).count() as u64;
+            self.counts.instructions += instructions;
+            recorder.executed(&Executed { ops: &self.ops, instructions, shape, trapped })?;
+            self.ops.clear();
+        }
+        Ok(())
+    }
+
+    /// What devices did, and what the NIC holds back.
+    fn devices(
+        &mut self,
+        last: &Last,
+        devices: &[(u32, Device)],
+        recorder: &mut impl Recorder,
+    ) -> Result<(), StreamError> {
+        let mut result = Ok(());
+        let mut tell = |happening| {
+            if result.is_ok() {
+                result = recorder.event(Event::Device(happening));
+            }
+        };
+        for (when, device) in devices {
+            // A register was stored to by the instruction that had begun last.
+            let is_own = |access: &&Access| access.instruction.wrapping_add(1) == *when && access.is_io;
+            let place = last.accesses.iter().find(|access| is_own(access) && access.is_store);
+            self.nic.device(*device, place.map(|access| access.phys), &mut tell);
+        }
+        self.nic.flush(&mut tell);
+        Ok(result?)
     }
 
     /// The next instruction is reached by a trap, or as usual.
-    fn arrive(&mut self, next: Option<u64>, trap: Option<Trap>, recorder: &mut impl Recorder) {
-        let Some(next) = next else { return };
+    fn arrive(
+        &mut self,
+        next: Option<u64>,
+        trap: Option<Trap>,
+        recorder: &mut impl Recorder,
+    ) -> Result<(), StreamError> {
+        let Some(next) = next else { return Ok(()) };
         self.told = None;
-        if self.nic.has_pending() {
-            self.nic.flush(recorder);
-        }
         if let Some(trap) = trap {
             match trap {
                 Trap::Interrupt => self.counts.interrupts += 1,
@@ -229,30 +351,32 @@ impl<R: Read> Execution<R> {
             if trap != Trap::System && next >= KERNEL {
                 self.handlers.entry(next).or_insert(trap);
             }
-            recorder.event(Event::Trap(trap));
+            recorder.event(Event::Trap(trap))?;
         }
         if let Some((is_privileged, space)) = self.state.take() {
             self.is_privileged = is_privileged;
             self.emitter.privileged = is_privileged;
-            recorder.event(Event::Space(is_privileged, space));
+            recorder.event(Event::Space(is_privileged, space))?;
         }
+        Ok(())
     }
 
     /// Whether the last block ended in its middle. What was executed by itself because it accesses a device ends its block as others
     /// do.
-    fn has_stopped(&self) -> bool {
-        self.last.is_cut && !self.last.accesses.iter().any(|access| access.is_io)
+    fn has_stopped(&self, last: &Last) -> bool {
+        let is_cut = last.begun < self.blocks[last.block].instructions.len();
+        is_cut && !last.own().any(|access| access.is_io)
     }
 
     /// Where an instruction went, if the one at `next` was executed after it and nothing was told of a trap.
-    fn outcome(&self, decoded: &Decoded, next: u64) -> Outcome {
+    fn outcome(&self, last: &Last, decoded: &Decoded, next: u64) -> Outcome {
         let behind = decoded.behind();
         let to = |target: u64| if target == behind { Goes::On } else { Goes::To(target) };
         let plain = |goes: Goes| Outcome { goes: Some(goes), trap: None };
         let trapped = |goes: Goes| {
-            let has_faulted = decoded.accesses_memory && self.last.accesses.is_empty();
+            let has_faulted = decoded.accesses_memory && last.own().next().is_none();
             match self.known(next) {
-                trap if trap == Trap::Exception || has_faulted || self.has_stopped() => Outcome::FAULT,
+                trap if trap == Trap::Exception || has_faulted || self.has_stopped(last) => Outcome::FAULT,
                 trap => Outcome { goes: Some(goes), trap: Some(trap) },
             }
         };
@@ -287,19 +411,6 @@ impl<R: Read> Execution<R> {
     }
 }
 
-/// How the last instruction of a block ended.
-#[derive(Clone, Copy, Debug)]
-struct Outcome {
-    /// Where it goes; nowhere if it was not executed.
-    goes: Option<Goes>,
-    /// The next one is reached by this.
-    trap: Option<Trap>,
-}
-
-impl Outcome {
-    const FAULT: Outcome = Outcome { goes: None, trap: Some(Trap::Exception) };
-}
-
 /// How an instruction ended before a trap to the handler at `next`, which goes back to `address`: the instruction itself if it has
 /// caused the trap, or the next one, be it that an interrupt came between or that the next one could not be fetched.
 fn trapped(decoded: &Decoded, next: u64, trap: Trap, address: u64) -> Outcome {
@@ -315,4 +426,9 @@ fn trapped(decoded: &Decoded, next: u64, trap: Trap, address: u64) -> Outcome {
         (_, Trap::Exception) if address == decoded.address => Outcome::FAULT,
         _ => Outcome { goes: Some(to(address)), trap: Some(trap) },
     }
+}
+
+/// Whether an op accesses a device.
+pub(crate) fn is_device(op: &Op) -> bool {
+    op.class == OpClass::Device
 }

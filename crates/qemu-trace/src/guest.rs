@@ -4,27 +4,47 @@ use std::path::Path;
 
 use doorbell_image::{BuildOptions, Image, ImageError, Recipe, build};
 
+/// A recipe's own files, and those that it takes from the `net` image, whose counterpart on another instruction set it is.
 macro_rules! recipe {
-    ($name:literal: $($file:literal),+) => {
-        ($name, &[$(($file, include_str!(concat!("../../../guest/traced/", $name, "/", $file)))),+])
+    ($name:literal: $($file:literal),+ $(; net: $($shared:literal),+)?) => {
+        Files {
+            name: $name,
+            own: &[$(($file, include_str!(concat!("../../../guest/traced/", $name, "/", $file)))),+],
+            net: &[$($(($shared, include_str!(concat!("../../../guest/images/net/", $shared)))),+)?],
+        }
     };
 }
 
-/// A recipe's name, and its files.
-type Files = (&'static str, &'static [(&'static str, &'static str)]);
+/// What a guest's init says before its command.
+pub const COMMAND_STARTS: &str = "doorbell: start command";
+
+/// A recipe's files: their names and content.
+#[derive(Debug)]
+pub struct Files {
+    /// Its name.
+    pub name: &'static str,
+    own: &'static [(&'static str, &'static str)],
+    net: &'static [(&'static str, &'static str)],
+}
+
+impl Files {
+    fn all(&self) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+        self.own.iter().chain(self.net)
+    }
+}
 
 /// Every recipe, in the order in which they are listed to the user.
 pub const GUESTS: [Files; 4] = [
-    recipe!("net-amd64": "image.toml", "fstab", "group", "init", "passwd", "shrc"),
-    recipe!("net-arm64": "image.toml", "fstab", "group", "init", "passwd", "shrc"),
-    recipe!("net-riscv64": "image.toml", "fstab", "group", "init", "passwd", "shrc"),
+    recipe!("net-amd64": "image.toml"; net: "fstab", "group", "init", "passwd", "shrc"),
+    recipe!("net-arm64": "image.toml"; net: "fstab", "group", "init", "passwd", "shrc"),
+    recipe!("net-riscv64": "image.toml"; net: "fstab", "group", "init", "passwd", "shrc"),
     recipe!("ids-amd64": "image.toml", "classification.config", "our.rules", "reference.config", "suricata.yaml",
         "threshold.config", "watched", "workload"),
 ];
 
 /// The image of one of [`GUESTS`], or of a recipe of the user's own, built below `cache` unless it is there.
 pub fn image(name: &str, cache: &Path, progress: &mut dyn FnMut(&str)) -> Result<Image, ImageError> {
-    let is_own = GUESTS.iter().any(|(own, _)| *own == name);
+    let is_own = GUESTS.iter().any(|own| own.name == name);
     let path = if is_own { unfold(&cache.join("traced"))?.join(name) } else { name.into() };
     let recipe = Recipe::load(&path)?;
     let options = BuildOptions {
@@ -37,10 +57,10 @@ pub fn image(name: &str, cache: &Path, progress: &mut dyn FnMut(&str)) -> Result
 
 /// Writes all of [`GUESTS`] into a folder, since one may extend another.
 fn unfold(folder: &Path) -> Result<&Path, ImageError> {
-    for (name, files) in GUESTS {
-        let folder = folder.join(name);
+    for guest in &GUESTS {
+        let folder = folder.join(guest.name);
         doorbell_files::create_folders(&folder).map_err(ImageError::io("create", &folder))?;
-        for (file, content) in files {
+        for (file, content) in guest.all() {
             let path = folder.join(file);
             if std::fs::read(&path).ok().as_deref() != Some(content.as_bytes()) {
                 doorbell_files::write(&path, content.as_bytes()).map_err(ImageError::io("write", &path))?;
@@ -58,12 +78,12 @@ mod tests {
     fn every_guest_can_be_read_with_those_that_it_extends_and_has_all_its_files() {
         let cache = tempfile::tempdir().unwrap();
         let folder = unfold(cache.path()).unwrap();
-        for (name, files) in GUESTS {
-            assert_eq!(Recipe::load(folder.join(name)).unwrap().name(), name);
+        for Files { name, own, .. } in &GUESTS {
+            assert_eq!(Recipe::load(folder.join(name)).unwrap().name(), *name);
             let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest/traced").join(name);
             assert_eq!(
                 std::fs::read_dir(source).unwrap().count(),
-                files.len(),
+                own.len(),
                 "{name}: files that are not named"
             );
         }
@@ -71,10 +91,8 @@ mod tests {
 
     #[test]
     fn the_guests_scripts_have_no_syntax_errors() {
-        let scripts = GUESTS
-            .iter()
-            .flat_map(|(_, files)| *files)
-            .filter(|(_, text)| text.starts_with("#!/bin/busybox sh\n"));
+        let scripts =
+            GUESTS.iter().flat_map(Files::all).filter(|(_, text)| text.starts_with("#!/bin/busybox sh\n"));
         for (name, text) in scripts {
             let checked = std::process::Command::new("sh").args(["-n", "-c", text]).output().unwrap();
             assert!(checked.status.success(), "{name}: {}", String::from_utf8_lossy(&checked.stderr));

@@ -91,8 +91,6 @@ pub struct Decoded {
     pub is_repeated: bool,
     /// Returns from a handler or the operating system.
     pub returns: bool,
-    /// The processor waits behind it. QEMU with a counted clock does not tell plugins so.
-    pub waits: bool,
     /// Reads or writes memory when it is executed.
     pub accesses_memory: bool,
     /// What its addresses are made of,
@@ -123,7 +121,6 @@ impl Decoded {
             is_atomic: false,
             is_repeated: false,
             returns: false,
-            waits: false,
             accesses_memory: false,
             address_registers: List::default(),
             reads: List::default(),

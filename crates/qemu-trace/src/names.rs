@@ -1,10 +1,10 @@
-//! Registers by the numbers that ops have for them, and how they are renamed.
+//! Registers by the numbers that ops have for them.
 //!
 //! General registers are 1 to 31, vector and floating-point ones 32 to 63, flags are one register, and an instruction set has
-//! [`FURTHER`] to itself. An op writes one register and an instruction several, above all a result and the flags. So registers are
-//! *renamed*: what an instruction writes together has one name, which stands for all of it until each is written again.
+//! [`FURTHER`] to itself. An op writes one register, and an instruction often a result and the flags: the flags then go by the result's
+//! name, until either is written again. Where that is the result alone, they are left without one: who reads them waits for nothing.
 
-use doorbell_sim::op::{REGISTERS, Register};
+use doorbell_sim::op::Register;
 
 /// The first general register.
 pub const GENERAL: Register = 1;
@@ -20,53 +20,82 @@ pub(crate) const LOADED: Register = 81;
 pub(crate) const RESULT: Register = 83;
 /// and what joins registers where it reads more than an op does.
 pub(crate) const JOINED: Register = 84;
-/// From here on, names that stand for several registers.
-const POOL: Register = 85;
 
-/// What each register is called at the moment.
-// The ChampSim reader has its own (trace/src/champsim/names.rs): it looks for a name through all that a file leaves free, which it
-// knows beforehand, and may have to avoid some. Here the free ones are at hand, as each executed instruction asks for one.
-#[derive(Debug)]
+/// Under which name the flags are to be had, within a block and on to the next one.
+#[derive(Clone, Debug)]
 pub(crate) struct Names {
-    of: [Register; POOL as usize],
-    /// How many registers each name stands for.
-    users: [u8; REGISTERS],
-    free: Vec<Register>,
+    flags: Register,
+    /// Since the block began: whether it was changed, whether it was asked for before that, and which registers were written.
+    changed: bool,
+    asked: bool,
+    written: u128,
+}
+
+/// What a block does to the name of the flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FlagsAfter {
+    /// It is this one.
+    Named(Register),
+    /// It is the one before the block, unless that is among these (bits of registers).
+    KeptUnless(u128),
 }
 
 impl Names {
-    pub(crate) fn new() -> Names {
-        let mut names = Names { of: [0; POOL as usize], users: [0; REGISTERS], free: Vec::new() };
-        for register in 1..POOL {
-            names.of[usize::from(register)] = register;
-            names.users[usize::from(register)] = 1;
-        }
-        names.free.extend(POOL..=u8::MAX);
-        names
+    pub fn new() -> Names {
+        Names { flags: FLAGS, changed: false, asked: false, written: 0 }
     }
 
-    pub(crate) fn read(&self, register: Register) -> Register {
-        self.of[usize::from(register)]
+    /// The name of the flags.
+    pub fn flags(&self) -> Register {
+        self.flags
     }
 
-    /// Names what an instruction writes; 0 if that is nothing.
-    pub(crate) fn write(&mut self, written: &[Register]) -> Register {
-        for register in written {
-            let old = self.of[usize::from(*register)];
-            self.users[usize::from(old)] -= 1;
-            if old >= POOL && self.users[usize::from(old)] == 0 {
-                self.free.push(old);
-            }
+    /// A block begins.
+    pub fn begin(&mut self) {
+        (self.changed, self.asked, self.written) = (false, false, 0);
+    }
+
+    /// Whether what the block's ops are depends on the name of the flags before it.
+    pub fn has_asked(&self) -> bool {
+        self.asked
+    }
+
+    /// What the block has done since it began.
+    pub fn after(&self) -> FlagsAfter {
+        if self.changed { FlagsAfter::Named(self.flags) } else { FlagsAfter::KeptUnless(self.written) }
+    }
+
+    /// Does what a block did another time.
+    pub fn follow(&mut self, after: FlagsAfter) {
+        match after {
+            FlagsAfter::Named(flags) => self.flags = flags,
+            FlagsAfter::KeptUnless(written) if written >> self.flags & 1 != 0 => self.flags = FLAGS,
+            FlagsAfter::KeptUnless(_) => {}
         }
-        let Some(first) = written.first() else { return 0 };
-        let own = written.iter().copied().find(|register| self.users[usize::from(*register)] == 0);
-        // There are more names than registers.
-        let name = own.unwrap_or_else(|| self.free.pop().unwrap_or(*first));
-        for register in written {
-            self.of[usize::from(*register)] = name;
-            self.users[usize::from(name)] += 1;
+    }
+
+    /// The name of a register.
+    pub fn read(&mut self, register: Register) -> Register {
+        if register != FLAGS {
+            return register;
         }
-        name
+        self.asked |= !self.changed;
+        if !self.changed && self.written >> self.flags & 1 != 0 { FLAGS } else { self.flags }
+    }
+
+    /// Names what an instruction writes together: its first register; 0 if that is nothing.
+    pub fn write(&mut self, written: &[Register]) -> Register {
+        let first = written.iter().copied().find(|register| *register != FLAGS);
+        if written.contains(&FLAGS) {
+            self.flags = first.unwrap_or(FLAGS);
+            self.changed = true;
+        } else if self.changed && written.contains(&self.flags) {
+            self.flags = FLAGS;
+        }
+        for register in written {
+            self.written |= 1 << (register & 127);
+        }
+        first.unwrap_or(written.first().copied().unwrap_or(0))
     }
 }
 
@@ -75,26 +104,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_together_has_one_name_until_each_part_is_written_again() {
+    fn flags_go_by_the_name_of_the_result_until_either_is_written_again() {
         let mut names = Names::new();
-        let sum = names.write(&[1, FLAGS]);
-        assert_eq!([names.read(1), names.read(FLAGS)], [sum, sum]);
-        // Another result in the register leaves the flags' name to the flags.
-        let moved = names.write(&[1]);
-        assert_ne!(moved, sum);
-        assert_eq!([names.read(1), names.read(FLAGS)], [moved, sum]);
+        names.begin();
+        assert_eq!(names.write(&[3, FLAGS]), 3);
+        assert_eq!(names.read(FLAGS), 3);
+        assert_eq!((names.write(&[5]), names.read(FLAGS)), (5, 3));
+        assert_eq!((names.write(&[3]), names.read(FLAGS)), (3, FLAGS));
+        assert_eq!((names.write(&[FLAGS]), names.read(FLAGS)), (FLAGS, FLAGS));
         assert_eq!(names.write(&[]), 0);
+        assert!(!names.has_asked());
     }
 
     #[test]
-    fn a_name_never_stands_for_what_was_not_written_with_it() {
-        let mut names = Names::new();
-        for step in 0_u32..100_000 {
-            let one = (step.wrapping_mul(2_654_435_761) >> 16) as u8 % 40 + 1;
-            let name = names.write(&[one, FLAGS]);
-            for register in 1..POOL {
-                let is_together = register == one || register == FLAGS;
-                assert_eq!(names.read(register) == name, is_together, "{step} {register}");
+    fn a_block_that_is_followed_another_time_leaves_the_same_names() {
+        let registers = [vec![1], vec![2, FLAGS], vec![FLAGS], vec![3, 4], vec![]];
+        // Every block of three instructions, after each name that flags can have.
+        for first in 0..125 {
+            for before in [FLAGS, 1, 2, 3, 4] {
+                let mut names = Names { flags: before, ..Names::new() };
+                let mut other = names.clone();
+                names.begin();
+                for at in [first % 5, first / 5 % 5, first / 25] {
+                    names.write(&registers[at]);
+                }
+                let after = names.after();
+                other.follow(after);
+                names.follow(after);
+                assert_eq!(names.flags(), other.flags(), "{first} {before}");
             }
         }
     }

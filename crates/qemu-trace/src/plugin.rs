@@ -21,7 +21,7 @@ macro_rules! source {
 pub type Source = (&'static str, &'static str);
 
 /// The plugin's files but that of the instruction set. Those that end in `.c` are compiled.
-const SOURCES: [Source; 16] = [
+const SOURCES: [Source; 18] = [
     source!("accesses.c"),
     source!("accesses.h"),
     source!("blocks.c"),
@@ -36,6 +36,8 @@ const SOURCES: [Source; 16] = [
     source!("plugin.h"),
     source!("registers.c"),
     source!("registers.h"),
+    source!("sleep.c"),
+    source!("sleep.h"),
     source!("stream.c"),
     source!("stream.h"),
 ];

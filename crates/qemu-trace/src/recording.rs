@@ -1,17 +1,20 @@
-//! Recording a guest under QEMU, and replaying a window of it with the plugin.
+//! Recording a guest under QEMU.
 //!
 //! The recording has what the guest takes from outside (`-icount rr=record`): what comes by the network, and when. It is made without
-//! the plugin, at QEMU's own speed. Every replay then does the same, instruction by instruction, and so a window of it comes
-//! out the same whenever it is written down. A recording is a folder: the record, what the guest is, and what its console said.
+//! the plugin, at QEMU's own speed. Every replay ([`replay`](crate::replay)) then does the same, instruction by instruction, and so a
+//! window of it comes out the same whenever it is written down. A recording is a folder: the record, what the guest is, what its console
+//! said, and what the programs beside it said.
 
 use std::fs;
 use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use doorbell_image::{Image, ImageError};
+use doorbell_trace::system::TraceError;
 use serde::{Deserialize, Serialize};
 
 use crate::error::StreamError;
@@ -22,10 +25,18 @@ use crate::tools::Tools;
 const RECORD_FILE: &str = "record";
 const GUEST_FILE: &str = "guest.toml";
 const CONSOLE_FILE: &str = "console";
-const REPLAYED_CONSOLE_FILE: &str = "console-replayed";
 const LOG_FILE: &str = "qemu.log";
 /// What stands for the forwarded port in commands.
 const PORT: &str = "{port}";
+/// What the guest's init says when its command has ended well.
+const ENDED_WELL: &str = "doorbell: exit 0";
+/// What QEMU says if it cannot write the record; it goes on nevertheless.
+const RECORD_LOST: &str = "replay write error";
+/// How often is looked at what goes on.
+pub(crate) const LOOK: Duration = Duration::from_millis(20);
+/// What a server may still do when all programs beside it have ended.
+const AFTER_ALL: Duration = Duration::from_millis(500);
+
 /// Why there is no recording.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
@@ -35,6 +46,17 @@ pub enum RecordError {
     /// What was written down cannot be understood.
     #[error(transparent)]
     Stream(#[from] StreamError),
+    /// The trace cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// Its name.
+        path: PathBuf,
+        /// Why not.
+        source: TraceError,
+    },
+    /// The user wants to stop.
+    #[error("interrupted; nothing was written")]
+    Interrupted,
     /// A file or program.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
@@ -51,7 +73,7 @@ pub enum RecordError {
 }
 
 impl RecordError {
-    fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RecordError {
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RecordError {
         let path = path.to_owned();
         move |source| RecordError::Io { action, path, source }
     }
@@ -67,9 +89,11 @@ pub struct Guest {
     pub nic: String,
     /// The image's folder.
     pub image: PathBuf,
+    /// The image's name.
+    pub name: String,
     /// The shell command that the guest executes.
     pub command: String,
-    /// RAM, in MiB: at most 2048.
+    /// RAM, in MiB.
     pub ram_mib: u32,
     /// A TCP port of the guest's that a free one of the host's leads to.
     #[serde(default)]
@@ -80,28 +104,43 @@ pub struct Guest {
 /// free one.
 #[derive(Clone, Debug)]
 pub struct Beside {
-    /// One of the programs of [`Tools`].
-    pub program: String,
-    /// Its arguments.
-    pub arguments: Vec<String>,
+    /// One of the programs of [`Tools`], and its arguments.
+    pub words: Vec<String>,
     /// What the guest's console says before it is started; it is started at once without this.
     pub after: Option<String>,
 }
 
-/// What is written down of a recording.
-#[derive(Clone, Debug, Default)]
-pub struct Window {
-    /// It begins when the console has printed this,
-    pub mark: Option<String>,
-    /// and so many instructions later.
-    pub skip: u64,
-    /// Its instructions.
-    pub length: u64,
+/// A recording that is to be made.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The guest.
+    pub guest: Guest,
+    /// What runs beside it.
+    pub beside: Vec<Beside>,
+    /// The guest's command does not end by itself: the recording ends when all programs beside it have.
+    pub is_server: bool,
+    /// It may take so long.
+    pub at_most: Duration,
 }
 
-/// QEMU, stopped when nobody wants it any more.
+/// How work is watched and stopped.
+pub struct Watch<'a> {
+    /// Set when the user wants to stop.
+    pub interrupted: &'a AtomicBool,
+    /// Told in a few words what is going on.
+    pub say: &'a mut dyn FnMut(&str),
+}
+
+impl Watch<'_> {
+    /// Whether the user wants to go on.
+    pub fn check(&self) -> Result<(), RecordError> {
+        if self.interrupted.load(Ordering::Relaxed) { Err(RecordError::Interrupted) } else { Ok(()) }
+    }
+}
+
+/// A program, stopped when nobody wants it any more.
 #[derive(Debug)]
-struct Running(Child);
+pub(crate) struct Running(pub Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -111,134 +150,219 @@ impl Drop for Running {
 }
 
 impl Guest {
-    /// What a recording in a folder is of.
-    pub fn recorded(folder: &Path) -> Result<Guest, RecordError> {
+    /// Its machine.
+    pub fn target(&self) -> Result<&'static Target, RecordError> {
+        target(&self.target).map_err(RecordError::Failed)
+    }
+
+    /// Its NIC.
+    pub fn nic(&self) -> Result<&'static NicModel, RecordError> {
+        nic(&self.nic).map_err(RecordError::Failed)
+    }
+
+    /// Of a recording.
+    pub fn load(folder: &Path) -> Result<Guest, RecordError> {
         let path = folder.join(GUEST_FILE);
         if !path.exists() {
-            let problem = format!("{} is no recording: make one with `record`", folder.display());
-            return Err(RecordError::Failed(problem));
+            return Err(RecordError::Failed(format!("{} is no recording", folder.display())));
         }
         let text = fs::read_to_string(&path).map_err(RecordError::io("read", &path))?;
         let bad = |error: toml::de::Error| RecordError::Failed(format!("{}: {error}", path.display()));
         toml::from_str(&text).map_err(bad)
     }
 
-    /// The machine.
-    pub fn target(&self) -> Result<&'static Target, RecordError> {
-        target(&self.target).map_err(RecordError::Failed)
-    }
-
-    /// The NIC.
-    pub fn nic(&self) -> Result<&'static NicModel, RecordError> {
-        nic(&self.nic).map_err(RecordError::Failed)
+    /// QEMU, but for where the network leads, the console and the record.
+    pub(crate) fn qemu(&self, tools: &Tools, plugin: Option<&Path>) -> Result<Command, RecordError> {
+        let image = Image::open(&self.image)?;
+        let mut command = tools.qemu(plugin);
+        let ram = format!("{}M", self.ram_mib);
+        command.args([
+            "-nodefaults",
+            "-no-reboot",
+            "-display",
+            "none",
+            "-smp",
+            "1",
+            "-seed",
+            "1",
+            "-m",
+            &ram,
+        ]);
+        command.args(self.target()?.machine).args(["-rtc", "base=2025-01-01,clock=vm"]);
+        // A mapping by whose name the plugin finds it.
+        command.args(["-object", &format!("memory-backend-memfd,id=ram,size={ram}")]);
+        // Without firmware of its own to boot from, which comes in another package.
+        command.args(["-device", &format!("{},netdev=n0,mac=52:54:00:12:34:56,romfile=", self.nic()?.name)]);
+        command.args(["-object", "filter-replay,id=replay,netdev=n0"]);
+        command.arg("-kernel").arg(image.dir().join("kernel"));
+        command.arg("-initrd").arg(image.dir().join("initramfs.cpio"));
+        command.args(["-append", &format!("{} -- {}", image.manifest().command_line, self.command)]);
+        command.stdin(Stdio::null());
+        Ok(command)
     }
 }
 
-fn qemu(tools: &Tools, guest: &Guest, plugin: Option<&Path>) -> Result<Command, RecordError> {
-    let image = Image::open(&guest.image)?;
-    let manifest = image.manifest();
-    let mut command = tools.qemu(plugin);
-    let ram = format!("{}M", guest.ram_mib);
-    command.args(["-nodefaults", "-no-reboot", "-display", "none", "-smp", "1", "-seed", "1", "-m", &ram]);
-    command.args(guest.target()?.machine).args(["-rtc", "base=2025-01-01,clock=vm"]);
-    // A mapping by whose name the plugin finds it.
-    command.args(["-object", &format!("memory-backend-memfd,id=ram,size={ram}")]);
-    // Without firmware of its own to boot from, which comes in another package.
-    command.args(["-device", &format!("{},netdev=n0,mac=52:54:00:12:34:56,romfile=", guest.nic()?.name)]);
-    command.args(["-object", "filter-replay,id=replay,netdev=n0"]);
-    command.arg("-kernel").arg(image.dir().join("kernel"));
-    command.arg("-initrd").arg(image.dir().join("initramfs.cpio"));
-    command.args(["-append", &format!("{} -- {}", manifest.command_line, guest.command)]);
-    command.stdin(Stdio::null());
-    Ok(command)
+/// QEMU's option for the record, to write or read it.
+pub(crate) fn icount(how: &str, folder: &Path) -> String {
+    in_folder(&format!("shift=1,rr={how},rrfile="), &folder.join(RECORD_FILE))
 }
 
-fn in_folder(option: &str, path: &Path) -> String {
+pub(crate) fn in_folder(option: &str, path: &Path) -> String {
     // QEMU takes two commas for one of a file's name.
     format!("{option}{}", path.to_string_lossy().replace(',', ",,"))
 }
 
-/// Records a guest until it powers off, at most for so long, into a folder.
-pub fn record(
-    tools: &Tools,
-    guest: &Guest,
-    beside: &[Beside],
-    folder: &Path,
-    at_most: Duration,
-) -> Result<(), RecordError> {
-    fs::create_dir_all(folder).map_err(RecordError::io("create", folder))?;
+/// What the guest's console said.
+pub fn console(folder: &Path) -> String {
+    String::from_utf8_lossy(&fs::read(folder.join(CONSOLE_FILE)).unwrap_or_default()).into_owned()
+}
+
+/// Records a guest until it powers off, into a folder that is there.
+pub fn record(tools: &Tools, wanted: &Wanted, folder: &Path, watch: &mut Watch) -> Result<(), RecordError> {
     let port = free_port()?;
-    let guest = Guest { command: guest.command.replace(PORT, &port.to_string()), ..guest.clone() };
-    let console = folder.join(CONSOLE_FILE);
+    let command = wanted.guest.command.replace(PORT, &port.to_string());
+    let guest = Guest { command, ..wanted.guest.clone() };
+    let mut peers = Peers {
+        tools,
+        folder,
+        port,
+        waiting: wanted.beside.iter().enumerate().collect(),
+        started: Vec::new(),
+    };
+    peers.start("")?;
+    let console_file = folder.join(CONSOLE_FILE);
     let mut netdev = "user,id=n0".to_owned();
     if let Some(own) = guest.forward {
         netdev += &format!(",hostfwd=tcp:127.0.0.1:{port}-:{own}");
     }
-    let mut waiting: Vec<&Beside> = beside.iter().collect();
-    let mut started = Vec::new();
-    start(tools, &mut waiting, "", port, &mut started)?;
-    let mut command = qemu(tools, &guest, None)?;
-    command.args(["-netdev", &netdev, "-serial", &in_folder("file:", &console)]);
-    command.args(["-icount", &in_folder("shift=1,rr=record,rrfile=", &folder.join(RECORD_FILE))]);
+    let mut command = guest.qemu(tools, None)?;
+    command.args(["-netdev", &netdev, "-serial", &in_folder("file:", &console_file)]);
+    command.args(["-icount", &icount("record", folder)]);
     let log = folder.join(LOG_FILE);
     let mut running = spawn(&mut command, &log)?;
     let begun = Instant::now();
+    let mut over = None;
     let status = loop {
         if let Some(status) = running.0.try_wait().map_err(RecordError::io("wait for", &log))? {
             break status;
         }
-        if begun.elapsed() > at_most {
-            let problem = format!(
-                "the guest has not powered off within {} s: is its command waiting for something?",
-                at_most.as_secs()
-            );
-            return Err(RecordError::Failed(problem + &last_lines(&console)));
+        watch.check()?;
+        if begun.elapsed() > wanted.at_most {
+            return Err(RecordError::Failed(too_long(wanted) + &last_lines(&console_file)));
         }
-        std::thread::sleep(Duration::from_millis(20));
-        let said = fs::read(&console).unwrap_or_default();
-        start(tools, &mut waiting, &String::from_utf8_lossy(&said), port, &mut started)?;
+        std::thread::sleep(LOOK);
+        peers.start(&console(folder))?;
+        if peers.have_ended()? && wanted.is_server && over.is_none() {
+            over = Some(Instant::now());
+        }
+        if over.is_some_and(|since| since.elapsed() > AFTER_ALL) {
+            break stop(&mut running).map_err(RecordError::io("stop", Path::new("QEMU")))?;
+        }
     };
+    watch.check()?;
     if !status.success() {
         return Err(RecordError::Failed(format!("QEMU ended with {status}{}", last_lines(&log))));
     }
-    let said = String::from_utf8_lossy(&fs::read(&console).unwrap_or_default()).into_owned();
-    if !said.contains("doorbell: exit 0") {
-        return Err(RecordError::Failed(format!("the guest's command has failed{}", last_lines(&console))));
+    if fs::read_to_string(&log).is_ok_and(|text| text.contains(RECORD_LOST)) {
+        let problem =
+            format!("QEMU could not write the recording to {}: is the disk full?", folder.display());
+        return Err(RecordError::Failed(problem));
+    }
+    if over.is_none() && !console(folder).contains(ENDED_WELL) {
+        let what = if wanted.is_server { "ended before the programs beside it" } else { "failed" };
+        return Err(RecordError::Failed(format!(
+            "the guest's command has {what}{}",
+            last_lines(&console_file)
+        )));
     }
     let text = toml::to_string(&guest).expect("its fields are plain");
     let path = folder.join(GUEST_FILE);
     fs::write(&path, text).map_err(RecordError::io("write", &path))
 }
 
-/// Starts those programs that wait for nothing more.
-fn start(
-    tools: &Tools,
-    waiting: &mut Vec<&Beside>,
-    said: &str,
-    port: u16,
-    started: &mut Vec<Running>,
-) -> Result<(), RecordError> {
-    let is_due = |one: &&Beside| one.after.as_ref().is_none_or(|mark| said.contains(mark));
-    let due: Vec<&Beside> = waiting.iter().copied().filter(is_due).collect();
-    waiting.retain(|one| !is_due(one));
-    for one in due {
-        if !tools.has(&one.program) {
-            let problem = format!(
-                "{:?} is none of the programs beside the guest, such as iperf3, redis-benchmark and redis-cli",
-                one.program
-            );
-            return Err(RecordError::Failed(problem));
-        }
-        let mut command = tools.program(&one.program);
-        command.args(one.arguments.iter().map(|word| word.replace(PORT, &port.to_string())));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().map_err(RecordError::io("start", Path::new(&one.program)))?;
-        started.push(Running(child));
-    }
-    Ok(())
+fn too_long(wanted: &Wanted) -> String {
+    let waits_for =
+        if wanted.is_server { "what runs beside it has not ended" } else { "it has not powered off" };
+    format!(
+        "the guest was recorded for {} s, and {waits_for}: is its command waiting for something? A server needs --server; --timeout \
+         gives more time",
+        wanted.at_most.as_secs()
+    )
 }
 
-fn spawn(command: &mut Command, log: &Path) -> Result<Running, RecordError> {
+/// Ends QEMU in the way in which it writes the record to its end.
+fn stop(running: &mut Running) -> io::Result<ExitStatus> {
+    let id = rustix::process::Pid::from_child(&running.0);
+    rustix::process::kill_process(id, rustix::process::Signal::TERM)?;
+    running.0.wait()
+}
+
+/// The programs beside a guest.
+struct Peers<'a> {
+    tools: &'a Tools,
+    folder: &'a Path,
+    port: u16,
+    waiting: Vec<(usize, &'a Beside)>,
+    started: Vec<(usize, Running)>,
+}
+
+impl Peers<'_> {
+    /// Starts those programs that wait for nothing more than what the console has said.
+    fn start(&mut self, said: &str) -> Result<(), RecordError> {
+        let is_due = |one: &Beside| one.after.as_ref().is_none_or(|mark| said.contains(mark));
+        let due: Vec<_> = self.waiting.iter().copied().filter(|(_, one)| is_due(one)).collect();
+        self.waiting.retain(|(_, one)| !is_due(one));
+        for (number, one) in due {
+            let program = one.words.first().map_or("", String::as_str);
+            if !self.tools.has(program) {
+                let problem = format!(
+                    "{program:?} is none of the programs beside the guest, such as iperf3, redis-benchmark and redis-cli"
+                );
+                return Err(RecordError::Failed(problem));
+            }
+            let mut command = self.tools.program(program);
+            command.args(one.words[1..].iter().map(|word| word.replace(PORT, &self.port.to_string())));
+            let output = self.output(number);
+            let file = fs::File::create(&output).map_err(RecordError::io("create", &output))?;
+            let twice = file.try_clone().map_err(RecordError::io("create", &output))?;
+            command.stdin(Stdio::null()).stdout(file).stderr(twice);
+            let child = command.spawn().map_err(RecordError::io("start", Path::new(program)))?;
+            self.started.push((number, Running(child)));
+        }
+        Ok(())
+    }
+
+    /// What a program says goes there.
+    fn output(&self, number: usize) -> PathBuf {
+        self.folder.join(format!("beside-{number}"))
+    }
+
+    /// Whether all have ended; an error if one has failed.
+    fn have_ended(&mut self) -> Result<bool, RecordError> {
+        let mut all = self.waiting.is_empty();
+        for at in 0..self.started.len() {
+            let (number, running) = &mut self.started[at];
+            let number = *number;
+            match running
+                .0
+                .try_wait()
+                .map_err(RecordError::io("wait for", Path::new("a program beside the guest")))?
+            {
+                None => all = false,
+                Some(status) if status.success() => {}
+                Some(status) => {
+                    let said = last_lines(&self.output(number));
+                    let problem =
+                        format!("program {} beside the guest has failed with {status}{said}", number + 1);
+                    return Err(RecordError::Failed(problem));
+                }
+            }
+        }
+        Ok(all)
+    }
+}
+
+pub(crate) fn spawn(command: &mut Command, log: &Path) -> Result<Running, RecordError> {
     let file = fs::File::create(log).map_err(RecordError::io("create", log))?;
     let child = command.stderr(file).spawn().map_err(RecordError::io("start", Path::new("QEMU")))?;
     Ok(Running(child))
@@ -250,61 +374,11 @@ fn free_port() -> Result<u16, RecordError> {
     Ok(listener.local_addr().map_err(none)?.port())
 }
 
-fn last_lines(path: &Path) -> String {
+/// Of what a program has said.
+pub(crate) fn last_lines(path: &Path) -> String {
     let text = fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let lines: Vec<&str> = text.lines().collect();
     let last = &lines[lines.len().saturating_sub(8)..];
     if last.is_empty() { String::new() } else { format!("; the last lines:\n{}", last.join("\n")) }
-}
-
-/// A replay under way: what it executes in the window.
-#[derive(Debug)]
-pub struct Replay {
-    running: Running,
-    log: PathBuf,
-}
-
-/// Replays a recording, with the plugin's library, up to the end of a window.
-pub fn replay(
-    tools: &Tools,
-    plugin: &Path,
-    folder: &Path,
-    window: &Window,
-) -> Result<(Replay, ChildStdout), RecordError> {
-    let guest = Guest::recorded(folder)?;
-    let mut command = qemu(tools, &guest, Some(plugin))?;
-    // What came from outside comes from the record; a port need not be free again.
-    command.args(["-netdev", "user,id=n0"]);
-    command.args(["-serial", &in_folder("file:", &folder.join(REPLAYED_CONSOLE_FILE))]);
-    command.args(["-icount", &in_folder("shift=1,rr=replay,rrfile=", &folder.join(RECORD_FILE))]);
-    let mut options = in_folder("", plugin);
-    options += &format!(",out=/dev/stdout,skip={},length={}", window.skip, window.length);
-    if let Some(mark) = &window.mark {
-        options += &format!(",mark={}", mark.replace(',', ",,"));
-    }
-    command.args(["-plugin", &options, "-D", "/dev/null"]);
-    for event in guest.nic()?.events.iter().chain([&guest.target()?.console]) {
-        command.args(["-trace", event]);
-    }
-    command.stdout(Stdio::piped());
-    let log = folder.join(LOG_FILE);
-    let mut running = spawn(&mut command, &log)?;
-    let stream = running.0.stdout.take().expect("it was asked for");
-    Ok((Replay { running, log }, stream))
-}
-
-impl Replay {
-    /// What reading the stream came to; if QEMU has failed, what it said.
-    pub fn explain<T>(mut self, result: Result<T, StreamError>) -> Result<T, RecordError> {
-        let ended = self.running.0.wait();
-        match (result, ended) {
-            (Ok(_) | Err(StreamError::Truncated { .. } | StreamError::Foreign), Ok(status))
-                if !status.success() =>
-            {
-                Err(RecordError::Failed(format!("QEMU ended with {status}{}", last_lines(&self.log))))
-            }
-            (result, _) => Ok(result?),
-        }
-    }
 }

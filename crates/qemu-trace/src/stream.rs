@@ -12,7 +12,7 @@ use input::Input;
 pub use parts::{Access, Bytes, Device, Item, TableWalk};
 use parts::{INSTRUCTION_BYTES_MAX, PAGE_BITS_MAX, PAGE_SHIFT, WALK_MAX};
 
-const MAGIC: &[u8] = b"doorbell-qemu-3\n";
+const MAGIC: &[u8] = b"doorbell-qemu-4\n";
 /// How many pages the plugin remembers to have told.
 const PAGES: usize = 1 << 14;
 /// No block of QEMU's has more instructions.
@@ -26,11 +26,12 @@ mod record {
     pub const DEFINE: u8 = 3;
     pub const CUT: u8 = 4;
     pub const STATE: u8 = 5;
-    pub const IDLE: u8 = 6;
+    pub const SLEPT: u8 = 6;
     pub const DMA: u8 = 7;
     pub const DEVICE: u8 = 8;
     pub const BEGIN: u8 = 9;
     pub const TRAP: u8 = 10;
+    pub const WALKS: u8 = 11;
 }
 
 /// The plugin's bits of an access.
@@ -80,6 +81,14 @@ struct Block {
     successor: Option<u32>,
 }
 
+impl Block {
+    /// Where the first and the last instruction begin, and where that is physically.
+    fn ends(&self) -> [(u64, u64); 2] {
+        let place = |bytes: &Bytes| (bytes.address, bytes.physical);
+        [self.instructions.first(), self.instructions.last()].map(|bytes| bytes.map_or((0, 0), place))
+    }
+}
+
 impl<R: Read> Stream<R> {
     /// Reads what stands before the first record.
     pub fn new(input: R) -> Result<Stream<R>, StreamError> {
@@ -117,14 +126,11 @@ impl<R: Read> Stream<R> {
         &self.blocks[block as usize].instructions
     }
 
-    /// The accesses of the block that was yielded last.
-    pub fn accesses(&self) -> &[Access] {
-        &self.accesses
-    }
-
-    /// What devices did meanwhile, each with how many of the block's instructions had begun.
-    pub fn devices(&self) -> &[(u32, Device)] {
-        &self.devices
+    /// The accesses of the block that was yielded last, and what devices did meanwhile, each with how many of the block's instructions
+    /// had begun, in exchange for two other lists, whose content is lost.
+    pub fn exchange(&mut self, accesses: &mut Vec<Access>, devices: &mut Vec<(u32, Device)>) {
+        std::mem::swap(&mut self.accesses, accesses);
+        std::mem::swap(&mut self.devices, devices);
     }
 
     /// The pages that were used for the first time (or again after others), and how they are translated. They stay until they are
@@ -158,6 +164,15 @@ impl<R: Read> Stream<R> {
                         None => continue,
                     }
                 }
+                record::WALKS => {
+                    let number = self.small()? as usize;
+                    let Some(block) = self.blocks.get(number) else {
+                        return Err(self.damaged("a block that was never defined"));
+                    };
+                    let ends = block.ends();
+                    self.walks_of(ends)?;
+                    continue;
+                }
                 record::CUT => {
                     begun = Some(self.small()?);
                     continue;
@@ -176,7 +191,7 @@ impl<R: Read> Stream<R> {
                 }
                 record::STATE => self.state()?,
                 record::TRAP => Item::Trap { is_interrupt: self.byte()? != 0, address: self.number()? },
-                record::IDLE => Item::Idle,
+                record::SLEPT => Item::Slept(self.number()?),
                 record::END => Item::End(self.number()?),
                 _ => return Err(self.damaged("a record of an unknown kind")),
             };
@@ -259,9 +274,11 @@ impl<R: Read> Stream<R> {
             instructions.push(Bytes { address, physical, length, bytes });
             address = address.wrapping_add(u64::from(length));
         }
-        self.walk(virt, first.saturating_sub(1) >> PAGE_SHIFT)?;
         let accessed = vec![0; instructions.len()];
-        self.blocks.push(Block { instructions, accessed, successor: None });
+        let block = Block { instructions, accessed, successor: None };
+        let ends = block.ends();
+        self.blocks.push(block);
+        self.walks_of(ends)?;
         Ok(self.blocks.len() as u32 - 1)
     }
 
@@ -312,6 +329,15 @@ impl<R: Read> Stream<R> {
         }
     }
 
+    /// Of the pages that a block's first and last instruction begin in.
+    fn walks_of(&mut self, [first, last]: [(u64, u64); 2]) -> Result<(), StreamError> {
+        self.walk(first.0, first.1 >> PAGE_SHIFT)?;
+        if first.0 >> PAGE_SHIFT != last.0 >> PAGE_SHIFT {
+            self.walk(last.0, last.1 >> PAGE_SHIFT)?;
+        }
+        Ok(())
+    }
+
     fn walk(&mut self, virt: u64, page: u64) -> Result<(), StreamError> {
         let count = usize::from(self.byte()?);
         if count > WALK_MAX {
@@ -351,7 +377,7 @@ impl<R: Read> Stream<R> {
             *argument = self.number()?;
         }
         let device = match kind {
-            0 => Device::Register(told[0], told[2]),
+            0 => Device::Register { offset: told[0], size: told[1].min(8) as u8, value: told[2] },
             1 => Device::RxFrame,
             3 => Device::RxBuffer,
             4 => Device::RxDone,

@@ -26,6 +26,8 @@ pub struct Target {
     pub guest: &'static str,
     /// What decodes its instructions.
     pub isa: fn() -> Box<dyn InstructionSet>,
+    /// The root of an address space's page table, if that has the operating system's pages, too.
+    pub root: fn(space: u64) -> Option<u64>,
     /// Its part of the plugin.
     pub plugin: Source,
 }
@@ -43,6 +45,7 @@ const X86_64: Target = Target {
     nic: &E1000E,
     guest: "net-amd64",
     isa: || Box::<X86>::default(),
+    root: |cr3| Some(cr3 & 0x000f_ffff_ffff_f000),
     plugin: ("x86.c", include_str!("../../../tools/qemu-trace/x86.c")),
 };
 
@@ -57,6 +60,7 @@ const AARCH64: Target = Target {
     nic: &E1000E,
     guest: "net-arm64",
     isa: || Box::<Aarch64>::default(),
+    root: |_| None,
     plugin: ("aarch64.c", include_str!("../../../tools/qemu-trace/aarch64.c")),
 };
 
@@ -75,6 +79,7 @@ const RISCV64: Target = Target {
     nic: &E1000E,
     guest: "net-riscv64",
     isa: || Box::<Riscv64>::default(),
+    root: |satp| Some((satp & 0x0fff_ffff_ffff) << 12),
     plugin: ("riscv64.c", include_str!("../../../tools/qemu-trace/riscv64.c")),
 };
 

@@ -33,6 +33,11 @@ impl Tools {
         Ok(Tools { target, qemu, beside })
     }
 
+    /// What tells this version of QEMU from others: the name of its folder.
+    pub fn version(&self) -> String {
+        self.qemu.root().file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
     /// Whether this is one of the programs beside a guest.
     pub fn has(&self, name: &str) -> bool {
         !name.is_empty() && self.beside.root().join("usr/bin").join(name).is_file()

@@ -41,7 +41,6 @@ impl InstructionSet for Aarch64 {
         decoded.class = class::of(name, &instruction.operands);
         (decoded.class, decoded.flow) = branch(name, &instruction, bytes.address, decoded.class);
         decoded.returns = name.starts_with("ERET");
-        decoded.waits = is_wait(word);
         if clears(word) {
             decoded.accesses_memory = true;
             decoded.is_move = true;
@@ -73,11 +72,6 @@ impl InstructionSet for Aarch64 {
 /// C6.2.91 DC ZVA.
 fn clears(word: u32) -> bool {
     word & 0xffff_ffe0 == 0xd50b_7420
-}
-
-/// C6.2.483 WFI. WFE goes on under QEMU.
-fn is_wait(word: u32) -> bool {
-    word == 0xd503_207f
 }
 
 /// What a branch is, and where what is none goes.

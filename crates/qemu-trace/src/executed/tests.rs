@@ -1,6 +1,7 @@
 //! Small streams, executed.
 
-use doorbell_sim::{Op, OpClass};
+use doorbell_sim::{Op, OpClass, Ps};
+use doorbell_trace::system::{Happening, TraceError};
 
 use super::*;
 use crate::stream::tests::{LOADS, LOOP, STORE, stream_of};
@@ -14,12 +15,14 @@ struct Kept {
 }
 
 impl Recorder for Kept {
-    fn op(&mut self, op: Op) {
-        self.ops.push(op);
+    fn executed(&mut self, executed: &Executed<'_>) -> Result<(), TraceError> {
+        self.ops.extend_from_slice(executed.ops);
+        Ok(())
     }
 
-    fn event(&mut self, event: Event) {
+    fn event(&mut self, event: Event) -> Result<(), TraceError> {
         self.events.push((self.ops.len(), event));
+        Ok(())
     }
 }
 
@@ -58,9 +61,9 @@ fn an_instruction_is_its_loads_its_result_and_its_stores() {
 
 #[test]
 fn a_device_acts_between_the_instructions_it_acted_between() {
-    let dma: &[u8] = &[7, 1, 2, 0x80, 0x01, 0x40];
-    let (kept, _) = executed(&[LOOP, LOADS, STORE, dma, &[0, 3]]);
-    let (at, _) = kept.events.iter().find(|(_, event)| matches!(event, Event::Nic(_))).unwrap();
+    let interrupt: &[u8] = &[8, 7, 2, 0];
+    let (kept, _) = executed(&[LOOP, LOADS, STORE, interrupt, &[0, 3]]);
+    let (at, _) = kept.events.iter().find(|(_, event)| matches!(event, Event::Device(_))).unwrap();
     assert_eq!(*at, 4, "behind the second instruction's ops, before the branch");
 }
 
@@ -83,14 +86,34 @@ const HALT: &[u8] = &[3, 0x80, 0x20, 0, 0, 1, 1, 0xf4, 0];
 
 #[test]
 fn what_wakes_a_waiting_processor_comes_behind_the_wait() {
-    let interrupt: &[u8] = &[8, 7, 1, 2];
-    let (kept, counts) = executed(&[HALT, interrupt, HANDLER, &[0, 2]]);
+    // It waits for 5 ns.
+    let (interrupt, slept): (&[u8], &[u8]) = (&[8, 7, 1, 2], &[6, 5]);
+    let (kept, counts) = executed(&[HALT, interrupt, slept, HANDLER, &[0, 2]]);
     let events: Vec<Event> = kept.events.iter().skip(1).map(|(_, event)| *event).collect();
-    assert_eq!(
-        events,
-        [Event::Waits, Event::Nic(crate::event::Nic::Interrupt(2)), Event::Trap(Trap::Interrupt)]
-    );
+    let raised = Event::Device(Happening::Interrupt { raised: true });
+    assert_eq!(events, [raised, Event::Waited(Ps::from_ns(5)), Event::Trap(Trap::Interrupt)]);
     assert_eq!(counts.interrupts, 1);
+}
+
+/// `call [rbx]` at 0x1000, which loads from 0x3008 in page 5 and stores to 0x4000 in page 6, and `jne 0x1000` behind it.
+const CALLS: &[u8] = &[3, 0x80, 0x20, 0x81, 0x40, 0x81, 0x40, 1, 2, 0xff, 0x13, 0];
+const TARGET: &[u8] = &[3, 0x80, 0x60, 0x81, 0x60, 0x81, 0x60, 1, 2, 0x75, 0xfe, 0];
+
+#[test]
+fn a_block_that_is_known_comes_with_its_new_addresses() {
+    // The difference to the address of the access before, and the page if it was not told.
+    let first: &[u8] = &[0xac, 0x90, 0xc0, 1, 5, 0, 0xad, 0xf0, 0x3f, 6, 0];
+    let again: &[u8] = &[0x8c, 0xdf, 0x3f, 0x8d, 0xf0, 0x3f];
+    let (all, counts) = executed(&[CALLS, first, TARGET, &[2, 0], again, &[2, 1], &[0, 4]]);
+    assert_eq!((counts.blocks, counts.known), (4, 2));
+    let calls: Vec<&Op> = all.ops.iter().filter(|op| op.pc == 0x1000).collect();
+    assert_eq!(calls.len(), 6);
+    for (one, other) in calls[..3].iter().zip(&calls[3..]) {
+        assert_eq!((one.class, one.sources, one.length), (other.class, other.sources, other.length));
+    }
+    let addresses = |at: usize| [calls[at], calls[at + 1], calls[at + 2]].map(|op| (op.virt, op.phys.0));
+    assert_eq!(addresses(0), [(0x3008, 0x5008), (0x4000, 0x6000), (0x3000, 0)]);
+    assert_eq!(addresses(3), [(0x3010, 0x5010), (0x4008, 0x6008), (0x3000, 0)]);
 }
 
 /// Of AArch64 at 0x1000: `b.ne 0x1010`; `ldr x0, [x1]`; `svc #0`; and at 0x2000, which stands for a handler, `nop`.
@@ -114,7 +137,6 @@ fn where_the_processor_tells_of_traps_nothing_is_inferred() {
     assert_eq!((counts.exceptions, counts.instructions), (1, 1));
     assert!(kept.events.contains(&(0, Event::Trap(Trap::Exception))));
     // A system call.
-    let (kept, counts) = executed_on("aarch64", &[CALL, &[10, 0, 0x84, 0x20], VECTOR, &[0, 2]]);
+    let (_, counts) = executed_on("aarch64", &[CALL, &[10, 0, 0x84, 0x20], VECTOR, &[0, 2]]);
     assert_eq!((counts.system, counts.exceptions, counts.instructions), (1, 0, 2));
-    assert_eq!(kept.ops[0].next_pc(), 0x2000);
 }

@@ -22,6 +22,11 @@ pub struct NicModel {
     pub aliases: Option<Aliases>,
     /// Bits of the length in a transmit descriptor that is no legacy one.
     pub length_bits: u32,
+    /// Bit of such a descriptor's second word: the NIC is to cut the data into frames.
+    pub segments: u32,
+    /// Of a context, the first word has the lengths of the Ethernet and the IP header, to which what the third has is added; else the third
+    /// has the length of all headers.
+    pub adds_headers: bool,
 }
 
 /// Where registers of the first rings are, too.
@@ -55,6 +60,8 @@ pub const E1000E: NicModel = NicModel {
     rings: 2,
     aliases: None,
     length_bits: 20,
+    segments: 1 << 26,
+    adds_headers: false,
 };
 
 /// Intel's 82576. Its rings' registers are where each has 64 bytes; those of the first four are also where older NICs had them
@@ -80,6 +87,8 @@ pub const IGB: NicModel = NicModel {
     rings: 16,
     aliases: Some(Aliases { receive: 0x2800, transmit: 0x3800, ring_stride: 0x100, rings: 4 }),
     length_bits: 16,
+    segments: 1 << 31,
+    adds_headers: true,
 };
 
 /// Every model, in the order in which they are listed to the user.
@@ -107,14 +116,13 @@ impl NicModel {
         offset
     }
 
-    /// Whether for transmission, and which ring, if this register is a tail.
-    pub fn doorbell(&self, offset: u64) -> Option<(bool, u8)> {
-        let of = |first: u64| {
-            let ring = self.register(offset).checked_sub(first + TAIL)?;
-            let number = ring / self.ring_stride;
-            (ring.is_multiple_of(self.ring_stride) && number < self.rings).then_some(number as u8)
-        };
-        of(self.receive).map(|ring| (false, ring)).or_else(|| of(self.transmit).map(|ring| (true, ring)))
+    /// Whether this register is the tail of a ring: a doorbell.
+    pub fn is_tail(&self, offset: u64) -> bool {
+        [self.receive, self.transmit].into_iter().any(|first| {
+            self.register(offset).checked_sub(first + TAIL).is_some_and(|place| {
+                place.is_multiple_of(self.ring_stride) && place / self.ring_stride < self.rings
+            })
+        })
     }
 }
 
@@ -124,18 +132,17 @@ mod tests {
 
     #[test]
     fn tails_are_doorbells_at_all_their_addresses() {
-        assert_eq!(E1000E.doorbell(0x2818), Some((false, 0)));
-        assert_eq!(E1000E.doorbell(0x3918), Some((true, 1)));
-        assert_eq!(E1000E.doorbell(0xc018), None);
-        for (offset, ring) in [(0xc018, 0), (0xc3d8, 15), (0x2818, 0), (0x2b18, 3)] {
-            assert_eq!(IGB.doorbell(offset), Some((false, ring)), "{offset:x}");
+        for (offset, is_one) in
+            [(0x2818, true), (0x3918, true), (0xc018, false), (0x3a18, false), (0x2810, false)]
+        {
+            assert_eq!(E1000E.is_tail(offset), is_one, "{offset:x}");
         }
-        for (offset, ring) in [(0xe018, 0), (0xe3d8, 15), (0x3818, 0), (0x3b18, 3)] {
-            assert_eq!(IGB.doorbell(offset), Some((true, ring)), "{offset:x}");
+        for offset in [0xc018, 0xc3d8, 0x2818, 0x2b18, 0xe018, 0xe3d8, 0x3818, 0x3b18] {
+            assert!(IGB.is_tail(offset), "{offset:x}");
         }
         // A head, the register behind the last ring, and where a fifth alias would be.
         for offset in [0xc010, 0xc418, 0x2c18, 0] {
-            assert_eq!(IGB.doorbell(offset), None, "{offset:x}");
+            assert!(!IGB.is_tail(offset), "{offset:x}");
         }
     }
 

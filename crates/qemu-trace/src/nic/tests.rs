@@ -1,98 +1,163 @@
-//! What a NIC does, event by event.
-
-use doorbell_sim::Op;
+//! What the NIC does, put together by hand.
 
 use super::*;
 
-#[derive(Default)]
-struct Kept(Vec<Nic>);
+const RX_RING: u64 = 0x1_0000;
+const TX_RING: u64 = 0x2_0000;
 
-impl Recorder for Kept {
-    fn op(&mut self, _: Op) {}
-
-    fn event(&mut self, event: Event) {
-        let Event::Nic(nic) = event else { panic!("{event:?}") };
-        self.0.push(nic);
+/// Software has set up both rings, and asked for frames without check sequences.
+fn follower() -> Follower {
+    let mut follower = Follower::new(&E1000E);
+    for (first, base) in [(E1000E.receive, RX_RING), (E1000E.transmit, TX_RING)] {
+        follower.register(first, base);
+        follower.register(first + LENGTH, 4096);
     }
+    follower.register(RCTL, STRIP_CRC);
+    follower
 }
 
-fn told(model: &'static NicModel, devices: &[Device]) -> Vec<Nic> {
-    let (mut follower, mut kept) = (Follower::new(model), Kept::default());
-    devices.iter().for_each(|device| follower.device(*device, &mut kept));
-    follower.flush(&mut kept);
-    kept.0
+fn told(follower: &mut Follower, devices: &[Device]) -> Vec<Happening> {
+    let mut all = Vec::new();
+    let mut tell = |what| all.push(what);
+    for device in devices {
+        follower.device(*device, Some(0xfeb0_0000), &mut tell);
+    }
+    follower.flush(&mut tell);
+    all
 }
 
-fn dma(is_write: bool, addr: u64, bytes: u64) -> Device {
+fn dma(kind: DmaKind, addr: u64, len: u32, frame: u64, offset: u32) -> Happening {
+    let write = !matches!(kind, DmaKind::RxDescriptorFetch | DmaKind::TxDescriptorFetch | DmaKind::TxData);
+    let addr = PhysAddr(addr);
+    Happening::Dma(Dma { kind, write, addr, len, frame, offset, took: Ps::ZERO, visible: 0 })
+}
+
+fn moved(is_write: bool, addr: u64, bytes: u64) -> Device {
     Device::Dma { is_write, addr, bytes }
 }
 
 #[test]
-fn rings_are_found_at_either_address_of_their_registers() {
-    let descriptor = |is_transmit, ring, place, addr| Nic::Dma {
-        is_write: false,
-        addr,
-        bytes: 16,
-        of: Of::Descriptor(is_transmit, ring, place),
-    };
-    for (low, length) in [(0xc080, 0xc088), (0x2a00, 0x2a08)] {
-        let devices =
-            [Device::Register(low, 0x8000), Device::Register(length, 0x1000), dma(false, 0x8030, 16)];
-        assert_eq!(told(&IGB, &devices), [descriptor(false, 2, 3, 0x8030)], "{low:x}");
+fn a_frame_arrives_before_its_requests_and_as_long_as_what_is_written() {
+    let mut follower = follower();
+    let frame = [
+        Device::RxFrame,
+        moved(false, RX_RING + 16, 16),
+        Device::RxBuffer,
+        moved(true, 0x8000, 1000),
+        moved(true, 0x8000 + 1000, 500),
+        moved(true, RX_RING + 16, 16),
+        moved(true, RX_RING + 24, 4),
+        Device::RxDone,
+        Device::Interrupt(0),
+    ];
+    for number in 0..2 {
+        assert_eq!(
+            told(&mut follower, &frame),
+            [
+                Happening::FrameIn { bytes: 1504 },
+                dma(DmaKind::RxDescriptorFetch, RX_RING + 16, 16, 0, 0),
+                dma(DmaKind::RxData, 0x8000, 1500, number, 0),
+                // Its status was written once more.
+                dma(DmaKind::RxDescriptorWriteback, RX_RING + 16, 16, 0, 0),
+                Happening::Interrupt { raised: true },
+            ]
+        );
     }
-    // Of the fourth transmit queue, and of one that older NICs had no place for.
-    for (low, length, ring) in [(0x3b00, 0x3b08, 3), (0xe240, 0xe248, 9)] {
-        let devices =
-            [Device::Register(low, 0x8000), Device::Register(length, 0x1000), dma(false, 0x8010, 16)];
-        assert_eq!(told(&IGB, &devices), [descriptor(true, ring, 1, 0x8010)], "{low:x}");
+}
+
+#[test]
+fn a_frame_in_two_buffers_has_its_bytes_numbered_on() {
+    let frame = [Device::RxFrame, moved(true, 0x8000, 1000), moved(true, 0xa000, 500), Device::RxDone];
+    let all = told(&mut follower(), &frame);
+    assert_eq!(
+        all[1..],
+        [dma(DmaKind::RxData, 0x8000, 1000, 0, 0), dma(DmaKind::RxData, 0xa000, 500, 0, 1000)]
+    );
+}
+
+#[test]
+fn what_is_thrown_away_is_no_frame() {
+    let mut follower = follower();
+    assert_eq!(told(&mut follower, &[Device::RxFrame, Device::RxDropped]), []);
+    let all = told(&mut follower, &[Device::RxFrame, moved(true, 0x8000, 60), Device::RxDone]);
+    assert_eq!(all, [Happening::FrameIn { bytes: 64 }, dma(DmaKind::RxData, 0x8000, 60, 0, 0)]);
+}
+
+#[test]
+fn a_doorbell_is_a_store_and_moves_no_ring() {
+    let mut follower = follower();
+    let tail = Device::Register { offset: E1000E.transmit + 0x18, size: 4, value: 7 };
+    let store = Happening::Register { addr: PhysAddr(0xfeb0_0000), size: 4, value: 7 };
+    assert_eq!(told(&mut follower, &[tail]), [store]);
+    assert!(
+        E1000E.is_tail(0x2818)
+            && E1000E.is_tail(0x3918)
+            && !E1000E.is_tail(0x3a18)
+            && !E1000E.is_tail(0x2810)
+    );
+}
+
+#[test]
+fn data_that_the_nic_cuts_leave_as_several_frames() {
+    // A context: 54 bytes of headers, 1,460 of data a frame. Then 54 + 3,000 bytes in two descriptors, the last of them the end.
+    let context = Device::TxDescriptor(0, EXTENDED, 1460 << 16 | 54 << 8);
+    let data =
+        |addr, bytes, more| Device::TxDescriptor(addr, EXTENDED | DATA | E1000E.segments | more | bytes, 0);
+    let all = told(
+        &mut follower(),
+        &[moved(false, TX_RING, 16), context, data(0x4000, 54, 0), data(0x5000, 3000, END_OF_PACKET)],
+    );
+    let lengths: Vec<u32> = all
+        .iter()
+        .filter_map(|what| if let Happening::FrameOut { bytes } = what { Some(*bytes) } else { None })
+        .collect();
+    assert_eq!(lengths, [1518, 1518, 138]);
+    assert_eq!(
+        all[1..3],
+        [dma(DmaKind::TxData, 0x4000, 54, 0, 0), dma(DmaKind::TxData, 0x5000, 3000, 0, 54)]
+    );
+    // The 82576 has the lengths of the Ethernet, the IP and the TCP header.
+    let mut igb = Follower::new(&IGB);
+    let context = Device::TxDescriptor(14 << 9 | 20, EXTENDED, 1460 << 16 | 20 << 8);
+    let whole = Device::TxDescriptor(0x4000, EXTENDED | DATA | IGB.segments | END_OF_PACKET | 2054, 0);
+    let all = told(&mut igb, &[context, whole]);
+    assert_eq!(all[1..], [Happening::FrameOut { bytes: 1518 }, Happening::FrameOut { bytes: 598 }]);
+    // A checksum that QEMU puts into them where they lie, and a whole frame behind them.
+    let mut follower = follower();
+    let plain = Device::TxDescriptor(0x9000, END_OF_PACKET | 60, 0);
+    let all = told(&mut follower, &[plain, moved(true, 0x9010, 2), moved(true, 0x7000, 8)]);
+    assert_eq!(all, [dma(DmaKind::TxData, 0x9000, 60, 0, 0), Happening::FrameOut { bytes: 64 }]);
+    assert_eq!(follower.others(), 1);
+}
+
+#[test]
+fn rings_are_found_at_either_address_of_their_registers() {
+    // Of the third receive queue, the fourth transmit queue, and one that older NICs had no place for.
+    for (low, is_transmit) in [(0xc080, false), (0x2a00, false), (0x3b00, true), (0xe240, true)] {
+        let mut follower = Follower::new(&IGB);
+        let register = |offset, value| Device::Register { offset, size: 4, value };
+        let devices = [register(low, 0x8000), register(low + 8, 0x1000), moved(false, 0x8030, 16)];
+        let kind = if is_transmit { DmaKind::TxDescriptorFetch } else { DmaKind::RxDescriptorFetch };
+        assert_eq!(told(&mut follower, &devices)[2..], [dma(kind, 0x8030, 16, 0, 0)], "{low:x}");
     }
 }
 
 #[test]
 fn a_transmitted_frame_is_what_its_descriptors_name() {
-    // 82576, 7.2.2: a context descriptor (DTYP 2), then data (DTYP 3), with a time stamp's bit above their length, and the last one.
-    let (context, data, end) = (0x2020_0000, 0x2034_0000, 0x0100_0000);
+    // 82576, 7.2.2: data (DTYP 3) with a time stamp's bit above their length, and the last one.
+    let data = 0x2034_0000;
     let devices = [
-        Device::TxDescriptor(0, context, 0),
         Device::TxDescriptor(0x8000, data | 66, 0),
-        Device::TxDescriptor(0x9000, data | end | 1448, 0),
-        Device::TxDescriptor(0xa000, data | end | 60, 0),
+        Device::TxDescriptor(0x9000, data | END_OF_PACKET | 1448, 0),
+        Device::TxDescriptor(0xa000, data | END_OF_PACKET | 60, 0),
     ];
-    let read = |addr, bytes, frame, from| Nic::Dma {
-        is_write: false,
-        addr,
-        bytes,
-        of: Of::Frame(true, frame, from),
-    };
+    let all = told(&mut Follower::new(&IGB), &devices);
     let expected = [
-        read(0x8000, 66, 0, 0),
-        read(0x9000, 1448, 0, 66),
-        Nic::Sent(0),
-        read(0xa000, 60, 1, 0),
-        Nic::Sent(1),
+        dma(DmaKind::TxData, 0x8000, 66, 0, 0),
+        dma(DmaKind::TxData, 0x9000, 1448, 0, 66),
+        Happening::FrameOut { bytes: 1518 },
+        dma(DmaKind::TxData, 0xa000, 60, 1, 0),
+        Happening::FrameOut { bytes: 64 },
     ];
-    assert_eq!(told(&IGB, &devices), expected);
-}
-
-#[test]
-fn a_frame_that_arrives_is_one_write_for_each_piece_of_memory() {
-    let ring = [Device::Register(0xc000, 0x8000), Device::Register(0xc008, 0x1000)];
-    let frame = [
-        Device::RxFrame,
-        dma(false, 0x8000, 16),
-        dma(true, 0x2_0000, 2048),
-        dma(true, 0x2_0800, 100),
-        dma(true, 0x8000, 16),
-        Device::RxDone,
-        Device::Interrupt(1),
-    ];
-    let events = told(&IGB, &[&ring[..], &frame].concat());
-    let of = Of::Frame(false, 0, 0);
-    assert_eq!(events[0], Nic::Arrives(0));
-    assert_eq!(events[2], Nic::Dma { is_write: true, addr: 0x2_0000, bytes: 2148, of });
-    assert_eq!(
-        events[3],
-        Nic::Dma { is_write: true, addr: 0x8000, bytes: 16, of: Of::Descriptor(false, 0, 0) }
-    );
-    assert_eq!(events[4..], [Nic::Delivered(0), Nic::Interrupt(1)]);
+    assert_eq!(all, expected);
 }

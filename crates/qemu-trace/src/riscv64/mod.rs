@@ -29,7 +29,6 @@ impl InstructionSet for Riscv64 {
         let mut decoded = Decoded::plain(bytes);
         decoded.flow = flow(&inst, bytes.address);
         decoded.returns = matches!(inst.kind, Kind::Mret | Kind::Sret);
-        decoded.waits = inst.kind == Kind::Wfi;
         decoded.writes.add(op.destination);
         let is_prefetch = op.class == OpClass::Prefetch;
         decoded.accesses_memory = op.class.is_memory() && !is_prefetch;

@@ -84,8 +84,15 @@ pub enum Device {
         /// How many.
         bytes: u64,
     },
-    /// Software wrote a register of the NIC: its offset, and the value.
-    Register(u64, u64),
+    /// Software wrote a register of the NIC.
+    Register {
+        /// Where in the NIC's registers.
+        offset: u64,
+        /// Bytes.
+        size: u8,
+        /// What was written.
+        value: u64,
+    },
     /// A frame arrives.
     RxFrame,
     /// Part of a frame goes to memory: physical address of its buffer.
@@ -123,11 +130,10 @@ pub enum Item {
         /// The address that the handler goes back to.
         address: u64,
     },
-    /// A block was executed: its number, and how many of its instructions had begun. [`Stream::accesses`] and [`Stream::devices`]
-    /// have the rest.
+    /// A block was executed: its number, and how many of its instructions had begun. [`Stream::exchange`] has the rest.
     Block(u32, u32),
-    /// The processor waits.
-    Idle,
+    /// The processor has waited for an interrupt behind the last block, for so many nanoseconds.
+    Slept(u64),
     /// The window is over; how many instructions had begun in it.
     End(u64),
 }

@@ -61,8 +61,9 @@ fn blocks_come_with_their_accesses() {
     assert_eq!(stream.read().unwrap(), Item::Block(0, 3));
     let physical: Vec<u64> = stream.instructions(0).iter().map(|bytes| bytes.physical).collect();
     assert_eq!(physical, [0x2000, 0x2003, 0x2005]);
-    let seen: Vec<(u32, u64, u64, u8, bool)> = stream
-        .accesses()
+    let (mut accesses, mut devices) = (Vec::new(), Vec::new());
+    stream.exchange(&mut accesses, &mut devices);
+    let seen: Vec<(u32, u64, u64, u8, bool)> = accesses
         .iter()
         .map(|access| (access.instruction, access.virt, access.phys, access.size, access.is_store))
         .collect();
@@ -77,15 +78,15 @@ fn blocks_come_with_their_accesses() {
 #[test]
 fn what_a_device_does_is_with_the_block_or_between_blocks() {
     let dma: &[u8] = &[record::DMA, 1, 2, 0x80, 0x01, 0x40];
-    let bytes = stream_of(&[LOOP, dma, &[record::IDLE], dma, &[record::AGAIN], &[record::END, 3]]);
+    let bytes = stream_of(&[LOOP, dma, &[record::SLEPT, 5], dma, &[record::AGAIN], &[record::END, 3]]);
     let told = items(&bytes);
     // Nothing has followed the first block when it was executed last.
     assert!(matches!(told, Err(StreamError::Damaged { what: "a block that was never defined", .. })));
-    let bytes = stream_of(&[LOOP, dma, &[record::IDLE], dma, &[record::BLOCK, 0], &[record::END, 3]]);
+    let bytes = stream_of(&[LOOP, dma, &[record::SLEPT, 5], dma, &[record::BLOCK, 0], &[record::END, 3]]);
     let device = Device::Dma { is_write: true, addr: 128, bytes: 64 };
     assert_eq!(
         items(&bytes).unwrap()[2..],
-        [Item::Block(0, 3), Item::Idle, Item::Device(device), Item::Block(0, 3), Item::End(3)]
+        [Item::Block(0, 3), Item::Slept(5), Item::Device(device), Item::Block(0, 3), Item::End(3)]
     );
 }
 

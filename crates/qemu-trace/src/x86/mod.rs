@@ -1,6 +1,7 @@
 //! x86-64's instructions, decoded by iced-x86.
 //!
-//! The stack pointer is left to a stack engine, as in today's cores: PUSH, POP, CALL and RET make nobody wait for it. Prefetches
+//! The stack pointer is left to a stack engine, as in today's cores: PUSH, POP, CALL and RET make nobody wait for it; nor do the pointers
+//! and the counter of string instructions. Prefetches
 //! are plain ops, as QEMU does not execute them. Flags are one register.
 
 mod class;
@@ -18,7 +19,7 @@ use iced_x86::{
 use crate::instruction::{Decoded, Flow, InstructionSet};
 use crate::names::FLAGS;
 use crate::stream::Bytes;
-use registers::{STACK_POINTER, number};
+use registers::{STACK_POINTER, STRING_REGISTERS, number};
 
 /// Decodes.
 pub struct X86(InstructionInfoFactory);
@@ -47,7 +48,6 @@ impl InstructionSet for X86 {
         decoded.class = branch(&instruction).unwrap_or_else(|| class::of(&instruction));
         decoded.flags = class::flags(&instruction);
         decoded.returns = class::is_system_return(&instruction);
-        decoded.waits = matches!(instruction.mnemonic(), Mnemonic::Hlt | Mnemonic::Mwait);
         decoded.is_move = class::is_move(&instruction);
         let info = self.0.info(&instruction);
         decoded.accesses_memory = instruction.mnemonic() != Mnemonic::Lea
@@ -77,10 +77,12 @@ fn registers(decoded: &mut Decoded, instruction: &Instruction, info: &Instructio
             decoded.address_registers.add(number(used.index()));
         }
     }
-    let is_stack = instruction.is_stack_instruction();
+    let (is_stack, is_string) = (instruction.is_stack_instruction(), instruction.is_string_instruction());
     for used in info.used_registers() {
         let register = number(used.register());
-        if register == STACK_POINTER && is_stack && !is_named(register) {
+        let goes_on =
+            register == STACK_POINTER && is_stack || is_string && STRING_REGISTERS.contains(&register);
+        if goes_on && !is_named(register) {
             continue;
         }
         let access = used.access();

@@ -24,6 +24,8 @@ pub(super) fn number(register: X86) -> Register {
 
 /// The stack pointer.
 pub(super) const STACK_POINTER: Register = GENERAL + 4;
+/// RCX, RSI and RDI, which string instructions count and move along.
+pub(super) const STRING_REGISTERS: [Register; 3] = [GENERAL + 1, GENERAL + 6, GENERAL + 7];
 
 #[cfg(test)]
 mod tests {

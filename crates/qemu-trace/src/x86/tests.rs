@@ -16,7 +16,7 @@ fn access(is_store: bool, virt: u64, size: u8) -> Access {
 
 fn ops(text: &[u8], accesses: &[Access], goes: Goes) -> Vec<Op> {
     let mut ops = Vec::new();
-    Emitter::default().emit(&decoded(text), accesses, goes, |op| ops.push(op));
+    Emitter::default().emit(&decoded(text), accesses, goes, &mut ops);
     assert!(ops.last().unwrap().length == text.len() as u8 || goes == Goes::Again);
     assert_eq!(ops.iter().filter(|op| op.ends_instruction()).count(), usize::from(goes != Goes::Again));
     ops
@@ -46,8 +46,22 @@ fn each_instruction_has_its_class() {
         (&[0x90], OpClass::Int),                          // nop
         (&[0x06], OpClass::Int),                          // no instruction of 64-bit mode
     ] {
-        assert_eq!(classes(text, &[]), [class], "{text:x?}");
+        assert_eq!(classes(text, &[])[0], class, "{text:x?}");
     }
+}
+
+#[test]
+fn a_further_register_that_is_written_comes_with_an_op_of_its_own() {
+    // div rbx: RAX, and RDX from it.
+    let all = ops(&[0x48, 0xf7, 0xf3], &[], Goes::On);
+    assert_eq!(
+        all.iter().map(|op| (op.class, op.length)).collect::<Vec<_>>(),
+        [(OpClass::IntDiv, 0), (OpClass::Int, 3)]
+    );
+    assert_eq!([all[0].destination, all[1].destination, all[1].sources[0]], [1, 3, 1]);
+    // movsq moves its pointers along by itself.
+    let both = [access(false, 0x2000, 8), access(true, 0x3000, 8)];
+    assert!(ops(&[0x48, 0xa5], &both, Goes::On).iter().all(|op| op.class != OpClass::Int));
 }
 
 #[test]

@@ -45,6 +45,15 @@ pub struct Step {
     pub slept: Ps,
 }
 
+/// What the writer may know of a block beforehand, so that it need not look at all of it each time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Again {
+    /// A number of the caller's: blocks that have the same one differ in nothing but [`Step`], addresses of accesses and computed targets.
+    pub shape: u32,
+    /// The instructions that end in it.
+    pub instructions: u64,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 enum Mark {
@@ -93,9 +102,29 @@ pub fn instructions(ops: &[Op]) -> u64 {
 #[derive(Default)]
 pub struct HartEncoder {
     columns: [Vec<u8>; COLUMNS],
-    shapes: HashMap<Vec<u8>, u64>,
+    shapes: HashMap<Vec<u8>, usize>,
+    /// What differs each time that a shape is executed.
+    slots: Vec<Vec<Slot>>,
+    /// By twice the caller's number, plus one if it is trapped behind.
+    again: Vec<Option<KnownBlock>>,
     known: Known,
     scratch: Vec<u8>,
+}
+
+/// An op of a shape that has an address of its own each time.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    op: u16,
+    address: Address,
+    last: u64,
+}
+
+/// A block that the caller knows by a number.
+#[derive(Clone, Copy, Debug)]
+struct KnownBlock {
+    shape: usize,
+    /// Where its instructions lie: pages, and their frames. One that lies in more is not dealt with so.
+    fetched: [Option<(u64, u64)>; 2],
 }
 
 impl HartEncoder {
@@ -110,8 +139,21 @@ impl HartEncoder {
     }
 
     /// Writes a block, as several if it is long or has a page at two places.
-    pub fn block(&mut self, step: &Step, ops: &[Op], walk: &mut dyn FnMut(u64) -> Walk) {
+    pub fn block(
+        &mut self,
+        step: &Step,
+        again: Option<Again>,
+        ops: &[Op],
+        walk: &mut dyn FnMut(u64) -> Walk,
+    ) {
         self.marks(step);
+        let place = again.map(|again| 2 * again.shape as usize + usize::from(step.trapped));
+        if let Some(known) = place.and_then(|place| self.again.get(place).copied().flatten())
+            && self.is_as_known(&known, ops)
+        {
+            put(&mut self.columns[STEPS], known.shape as u64 + FIRST_SHAPE);
+            return self.addresses(known.shape, ops);
+        }
         let mut ops = ops;
         if ops.len() > OPS_MAX || !self.knows(ops) {
             while let Some(end) = piece(ops) {
@@ -120,8 +162,23 @@ impl HartEncoder {
                 ops = &ops[end..];
             }
             self.pages(ops, walk);
+        } else if let (Some(place), Some(fetched)) = (place, fetched(ops)) {
+            let shape = self.shape(ops, step.trapped);
+            self.again.resize(self.again.len().max(place + 1), None);
+            self.again[place] = Some(KnownBlock { shape, fetched });
+            return;
         }
         self.shape(ops, step.trapped);
+    }
+
+    /// Whether all pages of a known block lie where they were told to.
+    fn is_as_known(&mut self, block: &KnownBlock, ops: &[Op]) -> bool {
+        let mut knows = |page: u64, frame: u64| self.known.frame(page) == Some(frame);
+        block.fetched.into_iter().flatten().all(|(page, frame)| knows(page, frame))
+            && self.slots[block.shape].iter().filter(|slot| slot.address == Address::Mapped).all(|slot| {
+                let op = &ops[usize::from(slot.op)];
+                knows(op.virt >> PAGE_SHIFT, op.phys.0 >> PAGE_SHIFT)
+            })
     }
 
     /// Whether all pages lie where they were told to.
@@ -138,31 +195,35 @@ impl HartEncoder {
         }
     }
 
-    fn shape(&mut self, ops: &[Op], trapped: bool) {
+    fn shape(&mut self, ops: &[Op], trapped: bool) -> usize {
         self.scratch.clear();
         Shape::write(ops, trapped, &mut self.scratch);
         let shape = match self.shapes.get(&self.scratch) {
             Some(shape) => {
-                put(&mut self.columns[STEPS], shape + FIRST_SHAPE);
-                *shape as usize
+                put(&mut self.columns[STEPS], *shape as u64 + FIRST_SHAPE);
+                *shape
             }
             None => {
                 put(&mut self.columns[STEPS], NEW_SHAPE);
                 self.columns[SHAPES].extend_from_slice(&self.scratch);
                 let number = self.shapes.len();
-                self.shapes.insert(self.scratch.clone(), number as u64);
-                self.known.last.push(vec![0; ops.len()]);
+                self.shapes.insert(self.scratch.clone(), number);
+                self.slots.push(slots(ops));
                 number
             }
         };
-        for (op, last) in ops.iter().zip(&mut self.known.last[shape]) {
-            let column = match ShapeOp::of(op).address {
-                Address::None | Address::Target => continue,
-                Address::ComputedTarget => TARGETS,
-                Address::Mapped | Address::Physical => ADDRESSES,
-            };
-            put_difference(&mut self.columns[column], op.virt, *last);
-            *last = op.virt;
+        self.addresses(shape, ops);
+        shape
+    }
+
+    /// What differs from one time to the next.
+    fn addresses(&mut self, shape: usize, ops: &[Op]) {
+        for slot in &mut self.slots[shape] {
+            let op = &ops[usize::from(slot.op)];
+            assert!(Address::of(op) == slot.address, "the caller knows the block by a wrong number");
+            let column = if slot.address == Address::ComputedTarget { TARGETS } else { ADDRESSES };
+            put_difference(&mut self.columns[column], op.virt, slot.last);
+            slot.last = op.virt;
         }
     }
 
@@ -210,6 +271,26 @@ impl HartEncoder {
         (known.page, known.frame) = (page, frame);
         known.lies(page, frame);
     }
+}
+
+/// What differs each time of ops: of 4096 at most.
+fn slots(ops: &[Op]) -> Vec<Slot> {
+    let of = |(at, op): (usize, &Op)| match Address::of(op) {
+        Address::None | Address::Target => None,
+        address => Some(Slot { op: at as u16, address, last: 0 }),
+    };
+    ops.iter().enumerate().filter_map(of).collect()
+}
+
+/// The pages that instructions lie in, and their frames, if they are few.
+fn fetched(ops: &[Op]) -> Option<[Option<(u64, u64)>; 2]> {
+    let mut found = [None; 2];
+    for op in ops {
+        let Some(page) = uses(op)[0] else { continue };
+        let place = found.iter_mut().find(|place| place.is_none_or(|known| known == page))?;
+        *place = Some(page);
+    }
+    Some(found)
 }
 
 /// Where a block has to be divided: before an op that has a page elsewhere than one before it, as an op's two pages agree.

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 pub use ahead::HartReader;
 pub use chunk::{Kind, VERSION};
 pub use device::{DeviceEvent, Dma, Happening};
-pub use hart::{Step, instructions};
+pub use hart::{Again, Step, instructions};
 pub use reader::{ChunkPlace, Counts, DeviceReader, TraceFile};
 pub use writer::{CHUNK_INSTRUCTIONS, TraceWriter};
 

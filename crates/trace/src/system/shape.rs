@@ -27,7 +27,8 @@ impl Address {
     const ALL: [Address; 5] =
         [Address::None, Address::Target, Address::ComputedTarget, Address::Mapped, Address::Physical];
 
-    fn of(op: &Op) -> Address {
+    /// Of an op that was executed.
+    pub fn of(op: &Op) -> Address {
         match op.class {
             OpClass::IndirectJump | OpClass::IndirectCall | OpClass::Return => Address::ComputedTarget,
             class if class.is_branch() => Address::Target,

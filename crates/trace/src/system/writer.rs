@@ -12,7 +12,7 @@ use doorbell_sim::memory::Walk;
 
 use super::chunk::{self, EDGE_BYTES, END_MAGIC, Head, Kind};
 use super::device::{DeviceEncoder, DeviceEvent};
-use super::hart::{HartEncoder, Step, instructions};
+use super::hart::{Again, HartEncoder, Step, instructions};
 use super::reader::{ChunkPlace, Counts, Index};
 use super::{Description, TraceError};
 
@@ -104,9 +104,21 @@ impl TraceWriter {
         ops: &[Op],
         walk: &mut dyn FnMut(u64) -> Walk,
     ) -> Result<(), TraceError> {
+        self.block_of(hart, step, None, ops, walk)
+    }
+
+    /// As [`block`](TraceWriter::block), of one of which the caller may know more.
+    pub fn block_of(
+        &mut self,
+        hart: u16,
+        step: &Step,
+        again: Option<Again>,
+        ops: &[Op],
+        walk: &mut dyn FnMut(u64) -> Walk,
+    ) -> Result<(), TraceError> {
         let of = &mut self.harts[usize::from(hart)];
-        of.encoder.block(step, ops, walk);
-        of.end += instructions(ops);
+        of.encoder.block(step, again, ops, walk);
+        of.end += again.map_or_else(|| instructions(ops), |again| again.instructions);
         self.counts.instructions[usize::from(hart)] = of.end;
         self.counts.ops += ops.len() as u64;
         if of.end - of.first >= CHUNK_INSTRUCTIONS || of.encoder.bytes() >= CHUNK_BYTES {

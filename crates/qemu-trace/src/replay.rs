@@ -1,0 +1,200 @@
+//! Replaying a window of a recording, and making a trace of it.
+//!
+//! QEMU, what makes ops of its stream, and what packs them are three stages that work side by side.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdout, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use doorbell_sim::Ps;
+use doorbell_trace::system;
+
+use crate::error::StreamError;
+use crate::executed::{Counts, Execution};
+use crate::nic::NicModel;
+use crate::recording::{
+    Guest, LOOK, RecordError, Running, Watch, console, icount, in_folder, last_lines, spawn,
+};
+use crate::target::Target;
+use crate::tools::Tools;
+use crate::trace::ToTrace;
+
+/// What is written down of a recording.
+#[derive(Clone, Debug, Default)]
+pub struct Window {
+    /// It begins when the console has printed this,
+    pub mark: Option<String>,
+    /// and so many instructions later.
+    pub skip: u64,
+    /// Its instructions.
+    pub length: u64,
+}
+
+impl Window {
+    /// In words.
+    pub fn describe(&self) -> String {
+        let mark =
+            self.mark.as_ref().map_or_else(|| "reset".to_owned(), |mark| format!("{mark:?} on the console"));
+        format!("{} instructions from {} instructions after {mark}", self.length, self.skip)
+    }
+}
+
+/// A replay under way: what it executes in the window. It writes into a folder of its own, so that several may go on at a time.
+#[derive(Debug)]
+pub struct Replay {
+    running: Running,
+    log: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+/// Replays a recording, with the plugin's library, up to the end of a window.
+pub fn replay(
+    tools: &Tools,
+    plugin: &Path,
+    folder: &Path,
+    window: &Window,
+) -> Result<(Replay, ChildStdout), RecordError> {
+    let guest = Guest::load(folder)?;
+    if let Some(mark) = window.mark.as_ref().filter(|mark| !console(folder).contains(*mark)) {
+        let problem =
+            format!("the guest's console never said {mark:?}{}", last_lines(&folder.join("console")));
+        return Err(RecordError::Failed(problem));
+    }
+    let own = tempfile::tempdir().map_err(RecordError::io("create a folder in", &std::env::temp_dir()))?;
+    let mut command = guest.qemu(tools, Some(plugin))?;
+    // What came from outside comes from the record; a port need not be free again.
+    command.args(["-netdev", "user,id=n0"]);
+    command.args(["-serial", &in_folder("file:", &own.path().join("console"))]);
+    command.args(["-icount", &icount("replay", folder)]);
+    let mut options = in_folder("", plugin);
+    options += &format!(",out=/dev/stdout,skip={},length={}", window.skip, window.length);
+    if let Some(mark) = &window.mark {
+        options += &format!(",mark={}", mark.replace(',', ",,"));
+    }
+    command.args(["-plugin", &options, "-D", "/dev/null"]);
+    for event in guest.nic()?.events.iter().chain([&guest.target()?.console]) {
+        command.args(["-trace", event]);
+    }
+    command.stdout(Stdio::piped());
+    let log = own.path().join("qemu.log");
+    let mut running = spawn(&mut command, &log)?;
+    let stream = running.0.stdout.take().expect("it was asked for");
+    Ok((Replay { running, log, _folder: own }, stream))
+}
+
+/// What was traced.
+#[derive(Clone, Debug)]
+pub struct Traced {
+    /// What was decoded.
+    pub executed: Counts,
+    /// What the trace holds.
+    pub trace: system::Counts,
+    /// How long the processor slept.
+    pub slept: Ps,
+    /// From the window's first block to the end.
+    pub took: Duration,
+}
+
+/// Makes a trace of a raw stream.
+pub fn trace(
+    target: &Target,
+    nic: &'static NicModel,
+    stream: impl std::io::Read,
+    recorded: String,
+    out: &Path,
+) -> Result<Traced, StreamError> {
+    let recorder = format!("Doorbell {}, from QEMU's record and replay", env!("CARGO_PKG_VERSION"));
+    // The head comes when the window begins: what stood before it is over.
+    let mut execution = Execution::new(target, nic, stream)?;
+    let begun = Instant::now();
+    let mut to = ToTrace::create(out, target, recorder, recorded)?;
+    let executed = execution.run(&mut to)?;
+    let slept = to.slept();
+    let trace = to.finish()?;
+    Ok(Traced { executed, trace, slept, took: begun.elapsed() })
+}
+
+/// Replays a window of a recording into a trace, which appears when it is whole.
+pub fn trace_window(
+    tools: &Tools,
+    plugin: &Path,
+    folder: &Path,
+    window: &Window,
+    out: &Path,
+    watch: &mut Watch,
+) -> Result<Traced, RecordError> {
+    let guest = Guest::load(folder)?;
+    let (target, nic) = (guest.target()?, guest.nic()?);
+    let recorded = format!("{}: {}; {}", guest.name, guest.command, window.describe());
+    let (mut replay, stream) = replay(tools, plugin, folder, window)?;
+    let result = thread::scope(|scope| {
+        let decoder = thread::Builder::new().name("decoder".to_owned());
+        let decoder = decoder.spawn_scoped(scope, || trace(target, nic, stream, recorded, out));
+        let decoder = decoder.map_err(RecordError::io("start", Path::new("a thread")))?;
+        while !decoder.is_finished() {
+            if watch.check().is_err() {
+                replay.stop();
+            }
+            thread::sleep(LOOK);
+        }
+        Ok::<_, RecordError>(decoder.join().expect("the decoder does not panic"))
+    })?;
+    watch.check()?;
+    replay.explain(result, out)
+}
+
+impl Replay {
+    fn stop(&mut self) {
+        let _ = self.running.0.kill();
+    }
+
+    /// What reading the stream came to; if QEMU has failed, what it said.
+    pub fn explain<T>(mut self, result: Result<T, StreamError>, out: &Path) -> Result<T, RecordError> {
+        let ended = self.running.0.wait();
+        match (result, ended) {
+            (Ok(_) | Err(StreamError::Truncated { .. } | StreamError::Foreign), Ok(status))
+                if !status.success() =>
+            {
+                let said = fs::read_to_string(&self.log).unwrap_or_default();
+                Err(RecordError::Failed(format!(
+                    "QEMU ended with {status}{}{}",
+                    hint(&said),
+                    last_lines(&self.log)
+                )))
+            }
+            (Err(StreamError::Write(source)), _) => Err(RecordError::Write { path: out.to_owned(), source }),
+            (result, _) => Ok(result?),
+        }
+    }
+}
+
+/// What to do about what QEMU has said.
+fn hint(said: &str) -> &'static str {
+    if said.contains("-plugin: invalid option") || said.contains("plugin support not") {
+        ": it was built without plugins, which Debian's is not"
+    } else if said.contains("Could not load plugin") {
+        ": it is of another version than the plugin's header"
+    } else {
+        ""
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_qemu_without_plugins_is_told() {
+        assert!(hint("qemu-system-x86_64: -plugin: invalid option").contains("without plugins"));
+        assert_eq!(hint("qemu-system-x86_64: terminating on signal 15"), "");
+    }
+
+    #[test]
+    fn a_window_is_described_by_where_it_begins() {
+        let window = Window { mark: Some("ready".to_owned()), skip: 5, length: 7 };
+        assert_eq!(window.describe(), "7 instructions from 5 instructions after \"ready\" on the console");
+        assert_eq!(Window::default().describe(), "0 instructions from 0 instructions after reset");
+    }
+}
