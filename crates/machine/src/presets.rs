@@ -62,6 +62,12 @@ pub const PRESETS: &[Preset] = &[
         pages: Pages::ChampSim,
     },
     Preset {
+        name: "ddiosim",
+        summary: "timed: the machine of \"DDIOSim\", on which traces with a NIC's DMA are played",
+        toml: include_str!("../presets/ddiosim.toml"),
+        pages: Pages::Identity,
+    },
+    Preset {
         name: "fast",
         summary: "functional: a fixed cost an instruction, latency and bandwidth for DMA and links",
         toml: include_str!("../presets/fast.toml"),
@@ -107,6 +113,28 @@ mod tests {
             let is_timed = config.core.model == CoreModel::Timed;
             assert!(!is_timed || fifo >= BURST + round_trip, "{}: {fifo} bytes", known.name);
         }
+    }
+
+    #[test]
+    fn ddiosim_is_the_papers_table() {
+        let config: MachineConfig = preset("ddiosim").unwrap().resolve().unwrap();
+        let (core, memory) = (&config.pipeline, &config.memory);
+        assert_eq!((config.core.frequency.0, config.platform.ram.0), (4_000_000_000, 4 << 30));
+        assert_eq!((core.issue_width, core.commit_width, core.rob), (6, 4, 352));
+        let tlb = &core.tlb;
+        assert_eq!([tlb.instruction_entries, tlb.data_entries, tlb.second_entries], [64, 64, 1536]);
+        let caches = [&memory.l1i, &memory.l1d, &memory.l2];
+        let shape = caches.map(|cache| (cache.size.0 >> 10, cache.ways, cache.mshrs));
+        assert_eq!(shape, [(32, 8, 8), (48, 12, 16), (512, 8, 32)]);
+        // ChampSim's instruction cache takes three cycles more than its setting says.
+        assert_eq!(caches.map(|cache| cache.latency), [4 + 3, 5, 10]);
+        let llc = &memory.llc;
+        assert_eq!((llc.size.0 >> 10, llc.ways, llc.latency, llc.mshrs), (2048, 16, 20, 64));
+        assert_eq!(memory.interconnect.clock, config.core.frequency);
+        assert_eq!((memory.dca.policy.enabled, memory.dca.policy.ways.to_string()), (true, "0-1".to_owned()));
+        let dram = &memory.dram;
+        assert_eq!((dram.timing().clock.0 * 2 / 1_000_000, dram.channels), (2666, 1));
+        assert_eq!((dram.read_queue, dram.write_queue), (64, 64));
     }
 
     #[test]
