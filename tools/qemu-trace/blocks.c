@@ -77,7 +77,7 @@ struct block *block_of(const struct qemu_plugin_tb *tb)
         block.last = physical_of(instruction);
         block.first = at == 0 ? block.last : block.first;
         block.changes_mode = isa_changes_mode(bytes, length);
-        block.waits = isa_waits(bytes, length);
+        block.waits = isa_waits(bytes, length) ? (uint32_t)at + 1 : block.waits;
         block.last_address = qemu_plugin_insn_vaddr(instruction);
     }
     block.hash = hash_of(&block);

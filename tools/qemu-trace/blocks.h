@@ -22,10 +22,12 @@ struct block {
     /* Of each instruction a byte, its length, and its bytes. */
     uint8_t *text;
     uint32_t text_bytes, instructions;
+    /* Behind how many of them the CPU waits, 0 if it does not. QEMU's RISC-V goes on with others in the same block. */
+    uint32_t waits;
     /* The address space in which its walk was told last. */
     uint64_t space;
-    /* Whether the mode may be another one behind it, and whether the CPU waits there. */
-    bool changes_mode, waits;
+    /* Whether the mode may be another one behind it. */
+    bool changes_mode;
     bool is_defined;
 };
 

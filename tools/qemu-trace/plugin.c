@@ -157,7 +157,7 @@ static void block_begins(unsigned int index, void *data)
             /* Nothing is left to be saved, and other threads may be at work. */
             _exit(0);
         }
-        if (before->waits) {
+        if (before->waits && count - window.block_begun == before->waits) {
             uint64_t nanoseconds = slept();
             put_byte(RECORD_SLEPT);
             put_number(nanoseconds);
