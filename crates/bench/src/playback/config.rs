@@ -134,6 +134,8 @@ pub struct PlaybackConfig {
     pub pages: Pages,
     /// Pages of the kernel's kind: 4KiB or 2MiB.
     pub page_size: Bytes,
+    /// Whether harts sleep as long as they did when they were recorded. If not, frames come as fast as the instructions that take them.
+    pub sleeps: bool,
 }
 
 impl PlaybackConfig {
@@ -149,7 +151,8 @@ impl PlaybackConfig {
     /// The same in words.
     pub(super) fn pace_in_words(&self) -> String {
         match self.pace() {
-            Pace::Recorded => "as recorded".to_owned(),
+            Pace::Recorded if self.sleeps => "as recorded".to_owned(),
+            Pace::Recorded => "as recorded, without sleep".to_owned(),
             Pace::Rate { rate, .. } => format!("at {rate}"),
             Pace::Closed { window } => format!("with {window} outstanding"),
         }
@@ -171,6 +174,7 @@ impl Default for PlaybackConfig {
             window: None,
             pages,
             page_size,
+            sleeps: true,
         }
     }
 }
@@ -192,6 +196,10 @@ impl Options for PlaybackConfig {
             let problem =
                 "frames come at a rate or behind answers; leave playback.rate or playback.window out";
             return Err(ConfigError::new("playback.window", problem));
+        }
+        if !self.sleeps && (self.rate.is_some() || self.window.is_some()) {
+            let problem = "sleep ends there when the frame comes that ended it; leave playback.sleeps out";
+            return Err(ConfigError::new("playback.sleeps", problem));
         }
         self.tables().validate()
     }
@@ -288,6 +296,7 @@ mod tests {
         }
         for set in [
             "playback.warmup=5",
+            "playback.sleeps=false",
             "memory.llc.size=2MiB",
             "hart.0.core.frequency=1GHz",
             "port.0.attach.kind=llc",

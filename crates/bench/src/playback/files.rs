@@ -114,7 +114,7 @@ impl Traces {
         let plan =
             beside.fold(Plan::of(self.first().trace.clone()), |plan, next| plan.beside(next.trace.clone()));
         let own = config.options::<PlaybackConfig>();
-        Plan { seed: config.run.seed, pages: own.tables(), ..plan.paced(own.pace()) }
+        Plan { seed: config.run.seed, pages: own.tables(), sleeps: own.sleeps, ..plan.paced(own.pace()) }
     }
 
     /// What ran, for results.

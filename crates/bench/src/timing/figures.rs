@@ -329,6 +329,12 @@ fn dram(w: &View) -> Filling {
         let gbps = over(w.n(&format!("dram.{counter}")) * 8e-9, seconds);
         g.put(name, gbps, format!("Gbps {what} all channels"));
     }
+    let bytes = w.n("dram.bytes_read") + w.n("dram.bytes_written");
+    g.put(
+        "mb_per_second",
+        over(bytes * 1e-6, seconds),
+        "million bytes a second read from and written to all channels",
+    );
     for channel in 0..w.config.memory.dram.channels {
         let n = |counter: &str| w.n(&format!("dram.channel{channel}.{counter}"));
         g.put(

@@ -30,6 +30,8 @@ mod plan;
 mod polls;
 mod port;
 mod ring;
+#[cfg(test)]
+mod sleep_tests;
 mod source;
 mod stats;
 mod stream;
@@ -171,6 +173,9 @@ impl Player {
                 let source = BlockSource::open(&planned.trace, hart)?;
                 streams.push(HartStream::new(source, place.clone(), tables.clone(), clock));
                 lane_of.push(number);
+            }
+            if number == 0 && !plan.sleeps {
+                streams.iter_mut().for_each(HartStream::stay_awake);
             }
             let paced = number == 0 && plan.pace != Pace::Recorded;
             let pacing = paced.then(|| Pacing { config: config.clone(), pace: plan.pace, seed: plan.seed });

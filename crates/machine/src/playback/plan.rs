@@ -131,6 +131,8 @@ pub struct Plan {
     pub traces: Vec<PlannedTrace>,
     /// See [`Pace`].
     pub pace: Pace,
+    /// Whether the first trace's harts sleep as long as they did. If not, frames come as fast as the instructions that take them.
+    pub sleeps: bool,
     /// Page tables of those that tell virtual addresses alone.
     pub pages: PagesConfig,
     /// From which random arrivals come, and where a kernel's pages lie.
@@ -141,7 +143,13 @@ impl Plan {
     /// One trace as it was recorded.
     pub fn of(trace: TraceInput) -> Plan {
         let first = PlannedTrace { trace, at_end: AtEnd::Ends };
-        Plan { traces: vec![first], pace: Pace::Recorded, pages: PagesConfig::default(), seed: 1 }
+        Plan {
+            traces: vec![first],
+            pace: Pace::Recorded,
+            pages: PagesConfig::default(),
+            sleeps: true,
+            seed: 1,
+        }
     }
 
     /// And another one beside it, which starts over whenever it has ended.

@@ -25,6 +25,8 @@ pub(super) struct HartStream {
     /// How long the hart sleeps before the next one; or slept, where something else says how long it does.
     slept: Ps,
     asleep: Option<Ps>,
+    /// Whether it does.
+    sleeps: bool,
     /// Instructions of the trace's rounds before this one, and of this one; those that were not played.
     before: u64,
     done: u64,
@@ -49,6 +51,7 @@ impl HartStream {
             cycle: 0,
             slept: Ps::ZERO,
             asleep: None,
+            sleeps: true,
             before: 0,
             done: 0,
             left_out: 0,
@@ -60,6 +63,11 @@ impl HartStream {
         };
         stream.advance();
         stream
+    }
+
+    /// The hart is never asleep: what woke it has happened when it would have slept.
+    pub fn stay_awake(&mut self) {
+        (self.sleeps, self.slept) = (false, Ps::ZERO);
     }
 
     /// The trace starts over.
@@ -170,7 +178,7 @@ impl HartStream {
                 fence.space = fence.space.map(|space| self.place.space(space));
             }
         }
-        self.slept = self.step.map_or(Ps::ZERO, |step| step.slept);
+        self.slept = self.step.filter(|_| self.sleeps).map_or(Ps::ZERO, |step| step.slept);
         if self.place.is_full() {
             (self.step, self.failed) = (None, Some(PlaybackError::Memory));
         }
