@@ -71,7 +71,9 @@ pub use measure::{Point, run_point, run_point_observed};
 pub use memcached::MemcachedDpdkConfig;
 pub use network::{CableTable, GeneratorTable, NetworkFile, NetworkPlan, NodeTable};
 pub use nodes::{NodeGuest, NodesPlan, TestbedPlan};
-pub use observe::{FunctionTable, Observe, Observed, PIPELINE_MAX, TIMELINE_PACKETS, konata, perfetto};
+pub use observe::{
+    FunctionTable, Observe, Observed, PIPELINE_MAX, RecordedNames, TIMELINE_PACKETS, konata, perfetto,
+};
 pub use options::{Options, Section};
 pub use places::{Places, bare_identity, guest_identity, read_guest};
 pub use playback::{

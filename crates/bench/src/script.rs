@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use doorbell_image::{GuestFile, delivery};
 use doorbell_loadgen::{Returned, TrafficConfig};
-use doorbell_machine::{Limits, Machine, Mode, Outcome, PortConfig};
+use doorbell_machine::{Limits, Machine, Mode, Outcome, PortConfig, Watched};
 use doorbell_sim::Ps;
 use doorbell_wire::pcap::PcapFile;
 
@@ -23,6 +23,7 @@ use crate::folder::ResultFolder;
 use crate::kernel;
 use crate::m5::{M5Next, M5Ops};
 use crate::measure::{CAPTURE_SNAP_LEN, Point, merged_measurement, summarise};
+use crate::observe::{Observe, Trace, digest};
 use crate::phases::STEP;
 use crate::ports;
 use crate::session::{Ready, Session, Workload};
@@ -68,6 +69,8 @@ pub struct Script {
     pub end_with_measurement: bool,
     /// Where the wire of port 0 is captured.
     pub capture: Option<PathBuf>,
+    /// Where a trace of the measurement is written.
+    pub trace: Option<PathBuf>,
 }
 
 impl Script {
@@ -84,6 +87,7 @@ impl Script {
             traffic: None,
             end_with_measurement: false,
             capture: None,
+            trace: None,
         })
     }
 
@@ -144,6 +148,8 @@ pub fn run_script(
     if let (Some(path), Some(port)) = (&script.capture, machine.ports_mut().first_mut()) {
         port.capture = Some(PcapFile::create(path, CAPTURE_SNAP_LEN)?);
     }
+    let trace = script.trace.as_deref();
+    let trace = trace.map(|path| Trace::create(path, &machine, &config, "a script")).transpose()?;
     m5.hand_over(script.archive.clone());
     let booted = machine.instructions();
     let limit = machine.now().saturating_add(config.run.script_timeout);
@@ -153,6 +159,7 @@ pub fn run_script(
         control,
         m5,
         limit,
+        trace: trace.as_ref(),
         ended: None,
         off: false,
         line: Vec::new(),
@@ -162,6 +169,8 @@ pub fn run_script(
     let status = run.ended;
     folder.write("console.log", &machine.console.text())?;
     let window = played?;
+    let trace = trace.map(Trace::finish).transpose()?;
+    let observed = digest(&Observe::default(), session, &mut machine, (Watched::default(), trace))?;
     machine.check_conservation();
     let captured = match machine.ports_mut().first_mut().and_then(|port| port.capture.take()) {
         Some(capture) => Some(capture.finish()?),
@@ -175,7 +184,7 @@ pub fn run_script(
         summary.rate = NO_TRAFFIC.to_owned();
     }
     let meanings = ports::meanings(&machine);
-    Ok(Point { summary, meanings, config, machine, measurement, captured, observed: Default::default() })
+    Ok(Point { summary, meanings, config, machine, measurement, captured, observed })
 }
 
 /// What a run of the machine came to.
@@ -198,6 +207,7 @@ struct Run<'a, 'c> {
     m5: &'a mut M5Ops,
     /// The script is given up at this time.
     limit: Ps,
+    trace: Option<&'a Trace>,
     /// The script's exit status once it has ended.
     ended: Option<u8>,
     /// The guest has switched itself off, so time no longer passes.
@@ -266,6 +276,7 @@ impl Run<'_, '_> {
         }
         self.machine.set_mode(Mode::Detailed);
         self.machine.begin_window();
+        self.machine.record(self.trace.map(Trace::recorder));
         let (begun, before) = (self.machine.now(), self.machine.instructions());
         let timed = timing::Moment::of(self.machine);
         let end = script.duration.map_or(self.limit, |length| begun.saturating_add(length).min(self.limit));
@@ -290,6 +301,7 @@ impl Run<'_, '_> {
         self.run_to(self.machine.next_gap())?;
         self.machine.end_window();
         self.machine.stop_traffic();
+        self.machine.record(None);
         let instructions = self.machine.instructions() - before;
         let timed = timed.zip(timing::Moment::of(self.machine));
         let mut last = Look::begin(self.machine);

@@ -25,6 +25,7 @@ mod sweep_cmd;
 mod terminal;
 mod told;
 mod trace_cmd;
+mod trace_edit;
 mod trace_info;
 mod trace_record_qemu;
 mod trace_run;

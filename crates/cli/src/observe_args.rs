@@ -35,17 +35,32 @@ impl ObserveArgs {
             symbols: self.symbols.clone(),
             timeline: self.timeline.map(|packets| packets.unwrap_or(TIMELINE_PACKETS)),
             pipeline: self.pipeline,
-            trace: self.trace.then(|| folder.join("trace.dbt")),
+            trace: self.trace_in(folder),
         }
+    }
+
+    /// The file of the trace, if one is wanted.
+    pub fn trace_in(&self, folder: &Path) -> Option<PathBuf> {
+        self.trace.then(|| folder.join("trace.dbt"))
     }
 
     /// Refuses the options where a run is not a benchmark of one machine.
     pub fn refuse(&self, what: &str) -> anyhow::Result<()> {
+        self.refuse_but_trace(what)?;
+        match self.trace {
+            true => bail!(
+                "--trace is for benchmarks of one machine, such as testpmd, and scripts, and not for {what}"
+            ),
+            false => Ok(()),
+        }
+    }
+
+    /// The same where a trace can be written.
+    pub fn refuse_but_trace(&self, what: &str) -> anyhow::Result<()> {
         let given = [
             ("--profile", self.profile),
             ("--timeline", self.timeline.is_some()),
             ("--pipeline", self.pipeline.is_some()),
-            ("--trace", self.trace),
         ];
         match given.iter().find(|(_, given)| *given) {
             Some((option, _)) => {

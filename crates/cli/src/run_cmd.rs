@@ -51,7 +51,7 @@ impl Asked {
 /// Measures and reports.
 pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
     if let Some(script) = &args.script.script {
-        args.observe.refuse("a script of your own")?;
+        args.observe.refuse_but_trace("a script of your own")?;
         return script_cmd::run(args, script, places);
     }
     if let Some(option) = args.script.given() {

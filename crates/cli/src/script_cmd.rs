@@ -132,7 +132,7 @@ pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitC
             if let Some(rate) = rate {
                 (control.say)(&format!("{name}: {rate} of {}", what_is_sent(&config)));
             }
-            let ended = measure(&session, &mut script, &mut loads, control);
+            let ended = measure(args, (&session, &mut script), &mut loads, control);
             let ended = loads.but_some_are_done(ended)?;
             status = if status == 0 { ended } else { status };
         }
@@ -157,13 +157,13 @@ pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitC
 
 /// Runs the script once; its exit status.
 fn measure(
-    session: &Session,
-    script: &mut Script,
+    args: &RunArgs,
+    (session, script): (&Session, &mut Script),
     loads: &mut Loads,
     control: &mut Control,
 ) -> anyhow::Result<u8> {
     let (own, capture) = loads.next()?;
-    script.capture = capture;
+    (script.capture, script.trace) = (capture, args.observe.trace_in(own.path()));
     let mut m5 = M5Ops::new(own.clone(), session.config().run.m5_limit);
     let mut point = run_script(session, script, &mut m5, &own, control)?;
     loads.name().clone_into(&mut point.summary.benchmark);

@@ -15,6 +15,7 @@ use doorbell_trace::system::{
 
 use crate::out::outln;
 use crate::run_cmd;
+use crate::trace_edit::{self, CutArgs, MergeArgs};
 use crate::trace_info;
 use crate::trace_record_qemu::{self, RecordArgs};
 use crate::trace_run::{self, PlayArgs};
@@ -34,6 +35,10 @@ pub enum TraceCommand {
     Run(Box<PlayArgs>),
     /// Make a ChampSim trace of a trace's hart, or a trace of a ChampSim trace
     Convert(ConvertArgs),
+    /// Cut some of a trace's instructions out, with what devices did meanwhile, as a trace of its own
+    Cut(CutArgs),
+    /// Put several traces side by side in one, each with its own harts, devices and memory
+    Merge(MergeArgs),
 }
 
 #[derive(Args)]
@@ -93,6 +98,8 @@ pub fn trace(command: TraceCommand, places: &Places) -> anyhow::Result<ExitCode>
         TraceCommand::Dump(args) => dump_ops(&args)?,
         TraceCommand::Convert(args) => convert(&args)?,
         TraceCommand::Run(args) => return trace_run::run(&args, places),
+        TraceCommand::Cut(args) => trace_edit::cut(&args)?,
+        TraceCommand::Merge(args) => trace_edit::merge(&args)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -48,6 +48,7 @@ fn record(path: &Path) {
         timed: true,
         physical: true,
         config: String::new(),
+        beside: Vec::new(),
     };
     let mut writer = TraceWriter::create(path, &description).unwrap();
     for frame in 0..FRAMES {

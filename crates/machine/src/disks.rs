@@ -110,7 +110,8 @@ impl Machine {
         call: impl FnOnce(&mut VirtioDisk, &mut DiskSide<'_>) -> Option<Ps>,
     ) {
         let (device, timing) = (DISK_DEVICES + slot as u8, self.timing.as_deref_mut());
-        let mut side = DiskSide(PlatformSide { device, ram: &mut self.ram, timing, now });
+        let recording = self.recording.as_deref_mut();
+        let mut side = DiskSide(PlatformSide { device, ram: &mut self.ram, timing, recording, now });
         let wake = call(&mut self.disks[slot], &mut side);
         if let Some(at) = wake {
             self.queue.schedule(at, Phase::Dma, Event::Disk { slot: slot as u8 });

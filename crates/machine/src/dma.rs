@@ -7,7 +7,7 @@ use doorbell_sim::ports::{DmaPort, DmaRequest};
 use doorbell_sim::{Done, PhysAddr, Ps, Ram};
 use doorbell_trace::system::Happening;
 
-use crate::timed::{Mode, Timing};
+use crate::timed::{Mode, Recording, Timing, under_way};
 
 doorbell_sim::stats! {
     /// DMA that found no RAM, or was not allowed.
@@ -27,6 +27,8 @@ pub(crate) struct BusSide<'a> {
     pub attachment: &'a mut Attachment,
     pub dma: &'a mut DmaStats,
     pub timing: Option<&'a mut Timing>,
+    /// Who records where there are no timing models.
+    pub recording: Option<&'a mut Recording>,
     pub bus_master: bool,
 }
 
@@ -44,16 +46,20 @@ pub(crate) struct PlatformSide<'a> {
     pub device: u8,
     pub ram: &'a mut Ram,
     pub timing: Option<&'a mut Timing>,
+    /// Who records where there are no timing models.
+    pub recording: Option<&'a mut Recording>,
     pub now: Ps,
 }
 
 impl PlatformSide<'_> {
     /// Tells the caches and memory of a request.
     pub fn request(&mut self, request: DmaRequest, write: bool) {
+        if let Some(recording) = under_way(self.timing.as_deref_mut(), self.recording.as_deref_mut()) {
+            recording.dma(self.device, &request, write, self.now, self.now);
+        }
         let Some(timing) = &mut self.timing else { return };
         let DmaRequest { addr, len, kind, offset, .. } = request;
         let access = DmaAccess { device: self.device, kind, offset };
-        timing.record_dma(self.device, &request, write, self.now, self.now);
         warm(timing, request, access, write);
         if timing.mode() != Mode::Detailed {
             return;
@@ -71,8 +77,8 @@ impl PlatformSide<'_> {
 impl BusSide<'_> {
     /// Anything but DMA happens at the device, for a recording.
     pub fn record(&mut self, now: Ps, what: Happening) {
-        if let Some(timing) = &mut self.timing {
-            timing.record_event(self.device, now, what);
+        if let Some(recording) = under_way(self.timing.as_deref_mut(), self.recording.as_deref_mut()) {
+            recording.happened(self.device, now, what, None);
         }
     }
 
@@ -88,8 +94,8 @@ impl BusSide<'_> {
             true => self.attachment.write(now, addr, len, access, memory),
             false => self.attachment.read(now, addr, len, access, memory),
         };
-        if let Some(timing) = &mut self.timing {
-            timing.record_dma(self.device, &request, write, now, done);
+        if let Some(recording) = under_way(self.timing.as_deref_mut(), self.recording.as_deref_mut()) {
+            recording.dma(self.device, &request, write, now, done);
         }
         done
     }
@@ -144,7 +150,8 @@ mod tests {
 
     fn request(machine: &mut Machine, bytes: u32, kind: DmaKind, write: bool) {
         let (ram, timing) = (&mut machine.ram, machine.timing.as_deref_mut());
-        let mut side = PlatformSide { device: PLATFORM_DEVICES, ram, timing, now: Ps::from_us(1) };
+        let now = Ps::from_us(1);
+        let mut side = PlatformSide { device: PLATFORM_DEVICES, ram, timing, recording: None, now };
         side.request(DmaRequest { addr: LINE, len: bytes, kind, offset: u32::MAX, token: 0 }, write);
     }
 

@@ -367,6 +367,7 @@ impl Machine {
             attachment: &mut parts.attachment,
             dma: &mut parts.dma,
             timing: self.timing.as_deref_mut(),
+            recording: self.recording.as_deref_mut(),
             bus_master,
         };
         let (ports, stages) = (&mut self.ports, &mut self.stages);

@@ -19,7 +19,7 @@ use crate::port::Port;
 use crate::ports_config::PortConfig;
 use crate::renew::Spare;
 use crate::run::Outcome;
-use crate::timed::Timing;
+use crate::timed::{Recording, Timing};
 use crate::turns::Turns;
 
 /// A simulated computer with its NICs, links and load generators.
@@ -46,6 +46,8 @@ pub struct Machine {
     pub(crate) access_at: Ps,
     pub(crate) turns: Turns,
     pub(crate) timing: Option<Box<Timing>>,
+    /// What records where there are no timing models. An observer.
+    pub(crate) recording: Option<Box<Recording>>,
     /// Where each generator's frames spent their time. An observer.
     pub stages: Vec<StageBook>,
     /// Something happened that ends the run.
@@ -116,6 +118,7 @@ impl Machine {
             access_at: Ps::ZERO,
             turns: Turns::new(platform.harts as usize),
             timing: None,
+            recording: None,
             stages: vec![StageBook::new(config.loadgen.stages); platform.nics as usize],
             outcome: None,
             console: Console::default(),

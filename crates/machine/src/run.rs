@@ -1,5 +1,6 @@
 //! The run loop: whichever is earliest, a hart or an event, goes first.
 
+use doorbell_platform::map;
 use doorbell_riscv::{Hart, Stop};
 use doorbell_sim::Ps;
 use doorbell_sim::ports::DmaPort;
@@ -8,6 +9,7 @@ use doorbell_trace::system::Happening;
 use crate::events::Event;
 use crate::machine::Machine;
 use crate::port::LoadGenSide;
+use crate::timed::device_op;
 
 /// When a run is to end, whichever comes first.
 #[derive(Clone, Debug)]
@@ -128,12 +130,22 @@ impl Machine {
         let stop = loop {
             let left = limits.instructions - self.instructions();
             let hart = &mut self.harts[index];
-            let stop = hart.run(&mut self.ram, end.min(hart.slots().saturating_add(left)));
+            let until = end.min(hart.slots().saturating_add(left));
+            let stop = match &mut self.recording {
+                None => hart.run(&mut self.ram, until),
+                Some(recording) => recording.run(index, hart, &mut self.ram, until),
+            };
             // A trap takes a slot and retires nothing: only instructions count towards their limit.
             if stop != Stop::Slot || hart.slots() >= end || self.instructions() >= limits.instructions {
                 break stop;
             }
         };
+        if let (Stop::Mmio(request), Some(recording)) = (&stop, &mut self.recording) {
+            let hart = &mut self.harts[index];
+            let answered = map::lookup(request.addr.0).is_some();
+            let op = answered.then(|| device_op(hart, &self.ram, request));
+            recording.access(index, hart, &self.ram, op);
+        }
         self.act_on(index, stop, limits);
         stop
     }

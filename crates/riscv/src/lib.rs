@@ -23,6 +23,7 @@ mod told;
 mod trap;
 
 pub use compressed::decode_compressed;
+pub use engine::Block;
 pub use engine::noted::Turn;
 pub use engine::template::op_of;
 pub use event_counters::{EVENT_COUNTERS, EventCount};

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use doorbell_acceptance::{quiet, timed_session};
+use doorbell_acceptance::{quiet, session, timed_session};
 use doorbell_bench::{
     Observe, Point, ReadyTrace, RunError, Session, Traces, fingerprint, resolve_played, run_point_observed,
 };
 use doorbell_loadgen::{PacketStamps, STAGES};
-use doorbell_machine::playback::{Plan, Player, TraceInput};
-use doorbell_machine::{LoggedOp, MachineConfig, PlatformConfig};
+use doorbell_machine::playback::{Plan, Played, Player, TraceInput};
+use doorbell_machine::{CoreModel, LoggedOp, MachineConfig, PlatformConfig};
 use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{Bytes, Ps};
 use doorbell_trace::system::{Happening, TraceFile};
@@ -58,8 +58,14 @@ fn a_run_is_the_same_whatever_is_observed_and_what_is_observed_is_true() {
     check_log(file(&watched, "pipeline.konata"), &watched.observed.watched.pipeline);
 }
 
-/// Every instruction of the window is in the trace, and every frame and byte of the NIC's, up to those at its edges.
+/// What was recorded is true, and played again it is the same.
 fn check_trace(path: &Path, point: &Point) {
+    check_contents(path, point);
+    check_played(TraceFile::open(path).unwrap(), point);
+}
+
+/// Every instruction of the window is in the trace, and every frame and byte of the NIC's, up to those at its edges.
+fn check_contents(path: &Path, point: &Point) {
     let trace = TraceFile::open(path).unwrap();
     let counts = trace.check().unwrap();
     let summary = &point.summary;
@@ -78,15 +84,37 @@ fn check_trace(path: &Path, point: &Point) {
         }
     }
     assert!(received > 0 && counts.frames_in.abs_diff(received) < 30, "{received} {counts:?}");
-    check_played(trace, point);
+}
+
+fn play(plan: &Plan, config: &MachineConfig) -> Played {
+    let mut player = Player::new(config, plan).unwrap();
+    assert!(!player.run(u64::MAX).unwrap(), "there is no more");
+    player.played()
+}
+
+#[test]
+fn a_functional_run_is_the_same_recorded_and_its_trace_can_be_played() {
+    let session = session(&[], &["run.duration=300us"]);
+    let plain = measure(&session, &Observe::default()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.dbt");
+    let recorded = measure(&session, &Observe { trace: Some(path.clone()), ..Observe::default() }).unwrap();
+    assert_eq!(plain.machine.section_hashes(), recorded.machine.section_hashes());
+    check_contents(&path, &recorded);
+    let trace = TraceFile::open(&path).unwrap();
+    assert!(!trace.description().timed);
+    let mut config = recorded.config.machine();
+    config.core.model = CoreModel::Timed;
+    let counts = trace.counts().clone();
+    let played = play(&Plan::of(TraceInput::own(trace)), &config);
+    assert_eq!([played.instructions], counts.instructions[..]);
+    assert_eq!(played.devices.dma_written_bytes, counts.dma_written_bytes);
 }
 
 /// Played as recorded on the same machine, the trace does the same; it takes somewhat longer, for its caches know nothing at first.
 fn check_played(trace: TraceFile, point: &Point) {
     let (counts, plan) = (trace.counts().clone(), Plan::of(TraceInput::own(trace)));
-    let mut player = Player::new(&point.config.machine(), &plan).unwrap();
-    assert!(!player.run(u64::MAX).unwrap(), "there is no more");
-    let played = player.played();
+    let played = play(&plan, &point.config.machine());
     let devices = &played.devices;
     assert_eq!([played.instructions], counts.instructions[..]);
     assert_eq!((devices.frames_in, devices.frames_out), (counts.frames_in, counts.frames_out));

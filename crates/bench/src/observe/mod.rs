@@ -20,7 +20,7 @@ use crate::error::RunError;
 use crate::session::Session;
 
 pub use functions::{FunctionTable, TABLE_ROWS};
-use names::RecordedNames;
+pub use names::RecordedNames;
 
 pub use konata::{konata, place_of};
 pub use perfetto::perfetto;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use doorbell_machine::{ConfigError, Machine, Recorder};
+use doorbell_machine::{Machine, Recorder};
 use doorbell_sim::memory::Walk;
 use doorbell_sim::{Op, PhysAddr};
 use doorbell_symbols::Mode;
@@ -16,7 +16,8 @@ use crate::error::RunError;
 /// A trace that is being written. Its recorder is given to the machine while the measurement lasts.
 pub(crate) struct Trace {
     path: PathBuf,
-    state: Arc<Mutex<State>>,
+    /// What is given to the recorder, and comes back from it.
+    state: Arc<Mutex<Option<State>>>,
 }
 
 struct State {
@@ -62,66 +63,74 @@ pub(crate) struct Written {
     pub begun: Vec<(Mode, u64, PhysAddr)>,
 }
 
-struct ToFile(Arc<Mutex<State>>);
+/// Holds what it writes to until it is dropped, so that no block has to ask for it.
+struct ToFile {
+    state: Option<State>,
+    home: Arc<Mutex<Option<State>>>,
+}
 
-impl State {
+impl ToFile {
     /// After a failure nothing more is written; [`Trace::finish`] tells of it.
+    #[inline]
     fn write(&mut self, write: impl FnOnce(&mut TraceWriter) -> Result<(), TraceError>) {
-        if self.failed.is_none() {
-            self.failed = write(&mut self.writer).err();
+        if let Some(state) = &mut self.state
+            && state.failed.is_none()
+        {
+            state.failed = write(&mut state.writer).err();
         }
+    }
+}
+
+impl Drop for ToFile {
+    fn drop(&mut self) {
+        *self.home.lock().unwrap_or_else(PoisonError::into_inner) = self.state.take();
     }
 }
 
 impl Recorder for ToFile {
     fn block(&mut self, hart: u16, step: &Step, ops: &[Op], walk: &mut dyn FnMut(u64) -> Walk) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.write(|writer| writer.block(hart, step, ops, walk));
-        if let Some(first) = ops.first() {
+        self.write(|writer| writer.block(hart, step, ops, walk));
+        if let (Some(first), Some(state)) = (ops.first(), &mut self.state) {
             state.begun.note(first, step.space.is_some());
         }
     }
 
     fn event(&mut self, event: &DeviceEvent) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.write(|writer| writer.event(event));
+        self.write(|writer| writer.event(event));
     }
 }
 
 impl Trace {
     /// Begins the file.
     pub fn create(path: &Path, machine: &Machine, config: &RunConfig, what: &str) -> Result<Trace, RunError> {
-        if machine.timing().is_none() {
-            let problem = "this machine runs functionally, without the models that tell what is executed; take a timed one \
-                           (--preset server, or --set core.model=timed)";
-            return Err(ConfigError::new("--trace", problem).into());
-        }
         let description = Description {
             recorder: concat!("Doorbell ", env!("CARGO_PKG_VERSION")).to_owned(),
             recorded: what.to_owned(),
             isa: "riscv64".to_owned(),
             harts: machine.harts().len() as u16,
-            timed: true,
+            timed: machine.timing().is_some(),
             physical: true,
             config: config.to_toml(),
+            beside: Vec::new(),
         };
         let failed = |error| RunError::Trace { path: path.to_owned(), error };
         let writer = TraceWriter::create(path, &description).map_err(failed)?;
-        let state = Arc::new(Mutex::new(State { writer, failed: None, begun: Begun::new() }));
+        let state = Arc::new(Mutex::new(Some(State { writer, failed: None, begun: Begun::new() })));
         Ok(Trace { path: path.to_owned(), state })
     }
 
-    /// What the machine is given.
+    /// What the machine is given, once.
     pub fn recorder(&self) -> Box<dyn Recorder> {
-        Box::new(ToFile(Arc::clone(&self.state)))
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).take();
+        assert!(state.is_some(), "one machine writes to a trace at a time");
+        Box::new(ToFile { state, home: Arc::clone(&self.state) })
     }
 
     /// Ends the file. The machine must have dropped the recorder.
     pub fn finish(self) -> Result<Written, RunError> {
         let failed = |error| RunError::Trace { path: self.path.clone(), error };
-        let Ok(state) = Arc::try_unwrap(self.state) else { unreachable!("the machine records no longer") };
-        let State { writer, failed: error, begun } =
-            state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let State { writer, failed: error, begun } = state.expect("the machine records no longer");
         match error {
             Some(error) => Err(failed(error)),
             None => {

@@ -40,7 +40,6 @@ use doorbell_sim::memory::{
 };
 use doorbell_sim::ports::DmaRequest;
 use doorbell_sim::{Bytes, Clock, Learner, Op, OpSource, Phase, PhysAddr, Ps, log};
-use doorbell_trace::system::Happening;
 use serde::{Deserialize, Serialize};
 
 use crate::config::MachineConfig;
@@ -54,8 +53,9 @@ pub use calls::{CallNode, Domain};
 pub use guest_events::{GUEST_EVENTS, GuestEvent};
 pub use polls::{PollStats, RoundStats};
 pub use profile::{BlockCost, Cost, Profile};
-pub(crate) use record::Progress;
 pub use record::{KeptOps, Recorder};
+pub(crate) use record::{Progress, Recording, under_way};
+pub(crate) use run::device_op;
 pub use watch::{Activity, LoggedOp, WatchRequest, Watched};
 
 use buffers::Buffers;
@@ -271,21 +271,6 @@ impl Timing {
     /// The packet buffers that devices have used since the caches began to warm up.
     pub fn buffer_use(&self) -> BufferUse {
         self.buffers.uses()
-    }
-
-    /// A device asks memory for something, for a recording.
-    #[inline]
-    pub(crate) fn record_dma(&mut self, device: u8, request: &DmaRequest, write: bool, now: Ps, done: Ps) {
-        if let Some(recording) = &mut self.recording {
-            recording.dma(device, request, write, now, done);
-        }
-    }
-
-    /// Anything else happens at a device, for a recording.
-    pub(crate) fn record_event(&mut self, device: u8, now: Ps, what: Happening) {
-        if let Some(recording) = &mut self.recording {
-            recording.happened(device, now, what, None);
-        }
     }
 
     /// The caches learn what a device moves.

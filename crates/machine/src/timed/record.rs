@@ -1,5 +1,5 @@
-//! Recording: what harts executed and what devices did goes to a [`Recorder`], while timing models watch. A run is the same with it and
-//! without.
+//! Recording: what harts executed and what devices did goes to a [`Recorder`]: of a machine with timing models while they watch, of one
+//! without always. A run is the same with it and without.
 //!
 //! A device's event is told by a hart's instructions: after how many it happened, and how long after the last of them. The hart is the one
 //! that last stored to a device. Of a write it is also told from which of its instructions on that hart could see it: those of blocks that
@@ -8,11 +8,13 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use doorbell_riscv::{Hart, Stop};
 use doorbell_sim::memory::Walk;
 use doorbell_sim::ports::{DmaKind, DmaRequest};
-use doorbell_sim::{Op, OpClass, OpSource, Ps, TranslationFence};
+use doorbell_sim::{Op, OpClass, OpSource, Ps, Ram, TranslationFence};
 use doorbell_trace::system::{DeviceEvent, Dma, Happening, Step, instructions};
 
+use super::Timing;
 use crate::machine::Machine;
 
 /// Who takes what is recorded.
@@ -42,6 +44,9 @@ impl Recorder for KeptOps {
 
     fn event(&mut self, _: &DeviceEvent) {}
 }
+
+/// Ops of most blocks, at most.
+const OPS: usize = 256;
 
 /// Ends of a hart's blocks that are known: an event is never further behind than a block and a wait.
 const ENDS: usize = 64;
@@ -94,7 +99,7 @@ struct Recorded {
 }
 
 /// A recording under way.
-pub(super) struct Recording {
+pub(crate) struct Recording {
     to: Box<dyn Recorder>,
     harts: Vec<Recorded>,
     /// By which hart's instructions events are told.
@@ -103,6 +108,8 @@ pub(super) struct Recording {
     waiting: VecDeque<(DeviceEvent, Option<Ps>)>,
     /// Frames of each device so far, received and sent.
     frames: Vec<[u64; 2]>,
+    /// Of the block that was executed last, where no timing model has them.
+    ops: Vec<Op>,
 }
 
 /// A block, or an access to a device, with the time it took.
@@ -110,6 +117,7 @@ pub(super) struct Executed<'a> {
     pub hart: usize,
     pub ops: &'a [Op],
     pub trapped: bool,
+    pub space: Option<u16>,
     pub begun: Ps,
     pub over: Ps,
 }
@@ -117,11 +125,49 @@ pub(super) struct Executed<'a> {
 impl Recording {
     pub fn new(to: Box<dyn Recorder>, harts: usize) -> Recording {
         let harts = (0..harts).map(|_| Recorded::default()).collect();
-        Recording { to, harts, teller: 0, waiting: VecDeque::new(), frames: vec![[0; 2]; 256] }
+        let (waiting, frames) = (VecDeque::new(), vec![[0; 2]; 256]);
+        Recording { to, harts, teller: 0, waiting, frames, ops: Vec::with_capacity(OPS) }
     }
 
-    pub fn executed<S: OpSource>(&mut self, block: &Executed<'_>, source: &mut S, world: &S::World) {
+    /// Runs a hart that no timing model watches, as [`Hart::run`] does. Memory changes by events alone, so all of its blocks see the same
+    /// writes of devices, and nothing happens between them.
+    pub fn run(&mut self, id: usize, hart: &mut Hart, ram: &mut Ram, until: u64) -> Stop {
+        let begun = hart.time();
+        self.settle(begun);
+        let Recording { to, harts, ops, .. } = self;
+        let of = &mut harts[id];
+        let mut slept = of.over.map_or(Ps::ZERO, |over| begun.saturating_sub(over));
+        let stop = hart.run_recorded(ram, until, ops, |hart, ram, block| {
+            let step = Step {
+                trapped: block.trapped,
+                space: block.space,
+                thread: hart.thread(),
+                fence: of.fence.take(),
+                slept: std::mem::take(&mut slept),
+            };
+            to.block(id as u16, &step, block.ops, &mut |virt| hart.page_walk(ram, virt));
+            of.done += block.instructions;
+            of.fence = hart.take_translation_fence();
+        });
+        if slept == Ps::ZERO {
+            self.reached(id, hart.time());
+        }
+        stop
+    }
+
+    /// The hart has come to an access to a device, and waits for it; or to one that nothing answers, which is a trap.
+    pub fn access(&mut self, id: usize, hart: &mut Hart, ram: &Ram, op: Option<Op>) {
+        let (at, space, ops) = (hart.time(), hart.address_space(), op.as_slice());
+        let trapped = ops.is_empty();
+        self.executed(&Executed { hart: id, ops, trapped, space, begun: at, over: at }, hart, ram);
+    }
+
+    pub(super) fn executed<S: OpSource>(&mut self, block: &Executed<'_>, source: &mut S, world: &S::World) {
         self.settle(block.begun);
+        // A hart that only came to an access to a device, which is told by itself.
+        if block.ops.is_empty() && !block.trapped {
+            return;
+        }
         // An access to a device is told alone.
         if let [op] = block.ops
             && op.class == OpClass::Device
@@ -132,7 +178,7 @@ impl Recording {
         let hart = &mut self.harts[block.hart];
         let step = Step {
             trapped: block.trapped,
-            space: source.address_space(),
+            space: block.space,
             thread: source.thread(),
             fence: hart.fence.take(),
             slept: hart.over.map_or(Ps::ZERO, |over| block.begun.saturating_sub(over)),
@@ -201,21 +247,36 @@ impl Recording {
 }
 
 impl Machine {
-    /// Gives all that harts execute and devices do from now on to `recorder`, where timing models watch; the one before, if any, gets
-    /// the rest of what it waits for, and is dropped. Without timing models there is nothing to record.
+    /// Gives all that harts execute and devices do from now on to `recorder`, where timing models watch, or everywhere if there are none;
+    /// the one before, if any, gets the rest of what it waits for, and is dropped.
     pub fn record(&mut self, recorder: Option<Box<dyn Recorder>>) {
         let harts = self.harts.len();
-        let Some(timing) = &mut self.timing else { return };
-        if let Some(mut before) = timing.recording.take() {
+        let place = match &mut self.timing {
+            Some(timing) => &mut timing.recording,
+            None => &mut self.recording,
+        };
+        if let Some(mut before) = place.take() {
             before.settle(Ps::MAX);
         }
-        timing.recording = recorder.map(|recorder| Box::new(Recording::new(recorder, harts)));
+        *place = recorder.map(|recorder| Box::new(Recording::new(recorder, harts)));
     }
 
     /// An event at a function, for a recording.
     pub(crate) fn record_event(&mut self, device: u8, now: Ps, what: Happening) {
-        if let Some(timing) = &mut self.timing {
-            timing.record_event(device, now, what);
+        let (timing, own) = (self.timing.as_deref_mut(), self.recording.as_deref_mut());
+        if let Some(recording) = under_way(timing, own) {
+            recording.happened(device, now, what, None);
         }
+    }
+}
+
+/// The recording under way: the timing models', or else the machine's own.
+pub(crate) fn under_way<'a>(
+    timing: Option<&'a mut Timing>,
+    own: Option<&'a mut Recording>,
+) -> Option<&'a mut Recording> {
+    match timing {
+        Some(timing) => timing.recording.as_deref_mut(),
+        None => own,
     }
 }

@@ -105,9 +105,12 @@ impl Machine {
 
     /// A device access is over at `now`: for a store, the root complex or the device beside it has it.
     pub(crate) fn device_over(&mut self, hart: u32, now: Ps) {
-        let Some(timing) = &mut self.timing else { return };
         let (id, hart) = (hart as usize, &mut self.harts[hart as usize]);
-        timing.end_device(id, hart, hart.slot_at(now));
+        match (&mut self.timing, &mut self.recording) {
+            (Some(timing), _) => timing.end_device(id, hart, hart.slot_at(now)),
+            (None, Some(recording)) => recording.reached(id, hart.time()),
+            (None, None) => {}
+        }
     }
 }
 
@@ -191,9 +194,11 @@ impl Timing {
             Ended::Block { trapped } => (&self.ops[..], *trapped),
             Ended::Access(op) => (std::slice::from_ref(op), false),
         };
-        let clock = &self.harts[id].clock;
+        // The space of the block, which may have ended in another.
+        let TimedHart { clock, space, .. } = &self.harts[id];
         let (begun, over) = (clock.edge(begun), clock.edge(source.cycle()));
-        recording.executed(&Executed { hart: id, ops, trapped, begun, over }, source, world);
+        let block = Executed { hart: id, ops, trapped, space: *space, begun, over };
+        recording.executed(&block, source, world);
     }
 
     /// Warming: goes through blocks of a source, from which caches, TLBs and predictors learn.
@@ -262,7 +267,7 @@ impl Timing {
 }
 
 /// The op of the device access that a hart waits for.
-pub(super) fn device_op(hart: &Hart, ram: &Ram, request: &MmioRequest) -> Op {
+pub(crate) fn device_op(hart: &Hart, ram: &Ram, request: &MmioRequest) -> Op {
     let writes = if request.store_value().is_some() { Op::WRITES } else { 0 };
     let privileged = if hart.privilege() == Privilege::User { 0 } else { Op::PRIVILEGED };
     Op {

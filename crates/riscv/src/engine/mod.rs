@@ -16,6 +16,7 @@ mod integer;
 mod learning;
 mod memory;
 pub(crate) mod noted;
+mod recorded;
 mod system;
 mod table;
 pub(crate) mod template;
@@ -25,6 +26,8 @@ use doorbell_sim::sharing::News;
 
 pub(crate) use block::Engine;
 use block::{BlockId, NO_BLOCK};
+pub use recorded::Block;
+use recorded::{Told, Untold};
 
 use crate::hart::{Hart, Stop};
 use crate::trap::Exception;
@@ -110,6 +113,10 @@ impl Hart {
 
     /// Runs until slot `until`, or until the machine has to do something.
     pub fn run(&mut self, ram: &mut Ram, until: u64) -> Stop {
+        self.run_telling(ram, until, &mut Untold)
+    }
+
+    fn run_telling<T: Told>(&mut self, ram: &mut Ram, until: u64, told: &mut T) -> Stop {
         assert!(self.pending_mmio.is_none(), "a hart with a device access under way was run");
         self.run_on(ram);
         if self.waiting {
@@ -119,17 +126,17 @@ impl Hart {
             self.waiting = false;
         }
         let mut engine = self.engine.take().expect("a hart's engine is absent only while it runs");
-        engine.set_noting(false);
+        engine.set_noting(T::NOTES);
         if let Some(news) = ram.take_news(self.config.id) {
             self.learn(&mut engine, ram, &news);
         }
-        let stop = self.run_blocks(&mut engine, ram, until);
+        let stop = self.run_blocks(&mut engine, ram, until, told);
         self.engine = Some(engine);
         stop
     }
 
-    fn run_blocks(&mut self, engine: &mut Engine, ram: &mut Ram, until: u64) -> Stop {
-        self.take_interrupt();
+    fn run_blocks<T: Told>(&mut self, engine: &mut Engine, ram: &mut Ram, until: u64, told: &mut T) -> Stop {
+        self.take_interrupts(ram, told);
         let mut linked = NO_BLOCK;
         while self.slots < until {
             if ram.has_stale_code() {
@@ -146,16 +153,19 @@ impl Hart {
                         self.slots += 1;
                         let pc = self.pc;
                         self.raise(exception.cause, exception.tval, pc);
+                        told.trap(self, ram);
                         continue;
                     }
                 }
             };
             let limit = if self.partly_executable { self.slots + 1 } else { until };
+            told.before(self);
             let (exit, whole) = self.run_block(engine, ram, block, limit);
+            told.after(self, engine, ram, (block, exit));
             linked = match exit {
                 Exit::Next | Exit::Taken if whole => engine.follow(self, ram, block, exit),
                 Exit::Changed => {
-                    self.take_interrupt();
+                    self.take_interrupts(ram, told);
                     NO_BLOCK
                 }
                 Exit::Stop => return self.stop,
@@ -173,6 +183,13 @@ impl Hart {
             };
         }
         Stop::Slot
+    }
+
+    #[inline(always)]
+    fn take_interrupts<T: Told>(&mut self, ram: &Ram, told: &mut T) {
+        if self.take_interrupt() {
+            told.trap(self, ram);
+        }
     }
 
     /// Runs a block, or as much of it as fits before slot `until`. Tells how it was left and whether

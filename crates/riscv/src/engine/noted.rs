@@ -179,7 +179,7 @@ impl Hart {
                 }
             };
             left = if self.partly_executable { 1 } else { left.min(u64::from(engine.ops(block).1)) };
-            self.notes.count = 0;
+            self.forget_notes();
             let before = self.instret;
             let (exit, _) = self.run_block(engine, ram, block, self.slots.saturating_add(left));
             let count = self.instret - before;
@@ -215,7 +215,15 @@ impl Hart {
     }
 
     /// Appends the ops of the instructions of a block that retired.
-    fn note_ops(&self, engine: &Engine, ram: &Ram, block: BlockId, what: Retired, ops: &mut Vec<TimedOp>) {
+    #[inline]
+    pub(super) fn note_ops(
+        &self,
+        engine: &Engine,
+        ram: &Ram,
+        block: BlockId,
+        what: Retired,
+        ops: &mut Vec<TimedOp>,
+    ) {
         let first = ops.len();
         ops.extend_from_slice(&engine.templates(block)[..what.count]);
         let mut noted = 0;
@@ -268,6 +276,12 @@ impl Hart {
             let virt = op.virt.wrapping_add(in_line);
             ops.push(TimedOp { size: op.size - in_line as u8, virt, phys: self.physical(ram, virt), ..op });
         }
+    }
+
+    /// Nothing is noted yet of the block that runs next.
+    #[inline]
+    pub(super) fn forget_notes(&mut self) {
+        self.notes.count = 0;
     }
 
     /// The address of the `nth` access of the block that has just run.
@@ -364,5 +378,5 @@ pub(super) struct Retired {
     pub exit: Exit,
     /// Where its first instruction lies.
     pub fetch: PhysAddr,
-    privileged: bool,
+    pub privileged: bool,
 }

@@ -8,6 +8,7 @@ use doorbell_sim::memory::Walk;
 
 use super::TraceError;
 use super::hart::{HartDecoder, PAGE_SHIFT, Page, Step, instructions};
+use super::merge::Extent;
 use super::reader::{Chunks, malformed};
 
 /// A batch is handed over when it has so many ops or blocks.
@@ -56,6 +57,7 @@ pub struct HartReader {
     ops: (usize, usize),
     space: Option<u16>,
     walks: HashMap<Page, Walk>,
+    page_tables: Extent,
     position: u64,
 }
 
@@ -75,6 +77,7 @@ impl HartReader {
             ops: (0, 0),
             space: None,
             walks: HashMap::new(),
+            page_tables: Extent::default(),
             position,
         })
     }
@@ -121,6 +124,11 @@ impl HartReader {
         self.walks.get(&Page { space: self.space, number: virt >> PAGE_SHIFT }).copied().unwrap_or_default()
     }
 
+    /// Where the page-table entries lie of which walks have been told so far.
+    pub fn page_tables(&self) -> Extent {
+        self.page_tables
+    }
+
     /// Takes another batch, if there is one.
     fn next_batch(&mut self) -> Result<bool, TraceError> {
         (self.blocks, self.news, self.ops) = (0, 0, (0, 0));
@@ -140,7 +148,11 @@ impl HartReader {
         for news in &self.batch.news[self.news..until] {
             match news {
                 News::Chunk => self.walks.clear(),
-                News::Page(page, walk) => _ = self.walks.insert(*page, *walk),
+                News::Page(page, walk) => {
+                    let entries = &walk.entries[..usize::from(walk.levels)];
+                    entries.iter().for_each(|entry| self.page_tables.note(entry.0, 8));
+                    self.walks.insert(*page, *walk);
+                }
             }
         }
         self.news = until;
@@ -195,6 +207,9 @@ impl Decoding {
                 if let Some(step) = step {
                     let instructions = instructions(&batch.ops[before..]);
                     self.position += instructions;
+                    if self.position > *end {
+                        return Err(malformed(*at));
+                    }
                     let (ops, news) = (batch.ops.len(), batch.news.len());
                     batch.blocks.push(Block { step, ops, news, instructions });
                     return Ok(true);

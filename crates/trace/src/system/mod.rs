@@ -7,8 +7,13 @@
 mod ahead;
 mod bytes;
 mod chunk;
+mod cut;
 mod device;
+#[cfg(test)]
+mod edit_tests;
+mod encoder;
 mod hart;
+mod merge;
 mod reader;
 mod shape;
 #[cfg(test)]
@@ -21,8 +26,11 @@ use serde::{Deserialize, Serialize};
 
 pub use ahead::HartReader;
 pub use chunk::{Kind, VERSION};
+pub use cut::{Cut, Window, cut};
 pub use device::{DeviceEvent, Dma, Happening};
-pub use hart::{Again, Step, instructions};
+pub use encoder::Again;
+pub use hart::{Step, instructions};
+pub use merge::{Extent, Placed, merge};
 pub use reader::{ChunkPlace, Counts, DeviceReader, TraceFile};
 pub use writer::{CHUNK_INSTRUCTIONS, TraceWriter};
 
@@ -44,6 +52,9 @@ pub struct Description {
     pub physical: bool,
     /// The recorded machine's configuration (TOML), if there is one.
     pub config: String,
+    /// Of traces that were put side by side: how many harts each has, in order. Empty of one alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<u16>,
 }
 
 /// Why a trace cannot be written or read.
@@ -52,6 +63,21 @@ pub enum TraceError {
     /// The host said so.
     #[error("{0}")]
     Io(#[from] io::Error),
+    /// It is a pipe, a device or the like.
+    #[error(
+        "this is no file, and a trace is read from one, as its index stands at its end; write what comes out of it to a file first"
+    )]
+    NoFile,
+    /// An event comes after an instruction that there is not.
+    #[error(
+        "the trace's streams contradict each other: a device's event comes after instruction {after} of hart {hart}, which is not there; record it again"
+    )]
+    Contradiction {
+        /// The event's hart.
+        hart: u16,
+        /// Its instruction.
+        after: u64,
+    },
     /// It is no trace.
     #[error("this is not a trace of Doorbell's: {what}")]
     Foreign {
@@ -84,5 +110,39 @@ pub enum TraceError {
         hart: u16,
         /// How many there are.
         harts: u16,
+    },
+    /// There is nothing to cut out.
+    #[error(
+        "hart {hart} has {has} instructions, and none are {count} from number {from} on; number them from 0, or by another hart's (--hart)"
+    )]
+    NoInstruction {
+        /// By which hart's instructions.
+        hart: u16,
+        /// The first that was asked for.
+        from: u64,
+        /// How many were.
+        count: u64,
+        /// How many there are.
+        has: u64,
+    },
+    /// More than can stand side by side.
+    #[error("the traces have more than {most} {what} together; merge fewer")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many there may be.
+        most: u32,
+    },
+    /// Memory ends where there are no more addresses.
+    #[error(
+        "there is no room for addresses {from:#x} to {to:#x} behind {behind:#x}, where the trace before ends; merge them in another order"
+    )]
+    NoRoom {
+        /// The last byte that is taken.
+        behind: u64,
+        /// The first that is needed.
+        from: u64,
+        /// The last.
+        to: u64,
     },
 }

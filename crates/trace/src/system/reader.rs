@@ -1,7 +1,7 @@
 //! Reads a trace. Chunks are read, unpacked and decoded by threads of their own, a few ahead of the reader: harts' in [`ahead`](super::ahead), devices'
 //! here.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -67,6 +67,25 @@ pub(super) struct Index {
     pub counts: Counts,
 }
 
+impl Index {
+    /// Whether the chunks of each stream follow each other from its beginning to its end.
+    fn is_sound(&self) -> bool {
+        let (mut done, mut events) = (vec![0; self.counts.instructions.len()], 0);
+        for Head { kind, hart, first, end } in self.chunks.iter().map(|place| place.head) {
+            let reached = match kind {
+                Kind::Hart => done.get_mut(usize::from(hart)),
+                Kind::Devices => Some(&mut events),
+                Kind::Description | Kind::Index => continue,
+            };
+            match reached {
+                Some(reached) if *reached == first && first <= end => *reached = end,
+                _ => return false,
+            }
+        }
+        done == self.counts.instructions && events == self.counts.events
+    }
+}
+
 /// A trace that can be read.
 pub struct TraceFile {
     path: PathBuf,
@@ -78,6 +97,11 @@ pub struct TraceFile {
 impl TraceFile {
     /// Looks at a file's head and index.
     pub fn open(path: &Path) -> Result<TraceFile, TraceError> {
+        // A pipe would be waited for.
+        let meta = fs::metadata(path)?;
+        if !meta.is_file() && !meta.is_dir() {
+            return Err(TraceError::NoFile);
+        }
         let mut file = File::open(path)?;
         // A folder can be opened, and says so only when it is read.
         let mut head = [0; EDGE_BYTES as usize];
@@ -110,6 +134,9 @@ impl TraceFile {
         };
         if index.counts.instructions.len() != usize::from(description.harts) {
             return Err(damaged(at, "index and description are of different traces"));
+        }
+        if !index.is_sound() {
+            return Err(damaged(at, "the index contradicts itself: chunks are missing, or told twice"));
         }
         Ok(TraceFile { path: path.to_owned(), description, index, bytes })
     }
@@ -174,6 +201,10 @@ impl TraceFile {
         let mut events = self.devices()?;
         while let Some(event) = events.next()? {
             counts.note(&event);
+            let (hart, after) = (event.hart, event.after);
+            if counts.instructions.get(usize::from(hart)).is_none_or(|has| *has < after) {
+                return Err(TraceError::Contradiction { hart, after });
+            }
         }
         if counts != self.index.counts {
             let what = format!("it holds {counts:?}, and its index says {:?}", self.index.counts);
@@ -249,13 +280,14 @@ pub(super) fn malformed(at: u64) -> TraceError {
     TraceError::Damaged { at, what: "a chunk's columns contradict each other".to_owned() }
 }
 
-/// Where a chunk is, and its columns.
-type DeviceChunk = (u64, [Vec<u8>; device::COLUMNS]);
+/// A chunk's head, where it is, and its columns.
+type DeviceChunk = Unpacked<[Vec<u8>; device::COLUMNS]>;
 
 /// Reads devices' events.
 pub struct DeviceReader {
     chunks: Receiver<Result<DeviceChunk, TraceError>>,
-    decoder: Option<(DeviceDecoder, u64)>,
+    decoder: Option<(DeviceDecoder, Head, u64)>,
+    position: u64,
 }
 
 impl DeviceReader {
@@ -263,7 +295,6 @@ impl DeviceReader {
         let (to, from) = sync_channel(AHEAD);
         let unpack = move || {
             while let Some(read) = chunks.next().transpose() {
-                let read = read.map(|(_, at, columns)| (at, columns));
                 let failed = read.is_err();
                 // Whoever reads no further hears no more.
                 if to.send(read).is_err() || failed {
@@ -272,21 +303,29 @@ impl DeviceReader {
             }
         };
         std::thread::Builder::new().name("trace reader".into()).spawn(unpack)?;
-        Ok(DeviceReader { chunks: from, decoder: None })
+        Ok(DeviceReader { chunks: from, decoder: None, position: 0 })
     }
 
     /// The next event; `None` at the end.
     #[expect(clippy::should_implement_trait, reason = "it may fail, and then does not go on")]
     pub fn next(&mut self) -> Result<Option<DeviceEvent>, TraceError> {
         loop {
-            if let Some((decoder, at)) = &mut self.decoder
-                && let Some(event) = decoder.next().map_err(|_| malformed(*at))?
-            {
-                return Ok(Some(event));
+            if let Some((decoder, head, at)) = &mut self.decoder {
+                match decoder.next().map_err(|_| malformed(*at))? {
+                    Some(event) if self.position < head.end => {
+                        self.position += 1;
+                        return Ok(Some(event));
+                    }
+                    None if self.position == head.end => {}
+                    _ => return Err(malformed(*at)),
+                }
             }
             let Ok(read) = self.chunks.recv() else { return Ok(None) };
-            let (at, columns) = read?;
-            self.decoder = Some((DeviceDecoder::new(columns), at));
+            let (head, at, columns) = read?;
+            if head.first != self.position {
+                return Err(malformed(at));
+            }
+            self.decoder = Some((DeviceDecoder::new(columns), head, at));
         }
     }
 }

@@ -10,9 +10,9 @@ use proptest::prelude::*;
 
 use super::*;
 
-const PAGE: u64 = 4096;
+pub(super) const PAGE: u64 = 4096;
 
-fn walk_of(virt: u64) -> Walk {
+pub(super) fn walk_of(virt: u64) -> Walk {
     let entry = |level: u64| PhysAddr(0x9000_0000 + (virt >> (39 - 9 * level) & 0x1ff) * 8 + level * PAGE);
     let mut walk = Walk { levels: 3, page_bytes: PAGE, ..Walk::default() };
     (0..3).for_each(|level| walk.entries[level as usize] = entry(level));
@@ -57,11 +57,11 @@ fn step() -> impl Strategy<Value = Step> {
     )
 }
 
-fn blocks() -> impl Strategy<Value = Vec<(u16, Step, Vec<Op>)>> {
+pub(super) fn blocks() -> impl Strategy<Value = Vec<(u16, Step, Vec<Op>)>> {
     prop::collection::vec((0..2u16, step(), prop::collection::vec(op(), 0..12)), 0..40)
 }
 
-fn event() -> impl Strategy<Value = DeviceEvent> {
+pub(super) fn event() -> impl Strategy<Value = DeviceEvent> {
     let kind = prop::sample::select(vec![DmaKind::RxData, DmaKind::TxDescriptorFetch]);
     let dma = (kind, any::<(bool, u64, u32, u64, u32)>(), any::<(u64, u64)>()).prop_map(
         |(kind, (write, addr, len, frame, offset), (took, visible))| {
@@ -90,11 +90,17 @@ fn event() -> impl Strategy<Value = DeviceEvent> {
     })
 }
 
-fn description() -> Description {
+/// The event, after an instruction that there is.
+fn within(event: DeviceEvent, has: &[u64]) -> DeviceEvent {
+    let hart = event.hart % 2;
+    DeviceEvent { hart, after: event.after % (has[usize::from(hart)] + 1), ..event }
+}
+
+pub(super) fn description() -> Description {
     Description { recorder: "a test".into(), isa: "riscv64".into(), harts: 2, ..Description::default() }
 }
 
-fn write(path: &Path, blocks: &[(u16, Step, Vec<Op>)], events: &[DeviceEvent]) -> Counts {
+pub(super) fn write(path: &Path, blocks: &[(u16, Step, Vec<Op>)], events: &[DeviceEvent]) -> Counts {
     let mut writer = TraceWriter::create(path, &description()).unwrap();
     for (hart, step, ops) in blocks {
         writer.block(*hart, step, ops, &mut walk_of).unwrap();
@@ -123,7 +129,7 @@ fn write_again(path: &Path, blocks: &[(u16, Step, Vec<Op>)], by_number: bool) ->
 }
 
 /// Blocks may have been divided: ops one by one, each with what holds for it, and what stands between.
-fn told(steps: impl Iterator<Item = (Step, Vec<Op>)>) -> Vec<(Option<Op>, Step)> {
+pub(super) fn told(steps: impl Iterator<Item = (Step, Vec<Op>)>) -> Vec<(Option<Op>, Step)> {
     let mut all = Vec::new();
     for (step, ops) in steps {
         let (last, inner) =
@@ -139,7 +145,7 @@ fn told(steps: impl Iterator<Item = (Step, Vec<Op>)>) -> Vec<(Option<Op>, Step)>
     all
 }
 
-fn read(file: &TraceFile, hart: u16) -> Vec<(Step, Vec<Op>)> {
+pub(super) fn read(file: &TraceFile, hart: u16) -> Vec<(Step, Vec<Op>)> {
     let mut reader = file.hart(hart, 0).unwrap();
     let (mut all, mut ops) = (Vec::new(), Vec::new());
     while let Some(step) = reader.next(&mut ops).unwrap() {
@@ -151,7 +157,7 @@ fn read(file: &TraceFile, hart: u16) -> Vec<(Step, Vec<Op>)> {
     all
 }
 
-fn scratch() -> (tempfile::TempDir, PathBuf) {
+pub(super) fn scratch() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.dbt");
     (folder, path)
@@ -168,6 +174,8 @@ proptest! {
     #[test]
     fn what_was_written_is_read(blocks in blocks(), events in prop::collection::vec(event(), 0..30)) {
         let (_folder, path) = scratch();
+        let has = write(&path, &blocks, &[]).instructions;
+        let events: Vec<_> = events.into_iter().map(|event| within(event, &has)).collect();
         let counts = write(&path, &blocks, &events);
         let file = TraceFile::open(&path).unwrap();
         prop_assert_eq!(file.description(), &description());
@@ -293,4 +301,31 @@ fn pages_are_those_of_the_block_that_was_taken_however_far_decoding_is_ahead() {
         assert_eq!(reader.walk(PAGE), walk_at(block));
     }
     assert_eq!((reader.advance().unwrap(), reader.advance().unwrap()), (None, None));
+}
+
+#[test]
+fn an_event_after_an_instruction_that_is_not_there_is_a_contradiction() {
+    let (_folder, path) = scratch();
+    let block = (1, Step::default(), vec![Op { length: 4, ..Op::default() }; 5]);
+    let event = |hart, after| DeviceEvent {
+        device: 0,
+        hart,
+        after,
+        since: Ps::ZERO,
+        what: Happening::Interrupt { raised: true },
+    };
+    let checked = |hart, after| {
+        write(&path, std::slice::from_ref(&block), &[event(hart, after)]);
+        TraceFile::open(&path).unwrap().check().map(drop)
+    };
+    assert!(checked(1, 5).is_ok() && checked(0, 0).is_ok());
+    for (hart, after) in [(1, 6), (0, 1), (2, 0)] {
+        assert!(matches!(checked(hart, after), Err(TraceError::Contradiction { .. })), "{hart} {after}");
+    }
+}
+
+#[test]
+fn a_pipe_is_refused_and_not_waited_for() {
+    let error = TraceFile::open(Path::new("/dev/zero")).err().expect("it is no file");
+    assert!(error.to_string().contains("write what comes out of it to a file"), "{error}");
 }

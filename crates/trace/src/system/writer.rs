@@ -12,7 +12,8 @@ use doorbell_sim::memory::Walk;
 
 use super::chunk::{self, EDGE_BYTES, END_MAGIC, Head, Kind};
 use super::device::{DeviceEncoder, DeviceEvent};
-use super::hart::{Again, HartEncoder, Step, instructions};
+use super::encoder::{Again, HartEncoder};
+use super::hart::Step;
 use super::reader::{ChunkPlace, Counts, Index};
 use super::{Description, TraceError};
 
@@ -117,8 +118,7 @@ impl TraceWriter {
         walk: &mut dyn FnMut(u64) -> Walk,
     ) -> Result<(), TraceError> {
         let of = &mut self.harts[usize::from(hart)];
-        of.encoder.block(step, again, ops, walk);
-        of.end += again.map_or_else(|| instructions(ops), |again| again.instructions);
+        of.end += of.encoder.block(step, again, ops, walk);
         self.counts.instructions[usize::from(hart)] = of.end;
         self.counts.ops += ops.len() as u64;
         if of.end - of.first >= CHUNK_INSTRUCTIONS || of.encoder.bytes() >= CHUNK_BYTES {

@@ -1,0 +1,105 @@
+//! `doorbell trace cut` and `merge`: traces made of traces.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use doorbell_bench::RecordedNames;
+use doorbell_files::replace;
+use doorbell_trace::system::{self, Extent, Window};
+
+use crate::out::outln;
+use crate::trace_cmd::{open, words};
+
+#[derive(Args)]
+pub struct CutArgs {
+    /// The trace
+    file: PathBuf,
+    /// What is written
+    output: PathBuf,
+    /// From this instruction on, counted from 0
+    #[arg(long, value_name = "N")]
+    from: u64,
+    /// So many instructions
+    #[arg(long, value_name = "N")]
+    count: u64,
+    /// Whose instructions are counted; of the others the same share is kept
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    hart: u16,
+    /// Leave the other harts out, and what devices did by their instructions
+    #[arg(long)]
+    alone: bool,
+}
+
+#[derive(Args)]
+pub struct MergeArgs {
+    /// The traces, and last the file that is written
+    #[arg(required = true, num_args = 3.., value_names = ["FILE", "FILE", "OUT"])]
+    files: Vec<PathBuf>,
+}
+
+pub fn cut(args: &CutArgs) -> anyhow::Result<()> {
+    let CutArgs { file, output, from, count, hart, alone } = args;
+    let of = || file.display().to_string();
+    let trace = open(file)?;
+    if is_same(file, output) {
+        bail!("{}: a trace is not cut in its own place; give another file to write", of());
+    }
+    let names = RecordedNames::beside(file);
+    let window = Window { hart: *hart, from: *from, count: *count, alone: *alone };
+    let cut = system::cut(&trace, output, window).with_context(of)?;
+    outln!("{}: {}", output.display(), words(&cut.counts));
+    for (number, (was, from, to)) in cut.harts.iter().enumerate() {
+        outln!("  hart {number}: instructions {from} to {to} of hart {was}");
+    }
+    // What names its functions lies beside it.
+    if names.is_file() {
+        let text = std::fs::read(&names).with_context(|| format!("cannot read {}", names.display()))?;
+        let path = RecordedNames::beside(output);
+        replace(&path, &text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if cut.events_of_others > 0 {
+        outln!("  {} events are left out: they are told by harts that are left out", cut.events_of_others);
+    }
+    Ok(())
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
+}
+
+pub fn merge(args: &MergeArgs) -> anyhow::Result<()> {
+    let (output, inputs) = args.files.split_last().expect("three files at least are given");
+    if output.exists() {
+        bail!(
+            "{} is there already; the last file is the one that is written, so give it a new name, or remove it",
+            output.display()
+        );
+    }
+    let traces = inputs.iter().map(|path| open(path)).collect::<anyhow::Result<Vec<_>>>()?;
+    let (counts, placed) = system::merge(&traces, output).with_context(|| output.display().to_string())?;
+    outln!("{}: {}", output.display(), words(&counts));
+    for ((path, trace), placed) in inputs.iter().zip(&traces).zip(&placed) {
+        outln!("  {}", path.display());
+        let (first, count) = placed.harts;
+        match count {
+            1 => outln!("    hart 0 is hart {first} now"),
+            _ => outln!("    harts 0 to {} are harts {first} to {} now", count - 1, first + count - 1),
+        }
+        for (before, now) in &placed.devices {
+            outln!("    device {before} is device {now} now");
+        }
+        let Extent { low, high } = placed.memory;
+        if !placed.memory.is_empty() {
+            let moved = match placed.moved {
+                0 => "where it was".to_owned(),
+                by => format!("moved up by {} MiB", by >> 20),
+            };
+            outln!("    memory is {low:#x} to {high:#x}, {moved}");
+        }
+        if !trace.description().physical {
+            outln!("    it has virtual addresses alone: they are physical ones now");
+        }
+    }
+    Ok(())
+}

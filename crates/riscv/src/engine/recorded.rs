@@ -1,0 +1,107 @@
+//! Functional execution that is listened to: the same run loop, and after each block what of it retired, as timing models' ops.
+
+use doorbell_sim::{Op as TimedOp, Ram};
+
+use super::Exit;
+use super::block::{BlockId, Engine};
+use super::noted::Retired;
+use crate::hart::{Hart, Privilege, Stop};
+
+/// What the run loop tells.
+pub(super) trait Told {
+    /// Whether addresses are noted, without which there are no ops.
+    const NOTES: bool;
+
+    /// A block is about to run.
+    fn before(&mut self, hart: &mut Hart);
+
+    /// It has run, and was left so.
+    fn after(&mut self, hart: &mut Hart, engine: &Engine, ram: &Ram, block: (BlockId, Exit));
+
+    /// An interrupt was taken, or there was nothing to execute.
+    fn trap(&mut self, hart: &mut Hart, ram: &Ram);
+}
+
+/// Nobody listens.
+pub(super) struct Untold;
+
+impl Told for Untold {
+    const NOTES: bool = false;
+
+    #[inline(always)]
+    fn before(&mut self, _: &mut Hart) {}
+
+    #[inline(always)]
+    fn after(&mut self, _: &mut Hart, _: &Engine, _: &Ram, _: (BlockId, Exit)) {}
+
+    #[inline(always)]
+    fn trap(&mut self, _: &mut Hart, _: &Ram) {}
+}
+
+/// What was executed of a block.
+#[derive(Clone, Copy, Debug)]
+pub struct Block<'a> {
+    /// The ops of the instructions that retired.
+    pub ops: &'a [TimedOp],
+    /// How many instructions these are.
+    pub instructions: u64,
+    /// Whether an exception or interrupt was taken behind them.
+    pub trapped: bool,
+    /// The address space that they were executed in.
+    pub space: Option<u16>,
+}
+
+/// Tells `to` of blocks.
+struct Telling<'a, F> {
+    to: F,
+    ops: &'a mut Vec<TimedOp>,
+    /// Of the running block.
+    space: Option<u16>,
+    privileged: bool,
+    retired: u64,
+}
+
+impl<F: FnMut(&mut Hart, &Ram, Block<'_>)> Told for Telling<'_, F> {
+    const NOTES: bool = true;
+
+    #[inline(always)]
+    fn before(&mut self, hart: &mut Hart) {
+        hart.forget_notes();
+        self.space = hart.address_space();
+        self.privileged = hart.privilege != Privilege::User;
+        self.retired = hart.instret;
+    }
+
+    #[inline(always)]
+    fn after(&mut self, hart: &mut Hart, engine: &Engine, ram: &Ram, (block, exit): (BlockId, Exit)) {
+        let instructions = hart.instret - self.retired;
+        let trapped = exit == Exit::Trapped;
+        if instructions == 0 && !trapped {
+            return;
+        }
+        self.ops.clear();
+        let (count, fetch) = (instructions as usize, engine.phys(block));
+        let what = Retired { count, exit, fetch, privileged: self.privileged };
+        hart.note_ops(engine, ram, block, what, self.ops);
+        (self.to)(hart, ram, Block { ops: self.ops, instructions, trapped, space: self.space });
+    }
+
+    fn trap(&mut self, hart: &mut Hart, ram: &Ram) {
+        let space = hart.address_space();
+        (self.to)(hart, ram, Block { ops: &[], instructions: 0, trapped: true, space });
+    }
+}
+
+impl Hart {
+    /// Runs as [`run`](Hart::run) does, to the same slot and the same end, and tells `to` of each block. `ops` may be used.
+    pub fn run_recorded(
+        &mut self,
+        ram: &mut Ram,
+        until: u64,
+        ops: &mut Vec<TimedOp>,
+        to: impl FnMut(&mut Hart, &Ram, Block<'_>),
+    ) -> Stop {
+        let mut telling = Telling { to, ops, space: None, privileged: false, retired: 0 };
+        self.run_telling(ram, until, &mut telling)
+    }
+}
