@@ -15,6 +15,7 @@ use crate::input::Input;
 use crate::lent::Lent;
 use crate::operations::{self, Profile};
 use crate::places::{self, BEHIND_BRIDGE, BELL_DEVICE, BRIDGE_DEVICE};
+use crate::recorded::Recorded;
 use crate::watchdog::Watchdog;
 
 const GUEST: &str = "fuzzed";
@@ -74,7 +75,7 @@ pub struct Case {
 /// The expensive checks, of which each case has some: what they take is better spent on other cases.
 #[derive(Clone, Copy, Debug)]
 struct Checks {
-    /// A second machine is stopped more often, and comes to the same state.
+    /// A second machine is stopped more often and recorded, and comes to the same state.
     chopped: bool,
     /// A restored machine goes on as the saved one.
     restored: bool,
@@ -132,9 +133,10 @@ impl Case {
     }
 
     /// Lets the guest run while an experimenter does this and that; a second machine that is stopped
-    /// more often must not differ: at a glance after each segment, in all of its state at the end.
+    /// more often, and recorded, must not differ: at a glance after each segment, in all of its state at the end.
     pub fn run_segments(&mut self, machine: &mut Machine) {
         let mut twin = self.checks.chopped.then(|| self.build());
+        let recorded = twin.as_mut().map(|twin| Recorded::begin(twin));
         let mut rate = 0;
         for _ in 0..self.segments {
             let action = Action::choose(&mut self.choices);
@@ -155,7 +157,8 @@ impl Case {
                 assert_eq!(glance(machine), glance(twin), "a run in pieces differs from a run in one");
             }
         }
-        if let Some(twin) = &twin {
+        if let (Some(twin), Some(recorded)) = (&mut twin, recorded) {
+            recorded.end(twin);
             assert_same(machine, twin, "a run in pieces differs from a run in one");
         }
     }

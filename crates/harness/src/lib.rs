@@ -11,6 +11,7 @@
 //! | [`streams::run`] | a traffic file with streams |
 //! | [`capture::run`] | a capture that a stream sends |
 //! | [`champsim::run`] | a trace of ChampSim's |
+//! | [`trace::run`] | a trace of our own format, changed behind checksums that are made right again |
 
 #![forbid(unsafe_code)]
 
@@ -27,7 +28,9 @@ pub mod input;
 pub mod lent;
 pub mod operations;
 pub mod places;
+pub mod recorded;
 pub mod streams;
 pub mod sweep;
 pub mod targets;
+pub mod trace;
 pub mod watchdog;

@@ -1,6 +1,6 @@
 //! Configurations, traffic files and traces that nobody tried.
 
-use doorbell_harness::{capture, champsim, config, streams, sweep};
+use doorbell_harness::{capture, champsim, config, streams, sweep, trace};
 
 #[test]
 fn a_configuration_is_refused_by_key_or_runs() {
@@ -24,4 +24,10 @@ fn a_capture_is_refused_by_name_or_sent() {
 fn a_trace_is_refused_by_name_or_becomes_ops() {
     sweep::random("traces", 2000, (16, 600), champsim::run);
     sweep::seeds("champsim", champsim::run);
+}
+
+#[test]
+fn a_trace_of_our_own_is_refused_or_can_be_read_cut_merged_and_played() {
+    sweep::random("own traces", 300, (16, 600), trace::run);
+    sweep::seeds("trace", trace::run);
 }

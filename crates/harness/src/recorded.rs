@@ -1,0 +1,92 @@
+//! A recording of a machine that may do anything: each instruction is told once, in order, and each event after instructions that were.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use doorbell_machine::{Machine, Recorder};
+use doorbell_sim::memory::Walk;
+use doorbell_sim::{Op, PhysAddr};
+use doorbell_trace::system::{DeviceEvent, Happening, Step, instructions};
+
+/// What was told.
+#[derive(Debug, Default)]
+struct Told {
+    /// Instructions of each hart.
+    instructions: Vec<u64>,
+}
+
+struct Listener(Arc<Mutex<Told>>);
+
+impl Recorder for Listener {
+    fn block(&mut self, hart: u16, step: &Step, ops: &[Op], walk: &mut dyn FnMut(u64) -> Walk) {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        told.instructions[usize::from(hart)] += instructions(ops);
+        assert!(!ops.is_empty() || step.trapped, "a block of nothing");
+        let mut before: Option<Op> = None;
+        for op in ops {
+            if let Some(before) = before.filter(Op::ends_instruction) {
+                assert_eq!(before.next_pc(), op.pc, "within a block each instruction follows the one before");
+            }
+            if step.space.is_none() {
+                assert_eq!(
+                    PhysAddr(op.pc),
+                    op.fetch,
+                    "without translation instructions lie at their addresses"
+                );
+            }
+            before = Some(*op);
+        }
+        if let Some(op) = ops.first() {
+            let walk = walk(op.pc);
+            assert!(usize::from(walk.levels) <= walk.entries.len());
+        }
+    }
+
+    fn event(&mut self, event: &DeviceEvent) {
+        let told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let has = told.instructions[usize::from(event.hart)];
+        assert!(event.after <= has, "an event after instruction {} of {has}", event.after);
+        if let Happening::Dma(dma) = event.what {
+            assert!(!dma.write || (event.after..=has).contains(&dma.visible), "{event:?} of {has}");
+        }
+    }
+}
+
+/// A recording under way.
+#[derive(Debug)]
+pub struct Recorded {
+    told: Arc<Mutex<Told>>,
+    begun: Vec<u64>,
+}
+
+impl Recorded {
+    /// Begins one.
+    pub fn begin(machine: &mut Machine) -> Recorded {
+        let begun: Vec<u64> = machine.harts().iter().map(|hart| hart.instructions()).collect();
+        let told = Told { instructions: vec![0; begun.len()] };
+        let told = Arc::new(Mutex::new(told));
+        machine.record(Some(Box::new(Listener(Arc::clone(&told)))));
+        Recorded { told, begun }
+    }
+
+    /// Ends it. An access to a device is told when it begins. With timing models so is one that nothing answers, and what is executed
+    /// without them is not told.
+    pub fn end(self, machine: &mut Machine) {
+        machine.record(None);
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let begun_by_now = machine
+            .harts()
+            .iter()
+            .zip(&self.begun)
+            .map(|(hart, begun)| hart.instructions() - begun + u64::from(hart.pending_mmio().is_some()));
+        let executed: Vec<u64> = begun_by_now.collect();
+        let unanswered = machine.stats().bus_errors;
+        match machine.timing() {
+            None => assert_eq!(told.instructions, executed, "each instruction is told once"),
+            Some(_) => assert!(
+                told.instructions.iter().zip(&executed).all(|(told, has)| *told <= has + unanswered),
+                "{:?} were told of {executed:?}",
+                told.instructions
+            ),
+        }
+    }
+}

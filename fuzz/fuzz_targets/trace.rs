@@ -1,0 +1,5 @@
+//! Traces of our own format.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| doorbell_harness::trace::run(bytes));
