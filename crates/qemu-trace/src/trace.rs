@@ -46,6 +46,7 @@ impl ToTrace {
             harts: 1,
             timed: false,
             physical: true,
+            beside: Vec::new(),
             config: String::new(),
         };
         let writer = TraceWriter::create(path, &description)?;
