@@ -2,7 +2,7 @@
 
 DOORBELL := target/release/doorbell
 
-.PHONY: help run test test-long test-fresh test-faults test-golden test-sanitize bench lint build setup-run setup-test
+.PHONY: help run test test-long test-fresh test-faults test-golden test-sanitize bench traces lint build setup-run setup-test
 
 help:
 	@echo "make run        build Doorbell and its guest image, then measure testpmd at several loads"
@@ -14,6 +14,7 @@ help:
 	@echo "make test-sanitize  guest RAM and the engine, all of the unsafe code, under AddressSanitizer"
 	@echo "make lint       formatting and clippy; before each commit"
 	@echo "make bench      speed and memory, beside QEMU where there is something to compare"
+	@echo "make traces     record the traces of the study ddiosim (x86-64 under QEMU; some minutes, once)"
 	@echo "make build      only build $(DOORBELL)"
 
 run: build
@@ -41,6 +42,9 @@ test-sanitize: setup-run
 
 bench: setup-test build
 	tests/bench
+
+traces: build
+	tools/traces
 
 build: setup-run
 	cargo build --release --locked --bin doorbell

@@ -207,7 +207,7 @@ fn found(experiment: &Path, name: &str, places: &Places) -> Result<PathBuf, Expe
     match candidates.iter().find(|candidate| candidate.exists()) {
         Some(found) => Ok(found.clone()),
         None => Err(ExperimentError::File(format!(
-            "{}: there is no trace {name}: neither {} nor {}; record it (doorbell trace record --help)",
+            "{}: there is no trace {name}: neither {} nor {}; `make traces` records those of the studies that come along, `doorbell trace record` any",
             experiment.display(),
             candidates[0].display(),
             candidates[1].display()

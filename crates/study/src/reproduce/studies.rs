@@ -37,6 +37,7 @@ pub const STUDIES: &[StudyFiles] = &[
         "ddio", "Reexamining Direct Cache Access (ATC 2020)":
         "descriptors", "ways", "work"
     ),
+    study!("ddiosim", "DDIOSim: DDIO and full-system traces": "ddio", "llc"),
 ];
 
 /// The figures of a built-in study, or of a folder with a TOML file a figure: the study's title, and its figures.
