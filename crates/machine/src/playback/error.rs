@@ -1,0 +1,76 @@
+//! What can be wrong with what is to be played.
+
+use doorbell_trace::champsim;
+use doorbell_trace::system::TraceError;
+
+use crate::config::ConfigError;
+
+/// Why a trace cannot be played.
+#[derive(Debug, thiserror::Error)]
+pub enum PlaybackError {
+    /// The configuration does not fit.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The file cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The file cannot be read as ChampSim's.
+    #[error(transparent)]
+    ChampSim(#[from] champsim::Error),
+    /// Events wait for instructions that never come.
+    #[error(
+        "the trace's streams contradict each other: a device's event comes after instruction {after} of hart {hart}, which has {has}; record it again"
+    )]
+    Contradiction {
+        /// The event's hart.
+        hart: u16,
+        /// Its instruction.
+        after: u64,
+        /// The instructions that there are.
+        has: u64,
+    },
+    /// A hart waits for a write that never comes.
+    #[error(
+        "the trace's streams contradict each other: hart {hart} saw a device's write before its instruction {after} that waits for a later one; record it again"
+    )]
+    Circle {
+        /// The hart.
+        hart: usize,
+        /// How far it has come.
+        after: u64,
+    },
+    /// A request that no device makes.
+    #[error("the trace makes no sense: device {device} moves {bytes} bytes at once; record it again")]
+    Request {
+        /// The device.
+        device: u8,
+        /// What it asks for.
+        bytes: u32,
+    },
+    /// The trace cannot be played at this pace.
+    #[error("the trace cannot be played at another pace than recorded: {0}")]
+    Pace(String),
+    /// A closed loop waits for itself.
+    #[error(
+        "a window of {window} waits for itself: behind instruction {after} the program took more requests before it answered one (its largest batch is of {batch}); take a larger window"
+    )]
+    Window {
+        /// The window.
+        window: u32,
+        /// How far the hart has come.
+        after: u64,
+        /// The largest batch.
+        batch: u64,
+    },
+    /// A trace touches more pages than the machine has.
+    #[error(
+        "the trace touches more memory than the machine has for its pages; give it more (--set platform.ram=…, up to 12GiB)"
+    )]
+    Ram,
+    /// The traces touch more memory than can be told apart.
+    #[error(
+        "the traces touch more than 110 GiB of memory in pieces of 64 MiB; play fewer of them, or give virtual addresses pages \
+         (playback.pages=kernel)"
+    )]
+    Memory,
+}
