@@ -92,6 +92,9 @@ pub enum RunError {
     /// A trace in ChampSim's format cannot be played; the error names its file.
     #[error(transparent)]
     ChampSim(doorbell_trace::champsim::Error),
+    /// One of DynamoRIO's cannot be; the error names its file.
+    #[error(transparent)]
+    Drmemtrace(#[from] doorbell_drmemtrace::Error),
     /// What was played is not what the trace holds.
     #[error("{}: {problem}; `doorbell trace check` says whether the file is whole, and if it is, this is a fault of Doorbell's", path.display())]
     Unplayed {

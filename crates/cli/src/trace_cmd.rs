@@ -13,7 +13,7 @@ use doorbell_trace::system::{
     Counts, Description, DeviceEvent, Happening, Step, TraceError, TraceFile, TraceWriter,
 };
 
-use crate::out::outln;
+use crate::out::{outln, tell};
 use crate::run_cmd;
 use crate::trace_edit::{self, CutArgs, MergeArgs};
 use crate::trace_info;
@@ -33,7 +33,7 @@ pub enum TraceCommand {
     Dump(DumpArgs),
     /// Play traces on any configuration, as they were recorded or at another pace (docs/traces.md)
     Run(Box<PlayArgs>),
-    /// Make a ChampSim trace of a trace's hart, or a trace of a ChampSim trace
+    /// Make a ChampSim trace of a trace's hart, or a trace of one of ChampSim's or DynamoRIO's
     Convert(ConvertArgs),
     /// Cut some of a trace's instructions out, with what devices did meanwhile, as a trace of its own
     Cut(CutArgs),
@@ -68,7 +68,8 @@ pub struct DumpArgs {
 
 #[derive(Args)]
 pub struct ConvertArgs {
-    /// What is read: a trace of Doorbell's, or else one of ChampSim's (plain, .xz, .gz or .zst)
+    /// What is read: a trace of Doorbell's; one of DynamoRIO's (a file, or the folder of a program's threads or cores); or else one of
+    /// ChampSim's (plain, .xz, .gz or .zst)
     input: PathBuf,
     /// What is written: a ChampSim trace, compressed as its name says; or a trace of Doorbell's (.dbt)
     output: PathBuf,
@@ -104,8 +105,16 @@ pub fn trace(command: TraceCommand, places: &Places) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
+/// A trace of Doorbell's, or one of DynamoRIO's as if it were.
 pub(crate) fn open(path: &Path) -> anyhow::Result<TraceFile> {
-    TraceFile::open(path).with_context(|| path.display().to_string())
+    match TraceFile::open(path) {
+        Err(_) if doorbell_drmemtrace::is_of_drmemtrace(path) => {
+            let (file, notes) = doorbell_drmemtrace::open(path)?;
+            notes.iter().for_each(|note| tell!("{}: {note}", path.display()));
+            Ok(file)
+        }
+        opened => opened.with_context(|| path.display().to_string()),
+    }
 }
 
 pub(crate) fn words(counts: &Counts) -> String {
@@ -190,7 +199,14 @@ fn event_line(event: &DeviceEvent) -> String {
 fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
     let variant = if args.cloudsuite { Variant::CloudSuite } else { Variant::Standard };
     let ours = args.output.extension().is_some_and(|extension| extension == "dbt");
-    match (TraceFile::open(&args.input), ours) {
+    let opened = TraceFile::open(&args.input);
+    if opened.is_err() && doorbell_drmemtrace::is_of_drmemtrace(&args.input) {
+        return match ours {
+            true => from_drmemtrace(args),
+            false => to_champsim(&open(&args.input)?, args, variant),
+        };
+    }
+    match (opened, ours) {
         (Ok(file), false) => to_champsim(&file, args, variant),
         (Ok(_), true) => bail!("{} is a trace of Doorbell's already", args.input.display()),
         (Err(TraceError::Foreign { .. }), true) => from_champsim(args, variant),
@@ -216,6 +232,13 @@ fn to_champsim(file: &TraceFile, args: &ConvertArgs, variant: Variant) -> anyhow
     let written = writer.written();
     writer.finish()?;
     outln!("{}: {written} instructions of hart {}, by physical addresses", args.output.display(), args.hart);
+    Ok(())
+}
+
+fn from_drmemtrace(args: &ConvertArgs) -> anyhow::Result<()> {
+    let converted = doorbell_drmemtrace::convert(&args.input, &args.output)?;
+    outln!("{}: {}", args.output.display(), words(&converted.counts));
+    converted.notes.iter().for_each(|note| outln!("  {note}"));
     Ok(())
 }
 

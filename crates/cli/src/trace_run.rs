@@ -19,7 +19,7 @@ use crate::screen::Screen;
     after_help = "What configures guest, NIC and traffic has no meaning here; docs/traces.md says what has."
 )]
 pub struct PlayArgs {
-    /// What is played: traces of Doorbell's, or ChampSim's (plain, .xz, .gz or .zst). The first one is measured; further ones are its
+    /// What is played: traces of Doorbell's, DynamoRIO's (files or folders), or ChampSim's (plain, .xz, .gz or .zst). The first one is measured; further ones are its
     /// neighbours, each on cores of its own and over again until the first one ends, which share with it the last level, DRAM and links
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,

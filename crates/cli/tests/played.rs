@@ -330,3 +330,54 @@ fn what_cannot_be_played_is_refused_and_leaves_nothing() {
         assert!(!said.contains("panicked"), "{words:?}: {said}");
     }
 }
+
+/// A thread's file of DynamoRIO's format: rounds of `mov rax, [rdi]; jmp back`, behind each other in memory.
+fn drmemtrace(path: &Path, thread: u64) {
+    let mut bytes = Vec::new();
+    let mut add = |kind: u16, size: u16, value: u64| {
+        bytes.extend(kind.to_le_bytes());
+        bytes.extend(size.to_le_bytes());
+        bytes.extend(value.to_le_bytes());
+    };
+    // The header, and the file's type: x86-64 with encodings; thread and process.
+    for (kind, size, value) in [(25, 0, 7), (28, 9, 0x240), (22, 4, thread), (24, 4, 1)] {
+        add(kind, size, value);
+    }
+    for round in 0..2000 {
+        if round == 0 {
+            add(47, 3, 0x07_8b48);
+        }
+        add(10, 3, 0x40_0000);
+        add(0, 8, 0x7f00_0000_0000 + 64 * (thread << 16 | round));
+        if round == 0 {
+            add(47, 2, 0xfbeb);
+        }
+        add(11, 2, 0x40_0003);
+    }
+    add(23, 4, thread);
+    add(26, 0, 0);
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_folder_of_dynamorios_is_looked_at_converted_and_played() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    fs::create_dir(folder.join("program")).unwrap();
+    (1..=2).for_each(|thread| drmemtrace(&folder.join(format!("program/{thread}.trace")), thread));
+    let info = succeeds(folder, &["trace", "info", "program"]);
+    assert!(info.contains("8000 instructions") && info.contains("hart 1         4000"), "{info}");
+    assert!(succeeds(folder, &["trace", "check", "program"]).contains("whole"));
+    let converted = succeeds(folder, &["trace", "convert", "program", "own.dbt"]);
+    assert!(converted.contains("8000 instructions") && converted.contains("threads: 2"), "{converted}");
+    for (trace, out) in [("program", "direct"), ("own.dbt", "converted")] {
+        let run =
+            ["trace", "run", trace, "--set", "playback.pages=kernel", "--warmup", "0", "--out", out, "-q"];
+        succeeds(folder, &run);
+    }
+    let (direct, converted) = (summary(&folder.join("direct")), summary(&folder.join("converted")));
+    assert_eq!(direct["state_hash"], converted["state_hash"]);
+    assert!(direct["state_hash"].is_string(), "{direct}");
+    let said = refused(folder, &["trace", "convert", ".", "own.dbt"]);
+    assert!(said.contains("is a folder without traces of DynamoRIO's"), "{said}");
+}

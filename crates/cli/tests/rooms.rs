@@ -21,6 +21,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("image", &["sim", "files", "results"]),
     ("symbols", &["sim"]),
     ("qemu-trace", &["sim", "files", "image", "riscv", "trace"]),
+    ("drmemtrace", &["sim", "qemu-trace", "trace"]),
     (
         "machine",
         &[
@@ -28,7 +29,22 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "platform", "trace",
         ],
     ),
-    ("bench", &["sim", "files", "wire", "loadgen", "nic", "machine", "image", "symbols", "results", "trace"]),
+    (
+        "bench",
+        &[
+            "sim",
+            "files",
+            "wire",
+            "loadgen",
+            "nic",
+            "machine",
+            "image",
+            "symbols",
+            "results",
+            "trace",
+            "drmemtrace",
+        ],
+    ),
     ("study", &["sim", "files", "loadgen", "machine", "bench", "results"]),
     ("report", &["results"]),
     ("gdb", &["sim", "riscv", "machine"]),
@@ -47,6 +63,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "gdb",
             "trace",
             "qemu-trace",
+            "drmemtrace",
         ],
     ),
     // Tools that only tests use.
@@ -63,7 +80,10 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "bench", "report", "oracle",
         ],
     ),
-    ("harness", &["sim", "wire", "loadgen", "nic", "pcie", "riscv", "platform", "trace", "machine"]),
+    (
+        "harness",
+        &["sim", "wire", "loadgen", "nic", "pcie", "riscv", "platform", "trace", "machine", "drmemtrace"],
+    ),
 ];
 
 fn crates() -> PathBuf {

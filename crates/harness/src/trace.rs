@@ -1,7 +1,9 @@
 //! Traces of our own format that nobody wrote: a sound one, taken apart and put together again with bytes changed, chunks left out, told
 //! twice or in another order, other numbers in heads, and checksums that are right all the same; or damaged as a whole, or cut off. Such
 //! a file is refused with a message that says so; or everything that can be done with a trace can be done with it. The layout is
-//! written down here a second time, as a checkpoint's is.
+//! written down here a second time, as a checkpoint's is. Behind such a case there may be one of DynamoRIO's format ([`drmemtrace`]).
+
+pub mod drmemtrace;
 
 use std::fs;
 use std::path::Path;
@@ -317,4 +319,7 @@ pub fn run(bytes: &[u8]) {
     }
     let names = fs::read_dir(folder.path()).expect("the folder is there").count();
     assert!(names <= 2, "something half-written was left");
+    if input.flag() {
+        drmemtrace::convert(&mut input, folder.path());
+    }
 }

@@ -38,7 +38,6 @@ const INSTRUCTION_POINTER: u8 = 26;
 /// Our register 1 is the one after this.
 const FIRST_REGISTER: u8 = 64;
 
-mod container;
 mod error;
 mod foreign;
 mod names;
@@ -46,15 +45,13 @@ mod ops;
 mod pages;
 mod reader;
 mod record;
-mod source;
 mod survey;
 #[cfg(test)]
 mod tests;
 mod trace;
 mod writer;
-mod xz;
 
-pub use container::Compression;
+pub use crate::container::Compression;
 pub use error::Error;
 pub use ops::{OpStream, ops};
 pub use pages::PageTables;

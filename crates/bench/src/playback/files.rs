@@ -26,6 +26,8 @@ pub struct NamedTrace {
     pub trace: TraceInput,
     /// What results say of it.
     pub known: PlayedTrace,
+    /// What has no place in it, of one in another format.
+    notes: Vec<String>,
 }
 
 impl fmt::Debug for NamedTrace {
@@ -38,15 +40,23 @@ impl fmt::Debug for NamedTrace {
 }
 
 impl NamedTrace {
-    /// Opens a file and reads it once, for its hash. One that is not of our own format, and not called so, is taken for ChampSim's, of
-    /// this variant.
+    /// Opens a file and reads it once, for its hash; of DynamoRIO's it may be a folder. One that is of neither its format nor our own, and
+    /// not called so, is taken for ChampSim's, of this variant.
     pub fn open(path: &Path, variant: Variant) -> Result<NamedTrace, RunError> {
-        let trace = match path.extension().is_some_and(|extension| extension == "dbt") {
-            true => TraceFile::open(path).map(TraceInput::own).map_err(PlaybackError::from),
-            false => TraceInput::open(path, variant, None),
+        let is_called_ours = path.extension().is_some_and(|extension| extension == "dbt");
+        let is_drmemtrace = !is_called_ours && doorbell_drmemtrace::is_of_drmemtrace(path);
+        let (mut files, mut notes) = (vec![path.to_owned()], Vec::new());
+        let trace = if is_drmemtrace {
+            let opened = doorbell_drmemtrace::open(path)?;
+            (files, notes) = (doorbell_drmemtrace::files(path)?, opened.1);
+            Ok(TraceInput::own(opened.0))
+        } else if is_called_ours {
+            TraceFile::open(path).map(TraceInput::own).map_err(PlaybackError::from)
+        } else {
+            TraceInput::open(path, variant, None)
         };
         let trace = trace.map_err(RunError::playback(path))?;
-        let (bytes, xxh3) = hashed(path).map_err(RunError::io("read", path))?;
+        let (bytes, xxh3) = hashed(&files).map_err(RunError::io("read", path))?;
         let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let (recorder, recorded, isa) = match trace.file().map(|own| own.description()) {
             Some(Description { recorder, recorded, isa, .. }) => {
@@ -58,7 +68,7 @@ impl NamedTrace {
         };
         let (harts, instructions) = (trace.harts(), trace.instructions());
         let known = PlayedTrace { file, bytes, xxh3, recorder, recorded, isa, harts, instructions };
-        Ok(NamedTrace { path: path.to_owned(), trace, known })
+        Ok(NamedTrace { path: path.to_owned(), trace, known, notes })
     }
 }
 
@@ -76,9 +86,11 @@ impl Traces {
         let all: Vec<NamedTrace> =
             paths.iter().map(|path| NamedTrace::open(path, variant)).collect::<Result<_, _>>()?;
         assert!(!all.is_empty(), "there is a trace to play");
-        let doubt =
-            |trace: &NamedTrace| Some(format!("{}: {}", trace.path.display(), trace.trace.doubt(variant)?));
-        let doubts = all.iter().filter_map(doubt).collect();
+        let doubts = |trace: &NamedTrace| {
+            let all: Vec<String> = trace.notes.iter().cloned().chain(trace.trace.doubt(variant)).collect();
+            all.into_iter().map(|doubt| format!("{}: {doubt}", trace.path.display())).collect::<Vec<String>>()
+        };
+        let doubts = all.iter().flat_map(doubts).collect();
         Ok(Traces { all, doubts })
     }
 
@@ -124,16 +136,19 @@ impl Traces {
     }
 }
 
-fn hashed(path: &Path) -> std::io::Result<(u64, String)> {
-    let (mut file, mut hash, mut piece) = (File::open(path)?, Xxh3::new(), vec![0; PIECE]);
-    let mut bytes = 0;
-    loop {
-        match file.read(&mut piece)? {
-            0 => return Ok((bytes, format!("{:032x}", hash.digest128()))),
-            count => {
-                hash.update(&piece[..count]);
-                bytes += count as u64;
+/// Bytes and hash of files, one behind the other.
+fn hashed(paths: &[PathBuf]) -> std::io::Result<(u64, String)> {
+    let (mut hash, mut piece, mut bytes) = (Xxh3::new(), vec![0; PIECE], 0);
+    for path in paths {
+        let mut file = File::open(path)?;
+        loop {
+            let count = file.read(&mut piece)?;
+            if count == 0 {
+                break;
             }
+            hash.update(&piece[..count]);
+            bytes += count as u64;
         }
     }
+    Ok((bytes, format!("{:032x}", hash.digest128())))
 }

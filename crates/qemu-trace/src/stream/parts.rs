@@ -24,9 +24,8 @@ impl Bytes {
         &self.bytes[..usize::from(self.length)]
     }
 
-    /// An instruction of these bytes.
-    #[cfg(test)]
-    pub(crate) fn new(address: u64, text: &[u8]) -> Bytes {
+    /// An instruction of these bytes, 15 at most, whose address is the physical one too.
+    pub fn new(address: u64, text: &[u8]) -> Bytes {
         let mut bytes = [0; INSTRUCTION_BYTES_MAX as usize];
         bytes[..text.len()].copy_from_slice(text);
         Bytes { address, physical: address, length: text.len() as u8, bytes }

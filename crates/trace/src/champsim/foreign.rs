@@ -22,6 +22,7 @@ const KINDS: &[(&[u8], &str, &str)] = &[
     (b"\xa1\xb2\x3c\x4d\x00\x02\x00\x04", "a capture of packets (pcap)", FROM_CAPTURE),
     (b"BZh91AY&SY", "compressed by bzip2", "compress it by xz, gzip or zstd instead"),
     (b"\x04\x22\x4d\x18", "compressed by lz4", "compress it by xz, gzip or zstd instead"),
+    (b"\xff\x06\x00\x00sNaPpY", "compressed by snappy", "compress it by xz, gzip or zstd instead"),
     (b"PK\x03\x04\x14\x00", "a zip archive", UNPACK),
     (b"\xfd7zXZ\x00", "compressed by xz twice", UNPACK),
     (b"\x28\xb5\x2f\xfd", "compressed by zstd twice", UNPACK),

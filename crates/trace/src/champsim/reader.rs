@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
-use super::container::{Failure, MEMORY_MIB, Unpacker};
 use super::{Compression, Error, Record, Variant, foreign};
+use crate::container::{Failure, MEMORY_MIB, Unpacker};
 
 /// 256 KiB, or 384 of the larger variant.
 const BLOCK_RECORDS: usize = 4096;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
 
 use super::ahead::HartReader;
 use super::chunk::{self, EDGE_BYTES, END_MAGIC, Head, Kind, MAGIC, VERSION};
@@ -88,6 +89,8 @@ impl Index {
 
 /// A trace that can be read.
 pub struct TraceFile {
+    /// The folder that has it, if it goes with it.
+    _folder: Option<TempDir>,
     path: PathBuf,
     description: Description,
     index: Index,
@@ -138,7 +141,12 @@ impl TraceFile {
         if !index.is_sound() {
             return Err(damaged(at, "the index contradicts itself: chunks are missing, or told twice"));
         }
-        Ok(TraceFile { path: path.to_owned(), description, index, bytes })
+        Ok(TraceFile { _folder: None, path: path.to_owned(), description, index, bytes })
+    }
+
+    /// As [`open`](TraceFile::open), of one in a folder that is removed when it is not used any longer.
+    pub fn open_within(folder: TempDir, path: &Path) -> Result<TraceFile, TraceError> {
+        Ok(TraceFile { _folder: Some(folder), ..TraceFile::open(path)? })
     }
 
     /// What it is of.

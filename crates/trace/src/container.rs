@@ -18,7 +18,7 @@ use super::xz::XzDecoder;
 /// The longest magic number, and what else tells other files.
 const PEEKED: usize = 512;
 /// What a dictionary or window may take: that of `xz -9e` and `zstd --ultra -22`, and some more.
-pub(super) const MEMORY_MIB: u64 = 256;
+pub const MEMORY_MIB: u64 = 256;
 /// Zstandard has a window of a power of two; this one is the largest that its own tool takes without being told.
 const ZSTD_WINDOW_LOG: u32 = 27;
 
@@ -61,7 +61,7 @@ impl Compression {
     }
 
     /// Of data that begin with these bytes.
-    pub(super) fn of(bytes: &[u8]) -> Compression {
+    pub fn of(bytes: &[u8]) -> Compression {
         match bytes {
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Compression::Xz,
             // Deflate is the only method, and the flags' upper three bits are reserved.
@@ -75,15 +75,23 @@ impl Compression {
 
 /// Why no more bytes come.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub enum Failure {
     /// The file cannot be read.
     Host(io::Error),
     /// It ends before its data do.
     Cut,
     /// The data are wrong, noticed when so many bytes of the file had been read.
-    Damaged { at: u64, what: String },
+    Damaged {
+        /// Where in the file.
+        at: u64,
+        /// What the library says that unpacks it.
+        what: String,
+    },
     /// Something else follows the data, which end there.
-    Trailing { at: u64 },
+    Trailing {
+        /// Where in the file.
+        at: u64,
+    },
     /// More memory would be needed than there may be.
     Memory,
 }
@@ -99,14 +107,14 @@ enum Place<R: Read> {
 }
 
 /// A file's contents, decompressed.
-pub(super) struct Unpacker<R: Read> {
+pub struct Unpacker<R: Read> {
     compression: Compression,
     place: Place<R>,
 }
 
 impl<R: Read> Unpacker<R> {
     /// Looks at the first bytes; `None` if there are none.
-    pub(super) fn new(from: R) -> io::Result<Option<Unpacker<R>>> {
+    pub fn new(from: R) -> io::Result<Option<Unpacker<R>>> {
         let mut source = Source::new(from);
         let first = source.peek(PEEKED)?;
         if first.is_empty() {
@@ -118,12 +126,12 @@ impl<R: Read> Unpacker<R> {
     }
 
     /// How it is compressed.
-    pub(super) fn compression(&self) -> Compression {
+    pub fn compression(&self) -> Compression {
         self.compression
     }
 
     /// Reads until `to` is full or the end has come; how many bytes that are.
-    pub(super) fn fill(&mut self, to: &mut [u8]) -> (usize, Result<(), Failure>) {
+    pub fn fill(&mut self, to: &mut [u8]) -> (usize, Result<(), Failure>) {
         let mut filled = 0;
         while filled < to.len() {
             match self.place.read(&mut to[filled..]) {
