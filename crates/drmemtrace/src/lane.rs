@@ -132,7 +132,7 @@ impl<'a> Lane<'a> {
             Kind::Load => self.access(&record, false),
             Kind::Store => self.access(&record, true),
             Kind::Prefetch { writes, code } => {
-                let flags = u8::from(writes) * Op::WRITES | u8::from(code) * Op::CODE;
+                let flags = (u8::from(writes) * Op::WRITES) | (u8::from(code) * Op::CODE);
                 match &mut self.held {
                     Some(held) if held.prefetches.len() < HELD_ACCESSES => {
                         held.prefetches.push((record.value, flags));
