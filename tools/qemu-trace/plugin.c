@@ -33,6 +33,7 @@
 #include "registers.h"
 #include "sleep.h"
 #include "stream.h"
+#include "watchdog.h"
 
 #if QEMU_PLUGIN_VERSION < 4
 #error "this needs QEMU's plugin interface 4: QEMU 10.0"
@@ -277,6 +278,7 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_
     }
     window_from = asked.mark ? UINT64_MAX : asked.skip;
     forget_pages();
+    watchdog_begin();
     counts = qemu_plugin_scoreboard_new(sizeof(uint64_t));
     qemu_plugin_register_vcpu_init_cb(id, cpu_starts);
     qemu_plugin_register_vcpu_tb_trans_cb(id, translated);

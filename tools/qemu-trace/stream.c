@@ -19,6 +19,8 @@ static uint8_t buffer[BUFFER_BYTES];
 static uint64_t used;
 static int file = -1;
 
+volatile bool stream_waits;
+
 bool stream_open(const char *path)
 {
     file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -33,6 +35,7 @@ void stream_flush(void)
 {
     uint64_t written = 0;
 
+    stream_waits = true;
     while (written < used) {
         ssize_t now = write(file, buffer + written, used - written);
         if (now < 0 && errno == EINTR) {
@@ -46,6 +49,7 @@ void stream_flush(void)
         written += (uint64_t)now;
     }
     used = 0;
+    stream_waits = false;
 }
 
 void stream_room(void)

@@ -74,6 +74,9 @@ enum record {
 #define ACCESS_IO 0x02
 #define ACCESS_STORE 0x01
 
+/* Whoever reads the stream is being waited for. */
+extern volatile bool stream_waits;
+
 bool stream_open(const char *path);
 void put_number(uint64_t number);
 void put_difference(uint64_t from, uint64_t to);

@@ -17,62 +17,63 @@ pub struct Preset {
     pub pages: Pages,
 }
 
+impl Preset {
+    /// One that translates no addresses which are virtual alone.
+    const fn of(name: &'static str, summary: &'static str, toml: &'static str) -> Preset {
+        Preset { name, summary, toml, pages: Pages::Identity }
+    }
+}
+
 /// All presets; the first is the default.
 pub const PRESETS: &[Preset] = &[
+    Preset::of(
+        "server",
+        "timed: the gem5 paper's core and caches, a present-day NIC engine, PCIe Gen4 x16",
+        include_str!("../presets/server.toml"),
+    ),
+    Preset::of(
+        "altra",
+        "timed: an Ampere Altra from published figures, without direct cache access, as it is measured",
+        include_str!("../presets/altra.toml"),
+    ),
+    Preset::of(
+        "skylake-sp",
+        "timed: a Xeon Gold 6140 from published figures, with DDIO in 2 of 11 ways of 18 hashed slices",
+        include_str!("../presets/skylake-sp.toml"),
+    ),
+    Preset::of(
+        "big-server",
+        "timed: a wide core of 2022 (Zen 4 class), DDR5, PCIe Gen5 x16",
+        include_str!("../presets/big-server.toml"),
+    ),
+    Preset::of(
+        "small-in-order",
+        "timed: a two-wide in-order core like gem5's MinorCPU, 10 Gbps",
+        include_str!("../presets/small-in-order.toml"),
+    ),
+    Preset::of(
+        "ispass24",
+        "timed: the machine of \"Userspace Networking in gem5\" (ISPASS 2024)",
+        include_str!("../presets/ispass24.toml"),
+    ),
     Preset {
-        name: "server",
-        summary: "timed: the gem5 paper's core and caches, a present-day NIC engine, PCIe Gen4 x16",
-        toml: include_str!("../presets/server.toml"),
-        pages: Pages::Identity,
-    },
-    Preset {
-        name: "altra",
-        summary: "timed: an Ampere Altra from published figures, without direct cache access, as it is measured",
-        toml: include_str!("../presets/altra.toml"),
-        pages: Pages::Identity,
-    },
-    Preset {
-        name: "skylake-sp",
-        summary: "timed: a Xeon Gold 6140 from published figures, with DDIO in 2 of 11 ways of 18 hashed slices",
-        toml: include_str!("../presets/skylake-sp.toml"),
-        pages: Pages::Identity,
-    },
-    Preset {
-        name: "big-server",
-        summary: "timed: a wide core of 2022 (Zen 4 class), DDR5, PCIe Gen5 x16",
-        toml: include_str!("../presets/big-server.toml"),
-        pages: Pages::Identity,
-    },
-    Preset {
-        name: "small-in-order",
-        summary: "timed: a two-wide in-order core like gem5's MinorCPU, 10 Gbps",
-        toml: include_str!("../presets/small-in-order.toml"),
-        pages: Pages::Identity,
-    },
-    Preset {
-        name: "ispass24",
-        summary: "timed: the machine of \"Userspace Networking in gem5\" (ISPASS 2024)",
-        toml: include_str!("../presets/ispass24.toml"),
-        pages: Pages::Identity,
-    },
-    Preset {
-        name: "champsim",
-        summary: "timed: ChampSim's default machine, for its traces; no devices",
-        toml: include_str!("../presets/champsim.toml"),
         pages: Pages::ChampSim,
+        ..Preset::of(
+            "champsim",
+            "timed: ChampSim's default machine, for its traces; no devices",
+            include_str!("../presets/champsim.toml"),
+        )
     },
-    Preset {
-        name: "ddiosim",
-        summary: "timed: the machine of \"DDIOSim\", on which traces with a NIC's DMA are played",
-        toml: include_str!("../presets/ddiosim.toml"),
-        pages: Pages::Identity,
-    },
-    Preset {
-        name: "fast",
-        summary: "functional: a fixed cost an instruction, latency and bandwidth for DMA and links",
-        toml: include_str!("../presets/fast.toml"),
-        pages: Pages::Identity,
-    },
+    Preset::of(
+        "ddiosim",
+        "timed: the machine of \"DDIOSim\", on which traces with a NIC's DMA are played",
+        include_str!("../presets/ddiosim.toml"),
+    ),
+    Preset::of(
+        "fast",
+        "functional: a fixed cost an instruction, latency and bandwidth for DMA and links",
+        include_str!("../presets/fast.toml"),
+    ),
 ];
 
 /// The preset called `name`, ready for overrides.

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use doorbell_files::{self as files, Lock};
 use doorbell_image::Image;
 
-use crate::recording::{RecordError, Wanted, Watch, record};
+use crate::made_with;
+use crate::recording::{Guest, RecordError, Wanted, Watch, record};
 use crate::tools::Tools;
 
 /// What a recording is of, as a number: other guests, commands or versions have other ones.
@@ -32,7 +33,17 @@ pub fn recording(
     let _lock = lock?;
     if folder.exists() && !again {
         let there = fs::read_to_string(folder.join(IDENTITY_FILE)).unwrap_or_default();
-        if there == identity {
+        // The machine is none of what the identity is made of.
+        let changed = match Guest::load(&folder) {
+            Ok(guest) if there == identity => made_with::check(tools, &guest, &folder),
+            _ => Ok(()),
+        };
+        if let Err(error) = changed {
+            if keep.is_some() {
+                return Err(error);
+            }
+            (watch.say)(&error.to_string());
+        } else if there == identity {
             (watch.say)(&format!("taking the recording in {}", folder.display()));
             return Ok(folder);
         }

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod aarch64;
+mod ahead;
 pub mod emit;
 pub mod error;
 pub mod event;
@@ -16,6 +17,7 @@ pub mod executed;
 pub mod guest;
 pub mod instruction;
 pub mod kept;
+pub mod made_with;
 pub mod names;
 pub mod nic;
 pub mod pages;

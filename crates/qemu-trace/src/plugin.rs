@@ -21,7 +21,7 @@ macro_rules! source {
 pub type Source = (&'static str, &'static str);
 
 /// The plugin's files but that of the instruction set. Those that end in `.c` are compiled.
-const SOURCES: [Source; 18] = [
+const SOURCES: [Source; 20] = [
     source!("accesses.c"),
     source!("accesses.h"),
     source!("blocks.c"),
@@ -40,6 +40,8 @@ const SOURCES: [Source; 18] = [
     source!("sleep.h"),
     source!("stream.c"),
     source!("stream.h"),
+    source!("watchdog.c"),
+    source!("watchdog.h"),
 ];
 const COMPILER: &str = "cc";
 const OPTIONS: [&str; 10] = [

@@ -18,6 +18,7 @@ use doorbell_trace::system::TraceError;
 use serde::{Deserialize, Serialize};
 
 use crate::error::StreamError;
+use crate::made_with::MadeWith;
 use crate::nic::{NicModel, nic};
 use crate::target::{Target, target};
 use crate::tools::Tools;
@@ -171,32 +172,37 @@ impl Guest {
         toml::from_str(&text).map_err(bad)
     }
 
+    /// QEMU's options for the machine, wherever its files and its network are.
+    pub(crate) fn options(&self) -> Result<Vec<String>, RecordError> {
+        let ram = format!("{}M", self.ram_mib);
+        let mut options =
+            ["-nodefaults", "-no-reboot", "-display", "none", "-smp", "1", "-seed", "1", "-m", &ram]
+                .map(str::to_owned)
+                .to_vec();
+        options.extend(self.target()?.machine.iter().map(|word| (*word).to_owned()));
+        let mut add = |option: &str, value: String| options.extend([option.to_owned(), value]);
+        add("-rtc", "base=2025-01-01,clock=vm".to_owned());
+        // A mapping by whose name the plugin finds it.
+        add("-object", format!("memory-backend-memfd,id=ram,size={ram}"));
+        // Without firmware of its own to boot from, which comes in another package.
+        add("-device", format!("{},netdev=n0,mac=52:54:00:12:34:56,romfile=", self.nic()?.name));
+        add("-object", "filter-replay,id=replay,netdev=n0".to_owned());
+        Ok(options)
+    }
+
+    /// What the kernel is told.
+    pub(crate) fn command_line(&self, image: &Image) -> String {
+        format!("{} -- {}", image.manifest().command_line, self.command)
+    }
+
     /// QEMU, but for where the network leads, the console and the record.
     pub(crate) fn qemu(&self, tools: &Tools, plugin: Option<&Path>) -> Result<Command, RecordError> {
         let image = Image::open(&self.image)?;
         let mut command = tools.qemu(plugin);
-        let ram = format!("{}M", self.ram_mib);
-        command.args([
-            "-nodefaults",
-            "-no-reboot",
-            "-display",
-            "none",
-            "-smp",
-            "1",
-            "-seed",
-            "1",
-            "-m",
-            &ram,
-        ]);
-        command.args(self.target()?.machine).args(["-rtc", "base=2025-01-01,clock=vm"]);
-        // A mapping by whose name the plugin finds it.
-        command.args(["-object", &format!("memory-backend-memfd,id=ram,size={ram}")]);
-        // Without firmware of its own to boot from, which comes in another package.
-        command.args(["-device", &format!("{},netdev=n0,mac=52:54:00:12:34:56,romfile=", self.nic()?.name)]);
-        command.args(["-object", "filter-replay,id=replay,netdev=n0"]);
+        command.args(self.options()?);
         command.arg("-kernel").arg(image.dir().join("kernel"));
         command.arg("-initrd").arg(image.dir().join("initramfs.cpio"));
-        command.args(["-append", &format!("{} -- {}", image.manifest().command_line, self.command)]);
+        command.args(["-append", &self.command_line(&image)]);
         command.stdin(Stdio::null());
         Ok(command)
     }
@@ -275,6 +281,7 @@ pub fn record(tools: &Tools, wanted: &Wanted, folder: &Path, watch: &mut Watch) 
             last_lines(&console_file)
         )));
     }
+    MadeWith::now(tools, &guest)?.write(folder)?;
     let text = toml::to_string(&guest).expect("its fields are plain");
     let path = folder.join(GUEST_FILE);
     fs::write(&path, text).map_err(RecordError::io("write", &path))

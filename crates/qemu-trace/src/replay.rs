@@ -1,6 +1,6 @@
 //! Replaying a window of a recording, and making a trace of it.
 //!
-//! QEMU, what makes ops of its stream, and what packs them are three stages that work side by side.
+//! QEMU, what makes ops of its stream, what writes them, and what packs that are four stages that work side by side.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,11 @@ use std::time::{Duration, Instant};
 use doorbell_sim::Ps;
 use doorbell_trace::system;
 
+use crate::ahead::Ahead;
 use crate::error::StreamError;
 use crate::executed::{Counts, Execution};
-use crate::nic::NicModel;
+use crate::made_with;
+use crate::nic::{EVENTS, NicModel};
 use crate::recording::{
     Guest, LOOK, RecordError, Running, Watch, console, icount, in_folder, last_lines, spawn,
 };
@@ -57,6 +59,7 @@ pub fn replay(
     window: &Window,
 ) -> Result<(Replay, ChildStdout), RecordError> {
     let guest = Guest::load(folder)?;
+    made_with::check(tools, &guest, folder)?;
     if let Some(mark) = window.mark.as_ref().filter(|mark| !console(folder).contains(*mark)) {
         let problem =
             format!("the guest's console never said {mark:?}{}", last_lines(&folder.join("console")));
@@ -74,7 +77,7 @@ pub fn replay(
         options += &format!(",mark={}", mark.replace(',', ",,"));
     }
     command.args(["-plugin", &options, "-D", "/dev/null"]);
-    for event in guest.nic()?.events.iter().chain([&guest.target()?.console]) {
+    for event in EVENTS.iter().chain([&guest.target()?.console]) {
         command.args(["-trace", event]);
     }
     command.stdout(Stdio::piped());
@@ -109,8 +112,9 @@ pub fn trace(
     // The head comes when the window begins: what stood before it is over.
     let mut execution = Execution::new(target, nic, stream)?;
     let begun = Instant::now();
-    let mut to = ToTrace::create(out, target, recorder, recorded)?;
+    let mut to = Ahead::of(ToTrace::create(out, target, recorder, recorded)?)?;
     let executed = execution.run(&mut to)?;
+    let to = to.finish()?;
     let slept = to.slept();
     let trace = to.finish()?;
     Ok(Traced { executed, trace, slept, took: begun.elapsed() })

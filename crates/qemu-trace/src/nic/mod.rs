@@ -19,7 +19,7 @@ use doorbell_sim::ports::{DmaKind, PhysAddr};
 use doorbell_trace::system::{Dma, Happening};
 
 use crate::stream::Device;
-pub use model::{E1000E, IGB, NICS, NicModel, nic};
+pub use model::{E1000E, EVENTS, IGB, NICS, NicModel, nic};
 
 /// A ring's registers, from its first one on.
 const BASE_LOW: u64 = 0;

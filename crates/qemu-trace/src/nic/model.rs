@@ -3,13 +3,27 @@
 /// A ring's tail, from its first register on.
 const TAIL: u64 = 0x18;
 
+/// QEMU's trace events that the plugin knows of all NICs (`tools/qemu-trace/device.c`): they share their code but for one event.
+pub const EVENTS: [&str; 12] = [
+    "e1000e_core_write",
+    "e1000e_rx_receive_iov",
+    "e1000e_rx_descr",
+    "e1000e_rx_desc_buff_write",
+    "igb_rx_desc_buff_write",
+    "e1000e_rx_*written_to_guest",
+    "e1000e_rx_flt_dropped",
+    "e1000e_tx_descr",
+    "e1000e_irq_*notify",
+    "e1000e_irq_msi_notify_postponed",
+    "e1000e_irq_msix_notify_postponed_vec",
+    "e1000e_irq_msix_notify_vec",
+];
+
 /// What a model of NIC has of its own.
 #[derive(Debug)]
 pub struct NicModel {
     /// QEMU's name of the device.
     pub name: &'static str,
-    /// QEMU's trace events that the plugin knows of it (`tools/qemu-trace/device.c`).
-    pub events: &'static [&'static str],
     /// Address of the first receive ring's first register, the low half of where the ring lies.
     pub receive: u64,
     /// The same of the first transmit ring.
@@ -41,19 +55,6 @@ pub struct Aliases {
 /// Intel's 82574L.
 pub const E1000E: NicModel = NicModel {
     name: "e1000e",
-    events: &[
-        "e1000e_core_write",
-        "e1000e_rx_receive_iov",
-        "e1000e_rx_descr",
-        "e1000e_rx_desc_buff_write",
-        "e1000e_rx_*written_to_guest",
-        "e1000e_rx_flt_dropped",
-        "e1000e_tx_descr",
-        "e1000e_irq_*notify",
-        "e1000e_irq_msi_notify_postponed",
-        "e1000e_irq_msix_notify_postponed_vec",
-        "e1000e_irq_msix_notify_vec",
-    ],
     receive: 0x2800,
     transmit: 0x3800,
     ring_stride: 0x100,
@@ -68,19 +69,6 @@ pub const E1000E: NicModel = NicModel {
 /// (datasheet, 8.1.3.1). Linux and DPDK use those for them.
 pub const IGB: NicModel = NicModel {
     name: "igb",
-    events: &[
-        "e1000e_core_write",
-        "e1000e_rx_receive_iov",
-        "e1000e_rx_descr",
-        "igb_rx_desc_buff_write",
-        "e1000e_rx_*written_to_guest",
-        "e1000e_rx_flt_dropped",
-        "e1000e_tx_descr",
-        "e1000e_irq_*notify",
-        "e1000e_irq_msi_notify_postponed",
-        "e1000e_irq_msix_notify_postponed_vec",
-        "e1000e_irq_msix_notify_vec",
-    ],
     receive: 0xc000,
     transmit: 0xe000,
     ring_stride: 0x40,
