@@ -29,6 +29,6 @@ fn a_trace_is_refused_by_name_or_becomes_ops() {
 #[test]
 fn a_trace_of_our_own_is_refused_or_can_be_read_cut_merged_and_played() {
     sweep::random("own traces", 300, (16, 600), trace::run);
-    sweep::random("drmemtrace", 1000, (16, 600), trace::drmemtrace::run);
+    sweep::random("drmemtrace", 300, (16, 600), trace::drmemtrace::run);
     sweep::seeds("trace", trace::run);
 }
