@@ -11,7 +11,8 @@ use std::time::Instant;
 use doorbell_acceptance::baseline::median;
 use doorbell_acceptance::{places, quiet};
 use doorbell_bench::{
-    PointSummary, Session, Source, TestbedPlan, benchmark, driven_guests, resolve, run_driven, run_point,
+    Observe, PointSummary, Session, Source, TestbedPlan, benchmark, driven_guests, resolve, run_driven,
+    run_point,
 };
 use doorbell_loadgen::Rate;
 
@@ -47,7 +48,7 @@ fn main() {
             quiet(|control| run_point(&session, rate, size, None, control)).expect("a point").summary
         }));
         by_node.push(timed(&|| {
-            quiet(|control| run_driven(&nodes, &config, chosen, (rate, size), None, control))
+            quiet(|control| run_driven(&nodes, (&config, chosen), (rate, size), &Observe::default(), control))
                 .expect("a point")
                 .summary
         }));

@@ -3,11 +3,10 @@
 //! clock, so that it measures the frames of the very interval in which the test node is watched.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Instant;
 
 use doorbell_loadgen::{Kind, LatencySummary, Pacing, Rate, Returned};
-use doorbell_machine::{ConfigError, CoreModel, Mode, Network, NetworkOutcome, Outcome};
+use doorbell_machine::{ConfigError, CoreModel, Mode, Network, NetworkOutcome, Outcome, Watched};
 use doorbell_sim::{Bytes, Clock, Ps};
 use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 use serde::Deserialize;
@@ -20,6 +19,7 @@ use crate::error::{RunError, describe};
 use crate::interval::{Interval, OpenInterval, meanings};
 use crate::length::Length;
 use crate::nodes::NodeGuest;
+use crate::observe::Observe;
 use crate::registry::Benchmark;
 use crate::steady::{Pace, SETTLED_MIN, Watch};
 use crate::system::System;
@@ -118,6 +118,8 @@ pub struct DrivenPoint {
     pub network: Network,
     /// Frames that were due in the measurement and that the drive node could not send.
     pub behind: u64,
+    /// What was watched of the test node.
+    pub watched: Option<Watched>,
 }
 
 impl DrivenPoint {
@@ -181,13 +183,12 @@ fn phase(
     Ok(phase.map(|phase| SteadyPhase { asked: asked.to_string(), ..phase }))
 }
 
-/// Measures one rate and frame size. With `capture`, writes what crosses the cable to that file.
+/// Measures one rate and frame size. Of what is to be observed, nodes have captures of what crosses the cable, and profiles.
 pub fn run_driven(
     nodes: &Testbed,
-    config: &RunConfig,
-    benchmark: &Benchmark,
+    (config, benchmark): (&RunConfig, &Benchmark),
     (rate, frame_size): (Rate, Bytes),
-    capture: Option<&Path>,
+    observe: &Observe,
     control: &mut Control,
 ) -> Result<DrivenPoint, RunError> {
     let started = Instant::now();
@@ -196,7 +197,8 @@ pub fn run_driven(
     config.loadgen.traffic.frame_size = frame_size;
     config.loadgen.traffic.returned = (benchmark.returned)(&config);
     let mut network = nodes.network()?;
-    if let Some(path) = capture {
+    observe.check_nodes(&network)?;
+    if let Some(path) = &observe.capture {
         network.capture(0, PcapFile::create(path, WHOLE_FRAMES)?);
     }
     let before = network.instructions();
@@ -214,9 +216,9 @@ pub fn run_driven(
         true => phase(&mut network, (false, config.run.settle), times.measure, control)?,
         false => None,
     };
-    let open = OpenInterval::begin(&mut network);
+    let open = OpenInterval::begin(&mut network, observe);
     until(&mut network, times.end, control)?;
-    let interval = open.end(&network);
+    let mut interval = open.end(&mut network);
     let driven = result(&mut network, times.give_up + PATIENCE, control)?;
     network.check_conservation();
     network.finish_captures()?;
@@ -233,6 +235,7 @@ pub fn run_driven(
         config,
         network,
         behind: driven.behind,
+        watched: interval.watched[0].take(),
     })
 }
 

@@ -81,6 +81,14 @@ pub enum RunError {
         /// Frames dropped by cause.
         named: u64,
     },
+    /// Rules of kinds cannot be used.
+    #[error("{}: {problem}", path.display())]
+    Kinds {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
     /// A trace cannot be played.
     #[error("{}: {error}", path.display())]
     Playback {

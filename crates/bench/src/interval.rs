@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use doorbell_machine::{Carried, Network};
+use doorbell_machine::{Carried, Network, Watched};
 use doorbell_sim::Ps;
 use doorbell_sim::stats::Stats;
 use doorbell_wire::LinkStats;
 
 use crate::config::RunConfig;
+use crate::observe::{Observe, end_watch_of_nodes, watch_nodes};
 use crate::ports;
 use crate::timing;
 use crate::window::{NicTotals, OpenWindow, Window, nic_totals};
@@ -38,6 +39,8 @@ pub(crate) struct Interval {
     pub carried: Option<[Carried; 2]>,
     /// By node.
     pub instructions: Vec<u64>,
+    /// By node: what was watched of it.
+    pub watched: Vec<Option<Watched>>,
 }
 
 /// What has gone into each direction by now. Of a frame that is still leaving, only the time until now.
@@ -52,8 +55,9 @@ fn sent(network: &Network) -> Vec<LinkStats> {
 
 impl OpenInterval {
     /// An interval that begins at this very moment. The schedule of direct cache access begins with it.
-    pub fn begin(network: &mut Network) -> OpenInterval {
+    pub fn begin(network: &mut Network, observe: &Observe) -> OpenInterval {
         network.begin_window();
+        watch_nodes(network, observe);
         OpenInterval {
             begun: network.now(),
             nodes: network.nodes().map(OpenWindow::begin).collect(),
@@ -64,7 +68,9 @@ impl OpenInterval {
     }
 
     /// What has changed up to this moment.
-    pub fn end(self, network: &Network) -> Interval {
+    pub fn end(self, network: &mut Network) -> Interval {
+        let watched = end_watch_of_nodes(network);
+        let network = &*network;
         let windows = self.nodes.into_iter().zip(network.nodes()).map(|(open, node)| open.end(node));
         let nodes: Vec<Window> = windows.collect();
         let links = sent(network).into_iter().zip(&self.sent).map(|(now, begin)| now.since(begin));
@@ -79,6 +85,7 @@ impl OpenInterval {
             carried: carried.map(|(now, begin)| [0, 1].map(|end| now[end].since(&begin[end]))),
             instructions: nodes.iter().map(|window| window.instructions).collect(),
             nodes,
+            watched,
         }
     }
 }

@@ -17,8 +17,9 @@ use crate::folder::pretty;
 use crate::interval::{Interval, OpenInterval, all_dropped, meanings};
 use crate::length::Length;
 use crate::nodes::NodeGuest;
+use crate::observe::Observe;
 use crate::options::Options;
-use crate::prepared::{Measured, NodesLoad};
+use crate::prepared::{Measured, NodesLoad, profile_test_node};
 use crate::steady::{Pace, Watch};
 use crate::system::System;
 use crate::testbed::Testbed;
@@ -158,17 +159,18 @@ pub(crate) fn measure(
     load: &NodesLoad,
     control: &mut Control,
 ) -> Result<Measured, RunError> {
-    let NodesLoad { config, capture, folder, .. } = *load;
+    let NodesLoad { config, observe, folder, .. } = *load;
     let own = config.options::<IperfConfig>();
     let started = Instant::now();
     let mut network = nodes.network()?;
+    observe.check_nodes(&network)?;
     network.follow_flows(0);
-    if let Some(path) = capture {
+    if let Some(path) = &observe.capture {
         network.capture(0, PcapFile::create(path, WHOLE_FRAMES)?);
     }
     let before = network.instructions();
-    let mut test = Test { network: &mut network, config, control };
-    let ((interval, iperf3), steady) = match own.seconds {
+    let mut test = Test { network: &mut network, config, observe, control };
+    let ((mut interval, iperf3), steady) = match own.seconds {
         Some(_) => (test.whole()?, None),
         None => {
             let (interval, steady) = test.part()?;
@@ -185,6 +187,7 @@ pub(crate) fn measure(
         Some(result) => figures_of_whole(config, &interval, result),
         None => figures_of_part(config, &interval),
     });
+    profile_test_node(load, nodes, (&mut network, interval.watched[0].take()), &mut summary)?;
     folder.write_nodes(config, &network)?;
     if let Some(found) = &iperf3 {
         folder.write("iperf3.json", &pretty(found))?;
@@ -196,6 +199,7 @@ pub(crate) fn measure(
 struct Test<'a, 'c> {
     network: &'a mut Network,
     config: &'a RunConfig,
+    observe: &'a Observe,
     control: &'a mut Control<'c>,
 }
 
@@ -237,7 +241,7 @@ impl Test<'_, '_> {
             self.network.node_mut(0).set_mode(Mode::Detailed);
             steady.settle = self.phase(false, (run.settle, run.settle_limit))?;
         }
-        let open = OpenInterval::begin(self.network);
+        let open = OpenInterval::begin(self.network, self.observe);
         self.until(self.network.now() + run.duration)?;
         Ok((open.end(self.network), steady))
     }
@@ -255,7 +259,7 @@ impl Test<'_, '_> {
     /// Measures a whole test, from the start of the client to its end, timed from the beginning.
     fn whole(&mut self) -> Result<(Interval, Option<Value>), RunError> {
         self.network.node_mut(0).set_mode(Mode::Detailed);
-        let open = OpenInterval::begin(self.network);
+        let open = OpenInterval::begin(self.network, self.observe);
         self.begin();
         let patience = self.network.now() + PATIENCE;
         let ends_well = |nodes: &[(usize, Outcome)]| {

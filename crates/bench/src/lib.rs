@@ -55,8 +55,8 @@ pub use control::Control;
 pub use disks::{machine_with, open_disks};
 pub use doorbell_results::{
     Change, CoreFigures, Direction, Drops, Figure, FigureGroup, FunctionCost, GeneratorFigures, HopFigures,
-    IperfFigures, NetworkFigures, NodeFigures, OutputFigures, PointSummary, PortFigures, Protocol,
-    QueueFigures, Ran, RunSummary, SwitchFigures, TimingFigures,
+    IperfFigures, KindCost, KindFigures, NetworkFigures, NodeFigures, OutputFigures, PointSummary,
+    PortFigures, Protocol, QueueFigures, Ran, RunSummary, SwitchFigures, TimingFigures,
 };
 pub use dpdk::DpdkConfig;
 pub use drive::{DriveConfig, DriveKind};
@@ -72,7 +72,8 @@ pub use memcached::MemcachedDpdkConfig;
 pub use network::{CableTable, GeneratorTable, NetworkFile, NetworkPlan, NodeTable};
 pub use nodes::{NodeGuest, NodesPlan, TestbedPlan};
 pub use observe::{
-    FunctionTable, Observe, Observed, PIPELINE_MAX, RecordedNames, TIMELINE_PACKETS, konata, perfetto,
+    FunctionTable, KindRules, Observe, Observed, PIPELINE_MAX, RecordedNames, TIMELINE_PACKETS, konata,
+    perfetto,
 };
 pub use options::{Options, Section};
 pub use places::{Places, bare_identity, guest_identity, read_guest};

@@ -17,7 +17,7 @@ use crate::config::RunConfig;
 use crate::control::Control;
 use crate::error::RunError;
 use crate::interval::per;
-use crate::observe::{Observe, Observed, TABLE_ROWS, Trace, digest};
+use crate::observe::{Delivered, Observe, Observed, Trace, digest};
 use crate::phases::{Load, Run};
 use crate::ports;
 use crate::script::NO_TRAFFIC;
@@ -100,9 +100,9 @@ pub fn run_point_observed(
     if session.workload().silent {
         summary.rate = NO_TRAFFIC.to_owned();
     }
-    let observed = digest(observe, session, &mut machine, (watched.unwrap_or_default(), traced))?;
-    summary.functions =
-        observed.functions.as_ref().map(|table| table.functions.iter().take(TABLE_ROWS).cloned().collect());
+    let watched = (watched.unwrap_or_default(), traced);
+    let mut observed = digest(observe, session.image(), &mut machine, watched)?;
+    (summary.functions, summary.kinds) = observed.profile(&Delivered::of(&summary));
     Ok(Point { summary, meanings, config, machine, measurement, captured, observed })
 }
 

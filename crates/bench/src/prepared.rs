@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use doorbell_loadgen::Rate;
+use doorbell_machine::{Network, Watched};
 use doorbell_results::{PointSummary, Ran};
 
 use crate::config::RunConfig;
@@ -14,13 +15,13 @@ use crate::dual::{driven_guests, run_driven};
 use crate::error::RunError;
 use crate::folder::ResultFolder;
 use crate::measure::run_point_observed;
-use crate::network::run_network;
+use crate::network::{NetworkRun, run_network};
 use crate::nodes::TestbedPlan;
-use crate::observe::Observe;
+use crate::observe::{Delivered, Observe, profile_of_node};
 use crate::places::Places;
 use crate::registry::{Benchmark, Nodes};
 use crate::session::Session;
-use crate::testbed::{Source, Testbed};
+use crate::testbed::{Plan as _, Source, Testbed};
 
 /// A benchmark with a configuration, checked; nothing is built or booted yet.
 #[derive(Clone, Debug)]
@@ -42,8 +43,8 @@ pub struct NodesLoad<'a> {
     pub config: &'a RunConfig,
     /// The rate that is asked of a drive node.
     pub rate: Rate,
-    /// Where what crosses the cable is captured.
-    pub capture: Option<&'a Path>,
+    /// What is observed: where what crosses the cable is captured, and whether nodes are profiled.
+    pub observe: &'a Observe,
     /// Where files go.
     pub folder: &'a ResultFolder,
 }
@@ -157,7 +158,7 @@ impl Prepared {
     }
 
     /// Measures a load, and writes to `folder` what there is of it beside its summary. A network's generators have the rates of `config`,
-    /// all others `rate`. Of what `observe` asks for, nodes have captures alone.
+    /// all others `rate`. Of what `observe` asks for, nodes have captures and profiles alone.
     pub fn measure(
         &self,
         (config, rate): (&RunConfig, Rate),
@@ -173,8 +174,8 @@ impl Prepared {
                 Ok(Measured { config: point.config, summary: point.summary, meanings: point.meanings })
             }
             Ready::Nodes(testbed, measure) => {
-                let (benchmark, capture) = (self.benchmark, observe.capture.as_deref());
-                measure(testbed, &NodesLoad { benchmark, config, rate, capture, folder }, control)
+                let benchmark = self.benchmark;
+                measure(testbed, &NodesLoad { benchmark, config, rate, observe, folder }, control)
             }
         }
     }
@@ -182,9 +183,10 @@ impl Prepared {
 
 /// Node 1 sends frames to the benchmark in node 0.
 fn driven(testbed: &Testbed, load: &NodesLoad, control: &mut Control) -> Result<Measured, RunError> {
-    let NodesLoad { benchmark, config, rate, capture, folder } = *load;
+    let NodesLoad { benchmark, config, rate, observe, folder } = *load;
     let offered = (rate, config.loadgen.traffic.frame_size);
-    let point = run_driven(testbed, config, benchmark, offered, capture, control)?;
+    let mut point = run_driven(testbed, (config, benchmark), offered, observe, control)?;
+    profile_test_node(load, testbed, (&mut point.network, point.watched.take()), &mut point.summary)?;
     folder.write_nodes(&point.config, &point.network)?;
     if let Some(limit) = point.limit() {
         (control.say)(&limit);
@@ -194,11 +196,42 @@ fn driven(testbed: &Testbed, load: &NodesLoad, control: &mut Control) -> Result<
 
 /// What a network's file says; each of its cables is captured in a file of its own.
 fn network(testbed: &Testbed, load: &NodesLoad, control: &mut Control) -> Result<Measured, RunError> {
-    let NodesLoad { config, capture, folder, .. } = *load;
-    let captures = capture.map(|_| folder.path());
-    let run = run_network(testbed, (config, &config.topology()?), captures, control)?;
+    let NodesLoad { config, observe, folder, .. } = *load;
+    let captures = observe.capture.as_ref().map(|_| folder.path());
+    let mut run = run_network(testbed, (config, &config.topology()?), (captures, observe), control)?;
+    profile_nodes(load, testbed, &mut run)?;
     folder.write_nodes(config, &run.network)?;
     Ok(Measured { config: config.clone(), summary: run.summary, meanings: run.meanings })
+}
+
+/// What the functions and kinds of the node that is tested cost.
+pub(crate) fn profile_test_node(
+    load: &NodesLoad,
+    testbed: &Testbed,
+    (network, watched): (&mut Network, Option<Watched>),
+    summary: &mut PointSummary,
+) -> Result<(), RunError> {
+    let (image, delivered) = (&testbed.plan.images()[0], Delivered::of(summary));
+    let (functions, kinds) =
+        profile_of_node(load.observe, (network, 0), image, watched, &delivered, load.folder)?;
+    (summary.functions, summary.kinds) = (functions, kinds);
+    Ok(())
+}
+
+/// The same of each timed node of a network.
+fn profile_nodes(load: &NodesLoad, testbed: &Testbed, run: &mut NetworkRun) -> Result<(), RunError> {
+    let Some(own) = &mut run.summary.network else { return Ok(()) };
+    let names: Vec<String> = run.network.config().nodes.iter().map(|(name, _)| name.clone()).collect();
+    let watched = names.iter().zip(std::mem::take(&mut run.watched)).enumerate();
+    for (node, (name, (watched, bytes))) in watched {
+        let Some(figures) = own.nodes.get_mut(name) else { continue };
+        let image = &testbed.plan.images()[node];
+        let delivered = Delivered { bytes, ports: &figures.ports, seconds: run.summary.simulated_seconds };
+        let of = (&mut run.network, node);
+        let (functions, kinds) = profile_of_node(load.observe, of, image, watched, &delivered, load.folder)?;
+        (figures.functions, figures.kinds) = (functions, kinds);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -170,7 +170,7 @@ pub fn run_script(
     folder.write("console.log", &machine.console.text())?;
     let window = played?;
     let trace = trace.map(Trace::finish).transpose()?;
-    let observed = digest(&Observe::default(), session, &mut machine, (Watched::default(), trace))?;
+    let observed = digest(&Observe::default(), session.image(), &mut machine, (Watched::default(), trace))?;
     machine.check_conservation();
     let captured = match machine.ports_mut().first_mut().and_then(|port| port.capture.take()) {
         Some(capture) => Some(capture.finish()?),

@@ -8,7 +8,7 @@ use crate::run_cmd::{Asked, Load};
 
 /// What is run, if the options have a meaning here.
 pub fn asked(args: &RunArgs, chosen: &'static Benchmark) -> anyhow::Result<Asked> {
-    args.observe.refuse("two nodes")?;
+    args.observe.refuse_for_nodes("two nodes")?;
     refuse_what_has_no_meaning(args)?;
     let config = args.config(chosen.defaults)?;
     let load = Load { config: config.clone(), rate: config.loadgen.traffic.rate_asked(), said: None };

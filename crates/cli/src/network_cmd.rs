@@ -13,7 +13,7 @@ use crate::search_cmd::jobs_or_cores;
 /// The network at each rate, if the options have a meaning here.
 pub fn asked(args: &RunArgs, path: &Path) -> anyhow::Result<Asked> {
     refuse_what_has_no_meaning(args)?;
-    args.observe.refuse("a network")?;
+    args.observe.refuse_for_nodes("a network")?;
     let file = NetworkFile::read(path)?;
     let load = |rate: Option<Rate>| {
         let config = configuration(args, &file, rate)?;

@@ -4,13 +4,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use clap::Args;
-use doorbell_bench::{Observe, TIMELINE_PACKETS};
+use doorbell_bench::{KindRules, Observe, TIMELINE_PACKETS};
 
 #[derive(Args, Default)]
 pub struct ObserveArgs {
-    /// Also tell what each of the guest's functions cost: a table, and functions.folded for flame graphs
+    /// Also tell what CPU time was for, by kind and by guest function: tables, kinds.csv and functions.csv, and functions.folded for flame
+    /// graphs (docs/profiling.md). With several nodes, of each that is timed
     #[arg(long)]
     profile: bool,
+    /// Rules of your own by which functions have kinds, in front of the built-in ones (guest/kinds.toml says what they look like)
+    #[arg(long, value_name = "FILE", requires = "profile")]
+    kinds: Option<PathBuf>,
     /// Take names of functions also from this folder of debugging symbols (.build-id/ab/cdef.debug, as distributions pack them)
     #[arg(long, value_name = "DIR", requires = "profile")]
     symbols: Option<PathBuf>,
@@ -28,15 +32,21 @@ pub struct ObserveArgs {
 
 impl ObserveArgs {
     /// What to observe; `capture` is the wire's file, and other files belong into `folder`.
-    pub fn observe(&self, capture: Option<PathBuf>, folder: &Path) -> Observe {
-        Observe {
+    pub fn observe(&self, capture: Option<PathBuf>, folder: &Path) -> anyhow::Result<Observe> {
+        Ok(Observe {
             capture,
             profile: self.profile,
+            kinds: self.rules()?,
             symbols: self.symbols.clone(),
             timeline: self.timeline.map(|packets| packets.unwrap_or(TIMELINE_PACKETS)),
             pipeline: self.pipeline,
             trace: self.trace_in(folder),
-        }
+        })
+    }
+
+    /// The rules of kinds, if they are not the built-in ones.
+    pub fn rules(&self) -> anyhow::Result<Option<KindRules>> {
+        Ok(self.kinds.as_deref().map(KindRules::with_file).transpose()?)
     }
 
     /// The file of the trace, if one is wanted.
@@ -44,9 +54,9 @@ impl ObserveArgs {
         self.trace.then(|| folder.join("trace.dbt"))
     }
 
-    /// Refuses the options where a run is not a benchmark of one machine.
-    pub fn refuse(&self, what: &str) -> anyhow::Result<()> {
-        self.refuse_but_trace(what)?;
+    /// Refuses the options that nodes of a network do not have.
+    pub fn refuse_for_nodes(&self, what: &str) -> anyhow::Result<()> {
+        self.refuse_of_one_machine(what)?;
         match self.trace {
             true => bail!(
                 "--trace is for benchmarks of one machine, such as testpmd, and scripts, and not for {what}"
@@ -57,11 +67,14 @@ impl ObserveArgs {
 
     /// The same where a trace can be written.
     pub fn refuse_but_trace(&self, what: &str) -> anyhow::Result<()> {
-        let given = [
-            ("--profile", self.profile),
-            ("--timeline", self.timeline.is_some()),
-            ("--pipeline", self.pipeline.is_some()),
-        ];
+        if self.profile {
+            bail!("--profile is for benchmarks and networks, and not for {what}");
+        }
+        self.refuse_of_one_machine(what)
+    }
+
+    fn refuse_of_one_machine(&self, what: &str) -> anyhow::Result<()> {
+        let given = [("--timeline", self.timeline.is_some()), ("--pipeline", self.pipeline.is_some())];
         match given.iter().find(|(_, given)| *given) {
             Some((option, _)) => {
                 bail!("{option} is for benchmarks of one machine, such as testpmd, and not for {what}")

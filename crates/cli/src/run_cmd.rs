@@ -83,7 +83,7 @@ fn benchmark_asked(args: &RunArgs) -> anyhow::Result<Asked> {
     let config = args.config(chosen.defaults)?;
     let mut source = "";
     if config.options::<DriveConfig>().kind == DriveKind::Node {
-        args.observe.refuse("two nodes")?;
+        args.observe.refuse_for_nodes("two nodes")?;
         source = " from a drive node";
     }
     let load = |rate| {
@@ -98,6 +98,8 @@ fn benchmark_asked(args: &RunArgs) -> anyhow::Result<Asked> {
 /// Gets a benchmark ready, measures its loads, and reports.
 fn measure_all(args: &RunArgs, asked: &Asked, places: &Places) -> anyhow::Result<ExitCode> {
     let Asked { benchmark, network: (name, threads), config, loads: all } = asked;
+    // What is wrong with rules is found before a boot.
+    args.observe.rules()?;
     let plan = BenchmarkPlan::new(benchmark, config, (name, *threads))?;
     let mut loads = Loads::begin(args, benchmark.name, config, all.len())?;
     let screen = Screen::new(args.output.quiet);
@@ -131,7 +133,7 @@ fn measure(
     control: &mut Control,
 ) -> anyhow::Result<String> {
     let (own, capture) = loads.next()?;
-    let observe = args.observe.observe(capture, own.path());
+    let observe = args.observe.observe(capture, own.path())?;
     let measured = prepared.measure((&load.config, load.rate), &observe, &own, control)?;
     let further = told(&measured.summary);
     loads.done(&own, &measured.config, measured.summary, measured.meanings, prepared.ran())?;

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::Args;
 use doorbell_bench::{
-    Observe, Places, PlayedRun, ReadyTrace, Results, RunConfig, RunSummary, TRACE, Traces, Warmup, changes,
-    named, resolve_played, write_played,
+    KindRules, Observe, Places, PlayedRun, ReadyTrace, Results, RunConfig, RunSummary, TRACE, Traces, Warmup,
+    changes, named, resolve_played, write_played,
 };
 
 use crate::out::{out, outln};
@@ -44,10 +44,13 @@ pub struct PlayArgs {
     common: CommonArgs,
     #[command(flatten)]
     output: OutputArgs,
-    /// Also tell what each function cost: a table, and functions.folded for flame graphs. Names are those that the recorder left beside
+    /// Also tell what CPU time was for, by kind and by function: tables, kinds.csv, functions.csv and functions.folded. Names are those that the recorder left beside
     /// the trace (.symbols); other code is named by its page
     #[arg(long)]
     profile: bool,
+    /// Rules of your own by which functions have kinds, in front of the built-in ones (guest/kinds.toml says what they look like)
+    #[arg(long, value_name = "FILE", requires = "profile")]
+    kinds: Option<PathBuf>,
     /// Also write a timeline of the cores as timeline.perfetto, which ui.perfetto.dev opens
     #[arg(long)]
     timeline: bool,
@@ -77,13 +80,14 @@ impl PlayArgs {
         Ok(resolve_played(&self.common.preset, harts, &overrides)?)
     }
 
-    fn observe(&self) -> Observe {
-        Observe {
+    fn observe(&self) -> anyhow::Result<Observe> {
+        Ok(Observe {
             profile: self.profile,
             timeline: self.timeline.then_some(0),
             pipeline: self.pipeline,
+            kinds: self.kinds.as_deref().map(KindRules::with_file).transpose()?,
             ..Observe::default()
-        }
+        })
     }
 }
 
@@ -91,7 +95,7 @@ impl PlayArgs {
 pub fn run(args: &PlayArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let traces = Traces::open(&args.files, args.cloudsuite)?;
     let config = args.config(&traces)?;
-    let observe = args.observe();
+    let observe = args.observe()?;
     let ready = ReadyTrace::new(&traces, &config, &observe)?;
     let results = Results::begin(&args.output.out)?;
     let screen = Screen::new(args.output.quiet);

@@ -4,8 +4,9 @@
 use std::fmt::Write;
 
 use crate::escape::Esc;
+use crate::kinds;
 use crate::number::{NONE, count, fixed, grouped};
-use doorbell_results::{FunctionCost, PointSummary};
+use doorbell_results::{FunctionCost, PointSummary, Profiled};
 
 /// The terminal shows so many functions.
 const LINES: usize = 12;
@@ -16,7 +17,7 @@ fn ipc(row: &FunctionCost) -> String {
     fixed(row.instructions as f64 / row.cycles.max(1) as f64, 2)
 }
 
-fn per(amount: u64, frames: u64) -> String {
+pub(crate) fn per(amount: u64, frames: u64) -> String {
     match amount as f64 / frames as f64 {
         _ if frames == 0 => NONE.to_owned(),
         many if many >= 10_000.0 => grouped(many as u64),
@@ -24,7 +25,7 @@ fn per(amount: u64, frames: u64) -> String {
     }
 }
 
-fn cut(text: &str, width: usize) -> String {
+pub(crate) fn cut(text: &str, width: usize) -> String {
     let text: String = text.chars().filter(|c| !c.is_control()).collect();
     if text.chars().count() <= width {
         return text;
@@ -34,9 +35,25 @@ fn cut(text: &str, width: usize) -> String {
     short
 }
 
-/// The most expensive functions of a point.
+/// What the cores' time of a point went into: kinds, then the most expensive functions.
 pub(crate) fn lines(point: &PointSummary, out: &mut String) {
-    if point.functions().is_empty() {
+    for (number, profiled) in point.profiles().enumerate() {
+        if number > 0 {
+            out.push('\n');
+        }
+        if !profiled.node.is_empty() {
+            let _ = writeln!(out, "  {}", cut(profiled.node, NAME_WIDTH));
+        }
+        if let Some(kinds) = profiled.kinds {
+            kinds::lines(kinds, profiled.frames, out);
+            out.push('\n');
+        }
+        function_lines(&profiled, out);
+    }
+}
+
+fn function_lines(profiled: &Profiled, out: &mut String) {
+    if profiled.functions.is_empty() {
         return;
     }
     let _ = writeln!(
@@ -44,14 +61,14 @@ pub(crate) fn lines(point: &PointSummary, out: &mut String) {
         "  {:<NAME_WIDTH$} {:<18}{:>8}{:>10}{:>6}{:>8}{:>8}",
         "function", "of", "share", "cyc/fr", "IPC", "L1D", "LLC"
     );
-    for row in point.functions().iter().take(LINES) {
+    for row in profiled.functions.iter().take(LINES) {
         let _ = writeln!(
             out,
             "  {:<NAME_WIDTH$} {:<18}{:>6} %{:>10}{:>6}{:>8}{:>8}",
             cut(&row.function, NAME_WIDTH),
             cut(&row.object, 17),
             fixed(100.0 * row.share, 1),
-            per(row.cycles, point.frames_delivered),
+            per(row.cycles, profiled.frames),
             ipc(row),
             count(row.l1d_misses),
             count(row.llc_misses)
@@ -59,15 +76,22 @@ pub(crate) fn lines(point: &PointSummary, out: &mut String) {
     }
 }
 
-/// The table of a point.
+/// The tables of all points: kinds, then functions.
 pub(crate) fn html(points: &[&PointSummary]) -> String {
     let mut out = String::new();
-    for point in points.iter().filter(|point| !point.functions().is_empty()) {
+    for (point, profiled) in points.iter().flat_map(|point| point.profiles().map(move |of| (point, of))) {
+        let whose = match profiled.node {
+            "" => point.rate.clone(),
+            node => format!("{}, {node}", point.rate),
+        };
+        if let Some(kinds) = profiled.kinds {
+            kinds::html(&whose, kinds, profiled.frames, &mut out);
+        }
         let _ = write!(
             out,
             "<h3>Functions at {}</h3>\n<div class=\"scroll\" role=\"region\" aria-label=\"Functions\" tabindex=\"0\">\n\
              <table class=\"numbers few\">\n<thead><tr>",
-            Esc(&point.rate)
+            Esc(&whose)
         );
         let heads = [
             "Function",
@@ -87,14 +111,14 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
             let _ = write!(out, "<th scope=\"col\">{head}</th>");
         });
         out.push_str("</tr></thead>\n<tbody>\n");
-        for row in point.functions() {
+        for row in profiled.functions {
             let _ = write!(out, "<tr><th scope=\"row\">{}</th>", Esc(&row.function));
             let cells = [
                 row.object.clone(),
                 row.program.clone(),
                 fixed(100.0 * row.share, 2),
                 grouped(row.cycles),
-                per(row.cycles, point.frames_delivered),
+                per(row.cycles, profiled.frames),
                 grouped(row.instructions),
                 ipc(row),
                 grouped(row.l1i_misses),

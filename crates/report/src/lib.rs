@@ -11,7 +11,7 @@
 //! | `number`, `scale` | how are figures written, and where do axes have their ticks? |
 //! | `text` | what does the terminal show? |
 //! | `svg`, `figures` | what does each plot show? A new plot is one file there and one line in its list |
-//! | `stages`, `functions` | where did packets and cores spend their time? |
+//! | `stages`, `functions`, `kinds` | where did packets and cores spend their time? |
 //! | `steady` | how did loads come to their pace, and which were measured too early? |
 //! | `ports` | what did each NIC and its generator count? |
 //! | `html`, `page`, `numbers`, `headline` | how do they become a page? |
@@ -28,6 +28,7 @@ mod figures;
 mod functions;
 mod headline;
 mod html;
+mod kinds;
 mod network;
 mod number;
 mod numbers;

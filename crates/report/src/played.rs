@@ -196,7 +196,7 @@ pub(crate) fn table(summary: &RunSummary, point: &PointSummary, played: &PlayedF
     if !parts.is_empty() {
         let _ = writeln!(out, "\nCycles an instruction went into: {}", parts.join(", "));
     }
-    if !point.functions().is_empty() {
+    if point.profiles().next().is_some() {
         out.push_str("\nWhere the cores\u{2019} cycles went\n\n");
         functions::lines(point, &mut out);
     }

@@ -64,7 +64,7 @@ pub fn table(summary: &RunSummary) -> String {
             streams::lines(point, &mut out);
             out.push('\n');
         }
-        for point in points.iter().filter(|point| !point.functions().is_empty()) {
+        for point in points.iter().filter(|point| point.profiles().next().is_some()) {
             let _ = writeln!(out, "\nWhere the cores' cycles went at {}\n", one_line(&point.rate));
             functions::lines(point, &mut out);
             out.push('\n');

@@ -9,7 +9,7 @@
 //! | `point` | one offered load and what became of it |
 //! | `latency`, `stages`, `streams` | round trips and streams, as the load generator saw them |
 //! | `steady` | how a load came to its pace before it was measured |
-//! | `timing`, `functions` | what the timing models say, and what guest functions cost |
+//! | `timing`, `functions`, `kinds` | what the timing models say, and what guest functions cost, one by one and by kind |
 //! | `network` | members of a network, hop by hop |
 //! | `ports`, `iperf` | what NICs counted, what iperf3 says |
 //! | `played` | what a played trace has beside these |
@@ -20,6 +20,7 @@
 
 mod functions;
 mod iperf;
+mod kinds;
 mod latency;
 mod memory_part;
 mod network;
@@ -37,6 +38,7 @@ mod timing;
 
 pub use functions::FunctionCost;
 pub use iperf::{Direction, IperfFigures, Protocol};
+pub use kinds::{KindCost, KindFigures};
 pub use latency::{BatchSummary, Confidence, LatencyConfidence, LatencySummary};
 pub use memory_part::MemoryPart;
 pub use network::{
@@ -44,7 +46,7 @@ pub use network::{
 };
 pub use number::known;
 pub use played::{PlayedFigures, PlayedNeighbour, PlayedTrace};
-pub use point::{Drops, PointSummary, WaitedFor};
+pub use point::{Drops, PointSummary, Profiled, WaitedFor};
 pub use ports::{Figure, FigureGroup, PortFigures, QueueFigures};
 pub use ran::{PackageVersion, Provenance, Ran};
 pub use run::{Change, RunSummary, SummaryError};

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::functions::FunctionCost;
 use crate::iperf::Direction;
+use crate::kinds::KindFigures;
 use crate::latency::{BatchSummary, Confidence, LatencySummary};
 use crate::number::or_nan;
 use crate::point::Drops;
@@ -43,6 +45,12 @@ pub struct NodeFigures {
     /// What each core did, if it is timed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cores: Vec<CoreFigures>,
+    /// Its most expensive functions, if they were asked for and it is timed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub functions: Option<Vec<FunctionCost>>,
+    /// Its CPU time by kind, likewise; what is delivered there is what its NICs accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kinds: Option<KindFigures>,
 }
 
 /// One direction of a cable.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::functions::FunctionCost;
 use crate::iperf::IperfFigures;
+use crate::kinds::KindFigures;
 use crate::latency::{BatchSummary, Confidence, LatencySummary};
 use crate::memory_part::MemoryPart;
 use crate::network::{NetworkFigures, WindowSummary};
@@ -165,6 +166,9 @@ pub struct PointSummary {
     /// The most expensive guest functions, if they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub functions: Option<Vec<FunctionCost>>,
+    /// CPU time by kind, if it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kinds: Option<KindFigures>,
     /// What each port counted in the measurement.
     #[serde(default)]
     pub ports: Vec<PortFigures>,
@@ -180,6 +184,19 @@ pub struct PointSummary {
     /// What each member of a network did, if the run was of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkFigures>,
+}
+
+/// What a machine's time went into.
+#[derive(Clone, Copy, Debug)]
+pub struct Profiled<'a> {
+    /// Its name, if it is a network's.
+    pub node: &'a str,
+    /// Its most expensive functions.
+    pub functions: &'a [FunctionCost],
+    /// Its CPU time by kind; `None` in files of older versions.
+    pub kinds: Option<&'a KindFigures>,
+    /// Frames that it delivered, or of a network's node that it received.
+    pub frames: u64,
 }
 
 impl PointSummary {
@@ -256,6 +273,30 @@ impl PointSummary {
     /// The most expensive guest functions; none if they were not asked for.
     pub fn functions(&self) -> &[FunctionCost] {
         self.functions.as_deref().unwrap_or_default()
+    }
+
+    /// Each machine that was profiled: the one that is tested, or those of a network.
+    pub fn profiles(&self) -> impl Iterator<Item = Profiled<'_>> {
+        let own = Profiled {
+            node: "",
+            functions: self.functions(),
+            kinds: self.kinds.as_ref(),
+            frames: self.frames_delivered,
+        };
+        let nodes = self.network.iter().flat_map(|network| &network.nodes);
+        let nodes = nodes.map(|(name, node)| Profiled {
+            node: name,
+            functions: node.functions.as_deref().unwrap_or_default(),
+            kinds: node.kinds.as_ref(),
+            frames: node.kinds.as_ref().map_or(0, |kinds| kinds.frames_received),
+        });
+        std::iter::once(own).chain(nodes).filter(|of| of.kinds.is_some() || !of.functions.is_empty())
+    }
+
+    /// What reached its goal, in bytes: of transfers the payload, of others the delivered frames at layer 2, with FCS.
+    pub fn delivered_bytes(&self) -> u64 {
+        let frames = self.delivered_gbps * 1e9 / 8.0 * self.simulated_seconds;
+        self.iperf.as_ref().map_or(frames.round() as u64, |iperf| iperf.bytes_received)
     }
 
     /// Payload that arrived in bits a second, in units of 10⁹, of benchmarks that transfer something; they have no round trips.

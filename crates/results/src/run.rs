@@ -280,6 +280,19 @@ mod tests {
                 l2_misses: 3,
                 llc_misses: 4,
             }]),
+            kinds: Some(KindFigures {
+                kinds: vec![KindCost {
+                    kind: "copy".into(),
+                    meaning: "copies".into(),
+                    cycles: 10,
+                    share: 0.5,
+                    misses_per_kb: Some(0.25),
+                    ..KindCost::default()
+                }],
+                cycles: 20,
+                frames_per_interrupt: Some(2.0),
+                ..KindFigures::default()
+            }),
             ports: vec![PortFigures {
                 groups: vec![FigureGroup { title: "Registers".into(), figures: vec![counted("GPRC")] }],
                 queues: vec![QueueFigures { queue: 0, figures: vec![counted("rx_fetches")] }],

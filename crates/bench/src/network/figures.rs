@@ -61,6 +61,8 @@ fn node_figures(network: &Network, node: usize, config: &RunConfig, interval: &I
         ports: window.ports.clone(),
         timing,
         cores: cores.unwrap_or_default(),
+        functions: None,
+        kinds: None,
     }
 }
 
@@ -72,6 +74,19 @@ fn received(network: &Network, node: usize, interval: &Interval) -> u64 {
         if is_own { sent.frames - sent.lost } else { 0 }
     };
     interval.sent.iter().enumerate().map(to_it).sum()
+}
+
+/// Bytes of the frames that were sent to a node and that its NICs accepted, as far as frames are alike.
+pub(crate) fn accepted_bytes(network: &Network, node: usize, interval: &Interval) -> u64 {
+    let to_it = |(index, sent): (usize, &Direction)| {
+        let to = network.config().links[index / 2].ends[1 - index % 2];
+        let is_own = matches!(to, End::Node { node: own, .. } if own == node);
+        is_own.then_some((sent.frames, sent.bytes))
+    };
+    let sent = interval.sent.iter().enumerate().filter_map(to_it);
+    let (frames, bytes) = sent.fold((0, 0), |(frames, bytes), of| (frames + of.0, bytes + of.1));
+    let accepted = received(network, node, interval).saturating_sub(all_dropped(&interval.dropped[node]));
+    (bytes as f64 * accepted as f64 / frames.max(1) as f64).round() as u64
 }
 
 fn hops(network: &Network, interval: &Interval) -> BTreeMap<String, HopFigures> {

@@ -9,4 +9,4 @@ mod run;
 pub use config::{CableTable, GeneratorTable, NodeTable};
 pub use file::NetworkFile;
 pub use resolve::NetworkPlan;
-pub(crate) use run::run_network;
+pub(crate) use run::{NetworkRun, run_network};

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use doorbell_loadgen::{Kind, LoadGenConfig, Measurement, TrafficConfig};
-use doorbell_machine::{ConfigError, Network};
+use doorbell_machine::{ConfigError, Network, Watched};
 use doorbell_sim::{Frame, Ps};
 use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 
@@ -15,9 +15,10 @@ use crate::control::Control;
 use crate::drain::time_on;
 use crate::error::RunError;
 use crate::interval::{Interval, OpenInterval, all_dropped, between_nodes, meanings, per};
-use crate::network::figures::{SwitchMoment, figures};
+use crate::network::figures::{SwitchMoment, accepted_bytes, figures};
 use crate::network::resolve::NetworkPlan;
 use crate::nodes::TestbedPlan;
+use crate::observe::Observe;
 use crate::phases::{Load, Run};
 use crate::registry::Benchmark;
 use crate::script::NO_TRAFFIC;
@@ -32,6 +33,8 @@ pub(crate) struct NetworkRun {
     pub meanings: BTreeMap<String, String>,
     /// The members as they were at the end, for their counters.
     pub network: Network,
+    /// By node: what was watched of it, and the bytes that its NICs accepted.
+    pub watched: Vec<(Option<Watched>, u64)>,
 }
 
 impl TestbedPlan {
@@ -54,15 +57,16 @@ impl TestbedPlan {
     }
 }
 
-/// Measures once. With `captures`, writes what crosses each cable to a file there.
+/// Measures once. With `captures`, writes what crosses each cable to a file there; of what is to be observed, nodes have profiles.
 pub(crate) fn run_network(
     testbed: &Testbed,
     (config, topology): (&RunConfig, &NetworkPlan),
-    captures: Option<&Path>,
+    (captures, observe): (Option<&Path>, &Observe),
     control: &mut Control,
 ) -> Result<NetworkRun, RunError> {
     let started = Instant::now();
     let mut network = testbed.network()?;
+    observe.check_nodes(&network)?;
     let cables =
         topology.network.links.iter().enumerate().filter_map(|(index, link)| Some((index, link, captures?)));
     for (index, link, folder) in cables {
@@ -75,7 +79,7 @@ pub(crate) fn run_network(
     run.preload()?;
     type_starts(run.system, topology)?;
     let steady = run.approach()?;
-    let (interval, switches) = run.measure()?;
+    let (mut interval, switches) = run.measure(observe)?;
     let settled = run.drain()?;
     network.check_conservation();
     network.finish_captures()?;
@@ -84,7 +88,9 @@ pub(crate) fn run_network(
     let mut summary = summarise((config, &topology.nodes), &network, (&interval, own, settled), host);
     summary.steady = Some(steady);
     let meanings = meanings(&summary, &network);
-    Ok(NetworkRun { summary, meanings, network })
+    let watched = std::mem::take(&mut interval.watched).into_iter().enumerate();
+    let watched = watched.map(|(node, seen)| (seen, accepted_bytes(&network, node, &interval))).collect();
+    Ok(NetworkRun { summary, meanings, network, watched })
 }
 
 /// What each generator sends.
@@ -126,9 +132,9 @@ fn type_starts(network: &mut Network, topology: &NetworkPlan) -> Result<(), Conf
 
 impl Run<'_, '_, Network> {
     /// Begins and ends between two frames of every generator's.
-    fn measure(&mut self) -> Result<(Interval, SwitchMoment), RunError> {
+    fn measure(&mut self, observe: &Observe) -> Result<(Interval, SwitchMoment), RunError> {
         self.until(self.next_gap())?;
-        let open = OpenInterval::begin(self.system);
+        let open = OpenInterval::begin(self.system, observe);
         let switches = SwitchMoment::of(self.system);
         self.go_on(self.params.duration)?;
         self.until(self.next_gap())?;

@@ -1,7 +1,7 @@
 //! Costs by guest function, as a table and as folded stacks.
 //!
 //! A *program* is what an address space was seen to run; the kernel, the firmware and idling (WFI) stand beside the programs. An
-//! *object* is the file or module that a function is of.
+//! *object* is the file or module that a function is of. What kinds of CPU time they are of is in [`by_kind`](super::by_kind).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,6 +10,8 @@ use doorbell_results::FunctionCost;
 use doorbell_sim::PhysAddr;
 use doorbell_symbols::{Mode, Place};
 
+use super::by_kind::{KindTable, Kinds, functions_csv};
+use super::kinds::KindRules;
 use super::names::Names;
 
 /// Rows of the table in the summary.
@@ -20,11 +22,14 @@ pub const TABLE_ROWS: usize = 40;
 pub struct FunctionTable {
     /// Every function, the most expensive first.
     pub functions: Vec<FunctionCost>,
+    /// All cycles by kind.
+    pub kinds: KindTable,
+    by_kind: Vec<(String, FunctionCost)>,
     stacks: BTreeMap<String, u64>,
 }
 
 /// The places of what was executed, each looked up once.
-struct Places<'a> {
+pub(super) struct Places<'a> {
     symbols: &'a mut dyn Names,
     known: HashMap<(u64, bool), Place>,
 }
@@ -38,7 +43,7 @@ fn mode(domain: Domain) -> Mode {
 }
 
 impl Places<'_> {
-    fn get(&mut self, domain: Domain, [virt, phys]: [u64; 2]) -> &Place {
+    pub(super) fn get(&mut self, domain: Domain, [virt, phys]: [u64; 2]) -> &Place {
         let symbols = &mut self.symbols;
         let user = matches!(domain, Domain::User(_));
         self.known.entry((phys, user)).or_insert_with(|| symbols.place(mode(domain), virt, PhysAddr(phys)))
@@ -46,8 +51,8 @@ impl Places<'_> {
 }
 
 impl FunctionTable {
-    /// Sums a profile up by function.
-    pub fn new(profile: &Profile, symbols: &mut dyn Names) -> FunctionTable {
+    /// Sums a profile up by function and by kind.
+    pub fn new(profile: &Profile, symbols: &mut dyn Names, rules: &KindRules) -> FunctionTable {
         let mut places = Places { symbols, known: HashMap::new() };
         let programs = programs(profile, &mut places);
         let program = |domain: Domain| match domain {
@@ -55,45 +60,74 @@ impl FunctionTable {
             Domain::Kernel => "kernel",
             Domain::User(space) => &programs[&space],
         };
-        let mut rows: BTreeMap<(String, String, String), Cost> = BTreeMap::new();
+        let mut rows: BTreeMap<(String, String, String), BTreeMap<usize, Cost>> = BTreeMap::new();
         let mut stacks: BTreeMap<String, u64> = BTreeMap::new();
+        let (mut kinds, mut finder) = (KindTable::new(rules), Kinds::new(rules, profile));
         for block in &profile.blocks {
             let domain = profile.nodes[block.node as usize].domain;
+            let program = program(domain);
             let place = places.get(domain, [block.pc, block.fetch.0]).clone();
-            let stack = stack(profile, block, program(domain), &place, &mut places);
+            let kind = finder.of(block, (&place, program), &mut places);
+            kinds.add(kind, &block.cost);
+            let stack = stack(profile, block, program, &place, &mut places);
             *stacks.entry(stack).or_default() += block.cost.cycles;
-            rows.entry((program(domain).to_owned(), place.object, place.function))
-                .or_default()
-                .add(&block.cost);
+            let row = rows.entry((program.to_owned(), place.object, place.function)).or_default();
+            row.entry(kind.0).or_default().add(&block.cost);
         }
         if profile.idle_cycles > 0 {
             let cost = Cost { cycles: profile.idle_cycles, ..Cost::default() };
-            rows.insert(("idle".into(), "idle".into(), "[idle]".into()), cost);
+            let kind = rules.idle();
+            kinds.add((kind, false), &cost);
+            let names = ("idle".into(), "idle".into(), "[idle]".into());
+            rows.insert(names, BTreeMap::from([(kind, cost)]));
             stacks.insert("idle".into(), profile.idle_cycles);
         }
-        let total: u64 = rows.values().map(|cost| cost.cycles).sum();
-        let row = |((program, object, function), cost): ((String, String, String), Cost)| FunctionCost {
-            program,
-            object,
-            function,
-            cycles: cost.cycles,
-            share: cost.cycles as f64 / total.max(1) as f64,
-            instructions: cost.instructions,
-            l1i_misses: cost.l1i_misses,
-            l1d_misses: cost.l1d_misses,
-            l2_misses: cost.l2_misses,
-            llc_misses: cost.llc_misses,
-        };
-        let mut functions: Vec<FunctionCost> = rows.into_iter().map(row).collect();
+        assert_eq!(kinds.cycles(), profile.watched_cycles, "each cycle is of one kind");
+        let mut functions = Vec::new();
+        let mut by_kind = Vec::new();
+        for (names, costs) in rows {
+            let mut sum = Cost::default();
+            for (kind, cost) in costs {
+                sum.add(&cost);
+                let row = function_cost(&names, &cost, profile.watched_cycles);
+                by_kind.push((kinds.name(kind).to_owned(), row));
+            }
+            functions.push(function_cost(&names, &sum, profile.watched_cycles));
+        }
         // Stable: of equals the first in the alphabet stays the first.
         functions.sort_by_key(|function| std::cmp::Reverse(function.cycles));
-        FunctionTable { functions, stacks }
+        by_kind.sort_by_key(|(_, function)| std::cmp::Reverse(function.cycles));
+        FunctionTable { functions, kinds, by_kind, stacks }
+    }
+
+    /// Every function by kind, as CSV.
+    pub fn functions_csv(&self) -> String {
+        functions_csv(&self.by_kind)
     }
 
     /// Folded stacks, as tools for flame graphs read them: frames from the program to the function, then cycles.
     pub fn folded(&self) -> String {
         let lines = self.stacks.iter().filter(|(_, cycles)| **cycles > 0);
         lines.map(|(stack, cycles)| format!("{stack} {cycles}\n")).collect()
+    }
+}
+
+fn function_cost(
+    (program, object, function): &(String, String, String),
+    cost: &Cost,
+    all_cycles: u64,
+) -> FunctionCost {
+    FunctionCost {
+        program: program.clone(),
+        object: object.clone(),
+        function: function.clone(),
+        cycles: cost.cycles,
+        share: cost.cycles as f64 / all_cycles.max(1) as f64,
+        instructions: cost.instructions,
+        l1i_misses: cost.l1i_misses,
+        l1d_misses: cost.l1d_misses,
+        l2_misses: cost.l2_misses,
+        llc_misses: cost.llc_misses,
     }
 }
 

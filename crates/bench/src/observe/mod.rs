@@ -1,9 +1,12 @@
 //! What a measurement can be asked for besides its figures: costs by guest function, a timeline of packets, a log of the
 //! pipeline. All of them observe: with or without them a run is the same.
 
+mod by_kind;
 mod functions;
+mod kinds;
 mod konata;
 mod names;
+mod nodes;
 mod perfetto;
 mod played;
 mod trace;
@@ -12,17 +15,23 @@ use std::fs;
 use std::path::PathBuf;
 
 use doorbell_files::replace;
+use doorbell_image::Image;
 use doorbell_loadgen::PacketStamps;
 use doorbell_machine::{ConfigError, Machine, WatchRequest, Watched};
+use doorbell_results::{FunctionCost, KindFigures};
 use doorbell_symbols::Symbols;
 
 use crate::error::RunError;
-use crate::session::Session;
 
-pub use functions::{FunctionTable, TABLE_ROWS};
+pub(crate) use by_kind::Delivered;
+use by_kind::kinds_csv;
+pub use functions::FunctionTable;
+use functions::TABLE_ROWS;
+pub use kinds::KindRules;
 pub use names::RecordedNames;
 
 pub use konata::{konata, place_of};
+pub(crate) use nodes::{end_watch_of_nodes, profile_of_node, watch_nodes};
 pub use perfetto::perfetto;
 pub(crate) use played::digest_played;
 pub(crate) use trace::{Trace, Written};
@@ -37,8 +46,10 @@ pub const PIPELINE_MAX: u64 = 1_000_000;
 pub struct Observe {
     /// Capture the wire of port 0 in this file.
     pub capture: Option<PathBuf>,
-    /// Costs by guest function: `functions.folded`, and a table in the summary.
+    /// Costs by guest function and by kind: `functions.folded`, `functions.csv`, `kinds.csv`, and tables in the summary.
     pub profile: bool,
+    /// The rules of kinds, if they are not the built-in ones.
+    pub kinds: Option<KindRules>,
     /// A folder with files of debugging symbols, by build ID.
     pub symbols: Option<PathBuf>,
     /// A timeline of the first so many packets of each port: `timeline.perfetto`.
@@ -73,6 +84,11 @@ impl Observe {
         Ok(self.watched())
     }
 
+    /// The rules by which functions have kinds.
+    fn rules(&self) -> KindRules {
+        self.kinds.clone().unwrap_or_default()
+    }
+
     fn watched(&self) -> Option<WatchRequest> {
         let request = WatchRequest {
             profile: self.profile,
@@ -104,10 +120,29 @@ pub struct Observed {
     pub watched: Watched,
 }
 
+impl Observed {
+    fn take_up(&mut self, table: FunctionTable) {
+        self.files.push(("functions.folded", table.folded()));
+        self.files.push(("functions.csv", table.functions_csv()));
+        self.functions = Some(table);
+    }
+
+    /// What the summary says of functions and kinds, when it is known what was delivered; its file is added.
+    pub(crate) fn profile(
+        &mut self,
+        delivered: &Delivered<'_>,
+    ) -> (Option<Vec<FunctionCost>>, Option<KindFigures>) {
+        let Some(table) = &self.functions else { return (None, None) };
+        let (functions, kinds) = (table.functions.iter().take(TABLE_ROWS), table.kinds.figures(delivered));
+        self.files.push(("kinds.csv", kinds_csv(&kinds)));
+        (Some(functions.cloned().collect()), Some(kinds))
+    }
+}
+
 /// Makes of what was watched what people can read. The guest is as it was at the end of the run.
 pub(crate) fn digest(
     observe: &Observe,
-    session: &Session,
+    image: &Image,
     machine: &mut Machine,
     (watched, trace): (Watched, Option<Written>),
 ) -> Result<Observed, RunError> {
@@ -120,7 +155,7 @@ pub(crate) fn digest(
         return Ok(observed);
     }
     let read = |path: PathBuf| fs::read(&path).map_err(RunError::io("read", path));
-    let (kernel, initramfs) = (read(session.image().kernel())?, read(session.image().initramfs())?);
+    let (kernel, initramfs) = (read(image.kernel())?, read(image.initramfs())?);
     // Every address space has the kernel in it.
     let hart = machine.harts().iter().position(|hart| hart.address_space().is_some()).unwrap_or(0);
     let peek = |addr: u64, into: &mut [u8]| machine.peek(hart, addr, into) == into.len();
@@ -131,9 +166,8 @@ pub(crate) fn digest(
         replace(&path, names.to_text().as_bytes()).map_err(RunError::io("write", path))?;
     }
     if let Some(profile) = &observed.watched.profile {
-        let table = FunctionTable::new(profile, &mut symbols);
-        observed.files.push(("functions.folded", table.folded()));
-        observed.functions = Some(table);
+        let table = FunctionTable::new(profile, &mut symbols, &observe.rules());
+        observed.take_up(table);
     }
     if observe.pipeline.is_some() {
         observed

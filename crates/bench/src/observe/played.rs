@@ -18,9 +18,8 @@ pub(crate) fn digest_played(observe: &Observe, trace: &NamedTrace, watched: Opti
     let text = std::fs::read_to_string(RecordedNames::beside(&trace.path)).unwrap_or_default();
     let mut names = RecordedNames::from_text(&text);
     if let Some(profile) = &observed.watched.profile {
-        let table = FunctionTable::new(profile, &mut names);
-        observed.files.push(("functions.folded", table.folded()));
-        observed.functions = Some(table);
+        let table = FunctionTable::new(profile, &mut names, &observe.rules());
+        observed.take_up(table);
     }
     if observe.pipeline.is_some() {
         let log = konata(&observed.watched.pipeline, |op| place_of(op, &mut names));

@@ -19,7 +19,7 @@ use crate::config::RunConfig;
 use crate::control::Control;
 use crate::error::RunError;
 use crate::interval::per;
-use crate::observe::{Observe, Observed, TABLE_ROWS, digest_played};
+use crate::observe::{Delivered, Observe, Observed, digest_played};
 use crate::timing::{self, MemorySeries, Models, Moment};
 
 /// Instructions between looks at Ctrl-C and at the progress display.
@@ -85,11 +85,8 @@ impl<'a> ReadyTrace<'a> {
         let counters = counters(&player, &played);
         summary.state_hash = hash(&played, &counters);
         let meanings = timing::meanings(&summary).collect();
-        let observed = digest_played(observe, traces.first(), watched);
-        summary.functions = observed
-            .functions
-            .as_ref()
-            .map(|table| table.functions.iter().take(TABLE_ROWS).cloned().collect());
+        let mut observed = digest_played(observe, traces.first(), watched);
+        (summary.functions, summary.kinds) = observed.profile(&Delivered::of(&summary));
         Ok(PlayedRun { summary, meanings, counters, observed })
     }
 }

@@ -63,6 +63,8 @@ pub struct Profile {
     pub blocks: Vec<BlockCost>,
     /// Cycles in which harts waited in WFI.
     pub idle_cycles: u64,
+    /// All cycles of the harts from the first look at each to the last; blocks and idle cycles sum to it.
+    pub watched_cycles: u64,
 }
 
 /// A profile that is being made.
@@ -124,8 +126,9 @@ impl Profiler {
         &mut self.blocks[number as usize]
     }
 
-    pub(crate) fn finish(self) -> Profile {
-        Profile { nodes: self.calls.nodes, blocks: self.blocks, idle_cycles: self.idle_cycles }
+    pub(crate) fn finish(self, watched_cycles: u64) -> Profile {
+        let Profiler { calls, blocks, idle_cycles, .. } = self;
+        Profile { nodes: calls.nodes, blocks, idle_cycles, watched_cycles }
     }
 }
 

@@ -128,6 +128,8 @@ pub(super) struct Watch {
 /// When a hart was looked at last, and what it had.
 #[derive(Clone, Copy, Default)]
 struct Looked {
+    /// Of the first look.
+    from: u64,
     cycle: u64,
     tp: u64,
     /// Counted when a device access began, which ends later.
@@ -135,17 +137,16 @@ struct Looked {
 }
 
 impl Watch {
-    /// Of each hart: when it begins, in time and in slots, and its thread.
+    /// Of each hart: when it begins, in time and in slots, and its thread. One that sleeps begins later than its core has come.
     fn new(
         request: &WatchRequest,
         timing: &Timing,
         harts: &[(Ps, u64, u64)],
         config: &MachineConfig,
     ) -> Watch {
-        let looked = |((_, _, tp), timed): (&(Ps, u64, u64), &TimedHart)| Looked {
-            cycle: timed.core.now(),
-            tp: *tp,
-            begun: None,
+        let looked = |((_, begun, tp), timed): (&(Ps, u64, u64), &TimedHart)| {
+            let cycle = timed.core.now().max(*begun);
+            Looked { from: cycle, cycle, tp: *tp, begun: None }
         };
         let activity = |(id, (begin, begun, _)): (usize, &(Ps, u64, u64))| {
             Activity::new((*begin, *begun), config.hart(id).core.frequency)
@@ -162,8 +163,9 @@ impl Watch {
     }
 
     fn finish(self) -> Watched {
+        let cycles = self.harts.iter().map(|looked| looked.cycle - looked.from).sum();
         Watched {
-            profile: self.profiler.map(|profiler| profiler.finish()),
+            profile: self.profiler.map(|profiler| profiler.finish(cycles)),
             pipeline: self.pipeline.ops,
             activity: self.activity,
         }
@@ -192,9 +194,13 @@ impl Watch {
         (instructions, [before, after]): (u64, [Misses; 2]),
     ) {
         let looked = &mut self.harts[id];
+        let tp = std::mem::replace(&mut looked.tp, thread);
+        if ops.is_empty() {
+            // A trap before the first op: its time is the handler's.
+            return;
+        }
         let cycles = now - looked.cycle;
         looked.cycle = now;
-        let tp = std::mem::replace(&mut looked.tp, thread);
         if let Some(activity) = self.activity.get_mut(id) {
             activity.add(now, instructions, 0);
         }
@@ -276,7 +282,11 @@ impl Machine {
     /// there is nothing to be seen.
     pub fn watch(&mut self, request: &WatchRequest) -> bool {
         let Some(mut timing) = self.timing.take() else { return false };
-        let begin = |hart: &Hart| (hart.time(), hart.slots(), hart.thread());
+        let now = self.queue.now().max(self.reached);
+        let begin = |hart: &Hart| {
+            let time = if hart.is_waiting() { now.max(hart.time()) } else { hart.time() };
+            (time, hart.slot_at(time), hart.thread())
+        };
         let begins: Vec<_> = self.harts.iter().map(begin).collect();
         timing.watch = Some(Box::new(Watch::new(request, &timing, &begins, &self.config)));
         self.timing = Some(timing);

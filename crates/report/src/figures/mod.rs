@@ -10,6 +10,7 @@ use doorbell_results::PointSummary;
 mod curves;
 mod cycles;
 mod fate;
+mod kinds;
 mod latency;
 mod losses;
 mod memory;
@@ -39,7 +40,8 @@ const CURVES: [(&str, Draw); 4] = [
 const SINGLE: [(&str, Draw); 2] = [("fate", fate::figure), ("percentiles", percentiles::figure)];
 
 /// For a played trace, and whether it needs frames.
-const PLAYED: [(&str, Draw, Has); 4] = [
+const PLAYED: [(&str, Draw, Has); 5] = [
+    ("kinds", kinds::figure, has_kinds),
     ("top-down", played::top_down, |point| point.timing.is_some()),
     ("cpi", played::cpi, |point| point.timing.is_some()),
     ("memory", memory::figure, |point| point.timing.is_some() && point.frame_size > 0),
@@ -52,13 +54,18 @@ const PLAYED: [(&str, Draw, Has); 4] = [
 type Has = fn(&PointSummary) -> bool;
 
 /// For loads of which that is known.
-const FURTHER: [(&str, Draw, Has); 5] = [
+const FURTHER: [(&str, Draw, Has); 6] = [
     ("over-time", over_time::figure, |point| point.batches.len() > 1),
     ("way", way::figure, |point| point.latency_stages_ns.is_some()),
     ("cycles", cycles::figure, |point| point.timing.is_some()),
+    ("kinds", kinds::figure, has_kinds),
     ("memory", memory::figure, |point| point.timing.is_some()),
     ("memory-over-time", memory_time::figure, |point| !point.memory_over_time.is_empty()),
 ];
+
+fn has_kinds(point: &PointSummary) -> bool {
+    point.profiles().any(|of| of.kinds.is_some())
+}
 
 /// Identifiers of the elements that name and describe a figure.
 pub(crate) struct Ids {

@@ -20,14 +20,27 @@ const VALUES: f64 = 64.0;
 
 /// The drawing; none if there is no load with parts.
 pub(super) fn draw(ids: &Ids, parts: &[Part], unit: &str, stacks: &[Stack]) -> Option<String> {
+    let name =
+        |point: &PointSummary| if point.rate.is_empty() { NONE.to_owned() } else { point.rate.clone() };
+    let named: Vec<(String, Vec<f64>)> =
+        stacks.iter().map(|(point, sizes)| (name(point), sizes.clone())).collect();
+    draw_named(ids, parts, unit, &named)
+}
+
+/// The same of bars with these names.
+pub(super) fn draw_named(
+    ids: &Ids,
+    parts: &[Part],
+    unit: &str,
+    stacks: &[(String, Vec<f64>)],
+) -> Option<String> {
     let total = |sizes: &[f64]| sizes.iter().sum::<f64>();
     let largest = stacks.iter().map(|(_, sizes)| total(sizes)).fold(f64::MIN_POSITIVE, f64::max);
-    let letters = stacks.iter().map(|(point, _)| point.rate.chars().count()).max().unwrap_or(0);
+    let letters = stacks.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let names = NAMES.max(LETTER * letters as f64 + 16.0);
     let mut svg = Svg::new(ROW_HEIGHT * stacks.len() as f64 + 8.0);
-    for (index, (point, sizes)) in stacks.iter().enumerate() {
+    for (index, (name, sizes)) in stacks.iter().enumerate() {
         let top = 4.0 + ROW_HEIGHT * index as f64 + (ROW_HEIGHT - BAR_HEIGHT) / 2.0;
-        let name = if point.rate.is_empty() { NONE } else { &point.rate };
         svg.text((names - 10.0, top + 15.0), Anchor::End, "bar-name", name);
         let mut left = names;
         for ((class, name), size) in parts.iter().zip(sizes).filter(|(_, size)| **size > 0.0) {

@@ -1,0 +1,237 @@
+//! Costs by kind of CPU time: each block has the kind that the rules give its function, or that of the nearest function below it
+//! on the stack that has one.
+
+use std::collections::HashMap;
+
+use doorbell_machine::{BlockCost, Cost, Domain, Profile};
+use doorbell_results::{FunctionCost, KindCost, KindFigures, PointSummary, PortFigures};
+use doorbell_symbols::Place;
+
+use super::functions::Places;
+use super::kinds::{KindRules, Privilege, Ran, Said};
+use crate::tables::csv_field;
+
+/// Bytes of what misses are told for.
+const KB: f64 = 1024.0;
+
+/// A kind's cost.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KindSum {
+    name: String,
+    meaning: String,
+    cost: Cost,
+    unnamed_cycles: u64,
+}
+
+/// The costs of all kinds, in the rules' order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KindTable(pub(super) Vec<KindSum>);
+
+/// What else is known of a measurement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Delivered<'a> {
+    /// Bytes that reached their goal.
+    pub bytes: u64,
+    /// What the ports counted.
+    pub ports: &'a [PortFigures],
+    /// How long it lasted.
+    pub seconds: f64,
+}
+
+impl<'a> Delivered<'a> {
+    /// By the test machine of a run.
+    pub fn of(point: &'a PointSummary) -> Delivered<'a> {
+        Delivered { bytes: point.delivered_bytes(), ports: &point.ports, seconds: point.simulated_seconds }
+    }
+}
+
+impl KindTable {
+    /// No cycles yet.
+    pub(super) fn new(rules: &KindRules) -> KindTable {
+        let sum = |(name, meaning): (&str, &str)| KindSum {
+            name: name.to_owned(),
+            meaning: meaning.to_owned(),
+            ..KindSum::default()
+        };
+        KindTable(rules.kinds().map(sum).collect())
+    }
+
+    /// Adds what a function of this kind cost.
+    pub(super) fn add(&mut self, (kind, unnamed): (usize, bool), cost: &Cost) {
+        let sum = &mut self.0[kind];
+        sum.cost.add(cost);
+        sum.unnamed_cycles += if unnamed { cost.cycles } else { 0 };
+    }
+
+    /// All cycles.
+    pub(super) fn cycles(&self) -> u64 {
+        self.0.iter().map(|sum| sum.cost.cycles).sum()
+    }
+
+    /// A kind's name.
+    pub(super) fn name(&self, kind: usize) -> &str {
+        &self.0[kind].name
+    }
+
+    /// The figures of the summary.
+    pub(crate) fn figures(&self, delivered: &Delivered<'_>) -> KindFigures {
+        let all = self.cycles();
+        let ratio = |amount: u64, over: f64| (over > 0.0).then(|| amount as f64 / over);
+        let cost = |sum: &KindSum| KindCost {
+            kind: sum.name.clone(),
+            meaning: sum.meaning.clone(),
+            cycles: sum.cost.cycles,
+            share: sum.cost.cycles as f64 / all.max(1) as f64,
+            instructions: sum.cost.instructions,
+            llc_misses: sum.cost.llc_misses,
+            misses_per_kb: ratio(sum.cost.llc_misses, delivered.bytes as f64 / KB),
+            unnamed_cycles: sum.unnamed_cycles,
+        };
+        let counted = |name: &str| -> u64 {
+            let figures =
+                delivered.ports.iter().flat_map(|port| &port.groups).flat_map(|group| &group.figures);
+            figures.filter(|figure| figure.name == name).map(|figure| figure.value).sum()
+        };
+        let (received, interrupts) = (counted("GPRC"), counted("interrupts"));
+        KindFigures {
+            kinds: self.0.iter().filter(|sum| sum.cost != Cost::default()).map(cost).collect(),
+            cycles: all,
+            delivered_bytes: delivered.bytes,
+            frames_received: received,
+            frames_sent: counted("GPTC"),
+            interrupts,
+            frames_per_interrupt: ratio(received, interrupts as f64),
+            interrupts_per_second: ratio(interrupts, delivered.seconds).unwrap_or_default(),
+        }
+    }
+}
+
+/// A row a kind.
+pub(crate) fn kinds_csv(figures: &KindFigures) -> String {
+    let mut out = "kind,cycles,share,instructions,ipc,llc_misses,misses_per_kb,unnamed_cycles\n".to_owned();
+    for cost in &figures.kinds {
+        let ipc = cost.instructions as f64 / cost.cycles.max(1) as f64;
+        let per_kb = cost.misses_per_kb.map_or(String::new(), |misses| format!("{misses:.6}"));
+        let KindCost { kind, cycles, share, instructions, llc_misses, unnamed_cycles, .. } = cost;
+        out += &format!(
+            "{},{cycles},{share:.6},{instructions},{ipc:.4},{llc_misses},{per_kb},{unnamed_cycles}\n",
+            csv_field(kind)
+        );
+    }
+    out
+}
+
+/// A row a function and kind.
+pub(super) fn functions_csv(rows: &[(String, FunctionCost)]) -> String {
+    let mut out =
+        "kind,program,object,function,cycles,share,instructions,l1i_misses,l1d_misses,l2_misses,llc_misses\n"
+            .to_owned();
+    for (kind, row) in rows {
+        let names = [kind, &row.program, &row.object, &row.function].map(|name| csv_field(name));
+        let FunctionCost {
+            cycles, share, instructions, l1i_misses, l1d_misses, l2_misses, llc_misses, ..
+        } = row;
+        out += &format!(
+            "{},{cycles},{share:.8},{instructions},{l1i_misses},{l1d_misses},{l2_misses},{llc_misses}\n",
+            names.join(",")
+        );
+    }
+    out
+}
+
+/// Finds blocks' kinds.
+pub(super) struct Kinds<'a> {
+    pub rules: &'a KindRules,
+    pub profile: &'a Profile,
+    /// What rules say of functions, where it does not depend on who called them.
+    said: HashMap<(Domain, Place), Said>,
+    /// The kind of each node of the tree of calls.
+    nodes: HashMap<u32, usize>,
+}
+
+impl<'a> Kinds<'a> {
+    pub fn new(rules: &'a KindRules, profile: &'a Profile) -> Kinds<'a> {
+        Kinds { rules, profile, said: HashMap::new(), nodes: HashMap::new() }
+    }
+
+    /// A block's kind, and whether it is of a function without a name that no rule names.
+    pub fn of(
+        &mut self,
+        block: &BlockCost,
+        (place, program): (&Place, &str),
+        places: &mut Places<'_>,
+    ) -> (usize, bool) {
+        let said = self.say(block.node, (place, program), places);
+        let kind = said.kind.unwrap_or_else(|| self.of_node(block.node, program, places));
+        (kind, !said.by_name && is_unnamed(place))
+    }
+
+    /// The kind of the nearest function that has one, from this node downwards.
+    fn of_node(&mut self, number: u32, program: &str, places: &mut Places<'_>) -> usize {
+        let (mut at, mut passed) = (number, Vec::new());
+        let kind = loop {
+            if let Some(kind) = self.nodes.get(&at) {
+                break *kind;
+            }
+            passed.push(at);
+            let node = self.profile.nodes[at as usize];
+            if node.parent == at {
+                break self.rules.other();
+            }
+            let place = places.get(node.domain, node.entry).clone();
+            if let Some(kind) = self.say(at, (&place, program), places).kind {
+                break kind;
+            }
+            at = node.parent;
+        };
+        self.nodes.extend(passed.into_iter().map(|node| (node, kind)));
+        kind
+    }
+
+    /// What the rules say of a function that runs in this node.
+    fn say(&mut self, node: u32, (place, program): (&Place, &str), places: &mut Places<'_>) -> Said {
+        let domain = self.profile.nodes[node as usize].domain;
+        let key = (domain, place.clone());
+        if let Some(said) = self.said.get(&key) {
+            return *said;
+        }
+        let privilege = match domain {
+            Domain::Firmware => Privilege::Firmware,
+            Domain::Kernel => Privilege::Kernel,
+            Domain::User(_) => Privilege::User,
+        };
+        let mut depends = false;
+        let said = self.rules.say(Ran { place, program, privilege }, &mut || {
+            depends = true;
+            below(self.profile, node, place, places)
+        });
+        if !depends {
+            self.said.insert(key, said);
+        }
+        said
+    }
+}
+
+/// The functions below one that runs in a node.
+fn below(profile: &Profile, number: u32, place: &Place, places: &mut Places<'_>) -> Vec<String> {
+    let mut names = Vec::new();
+    let (mut at, mut node) = (number, profile.nodes[number as usize]);
+    while node.parent != at {
+        let name = &places.get(node.domain, node.entry).function;
+        // The function itself is not below it, unless it went on elsewhere by a jump.
+        if at != number || *name != place.function {
+            names.push(name.clone());
+        }
+        (at, node) = (node.parent, profile.nodes[node.parent as usize]);
+    }
+    names
+}
+
+/// Whether a function has no name of its own, but that of where it is.
+fn is_unnamed(place: &Place) -> bool {
+    let Place { object, function, .. } = place;
+    let begins = function.strip_prefix(object.as_str()).is_some_and(|rest| rest.starts_with("+0x"));
+    let bracketed =
+        function.starts_with('[') && !["[firmware]", "[vdso]", "[idle]"].contains(&function.as_str());
+    begins || bracketed
+}

@@ -1,0 +1,169 @@
+//! CPU time by kind: lines for the terminal and a table for the page. A run that was not profiled has neither.
+
+use std::fmt::Write;
+
+use crate::escape::Esc;
+use crate::functions::{cut, per};
+use crate::number::{NONE, count, fixed, grouped, short};
+use doorbell_results::{KindCost, KindFigures};
+
+const NAME_WIDTH: usize = 24;
+
+fn ipc(cost: &KindCost) -> String {
+    fixed(cost.instructions as f64 / cost.cycles.max(1) as f64, 2)
+}
+
+fn per_kb(cost: &KindCost) -> String {
+    cost.misses_per_kb.map_or(NONE.to_owned(), short)
+}
+
+/// The kinds in their order.
+pub(crate) fn lines(kinds: &KindFigures, frames: u64, out: &mut String) {
+    let _ = writeln!(
+        out,
+        "  {:<NAME_WIDTH$}{:>9}{:>10}{:>6}{:>8}{:>14}",
+        "kind", "share", "cyc/fr", "IPC", "LLC", "LLC miss/KB"
+    );
+    for cost in &kinds.kinds {
+        let _ = writeln!(
+            out,
+            "  {:<NAME_WIDTH$}{:>7} %{:>10}{:>6}{:>8}{:>14}",
+            cut(&cost.kind, NAME_WIDTH),
+            fixed(100.0 * cost.share, 1),
+            per(cost.cycles, frames),
+            ipc(cost),
+            count(cost.llc_misses),
+            per_kb(cost)
+        );
+    }
+    for note in notes(kinds) {
+        let _ = writeln!(out, "  {note}");
+    }
+}
+
+/// What the table has no columns for.
+fn notes(kinds: &KindFigures) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(frames) = kinds.frames_per_interrupt {
+        let sent = kinds.frames_sent as f64 / kinds.interrupts as f64;
+        notes.push(format!(
+            "{} interrupts of NICs a second, {} received and {} sent frames an interrupt",
+            grouped(kinds.interrupts_per_second.round() as u64),
+            short(frames),
+            short(sent)
+        ));
+    }
+    // Below, it would be 0.0 %.
+    if kinds.unnamed_share() >= 0.0005 {
+        notes.push(format!(
+            "{} % of all cycles are of functions without a name: their kind follows from file, program or callers",
+            fixed(100.0 * kinds.unnamed_share(), 1)
+        ));
+    }
+    notes
+}
+
+/// The table of a machine at a load.
+pub(crate) fn html(whose: &str, kinds: &KindFigures, frames: u64, out: &mut String) {
+    let _ = write!(
+        out,
+        "<h3>CPU time by kind at {}</h3>\n<div class=\"scroll\" role=\"region\" aria-label=\"CPU time by kind\" tabindex=\"0\">\n\
+         <table class=\"numbers few\">\n<thead><tr>",
+        Esc(whose)
+    );
+    let heads = [
+        "Kind",
+        "share, %",
+        "cycles",
+        "cycles a frame",
+        "instructions",
+        "IPC",
+        "LLC misses",
+        "LLC misses a KB",
+        "cycles without a name",
+    ];
+    heads.iter().for_each(|head| {
+        let _ = write!(out, "<th scope=\"col\">{head}</th>");
+    });
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for cost in &kinds.kinds {
+        let _ =
+            write!(out, "<tr><th scope=\"row\" title=\"{}\">{}</th>", Esc(&cost.meaning), Esc(&cost.kind));
+        let cells = [
+            fixed(100.0 * cost.share, 2),
+            grouped(cost.cycles),
+            per(cost.cycles, frames),
+            grouped(cost.instructions),
+            ipc(cost),
+            grouped(cost.llc_misses),
+            per_kb(cost),
+            grouped(cost.unnamed_cycles),
+        ];
+        cells.iter().for_each(|cell| {
+            let _ = write!(out, "<td>{}</td>", Esc(cell));
+        });
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody>\n</table></div>\n");
+    for note in notes(kinds) {
+        let _ = writeln!(out, "<p class=\"facts\">{}.</p>", Esc(&note));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use crate::text::summary_text;
+
+    fn profiled() -> crate::RunSummary {
+        let mut summary = sample::loads();
+        let cost = |kind: &str, cycles: u64| KindCost {
+            kind: kind.into(),
+            meaning: "what <it> is".into(),
+            cycles,
+            share: cycles as f64 / 4e6,
+            instructions: 2 * cycles,
+            llc_misses: 5,
+            misses_per_kb: (kind != "idle").then_some(0.25),
+            unnamed_cycles: if kind == "user" { 40_000 } else { 0 },
+        };
+        summary.points[0].kinds = Some(KindFigures {
+            kinds: vec![cost("user", 1_000_000), cost("<driver>", 2_000_000), cost("idle", 1_000_000)],
+            cycles: 4_000_000,
+            frames_received: 300,
+            frames_sent: 150,
+            interrupts: 100,
+            frames_per_interrupt: Some(3.0),
+            interrupts_per_second: 12_345.0,
+            ..KindFigures::default()
+        });
+        summary
+    }
+
+    #[test]
+    fn the_terminal_has_a_line_a_kind_and_what_interrupts_did() {
+        let text = summary_text(&profiled().points[0]);
+        let lines: Vec<&str> =
+            text.lines().skip_while(|line| !line.contains("LLC miss/KB")).take(6).collect();
+        assert!(lines[1].starts_with("  user ") && lines[1].contains("25.0 %"), "{text}");
+        assert!(lines[1].ends_with("0.250") && lines[3].ends_with(NONE), "{text}");
+        assert_eq!(
+            lines[4],
+            "  12,345 interrupts of NICs a second, 3.00 received and 1.50 sent frames an interrupt"
+        );
+        assert!(lines[5].starts_with("  1.0 % of all cycles are of functions without a name"), "{text}");
+        assert!(lines.iter().all(|line| line.chars().count() <= crate::text::WIDTH), "{text}");
+        assert!(!summary_text(&sample::loads().points[0]).contains("LLC miss/KB"));
+    }
+
+    #[test]
+    fn the_page_has_a_row_a_kind_a_figure_and_escapes_names() {
+        let summary = profiled();
+        let page = crate::html(&summary, "");
+        assert!(page.contains("CPU time by kind at") && page.contains("&lt;driver&gt;"), "{page}");
+        assert!(!page.contains("<driver>") && !page.contains("<it>"));
+        assert!(page.contains("<figure id=\"kinds-64\">"));
+        assert!(!crate::html(&sample::loads(), "").contains("CPU time by kind"));
+    }
+}
