@@ -104,7 +104,10 @@ impl<'a> Loads<'a> {
             return Ok(());
         }
         match summary.points.as_slice() {
-            [point] if point.rate == NO_TRAFFIC => outln!("{}", without_traffic(self.name, point)),
+            [point] if point.rate == NO_TRAFFIC => {
+                outln!("{}", without_traffic(self.name, point));
+                out!("{}", doorbell_report::profile_text(point));
+            }
             _ => out!("{}", doorbell_report::table(&summary)),
         }
         outln!("Results in {} ({}).", self.args.output.out.display(), named(&written));

@@ -46,7 +46,9 @@ pub(crate) fn lines(point: &PointSummary, out: &mut String) {
         }
         if let Some(kinds) = profiled.kinds {
             kinds::lines(kinds, profiled.frames, out);
-            out.push('\n');
+            if !profiled.functions.is_empty() {
+                out.push('\n');
+            }
         }
         function_lines(&profiled, out);
     }

@@ -56,7 +56,7 @@ fn notes(kinds: &KindFigures) -> Vec<String> {
     // Below, it would be 0.0 %.
     if kinds.unnamed_share() >= 0.0005 {
         notes.push(format!(
-            "{} % of all cycles are of functions without a name: their kind follows from file, program or callers",
+            "{} % of all cycles are of functions without a name, of a kind by file, program or callers alone",
             fixed(100.0 * kinds.unnamed_share(), 1)
         ));
     }

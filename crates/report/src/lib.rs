@@ -59,4 +59,4 @@ pub use experiment::{ExperimentCurve, ExperimentPage, ExperimentPlot};
 pub use html::html;
 pub use reproduction::{ClaimRow, ReproducedFigure, ReproductionPage};
 pub use search::{search_html, search_table};
-pub use text::{summary_text, table};
+pub use text::{profile_text, summary_text, table};

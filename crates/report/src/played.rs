@@ -196,10 +196,7 @@ pub(crate) fn table(summary: &RunSummary, point: &PointSummary, played: &PlayedF
     if !parts.is_empty() {
         let _ = writeln!(out, "\nCycles an instruction went into: {}", parts.join(", "));
     }
-    if point.profiles().next().is_some() {
-        out.push_str("\nWhere the cores\u{2019} cycles went\n\n");
-        functions::lines(point, &mut out);
-    }
+    out.push_str(&text::profile_text(point));
     let host = known(point.host_mips).map_or(NONE.to_owned(), short);
     let _ = writeln!(
         out,

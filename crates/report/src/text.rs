@@ -64,16 +64,31 @@ pub fn table(summary: &RunSummary) -> String {
             streams::lines(point, &mut out);
             out.push('\n');
         }
-        for point in points.iter().filter(|point| point.profiles().next().is_some()) {
-            let _ = writeln!(out, "\nWhere the cores' cycles went at {}\n", one_line(&point.rate));
-            functions::lines(point, &mut out);
-            out.push('\n');
+        for point in points {
+            let at = format!(" at {}", one_line(&point.rate));
+            where_cycles_went(point, &at, &mut out);
         }
     }
     totals(summary, &mut out);
     if let Some(problem) = &summary.incomplete {
         let _ = writeln!(out, "{}.", one_line(problem));
     }
+    out
+}
+
+/// What was found by a profile, if there was one.
+fn where_cycles_went(point: &PointSummary, at: &str, out: &mut String) {
+    if point.profiles().next().is_some() {
+        let _ = writeln!(out, "\nWhere the cores\u{2019} cycles went{at}\n");
+        functions::lines(point, out);
+        out.push('\n');
+    }
+}
+
+/// The same of a run whose table says nothing, for nothing was offered.
+pub fn profile_text(point: &PointSummary) -> String {
+    let mut out = String::new();
+    where_cycles_went(point, "", &mut out);
     out
 }
 

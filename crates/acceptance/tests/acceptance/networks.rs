@@ -64,7 +64,7 @@ fn an_incast_fills_the_switchs_queue_and_no_number_of_threads_changes_it() {
 
 #[test]
 fn the_kernels_stack_answers_through_two_switches_and_each_hop_is_accounted_for() {
-    let (found, _) = run(&example("memcached.toml"), &["--preset", "server"]);
+    let (found, _) = run(&example("memcached.toml"), &["--preset", "server", "--profile"]);
     assert_eq!(number(&found, "/drop_rate"), 0.0, "{found}");
     let network = &found["network"];
     for generator in ["gets", "pings"] {
@@ -79,6 +79,17 @@ fn the_kernels_stack_answers_through_two_switches_and_each_hop_is_accounted_for(
     // The store is timed as the preset says, the other is not.
     assert!(network["nodes"]["store"]["timing"]["top-down"].is_object());
     assert!(network["nodes"]["idle"]["timing"].is_null());
+    assert!(network["nodes"]["idle"]["kinds"].is_null() && found["kinds"].is_null());
+    let profile = &network["nodes"]["store"]["kinds"];
+    let kinds = profile["kinds"].as_array().expect("it was profiled");
+    assert_eq!(
+        kinds.iter().map(|cost| cost["cycles"].as_u64().unwrap()).sum::<u64>(),
+        profile["cycles"].as_u64().unwrap()
+    );
+    let share = |kind: &str| {
+        kinds.iter().find(|cost| cost["kind"] == kind).map_or(0.0, |cost| number(cost, "/share"))
+    };
+    assert!(share("other") <= 0.05 && kinds.len() > 2, "{profile}");
     // A trunk of 2 us in each direction, and the cables at both ends: no answer can be sooner.
     assert!(number(&found, "/latency_ns/min") > 2.0 * (2_000.0 + 2.0 * 500.0 + 2.0 * 500.0), "{found}");
 }

@@ -42,7 +42,7 @@ fn a_run_is_the_same_whatever_is_observed_and_what_is_observed_is_true() {
     let watched = measure(&session, &all(&trace)).unwrap();
     assert_eq!(plain.machine.section_hashes(), watched.machine.section_hashes());
     let mut stripped = watched.summary.clone();
-    stripped.functions = None;
+    (stripped.functions, stripped.kinds) = (None, None);
     (stripped.host_seconds, stripped.host_mips) = (plain.summary.host_seconds, plain.summary.host_mips);
     assert_eq!(stripped, plain.summary);
     assert!(plain.observed.files.is_empty());
@@ -168,6 +168,7 @@ fn check_profile(point: &Point) {
     let in_stacks: u64 =
         folded.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum();
     assert_eq!(in_stacks, cycles);
+    check_kinds(point, cycles);
 
     // A poll-mode forwarder spends its time in its own code and its driver's.
     let share = |object: &str| -> f64 {
@@ -180,6 +181,35 @@ fn check_profile(point: &Point) {
     let line = folded.lines().find(|line| line.contains("[plt];__tls_get_addr ")).expect("a stack");
     assert!(line.starts_with("dpdk-testpmd;") && line.contains(";librte_net_e1000.so"), "{line}");
     assert_eq!(summary.functions.as_ref().unwrap()[0], functions[0]);
+}
+
+/// Every cycle is of one kind, and of a forwarder's nearly all are receiving, processing or transmitting.
+fn check_kinds(point: &Point, cycles: u64) {
+    let summary = &point.summary;
+    let kinds = summary.kinds.as_ref().expect("a profile was asked for");
+    assert_eq!(kinds.kinds.iter().map(|cost| cost.cycles).sum::<u64>(), cycles);
+    assert_eq!(kinds.cycles, cycles);
+    assert_eq!(kinds.kinds.iter().map(|cost| cost.instructions).sum::<u64>(), summary.instructions);
+    // The core's own books of the window, which no profile has part in.
+    let groups = &summary.timing.as_ref().expect("it is timed").0;
+    let stack = &groups.iter().find(|group| group.name == "CPI stack").expect("the CPI stack").figures;
+    let of_core: f64 = stack.iter().map(|part| part.value.unwrap_or(0.0) * summary.instructions as f64).sum();
+    assert_eq!(cycles, of_core.round() as u64);
+    assert!(kinds.share("receive") > 0.3 && kinds.share("processing") > 0.2, "{kinds:?}");
+    assert!(kinds.share("transmit") > 0.1 && kinds.share("other") <= 0.05, "{kinds:?}");
+    assert_eq!((kinds.interrupts, kinds.frames_per_interrupt), (0, None), "it polls");
+    let delivered = summary.frames_delivered * summary.frame_size;
+    assert!(kinds.delivered_bytes.abs_diff(delivered) <= 1, "{} of {delivered}", kinds.delivered_bytes);
+    // Each function's cycles stand under its kinds.
+    let mut by_kind: BTreeMap<&str, u64> = BTreeMap::new();
+    for line in file(point, "functions.csv").lines().skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        *by_kind.entry(fields[0]).or_default() += fields[4].parse::<u64>().unwrap();
+    }
+    for cost in &kinds.kinds {
+        assert_eq!(by_kind.get(cost.kind.as_str()), Some(&cost.cycles), "{}", cost.kind);
+    }
+    assert_eq!(file(point, "kinds.csv").lines().count(), 1 + kinds.kinds.len());
 }
 
 /// The slices are the stages of the packets, to the picosecond, and none overlaps another on its track.

@@ -363,8 +363,10 @@ fn a_transfer_is_timed_at_the_server_and_the_same_twice() {
     let stats = fs::read_to_string(one.join("stats.json")).expect("stats.json was written");
     assert!(stats.contains("node0.hart0.core.") && !stats.contains("node1.hart0.core."));
     assert!(doorbell(&["report", one.to_str().unwrap()]).success().contains("goodput"));
-    let second = iperf(&folder.path().join("two"), &short);
+    let two = folder.path().join("two");
+    let second = iperf(&two, &[&short[..], &["--profile"]].concat());
     assert_eq!(first["state_hash"], second["state_hash"]);
+    check_kinds(&two, &second);
     // The other direction and protocol.
     let other = ["--preset", "fast", "--warmup", "1ms", "--duration", "1ms", "--set", "iperf.reverse=true"];
     let found = iperf(&folder.path().join("three"), &[&other[..], &["--set", "iperf.protocol=udp"]].concat());
@@ -373,6 +375,28 @@ fn a_transfer_is_timed_at_the_server_and_the_same_twice() {
         number(&found, "/wire_to_client/bytes") > 10.0 * number(&found, "/wire_to_server/bytes"),
         "{found}"
     );
+}
+
+/// Each cycle of the server is of one kind, and what its kernel did has names.
+fn check_kinds(folder: &Path, found: &Value) {
+    let kinds = found.pointer("/kinds/kinds").and_then(Value::as_array).expect("a profile was asked for");
+    let sum: u64 = kinds.iter().map(|cost| cost["cycles"].as_u64().expect("cycles")).sum();
+    assert_eq!(Some(sum), found["kinds"]["cycles"].as_u64());
+    // Asleep or not, and where the window begins and ends: all but the blocks at its ends.
+    let expected = number(found, "/seconds") * 3e9;
+    assert!((sum as f64 - expected).abs() < 3000.0, "{sum} cycles of {expected}");
+    let share = |kind: &str| -> f64 {
+        kinds.iter().find(|cost| cost["kind"] == kind).map_or(0.0, |cost| number(cost, "/share"))
+    };
+    assert!(share("copy") > 0.1 && share("stack") > 0.05 && share("driver") > 0.02, "{kinds:?}");
+    assert!(share("interrupt") > 0.001 && share("syscalls") > 0.0005, "{kinds:?}");
+    assert!(share("other") <= 0.05 * (1.0 - share("idle")), "{kinds:?}");
+    let per_kb = |kind: &Value| number(kind, "/llc_misses") * 1024.0 / number(found, "/bytes_received");
+    assert!(kinds.iter().all(|cost| (number(cost, "/misses_per_kb") - per_kb(cost)).abs() < 1e-9));
+    assert!(number(found, "/kinds/frames_per_interrupt") > 1.0, "{found}");
+    let csv = fs::read_to_string(folder.join("kinds-node0.csv")).expect("kinds-node0.csv was written");
+    assert_eq!(csv.lines().count(), 1 + kinds.len());
+    assert!(folder.join("functions-node0.folded").exists() && !folder.join("kinds-node1.csv").exists());
 }
 
 /// The points of a run of testpmd at these rates, with this drive.
@@ -426,6 +450,11 @@ fn the_test_node_is_timed_alike_whoever_drives_it() {
 
 #[test]
 fn what_two_nodes_cannot_be_or_do_is_refused() {
+    doorbell(&["run", "iperf", "--timeline"]).refused_with(&["--timeline", "benchmarks of one machine"]);
+    doorbell(&["run", "iperf", "--preset", "fast", "--profile"])
+        .refused_with(&["--profile", "no node is timed"]);
+    doorbell(&["run", "iperf", "--profile", "--kinds", "absent.toml"])
+        .refused_with(&["cannot read absent.toml"]);
     doorbell(&["run", "iperf", "--rate", "1Gbps"]).refused_with(&["--rate", "iperf.rate"]);
     doorbell(&["run", "iperf", "--set", "platform.nics=2"]).refused_with(&["platform.nics"]);
     doorbell(&["run", "iperf", "--set", "link.latency=1ns"]).refused_with(&["link.latency", "look-ahead"]);

@@ -303,6 +303,9 @@ mod tests {
         let dpdk = |object, function| of("dpdk-testpmd", object, function, Privilege::User);
         assert_eq!(dpdk("librte_net_e1000.so.25.0", "eth_em_recv_pkts"), "receive");
         assert_eq!(dpdk("librte_net_e1000.so.25.0", "librte_net_e1000.so.25.0+0x220b8"), "transmit");
+        // Of another build.
+        assert_eq!(dpdk("librte_net_e1000.so.25.0", "librte_net_e1000.so.25.0+0x220ba"), OTHER);
+        assert_eq!(dpdk("librte_net_e1000.so.25.0", "librte_net_e1000.so.25.0 [plt]"), CALLER);
         assert_eq!(dpdk("dpdk-testpmd", "dpdk-testpmd+0x694bc"), "processing");
         assert_eq!(dpdk("ld-linux-riscv64-lp64d.so.1", "__tls_get_addr"), CALLER);
     }
