@@ -161,7 +161,9 @@ fn a_trace_is_played_into_a_whole_folder_and_twice_the_same() {
     let expected = [
         "config.toml",
         "files.sha256",
+        "functions.csv",
         "functions.folded",
+        "kinds.csv",
         "memory.csv",
         "pipeline.konata",
         "report.html",

@@ -1,7 +1,8 @@
 //! The page is made from the file that a run writes, so the two must speak of the same fields.
 
 use doorbell_bench::{
-    Change, Drops, Figure, FigureGroup, FunctionCost, PointSummary, PortFigures, Ran, RunSummary,
+    Change, Drops, Figure, FigureGroup, FunctionCost, KindCost, KindFigures, PointSummary, PortFigures, Ran,
+    RunSummary,
 };
 use doorbell_loadgen::{BatchSummary, Confidence};
 
@@ -66,6 +67,16 @@ fn point() -> PointSummary {
             l2_misses: 3,
             llc_misses: 4,
         }]),
+        kinds: Some(KindFigures {
+            kinds: vec![KindCost {
+                kind: "receive".into(),
+                cycles: 12_000,
+                share: 0.75,
+                ..KindCost::default()
+            }],
+            cycles: 16_000,
+            ..KindFigures::default()
+        }),
         ports: vec![PortFigures {
             groups: vec![FigureGroup {
                 title: "Statistics registers".into(),
