@@ -57,8 +57,8 @@ fn parts<'a>(bars: &[Bar<'a>]) -> Vec<Part<'a>> {
     for name in names {
         let own = CLASSES.iter().find(|(kind, _)| *kind == name).map(|(_, class)| *class);
         let is_free = |class: &&str| parts.iter().all(|(taken, _)| taken != class);
-        let any = || CLASSES.iter().map(|(_, class)| *class).find(|class| is_free(&class));
-        parts.push((own.filter(|class| is_free(&class)).or_else(any).unwrap_or("c-unknown"), name));
+        let any = || CLASSES.iter().map(|(_, class)| *class).find(|class| is_free(class));
+        parts.push((own.filter(|class| is_free(class)).or_else(any).unwrap_or("c-unknown"), name));
     }
     parts
 }
