@@ -19,7 +19,7 @@ use crate::error::{RunError, describe};
 use crate::interval::{Interval, OpenInterval, meanings};
 use crate::length::Length;
 use crate::nodes::NodeGuest;
-use crate::observe::Observe;
+use crate::observe::{NodeTrace, Observe};
 use crate::registry::Benchmark;
 use crate::steady::{Pace, SETTLED_MIN, Watch};
 use crate::system::System;
@@ -183,7 +183,8 @@ fn phase(
     Ok(phase.map(|phase| SteadyPhase { asked: asked.to_string(), ..phase }))
 }
 
-/// Measures one rate and frame size. Of what is to be observed, nodes have captures of what crosses the cable, and profiles.
+/// Measures one rate and frame size. Of what is to be observed, nodes have captures of what crosses the cable, profiles, and
+/// the trace of one of them.
 pub fn run_driven(
     nodes: &Testbed,
     (config, benchmark): (&RunConfig, &Benchmark),
@@ -201,6 +202,8 @@ pub fn run_driven(
     if let Some(path) = &observe.capture {
         network.capture(0, PcapFile::create(path, WHOLE_FRAMES)?);
     }
+    let what = format!("{} at {rate}", benchmark.name);
+    let trace = NodeTrace::create(observe, &network, Some(0), |_| &config, &what)?;
     let before = network.instructions();
     let times = Times::from(network.now(), &config);
     let typed = load(&config, &times);
@@ -216,12 +219,13 @@ pub fn run_driven(
         true => phase(&mut network, (false, config.run.settle), times.measure, control)?,
         false => None,
     };
-    let open = OpenInterval::begin(&mut network, observe);
+    let open = OpenInterval::begin(&mut network, observe, trace.as_ref());
     until(&mut network, times.end, control)?;
-    let mut interval = open.end(&mut network);
+    let mut interval = open.end(&mut network, trace.as_ref());
     let driven = result(&mut network, times.give_up + PATIENCE, control)?;
     network.check_conservation();
     network.finish_captures()?;
+    trace.map_or(Ok(()), |trace| trace.finish(nodes, &mut network))?;
     let host = (started.elapsed().as_secs_f64(), network.instructions() - before);
     let asked = config.loadgen.traffic.rate_asked().to_string();
     let mut summary = interval.point((benchmark.name, asked), &config, &network, 1, host);

@@ -9,7 +9,7 @@ use doorbell_sim::stats::Stats;
 use doorbell_wire::LinkStats;
 
 use crate::config::RunConfig;
-use crate::observe::{Observe, end_watch_of_nodes, watch_nodes};
+use crate::observe::{NodeTrace, Observe, end_watch_of_nodes, watch_nodes};
 use crate::ports;
 use crate::timing;
 use crate::window::{NicTotals, OpenWindow, Window, nic_totals};
@@ -54,10 +54,14 @@ fn sent(network: &Network) -> Vec<LinkStats> {
 }
 
 impl OpenInterval {
-    /// An interval that begins at this very moment. The schedule of direct cache access begins with it.
-    pub fn begin(network: &mut Network, observe: &Observe) -> OpenInterval {
+    /// An interval that begins at this very moment. The schedule of direct cache access begins with it, and the trace of a node, if
+    /// there is one.
+    pub fn begin(network: &mut Network, observe: &Observe, trace: Option<&NodeTrace>) -> OpenInterval {
         network.begin_window();
         watch_nodes(network, observe);
+        if let Some(trace) = trace {
+            trace.begin(network);
+        }
         OpenInterval {
             begun: network.now(),
             nodes: network.nodes().map(OpenWindow::begin).collect(),
@@ -67,8 +71,11 @@ impl OpenInterval {
         }
     }
 
-    /// What has changed up to this moment.
-    pub fn end(self, network: &mut Network) -> Interval {
+    /// What has changed up to this moment. A trace that began with the interval ends with it.
+    pub fn end(self, network: &mut Network, trace: Option<&NodeTrace>) -> Interval {
+        if let Some(trace) = trace {
+            trace.end(network);
+        }
         let watched = end_watch_of_nodes(network);
         let network = &*network;
         let windows = self.nodes.into_iter().zip(network.nodes()).map(|(open, node)| open.end(node));

@@ -17,7 +17,7 @@ use crate::folder::pretty;
 use crate::interval::{Interval, OpenInterval, all_dropped, meanings};
 use crate::length::Length;
 use crate::nodes::NodeGuest;
-use crate::observe::Observe;
+use crate::observe::{NodeTrace, Observe};
 use crate::options::Options;
 use crate::prepared::{Measured, NodesLoad, profile_test_node};
 use crate::steady::{Pace, Watch};
@@ -168,8 +168,10 @@ pub(crate) fn measure(
     if let Some(path) = &observe.capture {
         network.capture(0, PcapFile::create(path, WHOLE_FRAMES)?);
     }
+    let what = format!("iperf, {}", own.in_words());
+    let trace = NodeTrace::create(observe, &network, Some(0), |_| config, &what)?;
     let before = network.instructions();
-    let mut test = Test { network: &mut network, config, observe, control };
+    let mut test = Test { network: &mut network, config, observe, trace: trace.as_ref(), control };
     let ((mut interval, iperf3), steady) = match own.seconds {
         Some(_) => (test.whole()?, None),
         None => {
@@ -179,6 +181,7 @@ pub(crate) fn measure(
     };
     network.check_conservation();
     network.finish_captures()?;
+    trace.map_or(Ok(()), |trace| trace.finish(nodes, &mut network))?;
     let host = (started.elapsed().as_secs_f64(), network.instructions() - before);
     let named = ("iperf", own.in_words());
     let mut summary = interval.point(named, config, &network, own.sender(), host);
@@ -200,6 +203,7 @@ struct Test<'a, 'c> {
     network: &'a mut Network,
     config: &'a RunConfig,
     observe: &'a Observe,
+    trace: Option<&'a NodeTrace>,
     control: &'a mut Control<'c>,
 }
 
@@ -241,9 +245,9 @@ impl Test<'_, '_> {
             self.network.node_mut(0).set_mode(Mode::Detailed);
             steady.settle = self.phase(false, (run.settle, run.settle_limit))?;
         }
-        let open = OpenInterval::begin(self.network, self.observe);
+        let open = OpenInterval::begin(self.network, self.observe, self.trace);
         self.until(self.network.now() + run.duration)?;
-        Ok((open.end(self.network), steady))
+        Ok((open.end(self.network, self.trace), steady))
     }
 
     /// A phase in which the test node's caches are to become steady, or queues; and the pace of the transfer.
@@ -259,7 +263,7 @@ impl Test<'_, '_> {
     /// Measures a whole test, from the start of the client to its end, timed from the beginning.
     fn whole(&mut self) -> Result<(Interval, Option<Value>), RunError> {
         self.network.node_mut(0).set_mode(Mode::Detailed);
-        let open = OpenInterval::begin(self.network, self.observe);
+        let open = OpenInterval::begin(self.network, self.observe, self.trace);
         self.begin();
         let patience = self.network.now() + PATIENCE;
         let ends_well = |nodes: &[(usize, Outcome)]| {
@@ -273,7 +277,7 @@ impl Test<'_, '_> {
         }
         let found = result(&self.network.node(1).console.text());
         match found.filter(|found| found["error"].is_null()) {
-            Some(found) => Ok((open.end(self.network), Some(found))),
+            Some(found) => Ok((open.end(self.network, self.trace), Some(found))),
             None => Err(self.ended(&NetworkOutcome::Nodes(vec![(1, Outcome::PowerOff { code: 0 })]))),
         }
     }

@@ -43,7 +43,7 @@ pub struct NodesLoad<'a> {
     pub config: &'a RunConfig,
     /// The rate that is asked of a drive node.
     pub rate: Rate,
-    /// What is observed: where what crosses the cable is captured, and whether nodes are profiled.
+    /// What is observed: where what crosses the cable is captured, whether nodes are profiled, and the trace of one of them.
     pub observe: &'a Observe,
     /// Where files go.
     pub folder: &'a ResultFolder,
@@ -70,6 +70,13 @@ impl<'a> BenchmarkPlan<'a> {
             }
         };
         Ok(BenchmarkPlan { benchmark, config, nodes })
+    }
+
+    /// Refuses what cannot be observed of it.
+    pub fn check(&self, observe: &Observe) -> Result<(), RunError> {
+        let tested = if matches!(self.benchmark.nodes, Nodes::Network) { None } else { Some(0) };
+        let network = self.nodes.as_ref().map(|(plan, _)| (&plan.network, tested));
+        Ok(observe.check_node(network)?)
     }
 
     /// Gets it ready.
@@ -158,7 +165,8 @@ impl Prepared {
     }
 
     /// Measures a load, and writes to `folder` what there is of it beside its summary. A network's generators have the rates of `config`,
-    /// all others `rate`. Of what `observe` asks for, nodes have captures and profiles alone.
+    /// all others `rate`. Of what `observe` asks for, nodes have captures, profiles, and the trace of
+    /// one of them.
     pub fn measure(
         &self,
         (config, rate): (&RunConfig, Rate),

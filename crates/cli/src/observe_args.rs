@@ -28,6 +28,9 @@ pub struct ObserveArgs {
     /// Also record what harts execute and devices do in the measurement as trace.dbt (see `doorbell trace --help`)
     #[arg(long)]
     pub(crate) trace: bool,
+    /// Of two nodes or a network, whose trace it is [default: the node that is tested, or the only one that is timed]
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
 }
 
 impl ObserveArgs {
@@ -41,6 +44,7 @@ impl ObserveArgs {
             timeline: self.timeline.map(|packets| packets.unwrap_or(TIMELINE_PACKETS)),
             pipeline: self.pipeline,
             trace: self.trace_in(folder),
+            node: self.node.clone(),
         })
     }
 
@@ -56,13 +60,7 @@ impl ObserveArgs {
 
     /// Refuses the options that nodes of a network do not have.
     pub fn refuse_for_nodes(&self, what: &str) -> anyhow::Result<()> {
-        self.refuse_of_one_machine(what)?;
-        match self.trace {
-            true => bail!(
-                "--trace is for benchmarks of one machine, such as testpmd, and scripts, and not for {what}"
-            ),
-            false => Ok(()),
-        }
+        self.refuse_of_one_machine(what)
     }
 
     /// The same where a trace can be written.

@@ -52,6 +52,7 @@ impl Asked {
 pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
     if let Some(script) = &args.script.script {
         args.observe.refuse_but_trace("a script of your own")?;
+        args.observe.observe(None, Path::new(""))?.check_node(None)?;
         return script_cmd::run(args, script, places);
     }
     if let Some(option) = args.script.given() {
@@ -98,9 +99,10 @@ fn benchmark_asked(args: &RunArgs) -> anyhow::Result<Asked> {
 /// Gets a benchmark ready, measures its loads, and reports.
 fn measure_all(args: &RunArgs, asked: &Asked, places: &Places) -> anyhow::Result<ExitCode> {
     let Asked { benchmark, network: (name, threads), config, loads: all } = asked;
-    // What is wrong with rules is found before a boot.
-    args.observe.rules()?;
+    // What is wrong with rules, or with a node's name, is found before a boot.
+    let observe = args.observe.observe(None, Path::new(""))?;
     let plan = BenchmarkPlan::new(benchmark, config, (name, *threads))?;
+    plan.check(&observe)?;
     let mut loads = Loads::begin(args, benchmark.name, config, all.len())?;
     let screen = Screen::new(args.output.quiet);
     let mut m5 = M5Ops::new(loads.folder().clone(), config.run.m5_limit);

@@ -364,8 +364,9 @@ fn a_transfer_is_timed_at_the_server_and_the_same_twice() {
     assert!(stats.contains("node0.hart0.core.") && !stats.contains("node1.hart0.core."));
     assert!(doorbell(&["report", one.to_str().unwrap()]).success().contains("goodput"));
     let two = folder.path().join("two");
-    let second = iperf(&two, &[&short[..], &["--profile"]].concat());
-    assert_eq!(first["state_hash"], second["state_hash"]);
+    let second = iperf(&two, &[&short[..], &["--profile", "--trace"]].concat());
+    assert_eq!(first["state_hash"], second["state_hash"], "it is the same profiled and recorded");
+    check_trace(&two.join("trace.dbt"), &first);
     check_kinds(&two, &second);
     // The other direction and protocol.
     let other = ["--preset", "fast", "--warmup", "1ms", "--duration", "1ms", "--set", "iperf.reverse=true"];
@@ -448,6 +449,24 @@ fn the_test_node_is_timed_alike_whoever_drives_it() {
     }
 }
 
+/// A trace of the server, played as it was recorded on the same machine: its frames and bytes of DMA are checked at its end, and it takes
+/// as long, sleep left out, but for what its caches had not met in so short a warm-up.
+fn check_trace(trace: &Path, executed: &Value) {
+    let folder = scratch();
+    let (trace, out) = (trace.to_str().unwrap(), folder.path().to_str().unwrap());
+    let info = doorbell(&["trace", "info", trace]).success();
+    assert!(info.contains("iperf, TCP: node0, one of 2 nodes"), "{info}");
+    let words =
+        ["trace", "run", trace, "--preset", "server", "--warmup", "whole", "--out", out, "--json", "-q"];
+    let played: Value = serde_json::from_str(&doorbell(&words).success()).expect("the summary is JSON");
+    let of = |path: &str| number(&played, path);
+    assert!(of("/frames_in") > 100.0 && of("/frames_out") > 0.0, "{played}");
+    assert_eq!(of("/instructions"), number(executed, "/instructions"));
+    assert_eq!(of("/frames_in"), number(executed, "/wire_to_server/frames"));
+    let share = of("/ipc") / number(executed, "/timing/packet cost/ipc");
+    assert!((0.9..1.1).contains(&share), "{share}");
+}
+
 #[test]
 fn what_two_nodes_cannot_be_or_do_is_refused() {
     doorbell(&["run", "iperf", "--timeline"]).refused_with(&["--timeline", "benchmarks of one machine"]);
@@ -461,6 +480,9 @@ fn what_two_nodes_cannot_be_or_do_is_refused() {
     doorbell(&["run", "iperf", "--set", "drive.ipc=0"]).refused_with(&["drive.ipc", "from 0.01 to 16"]);
     doorbell(&["run", "iperf", "--set", "iperf.seconds=61"]).refused_with(&["iperf.seconds", "from 1 to 60"]);
     for (kind, options, why) in [
+        ("iperf", "--trace --node server", "node0, node1"),
+        ("iperf", "--node node1", "--trace"),
+        ("testpmd", "--trace --node node0", "one machine"),
         ("iperf", "--drive node", "--drive"),
         ("ping", "--drive node", "drive.kind"),
         ("testpmd", "--drive node --frames 100", "run.frames"),

@@ -18,7 +18,7 @@ use crate::interval::{Interval, OpenInterval, all_dropped, between_nodes, meanin
 use crate::network::figures::{SwitchMoment, accepted_bytes, figures};
 use crate::network::resolve::NetworkPlan;
 use crate::nodes::TestbedPlan;
-use crate::observe::Observe;
+use crate::observe::{NodeTrace, Observe};
 use crate::phases::{Load, Run};
 use crate::registry::Benchmark;
 use crate::script::NO_TRAFFIC;
@@ -72,6 +72,7 @@ pub(crate) fn run_network(
     for (index, link, folder) in cables {
         network.capture(index, PcapFile::create(&folder.join(format!("{}.pcap", link.name)), WHOLE_FRAMES)?);
     }
+    let trace = NodeTrace::create(observe, &network, None, |node| &topology.nodes[node], "a network")?;
     let before = network.instructions();
     let loads = loads(topology);
     let params = &config.run;
@@ -79,10 +80,11 @@ pub(crate) fn run_network(
     run.preload()?;
     type_starts(run.system, topology)?;
     let steady = run.approach()?;
-    let (mut interval, switches) = run.measure(observe)?;
+    let (mut interval, switches) = run.measure((observe, trace.as_ref()))?;
     let settled = run.drain()?;
     network.check_conservation();
     network.finish_captures()?;
+    trace.map_or(Ok(()), |trace| trace.finish(testbed, &mut network))?;
     let host = (started.elapsed().as_secs_f64(), network.instructions() - before);
     let own = figures(&network, &topology.nodes, &interval, &switches);
     let mut summary = summarise((config, &topology.nodes), &network, (&interval, own, settled), host);
@@ -132,9 +134,12 @@ fn type_starts(network: &mut Network, topology: &NetworkPlan) -> Result<(), Conf
 
 impl Run<'_, '_, Network> {
     /// Begins and ends between two frames of every generator's.
-    fn measure(&mut self, observe: &Observe) -> Result<(Interval, SwitchMoment), RunError> {
+    fn measure(
+        &mut self,
+        (observe, trace): (&Observe, Option<&NodeTrace>),
+    ) -> Result<(Interval, SwitchMoment), RunError> {
         self.until(self.next_gap())?;
-        let open = OpenInterval::begin(self.system, observe);
+        let open = OpenInterval::begin(self.system, observe, trace);
         let switches = SwitchMoment::of(self.system);
         self.go_on(self.params.duration)?;
         self.until(self.next_gap())?;
@@ -142,7 +147,7 @@ impl Run<'_, '_, Network> {
             generator.end_window();
             generator.stop();
         }
-        Ok((open.end(self.system), switches))
+        Ok((open.end(self.system, trace), switches))
     }
 
     /// The next moment at which no frame is on its way into a link from a generator, as far as that is the same for all.

@@ -6,6 +6,7 @@ mod functions;
 mod kinds;
 mod konata;
 mod names;
+mod node;
 mod nodes;
 mod perfetto;
 mod played;
@@ -31,6 +32,7 @@ pub use kinds::KindRules;
 pub use names::RecordedNames;
 
 pub use konata::{konata, place_of};
+pub(crate) use node::NodeTrace;
 pub(crate) use nodes::{end_watch_of_nodes, profile_of_node, watch_nodes};
 pub use perfetto::perfetto;
 pub(crate) use played::digest_played;
@@ -58,6 +60,8 @@ pub struct Observe {
     pub pipeline: Option<u64>,
     /// A trace of what harts execute and devices do, in this file.
     pub trace: Option<PathBuf>,
+    /// Of several nodes, whose trace it is, if not the tested or the only timed one's.
+    pub node: Option<String>,
 }
 
 impl Observe {

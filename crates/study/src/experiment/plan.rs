@@ -221,7 +221,9 @@ fn works(file: &ExperimentFile) -> Result<Vec<Work>, ExperimentError> {
     let wrong = |problem: String| ExperimentError::File(format!("{}: {problem}", file.name()));
     if file.trace.is_some() && (file.measure.is_some() || file.search.is_some()) {
         return Err(wrong(
-            "a trace is played: [measure] and [search] have no meaning for it; leave them out".into(),
+            "a trace is played: [measure] and [search] have no meaning for it; leave them out, and for several rates \
+             write \"playback.rate\" = [\"4Mpps\", \"8Mpps\"] under [grid]"
+                .into(),
         ));
     }
     match (&file.measure, &file.search) {
