@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use doorbell_loadgen::StreamConfig;
 use doorbell_machine::ConfigError;
 use toml::Value;
 
@@ -14,10 +15,14 @@ const OF_THE_POINT: [&str; 1] = ["loadgen.traffic.rate"];
 
 /// The parameters that are not as the preset has them, by their paths.
 pub fn changes(preset: &str, config: &RunConfig) -> Result<Vec<Change>, ConfigError> {
-    let before = match config.is_played() {
+    let mut before = match config.is_played() {
         true => resolve_played(preset, config.platform.harts, &[])?,
         false => resolve(preset, &[])?,
     };
+    // One stream is the preset's traffic with another word or two: those are told, not all that a stream is.
+    if let ([_], []) = (&config.loadgen.traffic.streams[..], &before.loadgen.traffic.streams[..]) {
+        before.loadgen.traffic.streams = vec![StreamConfig::of(&config.loadgen.traffic)];
+    }
     let (before, after) = (leaves(&before), leaves(config));
     let keys: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let text = |of: &BTreeMap<String, String>, key: &String| of.get(key).cloned().unwrap_or_default();
@@ -41,6 +46,7 @@ fn walk(value: &Value, path: &str, all: &mut BTreeMap<String, String>) {
                 walk(value, &if path.is_empty() { key.clone() } else { format!("{path}.{key}") }, all);
             }
         }
+        Value::Array(all_of_it) if matches!(all_of_it[..], [Value::Table(_)]) => walk(&all_of_it[0], &format!("{path}.0"), all),
         Value::String(text) => drop(all.insert(path.to_owned(), text.clone())),
         other => drop(all.insert(path.to_owned(), other.to_string())),
     }
@@ -48,6 +54,8 @@ fn walk(value: &Value, path: &str, all: &mut BTreeMap<String, String>) {
 
 #[cfg(test)]
 mod tests {
+    use doorbell_loadgen::Arrivals;
+
     use super::*;
 
     #[test]
@@ -57,6 +65,12 @@ mod tests {
         let all = changes("server", &config).unwrap();
         let told: Vec<_> = all.iter().map(|c| (c.key.as_str(), c.preset.as_str(), c.here.as_str())).collect();
         assert_eq!(told, [("memory.l2.size", "1MiB", "512KiB"), ("run.frames", "", "7")]);
+        let mut config = resolve("server", &[]).unwrap();
+        let traffic = &mut config.loadgen.traffic;
+        traffic.streams = vec![StreamConfig { arrivals: Arrivals::Jitter, ..StreamConfig::of(traffic) }];
+        let all = changes("server", &config).unwrap();
+        let told: Vec<_> = all.iter().map(|c| (c.key.as_str(), c.preset.as_str(), c.here.as_str())).collect();
+        assert_eq!(told, [("loadgen.traffic.streams.0.arrivals", "constant", "jitter")]);
         assert!(changes("fast", &resolve("fast", &[]).unwrap()).unwrap().is_empty());
     }
 }

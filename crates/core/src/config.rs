@@ -51,6 +51,8 @@ pub enum DirectionPredictor {
     BiMode,
     /// Tagged tables with geometrically growing histories.
     Tage,
+    /// A local and a global predictor, and one that chooses between them (Alpha 21264).
+    Tournament,
 }
 
 /// A core. Frequency is not its business: all times are cycles.
@@ -273,7 +275,7 @@ impl Default for UnitsConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BranchConfig {
-    /// `bimodal`, `bimode` or `tage`.
+    /// `bimodal`, `bimode`, `tage` or `tournament`.
     pub direction: DirectionPredictor,
     /// Counters of the bimodal predictor, also the base of TAGE: 16 to 1048576.
     pub bimodal_entries: u32,
@@ -291,6 +293,12 @@ pub struct BranchConfig {
     pub tage_history_min: u32,
     /// History bits of the last one, above the first's and up to 480.
     pub tage_history_max: u32,
+    /// Branches whose own histories the tournament predictor keeps, 16 to 65536.
+    pub tournament_histories: u32,
+    /// Counters of its local part, one for each such history, 16 to 1048576.
+    pub tournament_local_entries: u32,
+    /// Counters of its global part, and as many of its choice, 16 to 1048576.
+    pub tournament_global_entries: u32,
     /// Entries of the branch target buffer, 16 to 1048576.
     pub btb_entries: u32,
     /// Its associativity, 1 to 16.
@@ -313,6 +321,9 @@ impl Default for BranchConfig {
             tage_tag_bits: 10,
             tage_history_min: 5,
             tage_history_max: 130,
+            tournament_histories: 2048,
+            tournament_local_entries: 2048,
+            tournament_global_entries: 8192,
             btb_entries: 8192,
             btb_ways: 4,
             indirect_entries: 512,

@@ -138,6 +138,9 @@ impl BranchConfig {
         range("branch.tage_history_min", self.tage_history_min, 2, 64)?;
         let above = u64::from(self.tage_history_min) + 1;
         range("branch.tage_history_max", self.tage_history_max, above, 480)?;
+        power("branch.tournament_histories", self.tournament_histories, 16, 1 << 16)?;
+        power("branch.tournament_local_entries", self.tournament_local_entries, 16, 1 << 20)?;
+        power("branch.tournament_global_entries", self.tournament_global_entries, 16, 1 << 20)?;
         power("branch.btb_entries", self.btb_entries, 16, 1 << 20)?;
         range("branch.btb_ways", self.btb_ways, 1, 16)?;
         sets("branch.btb", self.btb_entries, self.btb_ways, 1 << 20)?;

@@ -11,6 +11,7 @@ mod counters;
 mod indirect;
 mod returns;
 mod tage;
+mod tournament;
 
 use doorbell_sim::op::{Op, OpClass};
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,7 @@ use btb::Btb;
 use indirect::Indirect;
 use returns::ReturnStack;
 use tage::Tage;
+use tournament::Tournament;
 
 /// What became of a branch's prediction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +53,7 @@ enum Direction {
     Bimodal(Bimodal),
     BiMode(BiMode),
     Tage(Box<Tage>),
+    Tournament(Tournament),
 }
 
 /// All predictors of a core.
@@ -71,6 +74,7 @@ impl BranchUnit {
                 Direction::BiMode(BiMode::new(bimode_choice_entries, bimode_direction_entries))
             }
             DirectionPredictor::Tage => Direction::Tage(Box::new(Tage::new(config))),
+            DirectionPredictor::Tournament => Direction::Tournament(Tournament::new(config)),
         };
         BranchUnit {
             direction,
@@ -106,6 +110,7 @@ impl BranchUnit {
             Direction::Bimodal(predictor) => predictor.predict(op.pc, taken),
             Direction::BiMode(predictor) => predictor.predict(op.pc, taken),
             Direction::Tage(predictor) => predictor.predict(op.pc, taken),
+            Direction::Tournament(predictor) => predictor.predict(op.pc, taken),
         };
         let known = taken && self.btb.look_up(op.pc, op.virt);
         if predicted != taken {
@@ -144,6 +149,7 @@ impl BranchUnit {
             (Direction::Bimodal(saved), Direction::Bimodal(fresh)) => saved.fits(fresh),
             (Direction::BiMode(saved), Direction::BiMode(fresh)) => saved.fits(fresh),
             (Direction::Tage(saved), Direction::Tage(fresh)) => saved.fits(fresh),
+            (Direction::Tournament(saved), Direction::Tournament(fresh)) => saved.fits(fresh),
             _ => false,
         };
         direction
