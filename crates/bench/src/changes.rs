@@ -46,7 +46,9 @@ fn walk(value: &Value, path: &str, all: &mut BTreeMap<String, String>) {
                 walk(value, &if path.is_empty() { key.clone() } else { format!("{path}.{key}") }, all);
             }
         }
-        Value::Array(all_of_it) if matches!(all_of_it[..], [Value::Table(_)]) => walk(&all_of_it[0], &format!("{path}.0"), all),
+        Value::Array(all_of_it) if matches!(all_of_it[..], [Value::Table(_)]) => {
+            walk(&all_of_it[0], &format!("{path}.0"), all)
+        }
         Value::String(text) => drop(all.insert(path.to_owned(), text.clone())),
         other => drop(all.insert(path.to_owned(), other.to_string())),
     }

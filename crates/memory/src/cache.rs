@@ -163,6 +163,12 @@ impl Cache {
         (slot, evicted)
     }
 
+    /// Takes a line out because its place is not wanted any more, as an eviction.
+    pub fn give_up(&mut self, slot: Slot) -> Flags {
+        self.stats.evictions += 1;
+        self.tags.remove(slot)
+    }
+
     /// Takes a line away, not to make room.
     pub fn take_away(&mut self, slot: Slot) -> Flags {
         let flags = self.tags.remove(slot);

@@ -169,6 +169,8 @@ pub enum WalkEntry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MemoryConfig {
+    /// Levels of cache, 2 or 3. With 2 what the first level misses goes to the last one, and `l2` counts for nothing.
+    pub levels: u32,
     /// First-level instruction cache of each hart.
     pub l1i: CacheConfig,
     /// First-level data cache of each hart.
@@ -193,6 +195,7 @@ impl Default for MemoryConfig {
     fn default() -> MemoryConfig {
         let l1d = CacheConfig::default();
         MemoryConfig {
+            levels: 3,
             l1i: CacheConfig { latency: 1, ports: 1, mshrs: 2, ..l1d.clone() },
             l2: CacheConfig {
                 size: Bytes(1 << 20),
@@ -327,6 +330,44 @@ impl PrivateConfig {
     }
 }
 
+impl PrivateConfig {
+    /// In place of a second level: what is in the first-level caches and nothing else, so that others find it. It has room for all of
+    /// that, and for a line that comes before the one whose place it takes has gone.
+    pub(crate) fn directory(&self) -> CacheConfig {
+        let sets = self.l1i.sets().min(self.l1d.sets());
+        let lines = (self.l1i.size.0 + self.l1d.size.0) / LINE_BYTES;
+        let ways = (lines / u64::from(sets)) as u32 + 1;
+        CacheConfig {
+            size: Bytes(u64::from(sets * ways) * LINE_BYTES),
+            ways,
+            latency: 0,
+            response: 0,
+            ports: 64,
+            mshrs: 256,
+            replacement: Replacement::Lru,
+            prefetch: PrefetchConfig::default(),
+            ..self.l1d.clone()
+        }
+    }
+
+    /// Says what does not go with so many levels.
+    pub(crate) fn validate_levels(&self, levels: u32) -> Result<(), String> {
+        between("levels", levels, 2, 3)?;
+        if levels == 3 {
+            return Ok(());
+        }
+        if self.walks == WalkEntry::L2 {
+            return Err("walks is \"l2\", which levels = 2 leaves out; it must be \"l1d\"".to_owned());
+        }
+        let ways = self.directory().ways;
+        if ways > WAYS_MAX {
+            let of_all = format!("of l1i and l1d together, {} to a set of the one with fewer sets", ways - 1);
+            return Err(format!("levels is 2: lines {of_all}, must be at most {}", WAYS_MAX - 1));
+        }
+        Ok(())
+    }
+}
+
 impl MemoryConfig {
     /// What each hart has for itself, unless it is told otherwise.
     pub fn private(&self) -> PrivateConfig {
@@ -337,6 +378,10 @@ impl MemoryConfig {
     /// Says what is wrong with the parameters for a machine of so many harts, naming the one and what it can be.
     pub fn validate(&self, harts: usize) -> Result<(), String> {
         self.private().validate()?;
+        self.private().validate_levels(self.levels)?;
+        if self.levels == 2 && self.dca.places_in_l2() {
+            return Err("dca has a policy with \"l2\", which levels = 2 leaves no room for".to_owned());
+        }
         self.llc.validate()?;
         let ic = &self.interconnect;
         if !(1_000_000..=100_000_000_000).contains(&ic.clock.0) {

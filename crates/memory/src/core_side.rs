@@ -278,7 +278,7 @@ impl<M: MainMemory> MemorySystem<M> {
         out: u64,
         upgrade: bool,
     ) {
-        let crate::system::Private { l1i, l1d, l2, .. } = &mut self.harts[request.hart];
+        let crate::system::Private { l1i, l1d, l2, directory, .. } = &mut self.harts[request.hart];
         let l1 = if request.code { l1i } else { l1d };
         // What is dirty below is clean here, but may be written.
         let state = match answer.flags.state() {
@@ -306,7 +306,9 @@ impl<M: MainMemory> MemorySystem<M> {
             }
             None => {
                 let (_, evicted) = l1.insert(request.line, flags, u32::MAX, (answer.at, answer.level));
-                if let Some(Evicted { line, flags }) = evicted
+                if let Some(evicted) = evicted.filter(|_| *directory) {
+                    free = self.leave_l1::<TIMED>(request.hart, request.code, evicted, free);
+                } else if let Some(Evicted { line, flags }) = evicted
                     && flags.is_dirty()
                 {
                     let below = l2.tags.find(line).expect("the L2 includes the L1s");
@@ -322,7 +324,7 @@ impl<M: MainMemory> MemorySystem<M> {
             }
         }
         if TIMED {
-            l1.hold(request.line, out, free);
+            self.harts[request.hart].l1(request.code).hold(request.line, out, free);
         }
     }
 
@@ -342,16 +344,23 @@ impl<M: MainMemory> MemorySystem<M> {
         if hart.l1d.take_away_line(evicted.line).is_some_and(Flags::is_dirty) {
             evicted.flags = evicted.flags.with_state(Flags::MODIFIED);
         }
+        self.leave_private::<TIMED>(h, evicted, ready.0)
+    }
+
+    /// A line leaves a hart's caches for one that is there at `ready`. Returns when it has made room.
+    #[inline(always)]
+    fn leave_private<const TIMED: bool>(&mut self, h: usize, evicted: Evicted, ready: u64) -> u64 {
         if !evicted.flags.is_dirty() && self.inclusion != Inclusion::Exclusive {
-            return ready.0;
+            return ready;
         }
+        let hart = &mut self.harts[h];
         hart.l2.stats.write_backs += u64::from(evicted.flags.is_dirty());
         self.traffic.core_to_llc_bytes += 64;
         if !TIMED {
             self.evict_into_llc::<false>(evicted, 0);
             return 0;
         }
-        let evicts = hart.l2.buffer(ready.0 + hart.l2.fill);
+        let evicts = hart.l2.buffer(ready + hart.l2.fill);
         let free = evicts - hart.l2.fill;
         let leaves = self.to_shared(h, evicts);
         let arrives = self.harts[h].to.take_many(leaves, 64).1 + self.latency;
@@ -360,6 +369,24 @@ impl<M: MainMemory> MemorySystem<M> {
         let until = self.to_core(h, room.max(taken + 1));
         self.harts[h].l2.buffer.hold(evicted.line, evicts, until);
         free
+    }
+
+    /// A line has left an L1 without an L2 behind it for one that is there at `ready`. Returns when it has made room.
+    #[inline(never)]
+    fn leave_l1<const TIMED: bool>(&mut self, h: usize, code: bool, evicted: Evicted, ready: u64) -> u64 {
+        let hart = &mut self.harts[h];
+        let slot = hart.l2.tags.find(evicted.line).expect("what is in the L1s is known");
+        let mut flags = hart.l2.tags.flags(slot);
+        if evicted.flags.is_dirty() {
+            flags = flags.with_state(Flags::MODIFIED);
+            hart.l1(code).stats.write_backs += 1;
+        }
+        if hart.l1(!code).tags.find(evicted.line).is_some() {
+            hart.l2.tags.set_flags(slot, flags);
+            return ready;
+        }
+        hart.l2.give_up(slot);
+        self.leave_private::<TIMED>(h, Evicted { line: evicted.line, flags }, ready)
     }
 
     /// Lets the L1's prefetcher see an access whose L1 look-up was over at `t`, and does what it asks for.

@@ -18,7 +18,9 @@ impl Private {
                 }
             }
         }
-        Ok(())
+        let in_l1 = |line: u32| self.l1i.tags.find(line).or(self.l1d.tags.find(line)).is_some();
+        let beyond = self.l2.tags.iter().find(|(_, line)| self.directory && !in_l1(*line));
+        beyond.map_or(Ok(()), |(_, line)| Err(format!("line {line} is held without an L2 and in no L1")))
     }
 }
 

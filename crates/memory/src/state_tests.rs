@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::backing::{FlatMemory, MainMemory};
 use crate::config::{CacheConfig, Inclusion, MemoryConfig, WalkEntry};
-use crate::dca::{DcaPolicy, Place, Strategy as DcaStrategy};
+use crate::dca::{DcaConfig, DcaPolicy, Place, Strategy as DcaStrategy};
 use crate::prefetch::{PrefetchConfig, PrefetchKind};
 use crate::replacement::Replacement;
 use crate::state::MemoryState;
@@ -68,6 +68,13 @@ fn any_policy(rng: &mut Rng, ways: u32, harts: u64) -> DcaPolicy {
     }
 }
 
+fn without_l2(policy: DcaPolicy) -> DcaPolicy {
+    let place = |place| if place == Place::L2 { Place::Allocate } else { place };
+    let (headers, payload, descriptors) =
+        (place(policy.headers), place(policy.payload), place(policy.descriptors));
+    DcaPolicy { headers, payload, descriptors, ..policy }
+}
+
 fn any_config(rng: &mut Rng, harts: u64) -> MemoryConfig {
     let llc = any_cache(rng, 4);
     let mut config = MemoryConfig {
@@ -86,6 +93,13 @@ fn any_config(rng: &mut Rng, harts: u64) -> MemoryConfig {
     into.slices = 1 << rng.below(3);
     into.scatter = rng.below(2) == 1;
     config.dca.policy = any_policy(rng, llc.ways, harts);
+    if rng.below(3) == 0 {
+        // Without a second level, where the others can be so.
+        let two = MemoryConfig { levels: 2, walks: WalkEntry::L1d, ..config.clone() };
+        let policy = without_l2(two.dca.policy.clone());
+        let two = MemoryConfig { dca: DcaConfig { policy, ..two.dca.clone() }, ..two };
+        config = if two.validate(harts as usize).is_ok() { two } else { config };
+    }
     config.interconnect.bytes_per_cycle = 1 << rng.below(8);
     config.interconnect.io_bytes_per_cycle = 1 << rng.below(8);
     config
@@ -134,6 +148,7 @@ fn drive<M: MainMemory>(
         });
         if rng.below(100) == 0 {
             let policy = any_policy(rng, system.llc_ways, harts);
+            let policy = if system.harts[0].directory { without_l2(policy) } else { policy };
             let device = if rng.below(2) > 0 { Some(1) } else { None };
             system.set_policy(device, policy).unwrap();
         }

@@ -52,6 +52,8 @@ pub(crate) struct Private {
     pub l1i: Cache,
     pub l1d: Cache,
     pub l2: Cache,
+    /// There is no L2: what stands for it says only what is in the L1s.
+    pub directory: bool,
     /// Lines to the LLC.
     pub to: Slots,
     /// Lines from the LLC.
@@ -72,12 +74,14 @@ pub struct HartSide {
 impl Private {
     fn new(side: &HartSide, config: &MemoryConfig) -> Private {
         let (ic, HartSide { clock, caches }) = (&config.interconnect, side);
+        let directory = config.levels == 2;
         Private {
             clock: Clock::new(*clock),
             same_clock: *clock == ic.clock,
             l1i: Cache::new(&caches.l1i, PRIVATE_WINDOW).be_quick(),
             l1d: Cache::new(&caches.l1d, PRIVATE_WINDOW).be_quick(),
-            l2: Cache::new(&caches.l2, PRIVATE_WINDOW),
+            l2: Cache::new(&if directory { caches.directory() } else { caches.l2.clone() }, PRIVATE_WINDOW),
+            directory,
             to: Slots::new(ic.bytes_per_cycle, SHARED_WINDOW),
             from: Slots::new(ic.bytes_per_cycle, SHARED_WINDOW),
             walks: caches.walks,
@@ -156,7 +160,8 @@ impl<M: MainMemory> MemorySystem<M> {
     ) -> Result<MemorySystem<M>, String> {
         config.validate(harts.len())?;
         for (index, hart) in harts.iter().enumerate() {
-            hart.caches.validate().map_err(|problem| format!("hart {index}: {problem}"))?;
+            let levels = hart.caches.validate().and_then(|()| hart.caches.validate_levels(config.levels));
+            levels.map_err(|problem| format!("hart {index}: {problem}"))?;
         }
         if !base.0.is_multiple_of(4096) || size.0 == 0 || !size.0.is_multiple_of(64) || size.0 > 1 << 37 {
             return Err(format!(
@@ -234,6 +239,9 @@ impl<M: MainMemory> MemorySystem<M> {
     /// Gives a device, or with `None` all of them, another policy of direct cache access, from the next access on.
     pub fn set_policy(&mut self, device: Option<u8>, policy: DcaPolicy) -> Result<(), String> {
         policy.validate(self.llc_ways, self.harts.len())?;
+        if policy.places_in_l2() && self.harts.iter().any(|hart| hart.directory) {
+            return Err("\"l2\" is no place of a machine whose memory.levels are 2".to_owned());
+        }
         match device {
             Some(device) => self.steering.set(device, policy),
             None => self.steering.set_all(policy),

@@ -6,6 +6,7 @@ use doorbell_sim::{Bytes, Hertz, Ps};
 
 use crate::backing::FlatMemory;
 use crate::config::{MemoryConfig, WalkEntry};
+use crate::dca::{DcaPolicy, Place};
 use crate::prefetch::PrefetchKind;
 use crate::system::MemorySystem;
 
@@ -65,6 +66,36 @@ fn on_the_way_back_each_level_that_missed_adds_its_response_latency() {
         load(&mut system, 10_000 + 1_000 * n, n * (128 << 10));
     });
     assert_eq!(load(&mut system, 20_000, 0), served(20_000 + LLC + 2 + 12, Level::Llc));
+}
+
+#[test]
+fn without_a_second_level_an_access_that_misses_the_first_goes_to_the_last() {
+    const LLC: u64 = L1 + 6 + 20 + 6;
+    let config = MemoryConfig { levels: 2, ..config() };
+    let mut system = system(&config);
+    assert_eq!(load(&mut system, 1_000, 0), served(1_000 + LLC + 100, Level::Dram));
+    assert_eq!(load(&mut system, 2_000, 0), served(2_000 + L1, Level::L1));
+    // A dirty line that leaves the L1 is in the last level then.
+    access(&mut system, 0, 2_500, AccessKind::Store, 0);
+    (1..5).for_each(|n| {
+        load(&mut system, 2_000 + 1_000 * n, n * (16 << 10));
+    });
+    assert_eq!(load(&mut system, 9_000, 0), served(9_000 + LLC, Level::Llc));
+    let stats = system.stats();
+    let hart = &stats.harts[0];
+    assert_eq!((hart.l1d.write_backs, hart.l2.write_backs, hart.l2.hits, hart.l2.misses), (1, 1, 0, 6));
+    system.check_invariants().unwrap();
+    let into_l2 = DcaPolicy { payload: Place::L2, ..DcaPolicy::default() };
+    assert!(system.set_policy(None, into_l2).unwrap_err().contains("memory.levels"));
+    let wrong = |change: fn(&mut MemoryConfig)| {
+        let mut config = MemoryConfig { levels: 2, ..self::config() };
+        change(&mut config);
+        config.validate(1).unwrap_err()
+    };
+    assert!(wrong(|config| config.dca.policy.headers = Place::L2).contains("levels = 2"));
+    assert!(wrong(|config| config.walks = WalkEntry::L2).starts_with("walks is"));
+    assert!(wrong(|config| config.l1i.size = Bytes(1 << 20)).starts_with("levels is 2"));
+    assert!(wrong(|config| config.levels = 4).starts_with("levels is 4"));
 }
 
 #[test]

@@ -155,6 +155,11 @@ pub const DEVICES_MAX: usize = 64;
 pub const PLATFORM_DEVICES: u8 = 56;
 
 impl DcaPolicy {
+    /// Whether anything goes into a core's L2.
+    pub(crate) fn places_in_l2(&self) -> bool {
+        [self.headers, self.payload, self.descriptors].contains(&Place::L2)
+    }
+
     /// No direct cache access.
     pub fn off() -> DcaPolicy {
         DcaPolicy { enabled: false, ..DcaPolicy::default() }
@@ -200,6 +205,13 @@ impl DcaPolicy {
 }
 
 impl DcaConfig {
+    /// The same of all policies, whenever they are in force.
+    pub(crate) fn places_in_l2(&self) -> bool {
+        let scheduled = self.schedule.iter().map(|change| &change.policy);
+        let named = self.devices.iter().map(|entry| &entry.policy).chain(scheduled);
+        named.chain([&self.policy]).any(DcaPolicy::places_in_l2)
+    }
+
     /// Says what is wrong with the parameters.
     pub fn validate(&self, ways: u32, harts: usize) -> Result<(), String> {
         self.policy.validate(ways, harts).map_err(|problem| format!("policy.{problem}"))?;

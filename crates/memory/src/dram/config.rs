@@ -1,6 +1,7 @@
 //! The memory system's parameters.
 
-use doorbell_sim::Ps;
+use doorbell_sim::memory::LINE_BYTES;
+use doorbell_sim::{BitsPerSec, Ps};
 use serde::{Deserialize, Serialize};
 
 use super::mapping::Mapping;
@@ -30,6 +31,33 @@ pub enum HashRows {
     All,
 }
 
+/// Memory of one latency and one bandwidth, as studies have it in which memory is not the subject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlatConfig {
+    /// From the controller's port to the data at it, if nothing is in the way, at most 10us.
+    pub latency: Ps,
+    /// What each channel moves, reads and writes together: 1Mbps to 100Tbps.
+    pub rate: BitsPerSec,
+}
+
+impl FlatConfig {
+    /// For which a line takes a channel.
+    pub(super) fn line_time(&self) -> Ps {
+        self.rate.time_for_bits(8 * LINE_BYTES)
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        if self.latency > Ps::from_us(10) {
+            return Err(format!("flat.latency is {}; it must be at most 10us", self.latency));
+        }
+        if !(1_000_000..=100_000_000_000_000).contains(&self.rate.0) {
+            return Err(format!("flat.rate is {}; it must be from 1Mbps to 100Tbps", self.rate));
+        }
+        Ok(())
+    }
+}
+
 /// Memory controllers and what hangs on them, as a configuration file spells them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -39,6 +67,9 @@ pub struct DramConfig {
     /// A table of the user's own in place of the standard's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timing: Option<DramTiming>,
+    /// One latency and one bandwidth in place of the devices, of whose parameters only `channels` counts then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flat: Option<FlatConfig>,
     /// Channels, each with a controller: a power of two, 1 to 64.
     pub channels: u64,
     /// Ranks of a channel: a power of two, 1 to 8.
@@ -81,6 +112,7 @@ impl Default for DramConfig {
         DramConfig {
             standard: DramStandard::default(),
             timing: None,
+            flat: None,
             channels: 1,
             ranks: 2,
             request_latency: Ps::from_ns(5),
@@ -109,7 +141,8 @@ impl DramConfig {
 
     /// Bytes a second of all channels' pins.
     pub fn bytes_per_second(&self) -> u64 {
-        self.timing().bytes_per_second() * self.channels
+        let channel = self.flat.map(|flat| flat.rate.0 / 8);
+        channel.unwrap_or_else(|| self.timing().bytes_per_second()) * self.channels
     }
 
     /// Says what is wrong with the parameters, naming the one and what it can be.
@@ -145,6 +178,7 @@ impl DramConfig {
                 return Err(format!("{name} is {value}; it must be from {min} to {max}{why}"));
             }
         }
+        self.flat.map_or(Ok(()), |flat| flat.validate())?;
         let timing = self.timing();
         timing.validate()?;
         Mapping::new(self, &timing).map(|_| ())

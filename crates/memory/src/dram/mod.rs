@@ -6,7 +6,7 @@
 //! write and refresh with all distances of the tables; one command a clock; data bus with its turnarounds; open, closed and
 //! adaptive pages; a write queue that forwards, merges, and is written out at a mark or when there is nothing to read; refresh of all
 //! banks of a rank, ranks in turn; address mapping. Not modelled: power-down, self-refresh, ECC scrubs, postponed or
-//! same-bank refresh, calibration, errors.
+//! same-bank refresh, calibration, errors. [`FlatConfig`] puts one latency and one bandwidth in place of all that.
 //!
 //! **Priced when asked.** A real controller keeps reads waiting and picks the oldest that hits an open row, otherwise the oldest
 //! (FR-FCFS). Here a read is told its time at once and keeps it, so its commands are booked in calendars of cycles: precharge,
@@ -23,6 +23,7 @@ mod bank;
 mod bus;
 mod channel;
 mod config;
+mod flat;
 mod mapping;
 mod slots;
 mod state;
@@ -33,11 +34,12 @@ mod writes;
 use doorbell_sim::memory::LINE_BYTES;
 use doorbell_sim::{Clock, PhysAddr, Ps};
 
+use crate::backing::FlatMemory;
 use channel::Channel;
 use mapping::Mapping;
 use writes::{Entries, Waiting, WriteQueue};
 
-pub use config::{DramConfig, HashRows, PagePolicy};
+pub use config::{DramConfig, FlatConfig, HashRows, PagePolicy};
 pub use state::DramState;
 pub use stats::DramStats;
 pub use timing::{DramStandard, DramTiming};
@@ -57,6 +59,9 @@ pub struct Dram {
     queues: Vec<WriteQueue>,
     /// A channel counts as idle if no column command is booked for so long: what just arrived has got one by then.
     quiet: u64,
+    /// One for each channel instead of what is above, if memory is flat.
+    flat: Vec<FlatMemory>,
+    flat_line: Ps,
 }
 
 impl Dram {
@@ -76,6 +81,8 @@ impl Dram {
             reads: (0..config.channels).map(|_| Entries::new(config.read_queue)).collect(),
             queues: (0..config.channels).map(|_| WriteQueue::new(config.write_queue)).collect(),
             quiet: (timing.rp + timing.rcd).min(slots::REACH),
+            flat: config.flat.iter().flat_map(|flat| (0..config.channels).map(|_| flat.channel())).collect(),
+            flat_line: config.flat.map_or(Ps::ZERO, |flat| flat.line_time()),
             config: config.clone(),
         }
     }
@@ -94,6 +101,9 @@ impl Dram {
     /// there.
     pub fn read(&mut self, now: Ps, addr: PhysAddr) -> Ps {
         let line = addr.0 / LINE_BYTES;
+        if !self.flat.is_empty() {
+            return self.read_flat(now, self.mapping.place(line).0);
+        }
         let Some(at) = self.arrival(now) else {
             return now
                 .saturating_add(self.config.request_latency)
@@ -122,6 +132,9 @@ impl Dram {
     /// Prices a write of a line that comes to the controller's port at `now`: returns when the controller has taken it.
     pub fn write(&mut self, now: Ps, addr: PhysAddr) -> Ps {
         let line = addr.0 / LINE_BYTES;
+        if !self.flat.is_empty() {
+            return self.write_flat(now, self.mapping.place(line).0);
+        }
         let Some(at) = self.arrival(now) else { return now.saturating_add(self.config.request_latency) };
         let (index, place) = self.mapping.place(line);
         self.write_if_idle(index, at);

@@ -1,5 +1,6 @@
 //! What a snapshot keeps of memory controllers.
 
+use doorbell_sim::Calendar;
 use doorbell_sim::snapshot::SnapshotError;
 use serde::{Deserialize, Serialize};
 
@@ -28,11 +29,13 @@ struct ChannelState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DramState {
     channels: Vec<ChannelState>,
+    /// Of flat memory.
+    flat: Vec<Calendar>,
 }
 
 impl DramState {
     /// The version of this layout.
-    pub const VERSION: u32 = 1;
+    pub const VERSION: u32 = 2;
 }
 
 impl Dram {
@@ -51,7 +54,7 @@ impl Dram {
             queue: queue.save(),
             stats: channel.stats.clone(),
         });
-        DramState { channels: channels.collect() }
+        DramState { channels: channels.collect(), flat: self.save_flat() }
     }
 
     /// Takes a saved state over, if it is of the same configuration and possible; otherwise nothing changes.
@@ -63,6 +66,7 @@ impl Dram {
 
     fn restored(&self, state: &DramState) -> Result<Dram, String> {
         let mut dram = Dram::new(&self.config);
+        dram.restore_flat(&state.flat)?;
         if state.channels.len() != dram.channels.len() {
             return Err(format!("it has {} channels, not {}", state.channels.len(), dram.channels.len()));
         }

@@ -1,0 +1,111 @@
+//! Memory without rows and banks: each channel answers after one latency and moves lines one after another.
+
+use doorbell_sim::memory::LINE_BYTES;
+use doorbell_sim::{Calendar, Ps};
+
+use super::Dram;
+use super::config::FlatConfig;
+use crate::backing::{FlatMemory, MainMemory};
+
+impl FlatConfig {
+    /// An idle channel.
+    pub(super) fn channel(&self) -> FlatMemory {
+        FlatMemory::new(self.latency, self.line_time())
+    }
+}
+
+impl Dram {
+    /// The clocks of the statistics in a time.
+    fn clocks(&self, time: Ps) -> u64 {
+        self.clock.edge_at_or_after(time)
+    }
+
+    pub(super) fn read_flat(&mut self, now: Ps, index: usize) -> Ps {
+        let done = self.flat[index].read(now, doorbell_sim::PhysAddr(0));
+        let (took, busy) = (self.clocks(done.saturating_sub(now)), self.clocks(self.flat_line));
+        let stats = &mut self.channels[index].stats;
+        stats.reads += 1;
+        stats.bytes_read += LINE_BYTES;
+        stats.read_clocks += took;
+        stats.busy_clocks += busy;
+        done
+    }
+
+    pub(super) fn write_flat(&mut self, now: Ps, index: usize) -> Ps {
+        let done = self.flat[index].write(now, doorbell_sim::PhysAddr(0));
+        let (took, busy) = (self.clocks(done.saturating_sub(now)), self.clocks(self.flat_line));
+        let stats = &mut self.channels[index].stats;
+        stats.writes += 1;
+        stats.bytes_written += LINE_BYTES;
+        stats.write_clocks += took;
+        stats.busy_clocks += busy;
+        done
+    }
+
+    /// What a snapshot keeps of it: one calendar a channel, or none.
+    pub(super) fn save_flat(&self) -> Vec<Calendar> {
+        self.flat.iter().map(MainMemory::save).collect()
+    }
+
+    pub(super) fn restore_flat(&mut self, saved: &[Calendar]) -> Result<(), String> {
+        if saved.len() != self.flat.len() {
+            return Err(format!("it is of {} flat channels, not {}", saved.len(), self.flat.len()));
+        }
+        let both = self.flat.iter_mut().zip(saved);
+        both.map(|(channel, saved)| channel.restore(saved.clone()))
+            .collect::<Result<_, _>>()
+            .map_err(|e| e.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use doorbell_sim::{BitsPerSec, PhysAddr};
+
+    use super::*;
+    use crate::dram::DramConfig;
+
+    /// Two channels of 51.2 Gbps, which move a line in 10 ns.
+    fn dram() -> Dram {
+        let flat = FlatConfig { latency: Ps::from_ns(50), rate: BitsPerSec(51_200_000_000) };
+        Dram::new(&DramConfig { flat: Some(flat), channels: 2, channel_hash: false, ..DramConfig::default() })
+    }
+
+    #[test]
+    fn a_read_takes_the_latency_and_the_lines_before_it_on_its_channel() {
+        let mut dram = dram();
+        let at = Ps::from_us(1);
+        let ns = |done: Ps| (done - at).0 / 1000;
+        assert_eq!(ns(dram.read(at, PhysAddr(0))), 50);
+        assert_eq!(ns(dram.read(at, PhysAddr(128))), 60);
+        assert_eq!(ns(dram.read(at, PhysAddr(64))), 50, "another channel");
+        assert_eq!(ns(dram.write(at, PhysAddr(0))), 30, "two lines and its own");
+        assert_eq!(ns(dram.read(at + Ps::from_us(1), PhysAddr(0))), 1050, "no row, no refresh");
+        let counted: Vec<_> = dram.stats().map(|s| (s.reads, s.writes, s.bytes_read, s.row_closed)).collect();
+        assert_eq!(counted, [(3, 1, 192, 0), (1, 0, 64, 0)]);
+        assert_eq!(dram.config().bytes_per_second(), 12_800_000_000);
+    }
+
+    #[test]
+    fn it_goes_on_from_a_snapshot_as_it_was_and_from_none_of_dram() {
+        let mut dram = dram();
+        dram.read(Ps::from_us(1), PhysAddr(0));
+        let saved = dram.save();
+        let mut other = self::dram();
+        other.restore(&saved).unwrap();
+        assert_eq!(other.read(Ps::from_us(1), PhysAddr(0)), dram.read(Ps::from_us(1), PhysAddr(0)));
+        let mut rows = Dram::new(&DramConfig { channels: 2, ..DramConfig::default() });
+        assert!(rows.restore(&saved).is_err() && dram.restore(&rows.save()).is_err());
+    }
+
+    #[test]
+    fn what_is_impossible_is_refused_by_name() {
+        let with = |latency: Ps, rate: u64| {
+            let flat = Some(FlatConfig { latency, rate: BitsPerSec(rate) });
+            DramConfig { flat, ..DramConfig::default() }.validate()
+        };
+        assert!(with(Ps::from_ns(50), 1_000_000_000).is_ok());
+        assert!(with(Ps::from_us(11), 1_000_000_000).unwrap_err().starts_with("flat.latency is"));
+        assert!(with(Ps::from_ns(50), 0).unwrap_err().starts_with("flat.rate is"));
+    }
+}
