@@ -28,6 +28,8 @@ pub enum AttachKind {
     MemoryBus,
     /// On the die, at the last-level cache.
     Llc,
+    /// The same, but frames' payload goes to memory.
+    LlcHeaders,
 }
 
 impl fmt::Display for AttachKind {
@@ -37,6 +39,7 @@ impl fmt::Display for AttachKind {
             AttachKind::Bus => "bus",
             AttachKind::MemoryBus => "memory-bus",
             AttachKind::Llc => "llc",
+            AttachKind::LlcHeaders => "llc-headers",
         })
     }
 }
@@ -126,11 +129,16 @@ impl StageConfig {
 
 /// The parameters. Each key belongs to the kinds that it names and is refused with others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(
+    deny_unknown_fields,
+    default,
+    expecting = "a table of keys, or one of the words ste, hte, htd, ocm, occ, ocs, ste-2005, hte-2005, htd-2005 and pcie"
+)]
 pub struct AttachConfig {
-    /// "pcie", "bus", "memory-bus" or "llc".
+    /// "pcie", "bus", "memory-bus", "llc" or "llc-headers".
     pub kind: AttachKind,
-    /// Of a bus: where its end towards memory enters the memory system: "root-complex" (unless given), "llc" or "memory-bus".
+    /// Of a bus: where its end towards memory enters the memory system: "root-complex" (unless given), "llc", "llc-headers" or
+    /// "memory-bus".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enters: Option<Entry>,
     /// Of a bus: the most that one transaction moves, 16B, 32B … 4KiB; 64B unless given. None crosses a multiple of it.
@@ -180,6 +188,7 @@ impl AttachConfig {
             AttachKind::Bus => self.enters.unwrap_or_default(),
             AttachKind::MemoryBus => Entry::MemoryBus,
             AttachKind::Llc => Entry::Llc,
+            AttachKind::LlcHeaders => Entry::LlcHeaders,
         }
     }
 
@@ -258,7 +267,7 @@ impl AttachConfig {
                     stage.validate().map_err(|problem| format!("stages[{index}].{problem}"))
                 })
             }
-            (AttachKind::MemoryBus | AttachKind::Llc, _) => {
+            (AttachKind::MemoryBus | AttachKind::Llc | AttachKind::LlcHeaders, _) => {
                 self.chain().map_or(Ok(()), |chain| chain.stages[0].validate())
             }
         }
@@ -266,8 +275,8 @@ impl AttachConfig {
 
     /// Refuses keys of other kinds.
     fn check_keys(&self) -> Result<(), String> {
-        use AttachKind::{Bus, Llc, MemoryBus};
-        let on_die: &[AttachKind] = &[MemoryBus, Llc];
+        use AttachKind::{Bus, Llc, LlcHeaders, MemoryBus};
+        let on_die: &[AttachKind] = &[MemoryBus, Llc, LlcHeaders];
         for (name, is_given, kinds) in [
             ("stages", self.stages.is_some(), &[Bus][..]),
             ("enters", self.enters.is_some(), &[Bus]),
@@ -277,7 +286,7 @@ impl AttachConfig {
             ("clock", self.clock.is_some(), on_die),
             ("latency", self.latency.is_some(), on_die),
             ("outstanding", self.outstanding.is_some(), on_die),
-            ("register_latency", self.register_latency.is_some(), &[Bus, MemoryBus, Llc]),
+            ("register_latency", self.register_latency.is_some(), &[Bus, MemoryBus, Llc, LlcHeaders]),
         ] {
             if is_given && !kinds.contains(&self.kind) {
                 let those: Vec<String> = kinds.iter().map(|kind| format!("\"{kind}\"")).collect();

@@ -57,7 +57,7 @@ fn what_cannot_be_is_refused_by_name() {
         ),
         (
             "kind = \"bus\"\nwidth = \"8B\"",
-            "width is a key of kind \"memory-bus\", \"llc\" and not of \"bus\"",
+            "width is a key of kind \"memory-bus\", \"llc\", \"llc-headers\" and not of \"bus\"",
         ),
         ("reads_push_writes = false", "reads_push_writes is a key of kind \"bus\" and not of \"pcie\""),
         ("kind = \"llc\"\nstages = []", "stages is a key of kind \"bus\" and not of \"llc\""),
@@ -66,7 +66,10 @@ fn what_cannot_be_is_refused_by_name() {
         ("kind = \"memory-bus\"\noutstanding = 0", "outstanding is 0"),
         ("kind = \"llc\"\nregister_latency = \"2ms\"", "register_latency is 2ms"),
         ("register_latency = \"2ns\"", "register_latency is a key of"),
-        ("latency = \"2ns\"", "latency is a key of kind \"memory-bus\", \"llc\" and not of \"pcie\""),
+        (
+            "latency = \"2ns\"",
+            "latency is a key of kind \"memory-bus\", \"llc\", \"llc-headers\" and not of \"pcie\"",
+        ),
     ] {
         let error = read(text).unwrap_err();
         assert!(error.contains(said), "{text}: {error}");

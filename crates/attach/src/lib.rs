@@ -6,14 +6,16 @@
 //! (a fixed latency and a bandwidth, derived from the same parameters) and timed, and is saved; where a machine changes from one to
 //! the other, nothing overtakes what is under way.
 //!
-//! `config` is what a configuration file says, `attachment` the device's way, `bus` the chain.
+//! `config` is what a configuration file says, `placements` the words that stand for much of it, `attachment` the device's way, `bus` the chain.
 
 #![forbid(unsafe_code)]
 
 mod attachment;
 mod bus;
 mod config;
+mod placements;
 
 pub use attachment::{Attachment, AttachmentState};
 pub use bus::{Bus, BusState, BusStats, StageStats};
 pub use config::{AttachConfig, AttachKind, StageConfig};
+pub use placements::{PLACEMENTS, Placement, placement};

@@ -1,6 +1,7 @@
 //! Presets and overrides: TOML trees laid over each other, the last word winning, then read as a
 //! configuration with errors that name the key.
 
+use doorbell_attach::{PLACEMENTS, placement};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
@@ -76,9 +77,26 @@ impl Overlay {
             return Err(ConfigError::new(path, "is not a path of names joined by dots, such as nic.rx_fifo"));
         }
         let last = keys.pop().expect("a split has at least one part");
+        let value = match value {
+            Value::String(word) if last == ATTACH => Value::Table(placed(&word).ok_or_else(|| {
+                let known: Vec<_> = PLACEMENTS.iter().map(|placement| placement.name).collect();
+                let example = "attach.kind=bus";
+                ConfigError::new(
+                    path,
+                    format!(
+                        "\"{word}\" is no place; known are {}, and keys such as {example}",
+                        known.join(", ")
+                    ),
+                )
+            })?),
+            value => value,
+        };
         let mut table = &mut self.tree;
         for key in keys {
             let entry = table.entry(key).or_insert_with(|| Value::Table(Table::new()));
+            if let (ATTACH, Some(place)) = (key, entry.as_str().and_then(placed)) {
+                *entry = Value::Table(place);
+            }
             table = match entry {
                 Value::Table(inner) => inner,
                 _ => return Err(ConfigError::new(path, format!("\"{key}\" is a value and has no parts"))),
@@ -129,10 +147,28 @@ pub fn read_beside<T: DeserializeOwned>(whole: Table, elsewhere: &[&str]) -> Res
     })
 }
 
+/// The key whose value may be a word instead of a table.
+const ATTACH: &str = "attach";
+
+/// The keys that a place's word stands for.
+fn placed(word: &str) -> Option<Table> {
+    placement(word).map(|placement| placement.toml.parse().expect("a place's keys are TOML"))
+}
+
+/// Lays one tree over another. A place's word is told in full, and in place of what was there.
 pub(crate) fn merge(into: &mut Table, from: Table) {
     for (key, value) in from {
         match (into.get_mut(&key), value) {
             (Some(Value::Table(old)), Value::Table(new)) => merge(old, new),
+            (None, Value::Table(new)) => {
+                let mut table = Table::new();
+                merge(&mut table, new);
+                into.insert(key, Value::Table(table));
+            }
+            (_, Value::String(word)) if key == ATTACH => {
+                let value = placed(&word).map_or(Value::String(word), Value::Table);
+                into.insert(key, value);
+            }
             (_, value) => {
                 into.insert(key, value);
             }

@@ -262,6 +262,27 @@ mod tests {
     }
 
     #[test]
+    fn a_place_is_one_word_in_front_of_which_nothing_counts() {
+        let config =
+            with(&["platform.nics=3", "attach=ste", "port.1.attach=ocs", "port.2.attach=htd"]).unwrap();
+        let [ste, ocs, htd] = [0, 1, 2].map(|index| config.port(index).attach);
+        let stages = |attach: &AttachConfig| attach.stages.as_ref().map(Vec::len);
+        assert_eq!((ste.kind, stages(&ste), stages(&htd)), (AttachKind::Bus, Some(2), Some(1)));
+        assert_eq!((ocs.kind, stages(&ocs)), (AttachKind::LlcHeaders, None));
+        assert_eq!(htd.register_latency, Some(Ps::from_ns(20)), "its own, not everybody's 35 ns");
+        let mut file = Overlay::from_toml("a", "attach = \"hte\"").unwrap();
+        file.set("attach.burst=128B").unwrap();
+        let over: MachineConfig = file.resolve().unwrap();
+        assert_eq!((over.attach.burst, stages(&over.attach)), (Some(Bytes(128)), Some(2)));
+        file.merge_toml("b", "attach = \"occ\"").unwrap();
+        let over: MachineConfig = file.resolve().unwrap();
+        assert_eq!((over.attach.kind, over.attach.burst), (AttachKind::Llc, None));
+        let unknown =
+            Overlay::from_toml("c", "attach = \"far\"").unwrap().resolve::<MachineConfig>().unwrap_err();
+        assert!(unknown.key == "attach" && unknown.problem.contains("ste, hte, htd"), "{unknown}");
+    }
+
+    #[test]
     fn what_cannot_be_is_refused_with_the_path_of_its_key() {
         for (wrong, key, problem) in [
             ("port.2.nic.rx_fifo=64KiB", "port.2", "port.0 to port.1"),
@@ -273,11 +294,13 @@ mod tests {
             ("port.1.link.latency=1000s", "port.1.link", "latency"),
             ("port.1.pcie.lanes=3", "port.1.pcie.lanes", "3"),
             ("attach.kind=bus", "attach.stages", "is missing"),
+            ("attach=far", "attach", "known are ste, "),
+            ("port.1.attach=LLC", "port.1.attach", "known are ste, "),
             ("attach.kind=isa", "attach.kind", "unknown variant `isa`"),
             (
                 "attach.clock=1GHz",
                 "attach.clock",
-                "a key of kind \"memory-bus\", \"llc\" and not of \"pcie\"",
+                "a key of kind \"memory-bus\", \"llc\", \"llc-headers\" and not of \"pcie\"",
             ),
             ("port.1.attach.kind=isa", "port.1.attach.kind", "unknown variant `isa`"),
             ("port.1.attach.stages=[]", "port.1.attach.stages", "not of \"pcie\""),

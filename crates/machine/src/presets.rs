@@ -24,6 +24,21 @@ impl Preset {
     }
 }
 
+/// The M5 study's machine with its NIC in one place and memory so far away: 65 ns behind a controller on a chip of its own, 50 else.
+macro_rules! m5 {
+    ($place:literal, $memory:literal) => {
+        concat!(
+            "attach = \"",
+            $place,
+            "\"\n",
+            include_str!("../presets/m5.toml"),
+            "[memory.dram.flat]\nlatency = \"",
+            $memory,
+            "\"\nrate = \"128Gbps\"\n"
+        )
+    };
+}
+
 /// All presets; the first is the default.
 pub const PRESETS: &[Preset] = &[
     Preset::of(
@@ -55,6 +70,36 @@ pub const PRESETS: &[Preset] = &[
         "ispass24",
         "timed: the machine of \"Userspace Networking in gem5\" (ISPASS 2024)",
         include_str!("../presets/ispass24.toml"),
+    ),
+    Preset::of(
+        "m5-ste",
+        "timed: the machine of Binkert et al. (2005), its NIC in a slot behind two chips",
+        m5!("ste-2005", "65ns"),
+    ),
+    Preset::of(
+        "m5-hte",
+        "timed: the machine of Binkert et al. (2005), its NIC in a slot behind one chip",
+        m5!("hte-2005", "50ns"),
+    ),
+    Preset::of(
+        "m5-htd",
+        "timed: the machine of Binkert et al. (2005), its NIC on the processor's HyperTransport",
+        m5!("htd-2005", "50ns"),
+    ),
+    Preset::of(
+        "m5-ocm",
+        "timed: the machine of Binkert et al. (2005), its NIC on the die, at the memory bus",
+        m5!("ocm", "50ns"),
+    ),
+    Preset::of(
+        "m5-occ",
+        "timed: the machine of Binkert et al. (2005), its NIC on the die, at the last-level cache",
+        m5!("occ", "50ns"),
+    ),
+    Preset::of(
+        "m5-ocs",
+        "timed: the machine of Binkert et al. (2005), its NIC there, too, but payload to memory",
+        m5!("ocs", "50ns"),
     ),
     Preset {
         pages: Pages::ChampSim,

@@ -9,6 +9,7 @@
 //! A device that enters at the last-level cache ([`Entry::Llc`]) takes a port of it and no link of the root complex. Its writes go where
 //! the policy says; with direct cache access off they take room in the ways that cores' lines may take, since that
 //! policy says what the root complex may do, and a cache in front of memory keeps what is written to it.
+//! ([`Entry::LlcHeaders`]) is the same but for payload, which goes to memory whatever the policy says.
 //! One that enters at the memory bus ([`Entry::MemoryBus`]) has rules of its own, in `memory_bus.rs`.
 //!
 //! A written line can be used as soon as the write is visible. A core that asks for it at an earlier time than the write's,
@@ -64,7 +65,7 @@ impl<M: MainMemory> MemorySystem<M> {
                 let last = if bytes > 0 { self.io_in.take_many(leaves, bytes).1 } else { leaves };
                 self.llc.port(last + self.io_latency) + self.llc.latency
             }
-            Entry::Llc => self.llc.port(leaves) + self.llc.latency,
+            Entry::Llc | Entry::LlcHeaders => self.llc.port(leaves) + self.llc.latency,
             Entry::MemoryBus => leaves,
         }
     }
@@ -128,7 +129,7 @@ impl<M: MainMemory> MemorySystem<M> {
                 let last = self.io_out.take_many(data, bytes.max(1)).1;
                 self.time(last + self.io_latency)
             }
-            Entry::Llc | Entry::MemoryBus => self.time(data),
+            Entry::Llc | Entry::LlcHeaders | Entry::MemoryBus => self.time(data),
         }
     }
 
@@ -224,7 +225,8 @@ impl<M: MainMemory> MemorySystem<M> {
         let inbound = Inbound { access, class, full, in_llc: slot.is_some() };
         let placement = match entry {
             Entry::MemoryBus => Placement::Memory,
-            Entry::Llc if !self.steering.policy(access.device).enabled => {
+            Entry::LlcHeaders if class == DataClass::Payload => Placement::Memory,
+            Entry::Llc | Entry::LlcHeaders if !self.steering.policy(access.device).enabled => {
                 Placement::Llc(WayMask(self.core_ways))
             }
             _ => self.steering.place(&inbound),

@@ -47,6 +47,13 @@ fn what_a_device_writes_at_the_llc_stays_there_with_direct_cache_access_on_or_of
     system.device_write(Ps::ZERO, PhysAddr(BASE), 64, data(0));
     system.device_write(Ps::ZERO, PhysAddr(BASE + 64), 64, data(64));
     assert_eq!((in_llc(&system, 0), in_llc(&system, 64), flat(&system)), (true, false, 1));
+    // So does that of a device that is there for headers alone.
+    for policy in [DcaPolicy::default(), DcaPolicy::off()] {
+        let mut system = on_die(Entry::LlcHeaders, policy);
+        system.device_write(Ps::ZERO, PhysAddr(BASE), 64, data(0));
+        system.device_write(Ps::ZERO, PhysAddr(BASE + 64), 64, data(64));
+        assert_eq!((in_llc(&system, 0), in_llc(&system, 64), flat(&system)), (true, false, 1));
+    }
 }
 
 #[test]
@@ -108,7 +115,7 @@ fn a_part_of_a_line_on_the_memory_bus_merges_with_the_newest_copy() {
 
 #[test]
 fn caches_learn_the_same_of_devices_on_the_die_whether_they_are_timed_or_warmed() {
-    for entry in [Entry::Llc, Entry::MemoryBus] {
+    for entry in [Entry::Llc, Entry::LlcHeaders, Entry::MemoryBus] {
         let run = |timed: bool| {
             let mut system = on_die(entry, DcaPolicy::default());
             for n in 0..2000u64 {

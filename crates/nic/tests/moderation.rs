@@ -108,6 +108,35 @@ fn the_throttle_spaces_interrupts_and_lets_the_first_through() {
 }
 
 #[test]
+fn a_fixed_delay_begins_with_the_first_cause_and_waits_for_the_throttle_too() {
+    let config = NicConfig { interrupt_delay: Ps::from_us(10), ..NicConfig::default() };
+    let mut bench = Bench::running(config, 64, 64);
+    bench.write(IMS, RXT0);
+    let start = bench.world.now();
+    (0..4).for_each(|i| bench.arrive_at(start + Ps::from_us(4 * i), frame(64, i as u32)));
+    bench.run_until(start + Ps::from_us(11));
+    assert_eq!(
+        rises(&bench, start),
+        [VISIBLE.0 + 10_000_000],
+        "the second and third frame are no reason to wait on"
+    );
+    bench.read(ICR);
+    bench.poll();
+    bench.run_for(Ps::from_us(20));
+    assert_eq!(rises(&bench, start)[1..], [12_000_000 + VISIBLE.0 + 10_000_000], "the fourth begins anew");
+    bench.read(ICR);
+    bench.poll();
+    // A cause that software takes back before the delay is over is none.
+    let again = bench.world.now();
+    bench.arrive_at(again, frame(64, 5));
+    bench.run_for(Ps::from_us(5));
+    bench.read(ICR);
+    bench.arrive_at(again + Ps::from_us(8), frame(64, 6));
+    bench.run_for(Ps::from_us(20));
+    assert_eq!(rises(&bench, again), [8_000_000 + VISIBLE.0 + 10_000_000]);
+}
+
+#[test]
 fn the_descriptor_threshold_interrupts_once_when_half_the_ring_is_used() {
     let mut bench = bench(RXDMT0);
     for i in 0..30 {

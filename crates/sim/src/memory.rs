@@ -146,6 +146,8 @@ pub enum Entry {
     RootComplex,
     /// At the last-level cache itself, as a core's misses do.
     Llc,
+    /// The same for frames' headers and descriptors, while their payload goes to memory.
+    LlcHeaders,
     /// At the memory bus, past the caches, which are only snooped.
     MemoryBus,
 }

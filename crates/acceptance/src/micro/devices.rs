@@ -37,6 +37,12 @@ fn packet_ps(config: &MachineConfig, bytes: f64) -> f64 {
     8.0 * bytes / config.pcie.packet_rate().0 as f64 * 1e12
 }
 
+/// Nanoseconds that a read of the first NIC's STATUS takes on a machine, from one that has committed to the next.
+pub fn register_read_ns(config: &MachineConfig) -> f64 {
+    let cycles = measure(config, &program(|a| a.lwu(A0, S0, STATUS)), 4, 50).each(TIMES);
+    cycles * 1e9 / config.core.frequency.0 as f64
+}
+
 /// Register reads and writes of both cores.
 pub fn registers() -> Vec<Row> {
     let mut rows = Vec::new();

@@ -61,6 +61,33 @@ fn a_register_read_costs_its_round_trip_and_a_posted_write_only_a_credit() {
 }
 
 #[test]
+fn a_register_read_takes_as_long_as_the_m5_study_says_of_each_place() {
+    // Binkert et al. (2005), table 2 (STE with a deviation of 8.6 ns), and how far memory is.
+    for (place, published, memory) in [
+        ("ste", 773.0, 65.0),
+        ("hte", 381.0, 50.0),
+        ("htd", 190.0, 50.0),
+        ("ocm", 30.0, 50.0),
+        ("occ", 30.0, 50.0),
+        ("ocs", 30.0, 50.0),
+    ] {
+        let config = resolve(&format!("m5-{place}"), &[]).expect("the configuration").machine();
+        let server =
+            resolve("server", &[format!("port.0.attach={place}")]).expect("the configuration").machine();
+        for config in [&config, &server] {
+            // From one read's commit to the next one's it takes a cycle or two more.
+            let read = micro::devices::register_read_ns(config);
+            assert!((read - published).abs() <= 1.0, "{place}: {read} ns");
+        }
+        let (_, chase) = micro::traceable().into_iter().find(|(name, _)| *name == "chase-dram").unwrap();
+        let cycles = micro::measure(&config, &chase, 100, 1_000).each(chase.body - 1);
+        // One for the address, three and 25 for the caches that miss.
+        let ns = (cycles - 29.0) * 1e9 / config.core.frequency.0 as f64;
+        assert!((ns - memory).abs() < 0.5, "{place}: a load from memory takes {ns} ns beside its way");
+    }
+}
+
+#[test]
 fn the_documented_tables_are_those_that_are_printed() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/timing-validation.md");
     let document = std::fs::read_to_string(path).expect("docs/timing-validation.md");

@@ -1,6 +1,7 @@
 //! Interrupts (§13.4.17 to §13.4.21) and their moderation: the throttle ITR (§13.4.18), the receive
 //! timers RDTR, RADV and RSRPD (§13.4.30 to §13.4.32), the transmit timers TIDV and TADV (§13.4.41,
-//! §13.4.44). The line is high while ICR & IMS is not zero; ITR only delays its next rise.
+//! §13.4.44). The line is high while ICR & IMS is not zero; ITR only delays its next rise, and so does `interrupt_delay`, which no
+//! register knows.
 
 use doorbell_sim::{Ps, log};
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,8 @@ pub(crate) struct Interrupts {
     level: bool,
     /// When the line last rose.
     last_rise: Option<Ps>,
+    /// Since when it has been due to rise, if it is and has not.
+    due: Option<Ps>,
     throttle: Timer,
     receive: Delay,
     transmit: Delay,
@@ -46,6 +49,7 @@ impl Interrupts {
     /// Everything is quiet. The line itself is driven low by the next [`Nic::update_irq`].
     pub fn reset(&mut self) {
         self.last_rise = None;
+        self.due = None;
         self.throttle.cancel();
         self.receive.cancel();
         self.transmit.cancel();
@@ -80,11 +84,12 @@ impl Nic {
         causes
     }
 
-    /// Drives the line as ICR, IMS and ITR say.
+    /// Drives the line as ICR, IMS, ITR and the configured delay say.
     pub(crate) fn update_irq(&mut self, now: Ps, ports: &mut impl NicPorts) {
         let wanted = self.regs.get(Reg::Icr) & self.regs.get(Reg::Ims) != 0;
         if !wanted {
             self.irq.throttle.cancel();
+            self.irq.due = None;
             if self.irq.level {
                 self.irq.level = false;
                 log!(now, Nic, Debug, "{}: interrupt line low", self.name);
@@ -97,8 +102,11 @@ impl Nic {
         }
         let interval = Ps(u64::from(self.regs.get(Reg::Itr)) * THROTTLE_UNIT_PS);
         let ready = self.irq.last_rise.map_or(Ps::ZERO, |last| last.saturating_add(interval));
+        let due = *self.irq.due.get_or_insert(now);
+        let ready = ready.max(due.saturating_add(self.config.interrupt_delay));
         if now >= ready {
             self.irq.throttle.cancel();
+            self.irq.due = None;
             self.irq.level = true;
             self.irq.last_rise = Some(now);
             self.stats.interrupts += 1;
@@ -106,7 +114,7 @@ impl Nic {
             log!(now, Nic, Debug, "{}: interrupt line high, ICR = {causes:#x}", self.name);
             ports.set_irq(true);
         } else if let Some(at) = self.irq.throttle.arm(ready) {
-            log!(now, Nic, Debug, "{}: interrupt held back by ITR until {ready}", self.name);
+            log!(now, Nic, Debug, "{}: interrupt held back until {ready}", self.name);
             ports.wake_at(at, Event::Throttle);
         }
     }

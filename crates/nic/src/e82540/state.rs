@@ -27,7 +27,7 @@ use crate::parts::timer::Timer;
 use crate::parts::waits::Waits;
 
 /// The version of [`NicState`].
-pub const NIC_STATE_VERSION: u32 = 6;
+pub const NIC_STATE_VERSION: u32 = 7;
 
 /// The longest frame in the smallest buffers.
 const FRAME_PIECES_MAX: usize = (1 << 16) / 256;
