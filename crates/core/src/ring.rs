@@ -72,9 +72,16 @@ impl Limiter {
     #[inline(always)]
     pub(crate) fn take(&mut self, at: u64) -> u64 {
         let at = self.peek(at);
+        self.take_at(at);
+        at
+    }
+
+    /// Handles an op at a cycle that is no earlier than [`peek`](Limiter::peek) said.
+    #[inline(always)]
+    pub(crate) fn take_at(&mut self, at: u64) {
+        debug_assert!(at == self.peek(at));
         self.left = if at > self.cycle { self.width } else { self.left } - 1;
         self.cycle = at;
-        at
     }
 
     /// The cycle of the last op.

@@ -66,6 +66,9 @@ pub trait OpSource {
     /// Appends the ops of the next block.
     fn block(&mut self, world: &mut Self::World, ops: &mut Vec<Op>) -> BlockEnd<Self::Stop>;
 
+    /// The last block has been priced, and what it put into `ops` is not looked at any more: a source that lent its own takes it back.
+    fn take_back(&mut self, _ops: &mut Vec<Op>) {}
+
     /// Goes through the next block as [`block`](OpSource::block) does, but only to let `learner` learn from it, which says how long it
     /// took. Goes on with those behind it while `until` has not come, if it knows that they are in the same address space and nothing
     /// has been declared void. `ops` is empty, and may be used.

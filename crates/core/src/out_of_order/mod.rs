@@ -197,7 +197,8 @@ impl OutOfOrder {
             (room, back) = (state.floors.dispatch, Some(Cause::Serialise));
         }
         let earliest = state.dispatch.peek(fetched.ready.max(room));
-        let at = state.dispatch.take(state.queue.admit(earliest));
+        let at = state.queue.admit(earliest);
+        state.dispatch.take_at(at);
         state.common.front.dispatched(at);
         // The issue queue may be what is full after all; then the oldest op tells why.
         let back = if at > room { None } else { back };

@@ -20,6 +20,9 @@ use crate::timed::Progress;
 /// An event to come, and the write that it is.
 pub(super) type ToCome = (DeviceEvent, Option<WriteId>);
 
+/// Behind no instruction.
+const NEVER: (u16, u64) = (0, u64::MAX);
+
 /// See the module.
 pub(super) struct Lane {
     pub input: TraceInput,
@@ -34,6 +37,8 @@ pub(super) struct Lane {
     /// How far each hart has come: when, and after how many instructions.
     progress: Vec<Progress>,
     reached: Vec<u64>,
+    /// The hart and its instructions that the last event ahead is behind: before them nothing happens that is not known.
+    awaited: (u16, u64),
     events: Option<DeviceReader>,
     /// Events whose instructions have been played, and the first whose have not.
     ahead: VecDeque<ToCome>,
@@ -77,6 +82,7 @@ impl Lane {
             survey,
             progress: Vec::new(),
             reached: Vec::new(),
+            awaited: NEVER,
             events: None,
             ahead: VecDeque::new(),
             pacing,
@@ -163,16 +169,12 @@ impl Lane {
     pub fn reached(&mut self, hart: usize, done: u64, over: Ps) -> Result<(), PlaybackError> {
         self.progress[hart].reached(done, over);
         self.reached[hart] = done;
-        let last = if self.paced.is_some() {
-            self.last_read.as_ref()
-        } else {
-            self.ahead.back().map(|last| &last.0)
-        };
-        if last.is_some_and(|event| self.is_behind(event)) {
+        let is_awaited = usize::from(self.awaited.0) == hart && self.awaited.1 <= done;
+        if is_awaited {
             self.look_ahead()?;
         }
         // What is to happen next, happens no sooner for it, where events keep their order.
-        if self.paced.is_some() || self.upcoming.is_none() {
+        if self.paced.is_some() || is_awaited && self.upcoming.is_none() {
             self.refresh();
         }
         Ok(())
@@ -193,10 +195,17 @@ impl Lane {
                 self.ahead.back().map(|last| &last.0)
             };
             let wanted = self.paced.as_ref().is_some_and(|paced| paced.wants_frames());
-            if !wanted && last.is_some_and(|event| !self.is_behind(event)) {
+            if let Some(event) = last
+                && !wanted
+                && !self.is_behind(event)
+            {
+                self.awaited = (event.hart, event.after);
                 return Ok(());
             }
-            let Some(event) = self.read()? else { return Ok(()) };
+            let Some(event) = self.read()? else {
+                self.awaited = NEVER;
+                return Ok(());
+            };
             match &mut self.paced {
                 Some(paced) => {
                     self.last_read = Some(event.0);

@@ -229,12 +229,30 @@ impl Player {
             let events = self.lanes.iter().enumerate();
             let event = events.filter_map(|(lane, of)| Some((of.next_event()?, lane))).min();
             match (hart, event) {
-                (Some((time, hart)), due) if due.is_none_or(|(due, _)| time < due) => self.step(hart)?,
+                (Some((time, hart)), due) if due.is_none_or(|(due, _)| time < due) => {
+                    self.step(hart)?;
+                    self.go_on_alone(instructions)?;
+                }
                 (_, Some((due, lane))) => self.happen(lane, due)?,
                 _ if self.lanes.iter_mut().any(Lane::relax) => {}
                 _ => return Err(self.stuck()),
             }
         }
+    }
+
+    /// A hart that is the only one goes on as long as its next block comes before the next event, which is what choosing the earliest each
+    /// time would come to.
+    fn go_on_alone(&mut self, instructions: u64) -> Result<(), PlaybackError> {
+        while let ([stream], [lane]) = (&self.streams[..], &self.lanes[..])
+            && stream.is_ready()
+            && self.accesses[0].is_none()
+            && !self.blocked[0]
+            && stream.instructions() + lane.stats.left_out < instructions
+            && lane.next_event().is_none_or(|due| self.time(0) < due)
+        {
+            self.step(0)?;
+        }
+        Ok(())
     }
 
     /// Traces that are over start over, if they are to. Whether the first one is over.
@@ -346,8 +364,18 @@ impl Player {
             stream.fall_asleep();
         }
         let (first, count) = (lane.first, lane.harts);
-        self.blocked[first..first + count].fill(false);
+        self.unblock(first, count);
         Ok(())
+    }
+
+    /// Harts look again whether what they wait for has happened.
+    #[inline]
+    fn unblock(&mut self, first: usize, count: usize) {
+        for blocked in &mut self.blocked[first..first + count] {
+            if *blocked {
+                *blocked = false;
+            }
+        }
     }
 
     /// At another pace than recorded: whether the hart's next block is played now. It may still sleep, or the block may be left out.
@@ -416,7 +444,7 @@ impl Player {
                 self.lanes[number].done(&event, &dma, done);
             }
         }
-        self.blocked[first..first + count].fill(false);
+        self.unblock(first, count);
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use doorbell_platform::map;
 use doorbell_sim::{Bytes, PhysAddr};
+use doorbell_trace::system::Extent;
 
 const WINDOW_SHIFT: u32 = 26;
 const WINDOW_BYTES: u64 = 1 << WINDOW_SHIFT;
@@ -56,6 +57,12 @@ impl Place {
     /// For another one beside it.
     pub fn beside(&self, trace: u16) -> Place {
         Place { trace, shared: Arc::clone(&self.shared), recent: [None; RECENT], space: None, full: false }
+    }
+
+    /// Whether all of this stays where it is.
+    #[inline]
+    pub fn keeps(&self, of: Extent) -> bool {
+        self.trace == 0 && of.low >= map::RAM_BASE && of.high < map::RAM_BASE + OWN_BYTES
     }
 
     /// Where an address of the trace's lies.

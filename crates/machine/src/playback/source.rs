@@ -3,7 +3,7 @@
 use doorbell_sim::Op;
 use doorbell_sim::memory::Walk;
 use doorbell_trace::champsim::{Again, OpStream};
-use doorbell_trace::system::{HartReader, Step};
+use doorbell_trace::system::{Extent, HartReader, Step};
 
 use super::PlaybackError;
 use super::plan::{Input, TraceInput};
@@ -35,12 +35,18 @@ impl BlockSource {
         }
     }
 
-    /// Appends the next block's ops; `None` at the end.
+    /// Puts the next block's ops in the place of the last one's; `None` at the end. Tells whether its step may be another.
     #[inline]
-    pub fn next(&mut self, ops: &mut Vec<Op>) -> Result<Option<Step>, PlaybackError> {
+    pub fn next(&mut self, ops: &mut Vec<Op>) -> Result<Option<bool>, PlaybackError> {
         match self {
-            BlockSource::Own(reader) => Ok(reader.next(ops)?),
+            BlockSource::Own(reader) => {
+                reader.take_back(std::mem::take(ops));
+                let is_new = reader.advance()?;
+                *ops = reader.lend();
+                Ok(is_new)
+            }
             BlockSource::ChampSim { ops: stream, position } => {
+                ops.clear();
                 let before = *position;
                 let mut first = ops.len();
                 while ops.len() < BLOCK_OPS && stream.instruction(ops)? {
@@ -50,8 +56,34 @@ impl BlockSource {
                     }
                     first = ops.len();
                 }
-                Ok((*position > before).then(Step::default))
+                Ok((*position > before).then_some(true))
             }
+        }
+    }
+
+    /// What is told of the last block.
+    pub fn step(&self) -> Step {
+        match self {
+            BlockSource::Own(reader) => reader.step(),
+            BlockSource::ChampSim { .. } => Step::default(),
+        }
+    }
+
+    /// Where the memory lies that the last block's differing ops access.
+    #[inline]
+    pub fn accessed(&self) -> Extent {
+        match self {
+            BlockSource::Own(reader) => reader.accessed(),
+            BlockSource::ChampSim { .. } => Extent::default(),
+        }
+    }
+
+    /// Which of the last block's ops are others than when it came before, and so are as the trace has them; `None` if all are.
+    #[inline]
+    pub fn differing(&self) -> Option<&[u16]> {
+        match self {
+            BlockSource::Own(reader) => reader.differing(),
+            BlockSource::ChampSim { .. } => None,
         }
     }
 

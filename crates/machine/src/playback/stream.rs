@@ -36,6 +36,8 @@ pub(super) struct HartStream {
     /// The next block's address space, as the trace has it.
     told_space: u16,
     ops: Vec<Op>,
+    /// Whether whoever prices a block has its ops.
+    lent: bool,
     step: Option<Step>,
     failed: Option<PlaybackError>,
 }
@@ -58,6 +60,7 @@ impl HartStream {
             owed: None,
             told_space: 0,
             ops: Vec::new(),
+            lent: false,
             step: None,
             failed: None,
         };
@@ -141,41 +144,66 @@ impl HartStream {
         self.failed.take()
     }
 
-    /// Addresses are virtual ones, and lie where the tables say; spaces that the trace does not tell are one.
+    /// Addresses are virtual ones, and lie where the tables say.
     fn translate(&mut self) {
-        let (Some(tables), Some(step)) = (&mut self.tables, &mut self.step) else { return };
-        let space = *step.space.get_or_insert(0);
+        let (Some(tables), Some(_)) = (&mut self.tables, &self.step) else { return };
+        let space = self.told_space;
         for op in &mut self.ops {
             op.fetch = tables.translate(space, op.pc);
             if op.class.is_memory() {
                 op.phys = tables.translate(space, op.virt);
             }
         }
-        self.told_space = space;
         if tables.is_full() {
             (self.step, self.failed) = (None, Some(PlaybackError::Ram));
         }
     }
 
+    /// A step with the numbers of address space and thread that the trace's have here. With tables, spaces that it does not tell are one.
+    fn placed(&mut self, mut step: Step) -> Step {
+        if self.tables.is_some() {
+            self.told_space = *step.space.get_or_insert(0);
+        }
+        step.space = step.space.map(|space| self.place.space(space));
+        step.thread = self.place.thread(step.thread);
+        if let Some(fence) = &mut step.fence {
+            fence.space = fence.space.map(|space| self.place.space(space));
+        }
+        step
+    }
+
     /// Reads the next block.
     fn advance(&mut self) {
-        self.ops.clear();
+        assert!(!self.lent, "what a block is made of comes back before the next one");
         match self.source.next(&mut self.ops) {
-            Ok(step) => self.step = step,
+            // What is told of it is what was told of the last one.
+            Ok(Some(false)) if self.step.is_some() => {}
+            Ok(Some(_)) => {
+                let step = self.source.step();
+                self.step = Some(self.placed(step));
+            }
+            Ok(None) => self.step = None,
             Err(error) => (self.step, self.failed) = (None, Some(error)),
         }
         self.translate();
-        for op in &mut self.ops {
-            op.fetch = self.place.of(op.fetch);
-            if op.class.is_memory() {
-                op.phys = self.place.of(op.phys);
+        match self.source.differing().filter(|_| self.tables.is_none()) {
+            // The others lie where they were moved to when the block came before.
+            Some(differing) if !self.place.keeps(self.source.accessed()) => {
+                for at in differing {
+                    let op = &mut self.ops[usize::from(*at)];
+                    if op.class.is_memory() {
+                        op.phys = self.place.of(op.phys);
+                    }
+                }
             }
-        }
-        if let Some(step) = &mut self.step {
-            step.space = step.space.map(|space| self.place.space(space));
-            step.thread = self.place.thread(step.thread);
-            if let Some(fence) = &mut step.fence {
-                fence.space = fence.space.map(|space| self.place.space(space));
+            Some(_) => {}
+            None => {
+                for op in &mut self.ops {
+                    op.fetch = self.place.of(op.fetch);
+                    if op.class.is_memory() {
+                        op.phys = self.place.of(op.phys);
+                    }
+                }
             }
         }
         self.slept = self.step.filter(|_| self.sleeps).map_or(Ps::ZERO, |step| step.slept);
@@ -225,13 +253,22 @@ impl OpSource for HartStream {
         {
             return BlockEnd::Stopped(DeviceAccess(op));
         }
-        match ops.is_empty() {
-            true => std::mem::swap(ops, &mut self.ops),
-            false => ops.extend_from_slice(&self.ops),
+        if ops.is_empty() {
+            std::mem::swap(ops, &mut self.ops);
+            self.lent = true;
+        } else {
+            ops.extend_from_slice(&self.ops);
         }
         match self.step.is_some_and(|step| step.trapped) {
             true => BlockEnd::Trapped,
             false => BlockEnd::On,
+        }
+    }
+
+    #[inline]
+    fn take_back(&mut self, ops: &mut Vec<Op>) {
+        if std::mem::take(&mut self.lent) {
+            std::mem::swap(ops, &mut self.ops);
         }
     }
 

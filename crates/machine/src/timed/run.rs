@@ -176,6 +176,7 @@ impl Timing {
         }
         source.set_cycle(core.now());
         self.record(id, (source, world), Ended::Block { trapped }, begun);
+        source.take_back(&mut self.ops);
         self.fence(id, source);
         end
     }
@@ -224,6 +225,7 @@ impl Timing {
                 end
             }
         };
+        source.take_back(&mut self.ops);
         self.fence(id, source);
         end
     }

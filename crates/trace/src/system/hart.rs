@@ -10,7 +10,8 @@ use doorbell_sim::{Op, PhysAddr, Ps, TranslationFence};
 
 use super::ahead::News;
 use super::bytes::{Column, Malformed};
-use super::shape::{Address, Shape, ShapeOp};
+use super::merge::Extent;
+use super::shape::{Address, Shape};
 
 /// Columns of a hart's chunk.
 pub const COLUMNS: usize = 6;
@@ -75,8 +76,6 @@ pub(super) struct Known {
     pages: HashMap<Page, u64>,
     /// Of these, those that were used lately.
     recent: Recent,
-    /// The last address of each op of each shape.
-    last: Vec<Vec<u64>>,
     pub space: Option<u16>,
     pub thread: u64,
     pub page: u64,
@@ -89,21 +88,69 @@ pub fn instructions(ops: &[Op]) -> u64 {
     ops.iter().filter(|op| op.ends_instruction()).count() as u64
 }
 
+/// A block, as it stands in the stream.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ToldBlock {
+    pub step: Step,
+    /// Its shape's number in the chunk.
+    pub shape: u32,
+    /// The instructions that end in it.
+    pub instructions: u64,
+}
+
+/// What the decoder knows of a shape.
+struct Seen {
+    /// What differs each time, in the order of its ops: what it is, whether it is in memory, and the last one.
+    differing: Vec<(Address, bool, u64)>,
+    /// The pages that its instructions lie in, one after the other, and their frames as they were told last.
+    pages: Vec<(u64, u64)>,
+    /// How often pages or the space had changed then.
+    changes: u64,
+    instructions: u64,
+    trapped: bool,
+}
+
+impl Seen {
+    fn new(shape: &Shape) -> Seen {
+        let mut pages: Vec<(u64, u64)> = shape.pages().map(|page| (page, NOWHERE)).collect();
+        pages.dedup();
+        Seen {
+            differing: shape.differing().map(|(at, address)| (address, shape.is_memory(at), 0)).collect(),
+            pages,
+            changes: 0,
+            instructions: shape.ops.iter().filter(|of| of.op.ends_instruction()).count() as u64,
+            trapped: shape.trapped,
+        }
+    }
+}
+
+/// No frame.
+const NOWHERE: u64 = u64::MAX;
+
 /// Reads a hart's stream.
 pub struct HartDecoder {
     columns: [Column; COLUMNS],
-    shapes: Vec<Shape>,
+    shapes: Vec<Seen>,
     known: Known,
+    /// How often pages or the space have changed, and once more.
+    changes: u64,
 }
 
 impl HartDecoder {
     /// Of a chunk's columns.
     pub fn new(columns: [Vec<u8>; COLUMNS]) -> HartDecoder {
-        HartDecoder { columns: columns.map(Column::new), shapes: Vec::new(), known: Known::default() }
+        let known = Known::default();
+        HartDecoder { columns: columns.map(Column::new), shapes: Vec::new(), known, changes: 1 }
     }
 
-    /// Appends the next block's ops, and what is said of pages before it; `None` at the chunk's end.
-    pub fn next(&mut self, ops: &mut Vec<Op>, news: &mut Vec<News>) -> Result<Option<Step>, Malformed> {
+    /// The next block. Appends the virtual and physical address of each of its ops that has others each time, notes where those are that
+    /// access memory, and appends what is said before it; `None` at the chunk's end.
+    pub(super) fn next(
+        &mut self,
+        addresses: &mut Vec<(u64, u64)>,
+        memory: &mut Extent,
+        news: &mut Vec<News>,
+    ) -> Result<Option<ToldBlock>, Malformed> {
         let mut step = Step::default();
         let shape = loop {
             if self.columns[STEPS].is_empty() {
@@ -116,67 +163,58 @@ impl HartDecoder {
                 MARK => self.mark(&mut step, news)?,
                 NEW_SHAPE => {
                     let shape = Shape::read(&mut self.columns[SHAPES])?;
-                    self.known.last.push(vec![0; shape.ops.len()]);
-                    self.shapes.push(shape);
+                    self.shapes.push(Seen::new(&shape));
+                    news.push(News::Shape(shape));
                     break self.shapes.len() - 1;
                 }
                 number => break (number - FIRST_SHAPE) as usize,
             }
         };
         (step.space, step.thread) = (self.known.space, self.known.thread);
-        step.trapped = self.shapes.get(shape).ok_or(Malformed)?.trapped;
-        self.ops(shape, ops)?;
-        Ok(Some(step))
-    }
-
-    /// Appends the ops of a shape.
-    fn ops(&mut self, shape: usize, ops: &mut Vec<Op>) -> Result<(), Malformed> {
-        let known = &mut self.known;
-        let mut last = std::mem::take(&mut known.last[shape]);
-        // Few instructions are on another page than the one before.
-        let (mut page, mut frame) = (u64::MAX, 0);
-        ops.reserve(last.len());
-        for (ShapeOp { op, address, fetched_physically }, last) in
-            self.shapes[shape].ops.iter().zip(&mut last)
-        {
-            let mut op = *op;
-            if *fetched_physically {
-                op.fetch = PhysAddr(op.pc);
-            } else {
-                if op.pc >> PAGE_SHIFT != page {
-                    page = op.pc >> PAGE_SHIFT;
-                    frame = known.frame(page).ok_or(Malformed)? << PAGE_SHIFT;
-                }
-                op.fetch = PhysAddr(frame | (op.pc % PAGE_BYTES));
+        let seen = self.shapes.get_mut(shape).ok_or(Malformed)?;
+        if seen.changes != self.changes {
+            seen.changes = self.changes;
+            let mut moved = false;
+            for (page, told) in &mut seen.pages {
+                let frame = self.known.frame(*page).ok_or(Malformed)?;
+                moved |= frame != *told;
+                *told = frame;
             }
-            match address {
-                Address::None | Address::Target => {}
-                Address::ComputedTarget => {
-                    op.virt = self.columns[TARGETS].take_difference(*last)?;
-                    *last = op.virt;
-                }
-                Address::Mapped | Address::Physical => {
-                    op.virt = self.columns[ADDRESSES].take_difference(*last)?;
-                    *last = op.virt;
-                    op.phys = PhysAddr(op.virt);
-                    if *address == Address::Mapped {
-                        let frame = known.frame(op.virt >> PAGE_SHIFT).ok_or(Malformed)?;
-                        op.phys = PhysAddr((frame << PAGE_SHIFT) | (op.virt % PAGE_BYTES));
-                    }
-                }
+            if moved {
+                news.push(News::Fetched { shape, pages: seen.pages.clone() });
             }
-            ops.push(op);
         }
-        known.last[shape] = last;
-        Ok(())
+        let [_, _, accesses, targets, ..] = &mut self.columns;
+        for (address, is_memory, last) in &mut seen.differing {
+            let column = if *address == Address::ComputedTarget { &mut *targets } else { &mut *accesses };
+            let virt = column.take_difference(*last)?;
+            *last = virt;
+            let phys = match address {
+                Address::Mapped => {
+                    let frame = self.known.frame(virt >> PAGE_SHIFT).ok_or(Malformed)?;
+                    (frame << PAGE_SHIFT) | (virt % PAGE_BYTES)
+                }
+                Address::Physical => virt,
+                _ => 0,
+            };
+            if *is_memory {
+                memory.note(phys, 1);
+            }
+            addresses.push((virt, phys));
+        }
+        step.trapped = seen.trapped;
+        Ok(Some(ToldBlock { step, shape: shape as u32, instructions: seen.instructions }))
     }
 
     fn mark(&mut self, step: &mut Step, news: &mut Vec<News>) -> Result<(), Malformed> {
         let from = &mut self.columns[MARKS];
         let kind = *MARK_KINDS.get(from.take()? as usize).ok_or(Malformed)?;
         match kind {
-            Mark::Physical => self.known.space = None,
-            Mark::Space => self.known.space = Some(from.take()?.try_into().map_err(|_| Malformed)?),
+            Mark::Physical => (self.known.space, self.changes) = (None, self.changes + 1),
+            Mark::Space => {
+                let space = from.take()?.try_into().map_err(|_| Malformed)?;
+                (self.known.space, self.changes) = (Some(space), self.changes + 1);
+            }
             Mark::Thread => self.known.thread = from.take()?,
             Mark::Slept => step.slept = Ps(from.take()?),
             Mark::Fence => {
@@ -204,6 +242,7 @@ impl HartDecoder {
             *entry = PhysAddr(known.entry);
         }
         known.lies(known.page, known.frame);
+        self.changes += 1;
         Ok(News::Page(Page { space: known.space, number: known.page }, walk))
     }
 }

@@ -4,18 +4,19 @@
 use std::fs::{self, File};
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use super::ahead::HartReader;
+use super::bytes::Malformed;
 use super::chunk::{self, EDGE_BYTES, END_MAGIC, Head, Kind, MAGIC, VERSION};
 use super::device::{self, DeviceDecoder, DeviceEvent, Happening};
 use super::hart::instructions;
 use super::{Description, TraceError};
 
-/// Chunks that are read ahead.
+/// Batches of events that are decoded ahead.
 const AHEAD: usize = 2;
 
 /// What a trace holds.
@@ -288,52 +289,83 @@ pub(super) fn malformed(at: u64) -> TraceError {
     TraceError::Damaged { at, what: "a chunk's columns contradict each other".to_owned() }
 }
 
-/// A chunk's head, where it is, and its columns.
-type DeviceChunk = Unpacked<[Vec<u8>; device::COLUMNS]>;
+/// Events that are handed over at once.
+const BATCH: usize = 1024;
 
-/// Reads devices' events.
+/// Reads devices' events, which a thread of its own unpacks and decodes ahead.
 pub struct DeviceReader {
-    chunks: Receiver<Result<DeviceChunk, TraceError>>,
-    decoder: Option<(DeviceDecoder, Head, u64)>,
-    position: u64,
+    batches: Receiver<Result<Vec<DeviceEvent>, TraceError>>,
+    batch: std::vec::IntoIter<DeviceEvent>,
 }
 
 impl DeviceReader {
     fn new(mut chunks: Chunks) -> Result<DeviceReader, TraceError> {
-        let (to, from) = sync_channel(AHEAD);
-        let unpack = move || {
-            while let Some(read) = chunks.next().transpose() {
-                let failed = read.is_err();
+        let (to, batches) = sync_channel(AHEAD);
+        let decode = move || {
+            let decoded = decode_events(&mut chunks, &to);
+            if let Err(error) = decoded {
                 // Whoever reads no further hears no more.
-                if to.send(read).is_err() || failed {
-                    return;
-                }
+                _ = to.send(Err(error));
             }
         };
-        std::thread::Builder::new().name("trace reader".into()).spawn(unpack)?;
-        Ok(DeviceReader { chunks: from, decoder: None, position: 0 })
+        std::thread::Builder::new().name("trace reader".into()).spawn(decode)?;
+        Ok(DeviceReader { batches, batch: Vec::new().into_iter() })
     }
 
     /// The next event; `None` at the end.
     #[expect(clippy::should_implement_trait, reason = "it may fail, and then does not go on")]
+    #[inline]
     pub fn next(&mut self) -> Result<Option<DeviceEvent>, TraceError> {
-        loop {
-            if let Some((decoder, head, at)) = &mut self.decoder {
-                match decoder.next().map_err(|_| malformed(*at))? {
-                    Some(event) if self.position < head.end => {
-                        self.position += 1;
-                        return Ok(Some(event));
-                    }
-                    None if self.position == head.end => {}
-                    _ => return Err(malformed(*at)),
-                }
-            }
-            let Ok(read) = self.chunks.recv() else { return Ok(None) };
-            let (head, at, columns) = read?;
-            if head.first != self.position {
-                return Err(malformed(at));
-            }
-            self.decoder = Some((DeviceDecoder::new(columns), head, at));
+        match self.batch.next() {
+            Some(event) => Ok(Some(event)),
+            None => self.next_batch(),
         }
     }
+
+    fn next_batch(&mut self) -> Result<Option<DeviceEvent>, TraceError> {
+        let Ok(batch) = self.batches.recv() else { return Ok(None) };
+        self.batch = batch?.into_iter();
+        Ok(self.batch.next())
+    }
+}
+
+/// Decodes all events of chunks and hands them over, until nobody takes them any more.
+fn decode_events(
+    chunks: &mut Chunks,
+    to: &SyncSender<Result<Vec<DeviceEvent>, TraceError>>,
+) -> Result<(), TraceError> {
+    let mut position = 0;
+    while let Some((head, at, columns)) = chunks.next::<{ device::COLUMNS }>()? {
+        if head.first != position {
+            return Err(malformed(at));
+        }
+        let mut decoder = DeviceDecoder::new(columns);
+        loop {
+            let mut batch = Vec::with_capacity(BATCH);
+            let ended = fill(&mut decoder, &mut batch);
+            position += batch.len() as u64;
+            let too_many = position.saturating_sub(head.end);
+            batch.truncate(batch.len() - too_many as usize);
+            if !batch.is_empty() && to.send(Ok(batch)).is_err() {
+                return Ok(());
+            }
+            match ended {
+                Ok(true) if position == head.end => break,
+                Ok(false) if too_many == 0 => {}
+                _ => return Err(malformed(at)),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Decodes the events of a batch. Whether they were the chunk's last.
+fn fill(decoder: &mut DeviceDecoder, batch: &mut Vec<DeviceEvent>) -> Result<bool, Malformed> {
+    while batch.len() < BATCH {
+        match decoder.next()? {
+            Some(event) => batch.push(event),
+            None => return Ok(true),
+        }
+    }
+    Ok(false)
 }

@@ -4,6 +4,7 @@
 use doorbell_sim::{Op, OpClass, PhysAddr};
 
 use super::bytes::{Column, Malformed, put, put_difference};
+use super::hart::PAGE_SHIFT;
 
 /// Ops of a block at most; a longer one is written as several.
 pub const OPS_MAX: usize = 4096;
@@ -67,6 +68,42 @@ pub struct Shape {
     pub ops: Vec<ShapeOp>,
     /// Whether an exception or interrupt was taken behind it.
     pub trapped: bool,
+}
+
+impl Shape {
+    /// The ops that have other addresses each time: their places, and what kind of address it is.
+    pub fn differing(&self) -> impl Iterator<Item = (u16, Address)> {
+        let differs = |of: &ShapeOp| !matches!(of.address, Address::None | Address::Target);
+        let all = self.ops.iter().enumerate();
+        all.filter(move |(_, of)| differs(of)).map(|(at, of)| (at as u16, of.address))
+    }
+
+    /// Whether an op accesses memory.
+    pub fn is_memory(&self, at: u16) -> bool {
+        self.ops[usize::from(at)].op.class.is_memory()
+    }
+
+    /// The page of each instruction that was not fetched by its physical address, op by op.
+    pub fn pages(&self) -> impl Iterator<Item = u64> {
+        self.ops.iter().filter(|of| !of.fetched_physically).map(|of| of.op.pc >> PAGE_SHIFT)
+    }
+
+    /// The ops, without what differs. `pages` says where their pages lie, those that follow each other once.
+    pub fn fetched_from(&self, pages: &[(u64, u64)], ops: &mut Vec<Op>) {
+        let mut pages = pages.iter().peekable();
+        ops.clear();
+        ops.extend(self.ops.iter().map(|of| {
+            if of.fetched_physically {
+                return Op { fetch: PhysAddr(of.op.pc), ..of.op };
+            }
+            let page = of.op.pc >> PAGE_SHIFT;
+            while pages.peek().is_some_and(|(known, _)| *known != page) {
+                pages.next();
+            }
+            let frame = pages.peek().map_or(0, |(_, frame)| *frame);
+            Op { fetch: PhysAddr((frame << PAGE_SHIFT) | (of.op.pc % (1 << PAGE_SHIFT))), ..of.op }
+        }));
+    }
 }
 
 fn expected_pc(before: Option<&Op>) -> u64 {
