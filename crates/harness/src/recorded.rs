@@ -1,17 +1,20 @@
 //! A recording of a machine that may do anything: each instruction is told once, in order, and each event after instructions that were.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use doorbell_machine::{Machine, Recorder};
 use doorbell_sim::memory::Walk;
-use doorbell_sim::{Op, PhysAddr};
-use doorbell_trace::system::{DeviceEvent, Happening, Step, instructions};
+use doorbell_sim::{Op, OpClass, PhysAddr};
+use doorbell_trace::system::{Again, DeviceEvent, Happening, Step, instructions};
 
 /// What was told.
 #[derive(Debug, Default)]
 struct Told {
     /// Instructions of each hart.
     instructions: Vec<u64>,
+    /// What blocks of a number are each time.
+    numbered: BTreeMap<(u16, u32), Vec<Op>>,
 }
 
 struct Listener(Arc<Mutex<Told>>);
@@ -41,6 +44,22 @@ impl Recorder for Listener {
         }
     }
 
+    fn block_again(
+        &mut self,
+        hart: u16,
+        step: &Step,
+        again: Again,
+        ops: &[Op],
+        walk: &mut dyn FnMut(u64) -> Walk,
+    ) {
+        self.block(hart, step, ops, walk);
+        assert_eq!(again.instructions, instructions(ops));
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let fixed: Vec<Op> = ops.iter().map(without_addresses).collect();
+        let known = told.numbered.entry((hart, again.shape)).or_insert_with(|| fixed.clone());
+        assert_eq!(*known, fixed, "blocks of one number differ in nothing but addresses");
+    }
+
     fn event(&mut self, event: &DeviceEvent) {
         let told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let has = told.instructions[usize::from(event.hart)];
@@ -48,6 +67,15 @@ impl Recorder for Listener {
         if let Happening::Dma(dma) = event.what {
             assert!(!dma.write || (event.after..=has).contains(&dma.visible), "{event:?} of {has}");
         }
+    }
+}
+
+/// An op as it is each time.
+fn without_addresses(op: &Op) -> Op {
+    let differs = matches!(op.class, OpClass::IndirectJump | OpClass::IndirectCall | OpClass::Return);
+    match op.class.is_memory() || differs {
+        true => Op { virt: 0, phys: PhysAddr(0), ..*op },
+        false => *op,
     }
 }
 
@@ -62,7 +90,7 @@ impl Recorded {
     /// Begins one.
     pub fn begin(machine: &mut Machine) -> Recorded {
         let begun: Vec<u64> = machine.harts().iter().map(|hart| hart.instructions()).collect();
-        let told = Told { instructions: vec![0; begun.len()] };
+        let told = Told { instructions: vec![0; begun.len()], ..Told::default() };
         let told = Arc::new(Mutex::new(told));
         machine.record(Some(Box::new(Listener(Arc::clone(&told)))));
         Recorded { told, begun }

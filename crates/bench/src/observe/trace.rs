@@ -8,7 +8,7 @@ use doorbell_machine::{Machine, Recorder};
 use doorbell_sim::memory::Walk;
 use doorbell_sim::{Op, PhysAddr};
 use doorbell_symbols::Mode;
-use doorbell_trace::system::{Description, DeviceEvent, Step, TraceError, TraceWriter};
+use doorbell_trace::system::{Again, Description, DeviceEvent, Step, TraceError, TraceWriter};
 
 use crate::config::RunConfig;
 use crate::error::RunError;
@@ -81,6 +81,22 @@ impl ToFile {
     }
 }
 
+impl ToFile {
+    fn write_block(
+        &mut self,
+        hart: u16,
+        step: &Step,
+        again: Option<Again>,
+        ops: &[Op],
+        walk: &mut dyn FnMut(u64) -> Walk,
+    ) {
+        self.write(|writer| writer.block_of(hart, step, again, ops, walk));
+        if let (Some(first), Some(state)) = (ops.first(), &mut self.state) {
+            state.begun.note(first, step.space.is_some());
+        }
+    }
+}
+
 impl Drop for ToFile {
     fn drop(&mut self) {
         *self.home.lock().unwrap_or_else(PoisonError::into_inner) = self.state.take();
@@ -89,10 +105,18 @@ impl Drop for ToFile {
 
 impl Recorder for ToFile {
     fn block(&mut self, hart: u16, step: &Step, ops: &[Op], walk: &mut dyn FnMut(u64) -> Walk) {
-        self.write(|writer| writer.block(hart, step, ops, walk));
-        if let (Some(first), Some(state)) = (ops.first(), &mut self.state) {
-            state.begun.note(first, step.space.is_some());
-        }
+        self.write_block(hart, step, None, ops, walk);
+    }
+
+    fn block_again(
+        &mut self,
+        hart: u16,
+        step: &Step,
+        again: Again,
+        ops: &[Op],
+        walk: &mut dyn FnMut(u64) -> Walk,
+    ) {
+        self.write_block(hart, step, Some(again), ops, walk);
     }
 
     fn event(&mut self, event: &DeviceEvent) {

@@ -8,11 +8,11 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use doorbell_riscv::{Hart, Stop};
+use doorbell_riscv::{Hart, KnownBlocks, Stop};
 use doorbell_sim::memory::Walk;
 use doorbell_sim::ports::{DmaKind, DmaRequest};
 use doorbell_sim::{Op, OpClass, OpSource, Ps, Ram, TranslationFence};
-use doorbell_trace::system::{DeviceEvent, Dma, Happening, Step, instructions};
+use doorbell_trace::system::{Again, DeviceEvent, Dma, Happening, Step, instructions};
 
 use super::Timing;
 use crate::machine::Machine;
@@ -21,6 +21,18 @@ use crate::machine::Machine;
 pub trait Recorder: Send {
     /// A hart executed a block. `walk` says which page-table entries a walk for an address reads.
     fn block(&mut self, hart: u16, step: &Step, ops: &[Op], walk: &mut dyn FnMut(u64) -> Walk);
+
+    /// The same, of a block of which more is known.
+    fn block_again(
+        &mut self,
+        hart: u16,
+        step: &Step,
+        _again: Again,
+        ops: &[Op],
+        walk: &mut dyn FnMut(u64) -> Walk,
+    ) {
+        self.block(hart, step, ops, walk);
+    }
 
     /// A device did something.
     fn event(&mut self, event: &DeviceEvent);
@@ -45,47 +57,50 @@ impl Recorder for KeptOps {
     fn event(&mut self, _: &DeviceEvent) {}
 }
 
-/// Ops of most blocks, at most.
-const OPS: usize = 256;
-
 /// Ends of a hart's blocks that are known: an event is never further behind than a block and a wait.
 const ENDS: usize = 64;
 
 /// How far a hart has come: when its last blocks ended, after how many instructions.
-#[derive(Default)]
 pub(crate) struct Progress {
-    ends: VecDeque<(Ps, u64)>,
+    /// The last ones, each at its number, and how many there have been.
+    ends: [(Ps, u64); ENDS],
+    count: usize,
+}
+
+impl Default for Progress {
+    fn default() -> Progress {
+        Progress { ends: [(Ps::ZERO, 0); ENDS], count: 0 }
+    }
 }
 
 impl Progress {
     /// The hart's last instruction committed, or its access to a device left the core: what is said later of the same one, such as when
     /// the answer was there, moves nothing.
     pub fn reached(&mut self, done: u64, at: Ps) {
-        if self.ends.back().is_none_or(|last| last.1 != done) {
-            self.ends.push_back((at, done));
+        if self.count == 0 || self.ends[(self.count - 1) % ENDS].1 != done {
+            self.ends[self.count % ENDS] = (at, done);
+            self.count += 1;
         }
-        if self.ends.len() > ENDS {
-            self.ends.pop_front();
-        }
+    }
+
+    /// Those that are known, the last one first.
+    fn known(&self) -> impl DoubleEndedIterator<Item = (Ps, u64)> {
+        (self.count.saturating_sub(ENDS)..self.count).rev().map(|number| self.ends[number % ENDS])
     }
 
     /// When instruction number `after` was over: of one that ends no block, when its block was; `None` before. What came before the first
     /// is over from the beginning.
     pub fn end_of(&self, after: u64) -> Option<Ps> {
         if after == 0 {
-            return Some(self.ends.front().filter(|end| end.1 == 0).map_or(Ps::ZERO, |end| end.0));
+            return Some(self.known().next_back().filter(|end| end.1 == 0).map_or(Ps::ZERO, |end| end.0));
         }
-        if self.ends.back().is_none_or(|last| last.1 < after) {
-            return None;
-        }
-        let from_back = self.ends.iter().rev().take_while(|(_, done)| *done >= after);
-        from_back.last().map(|(at, _)| *at)
+        self.known().take_while(|(_, done)| *done >= after).last().map(|(at, _)| at)
     }
 
     /// The last block that ended by `now`: after how many instructions, and how long ago.
     fn anchor(&self, now: Ps) -> (u64, Ps) {
-        let end = self.ends.iter().rev().find(|(at, _)| *at <= now).or(self.ends.front());
-        end.map_or((0, Ps::ZERO), |(at, done)| (*done, now.saturating_sub(*at)))
+        let end = self.known().find(|(at, _)| *at <= now).or(self.known().next_back());
+        end.map_or((0, Ps::ZERO), |(at, done)| (done, now.saturating_sub(at)))
     }
 }
 
@@ -96,6 +111,8 @@ struct Recorded {
     done: u64,
     over: Option<Ps>,
     fence: Option<TranslationFence>,
+    /// Blocks that were told, where no timing model has their ops.
+    known: KnownBlocks,
 }
 
 /// A recording under way.
@@ -108,8 +125,6 @@ pub(crate) struct Recording {
     waiting: VecDeque<(DeviceEvent, Option<Ps>)>,
     /// Frames of each device so far, received and sent.
     frames: Vec<[u64; 2]>,
-    /// Of the block that was executed last, where no timing model has them.
-    ops: Vec<Op>,
 }
 
 /// A block, or an access to a device, with the time it took.
@@ -126,7 +141,7 @@ impl Recording {
     pub fn new(to: Box<dyn Recorder>, harts: usize) -> Recording {
         let harts = (0..harts).map(|_| Recorded::default()).collect();
         let (waiting, frames) = (VecDeque::new(), vec![[0; 2]; 256]);
-        Recording { to, harts, teller: 0, waiting, frames, ops: Vec::with_capacity(OPS) }
+        Recording { to, harts, teller: 0, waiting, frames }
     }
 
     /// Runs a hart that no timing model watches, as [`Hart::run`] does. Memory changes by events alone, so all of its blocks see the same
@@ -134,20 +149,27 @@ impl Recording {
     pub fn run(&mut self, id: usize, hart: &mut Hart, ram: &mut Ram, until: u64) -> Stop {
         let begun = hart.time();
         self.settle(begun);
-        let Recording { to, harts, ops, .. } = self;
-        let of = &mut harts[id];
-        let mut slept = of.over.map_or(Ps::ZERO, |over| begun.saturating_sub(over));
-        let stop = hart.run_recorded(ram, until, ops, |hart, ram, block| {
+        let Recording { to, harts, .. } = self;
+        let Recorded { done, over, fence, known, .. } = &mut harts[id];
+        let mut slept = over.map_or(Ps::ZERO, |over| begun.saturating_sub(over));
+        let stop = hart.run_recorded(ram, until, known, |hart, ram, block| {
             let step = Step {
                 trapped: block.trapped,
                 space: block.space,
                 thread: hart.thread(),
-                fence: of.fence.take(),
+                fence: fence.take(),
                 slept: std::mem::take(&mut slept),
             };
-            to.block(id as u16, &step, block.ops, &mut |virt| hart.page_walk(ram, virt));
-            of.done += block.instructions;
-            of.fence = hart.take_translation_fence();
+            let (id, walk) = (id as u16, &mut |virt| hart.page_walk(ram, virt));
+            match block.number {
+                Some(shape) => {
+                    let again = Again { shape, instructions: block.instructions };
+                    to.block_again(id, &step, again, block.ops, walk);
+                }
+                None => to.block(id, &step, block.ops, walk),
+            }
+            *done += block.instructions;
+            *fence = hart.take_translation_fence();
         });
         if slept == Ps::ZERO {
             self.reached(id, hart.time());

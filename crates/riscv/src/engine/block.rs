@@ -79,6 +79,8 @@ pub(crate) struct Engine {
     prefix: [Op; BLOCK_OPS + 1],
     /// A debugger's, by virtual address.
     breakpoints: BTreeSet<u64>,
+    /// How often all blocks were forgotten: what else a block's index may have meant.
+    generation: u32,
 }
 
 impl Default for Engine {
@@ -95,6 +97,7 @@ impl Default for Engine {
             jumps: Box::new([NO_LINK; JUMP_ENTRIES]),
             prefix: [leave(0); BLOCK_OPS + 1],
             breakpoints: BTreeSet::new(),
+            generation: 0,
         }
     }
 }
@@ -354,7 +357,13 @@ impl Engine {
         self.breakpoints.clear();
     }
 
+    /// What tells the same indices of blocks apart.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
     fn forget_all(&mut self) {
+        self.generation = self.generation.wrapping_add(1);
         self.ops.clear();
         self.templates.clear();
         self.lessons.clear();

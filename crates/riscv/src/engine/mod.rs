@@ -13,6 +13,7 @@ mod amo;
 mod block;
 mod float_ops;
 mod integer;
+mod known;
 mod learning;
 mod memory;
 pub(crate) mod noted;
@@ -26,6 +27,7 @@ use doorbell_sim::sharing::News;
 
 pub(crate) use block::Engine;
 use block::{BlockId, NO_BLOCK};
+pub use known::KnownBlocks;
 pub use recorded::Block;
 use recorded::{Told, Untold};
 
@@ -57,7 +59,7 @@ pub(crate) struct Op {
 }
 
 /// How a block was left. The handler has set `hart.pc`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub(crate) enum Exit {
     /// To the instruction that follows in memory.

@@ -4,6 +4,7 @@ use doorbell_sim::{Op as TimedOp, Ram};
 
 use super::Exit;
 use super::block::{BlockId, Engine};
+use super::known::{Key, KnownBlocks};
 use super::noted::Retired;
 use crate::hart::{Hart, Privilege, Stop};
 
@@ -49,12 +50,14 @@ pub struct Block<'a> {
     pub trapped: bool,
     /// The address space that they were executed in.
     pub space: Option<u16>,
+    /// A number that only blocks have of which nothing differs but addresses of accesses and computed targets, if there is one.
+    pub number: Option<u32>,
 }
 
 /// Tells `to` of blocks.
 struct Telling<'a, F> {
     to: F,
-    ops: &'a mut Vec<TimedOp>,
+    known: &'a mut KnownBlocks,
     /// Of the running block.
     space: Option<u16>,
     privileged: bool,
@@ -79,29 +82,41 @@ impl<F: FnMut(&mut Hart, &Ram, Block<'_>)> Told for Telling<'_, F> {
         if instructions == 0 && !trapped {
             return;
         }
-        self.ops.clear();
-        let (count, fetch) = (instructions as usize, engine.phys(block));
-        let what = Retired { count, exit, fetch, privileged: self.privileged };
-        hart.note_ops(engine, ram, block, what, self.ops);
-        (self.to)(hart, ram, Block { ops: self.ops, instructions, trapped, space: self.space });
+        let (space, privileged) = (self.space, self.privileged);
+        let told = Block { ops: &[], instructions, trapped, space, number: None };
+        // Others end where the ops alone do not say.
+        let key = matches!(exit, Exit::Next | Exit::Taken | Exit::Indirect).then(|| {
+            let (generation, count) = (engine.generation(), instructions as u32);
+            Key { pc: hart.block_pc, block, generation, count, exit, privileged }
+        });
+        let number = key.and_then(|key| self.known.find(&key));
+        if let Some(ops) = number.and_then(|number| self.known.again(number, hart, ram)) {
+            (self.to)(hart, ram, Block { ops, number, ..told });
+            return;
+        }
+        self.known.scratch.clear();
+        let what = Retired { count: instructions as usize, exit, fetch: engine.phys(block), privileged };
+        hart.note_ops(engine, ram, block, what, &mut self.known.scratch);
+        let learnt = key.filter(|_| number.is_none()).and_then(|key| self.known.learn(key));
+        (self.to)(hart, ram, Block { ops: &self.known.scratch, number: learnt, ..told });
     }
 
     fn trap(&mut self, hart: &mut Hart, ram: &Ram) {
         let space = hart.address_space();
-        (self.to)(hart, ram, Block { ops: &[], instructions: 0, trapped: true, space });
+        (self.to)(hart, ram, Block { ops: &[], instructions: 0, trapped: true, space, number: None });
     }
 }
 
 impl Hart {
-    /// Runs as [`run`](Hart::run) does, to the same slot and the same end, and tells `to` of each block. `ops` may be used.
+    /// Runs as [`run`](Hart::run) does, to the same slot and the same end, and tells `to` of each block. `known` is this hart's.
     pub fn run_recorded(
         &mut self,
         ram: &mut Ram,
         until: u64,
-        ops: &mut Vec<TimedOp>,
+        known: &mut KnownBlocks,
         to: impl FnMut(&mut Hart, &Ram, Block<'_>),
     ) -> Stop {
-        let mut telling = Telling { to, ops, space: None, privileged: false, retired: 0 };
+        let mut telling = Telling { to, known, space: None, privileged: false, retired: 0 };
         self.run_telling(ram, until, &mut telling)
     }
 }

@@ -214,9 +214,15 @@ impl HartEncoder {
     fn is_as_known(&mut self, block: &KnownBlock, ops: &[Op]) -> bool {
         let mut knows = |page: u64, frame: u64| self.known.frame(page) == Some(frame);
         block.fetched.into_iter().flatten().all(|(page, frame)| knows(page, frame))
-            && self.slots[block.shape].iter().filter(|slot| slot.address == Address::Mapped).all(|slot| {
+            && self.slots[block.shape].iter().all(|slot| {
                 let op = &ops[usize::from(slot.op)];
-                knows(op.virt >> PAGE_SHIFT, op.phys.0 >> PAGE_SHIFT)
+                match slot.address {
+                    Address::Mapped => {
+                        op.virt != op.phys.0 && knows(op.virt >> PAGE_SHIFT, op.phys.0 >> PAGE_SHIFT)
+                    }
+                    Address::Physical => op.virt == op.phys.0,
+                    _ => true,
+                }
             })
     }
 
@@ -255,7 +261,6 @@ impl HartEncoder {
     fn addresses(&mut self, shape: usize, ops: &[Op]) {
         for slot in &mut self.slots[shape] {
             let op = &ops[usize::from(slot.op)];
-            assert!(Address::of(op) == slot.address, "the caller knows the block by a wrong number");
             let column = if slot.address == Address::ComputedTarget { TARGETS } else { ADDRESSES };
             put_difference(&mut self.columns[column], op.virt, slot.last);
             slot.last = op.virt;
