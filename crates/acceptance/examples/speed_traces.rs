@@ -1,0 +1,115 @@
+//! How fast traces are played and recorded, beside a stored baseline. A benchmark, not a test: hosts differ and are busy.
+//!
+//!     cargo run --release -p doorbell-acceptance --example speed_traces [-- --runs 5] [--store]
+//!
+//! | Part | What is measured, each from the command's beginning to its end |
+//! |---|---|
+//! | playing | instructions a host second of testpmd as it was recorded on a timed `server`, at 8 and at 28 Mpps, played on one: from file to results |
+//! | chase | the same of a chain of loads, each of the address that the one before it brought, over 256 MiB in pages of 4 KiB: nearly all come from DRAM |
+//! | recording | instructions a host second of testpmd on a machine that is not timed, while a trace of it is written; and how much longer that takes than the run without |
+//!
+//! ChampSim 2ff2501 does 0.18 and 0.008 million instructions a second on such loops.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use doorbell_acceptance::baseline::{median, print_and_store};
+use doorbell_acceptance::{doorbell, scratch};
+use doorbell_sim::rng::Rng;
+use doorbell_trace::champsim::{Record, Variant, Writer};
+use doorbell_trace::system::TraceFile;
+use serde_json::{Map, json};
+
+/// Loads of the chain, eight a round of its loop.
+const LOADS: u64 = 2_000_000;
+const CHASED_BYTES: u64 = 256 << 20;
+const LINE: u64 = 64;
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let runs = words.iter().position(|word| word == "--runs").and_then(|at| words.get(at + 1)?.parse().ok());
+    let runs: usize = runs.unwrap_or(5).max(1);
+    let folder = scratch();
+    let mut figures = Map::new();
+    for rate in [8, 28] {
+        let file =
+            record(folder.path(), &format!("{rate}Mpps"), &["--preset", "server", "--duration", "4ms"]);
+        let million = millions(&file);
+        let all = (0..runs).map(|_| million / played(&file, &[]));
+        figures.insert(format!("playing_{rate}_mpps_mips"), json!(median(all)));
+    }
+    let (file, million) = chase(folder.path());
+    let pages = ["--set", "playback.pages=kernel"];
+    let all = (0..runs).map(|_| million / played(&file, &pages));
+    figures.insert("playing_chase_mips".to_owned(), json!(median(all)));
+    let all: Vec<[f64; 2]> = (0..runs).map(|_| recording(folder.path())).collect();
+    figures.insert("recording_mips".to_owned(), json!(median(all.iter().map(|one| one[0]))));
+    figures.insert("recording_takes_longer".to_owned(), json!(median(all.iter().map(|one| one[1]))));
+    print_and_store(&figures, "speed-traces-baseline.json", words.iter().any(|word| word == "--store"));
+}
+
+/// Host seconds of a command.
+fn seconds(words: &[&str], out: &Path) -> f64 {
+    let out = out.display().to_string();
+    let words = [words, &["-q", "--out", &out]].concat();
+    let started = Instant::now();
+    doorbell(&words).success();
+    started.elapsed().as_secs_f64()
+}
+
+/// A trace of testpmd.
+fn record(folder: &Path, rate: &str, set: &[&str]) -> PathBuf {
+    let out = folder.join(rate);
+    seconds(&[&["trace", "record", "testpmd", "--rate", rate], set].concat(), &out);
+    out.join("trace.dbt")
+}
+
+/// How many instructions a trace has.
+fn millions(file: &Path) -> f64 {
+    let counts = TraceFile::open(file).expect("a trace").counts().instructions.clone();
+    counts.iter().sum::<u64>() as f64 / 1e6
+}
+
+/// Host seconds from a trace to what it comes to.
+fn played(file: &Path, set: &[&str]) -> f64 {
+    let name = file.display().to_string();
+    let words = ["trace", "run", &name, "--preset", "server", "--warmup", "0"];
+    seconds(&[&words, set].concat(), &file.with_extension("played"))
+}
+
+/// Millions of instructions a second of a recording, and its time over that of the same run alone.
+fn recording(folder: &Path) -> [f64; 2] {
+    const RUN: [&str; 7] = ["testpmd", "--preset", "fast", "--rate", "8Mpps", "--duration", "60ms"];
+    let out = folder.join("recorded");
+    let recorded = seconds(&[&["trace", "record"], &RUN[..]].concat(), &out);
+    let alone = seconds(&[&["run"], &RUN[..]].concat(), &folder.join("run"));
+    [millions(&out.join("trace.dbt")) / recorded, recorded / alone]
+}
+
+/// A trace in ChampSim's format: eight loads, each of an address that the one before it brought, and a jump back. It has so many
+/// million instructions.
+fn chase(folder: &Path) -> (PathBuf, f64) {
+    const CODE: u64 = 0x40_0000;
+    const REGISTER: u8 = 74;
+    const INSTRUCTION_POINTER: u8 = 26;
+    let path = folder.join("chase.champsim.zst");
+    let mut writer = Writer::create(&path, Variant::Standard).expect("a trace can be written");
+    let mut random = Rng::stream(1, "chase");
+    for load in 0..LOADS {
+        let at = (1 << 32) + random.below(CHASED_BYTES / LINE) * LINE;
+        let ip = CODE + 4 * (load % 8);
+        let registers = [REGISTER, 0, 0, 0];
+        let read = [at, 0, 0, 0];
+        let record = Record { ip, destinations: registers, sources: registers, read, ..Record::default() };
+        writer.write_record(&record).expect("a record can be written");
+        if load % 8 == 7 {
+            let destinations = [INSTRUCTION_POINTER, 0, 0, 0];
+            let jump =
+                Record { ip: CODE + 32, is_branch: true, taken: true, destinations, ..Record::default() };
+            writer.write_record(&jump).expect("a record can be written");
+        }
+    }
+    let million = writer.written() as f64 / 1e6;
+    writer.finish().expect("the trace can be finished");
+    (path, million)
+}
