@@ -39,7 +39,7 @@ fn main() {
         figures.insert(format!("playing_{rate}_mpps_mips"), json!(median(all)));
     }
     let (file, million) = chase(folder.path());
-    let pages = ["--set", "playback.pages=kernel"];
+    let pages = ["--set", "playback.pages=kernel", "--set", "platform.ram=1GiB"];
     let all = (0..runs).map(|_| million / played(&file, &pages));
     figures.insert("playing_chase_mips".to_owned(), json!(median(all)));
     let all: Vec<[f64; 2]> = (0..runs).map(|_| recording(folder.path())).collect();
