@@ -194,6 +194,22 @@ between = [\"one\", \"two\"]
     }
 
     #[test]
+    fn every_example_can_be_run_as_it_stands_and_functionally() {
+        let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/networks");
+        let files = std::fs::read_dir(examples).unwrap().map(|entry| entry.unwrap().path());
+        let mut count = 0;
+        for path in files.filter(|path| !std::fs::read_to_string(path).unwrap().starts_with("network")) {
+            let network = NetworkFile::read(&path).unwrap();
+            for preset in ["server", "fast"] {
+                let config = network.resolve(preset, &[]).and_then(|config| config.topology());
+                config.unwrap_or_else(|error| panic!("{}, {preset}: {error}", path.display()));
+            }
+            count += 1;
+        }
+        assert!(count >= 4, "{count} networks");
+    }
+
+    #[test]
     fn what_an_attachment_has_without_being_given_stands_in_a_networks_configuration() {
         let own = "[node.two]\nattach.kind = \"llc\"\nport.0.attach.kind = \"memory-bus\"";
         let text = format!("attach.kind = \"memory-bus\"\n{}", NODES.replace("[node.two]", own));
