@@ -1,7 +1,7 @@
 //! Instructions a packet beside an independent count: the same image forwards on QEMU, which logs every instruction. Bursts are
 //! full there because logging makes the guest slower than the frames come, and here because more is offered than is forwarded.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -28,8 +28,8 @@ const IDLE_LOG: u64 = 32 << 20;
 
 /// The addresses of instructions in the order in which programs executed them.
 struct Trace {
-    /// While they only polled, and while they forwarded what is not counted.
-    before: Vec<u64>,
+    /// While they only polled.
+    idle: Vec<u64>,
     /// While they forwarded the frames that are counted.
     counted: Vec<u64>,
 }
@@ -110,6 +110,7 @@ impl Qemu {
             assert!(begin.elapsed() < PATIENCE, "QEMU logs nothing");
             std::thread::sleep(Duration::from_millis(10));
         }
+        let idle_to = logged() as usize;
         // The wire of a `socket` netdev: each frame behind its length.
         let sent = [&u32::try_from(frame.len()).expect("a short frame").to_be_bytes(), frame].concat();
         let mut counted_from = 0;
@@ -130,7 +131,7 @@ impl Qemu {
         drop(self);
         let log = fs::read(log).expect("QEMU has written its log");
         let addresses = |log: &[u8]| log.split(|&byte| byte == b'\n').filter_map(program_address).collect();
-        Trace { before: addresses(&log[..counted_from]), counted: addresses(&log[counted_from..]) }
+        Trace { idle: addresses(&log[..idle_to]), counted: addresses(&log[counted_from..]) }
     }
 }
 
@@ -158,23 +159,28 @@ fn usual(counts: &HashMap<u64, u64>) -> u64 {
     weights.into_iter().max_by_key(|&(count, weight)| (weight, count)).expect("something was executed").0
 }
 
-/// The instructions of each poll that found frames among those that are counted.
-fn busy_polls(trace: &Trace) -> Vec<usize> {
-    let begin = &trace.before[..20_000];
-    let idle = counts(begin);
+/// The instructions of all polls that found frames among those that are counted, and how many such polls there were.
+fn busy_polls(trace: &Trace) -> (usize, usize) {
+    let idle = counts(&trace.idle);
     let polls = usual(&idle);
-    let empty = begin.len() / polls as usize;
-    // Of the places that an empty poll passes once, a busy one passes some never and some several times, which would join polls or
-    // take them apart: the right ones leave the most instructions to polls that are as many as there are bursts at least.
-    let split = |pass: u64| -> Vec<usize> {
-        let lengths = trace.counted.split(|&address| address == pass).map(|poll| poll.len() + 1);
-        lengths.filter(|&length| length > 2 * empty).collect()
+    let lengths = |of: &[u64], pass: u64| -> Vec<usize> {
+        of.split(|&address| address == pass).map(|piece| piece.len() + 1).collect()
+    };
+    // What lies between two passes of a place is an empty poll if empty polls have such pieces. Of the places that an empty poll passes
+    // once, a busy one passes some several times, which changes the number of pieces and not their sum, and some never, which adds an
+    // empty poll to it.
+    let split = |pass: u64| -> (usize, usize) {
+        let empty: HashSet<usize> = lengths(&trace.idle, pass).into_iter().collect();
+        let busy: Vec<usize> =
+            lengths(&trace.counted, pass).into_iter().filter(|length| !empty.contains(length)).collect();
+        (busy.iter().sum(), busy.len())
     };
     let bursts = ((BATCHES - NOT_COUNTED) * BATCH).div_ceil(BURST as usize);
-    let once =
-        idle.iter().filter(|&(_, &count)| count.abs_diff(polls) <= 1).map(|(&address, _)| split(address));
-    let whole = once.filter(|polls| polls.len() >= bursts);
-    whole.max_by_key(|polls| polls.iter().sum::<usize>()).expect("a loop passes somewhere")
+    let once = idle.iter().filter(|&(_, &count)| count.abs_diff(polls) <= 1);
+    let whole: Vec<_> = once.map(|(&address, _)| split(address)).filter(|busy| busy.1 >= bursts).collect();
+    let instructions = whole.iter().map(|busy| busy.0).min();
+    let count = whole.iter().map(|busy| busy.1).min();
+    instructions.zip(count).expect("a loop passes somewhere")
 }
 
 /// A frame of 64 bytes for the NIC of a forwarder.
@@ -221,9 +227,9 @@ fn compare(name: &str) {
 fn instructions_on_qemu(chosen: &'static Benchmark, config: &RunConfig) -> (f64, f64) {
     let folder = scratch();
     let qemu = Qemu::start(chosen, config, folder.path());
-    let polls = busy_polls(&qemu.trace(&folder.path().join("log"), &frame(config)));
+    let (instructions, polls) = busy_polls(&qemu.trace(&folder.path().join("log"), &frame(config)));
     let frames = (BATCHES - NOT_COUNTED) * BATCH;
-    (polls.iter().sum::<usize>() as f64 / frames as f64, frames as f64 / polls.len() as f64)
+    (instructions as f64 / frames as f64, frames as f64 / polls as f64)
 }
 
 #[test]
