@@ -51,10 +51,9 @@ impl Dram {
         if saved.len() != self.flat.len() {
             return Err(format!("it is of {} flat channels, not {}", saved.len(), self.flat.len()));
         }
-        let both = self.flat.iter_mut().zip(saved);
-        both.map(|(channel, saved)| channel.restore(saved.clone()))
-            .collect::<Result<_, _>>()
-            .map_err(|e| e.to_string())
+        let mut both = self.flat.iter_mut().zip(saved);
+        both.try_for_each(|(channel, saved)| channel.restore(saved.clone()))
+            .map_err(|error| error.to_string())
     }
 }
 
