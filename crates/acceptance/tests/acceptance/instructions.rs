@@ -169,11 +169,12 @@ fn busy_polls(trace: &Trace) -> (usize, usize) {
     // What lies between two passes of a place is an empty poll if empty polls have such pieces. Of the places that an empty poll passes
     // once, a busy one passes some several times, which changes the number of pieces and not their sum, and some never, which adds an
     // empty poll to it.
+    let long = 2 * trace.idle.len() / polls as usize;
     let split = |pass: u64| -> (usize, usize) {
         let empty: HashSet<usize> = lengths(&trace.idle, pass).into_iter().collect();
-        let busy: Vec<usize> =
-            lengths(&trace.counted, pass).into_iter().filter(|length| !empty.contains(length)).collect();
-        (busy.iter().sum(), busy.len())
+        let pieces = lengths(&trace.counted, pass);
+        let busy = pieces.iter().filter(|length| !empty.contains(length)).sum();
+        (busy, pieces.iter().filter(|&&length| length > long).count())
     };
     let bursts = ((BATCHES - NOT_COUNTED) * BATCH).div_ceil(BURST as usize);
     let once = idle.iter().filter(|&(_, &count)| count.abs_diff(polls) <= 1);
