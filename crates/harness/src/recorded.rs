@@ -20,7 +20,14 @@ struct Told {
 struct Listener(Arc<Mutex<Told>>);
 
 impl Recorder for Listener {
-    fn block(&mut self, hart: u16, step: &Step, ops: &[Op], walk: &mut dyn FnMut(u64) -> Walk) {
+    fn block(
+        &mut self,
+        hart: u16,
+        step: &Step,
+        again: Option<Again>,
+        ops: &[Op],
+        walk: &mut dyn FnMut(u64) -> Walk,
+    ) {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         told.instructions[usize::from(hart)] += instructions(ops);
         assert!(!ops.is_empty() || step.trapped, "a block of nothing");
@@ -42,19 +49,8 @@ impl Recorder for Listener {
             let walk = walk(op.pc);
             assert!(usize::from(walk.levels) <= walk.entries.len());
         }
-    }
-
-    fn block_again(
-        &mut self,
-        hart: u16,
-        step: &Step,
-        again: Again,
-        ops: &[Op],
-        walk: &mut dyn FnMut(u64) -> Walk,
-    ) {
-        self.block(hart, step, ops, walk);
+        let Some(again) = again else { return };
         assert_eq!(again.instructions, instructions(ops));
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let fixed: Vec<Op> = ops.iter().map(without_addresses).collect();
         let known = told.numbered.entry((hart, again.shape)).or_insert_with(|| fixed.clone());
         assert_eq!(*known, fixed, "blocks of one number differ in nothing but addresses");

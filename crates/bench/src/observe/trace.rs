@@ -81,8 +81,14 @@ impl ToFile {
     }
 }
 
-impl ToFile {
-    fn write_block(
+impl Drop for ToFile {
+    fn drop(&mut self) {
+        *self.home.lock().unwrap_or_else(PoisonError::into_inner) = self.state.take();
+    }
+}
+
+impl Recorder for ToFile {
+    fn block(
         &mut self,
         hart: u16,
         step: &Step,
@@ -94,29 +100,6 @@ impl ToFile {
         if let (Some(first), Some(state)) = (ops.first(), &mut self.state) {
             state.begun.note(first, step.space.is_some());
         }
-    }
-}
-
-impl Drop for ToFile {
-    fn drop(&mut self) {
-        *self.home.lock().unwrap_or_else(PoisonError::into_inner) = self.state.take();
-    }
-}
-
-impl Recorder for ToFile {
-    fn block(&mut self, hart: u16, step: &Step, ops: &[Op], walk: &mut dyn FnMut(u64) -> Walk) {
-        self.write_block(hart, step, None, ops, walk);
-    }
-
-    fn block_again(
-        &mut self,
-        hart: u16,
-        step: &Step,
-        again: Again,
-        ops: &[Op],
-        walk: &mut dyn FnMut(u64) -> Walk,
-    ) {
-        self.write_block(hart, step, Some(again), ops, walk);
     }
 
     fn event(&mut self, event: &DeviceEvent) {

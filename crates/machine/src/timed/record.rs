@@ -19,20 +19,15 @@ use crate::machine::Machine;
 
 /// Who takes what is recorded.
 pub trait Recorder: Send {
-    /// A hart executed a block. `walk` says which page-table entries a walk for an address reads.
-    fn block(&mut self, hart: u16, step: &Step, ops: &[Op], walk: &mut dyn FnMut(u64) -> Walk);
-
-    /// The same, of a block of which more is known.
-    fn block_again(
+    /// A hart executed a block, of which more may be known. `walk` says which page-table entries a walk for an address reads.
+    fn block(
         &mut self,
         hart: u16,
         step: &Step,
-        _again: Again,
+        again: Option<Again>,
         ops: &[Op],
         walk: &mut dyn FnMut(u64) -> Walk,
-    ) {
-        self.block(hart, step, ops, walk);
-    }
+    );
 
     /// A device did something.
     fn event(&mut self, event: &DeviceEvent);
@@ -50,7 +45,7 @@ impl KeptOps {
 }
 
 impl Recorder for KeptOps {
-    fn block(&mut self, _: u16, _: &Step, ops: &[Op], _: &mut dyn FnMut(u64) -> Walk) {
+    fn block(&mut self, _: u16, _: &Step, _: Option<Again>, ops: &[Op], _: &mut dyn FnMut(u64) -> Walk) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(ops);
     }
 
@@ -160,14 +155,8 @@ impl Recording {
                 fence: fence.take(),
                 slept: std::mem::take(&mut slept),
             };
-            let (id, walk) = (id as u16, &mut |virt| hart.page_walk(ram, virt));
-            match block.number {
-                Some(shape) => {
-                    let again = Again { shape, instructions: block.instructions };
-                    to.block_again(id, &step, again, block.ops, walk);
-                }
-                None => to.block(id, &step, block.ops, walk),
-            }
+            let again = block.number.map(|shape| Again { shape, instructions: block.instructions });
+            to.block(id as u16, &step, again, block.ops, &mut |virt| hart.page_walk(ram, virt));
             *done += block.instructions;
             *fence = hart.take_translation_fence();
         });
@@ -205,7 +194,7 @@ impl Recording {
             fence: hart.fence.take(),
             slept: hart.over.map_or(Ps::ZERO, |over| block.begun.saturating_sub(over)),
         };
-        self.to.block(block.hart as u16, &step, block.ops, &mut |virt| source.walk(world, virt));
+        self.to.block(block.hart as u16, &step, None, block.ops, &mut |virt| source.walk(world, virt));
         hart.done += instructions(block.ops);
         self.reached(block.hart, block.over);
     }
