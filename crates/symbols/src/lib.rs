@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 
 use doorbell_sim::ram::PAGE_BYTES;
 use doorbell_sim::{PhysAddr, Ram};
+use serde::Deserialize;
 use xxhash_rust::xxh3::xxh3_128;
 
 pub use archive::{Member, members};
@@ -33,7 +34,8 @@ pub use kallsyms::{KernelSymbol, kernel_symbols};
 pub use modules::{Module, Peek};
 
 /// Where code was executed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// In machine mode.
     Firmware,

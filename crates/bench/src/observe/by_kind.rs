@@ -7,8 +7,8 @@ use doorbell_machine::{BlockCost, Cost, Domain, Profile};
 use doorbell_results::{FunctionCost, KindCost, KindFigures, PointSummary, PortFigures};
 use doorbell_symbols::Place;
 
-use super::functions::Places;
-use super::kinds::{KindRules, Privilege, Ran, Said};
+use super::functions::{Places, below, mode};
+use super::kinds::{KindRules, Ran, Said};
 use crate::tables::csv_field;
 
 /// Bytes of what misses are told for.
@@ -168,22 +168,19 @@ impl<'a> Kinds<'a> {
 
     /// The kind of the nearest function that has one, from this node downwards.
     fn of_node(&mut self, number: u32, program: &str, places: &mut Places<'_>) -> usize {
-        let (mut at, mut passed) = (number, Vec::new());
-        let kind = loop {
-            if let Some(kind) = self.nodes.get(&at) {
-                break *kind;
+        let (mut kind, mut passed) = (None, Vec::new());
+        for (at, node) in self.profile.down_from(number) {
+            kind = self.nodes.get(&at).copied();
+            if kind.is_none() {
+                passed.push(at);
+                let place = places.get(node.domain, node.entry).clone();
+                kind = self.say(at, (&place, program), places).kind;
             }
-            passed.push(at);
-            let node = self.profile.nodes[at as usize];
-            if node.parent == at {
-                break self.rules.other();
+            if kind.is_some() {
+                break;
             }
-            let place = places.get(node.domain, node.entry).clone();
-            if let Some(kind) = self.say(at, (&place, program), places).kind {
-                break kind;
-            }
-            at = node.parent;
-        };
+        }
+        let kind = kind.unwrap_or_else(|| self.rules.other());
         self.nodes.extend(passed.into_iter().map(|node| (node, kind)));
         kind
     }
@@ -195,13 +192,8 @@ impl<'a> Kinds<'a> {
         if let Some(said) = self.said.get(&key) {
             return *said;
         }
-        let privilege = match domain {
-            Domain::Firmware => Privilege::Firmware,
-            Domain::Kernel => Privilege::Kernel,
-            Domain::User(_) => Privilege::User,
-        };
         let mut depends = false;
-        let said = self.rules.say(Ran { place, program, privilege }, &mut || {
+        let said = self.rules.say(Ran { place, program, privilege: mode(domain) }, &mut || {
             depends = true;
             below(self.profile, node, place, places)
         });
@@ -210,21 +202,6 @@ impl<'a> Kinds<'a> {
         }
         said
     }
-}
-
-/// The functions below one that runs in a node.
-fn below(profile: &Profile, number: u32, place: &Place, places: &mut Places<'_>) -> Vec<String> {
-    let mut names = Vec::new();
-    let (mut at, mut node) = (number, profile.nodes[number as usize]);
-    while node.parent != at {
-        let name = &places.get(node.domain, node.entry).function;
-        // The function itself is not below it, unless it went on elsewhere by a jump.
-        if at != number || *name != place.function {
-            names.push(name.clone());
-        }
-        (at, node) = (node.parent, profile.nodes[node.parent as usize]);
-    }
-    names
 }
 
 /// Whether a function has no name of its own, but that of where it is.

@@ -34,7 +34,7 @@ pub(super) struct Places<'a> {
     known: HashMap<(u64, bool), Place>,
 }
 
-fn mode(domain: Domain) -> Mode {
+pub(super) fn mode(domain: Domain) -> Mode {
     match domain {
         Domain::Firmware => Mode::Firmware,
         Domain::Kernel => Mode::Kernel,
@@ -149,22 +149,26 @@ fn programs(profile: &Profile, places: &mut Places) -> BTreeMap<u16, String> {
     objects.into_iter().map(|(space, objects)| (space, most_expensive(objects))).collect()
 }
 
-/// The frames of a block. A function that was jumped to stands above the one that it was jumped to from.
-fn stack(profile: &Profile, block: &BlockCost, program: &str, leaf: &Place, places: &mut Places) -> String {
-    let mut frames = vec![frame(&leaf.function)];
-    let mut number = block.node;
-    let mut node = profile.nodes[number as usize];
-    while node.parent != number {
-        let name = frame(&places.get(node.domain, node.entry).function);
-        // The leaf is the function that was called last, unless that went on elsewhere by a jump.
-        if frames.len() > 1 || frames[0] != name {
-            frames.push(name);
+/// The functions below one that runs in a node, its caller first. A function that was jumped to stands above the one that it was
+/// jumped to from.
+pub(super) fn below(profile: &Profile, number: u32, place: &Place, places: &mut Places<'_>) -> Vec<String> {
+    let mut names = Vec::new();
+    for (at, node) in profile.down_from(number) {
+        let name = &places.get(node.domain, node.entry).function;
+        // The node's own function is the one that runs, unless that went on elsewhere by a jump.
+        if at != number || *name != place.function {
+            names.push(name.clone());
         }
-        (number, node) = (node.parent, profile.nodes[node.parent as usize]);
     }
-    frames.push(frame(program));
-    frames.reverse();
-    frames.join(";")
+    names
+}
+
+/// The frames of a block.
+fn stack(profile: &Profile, block: &BlockCost, program: &str, leaf: &Place, places: &mut Places) -> String {
+    let below = below(profile, block.node, leaf, places);
+    let frames =
+        [program].into_iter().chain(below.iter().rev().map(|name| &name[..])).chain([&leaf.function[..]]);
+    frames.map(frame).collect::<Vec<String>>().join(";")
 }
 
 /// A name as a frame: `;` parts frames.

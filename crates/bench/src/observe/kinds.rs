@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use doorbell_symbols::Place;
+use doorbell_symbols::{Mode, Place};
 use serde::Deserialize;
 
 use crate::error::RunError;
@@ -72,18 +72,6 @@ fn plain(name: &str) -> &str {
     name.trim_start_matches('_')
 }
 
-/// With which rights code ran.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Privilege {
-    /// In a program.
-    User,
-    /// In the kernel.
-    Kernel,
-    /// In machine mode.
-    Firmware,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Rule {
@@ -91,7 +79,7 @@ struct Rule {
     function: Option<Patterns>,
     object: Option<Patterns>,
     program: Option<Patterns>,
-    privilege: Option<Privilege>,
+    privilege: Option<Mode>,
     under: Option<Patterns>,
 }
 
@@ -125,7 +113,7 @@ pub struct Ran<'a> {
     /// Whose it was.
     pub program: &'a str,
     /// With which rights.
-    pub privilege: Privilege,
+    pub privilege: Mode,
 }
 
 /// What a rule says of a function.
@@ -203,7 +191,7 @@ impl KindRules {
     /// The kind of sleep (WFI), which is the function `[idle]` of the program `idle`.
     pub fn idle(&self) -> usize {
         let place = Place { object: "idle".into(), function: "[idle]".into(), is_program: false };
-        let ran = Ran { place: &place, program: "idle", privilege: Privilege::Kernel };
+        let ran = Ran { place: &place, program: "idle", privilege: Mode::Kernel };
         self.say(ran, &mut Vec::new).kind.unwrap_or_else(|| self.other())
     }
 
@@ -234,7 +222,7 @@ impl KindRules {
 mod tests {
     use super::*;
 
-    fn kind(rules: &KindRules, ran: (&str, &str, &str, Privilege), below: &[&str]) -> String {
+    fn kind(rules: &KindRules, ran: (&str, &str, &str, Mode), below: &[&str]) -> String {
         let (program, object, function, privilege) = ran;
         let place = Place { object: object.into(), function: function.into(), is_program: false };
         let stack = below.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
@@ -268,7 +256,7 @@ mod tests {
     fn the_built_in_rules_name_what_the_field_does() {
         let rules = KindRules::default();
         let kernel = |function: &str, below: &[&str]| {
-            kind(&rules, ("kernel", "kernel", function, Privilege::Kernel), below)
+            kind(&rules, ("kernel", "kernel", function, Mode::Kernel), below)
         };
         for (function, expected) in [
             ("tcp_ack", "stack"),
@@ -295,12 +283,12 @@ mod tests {
         assert_eq!(kernel("handle_exception", &[]), "syscalls");
         let of =
             |program, object, function, privilege| kind(&rules, (program, object, function, privilege), &[]);
-        assert_eq!(of("kernel", "e1000.ko", "e1000_clean", Privilege::Kernel), "driver");
-        assert_eq!(of("kernel", "nf_nat.ko", "nf_nat_packet", Privilege::Kernel), "netfilter");
-        assert_eq!(of("idle", "idle", "[idle]", Privilege::Kernel), "idle");
-        assert_eq!(of("firmware", "firmware", "[firmware]", Privilege::Firmware), OTHER);
-        assert_eq!(of("memcached", "libc.so.6", "memmove", Privilege::User), "user");
-        let dpdk = |object, function| of("dpdk-testpmd", object, function, Privilege::User);
+        assert_eq!(of("kernel", "e1000.ko", "e1000_clean", Mode::Kernel), "driver");
+        assert_eq!(of("kernel", "nf_nat.ko", "nf_nat_packet", Mode::Kernel), "netfilter");
+        assert_eq!(of("idle", "idle", "[idle]", Mode::Kernel), "idle");
+        assert_eq!(of("firmware", "firmware", "[firmware]", Mode::Firmware), OTHER);
+        assert_eq!(of("memcached", "libc.so.6", "memmove", Mode::User), "user");
+        let dpdk = |object, function| of("dpdk-testpmd", object, function, Mode::User);
         assert_eq!(dpdk("librte_net_e1000.so.25.0", "eth_em_recv_pkts"), "receive");
         assert_eq!(dpdk("librte_net_e1000.so.25.0", "librte_net_e1000.so.25.0+0x220b8"), "transmit");
         // Of another build.
@@ -316,8 +304,8 @@ mod tests {
                    [[rule]]\nkind = \"crypto\"\nobject = [\"libcrypto*\", \"aes*.ko\"]\n\
                    [[rule]]\nkind = \"driver\"\nfunction = \"memset\"\nunder = \"e1000_*\"\n";
         let rules = KindRules::with(own).unwrap();
-        assert_eq!(kind(&rules, ("sshd", "libcrypto.so.3", "f", Privilege::User), &[]), "crypto");
-        let memset = |below: &[&str]| kind(&rules, ("kernel", "kernel", "memset", Privilege::Kernel), below);
+        assert_eq!(kind(&rules, ("sshd", "libcrypto.so.3", "f", Mode::User), &[]), "crypto");
+        let memset = |below: &[&str]| kind(&rules, ("kernel", "kernel", "memset", Mode::Kernel), below);
         assert_eq!((memset(&["a", "e1000_clean"]), memset(&["a"])), ("driver".into(), CALLER.into()));
         assert_eq!(rules.kinds().last(), Some(("crypto", "ciphers")));
         assert_eq!(KindRules::with("").unwrap(), KindRules::default());

@@ -67,6 +67,14 @@ pub struct Profile {
     pub watched_cycles: u64,
 }
 
+impl Profile {
+    /// A node of the tree of calls and those below it, with their numbers, down to where the tree begins, which is no function.
+    pub fn down_from(&self, node: u32) -> impl Iterator<Item = (u32, CallNode)> {
+        let all = std::iter::successors(Some(node), |at| Some(self.nodes[*at as usize].parent));
+        all.map(|at| (at, self.nodes[at as usize])).take_while(|(at, node)| node.parent != *at)
+    }
+}
+
 /// A profile that is being made.
 pub(crate) struct Profiler {
     calls: Calls,
