@@ -361,8 +361,12 @@ impl PrivateConfig {
         }
         let ways = self.directory().ways;
         if ways > WAYS_MAX {
-            let of_all = format!("of l1i and l1d together, {} to a set of the one with fewer sets", ways - 1);
-            return Err(format!("levels is 2: lines {of_all}, must be at most {}", WAYS_MAX - 1));
+            return Err(format!(
+                "levels is 2: l1i and l1d together have {} lines for each set of the one with fewer sets, and can have {}; give them \
+                 fewer ways, or sets that are more alike in number",
+                ways - 1,
+                WAYS_MAX - 1
+            ));
         }
         Ok(())
     }

@@ -4,6 +4,10 @@
 //! leaves when the L2's is over too; on the way back each level that missed adds its response latency. A miss holds a miss register of
 //! each level that it misses, and where a dirty victim has no write-back buffer to go to, the register is held until it has one. Not
 //! modelled: that fills use the ports.
+//!
+//! Without a second level (`levels = 2`) a directory of what is in the two first-level caches stands in its place, and takes no time: what
+//! misses them goes on to the last level, and what leaves them goes there. The directory's counters are the L2's: its misses are requests
+//! to the last level; its hits are of lines that the hart's other first-level cache has, which comes by them at once.
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, Level, Served};
 

@@ -67,7 +67,8 @@ pub struct DramConfig {
     /// A table of the user's own in place of the standard's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timing: Option<DramTiming>,
-    /// One latency and one bandwidth in place of the devices, of whose parameters only `channels` counts then.
+    /// One latency and one bandwidth in place of the devices. What else counts then is `channels`, and how `mapping` and
+    /// `channel_hash` spread lines over them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flat: Option<FlatConfig>,
     /// Channels, each with a controller: a power of two, 1 to 64.

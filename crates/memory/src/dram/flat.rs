@@ -1,57 +1,60 @@
 //! Memory without rows and banks: each channel answers after one latency and moves lines one after another.
 
 use doorbell_sim::memory::LINE_BYTES;
-use doorbell_sim::{Calendar, Ps};
+use doorbell_sim::{Calendar, Clock, PhysAddr, Ps};
 
-use super::Dram;
 use super::config::FlatConfig;
+use super::stats::DramStats;
 use crate::backing::{FlatMemory, MainMemory};
 
-impl FlatConfig {
-    /// An idle channel.
-    pub(super) fn channel(&self) -> FlatMemory {
-        FlatMemory::new(self.latency, self.line_time())
-    }
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) struct Flat {
+    channels: Vec<FlatMemory>,
+    /// That of the statistics, and for how many of its cycles a line takes a channel.
+    clock: Clock,
+    line: u64,
 }
 
-impl Dram {
-    /// The clocks of the statistics in a time.
-    fn clocks(&self, time: Ps) -> u64 {
-        self.clock.edge_at_or_after(time)
-    }
-
-    pub(super) fn read_flat(&mut self, now: Ps, index: usize) -> Ps {
-        let done = self.flat[index].read(now, doorbell_sim::PhysAddr(0));
-        let (took, busy) = (self.clocks(done.saturating_sub(now)), self.clocks(self.flat_line));
-        let stats = &mut self.channels[index].stats;
-        stats.reads += 1;
-        stats.bytes_read += LINE_BYTES;
-        stats.read_clocks += took;
-        stats.busy_clocks += busy;
-        done
-    }
-
-    pub(super) fn write_flat(&mut self, now: Ps, index: usize) -> Ps {
-        let done = self.flat[index].write(now, doorbell_sim::PhysAddr(0));
-        let (took, busy) = (self.clocks(done.saturating_sub(now)), self.clocks(self.flat_line));
-        let stats = &mut self.channels[index].stats;
-        stats.writes += 1;
-        stats.bytes_written += LINE_BYTES;
-        stats.write_clocks += took;
-        stats.busy_clocks += busy;
-        done
-    }
-
-    /// What a snapshot keeps of it: one calendar a channel, or none.
-    pub(super) fn save_flat(&self) -> Vec<Calendar> {
-        self.flat.iter().map(MainMemory::save).collect()
-    }
-
-    pub(super) fn restore_flat(&mut self, saved: &[Calendar]) -> Result<(), String> {
-        if saved.len() != self.flat.len() {
-            return Err(format!("it is of {} flat channels, not {}", saved.len(), self.flat.len()));
+impl Flat {
+    /// Idle channels.
+    pub fn new(config: &FlatConfig, channels: u64, clock: Clock) -> Flat {
+        let line = config.line_time();
+        Flat {
+            channels: (0..channels).map(|_| FlatMemory::new(config.latency, line)).collect(),
+            clock,
+            line: clock.edge_at_or_after(line),
         }
-        let mut both = self.flat.iter_mut().zip(saved);
+    }
+
+    /// Prices a read or a write of a line on a channel.
+    pub fn access(&mut self, (now, index, is_write): (Ps, usize, bool), stats: &mut DramStats) -> Ps {
+        // All addresses are alike.
+        let (channel, addr) = (&mut self.channels[index], PhysAddr(0));
+        let done = if is_write { channel.write(now, addr) } else { channel.read(now, addr) };
+        let took = self.clock.edge_at_or_after(done.saturating_sub(now));
+        let (lines, bytes, clocks) = match is_write {
+            true => (&mut stats.writes, &mut stats.bytes_written, &mut stats.write_clocks),
+            false => (&mut stats.reads, &mut stats.bytes_read, &mut stats.read_clocks),
+        };
+        *lines += 1;
+        *bytes += LINE_BYTES;
+        *clocks += took;
+        stats.busy_clocks += self.line;
+        done
+    }
+
+    /// What a snapshot keeps: a calendar a channel.
+    pub fn save(&self) -> Vec<Calendar> {
+        self.channels.iter().map(MainMemory::save).collect()
+    }
+
+    /// Takes a saved state over, of as many channels.
+    pub fn restore(&mut self, saved: &[Calendar]) -> Result<(), String> {
+        if saved.len() != self.channels.len() {
+            return Err(format!("it is of {} flat channels, not {}", saved.len(), self.channels.len()));
+        }
+        let mut both = self.channels.iter_mut().zip(saved);
         both.try_for_each(|(channel, saved)| channel.restore(saved.clone()))
             .map_err(|error| error.to_string())
     }
@@ -59,10 +62,10 @@ impl Dram {
 
 #[cfg(test)]
 mod tests {
-    use doorbell_sim::{BitsPerSec, PhysAddr};
+    use doorbell_sim::BitsPerSec;
 
     use super::*;
-    use crate::dram::DramConfig;
+    use crate::dram::{Dram, DramConfig};
 
     /// Two channels of 51.2 Gbps, which move a line in 10 ns.
     fn dram() -> Dram {

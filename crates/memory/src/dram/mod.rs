@@ -34,8 +34,8 @@ mod writes;
 use doorbell_sim::memory::LINE_BYTES;
 use doorbell_sim::{Clock, PhysAddr, Ps};
 
-use crate::backing::FlatMemory;
 use channel::Channel;
+use flat::Flat;
 use mapping::Mapping;
 use writes::{Entries, Waiting, WriteQueue};
 
@@ -59,9 +59,8 @@ pub struct Dram {
     queues: Vec<WriteQueue>,
     /// A channel counts as idle if no column command is booked for so long: what just arrived has got one by then.
     quiet: u64,
-    /// One for each channel instead of what is above, if memory is flat.
-    flat: Vec<FlatMemory>,
-    flat_line: Ps,
+    /// What answers instead of all that, if memory is flat.
+    flat: Option<Flat>,
 }
 
 impl Dram {
@@ -81,8 +80,7 @@ impl Dram {
             reads: (0..config.channels).map(|_| Entries::new(config.read_queue)).collect(),
             queues: (0..config.channels).map(|_| WriteQueue::new(config.write_queue)).collect(),
             quiet: (timing.rp + timing.rcd).min(slots::REACH),
-            flat: config.flat.iter().flat_map(|flat| (0..config.channels).map(|_| flat.channel())).collect(),
-            flat_line: config.flat.map_or(Ps::ZERO, |flat| flat.line_time()),
+            flat: config.flat.map(|flat| Flat::new(&flat, config.channels, clock)),
             config: config.clone(),
         }
     }
@@ -101,8 +99,9 @@ impl Dram {
     /// there.
     pub fn read(&mut self, now: Ps, addr: PhysAddr) -> Ps {
         let line = addr.0 / LINE_BYTES;
-        if !self.flat.is_empty() {
-            return self.read_flat(now, self.mapping.place(line).0);
+        if let Some(flat) = &mut self.flat {
+            let index = self.mapping.place(line).0;
+            return flat.access((now, index, false), &mut self.channels[index].stats);
         }
         let Some(at) = self.arrival(now) else {
             return now
@@ -132,8 +131,9 @@ impl Dram {
     /// Prices a write of a line that comes to the controller's port at `now`: returns when the controller has taken it.
     pub fn write(&mut self, now: Ps, addr: PhysAddr) -> Ps {
         let line = addr.0 / LINE_BYTES;
-        if !self.flat.is_empty() {
-            return self.write_flat(now, self.mapping.place(line).0);
+        if let Some(flat) = &mut self.flat {
+            let index = self.mapping.place(line).0;
+            return flat.access((now, index, true), &mut self.channels[index].stats);
         }
         let Some(at) = self.arrival(now) else { return now.saturating_add(self.config.request_latency) };
         let (index, place) = self.mapping.place(line);

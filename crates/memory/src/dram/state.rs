@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Dram;
 use super::bank::Bank;
 use super::bus::{Activations, Bus, Paid};
+use super::flat::Flat;
 use super::slots::{Marks, Slots, SlotsState};
 use super::stats::DramStats;
 use super::writes::{Entries, WriteQueue, WriteQueueState};
@@ -54,7 +55,7 @@ impl Dram {
             queue: queue.save(),
             stats: channel.stats.clone(),
         });
-        DramState { channels: channels.collect(), flat: self.save_flat() }
+        DramState { channels: channels.collect(), flat: self.flat.as_ref().map_or(Vec::new(), Flat::save) }
     }
 
     /// Takes a saved state over, if it is of the same configuration and possible; otherwise nothing changes.
@@ -66,7 +67,11 @@ impl Dram {
 
     fn restored(&self, state: &DramState) -> Result<Dram, String> {
         let mut dram = Dram::new(&self.config);
-        dram.restore_flat(&state.flat)?;
+        match &mut dram.flat {
+            Some(flat) => flat.restore(&state.flat)?,
+            None if state.flat.is_empty() => {}
+            None => return Err("it is of flat memory".to_owned()),
+        }
         if state.channels.len() != dram.channels.len() {
             return Err(format!("it has {} channels, not {}", state.channels.len(), dram.channels.len()));
         }
