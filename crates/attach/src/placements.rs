@@ -17,46 +17,32 @@ pub struct Placement {
     pub toml: &'static str,
 }
 
+impl Placement {
+    const fn of(name: &'static str, summary: &'static str, toml: &'static str) -> Placement {
+        Placement { name, summary, toml }
+    }
+}
+
 /// All of them, the farthest first.
 pub const PLACEMENTS: &[Placement] = &[
-    Placement {
-        name: "ste",
-        summary: "in a slot behind an I/O bridge and a memory controller on a chip of its own",
-        toml: include_str!("../placements/ste.toml"),
-    },
-    Placement {
-        name: "ste-2005",
-        summary: "the same over that year's links",
-        toml: include_str!("../placements/ste-2005.toml"),
-    },
-    Placement {
-        name: "hte",
-        summary: "in a slot behind an I/O bridge, the memory controller on the die",
-        toml: include_str!("../placements/hte.toml"),
-    },
-    Placement {
-        name: "hte-2005",
-        summary: "the same over that year's links",
-        toml: include_str!("../placements/hte-2005.toml"),
-    },
-    Placement {
-        name: "htd",
-        summary: "on the processor's own link",
-        toml: include_str!("../placements/htd.toml"),
-    },
-    Placement {
-        name: "htd-2005",
-        summary: "the same over that year's link",
-        toml: include_str!("../placements/htd-2005.toml"),
-    },
-    Placement { name: "ocm", summary: "on the die, at the memory bus", toml: "kind = \"memory-bus\"\n" },
-    Placement { name: "occ", summary: "on the die, at the last-level cache", toml: "kind = \"llc\"\n" },
-    Placement {
-        name: "ocs",
-        summary: "the same, with frames' payload to memory",
-        toml: "kind = \"llc-headers\"\n",
-    },
-    Placement { name: "pcie", summary: "by a PCI Express link, as [pcie] has it", toml: "kind = \"pcie\"\n" },
+    Placement::of(
+        "ste",
+        "in a slot behind an I/O bridge and a memory controller on a chip of its own",
+        include_str!("../placements/ste.toml"),
+    ),
+    Placement::of("ste-2005", "the same over that year's links", include_str!("../placements/ste-2005.toml")),
+    Placement::of(
+        "hte",
+        "in a slot behind an I/O bridge, the memory controller on the die",
+        include_str!("../placements/hte.toml"),
+    ),
+    Placement::of("hte-2005", "the same over that year's links", include_str!("../placements/hte-2005.toml")),
+    Placement::of("htd", "on the processor's own link", include_str!("../placements/htd.toml")),
+    Placement::of("htd-2005", "the same over that year's link", include_str!("../placements/htd-2005.toml")),
+    Placement::of("ocm", "on the die, at the memory bus", "kind = \"memory-bus\"\n"),
+    Placement::of("occ", "on the die, at the last-level cache", "kind = \"llc\"\n"),
+    Placement::of("ocs", "the same, with frames' payload to memory", "kind = \"llc-headers\"\n"),
+    Placement::of("pcie", "by a PCI Express link, as [pcie] has it", "kind = \"pcie\"\n"),
 ];
 
 /// The place called so.
@@ -69,6 +55,13 @@ mod tests {
     use super::*;
     use crate::{AttachConfig, AttachKind};
 
+    /// As a configuration has it.
+    #[derive(Debug, serde::Deserialize)]
+    struct Attached {
+        #[serde(rename = "attach")]
+        _attach: AttachConfig,
+    }
+
     #[test]
     fn each_is_a_valid_attachment_and_the_die_s_have_their_kinds() {
         let read = |name: &str| {
@@ -80,5 +73,12 @@ mod tests {
         assert_eq!(kinds.filter(|kind| *kind == AttachKind::Bus).count(), 6);
         assert_eq!([read("ocm").kind, read("ocs").kind], [AttachKind::MemoryBus, AttachKind::LlcHeaders]);
         assert!(placement("STE").is_none());
+        let said = toml::from_str::<Attached>("attach = \"far\"").unwrap_err().to_string();
+        for Placement { name, .. } in PLACEMENTS {
+            assert!(
+                said.contains(&format!(" {name}")),
+                "{name} is not in what an unknown word is answered with: {said}"
+            );
+        }
     }
 }
