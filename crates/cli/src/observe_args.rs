@@ -60,18 +60,6 @@ impl ObserveArgs {
 
     /// Refuses the options that nodes of a network do not have.
     pub fn refuse_for_nodes(&self, what: &str) -> anyhow::Result<()> {
-        self.refuse_of_one_machine(what)
-    }
-
-    /// The same where a trace can be written.
-    pub fn refuse_but_trace(&self, what: &str) -> anyhow::Result<()> {
-        if self.profile {
-            bail!("--profile is for benchmarks and networks, and not for {what}");
-        }
-        self.refuse_of_one_machine(what)
-    }
-
-    fn refuse_of_one_machine(&self, what: &str) -> anyhow::Result<()> {
         let given = [("--timeline", self.timeline.is_some()), ("--pipeline", self.pipeline.is_some())];
         match given.iter().find(|(_, given)| *given) {
             Some((option, _)) => {
@@ -79,5 +67,13 @@ impl ObserveArgs {
             }
             None => Ok(()),
         }
+    }
+
+    /// The same of what has no profile either.
+    pub fn refuse_but_trace(&self, what: &str) -> anyhow::Result<()> {
+        if self.profile {
+            bail!("--profile is for benchmarks and networks, and not for {what}");
+        }
+        self.refuse_for_nodes(what)
     }
 }

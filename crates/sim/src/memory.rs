@@ -137,6 +137,11 @@ impl DmaAccess {
     }
 }
 
+/// The most devices that are told apart.
+pub const DEVICES_MAX: usize = 64;
+/// The first of the devices that are none of PCI Express but the platform's own, such as disks.
+pub const PLATFORM_DEVICES: u8 = 56;
+
 /// Where a device's requests enter the memory system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

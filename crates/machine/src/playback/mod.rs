@@ -247,7 +247,7 @@ impl Player {
             && stream.is_ready()
             && self.accesses[0].is_none()
             && !self.blocked[0]
-            && stream.instructions() + lane.stats.left_out < instructions
+            && self.done() < instructions
             && lane.next_event().is_none_or(|due| self.time(0) < due)
         {
             self.step(0)?;

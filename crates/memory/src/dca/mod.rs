@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ways::WayMask;
 
+pub use doorbell_sim::memory::{DEVICES_MAX, PLATFORM_DEVICES};
 pub(crate) use steering::SteeringState;
 pub use steering::{Inbound, Seen, Steering};
 
@@ -125,7 +126,8 @@ pub struct DeviceDca {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DcaConfig {
-    /// Of every PCI function that is not named below. A disk that is not named has no direct cache access.
+    /// Of every PCI function that is not named below. A disk that is not named has no direct cache access: what a root complex does for
+    /// those behind it is not done for others.
     pub policy: DcaPolicy,
     /// Devices with policies of their own.
     pub devices: Vec<DeviceDca>,
@@ -148,11 +150,6 @@ pub struct DcaChange {
 
 /// The most changes of policy in a measurement.
 const CHANGES_MAX: usize = 4096;
-/// The most devices that are told apart.
-pub const DEVICES_MAX: usize = 64;
-/// The first of the devices that are none of PCI Express but the platform's own, such as disks. These have direct cache access only if
-/// they are named: what a root complex does for those behind it is not done for others.
-pub const PLATFORM_DEVICES: u8 = 56;
 
 impl DcaPolicy {
     /// Whether anything goes into a core's L2.

@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use doorbell_sim::memory::Walk;
+use doorbell_sim::memory::{DEVICES_MAX, PLATFORM_DEVICES, Walk};
 use doorbell_sim::{Op, OpClass, PhysAddr};
 
 use super::device::{DeviceEvent, Happening};
@@ -17,10 +17,6 @@ use super::{Description, TraceError};
 
 /// Memory of a trace begins at such an address as far as it did before, up to this multiple.
 pub const ALIGNMENT: u64 = 64 << 20;
-/// Numbers from here on are those of the platform's own devices, such as disks, and stay among them.
-const PLATFORM_DEVICES: u8 = 56;
-const DEVICES_MAX: u8 = 64;
-
 /// What became of one of the traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
@@ -129,8 +125,9 @@ fn place(files: &[TraceFile]) -> Result<Vec<Placed>, TraceError> {
         }
         let mut numbered = Vec::new();
         for device in devices {
+            // The platform's own stay among themselves.
             let platform = usize::from(device >= PLATFORM_DEVICES);
-            let most = [PLATFORM_DEVICES, DEVICES_MAX][platform];
+            let most = [PLATFORM_DEVICES, DEVICES_MAX as u8][platform];
             if next[platform] == most {
                 let what = ["PCI devices", "devices of platforms"][platform];
                 return Err(TraceError::TooMany {
