@@ -384,7 +384,7 @@ impl MemoryConfig {
         self.private().validate()?;
         self.private().validate_levels(self.levels)?;
         if self.levels == 2 && self.dca.places_in_l2() {
-            return Err("dca has a policy with \"l2\", which levels = 2 leaves no room for".to_owned());
+            return Err("dca has a policy with the place \"l2\", and levels = 2 has none; take \"allocate\", or levels = 3".to_owned());
         }
         self.llc.validate()?;
         let ic = &self.interconnect;

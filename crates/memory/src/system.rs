@@ -240,7 +240,7 @@ impl<M: MainMemory> MemorySystem<M> {
     pub fn set_policy(&mut self, device: Option<u8>, policy: DcaPolicy) -> Result<(), String> {
         policy.validate(self.llc_ways, self.harts.len())?;
         if policy.places_in_l2() && self.harts.iter().any(|hart| hart.directory) {
-            return Err("\"l2\" is no place of a machine whose memory.levels are 2".to_owned());
+            return Err("a machine with memory.levels = 2 has no place \"l2\"; take \"allocate\"".to_owned());
         }
         match device {
             Some(device) => self.steering.set(device, policy),

@@ -33,7 +33,7 @@ pub enum HashRows {
 
 /// Memory of one latency and one bandwidth, as studies have it in which memory is not the subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a latency and a rate, such as {latency=\"50ns\",rate=\"128Gbps\"}")]
 pub struct FlatConfig {
     /// From the controller's port to the data at it, if nothing is in the way, at most 10us.
     pub latency: Ps,
