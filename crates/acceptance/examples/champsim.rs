@@ -3,6 +3,7 @@
 //!     champsim record NAME INSTRUCTIONS FILE [path=value …]    # a trace: testpmd, ping, or a loop of the microbenchmarks
 //!     champsim table TRACE,JSON …                              # ChampSim's results beside ours, as Markdown
 //!     champsim own TRACE,JSON …                                # with ChampSim's front end and page tables
+//!     champsim default TRACE,JSON …                            # the preset champsim beside ChampSim's default machine
 //!
 //! `docs/timing-validation.md` has the whole way, and ChampSim's configuration.
 
@@ -75,10 +76,26 @@ const LEVELS: u32 = 5;
 const RAM_BASE: PhysAddr = PhysAddr(0x8000_0000);
 const RAM_BYTES: u64 = 1 << 30;
 
-fn configuration(own: bool, set: &[String]) -> MachineConfig {
-    let words = SAME.iter().chain(if own { OWN } else { &[] }).map(|text| (*text).to_owned());
+/// What is laid beside ChampSim.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// `server`, made equal, without walks that cost anything.
+    Table,
+    /// The same with ChampSim's front end and page tables.
+    Own,
+    /// The preset `champsim` as it is.
+    Default,
+}
+
+fn configuration(kind: Kind, set: &[String]) -> MachineConfig {
+    let (preset, above): (_, &[&[&str]]) = match kind {
+        Kind::Table => ("server", &[SAME]),
+        Kind::Own => ("server", &[SAME, OWN]),
+        Kind::Default => ("champsim", &[]),
+    };
+    let words = above.concat().into_iter().map(str::to_owned);
     let set: Vec<String> = words.chain(set.iter().cloned()).collect();
-    resolve("server", &set).expect("the configuration").machine()
+    resolve(preset, &set).expect("the configuration").machine()
 }
 
 /// A machine that is about to run what is to be recorded.
@@ -190,8 +207,9 @@ fn misses(roi: &Value, cache: &str) -> f64 {
     of("LOAD") + of("RFO") + if cache == "cpu0_L1D" { of("WRITE") } else { 0.0 }
 }
 
-fn table(own: bool, pairs: &[String], set: &[String]) {
-    let config = configuration(own, set);
+fn table(kind: Kind, pairs: &[String], set: &[String]) {
+    let config = configuration(kind, set);
+    let own = kind != Kind::Table;
     let (name, line) = if own { (" walks |", "---|") } else { ("", "") };
     println!("| trace | IPC | mispredictions | L1I misses | L1D misses | L2 misses | LLC misses |{name}");
     println!("|---|---|---|---|---|---|---|{line}");
@@ -244,10 +262,12 @@ fn main() {
         ["record", name, instructions, path] => {
             record(name, instructions.parse().expect("a number of instructions"), path, &set);
         }
-        [kind @ ("table" | "own"), ..] => table(*kind == "own", &words[1..], &set),
+        ["table", ..] => table(Kind::Table, &words[1..], &set),
+        ["own", ..] => table(Kind::Own, &words[1..], &set),
+        ["default", ..] => table(Kind::Default, &words[1..], &set),
         _ => {
             eprintln!(
-                "champsim record NAME INSTRUCTIONS FILE [path=value …] | champsim table|own TRACE,JSON …"
+                "champsim record NAME INSTRUCTIONS FILE [path=value …] | champsim table|own|default TRACE,JSON …"
             );
             std::process::exit(2);
         }

@@ -30,7 +30,7 @@ impl CoreMemory for AllHits {
             PhysAddr(0),
             PhysAddr(0),
         ];
-        Walk { entries, levels: 3, page_bytes: 2 << 20 }
+        Walk { entries, levels: 3, page_bytes: 2 << 20, faults: 0 }
     }
 }
 

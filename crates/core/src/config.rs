@@ -357,6 +357,9 @@ pub struct TlbConfig {
     /// The lowest level whose entries they remember, 1 to 4: 1 is the one above the leaves, so that a walk of a neighbouring page reads its leaf only;
     /// with 2 it reads two entries, as ChampSim's does.
     pub walk_cache_from: u32,
+    /// Cycles that a walk takes more for each page that had to be found for it, 0 to 100000. Only page tables that come into being as a trace is played
+    /// (`playback.pages`) say that there were any: a guest takes its page faults itself.
+    pub fault_cycles: u32,
 }
 
 impl Default for TlbConfig {
@@ -372,6 +375,7 @@ impl Default for TlbConfig {
             walkers: 1,
             walk_cache: 16,
             walk_cache_from: 1,
+            fault_cycles: 0,
         }
     }
 }

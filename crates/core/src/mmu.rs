@@ -22,6 +22,7 @@ pub(crate) struct Mmu {
     second_cycles: u64,
     walkers: Vec<Calendar>,
     walk_cache: WalkCache,
+    fault_cycles: u64,
     /// The address space whose entries count; none if addresses are physical.
     pub(crate) space: Option<u16>,
 }
@@ -45,6 +46,7 @@ impl Mmu {
             second_cycles: u64::from(config.second_cycles),
             walkers: vec![Calendar::default(); config.walkers as usize],
             walk_cache: WalkCache::new(config.walk_cache, config.walk_cache_from),
+            fault_cycles: u64::from(config.fault_cycles),
             space: Some(0),
         }
     }
@@ -118,6 +120,7 @@ impl Mmu {
             now = memory.access(now, access).at.max(now + 1);
             counts.walk_accesses += 1;
         }
+        now += u64::from(walk.faults) * self.fault_cycles;
         // How long it takes was not known when the gap was found: what does not fit is booked behind.
         walker.book_raw(begin, now - begin);
         counts.walk_cycles += now - at;
@@ -170,6 +173,7 @@ impl Mmu {
             && self.data.fits(&fresh.data)
             && self.second.fits(&fresh.second)
             && self.second_cycles == fresh.second_cycles
+            && self.fault_cycles == fresh.fault_cycles
             && self.walkers.len() == fresh.walkers.len()
             && self.walkers.iter().all(|walker| walker.booked().0 < u64::MAX / 4)
             && self.walk_cache.fits(&fresh.walk_cache)

@@ -161,6 +161,7 @@ impl TlbConfig {
         range("tlb.second_cycles", self.second_cycles, 0, 100)?;
         range("tlb.walkers", self.walkers, 1, 8)?;
         range("tlb.walk_cache", self.walk_cache, 0, 64)?;
+        range("tlb.fault_cycles", self.fault_cycles, 0, 100_000)?;
         range("tlb.walk_cache_from", self.walk_cache_from, 1, 4)
     }
 }

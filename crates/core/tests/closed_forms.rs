@@ -548,8 +548,11 @@ fn waiting_for_an_interrupt_is_idle_time() {
 }
 
 /// Everything hits in 2 cycles, page-table entries take 10; pages are of 4 KiB, three levels.
+#[derive(Default)]
 struct Paged {
     walks: Vec<(u64, PhysAddr)>,
+    /// Pages that each walk finds anew.
+    faults: u8,
 }
 
 impl CoreMemory for Paged {
@@ -571,15 +574,34 @@ impl CoreMemory for Paged {
             entries: [entry(0), entry(1), entry(2), PhysAddr(0), PhysAddr(0)],
             levels: 3,
             page_bytes: 4096,
+            faults: self.faults,
         }
     }
+}
+
+#[test]
+fn each_page_that_had_to_be_found_for_a_walk_makes_it_longer() {
+    let mut config = wide();
+    config.tlb.fault_cycles = 200;
+    let mut program = Program::new();
+    program.load(1, 1, 0x100 << 12);
+    let took = [0, 1, 6].map(|faults| {
+        let mut core = Core::new(&config);
+        let mut took = 0;
+        let mut memory = Paged { faults, ..Paged::default() };
+        core.execute_observed(&program.ops, &mut memory, &mut |_: &Op, stages: &doorbell_core::Stages| {
+            took = stages.complete - stages.issue;
+        });
+        took
+    });
+    assert_eq!([took[1] - took[0], took[2] - took[0]], [200, 1200]);
 }
 
 #[test]
 fn a_page_walk_reads_the_entries_that_are_not_remembered() {
     let config = wide();
     let mut core = Core::new(&config);
-    let mut memory = Paged { walks: Vec::new() };
+    let mut memory = Paged::default();
     let mut seen = Vec::new();
     let mut program = Program::new();
     for page in [0x100u64, 0x101, 0x100, 0x40000] {
@@ -623,7 +645,7 @@ fn warmed_predictors_and_tlbs_cost_nothing_more() {
     }
     for config in [wide(), in_order()] {
         let mut core = Core::new(&config);
-        let mut paged = Paged { walks: Vec::new() };
+        let mut paged = Paged::default();
         let mut learning = core.learning();
         for op in &program.ops {
             learning.fetch(op.pc, |virt| paged.walk(virt));
@@ -633,7 +655,7 @@ fn warmed_predictors_and_tlbs_cost_nothing_more() {
             }
         }
         assert_eq!((core.now(), core.stats().counts.ops), (0, 0));
-        core.execute(&program.ops, &mut Paged { walks: Vec::new() });
+        core.execute(&program.ops, &mut Paged::default());
         let counts = core.stats().counts;
         assert_eq!(counts.walks + counts.dtlb_misses + counts.itlb_misses, 0);
         assert_eq!(counts.wrong_directions + counts.misfetches, 0);

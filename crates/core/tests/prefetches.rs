@@ -92,7 +92,7 @@ fn a_prefetch_waits_for_its_address_and_for_no_fence_and_no_store() {
 #[test]
 fn a_prefetch_walks_page_tables_and_holds_up_no_op_behind_it() {
     let entries = [0x20000, 0x30000, 0x40000, 0, 0].map(PhysAddr);
-    let walk = Walk { entries, levels: 3, page_bytes: 4096 };
+    let walk = Walk { entries, levels: 3, page_bytes: 4096, ..Walk::default() };
     for kind in KINDS {
         let after = |prefetched: bool| {
             let mut program = Program::new();

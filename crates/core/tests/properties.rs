@@ -46,7 +46,8 @@ fn any_config(seed: u64) -> PipelineConfig {
 
 fn memory(seed: u64) -> Simple {
     let entries = [0x20000, 0x30000, 0x41100, 0, 0].map(PhysAddr);
-    let walk = Walk { entries, levels: (seed % 4) as u8, page_bytes: 4096 << (seed % 3 * 9) };
+    let walk =
+        Walk { entries, levels: (seed % 4) as u8, page_bytes: 4096 << (seed % 3 * 9), ..Walk::default() };
     Simple { walk, ..Simple::default() }
 }
 

@@ -61,7 +61,7 @@ impl Pages {
 
 fn entries(walk: &TableWalk) -> Walk {
     let levels = walk.entries.iter().take_while(|entry| **entry != 0).count() as u8;
-    Walk { entries: walk.entries.map(PhysAddr), levels, page_bytes: 1 << walk.page_bits }
+    Walk { entries: walk.entries.map(PhysAddr), levels, page_bytes: 1 << walk.page_bits, faults: 0 }
 }
 
 #[cfg(test)]

@@ -105,6 +105,8 @@ pub struct Walk {
     pub levels: u8,
     /// Bytes of the page that the last one maps.
     pub page_bytes: u64,
+    /// Pages, of tables or of what they map, that were only found for it now; none where software takes care of that.
+    pub faults: u8,
 }
 
 /// What surrounds a core. Times are its own cycles, and they need not grow from call to call.

@@ -77,7 +77,11 @@ impl PageTables {
             let leading = virt.checked_shr(shift).unwrap_or(0);
             let index = leading & ((1 << self.page_bits) - 1);
             let (free, is_full) = (&mut self.free, &mut self.is_full);
-            let page = self.entries.entry((level, leading)).or_insert_with(|| take(free, is_full));
+            // A page's own entry is as new as the page, for which another one is found.
+            let page = self.entries.entry((level, leading)).or_insert_with(|| {
+                walk.faults += 1 + u8::from(level == 1);
+                take(free, is_full)
+            });
             let group = *page / ENTRY_BYTES * ENTRY_BYTES;
             *entry = PhysAddr(self.base + (group << self.page_bits) + index * ENTRY_BYTES);
         }
@@ -135,6 +139,7 @@ mod tests {
         let first = tables.walk(0x1234_5000);
         assert_eq!((first.levels, first.page_bytes), (5, 4096));
         let (near, far) = (tables.walk(0x1234_6000), tables.walk(0x1234_5000 + (1 << 24)));
+        assert_eq!([first.faults, near.faults, tables.walk(0x1234_6000).faults], [5 + 1, 1 + 1, 0]);
         assert_eq!(near.entries[..3], first.entries[..3]);
         assert_eq!(
             near.entries[3].0,
