@@ -113,7 +113,7 @@ mod tests {
         };
         for step in 0..20_000u64 {
             let pc = 0x4000 + rng.below(40) * 6;
-            let taken = if pc % 4 == 0 { step % 3 != 0 } else { rng.below(10) < 8 };
+            let taken = if pc.is_multiple_of(4) { !step.is_multiple_of(3) } else { rng.below(10) < 8 };
             let mine = last(own.entry(pc).or_default(), bits(config.tournament_local_entries));
             let everybodys = last(&all, bits(config.tournament_global_entries));
             let keys = [mine, everybodys.clone(), everybodys];
