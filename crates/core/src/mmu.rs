@@ -189,11 +189,18 @@ struct WalkCache {
     leaves: usize,
     #[serde(deserialize_with = "cycle")]
     clock: u64,
+    /// Where the last walk's table of each level was found: a shortcut, of which nothing can be told from outside.
+    #[serde(skip)]
+    recent: [usize; LEVELS_MAX],
 }
+
+/// No walk has more levels.
+const LEVELS_MAX: usize = 5;
 
 impl WalkCache {
     fn new(entries: u32, from: u32) -> WalkCache {
-        WalkCache { entries: vec![(u64::MAX, 0); entries as usize], leaves: from as usize, clock: 0 }
+        let entries = vec![(u64::MAX, 0); entries as usize];
+        WalkCache { entries, leaves: from as usize, clock: 0, recent: [0; LEVELS_MAX] }
     }
 
     /// How many of a walk's entries need not be read; from now on all but the leaves are known.
@@ -205,7 +212,12 @@ impl WalkCache {
         let mut known = 0;
         for (level, table) in tables.iter().enumerate() {
             self.clock += 1;
-            let place = match self.entries.iter().position(|entry| entry.0 == table.0) {
+            let recent = self.recent[level];
+            let there = match self.entries.get(recent) {
+                Some(entry) if entry.0 == table.0 => Some(recent),
+                _ => self.entries.iter().position(|entry| entry.0 == table.0),
+            };
+            let place = match there {
                 Some(place) => {
                     known = level + 1;
                     place
@@ -216,6 +228,7 @@ impl WalkCache {
                 }
             };
             self.entries[place] = (table.0, self.clock);
+            self.recent[level] = place;
         }
         known
     }

@@ -102,16 +102,29 @@ impl Tlb {
         let key = key(virt, space, size);
         let first = self.set(key);
         let set = first..first + self.ways;
-        let oldest =
-            set.min_by_key(|place| (self.keys[*place] != 0, self.used[*place])).expect("a set has ways");
+        // An empty place before any other. One number, as two compared as a pair are much slower.
+        let age = |place: usize| u64::from(self.keys[place] != 0) << 63 | self.used[place];
+        let oldest = set.min_by_key(|place| age(*place)).expect("a set has ways");
+        self.not_recent(oldest);
         self.forget(oldest);
         self.clock += 1;
         self.keys[oldest] = key;
         self.used[oldest] = self.clock;
         self.sizes[size] += 1;
-        // Nothing is remembered of the page that has just come: a look-up missed it.
-        for recent in self.recent.iter_mut().filter(|recent| recent.1 == oldest as u32) {
-            *recent = (0, 0, 0);
+    }
+
+    /// Whatever is in this place has not been found lately. Of the page that comes there nothing is remembered: a look-up missed it.
+    fn not_recent(&mut self, place: usize) {
+        let known = self.keys[place];
+        let is_it = |recent: &Recent| recent.1 == place as u32;
+        if known >> SIZE_SHIFT & 3 == 0 {
+            // A small page has one place among these, an empty one none.
+            let recent = &mut self.recent[known as usize % RECENT];
+            if is_it(recent) {
+                *recent = (0, 0, 0);
+            }
+        } else {
+            self.recent.iter_mut().filter(|recent| is_it(recent)).for_each(|recent| *recent = (0, 0, 0));
         }
     }
 

@@ -8,16 +8,17 @@
 //!
 //! Not modelled: faults (a page is there when it is touched), entries' accessed and dirty bits, pages that move or are given back.
 
-use std::collections::BTreeMap;
+mod kernel;
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use doorbell_platform::map;
 use doorbell_sim::memory::Walk;
-use doorbell_sim::rng::Rng;
 use doorbell_sim::{Bytes, PhysAddr};
 use doorbell_trace::champsim::PageTables;
 use serde::{Deserialize, Serialize};
 
+use self::kernel::Kernel;
 use crate::config::ConfigError;
 
 /// Which page tables a trace gets that has none.
@@ -69,94 +70,10 @@ impl PagesConfig {
 const SMALL: u64 = 4 << 10;
 const LARGE: u64 = 2 << 20;
 const CHAMPSIM_LEVELS: u32 = 5;
-const ENTRY_BYTES: u64 = 8;
-const INDEX_BITS: u32 = 9;
-const TOP_LEVEL: u32 = 3;
-/// In which a kernel's image and its first tables lie, and no blocks.
-const TAKEN: u64 = LARGE;
 
 enum Kind {
     ChampSim(Box<PageTables>),
     Kernel(Kernel),
-}
-
-/// A kernel's page tables.
-struct Kernel {
-    page_size: u64,
-    /// Blocks that are not taken, the next one last; and what is left of the one in use.
-    blocks: Vec<u64>,
-    next: u64,
-    left: u64,
-    pages: BTreeMap<(u16, u64), u64>,
-    /// By space, level and the part of an address that leads there.
-    tables: BTreeMap<(u16, u32, u64), u64>,
-    is_full: bool,
-}
-
-impl Kernel {
-    fn new(ram: Bytes, page_size: u64, seed: u64) -> Kernel {
-        let mut blocks: Vec<u64> =
-            (TAKEN / LARGE..ram.0 / LARGE).map(|block| map::RAM_BASE + block * LARGE).collect();
-        let mut random = Rng::stream(seed, "playback.pages");
-        (1..blocks.len()).rev().for_each(|last| blocks.swap(last, random.below(last as u64 + 1) as usize));
-        let (pages, tables) = (BTreeMap::new(), BTreeMap::new());
-        Kernel { page_size, blocks, next: 0, left: 0, pages, tables, is_full: false }
-    }
-
-    fn block(&mut self) -> u64 {
-        self.is_full |= self.blocks.is_empty();
-        // Whoever asks whether it is full goes no further.
-        self.blocks.pop().unwrap_or(map::RAM_BASE)
-    }
-
-    fn small_page(&mut self) -> u64 {
-        if self.left == 0 {
-            (self.next, self.left) = (self.block(), LARGE / SMALL);
-        }
-        let page = self.next;
-        (self.next, self.left) = (page + SMALL, self.left - 1);
-        page
-    }
-
-    fn leaf(&self) -> u32 {
-        u32::from(self.page_size == LARGE)
-    }
-
-    /// Where a page lies, with the tables that lead to it.
-    fn frame(&mut self, space: u16, virt: u64) -> u64 {
-        let page = virt / self.page_size;
-        if let Some(frame) = self.pages.get(&(space, page)) {
-            return *frame;
-        }
-        for level in (self.leaf()..=TOP_LEVEL).rev() {
-            self.table(space, level, virt);
-        }
-        let frame = if self.page_size == LARGE { self.block() } else { self.small_page() };
-        self.pages.insert((space, page), frame);
-        frame
-    }
-
-    fn table(&mut self, space: u16, level: u32, virt: u64) -> u64 {
-        // Of addresses that do not fit, what is above the top level's index tells tables apart too.
-        let part = virt >> 12 >> (INDEX_BITS * (level + 1));
-        if let Some(table) = self.tables.get(&(space, level, part)) {
-            return *table;
-        }
-        let table = self.small_page();
-        self.tables.insert((space, level, part), table);
-        table
-    }
-
-    fn walk(&mut self, space: u16, virt: u64) -> Walk {
-        let leaf = self.leaf();
-        let mut walk =
-            Walk { levels: (TOP_LEVEL - leaf + 1) as u8, page_bytes: self.page_size, ..Walk::default() };
-        for (entry, level) in walk.entries.iter_mut().zip((leaf..=TOP_LEVEL).rev()) {
-            let index = virt >> 12 >> (INDEX_BITS * level) & ((1 << INDEX_BITS) - 1);
-            *entry = PhysAddr(self.table(space, level, virt) + index * ENTRY_BYTES);
-        }
-        walk
-    }
 }
 
 const RECENT: usize = 64;
@@ -195,7 +112,7 @@ impl Tables {
         }
         let frame = match &mut *self.kind.lock().unwrap_or_else(PoisonError::into_inner) {
             Kind::ChampSim(tables) => tables.translate(page * SMALL).0,
-            Kind::Kernel(tables) => tables.frame(space, virt) + page * SMALL % tables.page_size,
+            Kind::Kernel(tables) => tables.frame(space, virt) + page * SMALL % tables.page_size(),
         };
         self.recent[place] = Some((page, space, frame));
         PhysAddr(frame + virt % SMALL)

@@ -7,7 +7,7 @@
 //! A walk that begins above the last level reads the entry above the last one not where it lies but in the page of the last entry that was read in the same
 //! table: that is what ChampSim's caches of entries keep (its `ptw.cc`). It is hardly ever in a cache.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::ops::Range;
 
 use doorbell_sim::memory::Walk;
@@ -28,11 +28,11 @@ pub struct PageTables {
     /// Numbers of pages that are not taken yet, from the end on.
     free: Vec<u64>,
     is_full: bool,
-    pages: BTreeMap<u64, u64>,
+    pages: HashMap<u64, u64>,
     /// Pages of entries, by level (1 is the last) and the part of an address that leads to them.
-    entries: BTreeMap<(u32, u64), u64>,
+    entries: HashMap<(u32, u64), u64>,
     /// The page of the entry that was read last, by its table's part of an address.
-    last: BTreeMap<u64, u64>,
+    last: HashMap<u64, u64>,
 }
 
 /// The next page; where there is none, one that is not handed out otherwise.
@@ -57,7 +57,7 @@ impl PageTables {
         let mut free: Vec<u64> = pages.collect();
         let mut random = Rng::stream(1, "champsim.pages");
         (1..free.len()).rev().for_each(|last| free.swap(last, random.below(last as u64 + 1) as usize));
-        let (pages, entries, last) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (pages, entries, last) = (HashMap::new(), HashMap::new(), HashMap::new());
         PageTables { base: memory.start.0, page_bits, levels, free, is_full: false, pages, entries, last }
     }
 

@@ -1,0 +1,146 @@
+//! Page tables as Linux would make them; see the module above.
+
+use std::collections::BTreeMap;
+
+use doorbell_platform::map;
+use doorbell_sim::memory::Walk;
+use doorbell_sim::rng::Rng;
+use doorbell_sim::{Bytes, PhysAddr};
+
+use super::{LARGE, SMALL};
+
+const ENTRY_BYTES: u64 = 8;
+const INDEX_BITS: u32 = 9;
+const ENTRIES: usize = 1 << INDEX_BITS;
+const TOP_LEVEL: u32 = 3;
+/// In which a kernel's image and its first tables lie, and no blocks.
+const TAKEN: u64 = LARGE;
+
+/// A table: where it lies, and what its entries lead to, plus one: a table's number, or a page's address. 0 is an entry that nobody needed yet.
+struct Table {
+    addr: u64,
+    leads_to: Box<[u64; ENTRIES]>,
+}
+
+/// The page tables of all address spaces.
+pub(super) struct Kernel {
+    page_size: u64,
+    /// Blocks that are not taken, the next one last; and what is left of the one in use.
+    blocks: Vec<u64>,
+    next: u64,
+    left: u64,
+    tables: Vec<Table>,
+    /// Number of the top table, by space and by what of an address is above that table's index: of addresses that do not fit, this tells
+    /// tables apart too.
+    roots: BTreeMap<(u16, u64), usize>,
+    /// The one that was used last.
+    last_root: Option<((u16, u64), usize)>,
+    pub is_full: bool,
+}
+
+/// Which entry of its table of this level leads to an address.
+fn index(level: u32, virt: u64) -> usize {
+    (virt >> 12 >> (INDEX_BITS * level)) as usize % ENTRIES
+}
+
+impl Kernel {
+    pub fn new(ram: Bytes, page_size: u64, seed: u64) -> Kernel {
+        let mut blocks: Vec<u64> =
+            (TAKEN / LARGE..ram.0 / LARGE).map(|block| map::RAM_BASE + block * LARGE).collect();
+        let mut random = Rng::stream(seed, "playback.pages");
+        (1..blocks.len()).rev().for_each(|last| blocks.swap(last, random.below(last as u64 + 1) as usize));
+        let (tables, roots) = (Vec::new(), BTreeMap::new());
+        Kernel { page_size, blocks, next: 0, left: 0, tables, roots, last_root: None, is_full: false }
+    }
+
+    pub fn page_size(&self) -> u64 {
+        self.page_size
+    }
+
+    fn block(&mut self) -> u64 {
+        self.is_full |= self.blocks.is_empty();
+        // Whoever asks whether it is full goes no further.
+        self.blocks.pop().unwrap_or(map::RAM_BASE)
+    }
+
+    fn small_page(&mut self) -> u64 {
+        if self.left == 0 {
+            (self.next, self.left) = (self.block(), LARGE / SMALL);
+        }
+        let page = self.next;
+        (self.next, self.left) = (page + SMALL, self.left - 1);
+        page
+    }
+
+    fn leaf(&self) -> u32 {
+        u32::from(self.page_size == LARGE)
+    }
+
+    fn new_table(&mut self) -> usize {
+        let addr = self.small_page();
+        self.tables.push(Table { addr, leads_to: Box::new([0; ENTRIES]) });
+        self.tables.len() - 1
+    }
+
+    fn root(&mut self, space: u16, virt: u64) -> usize {
+        let key = (space, virt >> 12 >> (INDEX_BITS * (TOP_LEVEL + 1)));
+        if let Some((known, root)) = self.last_root
+            && known == key
+        {
+            return root;
+        }
+        let root = match self.roots.get(&key) {
+            Some(root) => *root,
+            None => self.new_table(),
+        };
+        self.roots.insert(key, root);
+        self.last_root = Some((key, root));
+        root
+    }
+
+    /// The tables that lead to an address, from the top one on, made where there are none. Returns the last one.
+    #[inline]
+    fn descend(&mut self, space: u16, virt: u64, mut see: impl FnMut(u64)) -> usize {
+        let mut table = self.root(space, virt);
+        for level in (self.leaf()..=TOP_LEVEL).rev() {
+            let index = index(level, virt);
+            see(self.tables[table].addr + index as u64 * ENTRY_BYTES);
+            if level > self.leaf() {
+                let below = self.tables[table].leads_to[index];
+                table = match below {
+                    0 => {
+                        let below = self.new_table();
+                        self.tables[table].leads_to[index] = below as u64 + 1;
+                        below
+                    }
+                    _ => below as usize - 1,
+                };
+            }
+        }
+        table
+    }
+
+    /// Where a page lies, with the tables that lead to it.
+    pub fn frame(&mut self, space: u16, virt: u64) -> u64 {
+        let table = self.descend(space, virt, |_| {});
+        let index = index(self.leaf(), virt);
+        let known = self.tables[table].leads_to[index];
+        if known != 0 {
+            return known - 1;
+        }
+        let frame = if self.page_size == LARGE { self.block() } else { self.small_page() };
+        self.tables[table].leads_to[index] = frame + 1;
+        frame
+    }
+
+    /// The entries that lead to an address.
+    pub fn walk(&mut self, space: u16, virt: u64) -> Walk {
+        let levels = (TOP_LEVEL - self.leaf() + 1) as u8;
+        let mut walk = Walk { levels, page_bytes: self.page_size, ..Walk::default() };
+        let mut entries = walk.entries.iter_mut();
+        self.descend(space, virt, |addr| {
+            *entries.next().expect("a walk has room for all levels") = PhysAddr(addr);
+        });
+        walk
+    }
+}
