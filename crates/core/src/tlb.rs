@@ -186,6 +186,20 @@ mod tests {
     }
 
     #[test]
+    fn of_a_page_that_makes_room_nothing_is_found_any_more_whatever_its_size() {
+        for size in [4096, 2 << 20] {
+            let mut tlb = Tlb::new(2, 1);
+            // Found at several places, which are remembered; another page of the same set comes.
+            let places: Vec<u64> = (0..4).map(|line| 0x4000_0000 + line * size / 4).collect();
+            tlb.insert(places[0], 1, size_of(size));
+            assert!(places.iter().all(|virt| tlb.look_up(*virt, 1).is_some()), "{size}");
+            tlb.insert(places[0] + 2 * size, 1, size_of(size));
+            assert!(places.iter().all(|virt| tlb.look_up(*virt, 1).is_none()), "{size}");
+            assert!(tlb.look_up(places[0] + 2 * size, 1).is_some(), "{size}");
+        }
+    }
+
+    #[test]
     fn sizes_are_those_of_the_page_tables() {
         assert_eq!([4096, 65536, 2 << 20, 1 << 30, 1 << 39].map(size_of), [0, 0, 1, 2, 3]);
     }

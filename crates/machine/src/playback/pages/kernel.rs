@@ -91,9 +91,12 @@ impl Kernel {
         }
         let root = match self.roots.get(&key) {
             Some(root) => *root,
-            None => self.new_table(),
+            None => {
+                let root = self.new_table();
+                self.roots.insert(key, root);
+                root
+            }
         };
-        self.roots.insert(key, root);
         self.last_root = Some((key, root));
         root
     }
