@@ -56,6 +56,8 @@ struct MorePackages {
     install: Vec<String>,
     /// Replaces the other recipe's, which may leave out just what is wanted here.
     leave_out: Option<Vec<String>>,
+    /// For this recipe alone: the other one's packages stay.
+    exact: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -88,6 +90,7 @@ impl Extension {
         if let Some(patterns) = &self.packages.leave_out {
             spec.packages.leave_out.clone_from(patterns);
         }
+        spec.packages.exact.clone_from(&self.packages.exact);
         spec.kernel.modules.extend_from_slice(&self.kernel.modules);
         let (all, more) = (&mut spec.initramfs, &self.initramfs);
         all.elf.extend_from_slice(&more.elf);
@@ -246,6 +249,14 @@ impl Origin {
         }
         nodes.retain(|path, _| path.ends_with(".c") || path.ends_with(".h"));
         Ok(nodes)
+    }
+
+    /// The file with the packages that a recipe names exactly, by its name; none if there is none.
+    pub(crate) fn read_exact(&self, name: Option<&str>) -> Result<BTreeMap<String, Node>, ImageError> {
+        let local = name.map(|name| {
+            (name.to_owned(), LocalFile { from: name.to_owned(), executable: false, mode: None })
+        });
+        self.read_files(&local.into_iter().collect())
     }
 
     /// What a recipe's `files` put into the guest: files, or folders with all that is in them, by guest path.

@@ -49,9 +49,11 @@ pub(crate) struct Index<'a> {
 impl<'a> Index<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
         let name = |paragraph: &'a str| field(paragraph, "Package");
-        let paragraphs =
-            text.split("\n\n").filter_map(|paragraph| Some((name(paragraph)?, paragraph))).collect();
-        Self { paragraphs }
+        Self {
+            paragraphs: paragraphs(text)
+                .filter_map(|paragraph| Some((name(paragraph)?, paragraph)))
+                .collect(),
+        }
     }
 
     pub(crate) fn package(&self, name: &str) -> Option<Result<Package, String>> {
@@ -97,8 +99,13 @@ impl<'a> Index<'a> {
     }
 }
 
+/// An index is paragraphs with empty lines between them.
+pub(crate) fn paragraphs(text: &str) -> impl Iterator<Item = &str> {
+    text.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty())
+}
+
 /// The value of a one-line field.
-fn field<'a>(paragraph: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn field<'a>(paragraph: &'a str, name: &str) -> Option<&'a str> {
     let value = |line: &'a str| line.strip_prefix(name)?.strip_prefix(':').map(str::trim);
     paragraph.lines().find_map(value)
 }

@@ -35,6 +35,7 @@ mod cpio;
 mod disk;
 mod elf;
 mod error;
+mod exact;
 mod ext2;
 mod extend;
 mod flags;

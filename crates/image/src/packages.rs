@@ -77,6 +77,7 @@ pub(crate) fn of_suite(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Option<Packages>, ImageError> {
     let Catalogue { text: index, route } = index_of_suite(suite(recipe), apt, options, progress)?;
+    let index = recipe.exact.over(index);
     let all = resolve(recipe, &index).map_err(|error| match (route, error) {
         (Route::Path, ImageError::Content { image, problem }) => ImageError::NotKnown { image, problem },
         (_, error) => error,
@@ -84,6 +85,7 @@ pub(crate) fn of_suite(
     if present.is_some_and(|present| present == records(&all)) {
         return Ok(None);
     }
+    fetch_exact(recipe, &all, apt, options.offline, progress)?;
     let debs = fetch(&all, apt, route, options.offline, progress)?;
     Ok(Some(Packages { all, debs, index }))
 }
@@ -99,6 +101,22 @@ pub(crate) fn locked(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Packages, ImageError> {
     let mut wanted = pins.packages();
+    for package in &mut wanted {
+        let Some(exact) = recipe.exact.package(&package.name) else { continue };
+        if exact.record() != package.record() {
+            let problem = format!(
+                "it has {} {}, and the recipe names {} {} exactly; write it again with: doorbell image lock RECIPE --out {}",
+                package.name,
+                package.version,
+                exact.name,
+                exact.version,
+                path.display()
+            );
+            return Err(ImageError::Pins { path: path.to_owned(), problem });
+        }
+        package.path = exact.path;
+    }
+    fetch_exact(recipe, &wanted, apt, options.offline, progress)?;
     let mut route = Route::Index;
     let missing = if options.offline { Vec::new() } else { apt.missing(&wanted) };
     if !missing.is_empty() {
@@ -167,6 +185,19 @@ pub(crate) fn index_of_suite(
         return Err(ImageError::Offline { what, cache: apt.cache().to_owned() });
     }
     Ok(Catalogue { text: apt.index()?, route: Route::Index })
+}
+
+/// Gets those of these packages that a recipe names exactly, wherever the others come from: they need not be in the suite's index.
+fn fetch_exact(
+    recipe: &Recipe,
+    packages: &[Package],
+    apt: &Apt,
+    offline: bool,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(), ImageError> {
+    let is_exact = |package: &&Package| recipe.exact.package(&package.name).is_some();
+    let exact: Vec<&Package> = packages.iter().filter(is_exact).collect();
+    apt.fetch(&exact, Route::Path, offline, progress).map(drop)
 }
 
 pub(crate) fn fetch(

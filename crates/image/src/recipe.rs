@@ -18,6 +18,7 @@ use crate::builtin::BUILTIN;
 use crate::compile::Build;
 use crate::cpio::Node;
 use crate::error::ImageError;
+use crate::exact::Exact;
 use crate::extend::{Extension, Origin};
 
 pub(crate) const RECIPE_FILE: &str = "image.toml";
@@ -37,6 +38,8 @@ pub struct Recipe {
     pub(crate) disk_files: BTreeMap<String, Node>,
     /// What is in the folder `build.folder`, by its path there.
     pub(crate) sources: BTreeMap<String, Node>,
+    /// The packages that it names exactly.
+    pub(crate) exact: Exact,
     /// The built-in recipe that it is, and those that it extends.
     builtin: Vec<&'static str>,
     hash: String,
@@ -79,6 +82,8 @@ pub(crate) struct Packages {
     pub install: Vec<String>,
     #[serde(default)]
     pub leave_out: Vec<String>,
+    /// A file beside the recipe with the paragraphs of packages that are taken exactly as they stand there.
+    pub exact: Option<String>,
 }
 
 /// The kernel's file, and the modules that the guest loads.
@@ -184,10 +189,20 @@ impl Recipe {
             spec.build.as_ref().filter(|_| base.as_ref().is_none_or(|base| base.spec.build.is_none()));
         let sources =
             own_build.map(|build| origin.read_sources(&build.folder)).transpose()?.unwrap_or_default();
-        let hash =
-            hash(base.as_ref().map_or("", |base| base.hash()), &text, &[&files, &disk_files, &sources]);
-        let base = base.map(|base| (base.files, base.disk_files, base.sources, base.builtin));
-        let (mut all, disk_of_base, sources_of_base, mut builtin) = base.unwrap_or_default();
+        let exact_file = origin.read_exact(spec.packages.exact.as_deref())?;
+        let hash = hash(
+            base.as_ref().map_or("", |base| base.hash()),
+            &text,
+            &[&files, &disk_files, &sources, &exact_file],
+        );
+        let base = base.map(|base| (base.files, base.disk_files, base.sources, base.builtin, base.exact));
+        let (mut all, disk_of_base, sources_of_base, mut builtin, mut exact) = base.unwrap_or_default();
+        for (name, node) in &exact_file {
+            let fail = |problem| fail(format!("{name}: {problem}"));
+            let Node::File { content, .. } = node else { return Err(fail("it is no file".to_owned())) };
+            let text = std::str::from_utf8(content).map_err(|error| fail(error.to_string()))?;
+            exact.add(text, &spec.architecture).map_err(fail)?;
+        }
         all.extend(files);
         let disk_files = if disk_of_base.is_empty() { disk_files } else { disk_of_base };
         let sources = if sources_of_base.is_empty() { sources } else { sources_of_base };
@@ -201,7 +216,7 @@ impl Recipe {
             }
         };
         let lock = spec.lock.as_ref().and_then(|name| origin.beside(name));
-        Ok(Self { spec, files: all, disk_files, sources, builtin, hash, folder, lock })
+        Ok(Self { spec, files: all, disk_files, sources, exact, builtin, hash, folder, lock })
     }
 
     /// The lock file that the recipe itself names.
@@ -306,7 +321,8 @@ impl Spec {
             .chain(self.disk.iter().flat_map(|disk| disk.directories.iter().chain(disk.links.keys())))
             .chain(self.disk.iter().flat_map(|disk| disk.files.keys()))
             .chain(self.local_files().map(|local| &local.from))
-            .chain(&self.lock);
+            .chain(&self.lock)
+            .chain(&self.packages.exact);
         for path in paths {
             if !is_relative_path(path) {
                 return Err(format!("\"{path}\" must be a relative path without . or .. in it"));
