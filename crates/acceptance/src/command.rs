@@ -43,6 +43,22 @@ impl Ended {
     }
 }
 
+impl Ended {
+    /// Asserts that it was refused as wrong use.
+    #[track_caller]
+    pub fn wrong_use_with(&self, texts: &[&str]) {
+        self.refused_with(texts);
+        assert_eq!(self.code, Some(2), "{}", self.stderr);
+    }
+
+    /// Asserts that it ended because it was interrupted.
+    #[track_caller]
+    pub fn interrupted_with(&self, texts: &[&str]) {
+        self.refused_with(&[&["interrupted"], texts].concat());
+        assert_eq!(self.code, Some(130), "{}", self.stderr);
+    }
+}
+
 /// A command under way.
 pub struct Running {
     child: Child,

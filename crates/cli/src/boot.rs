@@ -17,6 +17,7 @@ use doorbell_gdb::{Debuggee, Server, Status};
 use doorbell_machine::{CheckpointFile, Limits, Machine, Outcome};
 use doorbell_sim::{Bytes, Ps};
 
+use crate::exit::{Asked, INTERRUPTED};
 use crate::out::tell;
 use crate::run_args::CommonArgs;
 use crate::screen::interrupt_flag;
@@ -73,7 +74,7 @@ pub struct BootArgs {
 
 /// Boots and stays until the guest ends or the user leaves.
 pub fn boot(args: &BootArgs, places: &Places) -> anyhow::Result<ExitCode> {
-    let config = args.common.resolve(&[])?;
+    let config = args.common.resolve(&[]).asked()?;
     let (mut machine, identity) = match &args.bare {
         Some(path) => bare(args, &config, path)?,
         None => from_image(args, &config, places)?,
@@ -182,7 +183,7 @@ impl Shell {
                     Input::Bytes(bytes) => unsent.extend(bytes),
                 }
                 if interrupted.load(Ordering::Relaxed) {
-                    return Ok(0);
+                    return Ok(INTERRUPTED);
                 }
                 // A guest that was held does not hurry to make up for it.
                 held += looked.elapsed();
@@ -219,7 +220,10 @@ impl Shell {
                 },
             };
             self.report_to_debugger(outcome);
-            if self.guest.machine.now() >= self.limit || interrupted.load(Ordering::Relaxed) {
+            if interrupted.load(Ordering::Relaxed) {
+                return Ok(INTERRUPTED);
+            }
+            if self.guest.machine.now() >= self.limit {
                 return Ok(0);
             }
             match self.terminal.read(if ahead { IDLE_WAIT_MS } else { 0 })? {

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use doorbell_bench::{NetworkFile, RunConfig};
 use doorbell_machine::PRESETS;
 
+use crate::exit::Asked;
 use crate::out::{out, outln};
 use crate::run_args::CommonArgs;
 
@@ -55,7 +56,7 @@ pub fn config(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
             }
         }
         ConfigCommand::Show(args) => {
-            let config = shown(args)?;
+            let config = shown(args).asked()?;
             out!("# config_hash = \"{}\"\n\n{}", config.hash(), config.to_toml());
         }
         ConfigCommand::Registers => out!("{}", doorbell_nic::register_reference()),

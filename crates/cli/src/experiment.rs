@@ -11,6 +11,7 @@ use doorbell_study::experiment::{
     Column, ExperimentFile, Identity, Plan, PlotSpec, Progress, Store, Sweep, Table, sweep,
 };
 
+use crate::exit::Interrupted;
 use crate::out::tell;
 use crate::screen::Screen;
 
@@ -100,7 +101,9 @@ impl<'a> Experiment<'a> {
             tell!("point {} ({what}) failed: {}", failure.index, failure.problem);
         }
         if result.interrupted {
-            bail!("interrupted; the points that are done stay done, and the same command goes on");
+            return Err(
+                Interrupted("the points that are done stay done, and the same command goes on").into()
+            );
         }
         if !result.failures.is_empty() {
             let (failed, all) = (result.failures.len(), self.plan.points.len());

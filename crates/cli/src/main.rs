@@ -6,6 +6,7 @@
 
 mod boot;
 mod config_cmd;
+mod exit;
 mod experiment;
 mod image_cmd;
 mod iperf_cmd;
@@ -38,11 +39,15 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use doorbell_bench::Places;
 
+use crate::exit::Asked;
 use crate::out::{out, tell};
+
+const EXIT_STATUS: &str =
+    "Exit status: 0 done, 2 wrong use, 130 interrupted, 1 any other failure (docs/commands.md)";
 
 /// A full-system simulator for network-intensive computers.
 #[derive(Parser)]
-#[command(name = "doorbell", version, arg_required_else_help = true, max_term_width = 110)]
+#[command(name = "doorbell", version, arg_required_else_help = true, max_term_width = 110, after_help = EXIT_STATUS)]
 struct Cli {
     /// Folder for images, packages and checkpoints [default: $XDG_CACHE_HOME/doorbell, else ~/.cache/doorbell]
     #[arg(long, global = true, env = "DOORBELL_CACHE", value_name = "DIR", hide_env_values = true)]
@@ -89,7 +94,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             tell!("doorbell: {}", told(&error));
-            ExitCode::FAILURE
+            ExitCode::from(exit::status(&error))
         }
     }
 }
@@ -118,8 +123,8 @@ fn told(error: &anyhow::Error) -> String {
 }
 
 fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
-    let places = Places { cache: cache_folder(cli.cache)?, commit: env!("DOORBELL_COMMIT") };
-    let log = cli.log.begin()?;
+    let places = Places { cache: cache_folder(cli.cache).asked()?, commit: env!("DOORBELL_COMMIT") };
+    let log = cli.log.begin().asked()?;
     let code = match cli.command {
         Command::Run(args) => run_cmd::run(&args, &places),
         Command::Search(args) => search_cmd::run(&args, &places),

@@ -13,6 +13,7 @@ use doorbell_report::{ClaimRow, ReproducedFigure, ReproductionPage};
 use doorbell_study::experiment::{Cell, Store};
 use doorbell_study::reproduce::{Claim, Figure, Judged, Measured, PartFile, STUDIES, Verdict, figures};
 
+use crate::exit::Asked;
 use crate::experiment::{Experiment, plot};
 use crate::out::{outln, tell};
 use crate::run_args::command_line;
@@ -52,8 +53,8 @@ fn studies_help() -> String {
 
 /// Measures what is missing, and says of each claim what became of it.
 pub fn run(args: &ReproduceArgs, places: &Places) -> anyhow::Result<ExitCode> {
-    let (title, all) = figures(&args.study)?;
-    let chosen = chosen(args, all)?;
+    let (title, all) = figures(&args.study).asked()?;
+    let chosen = chosen(args, all).asked()?;
     if args.plan {
         return plan(args, &chosen);
     }
@@ -240,10 +241,7 @@ impl Study<'_> {
         let store = Store::open(&experiment.out)?;
         let result = experiment.measure(&store, 1, self.screen, self.interrupted)?;
         let ended = experiment.ended(&result);
-        if result.interrupted {
-            ended?;
-            bail!("interrupted");
-        }
+        let ended = if result.interrupted { Ok(ended?) } else { ended };
         let problem = ended.err().map(|problem| format!("{}, {part}: {problem}", figure.name));
         let table = experiment.table(&store)?;
         store.folder().write("table.csv", &table.to_csv())?;

@@ -11,6 +11,7 @@ use doorbell_bench::{
 use doorbell_loadgen::{Arrivals, Rate, StreamConfig};
 use doorbell_sim::{Bytes, Frame};
 
+use crate::exit::Asked as _;
 use crate::iperf_cmd;
 use crate::loads::Loads;
 use crate::network_cmd;
@@ -51,18 +52,21 @@ impl Asked {
 /// Measures and reports.
 pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
     if let Some(script) = &args.script.script {
-        args.observe.refuse_but_trace("a script of your own")?;
-        args.observe.observe(None, Path::new(""))?.check_node(None)?;
+        args.observe.refuse_but_trace("a script of your own").asked()?;
+        args.observe.observe(None, Path::new("")).asked()?.check_node(None).asked()?;
         return script_cmd::run(args, script, places);
     }
+    measure_all(args, &asked(args).asked()?, places)
+}
+
+fn asked(args: &RunArgs) -> anyhow::Result<Asked> {
     if let Some(option) = args.script.given() {
         bail!("{option} is for a script of your own: name one with --script FILE");
     }
-    let asked = match &args.network {
-        Some(path) => network_cmd::asked(args, path)?,
-        None => benchmark_asked(args)?,
-    };
-    measure_all(args, &asked, places)
+    match &args.network {
+        Some(path) => network_cmd::asked(args, path),
+        None => benchmark_asked(args),
+    }
 }
 
 /// The benchmark at each rate.
@@ -100,9 +104,9 @@ fn benchmark_asked(args: &RunArgs) -> anyhow::Result<Asked> {
 fn measure_all(args: &RunArgs, asked: &Asked, places: &Places) -> anyhow::Result<ExitCode> {
     let Asked { benchmark, network: (name, threads), config, loads: all } = asked;
     // What is wrong with rules, or with a node's name, is found before a boot.
-    let observe = args.observe.observe(None, Path::new(""))?;
+    let observe = args.observe.observe(None, Path::new("")).asked()?;
     let plan = BenchmarkPlan::new(benchmark, config, (name, *threads))?;
-    plan.check(&observe)?;
+    plan.check(&observe).asked()?;
     let mut loads = Loads::begin(args, benchmark.name, config, all.len())?;
     let screen = Screen::new(args.output.quiet);
     let mut m5 = M5Ops::new(loads.folder().clone(), config.run.m5_limit);

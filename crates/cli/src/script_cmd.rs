@@ -10,6 +10,7 @@ use doorbell_image::{GuestFile, delivery};
 use doorbell_loadgen::TrafficConfig;
 use doorbell_sim::Ps;
 
+use crate::exit::Asked;
 use crate::loads::Loads;
 use crate::out::tell;
 use crate::run_args::RunArgs;
@@ -109,13 +110,13 @@ fn guest_file(text: &str) -> anyhow::Result<GuestFile> {
 pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitCode> {
     let own = &args.script;
     let image = own.image.as_deref().unwrap_or("net");
-    let config = args.config(&[])?;
-    let mut script = own.script(path)?;
+    let config = args.config(&[]).asked()?;
+    let mut script = own.script(path).asked()?;
     script.duration = args.duration.is_some().then_some(config.run.duration);
     // Without a rate nothing is offered; what is measured then is the machine alone.
     let rates: Vec<_> = match args.rate.is_empty() && args.traffic.given().is_none() {
         true => vec![None],
-        false => args.rates(&config)?.into_iter().map(Some).collect(),
+        false => args.rates(&config).asked()?.into_iter().map(Some).collect(),
     };
     let screen = Screen::new(args.output.quiet);
     let name = named(path);

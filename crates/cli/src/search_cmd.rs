@@ -4,14 +4,15 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use doorbell_bench::{Control, Nodes, Places, Results, RunConfig, Session, benchmark, named};
+use doorbell_bench::{Benchmark, Control, Nodes, Places, Results, RunConfig, Session, benchmark, named};
 use doorbell_loadgen::{LoadGen, Rate};
 use doorbell_report::{SearchSummary, search_html, search_table};
 use doorbell_sim::Bytes;
 use doorbell_study::search::{
-    Event, Goal, LatencyBound, Precision, SearchRequest, Verdict, search_sizes, search_summary,
+    Event, Goal, LatencyBound, Precision, SearchRequest, Searched, Verdict, search_sizes, search_summary,
 };
 
+use crate::exit::Asked as _;
 use crate::out::{out, outln};
 use crate::run_args::{CommonArgs, GuestArgs, OutputArgs, command_line, frame_size, run_help, warmup_given};
 use crate::run_cmd::session;
@@ -122,8 +123,15 @@ pub fn jobs_or_cores(jobs: Option<u16>) -> usize {
     jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from)
 }
 
-/// Searches and reports.
-pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
+/// What is to be searched for.
+struct Asked {
+    chosen: &'static Benchmark,
+    request: SearchRequest,
+    config: RunConfig,
+    sizes: Vec<Bytes>,
+}
+
+fn asked(args: &SearchArgs) -> anyhow::Result<Asked> {
     let chosen = benchmark(&args.benchmark)?;
     if chosen.silent || matches!(chosen.nodes, Nodes::Two { .. }) {
         bail!(
@@ -134,6 +142,12 @@ pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let (request, config) = (args.request()?, args.config(chosen.defaults)?);
     let sizes = args.sizes(&config)?;
     request.validate(&config, &sizes)?;
+    Ok(Asked { chosen, request, config, sizes })
+}
+
+/// Searches and reports. Sizes that were done when the rest was ended, by the user or an error, are results too.
+pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
+    let Asked { chosen, request, config, sizes } = asked(args).asked()?;
     let results = Results::begin(&args.output.out)?;
     let screen = Screen::new(args.output.quiet);
     let interrupted = interrupt_flag()?;
@@ -164,8 +178,34 @@ pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
     screen.clear();
     let seconds = started.elapsed().as_secs_f64();
     let names = (chosen.name, args.common.preset.as_str());
-    let summary = search_summary(names, command_line(), &request, jobs, seconds, searches?, session.ran());
-    report(args, results, &config, &summary)
+    let Searched { done, error } = searches;
+    let (found, all) = (done.len(), sizes.len());
+    let mut summary = search_summary(names, command_line(), &request, jobs, seconds, done, session.ran());
+    let Some(error) = error else {
+        return report(args, results, &config, &summary);
+    };
+    if found == 0 {
+        return Err(error.into());
+    }
+    summary.incomplete =
+        Some(format!("{} of {all} frame sizes were not searched: the search was ended early", all - found));
+    write(results, &config, &summary)?;
+    let said = format!("{found} of {all} frame sizes are done and in {}", args.output.out.display());
+    Err(anyhow::Error::from(error).context(said))
+}
+
+/// Puts the results in place: the summary's text, and what else was written.
+fn write(
+    results: Results,
+    config: &RunConfig,
+    summary: &SearchSummary,
+) -> anyhow::Result<(String, Vec<String>)> {
+    let folder = results.folder();
+    folder.write_config(config)?;
+    let json = summary.to_json();
+    folder.write("summary.json", &json)?;
+    folder.write("report.html", &search_html(summary, &config.to_toml()))?;
+    Ok((json, results.publish()?))
 }
 
 fn report(
@@ -174,12 +214,7 @@ fn report(
     config: &RunConfig,
     summary: &SearchSummary,
 ) -> anyhow::Result<ExitCode> {
-    let folder = results.folder();
-    folder.write_config(config)?;
-    let json = summary.to_json();
-    folder.write("summary.json", &json)?;
-    folder.write("report.html", &search_html(summary, &config.to_toml()))?;
-    let written = results.publish()?;
+    let (json, written) = write(results, config, summary)?;
     if args.output.json {
         out!("{json}");
     } else {

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use doorbell_bench::Places;
 use doorbell_report::ExperimentPage;
 use doorbell_study::experiment::{State, Store, measure};
 
+use crate::exit::Asked;
 use crate::experiment::{Experiment, plot};
 use crate::out::{outln, tell};
 use crate::run_args::command_line;
@@ -118,9 +119,8 @@ fn one(
     let screen = Screen::new(args.quiet);
     let experiment = args.read(places, &screen)?;
     let count = experiment.plan.points.len();
-    let Some(identity) = experiment.identities.get(index) else {
-        bail!("--index {index}: the experiment has {count} points, 0 to {}", count - 1);
-    };
+    let wrong = || anyhow!("--index {index}: the experiment has {count} points, 0 to {}", count - 1);
+    let identity = experiment.identities.get(index).ok_or_else(wrong).asked()?;
     if expect.is_some_and(|expected| expected != identity.0) {
         bail!("point {index} is another one now: {} was changed while the sweep ran", args.file.display());
     }

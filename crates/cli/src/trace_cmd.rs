@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use doorbell_bench::Places;
 use doorbell_sim::memory::Walk;
@@ -13,6 +13,7 @@ use doorbell_trace::system::{
     Counts, Description, DeviceEvent, Happening, Step, TraceError, TraceFile, TraceWriter,
 };
 
+use crate::exit::Asked;
 use crate::out::{outln, tell};
 use crate::run_cmd;
 use crate::trace_edit::{self, CutArgs, MergeArgs};
@@ -132,7 +133,9 @@ fn dump_ops(args: &DumpArgs) -> anyhow::Result<()> {
     let all = file.counts().instructions.get(usize::from(args.hart)).copied().unwrap_or(0);
     let mut reader = file.hart(args.hart, args.from).with_context(of)?;
     if args.from > all {
-        bail!("{}: hart {} has {all} instructions, and none number {}", of(), args.hart, args.from);
+        let wrong =
+            anyhow!("{}: hart {} has {all} instructions, and none number {}", of(), args.hart, args.from);
+        return Err(wrong).asked();
     }
     let (mut ops, mut at) = (Vec::new(), reader.position());
     let end = args.from.saturating_add(args.count);

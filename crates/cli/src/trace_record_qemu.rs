@@ -7,13 +7,15 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use doorbell_bench::Places;
+use doorbell_qemu_trace::nic::NicModel;
 use doorbell_qemu_trace::recording::{Beside, Guest, Wanted, Watch};
 use doorbell_qemu_trace::replay::{Traced, Window, trace_window};
-use doorbell_qemu_trace::target::target;
+use doorbell_qemu_trace::target::{Target, target};
 use doorbell_qemu_trace::tools::Tools;
 use doorbell_qemu_trace::{guest, kept, nic, plugin};
 use doorbell_sim::Bytes;
 
+use crate::exit::Asked;
 use crate::out::outln;
 use crate::run_args::RunArgs;
 use crate::screen::{Screen, interrupt_flag};
@@ -124,8 +126,8 @@ impl FromArgMatches for RecordArgs {
     }
 }
 
-/// Records, replays and traces.
-pub fn record(args: &QemuArgs, places: &Places) -> anyhow::Result<ExitCode> {
+/// What is recorded on: the target, its NIC, and MiB of RAM.
+fn asked(args: &QemuArgs) -> anyhow::Result<(&'static Target, &'static NicModel, u64)> {
     let target = target(&args.qemu).map_err(anyhow::Error::msg).context("--qemu")?;
     let nic =
         args.nic.as_deref().map_or(Ok(target.nic), nic::nic).map_err(anyhow::Error::msg).context("--nic")?;
@@ -136,6 +138,12 @@ pub fn record(args: &QemuArgs, places: &Places) -> anyhow::Result<ExitCode> {
     if args.length == 0 {
         bail!("--length: a trace of no instructions is none");
     }
+    Ok((target, nic, ram_mib))
+}
+
+/// Records, replays and traces.
+pub fn record(args: &QemuArgs, places: &Places) -> anyhow::Result<ExitCode> {
+    let (target, nic, ram_mib) = asked(args).asked()?;
     let out = place(&args.out)?;
     let screen = Screen::new(args.quiet);
     let interrupted = interrupt_flag()?;

@@ -10,6 +10,7 @@ use doorbell_bench::{
     changes, named, resolve_played, write_played,
 };
 
+use crate::exit::Asked;
 use crate::out::{out, outln};
 use crate::run_args::{CommonArgs, OutputArgs, command_line};
 use crate::screen::Screen;
@@ -94,8 +95,8 @@ impl PlayArgs {
 /// Plays, writes the result folder, and prints the summary.
 pub fn run(args: &PlayArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let traces = Traces::open(&args.files, args.cloudsuite)?;
-    let config = args.config(&traces)?;
-    let observe = args.observe()?;
+    let config = args.config(&traces).asked()?;
+    let observe = args.observe().asked()?;
     let ready = ReadyTrace::new(&traces, &config, &observe)?;
     let results = Results::begin(&args.output.out)?;
     let screen = Screen::new(args.output.quiet);

@@ -2,12 +2,14 @@
 
 use std::fmt::Write;
 
+use crate::escape::Esc;
 use crate::figures::{Curve, Curves, Data, Ids, write_figure};
 use crate::headline::{self, Card};
 use crate::number::{NONE, count, duration_ns, duration_s, grouped, percent, rate, trimmed};
 use crate::page;
 use crate::ran;
 use crate::steady;
+use crate::text::one_line;
 use doorbell_results::{SearchSummary, SizeSummary, TrialSummary};
 
 /// The search as text for a terminal.
@@ -19,6 +21,9 @@ pub fn search_table(search: &SearchSummary) -> String {
     for size in search.searches.iter().map(Size) {
         size.lines(&mut out);
     }
+    if let Some(problem) = &search.incomplete {
+        let _ = writeln!(out, "\n{}.", one_line(problem));
+    }
     let _ = writeln!(out, "\n{} of host time in all.", duration_s(search.host_seconds));
     out
 }
@@ -28,6 +33,9 @@ pub fn search_html(search: &SearchSummary, config_toml: &str) -> String {
     let (preset, version) =
         (format!("preset {}", search.preset), format!("version {}", search.doorbell_version));
     let mut out = page::begin(&search.benchmark, "search", &[&search.goal, &preset, &version]);
+    if let Some(problem) = &search.incomplete {
+        let _ = writeln!(out, "<p class=\"nothing\">{}</p>", Esc(problem));
+    }
     for size in search.searches.iter().map(Size) {
         let bytes = size.frame_size;
         let _ = writeln!(out, "<section aria-labelledby=\"frames-{bytes}\">");

@@ -33,7 +33,10 @@ pub struct SearchSummary {
     pub jobs: usize,
     /// Host time from the warm checkpoint to the end.
     pub host_seconds: f64,
-    /// One search for each frame size.
+    /// What is missing, if the search was ended before all sizes were done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<String>,
+    /// One search for each frame size that is done.
     pub searches: Vec<SizeSummary>,
 }
 

@@ -33,11 +33,11 @@ fn words_that_are_not_known_are_answered_with_the_nearest_that_is() {
         (vec!["run", "testpmd", "--set", "dpdk.brust=32"], ["dpdk.brust", "did you mean \"burst\"?"]),
         (vec!["run", "testpmd", "--set", "testpmd.mode=macswop"], ["testpmd.mode", "macswap"]),
     ] {
-        doorbell(&[arguments, vec!["--out", out_text]].concat()).refused_with(&texts);
+        doorbell(&[arguments, vec!["--out", out_text]].concat()).wrong_use_with(&texts);
         assert!(!out.exists(), "a result folder was made for nothing");
     }
-    doorbell(&["bood"]).refused_with(&["'bood'", "'boot'"]);
-    doorbell(&["boot", "--image", "nope"]).refused_with(&["\"nope\"", "testpmd"]);
+    doorbell(&["bood"]).wrong_use_with(&["'bood'", "'boot'"]);
+    doorbell(&["boot", "--image", "nope"]).wrong_use_with(&["\"nope\"", "testpmd"]);
 }
 
 #[test]
@@ -64,10 +64,10 @@ fn values_without_a_unit_with_a_wrong_one_or_out_of_range_are_refused() {
         (["--seed", "one"], ["--seed", "'one'"]),
     ] {
         if arguments[0] == "--duration" || arguments[0] == "--warmup" {
-            doorbell(&[["run", "testpmd"], arguments].concat()).refused_with(&texts);
+            doorbell(&[["run", "testpmd"], arguments].concat()).wrong_use_with(&texts);
         } else {
             let all = [&["run", "testpmd", "--out", out.to_str().unwrap()], arguments.as_slice()].concat();
-            doorbell(&all).refused_with(&texts);
+            doorbell(&all).wrong_use_with(&texts);
         }
         assert!(!out.join("summary.json").exists());
     }

@@ -26,7 +26,7 @@ fn an_interrupted_boot_ends_soon_and_leaves_nothing() {
         std::thread::sleep(Duration::from_millis(400));
         let asked = Instant::now();
         running.signal(signal);
-        running.end().refused_with(&["interrupted"]);
+        running.end().interrupted_with(&[]);
         assert!(asked.elapsed() < SOON);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
@@ -58,7 +58,7 @@ fn an_interrupted_measurement_leaves_the_points_before_it_whole() {
     }
     std::thread::sleep(Duration::from_millis(300));
     running.signal(Signal::INT);
-    running.end().refused_with(&["interrupted", "1 of 2 loads are done"]);
+    running.end().interrupted_with(&["1 of 2 loads are done"]);
     let check = || {
         assert_eq!(verify(&out), Ok(()));
         let first = out.join("point-00");
@@ -90,7 +90,7 @@ fn an_interrupted_run_leaves_its_terminal_as_it_was() {
     let mut terminal = Pty::start(run(folder.path(), &["--checkpoint", &checkpoint, "--duration", "1000s"]));
     terminal.wait_for("simulating");
     terminal.signal(Signal::INT);
-    assert!(!terminal.end().success());
+    assert_eq!(terminal.end().code(), Some(130));
     assert!(terminal.is_cooked());
     let screen = terminal.screen();
     assert!(screen.contains("interrupted"), "{screen}");

@@ -8,9 +8,10 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use doorbell_acceptance::{
-    Ended, FullDisk, Running, blocks, cache_with_own_checkpoints, doorbell_path, repository, scratch,
+    Ended, FullDisk, Pty, Running, blocks, cache_with_own_checkpoints, doorbell_path, repository, scratch,
     short_or_long,
 };
+use doorbell_bench::verify;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -130,13 +131,36 @@ fn a_bound_on_round_trips_is_kept_below_the_rate_at_which_frames_are_lost() {
 }
 
 #[test]
+fn an_interrupted_search_keeps_the_sizes_that_are_done() {
+    let folder = scratch();
+    let arguments =
+        ["search", "testpmd", "--preset", "fast", "--warmup", "100us", "--jobs", "1", "--out", "out"];
+    // Short frames meet the highest rate at once; long ones take a dozen trials.
+    let more = ["--frame-size", "64,1518", "--max", "9Mpps", "--frames", "20000", "--precision", "0.1%"];
+    let mut terminal = Pty::start(command(folder.path(), &[&arguments[..], &more].concat()));
+    terminal.wait_for("1518B frames at");
+    terminal.signal(Signal::INT);
+    assert_eq!(terminal.end().code(), Some(130));
+    let screen = terminal.screen();
+    assert!(screen.contains("1 of 2 frame sizes are done") && screen.contains("interrupted"), "{screen}");
+    let out = folder.path().join("out");
+    assert_eq!(verify(&out), Ok(()));
+    let summary = json(&out.join("summary.json"));
+    let sizes: Vec<u64> =
+        summary["searches"].as_array().unwrap().iter().map(|s| s["frame_size"].as_u64().unwrap()).collect();
+    assert_eq!(sizes, [64]);
+    let told = doorbell(folder.path(), &["report", "out"]).success();
+    assert!(told.contains("1 of 2 frame sizes were not searched"), "{told}");
+}
+
+#[test]
 fn an_interrupted_search_ends_soon_and_leaves_nothing() {
     let folder = scratch();
     let arguments = ["search", "testpmd", "--preset", "fast", "--warmup", "100s", "--out", "out"];
     let running = Running::start(command(folder.path(), &arguments));
     std::thread::sleep(Duration::from_millis(1500));
     running.signal(Signal::INT);
-    running.end().refused_with(&["interrupted"]);
+    running.end().interrupted_with(&[]);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
@@ -284,7 +308,7 @@ fn an_interrupted_sweep_tells_what_is_done_and_leaves_nothing_half_done() {
     let sweep = Running::start(command(folder.path(), &["sweep", "small.toml", "--jobs", "2"]));
     std::thread::sleep(Duration::from_millis(400));
     sweep.signal(Signal::INT);
-    sweep.end().refused_with(&["interrupted", "goes on"]);
+    sweep.end().interrupted_with(&["goes on"]);
     let results = folder.path().join("results/small");
     let rows = fs::read_to_string(results.join("table.csv")).unwrap().lines().count() - 1;
     assert_eq!(done(&results.join("points")).len(), rows);

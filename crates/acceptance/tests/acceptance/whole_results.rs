@@ -155,7 +155,7 @@ fn a_folder_that_another_run_writes_is_refused_and_so_is_one_with_other_things()
     wait_for_lock(&folder.path().join(".out.lock"));
     Running::start(short_run(&out)).end().refused_with(&["is being written by another run", "--out"]);
     running.signal(Signal::INT);
-    running.end().refused_with(&["interrupted"]);
+    running.end().interrupted_with(&[]);
     fs::create_dir_all(&out).unwrap();
     fs::write(out.join("thesis.tex"), "years of work").unwrap();
     Running::start(short_run(&out)).end().refused_with(&["thesis.tex", "--out"]);

@@ -8,6 +8,7 @@ use doorbell_machine::{ConfigError, preset};
 use toml::{Table, Value};
 
 use crate::config::RunConfig;
+use crate::error::RunError;
 use crate::network::config::{below, keys_of_the_run};
 use crate::registry::benchmark;
 
@@ -21,13 +22,9 @@ pub struct NetworkFile {
 
 impl NetworkFile {
     /// Reads a file, and the scripts that it names; its disks are beside it, too.
-    pub fn read(path: &Path) -> Result<NetworkFile, ConfigError> {
+    pub fn read(path: &Path) -> Result<NetworkFile, RunError> {
         let name = path.display().to_string();
-        let read = |path: &Path| {
-            std::fs::read_to_string(path).map_err(|error| {
-                ConfigError::new(path.display().to_string(), format!("it cannot be read: {error}"))
-            })
-        };
+        let read = |path: &Path| std::fs::read_to_string(path).map_err(RunError::io("read", path));
         let mut tree = Overlay::from_toml(&name, &read(path)?)?.into_table();
         let nodes = tree.get_mut("node").and_then(Value::as_table_mut);
         for (node, table) in nodes.into_iter().flatten() {
@@ -41,7 +38,7 @@ impl NetworkFile {
                 Some(Value::String(script)) => script,
                 Some(other) => {
                     let problem = format!("{other} is no text; name a file, such as \"client.sh\"");
-                    return Err(ConfigError::new(format!("node.{node}.script_file"), problem));
+                    return Err(ConfigError::new(format!("node.{node}.script_file"), problem).into());
                 }
             };
             let lines = read(&path.with_file_name(script))?;
@@ -49,7 +46,8 @@ impl NetworkFile {
                 return Err(ConfigError::new(
                     format!("node.{node}.script"),
                     "it stands beside script_file; give one of them",
-                ));
+                )
+                .into());
             }
         }
         Ok(NetworkFile { name, tree })
@@ -183,7 +181,11 @@ between = [\"one\", \"two\"]
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mine.toml");
         std::fs::write(&path, text).unwrap();
-        NetworkFile::read(&path)?.resolve("server", &[])
+        match NetworkFile::read(&path) {
+            Ok(file) => file.resolve("server", &[]),
+            Err(RunError::Config(error)) => Err(error),
+            Err(other) => panic!("{other}"),
+        }
     }
 
     #[test]

@@ -173,14 +173,13 @@ pub struct Published {
 impl ExperimentFile {
     /// Reads a file, and what it names.
     pub fn read(path: &Path, places: &Places) -> Result<ExperimentFile, ExperimentError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| ExperimentError::File(format!("cannot read {}: {error}", path.display())))?;
+        let text = std::fs::read_to_string(path).map_err(RunError::io("read", path))?;
         let mut file = ExperimentFile::from_toml(&text)
             .map_err(|error| ExperimentError::File(format!("{}: {error}", path.display())))?;
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         file.name = file.name.or(stem);
         if let Some(network) = &file.network {
-            file.topology = Some(NetworkFile::read(&path.with_file_name(network)).map_err(RunError::from)?);
+            file.topology = Some(NetworkFile::read(&path.with_file_name(network))?);
         }
         if let Some(trace) = &file.trace {
             let all = std::iter::once(trace).chain(&file.neighbours);

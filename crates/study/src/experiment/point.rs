@@ -118,7 +118,8 @@ impl Own<'_> {
         let size = self.point.config.loadgen.traffic.frame_size;
         // The sweep has a process for each core already.
         let jobs = 1;
-        let searches = search_sizes(&session, &[size], request, jobs, control.interrupted, &|_, _| {})?;
+        let searches =
+            search_sizes(&session, &[size], request, jobs, control.interrupted, &|_, _| {}).all()?;
         let seconds = started.elapsed().as_secs_f64();
         let names = (self.benchmark.name, self.preset);
         let summary = search_summary(names, self.command, request, jobs, seconds, searches, session.ran());

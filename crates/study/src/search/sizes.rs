@@ -82,7 +82,23 @@ pub fn search_summary(
         precision: request.precision.0,
         jobs,
         host_seconds,
+        incomplete: None,
         searches,
+    }
+}
+
+/// What became of searches for several frame sizes.
+pub struct Searched {
+    /// The sizes that are done, in their order.
+    pub done: Vec<SizeSummary>,
+    /// What ended the others, if they did not come to their ends.
+    pub error: Option<RunError>,
+}
+
+impl Searched {
+    /// All sizes, or the error.
+    pub fn all(self) -> Result<Vec<SizeSummary>, RunError> {
+        self.error.map_or(Ok(self.done), Err)
     }
 }
 
@@ -95,8 +111,10 @@ pub fn search_sizes(
     jobs: usize,
     interrupted: &AtomicBool,
     progress: Progress,
-) -> Result<Vec<SizeSummary>, RunError> {
-    request.validate(session.config(), sizes)?;
+) -> Searched {
+    if let Err(error) = request.validate(session.config(), sizes) {
+        return Searched { done: Vec::new(), error: Some(error.into()) };
+    }
     let at_once = jobs.min(sizes.len()).max(1);
     let each = (jobs / at_once).max(1);
     let results: Mutex<Vec<Option<Result<SizeSummary, RunError>>>> =
@@ -120,10 +138,7 @@ pub fn search_sizes(
     let results = results.into_inner().expect("no thread panicked");
     // After a failure the rest was not begun; the failure itself is among the results.
     let (done, failures): (Vec<_>, Vec<_>) = results.into_iter().flatten().partition(Result::is_ok);
-    match failures.into_iter().find_map(Result::err) {
-        Some(error) => Err(error),
-        None => Ok(done.into_iter().flatten().collect()),
-    }
+    Searched { done: done.into_iter().flatten().collect(), error: failures.into_iter().find_map(Result::err) }
 }
 
 fn search_size(

@@ -1,0 +1,209 @@
+//! How the command ends: 2 for wrong use, 1 for what failed, 130 when it was interrupted, with all that is whole in its place.
+
+mod loop_trace;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::loop_trace::{doorbell, record};
+
+/// Far more than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+#[track_caller]
+fn ends_with(folder: &Path, status: i32, words: &[&str]) -> String {
+    let output = doorbell(folder, words);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(status), "{words:?}: {said}");
+    assert!(!said.is_empty() || status == 0, "{words:?} says nothing");
+    said
+}
+
+#[test]
+fn a_wrong_option_key_value_or_unit_is_wrong_use() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    record(&folder.join("loop.dbt"));
+    fs::write(folder.join("key.toml"), "benchmark = \"testpmd\"\nrepetition = 2\n").unwrap();
+    fs::write(folder.join("point.toml"), "benchmark = \"testpmd\"\n[grid]\n\"nic.rx_fifi\" = [\"1KiB\"]\n")
+        .unwrap();
+    fs::write(folder.join("plays.toml"), "trace = \"loop.dbt\"\n").unwrap();
+    fs::write(folder.join("net.toml"), "[switch.a]\nprots = 2\n").unwrap();
+    fs::write(folder.join("true.sh"), "true\n").unwrap();
+    for words in [
+        &["--nonsense"][..],
+        &["bood"],
+        &["run", "testpmd", "--raet", "1Mpps"],
+        &["run"],
+        &["run", "testpdm"],
+        &["run", "testpmd", "--preset", "fats"],
+        &["run", "testpmd", "--rate", "5"],
+        &["run", "testpmd", "--rate", "1Mpps,5Mbpss"],
+        &["run", "testpmd", "--duration", "10"],
+        &["run", "testpmd", "--warmup", "5parsec"],
+        &["run", "testpmd", "--frame-size", "63"],
+        &["run", "testpmd", "--set", "nic.rx_fifi=48KiB"],
+        &["run", "testpmd", "--set", "link.rate=10"],
+        &["run", "testpmd", "--set", "core"],
+        &["run", "testpmd", "--arrivals", "poison"],
+        &["run", "testpmd", "--time-limit", "2s"],
+        &["run", "testpmd", "--node", "server"],
+        &["run", "compute", "--rate", "1Mpps"],
+        &["run", "iperf", "--rate", "1Mpps"],
+        &["run", "--network", "net.toml"],
+        &["run", "--script", "true.sh", "--rate", "5"],
+        &["run", "--script", "true.sh", "--file", "nothing"],
+        &["run", "--script", "true.sh", "--begin-at", ""],
+        &["search", "testpmd", "--goal", "most"],
+        &["search", "compute"],
+        &["search", "testpmd", "--max", "5"],
+        &["search", "testpmd", "--min", "2Mpps", "--max", "1Mpps"],
+        &["search", "testpmd", "--frame-size", "20"],
+        &["sweep", "plan", "key.toml"],
+        &["sweep", "plan", "point.toml"],
+        &["sweep", "run", "plays.toml", "--index", "7"],
+        &["reproduce", "nature26"],
+        &["reproduce", "ispass24", "fig99"],
+        &["config", "show", "--set", "nic.rx_fifi=48KiB"],
+        &["boot", "--image", "nope"],
+        &["boot", "--set", "platform.ram=1KiB"],
+        &["boot", "--max-time", "2"],
+        &["image", "build", "nope"],
+        &["trace", "run", "loop.dbt", "--harts", "2"],
+        &["trace", "run", "loop.dbt", "--set", "nic.rx_fifo=48KiB"],
+        &["trace", "dump", "loop.dbt", "--from", "1000000"],
+        &["trace", "record", "--qemu", "z80", "true"],
+        &["--log", "nick=debug", "config", "presets"],
+        &["--log-file", "log", "config", "presets"],
+    ] {
+        ends_with(folder, 2, words);
+        assert!(!folder.join("results").exists(), "{words:?} has left something");
+    }
+}
+
+#[test]
+fn what_fails_without_being_wrong_use_is_told_apart_from_it() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    record(&folder.join("loop.dbt"));
+    let whole = fs::read(folder.join("loop.dbt")).unwrap();
+    fs::write(folder.join("half.dbt"), &whole[..whole.len() / 2]).unwrap();
+    for words in [
+        &["report", "nowhere"][..],
+        &["sweep", "plan", "missing.toml"],
+        &["run", "--network", "missing.toml"],
+        &["run", "--script", "missing.sh"],
+        &["run", "testpmd", "--traffic", "missing.toml"],
+        &["boot", "--bare", "missing.bin"],
+        &["image", "show", "net"],
+        &["trace", "run", "half.dbt"],
+        &["trace", "run", "missing.dbt"],
+        &["trace", "cut", "loop.dbt", "loop.dbt", "--from", "0", "--count", "1"],
+        &["--log", "nic=debug", "--log-file", "missing/log", "config", "presets"],
+    ] {
+        ends_with(folder, 1, words);
+    }
+    for words in [&["config", "presets"][..], &["--version"], &["help", "run"], &["run", "--help"]] {
+        ends_with(folder, 0, words);
+    }
+}
+
+/// A command under way, which does not outlive the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Running {
+    fn start(folder: &Path, words: &[&str]) -> Running {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+        command.env("DOORBELL_CACHE", folder.join("cache")).current_dir(folder).args(words);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running(command.spawn().unwrap())
+    }
+
+    /// Interrupts it; its exit status and what it says on standard error from here on.
+    fn interrupt(mut self) -> (Option<i32>, String) {
+        kill_process(Pid::from_child(&self.0), Signal::INT).unwrap();
+        let mut said = String::new();
+        if let Some(mut stderr) = self.0.stderr.take() {
+            stderr.read_to_string(&mut said).unwrap();
+        }
+        (self.0.wait().unwrap().code(), said)
+    }
+
+    /// Waits until Ctrl-C would be heard.
+    fn hears_interrupts(&self) {
+        let started = Instant::now();
+        let heard = || {
+            let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
+            let caught =
+                status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim().to_owned();
+            u64::from_str_radix(&caught, 16).unwrap() & 0b10 != 0
+        };
+        while !heard() {
+            assert!(started.elapsed() < PATIENCE, "nothing hears Ctrl-C");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Waits for a line on standard error that has this text.
+    fn says(&mut self, text: &str) {
+        let mut stderr = BufReader::new(self.0.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains(text) {
+            line.clear();
+            assert!(stderr.read_line(&mut line).unwrap() > 0, "it ends without saying \"{text}\"");
+        }
+        // What comes later must be taken, or it would wait for that.
+        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+    }
+}
+
+#[test]
+fn an_interrupted_guest_ends_with_130_and_its_checkpoint_is_written() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    // j .
+    fs::write(folder.join("spin.bin"), 0x0000_006f_u32.to_le_bytes()).unwrap();
+    let guest = Running::start(folder, &["boot", "--bare", "spin.bin", "--save-checkpoint", "spin.ckpt"]);
+    guest.hears_interrupts();
+    let (status, said) = guest.interrupt();
+    assert_eq!((status, said.as_str()), (Some(130), "checkpoint in spin.ckpt\n"));
+    let again = ["boot", "--bare", "spin.bin", "--checkpoint", "spin.ckpt", "--max-time", "1us"];
+    let more = ["--fast-forward"];
+    assert_eq!(ends_with(folder, 0, &[&again[..], &more].concat()), "");
+}
+
+/// An experiment that takes far longer than a point of it.
+fn many_points() -> String {
+    let lengths: Vec<String> = (1..=400).map(|more| (10_000 + more).to_string()).collect();
+    format!(
+        "trace = \"loop.dbt\"\npreset = \"server\"\nset = [\"playback.warmup=1000\"]\n[grid]\n\
+         \"playback.instructions\" = [{}]\n",
+        lengths.join(", ")
+    )
+}
+
+#[test]
+fn an_interrupted_sweep_ends_with_130_and_its_table_has_what_is_done() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    record(&folder.join("loop.dbt"));
+    fs::write(folder.join("many.toml"), many_points()).unwrap();
+    let mut sweep = Running::start(folder, &["sweep", "many.toml", "--jobs", "1"]);
+    sweep.says("1/400 point 0");
+    assert_eq!(sweep.interrupt().0, Some(130));
+    let rows = fs::read_to_string(folder.join("results/many/table.csv")).unwrap().lines().count() - 1;
+    let plan = String::from_utf8(doorbell(folder, &["sweep", "plan", "many.toml"]).stdout).unwrap();
+    assert!((1..400).contains(&rows) && plan.contains(&format!("{rows} of 400 points are done")), "{rows}");
+}

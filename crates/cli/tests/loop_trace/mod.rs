@@ -1,0 +1,92 @@
+//! A small trace, made here: what the command does with traces, results and experiments needs no guest.
+#![allow(dead_code, reason = "each test takes what it needs")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use doorbell_sim::memory::Walk;
+use doorbell_sim::ports::DmaKind;
+use doorbell_sim::{Op, OpClass, PhysAddr, Ps};
+use doorbell_trace::system::{Description, DeviceEvent, Dma, Happening, Step, TraceWriter};
+
+const RAM: u64 = 0x8000_0000;
+/// Frames, and instructions between two of them.
+pub const FRAMES: u64 = 400;
+pub const ROUND: u64 = 100;
+pub const FRAME_BYTES: u32 = 60;
+
+/// One round of a program that looks at a frame, writes to a table of its own, and goes round.
+pub fn round(frame: u64) -> Vec<Op> {
+    let op = |number: u64, class| {
+        let pc = RAM + 0x1000 + 4 * number;
+        Op { pc, fetch: PhysAddr(pc), class, length: 4, destination: 5, ..Op::default() }
+    };
+    let mut ops: Vec<Op> = (0..ROUND).map(|number| op(number, OpClass::Int)).collect();
+    let buffer = RAM + 0x10_0000 + 2048 * (frame % 64);
+    for (number, class, addr) in [
+        (10, OpClass::Load, buffer),
+        (20, OpClass::Store, buffer + 8),
+        (30, OpClass::Load, RAM + 0x20_0000 + 64 * (frame % 8)),
+    ] {
+        ops[number] =
+            Op { virt: addr, phys: PhysAddr(addr), size: 8, sources: [5, 6, 0], ..op(number as u64, class) };
+    }
+    let last = ROUND as usize - 1;
+    ops[last] = Op { flags: Op::TAKEN, virt: RAM + 0x1000, destination: 0, ..op(ROUND - 1, OpClass::Jump) };
+    ops
+}
+
+/// Frames come, are looked at, and leave.
+pub fn record(path: &Path) {
+    let description = Description {
+        recorder: "a test".to_owned(),
+        recorded: "a loop".to_owned(),
+        isa: "riscv64".to_owned(),
+        harts: 1,
+        timed: true,
+        physical: true,
+        config: String::new(),
+        beside: Vec::new(),
+    };
+    let mut writer = TraceWriter::create(path, &description).unwrap();
+    for frame in 0..FRAMES {
+        let after = ROUND * frame;
+        let mut event = |after, since, what| {
+            writer
+                .event(&DeviceEvent { device: 0, hart: 0, after, since: Ps::from_ns(since), what })
+                .unwrap();
+        };
+        let dma = |write, visible| Dma {
+            kind: if write { DmaKind::RxData } else { DmaKind::TxData },
+            write,
+            addr: PhysAddr(RAM + 0x10_0000 + 2048 * (frame % 64)),
+            len: FRAME_BYTES,
+            frame,
+            offset: 0,
+            took: Ps::from_ns(100),
+            visible,
+        };
+        if frame > 0 {
+            event(
+                after,
+                1,
+                Happening::Dma(Dma {
+                    addr: PhysAddr(RAM + 0x10_0000 + 2048 * ((frame - 1) % 64)),
+                    frame: frame - 1,
+                    ..dma(false, 0)
+                }),
+            );
+            event(after, 2, Happening::FrameOut { bytes: FRAME_BYTES + 4 });
+        }
+        event(after, 3, Happening::FrameIn { bytes: FRAME_BYTES + 4 });
+        event(after, 4, Happening::Dma(dma(true, after)));
+        writer.block(0, &Step::default(), &round(frame), &mut |_| Walk::default()).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+/// The command in a folder that has its cache, too.
+pub fn doorbell(folder: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+    command.env("DOORBELL_CACHE", folder.join("cache")).current_dir(folder).args(words).output().unwrap()
+}
