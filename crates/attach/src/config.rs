@@ -5,6 +5,7 @@ use std::fmt;
 use doorbell_pcie::PathConfig;
 use doorbell_sim::memory::Entry;
 use doorbell_sim::{BitsPerSec, Bytes, Clock, Hertz, Ps};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A chain has so many stages at most.
@@ -16,7 +17,7 @@ const REGISTER_LATENCY: Ps = Ps::from_ns(20);
 const REGISTER_BYTES: u64 = 4;
 
 /// How a device is attached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AttachKind {
     /// By a PCI Express link, which `[pcie]` describes.
@@ -45,7 +46,7 @@ impl fmt::Display for AttachKind {
 }
 
 /// One bus, and the bridge at its end towards memory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StageConfig {
     /// Bytes that it moves in a cycle: 1B to 1KiB.
@@ -128,7 +129,7 @@ impl StageConfig {
 }
 
 /// The parameters. Each key belongs to the kinds that it names and is refused with others.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
     default,

@@ -3,13 +3,14 @@
 use doorbell_loadgen::Returned;
 use doorbell_machine::ConfigError;
 use doorbell_sim::Bytes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
 use crate::options::Options;
 
 /// compute's options.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ComputeConfig {
     /// The table through which it walks, a line a step in random order: 1 KiB to 1 GiB.

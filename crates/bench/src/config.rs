@@ -8,11 +8,12 @@ use doorbell_loadgen::LoadGenConfig;
 use doorbell_machine::overlay;
 use doorbell_machine::overlay::Overlay;
 use doorbell_machine::{
-    AttachConfig, ConfigError, CoreConfig, HartParts, HartTables, HartsConfig, MachineConfig, PlatformConfig,
-    PortConfig, PortNumber, PortTable, PortTables, PortsConfig,
+    AttachConfig, ConfigError, CoreConfig, HartParts, HartTable, HartTables, HartsConfig, MachineConfig,
+    PlatformConfig, PortConfig, PortNumber, PortTable, PortTables, PortsConfig,
 };
 use doorbell_nic::NicConfig;
 use doorbell_sim::{Bytes, Ps};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use toml::Table;
 use xxhash_rust::xxh3::xxh3_64;
@@ -21,16 +22,18 @@ use crate::length::Length;
 use crate::network::{CableTable, GeneratorTable, NodeTable};
 use crate::options::{OptionSections, Options};
 use crate::playback::{PlaybackConfig, of_what_counts};
+use crate::reference::instead_of;
 
 /// A run's whole configuration.
 // Serde's derive reads no sections whose names it does not know, so that `RunConfig::with` reads them, and the rest by it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, remote = "Self")]
 pub struct RunConfig {
     /// How long, from when, with which seed.
     pub run: RunParams,
     /// What benchmarks have of their own: a section each (`crate::registry` says which).
     #[serde(flatten, skip_deserializing)]
+    #[schemars(skip)]
     options: OptionSections,
     /// What the guest sees.
     pub platform: PlatformConfig,
@@ -54,15 +57,18 @@ pub struct RunConfig {
     pub loadgen: LoadGenConfig,
     /// What ports have of their own: any keys of `nic`, `attach`, `pcie` and `link`, by the ports' numbers.
     #[serde(skip_serializing_if = "PortTables::is_empty")]
+    #[schemars(with = "BTreeMap<String, PortTable>")]
     pub port: PortTables,
     /// What harts have of their own: any keys of `core`, `pipeline` and the private part of `memory`, by the harts' numbers.
     #[serde(skip_serializing_if = "HartTables::is_empty")]
+    #[schemars(with = "BTreeMap<String, HartTable>")]
     pub hart: HartTables,
     /// A network's machines, by name: what each is told of its own (docs/networks.md).
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub node: BTreeMap<String, NodeTable>,
     /// A network's switches: any keys of theirs (`queue`, `latency`, `stations`, `ageing`).
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "BTreeMap<String, doorbell_machine::SwitchConfig>")]
     pub switch: BTreeMap<String, Table>,
     /// A network's load generators that are no machine's own.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -73,7 +79,7 @@ pub struct RunConfig {
 }
 
 /// How a measurement goes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RunParams {
     /// From this all random streams of a run come.
@@ -163,8 +169,9 @@ impl RunConfig {
         let mut whole = Overlay::from_table(self.to_table());
         whole.merge(tree.clone());
         let mut whole = whole.into_table();
-        let options = self.options.laid_under(&mut whole)?;
-        let WithoutOptions(rest) = overlay::read_beside(whole, &options.names())?;
+        let options = self.options.laid_under(&mut whole).map_err(|error| instead_of(error, tree))?;
+        let WithoutOptions(rest) =
+            overlay::read_beside(whole, &options.names()).map_err(|error| instead_of(error, tree))?;
         Ok(RunConfig { options, ..rest })
     }
 
@@ -225,7 +232,8 @@ impl RunConfig {
 
     /// Checks every value.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        self.machine().validate()?;
+        // Keys of one port or hart alone are looked at here.
+        self.machine().validate().map_err(|error| instead_of(error, &Table::new()))?;
         if self.platform.nics == 0 {
             return Err(ConfigError::new("platform.nics", "a run needs at least one NIC"));
         }

@@ -3,6 +3,7 @@
 
 use doorbell_loadgen::Returned;
 use doorbell_machine::ConfigError;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
@@ -21,7 +22,7 @@ pub(crate) const L3FWD: &[&str] = &["loadgen.traffic.destination_ip=198.18.0.1",
 const L3FWD_HUGEPAGES: u32 = 200;
 
 /// The options that all DPDK programs have, under testpmd's names.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DpdkConfig {
     /// Receive descriptors (--rxd), 32 to 4096 in steps of 8.

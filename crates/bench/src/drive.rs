@@ -2,13 +2,14 @@
 
 use doorbell_machine::{ConfigError, CoreConfig, CoreModel, MachineConfig, node_config};
 use doorbell_sim::Hertz;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
 use crate::options::Options;
 
 /// Where the load of a benchmark comes from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DriveKind {
     /// From a load generator in hardware.
@@ -22,7 +23,7 @@ pub enum DriveKind {
 ///
 /// A drive node's core is functional, and its memory perfect: every instruction takes the same time. So that the test node is
 /// what is measured, it is faster. Its NIC and link are as the test node's.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DriveConfig {
     /// Where the load comes from: `generator` or `node`. Benchmarks that have two nodes anyway do not ask.

@@ -7,6 +7,7 @@ use doorbell_machine::{ConfigError, Mode, Network, NetworkOutcome, Outcome};
 use doorbell_results::{IperfFigures, Protocol, Steady, SteadyPhase};
 use doorbell_sim::{BitsPerSec, Ps};
 use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -63,7 +64,7 @@ const TALK_BYTES_MAX: u64 = 8 << 10;
 const WITHOUT_END: u32 = 86_400;
 
 /// iperf3's options.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct IperfConfig {
     /// TCP or UDP.

@@ -9,6 +9,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 const AUTO: &str = "auto";
+const LENGTH: &str = "\"auto\", or a time such as \"100us\" or \"2ms\"";
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +42,7 @@ impl FromStr for Length {
         if text == AUTO {
             return Ok(Length::Auto);
         }
-        let with_auto =
-            |error| UnitError { expected: "\"auto\", or a time such as \"100us\" or \"2ms\"", ..error };
+        let with_auto = |error| UnitError { expected: LENGTH, ..error };
         text.parse().map(Length::For).map_err(with_auto)
     }
 }
@@ -55,6 +55,8 @@ impl fmt::Display for Length {
         }
     }
 }
+
+doorbell_sim::spelt_as_text!(Length, LENGTH, &["ps", "ns", "us", "ms", "s"]);
 
 impl Serialize for Length {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

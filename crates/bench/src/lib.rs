@@ -32,6 +32,7 @@ mod places;
 mod playback;
 mod ports;
 mod prepared;
+mod reference;
 mod registry;
 mod results;
 mod rxptx;
@@ -81,6 +82,7 @@ pub use playback::{
     NamedTrace, PlaybackConfig, PlayedRun, ReadyTrace, TRACE, Traces, Warmup, resolve_played, write_played,
 };
 pub use prepared::{BenchmarkPlan, MeasureNodes, Measured, NodesLoad, Prepared};
+pub use reference::{Parameter, Word, page, parameter, parameters, schema};
 pub use registry::{BENCHMARKS, Benchmark, NETWORK, Nodes, PLAYED, benchmark};
 pub use results::{Results, named};
 pub use rxptx::RxptxConfig;

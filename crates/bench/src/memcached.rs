@@ -3,6 +3,7 @@
 
 use doorbell_machine::ConfigError;
 use doorbell_sim::Bytes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
@@ -17,7 +18,7 @@ const EAL_HUGEPAGES: u64 = 11;
 const MBUF: u64 = 2560;
 
 /// memcached-dpdk's own options.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MemcachedDpdkConfig {
     /// The store, its hash table included (--memory): 64 KiB to 64 GiB.

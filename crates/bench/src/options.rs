@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use doorbell_machine::ConfigError;
 use doorbell_machine::overlay::laid_over;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::{Serialize, Serializer};
 use toml::{Table, Value};
@@ -16,7 +17,7 @@ use crate::config::RunConfig;
 
 /// One section's options.
 pub trait Options:
-    Clone + Debug + Default + DeserializeOwned + PartialEq + Send + Serialize + Sync + 'static
+    Clone + Debug + Default + DeserializeOwned + JsonSchema + PartialEq + Send + Serialize + Sync + 'static
 {
     /// What the section is called: its keys are `SECTION.key`.
     const SECTION: &'static str;
@@ -68,6 +69,12 @@ impl OptionSections {
         OptionSections { sections: all }
     }
 
+    /// These and another one.
+    pub(crate) fn and(mut self, section: Section) -> OptionSections {
+        self.sections.push((section.begin)());
+        self
+    }
+
     /// The options of this type.
     ///
     /// # Panics
@@ -86,6 +93,11 @@ impl OptionSections {
     /// The sections' names.
     pub(crate) fn names(&self) -> Vec<&'static str> {
         self.sections.iter().map(|held| held.section()).collect()
+    }
+
+    /// What can stand in each, by its name.
+    pub(crate) fn schemas(&self, generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
+        self.sections.iter().map(|held| (held.section(), held.schema(generator))).collect()
     }
 
     /// These, with what `tree` says of them laid over; it is taken out of the tree.
@@ -129,6 +141,7 @@ impl Serialize for OptionSections {
 trait Held: Any + Debug + Send + Sync {
     fn section(&self) -> &'static str;
     fn table(&self) -> Table;
+    fn schema(&self, generator: &mut SchemaGenerator) -> Schema;
     fn laid_under(&self, own: &Table) -> Result<Arc<dyn Held>, ConfigError>;
     fn check(&self, config: &RunConfig) -> Result<(), ConfigError>;
     fn equals(&self, other: &dyn Held) -> bool;
@@ -141,6 +154,10 @@ impl<T: Options> Held for T {
 
     fn table(&self) -> Table {
         Table::try_from(self).expect("options can be written as TOML")
+    }
+
+    fn schema(&self, generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
     }
 
     fn laid_under(&self, own: &Table) -> Result<Arc<dyn Held>, ConfigError> {

@@ -306,16 +306,19 @@ mod tests {
     mod echo {
         use doorbell_machine::ConfigError;
         use doorbell_sim::Ps;
+        use schemars::JsonSchema;
         use serde::{Deserialize, Serialize};
 
         use crate::config::RunConfig;
         use crate::options::Options;
 
         /// echo's own options.
-        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(default, deny_unknown_fields)]
         pub struct EchoConfig {
+            /// How long a frame is kept.
             pub delay: Ps,
+            /// How many ports answer.
             pub ports: Option<u32>,
         }
 
@@ -410,7 +413,9 @@ mod tests {
     #[test]
     #[should_panic(expected = "two types of options are called [dpdk]")]
     fn two_types_of_options_cannot_share_a_name() {
-        #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[derive(
+            Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+        )]
         struct Other {}
         impl crate::options::Options for Other {
             const SECTION: &'static str = "dpdk";

@@ -2,6 +2,7 @@
 
 use doorbell_machine::ConfigError;
 use doorbell_sim::Ps;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
@@ -12,7 +13,7 @@ use crate::options::Options;
 const WORK_MAX: Ps = Ps::from_ms(100);
 
 /// rxptx's own options.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RxptxConfig {
     /// How long it works on a burst, whatever its size, up to 100 ms by DPDK's clock (`platform.timebase`).

@@ -2,6 +2,7 @@
 
 use doorbell_loadgen::Returned;
 use doorbell_machine::ConfigError;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
@@ -12,7 +13,7 @@ use crate::options::Options;
 pub(crate) const READY_MARKER: &str = "Press enter to exit";
 
 /// What testpmd does with frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ForwardMode {
     /// Sends frames back as they came.
@@ -22,7 +23,7 @@ pub enum ForwardMode {
 }
 
 /// By which port a frame leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Topology {
     /// By the one that it came in by.
@@ -32,7 +33,7 @@ pub enum Topology {
 }
 
 /// testpmd's own options; those that it shares with other programs are in `dpdk`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TestpmdConfig {
     /// What it does with frames.

@@ -2,6 +2,7 @@
 
 use doorbell_machine::ConfigError;
 use doorbell_sim::Bytes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
@@ -9,7 +10,7 @@ use crate::dpdk;
 use crate::options::Options;
 
 /// What touchfwd and touchdrop have beside the other DPDK programs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TouchConfig {
     /// Bytes that each load of a frame takes: 1, as in a loop over bytes, or 8.

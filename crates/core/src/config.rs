@@ -2,10 +2,11 @@
 //! (4-wide, ROB/IQ 128/120, LQ/SQ 68/72, 256 + 256 registers, BiMode, BTB of 8192); what the table does not say is a
 //! common choice for a core of that size.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The kind of core.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CoreKind {
     /// Executes as soon as operands and units are there, commits in order.
@@ -16,7 +17,7 @@ pub enum CoreKind {
 }
 
 /// How loads are kept from overtaking the stores that they depend on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemoryDependence {
     /// Loads go ahead of stores whose address is unknown unless the pair clashed before; a clash throws away the load and
@@ -30,7 +31,7 @@ pub enum MemoryDependence {
 }
 
 /// In which order stores that have committed leave the store queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StoreDrain {
     /// A store that misses does not delay others (RVWMO allows it).
@@ -41,7 +42,7 @@ pub enum StoreDrain {
 }
 
 /// The predictor of conditional branches' directions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DirectionPredictor {
     /// Two-bit counters indexed by address.
@@ -56,7 +57,7 @@ pub enum DirectionPredictor {
 }
 
 /// A core. Frequency is not its business: all times are cycles.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PipelineConfig {
     /// `out-of-order` or `in-order`.
@@ -173,7 +174,7 @@ impl Default for PipelineConfig {
 
 /// A buffer of decoded instructions (op cache, DSB, DIB), which spares the instruction cache and the decoders. Its size is sets × ways ×
 /// window bytes of code.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DecodedConfig {
     /// Sets, a power of two up to 4096; 0 for no buffer.
@@ -193,7 +194,7 @@ impl Default for DecodedConfig {
 }
 
 /// Functional units: how many, cycles from issue to result, and cycles between two starts on one unit (1: pipelined).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct UnitsConfig {
     /// Integer units, 1 to 16.
@@ -272,7 +273,7 @@ impl Default for UnitsConfig {
 }
 
 /// Branch prediction. All table sizes are powers of two.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BranchConfig {
     /// `bimodal`, `bimode`, `tage` or `tournament`.
@@ -333,7 +334,7 @@ impl Default for BranchConfig {
 }
 
 /// Address translation. Entries divided by ways are powers of two.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TlbConfig {
     /// Entries of the instruction TLB, 1 to 4096.

@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 
 use doorbell_sim::{Bytes, Frame, Ps};
 use doorbell_wire::MacAddr;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::frame::ADDRESS_BYTES;
@@ -13,7 +14,7 @@ use crate::responder::ResponderConfig;
 use crate::streams::{STREAMS_MAX, StreamConfig};
 
 /// A load generator, as configuration files write it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoadGenConfig {
     /// How many of the frames sent last are remembered until they return: rounded up to a power of two, 16
@@ -41,7 +42,7 @@ impl Default for LoadGenConfig {
 }
 
 /// What a generator sends and what it expects back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrafficConfig {
     /// What is sent.
@@ -88,7 +89,7 @@ pub struct TrafficConfig {
 }
 
 /// A kind of traffic. What asks by IPv4 asks for the station by ARP first, until it is answered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// UDP test frames, which are to come back.
@@ -136,7 +137,7 @@ impl Default for TrafficConfig {
 
 /// What a returned frame's addresses must be. Everything behind them must be as it was sent, but for what a router
 /// changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Returned {
     /// Source and destination are exchanged (testpmd's macswap).
     #[serde(rename = "macswap")]

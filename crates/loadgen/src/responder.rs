@@ -15,12 +15,13 @@ use std::net::Ipv4Addr;
 use doorbell_sim::Frame;
 use doorbell_wire::checksum::Sum;
 use doorbell_wire::{EtherType, Ethernet, Ipv4, Ipv4Repr, MacAddr};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::address_at_port;
 
 /// What the responder answers to, as configuration files write it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ResponderConfig {
     /// Whether it answers at all.

@@ -9,6 +9,7 @@ use doorbell_platform::{DiskConfig, FirmwareKind, MmuMode, RtcConfig};
 use doorbell_sim::ram::PAGE_BYTES;
 use doorbell_sim::{Bytes, Clock, Hertz, Ps};
 use doorbell_wire::LinkConfig;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -49,7 +50,7 @@ pub struct MachineConfig {
 }
 
 /// The part of a machine that a guest can tell from another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PlatformConfig {
     /// Guest memory.
@@ -95,7 +96,7 @@ impl Default for PlatformConfig {
 }
 
 /// Whether cores, caches and memory have timing models.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CoreModel {
     /// Every instruction costs the same, and memory nothing.
@@ -106,7 +107,7 @@ pub enum CoreModel {
 }
 
 /// The cores as far as they run functionally: every instruction costs the same.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CoreConfig {
     /// Whether there are timing models of cores, caches and memory: `functional` or `timed`.
@@ -175,12 +176,14 @@ pub struct ConfigError {
     pub key: String,
     /// What is wrong and what would be right.
     pub problem: String,
+    /// Whether there is no such key, so that another one may have been meant.
+    pub is_unknown_key: bool,
 }
 
 impl ConfigError {
     /// An error about `key`.
     pub fn new(key: impl Into<String>, problem: impl ToString) -> ConfigError {
-        ConfigError { key: key.into(), problem: problem.to_string() }
+        ConfigError { key: key.into(), problem: problem.to_string(), is_unknown_key: false }
     }
 
     /// An error that a part of the machine words as "key is value; it must be …", its key being relative to the part's.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use doorbell_core::PipelineConfig;
 use doorbell_memory::{HartSide, MemoryConfig, PrivateConfig};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
@@ -21,16 +22,19 @@ part_number! {
 }
 
 /// What one hart has of its own: any keys of these parts that are not shared.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, expecting = "core, pipeline and memory")]
 pub struct HartTable {
     /// Over `[core]`: `frequency`, `ipc`, `warming_ipc`.
+    #[schemars(with = "CoreConfig")]
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub core: Table,
     /// Over `[pipeline]`.
+    #[schemars(with = "PipelineConfig")]
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub pipeline: Table,
     /// Over `[memory]`: `l1i`, `l1d`, `l2`, `walks`.
+    #[schemars(with = "PrivateConfig")]
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub memory: Table,
 }

@@ -56,7 +56,7 @@ pub use timed::{
     Mode, PollStats, Profile, Recorder, RoundStats, Timing, WatchRequest, Watched,
 };
 
-pub use doorbell_attach::{AttachConfig, AttachKind, Attachment, StageConfig};
+pub use doorbell_attach::{AttachConfig, AttachKind, Attachment, PLACEMENTS, Placement, StageConfig};
 pub use doorbell_core::{Books, CoreKind, CoreStats, PipelineConfig, Stages, TopDown};
 pub use doorbell_memory::MemoryConfig;
 pub use doorbell_memory::config::Inclusion;

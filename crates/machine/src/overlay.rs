@@ -129,7 +129,9 @@ pub fn read_beside<T: DeserializeOwned>(whole: Table, elsewhere: &[&str]) -> Res
             let problem = "a number without a unit; write one behind it, such as 10ns, 48KiB, 3GHz or 10Gbps";
             return ConfigError::new(path, problem);
         }
-        let (key, hint) = match unknown_field(&text) {
+        let unknown = unknown_field(&text);
+        let is_unknown_key = unknown.is_some();
+        let (key, hint) = match unknown {
             Some((field, mut known)) => {
                 let parent = path.rsplit_once('.').map(|(parent, _)| format!("{parent}."));
                 let at_top = path == "." || path == field;
@@ -142,9 +144,26 @@ pub fn read_beside<T: DeserializeOwned>(whole: Table, elsewhere: &[&str]) -> Res
             }
             None => (path, None),
         };
-        let hint = hint.map_or(String::new(), |name| format!("; did you mean \"{name}\"?"));
-        ConfigError::new(key, format!("{text}{hint}"))
+        let hint = hint.map_or(String::new(), |name| format!("{MEANT}{name}\"?"));
+        ConfigError { is_unknown_key, ..ConfigError::new(key, format!("{text}{hint}")) }
     })
+}
+
+/// What stands before the key that may have been meant.
+const MEANT: &str = "; did you mean \"";
+
+/// An error about a key that there is not, with other keys that may have been meant, by their whole paths, in place of what is like it in
+/// its own table.
+pub fn meant(error: ConfigError, paths: &[String]) -> ConfigError {
+    let Some((last, others)) = paths.split_last() else { return error };
+    let said = error.problem.split(MEANT).next().unwrap_or_default().to_owned();
+    let others = if others.is_empty() { String::new() } else { format!("{}\" or \"", others.join("\", \"")) };
+    ConfigError { problem: format!("{said}{MEANT}{others}{last}\"?"), ..error }
+}
+
+/// How like two names are, from 0 to 1, which are the same.
+pub fn likeness(one: &str, other: &str) -> f64 {
+    strsim::normalized_damerau_levenshtein(one, other)
 }
 
 /// The key whose value may be a word instead of a table.

@@ -7,6 +7,7 @@ use doorbell_attach::{AttachConfig, AttachKind};
 use doorbell_nic::{MacAddress, NicConfig};
 use doorbell_pcie::{LinkConfig as PcieConfig, Place};
 use doorbell_wire::LinkConfig;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
@@ -22,19 +23,23 @@ part_number! {
 }
 
 /// What one port has of its own: any keys of these parts.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, expecting = "nic, attach, pcie, link and at")]
 pub struct PortTable {
     /// Over `[nic]`. Its MAC address is this one NIC's.
+    #[schemars(with = "NicConfig")]
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub nic: Table,
     /// Over `[attach]`, or in its place if it names another kind.
+    #[schemars(with = "AttachConfig")]
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub attach: Table,
     /// Over `[pcie]`.
+    #[schemars(with = "PcieConfig")]
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub pcie: Table,
     /// Over `[link]`.
+    #[schemars(with = "LinkConfig")]
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub link: Table,
     /// Where its NIC is, on the root bus ("03.0") or behind a bridge ("0:03.0") of `platform.bridges`; device N+1 of the root bus for

@@ -5,6 +5,7 @@
 
 use doorbell_sim::memory::LINE_BYTES;
 use doorbell_sim::{Bytes, Hertz};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::dca::DcaConfig;
@@ -15,7 +16,7 @@ use crate::slices::SLICES;
 use crate::ways::{WAYS_MAX, WayMask};
 
 /// A private cache. Its times are core cycles.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CacheConfig {
     /// Bytes of data, 64B to 1GiB: ways · 64 B · a power of two.
@@ -60,7 +61,7 @@ impl Default for CacheConfig {
 }
 
 /// What the LLC holds of what is in private caches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Inclusion {
     /// All of it: what leaves the LLC leaves the private caches.
@@ -73,7 +74,7 @@ pub enum Inclusion {
 }
 
 /// The shared last-level cache. Its times are cycles of the interconnect.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LlcConfig {
     /// Bytes of data, 64B to 1GiB: ways · 64 B · a power of two, of which 18 slices take nine eighths: 11 ways · 18 · 128 KiB.
@@ -124,7 +125,7 @@ impl Default for LlcConfig {
 
 /// What joins private caches, the LLC, memory controllers and the root complex. Requests, snoops and acknowledgements have
 /// latency; lines have bandwidth too, on a link of each core and of the root complex, in each direction.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct InterconnectConfig {
     /// The clock of interconnect and LLC, 1MHz to 100GHz.
@@ -155,7 +156,7 @@ impl Default for InterconnectConfig {
 }
 
 /// Where a page walk enters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WalkEntry {
     /// At the first-level data cache.
@@ -166,7 +167,7 @@ pub enum WalkEntry {
 }
 
 /// All of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MemoryConfig {
     /// Levels of cache, 2 or 3. With 2 what the first level misses goes to the last one, and `l2` counts for nothing.
@@ -307,7 +308,7 @@ impl LlcConfig {
 }
 
 /// The part of a [`MemoryConfig`] that each hart has for itself, and in which harts may differ.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PrivateConfig {
     /// First-level instruction cache.

@@ -13,6 +13,7 @@ mod stream;
 pub(crate) use stream::Stream;
 use stream::Streams;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Lines of a page, beyond which nothing is fetched ahead.
@@ -23,7 +24,7 @@ pub const DEGREE_MAX: u32 = 16;
 const CONFIDENT: u8 = 2;
 
 /// The kinds of prefetcher.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PrefetchKind {
     /// None.
@@ -38,7 +39,7 @@ pub enum PrefetchKind {
 }
 
 /// A prefetcher's parameters.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PrefetchConfig {
     /// What is fetched ahead: "none", "next-line", "stride" or "stream".

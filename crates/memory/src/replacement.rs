@@ -10,10 +10,11 @@
 //! through its ways would make the lines beside them look as old as its own. Hits count in all ways, whosever line it is; and the
 //! duel is one for the whole cache.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The policies that there are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Replacement {
     /// The line that was not used for longest.

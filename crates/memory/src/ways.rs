@@ -91,6 +91,8 @@ impl fmt::Display for WayMask {
     }
 }
 
+doorbell_sim::spelt_as_text!(WayMask, "ways such as \"all\", \"0-3\" or \"0,5\"", &[]);
+
 /// Configuration files spell the ways as text; snapshots store the bits.
 impl Serialize for WayMask {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use doorbell_sim::{BitsPerSec, Bytes, Ps};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// An Ethernet address, spelled "52:54:00:12:34:56".
@@ -33,6 +34,8 @@ impl FromStr for MacAddress {
         }
     }
 }
+
+doorbell_sim::spelt_as_text!(MacAddress, "a unicast Ethernet address such as \"52:54:00:12:34:56\"", &[]);
 
 impl Serialize for MacAddress {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -67,7 +70,7 @@ pub enum ConfigError {
 }
 
 /// The parameters of one NIC.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NicConfig {
     /// The station address in the EEPROM; without one, 52:54:00:12:34:56 plus the NIC's number.

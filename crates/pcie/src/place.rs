@@ -63,6 +63,12 @@ impl FromStr for Place {
     }
 }
 
+doorbell_sim::spelt_as_text!(
+    Place,
+    "a place of a PCI function such as \"03.0\", or \"0:03.0\" behind bridge 0",
+    &[]
+);
+
 impl Serialize for Place {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use doorbell_sim::rng::Rng;
 use doorbell_sim::{Bytes, Hertz};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vm_fdt::{Error as FdtError, FdtWriter};
 
@@ -59,7 +60,7 @@ const PCI_MEMORY32_SPACE: u32 = 0x0200_0000;
 const PCI_MEMORY64_SPACE: u32 = 0x0300_0000;
 
 /// The largest page-table format that the harts have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MmuMode {
     /// Three levels.

@@ -11,6 +11,7 @@
 use std::ops::Range;
 
 use doorbell_sim::{Bytes, PhysAddr};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::linux_image::{ALIGNMENT, ImageError, LinuxImage};
@@ -33,7 +34,7 @@ const ROM_DEVICE_TREE_ADDRESS: usize = 0x20;
 const ROM_DYNAMIC_INFO: usize = 0x28;
 
 /// Which firmware a machine boots with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FirmwareKind {
     /// The image's own: Debian's OpenSBI.

@@ -8,6 +8,7 @@
 
 use doorbell_sim::snapshot::SnapshotError;
 use doorbell_sim::{AccessSize, Ps};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::registers::{Access, Register, find};
@@ -40,7 +41,7 @@ pub const REGISTERS: [Register<RtcRegister>; 8] = [
 ];
 
 /// When the machine's clock starts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RtcConfig {
     /// Seconds from 1970-01-01T00:00:00Z to the moment at which simulated time begins.

@@ -1,9 +1,10 @@
 //! What a transfer by iperf3 has beside the figures of every benchmark. Of files of the first version only the goodput is known.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How iperf3 sends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
     /// A byte stream, as fast as it goes.

@@ -19,6 +19,7 @@ pub mod rng;
 pub mod sharing;
 pub mod snapshot;
 pub mod source;
+mod spelling;
 pub mod stamps;
 pub mod stats;
 pub mod time;

@@ -1,5 +1,6 @@
 //! How cores and devices meet the memory system when it is timed. *When* only: data are in [`Ram`](crate::Ram).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::op::Op;
@@ -145,7 +146,7 @@ pub const DEVICES_MAX: usize = 64;
 pub const PLATFORM_DEVICES: u8 = 56;
 
 /// Where a device's requests enter the memory system.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Entry {
     /// Over the root complex's link to the last-level cache, where the policy of direct cache access says what is kept.

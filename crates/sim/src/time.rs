@@ -96,10 +96,13 @@ impl fmt::Display for Ps {
     }
 }
 
+const EXPECTED: &str = "a time such as \"10ns\", \"1.5us\" or \"2ms\"";
+crate::spelt_as_text!(Ps, EXPECTED, &["ps", "ns", "us", "ms", "s"]);
+
 impl FromStr for Ps {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Ps, UnitError> {
-        parse_scaled(text, UNITS, "a time such as \"10ns\", \"1.5us\" or \"2ms\"").map(Ps)
+        parse_scaled(text, UNITS, EXPECTED).map(Ps)
     }
 }
 

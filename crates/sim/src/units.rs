@@ -99,6 +99,8 @@ macro_rules! quantity {
             }
         }
 
+        $crate::spelt_as_text!($name, $expected, &[$($unit),*]);
+
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 deserialize_scaled(deserializer, $name)

@@ -13,13 +13,14 @@ use doorbell_sim::frame::Frame;
 use doorbell_sim::rng::Rng;
 use doorbell_sim::snapshot::SnapshotError;
 use doorbell_sim::{BitsPerSec, Bytes, Ps};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::faults::Faults;
 use crate::heard::Heard;
 
 /// One direction of a link, as configuration files write it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LinkConfig {
     /// Bits a second of the MAC (what a 10GBASE link calls 10 Gbps).

@@ -3,7 +3,9 @@
 
 use std::path::PathBuf;
 
-use doorbell_machine::ConfigError;
+use doorbell_loadgen::LoadGenConfig;
+use doorbell_machine::{ConfigError, LinkConfig};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
@@ -23,7 +25,7 @@ pub(crate) fn below(member: &str, error: ConfigError) -> ConfigError {
 }
 
 /// A node.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct NodeTable {
     /// The preset that it starts from, if not that of all.
@@ -56,11 +58,12 @@ pub struct NodeTable {
     pub start: Option<String>,
     /// Anything that the machine and its program can be told, over what all nodes are told.
     #[serde(flatten)]
+    #[schemars(skip)]
     pub keys: Table,
 }
 
 /// A load generator.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct GeneratorTable {
     /// The node to which it sends, such as "server", or "server.1" for its second port.
@@ -68,16 +71,18 @@ pub struct GeneratorTable {
     pub to: Option<String>,
     /// Any keys of `loadgen`.
     #[serde(flatten)]
+    #[schemars(with = "LoadGenConfig")]
     pub keys: Table,
 }
 
 /// A cable.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CableTable {
     /// The two that it joins: nodes (with a port, as "server.1"), switches or generators.
     pub between: Vec<String>,
     /// Any keys of `link`.
     #[serde(flatten)]
+    #[schemars(with = "LinkConfig")]
     pub keys: Table,
 }

@@ -6,6 +6,7 @@ mod file;
 mod resolve;
 mod run;
 
+pub(crate) use config::keys_of_the_run;
 pub use config::{CableTable, GeneratorTable, NodeTable};
 pub use file::NetworkFile;
 pub use resolve::NetworkPlan;

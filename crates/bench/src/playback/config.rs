@@ -1,6 +1,7 @@
 //! The configuration of a played trace. The trace has taken the place of the guest, of the NIC and of the traffic, so what configures
 //! those has no meaning and is refused; the rest is an executed run's.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -8,6 +9,7 @@ use doorbell_loadgen::{Arrivals, Rate};
 use doorbell_machine::playback::{Pace, Pages, PagesConfig};
 use doorbell_machine::{ConfigError, PRESETS};
 use doorbell_sim::Bytes;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toml::Table;
@@ -25,6 +27,8 @@ const LINK: &str = "link";
 const RAM: &str = "platform.ram";
 /// Of a port's own tables, those that count.
 const OF_PORTS: [&str; 2] = ["attach", "pcie"];
+
+const WARMUP: &str = "a number of instructions, a share such as \"50%\", or \"whole\"";
 
 /// How much of a trace is learnt from before the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +90,20 @@ impl Serialize for Warmup {
     }
 }
 
+impl JsonSchema for Warmup {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Warmup".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "integer"], "x-value": WARMUP })
+    }
+}
+
 impl<'de> Deserialize<'de> for Warmup {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Warmup, D::Error> {
         struct Either;
@@ -93,7 +111,7 @@ impl<'de> Deserialize<'de> for Warmup {
             type Value = Warmup;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number of instructions, a share such as \"50%\", or \"whole\"")
+                f.write_str(WARMUP)
             }
 
             fn visit_i64<E: de::Error>(self, value: i64) -> Result<Warmup, E> {
@@ -116,7 +134,7 @@ impl<'de> Deserialize<'de> for Warmup {
 }
 
 /// How a trace is played.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PlaybackConfig {
     /// Instructions of all harts from which caches, TLBs and predictors learn before the measurement; or a share of those that are

@@ -10,13 +10,14 @@
 //! An answer has to fit one datagram, which cuts the 6 % of ETC's values that are longer than 1024 bytes.
 
 use doorbell_sim::Bytes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::frame::{fill, hash};
 use crate::streams::{Decimal, Zipf};
 
 /// What is stored and asked for, as configuration files write it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MemcachedConfig {
     /// How many keys there are, from 1 to 10,000,000; to 1,048,576 where their popularity is by Zipf's law.
@@ -36,7 +37,7 @@ pub struct MemcachedConfig {
 }
 
 /// How long keys and values are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Lengths {
     /// As `key` and `value` say.
@@ -56,7 +57,7 @@ pub enum Lengths {
 }
 
 /// Which keys requests are about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Popularity {
     /// Any, all equally likely.

@@ -6,13 +6,14 @@
 //! transform for the normal distribution, over `libm`, whose results are the same on every platform.
 
 use doorbell_sim::Ps;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::decimal::Decimal;
 use crate::frame::hash;
 
 /// How the distances between events are distributed about their mean.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Spacing {
     /// All alike.
@@ -39,7 +40,7 @@ pub enum Spacing {
 }
 
 /// When a stream's frames are due.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Arrivals {
     /// At equal distances.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use doorbell_sim::{Bytes, Ps};
 use doorbell_wire::{Ipv4Repr, Ipv6Repr, MacAddr, TcpRepr, UdpRepr};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::arrivals::Arrivals;
@@ -16,7 +17,7 @@ use crate::frame::{ETHERNET_BYTES, FCS_BYTES, Signature};
 use crate::rate::Rate;
 
 /// One of several streams of test frames. What is not said of it is as the traffic around it says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct StreamConfig {
     /// Its name in results; without one, "stream0" for the first and so on.
@@ -70,7 +71,7 @@ pub struct StreamConfig {
 }
 
 /// A rate that changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ramp {
     /// To which rate.
@@ -80,7 +81,7 @@ pub struct Ramp {
 }
 
 /// A VLAN tag.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Vlan {
     /// The VLAN's number, 0 to 4094.
@@ -91,7 +92,7 @@ pub struct Vlan {
 }
 
 /// What carries packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Network {
     /// IPv4 without options, not to be fragmented.
@@ -102,7 +103,7 @@ pub enum Network {
 }
 
 /// What carries the payload.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
     /// Datagrams.

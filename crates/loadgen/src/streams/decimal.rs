@@ -1,7 +1,9 @@
 //! A number with six decimals, exact: what configurations can compare, hash and save.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Millionths.
@@ -34,6 +36,20 @@ impl Serialize for Decimal {
         } else {
             self.0.serialize(serializer)
         }
+    }
+}
+
+impl JsonSchema for Decimal {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Decimal".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "number", "minimum": 0 })
     }
 }
 

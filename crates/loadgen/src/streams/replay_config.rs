@@ -2,6 +2,7 @@
 
 use doorbell_sim::{Bytes, Frame};
 use doorbell_wire::EtherType;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::config::{FRAME_SIZE_MAX, Network};
@@ -9,7 +10,7 @@ use super::decimal::Decimal;
 use super::packet::{Layout, Net};
 
 /// How a capture is sent, as configuration files write it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReplayConfig {
     /// By what packets are due.
@@ -49,7 +50,7 @@ impl Default for ReplayConfig {
 }
 
 /// By what packets are due.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Timing {
     /// The capture's stamps.
@@ -60,7 +61,7 @@ pub enum Timing {
 }
 
 /// Whose MAC addresses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stations {
     /// The capture's.
@@ -71,7 +72,7 @@ pub enum Stations {
 }
 
 /// What becomes of packets of which not all bytes were captured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Truncated {
     /// Zeros stand for what is missing, so that they have their size.
@@ -84,7 +85,7 @@ pub enum Truncated {
 }
 
 /// Which packets are sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Filter {
     /// Of this version of IP.
@@ -98,7 +99,7 @@ pub struct Filter {
 }
 
 /// A protocol behind IP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
     /// TCP.

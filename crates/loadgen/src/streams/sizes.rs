@@ -2,10 +2,12 @@
 //! sizes. Sizes repeat in rounds, so that every round has each size as often as its weight says; in a round of
 //! weighted sizes they are spread as evenly as they can be. Or each frame's is drawn by the weights.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
 use doorbell_sim::Bytes;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -19,7 +21,7 @@ pub struct Sizes {
 }
 
 /// Which size comes when.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SizeOrder {
     /// In rounds that have each size as often as its weight.
@@ -243,6 +245,20 @@ impl<'de> Visitor<'de> for TextOrList {
             parts.push(part);
         }
         parts.join(",").parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl JsonSchema for Sizes {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Sizes".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "array"], "items": { "type": "string" }, "x-value": EXPECTED })
     }
 }
 

@@ -4,13 +4,14 @@
 //! Zipf's law (value k, counted from 1, as often as 1/k^skew) is drawn by Walker's and Vose's alias method, from one
 //! random number and one look-up; the table is made once, over `libm`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::decimal::Decimal;
 use crate::frame::hash;
 
 /// A header field that changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Field {
     /// The sender's MAC address: its lower three bytes.
@@ -43,7 +44,7 @@ impl Field {
 }
 
 /// In which order a field takes its values.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Order {
     /// Upwards from the stream's own value, and again from there.
@@ -61,7 +62,7 @@ pub enum Order {
 }
 
 /// How a field changes, as configuration files write it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SweepConfig {
     /// Which field.

@@ -16,13 +16,14 @@ use doorbell_platform::map;
 use doorbell_sim::memory::Walk;
 use doorbell_sim::{Bytes, PhysAddr};
 use doorbell_trace::champsim::PageTables;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::kernel::Kernel;
 use crate::config::ConfigError;
 
 /// Which page tables a trace gets that has none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pages {
     /// None: addresses are taken as physical.

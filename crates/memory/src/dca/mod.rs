@@ -12,6 +12,7 @@ mod steering;
 
 use doorbell_sim::Ps;
 use doorbell_sim::ports::DmaKind;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ways::WayMask;
@@ -34,7 +35,7 @@ pub enum Placement {
 }
 
 /// Where a kind of data is put, as configuration files spell it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Place {
     /// Into the LLC: updated where it is, otherwise room is made in the DCA ways.
@@ -49,7 +50,7 @@ pub enum Place {
 }
 
 /// Whether a policy stays as it is written, or changes by what it sees.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
     /// Each kind of data goes where the policy says.
@@ -60,7 +61,7 @@ pub enum Strategy {
 }
 
 /// One device's policy.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DcaPolicy {
     /// Whether the device's writes may go to caches at all; otherwise all go to memory.
@@ -113,7 +114,7 @@ impl Default for DcaPolicy {
 }
 
 /// The policy of one device that is not the common one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceDca {
     /// The device: 0 to 55 are the PCI functions, NICs first, 56 to 63 the disks.
@@ -123,7 +124,7 @@ pub struct DeviceDca {
 }
 
 /// Direct cache access of all devices.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DcaConfig {
     /// Of every PCI function that is not named below. A disk that is not named has no direct cache access: what a root complex does for
@@ -136,7 +137,7 @@ pub struct DcaConfig {
 }
 
 /// A policy that comes into force in the course of a measurement.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DcaChange {
     /// From the beginning of the measurement, at most 100s.

@@ -2,13 +2,14 @@
 
 use doorbell_sim::memory::LINE_BYTES;
 use doorbell_sim::{BitsPerSec, Ps};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::mapping::Mapping;
 use super::timing::{DramStandard, DramTiming};
 
 /// When a row that nobody asks for is closed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PagePolicy {
     /// When another row of its bank is wanted, or at the refresh.
@@ -21,7 +22,7 @@ pub enum PagePolicy {
 }
 
 /// The bits of a row that the hash of the bank takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum HashRows {
     /// As many low ones as bank and bank group have.
@@ -32,7 +33,7 @@ pub enum HashRows {
 }
 
 /// Memory of one latency and one bandwidth, as studies have it in which memory is not the subject.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a latency and a rate, such as {latency=\"50ns\",rate=\"128Gbps\"}")]
 pub struct FlatConfig {
     /// From the controller's port to the data at it, if nothing is in the way, at most 10us.
@@ -59,7 +60,7 @@ impl FlatConfig {
 }
 
 /// Memory controllers and what hangs on them, as a configuration file spells them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DramConfig {
     /// The devices: "ddr4-2400", "ddr4-2666", "ddr4-3200" or "ddr5-4800".

@@ -6,10 +6,11 @@
 //! DDR4-2400T (17-17-17), DDR4-2666V (19-19-19), DDR4-3200AA (22-22-22) and DDR5-4800B (40-39-39).
 
 use doorbell_sim::Hertz;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The standards with a table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum DramStandard {
     /// DDR4-2400T: 19.2 GB/s a channel.
     #[default]
@@ -27,7 +28,7 @@ pub enum DramStandard {
 }
 
 /// The table of a standard. All but `clock` and the counts are clocks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DramTiming {
     /// Command clock: half the data rate. 100MHz to 10GHz.

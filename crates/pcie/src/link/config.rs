@@ -1,10 +1,11 @@
 //! The link's parameters: its rate, its limits, and where the device is attached.
 
 use doorbell_sim::{BitsPerSec, Bytes, Ps};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Where the device is attached: how far it is from the memory system.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Attached {
     /// A slot of a server's processor: a 64-byte read of a cached line takes 600 ns (pcie-bench, SIGCOMM 2018, Xeon E5-2637v3).
@@ -48,7 +49,7 @@ impl Attached {
 }
 
 /// The parameters, as a configuration file spells them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LinkConfig {
     /// PCI Express generation, 1 to 5.

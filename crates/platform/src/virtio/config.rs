@@ -1,10 +1,11 @@
 //! What a disk costs: the parameters of its timing, and how much a guest may write.
 
 use doorbell_sim::{BitsPerSec, Bytes, Ps};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The disks, all alike.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DiskConfig {
     /// From the driver's notification to the answer, beside the time the data take. Requests overlap in it.

@@ -13,6 +13,7 @@ use doorbell_loadgen::Latency;
 use doorbell_sim::rng::Rng;
 use doorbell_sim::{Bytes, EventQueue, Frame, Phase, Ps, log};
 use doorbell_wire::{Link, LinkConfig};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::ConfigError;
@@ -21,7 +22,7 @@ use crate::network::Crossing;
 mod state;
 
 /// A switch, as configuration files write it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SwitchConfig {
     /// Bytes of each output's queue, frames with FCS: "64B" to "1GiB".

@@ -1,0 +1,77 @@
+//! Which key may have been meant by one that there is not. A key that is spelt almost like another one of its table is that one; a name that
+//! stands in another table is that table's, as `core.rob` is `pipeline.rob`; and else what is spelt alike anywhere.
+
+use doorbell_machine::ConfigError;
+use doorbell_machine::overlay::{likeness, meant};
+use toml::{Table, Value};
+
+use super::parameter::Parameter;
+use super::{parameter, parameters};
+
+/// More than so many are no help.
+const TOLD_MAX: usize = 3;
+/// What is so much less like the whole path than the likest one is not meant.
+const BEHIND_MAX: f64 = 0.2;
+/// Names from which on are spelt almost alike: one letter of five, or two that changed places.
+const ALMOST: f64 = 0.75;
+
+/// An error about a configuration, which was read from `tree`: of a key that there is not, with those that may have been meant.
+pub(crate) fn instead_of(error: ConfigError, tree: &Table) -> ConfigError {
+    if !error.is_unknown_key {
+        return error;
+    }
+    let whole = with_first_key(&error.key, tree);
+    let paths = meant_by(&error.key, &whole);
+    meant(error, &paths)
+}
+
+/// A path, and behind it the first key of what stands there: which table was meant follows from its keys.
+fn with_first_key(path: &str, tree: &Table) -> String {
+    let mut at = tree;
+    for part in path.split('.') {
+        match at.get(part) {
+            Some(Value::Table(table)) => at = table,
+            _ => return path.to_owned(),
+        }
+    }
+    at.keys().next().map_or(path.to_owned(), |key| format!("{path}.{key}"))
+}
+
+/// The paths of what may have been meant by `key`, whose first key's path is `whole`; none where the nearest one of its own table is told
+/// already, or where nothing is like it.
+fn meant_by(key: &str, whole: &str) -> Vec<String> {
+    let (member, inner) = of_member(key);
+    let whole = &whole[member.len()..];
+    let (table, name) = inner.rsplit_once('.').unwrap_or(("", inner));
+    let known = || parameters().iter().filter(|known| !known.path.contains(['N', '[']));
+    let is_here = |known: &&Parameter| known.table() == table;
+    if known().filter(is_here).any(|near| likeness(near.name(), name) >= ALMOST) {
+        return Vec::new();
+    }
+    let last = whole.rsplit('.').next().unwrap_or(whole);
+    let ends = |known: &&Parameter, part: &str| {
+        known.path.strip_suffix(part).is_some_and(|before| before.is_empty() || before.ends_with('.'))
+    };
+    let mut found: Vec<&Parameter> = known().filter(|known| ends(known, whole)).collect();
+    if found.is_empty() {
+        found = known().filter(|known| known.name() == last).collect();
+    }
+    if found.is_empty() {
+        found = known().filter(|known| likeness(known.name(), last) >= ALMOST).collect();
+    }
+    let score = |known: &&Parameter| likeness(&known.path, whole);
+    found.sort_by(|a, b| score(b).total_cmp(&score(a)));
+    let best = found.first().map_or(0.0, score);
+    found.retain(|known| score(known) > best - BEHIND_MAX);
+    let paths = found.into_iter().map(|known| format!("{member}{}", known.path));
+    paths.filter(|path| parameter(path).is_some()).take(TOLD_MAX).collect()
+}
+
+/// Whose keys they are, such as `hart.1.`, and the rest.
+fn of_member(path: &str) -> (&str, &str) {
+    let mut parts = path.splitn(3, '.');
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some("port" | "hart" | "node"), Some(_), Some(rest)) => path.split_at(path.len() - rest.len()),
+        _ => ("", path),
+    }
+}
