@@ -125,6 +125,14 @@ impl DmaPort for BusSide<'_> {
             self.dma.outside_ram += 1;
         }
     }
+
+    fn buffer_returned(&mut self, addr: PhysAddr, bytes: u64) {
+        if let Some(timing) = &mut self.timing
+            && timing.mode() != Mode::Functional
+        {
+            timing.memory.buffer_returned(self.device, addr, bytes);
+        }
+    }
 }
 
 #[cfg(test)]

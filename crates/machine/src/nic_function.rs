@@ -40,6 +40,10 @@ impl DmaPort for NicSide<'_, '_> {
     fn write(&mut self, addr: PhysAddr, from: &[u8]) {
         self.0.bus.write(addr, from);
     }
+
+    fn buffer_returned(&mut self, addr: PhysAddr, bytes: u64) {
+        self.0.bus.buffer_returned(addr, bytes);
+    }
 }
 
 impl DeliveryPort for NicSide<'_, '_> {

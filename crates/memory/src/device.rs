@@ -4,7 +4,7 @@
 //! a write of a whole line that the LLC has updates it in place, in whatever way it is; otherwise room is made in the DCA
 //! ways. Copies in private caches go either way. A write of a part merges with the newest copy, which comes from memory
 //! where there is none. A read is served from the newest copy, changes nobody's state, and takes no room unless the
-//! policy says so. With direct cache access off, writes go to memory and take copies away; reads still find them.
+//! policy says so. A policy may have a line of a sent frame dropped afterwards. With direct cache access off, writes go to memory and take copies away; reads still find them.
 //!
 //! A device that enters at the last-level cache ([`Entry::Llc`]) takes a port of it and no link of the root complex. Its writes go where
 //! the policy says; with direct cache access off they take room in the ways that cores' lines may take, since that
@@ -17,7 +17,7 @@
 
 use doorbell_sim::Ps;
 use doorbell_sim::memory::{DmaAccess, Entry, HostMemory, LINE_BYTES, Level};
-use doorbell_sim::ports::PhysAddr;
+use doorbell_sim::ports::{DmaKind, PhysAddr};
 
 use crate::backing::MainMemory;
 use crate::class::{Access, DataClass};
@@ -51,6 +51,19 @@ impl<M: MainMemory> MemorySystem<M> {
     /// A device's write that changes state and counters and takes no time.
     pub fn warm_device_write(&mut self, addr: PhysAddr, bytes: u32, access: DmaAccess) {
         self.write_line::<false>(Ps::ZERO, addr, bytes, access);
+    }
+
+    /// Software has given a device a buffer for frames to come, and the device knows of it: nobody will ask for what it holds.
+    pub fn buffer_returned(&mut self, device: u8, addr: PhysAddr, bytes: u64) {
+        if !self.steering.policy(device).invalidate.drops_returned() {
+            return;
+        }
+        let end = addr.0.saturating_add(bytes) / LINE_BYTES;
+        for line in addr.0.div_ceil(LINE_BYTES)..end {
+            if let Some(line) = self.ram.line(PhysAddr(line * LINE_BYTES)) {
+                self.drop_consumed(line);
+            }
+        }
     }
 
     /// When a device's request that enters at `now` has been looked up in the LLC, after `bytes` that come with it. On the memory
@@ -121,6 +134,10 @@ impl<M: MainMemory> MemorySystem<M> {
             _ => self.read_through_llc::<TIMED>(line, slot, &private, (looked, class, &access)),
         };
         self.traffic.device_out_bytes += bytes;
+        let is_sent = access.kind == DmaKind::TxData && addr.0.is_multiple_of(LINE_BYTES);
+        if is_sent && self.steering.policy(access.device).invalidate.drops_sent() {
+            self.drop_consumed(line);
+        }
         if !TIMED {
             return Ps::ZERO;
         }
@@ -131,6 +148,17 @@ impl<M: MainMemory> MemorySystem<M> {
             }
             Entry::Llc | Entry::LlcHeaders | Entry::MemoryBus => self.time(data),
         }
+    }
+
+    /// Nobody will ask for the line's contents again: it leaves all caches, and nothing is written to memory. That takes no time of the
+    /// read's, as nothing waits for it, and no port: it comes with the read's own look-up.
+    fn drop_consumed(&mut self, line: u32) {
+        let private = self.probe(None, line, Probe::Take);
+        let slot = self.llc.tags.find(line);
+        let shared = slot.map(|slot| self.drop_from_llc(slot));
+        let is_dirty = private.dirty || shared.is_some_and(Flags::is_dirty);
+        self.devices.dropped += u64::from(private.present || shared.is_some());
+        self.devices.dropped_dirty += u64::from(is_dirty);
     }
 
     /// A read that has been looked up in the LLC: when the newest copy is there.

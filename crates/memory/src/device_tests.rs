@@ -7,7 +7,7 @@ use doorbell_sim::{Bytes, Hertz, Ps};
 use crate::backing::FlatMemory;
 use crate::class::DataClass;
 use crate::config::{Inclusion, MemoryConfig};
-use crate::dca::{DcaPolicy, DeviceDca, Place};
+use crate::dca::{DcaPolicy, DeviceDca, Invalidate, Place};
 use crate::system::MemorySystem;
 use crate::ways::WayMask;
 
@@ -207,6 +207,81 @@ fn header_only_puts_the_first_bytes_into_the_cache_and_the_rest_into_memory() {
     }
     let there: Vec<bool> = (0..8).map(|n| in_llc(&system, 64 * n)).collect();
     assert_eq!(there, [true, true, false, false, false, false, false, false]);
+}
+
+#[test]
+fn a_line_that_has_been_sent_leaves_all_caches_and_is_not_written_to_memory_if_the_policy_says_so() {
+    let read = |system: &mut System, kind, offset: u64, bytes| {
+        let access = DmaAccess { device: 0, kind, offset: 0 };
+        system.device_read(Ps::from_us(50), PhysAddr(BASE + offset), bytes, access);
+    };
+    for (invalidate, stays) in [(Invalidate::Never, true), (Invalidate::Sent, false)] {
+        let mut system = with_policy(DcaPolicy { invalidate, ..DcaPolicy::default() });
+        // Dirty in a core's caches; dirty in the LLC, where a device put it; clean in a core's caches; nowhere.
+        core(&mut system, 0, AccessKind::Store, 0);
+        write(&mut system, 64);
+        core(&mut system, 1, AccessKind::Load, 128);
+        let written = system.stats().traffic.memory_writes;
+        (0..4).for_each(|line| read(&mut system, DmaKind::TxData, 64 * line, 60));
+        let there = |system: &mut System, offset| {
+            in_llc(system, offset) || core(system, 0, AccessKind::Load, offset) != Level::Dram
+        };
+        assert_eq!([0, 64, 128].map(|offset| there(&mut system, offset)), [stays; 3]);
+        let stats = system.stats();
+        assert_eq!((stats.devices.dropped, stats.devices.dropped_dirty), if stays { (0, 0) } else { (3, 2) });
+        assert_eq!(stats.traffic.memory_writes, written);
+        let devices = stats.devices;
+        assert_eq!((devices.fresh_lines, devices.fresh_used_by_device), (1, 1), "sent is used");
+    }
+}
+
+#[test]
+fn what_is_not_a_sent_frame_s_stays_and_so_does_a_line_that_is_read_from_its_middle_on() {
+    let mut system = with_policy(DcaPolicy { invalidate: Invalidate::Sent, ..DcaPolicy::default() });
+    for (kind, offset) in
+        [(DmaKind::TxDescriptorFetch, 0), (DmaKind::RxDescriptorFetch, 64), (DmaKind::TxData, 130)]
+    {
+        core(&mut system, 0, AccessKind::Store, offset);
+        system.device_read(
+            Ps::from_us(50),
+            PhysAddr(BASE + offset),
+            16,
+            DmaAccess { device: 0, kind, offset: 0 },
+        );
+        let load = CoreAccess { kind: AccessKind::Load, addr: PhysAddr(BASE + offset), pc: 0 };
+        assert_eq!(system.core_access(0, 300_000, load).level, Level::L1, "{kind:?}");
+    }
+    assert_eq!(system.stats().devices.dropped, 0);
+}
+
+#[test]
+fn what_a_returned_buffer_held_leaves_all_caches_but_not_lines_that_it_shares_with_others() {
+    for (invalidate, drops) in
+        [(Invalidate::Sent, false), (Invalidate::Returned, true), (Invalidate::Both, true)]
+    {
+        let mut system = with_policy(DcaPolicy { invalidate, ..DcaPolicy::default() });
+        // Dirty in a core, dirty in the LLC, clean in both.
+        core(&mut system, 0, AccessKind::Store, 0);
+        write(&mut system, 64);
+        core(&mut system, 1, AccessKind::Load, 128);
+        let written = system.stats().traffic.memory_writes;
+        // From the middle of line 0 to the middle of line 2: line 1 alone is all the buffer's.
+        system.buffer_returned(0, PhysAddr(BASE + 32), 128);
+        assert_eq!(in_llc(&mut system, 64), !drops, "{invalidate:?}");
+        assert_eq!(system.stats().devices.dropped, u64::from(drops));
+        system.buffer_returned(0, PhysAddr(BASE), 192);
+        let devices = system.stats().devices;
+        assert_eq!((devices.dropped, devices.dropped_dirty), if drops { (3, 2) } else { (0, 0) });
+        assert_eq!(system.stats().traffic.memory_writes, written);
+        let load = CoreAccess { kind: AccessKind::Load, addr: PhysAddr(BASE), pc: 0 };
+        let level = system.core_access(0, 300_000, load).level;
+        assert_eq!(level, if drops { Level::Dram } else { Level::L1 });
+        // A buffer that is smaller than a line, one that is nowhere, one outside RAM, one that has no end.
+        for (addr, bytes) in [(BASE + 3, 60), (BASE + 4096, 2048), (0, 2048), (u64::MAX - 63, u64::MAX)] {
+            system.buffer_returned(0, PhysAddr(addr), bytes);
+        }
+        assert_eq!(system.stats().devices.dropped, devices.dropped);
+    }
 }
 
 #[test]

@@ -210,6 +210,10 @@ doorbell_sim::stats! {
         leaks_payload,
         /// DMA leaks of descriptors.
         leaks_descriptor,
+        /// Lines dropped from caches when a device had consumed them (`invalidate`).
+        dropped,
+        /// Of these, lines that memory had not got: so many write-backs were saved.
+        dropped_dirty,
         /// Reads from devices, summed: from the request at the root complex to the data there, in picoseconds.
         read_ps,
         /// Writes from devices, summed: from the request at the root complex until visible, in picoseconds.

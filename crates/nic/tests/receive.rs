@@ -55,6 +55,25 @@ fn a_frame_is_told_to_be_in_memory_when_its_last_descriptor_is_and_where() {
 }
 
 #[test]
+fn a_buffer_is_told_to_be_the_nic_s_when_its_descriptor_has_been_fetched_and_each_time_it_is_given() {
+    let mut bench = Bench::running(NicConfig::default(), 8, 64);
+    let buffer = |index: u64| (doorbell_sim::PhysAddr(RX_BUFFERS + RX_BUFFER * (index % 8)), 2048);
+    bench.run_for(Ps::from_us(5));
+    assert_eq!(bench.world.returned.len(), 7, "the ring's last is nobody's");
+    for given in 7..30 {
+        bench.arrive(frame(64, 1));
+        bench.run_for(Ps::from_us(5));
+        assert!(bench.world.returned.len() <= given, "it is software's until it is given back");
+        assert_eq!(bench.poll().len(), 1);
+        bench.run_for(Ps::from_us(5));
+    }
+    let returned = &bench.world.returned;
+    assert!(returned.len() > 23, "fetched again as the chip ran out of them");
+    assert_eq!(*returned, (0..returned.len() as u64).map(buffer).collect::<Vec<_>>());
+    bench.check();
+}
+
+#[test]
 fn frames_come_in_order_through_many_turns_of_the_ring() {
     let mut bench = Bench::running(NicConfig::default(), 8, 64);
     for turn in 0..50 {

@@ -131,6 +131,11 @@ pub trait DmaPort {
     fn read(&mut self, addr: PhysAddr, into: &mut [u8]);
     /// Copies `from` into guest memory, now.
     fn write(&mut self, addr: PhysAddr, from: &[u8]);
+    /// The device has learnt that software gave it these `bytes` for a frame to come: what they hold is dead. A hint that moves
+    /// nothing and takes no time.
+    fn buffer_returned(&mut self, addr: PhysAddr, bytes: u64) {
+        let _ = (addr, bytes);
+    }
 }
 
 /// A ring of descriptors in memory that software polls: how it looks, for whoever wants to know what a core polls. Each descriptor has

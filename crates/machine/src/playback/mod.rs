@@ -91,6 +91,10 @@ impl Player {
             let problem = format!("the traces have {harts} harts; play them with platform.harts={harts}");
             return Err(ConfigError::new("platform.harts", problem).into());
         }
+        if config.memory.dca.drops_returned() {
+            let problem = "a trace does not tell which buffers are returned; \"sent\" can be asked of it";
+            return Err(ConfigError::new("memory.dca.policy.invalidate", problem).into());
+        }
         plan.pages.validate()?;
         let timing = Timing::for_playback(config, place::memory())?;
         let (mut lanes, mut streams, mut lane_of) = (Vec::new(), Vec::new(), Vec::new());

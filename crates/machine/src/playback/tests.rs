@@ -236,6 +236,8 @@ fn traces_side_by_side_share_no_line_and_a_neighbour_starts_over() {
         polling(&folder.path().join("short"), 16, 3, 1, true),
     );
     let alone = played(&config(&[]), &Plan::of(long.clone())).played();
+    let returned = refused(&config(&["memory.dca.policy.invalidate=returned"]), &Plan::of(long.clone()));
+    assert!(returned.contains("a trace does not tell which buffers are returned"), "{returned}");
     let plan = Plan::of(long).beside(short);
     let other = refused(&config(&[]), &plan);
     assert!(other.contains("platform.harts=2"), "{other}");

@@ -20,7 +20,7 @@ use crate::machine::Machine;
 use crate::ports_config::{PortTable, with_any};
 
 /// The version of [`TimingState`] and [`TimedHartState`], and of all that is in them: the state of cores, caches and memory too.
-const TIMING_VERSION: u32 = 18;
+const TIMING_VERSION: u32 = 19;
 
 /// See the module.
 #[derive(Serialize, Deserialize)]

@@ -1,5 +1,9 @@
 //! Direct cache access: where the lines that a device writes are put.
 //!
+//! What a line may meet with is three primitives, of which policies are built: a *placement* for each TLP ([`Placement`]: the last level, an
+//! L2, memory), *masks of ways* for each device and for descriptors apart ([`WayMask`]), and *invalidation on consumption* ([`Invalidate`]):
+//! a line whose contents nobody will ask for again leaves all caches without a write-back.
+//!
 //! Three pieces. A [`Placement`] is *what happens* to a line: the mechanism, in `device.rs`. A [`DcaPolicy`] is *what the user
 //! asked for*, for each device and each kind of data. A [`Steering`](steering::Steering) *decides*, line by line, with what
 //! it has seen. A researcher's policy is a new [`Strategy`] with its arm in `steering.rs`; a new place is a new
@@ -49,6 +53,40 @@ pub enum Place {
     L2,
 }
 
+/// Which lines of frames are dropped from all caches when they have been consumed, written to memory by nobody: Sweeper's idea
+/// (Vemmou, Cho and Daglis, MICRO 2022). There software says what it is done with, by an instruction of its own; here devices know it from
+/// what drivers do anyway. Dropping takes no time and no bandwidth.
+///
+/// A sent frame is dead only if software does not look at its buffer again: as a forwarder on DPDK, and unlike TCP, which may have to
+/// send it again. Guests' data are never lost: they lie in the model's memory, whatever its caches say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Invalidate {
+    /// None: lines stay until they make room.
+    #[default]
+    Never,
+    /// Frames' data that the device has read to send, line by line. A line that it reads from its middle on stays, as what is before may
+    /// be alive; behind a frame's end there is nothing.
+    Sent,
+    /// Receive buffers that software gives to the device, when it has fetched their descriptors: what they held is gone by then, whoever
+    /// consumed it. Lines that only part of a buffer lies in stay.
+    Returned,
+    /// Both.
+    Both,
+}
+
+impl Invalidate {
+    /// Whether sent frames are dropped.
+    pub fn drops_sent(self) -> bool {
+        matches!(self, Invalidate::Sent | Invalidate::Both)
+    }
+
+    /// Whether what receive buffers held is dropped when they are given back.
+    pub fn drops_returned(self) -> bool {
+        matches!(self, Invalidate::Returned | Invalidate::Both)
+    }
+}
+
 /// Whether a policy stays as it is written, or changes by what it sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -84,6 +122,9 @@ pub struct DcaPolicy {
     pub read_allocate: bool,
     /// Whether the device's read of a line that the LLC has is a use of it for its replacement.
     pub read_promotes: bool,
+    /// Lines of frames that leave all caches without a write-back once they have been consumed: "never", "sent", "returned" (receive
+    /// buffers that software has given to the device again) or "both".
+    pub invalidate: Invalidate,
     /// "fixed" or "leak-aware".
     pub strategy: Strategy,
     /// Of leak-aware: lines put into the LLC after which it decides again, 16 to 1048576.
@@ -106,6 +147,7 @@ impl Default for DcaPolicy {
             l2_hart: 0,
             read_allocate: false,
             read_promotes: true,
+            invalidate: Invalidate::Never,
             strategy: Strategy::Fixed,
             window_lines: 4096,
             leak_percent: 10,
@@ -203,11 +245,21 @@ impl DcaPolicy {
 }
 
 impl DcaConfig {
-    /// The same of all policies, whenever they are in force.
-    pub(crate) fn places_in_l2(&self) -> bool {
+    /// All policies, whenever they are in force.
+    fn all(&self) -> impl Iterator<Item = &DcaPolicy> {
         let scheduled = self.schedule.iter().map(|change| &change.policy);
-        let named = self.devices.iter().map(|entry| &entry.policy).chain(scheduled);
-        named.chain([&self.policy]).any(DcaPolicy::places_in_l2)
+        let named = self.devices.iter().map(|entry| &entry.policy);
+        named.chain(scheduled).chain([&self.policy])
+    }
+
+    /// Whether any policy puts lines into a core's L2.
+    pub(crate) fn places_in_l2(&self) -> bool {
+        self.all().any(DcaPolicy::places_in_l2)
+    }
+
+    /// Whether any policy drops what returned buffers held.
+    pub fn drops_returned(&self) -> bool {
+        self.all().any(|policy| policy.invalidate.drops_returned())
     }
 
     /// Says what is wrong with the parameters.

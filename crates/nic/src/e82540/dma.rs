@@ -104,7 +104,7 @@ impl Nic {
                 Read::Cancelled => {}
                 Read::Descriptors { queue, run } => {
                     match queue {
-                        Queue::Receive => self.rx.queue.ring.fetched(run, ports, |_, [buffer, _]| buffer),
+                        Queue::Receive => self.rx_fetched(run, ports),
                         Queue::Transmit => self.tx_fetched(now, run, ports),
                     }
                     served.note(queue);

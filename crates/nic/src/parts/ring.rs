@@ -296,7 +296,12 @@ impl<F, U: Used> DescriptorRing<F, U> {
     }
 
     /// Descriptors asked for are in memory to be read: `keep` says what stays of each, by its place in the run.
-    pub fn fetched(&mut self, run: Run, port: &mut impl DmaPort, mut keep: impl FnMut(u32, [u64; 2]) -> F) {
+    pub fn fetched<P: DmaPort>(
+        &mut self,
+        run: Run,
+        port: &mut P,
+        mut keep: impl FnMut(&mut P, u32, [u64; 2]) -> F,
+    ) {
         self.fetching -= run.count;
         self.fetches -= 1;
         self.scratch.resize((run.count * DESCRIPTOR_BYTES) as usize, 0);
@@ -304,7 +309,8 @@ impl<F, U: Used> DescriptorRing<F, U> {
         let (descriptors, _) = self.scratch.as_chunks::<16>();
         for (index, descriptor) in (0..).zip(descriptors) {
             let (words, _) = descriptor.as_chunks::<8>();
-            self.cache.push_back(keep(index, [u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1])]));
+            let words = [u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1])];
+            self.cache.push_back(keep(port, index, words));
         }
     }
 

@@ -105,6 +105,8 @@ pub struct World {
     pub sent_stamps: Vec<(u64, TxStamps)>,
     /// Frames that are whole in memory: bytes on the wire, and where they lie.
     pub in_memory: Vec<(u32, Pieces)>,
+    /// Buffers that the NIC knows to be its own again.
+    pub returned: Pieces,
     /// And which byte of its frame each began with.
     pub offsets: Vec<u32>,
 }
@@ -130,6 +132,7 @@ impl World {
             received_stamps: Vec::new(),
             sent_stamps: Vec::new(),
             in_memory: Vec::new(),
+            returned: Vec::new(),
             offsets: Vec::new(),
         }
     }
@@ -201,6 +204,10 @@ impl DmaPort for World {
                 *cell = *byte;
             }
         }
+    }
+
+    fn buffer_returned(&mut self, addr: PhysAddr, bytes: u64) {
+        self.returned.push((addr, bytes as u32));
     }
 }
 

@@ -46,12 +46,27 @@ impl Nic {
         self.rx_note_wait(now);
     }
 
+    /// Bytes of a receive buffer.
+    fn rx_buffer_bytes(&self) -> usize {
+        let rctl = self.regs.get(Reg::Rctl);
+        BUFFER_BYTES[usize::from(rctl & rctl::BSEX != 0)][(rctl >> rctl::BSIZE_SHIFT & 3) as usize]
+    }
+
+    /// Descriptors have come that software has given: the buffers are the device's.
+    pub(crate) fn rx_fetched(&mut self, run: Run, ports: &mut impl NicPorts) {
+        let bytes = self.rx_buffer_bytes() as u64;
+        self.rx.queue.ring.fetched(run, ports, |ports, _, [buffer, _]| {
+            if buffer != 0 {
+                ports.buffer_returned(PhysAddr(buffer), bytes);
+            }
+            buffer
+        });
+    }
+
     /// Frames from the FIFO to the buffers of cached descriptors. The last write's wake-up is held back.
     fn rx_dispatch(&mut self, now: Ps, ports: &mut impl NicPorts) -> Option<Requested> {
         let mut held = None;
-        let rctl = self.regs.get(Reg::Rctl);
-        let buffer =
-            BUFFER_BYTES[usize::from(rctl & rctl::BSEX != 0)][(rctl >> rctl::BSIZE_SHIFT & 3) as usize];
+        let buffer = self.rx_buffer_bytes();
         while self.rx.writes_in_flight < self.config.writes_in_flight.into() {
             let Some(frame) = self.rx.fifo.get(self.rx.dispatched) else { break };
             let Some(&addr) = self.rx.queue.ring.front() else { break };

@@ -218,7 +218,7 @@ impl Nic {
         let place = self.regs.ring(Queue::Transmit);
         let first = place.map_or(0, |place| place.index_of(run.addr));
         let super::TxQueue { ring, doorbells, .. } = &mut self.tx.queue;
-        ring.fetched(run, ports, |index, words| {
+        ring.fetched(run, ports, |_, index, words| {
             let doorbell = doorbells.of(first + index);
             Fetched { words, stamps: TxStamps { doorbell, fetched: now, ..TxStamps::default() } }
         });

@@ -74,7 +74,7 @@ fn fetch_all(held: &mut Descriptors, ring: &Ring, limits: Limits) -> Vec<(u64, u
     let mut runs = Vec::new();
     while let Some(run) = held.fetch(ring, EAGER, limits, 0) {
         assert!(!held.may_fetch(limits));
-        held.fetched(run, &mut Numbers, |_, [address, _]| address);
+        held.fetched(run, &mut Numbers, |_, _, [address, _]| address);
         runs.push((run.addr & 0xfff, run.count));
     }
     runs
@@ -114,7 +114,7 @@ fn a_fetch_ahead_of_need_asks_for_a_line_at_least() {
     let lazy = Thresholds { prefetch: 0, host: 0, write_back: 1 };
     let ahead = Limits { prefetch: Some(4), ..LIMITS };
     assert_eq!(held.fetch(&ring(1024, 0, 2).unwrap(), lazy, ahead, 0).map(|run| run.count), Some(2));
-    held.fetched(Run { addr: 0, count: 2 }, &mut Numbers, |_, [address, _]| address);
+    held.fetched(Run { addr: 0, count: 2 }, &mut Numbers, |_, _, [address, _]| address);
     assert_eq!(held.fetch(&ring(1024, 0, 5).unwrap(), lazy, ahead, 0), None);
     assert_eq!(held.fetch(&ring(1024, 0, 6).unwrap(), lazy, LIMITS, 0), None);
     assert_eq!(held.fetch(&ring(1024, 0, 6).unwrap(), lazy, ahead, 0).map(|run| run.count), Some(4));
@@ -191,11 +191,11 @@ fn several_fetches_are_in_flight_if_they_may_be_and_count_for_each_other() {
     assert_eq!([5, 6, 20, 20].map(|tail| fetch(&mut held, tail)), [Some(5), Some(1), Some(8), Some(2)]);
     let mut held = Descriptors::default();
     assert_eq!(fetch(&mut held, 5), Some(5));
-    held.fetched(Run { addr: 0, count: 5 }, &mut Numbers, |_, [address, _]| address);
+    held.fetched(Run { addr: 0, count: 5 }, &mut Numbers, |_, _, [address, _]| address);
     // With some it fetches ahead: by lines, and what is on its way counts as unused.
     assert_eq!([8, 10, 20].map(|tail| fetch(&mut held, tail)), [None, Some(5), None]);
     assert!(held.may_fetch(limits) && !held.may_fetch(Limits { fetches: 1, ..limits }));
-    held.fetched(Run { addr: 0x50, count: 5 }, &mut Numbers, |_, [address, _]| address);
+    held.fetched(Run { addr: 0x50, count: 5 }, &mut Numbers, |_, _, [address, _]| address);
     assert!(held.may_fetch(Limits { fetches: 1, ..limits }));
     assert_eq!(std::iter::from_fn(|| held.begin()).count(), 10);
     held.rewind(0);
