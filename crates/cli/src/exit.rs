@@ -14,6 +14,8 @@ use doorbell_study::experiment::ExperimentError;
 pub const FAILED: u8 = 1;
 /// What was asked for cannot be: a wrong option, key, value or unit.
 pub const WRONG_USE: u8 = 2;
+/// Results differ by more than was allowed.
+pub const DIFFERS: u8 = 3;
 /// The user ended it before its time: 128 and the number of SIGINT, as shells have it.
 pub const INTERRUPTED: u8 = 130;
 

@@ -5,6 +5,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod boot;
+mod compare_cmd;
 mod config_cmd;
 mod exit;
 mod experiment;
@@ -42,8 +43,7 @@ use doorbell_bench::Places;
 use crate::exit::Asked;
 use crate::out::{out, tell};
 
-const EXIT_STATUS: &str =
-    "Exit status: 0 done, 2 wrong use, 130 interrupted, 1 any other failure (docs/commands.md)";
+const EXIT_STATUS: &str = "Exit status: 0 done, 2 wrong use, 130 interrupted, 3 results differ (compare --fail-over), 1 any other failure (docs/commands.md)";
 
 /// A full-system simulator for network-intensive computers.
 #[derive(Parser)]
@@ -78,6 +78,8 @@ enum Command {
     Config(config_cmd::ConfigCommand),
     /// Make report.html again from a result folder
     Report(report_cmd::ReportArgs),
+    /// Show results, searches or sweeps side by side: what differed in configuration, and every figure with its difference
+    Compare(compare_cmd::CompareArgs),
     /// Record what a machine executes and its devices do, look at such traces, and convert them
     #[command(subcommand)]
     Trace(trace_cmd::TraceCommand),
@@ -134,6 +136,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Image(command) => image_cmd::image(&command, &places),
         Command::Config(command) => config_cmd::config(&command),
         Command::Report(args) => report_cmd::report(&args),
+        Command::Compare(args) => compare_cmd::run(&args),
         Command::Trace(command) => trace_cmd::trace(command, &places),
     }?;
     log.end()?;

@@ -16,11 +16,14 @@
 //! | `ports` | what did each NIC and its generator count? |
 //! | `html`, `page`, `numbers`, `headline` | how do they become a page? |
 //! | `played` | what did a played trace come to? |
+//! | `comparison`, `comparison_html` | what do results say side by side? |
 //! | `search`, `experiment` | what did a search find, what do all points of an experiment say? |
 
 #![forbid(unsafe_code)]
 
 mod causes;
+mod comparison;
+mod comparison_html;
 mod cores;
 mod escape;
 mod experiment;
@@ -54,7 +57,9 @@ mod sample;
 #[cfg(test)]
 mod text_tests;
 
-pub use doorbell_results::{RunSummary, SearchSummary, SummaryError};
+pub use comparison::comparison_text;
+pub use comparison_html::comparison_html;
+pub use doorbell_results::{ComparedFigure, RunSummary, SearchSummary, SummaryError};
 pub use experiment::{ExperimentCurve, ExperimentPage, ExperimentPlot};
 pub use html::html;
 pub use reproduction::{ClaimRow, ReproducedFigure, ReproductionPage};

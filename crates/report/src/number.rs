@@ -8,7 +8,7 @@ pub(crate) fn grouped(value: u64) -> String {
     group_digits(&value.to_string())
 }
 
-fn group_digits(digits: &str) -> String {
+pub(crate) fn group_digits(digits: &str) -> String {
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index).is_multiple_of(3) {

@@ -14,10 +14,12 @@
 //! | `ports`, `iperf` | what NICs counted, what iperf3 says |
 //! | `played` | what a played trace has beside these |
 //! | `ran` | simulator, images and boot, traces |
+//! | `comparison` | results side by side |
 //! | `number` | numbers that may not be there |
 
 #![forbid(unsafe_code)]
 
+mod comparison;
 mod functions;
 mod iperf;
 mod kinds;
@@ -36,6 +38,10 @@ mod steady;
 mod streams;
 mod timing;
 
+pub use comparison::{
+    ComparedFigure, ComparedPoint, ComparedSide, ComparedValue, ComparedWords, Comparison, FigureDifference,
+    Interval, UnmatchedPoint,
+};
 pub use functions::FunctionCost;
 pub use iperf::{Direction, IperfFigures, Protocol};
 pub use kinds::{KindCost, KindFigures};

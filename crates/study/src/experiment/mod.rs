@@ -28,6 +28,7 @@ pub use plan::{ExperimentError, Identity, Plan, PlannedPoint, Work};
 pub use point::measure;
 pub use store::{State, Store};
 pub use sweep::{Failure, Progress, Sweep, sweep};
+pub(crate) use table::renamed;
 pub use table::{Column, Table};
 pub(crate) use value::as_set;
 pub use value::{Cell, Quantity};

@@ -149,6 +149,11 @@ fn quantities(texts: Vec<Option<String>>) -> (&'static str, Vec<Cell>) {
     }
 }
 
+/// A figure's name with its unit.
+pub(crate) fn renamed(name: String) -> String {
+    RENAMED.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| (*new).to_owned())
+}
+
 /// The figures of a point's `summary.json`: a run's only point, or a search's answer and its point at the lower end.
 fn figures(summary: &[u8]) -> Result<Vec<(String, Cell)>, String> {
     let summary: Value =
@@ -163,9 +168,6 @@ fn figures(summary: &[u8]) -> Result<Vec<(String, Cell)>, String> {
     } else {
         return Err("summary.json is no summary".to_owned());
     }
-    let renamed = |name: String| {
-        RENAMED.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| (*new).to_owned())
-    };
     let mut figures: Vec<(String, Cell)> = Vec::new();
     for (name, cell) in all {
         let name = renamed(name);

@@ -1,0 +1,148 @@
+//! Which figures say how well a machine did, and which of them differ by more than was allowed.
+
+use std::str::FromStr;
+
+use doorbell_results::{ComparedFigure, ComparedPoint, Comparison, FigureDifference};
+
+use super::CompareError;
+
+/// The figures that a person looks at first.
+pub(super) const HEADLINE: [&str; 22] = [
+    "low_mpps",
+    "high_mpps",
+    "offered_mpps",
+    "delivered_mpps",
+    "delivered_gbps",
+    "drop_rate",
+    "latency_ns.mean",
+    "latency_ns.p50",
+    "latency_ns.p99",
+    "latency_ns.p99_9",
+    "latency_ns.max",
+    "answer_latency_ns.p50",
+    "answer_latency_ns.p99",
+    "goodput_gbps",
+    "cycles",
+    "ipc",
+    "instructions_per_frame",
+    "timing.packet cost.cycles",
+    "timing.packet cost.saturation",
+    "timing.LLC.misses_per_packet",
+    "timing.direct cache access.leaks_per_packet",
+    "timing.DRAM.mb_per_second",
+];
+/// The figures that a difference is judged by, unless others are named: none that is given, and none of a few frames only.
+const JUDGED: [&str; 10] = [
+    "low_mpps",
+    "delivered_mpps",
+    "drop_rate",
+    "latency_ns.mean",
+    "latency_ns.p50",
+    "latency_ns.p99",
+    "goodput_gbps",
+    "cycles",
+    "ipc",
+    "instructions_per_frame",
+];
+
+/// A share, written as "2%".
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Share(pub f64);
+
+impl FromStr for Share {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Share, String> {
+        let wrong = || format!("\"{text}\" is no share; write one as 2% or 0.5%");
+        let number = text.strip_suffix('%').ok_or_else(wrong)?.trim().parse::<f64>().map_err(|_| wrong())?;
+        if number.is_finite() && number >= 0.0 { Ok(Share(number / 100.0)) } else { Err(wrong()) }
+    }
+}
+
+/// What is wanted of a comparison.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Wanted {
+    /// By how much figures may differ.
+    pub fail_over: Option<Share>,
+    /// Figures by name, or by a name's first parts; those that say how well the machine did if there are none.
+    pub figures: Vec<String>,
+}
+
+impl Wanted {
+    /// Whether a figure is among those that were named.
+    pub fn names(&self, figure: &str) -> bool {
+        let is = |name: &String| {
+            figure == name || figure.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('.'))
+        };
+        self.figures.iter().any(is)
+    }
+
+    fn judges(&self, figure: &str) -> bool {
+        if self.figures.is_empty() { JUDGED.contains(&figure) } else { self.names(figure) }
+    }
+
+    /// Writes down what fails.
+    pub(super) fn judge(&self, comparison: &mut Comparison) -> Result<(), CompareError> {
+        let all = || comparison.points.iter().flat_map(|point| &point.figures);
+        for name in &self.figures {
+            let alone = Wanted { figures: vec![name.clone()], fail_over: None };
+            if !all().any(|figure| alone.names(&figure.name)) {
+                let problem = format!(
+                    "--figure: no result has \"{name}\"; `doorbell compare --all` lists all that there are"
+                );
+                return Err(CompareError::Asked(problem));
+            }
+        }
+        let Some(Share(limit)) = self.fail_over else { return Ok(()) };
+        let names: Vec<&str> = comparison.sides.iter().map(|side| side.name.as_str()).collect();
+        let mut failures = Vec::new();
+        for point in &comparison.points {
+            for figure in point.figures.iter().filter(|figure| self.judges(&figure.name)) {
+                failures.extend(failed(point, figure, limit, &names));
+            }
+        }
+        let alone = |point: &doorbell_results::UnmatchedPoint| match point.at.strip_prefix("nothing at ") {
+            Some(at) => format!("{} has nothing to compare at {at}", point.side),
+            None => format!("only {} has {}", point.side, point.at),
+        };
+        failures.extend(comparison.unmatched.iter().map(alone));
+        comparison.failures = failures;
+        Ok(())
+    }
+}
+
+/// The sides on which a figure is too far from the base's, or missing.
+fn failed(point: &ComparedPoint, figure: &ComparedFigure, limit: f64, names: &[&str]) -> Vec<String> {
+    let at = if point.at.is_empty() { String::new() } else { format!(" at {}", point.at) };
+    let name = &figure.name;
+    let mut failures = Vec::new();
+    for (index, difference) in figure.differences.iter().enumerate() {
+        let side = names[index + 1];
+        if point.repetitions[index + 1] == 0 {
+            continue;
+        }
+        match (figure.values[0], figure.values[index + 1], difference) {
+            (Some(base), Some(value), Some(difference)) if is_over(name, difference, limit) => {
+                failures.push(format!("{side}{at}: {name} is {} instead of {}", value.value, base.value));
+            }
+            (Some(_), None, _) => failures.push(format!("{side}{at}: it has no {name}")),
+            (None, Some(_), _) => {
+                failures.push(format!("{}{at}: it has no {name}, which {side} has", names[0]))
+            }
+            _ => {}
+        }
+    }
+    failures
+}
+
+/// Whether a difference is more than the limit, and not one that chance makes. Shares of frames are compared as they are: one lost frame of a
+/// million is no doubling.
+fn is_over(name: &str, difference: &FigureDifference, limit: f64) -> bool {
+    let by = match (name.rsplit('.').next(), difference.relative) {
+        (Some("drop_rate"), _) => difference.difference.abs(),
+        (_, Some(relative)) => relative.abs(),
+        (_, None) if difference.difference == 0.0 => 0.0,
+        (_, None) => f64::INFINITY,
+    };
+    by > limit && difference.outside_both != Some(false)
+}

@@ -1,0 +1,189 @@
+//! One of the results, read from its folder: that of a run, a search or a sweep.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use doorbell_bench::read_verified;
+use doorbell_files::{Kind, kind, list};
+use doorbell_results::{ComparedSide, RunSummary, SearchSummary};
+use serde_json::Value;
+
+use super::CompareError;
+use super::figures::{Figures, of_point, of_search};
+
+/// What the rate and the frame size of a point are in its configuration, where they may stand in several places.
+const OFFERED: [&str; 3] = ["loadgen.traffic.frame_size", "loadgen.traffic.rate", "loadgen.traffic.total"];
+const SUMMARY: &str = "summary.json";
+const CONFIG: &str = "config.toml";
+
+/// A result.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Side {
+    pub facts: ComparedSide,
+    /// What ran, by name.
+    pub ran: BTreeMap<String, String>,
+    pub points: Vec<Point>,
+    pub notes: Vec<String>,
+}
+
+/// One of its points.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Point {
+    /// The whole configuration, and what was asked for besides.
+    pub config: BTreeMap<String, String>,
+    pub figures: Figures,
+    pub repetitions: usize,
+}
+
+impl Side {
+    pub fn read(path: &Path) -> Result<Side, CompareError> {
+        let there = |name: &str| kind(&path.join(name)).ok().flatten();
+        if !path.is_dir() {
+            return Err(CompareError::Missing { path: path.to_owned() });
+        }
+        let mut side = match (there(SUMMARY), there("points")) {
+            (Some(Kind::File), _) => Side::of_result(path)?,
+            (_, Some(Kind::Folder)) => Side::of_sweep(path)?,
+            _ => return Err(CompareError::Foreign { path: path.to_owned() }),
+        };
+        side.facts.path = path.display().to_string();
+        side.facts.points = side.points.len();
+        Ok(side)
+    }
+
+    /// Of a run or a search.
+    fn of_result(path: &Path) -> Result<Side, CompareError> {
+        let broken = |problem: String| CompareError::Broken { path: path.to_owned(), problem };
+        let text = |name: &str| {
+            let bytes = read_verified(path, name).map_err(broken)?;
+            String::from_utf8(bytes).map_err(|_| broken(format!("{name} is no text")))
+        };
+        let json = text(SUMMARY)?;
+        let in_summary = |error: doorbell_results::SummaryError| broken(format!("{SUMMARY}: {error}"));
+        let is_search = SearchSummary::is_in(&json);
+        let incomplete = match is_search {
+            true => SearchSummary::from_json(&json).map_err(in_summary)?.incomplete,
+            false => RunSummary::from_json(&json).map_err(in_summary)?.incomplete,
+        };
+        let value: Value =
+            serde_json::from_str(&json).map_err(|error| broken(format!("{SUMMARY}: {error}")))?;
+        let word = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let parts = value.get(if is_search { "searches" } else { "points" }).and_then(Value::as_array);
+        let parts = parts.cloned().unwrap_or_default();
+        let several = path.join("point-00").is_dir();
+        let mut points = Vec::new();
+        for (index, part) in parts.iter().enumerate() {
+            let name = if several { format!("point-{index:02}/{CONFIG}") } else { CONFIG.to_owned() };
+            let mut config =
+                configuration(&text(&name)?).map_err(|error| broken(format!("{name}: {error}")))?;
+            asked(&value, part, &mut config);
+            let figures = if is_search { of_search(part) } else { of_point(part) };
+            points.push(Point { config, figures, repetitions: 1 });
+        }
+        let mut ran = BTreeMap::new();
+        value.get("ran").into_iter().for_each(|all| flat_words("", all, &mut ran));
+        let facts = ComparedSide {
+            kind: if is_search { "search" } else { "run" }.to_owned(),
+            benchmark: word("benchmark"),
+            preset: word("preset"),
+            doorbell_version: word("doorbell_version"),
+            incomplete,
+            ..ComparedSide::default()
+        };
+        Ok(Side { facts, ran, points, notes: Vec::new() })
+    }
+
+    /// Of a sweep: each point is a result of its own.
+    fn of_sweep(path: &Path) -> Result<Side, CompareError> {
+        let folder = path.join("points");
+        let broken = |problem: String| CompareError::Broken { path: path.to_owned(), problem };
+        let names = list(&folder).map_err(|error| broken(format!("points/ cannot be read: {error}")))?;
+        let mut names: Vec<PathBuf> = names.into_iter().map(PathBuf::from).collect();
+        names.sort();
+        let mut side = Side::default();
+        for name in names.iter().filter(|name| !name.to_string_lossy().starts_with('.')) {
+            match Side::of_result(&folder.join(name)) {
+                Ok(point) => side.take(point),
+                Err(error) => side.notes.push(format!("left out: {error}")),
+            }
+        }
+        if side.points.is_empty() {
+            let problem = side.notes.pop().unwrap_or_else(|| "no point of the sweep is done".to_owned());
+            return Err(broken(problem));
+        }
+        side.facts.kind = "sweep".to_owned();
+        Ok(side)
+    }
+
+    /// Adds a point of a sweep.
+    fn take(&mut self, point: Side) {
+        if self.points.is_empty() {
+            (self.facts, self.ran) = (point.facts, point.ran);
+        } else if self.ran != point.ran && !self.notes.iter().any(|note| note.starts_with("its points")) {
+            self.notes.push("its points did not all run with the same simulator and software".to_owned());
+        }
+        self.points.extend(point.points);
+    }
+}
+
+/// What was asked for is said in the summary, and only there of a search.
+fn asked(summary: &Value, part: &Value, config: &mut BTreeMap<String, String>) {
+    let word = |of: &Value, name: &str| match of.get(name)? {
+        Value::String(text) => Some(text.clone()),
+        Value::Null => None,
+        other => Some(other.to_string()),
+    };
+    let benchmark = word(summary, "benchmark").unwrap_or_default();
+    let mut set = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            config.insert(name.to_owned(), value);
+        }
+    };
+    set("goal", word(summary, "goal"));
+    set("precision", word(summary, "precision"));
+    // A played trace comes at the pace that its configuration says.
+    if benchmark != doorbell_bench::TRACE {
+        set("rate", word(part, "rate"));
+        set("frame_size", word(part, "frame_size").map(|bytes| format!("{bytes}B")));
+        OFFERED.iter().for_each(|key| drop(config.remove(*key)));
+    }
+    config.insert("benchmark".to_owned(), benchmark);
+}
+
+/// The keys of a configuration's text, by their paths.
+fn configuration(text: &str) -> Result<BTreeMap<String, String>, String> {
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.message().to_owned())?;
+    let mut keys = BTreeMap::new();
+    flat_keys("", &table, &mut keys);
+    Ok(keys)
+}
+
+fn flat_keys(prefix: &str, table: &toml::Table, keys: &mut BTreeMap<String, String>) {
+    for (name, value) in table {
+        let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+        match value {
+            toml::Value::Table(inner) => flat_keys(&path, inner, keys),
+            toml::Value::String(text) => drop(keys.insert(path, text.clone())),
+            other => drop(keys.insert(path, other.to_string())),
+        }
+    }
+}
+
+/// Everything that an object says, by paths; what has a name goes by it.
+fn flat_words(prefix: &str, value: &Value, words: &mut BTreeMap<String, String>) {
+    let below = |name: &str| if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
+    match value {
+        Value::Object(fields) => {
+            fields.iter().for_each(|(name, value)| flat_words(&below(name), value, words))
+        }
+        Value::Array(parts) => {
+            for (index, part) in parts.iter().enumerate() {
+                let name = part.get("name").and_then(Value::as_str);
+                flat_words(&below(name.unwrap_or(&index.to_string())), part, words);
+            }
+        }
+        Value::Null => {}
+        Value::String(text) => drop(words.insert(prefix.to_owned(), text.clone())),
+        other => drop(words.insert(prefix.to_owned(), other.to_string())),
+    }
+}
