@@ -3,21 +3,22 @@
 use std::collections::BTreeMap;
 
 use doorbell_loadgen::StreamConfig;
-use doorbell_machine::ConfigError;
+use doorbell_machine::{Base, ConfigError};
 use toml::Value;
 
-use crate::config::{RunConfig, resolve};
+use crate::config::RunConfig;
 use crate::playback::resolve_played;
+use crate::resolve::Layers;
 use doorbell_results::Change;
 
 /// Every result has these of its own.
 const OF_THE_POINT: [&str; 1] = ["loadgen.traffic.rate"];
 
-/// The parameters that are not as the preset has them, by their paths.
-pub fn changes(preset: &str, config: &RunConfig) -> Result<Vec<Change>, ConfigError> {
+/// The parameters that are not as the preset or the machine's file has them, by their paths.
+pub fn changes(base: &Base, config: &RunConfig) -> Result<Vec<Change>, ConfigError> {
     let mut before = match config.is_played() {
-        true => resolve_played(preset, config.platform.harts, &[])?,
-        false => resolve(preset, &[])?,
+        true => resolve_played(base, config.platform.harts, &[])?,
+        false => Layers::of(base, &[]).resolve()?,
     };
     // One stream is the preset's traffic with another word or two: those are told, not all that a stream is.
     if let ([_], []) = (&config.loadgen.traffic.streams[..], &before.loadgen.traffic.streams[..]) {
@@ -59,6 +60,11 @@ mod tests {
     use doorbell_loadgen::Arrivals;
 
     use super::*;
+    use crate::resolve::resolve;
+
+    fn changes(preset: &str, config: &RunConfig) -> Result<Vec<Change>, ConfigError> {
+        super::changes(&Base::find(preset).unwrap(), config)
+    }
 
     #[test]
     fn what_was_set_is_a_change_and_nothing_else_is() {

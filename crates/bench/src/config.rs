@@ -150,6 +150,11 @@ impl Serialize for RunConfig {
 struct WithoutOptions(#[serde(with = "RunConfig")] RunConfig);
 
 impl RunConfig {
+    /// The defaults, with these sections of options and no others.
+    pub(crate) fn of_options(options: OptionSections) -> RunConfig {
+        RunConfig { options, ..RunConfig::default() }
+    }
+
     /// What a benchmark has of its own: `config.options::<DpdkConfig>()`.
     ///
     /// # Panics
@@ -313,43 +318,10 @@ impl RunConfig {
     }
 }
 
-/// A preset with `overrides` ("path=value", the last one wins), as a checked configuration.
-pub fn resolve(preset: &str, overrides: &[String]) -> Result<RunConfig, ConfigError> {
-    resolve_with_traffic(preset, None, overrides)
-}
-
-/// The same, with the text of a traffic file, whose name comes first, between preset and overrides: it holds what else stands
-/// in `loadgen.traffic`.
-pub fn resolve_with_traffic(
-    preset: &str,
-    traffic: Option<(&str, &str)>,
-    overrides: &[String],
-) -> Result<RunConfig, ConfigError> {
-    resolve_over(OptionSections::default(), preset, traffic, overrides)
-}
-
-/// The same with the options of these sections and no others.
-pub(crate) fn resolve_over(
-    options: OptionSections,
-    preset: &str,
-    traffic: Option<(&str, &str)>,
-    overrides: &[String],
-) -> Result<RunConfig, ConfigError> {
-    let mut overlay: Overlay = doorbell_machine::preset(preset)?;
-    if let Some((name, text)) = traffic {
-        overlay.merge_toml_at("loadgen.traffic", name, text)?;
-    }
-    for assignment in overrides {
-        overlay.set(assignment)?;
-    }
-    let config = RunConfig { options, ..RunConfig::default() }.with(overlay.table())?;
-    config.validate()?;
-    config.in_force()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resolve::resolve;
 
     #[test]
     fn what_an_attachment_has_without_being_given_stands_in_the_configuration() {

@@ -346,8 +346,8 @@ fn as_driven(summary: &mut PointSummary, driven: &Driven, interval: &Interval, f
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::resolve;
     use crate::registry::benchmark;
+    use crate::resolve::resolve;
 
     #[test]
     fn a_load_is_a_line_of_numbers_with_times_by_the_nodes_clock() {

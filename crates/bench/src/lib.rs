@@ -34,6 +34,7 @@ mod ports;
 mod prepared;
 mod reference;
 mod registry;
+mod resolve;
 mod results;
 mod rxptx;
 mod script;
@@ -51,7 +52,7 @@ mod window;
 
 pub use changes::changes;
 pub use compute::ComputeConfig;
-pub use config::{RunConfig, RunParams, resolve, resolve_with_traffic};
+pub use config::{RunConfig, RunParams};
 pub use control::Control;
 pub use disks::{machine_with, open_disks};
 pub use doorbell_results::{
@@ -84,6 +85,7 @@ pub use playback::{
 pub use prepared::{BenchmarkPlan, MeasureNodes, Measured, NodesLoad, Prepared};
 pub use reference::{Parameter, Word, page, parameter, parameters, schema};
 pub use registry::{BENCHMARKS, Benchmark, NETWORK, Nodes, PLAYED, benchmark};
+pub use resolve::{Layers, resolve};
 pub use results::{Results, named};
 pub use rxptx::RxptxConfig;
 pub use script::{Mark, NO_TRAFFIC, Script, run_script};

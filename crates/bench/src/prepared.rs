@@ -245,8 +245,8 @@ fn profile_nodes(load: &NodesLoad, testbed: &Testbed, run: &mut NetworkRun) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::resolve;
     use crate::registry::benchmark;
+    use crate::resolve::resolve;
 
     /// What the nodes are called among checkpoints, if there are several.
     fn nodes(name: &str, set: &[&str]) -> Result<Option<String>, String> {

@@ -300,7 +300,13 @@ pub fn benchmark(name: &str) -> Result<&'static Benchmark, ConfigError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::resolve_over;
+    use doorbell_machine::Base;
+
+    use crate::resolve::Layers;
+
+    fn resolve_over(options: OptionSections, set: &[String]) -> Result<RunConfig, ConfigError> {
+        Layers::of(&Base::find("fast").unwrap(), set).with_options(options)
+    }
 
     /// What the file of a benchmark has, as CONTRIBUTING.md says.
     mod echo {
@@ -351,7 +357,7 @@ mod tests {
 
     fn with_echo(set: &[&str]) -> Result<RunConfig, ConfigError> {
         let set: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
-        resolve_over(options_of(&[ECHO]), "fast", None, &set)
+        resolve_over(options_of(&[ECHO]), &set)
     }
 
     #[test]
@@ -386,7 +392,7 @@ mod tests {
     #[test]
     fn every_benchmark_lists_the_options_that_it_asks_for() {
         for known in BENCHMARKS {
-            let config = resolve_over(options_of(&[*known]), "fast", None, &[]).unwrap();
+            let config = resolve_over(options_of(&[*known]), &[]).unwrap();
             assert_eq!(known.workload(&config).name, known.name);
         }
     }
@@ -396,12 +402,12 @@ mod tests {
         let all = OptionSections::default().names();
         for name in &all {
             let set = [format!("{name}.x=1")];
-            let without_sections = resolve_over(OptionSections::of([]), "fast", None, &set).unwrap_err();
+            let without_sections = resolve_over(OptionSections::of([]), &set).unwrap_err();
             assert_eq!(without_sections.key, *name);
         }
         for name in &all {
             let set = [format!("{name}.no_such_key=1")];
-            let error = resolve_over(OptionSections::default(), "fast", None, &set).unwrap_err();
+            let error = resolve_over(OptionSections::default(), &set).unwrap_err();
             assert_eq!(error.key, format!("{name}.no_such_key"), "the section needs deny_unknown_fields");
         }
         // Results have always had them in this order, and the configuration's hash follows from it.

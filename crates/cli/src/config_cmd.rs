@@ -17,7 +17,7 @@ pub enum ConfigCommand {
     /// List the presets
     Presets,
     /// Print the whole configuration that a preset and overrides give, with its hash
-    Show(ShowArgs),
+    Show(Box<ShowArgs>),
     /// Print the NIC's registers, implemented and missing, as Markdown
     Registers,
 }
@@ -37,8 +37,8 @@ pub struct ShowArgs {
 /// The configuration that was asked for.
 fn shown(args: &ShowArgs) -> anyhow::Result<RunConfig> {
     let Some(path) = &args.network else { return args.common.resolve(&[]) };
-    let overrides = args.common.overrides(&[], &[]);
-    let config = NetworkFile::read(path)?.resolve(&args.common.preset, &overrides)?;
+    let overrides = args.common.overrides(&[]);
+    let config = NetworkFile::read(path)?.resolve(args.common.base()?, &overrides)?;
     let Some(name) = &args.node else { return Ok(config) };
     let Some(index) = config.node.keys().position(|known| known == name) else {
         let names: Vec<&str> = config.node.keys().map(String::as_str).collect();

@@ -8,6 +8,7 @@ use doorbell_bench::{
     NO_TRAFFIC, PointSummary, Ran, ResultFolder, Results, RunConfig, RunSummary, changes, named,
 };
 use doorbell_files::list;
+use doorbell_machine::Base;
 
 use crate::out::{out, outln};
 use crate::run_args::{RunArgs, command_line};
@@ -16,6 +17,7 @@ use crate::run_args::{RunArgs, command_line};
 pub struct Loads<'a> {
     args: &'a RunArgs,
     name: &'a str,
+    base: &'a Base,
     config: &'a RunConfig,
     results: Results,
     asked: usize,
@@ -35,7 +37,8 @@ impl<'a> Loads<'a> {
     ) -> anyhow::Result<Loads<'a>> {
         let results = Results::begin(&args.output.out)?;
         let (points, meanings, ran) = Default::default();
-        Ok(Loads { args, name, config, results, asked, points, meanings, ran })
+        let base = args.common.base()?;
+        Ok(Loads { args, name, base, config, results, asked, points, meanings, ran })
     }
 
     /// What is measured.
@@ -135,11 +138,11 @@ impl<'a> Loads<'a> {
     ) -> anyhow::Result<(RunSummary, String)> {
         let is_whole = folder.path() == self.folder().path();
         let missing = if is_whole { self.asked - self.points.len() } else { 0 };
-        let preset = &self.args.common.preset;
+        let base = self.base;
         let summary = RunSummary {
             benchmark: self.name.to_owned(),
-            preset: preset.clone(),
-            changed: changes(preset, config)?,
+            preset: base.name().to_owned(),
+            changed: changes(base, config)?,
             doorbell_version: env!("CARGO_PKG_VERSION").to_owned(),
             command: command_line(),
             incomplete: (missing > 0).then(|| {

@@ -41,11 +41,11 @@ fn configuration(args: &RunArgs, file: &NetworkFile, rate: Option<Rate>) -> anyh
     if let Some(size) = &args.frame_size {
         further.push(format!("loadgen.traffic.frame_size={}", frame_size(size)?));
     }
-    let overrides = args.common.overrides(&[], &further);
-    let preset = &args.common.preset;
+    let overrides = args.common.overrides(&further);
+    let base = args.common.base()?;
     match rate {
-        None => Ok(file.resolve(preset, &overrides)?),
-        Some(rate) => file.resolve_at(preset, &overrides, rate).context("--rate"),
+        None => Ok(file.resolve(base, &overrides)?),
+        Some(rate) => file.resolve_at(base, &overrides, rate).context("--rate"),
     }
 }
 

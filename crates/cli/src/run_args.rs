@@ -1,17 +1,18 @@
 //! The options of `doorbell run`, and those that other commands share with it: which machine, which guest, where results go.
 
+use std::fs::File;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use anyhow::Context;
 use clap::Args;
-use doorbell_bench::{
-    BENCHMARKS, Benchmark, DriveConfig, DriveKind, Length, RunConfig, Source, resolve_with_traffic,
-};
+use doorbell_bench::{BENCHMARKS, Benchmark, DriveConfig, DriveKind, Layers, Length, RunConfig, Source};
 use doorbell_loadgen::{Kind, Rate};
-use doorbell_machine::PRESETS;
+use doorbell_machine::{Base, PRESETS};
 use doorbell_sim::{Bytes, Ps};
 
 use crate::observe_args::ObserveArgs;
+use crate::out::tell;
 use crate::script_cmd::ScriptArgs;
 use crate::traffic_args::{TrafficArgs, one_size};
 
@@ -97,9 +98,14 @@ pub struct GuestArgs {
 /// What every command that builds a machine takes.
 #[derive(Args, Clone)]
 pub struct CommonArgs {
-    /// The machine to start from (see `doorbell config presets`)
+    /// The machine to start from (see `doorbell config presets`), or the path of a machine's file
     #[arg(long, value_name = "NAME", default_value = PRESETS[0].name)]
     pub preset: String,
+    /// Start from a machine's file of your own (docs/machines.md); a result's config.toml is one
+    #[arg(long, value_name = "FILE", conflicts_with = "preset")]
+    pub machine: Option<PathBuf>,
+    #[arg(skip)]
+    read: OnceLock<Base>,
     /// Override any parameter, for instance --set nic.rx_fifo=48KiB (repeatable; see `doorbell config show`)
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub set: Vec<String>,
@@ -137,30 +143,50 @@ impl GuestArgs {
 }
 
 impl CommonArgs {
+    /// The machine to start from. A file is read once: results tell what was read, whatever becomes of it meanwhile.
+    pub fn base(&self) -> anyhow::Result<&Base> {
+        if let Some(base) = self.read.get() {
+            return Ok(base);
+        }
+        let base = match &self.machine {
+            Some(path) => {
+                // A file that cannot be read is the host's failure, and no wrong word.
+                File::open(path).with_context(|| format!("--machine: cannot read {}", path.display()))?;
+                Base::read(path)
+            }
+            None => Base::find(&self.preset),
+        }?;
+        Ok(self.read.get_or_init(|| base))
+    }
+
     /// The configuration, with further overrides laid over the user's.
     pub fn resolve(&self, further: &[String]) -> anyhow::Result<RunConfig> {
         self.resolve_over(None, &[], further)
     }
 
-    /// A benchmark's settings, the user's overrides, and further ones.
-    pub fn overrides(&self, defaults: &[&str], further: &[String]) -> Vec<String> {
-        let mut overrides: Vec<String> = defaults.iter().map(|&text| text.to_owned()).collect();
-        overrides.extend_from_slice(&self.set);
+    /// The user's overrides, and further ones.
+    pub fn overrides(&self, further: &[String]) -> Vec<String> {
+        let mut overrides = self.set.clone();
         overrides.extend(self.harts.map(|harts| format!("platform.harts={harts}")));
         overrides.extend(self.seed.map(|seed| format!("run.seed={seed}")));
         overrides.extend_from_slice(further);
         overrides
     }
 
-    /// The same, with the user's overrides laid over a traffic file (its name and text) and a benchmark's settings.
+    /// The same, over a traffic file (its name and text) and a benchmark's settings. Where the machine's file says otherwise than the
+    /// benchmark, the user is told.
     pub fn resolve_over(
         &self,
         traffic: Option<(&str, &str)>,
         defaults: &[&str],
         further: &[String],
     ) -> anyhow::Result<RunConfig> {
-        let overrides = self.overrides(defaults, further);
-        let mut config = resolve_with_traffic(&self.preset, traffic, &overrides)?;
+        let overrides = self.overrides(further);
+        let layers = Layers { base: self.base()?, defaults, traffic, overrides: &overrides };
+        let mut config = layers.resolve()?;
+        for said in layers.overruled() {
+            tell!("note: {said}");
+        }
         config.run.disks.extend_from_slice(&self.disks);
         Ok(config)
     }
@@ -177,10 +203,10 @@ impl RunArgs {
     /// The configuration that the options ask for, over a benchmark's own settings.
     pub fn config(&self, defaults: &[&str]) -> anyhow::Result<RunConfig> {
         let mut further = Vec::new();
-        let mut common = self.common.clone();
+        let mut defaults = defaults.to_vec();
         if self.script.script.is_some() {
             // A script says itself where it is warm; who sets this means it.
-            common.set.insert(0, "run.warmup=0ns".to_owned());
+            defaults.push("run.warmup=0ns");
             further.extend(self.script.time_limit.map(|limit| format!("run.script_timeout={limit}")));
         }
         further.extend(self.drive.as_ref().map(|kind| format!("drive.kind={kind}")));
@@ -195,7 +221,7 @@ impl RunArgs {
         }
         let file = self.traffic.file()?;
         let file = file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
-        let mut config = common.resolve_over(file, defaults, &further)?;
+        let mut config = self.common.resolve_over(file, &defaults, &further)?;
         let mut traffic = self.traffic.clone();
         let own = &config.loadgen.traffic;
         let open_loop = own.kind == Kind::Frames && own.streams.is_empty() && own.outstanding.is_none();

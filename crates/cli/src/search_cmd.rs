@@ -177,7 +177,7 @@ pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
     });
     screen.clear();
     let seconds = started.elapsed().as_secs_f64();
-    let names = (chosen.name, args.common.preset.as_str());
+    let names = (chosen.name, args.common.base()?.name());
     let Searched { done, error } = searches;
     let (found, all) = (done.len(), sizes.len());
     let mut summary = search_summary(names, command_line(), &request, jobs, seconds, done, session.ran());

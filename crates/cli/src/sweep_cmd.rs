@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use doorbell_bench::Places;
+use doorbell_machine::Base;
 use doorbell_report::ExperimentPage;
 use doorbell_study::experiment::{State, Store, measure};
 
@@ -169,7 +170,7 @@ fn write(experiment: &Experiment, store: &Store) -> anyhow::Result<()> {
         name: plan.file.name().to_owned(),
         facts: vec![
             plan.benchmark.name.to_owned(),
-            format!("preset {}", plan.file.preset),
+            format!("machine {}", plan.file.base.as_ref().map_or(plan.file.preset.as_str(), Base::name)),
             format!("{rows} of {all} points"),
             format!("version {}", env!("CARGO_PKG_VERSION")),
         ],

@@ -69,7 +69,7 @@ impl PlayArgs {
         if !self.common.disks.is_empty() {
             bail!("--disk: a played trace has no guest that could use a disk");
         }
-        let mut overrides = self.common.overrides(&[], &[]);
+        let mut overrides = self.common.overrides(&[]);
         overrides.retain(|text| !text.starts_with("platform.harts="));
         overrides.extend(self.warmup.map(|warmup| match warmup {
             Warmup::Percent(_) | Warmup::Whole => format!("playback.warmup=\"{warmup}\""),
@@ -78,7 +78,7 @@ impl PlayArgs {
         overrides.extend(self.rate.iter().map(|rate| format!("playback.rate=\"{rate}\"")));
         overrides.extend(self.window.map(|window| format!("playback.window={window}")));
         overrides.extend(self.instructions.map(|count| format!("playback.instructions={count}")));
-        Ok(resolve_played(&self.common.preset, harts, &overrides)?)
+        Ok(resolve_played(self.common.base()?, harts, &overrides)?)
     }
 
     fn observe(&self) -> anyhow::Result<Observe> {
@@ -113,11 +113,11 @@ pub fn run(args: &PlayArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let folder = results.folder();
     write_played(folder, &config, &played)?;
     let PlayedRun { summary, meanings, .. } = played;
-    let preset = &args.common.preset;
+    let base = args.common.base()?;
     let summary = RunSummary {
         benchmark: TRACE.to_owned(),
-        preset: preset.clone(),
-        changed: changes(preset, &config)?,
+        preset: base.name().to_owned(),
+        changed: changes(base, &config)?,
         doorbell_version: env!("CARGO_PKG_VERSION").to_owned(),
         command: command_line(),
         ran: traces.ran(places.commit),

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod base;
 mod boot;
 mod bus;
 mod checkpoint;
@@ -34,6 +35,7 @@ mod timed;
 mod traffic;
 mod turns;
 
+pub use base::{Base, is_path};
 pub use boot::{BootError, Guest};
 pub use checkpoint::{CHECKPOINT_VERSION, CheckpointError, CheckpointFile};
 pub use config::{ConfigError, CoreConfig, CoreModel, MachineConfig, PlatformConfig};

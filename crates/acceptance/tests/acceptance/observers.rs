@@ -9,7 +9,7 @@ use doorbell_bench::{
 };
 use doorbell_loadgen::{PacketStamps, STAGES};
 use doorbell_machine::playback::{Plan, Played, Player, TraceInput};
-use doorbell_machine::{CoreModel, LoggedOp, MachineConfig, PlatformConfig};
+use doorbell_machine::{Base, CoreModel, LoggedOp, MachineConfig, PlatformConfig};
 use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{Bytes, Ps};
 use doorbell_trace::system::{Happening, TraceFile};
@@ -138,7 +138,8 @@ fn check_played(trace: TraceFile, point: &Point) {
 /// Played, the trace's functions have the names and the instructions that they had when it was recorded: names lie beside it.
 fn check_names(trace: &Path, point: &Point) {
     let traces = Traces::open(&[trace.to_owned()], false).unwrap();
-    let config = resolve_played("server", 1, &["playback.warmup=0".to_owned()]).unwrap();
+    let config =
+        resolve_played(&Base::find("server").unwrap(), 1, &["playback.warmup=0".to_owned()]).unwrap();
     let observe = Observe { profile: true, ..Observe::default() };
     let played = quiet(|control| ReadyTrace::new(&traces, &config, &observe)?.play(control)).unwrap();
     let counted = |functions: &[doorbell_bench::FunctionCost]| -> BTreeMap<(String, String), u64> {

@@ -1,10 +1,11 @@
-//! A network's file: what it says over a preset, with what its nodes' benchmarks and their own presets say.
+//! A network's file: what it says over a machine, with what its nodes' benchmarks and their own machines say.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use doorbell_loadgen::Rate;
 use doorbell_machine::overlay::Overlay;
-use doorbell_machine::{ConfigError, preset};
+use doorbell_machine::{Base, ConfigError, is_path};
 use toml::{Table, Value};
 
 use crate::config::RunConfig;
@@ -18,20 +19,34 @@ pub struct NetworkFile {
     name: String,
     /// Scripts in files are in the text already.
     tree: Table,
+    /// The machines of nodes that name one.
+    bases: BTreeMap<String, Base>,
+    /// A result's configuration, in which everything is said: the machine below it.
+    whole: Option<Base>,
 }
 
 impl NetworkFile {
-    /// Reads a file, and the scripts that it names; its disks are beside it, too.
+    /// Reads a file, and what it names: scripts, disks, recipes of images and machines of nodes are beside it. A result's `config.toml` is
+    /// read as it stands.
     pub fn read(path: &Path) -> Result<NetworkFile, RunError> {
         let name = path.display().to_string();
         let read = |path: &Path| std::fs::read_to_string(path).map_err(RunError::io("read", path));
-        let mut tree = Overlay::from_toml(&name, &read(path)?)?.into_table();
+        let text = read(path)?;
+        let mut tree = Overlay::from_toml(&name, &text)?.into_table();
+        if Base::is_of_a_result(&text) {
+            let whole = Some(Base::nothing(name.clone()));
+            return Ok(NetworkFile { name, tree, bases: BTreeMap::new(), whole });
+        }
+        let mut bases = BTreeMap::new();
         let nodes = tree.get_mut("node").and_then(Value::as_table_mut);
         for (node, table) in nodes.into_iter().flatten() {
             let Some(table) = table.as_table_mut() else { continue };
-            for disk in table.get_mut("disks").and_then(Value::as_array_mut).into_iter().flatten() {
-                let Value::String(file) = disk else { continue };
-                *file = path.with_file_name(&*file).display().to_string();
+            beside(table, path);
+            if let Some(Value::String(machine)) = table.get("preset") {
+                let place =
+                    if is_path(machine) { path.with_file_name(machine) } else { PathBuf::from(machine) };
+                let base = Base::find(&place.to_string_lossy());
+                bases.insert(machine.clone(), base.map_err(|error| below(&format!("node.{node}"), error))?);
             }
             let script = match table.remove("script_file") {
                 None => continue,
@@ -50,7 +65,7 @@ impl NetworkFile {
                 .into());
             }
         }
-        Ok(NetworkFile { name, tree })
+        Ok(NetworkFile { name, tree, bases, whole: None })
     }
 
     /// What it is called, for results.
@@ -61,21 +76,28 @@ impl NetworkFile {
     /// The same at this rate of every generator.
     pub fn resolve_at(
         &self,
-        preset_name: &str,
+        base: &Base,
         overrides: &[String],
         rate: Rate,
     ) -> Result<RunConfig, ConfigError> {
-        let config = self.resolve(preset_name, overrides)?;
+        let config = self.resolve(base, overrides)?;
         let all = config.generator.keys().map(|name| format!("generator.{name}.traffic.rate={rate}"));
         let overrides: Vec<String> = overrides.iter().cloned().chain(all).collect();
-        self.resolve(preset_name, &overrides)
+        self.resolve(base, &overrides)
     }
 
-    /// The configuration of its run: a preset, what the nodes' benchmarks set, the file, and the user's overrides.
-    pub fn resolve(&self, preset_name: &str, overrides: &[String]) -> Result<RunConfig, ConfigError> {
+    /// What its nodes start from that name nothing of their own, where `base` is what the user asks for: a result's configuration says all.
+    pub fn base<'a>(&'a self, base: &'a Base) -> &'a Base {
+        self.whole.as_ref().unwrap_or(base)
+    }
+
+    /// The configuration of its run: a machine's preset, what the nodes' benchmarks set, the machine's file, this file, and the user's
+    /// overrides.
+    pub fn resolve(&self, base: &Base, overrides: &[String]) -> Result<RunConfig, ConfigError> {
+        let base = self.base(base);
         let mut own = Overlay::from_table(self.tree.clone());
         overrides.iter().try_for_each(|assignment| own.set(assignment))?;
-        let mut whole = preset(preset_name)?;
+        let mut whole = base.below();
         for (node, name) in benchmarks_named(own.table()) {
             // A benchmark that there is not is told of with the node's key, when the nodes are looked at.
             let defaults = benchmark(&name).map_or(&[][..], |known| known.defaults);
@@ -84,7 +106,11 @@ impl NetworkFile {
             of_run.iter().try_for_each(|assignment| whole.set(assignment))?;
             tell_generators(&mut own, &node, &of_traffic)?;
         }
-        let own = with_nodes_presets(own.into_table())?;
+        whole.merge(base.own().clone());
+        let own = match &self.whole {
+            Some(_) => own.into_table(),
+            None => self.with_nodes_machines(own.into_table())?,
+        };
         whole.merge(own);
         let config = RunConfig::default().with(whole.table())?;
         if !config.is_network() {
@@ -95,6 +121,47 @@ impl NetworkFile {
         config.validate()?;
         config.in_force()
     }
+
+    /// A node with a machine of its own is told all that that one says, what the file says to all, and then its own.
+    fn with_nodes_machines(&self, mut tree: Table) -> Result<Table, ConfigError> {
+        let mut common = tree.clone();
+        let of_the_run = keys_of_the_run();
+        common.retain(|key, _| !of_the_run.contains(&key));
+        let nodes = tree.get_mut("node").and_then(Value::as_table_mut);
+        for (name, node) in nodes.into_iter().flatten() {
+            let Some(node) = node.as_table_mut() else { continue };
+            let Some(Value::String(machine)) = node.get("preset") else { continue };
+            let below = |error| below(&format!("node.{name}"), error);
+            let base = match self.bases.get(machine) {
+                Some(base) => base.clone(),
+                None => Base::find(machine).map_err(below)?,
+            };
+            let mut whole = base.below();
+            whole.merge(base.own().clone());
+            whole.merge(common.clone());
+            // What is not named in all this is as by default, and not as for the other nodes.
+            let resolved = RunConfig::default().with(whole.table()).map_err(below)?;
+            // What a configuration tells a machine and the program in it.
+            let mut of_machine = resolved.to_table();
+            of_machine.retain(|key, _| !of_the_run.contains(&key));
+            let mut told = Overlay::from_table(of_machine);
+            told.merge(std::mem::take(node));
+            *node = told.into_table();
+        }
+        Ok(tree)
+    }
+}
+
+/// Makes the paths of a node's disks and of its image's recipe those of files beside the network's.
+fn beside(node: &mut Table, file: &Path) {
+    let moved = |value: &mut Value| {
+        if let Value::String(path) = value {
+            *path = file.with_file_name(&*path).display().to_string();
+        }
+    };
+    node.get_mut("disks").and_then(Value::as_array_mut).into_iter().flatten().for_each(moved);
+    // A built-in image has a name and no path.
+    node.get_mut("image").filter(|image| image.as_str().is_some_and(is_path)).into_iter().for_each(moved);
 }
 
 /// Nodes that run a benchmark, and which.
@@ -140,30 +207,6 @@ fn has(tree: &Table, path: &str) -> bool {
     tree.get(first).and_then(Value::as_table).is_some_and(|part| has(part, rest))
 }
 
-/// A node with a preset of its own is told all that the preset says, what the file says to all, and then its own.
-fn with_nodes_presets(mut tree: Table) -> Result<Table, ConfigError> {
-    let mut common = tree.clone();
-    let of_the_run = keys_of_the_run();
-    common.retain(|key, _| !of_the_run.contains(&key));
-    let nodes = tree.get_mut("node").and_then(Value::as_table_mut);
-    for (name, node) in nodes.into_iter().flatten() {
-        let Some(node) = node.as_table_mut() else { continue };
-        let Some(Value::String(preset_name)) = node.get("preset") else { continue };
-        let below = |error| below(&format!("node.{name}"), error);
-        let mut whole = preset(preset_name).map_err(below)?;
-        whole.merge(common.clone());
-        // What is not named in all this is as by default, and not as for the other nodes.
-        let resolved = RunConfig::default().with(whole.table()).map_err(below)?;
-        // What a configuration tells a machine and the program in it.
-        let mut of_machine = resolved.to_table();
-        of_machine.retain(|key, _| !of_the_run.contains(&key));
-        let mut told = Overlay::from_table(of_machine);
-        told.merge(std::mem::take(node));
-        *node = told.into_table();
-    }
-    Ok(tree)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,7 +225,7 @@ between = [\"one\", \"two\"]
         let path = folder.path().join("mine.toml");
         std::fs::write(&path, text).unwrap();
         match NetworkFile::read(&path) {
-            Ok(file) => file.resolve("server", &[]),
+            Ok(file) => file.resolve(&Base::find("server").unwrap(), &[]),
             Err(RunError::Config(error)) => Err(error),
             Err(other) => panic!("{other}"),
         }
@@ -203,7 +246,8 @@ between = [\"one\", \"two\"]
         for path in files.filter(|path| !std::fs::read_to_string(path).unwrap().starts_with("network")) {
             let network = NetworkFile::read(&path).unwrap();
             for preset in ["server", "fast"] {
-                let config = network.resolve(preset, &[]).and_then(|config| config.topology());
+                let config =
+                    network.resolve(&Base::find(preset).unwrap(), &[]).and_then(|config| config.topology());
                 config.unwrap_or_else(|error| panic!("{}, {preset}: {error}", path.display()));
             }
             count += 1;
@@ -222,5 +266,50 @@ between = [\"one\", \"two\"]
         let other = NODES.replace("[node.two]", "[node.two]\nattach.kind = \"pcie\"");
         let config = resolved(&format!("attach.kind = \"memory-bus\"\n{other}")).unwrap();
         config.topology().expect("an attachment of another kind has only keys of its own");
+    }
+
+    #[test]
+    fn what_a_networks_file_names_is_beside_it_wherever_it_is_run_from() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        write("small.toml", "base = \"server\"\npipeline.rob = 16\n");
+        let own = "[node.two]\npreset = \"./small.toml\"\nimage = \"images/own.toml\"\ndisks = [\"d.img\"]\n";
+        write("net.toml", &NODES.replace("[node.two]", own));
+        let network = NetworkFile::read(&folder.path().join("net.toml")).unwrap();
+        let config = network.resolve(&Base::find("fast").unwrap(), &[]).unwrap();
+        let node = &config.node["two"];
+        let beside = |name: &str| folder.path().join(name).display().to_string();
+        assert_eq!(node.image.as_deref(), Some(beside("images/own.toml").as_str()));
+        assert_eq!(node.disks, [folder.path().join("d.img")]);
+        let nodes = config.topology().unwrap().nodes;
+        assert_eq!([nodes[0].pipeline.rob, nodes[1].pipeline.rob], [128, 16]);
+        assert_eq!(node.preset.as_deref(), Some("./small.toml"), "as it is written");
+        write("net.toml", &NODES.replace("[node.two]", "[node.two]\nimage = \"net\""));
+        let network = NetworkFile::read(&folder.path().join("net.toml")).unwrap();
+        let config = network.resolve(&Base::find("fast").unwrap(), &[]).unwrap();
+        assert_eq!(config.node["two"].image.as_deref(), Some("net"), "a built-in image has no path");
+        write("net.toml", &NODES.replace("[node.two]", "[node.two]\npreset = \"lost.toml\""));
+        let error = NetworkFile::read(&folder.path().join("net.toml")).unwrap_err().to_string();
+        assert!(error.starts_with("node.two.") && error.contains("no such file"), "{error}");
+    }
+
+    #[test]
+    fn the_configuration_of_a_networks_result_is_the_network_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.toml");
+        let own = "[node.two]\npreset = \"fast\"\nbenchmark = \"l3fwd\"\nport.0.attach.kind = \"llc\"\n";
+        let generator = "[generator.load]\nto = \"one\"\n[cable.side]\nbetween = [\"load\", \"one.1\"]\n";
+        let text = format!(
+            "nic.rx_fifo = \"48KiB\"\nplatform.nics = 2\n{}{generator}",
+            NODES.replace("[node.two]", own)
+        );
+        let config = resolved(&text).unwrap();
+        std::fs::write(&path, format!("# config_hash = \"{}\"\n\n{}", config.hash(), config.to_toml()))
+            .unwrap();
+        for machine in ["server", "champsim", "m5-occ"] {
+            let again =
+                NetworkFile::read(&path).unwrap().resolve(&Base::find(machine).unwrap(), &[]).unwrap();
+            assert_eq!(again.hash(), config.hash(), "whatever machine is the default");
+        }
     }
 }

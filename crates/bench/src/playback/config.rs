@@ -7,15 +7,16 @@ use std::str::FromStr;
 
 use doorbell_loadgen::{Arrivals, Rate};
 use doorbell_machine::playback::{Pace, Pages, PagesConfig};
-use doorbell_machine::{ConfigError, PRESETS};
+use doorbell_machine::{Base, ConfigError};
 use doorbell_sim::Bytes;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toml::Table;
 
-use crate::config::{RunConfig, resolve_over};
+use crate::config::RunConfig;
 use crate::options::{OptionSections, Options, Section};
+use crate::resolve::Layers;
 
 /// The sections that count as they are.
 const WHOLE: [&str; 7] = ["core", "pipeline", "memory", "attach", "pcie", "hart", "playback"];
@@ -223,26 +224,27 @@ impl Options for PlaybackConfig {
     }
 }
 
-/// What `--set` and files of experiments say of it, over a preset. Traces of so many harts are played, each on a core of its own.
-pub fn resolve_played(preset: &str, harts: u32, overrides: &[String]) -> Result<RunConfig, ConfigError> {
-    let pages =
-        PRESETS.iter().find(|known| known.name == preset).map_or(Pages::Identity, |known| known.pages);
+/// What `--set` and files of experiments say of it, over a machine. Traces of so many harts are played, each on a core of its own.
+pub fn resolve_played(base: &Base, harts: u32, overrides: &[String]) -> Result<RunConfig, ConfigError> {
+    let pages = base.pages();
+    let own = base.own().get(PlaybackConfig::SECTION);
+    let says = |key: &str| own.is_some_and(|own| own.get(key).is_some());
     let key = |assignment: &String| assignment.split('=').next().unwrap_or_default().trim().to_owned();
     let keys: Vec<String> = overrides.iter().map(key).collect();
     let names = |name: &str| keys.iter().any(|key| key == name);
-    let paced = names("playback.rate") || names("playback.window");
-    let paged = names("playback.pages") || pages != Pages::Identity;
+    let paced = names("playback.rate") || names("playback.window") || says("rate") || says("window");
+    let paged = names("playback.pages") || says("pages") || pages != Pages::Identity;
     for key in &keys {
         let is_links = key.split('.').next() == Some(LINK);
         if !(paced && is_links || paged && key == RAM) {
             check_key(key)?;
         }
     }
-    let of_preset = (pages == Pages::ChampSim).then(|| "playback.pages=champsim".to_owned());
+    let defaults: &[&str] = if pages == Pages::ChampSim { &["playback.pages=champsim"] } else { &[] };
     let harts = format!("platform.harts={harts}");
-    let all: Vec<String> = of_preset.into_iter().chain(overrides.iter().cloned()).chain([harts]).collect();
+    let all: Vec<String> = overrides.iter().cloned().chain([harts]).collect();
     let sections = OptionSections::of([Section::of::<PlaybackConfig>()]);
-    resolve_over(sections, preset, None, &all)
+    Layers { defaults, ..Layers::of(base, &all) }.with_options(sections)
 }
 
 /// Refuses a key that nothing would come of.
@@ -301,7 +303,7 @@ mod tests {
 
     fn resolved(set: &[&str]) -> Result<RunConfig, String> {
         let set: Vec<String> = set.iter().map(|text| (*text).to_owned()).collect();
-        resolve_played("server", 1, &set).map_err(|error| error.to_string())
+        resolve_played(&Base::find("server").unwrap(), 1, &set).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -325,10 +327,10 @@ mod tests {
         assert!(resolved(&paced).unwrap().to_toml().contains("[link]"));
         let paged = resolved(&["playback.pages=kernel", "platform.ram=2GiB"]).unwrap();
         assert!(paged.to_toml().contains("ram = \"2GiB\"") && !text.contains("ram ="), "{text}");
-        let champsim = resolve_played("champsim", 1, &[]).unwrap();
+        let champsim = resolve_played(&Base::find("champsim").unwrap(), 1, &[]).unwrap();
         assert_eq!(champsim.options::<PlaybackConfig>().pages, Pages::ChampSim);
         let set = ["playback.warmup=1_000", "memory.llc.size=2MiB"];
-        let changed = changes("server", &resolved(&set).unwrap()).unwrap();
+        let changed = changes(&Base::find("server").unwrap(), &resolved(&set).unwrap()).unwrap();
         let keys: Vec<&str> = changed.iter().map(|change| change.key.as_str()).collect();
         assert_eq!(keys, ["memory.llc.size", "playback.warmup"]);
     }

@@ -1,7 +1,7 @@
 //! Every key is in the reference, and keys that there are not are answered with those that were meant.
 
 use super::*;
-use crate::config::resolve;
+use crate::resolve::resolve;
 
 #[test]
 fn every_key_has_a_meaning_and_so_has_every_word() {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use doorbell_bench::{NetworkFile, Places, RunError, Traces};
+use doorbell_machine::{Base, ConfigError, is_path};
 use serde::Deserialize;
 
 use super::plan::ExperimentError;
@@ -34,8 +35,14 @@ pub struct ExperimentFile {
     /// The traces, opened; a plan can be made without them.
     #[serde(skip)]
     pub opened: Option<Arc<Traces>>,
-    /// The machine to start from.
+    /// The machine to start from: a preset, or the path of a machine's file beside this one.
+    #[serde(default)]
     pub preset: String,
+    /// A machine's file instead, beside this one.
+    pub machine: Option<String>,
+    /// The machine, read.
+    #[serde(skip)]
+    pub base: Option<Base>,
     /// Overrides for all points, each a `path=value`.
     #[serde(default)]
     pub set: Vec<String>,
@@ -178,6 +185,7 @@ impl ExperimentFile {
             .map_err(|error| ExperimentError::File(format!("{}: {error}", path.display())))?;
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         file.name = file.name.or(stem);
+        file.base = Some(file.machine_beside(Some(path)).map_err(RunError::from)?);
         if let Some(network) = &file.network {
             file.topology = Some(NetworkFile::read(&path.with_file_name(network))?);
         }
@@ -187,6 +195,26 @@ impl ExperimentFile {
             file.opened = Some(Arc::new(Traces::open(&found, file.cloudsuite)?));
         }
         Ok(file)
+    }
+
+    /// The machine that it names, beside the experiment's file if that has one.
+    fn machine_beside(&self, file: Option<&Path>) -> Result<Base, ConfigError> {
+        let beside = |name: &str| file.map_or_else(|| PathBuf::from(name), |file| file.with_file_name(name));
+        match (&self.machine, self.preset.as_str()) {
+            (Some(machine), "") => Base::read(&beside(machine)),
+            (None, path) if is_path(path) => Base::read(&beside(path)),
+            (None, name) if !name.is_empty() => Base::find(name),
+            (Some(_), _) => Err(ConfigError::new("machine", "it stands beside preset; give one of the two")),
+            (None, _) => Err(ConfigError::new(
+                "preset",
+                "name the machine: preset = \"server\", or machine = \"FILE\"",
+            )),
+        }
+    }
+
+    /// The machine to start from.
+    pub fn base(&self) -> Result<Base, ConfigError> {
+        self.base.clone().map_or_else(|| self.machine_beside(None), Ok)
     }
 
     /// Reads the text of a file.

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use doorbell_bench::{
-    Benchmark, DriveConfig, DriveKind, NETWORK, Nodes, PLAYED, Places, RunConfig, RunError, benchmark,
-    driven_guests, guest_identity, resolve, resolve_played,
+    Benchmark, DriveConfig, DriveKind, Layers, NETWORK, Nodes, PLAYED, Places, RunConfig, RunError,
+    benchmark, driven_guests, guest_identity, resolve_played,
 };
 use doorbell_loadgen::Rate;
-use doorbell_machine::ConfigError;
+use doorbell_machine::{Base, ConfigError};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::file::{ExperimentFile, SearchSpec};
@@ -89,7 +89,9 @@ pub struct Plan {
 
 impl Plan {
     /// Makes all points and checks each.
-    pub fn new(file: ExperimentFile) -> Result<Plan, ExperimentError> {
+    pub fn new(mut file: ExperimentFile) -> Result<Plan, ExperimentError> {
+        let base = file.base().map_err(RunError::from)?;
+        file.base = Some(base.clone());
         let wrong = |problem: &str| ExperimentError::File(format!("{}: {problem}", file.name()));
         let known = match (&file.topology, &file.trace, file.benchmark.as_str()) {
             (Some(_), None, "") => &NETWORK,
@@ -108,7 +110,7 @@ impl Plan {
             for work in &works {
                 for (repetition, seed) in seeds.iter().enumerate() {
                     let index = points.len();
-                    let config = config(&file, known, parameters, work, *seed).map_err(|error| {
+                    let config = config(&file, (&base, known), parameters, work, *seed).map_err(|error| {
                         let parameters = describe(parameters);
                         ExperimentError::Point { index, parameters, error }
                     })?;
@@ -329,24 +331,23 @@ fn has_two_nodes(benchmark: &Benchmark, config: &RunConfig) -> bool {
 /// A point's configuration, with everything that its result depends on in it.
 fn config(
     file: &ExperimentFile,
-    known: &Benchmark,
+    (base, known): (&Base, &Benchmark),
     parameters: &Combination,
     work: &Work,
     seed: u64,
 ) -> Result<RunConfig, ConfigError> {
-    let mut overrides: Vec<String> = known.defaults.iter().map(|&text| text.to_owned()).collect();
-    overrides.extend_from_slice(&file.set);
+    let mut overrides: Vec<String> = file.set.clone();
     overrides.extend(parameters.iter().map(|(path, value)| format!("{path}={value}")));
     overrides.push(format!("run.seed={seed}"));
     if file.trace.is_some() {
         // Where the file is not there yet, one hart stands for those that it has.
         let harts = file.opened.as_ref().map_or(1, |traces| traces.harts());
-        return resolve_played(&file.preset, harts, &overrides);
+        return resolve_played(base, harts, &overrides);
     }
     if let Some(network) = &file.topology {
         return match work {
-            Work::Measure(Rate::Times(Rate::ONCE)) => network.resolve(&file.preset, &overrides),
-            Work::Measure(rate) => network.resolve_at(&file.preset, &overrides, *rate),
+            Work::Measure(Rate::Times(Rate::ONCE)) => network.resolve(base, &overrides),
+            Work::Measure(rate) => network.resolve_at(base, &overrides, *rate),
             Work::Search(_) | Work::Play => {
                 let problem =
                     "a network has no rate to seek; use [measure], or nothing for the generators' own rates";
@@ -357,7 +358,7 @@ fn config(
     if let Work::Measure(rate) = work {
         overrides.push(format!("loadgen.traffic.rate={rate}"));
     }
-    let config = resolve(&file.preset, &overrides)?;
+    let config = Layers { defaults: known.defaults, ..Layers::of(base, &overrides) }.resolve()?;
     if config.options::<DriveConfig>().kind == DriveKind::Node {
         driven_guests(known, &config)?;
     }

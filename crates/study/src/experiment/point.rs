@@ -8,6 +8,7 @@ use doorbell_bench::{
     RunError, RunSummary, Session, Source, Traces, changes, write_played,
 };
 use doorbell_loadgen::Rate;
+use doorbell_machine::Base;
 
 use super::plan::{ExperimentError, Identity, Plan, PlannedPoint, Work};
 use super::store::Store;
@@ -23,7 +24,7 @@ pub fn measure(
     control: &mut Control,
 ) -> Result<(), ExperimentError> {
     let point = &plan.points[index];
-    let preset = &plan.file.preset;
+    let base = plan.file.base.as_ref().expect("a plan has its machine");
     let mut told = false;
     let busy = |control: &mut &mut Control| {
         if !std::mem::replace(&mut told, true) {
@@ -34,7 +35,7 @@ pub fn measure(
     };
     store.complete(identity, &mut &mut *control, busy, |folder, control| {
         let command = format!("doorbell sweep run --index {index} ({})", plan.file.name());
-        let own = Own { point, benchmark: plan.benchmark, places, preset, command };
+        let own = Own { point, benchmark: plan.benchmark, places, base, command };
         match &point.work {
             Work::Measure(rate) => own.at_rate(*rate, folder, control),
             Work::Search(request) => own.found(request, folder, control),
@@ -52,7 +53,7 @@ struct Own<'a> {
     point: &'a PlannedPoint,
     benchmark: &'static Benchmark,
     places: &'a Places,
-    preset: &'a str,
+    base: &'a Base,
     command: String,
 }
 
@@ -93,8 +94,8 @@ impl Own<'_> {
     ) -> Result<(), ExperimentError> {
         let whole = RunSummary {
             benchmark: self.benchmark.name.to_owned(),
-            preset: self.preset.to_owned(),
-            changed: changes(self.preset, &self.point.config).map_err(RunError::from)?,
+            preset: self.base.name().to_owned(),
+            changed: changes(self.base, &self.point.config).map_err(RunError::from)?,
             doorbell_version: env!("CARGO_PKG_VERSION").to_owned(),
             command: self.command,
             ran,
@@ -121,7 +122,7 @@ impl Own<'_> {
         let searches =
             search_sizes(&session, &[size], request, jobs, control.interrupted, &|_, _| {}).all()?;
         let seconds = started.elapsed().as_secs_f64();
-        let names = (self.benchmark.name, self.preset);
+        let names = (self.benchmark.name, self.base.name());
         let summary = search_summary(names, self.command, request, jobs, seconds, searches, session.ran());
         Ok(folder.write("summary.json", &summary.to_json())?)
     }

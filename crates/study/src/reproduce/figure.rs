@@ -1,5 +1,8 @@
 //! A figure's file, as TOML.
 
+use std::path::Path;
+
+use doorbell_machine::is_path;
 use serde::Deserialize;
 
 use super::claim::{Claim, Measured, is_at, mean_at, parameters};
@@ -132,10 +135,18 @@ pub struct FigureError {
 impl Figure {
     /// Reads a figure's text, and checks that its claims speak of what its experiments measure.
     pub fn read(name: &str, text: &str) -> Result<Figure, FigureError> {
+        Figure::read_in(None, name, text)
+    }
+
+    /// The same of a file in this folder, beside which machines' files are that it names.
+    pub fn read_in(folder: Option<&Path>, name: &str, text: &str) -> Result<Figure, FigureError> {
         let fail = |problem: String| FigureError { figure: name.to_owned(), problem };
         let mut figure: Figure =
             toml::from_str(text).map_err(|error| fail(error.to_string().trim_end().to_owned()))?;
         figure.name = name.to_owned();
+        if let Some(folder) = folder {
+            figure.find_machines(folder);
+        }
         for quick in [false, true] {
             let plans = figure.plans(quick)?;
             for claim in &figure.claims {
@@ -146,6 +157,26 @@ impl Figure {
             }
         }
         Ok(figure)
+    }
+
+    /// Parts are written to files elsewhere, so that machines' files are named by where they are.
+    fn find_machines(&mut self, folder: &Path) {
+        let found = |name: &str| {
+            let path = folder.join(name);
+            path.canonicalize().unwrap_or(path).display().to_string()
+        };
+        if is_path(&self.preset) {
+            self.preset = found(&self.preset);
+        }
+        for part in &mut self.parts {
+            for key in ["preset", "machine"] {
+                if let Some(toml::Value::String(name)) = part.get_mut(key)
+                    && (key == "machine" || is_path(name))
+                {
+                    *name = found(name);
+                }
+            }
+        }
     }
 
     /// The figure's experiments, or coarse versions of them.
@@ -161,7 +192,9 @@ impl Figure {
             let mut set = self.set.clone();
             set.extend(table.get("set").and_then(|set| set.as_array()).cloned().unwrap_or_default());
             table.insert("set".to_owned(), toml::Value::Array(set));
-            table.entry("preset").or_insert_with(|| self.preset.clone().into());
+            if !table.contains_key("machine") {
+                table.entry("preset").or_insert_with(|| self.preset.clone().into());
+            }
             let name = table.get("name").and_then(|name| name.as_str());
             let name = name.ok_or_else(|| fail("a part has no name"))?.to_owned();
             let of = table.get_mut("measure").and_then(|measure| measure.as_table_mut()?.remove("of"));

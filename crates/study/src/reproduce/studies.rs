@@ -65,7 +65,7 @@ pub fn figures(study: &str) -> Result<(String, Vec<Figure>), FigureError> {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let text =
             std::fs::read_to_string(path).map_err(|error| fail(format!("{}: {error}", path.display())))?;
-        Figure::read(&name, &text)
+        Figure::read_in(Some(folder), &name, &text)
     };
     let title = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     Ok((title, paths.iter().map(read).collect::<Result<_, _>>()?))

@@ -1,0 +1,110 @@
+//! From what is said of a run to its configuration: layers, each laid over those before, the last word winning.
+
+use doorbell_machine::overlay::Overlay;
+use doorbell_machine::{Base, ConfigError};
+use toml::{Table, Value};
+
+use crate::config::RunConfig;
+use crate::options::{OptionSections, Options};
+use crate::playback::PlaybackConfig;
+
+/// What of a network stands in a configuration, and in that of no single machine.
+const OF_A_NETWORK: [&str; 4] = ["node", "switch", "generator", "cable"];
+
+/// What is said of a run, in the order in which it counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Layers<'a> {
+    /// The machine: its preset lies below all, the user's file above what the benchmark sets.
+    pub base: &'a Base,
+    /// What the benchmark sets, each a "path=value". It is a convenience, and so no preset has to say it; a user's file may say
+    /// otherwise.
+    pub defaults: &'a [&'a str],
+    /// A traffic file's name and text: what it says stands in `loadgen.traffic`.
+    pub traffic: Option<(&'a str, &'a str)>,
+    /// The command line, each a "path=value".
+    pub overrides: &'a [String],
+}
+
+impl<'a> Layers<'a> {
+    /// A machine and the command line.
+    pub fn of(base: &'a Base, overrides: &'a [String]) -> Layers<'a> {
+        Layers { base, defaults: &[], traffic: None, overrides }
+    }
+
+    /// The checked configuration.
+    pub fn resolve(self) -> Result<RunConfig, ConfigError> {
+        self.with_options(OptionSections::default())
+    }
+
+    /// The same with the options of these sections and no others. A machine's file may have sections for other kinds of run.
+    pub(crate) fn with_options(self, options: OptionSections) -> Result<RunConfig, ConfigError> {
+        let mut own = self.base.own().clone();
+        if let Some(part) = OF_A_NETWORK.into_iter().find(|part| own.contains_key(*part)) {
+            let problem = format!("its [{part}] is a network's, and no machine's; run it with --network");
+            return Err(ConfigError::new(self.base.name(), problem));
+        }
+        let known = options.names();
+        let of_other_runs: Vec<&str> = OptionSections::default()
+            .names()
+            .into_iter()
+            .chain([PlaybackConfig::SECTION])
+            .filter(|name| !known.contains(name))
+            .collect();
+        own.retain(|key, _| !of_other_runs.contains(&key));
+        let overlay = self.laid_over(own)?;
+        let config = RunConfig::of_options(options).with(overlay.table())?;
+        config.validate()?;
+        config.in_force()
+    }
+
+    fn laid_over(&self, own: Table) -> Result<Overlay, ConfigError> {
+        let mut overlay = self.base.below();
+        self.defaults.iter().try_for_each(|assignment| overlay.set(assignment))?;
+        overlay.merge(own);
+        if let Some((name, text)) = self.traffic {
+            overlay.merge_toml_at("loadgen.traffic", name, text)?;
+        }
+        self.overrides.iter().try_for_each(|assignment| overlay.set(assignment))?;
+        Ok(overlay)
+    }
+
+    /// What the user's file says otherwise than the benchmark would: worth a word, as a program may need what its benchmark sets.
+    pub fn overruled(&self) -> Vec<String> {
+        let said = |assignment: &&str| {
+            let mut benchmark = Overlay::default();
+            benchmark.set(assignment).ok()?;
+            let (path, _) = assignment.split_once('=')?;
+            let (wanted, own) = (at(benchmark.table(), path)?, at(self.base.own(), path)?);
+            (plain(wanted) != plain(own)).then(|| {
+                format!(
+                    "{} says {path} = {}; the benchmark's own is {}",
+                    self.base.name(),
+                    plain(own),
+                    plain(wanted)
+                )
+            })
+        };
+        self.defaults.iter().filter_map(said).collect()
+    }
+}
+
+/// What stands at a dotted path.
+fn at<'t>(tree: &'t Table, path: &str) -> Option<&'t Value> {
+    match path.split_once('.') {
+        Some((first, rest)) => at(tree.get(first)?.as_table()?, rest),
+        None => tree.get(path),
+    }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// A preset, or a machine's file, with `overrides` ("path=value", the last one wins), as a checked configuration.
+pub fn resolve(machine: &str, overrides: &[String]) -> Result<RunConfig, ConfigError> {
+    Layers::of(&Base::find(machine)?, overrides).resolve()
+}
+
+#[cfg(test)]
+#[path = "resolve_tests.rs"]
+mod tests;

@@ -1,0 +1,101 @@
+//! Machines' files: what they are laid over, and what is said of those that are none.
+
+use doorbell_machine::playback::Pages;
+use doorbell_machine::{Base, MachineConfig};
+
+/// A folder with these files.
+fn files(all: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in all {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    folder
+}
+
+fn config(base: &Base) -> MachineConfig {
+    let mut all = base.below();
+    let mut own = base.own().clone();
+    own.remove("run");
+    all.merge(own);
+    all.resolve().unwrap()
+}
+
+fn refused(folder: &tempfile::TempDir, name: &str) -> String {
+    Base::read(&folder.path().join(name)).unwrap_err().to_string()
+}
+
+#[test]
+fn a_file_is_laid_over_its_base_which_may_be_a_file_beside_it() {
+    let folder = files(&[
+        ("mine.toml", "base = \"server\"\npipeline.rob = 256\n[core]\nfrequency = \"2GHz\"\n"),
+        ("wider.toml", "base = \"mine.toml\"\n[core]\nfrequency = \"4GHz\"\n[run]\ndisks = [\"d.img\"]\n"),
+    ]);
+    let wider = Base::read(&folder.path().join("wider.toml")).unwrap();
+    let machine = config(&wider);
+    assert_eq!((machine.pipeline.rob, machine.core.frequency.0), (256, 4_000_000_000));
+    assert_eq!(machine.nic, config(&Base::find("server").unwrap()).nic, "the rest is the preset's");
+    let disk = folder.path().join("d.img").display().to_string();
+    assert_eq!(wider.own()["run"]["disks"][0].as_str(), Some(disk.as_str()));
+    let by_path = Base::find(&folder.path().join("mine.toml").display().to_string()).unwrap();
+    assert_eq!(config(&by_path).pipeline.rob, 256);
+    let same = Base::find("server").unwrap();
+    assert!(same.own().is_empty() && same.name() == "server" && !same.is_result());
+}
+
+#[test]
+fn a_file_without_a_base_says_everything() {
+    let whole = toml::to_string(&MachineConfig::default()).unwrap();
+    let folder = files(&[
+        ("part.toml", "[pipeline]\nrob = 64\n"),
+        ("whole.toml", &whole),
+        ("lacks.toml", &whole.replacen("iq = 120\n", "", 1)),
+        ("result.toml", &format!("# config_hash = \"0\"\n\n{}", whole.replacen("iq = 120\n", "", 1))),
+    ]);
+    let error = refused(&folder, "part.toml");
+    assert!(
+        error.contains("part.toml: ") && error.contains("[core], ") && error.contains("base = \"server\""),
+        "{error}"
+    );
+    assert!(error.contains("more are missing"), "{error}");
+    let error = refused(&folder, "lacks.toml");
+    assert!(error.contains("pipeline.iq are missing"), "{error}");
+    let read = |name: &str| Base::read(&folder.path().join(name)).unwrap();
+    assert_eq!(config(&read("whole.toml")), MachineConfig::default());
+    assert!(read("result.toml").is_result(), "what was whole once has today's defaults");
+}
+
+#[test]
+fn the_page_tables_of_a_preset_are_those_of_files_over_it() {
+    let folder = files(&[("mine.toml", "base = \"champsim\"\n")]);
+    assert_eq!(Base::read(&folder.path().join("mine.toml")).unwrap().pages(), Pages::ChampSim);
+}
+
+#[test]
+fn what_is_no_machine_is_said_with_its_name() {
+    let folder = files(&[
+        ("a.toml", "base = \"b.toml\"\n"),
+        ("b.toml", "base = \"a.toml\"\n"),
+        ("self.toml", "base = \"./self.toml\"\n"),
+        ("number.toml", "base = 3\n"),
+        ("unknown.toml", "base = \"sever\"\n"),
+        ("lost.toml", "base = \"not-there.toml\"\n"),
+        ("broken.toml", "core = [\n"),
+    ]);
+    std::fs::write(folder.path().join("bytes.toml"), [0xff, 0xfe]).unwrap();
+    for (name, part) in [
+        ("a.toml", "leads back to itself: "),
+        ("self.toml", "leads back to itself: "),
+        ("number.toml", "number.toml: base: 3 is no text"),
+        ("unknown.toml", "unknown.toml: base: there is no preset \"sever\"; did you mean \"server\"?"),
+        ("lost.toml", "not-there.toml: there is no such file"),
+        ("broken.toml", "broken.toml: "),
+        ("bytes.toml", "bytes.toml: it is no text"),
+        (".", "it is a folder; name a file"),
+        ("not-there.toml", "there is no such file"),
+    ] {
+        let error = refused(&folder, name);
+        assert!(error.contains(part), "{name}: {error}");
+    }
+    let result = files(&[("config.toml", "")]);
+    assert!(refused(&result, "").contains("config.toml"), "a result's folder");
+}
