@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod boot_turn;
+mod cache;
 mod changes;
 mod compute;
 mod config;
@@ -50,6 +51,7 @@ mod touch;
 mod trial;
 mod window;
 
+pub use cache::{Cached, CachedKind};
 pub use changes::changes;
 pub use compute::ComputeConfig;
 pub use config::{RunConfig, RunParams};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Instant;
 
-use doorbell_files::create_folders;
+use doorbell_files::{Held, create_folders, hold};
 use doorbell_image::Image;
 use doorbell_machine::{CheckpointError, CheckpointFile, NetworkCheckpoint};
 
@@ -90,6 +90,8 @@ pub struct Testbed<P: Plan = NodesPlan> {
     pub(crate) plan: P,
     commit: &'static str,
     checkpoint: P::Checkpoint,
+    /// The checkpoint's file, if it came from the cache: others of the same study will want it, so it stays.
+    _held: Option<Held>,
     /// The system restored when the checkpoint was tried, for the first measurement.
     first: Mutex<Option<P::System>>,
     /// What a lone guest had printed when it was ready; empty if it came from a checkpoint.
@@ -116,24 +118,37 @@ impl<P: Plan> Testbed<P> {
                 Ok(Self::begun(plan, commit, checkpoint, system))
             }
             Source::Cache => {
+                let held = hold(&cached).unwrap_or(None);
                 if let Some((checkpoint, system)) = taken_cached(&plan, &cached, control.say) {
-                    return Ok(Self::begun(plan, commit, checkpoint, system));
+                    return Ok(Testbed { _held: held, ..Self::begun(plan, commit, checkpoint, system) });
                 }
+                drop(held);
                 // Others who want the same guests wait until they have booted, and then find them.
                 let _turn = BootTurn::wait(&cached, control)?;
+                let held = hold(&cached).unwrap_or(None);
                 if let Some((checkpoint, system)) = taken_cached(&plan, &cached, &mut |_| {}) {
-                    return Ok(Self::begun(plan, commit, checkpoint, system));
+                    return Ok(Testbed { _held: held, ..Self::begun(plan, commit, checkpoint, system) });
                 }
+                drop(held);
                 let testbed = Self::booted(plan, commit, control)?;
                 testbed.keep(&cached, control);
-                Ok(testbed)
+                Ok(Testbed { _held: hold(&cached).unwrap_or(None), ..testbed })
             }
         }
     }
 
     fn begun(plan: P, commit: &'static str, checkpoint: P::Checkpoint, system: P::System) -> Self {
         let first = Mutex::new(Some(system));
-        Testbed { plan, commit, checkpoint, first, console: String::new(), boot: None, fingerprint: false }
+        Testbed {
+            plan,
+            commit,
+            checkpoint,
+            _held: None,
+            first,
+            console: String::new(),
+            boot: None,
+            fingerprint: false,
+        }
     }
 
     fn booted(plan: P, commit: &'static str, control: &mut Control) -> Result<Self, RunError> {
@@ -142,7 +157,7 @@ impl<P: Plan> Testbed<P> {
         let boot = Some((started.elapsed().as_secs_f64(), system.instructions()));
         let checkpoint = plan.save(&system);
         let first = Mutex::new(None);
-        Ok(Testbed { plan, commit, checkpoint, first, console, boot, fingerprint: false })
+        Ok(Testbed { plan, commit, checkpoint, _held: None, first, console, boot, fingerprint: false })
     }
 
     /// Failing to keep a checkpoint costs the next run a boot, and nothing else.

@@ -29,12 +29,19 @@ const SLICE_INSTRUCTIONS: u64 = 2_000_000;
 const SLICE_TIME: Ps = Ps::from_ms(10);
 /// Simulated time between attempts to type what is still unsent.
 const TYPING_STEP: Ps = Ps::from_ms(1);
+/// What ends the input of whoever reads a terminal.
+const CTRL_D: u8 = 4;
+/// When all that was piped in is typed, Ctrl-D is typed each time that the guest has printed nothing for so long.
+const QUIET: Ps = Ps::from_ms(1000);
+/// A guest that sleeps for ever in spite of so many will not end.
+const ENDS_MAX: u32 = 3;
 /// How long to wait for a key while the guest is ahead of the wall clock.
 const IDLE_WAIT_MS: u32 = 5;
 
 #[derive(Args)]
 #[command(
-    after_help = "Keys: Ctrl-A X leaves, Ctrl-A Ctrl-A sends a Ctrl-A. Simulated time does not run ahead of the \
+    after_help = "Keys: Ctrl-A X leaves, Ctrl-A Ctrl-A sends a Ctrl-A. At the end of input from a pipe or a file, Ctrl-D is typed: a \
+                        shell ends then, and with it the guest. Simulated time does not run ahead of the \
                         wall clock, so an idle guest costs nothing."
 )]
 pub struct BootArgs {
@@ -95,6 +102,9 @@ pub fn boot(args: &BootArgs, places: &Places) -> anyhow::Result<ExitCode> {
         out: args.out.clone(),
         identity,
         limit: args.max_time.unwrap_or(Ps::MAX),
+        unsent: Vec::new(),
+        has_terminal: args.bare.is_none(),
+        ends: None,
         real_time: !args.fast_forward,
     };
     let ended = shell.run(&interrupted);
@@ -160,6 +170,12 @@ struct Shell {
     /// Names the guest in checkpoints.
     identity: String,
     limit: Ps,
+    /// Typed, and not yet taken by the guest's UART.
+    unsent: Vec<u8>,
+    /// Whether a kernel makes a terminal of the UART.
+    has_terminal: bool,
+    /// Since what was piped in is at its end: how many Ctrl-D were typed, and when the next one is due.
+    ends: Option<(u32, Ps)>,
     real_time: bool,
 }
 
@@ -168,7 +184,6 @@ impl Shell {
     fn run(&mut self, interrupted: &AtomicBool) -> anyhow::Result<u8> {
         let (started, first) = (Instant::now(), self.guest.machine.now());
         let mut held = Duration::ZERO;
-        let mut unsent = Vec::new();
         let mut told_asleep = false;
         loop {
             let looked = Instant::now();
@@ -178,9 +193,8 @@ impl Shell {
             }
             if status != Status::Running {
                 let wait_ms = if status == Status::Expecting { IDLE_WAIT_MS } else { 0 };
-                match self.terminal.read(wait_ms)? {
-                    Input::Quit => return Ok(0),
-                    Input::Bytes(bytes) => unsent.extend(bytes),
+                if self.listen(wait_ms)? {
+                    return Ok(0);
                 }
                 if interrupted.load(Ordering::Relaxed) {
                     return Ok(INTERRUPTED);
@@ -193,7 +207,7 @@ impl Shell {
             let slice = self.guest.machine.now().saturating_add(SLICE_TIME).min(self.limit);
             let horizon = if self.real_time { wall.min(slice) } else { slice };
             // While the UART's FIFO has no room for all that was typed, time goes on in small steps.
-            let typing = if unsent.is_empty() {
+            let typing = if self.unsent.is_empty() || self.waits_for_reader() {
                 Ps::MAX
             } else {
                 self.guest.machine.now().saturating_add(TYPING_STEP)
@@ -201,7 +215,7 @@ impl Shell {
             let horizon = horizon.min(typing);
             let instructions = self.guest.machine.instructions() + SLICE_INSTRUCTIONS;
             let outcome = self.guest.run(&Limits { instructions, ..Limits::until(horizon) });
-            self.terminal.write(&self.guest.machine.console.take_new())?;
+            self.show()?;
             let ahead = match outcome {
                 Outcome::Time => self.real_time,
                 Outcome::Asleep => {
@@ -226,13 +240,58 @@ impl Shell {
             if self.guest.machine.now() >= self.limit {
                 return Ok(0);
             }
-            match self.terminal.read(if ahead { IDLE_WAIT_MS } else { 0 })? {
-                Input::Quit => return Ok(0),
-                Input::Bytes(bytes) => unsent.extend(bytes),
+            if self.listen(if ahead { IDLE_WAIT_MS } else { 0 })? {
+                return Ok(0);
             }
-            let taken = self.guest.machine.type_input(&unsent);
-            unsent.drain(..taken);
+            self.type_unsent();
         }
+    }
+
+    /// Takes what comes from the keyboard or a pipe; whether the user wants to leave.
+    fn listen(&mut self, wait_ms: u32) -> anyhow::Result<bool> {
+        match self.terminal.read(wait_ms)? {
+            Input::Quit => return Ok(true),
+            Input::Bytes(bytes) => self.unsent.extend(bytes),
+            Input::End { whole_line } if self.has_terminal => {
+                self.unsent.extend((!whole_line).then_some(b'\n'));
+                self.ends = Some((0, self.guest.machine.now()));
+            }
+            Input::End { .. } => {}
+        }
+        Ok(false)
+    }
+
+    /// What is piped in waits for its reader: a kernel's driver throws away what came before.
+    fn waits_for_reader(&self) -> bool {
+        self.has_terminal && !self.terminal.is_interactive() && !self.guest.machine.listens_to_input()
+    }
+
+    /// Types what there is, and the end of input once all else is typed.
+    fn type_unsent(&mut self) {
+        if self.waits_for_reader() {
+            return;
+        }
+        let now = self.guest.machine.now();
+        if let Some((typed, due)) = &mut self.ends
+            && self.unsent.is_empty()
+            && now >= *due
+        {
+            self.unsent.push(CTRL_D);
+            (*typed, *due) = (*typed + 1, now.saturating_add(QUIET));
+        }
+        let taken = self.guest.machine.type_input(&self.unsent);
+        self.unsent.drain(..taken);
+    }
+
+    /// Shows what the guest has printed.
+    fn show(&mut self) -> anyhow::Result<()> {
+        let printed = self.guest.machine.console.take_new();
+        if let Some((_, due)) = &mut self.ends
+            && !printed.is_empty()
+        {
+            *due = self.guest.machine.now().saturating_add(QUIET);
+        }
+        Ok(self.terminal.write(&printed)?)
     }
 
     /// The guest waits and nothing is left that would wake it but a key, if it listens to any; simulated time passes. An error,
@@ -245,7 +304,9 @@ impl Shell {
         if for_ever && !std::mem::replace(told, true) {
             tell!("doorbell: {ASLEEP}: it waits with all interrupts switched off\r");
         }
-        match self.limit == Ps::MAX && self.terminal.is_at_end() && self.gdb.is_none() {
+        let is_told_to_end = !for_ever && self.ends.is_some_and(|(typed, _)| typed < ENDS_MAX);
+        let no_key_comes = self.terminal.is_at_end() && !is_told_to_end;
+        match self.limit == Ps::MAX && no_key_comes && self.gdb.is_none() {
             true => bail!("{ASLEEP}; end it with --max-time, or give it a terminal"),
             false => Ok(()),
         }

@@ -11,22 +11,23 @@ use doorbell_sim::log::{self, COMPONENTS, LEVELS, Wishes};
 /// The options.
 #[derive(Args)]
 pub struct LogArgs {
-    /// Tell what these components of the machine do, with simulated times: for instance nic=debug,pcie=trace
-    #[arg(long, global = true, env = "DOORBELL_LOG", value_name = "COMPONENT=LEVEL,…", value_parser = Wishes::parse, hide_env_values = true, long_help = help())]
+    /// Tell what these components of the machine do, with simulated times: for instance nic=debug,pcie=trace (see `doorbell help log`)
+    #[arg(long, global = true, env = "DOORBELL_LOG", value_name = "COMPONENT=LEVEL,…", value_parser = Wishes::parse, hide_env_values = true)]
     log: Option<Wishes>,
     /// Where the log goes instead of standard error
     #[arg(long, global = true, value_name = "FILE")]
     log_file: Option<PathBuf>,
 }
 
-fn help() -> String {
+/// What `doorbell help log` says.
+pub fn help() -> String {
     let levels: Vec<&str> = LEVELS.iter().map(|level| level.1).collect();
     let components: Vec<String> =
         COMPONENTS.iter().map(|(_, name, tells)| format!("  {name:<9} {tells}")).collect();
     format!(
-        "Tell what these components of the machine do, one line an event with its simulated time in seconds. Levels: \
-         {}; each includes those before it. A later word wins, and \"all\" is every component: all=info,nic=trace. The \
-         run is the same with and without. Components:\n{}",
+        "--log COMPONENT=LEVEL,… tells what these components of the machine do, one line an event with its simulated time in seconds. It goes to \
+         standard error, or where --log-file says. Levels: {}; each includes those before it. A later word wins, and \
+         \"all\" is every component: all=info,nic=trace. The run is the same with and without.\n\nComponents:\n{}",
         levels.join(", "),
         components.join("\n")
     )

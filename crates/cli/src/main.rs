@@ -5,6 +5,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod boot;
+mod cache_cmd;
 mod compare_cmd;
 mod config_cmd;
 mod exit;
@@ -41,7 +42,7 @@ use clap::{Parser, Subcommand};
 use doorbell_bench::Places;
 
 use crate::exit::Asked;
-use crate::out::{out, tell};
+use crate::out::{out, outln, tell};
 
 const EXIT_STATUS: &str = "Exit status: 0 done, 2 wrong use, 130 interrupted, 3 results differ (compare --fail-over), 1 any other failure (docs/commands.md)";
 
@@ -73,6 +74,9 @@ enum Command {
     /// Build, list and show guest images
     #[command(subcommand)]
     Image(image_cmd::ImageCommand),
+    /// List what the cache of images, checkpoints and packages holds, and remove what nobody uses
+    #[command(subcommand)]
+    Cache(cache_cmd::CacheCommand),
     /// Show presets and the resolved configuration
     #[command(subcommand)]
     Config(config_cmd::ConfigCommand),
@@ -80,6 +84,9 @@ enum Command {
     Report(report_cmd::ReportArgs),
     /// Show results, searches or sweeps side by side: what differed in configuration, and every figure with its difference
     Compare(compare_cmd::CompareArgs),
+    /// What --log can tell
+    #[command(hide = true, after_help = log_args::help())]
+    Log,
     /// Record what a machine executes and its devices do, look at such traces, and convert them
     #[command(subcommand)]
     Trace(trace_cmd::TraceCommand),
@@ -134,9 +141,14 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Reproduce(args) => reproduce_cmd::run(&args, &places),
         Command::Boot(args) => boot::boot(&args, &places),
         Command::Image(command) => image_cmd::image(&command, &places),
+        Command::Cache(command) => cache_cmd::cache(&command, &places),
         Command::Config(command) => config_cmd::config(&command),
         Command::Report(args) => report_cmd::report(&args),
         Command::Compare(args) => compare_cmd::run(&args),
+        Command::Log => {
+            outln!("{}", log_args::help());
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Trace(command) => trace_cmd::trace(command, &places),
     }?;
     log.end()?;

@@ -12,6 +12,8 @@ pub struct Terminal {
     saved: Option<Termios>,
     open: bool,
     escaped: bool,
+    /// The last byte, if any came.
+    last: Option<u8>,
 }
 
 /// What came from the keyboard.
@@ -19,6 +21,11 @@ pub struct Terminal {
 pub enum Input {
     /// Bytes for the guest, possibly none.
     Bytes(Vec<u8>),
+    /// Nothing comes any more, after something has: what was piped in is at its end.
+    End {
+        /// Whether the last line was ended, too.
+        whole_line: bool,
+    },
     /// The user wants to leave.
     Quit,
 }
@@ -33,7 +40,7 @@ impl Terminal {
             raw.make_raw();
             tcsetattr(&stdin, OptionalActions::Now, &raw)?;
         }
-        Ok(Terminal { saved, open: true, escaped: false })
+        Ok(Terminal { saved, open: true, escaped: false, last: None })
     }
 
     /// Whether a person sits at it.
@@ -63,6 +70,13 @@ impl Terminal {
         let mut buffer = [0; 256];
         let count = stdin.lock().read(&mut buffer)?;
         self.open = count > 0;
+        self.last = buffer[..count].last().copied().or(self.last);
+        if !self.open
+            && !self.is_interactive()
+            && let Some(last) = self.last
+        {
+            return Ok(Input::End { whole_line: b"\r\n".contains(&last) });
+        }
         Ok(if self.is_interactive() {
             self.unescape(&buffer[..count])
         } else {
@@ -107,7 +121,7 @@ mod tests {
 
     #[test]
     fn control_a_x_leaves_and_control_a_twice_sends_one() {
-        let mut terminal = Terminal { saved: None, open: true, escaped: false };
+        let mut terminal = Terminal { saved: None, open: true, escaped: false, last: None };
         assert_eq!(terminal.unescape(b"ls\r\x01\x01"), Input::Bytes(b"ls\r\x01".to_vec()));
         assert_eq!(terminal.unescape(b"\x01"), Input::Bytes(Vec::new()));
         assert_eq!(terminal.unescape(b"x"), Input::Quit);

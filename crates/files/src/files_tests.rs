@@ -114,3 +114,42 @@ fn removing_what_is_not_there_is_no_error_and_a_link_goes_without_its_target() {
     remove(&scratch.path().join("link")).unwrap();
     assert_eq!(names(scratch.path()), ["kept"]);
 }
+
+#[test]
+fn what_is_held_is_not_removed_and_what_is_removed_is_not_held() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("image");
+    assert!(hold(&path).unwrap().is_none());
+    assert_eq!(remove_unheld(&path).unwrap(), Removal::Missing);
+    fs::create_dir(&path).unwrap();
+    fs::write(path.join("kernel"), "a kernel").unwrap();
+    let (one, two) = (hold(&path).unwrap().unwrap(), hold(&path).unwrap().unwrap());
+    assert!(is_held(&path).unwrap());
+    drop(one);
+    assert_eq!(remove_unheld(&path).unwrap(), Removal::InUse);
+    assert!(path.join("kernel").exists());
+    // Another one in its place is another one.
+    fs::rename(&path, folder.path().join("old")).unwrap();
+    fs::create_dir(&path).unwrap();
+    assert_eq!(remove_unheld(&path).unwrap(), Removal::Removed);
+    assert!(is_held(&folder.path().join("old")).unwrap());
+    drop(two);
+    assert_eq!(remove_unheld(&folder.path().join("old")).unwrap(), Removal::Removed);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn whoever_holds_waits_for_the_moment_in_which_another_looks() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("checkpoint");
+    fs::write(&path, "a guest").unwrap();
+    let looks = fs::File::open(&path).unwrap();
+    rustix::fs::flock(&looks, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let holds = std::thread::spawn({
+        let path = path.clone();
+        move || hold(&path).unwrap().is_some()
+    });
+    std::thread::sleep(std::time::Duration::from_millis(30));
+    drop(looks);
+    assert!(holds.join().unwrap());
+}

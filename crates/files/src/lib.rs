@@ -12,11 +12,13 @@
 #![forbid(unsafe_code)]
 
 pub mod control;
+mod held;
 mod lock;
 mod operations;
 mod sha256;
 
 pub use control::{pause, spawn, step};
+pub use held::{Held, Removal, hold, is_held, remove_unheld};
 pub use lock::Lock;
 pub use operations::{
     Kind, copy_tree, create_folder, create_folders, kind, list, put_in_place, read, remove,

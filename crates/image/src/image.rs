@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use doorbell_files::sha256;
+use doorbell_files::{Held, hold, sha256};
 use doorbell_results::Provenance;
 use doorbell_sim::Bytes;
 
@@ -20,6 +21,8 @@ pub(crate) const DISK_FILE: &str = "disk.img";
 pub struct Image {
     dir: PathBuf,
     manifest: Manifest,
+    /// As long as anybody has the image, `doorbell cache clean` leaves it.
+    _held: Arc<Held>,
 }
 
 impl Image {
@@ -34,6 +37,10 @@ impl Image {
         }
         let damaged =
             |name: &str, problem| ImageError::Damaged { dir: dir.to_owned(), problem, name: name.to_owned() };
+        let held = hold(dir).map_err(ImageError::io("open", dir))?;
+        let Some(held) = held else {
+            return Err(ImageError::NotBuilt { dir: dir.to_owned(), missing: MANIFEST_FILE, name });
+        };
         let text = fs::read(&path).map_err(ImageError::io("read", &path))?;
         let manifest = Manifest::from_json(&text).map_err(|problem| damaged(&name, problem))?;
         for required in [KERNEL_FILE, INITRAMFS_FILE] {
@@ -44,7 +51,7 @@ impl Image {
         for file in &manifest.files {
             check_file(dir, file).map_err(|problem| damaged(&manifest.image, problem))?;
         }
-        Ok(Self { dir: dir.to_owned(), manifest })
+        Ok(Self { dir: dir.to_owned(), manifest, _held: Arc::new(held) })
     }
 
     /// The image's name.

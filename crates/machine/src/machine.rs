@@ -183,6 +183,11 @@ impl Machine {
         self.update_interrupts();
         taken
     }
+
+    /// Whether the guest waits for input by the UART's interrupt, as a kernel does once a program has its terminal open.
+    pub fn listens_to_input(&self) -> bool {
+        self.uart.is_listened_to()
+    }
 }
 
 pub(crate) fn hart_config(config: &MachineConfig, id: usize) -> HartConfig {

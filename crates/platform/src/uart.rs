@@ -192,6 +192,11 @@ impl Uart {
         accepted
     }
 
+    /// Whether software waits for input: a driver empties the FIFO when it begins, and what came before is lost to it.
+    pub fn is_listened_to(&self) -> bool {
+        self.state.ier & IER_RX_DATA != 0
+    }
+
     /// Bytes from the outside that software has not read.
     pub fn input_waiting(&self) -> usize {
         self.state.input.len() + self.state.rx_fifo.len()

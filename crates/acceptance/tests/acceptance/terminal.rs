@@ -77,6 +77,20 @@ fn commands_through_a_pipe(file: &str) {
     assert!(output.status.success() && text.contains("piped 34"), "{text}");
 }
 
+/// From a boot, at which nobody reads yet: what is piped in waits, and its end ends the shell, and `cat` before it.
+#[test]
+fn a_pipe_that_ends_ends_the_guest() {
+    for script in ["echo piped $((2 * 17))", "cat > /dev/null\necho not a command\n"] {
+        let mut command = boot(&["--fast-forward"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("doorbell: exit 0"), "{text}");
+        assert_eq!(text.contains("piped 34"), script.starts_with("echo"), "{text}");
+    }
+}
+
 fn a_checkpoint_of_the_shell_is_none_of_another_command_line(file: &Path) {
     let output = boot(&["--append", "doorbell.app=testpmd", "--checkpoint"]).arg(file).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
