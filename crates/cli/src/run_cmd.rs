@@ -8,8 +8,9 @@ use doorbell_bench::{
     BENCHMARKS, Benchmark, BenchmarkPlan, Control, DriveConfig, DriveKind, M5Ops, Nodes, Places, Prepared,
     RunConfig, RunError, Session, Source, benchmark,
 };
-use doorbell_loadgen::{Arrivals, Rate, StreamConfig};
+use doorbell_loadgen::{Arrivals, Kind, LoadGen, Rate, StreamConfig};
 use doorbell_sim::{Bytes, Frame};
+use doorbell_study::search::{frames_per_second, line_rate};
 
 use crate::exit::Asked as _;
 use crate::iperf_cmd;
@@ -91,13 +92,36 @@ fn benchmark_asked(args: &RunArgs) -> anyhow::Result<Asked> {
         args.observe.refuse_for_nodes("two nodes")?;
         source = " from a drive node";
     }
-    let load = |rate| {
+    let load = |asked| {
         let what = what_is_sent(&config);
-        let said = (!chosen.silent).then(|| format!("{}: {rate} of {what}{source}", chosen.name));
-        Load { config: config.clone(), rate, said }
+        let (rate, capped) = within_the_line(&config, asked)?;
+        let said = format!("{}: {rate} of {what}{source}{}", chosen.name, capped.unwrap_or_default());
+        Ok(Load { config: config.clone(), rate, said: (!chosen.silent).then_some(said) })
     };
-    let loads = args.rates(&config)?.into_iter().map(load).collect();
+    let loads = args.rates(&config)?.into_iter().map(load).collect::<anyhow::Result<_>>()?;
     Ok(Asked::new(chosen, config, loads))
+}
+
+/// A rate that the line carries: more than that would only wait in the generator, and its wait would be taken for the machine's. What
+/// there is to say if it is not the one that was asked for.
+fn within_the_line(config: &RunConfig, asked: Rate) -> anyhow::Result<(Rate, Option<String>)> {
+    const LINE: Rate = Rate::Line(100 * Rate::ONCE);
+    let traffic = &config.loadgen.traffic;
+    let is_open = traffic.kind == Kind::Frames && traffic.outstanding.is_none();
+    let by_generator = config.options::<DriveConfig>().kind == DriveKind::Generator;
+    if !is_open || !by_generator || matches!(asked, Rate::Times(_)) {
+        return Ok((asked, None));
+    }
+    let size = match traffic.streams.is_empty() {
+        true => traffic.frame_size,
+        false => LoadGen::new(0, config.run.seed, &config.loadgen, &config.port(0).link)?.mean_frame_size(),
+    };
+    let line = line_rate(config, size);
+    if frames_per_second(asked, config, size) <= line {
+        return Ok((asked, None));
+    }
+    let mpps = line as f64 / 1e6;
+    Ok((LINE, Some(format!(", since {asked} is more than the line carries ({mpps:.3} Mpps)"))))
 }
 
 /// Gets a benchmark ready, measures its loads, and reports.
@@ -197,5 +221,36 @@ pub(crate) fn what_is_sent(config: &RunConfig) -> String {
         0 => format!("{} frames", Bytes((traffic.frame_len() + Frame::FCS_BYTES) as u64)),
         1 => "a stream".to_owned(),
         count => format!("{count} streams"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use doorbell_bench::resolve;
+
+    use super::*;
+
+    #[test]
+    fn more_than_the_line_carries_is_not_offered_but_for_what_waits_for_answers_or_paces_itself() {
+        let of = |rate: &str, set: &[&str]| {
+            let set: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
+            let (rate, said) =
+                within_the_line(&resolve("fast", &set).unwrap(), rate.parse().unwrap()).unwrap();
+            (rate.to_string(), said.is_some())
+        };
+        let asked = |rate: &str| (rate.to_owned(), false);
+        let capped = ("100%".to_owned(), true);
+        // 100 Gbps carry 148,809,523.8 frames of 64 bytes a second, with preamble and gap of 84.
+        assert_eq!(of("148809523pps", &[]), asked("148809523pps"));
+        assert_eq!(of("148809600pps", &[]), capped);
+        assert_eq!(of("100%", &[]), asked("100%"));
+        assert_eq!(of("101%", &[]), capped);
+        assert_eq!(of("100Gbps-l1", &[]), asked("100Gbps-l1"));
+        assert_eq!(of("77Gbps", &[]), capped);
+        assert_eq!(of("77Gbps", &["loadgen.traffic.frame_size=1518B"]), asked("77Gbps"));
+        assert_eq!(of("2Mpps", &["link.rate=1Gbps"]), capped);
+        assert_eq!(of("200Mpps", &["loadgen.traffic.outstanding=4"]), asked("200Mpps"));
+        assert_eq!(of("200Mpps", &["loadgen.traffic.kind=ping"]), asked("200Mpps"));
+        assert_eq!(of("2x", &[]), asked("2x"));
     }
 }

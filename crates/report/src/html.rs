@@ -7,8 +7,8 @@ use crate::number::{NONE, duration_s, grouped, trimmed};
 use crate::summary::by_frame_size;
 use crate::text::imbalance_notes;
 use crate::{
-    cores, figures, functions, headline, network, numbers, page, played, ports, ran, stages, steady, streams,
-    timing,
+    cores, figures, functions, headline, limit, network, numbers, page, played, ports, ran, stages, steady,
+    streams, timing,
 };
 use doorbell_results::{Change, PointSummary, RunSummary};
 
@@ -32,6 +32,9 @@ pub fn html(summary: &RunSummary, config_toml: &str) -> String {
         let _ = writeln!(out, "<section aria-labelledby=\"frames-{frame_size}\">");
         let _ = writeln!(out, "<h2 id=\"frames-{frame_size}\">{}-byte frames</h2>", grouped(*frame_size));
         out.push_str(&headline::html(&headline::cards(points)));
+        if let Some(line) = limit::line(points) {
+            let _ = writeln!(out, "<p class=\"limit\">{}</p>", Esc(line));
+        }
         books(points, &mut out);
         out.push_str(&figures::html(*frame_size, points, &summary.command));
         out.push_str(&stages::html(points, &summary.meanings));
@@ -99,6 +102,8 @@ pub(crate) fn changes(summary: &RunSummary, out: &mut String) {
 fn books(points: &[&PointSummary], out: &mut String) {
     let mut notes = imbalance_notes(points);
     notes.extend(steady::notes(points));
+    notes.extend(limit::own_queue_notes(points));
+    notes.extend(limit::capture_notes(points));
     if !notes.is_empty() {
         out.push_str("<div class=\"warning\" role=\"note\">\n");
         for note in notes {

@@ -16,6 +16,7 @@
 //! | `ports` | what did each NIC and its generator count? |
 //! | `html`, `page`, `numbers`, `headline` | how do they become a page? |
 //! | `played` | what did a played trace come to? |
+//! | `limit` | what keeps the machine from doing more, and what of a round trip is the generator's own? |
 //! | `comparison`, `comparison_html` | what do results say side by side? |
 //! | `search`, `experiment` | what did a search find, what do all points of an experiment say? |
 
@@ -32,6 +33,7 @@ mod functions;
 mod headline;
 mod html;
 mod kinds;
+mod limit;
 mod network;
 mod number;
 mod numbers;

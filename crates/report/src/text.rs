@@ -7,7 +7,7 @@ use crate::causes;
 use crate::number::{NONE, count, duration_ns, duration_s, fixed, grouped, percent, rate, short};
 use crate::summary::by_frame_size;
 use crate::summary::most_delivered;
-use crate::{functions, played, stages, steady, streams, timing};
+use crate::{functions, limit, played, stages, steady, streams, timing};
 use doorbell_results::{LatencySummary, PointSummary, RunSummary, WaitedFor, known};
 
 /// No line of a table is longer.
@@ -256,6 +256,7 @@ fn footnotes(points: &[&PointSummary], rest: &[&str], out: &mut String) {
     } else {
         out.push_str("No frame came back.\n");
     }
+    out.extend(limit::line(points).map(|line| line + "\n"));
     let none: Vec<&str> = causes::NAMED
         .iter()
         .filter(|cause| causes::total(cause, points) == 0)
@@ -271,7 +272,13 @@ fn footnotes(points: &[&PointSummary], rest: &[&str], out: &mut String) {
     }
     let waited = points.iter().fold(WaitedFor::default(), |sum, point| sum.and(&point.drops.waited_for));
     out.extend(waited_note(&waited).map(|note| note + "\n"));
-    for note in imbalance_notes(points).into_iter().chain(steady::notes(points)) {
+    let notes = [
+        imbalance_notes(points),
+        steady::notes(points),
+        limit::own_queue_notes(points),
+        limit::capture_notes(points),
+    ];
+    for note in notes.into_iter().flatten() {
         let _ = writeln!(out, "{}", one_line_indented(&note));
     }
 }
@@ -366,7 +373,10 @@ pub fn summary_text(point: &PointSummary) -> String {
     if point.imbalance() < 0 {
         let _ = writeln!(out, "  {}", imbalance_note(point));
     }
-    for note in steady::notes(&[point]) {
+    out.extend(limit::line(&[point]).map(|line| format!("  {line}\n")));
+    for note in
+        [steady::notes(&[point]), limit::own_queue_notes(&[point]), limit::capture_notes(&[point])].concat()
+    {
         let _ = writeln!(out, "  {}", one_line_indented(&note));
     }
     match &point.latency_ns {

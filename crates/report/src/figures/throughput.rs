@@ -56,14 +56,34 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
     }
 }
 
-/// The loss at the right end, under the curve, or above it where the curve leaves no room.
+/// A letter of a note is about so wide.
+const NOTE_LETTER: f64 = 7.5;
+
+/// The loss at the right end, under the curve as far as the words reach, or above the diagonal where the curve leaves no room.
 fn label_largest_loss(plot: &mut Plot, points: &[&PointSummary]) {
     let Some(last) = points.last() else { return };
     let Some(ratio) = known(last.drop_rate).filter(|ratio| *ratio > 0.0) else { return };
-    let line = plot.y(last.delivered_mpps);
-    let y = if plot.floor() - line > 30.0 { line + 20.0 } else { line - 10.0 };
-    let x = plot.x(last.offered_mpps) + 2.0;
-    plot.svg.text((x, y), Anchor::End, "note", format!("{} lost", percent_label(ratio)));
+    let words = format!("{} lost", percent_label(ratio));
+    let end = plot.x(last.offered_mpps) + 2.0;
+    let begin = end - NOTE_LETTER * words.chars().count() as f64;
+    let path: Vec<(f64, f64)> =
+        points.iter().map(|point| (plot.x(point.offered_mpps), plot.y(point.delivered_mpps))).collect();
+    // Down is larger.
+    let lowest = heights(&path, begin).fold(plot.y(last.delivered_mpps), f64::max);
+    let y = match plot.floor() - lowest > 30.0 {
+        true => lowest + 20.0,
+        false => plot.y(last.offered_mpps) - 10.0,
+    };
+    plot.svg.text((end, y), Anchor::End, "note", words);
+}
+
+/// Where a path is from `begin` on: at its points, and where it passes there.
+fn heights(path: &[(f64, f64)], begin: f64) -> impl Iterator<Item = f64> {
+    path.windows(2).flat_map(move |ends| {
+        let [(x, y), (next, then)] = [ends[0], ends[1]];
+        let passes = (x < begin && begin < next).then(|| y + (then - y) * (begin - x) / (next - x));
+        passes.into_iter().chain((next >= begin).then_some(then)).chain((x >= begin).then_some(y))
+    })
 }
 
 fn caption(points: &[&PointSummary]) -> String {
@@ -74,5 +94,44 @@ fn caption(points: &[&PointSummary]) -> String {
             rate(best.offered_mpps)
         ),
         None => "Delivered against offered load. Nothing came back at any load.".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_about_the_loss_stand_clear_of_the_curve() {
+        let point = |offered_mpps: f64, delivered_mpps: f64| PointSummary {
+            offered_mpps,
+            delivered_mpps,
+            drop_rate: 1.0 - delivered_mpps / offered_mpps,
+            frames_offered: 1000,
+            ..PointSummary::default()
+        };
+        // Those of `make run`; and a curve that leaves no room below it.
+        let kinked = [(1.0, 1.0), (8.0, 8.0), (16.0, 16.0), (24.0, 24.0), (28.0, 28.0), (32.0, 28.199)];
+        for (loads, above) in [(&kinked[..], false), (&[(1.0, 1.0), (32.0, 0.3)][..], true)] {
+            let all: Vec<PointSummary> =
+                loads.iter().map(|(offered, delivered)| point(*offered, *delivered)).collect();
+            let points: Vec<&PointSummary> = all.iter().collect();
+            let scale = Scale::linear(largest_load(&points), 6);
+            let mut plot = Plot::new(scale, scale, 34.0, 14.0);
+            label_largest_loss(&mut plot, &points);
+            let (begin, lines): (f64, Vec<f64>) = {
+                let end = plot.x(32.0) + 2.0;
+                let begin = end - NOTE_LETTER * 11.0;
+                let path: Vec<_> =
+                    all.iter().map(|p| (plot.x(p.offered_mpps), plot.y(p.delivered_mpps))).collect();
+                (begin, heights(&path, begin).collect())
+            };
+            assert!(begin > 0.0 && !lines.is_empty());
+            let text = plot.svg.finish("t", "d");
+            let y: f64 = text.split(" y=\"").nth(1).unwrap().split('"').next().unwrap().parse().unwrap();
+            // Letters reach about twelve units up from their line.
+            assert!(lines.iter().all(|line| y - 12.0 > *line || y < *line), "{y} {lines:?}");
+            assert_eq!(lines.iter().all(|line| y < *line), above, "{y} {lines:?}");
+        }
     }
 }

@@ -1,0 +1,210 @@
+//! What keeps a machine from doing more, in one line with what it is concluded from; and what of a round trip is the generator's own.
+
+use crate::number::{duration_ns, fixed, grouped, percent_label, rate};
+use crate::text::one_line;
+use doorbell_results::PointSummary;
+
+/// The wait for the generator's own link is said where it is more than this share of the mean round trip.
+const OWN_SHARE: f64 = 0.05;
+/// At more loads than this it has been said.
+const NOTES: usize = 3;
+
+/// Who limits, of one frame size's points: concluded from the point that lost most, which says it most clearly.
+pub(crate) fn line(points: &[&PointSummary]) -> Option<String> {
+    let offered = points.iter().filter(|point| point.frames_offered > 0);
+    let highest = offered.clone().map(|point| point.offered_mpps).fold(0.0, f64::max);
+    if highest == 0.0 {
+        return None;
+    }
+    let worst = offered.clone().filter(|point| point.lost() > 0).max_by_key(|point| point.lost());
+    let Some(worst) = worst else {
+        let filled = offered.filter(|point| point.unsustained().is_some()).map(|point| point.offered_mpps);
+        let filled = filled.fold(f64::INFINITY, f64::min);
+        return Some(match filled.is_finite() {
+            true => format!(
+                "Limit: not known yet; FIFOs and rings filled at {} Mpps, and nothing was lost.",
+                rate(filled)
+            ),
+            false => format!("Limit: none seen; no frame was lost at up to {} Mpps.", rate(highest)),
+        });
+    };
+    let (who, frames) = culprit(worst)?;
+    let share = percent_label(frames as f64 / worst.lost().max(1) as f64);
+    let busy = match who {
+        CORE => worst.timing.as_ref().and_then(|timing| timing.get("packet cost", "saturation")),
+        _ => None,
+    };
+    let busy = busy.map_or(String::new(), |share| format!("; saturated to {} %", fixed(share * 100.0, 1)));
+    Some(format!("Limit: {who}, by {share} of the frames lost at {} Mpps{busy}.", rate(worst.offered_mpps)))
+}
+
+const CORE: &str = "the core, for which full FIFOs waited";
+
+/// What most of a point's lost frames were lost to.
+fn culprit(point: &PointSummary) -> Option<(&'static str, u64)> {
+    let drops = &point.drops;
+    let waited = &drops.waited_for;
+    // Older files have the paper's rule only.
+    let timed = waited.total() > 0;
+    let either = |now: u64, before: u64| if timed { now } else { before };
+    let all = [
+        (CORE, either(waited.core, drops.core)),
+        ("transmission, whose ring was full", either(waited.tx, drops.tx)),
+        ("PCI Express, over which the NIC fetched descriptors", waited.fetch),
+        ("the NIC's DMA and its way to memory", either(waited.data, drops.dma)),
+        ("the NIC, for another reason than a full FIFO (stats.json has it)", drops.nic_other),
+        ("the link's configured faults", drops.link),
+        ("software in the guest, which did not send back what it was given", drops.guest),
+    ];
+    // Of equals the first, which is nearer to the core.
+    all.into_iter().rev().max_by_key(|(_, frames)| *frames).filter(|(_, frames)| *frames > 0)
+}
+
+/// Where frames waited for the generator's own link, which is no part of the machine: what round trips were without that.
+pub(crate) fn own_queue_notes(points: &[&PointSummary]) -> Vec<String> {
+    let waited = |point: &&&PointSummary| {
+        let (due, sent) = (point.latency_ns.as_ref()?, point.latency_from_actual_ns.as_ref()?);
+        let own = due.mean - sent.mean;
+        (own > OWN_SHARE * due.mean).then_some((own, *sent))
+    };
+    let all: Vec<_> = points.iter().filter_map(|point| Some((point, waited(&point)?))).collect();
+    let mut notes: Vec<String> = all
+        .iter()
+        .take(NOTES)
+        .map(|(point, (own, sent))| {
+            format!(
+                "At {} Mpps frames waited {} for the generator's own link; from their first bit on the wire: p50 {}, p99 {}.",
+                rate(point.offered_mpps),
+                duration_ns(*own),
+                duration_ns(sent.p50),
+                duration_ns(sent.p99)
+            )
+        })
+        .collect();
+    if let more @ 1.. = all.len().saturating_sub(NOTES) {
+        notes.push(format!("So they did at {more} more {}.", if more == 1 { "load" } else { "loads" }));
+    }
+    notes
+}
+
+/// What is missing of captures that were replayed, once each.
+pub(crate) fn capture_notes(points: &[&PointSummary]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for stream in points.iter().flat_map(|point| &point.streams) {
+        let Some(replay) = &stream.replay else { continue };
+        let name = one_line(&stream.name);
+        let sent = grouped(replay.packets);
+        let mut note = |text: String| {
+            if !notes.contains(&text) {
+                notes.push(text)
+            }
+        };
+        if replay.incomplete > 0 {
+            note(format!(
+                "{name}: its capture ends in the middle of a packet; the {sent} packets before were replayed."
+            ));
+        }
+        if replay.truncated > 0 {
+            let cut = grouped(replay.truncated);
+            note(format!(
+                "{name}: of {cut} packets of its capture not all bytes were recorded (snap length)."
+            ));
+        }
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use doorbell_results::{Drops, ReplayStats, WaitedFor};
+
+    fn losing(drops: Drops) -> PointSummary {
+        let lost = 100;
+        PointSummary {
+            frames_offered: 1000,
+            frames_delivered: 1000 - lost,
+            offered_mpps: 10.0,
+            drops,
+            ..PointSummary::default()
+        }
+    }
+
+    #[test]
+    fn the_limit_is_what_most_frames_were_lost_to_at_the_load_that_lost_most() {
+        let of = |drops| line(&[&losing(drops)]).unwrap();
+        let waited = |waited_for| Drops { core: 100, waited_for, ..Drops::default() };
+        for (drops, who) in [
+            (
+                waited(WaitedFor { core: 60, data: 40, ..WaitedFor::default() }),
+                "Limit: the core, for which full FIFOs waited, by 60.0\u{a0}% of",
+            ),
+            (
+                waited(WaitedFor { data: 100, ..WaitedFor::default() }),
+                "Limit: the NIC's DMA and its way to memory, by 100\u{a0}%",
+            ),
+            (waited(WaitedFor { fetch: 100, ..WaitedFor::default() }), "Limit: PCI Express"),
+            (waited(WaitedFor { tx: 100, ..WaitedFor::default() }), "Limit: transmission"),
+            (Drops { dma: 100, ..Drops::default() }, "Limit: the NIC's DMA"),
+            (Drops { core: 50, dma: 50, ..Drops::default() }, "Limit: the core"),
+            (Drops { link: 100, ..Drops::default() }, "Limit: the link's configured faults"),
+            (Drops { guest: 100, ..Drops::default() }, "Limit: software in the guest"),
+            (Drops { nic_other: 100, ..Drops::default() }, "Limit: the NIC, for another"),
+        ] {
+            assert!(of(drops.clone()).starts_with(who), "{drops:?}: {}", of(drops.clone()));
+        }
+        assert_eq!(line(&[&losing(Drops::default())]), None, "nobody is blamed without evidence");
+        let loads = sample::loads();
+        let points: Vec<&PointSummary> = loads.points.iter().collect();
+        assert_eq!(
+            line(&points).unwrap(),
+            "Limit: the core, for which full FIFOs waited, by 96.6\u{a0}% of the frames lost at 14.880 Mpps."
+        );
+        assert_eq!(line(&points[..3]).unwrap(), "Limit: none seen; no frame was lost at up to 8.000 Mpps.");
+        assert_eq!(line(&[&PointSummary::default()]), None);
+    }
+
+    #[test]
+    fn the_generators_own_queue_is_told_apart_from_the_machine() {
+        let mut loads = sample::loads();
+        let with = |point: &mut PointSummary, own: f64| {
+            let mut sent = *point.latency_ns.as_ref().unwrap();
+            sent.mean -= own;
+            sent.p50 = 2_000.0;
+            point.latency_from_actual_ns = Some(sent);
+        };
+        let notes = |loads: &crate::RunSummary| own_queue_notes(&loads.points.iter().collect::<Vec<_>>());
+        assert!(notes(&loads).is_empty(), "older files do not know");
+        with(&mut loads.points[0], 1.0);
+        assert!(notes(&loads).is_empty(), "a thousandth is nothing");
+        with(&mut loads.points[5], 100_000.0);
+        let [note] = &notes(&loads)[..] else { panic!("{:?}", notes(&loads)) };
+        assert!(
+            note.starts_with("At 14.880 Mpps frames waited 100 µs for the generator's own link;"),
+            "{note}"
+        );
+        assert!(note.contains("p50 2.00 µs"), "{note}");
+    }
+
+    #[test]
+    fn a_capture_that_is_cut_off_is_said_once() {
+        let mut loads = sample::loads();
+        let stream = r#"[{"name": "web\u0007", "frames_offered": 1, "frames_delivered": 1, "frames_corrupt": 0, "frames_lost": 0,
+            "frames_reordered": 0, "drop_rate": 0.0, "offered": {"mpps": 1.0, "gbps_l2": 1.0}, "delivered": {"mpps": 1.0, "gbps_l2": 1.0},
+            "latency_ns": null}]"#;
+        for point in &mut loads.points {
+            point.streams = serde_json::from_str(stream).unwrap();
+            point.streams[0].replay =
+                Some(ReplayStats { packets: 1200, incomplete: 1, truncated: 7, ..ReplayStats::default() });
+        }
+        let notes = capture_notes(&loads.points.iter().collect::<Vec<_>>());
+        assert_eq!(
+            notes,
+            [
+                "web: its capture ends in the middle of a packet; the 1,200 packets before were replayed.",
+                "web: of 7 packets of its capture not all bytes were recorded (snap length)."
+            ]
+        );
+    }
+}
