@@ -109,7 +109,9 @@ fn within_the_line(config: &RunConfig, asked: Rate) -> anyhow::Result<(Rate, Opt
     let traffic = &config.loadgen.traffic;
     let is_open = traffic.kind == Kind::Frames && traffic.outstanding.is_none();
     let by_generator = config.options::<DriveConfig>().kind == DriveKind::Generator;
-    if !is_open || !by_generator || matches!(asked, Rate::Times(_)) {
+    // A rate is that at each port: what one port's line does not carry, another's may.
+    let alike = config.ports().all(|port| port.link == config.port(0).link);
+    if !is_open || !by_generator || !alike || matches!(asked, Rate::Times(_)) {
         return Ok((asked, None));
     }
     let size = match traffic.streams.is_empty() {
@@ -252,5 +254,8 @@ mod tests {
         assert_eq!(of("200Mpps", &["loadgen.traffic.outstanding=4"]), asked("200Mpps"));
         assert_eq!(of("200Mpps", &["loadgen.traffic.kind=ping"]), asked("200Mpps"));
         assert_eq!(of("2x", &[]), asked("2x"));
+        let two = ["platform.nics=2", "testpmd.topology=paired"];
+        assert_eq!(of("200Mpps", &two), capped);
+        assert_eq!(of("40Mpps", &[&two[..], &["port.1.link.rate=25Gbps"]].concat()), asked("40Mpps"));
     }
 }
