@@ -142,7 +142,7 @@ pub struct AttachConfig {
     /// "memory-bus".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enters: Option<Entry>,
-    /// Of a bus: the most that one transaction moves, 16B, 32B … 4KiB; 64B unless given. None crosses a multiple of it.
+    /// Of a bus: the most that one transaction moves, a power of two from 16B to 4KiB; 64B unless given. None crosses a multiple of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<Bytes>,
     /// On the die: bytes that are moved in a cycle each way, 1B to 1KiB; 32B unless given.

@@ -97,7 +97,7 @@ pub struct RunParams {
     pub settle_limit: Ps,
     /// Simulated time of the measurement, unless a number of frames is given.
     pub duration: Ps,
-    /// Frames to send in the measurement instead.
+    /// Frames to send in the measurement instead, at least 1.
     pub frames: Option<u64>,
     /// How long, at most, the last frames are waited for after the traffic has stopped. What may still be on its way then is not called
     /// lost by the guest.

@@ -31,12 +31,12 @@ pub struct DpdkConfig {
     pub txd: u32,
     /// Frames taken at once (--burst), 1 to 512.
     pub burst: u32,
-    /// Packet buffers for each NIC (--total-num-mbufs is their sum). 2,048 would starve rings of 1024. l3fwd has 8,192
+    /// Packet buffers for each NIC (--total-num-mbufs is their sum), 256 to 131072. 2,048 would starve rings of 1024. l3fwd has 8,192
     /// at least, whatever this says.
     pub mbufs: u32,
     /// Packet buffers cached by a core (--mbcache), 0 to 512.
     pub mbcache: u32,
-    /// Transmit descriptors between requests for a status write-back (--txrst); 32 is the driver's default, and l3fwd's
+    /// Transmit descriptors between requests for a status write-back (--txrst), 1 to 4096; 32 is the driver's default, and l3fwd's
     /// whatever this says.
     pub txrst: u32,
 }

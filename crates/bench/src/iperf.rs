@@ -75,7 +75,7 @@ pub struct IperfConfig {
     pub seconds: Option<u32>,
     /// Connections side by side (--parallel), 1 to 16.
     pub streams: u32,
-    /// What UDP sends in a second, each stream (--bitrate).
+    /// What UDP sends in a second, each stream (--bitrate), 1kbps to 1Tbps.
     pub rate: BitsPerSec,
     /// The server sends instead of the client (--reverse).
     pub reverse: bool,

@@ -85,7 +85,7 @@ pub use playback::{
     NamedTrace, PlaybackConfig, PlayedRun, ReadyTrace, TRACE, Traces, Warmup, resolve_played, write_played,
 };
 pub use prepared::{BenchmarkPlan, MeasureNodes, Measured, NodesLoad, Prepared};
-pub use reference::{Parameter, Word, page, parameter, parameters, schema};
+pub use reference::{Parameter, Word, explained, page, parameter, parameters, schema};
 pub use registry::{BENCHMARKS, Benchmark, NETWORK, Nodes, PLAYED, benchmark};
 pub use resolve::{Layers, resolve};
 pub use results::{Results, named};

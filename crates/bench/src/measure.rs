@@ -67,15 +67,26 @@ pub fn run_point_observed(
     observe: &Observe,
     control: &mut Control,
 ) -> Result<Point, RunError> {
+    let traffic = TrafficConfig { frame_size, ..session.config().loadgen.traffic.clone() };
+    run_point_sent(session, (&traffic, rate), observe, control)
+}
+
+/// The same with traffic of its own, whatever the session's is.
+pub(crate) fn run_point_sent(
+    session: &Session,
+    (traffic, rate): (&TrafficConfig, Rate),
+    observe: &Observe,
+    control: &mut Control,
+) -> Result<Point, RunError> {
     let started = Instant::now();
     let mut machine = session.machine()?;
-    let config = loaded(session, rate, frame_size);
+    let config = loaded(session, traffic.at_rate(rate));
     let watch = observe.request(&machine)?;
     machine.stages.iter_mut().for_each(|book| book.keep_packets(observe.timeline.unwrap_or(0)));
     if let (Some(path), Some(port)) = (&observe.capture, machine.ports_mut().first_mut()) {
         port.capture = Some(PcapFile::create(path, CAPTURE_SNAP_LEN)?);
     }
-    let traced = format!("{}, frames of {frame_size} at {rate}", session.image().name());
+    let traced = format!("{}, frames of {} at {rate}", session.image().name(), traffic.frame_size);
     let trace =
         observe.trace.as_deref().map(|path| Trace::create(path, &machine, &config, &traced)).transpose()?;
     let booted = machine.instructions();
@@ -106,14 +117,10 @@ pub fn run_point_observed(
     Ok(Point { summary, meanings, config, machine, measurement, captured, observed })
 }
 
-/// The session's configuration with this load.
-pub(crate) fn loaded(session: &Session, rate: Rate, frame_size: Bytes) -> RunConfig {
+/// The session's configuration with this traffic.
+pub(crate) fn loaded(session: &Session, traffic: TrafficConfig) -> RunConfig {
     let mut config = session.config().clone();
-    config.loadgen.traffic = TrafficConfig {
-        frame_size,
-        returned: session.workload().returned,
-        ..config.loadgen.traffic.at_rate(rate)
-    };
+    config.loadgen.traffic = TrafficConfig { returned: session.workload().returned, ..traffic };
     config
 }
 

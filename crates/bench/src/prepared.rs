@@ -14,7 +14,7 @@ use crate::drive::{DriveConfig, DriveKind};
 use crate::dual::{driven_guests, run_driven};
 use crate::error::RunError;
 use crate::folder::ResultFolder;
-use crate::measure::run_point_observed;
+use crate::measure::run_point_sent;
 use crate::network::{NetworkRun, run_network};
 use crate::nodes::TestbedPlan;
 use crate::observe::{Delivered, Observe, profile_of_node};
@@ -176,8 +176,7 @@ impl Prepared {
     ) -> Result<Measured, RunError> {
         match &self.ready {
             Ready::Machine(session) => {
-                let frame_size = config.loadgen.traffic.frame_size;
-                let point = run_point_observed(session, rate, frame_size, observe, control)?;
+                let point = run_point_sent(session, (&config.loadgen.traffic, rate), observe, control)?;
                 folder.write_point(&point)?;
                 Ok(Measured { config: point.config, summary: point.summary, meanings: point.meanings })
             }

@@ -13,7 +13,7 @@ use crate::options::Options;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TouchConfig {
-    /// Bytes that each load of a frame takes: 1, as in a loop over bytes, or 8.
+    /// Bytes that each load of a frame takes, 1B or 8B: 1B as in a loop over bytes.
     pub load: Bytes,
     /// Before a frame is read, the first line of the next one of its burst is asked for by a prefetch instruction, as
     /// `rte_prefetch0` does in the study's TouchFwd and TouchDrop (github.com/agsiddharth/CAL-DPDK-GEM5, app/test-pmd, touchfwd.c

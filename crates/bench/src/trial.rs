@@ -7,7 +7,7 @@
 
 use std::time::Instant;
 
-use doorbell_loadgen::Rate;
+use doorbell_loadgen::{Rate, TrafficConfig};
 use doorbell_machine::Machine;
 use doorbell_sim::{Bytes, Ps};
 
@@ -73,7 +73,8 @@ impl<'a> Trial<'a> {
     ) -> Result<Trial<'a>, RunError> {
         let started = Instant::now();
         let mut machine = session.machine()?;
-        let config = loaded(session, rate, frame_size);
+        let own = &session.config().loadgen.traffic;
+        let config = loaded(session, TrafficConfig { frame_size, ..own.at_rate(rate) });
         let (booted, begun) = (machine.instructions(), machine.now());
         let loads = Load::of_ports(&config, session.workload());
         let (guest, params) = (session.guest(), &config.run);

@@ -9,6 +9,7 @@ use doorbell_bench::{NetworkFile, RunConfig};
 use doorbell_machine::PRESETS;
 
 use crate::exit::Asked;
+use crate::explain::{ExplainArgs, explain};
 use crate::out::{out, outln};
 use crate::run_args::CommonArgs;
 
@@ -18,6 +19,12 @@ pub enum ConfigCommand {
     Presets,
     /// Print the whole configuration that a preset and overrides give, with its hash
     Show(Box<ShowArgs>),
+    /// Tell what a parameter means, what it can be, its default, and where its value in a machine comes from
+    Explain(Box<ExplainArgs>),
+    /// Print the reference of all parameters, as Markdown (docs/parameters.md)
+    Reference,
+    /// Print the JSON schema of machines' files, for editors
+    Schema,
     /// Print the NIC's registers, implemented and missing, as Markdown
     Registers,
 }
@@ -59,6 +66,9 @@ pub fn config(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
             let config = shown(args).asked()?;
             out!("# config_hash = \"{}\"\n\n{}", config.hash(), config.to_toml());
         }
+        ConfigCommand::Explain(args) => explain(args).asked()?,
+        ConfigCommand::Reference => out!("{}", doorbell_bench::page()),
+        ConfigCommand::Schema => outln!("{:#}", doorbell_bench::schema()),
         ConfigCommand::Registers => out!("{}", doorbell_nic::register_reference()),
     }
     Ok(ExitCode::SUCCESS)

@@ -10,7 +10,7 @@ use crate::run_cmd::{Asked, Load};
 pub fn asked(args: &RunArgs, chosen: &'static Benchmark) -> anyhow::Result<Asked> {
     args.observe.refuse_for_nodes("two nodes")?;
     refuse_what_has_no_meaning(args)?;
-    let config = args.config(chosen.defaults)?;
+    let config = args.configs(chosen.defaults)?.remove(0);
     let load = Load { config: config.clone(), rate: config.loadgen.traffic.rate_asked(), said: None };
     Ok(Asked::new(chosen, config, vec![load]))
 }

@@ -10,6 +10,8 @@ mod compare_cmd;
 mod config_cmd;
 mod exit;
 mod experiment;
+mod explain;
+mod frame_sizes;
 mod image_cmd;
 mod iperf_cmd;
 mod loads;

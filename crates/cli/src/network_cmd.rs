@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 use doorbell_bench::{NETWORK, NetworkFile, RunConfig};
 use doorbell_loadgen::Rate;
 
+use crate::frame_sizes::FrameSizes;
 use crate::run_args::{RunArgs, frame_size};
 use crate::run_cmd::{Asked, Load};
 use crate::search_cmd::jobs_or_cores;
@@ -15,17 +16,26 @@ pub fn asked(args: &RunArgs, path: &Path) -> anyhow::Result<Asked> {
     refuse_what_has_no_meaning(args)?;
     args.observe.refuse_for_nodes("a network")?;
     let file = NetworkFile::read(path)?;
-    let load = |rate: Option<Rate>| {
-        let config = configuration(args, &file, rate)?;
+    let load = |size: Option<&str>, rate: Option<Rate>| -> anyhow::Result<Load> {
+        let config = configuration(args, &file, (size, rate))?;
         Ok(Load { config, rate: rate.unwrap_or(Rate::Times(Rate::ONCE)), said: None })
     };
-    let as_written = load(None)?;
-    let config = as_written.config.clone();
-    let rates = args.rates_given(&config)?;
-    let loads = match rates.is_empty() {
-        true => vec![as_written],
-        false => rates.into_iter().map(|rate| load(Some(rate))).collect::<anyhow::Result<_>>()?,
+    let sizes: Vec<Option<&str>> = match &args.frame_size {
+        None => vec![None],
+        Some(FrameSizes(all)) => all.iter().map(|size| Some(size.as_str())).collect(),
     };
+    let mut loads: Vec<Load> = Vec::new();
+    for size in &sizes {
+        let as_written = load(*size, None)?;
+        let rates = args.rates_given(&as_written.config)?;
+        if rates.is_empty() {
+            loads.push(as_written);
+        }
+        for rate in rates {
+            loads.push(load(*size, Some(rate))?);
+        }
+    }
+    let config = configuration(args, &file, (sizes[0], None))?;
     let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let threads = jobs_or_cores(args.threads);
     let network = (name.unwrap_or_else(|| NETWORK.name.to_owned()), threads);
@@ -33,12 +43,16 @@ pub fn asked(args: &RunArgs, path: &Path) -> anyhow::Result<Asked> {
 }
 
 /// What the options and the file say, at this rate of every generator if one is given.
-fn configuration(args: &RunArgs, file: &NetworkFile, rate: Option<Rate>) -> anyhow::Result<RunConfig> {
+fn configuration(
+    args: &RunArgs,
+    file: &NetworkFile,
+    (size, rate): (Option<&str>, Option<Rate>),
+) -> anyhow::Result<RunConfig> {
     let mut further = Vec::new();
     for (key, value) in [("run.duration", &args.duration), ("run.warmup", &args.warmup)] {
         further.extend(value.as_ref().map(|value| format!("{key}={value}")));
     }
-    if let Some(size) = &args.frame_size {
+    if let Some(size) = size {
         further.push(format!("loadgen.traffic.frame_size={}", frame_size(size)?));
     }
     let overrides = args.common.overrides(&further);

@@ -11,6 +11,7 @@ use doorbell_loadgen::{Kind, Rate};
 use doorbell_machine::{Base, PRESETS};
 use doorbell_sim::{Bytes, Ps};
 
+use crate::frame_sizes::FrameSizes;
 use crate::observe_args::ObserveArgs;
 use crate::out::tell;
 use crate::script_cmd::ScriptArgs;
@@ -31,9 +32,10 @@ pub struct RunArgs {
     /// give a table
     #[arg(long, value_name = "RATE,…", value_delimiter = ',')]
     pub(crate) rate: Vec<String>,
-    /// Bytes of each frame with FCS, 64 to 16384; or imix, 7x64B,1x1518B, genome:aaafg (RFC 6985)
-    #[arg(long, value_name = "BYTES|SIZES")]
-    pub(crate) frame_size: Option<String>,
+    /// Bytes of each frame with FCS, 64 to 16384; or a mix: imix, 7x64B,1x1518B, genome:aaafg (RFC 6985). Several, comma-separated, give a
+    /// table each; parts with weights (7x64B) are one mix
+    #[arg(long, value_name = "BYTES|MIX,…")]
+    pub(crate) frame_size: Option<FrameSizes>,
     /// Measure over exactly so many frames; with --script, send no more than so many
     #[arg(long, value_name = "N", conflicts_with = "duration")]
     pub(crate) frames: Option<u64>,
@@ -200,8 +202,16 @@ pub(crate) fn warmup_given(warmup: Option<&str>) -> anyhow::Result<Option<String
 }
 
 impl RunArgs {
-    /// The configuration that the options ask for, over a benchmark's own settings.
-    pub fn config(&self, defaults: &[&str]) -> anyhow::Result<RunConfig> {
+    /// The configurations that the options ask for, over a benchmark's own settings: one for each size of frames.
+    pub fn configs(&self, defaults: &[&str]) -> anyhow::Result<Vec<RunConfig>> {
+        match &self.frame_size {
+            None => Ok(vec![self.config(defaults, None)?]),
+            Some(FrameSizes(all)) => all.iter().map(|size| self.config(defaults, Some(size))).collect(),
+        }
+    }
+
+    /// The configuration with frames of this size.
+    fn config(&self, defaults: &[&str], frame_size: Option<&str>) -> anyhow::Result<RunConfig> {
         let mut further = Vec::new();
         let mut defaults = defaults.to_vec();
         if self.script.script.is_some() {
@@ -216,7 +226,7 @@ impl RunArgs {
             further.push(format!("run.duration={text}"));
         }
         further.extend(warmup_given(self.warmup.as_deref())?);
-        if let Some(size) = self.frame_size.as_deref().and_then(one_size) {
+        if let Some(size) = frame_size.and_then(one_size) {
             further.push(format!("loadgen.traffic.frame_size={size}"));
         }
         let file = self.traffic.file()?;
@@ -233,11 +243,11 @@ impl RunArgs {
             // A table shows a trend, in which a program's pace that falls into step with some of the rates has no place.
             traffic.arrivals.get_or_insert_with(|| "jitter".to_owned());
         }
-        traffic.apply(self.frame_size.as_deref(), &mut config)?;
+        traffic.apply(frame_size, &mut config)?;
         if self.script.script.is_none() {
             config.run.image = self.script.image.clone().or(config.run.image);
         }
-        if self.frame_size.is_some() && !matches!(config.loadgen.traffic.kind, Kind::Frames | Kind::Ping) {
+        if frame_size.is_some() && !matches!(config.loadgen.traffic.kind, Kind::Frames | Kind::Ping) {
             anyhow::bail!(
                 "--frame-size: memcached's frames are as long as their requests; set loadgen.traffic.memcached.value"
             );
@@ -291,7 +301,7 @@ mod tests {
 
     fn arrivals(words: &str) -> Vec<Arrivals> {
         let line = Line::try_parse_from(format!("doorbell testpmd {words}").split_whitespace()).unwrap();
-        let config = line.run.config(&[]).unwrap();
+        let config = line.run.configs(&[]).unwrap().remove(0);
         config.loadgen.traffic.streams.iter().map(|stream| stream.arrivals).collect()
     }
 

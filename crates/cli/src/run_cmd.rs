@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use doorbell_bench::{
     BENCHMARKS, Benchmark, BenchmarkPlan, Control, DriveConfig, DriveKind, M5Ops, Nodes, Places, Prepared,
-    RunConfig, RunError, Session, Source, benchmark,
+    RunConfig, RunError, Session, Source, benchmark, driven_guests,
 };
 use doorbell_loadgen::{Arrivals, Kind, LoadGen, Rate, StreamConfig};
 use doorbell_sim::{Bytes, Frame};
@@ -86,20 +86,24 @@ fn benchmark_asked(args: &RunArgs) -> anyhow::Result<Asked> {
     if chosen.silent && !args.rate.is_empty() {
         bail!("--rate: {} has no traffic", chosen.name);
     }
-    let config = args.config(chosen.defaults)?;
-    let mut source = "";
-    if config.options::<DriveConfig>().kind == DriveKind::Node {
-        args.observe.refuse_for_nodes("two nodes")?;
-        source = " from a drive node";
+    let mut configs = args.configs(chosen.defaults)?;
+    let mut loads = Vec::new();
+    for config in &configs {
+        let mut source = "";
+        if config.options::<DriveConfig>().kind == DriveKind::Node {
+            args.observe.refuse_for_nodes("two nodes")?;
+            driven_guests(chosen, config)?;
+            source = " from a drive node";
+        }
+        for asked in args.rates(config)? {
+            let what = what_is_sent(config);
+            let (rate, capped) = within_the_line(config, asked)?;
+            let said = format!("{}: {rate} of {what}{source}{}", chosen.name, capped.unwrap_or_default());
+            let said = (!chosen.silent).then_some(said);
+            loads.push(Load { config: config.clone(), rate, said });
+        }
     }
-    let load = |asked| {
-        let what = what_is_sent(&config);
-        let (rate, capped) = within_the_line(&config, asked)?;
-        let said = format!("{}: {rate} of {what}{source}{}", chosen.name, capped.unwrap_or_default());
-        Ok(Load { config: config.clone(), rate, said: (!chosen.silent).then_some(said) })
-    };
-    let loads = args.rates(&config)?.into_iter().map(load).collect::<anyhow::Result<_>>()?;
-    Ok(Asked::new(chosen, config, loads))
+    Ok(Asked::new(chosen, configs.swap_remove(0), loads))
 }
 
 /// A rate that the line carries: more than that would only wait in the generator, and its wait would be taken for the machine's. What

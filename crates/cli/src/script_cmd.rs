@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use doorbell_bench::{Control, M5Ops, Mark, Places, RunConfig, Script, Session, run_script};
 use doorbell_image::{GuestFile, delivery};
-use doorbell_loadgen::TrafficConfig;
+use doorbell_loadgen::{Rate, TrafficConfig};
 use doorbell_sim::Ps;
 
 use crate::exit::Asked;
@@ -110,28 +110,34 @@ fn guest_file(text: &str) -> anyhow::Result<GuestFile> {
 pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitCode> {
     let own = &args.script;
     let image = own.image.as_deref().unwrap_or("net");
-    let config = args.config(&[]).asked()?;
+    let configs = args.configs(&[]).asked()?;
+    let config = &configs[0];
     let mut script = own.script(path).asked()?;
     script.duration = args.duration.is_some().then_some(config.run.duration);
     // Without a rate nothing is offered; what is measured then is the machine alone.
-    let rates: Vec<_> = match args.rate.is_empty() && args.traffic.given().is_none() {
-        true => vec![None],
-        false => args.rates(&config).asked()?.into_iter().map(Some).collect(),
-    };
+    let mut sent: Vec<Option<(&RunConfig, Rate)>> = Vec::new();
+    match args.rate.is_empty() && args.traffic.given().is_none() {
+        true => sent.push(None),
+        false => {
+            for config in &configs {
+                sent.extend(args.rates(config).asked()?.into_iter().map(|rate| Some((config, rate))));
+            }
+        }
+    }
     let screen = Screen::new(args.output.quiet);
     let name = named(path);
-    let mut loads = Loads::begin(args, &name, &config, rates.len())?;
+    let mut loads = Loads::begin(args, &name, config, sent.len())?;
     let mut status = 0;
     let played = screen.simulating(None, |control| {
         let workload = Script::workload(image, own.append.as_deref().unwrap_or(""));
         let mut session = session(&args.guest, control, |source, control| {
-            Session::prepare_workload(&config, workload, places, source, control)
+            Session::prepare_workload(config, workload, places, source, control)
         })?;
         session.fingerprint = args.fingerprint;
-        for rate in &rates {
-            script.traffic = rate.map(|rate| traffic(args, &config, rate));
-            if let Some(rate) = rate {
-                (control.say)(&format!("{name}: {rate} of {}", what_is_sent(&config)));
+        for load in &sent {
+            script.traffic = load.map(|(config, rate)| traffic(args, config, rate));
+            if let Some((config, rate)) = load {
+                (control.say)(&format!("{name}: {rate} of {}", what_is_sent(config)));
             }
             let ended = measure(args, (&session, &mut script), &mut loads, control);
             let ended = loads.but_some_are_done(ended)?;
@@ -178,7 +184,7 @@ fn named(path: &Path) -> String {
     path.file_name().map_or_else(|| "script".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
-fn traffic(args: &RunArgs, config: &RunConfig, rate: doorbell_loadgen::Rate) -> TrafficConfig {
+fn traffic(args: &RunArgs, config: &RunConfig, rate: Rate) -> TrafficConfig {
     let given = config.loadgen.traffic.clone();
     // With a script, the number of frames is that of all frames sent.
     TrafficConfig { frames: args.frames.or(given.frames), ..given.at_rate(rate) }

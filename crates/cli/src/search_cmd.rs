@@ -13,6 +13,7 @@ use doorbell_study::search::{
 };
 
 use crate::exit::Asked as _;
+use crate::frame_sizes::FrameSizes;
 use crate::out::{out, outln};
 use crate::run_args::{CommonArgs, GuestArgs, OutputArgs, command_line, frame_size, run_help, warmup_given};
 use crate::run_cmd::session;
@@ -40,9 +41,9 @@ pub struct SearchArgs {
     #[arg(long, value_name = "RATE")]
     max: Option<String>,
     /// Bytes of each frame with FCS, 64 to 16384; several, comma-separated, give a search each. Or one mix: imix, or a
-    /// genome such as genome:aag
-    #[arg(long, value_name = "BYTES,…", value_delimiter = ',')]
-    frame_size: Vec<String>,
+    /// genome such as genome:aag, or sizes with weights such as 7x64B,1x1518B
+    #[arg(long, value_name = "BYTES,…")]
+    frame_size: Option<FrameSizes>,
     #[command(flatten)]
     traffic: TrafficArgs,
     /// The least number of frames of a trial's window [default: a hundred losses at the goal; 100000 for ndr]
@@ -86,9 +87,14 @@ impl SearchArgs {
         Ok(config)
     }
 
+    /// What was given of sizes.
+    fn given_sizes(&self) -> &[String] {
+        self.frame_size.as_ref().map_or(&[], |sizes| &sizes.0)
+    }
+
     /// A mix of sizes, if that was asked for.
     fn mix(&self) -> Option<&str> {
-        match self.frame_size.as_slice() {
+        match self.given_sizes() {
             [text] if one_size(text).is_none() => Some(text),
             _ => None,
         }
@@ -96,7 +102,7 @@ impl SearchArgs {
 
     fn sizes(&self, config: &RunConfig) -> anyhow::Result<Vec<Bytes>> {
         if !config.loadgen.traffic.streams.is_empty() {
-            if self.frame_size.len() > 1 || self.frame_size.len() == 1 && self.mix().is_none() {
+            if self.given_sizes().len() > 1 || self.given_sizes().len() == 1 && self.mix().is_none() {
                 bail!(
                     "--frame-size: the traffic has streams, which say themselves how long their frames are"
                 );
@@ -104,11 +110,11 @@ impl SearchArgs {
             let generator = LoadGen::new(0, config.run.seed, &config.loadgen, &config.port(0).link)?;
             return Ok(vec![generator.mean_frame_size()]);
         }
-        if self.frame_size.is_empty() {
+        if self.given_sizes().is_empty() {
             return Ok(vec![config.loadgen.traffic.frame_size]);
         }
         let sizes: Vec<Bytes> =
-            self.frame_size.iter().map(|text| frame_size(text)).collect::<Result<_, _>>()?;
+            self.given_sizes().iter().map(|text| frame_size(text)).collect::<Result<_, _>>()?;
         for size in &sizes {
             let traffic =
                 doorbell_loadgen::TrafficConfig { frame_size: *size, ..config.loadgen.traffic.clone() };

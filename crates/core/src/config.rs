@@ -339,15 +339,15 @@ impl Default for BranchConfig {
 pub struct TlbConfig {
     /// Entries of the instruction TLB, 1 to 4096.
     pub instruction_entries: u32,
-    /// Its associativity.
+    /// Its associativity, 1 to 4096.
     pub instruction_ways: u32,
     /// Entries of the data TLB, 1 to 4096.
     pub data_entries: u32,
-    /// Its associativity.
+    /// Its associativity, 1 to 4096.
     pub data_ways: u32,
     /// Entries of the second level, which both share, 1 to 65536; 0 for none.
     pub second_entries: u32,
-    /// Its associativity.
+    /// Its associativity, 1 to 65536.
     pub second_ways: u32,
     /// Cycles that the second level takes, 0 to 100.
     pub second_cycles: u32,

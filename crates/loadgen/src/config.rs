@@ -17,8 +17,8 @@ use crate::streams::{STREAMS_MAX, StreamConfig};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoadGenConfig {
-    /// How many of the frames sent last are remembered until they return: rounded up to a power of two, 16
-    /// bytes of memory each. A frame that comes back after so many others were sent is counted as late, and
+    /// How many of the frames sent last are remembered until they return, 1024 to 16777216: rounded up to a power of
+    /// two, 16 bytes of memory each. A frame that comes back after so many others were sent is counted as late, and
     /// has no latency. The default, 262144, is more than 100 Gbps of 64-byte frames have in flight
     /// behind a 200 µs link, a 4 MiB FIFO and a ring of 4096.
     pub tracked_frames: u32,
@@ -47,13 +47,13 @@ impl Default for LoadGenConfig {
 pub struct TrafficConfig {
     /// What is sent.
     pub kind: Kind,
-    /// How fast, see [`Rate`].
+    /// How fast.
     pub rate: Rate,
     /// Bytes of each frame with its FCS, 64 B to 16 KiB. Requests to memcached are as long as their text.
     pub frame_size: Bytes,
     /// From the start of the traffic to the first frame.
     pub start_after: Ps,
-    /// Stop after so many frames.
+    /// Stop after so many frames, at least 1.
     pub frames: Option<u64>,
     /// Stop after this time: no frame leaves so long after the first was due, or later. Without this and
     /// without `frames` traffic goes on until it is stopped.
@@ -67,16 +67,16 @@ pub struct TrafficConfig {
     pub destination_ip: Ipv4Addr,
     /// The IPv4 packets' sender.
     pub source_ip: Ipv4Addr,
-    /// The UDP datagrams' destination port.
+    /// The UDP datagrams' destination port, 0 to 65535.
     pub destination_port: u16,
-    /// The UDP datagrams' source port.
+    /// The UDP datagrams' source port, 0 to 65535.
     pub source_port: u16,
     /// What the machine is expected to do to the frames. Answers to requests are checked by themselves.
     pub returned: Returned,
-    /// At most so many frames or requests are on their way; those that are due wait for their turn, and their time
+    /// So many frames or requests are on their way at a time, at least 1; those that are due wait for their turn, and their time
     /// from when they were due goes on. Without it, any number.
     pub outstanding: Option<u32>,
-    /// What is on its way for so long is given up when others wait for their turn.
+    /// What is on its way for so long, at least 1ps, is given up when others wait for their turn.
     pub timeout: Ps,
     /// What memcached is asked.
     pub memcached: MemcachedConfig,

@@ -13,6 +13,7 @@ use crate::config::{ConfigError, MachineConfig};
 use crate::overlay::{Overlay, merge};
 use crate::playback::Pages;
 use crate::presets::{PRESETS, preset};
+use crate::remarks::remark;
 
 /// The key by which a file names what it is laid over.
 const BASE: &str = "base";
@@ -31,6 +32,16 @@ pub struct Base {
     own: Table,
     pages: Pages,
     is_result: bool,
+    /// Each file as it was read, the topmost last.
+    files: Vec<MachineText>,
+}
+
+/// The text of a preset or of a file.
+#[derive(Clone, Debug)]
+struct MachineText {
+    name: String,
+    text: String,
+    tree: Table,
 }
 
 impl Base {
@@ -46,6 +57,13 @@ impl Base {
             }
             false => error,
         })?;
+        let known = PRESETS.iter().filter(|known| known.name == given);
+        let files = known.map(|known| MachineText {
+            name: format!("preset {given}"),
+            text: known.toml.to_owned(),
+            tree: preset_tree.table().clone(),
+        });
+        let files = files.collect();
         Ok(Base {
             name: given.to_owned(),
             preset: preset_tree.into_table(),
@@ -55,6 +73,7 @@ impl Base {
                 .find(|known| known.name == given)
                 .map_or(Pages::Identity, |known| known.pages),
             is_result: false,
+            files,
         })
     }
 
@@ -65,7 +84,14 @@ impl Base {
 
     /// Nothing but the defaults of the types, for a configuration in which everything is said.
     pub fn nothing(name: String) -> Base {
-        Base { name, preset: Table::new(), own: Table::new(), pages: Pages::Identity, is_result: true }
+        Base {
+            name,
+            preset: Table::new(),
+            own: Table::new(),
+            pages: Pages::Identity,
+            is_result: true,
+            files: Vec::new(),
+        }
     }
 
     /// Whether a configuration's text is that of a result.
@@ -86,6 +112,12 @@ impl Base {
     /// What the user's files say, which lies above it.
     pub fn own(&self) -> &Table {
         &self.own
+    }
+
+    /// Where a value is said: in which file or preset, and what is remarked on it there.
+    pub fn source(&self, path: &str) -> Option<(&str, Option<String>)> {
+        let file = self.files.iter().rev().find(|file| says(&file.tree, path))?;
+        Some((&file.name, remark(&file.text, path)))
     }
 
     /// Which page tables traces get there that tell virtual addresses alone.
@@ -123,9 +155,11 @@ impl Base {
         if !is_result {
             beside(&mut own, path);
         }
+        let file = MachineText { name: name.clone(), text, tree: own.clone() };
         let Some(base) = base else {
             is_whole(&own, is_result).map_err(wrong)?;
-            return Ok(Base { name, preset: Table::new(), own, pages: Pages::Identity, is_result });
+            let files = vec![file];
+            return Ok(Base { name, preset: Table::new(), own, pages: Pages::Identity, is_result, files });
         };
         let below = match is_path(&base) {
             true => Base::read_behind(&path.with_file_name(&base), before),
@@ -137,7 +171,19 @@ impl Base {
             _ => error,
         })?;
         merge(&mut whole.own, own);
+        whole.files.push(file);
         Ok(Base { name, is_result: false, ..whole })
+    }
+}
+
+/// Whether a tree says something at a dotted path, or a word that stands for all that is there.
+fn says(tree: &Table, path: &str) -> bool {
+    match path.split_once('.') {
+        None => tree.contains_key(path),
+        Some((first, rest)) => match tree.get(first) {
+            Some(Value::Table(part)) => says(part, rest),
+            other => other.is_some(),
+        },
     }
 }
 

@@ -53,11 +53,11 @@ pub struct MachineConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PlatformConfig {
-    /// Guest memory.
+    /// Guest memory, 64MiB to 12GiB in whole pages of 4 KiB.
     pub ram: Bytes,
     /// How many harts, 1 to 16.
     pub harts: u32,
-    /// Frequency of the `time` counter.
+    /// Frequency of the `time` counter, 1MHz to 4GHz.
     pub timebase: Hertz,
     /// Whether harts have `stimecmp` (Sstc); without it the kernel asks the firmware for each timer.
     pub sstc: bool,
@@ -65,7 +65,7 @@ pub struct PlatformConfig {
     pub firmware: FirmwareKind,
     /// The largest address translation that the device tree offers.
     pub mmu: MmuMode,
-    /// How many NICs, each with its own link and load generator.
+    /// How many NICs, 0 to 8, each with its own link and load generator.
     pub nics: u32,
     /// Where bridges between PCI buses are, such as ["1e.0", "0:01.0"]: at device 1e of the root bus, and at device 1 of the bus behind
     /// that one. NICs are put behind them by their ports' `at`.
@@ -112,7 +112,7 @@ pub enum CoreModel {
 pub struct CoreConfig {
     /// Whether there are timing models of cores, caches and memory: `functional` or `timed`.
     pub model: CoreModel,
-    /// Clock frequency.
+    /// Clock frequency, 1MHz to 20GHz.
     pub frequency: Hertz,
     /// Instructions a cycle, from 0.01 to 16.
     pub ipc: f64,

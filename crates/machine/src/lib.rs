@@ -28,6 +28,7 @@ pub mod playback;
 mod port;
 mod ports_config;
 mod presets;
+mod remarks;
 mod renew;
 mod restored;
 mod run;

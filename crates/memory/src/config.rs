@@ -93,7 +93,7 @@ pub struct LlcConfig {
     pub write_buffers: u32,
     /// Which line goes next: "lru", "nru", "srrip" or "drrip".
     pub replacement: Replacement,
-    /// Slices over which Intel's hash of the address spreads lines, each with as many sets: 1 (no hash), 2, 4, 8, 16 or 18.
+    /// Slices over which Intel's hash of the address spreads lines, each with as many sets: 1, 2, 4, 8, 16 or 18; with 1 there is no hash.
     pub slices: u32,
     /// Whether, for the choice of sets, pages of 4 KiB lie in no order, as those do that a machine hands out which has run for long: the
     /// RAM of one that has just booted is in one piece, and buffers of a pool lie in it one behind the other.

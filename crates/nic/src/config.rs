@@ -75,32 +75,33 @@ pub enum ConfigError {
 pub struct NicConfig {
     /// The station address in the EEPROM; without one, 52:54:00:12:34:56 plus the NIC's number.
     pub mac: Option<MacAddress>,
-    /// Size of the receive FIFO; without one, what PBA gives it (PBA stays readable and writable either way).
+    /// Size of the receive FIFO, 2KiB to 1GiB; without one, what PBA gives it (PBA stays readable and writable either way).
     pub rx_fifo: Option<Bytes>,
-    /// Size of the transmit FIFO; without one, what PBA leaves of the 64 KiB packet buffer.
+    /// Size of the transmit FIFO, 2KiB to 1GiB; without one, what PBA leaves of the 64 KiB packet buffer.
     pub tx_fifo: Option<Bytes>,
-    /// What a frame occupies in the receive FIFO beside its own bytes (FCS included), before rounding up to 16.
+    /// What a frame occupies in the receive FIFO beside its own bytes (FCS included), before rounding up to
+    /// 16: at most 1024B.
     pub rx_fifo_frame_overhead: Bytes,
-    /// Receive descriptors that the chip can hold.
+    /// Receive descriptors that the chip can hold, 8 to 4096.
     pub rx_descriptor_cache: u16,
-    /// Transmit descriptors that the chip can hold.
+    /// Transmit descriptors that the chip can hold, 8 to 4096.
     pub tx_descriptor_cache: u16,
-    /// Most descriptors that one fetch asks for.
+    /// Most descriptors that one fetch asks for, 1 to 4096.
     pub descriptor_fetch_max: u16,
     /// Fetches of descriptors in flight at once, a ring, from 1 to 256. With one, descriptors that software gives while a fetch is
     /// under way are asked for when it is done, so that they wait for up to two round trips; with more, each fetch carries fewer,
     /// which costs room on a link that is full.
     pub descriptor_fetches_in_flight: u16,
-    /// Reads of frame data in flight at once. Fetches of descriptors come on top.
+    /// Reads of frame data in flight at once, 1 to 4096. Fetches of descriptors come on top.
     pub reads_in_flight: u16,
-    /// Writes of frame data in flight at once. Write-backs of descriptors come on top.
+    /// Writes of frame data in flight at once, 1 to 4096. Write-backs of descriptors come on top.
     pub writes_in_flight: u16,
-    /// Bytes of frame data in those writes, as the posted-data credits of a PCIe link bound them. Reads queue behind
+    /// Bytes of frame data in those writes, 64B to 1MiB, as the posted-data credits of a PCIe link bound them. Reads queue behind
     /// the writes that are under way, so more would let received frames starve transmission.
     pub write_bytes_in_flight: Bytes,
-    /// The longest read of frame data; longer buffers are read in pieces.
+    /// The longest read of frame data, 64B to 16KiB; longer buffers are read in pieces.
     pub tx_read_max: Bytes,
-    /// Frames handed to the link ahead of time while PAUSE is not honoured: fewer events, the same times on the wire.
+    /// Frames handed to the link ahead of time while PAUSE is not honoured, 1 to 1024: fewer events, the same times on the wire.
     pub wire_frames_ahead: u16,
     /// Bits a second that the DMA engine moves at most, descriptors included, from 1 Mbps to 100 Tbps; without it, as
     /// many as the path to memory takes. A transfer is over no sooner than its bytes have gone through the engine, and
@@ -111,9 +112,9 @@ pub struct NicConfig {
     /// Time for which the receive DMA engine is busy with each frame, beside its transfers (with `dma_rate`: after
     /// the bytes have gone through), up to 1 ms.
     pub rx_frame_time: Ps,
-    /// Time for which the transmit DMA engine is busy with each buffer that it reads, likewise.
+    /// Time for which the transmit DMA engine is busy with each buffer that it reads, likewise up to 1 ms.
     pub tx_buffer_time: Ps,
-    /// Time for which either engine is busy with each descriptor that it fetches.
+    /// Time for which either engine is busy with each descriptor that it fetches, up to 1 ms.
     pub descriptor_time: Ps,
     /// Fetches descriptors also when the chip holds at most this many unused ones (0 to 4096) and at least a line of
     /// four can be fetched, whatever PTHRESH and HTHRESH say; without it, they alone decide, and what a driver leaves
@@ -133,11 +134,11 @@ pub struct NicConfig {
     /// For how long each interrupt is put off from its first cause on, up to 1 ms, beside what the registers ask for: fixed moderation,
     /// as Binkert et al. (2005) have it with 10us.
     pub interrupt_delay: Ps,
-    /// Time from the start of autonegotiation until the link is up. Far shorter than on a real wire.
+    /// Time from the start of autonegotiation until the link is up, 1ps to 10s. Far shorter than on a real wire.
     pub autonegotiation: Ps,
-    /// Duration of one access to the PHY over MDIO: 64 bits at 2.5 MHz.
+    /// Duration of one access to the PHY over MDIO, at most 10ms: 64 bits at 2.5 MHz.
     pub mdio_time: Ps,
-    /// Duration of one read of an EEPROM word through EERD.
+    /// Duration of one read of an EEPROM word through EERD, at most 10ms.
     pub eerd_time: Ps,
     /// Whether the link partner advertises PAUSE. If it does, drivers turn flow control on and overload no longer drops.
     pub pause_frames: bool,

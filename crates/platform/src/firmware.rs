@@ -40,7 +40,7 @@ pub enum FirmwareKind {
     /// The image's own: Debian's OpenSBI.
     #[default]
     OpenSbi,
-    /// The one in [`crate::sbi`].
+    /// The one that comes along (docs/firmware.md).
     Builtin,
 }
 

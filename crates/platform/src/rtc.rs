@@ -44,7 +44,7 @@ pub const REGISTERS: [Register<RtcRegister>; 8] = [
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RtcConfig {
-    /// Seconds from 1970-01-01T00:00:00Z to the moment at which simulated time begins.
+    /// Seconds from 1970-01-01T00:00:00Z to the moment at which simulated time begins, 0 to 4294967295.
     pub start_unix_seconds: u32,
 }
 

@@ -23,11 +23,11 @@ use crate::heard::Heard;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LinkConfig {
-    /// Bits a second of the MAC (what a 10GBASE link calls 10 Gbps).
+    /// Bits a second of the MAC (what a 10GBASE link calls 10 Gbps), 1kbps to 100Tbps.
     pub rate: BitsPerSec,
-    /// From the last bit's departure to its arrival.
+    /// From the last bit's departure to its arrival, at most 100s.
     pub latency: Ps,
-    /// Bytes of time a frame costs besides itself. The default, 20, is the real one: 8 of preamble and start
+    /// Bytes of time a frame costs besides itself, at most 1024B. The default, 20, is the real one: 8 of preamble and start
     /// delimiter before the frame, 12 of gap behind it. A smaller value is preamble first.
     pub overhead: Bytes,
     /// Whether the four bytes of FCS, and the padding of short frames to 64 bytes with it, take time. Off,

@@ -141,13 +141,13 @@ pub struct PlaybackConfig {
     /// Instructions of all harts from which caches, TLBs and predictors learn before the measurement; or a share of those that are
     /// played, "50%" if nothing is said; or "whole": the trace is learnt from to its end, begins again, and is measured.
     pub warmup: Warmup,
-    /// Instructions that are measured behind them, instead of all that there are.
+    /// Instructions that are measured behind them, at least 1, instead of all that there are.
     pub instructions: Option<u64>,
     /// The rate at which frames arrive, instead of as they did: frames a second, bits a second or a share of the link's.
     pub rate: Option<Rate>,
     /// How they are spread then: an arrival process of a stream's (docs/traffic.md).
     pub arrivals: Arrivals,
-    /// Requests that are outstanding in a closed loop, instead.
+    /// Requests that are outstanding in a closed loop, at least 1, instead.
     pub window: Option<u32>,
     /// Page tables of traces with virtual addresses alone: `identity`, `champsim` or `kernel`; if nothing is said, as the preset has it.
     pub pages: Pages,

@@ -10,6 +10,7 @@ mod suggest;
 
 use std::sync::OnceLock;
 
+use doorbell_machine::ConfigError;
 use toml::Table;
 
 use crate::config::RunConfig;
@@ -32,6 +33,13 @@ pub fn parameters() -> &'static [Parameter] {
 /// The parameter or table at a path as `--set` takes it, such as `port.1.nic.rx_fifo`.
 pub fn parameter(path: &str) -> Option<&'static Parameter> {
     parameters().iter().find(|known| known.is_at(path))
+}
+
+/// The same, or which others may have been meant.
+pub fn explained(path: &str) -> Result<&'static Parameter, ConfigError> {
+    let problem = "there is no such parameter; `doorbell config explain` lists the tables";
+    let unknown = ConfigError { is_unknown_key: true, ..ConfigError::new(path, problem) };
+    parameter(path).ok_or_else(|| instead_of(unknown, &Table::new()))
 }
 
 /// The sections that benchmarks have, and that of played traces.

@@ -81,6 +81,8 @@ fn same(own: &str, part: &str) -> bool {
 pub fn of_schema(schema: &Value) -> Vec<Parameter> {
     let mut all = Vec::new();
     tables(schema, "", &mut all);
+    // It is no part of a configuration, but of a file.
+    all.retain(|known| known.path != "base");
     all
 }
 

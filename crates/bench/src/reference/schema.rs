@@ -46,6 +46,13 @@ pub fn schema() -> Value {
     let root = whole.as_object_mut().expect("a schema of a table is a table");
     root.insert("title".to_owned(), "A machine of Doorbell, and how a run of it goes".into());
     root.remove("default");
+    let base = json!({
+        "type": "string",
+        "description": "What this file is laid over: a preset, or the path of another file beside it."
+    });
+    if let Some(Value::Object(known)) = root.get_mut("properties") {
+        known.insert("base".to_owned(), base);
+    }
     whole
 }
 

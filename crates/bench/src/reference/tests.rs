@@ -65,3 +65,101 @@ fn a_key_that_stands_elsewhere_is_told_with_its_whole_path() {
     let none = refused("core.zzzzzz=1");
     assert!(!none.contains("did you mean") && none.contains("expected one of"), "{none}");
 }
+
+/// Numbers that have no bounds, or whose bound is another parameter.
+const UNBOUNDED: &[&str] = &[
+    "run.seed",
+    "run.warmup_limit",
+    "run.settle_limit",
+    "run.duration",
+    "run.drain",
+    "run.boot_timeout",
+    "run.script_timeout",
+    "run.m5_limit",
+    "platform.boot_seed",
+    "memory.dram.write_high",
+    "memory.dram.write_low",
+    "memory.dram.write_idle",
+    "memory.dram.timing.rfc",
+    "loadgen.traffic.start_after",
+    "loadgen.traffic.duration",
+    "loadgen.traffic.streams[].start_after",
+    "loadgen.traffic.streams[].duration",
+    "loadgen.traffic.streams[].replay.times",
+];
+
+fn is_number(known: &Parameter) -> bool {
+    let is_plain = matches!(known.value.as_str(), "a whole number" | "a number");
+    let has_units = !known.units.is_empty()
+        && !known.value.contains(" rate such as \"5Mpps")
+        && !known.value.contains("auto");
+    is_plain || has_units && known.value.starts_with("a ") && !known.value.starts_with("a rate")
+}
+
+#[test]
+fn every_number_has_a_range_in_its_meaning() {
+    let common = |known: &&Parameter| {
+        !known.path.contains(['N']) && !known.path.contains(".on-off.") && !known.path.contains(".gap")
+    };
+    let without =
+        parameters().iter().filter(common).filter(|known| is_number(known) && known.range.is_none());
+    let without: Vec<&str> =
+        without.map(|known| known.path.as_str()).filter(|path| !UNBOUNDED.contains(path)).collect();
+    assert!(without.is_empty(), "say from where to where in the doc comments: {without:?}");
+    let links: Vec<&str> =
+        parameters().iter().filter(|known| known.meaning.contains("[`")).map(|k| k.path.as_str()).collect();
+    assert!(links.is_empty(), "a link that only rustdoc knows: {links:?}");
+}
+
+/// What a key needs beside it, so that it counts.
+fn beside(path: &str) -> &'static [&'static str] {
+    match path {
+        "attach.burst" => &["attach=ste"],
+        "attach.register_latency"
+        | "attach.width"
+        | "attach.clock"
+        | "attach.latency"
+        | "attach.outstanding" => &["attach.kind=llc"],
+        path if path.starts_with("memory.dram.flat.") => {
+            &["memory.dram.flat={latency=\"50ns\",rate=\"128Gbps\"}"]
+        }
+        path if path.starts_with("memory.dca.policy.l2") => &["memory.dca.policy.headers=l2"],
+        _ => &[],
+    }
+}
+
+#[test]
+fn what_is_beyond_a_range_is_refused_and_the_default_is_within() {
+    // These are read only as wholes, or by another kind of run.
+    let apart = ["memory.dram.timing.", ".lengths.", ".popularity.", "playback."];
+    let mut count = 0;
+    for known in parameters().iter().filter(|known| !known.path.contains(['N', '['])) {
+        let Some(range) =
+            known.range.as_ref().filter(|_| !apart.iter().any(|part| known.path.contains(part)))
+        else {
+            continue;
+        };
+        let with = |value: &str| {
+            let mut all: Vec<String> = beside(&known.path).iter().map(|&set| set.to_owned()).collect();
+            all.push(format!("{}={value}", known.path));
+            resolve("fast", &["core.model=timed".to_owned()].into_iter().chain(all).collect::<Vec<_>>())
+        };
+        for value in range.outside(known.value == "a whole number" || !known.units.is_empty()) {
+            let error = with(&value).map(|_| ()).unwrap_err();
+            let (section, own) = (|path: &str| path.split('.').next().map(str::to_owned), &known.path);
+            assert_eq!(section(&error.key), section(own), "{own}={value}: {error}");
+            count += 1;
+        }
+        if let Some(default) = &known.default {
+            with(default).unwrap_or_else(|error| panic!("{}={default}: {error}", known.path));
+        }
+    }
+    assert!(count > 300, "{count} values were tried");
+}
+
+#[test]
+fn the_page_is_what_the_doc_comments_say() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/parameters.md");
+    let stored = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(stored == page(), "docs/parameters.md is old: doorbell config reference > docs/parameters.md");
+}

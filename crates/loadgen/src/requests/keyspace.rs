@@ -22,9 +22,9 @@ use crate::streams::{Decimal, Zipf};
 pub struct MemcachedConfig {
     /// How many keys there are, from 1 to 10,000,000; to 1,048,576 where their popularity is by Zipf's law.
     pub keys: u32,
-    /// Bytes of each key where lengths are fixed, 8 to 250.
+    /// Bytes of each key where lengths are fixed, 8B to 250B.
     pub key: Bytes,
-    /// Bytes of each value where lengths are fixed, 1 to 1024: an answer has to fit one datagram.
+    /// Bytes of each value where lengths are fixed, 1B to 1024B: an answer has to fit one datagram.
     pub value: Bytes,
     /// How long keys and values are.
     pub lengths: Lengths,
@@ -45,9 +45,9 @@ pub enum Lengths {
     Fixed,
     /// By Zipf's law, the shortest most often.
     Zipf {
-        /// The shortest, at least 8 bytes.
+        /// The shortest, at least 8B.
         from: Bytes,
-        /// The longest, at most 250 bytes.
+        /// The longest, at most 250B.
         to: Bytes,
         /// The exponent, 0 to 10.
         skew: Decimal,

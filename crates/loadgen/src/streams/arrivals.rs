@@ -52,17 +52,17 @@ pub enum Arrivals {
     /// A Poisson process.
     #[serde(alias = "exponential")]
     Poisson,
-    /// See [`Spacing::Uniform`].
+    /// Evenly, from (1 − spread) to (1 + spread) times the mean.
     Uniform {
         /// From 0 to 1.
         spread: Decimal,
     },
-    /// See [`Spacing::Lognormal`].
+    /// Log-normally.
     Lognormal {
         /// The standard deviation of the logarithm, above 0 to 5.
         sigma: Decimal,
     },
-    /// See [`Spacing::Pareto`].
+    /// By Pareto's law, with a heavy tail.
     Pareto {
         /// The exponent of the tail, 1.05 to 100.
         shape: Decimal,

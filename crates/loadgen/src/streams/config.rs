@@ -22,7 +22,7 @@ use crate::rate::Rate;
 pub struct StreamConfig {
     /// Its name in results; without one, "stream0" for the first and so on.
     pub name: Option<String>,
-    /// How fast, see [`Rate`]. Percent and bits a second refer to the mean size of the stream's frames.
+    /// How fast. Percent and bits a second refer to the mean size of the stream's frames.
     pub rate: Rate,
     /// The rate changes steadily from `rate` to another one, and then stays there.
     pub ramp: Option<Ramp>,
@@ -50,9 +50,9 @@ pub struct StreamConfig {
     pub source_ip: Option<IpAddr>,
     /// The packets' receiver; without it, the traffic's or for IPv6 2001:2:0:1::1.
     pub destination_ip: Option<IpAddr>,
-    /// The sender's port; without it, the traffic's.
+    /// The sender's port, 0 to 65535; without it, the traffic's.
     pub source_port: Option<u16>,
-    /// The receiver's port; without it, the traffic's.
+    /// The receiver's port, 0 to 65535; without it, the traffic's.
     pub destination_port: Option<u16>,
     /// Fields that change from frame to frame, and so make flows.
     pub sweeps: Vec<SweepConfig>,
@@ -60,7 +60,7 @@ pub struct StreamConfig {
     pub start_after: Ps,
     /// No frame is due so long after the stream's start, or later.
     pub duration: Option<Ps>,
-    /// No more frames than so many.
+    /// No more frames than so many, at least 1.
     pub frames: Option<u64>,
     /// What the machine does to the frames; without it, the traffic's.
     pub returned: Option<Returned>,

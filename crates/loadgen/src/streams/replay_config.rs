@@ -92,7 +92,7 @@ pub struct Filter {
     pub network: Option<Network>,
     /// Of this protocol behind IP.
     pub protocol: Option<Protocol>,
-    /// With this port at either end.
+    /// With this port at either end, 0 to 65535.
     pub port: Option<u16>,
     /// With an address in this network at either end.
     pub net: Option<Net>,

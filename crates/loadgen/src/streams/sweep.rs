@@ -67,15 +67,15 @@ pub enum Order {
 pub struct SweepConfig {
     /// Which field.
     pub field: Field,
-    /// How many values it takes, the stream's own among them.
+    /// How many values it takes, at least 1, the stream's own among them.
     pub count: u64,
-    /// The distance between two values.
+    /// The distance between two values, at least 1.
     #[serde(default = "one")]
     pub step: u64,
     /// In which order.
     #[serde(default)]
     pub order: Order,
-    /// For how many frames it keeps a value.
+    /// For how many frames it keeps a value, at least 1.
     #[serde(default = "one")]
     pub every: u64,
 }

@@ -116,7 +116,7 @@ pub struct DcaPolicy {
     pub payload: Place,
     /// Where written-back descriptors go.
     pub descriptors: Place,
-    /// The hart whose L2 "l2" means.
+    /// The hart whose L2 "l2" means, 0 to 15 and one that there is.
     pub l2_hart: u32,
     /// Whether lines that the device reads from memory take room in the DCA ways.
     pub read_allocate: bool,
@@ -159,7 +159,7 @@ impl Default for DcaPolicy {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceDca {
-    /// The device: 0 to 55 are the PCI functions, NICs first, 56 to 63 the disks.
+    /// The device, 0 to 63: from 0 on the PCI functions, NICs first, from 56 on the disks.
     pub device: u8,
     /// Its policy.
     pub policy: DcaPolicy,
@@ -184,7 +184,7 @@ pub struct DcaConfig {
 pub struct DcaChange {
     /// From the beginning of the measurement, at most 100s.
     pub after: Ps,
-    /// The device, as above; without it, all PCI functions.
+    /// The device, 0 to 63, as above; without it, all PCI functions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u8>,
     /// The policy. What is not named is as in the default policy, not as in the one before.

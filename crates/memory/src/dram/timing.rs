@@ -37,45 +37,45 @@ pub struct DramTiming {
     pub bank_groups: u64,
     /// Banks of a bank group: a power of two, 1 to 8.
     pub banks_per_group: u64,
-    /// Rows of a bank: a power of two.
+    /// Rows of a bank: a power of two, 1 to 16777216.
     pub rows: u64,
-    /// Lines of 64 bytes in a row of the channel's width: a power of two.
+    /// Lines of 64 bytes in a row of the channel's width: a power of two, 1 to 4096.
     pub lines_per_row: u64,
-    /// The data bus is taken by a line.
+    /// The data bus is taken by a line, 1 to 32 clocks.
     pub burst: u64,
-    /// Read latency (CL): column command to first data.
+    /// Read latency (CL): column command to first data, 1 to 200 clocks.
     pub cl: u64,
-    /// Write latency (CWL).
+    /// Write latency (CWL), 1 to 200 clocks.
     pub cwl: u64,
-    /// Activate to column command (tRCD).
+    /// Activate to column command (tRCD), 1 to 200 clocks.
     pub rcd: u64,
-    /// Precharge to activate (tRP).
+    /// Precharge to activate (tRP), 1 to 200 clocks.
     pub rp: u64,
-    /// Activate to precharge (tRAS).
+    /// Activate to precharge (tRAS), 1 to 400 clocks.
     pub ras: u64,
-    /// Activate to activate, other bank group (tRRD_S).
+    /// Activate to activate, other bank group (tRRD_S), 1 to 32 clocks.
     pub rrd_s: u64,
-    /// Activate to activate, same bank group (tRRD_L).
+    /// Activate to activate, same bank group (tRRD_L), 1 to 32 clocks.
     pub rrd_l: u64,
-    /// Window with at most four activates of a rank (tFAW).
+    /// Window with at most four activates of a rank (tFAW), 1 to 127 clocks.
     pub faw: u64,
-    /// Column to column command, other bank group (tCCD_S).
+    /// Column to column command, other bank group (tCCD_S), 1 to 32 clocks.
     pub ccd_s: u64,
-    /// Column to column command, same bank group (tCCD_L).
+    /// Column to column command, same bank group (tCCD_L), 1 to 32 clocks.
     pub ccd_l: u64,
-    /// Write to write, same bank group (tCCD_L_WR of DDR5; tCCD_L of DDR4).
+    /// Write to write, same bank group (tCCD_L_WR of DDR5; tCCD_L of DDR4), 1 to 64 clocks.
     pub ccd_l_write: u64,
-    /// End of write data to precharge (tWR).
+    /// End of write data to precharge (tWR), 1 to 400 clocks.
     pub wr: u64,
-    /// End of write data to read, other bank group (tWTR_S).
+    /// End of write data to read, other bank group (tWTR_S), 1 to 200 clocks.
     pub wtr_s: u64,
-    /// End of write data to read, same bank group (tWTR_L).
+    /// End of write data to read, same bank group (tWTR_L), 1 to 200 clocks.
     pub wtr_l: u64,
-    /// Read to precharge (tRTP).
+    /// Read to precharge (tRTP), 1 to 200 clocks.
     pub rtp: u64,
-    /// Bubble on the data bus when the driver changes (rank to rank, read to write).
+    /// Bubble on the data bus when the driver changes (rank to rank, read to write), 1 to 8 clocks.
     pub turnaround: u64,
-    /// Refresh interval (tREFI) at normal temperature.
+    /// Refresh interval (tREFI) at normal temperature, at most 1048576 clocks, and four times a refresh at least.
     pub refi: u64,
     /// A refresh of all banks of a rank takes (tRFC1).
     pub rfc: u64,

@@ -69,14 +69,14 @@ pub struct LinkConfig {
     pub register_latency: Option<Ps>,
     /// Each PCI bridge that the device stands behind (`platform.bridges`) holds a packet for so long, either way. At most 100us.
     pub bridge_latency: Ps,
-    /// The largest payload of a write or completion (MPS).
+    /// The largest payload of a write or completion (MPS): a power of two, 128B to 4KiB.
     pub max_payload: Bytes,
-    /// The most that one read request asks for (MRRS).
+    /// The most that one read request asks for (MRRS): a power of two, 128B to 4KiB.
     pub max_read_request: Bytes,
     /// Completions end at multiples of this (RCB): 64B or 128B.
     pub read_completion_boundary: Bytes,
-    /// Ten-thousandths of the encoded rate that acknowledgements, flow control and skip sets take; by default 812 up to 8 lanes
-    /// and 980 beyond. At most 5000.
+    /// Ten-thousandths of the encoded rate that acknowledgements, flow control and skip sets take, at most 5000; without it, 812 with 8
+    /// lanes or fewer and 980 with more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data_link_share: Option<u32>,
     /// Reads that the device can have in flight: 1 to 1024.

@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DiskConfig {
-    /// From the driver's notification to the answer, beside the time the data take. Requests overlap in it.
+    /// From the driver's notification to the answer, beside the time the data take, at most 1s. Requests overlap in it.
     pub latency: Ps,
-    /// How fast data move. Requests share it, one after the other.
+    /// How fast data move, 1Mbps to 1Tbps. Requests share it, one after the other.
     pub bandwidth: BitsPerSec,
-    /// How much each disk keeps, in the host's memory, of what the guest writes; a write beyond it fails.
+    /// How much each disk keeps, in the host's memory, of what the guest writes, at most 16GiB; a write beyond it fails.
     pub written_max: Bytes,
 }
 

@@ -1,0 +1,77 @@
+//! Machines' files and the reference of parameters from outside.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn doorbell(folder: &Path, words: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+    command.current_dir(folder).args(words.split_whitespace()).output().unwrap()
+}
+
+/// What it prints, and how it ends.
+fn said(folder: &Path, words: &str) -> (String, i32) {
+    let output = doorbell(folder, words);
+    let text = if output.status.success() { output.stdout } else { output.stderr };
+    (String::from_utf8(text).unwrap(), output.status.code().unwrap())
+}
+
+#[test]
+fn what_config_show_prints_is_the_machine_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let (shown, _) = said(at, "config show --preset altra --set pipeline.rob=96 --seed 5");
+    std::fs::write(at.join("whole.toml"), &shown).unwrap();
+    assert_eq!(said(at, "config show --machine whole.toml"), (shown.clone(), 0));
+    assert_eq!(said(at, "config show --preset ./whole.toml"), (shown.clone(), 0));
+    let (other, _) = said(at, "config show --machine whole.toml --set pipeline.rob=97");
+    assert!(other != shown && other.contains("rob = 97"), "options count over it");
+}
+
+#[test]
+fn a_machines_file_is_laid_over_its_base_and_what_is_wrong_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    std::fs::write(at.join("my.toml"), "base = \"server\"\n[pipeline]\n# as measured\nrob = 256\n").unwrap();
+    std::fs::write(at.join("wrong.toml"), "base = \"server\"\ncore.rob = 256\n").unwrap();
+    assert!(said(at, "config show --machine my.toml").0.contains("rob = 256"));
+    for (words, part, status) in [
+        ("config show --machine not-there.toml", "not-there.toml", 1),
+        ("config show --machine .", "it is a folder", 2),
+        ("config show --machine wrong.toml", "did you mean \"pipeline.rob\"?", 2),
+        ("config show --machine my.toml --preset fast", "cannot be used with", 2),
+        ("config show --preset my", "there is no preset \"my\"", 2),
+        ("config explain core.rob", "did you mean \"pipeline.rob\"?", 2),
+        ("run testpmd --machine wrong.toml", "did you mean", 2),
+    ] {
+        let (text, code) = said(at, words);
+        assert!(text.contains(part) && code == status, "{words}: {code} {text}");
+    }
+    let (told, _) = said(at, "config explain pipeline.rob --machine my.toml");
+    for part in [
+        "Reorder buffer entries",
+        "range    1 to 4096",
+        "default  128",
+        "256, from my.toml",
+        "remark   as measured",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    let (told, _) = said(at, "config explain pipeline.rob --set pipeline.rob=64");
+    assert!(told.contains("64, from --set pipeline.rob=64"), "{told}");
+    let (told, _) = said(at, "config explain memory.l2");
+    assert!(told.contains("size") && told.contains("1MiB") && told.contains("Lines of a set"), "{told}");
+    let (told, _) = said(at, "config explain hart.1.pipeline.kind");
+    assert!(told.contains("in-order: Executes in order"), "{told}");
+}
+
+#[test]
+fn the_schema_is_json_and_knows_ranges_words_and_defaults() {
+    let folder = tempfile::tempdir().unwrap();
+    let (text, _) = said(folder.path(), "config schema");
+    let schema: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let rob = &schema["properties"]["pipeline"]["properties"]["rob"];
+    assert_eq!((&rob["minimum"], &rob["maximum"], &rob["default"]), (&1.into(), &4096.into(), &128.into()));
+    let l2 = &schema["properties"]["memory"]["properties"]["l2"]["properties"];
+    assert_eq!(l2["size"]["default"], "1MiB", "that of the whole, and not of the type");
+    assert_eq!(schema["properties"]["base"]["type"], "string");
+}
