@@ -4,8 +4,8 @@
 use doorbell_loadgen::TrafficConfig;
 use doorbell_machine::{
     AttachConfig, AttachKind, CheckpointFile, CoreKind, CoreModel, Guest, HartNumber, HartTable, HartTables,
-    Inclusion, Limits, Machine, MachineConfig, Mode, Outcome, PciFunction, Place, PortNumber, PortTable,
-    PrefetchKind, StageConfig,
+    Inclusion, InterruptsKind, Limits, Machine, MachineConfig, Mode, Outcome, PciFunction, Place, PortNumber,
+    PortTable, PrefetchKind, StageConfig,
 };
 use doorbell_sim::{Bytes, Hertz, Ps};
 
@@ -100,6 +100,9 @@ impl Case {
         config.nic.pause_frames = choice & 8 != 0;
         config.loadgen.traffic.frame_size = Bytes(64 + u64::from(choice >> 4) * 128);
         let seed = u64::from(input.u32());
+        if seed >> 21 & 3 == 3 {
+            config.platform.interrupts = InterruptsKind::Aia;
+        }
         let segments = 1 + seed % SEGMENTS_MAX;
         let (chopped, restored) = (seed & 0x10 != 0, seed & 8 == 0);
         let in_another = seed & 4 == 0 && (restored || !chopped);

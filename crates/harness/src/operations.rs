@@ -137,6 +137,8 @@ const CSRS: [u32; 40] = [
     0x300, 0x301, 0x302, 0x303, 0x304, 0x305, 0x306, 0x30a, 0x320, 0x341, 0x342, 0x343, 0x344, 0x3a0, 0x3a2,
     0x3b0, 0x3b1, 0x3bf, 0xb00, 0xb02, 0xb03, 0xc00, 0xc01, 0xc02, 0xf14,
 ];
+/// Those of harts with interrupt files.
+const AIA_CSRS: [u32; 10] = [0x150, 0x151, 0x15c, 0x308, 0x309, 0x350, 0x351, 0x35c, 0xdb0, 0xfb0];
 /// The five high bits of AMO encodings: those that exist, LR and SC among them.
 const AMOS: [u32; 11] = [0x00, 0x01, 0x02, 0x03, 0x04, 0x08, 0x0c, 0x10, 0x14, 0x18, 0x1c];
 
@@ -254,8 +256,11 @@ fn emit(asm: &mut Assembler, operation: Operation, input: &mut Input<'_>) {
             asm.i(0x67, 0, T1, T0, 0);
         }
         Csr => {
-            let number =
-                if input.u8() & 15 == 0 { u32::from(input.u16() & 0xfff) } else { input.pick(&CSRS) };
+            let number = match input.u8() & 15 {
+                0 => u32::from(input.u16() & 0xfff),
+                1 => input.pick(&AIA_CSRS),
+                _ => input.pick(&CSRS),
+            };
             asm.constant(T0, input.value());
             asm.i(0x73, 1 + u32::from(input.u8() % 3), T1, T0, number as i32);
         }

@@ -35,6 +35,61 @@ pub const PCI_MEMORY: u64 = 0x4000_0000;
 /// Distance between two NICs' register windows.
 pub const NIC_STRIDE: u64 = 0x2_0000;
 
+/// Registers of the interrupt controller, from the PLIC's first address on; then those of an APLIC's two domains and of interrupt
+/// files, for machines that have these.
+const INTERRUPT_CONTROLLER_REGISTERS: [u64; 44] = [
+    0x28,
+    0x80,
+    0x84,
+    0x1000,
+    0x1004,
+    0x2000,
+    0x2004,
+    0x2080,
+    0x20_0000,
+    0x20_0004,
+    0x20_1000,
+    0x20_1004,
+    0x0,
+    0x1bc0,
+    0x1bc4,
+    0x1bc8,
+    0x1cdc,
+    0x3000,
+    0x3028,
+    APLIC_S,
+    APLIC_S + 0x4,
+    APLIC_S + 0x28,
+    APLIC_S + 0x80,
+    APLIC_S + 0x84,
+    APLIC_S + 0x1c00,
+    APLIC_S + 0x1c04,
+    APLIC_S + 0x1cdc,
+    APLIC_S + 0x1d00,
+    APLIC_S + 0x1ddc,
+    APLIC_S + 0x1e00,
+    APLIC_S + 0x1e04,
+    APLIC_S + 0x1edc,
+    APLIC_S + 0x1f04,
+    APLIC_S + 0x1fdc,
+    APLIC_S + 0x2000,
+    APLIC_S + 0x3000,
+    APLIC_S + 0x3028,
+    APLIC_S + 0x3080,
+    IMSIC_M,
+    IMSIC_M + 0x1000,
+    IMSIC_M + 0x3000,
+    IMSIC_S,
+    IMSIC_S + 0x1000,
+    IMSIC_S + 0x2000,
+];
+/// Their places behind the PLIC's.
+const APLIC_S: u64 = 0x100_0000;
+const IMSIC_M: u64 = INTERRUPT_FILES - 0xc00_0000;
+const IMSIC_S: u64 = IMSIC_M + 0x400_0000;
+/// The pages of harts' interrupt files, of machine and then of supervisor mode.
+pub const INTERRUPT_FILES: u64 = 0x2400_0000;
+
 /// First address and size of each region worth an access, with offsets that have registers.
 const REGIONS: [(u64, u64, &[u64]); 11] = [
     (0x1000, 0xf000, &[0, 0x18, 0x28]),
@@ -42,14 +97,7 @@ const REGIONS: [(u64, u64, &[u64]); 11] = [
     (0x10_1000, 0x1000, &[0, 4, 8, 0xc, 0x10, 0x14, 0x18, 0x1c]),
     (0x200_0000, 0x1_0000, &[0, 4, 0x4000, 0x4004, 0xbff8, 0xbffc]),
     (PCI_IO, 0x1_0000, &[0, 4, 0x1000, 0x1004]),
-    (
-        0xc00_0000,
-        0x60_0000,
-        &[
-            0x28, 0x80, 0x84, 0x1000, 0x1004, 0x2000, 0x2004, 0x2080, 0x20_0000, 0x20_0004, 0x20_1000,
-            0x20_1004,
-        ],
-    ),
+    (0xc00_0000, 0x60_0000, &INTERRUPT_CONTROLLER_REGISTERS),
     (0x1000_0000, 0x100, &[0, 1, 2, 3, 4, 5, 6, 7]),
     (ECAM, 0x1000_0000, &[0, 4, 0x8000, 0x8004, 0x8010]),
     (PCI_MEMORY, 0x4000_0000, &[0, 8]),

@@ -49,6 +49,7 @@ fn run(arguments: &[&str]) -> End {
         cycle_clock: clock,
         timebase: clock,
         sstc: false,
+        aia: false,
         sv48: true,
         reset_pc: TEXT_AT + HEADER_BYTES,
     });

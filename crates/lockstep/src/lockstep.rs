@@ -35,14 +35,14 @@ pub enum Entry {
 
 impl Lockstep {
     /// Harts in their reset state with this memory.
-    pub fn new(memory: &[u8], harts: usize, sstc: bool) -> Lockstep {
+    pub fn new(memory: &[u8], harts: usize, sstc: bool, aia: bool) -> Lockstep {
         let mut ram = Ram::new(PhysAddr(RAM_BASE), Bytes(memory.len() as u64), harts);
         for (page, bytes) in memory.chunks(4096).enumerate() {
             if bytes.iter().any(|byte| *byte != 0) {
                 ram.store(PhysAddr(RAM_BASE + page as u64 * 4096), bytes);
             }
         }
-        let sides = (0..harts).map(|id| Side::new(id, sstc)).collect();
+        let sides = (0..harts).map(|id| Side::new(id, sstc, aia)).collect();
         Lockstep { sides, ram, running: 0, changes: 0 }
     }
 
@@ -141,7 +141,7 @@ mod tests {
                 memory[offset..offset + 4].copy_from_slice(&word.to_le_bytes());
             }
         }
-        let mut ours = Lockstep::new(&memory, 2, true);
+        let mut ours = Lockstep::new(&memory, 2, true, false);
         let states = [RAM_BASE, OTHER].map(|pc| {
             let hart = usize::from(pc == OTHER);
             let mut state = State { hart, pc, ..State::default() };

@@ -60,6 +60,9 @@ struct Arguments {
     /// RAM in MiB.
     #[arg(long, default_value_t = 256)]
     memory: u64,
+    /// Compare on the machine with interrupt files and an APLIC in the place of the PLIC (QEMU's `aia=aplic-imsic`).
+    #[arg(long)]
+    aia: bool,
     /// Leave Sstc (the supervisor timer's comparator) out, so that the firmware sets timers.
     #[arg(long)]
     no_sstc: bool,
@@ -98,6 +101,7 @@ fn run(arguments: Arguments) -> Result<()> {
         command_line: arguments.append.clone(),
         ram_mib: arguments.memory,
         sstc: !arguments.no_sstc,
+        aia: arguments.aia,
         floats: arguments.floats,
     })?;
     let mut gdb = None;
@@ -112,7 +116,7 @@ fn run(arguments: Arguments) -> Result<()> {
         qemu.command("stop")?;
         gdb = Some(Gdb::new(qemu.take_gdb())?);
     }
-    let mut ours = Lockstep::new(&qemu.memory()?, arguments.harts.into(), !arguments.no_sstc);
+    let mut ours = Lockstep::new(&qemu.memory()?, arguments.harts.into(), !arguments.no_sstc, arguments.aia);
     let mut log = Log::new(qemu.take_log(), arguments.floats);
     qemu.log_instructions()?;
     if let Some(mut gdb) = gdb {

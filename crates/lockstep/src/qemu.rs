@@ -30,6 +30,8 @@ pub struct Options {
     pub ram_mib: u64,
     /// Whether the hart has Sstc.
     pub sstc: bool,
+    /// Whether the machine has interrupt files and an APLIC.
+    pub aia: bool,
     /// Whether floating-point registers are logged.
     pub floats: bool,
 }
@@ -80,7 +82,14 @@ impl Qemu {
         let mut command =
             doorbell_oracle::under(&["setpriv", "--pdeathsig", "KILL"], &doorbell_oracle::qemu());
         command
-            .args(["-M", "virt", "-cpu", &cpu, "-m", &options.ram_mib.to_string()])
+            .args([
+                "-M",
+                if options.aia { "virt,aia=aplic-imsic" } else { "virt" },
+                "-cpu",
+                &cpu,
+                "-m",
+                &options.ram_mib.to_string(),
+            ])
             .args(["-smp", &options.harts.to_string()])
             .args(["-nodefaults", "-display", "none", "-serial", "null"])
             .args(["-icount", &icount, "-seed", "1", "-S"])

@@ -40,10 +40,19 @@ pub struct Side {
     pub covered: Covered,
 }
 
-/// Counters, time and pending bits: readable on both sides, with values that may differ.
+/// Counters, time and pending bits: readable on both sides, with values that may differ. Pending are also the top interrupts (mtopei,
+/// stopei, mtopi, stopi).
 fn is_injected_csr(number: u16) -> bool {
-    matches!(number, 0xb00..=0xb1f | 0xc00..=0xc1f | 0x344 | 0x144 | 0x320)
+    matches!(number, 0xb00..=0xb1f | 0xc00..=0xc1f | 0x344 | 0x144 | 0x320 | 0x35c | 0x15c | 0xfb0 | 0xdb0)
 }
+
+/// The register that selects what the window at this number shows.
+fn select_of(window: u16) -> Option<u16> {
+    matches!(window, 0x151 | 0x351).then(|| window - 1)
+}
+
+/// Pending bits of an interrupt file, by the number that selects them.
+const PENDING_BITS: std::ops::RangeInclusive<u64> = 0x80..=0xbf;
 
 /// CSRs that read as zero in our hart and do not exist in QEMU's: hardware performance counters, their events,
 /// and PMP entries from 16 on.
@@ -69,13 +78,14 @@ fn interrupt(number: u64) -> Option<Interrupt> {
 
 impl Side {
     /// A hart in its reset state.
-    pub fn new(id: usize, sstc: bool) -> Side {
+    pub fn new(id: usize, sstc: bool, aia: bool) -> Side {
         let hart = Hart::new(HartConfig {
             id,
             slot_clock: Clock::new(Hertz(125_000_000)),
             cycle_clock: Clock::new(Hertz(125_000_000)),
             timebase: Clock::new(Hertz(10_000_000)),
             sstc,
+            aia,
             sv48: true,
             reset_pc: RAM_BASE,
         });
@@ -110,7 +120,7 @@ impl Side {
         let inst = early.inst;
         self.answer(ram, early.stop, after, trap, &inst);
         if let Some(csr) = csr_of(&inst)
-            && is_injected_csr(csr)
+            && self.is_injected(csr)
             && trap.is_none()
         {
             self.count("counters, time and pending bits");
@@ -152,6 +162,11 @@ impl Side {
             self.count("xtval of a breakpoint");
             self.hart.set_csr(if trap.supervisor { 0x143 } else { 0x343 }, 0);
         }
+    }
+
+    fn is_injected(&self, csr: u16) -> bool {
+        let selected = || select_of(csr).and_then(|select| self.hart.csr(select));
+        is_injected_csr(csr) || selected().is_some_and(|register| PENDING_BITS.contains(&register))
     }
 
     pub(crate) fn count(&mut self, what: &'static str) {

@@ -1,6 +1,6 @@
 //! Putting firmware, kernel and initial RAM file system into a new machine.
 
-use doorbell_platform::device_tree::{self, DEFAULT_ISA};
+use doorbell_platform::device_tree;
 use doorbell_platform::{
     BootImages, BootLayout, DeviceTreeConfig, DeviceTreeError, FirmwareKind, Payload, sbi,
 };
@@ -59,23 +59,24 @@ impl Machine {
         let firmware = match self.config.platform.firmware {
             FirmwareKind::OpenSbi => &guest.firmware,
             FirmwareKind::Builtin => {
-                builtin = sbi::image();
+                builtin = sbi::image(self.config.platform.interrupts);
                 &builtin
             }
         };
         let images = BootImages { firmware, kernel: &guest.kernel, initrd: Some(&guest.initramfs) };
         let platform = self.config.platform.clone();
         let layout = BootLayout::plan(platform.ram, &images)?;
-        let isa = if platform.sstc { DEFAULT_ISA.to_owned() } else { DEFAULT_ISA.replace("_sstc", "") };
         let tree = device_tree::build(&DeviceTreeConfig {
             harts: platform.harts,
-            isa,
+            isa: device_tree::isa(platform.sstc, platform.interrupts),
+            interrupts: platform.interrupts,
             mmu: platform.mmu,
             timebase: platform.timebase,
             ram: platform.ram,
             bootargs: guest.bootargs.clone(),
             initrd: layout.initrd.clone(),
             seed: platform.boot_seed,
+            machine_nodes_disabled: platform.firmware == FirmwareKind::Builtin,
             disks: self.disks.len() as u32,
         })?;
         let hand_over = layout.hand_over(&tree)?;

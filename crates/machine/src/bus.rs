@@ -12,7 +12,9 @@ use doorbell_sim::{AccessSize, Phase, PhysAddr, Ps, log};
 use doorbell_trace::system::Happening;
 
 use crate::events::Event;
+use crate::interrupt_controller::InterruptController;
 use crate::machine::Machine;
+use crate::message::{domain_level, file_level};
 use crate::run::Outcome;
 
 /// A device access in the log's words.
@@ -28,7 +30,7 @@ impl Machine {
     /// Starts the device access at which a hart has stopped.
     pub(crate) fn start_device_access(&mut self, hart: u32, request: MmioRequest) {
         let now = self.harts[hart as usize].time();
-        let Some((region, offset)) = map::lookup(request.addr.0) else {
+        let Some((region, offset)) = self.region(request.addr) else {
             self.stats.bus_errors += 1;
             log!(now, Machine, Warn, "hart{hart}: nothing answers at {}", request.addr);
             self.harts[hart as usize].fail_device_access();
@@ -117,11 +119,15 @@ impl Machine {
                 let ticks = self.ticks(now);
                 self.clint.read(offset, size, ticks)
             }
-            RegionId::Plic => {
-                let value = self.plic.read(offset, size);
+            RegionId::Plic | RegionId::AplicMachine | RegionId::AplicSupervisor => {
+                let value = match &mut self.interrupts {
+                    InterruptController::Plic(plic) => plic.read(offset, size),
+                    InterruptController::Aia { aplic, .. } => aplic.read(domain_level(id), offset, size),
+                };
                 self.update_interrupts();
                 value
             }
+            RegionId::ImsicMachine | RegionId::ImsicSupervisor => self.read_file(offset, size),
             RegionId::Uart => {
                 let value = self.uart.read(offset, size);
                 self.update_interrupts();
@@ -154,9 +160,20 @@ impl Machine {
                     }
                 }
             }
-            RegionId::Plic => {
-                self.plic.write(offset, size, value);
+            RegionId::Plic | RegionId::AplicMachine | RegionId::AplicSupervisor => {
+                match &mut self.interrupts {
+                    InterruptController::Plic(plic) => {
+                        plic.write(offset, size, value);
+                    }
+                    InterruptController::Aia { aplic, .. } => {
+                        aplic.write(domain_level(id), offset, size, value);
+                    }
+                }
                 self.update_interrupts();
+            }
+            RegionId::ImsicMachine | RegionId::ImsicSupervisor => {
+                let level = file_level(id).expect("the region is one of interrupt files");
+                self.write_file(now, level, offset, size, value);
             }
             RegionId::Uart => {
                 self.uart.write(offset, size, value);
@@ -193,7 +210,7 @@ impl Machine {
 
     /// A posted store to PCI arrives.
     pub(crate) fn device_write(&mut self, now: Ps, addr: PhysAddr, size: AccessSize, value: u64) {
-        let target = map::lookup(addr.0).and_then(|(region, offset)| match region.id {
+        let target = self.region(addr).and_then(|(region, offset)| match region.id {
             RegionId::PciIo => self.bridge.decode_io(offset),
             _ => self.bridge.decode_memory(addr.0),
         });
@@ -214,7 +231,7 @@ impl Machine {
     /// A hart's load from PCI, or its access to configuration space, arrives.
     pub(crate) fn device_read(&mut self, now: Ps, hart: u32) {
         let request = self.harts[hart as usize].pending_mmio().expect("a hart waits for each read under way");
-        let (region, offset) = map::lookup(request.addr.0).expect("the address was looked up before");
+        let (region, offset) = self.region(request.addr).expect("the address was looked up before");
         let mut done = now + self.config_latency();
         let value = match region.id {
             RegionId::PciEcam => match request.store_value() {

@@ -13,7 +13,6 @@ use doorbell_loadgen::LoadGenState;
 use doorbell_pcie::MessagesState;
 use doorbell_pcie::host_bridge::HostBridgeState;
 use doorbell_platform::clint::ClintState;
-use doorbell_platform::plic::PlicState;
 use doorbell_platform::rtc::RtcState;
 use doorbell_platform::syscon::SysconState;
 use doorbell_platform::uart::UartState;
@@ -236,7 +235,8 @@ impl Machine {
         }
         let body: Body = postcard::from_bytes(&body).map_err(|_| CheckpointError::Damaged)?;
         if body.head.guest_hash != self.config.guest_hash() {
-            let problem = "its RAM size, harts, timebase, NICs or their addresses differ";
+            let problem =
+                "its RAM size, harts, interrupt controller, timebase, NICs or their addresses differ";
             return Err(CheckpointError::OtherMachine(problem.to_owned()));
         }
         self.check_disks(&body.snapshot)?;
@@ -311,7 +311,7 @@ impl Machine {
             snapshot.put(&format!("hart{index}"), HART_STATE_VERSION, &state);
         }
         snapshot.put("clint", ClintState::VERSION, &self.clint.save());
-        snapshot.put("plic", PlicState::VERSION, &self.plic.save());
+        self.interrupts.save(&self.harts, &mut snapshot);
         snapshot.put("uart", UartState::VERSION, &self.uart.save());
         snapshot.put("rtc", RtcState::VERSION, &self.rtc.save());
         snapshot.put("syscon", SysconState::VERSION, &self.syscon.save());
@@ -379,7 +379,7 @@ impl Machine {
             }
         }
         self.clint.restore(snapshot.get("clint", ClintState::VERSION)?)?;
-        self.plic.restore(snapshot.get("plic", PlicState::VERSION)?)?;
+        self.interrupts.restore(&mut self.harts, snapshot)?;
         self.uart.restore(snapshot.get("uart", UartState::VERSION)?)?;
         self.rtc.restore(snapshot.get("rtc", RtcState::VERSION)?)?;
         self.syscon.restore(snapshot.get("syscon", SysconState::VERSION)?)?;

@@ -5,7 +5,7 @@ use doorbell_attach::AttachConfig;
 use doorbell_loadgen::LoadGenConfig;
 use doorbell_nic::{MacAddress, NicConfig};
 use doorbell_pcie::{LinkConfig as PcieConfig, Place};
-use doorbell_platform::{DiskConfig, FirmwareKind, MmuMode, RtcConfig};
+use doorbell_platform::{DiskConfig, FirmwareKind, InterruptsKind, MmuMode, RtcConfig};
 use doorbell_sim::ram::PAGE_BYTES;
 use doorbell_sim::{Bytes, Clock, Hertz, Ps};
 use doorbell_wire::LinkConfig;
@@ -63,6 +63,10 @@ pub struct PlatformConfig {
     pub sstc: bool,
     /// The firmware: `opensbi` (the image's) or `builtin`.
     pub firmware: FirmwareKind,
+    /// The interrupt controllers: `plic`, whose lines go to the harts, or `aia`, with which PCI functions interrupt by messages (MSI,
+    /// MSI-X) to a file in each hart, and an APLIC turns the other devices' lines into messages.
+    #[serde(skip_serializing_if = "InterruptsKind::is_default")]
+    pub interrupts: InterruptsKind,
     /// The largest address translation that the device tree offers.
     pub mmu: MmuMode,
     /// How many NICs, 0 to 8, each with its own link and load generator.
@@ -86,6 +90,7 @@ impl Default for PlatformConfig {
             timebase: Hertz(1_000_000_000),
             sstc: true,
             firmware: FirmwareKind::default(),
+            interrupts: InterruptsKind::default(),
             mmu: MmuMode::Sv48,
             nics: 1,
             bridges: Vec::new(),

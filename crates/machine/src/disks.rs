@@ -116,7 +116,7 @@ impl Machine {
         if let Some(at) = wake {
             self.queue.schedule(at, Phase::Dma, Event::Disk { slot: slot as u8 });
         }
-        self.plic.set_level(map::VIRTIO_IRQ + slot as u32, self.disks[slot].irq());
+        self.interrupts.set_level(map::VIRTIO_IRQ + slot as u32, self.disks[slot].irq());
         self.update_interrupts();
     }
 

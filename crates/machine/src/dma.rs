@@ -2,11 +2,13 @@
 //! device of the platform's own, such as a disk, begins at the interconnect.
 
 use doorbell_attach::Attachment;
+use doorbell_platform::{InterruptsKind, map};
 use doorbell_sim::memory::{DmaAccess, HostMemory, each_line};
 use doorbell_sim::ports::{DmaPort, DmaRequest};
 use doorbell_sim::{Done, PhysAddr, Ps, Ram};
 use doorbell_trace::system::Happening;
 
+use crate::message::{InterruptFiles, file_level};
 use crate::timed::{Mode, Recording, Timing, under_way};
 
 doorbell_sim::stats! {
@@ -30,6 +32,8 @@ pub(crate) struct BusSide<'a> {
     /// Who records where there are no timing models.
     pub recording: Option<&'a mut Recording>,
     pub bus_master: bool,
+    /// Where harts' interrupt files are, if they have some.
+    pub interrupts: InterruptsKind,
 }
 
 /// Caches that are warming learn of a request.
@@ -80,6 +84,25 @@ impl BusSide<'_> {
         if let Some(recording) = under_way(self.timing.as_deref_mut(), self.recording.as_deref_mut()) {
             recording.happened(self.device, now, what, None);
         }
+    }
+
+    /// When a message arrives: as a posted write behind the earlier ones, which caches and DRAM learn of unless it goes to an
+    /// interrupt file.
+    pub fn request_message(&mut self, now: Ps, request: DmaRequest) -> Ps {
+        let region = map::lookup(request.addr.0, self.interrupts);
+        if region.is_none_or(|(region, _)| file_level(region.id).is_none()) {
+            return self.price(now, request, true);
+        }
+        let DmaRequest { addr, len, kind, offset, .. } = request;
+        let access = DmaAccess { device: self.device, kind, offset };
+        let mut files = self.timing.as_ref().map(|_| InterruptFiles);
+        self.attachment.write(now, addr, len, access, files.as_mut())
+    }
+
+    /// Whether a write by the device may take effect; one that may not is counted.
+    pub fn may_write(&mut self) -> bool {
+        self.dma.not_bus_master += u64::from(!self.bus_master);
+        self.bus_master
     }
 
     /// When a device's request is done. Caches that are warming learn of it.

@@ -10,7 +10,7 @@ use doorbell_pcie::{ConfigSpace, FunctionIdentity, Message, Place};
 use doorbell_sim::ports::{DmaKind, DmaPort, DmaRequest, IrqPort, IrqSink, PolledRing, Timers};
 use doorbell_sim::snapshot::{Snapshot, SnapshotError};
 use doorbell_sim::stats::{Counter, Stats};
-use doorbell_sim::{AccessSize, Done, EventQueue, Phase, PhysAddr, Ps, log};
+use doorbell_sim::{AccessSize, EventQueue, Phase, PhysAddr, Ps, log};
 use doorbell_trace::system::Happening;
 
 use crate::dma::{BusSide, DmaStats};
@@ -98,9 +98,7 @@ impl<'a> FunctionSide<'a> {
         self.bus.record(now, Happening::Interrupt { raised: true });
         let (addr, len, kind) = (PhysAddr(address), MESSAGE_BYTES, DmaKind::RxDescriptorWriteback);
         let request = DmaRequest { addr, len, kind, offset: 0, token: 0 };
-        let Done::At(at) = self.bus.request_write(now, request) else {
-            unreachable!("a machine's memory names the time")
-        };
+        let at = self.bus.request_message(now, request);
         let event = Event::Message { function: self.index, addr, data };
         self.queue.schedule(at, Phase::Dma, event);
     }
@@ -369,6 +367,7 @@ impl Machine {
             timing: self.timing.as_deref_mut(),
             recording: self.recording.as_deref_mut(),
             bus_master,
+            interrupts: self.config.platform.interrupts,
         };
         let (ports, stages) = (&mut self.ports, &mut self.stages);
         let wire = parts.port.map(|port| ports[usize::from(port)].wire(port, stages));

@@ -9,6 +9,7 @@ use crate::overlay::Overlay;
 use crate::run::Limits;
 use crate::timed::Mode;
 use doorbell_sim::AccessSize::{B2, B4};
+use doorbell_sim::Done;
 
 const PLACE: u8 = 9;
 const ECAM: u64 = (PLACE as u64) << 15;
@@ -209,4 +210,113 @@ fn vectors_and_messages_on_their_way_are_saved() {
             .restore(&first.checkpoint("guest", ""), "guest")
             .is_err()
     );
+}
+
+/// Hart 1's interrupt file of supervisor mode, and the identity of vector 1's message there.
+const FILE: u64 = 0x2800_1000;
+const IDENTITY: u64 = 5;
+/// A hart's CSR that tells the file's most urgent interrupt.
+const STOPEI: u16 = 0x15c;
+
+fn two_harts(interrupts: &str) -> MachineConfig {
+    let mut overlay = Overlay::default();
+    for words in ["core.model=timed", "platform.harts=2", &format!("platform.interrupts={interrupts}")] {
+        overlay.set(words).unwrap();
+    }
+    overlay.resolve().unwrap()
+}
+
+/// With vector 1's message to hart 1's file, which has its identity enabled.
+fn with_files() -> Machine {
+    let mut machine = made_ready(machine_of(two_harts("aia")));
+    for (at, value) in [(0, FILE), (8, IDENTITY)] {
+        machine.device_write(Ps::ZERO, PhysAddr(BAR + 0x30 + at), B4, value);
+    }
+    for (csr, value) in [(0x150, 0xc0), (0x151, 1 << IDENTITY), (0x150, 0x70), (0x151, 1)] {
+        assert!(machine.harts[1].set_csr(csr, value));
+    }
+    machine
+}
+
+fn top(machine: &Machine, hart: usize) -> u64 {
+    machine.harts[hart].csr(STOPEI).unwrap() >> 16
+}
+
+#[test]
+fn a_message_to_an_interrupt_file_comes_behind_the_data_and_passes_no_cache() {
+    for mode in [Mode::Functional, Mode::Warming, Mode::Detailed] {
+        let mut machine = with_files();
+        machine.set_mode(mode);
+        ring(&mut machine, 1);
+        while top(&machine, 1) == 0 {
+            assert_ne!(machine.queue.next_time(), Ps::MAX, "{mode:?}: the message arrives");
+            machine.handle_next_event();
+        }
+        assert!(machine.queue.now() > Ps::ZERO);
+        assert_eq!(word(&machine, BYTES + u64::from(MANY) - 4), 0x0202_0202, "{mode:?}: the data are there");
+        assert_eq!((top(&machine, 0), top(&machine, 1)), (0, IDENTITY));
+        let timing = machine.timing.as_ref().unwrap();
+        let lines = if mode == Mode::Functional { 0 } else { u64::from(MANY) / 64 };
+        assert_eq!(timing.memory.device_account(1).lines_written, lines, "{mode:?}");
+        assert_eq!(*machine.functions()[1].dma_stats(), DmaStats::default());
+    }
+}
+
+#[test]
+fn a_message_to_a_file_needs_the_right_to_dma_and_a_machine_that_has_files() {
+    let mut machine = with_files();
+    machine.config_write(ECAM + 4, B2, 2);
+    ring(&mut machine, 1);
+    run(&mut machine, Ps::from_ms(1));
+    assert_eq!(machine.functions()[1].dma_stats().not_bus_master, 2, "bytes and message");
+    assert_eq!(top(&machine, 1), 0);
+    // A file beyond the last hart's, and in a machine with a PLIC any.
+    for (interrupts, address) in [("aia", FILE + 0x1000), ("plic", FILE)] {
+        let mut machine = made_ready(machine_of(two_harts(interrupts)));
+        machine.device_write(Ps::ZERO, PhysAddr(BAR + 0x30), B4, address);
+        ring(&mut machine, 1);
+        run(&mut machine, Ps::from_ms(1));
+        assert_eq!(machine.functions()[1].dma_stats().outside_ram, 1, "{interrupts}");
+    }
+}
+
+#[test]
+fn interrupt_files_and_messages_on_their_way_to_them_are_saved_and_other_controllers_refuse_them() {
+    let mut first = with_files();
+    first.harts[1].receive_message(doorbell_riscv::FileLevel::Supervisor, 9);
+    ring(&mut first, 1);
+    let saved = first.checkpoint("guest", "");
+    let mut other = machine_of(two_harts("aia"));
+    other.restore(&saved, "guest").unwrap();
+    for machine in [&mut first, &mut other] {
+        assert_eq!(top(machine, 1), 0, "identity 9 is not enabled");
+        run(machine, Ps::from_ms(1));
+        assert_eq!(top(machine, 1), IDENTITY);
+        assert!(machine.harts[1].set_csr(0x150, 0x80));
+        assert_eq!(machine.harts[1].csr(0x151), Some(1 << 9 | 1 << IDENTITY));
+    }
+    assert_eq!(first.state_hash(), other.state_hash());
+    let plic = || machine_of(two_harts("plic"));
+    for (mut machine, foreign) in
+        [(plic(), &saved), (machine_of(two_harts("aia")), &plic().checkpoint("guest", ""))]
+    {
+        let error = machine.restore(foreign, "guest").unwrap_err().to_string();
+        assert!(error.contains("another machine") && error.contains("interrupt controller"), "{error}");
+    }
+}
+
+#[test]
+fn a_configuration_that_names_no_interrupt_controller_is_the_one_that_it_was() {
+    let written = |config: &MachineConfig| toml::to_string(config).unwrap();
+    assert!(!written(&two_harts("plic")).contains("interrupts"));
+    assert!(written(&two_harts("aia")).contains("interrupts = \"aia\""));
+    assert_ne!(two_harts("plic").guest_hash(), two_harts("aia").guest_hash());
+    let mut overlay = Overlay::default();
+    let refused = overlay
+        .set("platform.interrupts=msi")
+        .err()
+        .or_else(|| overlay.resolve::<MachineConfig>().err())
+        .unwrap()
+        .to_string();
+    assert!(refused.contains("plic") && refused.contains("aia"), "{refused}");
 }

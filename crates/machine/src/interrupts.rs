@@ -5,6 +5,7 @@ use doorbell_riscv::Interrupt;
 use doorbell_sim::{Phase, Ps, log};
 
 use crate::events::Event;
+use crate::interrupt_controller::InterruptController;
 use crate::machine::Machine;
 
 impl Machine {
@@ -15,25 +16,30 @@ impl Machine {
 
     /// Carries the levels of all devices' lines to the interrupt controller and from there to the harts.
     pub(crate) fn update_interrupts(&mut self) {
-        self.plic.set_level(map::UART_IRQ, self.uart.irq());
-        self.plic.set_level(map::RTC_IRQ, self.rtc.irq());
+        self.interrupts.set_level(map::UART_IRQ, self.uart.irq());
+        self.interrupts.set_level(map::RTC_IRQ, self.rtc.irq());
         self.forward_external_interrupts();
     }
 
     /// Carries the PCI pins' levels, after masks, to the interrupt controller.
     pub(crate) fn update_pci_interrupts(&mut self) {
         for (source, level) in self.bridge.intx_levels() {
-            self.plic.set_level(source, level);
+            self.interrupts.set_level(source, level);
         }
         self.forward_external_interrupts();
     }
 
     fn forward_external_interrupts(&mut self) {
-        if !self.plic.take_lines_changed() {
+        let InterruptController::Plic(plic) = &mut self.interrupts else {
+            return self.send_wired_messages();
+        };
+        if !plic.take_lines_changed() {
             return;
         }
-        for hart in 0..self.harts.len() as u32 {
-            let (machine, supervisor) = (self.plic.line(2 * hart), self.plic.line(2 * hart + 1));
+        let lines: Vec<_> = (0..self.harts.len() as u32)
+            .map(|hart| (hart, plic.line(2 * hart), plic.line(2 * hart + 1)))
+            .collect();
+        for (hart, machine, supervisor) in lines {
             let now = self.queue.now();
             log!(now, Machine, Debug, "hart{hart}: external interrupt lines M {machine}, S {supervisor}");
             self.harts[hart as usize].set_interrupt(Interrupt::MachineExternal, machine);
@@ -43,9 +49,14 @@ impl Machine {
 
     /// Drives an interrupt input of a hart and, if that wakes it, lets it go on from the present.
     pub(crate) fn drive(&mut self, hart: u32, interrupt: Interrupt, level: bool) {
+        self.harts[hart as usize].set_interrupt(interrupt, level);
+        self.wake(hart);
+    }
+
+    /// Lets a hart that sleeps go on from the present if an interrupt is pending for it.
+    pub(crate) fn wake(&mut self, hart: u32) {
         let present = self.queue.now().max(self.reached).max(self.access_at);
         let hart = &mut self.harts[hart as usize];
-        hart.set_interrupt(interrupt, level);
         if hart.is_waiting() && hart.interrupt_pending() {
             let slot = hart.slot_at(present);
             hart.skip_to(slot);

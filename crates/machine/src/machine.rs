@@ -4,7 +4,7 @@ use doorbell_attach::Attachment;
 use doorbell_loadgen::{LoadGen, LoadGenConfig, StageBook};
 use doorbell_nic::Nic;
 use doorbell_pcie::{FunctionIdentity, HostBridge, HostBridgeConfig, Place, Slot, SlotError};
-use doorbell_platform::{Clint, MmuMode, Plic, PlicConfig, Rtc, Syscon, Uart, VirtioDisk, map};
+use doorbell_platform::{Clint, InterruptsKind, MmuMode, Rtc, Syscon, Uart, VirtioDisk, map};
 use doorbell_riscv::{Hart, HartConfig};
 use doorbell_sim::rng::Rng;
 use doorbell_sim::{Clock, EventQueue, Ps, Ram};
@@ -14,6 +14,7 @@ use crate::config::{ConfigError, CoreModel, MachineConfig};
 use crate::console::Console;
 use crate::events::Event;
 use crate::functions::{FUNCTIONS_MAX, PciFunction, PluggedFunction};
+use crate::interrupt_controller::InterruptController;
 use crate::nic_function;
 use crate::port::Port;
 use crate::ports_config::PortConfig;
@@ -30,7 +31,7 @@ pub struct Machine {
     pub(crate) queue: EventQueue<Event>,
     pub(crate) timebase: Clock,
     pub(crate) clint: Clint,
-    pub(crate) plic: Plic,
+    pub(crate) interrupts: InterruptController,
     pub(crate) uart: Uart,
     pub(crate) rtc: Rtc,
     pub(crate) syscon: Syscon,
@@ -104,7 +105,7 @@ impl Machine {
             queue: EventQueue::new(),
             timebase: Clock::new(platform.timebase),
             clint: Clint::new(platform.harts),
-            plic: Plic::new(PlicConfig::virt(platform.harts)),
+            interrupts: InterruptController::new(platform.interrupts, platform.harts),
             uart: Uart::new(),
             rtc: Rtc::new(&platform.rtc),
             syscon: Syscon::new(),
@@ -198,6 +199,7 @@ pub(crate) fn hart_config(config: &MachineConfig, id: usize) -> HartConfig {
         cycle_clock: Clock::new(core.frequency),
         timebase: Clock::new(config.platform.timebase),
         sstc: config.platform.sstc,
+        aia: config.platform.interrupts == InterruptsKind::Aia,
         sv48: config.platform.mmu == MmuMode::Sv48,
         reset_pc: map::get(map::RegionId::ResetRom).base,
     }

@@ -1,7 +1,6 @@
 //! What must hold in a machine that has taken up a checkpoint: whatever the file says, nothing is out of step with the events, and each event
 //! is for somebody.
 
-use doorbell_platform::map;
 use doorbell_riscv::Hart;
 use doorbell_sim::snapshot::{Snapshot, SnapshotError};
 use doorbell_sim::{Clock, Hertz, Ps};
@@ -48,7 +47,7 @@ impl Machine {
                     let request = waiting.ok_or("an answer comes to a hart that waits for none")?;
                     // One that has not left the core yet will find out whether anything answers.
                     let has_left = !matches!(event, Event::DeviceStart { .. });
-                    if has_left && map::lookup(request.addr.0).is_none() {
+                    if has_left && self.region(request.addr).is_none() {
                         return Err("a hart waits for an address without a device");
                     }
                     answers[*hart as usize] += 1;

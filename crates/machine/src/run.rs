@@ -1,9 +1,7 @@
 //! The run loop: whichever is earliest, a hart or an event, goes first.
 
-use doorbell_platform::map;
 use doorbell_riscv::{Hart, Stop};
 use doorbell_sim::Ps;
-use doorbell_sim::ports::DmaPort;
 use doorbell_trace::system::Happening;
 
 use crate::events::Event;
@@ -140,9 +138,12 @@ impl Machine {
                 break stop;
             }
         };
-        if let (Stop::Mmio(request), Some(recording)) = (&stop, &mut self.recording) {
+        if let Stop::Mmio(request) = &stop
+            && self.recording.is_some()
+        {
+            let answered = self.region(request.addr).is_some();
+            let recording = self.recording.as_mut().expect("there is one");
             let hart = &mut self.harts[index];
-            let answered = map::lookup(request.addr.0).is_some();
             let op = answered.then(|| device_op(hart, &self.ram, request));
             recording.access(index, hart, &self.ram, op);
         }
@@ -200,9 +201,7 @@ impl Machine {
             Event::Function { function, event } => {
                 self.with_other(function, |function, side| function.wake(now, event, side));
             }
-            Event::Message { function, addr, data } => {
-                self.with_function(function, |_, side| side.bus.write(addr, &data.to_le_bytes()));
-            }
+            Event::Message { function, addr, data } => self.message_arrives(now, function, addr, data),
             Event::Disk { slot } => self.disk_due(now, slot),
             Event::DcaChange { index } => self.change_dca(now, usize::from(index)),
             Event::FrameAtNic { port, frame } => {

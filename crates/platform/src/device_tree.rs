@@ -1,6 +1,6 @@
 //! The flattened device tree that tells firmware and kernel what the machine has.
 //!
-//! Documents: Devicetree Specification 0.4; the kernel's bindings for RISC-V CPUs, PLIC, CLINT, ns16550a,
+//! Documents: Devicetree Specification 0.4; the kernel's bindings for RISC-V CPUs, PLIC, APLIC, IMSIC, CLINT, ns16550a,
 //! goldfish-rtc, syscon-poweroff and pci-host-ecam-generic; OpenSBI's for performance counters. The nodes are those of QEMU's `virt` for the
 //! devices that exist here, with the same names and properties; the addresses come from the map.
 
@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use vm_fdt::{Error as FdtError, FdtWriter};
 
 use crate::clint::MAX_HARTS;
-use crate::map::{self, RegionId};
+use crate::imsic;
+use crate::map::{self, InterruptsKind, RegionId};
 
 /// An ISA string that says what the harts do: RV64GC with prefetches, counters and the supervisor's own timer. Extensions stand in
 /// the order of the unprivileged manual's naming conventions.
@@ -43,10 +44,29 @@ const EVENT_COUNTERS: u32 = 0xffff << 3;
 /// Raw events have codes below this one.
 pub const RAW_EVENTS: u64 = 0x1_0000;
 
-/// Handles by which nodes refer to one another; harts' interrupt controllers follow the last.
-const PLIC_PHANDLE: u32 = 1;
+/// The extensions that harts with interrupt files have besides, and the one in front of which they stand.
+const AIA_EXTENSIONS: (&str, &str) = ("_smaia_ssaia", "_sstc");
+
+/// The ISA string of harts with or without a supervisor's timer, and with or without interrupt files.
+pub fn isa(sstc: bool, interrupts: InterruptsKind) -> String {
+    let (aia, before) = AIA_EXTENSIONS;
+    let isa = match interrupts {
+        InterruptsKind::Plic => DEFAULT_ISA.to_owned(),
+        InterruptsKind::Aia => DEFAULT_ISA.replace(before, &format!("{aia}{before}")),
+    };
+    if sstc { isa } else { isa.replace("_sstc", "") }
+}
+
+/// Handles by which nodes refer to one another; harts' interrupt controllers follow the last, and then those of interrupt files.
+const WIRED_PHANDLE: u32 = 1;
 const TEST_PHANDLE: u32 = 2;
 const FIRST_HART_PHANDLE: u32 = 3;
+const ROOT_APLIC_PHANDLE: u32 = FIRST_HART_PHANDLE + 2 * MAX_HARTS;
+const MACHINE_FILES_PHANDLE: u32 = ROOT_APLIC_PHANDLE + 1;
+const SUPERVISOR_FILES_PHANDLE: u32 = ROOT_APLIC_PHANDLE + 2;
+
+/// How a wire interrupts, in the second cell of an APLIC's interrupt: while it is high.
+const LEVEL_HIGH: u32 = 4;
 
 /// Interrupts of a hart's own controller, by their cause numbers (privileged architecture, mcause).
 const MACHINE_SOFTWARE: u32 = 3;
@@ -77,6 +97,8 @@ pub struct DeviceTreeConfig {
     pub harts: u32,
     /// The ISA string of all harts, such as [`DEFAULT_ISA`].
     pub isa: String,
+    /// Which interrupt controllers there are.
+    pub interrupts: InterruptsKind,
     /// Their largest page-table format.
     pub mmu: MmuMode,
     /// How fast `time` counts.
@@ -89,6 +111,8 @@ pub struct DeviceTreeConfig {
     pub initrd: Option<Range<u64>>,
     /// The run's seed, from which the kernel's random seed is drawn.
     pub seed: u64,
+    /// Whether the nodes of what machine mode keeps to itself say that they are disabled. OpenSBI has to find them, and disables them itself.
+    pub machine_nodes_disabled: bool,
     /// How many places for virtio devices, from the first on, have one.
     pub disks: u32,
 }
@@ -174,10 +198,14 @@ fn write(config: &DeviceTreeConfig, extensions: &[String]) -> Result<Vec<u8>, Fd
     fdt.property_u32("#size-cells", 2)?;
     fdt.property_string("compatible", "simple-bus")?;
     fdt.property_null("ranges")?;
-    interrupt_controllers(&mut fdt, config.harts)?;
-    simple_devices(&mut fdt)?;
-    virtio(&mut fdt, config.disks)?;
-    pci(&mut fdt)?;
+    match config.interrupts {
+        InterruptsKind::Plic => plic(&mut fdt, config.harts)?,
+        InterruptsKind::Aia => aia(&mut fdt, config)?,
+    }
+    clint(&mut fdt, config.harts)?;
+    simple_devices(&mut fdt, config.interrupts)?;
+    virtio(&mut fdt, config)?;
+    pci(&mut fdt, config.interrupts)?;
     fdt.end_node(soc)?;
     power_nodes(&mut fdt)?;
     event_counters(&mut fdt)?;
@@ -262,42 +290,103 @@ fn strings(list: &[&str]) -> Vec<String> {
     list.iter().map(|&text| text.to_owned()).collect()
 }
 
-fn interrupt_controllers(fdt: &mut FdtWriter, harts: u32) -> Result<(), FdtError> {
-    let wires = |causes: [u32; 2]| -> Vec<u32> {
-        (0..harts)
-            .flat_map(|hart| causes.into_iter().flat_map(move |cause| [hart_intc(hart), cause]))
-            .collect()
-    };
+/// Wires to interrupts of each hart's own controller.
+fn wires(harts: u32, causes: &[u32]) -> Vec<u32> {
+    (0..harts).flat_map(|hart| causes.iter().flat_map(move |cause| [hart_intc(hart), *cause])).collect()
+}
+
+fn plic(fdt: &mut FdtWriter, harts: u32) -> Result<(), FdtError> {
     let plic = fdt.begin_node(&node_name("plic", RegionId::Plic))?;
-    fdt.property_phandle(PLIC_PHANDLE)?;
+    fdt.property_phandle(WIRED_PHANDLE)?;
     fdt.property_string_list("compatible", strings(&["sifive,plic-1.0.0", "riscv,plic0"]))?;
     reg(fdt, RegionId::Plic)?;
     fdt.property_u32("#address-cells", 0)?;
     fdt.property_u32("#interrupt-cells", 1)?;
     fdt.property_null("interrupt-controller")?;
     fdt.property_u32("riscv,ndev", map::PLIC_SOURCES)?;
-    fdt.property_array_u32("interrupts-extended", &wires([MACHINE_EXTERNAL, SUPERVISOR_EXTERNAL]))?;
-    fdt.end_node(plic)?;
+    fdt.property_array_u32("interrupts-extended", &wires(harts, &[MACHINE_EXTERNAL, SUPERVISOR_EXTERNAL]))?;
+    fdt.end_node(plic)
+}
+
+/// Interrupt files and the APLIC's domains, of machine and of supervisor mode.
+fn aia(fdt: &mut FdtWriter, config: &DeviceTreeConfig) -> Result<(), FdtError> {
+    let harts = config.harts;
+    let disable = |fdt: &mut FdtWriter, id: RegionId| {
+        let machines = matches!(id, RegionId::ImsicMachine | RegionId::AplicMachine);
+        if machines && config.machine_nodes_disabled {
+            fdt.property_string("status", "disabled")
+        } else {
+            Ok(())
+        }
+    };
+    for (phandle, id, cause) in [
+        (MACHINE_FILES_PHANDLE, RegionId::ImsicMachine, MACHINE_EXTERNAL),
+        (SUPERVISOR_FILES_PHANDLE, RegionId::ImsicSupervisor, SUPERVISOR_EXTERNAL),
+    ] {
+        let files = fdt.begin_node(&node_name("interrupt-controller", id))?;
+        fdt.property_phandle(phandle)?;
+        fdt.property_string("compatible", "riscv,imsics")?;
+        disable(fdt, id)?;
+        fdt.property_array_u64("reg", &[map::get(id).base, u64::from(harts) * imsic::FILE_BYTES])?;
+        fdt.property_u32("#interrupt-cells", 0)?;
+        fdt.property_null("interrupt-controller")?;
+        fdt.property_null("msi-controller")?;
+        fdt.property_array_u32("interrupts-extended", &wires(harts, &[cause]))?;
+        fdt.property_u32("riscv,num-ids", imsic::IDENTITIES)?;
+        fdt.end_node(files)?;
+    }
+    for (phandle, id, files) in [
+        (ROOT_APLIC_PHANDLE, RegionId::AplicMachine, MACHINE_FILES_PHANDLE),
+        (WIRED_PHANDLE, RegionId::AplicSupervisor, SUPERVISOR_FILES_PHANDLE),
+    ] {
+        let domain = fdt.begin_node(&node_name("interrupt-controller", id))?;
+        fdt.property_phandle(phandle)?;
+        fdt.property_string("compatible", "riscv,aplic")?;
+        disable(fdt, id)?;
+        reg(fdt, id)?;
+        fdt.property_u32("#address-cells", 0)?;
+        fdt.property_u32("#interrupt-cells", 2)?;
+        fdt.property_null("interrupt-controller")?;
+        fdt.property_u32("msi-parent", files)?;
+        fdt.property_u32("riscv,num-sources", map::APLIC_SOURCES)?;
+        if phandle == ROOT_APLIC_PHANDLE {
+            fdt.property_u32("riscv,children", WIRED_PHANDLE)?;
+            fdt.property_array_u32("riscv,delegation", &[WIRED_PHANDLE, 1, map::APLIC_SOURCES])?;
+        }
+        fdt.end_node(domain)?;
+    }
+    Ok(())
+}
+
+fn clint(fdt: &mut FdtWriter, harts: u32) -> Result<(), FdtError> {
     let clint = fdt.begin_node(&node_name("clint", RegionId::Clint))?;
     fdt.property_string_list("compatible", strings(&["sifive,clint0", "riscv,clint0"]))?;
     reg(fdt, RegionId::Clint)?;
-    fdt.property_array_u32("interrupts-extended", &wires([MACHINE_SOFTWARE, MACHINE_TIMER]))?;
+    fdt.property_array_u32("interrupts-extended", &wires(harts, &[MACHINE_SOFTWARE, MACHINE_TIMER]))?;
     fdt.end_node(clint)
 }
 
-fn simple_devices(fdt: &mut FdtWriter) -> Result<(), FdtError> {
+/// A device's wire, as its controller's cells name it.
+fn source(number: u32, interrupts: InterruptsKind) -> Vec<u32> {
+    match interrupts {
+        InterruptsKind::Plic => vec![number],
+        InterruptsKind::Aia => vec![number, LEVEL_HIGH],
+    }
+}
+
+fn simple_devices(fdt: &mut FdtWriter, interrupts: InterruptsKind) -> Result<(), FdtError> {
     let uart = fdt.begin_node(&node_name("serial", RegionId::Uart))?;
     fdt.property_string("compatible", "ns16550a")?;
     reg(fdt, RegionId::Uart)?;
     fdt.property_u32("clock-frequency", UART_CLOCK_HZ)?;
-    fdt.property_u32("interrupt-parent", PLIC_PHANDLE)?;
-    fdt.property_u32("interrupts", map::UART_IRQ)?;
+    fdt.property_u32("interrupt-parent", WIRED_PHANDLE)?;
+    fdt.property_array_u32("interrupts", &source(map::UART_IRQ, interrupts))?;
     fdt.end_node(uart)?;
     let rtc = fdt.begin_node(&node_name("rtc", RegionId::Rtc))?;
     fdt.property_string("compatible", "google,goldfish-rtc")?;
     reg(fdt, RegionId::Rtc)?;
-    fdt.property_u32("interrupt-parent", PLIC_PHANDLE)?;
-    fdt.property_u32("interrupts", map::RTC_IRQ)?;
+    fdt.property_u32("interrupt-parent", WIRED_PHANDLE)?;
+    fdt.property_array_u32("interrupts", &source(map::RTC_IRQ, interrupts))?;
     fdt.end_node(rtc)?;
     let test = fdt.begin_node(&node_name("test", RegionId::Syscon))?;
     fdt.property_phandle(TEST_PHANDLE)?;
@@ -318,15 +407,15 @@ fn event_counters(fdt: &mut FdtWriter) -> Result<(), FdtError> {
 }
 
 /// Only places with a device have a node: looking at an empty one would cost each boot some instructions.
-fn virtio(fdt: &mut FdtWriter, disks: u32) -> Result<(), FdtError> {
+fn virtio(fdt: &mut FdtWriter, config: &DeviceTreeConfig) -> Result<(), FdtError> {
     let base = map::get(RegionId::Virtio).base;
-    for slot in 0..disks.min(map::VIRTIO_SLOTS) {
+    for slot in 0..config.disks.min(map::VIRTIO_SLOTS) {
         let address = base + u64::from(slot) * map::VIRTIO_SLOT_BYTES;
         let node = fdt.begin_node(&format!("virtio_mmio@{address:x}"))?;
         fdt.property_string("compatible", "virtio,mmio")?;
         fdt.property_array_u64("reg", &[address, map::VIRTIO_SLOT_BYTES])?;
-        fdt.property_u32("interrupt-parent", PLIC_PHANDLE)?;
-        fdt.property_u32("interrupts", map::VIRTIO_IRQ + slot)?;
+        fdt.property_u32("interrupt-parent", WIRED_PHANDLE)?;
+        fdt.property_array_u32("interrupts", &source(map::VIRTIO_IRQ + slot, config.interrupts))?;
         fdt.end_node(node)?;
     }
     Ok(())
@@ -351,7 +440,7 @@ fn halves(value: u64) -> [u32; 2] {
     [(value >> 32) as u32, value as u32]
 }
 
-fn pci(fdt: &mut FdtWriter) -> Result<(), FdtError> {
+fn pci(fdt: &mut FdtWriter, interrupts: InterruptsKind) -> Result<(), FdtError> {
     let node = fdt.begin_node(&node_name("pci", RegionId::PciEcam))?;
     fdt.property_string("compatible", "pci-host-ecam-generic")?;
     fdt.property_string("device_type", "pci")?;
@@ -382,11 +471,15 @@ fn pci(fdt: &mut FdtWriter) -> Result<(), FdtError> {
     let mut interrupt_map = Vec::new();
     for device in 0..map::PCI_INTX_COUNT {
         for pin in 1..=map::PCI_INTX_COUNT {
-            let source = map::PCI_INTX_IRQ + (device + pin - 1) % map::PCI_INTX_COUNT;
-            interrupt_map.extend([device << 11, 0, 0, pin, PLIC_PHANDLE, source]);
+            let number = map::PCI_INTX_IRQ + (device + pin - 1) % map::PCI_INTX_COUNT;
+            interrupt_map.extend([device << 11, 0, 0, pin, WIRED_PHANDLE]);
+            interrupt_map.extend(source(number, interrupts));
         }
     }
     fdt.property_array_u32("interrupt-map", &interrupt_map)?;
+    if interrupts == InterruptsKind::Aia {
+        fdt.property_u32("msi-parent", SUPERVISOR_FILES_PHANDLE)?;
+    }
     fdt.end_node(node)
 }
 

@@ -73,12 +73,14 @@ fn config() -> DeviceTreeConfig {
     DeviceTreeConfig {
         harts: 2,
         isa: DEFAULT_ISA.to_owned(),
+        interrupts: InterruptsKind::Plic,
         mmu: MmuMode::Sv48,
         timebase: Hertz(10_000_000),
         ram: Bytes(256 << 20),
         bootargs: "console=ttyS0 quiet".to_owned(),
         initrd: Some(0x8f00_0000..0x8f12_3456),
         seed: 7,
+        machine_nodes_disabled: false,
         disks: 2,
     }
 }
@@ -275,5 +277,75 @@ fn the_tree_says_of_each_device_what_qemus_says() {
             resolved(&theirs, path, name, group, reference),
             "{path} {name}"
         );
+    }
+}
+
+#[test]
+fn interrupt_files_and_an_aplic_stand_in_the_place_of_the_plic() {
+    let isa = isa(true, InterruptsKind::Aia);
+    let tree = parse(&build(&DeviceTreeConfig { isa, interrupts: InterruptsKind::Aia, ..config() }).unwrap());
+    let extensions = tree.at("cpus/cpu@0").strings("riscv,isa-extensions");
+    assert_eq!(extensions[6..], ["zicbop", "zicntr", "zicsr", "zifencei", "zihpm", "smaia", "ssaia", "sstc"]);
+    let soc = tree.at("soc");
+    assert!(!soc.children.keys().any(|name| name.starts_with("plic")));
+    let node = |address: &str| soc.at(&format!("interrupt-controller@{address}"));
+    let harts: Vec<u32> = (0..2)
+        .map(|hart| tree.at(&format!("cpus/cpu@{hart}/interrupt-controller")).cells("phandle")[0])
+        .collect();
+    for (address, base, cause) in [("24000000", 0x2400_0000, 11), ("28000000", 0x2800_0000, 9)] {
+        let files = node(address);
+        assert_eq!(files.cells("reg"), [0, base, 0, 0x2000]);
+        assert_eq!(files.cells("interrupts-extended"), [harts[0], cause, harts[1], cause]);
+        assert_eq!(files.cells("riscv,num-ids"), [255]);
+        assert_eq!(files.strings("compatible"), ["riscv,imsics"]);
+        assert!(files.properties.contains_key("msi-controller"));
+    }
+    let (root, child) = (node("c000000"), node("d000000"));
+    for (domain, files) in [(root, "24000000"), (child, "28000000")] {
+        assert_eq!(domain.cells("msi-parent"), node(files).cells("phandle"));
+        assert_eq!(
+            (domain.cells("riscv,num-sources"), domain.cells("#interrupt-cells")),
+            (vec![96], vec![2])
+        );
+    }
+    let phandle = child.cells("phandle")[0];
+    assert_eq!(
+        (root.cells("riscv,children"), root.cells("riscv,delegation")),
+        (vec![phandle], vec![phandle, 1, 96])
+    );
+    assert!(!child.properties.contains_key("riscv,children"));
+    for (device, source) in [("serial@10000000", 10), ("rtc@101000", 11), ("virtio_mmio@10002000", 2)] {
+        assert_eq!(soc.at(device).cells("interrupts"), [source, 4], "{device}");
+        assert_eq!(soc.at(device).cells("interrupt-parent"), [phandle], "{device}");
+    }
+    let pci = soc.at("pci@30000000");
+    assert_eq!(pci.cells("msi-parent"), node("28000000").cells("phandle"));
+    assert_eq!(pci.cells("interrupt-map")[..14], [0, 0, 0, 1, phandle, 32, 4, 0, 0, 0, 2, phandle, 33, 4]);
+    assert_eq!(pci.cells("interrupt-map").len(), 16 * 7);
+}
+
+#[test]
+fn what_machine_mode_keeps_to_itself_can_be_marked() {
+    let aia = DeviceTreeConfig { interrupts: InterruptsKind::Aia, ..config() };
+    for disabled in [false, true] {
+        let tree =
+            parse(&build(&DeviceTreeConfig { machine_nodes_disabled: disabled, ..aia.clone() }).unwrap());
+        for (address, machines) in
+            [("24000000", true), ("c000000", true), ("28000000", false), ("d000000", false)]
+        {
+            let node = tree.at(&format!("soc/interrupt-controller@{address}"));
+            assert_eq!(node.properties.contains_key("status"), machines && disabled, "{address}");
+        }
+    }
+}
+
+#[test]
+fn an_isa_string_says_what_harts_have() {
+    use InterruptsKind::{Aia, Plic};
+    assert_eq!(isa(true, Plic), DEFAULT_ISA);
+    let endings =
+        [(true, Aia, "zihpm_smaia_ssaia_sstc"), (false, Aia, "zihpm_smaia_ssaia"), (false, Plic, "_zihpm")];
+    for (sstc, interrupts, ending) in endings {
+        assert!(isa(sstc, interrupts).ends_with(ending), "{}", isa(sstc, interrupts));
     }
 }

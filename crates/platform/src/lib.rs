@@ -8,9 +8,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod aplic;
 pub mod clint;
 pub mod device_tree;
 pub mod firmware;
+pub mod imsic;
 pub mod linux_image;
 pub mod map;
 pub mod names;
@@ -22,11 +24,12 @@ pub mod syscon;
 pub mod uart;
 pub mod virtio;
 
+pub use aplic::{Aplic, AplicMessage, DomainLevel};
 pub use clint::{Clint, ClintEffect};
 pub use device_tree::{DeviceTreeConfig, DeviceTreeError, MmuMode};
 pub use firmware::{BootError, BootImages, BootLayout, FirmwareKind, HandOver, HartReset, Load, Payload};
 pub use linux_image::LinuxImage;
-pub use map::{Region, RegionId};
+pub use map::{InterruptsKind, Region, RegionId};
 pub use plic::{Plic, PlicConfig};
 pub use rtc::{Rtc, RtcConfig};
 pub use syscon::{Action, Syscon};

@@ -2,12 +2,17 @@
 //! modelled: what lies where, and which PLIC sources it drives. RAM is not in the table: it starts at
 //! [`RAM_BASE`] and is as large as configured, up to [`RAM_LIMIT`].
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 /// Where RAM starts.
 pub const RAM_BASE: u64 = 0x8000_0000;
 /// RAM must end at or below the 64-bit PCI window.
 pub const RAM_LIMIT: u64 = 0x4_0000_0000;
 /// Sources of the PLIC, numbered from 1.
 pub const PLIC_SOURCES: u32 = 95;
+/// Sources of the APLIC, numbered from 1.
+pub const APLIC_SOURCES: u32 = 96;
 /// How many places for virtio devices there are.
 pub const VIRTIO_SLOTS: u32 = 8;
 /// Bytes of each place.
@@ -23,6 +28,24 @@ pub const PCI_INTX_IRQ: u32 = 32;
 /// How many INTx sources there are.
 pub const PCI_INTX_COUNT: u32 = 4;
 
+/// Which interrupt controllers a machine has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum InterruptsKind {
+    /// A PLIC, whose lines interrupt harts. It takes no messages.
+    #[default]
+    Plic,
+    /// An APLIC, and interrupt files in the harts (IMSIC), which take messages of the APLIC's and of PCI functions.
+    Aia,
+}
+
+impl InterruptsKind {
+    /// Whether it is what a machine has by itself.
+    pub fn is_default(&self) -> bool {
+        *self == InterruptsKind::default()
+    }
+}
+
 /// The devices that the map places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RegionId {
@@ -36,12 +59,20 @@ pub enum RegionId {
     Clint,
     /// PCI I/O ports.
     PciIo,
-    /// The interrupt controller.
+    /// The interrupt controller, where it is a PLIC.
     Plic,
+    /// The APLIC's root domain, for machine mode, where PLIC would be.
+    AplicMachine,
+    /// The APLIC's domain for supervisor mode.
+    AplicSupervisor,
     /// The console.
     Uart,
     /// Places for virtio devices.
     Virtio,
+    /// The harts' interrupt files of machine mode.
+    ImsicMachine,
+    /// The harts' interrupt files of supervisor mode.
+    ImsicSupervisor,
     /// PCI configuration space.
     PciEcam,
     /// PCI memory below 4 GiB.
@@ -75,14 +106,16 @@ const fn region(
     Region { id, name, base, size, interrupts }
 }
 
-/// The map, in order of addresses and of [`RegionId`].
-pub const REGIONS: [Region; 11] = [
+/// The map, in order of addresses and of [`RegionId`]: what is in any machine, with all interrupt controllers.
+pub const REGIONS: [Region; 15] = [
     region(RegionId::ResetRom, "reset ROM", 0x1000, 0xf000, None),
     region(RegionId::Syscon, "syscon", 0x10_0000, 0x1000, None),
     region(RegionId::Rtc, "RTC", 0x10_1000, 0x1000, Some((RTC_IRQ, 1))),
     region(RegionId::Clint, "CLINT", 0x200_0000, 0x1_0000, None),
     region(RegionId::PciIo, "PCI I/O", 0x300_0000, 0x1_0000, None),
     region(RegionId::Plic, "PLIC", 0xc00_0000, 0x60_0000, None),
+    region(RegionId::AplicMachine, "APLIC (M)", 0xc00_0000, 0x8000, None),
+    region(RegionId::AplicSupervisor, "APLIC (S)", 0xd00_0000, 0x8000, None),
     region(RegionId::Uart, "UART", 0x1000_0000, 0x100, Some((UART_IRQ, 1))),
     region(
         RegionId::Virtio,
@@ -91,6 +124,8 @@ pub const REGIONS: [Region; 11] = [
         VIRTIO_SLOTS as u64 * VIRTIO_SLOT_BYTES,
         Some((VIRTIO_IRQ, VIRTIO_SLOTS)),
     ),
+    region(RegionId::ImsicMachine, "IMSIC (M)", 0x2400_0000, 0x400_0000, None),
+    region(RegionId::ImsicSupervisor, "IMSIC (S)", 0x2800_0000, 0x400_0000, None),
     region(RegionId::PciEcam, "PCI ECAM", 0x3000_0000, 0x1000_0000, Some((PCI_INTX_IRQ, PCI_INTX_COUNT))),
     region(RegionId::PciMmio32, "PCI MMIO32", 0x4000_0000, 0x4000_0000, None),
     region(RegionId::PciMmio64, "PCI MMIO64", 0x4_0000_0000, 0x4_0000_0000, None),
@@ -101,22 +136,41 @@ pub const fn get(id: RegionId) -> Region {
     REGIONS[id as usize]
 }
 
+impl Region {
+    /// Whether a machine with these interrupt controllers has it.
+    pub const fn is_with(&self, interrupts: InterruptsKind) -> bool {
+        match self.id {
+            RegionId::Plic => matches!(interrupts, InterruptsKind::Plic),
+            RegionId::AplicMachine
+            | RegionId::AplicSupervisor
+            | RegionId::ImsicMachine
+            | RegionId::ImsicSupervisor => matches!(interrupts, InterruptsKind::Aia),
+            _ => true,
+        }
+    }
+}
+
 /// Which device an address belongs to, and the offset in it. RAM and holes belong to none.
-pub fn lookup(addr: u64) -> Option<(Region, u64)> {
+pub fn lookup(addr: u64, interrupts: InterruptsKind) -> Option<(Region, u64)> {
     let after = REGIONS.partition_point(|region| region.base <= addr);
-    let region = REGIONS[after.checked_sub(1)?];
+    let region = REGIONS[..after].iter().rfind(|region| region.is_with(interrupts))?;
     let offset = addr - region.base;
-    (offset < region.size).then_some((region, offset))
+    (offset < region.size).then_some((*region, offset))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const KINDS: [InterruptsKind; 2] = [InterruptsKind::Plic, InterruptsKind::Aia];
+
     #[test]
     fn no_two_regions_overlap_each_other_or_ram_or_share_an_interrupt() {
-        for pair in REGIONS.windows(2) {
-            assert!(pair[0].base + pair[0].size <= pair[1].base, "{pair:?}");
+        for kind in KINDS {
+            let regions: Vec<Region> = REGIONS.into_iter().filter(|region| region.is_with(kind)).collect();
+            for pair in regions.windows(2) {
+                assert!(pair[0].base + pair[0].size <= pair[1].base, "{pair:?}");
+            }
         }
         for region in REGIONS {
             assert!(region.base + region.size <= RAM_BASE || region.base >= RAM_LIMIT, "{region:?}");
@@ -143,9 +197,10 @@ mod tests {
             let end = region.base + region.size;
             addresses.extend([region.base - 1, region.base, end - 1, end]);
         }
-        for addr in addresses {
-            let naive = REGIONS.iter().find(|r| addr >= r.base && addr - r.base < r.size);
-            assert_eq!(lookup(addr), naive.map(|r| (*r, addr - r.base)), "{addr:#x}");
+        for (addr, kind) in addresses.into_iter().flat_map(|addr| KINDS.map(|kind| (addr, kind))) {
+            let inside = |r: &&Region| addr >= r.base && addr - r.base < r.size;
+            let naive = REGIONS.iter().filter(|r| r.is_with(kind)).find(inside);
+            assert_eq!(lookup(addr, kind), naive.map(|r| (*r, addr - r.base)), "{addr:#x} {kind:?}");
         }
     }
 }

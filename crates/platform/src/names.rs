@@ -4,7 +4,7 @@ use doorbell_sim::AccessSize;
 
 use crate::map::RegionId;
 use crate::registers::{Register, find};
-use crate::{Uart, clint, plic, rtc, syscon};
+use crate::{Uart, aplic, clint, imsic, plic, rtc, syscon};
 
 /// What lies at an offset of a device: `priority[33]`, or the offset where there is no register. The UART's names
 /// depend on its state.
@@ -12,6 +12,11 @@ pub fn register_name(id: RegionId, offset: u64, size: AccessSize, uart: &Uart, w
     let name = match id {
         RegionId::Clint => named(&clint::REGISTERS, offset, size),
         RegionId::Plic => named(&plic::REGISTERS, offset, size),
+        RegionId::AplicMachine | RegionId::AplicSupervisor => named(&aplic::REGISTERS, offset, size),
+        RegionId::ImsicMachine | RegionId::ImsicSupervisor => {
+            let (hart, offset) = (offset / imsic::FILE_BYTES, offset % imsic::FILE_BYTES);
+            named(&imsic::REGISTERS, offset, size).map(|register| format!("hart{hart} {register}"))
+        }
         RegionId::Rtc => named(&rtc::REGISTERS, offset, size),
         RegionId::Syscon => named(&syscon::REGISTERS, offset, size),
         RegionId::Uart => uart.register_name(offset, writing).map(str::to_owned),
@@ -43,6 +48,8 @@ mod tests {
             |uart: &Uart, id, offset, writing| register_name(id, offset, AccessSize::B4, uart, writing);
         assert_eq!(name(&uart, RegionId::Plic, 4 * 33, true), "priority[33]");
         assert_eq!(name(&uart, RegionId::Plic, 0x20_1004, false), "claim/complete[1]");
+        assert_eq!(name(&uart, RegionId::AplicMachine, 0x1cdc, true), "setipnum");
+        assert_eq!(name(&uart, RegionId::ImsicSupervisor, 0x3000, true), "hart3 seteipnum_le");
         assert_eq!(name(&uart, RegionId::Clint, 0x4008, true), "mtimecmp[1]");
         assert_eq!(name(&uart, RegionId::Rtc, 0, false), "TIME_LOW");
         assert_eq!(name(&uart, RegionId::Rtc, 0x40, false), "0x40");

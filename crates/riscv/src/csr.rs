@@ -124,6 +124,9 @@ impl Hart {
             0x143 => csr.stval,
             0x144 => self.mip() & csr.mideleg & S_INTERRUPTS,
             0x14d => csr.stimecmp,
+            0x150 | 0x151 | 0x15c | 0x308 | 0x309 | 0x350 | 0x351 | 0x35c | 0xdb0 | 0xfb0 => {
+                self.aia_csr(number)?
+            }
             0x180 => csr.satp,
             0x300 => self.mstatus(),
             0x301 => MISA,
@@ -181,9 +184,8 @@ impl Hart {
                 return Effect::Context;
             }
             0x344 => {
-                // With Sstc enabled STIP is the comparator's output and cannot be written.
-                let timer = if self.config.sstc && csr.menvcfg & MENVCFG_STCE != 0 { 0 } else { STIP };
-                csr.mip = merge(csr.mip, SSIP | timer | SEIP);
+                let writable = self.mip_writable();
+                self.csr.mip = self.csr.mip & !writable | value & writable;
                 return Effect::Context;
             }
             0x105 => csr.stvec = if value & 2 == 0 { value } else { csr.stvec },
@@ -203,6 +205,9 @@ impl Hart {
             0x14d => {
                 csr.stimecmp = value;
                 return Effect::Timer;
+            }
+            0x150 | 0x151 | 0x15c | 0x309 | 0x350 | 0x351 | 0x35c => {
+                return self.write_aia_csr(number, value);
             }
             0x180 => return self.write_satp(value),
             0x302 => csr.medeleg = value & MEDELEG_WRITABLE,
@@ -231,6 +236,12 @@ impl Hart {
             _ => {}
         }
         Effect::None
+    }
+
+    /// What machine mode may write of `mip`. With Sstc enabled STIP is the comparator's output and cannot be written.
+    pub(crate) fn mip_writable(&self) -> u64 {
+        let timer = if self.config.sstc && self.csr.menvcfg & MENVCFG_STCE != 0 { 0 } else { STIP };
+        SSIP | timer | SEIP
     }
 
     /// The whole of `mstatus`, with SD derived from FS.

@@ -7,6 +7,7 @@
 use doorbell_sim::ram::RamId;
 use doorbell_sim::{AccessSize, Clock, PhysAddr, Ps, Ram, TranslationFence};
 
+use crate::aia::AiaState;
 use crate::engine::Engine;
 use crate::engine::noted::Notes;
 use crate::event_counters::EventCounters;
@@ -55,6 +56,8 @@ pub struct HartConfig {
     pub timebase: Clock,
     /// Whether `stimecmp` exists (Sstc).
     pub sstc: bool,
+    /// Whether the hart has interrupt files and the registers that go with them (Smaia, Ssaia).
+    pub aia: bool,
     /// Whether `satp` takes Sv48 besides Sv39.
     pub sv48: bool,
     /// Where execution starts.
@@ -73,9 +76,9 @@ pub enum Interrupt {
     SupervisorTimer = 5,
     /// Machine timer, from the CLINT.
     MachineTimer = 7,
-    /// Supervisor external interrupt, from the PLIC.
+    /// Supervisor external interrupt, from the PLIC or the hart's own interrupt file.
     SupervisorExternal = 9,
-    /// Machine external interrupt, from the PLIC.
+    /// Machine external interrupt, from the PLIC or the hart's own interrupt file.
     MachineExternal = 11,
 }
 
@@ -207,6 +210,7 @@ pub struct Hart {
     /// PMP cuts through the page that was fetched from last: instructions are checked one by one.
     pub(crate) partly_executable: bool,
     pub(crate) irq_inputs: u64,
+    pub(crate) aia: Option<Box<AiaState>>,
     pub(crate) mtime_offset: u64,
     pub(crate) stop: Stop,
     pub(crate) pending_mmio: Option<MmioRequest>,
@@ -285,6 +289,7 @@ impl Hart {
             pmp_ranges: Vec::with_capacity(16),
             partly_executable: false,
             irq_inputs: 0,
+            aia: config.aia.then(Box::default),
             mtime_offset: 0,
             stop: Stop::Slot,
             pending_mmio: None,

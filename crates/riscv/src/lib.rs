@@ -6,6 +6,7 @@
 //! stores, LR/SC with reservations of 64 bytes. Not modelled: the H, V, B and Zc* extensions, Svnapot, Svpbmt,
 //! debug triggers, hardware performance counters beyond `cycle`, `time` and `instret` (they read as zero).
 
+mod aia;
 mod compressed;
 mod csr;
 pub mod decode;
@@ -15,6 +16,7 @@ pub mod float;
 mod hart;
 mod inspect;
 pub mod inst;
+mod interrupt_file;
 mod mmu;
 mod pmp;
 mod state;
@@ -22,6 +24,7 @@ mod tlb;
 mod told;
 mod trap;
 
+pub use aia::{AiaState, FileLevel, IDENTITIES};
 pub use compressed::decode_compressed;
 pub use engine::noted::Turn;
 pub use engine::template::op_of;

@@ -30,7 +30,7 @@ pub enum Exception {
 const INTERRUPT: u64 = 1 << 63;
 
 /// Interrupts from the highest priority to the lowest: MEI, MSI, MTI, SEI, SSI, STI.
-const BY_PRIORITY: [u64; 6] = [11, 3, 7, 9, 1, 5];
+pub(crate) const BY_PRIORITY: [u64; 6] = [11, 3, 7, 9, 1, 5];
 
 impl Hart {
     /// Enters the trap handler for an exception of the instruction at `pc`.

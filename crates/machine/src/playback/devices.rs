@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use doorbell_platform::map::{self, RegionId};
+use doorbell_platform::map::{self, InterruptsKind, RegionId};
 use doorbell_trace::system::{DeviceEvent, Happening};
 
 const PAGE_SHIFT: u32 = 12;
@@ -50,7 +50,7 @@ impl DeviceMap {
         if let Some((_, device)) = near {
             return Target::Device(*device);
         }
-        match map::lookup(addr).map(|(region, _)| region.id).filter(|_| self.is_ours) {
+        match map::lookup(addr, InterruptsKind::Plic).map(|(region, _)| region.id).filter(|_| self.is_ours) {
             Some(RegionId::PciIo | RegionId::PciMmio32 | RegionId::PciMmio64) => Target::Device(0),
             Some(RegionId::PciEcam) => Target::Configuration,
             _ => Target::Beside,

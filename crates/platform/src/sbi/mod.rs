@@ -13,7 +13,8 @@
 //! **What it has.** Base, TIME, IPI, RFENCE (without hypervisor fences), HSM, SRST and DBCN; of the legacy calls
 //! set-timer, console, clear-IPI and shutdown. Up to [`HARTS_MAX`] harts, those that the device tree names. It
 //! reserves its memory in the device tree and by PMP, and keeps supervisors from the CLINT, which it owns. Without Sstc
-//! it turns the machine timer's interrupt into the supervisor's.
+//! it turns the machine timer's interrupt into the supervisor's. Where there are an APLIC and interrupt files, it delegates all of
+//! the APLIC's sources to the supervisor, tells the APLIC where the files are, and keeps the root domain and the machine's files closed.
 //!
 //! **What it has not.** PMU and the extensions after it, hypervisor fences, the legacy calls whose harts are given by
 //! a pointer. Nothing is emulated: harts here have the `time` CSR and do misaligned accesses themselves, so all
@@ -22,7 +23,7 @@
 //!
 //! Unlike OpenSBI it checks that a console string or a start address lies in RAM that the supervisor may use.
 //!
-//! Where what is: [`layout`] memory, `start` from reset to the supervisor, `tree` the device tree, `trap` traps and
+//! Where what is: [`layout`] memory, `start` from reset to the supervisor, `messages` the APLIC, `tree` the device tree, `trap` traps and
 //! what harts ask of one another, `calls` the table of calls and the short ones, `console`, `remote` IPIs and
 //! fences, `harts` starting and stopping. In all of them `sp` points to the hart's area.
 
@@ -31,11 +32,13 @@ mod calls;
 mod console;
 mod harts;
 pub mod layout;
+mod messages;
 mod remote;
 mod start;
 mod trap;
 mod tree;
 
+use crate::map::InterruptsKind;
 use assembler::Assembler;
 pub use layout::HARTS_MAX;
 
@@ -48,9 +51,10 @@ const SPECIFICATION_VERSION: u64 = 2 << 24;
 
 /// The firmware, to be loaded to the start of RAM and entered at its first byte by all harts, with the hart's number in
 /// a0, the device tree's address in a1 and that of OpenSBI's `fw_dynamic_info` in a2.
-pub fn image() -> Vec<u8> {
+/// It is for a machine with these interrupt controllers; the two differ in what a hart protects and what the first one sets up.
+pub fn image(interrupts: InterruptsKind) -> Vec<u8> {
     let mut a = Assembler::new(layout::BASE);
-    start::assemble(&mut a);
+    start::assemble(&mut a, interrupts);
     tree::assemble(&mut a);
     trap::assemble(&mut a);
     calls::assemble(&mut a);

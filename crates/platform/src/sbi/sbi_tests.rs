@@ -4,10 +4,16 @@ use doorbell_sim::rng::Rng;
 
 #[test]
 fn the_image_fills_the_memory_that_it_protects_and_is_always_the_same() {
-    let first = image();
+    for interrupts in [InterruptsKind::Plic, InterruptsKind::Aia] {
+        check_image(&image(interrupts));
+        assert!(image(interrupts) == image(interrupts));
+    }
+    assert!(image(InterruptsKind::Plic) != image(InterruptsKind::Aia));
+}
+
+fn check_image(first: &[u8]) {
     assert_eq!(first.len() as u64, layout::BYTES);
     assert!(layout::BYTES.is_power_of_two() && layout::BASE.is_multiple_of(layout::BYTES));
-    assert!(first == image());
     // Variables begin as zeros, and every hart as stopped.
     let at = |address: u64| {
         u64::from_le_bytes(first[(address - layout::BASE) as usize..][..8].try_into().unwrap())

@@ -5,8 +5,9 @@
 
 use super::assembler::{Assembler, csr, *};
 use super::layout::{self, HARTS_MAX, area, event, shared, state};
+use super::messages;
 use crate::firmware::{FW_DYNAMIC_MAGIC, FW_DYNAMIC_VERSION};
-use crate::map::{self, RegionId};
+use crate::map::{self, InterruptsKind, RegionId};
 
 /// Offsets in `fw_dynamic_info`.
 const INFO_VERSION: i32 = 8;
@@ -36,10 +37,10 @@ const fn napot(base: u64, bytes: u64) -> u64 {
     (base | (bytes / 2 - 1)) >> 2
 }
 
-pub(super) fn assemble(a: &mut Assembler) {
+pub(super) fn assemble(a: &mut Assembler, interrupts: InterruptsKind) {
     entry(a);
-    every_hart(a);
-    boot_hart(a);
+    every_hart(a, interrupts);
+    boot_hart(a, interrupts);
     wait(a);
     enter(a);
     a.label("banner");
@@ -83,17 +84,22 @@ fn entry(a: &mut Assembler) {
 }
 
 /// Protection, delegation and counters.
-fn every_hart(a: &mut Assembler) {
+fn every_hart(a: &mut Assembler, interrupts: InterruptsKind) {
     a.label("start.every_hart");
     let clint = map::get(RegionId::Clint);
-    let closed = [(layout::BASE, layout::BYTES), (clint.base, clint.size)];
-    for (entry, (base, bytes)) in closed.into_iter().enumerate() {
-        a.li(T0, napot(base, bytes));
+    let mut closed = vec![(layout::BASE, layout::BYTES), (clint.base, clint.size)];
+    if interrupts == InterruptsKind::Aia {
+        closed.extend(messages::CLOSED.map(map::get).map(|region| (region.base, region.size)));
+    }
+    let mut rules = 0;
+    for (entry, (base, bytes)) in closed.iter().enumerate() {
+        a.li(T0, napot(*base, *bytes));
         a.csrw(csr::PMPADDR0 + entry as u32, T0);
+        rules |= PMP_NAPOT << (8 * entry);
     }
     a.li(T0, u64::MAX);
-    a.csrw(csr::PMPADDR0 + 2, T0);
-    a.li(T0, PMP_NAPOT | PMP_NAPOT << 8 | (PMP_NAPOT | PMP_ALL) << 16);
+    a.csrw(csr::PMPADDR0 + closed.len() as u32, T0);
+    a.li(T0, rules | (PMP_NAPOT | PMP_ALL) << (8 * closed.len()));
     a.csrw(csr::PMPCFG0, T0);
     a.li(T0, MIDELEG);
     a.csrw(csr::MIDELEG, T0);
@@ -119,8 +125,11 @@ fn every_hart(a: &mut Assembler) {
     a.ret();
 }
 
-fn boot_hart(a: &mut Assembler) {
+fn boot_hart(a: &mut Assembler, interrupts: InterruptsKind) {
     a.label("start.boot_hart");
+    if interrupts == InterruptsKind::Aia {
+        messages::set_up(a);
+    }
     a.call("console.init");
     a.la(T0, "banner");
     a.call("console.print");

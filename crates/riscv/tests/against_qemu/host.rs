@@ -122,6 +122,7 @@ impl Guest {
             cycle_clock: clock,
             timebase: clock,
             sstc: false,
+            aia: false,
             sv48: true,
             reset_pc: CODE,
         });

@@ -131,6 +131,7 @@ pub fn config() -> HartConfig {
         cycle_clock: Clock::new(Hertz(2_000_000_000)),
         timebase: Clock::new(Hertz(10_000_000)),
         sstc: true,
+        aia: false,
         sv48: true,
         reset_pc: BASE,
     }

@@ -1,6 +1,7 @@
 //! The privileged architecture, tested as firmware would speak to it: with instructions from an assembler of the
 //! tests' own, and against rules said naively.
 
+mod aia;
 #[path = "../common/asm.rs"]
 mod asm;
 mod bench;

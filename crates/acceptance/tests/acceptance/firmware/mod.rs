@@ -10,7 +10,7 @@ use calls::{Expect, Row, rows};
 use doorbell_acceptance::places;
 use doorbell_bench::resolve;
 use doorbell_machine::{Guest, Limits, Machine, Outcome};
-use doorbell_platform::sbi;
+use doorbell_platform::{InterruptsKind, sbi};
 use doorbell_sim::Ps;
 
 /// What a call returned: a0, a1, changed registers, pending interrupts.
@@ -122,7 +122,8 @@ fn every_call_is_answered_as_opensbi_answers_it_on_qemu() {
         let (rows, ours, theirs) = guests(hart_count);
         for sstc in ["on", "off"] {
             let cpu = &format!("{},sstc={sstc}", doorbell_oracle::HART);
-            let answered = qemu::run(cpu, hart_count, Some(&sbi::image()), &ours.kernel, None);
+            let answered =
+                qemu::run(cpu, hart_count, Some(&sbi::image(InterruptsKind::Plic)), &ours.kernel, None);
             let reference = qemu::run(cpu, hart_count, Some(&theirs.firmware), &theirs.kernel, None);
             let what = format!("QEMU, {hart_count} harts, {cpu}");
             compare(&rows, &answers(&answered.console), &answers(&reference.console), &what);
@@ -137,7 +138,7 @@ fn every_call_is_answered_as_qemus_own_opensbi_answers_it() {
     let rows: Vec<Row> = rows(2).into_iter().filter(is_in_every_opensbi).collect();
     assert!(rows.len() > 150);
     let guest = guest_for(&rows, &[1]);
-    let answered = qemu::run(cpu, 2, Some(&sbi::image()), &guest.kernel, None);
+    let answered = qemu::run(cpu, 2, Some(&sbi::image(InterruptsKind::Plic)), &guest.kernel, None);
     let reference = qemu::run(cpu, 2, None, &guest.kernel, None);
     compare(&rows, &answers(&answered.console), &answers(&reference.console), "QEMU's own OpenSBI");
 }

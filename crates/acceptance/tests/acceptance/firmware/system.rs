@@ -6,7 +6,7 @@ use std::process::Command;
 use doorbell_acceptance::{left_to_the_long_run, places, quiet, scratch, session};
 use doorbell_bench::{read_guest, resolve, run_point};
 use doorbell_machine::{Guest, Limits, Machine, Outcome};
-use doorbell_platform::sbi;
+use doorbell_platform::{InterruptsKind, sbi};
 use doorbell_sim::{Bytes, Ps};
 
 use super::qemu;
@@ -205,7 +205,7 @@ fn linux_boots_on_qemu_with_our_firmware_and_all_its_harts() {
     ] {
         let linux = Some((image.initramfs(), words(rest)));
         let linux = linux.as_ref().map(|(path, words)| (path.as_path(), words.as_str()));
-        let ran = qemu::run(cpu, harts, Some(&sbi::image()), &guest.kernel, linux);
+        let ran = qemu::run(cpu, harts, Some(&sbi::image(InterruptsKind::Plic)), &guest.kernel, linux);
         let what = format!("{cpu}, {harts} harts, {rest}:\n{}", ran.console);
         assert!(ran.success && ran.console.contains(last), "{what}");
         assert!(ran.console.contains("SBI implementation ID=0x444f4f52"), "{what}");

@@ -1,0 +1,72 @@
+//! What stands between devices' interrupt lines and harts: a PLIC, or an APLIC in front of the harts' interrupt files.
+
+use doorbell_platform::imsic::{self, ImsicState, ImsicStats};
+use doorbell_platform::plic::PlicState;
+use doorbell_platform::{Aplic, InterruptsKind, Plic, PlicConfig};
+use doorbell_riscv::{AiaState, Hart};
+use doorbell_sim::snapshot::{Snapshot, SnapshotError};
+
+/// A machine's interrupt controller.
+pub(crate) enum InterruptController {
+    Plic(Plic),
+    Aia { aplic: Box<Aplic>, stats: ImsicStats },
+}
+
+/// The device tree tells of the identities that harts have.
+const _: () = assert!(imsic::IDENTITIES == doorbell_riscv::IDENTITIES);
+
+fn files_of(hart: usize) -> String {
+    format!("hart{hart}.imsic")
+}
+
+impl InterruptController {
+    /// After reset.
+    pub fn new(kind: InterruptsKind, harts: u32) -> InterruptController {
+        match kind {
+            InterruptsKind::Plic => InterruptController::Plic(Plic::new(PlicConfig::virt(harts))),
+            InterruptsKind::Aia => {
+                InterruptController::Aia { aplic: Box::default(), stats: ImsicStats::default() }
+            }
+        }
+    }
+
+    /// Drives a device's line.
+    pub fn set_level(&mut self, source: u32, level: bool) {
+        match self {
+            InterruptController::Plic(plic) => {
+                plic.set_level(source, level);
+            }
+            InterruptController::Aia { aplic, .. } => aplic.set_level(source, level),
+        }
+    }
+
+    /// Its sections, with the harts' interrupt files.
+    pub fn save(&self, harts: &[Hart], snapshot: &mut Snapshot) {
+        match self {
+            InterruptController::Plic(plic) => snapshot.put("plic", PlicState::VERSION, &plic.save()),
+            InterruptController::Aia { aplic, stats } => {
+                snapshot.put("aplic", Aplic::VERSION, &aplic.save());
+                snapshot.put("imsic", ImsicState::VERSION, &ImsicState { stats: stats.clone() });
+                for (index, hart) in harts.iter().enumerate() {
+                    let files = hart.save_aia().expect("each hart has interrupt files");
+                    snapshot.put(&files_of(index), AiaState::VERSION, &files);
+                }
+            }
+        }
+    }
+
+    /// Puts them back, when the harts have theirs.
+    pub fn restore(&mut self, harts: &mut [Hart], snapshot: &Snapshot) -> Result<(), SnapshotError> {
+        match self {
+            InterruptController::Plic(plic) => plic.restore(snapshot.get("plic", PlicState::VERSION)?),
+            InterruptController::Aia { aplic, stats } => {
+                aplic.restore(snapshot.get("aplic", Aplic::VERSION)?)?;
+                *stats = snapshot.get::<ImsicState>("imsic", ImsicState::VERSION)?.stats;
+                for (index, hart) in harts.iter_mut().enumerate() {
+                    hart.restore_aia(snapshot.get(&files_of(index), AiaState::VERSION)?)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}

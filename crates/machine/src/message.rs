@@ -1,0 +1,115 @@
+//! Message signalled interrupts: four bytes that are written to a hart's interrupt file, by a PCI function, the APLIC, or another hart.
+//! Where the machine has no such files, or the address is not one's, a function's message is written to memory.
+
+use doorbell_platform::map::{self, RegionId};
+use doorbell_platform::{DomainLevel, imsic};
+use doorbell_riscv::FileLevel;
+use doorbell_sim::memory::{DmaAccess, HostMemory};
+use doorbell_sim::ports::DmaPort;
+use doorbell_sim::{AccessSize, PhysAddr, Ps, log};
+
+use crate::interrupt_controller::InterruptController;
+use crate::machine::Machine;
+
+/// Where a message to an interrupt file ends: it passes no cache and no DRAM, and is there when it has crossed the attachment.
+pub(crate) struct InterruptFiles;
+
+impl HostMemory for InterruptFiles {
+    fn device_read(&mut self, now: Ps, _addr: PhysAddr, _bytes: u32, _access: DmaAccess) -> Ps {
+        now
+    }
+
+    fn device_write(&mut self, now: Ps, _addr: PhysAddr, _bytes: u32, _access: DmaAccess) -> Ps {
+        now
+    }
+}
+
+/// The level of the interrupt files in a region, if it is one of them.
+pub(crate) fn file_level(id: RegionId) -> Option<FileLevel> {
+    match id {
+        RegionId::ImsicMachine => Some(FileLevel::Machine),
+        RegionId::ImsicSupervisor => Some(FileLevel::Supervisor),
+        _ => None,
+    }
+}
+
+/// The level of a domain of the APLIC's.
+pub(crate) fn domain_level(id: RegionId) -> DomainLevel {
+    if id == RegionId::AplicMachine { DomainLevel::Machine } else { DomainLevel::Supervisor }
+}
+
+impl Machine {
+    /// Which device an address belongs to in this machine, and the offset in it. There is no interrupt file beyond the last hart's.
+    pub(crate) fn region(&self, addr: PhysAddr) -> Option<(map::Region, u64)> {
+        let platform = &self.config.platform;
+        let (region, offset) = map::lookup(addr.0, platform.interrupts)?;
+        let there = file_level(region.id).is_none() || imsic::file_at(offset, platform.harts).is_some();
+        there.then_some((region, offset))
+    }
+
+    /// A function's message has crossed its attachment.
+    pub(crate) fn message_arrives(&mut self, now: Ps, function: u8, addr: PhysAddr, data: u32) {
+        let file = self.region(addr).and_then(|(region, offset)| file_level(region.id).zip(Some(offset)));
+        let allowed = self.with_function(function, |_, side| match file {
+            Some(_) => side.bus.may_write(),
+            None => {
+                side.bus.write(addr, &data.to_le_bytes());
+                false
+            }
+        });
+        if let (Some((level, offset)), true) = (file, allowed) {
+            self.write_file(now, level, offset, AccessSize::B4, data.into());
+        }
+    }
+
+    /// A store to the pages of interrupt files.
+    pub(crate) fn write_file(
+        &mut self,
+        now: Ps,
+        level: FileLevel,
+        offset: u64,
+        size: AccessSize,
+        value: u64,
+    ) {
+        let InterruptController::Aia { stats, .. } = &mut self.interrupts else { return };
+        let Some((hart, offset)) = imsic::file_at(offset, self.harts.len() as u32) else { return };
+        if !imsic::is_message(offset, size) {
+            stats.undefined_accesses += 1;
+            return;
+        }
+        let identity = value as u32;
+        log!(now, Machine, Debug, "hart{hart}: message {identity} to its {level:?} interrupt file");
+        let known = self.harts[hart as usize].receive_message(level, identity);
+        let counter = if known { &mut stats.messages } else { &mut stats.unknown_identities };
+        *counter += 1;
+        self.wake(hart);
+    }
+
+    /// A load from them: all of their bytes read as zero.
+    pub(crate) fn read_file(&mut self, offset: u64, size: AccessSize) -> u64 {
+        if let InterruptController::Aia { stats, .. } = &mut self.interrupts {
+            let register = imsic::is_message(offset % imsic::FILE_BYTES, size);
+            stats.undefined_accesses += u64::from(!register);
+        }
+        0
+    }
+
+    /// Sends what the APLIC has to send. To memory, if software has told it an address there.
+    pub(crate) fn send_wired_messages(&mut self) {
+        while let InterruptController::Aia { aplic, stats } = &mut self.interrupts
+            && let Some(message) = aplic.take_message()
+        {
+            let (addr, data) = (PhysAddr(message.address), message.data);
+            let file = map::lookup(addr.0, self.config.platform.interrupts)
+                .and_then(|(region, offset)| file_level(region.id).zip(Some(offset)))
+                .filter(|(_, offset)| imsic::file_at(*offset, self.harts.len() as u32).is_some());
+            match file {
+                Some((level, offset)) => {
+                    self.write_file(self.queue.now(), level, offset, AccessSize::B4, data.into());
+                }
+                None if self.ram.store_from_device(addr, &data.to_le_bytes()) => {}
+                None => stats.stray_messages += 1,
+            }
+        }
+    }
+}
