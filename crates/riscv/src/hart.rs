@@ -490,14 +490,4 @@ impl Hart {
         self.slots += 1;
         self.raise(cause, request.virt, self.pc);
     }
-
-    /// Reads memory at a virtual address as the program now running would, without side effects:
-    /// for debuggers, symbol look-ups and tests. `None` if a page is not mapped or not RAM.
-    pub fn peek(&self, ram: &Ram, addr: u64, into: &mut [u8]) -> Option<()> {
-        for (i, byte) in into.iter_mut().enumerate() {
-            let phys = self.probe(ram, addr.wrapping_add(i as u64))?;
-            *byte = ram.load::<1>(phys)?[0];
-        }
-        Some(())
-    }
 }

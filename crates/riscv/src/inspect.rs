@@ -63,6 +63,16 @@ impl Hart {
         exists
     }
 
+    /// Reads memory at a virtual address as the program now running would, without side effects:
+    /// for debuggers, symbol look-ups and tests. `None` if a page is not mapped or not RAM.
+    pub fn peek(&self, ram: &Ram, addr: u64, into: &mut [u8]) -> Option<()> {
+        for (i, byte) in into.iter_mut().enumerate() {
+            let phys = self.probe(ram, addr.wrapping_add(i as u64))?;
+            *byte = ram.load::<1>(phys)?[0];
+        }
+        Some(())
+    }
+
     /// Writes memory at a virtual address of the present translation, whatever the page's permissions, as a device
     /// would: reservations break, decoded code is forgotten. `false`, and nothing is written, where it is not all RAM.
     pub fn poke(&self, ram: &mut Ram, addr: u64, bytes: &[u8]) -> bool {
