@@ -147,6 +147,7 @@ impl Interval {
             state_hash: format!("{:016x}", network.state_hash()),
             timing,
             cores: cores.unwrap_or_default(),
+            interrupts_per_second: ports::interrupts_per_second(&self.nodes[0].ports, self.seconds),
             ports: self.nodes[0].ports.clone(),
             ..PointSummary::of_window(
                 between_nodes((offered.frames, offered.bytes), lost, self.seconds),

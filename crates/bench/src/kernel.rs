@@ -1,9 +1,39 @@
 //! Programs over the kernel's own network stack, in the net image: the guest is 10.0.N.2 at port N, the generator 10.0.N.1.
 
 use doorbell_loadgen::Returned;
+use doorbell_machine::ConfigError;
 use doorbell_sim::Ps;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
+use crate::options::Options;
+
+/// How the kernel is told to drive the NIC.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct KernelConfig {
+    /// InterruptThrottleRate of Linux' e1000, with which its module is loaded, 0 to 100000. 0 moderates nothing; 1 adapts, between 4,000
+    /// interrupts a second for bulk and 70,000 where latency counts; 3 the same with 20,000 at most; 4 with 8,000 at most; 100 and more are
+    /// so many a second, and the rest is refused. Unset, the driver does as it likes, which is 3.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interrupt_throttle_rate: Option<u32>,
+}
+
+impl Options for KernelConfig {
+    const SECTION: &'static str = "kernel";
+
+    /// As the driver has it (`e1000_check_options`): it would take another value for its default, and say so where nobody looks.
+    fn validate(&self, _: &RunConfig) -> Result<(), ConfigError> {
+        match self.interrupt_throttle_rate {
+            None | Some(0 | 1 | 3 | 4 | 100..=100_000) => Ok(()),
+            Some(other) => {
+                let problem = format!("{other} is none of 0, 1, 3, 4 and 100 to 100000, which e1000 takes");
+                Err(ConfigError::new("kernel.interrupt_throttle_rate", problem))
+            }
+        }
+    }
+}
 
 /// The image's scripts print this when what they start can be asked.
 pub(crate) const READY_MARKER: &str = "doorbell: ready";
@@ -32,17 +62,58 @@ pub(crate) const MEMCACHED: &[&str] = &[
     "run.duration=50ms",
 ];
 
+/// Loads the driver again, with the parameter behind this text, for all ports.
+const RELOAD: &str = "rmmod e1000 && insmod /lib/modules/e1000.ko InterruptThrottleRate=";
+/// What /init does for ports.
+const PORTS_UP: &str = "n=0; while [ -e /sys/class/net/eth$n ]; do \
+    ip address add 10.0.$n.2/24 dev eth$n; ip link set eth$n up; \
+    until read -r up < /sys/class/net/eth$n/carrier && [ $up = 1 ]; do busybox usleep 10000; done; n=$((n + 1)); done";
+
+/// What the image's /init is told to run one of its scripts.
+fn words(script: &str, config: &RunConfig) -> String {
+    match config.options::<KernelConfig>().interrupt_throttle_rate {
+        None => format!("doorbell.app={script}"),
+        Some(rate) => format!("-- \"{RELOAD}{rate} || exit; {PORTS_UP}; . /scripts/{script}\""),
+    }
+}
+
 /// What the image's /init is told: nothing runs but the kernel.
-pub(crate) fn respond(_: &RunConfig) -> String {
-    "doorbell.app=respond".to_owned()
+pub(crate) fn respond(config: &RunConfig) -> String {
+    words("respond", config)
 }
 
 /// What the image's /init is told.
-pub(crate) fn memcached(_: &RunConfig) -> String {
-    "doorbell.app=memcached".to_owned()
+pub(crate) fn memcached(config: &RunConfig) -> String {
+    words("memcached", config)
 }
 
 /// Answers are checked by the protocol that asks.
 pub(crate) fn returned(_: &RunConfig) -> Returned {
     Returned::Any
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_driver_is_loaded_again_only_if_it_is_told_something_and_only_what_it_takes() {
+        let config = |set: &[&str]| {
+            crate::resolve::resolve("fast", &set.iter().map(|set| (*set).to_owned()).collect::<Vec<_>>())
+        };
+        let ping = |set: &[&str]| respond(&config(set).unwrap());
+        assert_eq!(ping(&[]), "doorbell.app=respond");
+        let words = ping(&["kernel.interrupt_throttle_rate=3"]);
+        assert!(
+            words.starts_with("-- \"rmmod e1000 && insmod /lib/modules/e1000.ko InterruptThrottleRate=3 ||")
+        );
+        assert!(words.ends_with("; . /scripts/respond\""), "{words}");
+        for rate in ["2", "5", "99", "100001"] {
+            let error = config(&[&format!("kernel.interrupt_throttle_rate={rate}")]).unwrap_err().to_string();
+            assert!(
+                error.contains("kernel.interrupt_throttle_rate") && error.contains("100 to 100000"),
+                "{error}"
+            );
+        }
+    }
 }

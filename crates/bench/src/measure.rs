@@ -172,6 +172,7 @@ pub(crate) fn summarise(
         state_hash: format!("{:016x}", machine.state_hash()),
         timing,
         cores: cores.unwrap_or_default(),
+        interrupts_per_second: ports::interrupts_per_second(&window.ports, figures.seconds),
         ports: window.ports,
         steady: window.steady,
         memory_over_time: window.memory,

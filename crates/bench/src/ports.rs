@@ -39,6 +39,12 @@ const QUEUE_WORK: [&str; 3] = ["rx_", "tx_", "ring_"];
 /// Of these, those of the FIFOs before all queues, and of the link.
 const NO_QUEUE_WORK: [&str; 2] = ["rx_fifo_full", "tx_pause_frames"];
 
+/// Interrupts of all ports in a simulated second, if there was any time.
+pub(crate) fn interrupts_per_second(ports: &[PortFigures], seconds: f64) -> Option<f64> {
+    let interrupts: u64 = ports.iter().map(|port| port.value("interrupts")).sum();
+    (seconds > 0.0).then(|| interrupts as f64 / seconds)
+}
+
 /// Each figure of a port: its group, name, meaning and value so far.
 fn figures(machine: &Machine, index: usize) -> Vec<(&'static str, String, String, u64)> {
     let (port, function): (&Port, _) = (&machine.ports()[index], machine.function_behind(index));

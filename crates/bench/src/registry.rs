@@ -10,6 +10,7 @@ use crate::config::RunConfig;
 use crate::dpdk::DpdkConfig;
 use crate::drive::DriveConfig;
 use crate::iperf::IperfConfig;
+use crate::kernel::KernelConfig;
 use crate::memcached::MemcachedDpdkConfig;
 use crate::nodes::NodeGuest;
 use crate::options::{OptionSections, Options, Section};
@@ -97,6 +98,7 @@ impl Benchmark {
 
 /// What all DPDK programs have.
 const DPDK: Section = Section::of::<DpdkConfig>();
+const KERNEL: Section = Section::of::<KernelConfig>();
 /// What is no benchmark's own.
 const OF_ALL: &[Section] = &[Section::of::<DriveConfig>()];
 
@@ -204,7 +206,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         image: "net",
         ready_marker: kernel::READY_MARKER,
         guest_words: kernel::respond,
-        options: &[],
+        options: &[KERNEL],
         defaults: kernel::PING,
         returned: kernel::returned,
         preload: None,
@@ -217,7 +219,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         image: "net",
         ready_marker: kernel::READY_MARKER,
         guest_words: kernel::memcached,
-        options: &[],
+        options: &[KERNEL],
         defaults: kernel::MEMCACHED,
         returned: kernel::returned,
         preload: Some(Kind::MemcachedSet),
@@ -411,7 +413,8 @@ mod tests {
             assert_eq!(error.key, format!("{name}.no_such_key"), "the section needs deny_unknown_fields");
         }
         // Results have always had them in this order, and the configuration's hash follows from it.
-        let order = ["dpdk", "testpmd", "touch", "rxptx", "memcached_dpdk", "compute", "iperf", "drive"];
+        let order =
+            ["dpdk", "testpmd", "touch", "rxptx", "kernel", "memcached_dpdk", "compute", "iperf", "drive"];
         assert_eq!(all, order);
         assert_eq!(sections_of_runs(), ["iperf", "drive"]);
     }

@@ -150,6 +150,9 @@ pub struct PointSummary {
     /// Instructions retired a delivered frame, empty polls included.
     #[serde(deserialize_with = "or_nan")]
     pub instructions_per_frame: f64,
+    /// Interrupts that the NICs raised in a simulated second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupts_per_second: Option<f64>,
     /// Time the host took from the restored checkpoint to the end.
     pub host_seconds: f64,
     /// Million guest instructions a host second in that time.
@@ -326,6 +329,7 @@ impl PointSummary {
             ("simulated_seconds", Some(self.simulated_seconds)),
             ("ipc", known(self.ipc)),
             ("instructions_per_frame", known(self.instructions_per_frame)),
+            ("interrupts_per_second", self.interrupts_per_second),
             ("host_seconds", Some(self.host_seconds)),
             ("host_mips", known(self.host_mips)),
             ("latency_ns.mean", latency.map(|l| l.mean)),

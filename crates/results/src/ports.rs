@@ -30,6 +30,14 @@ pub struct PortFigures {
     pub queues: Vec<QueueFigures>,
 }
 
+impl PortFigures {
+    /// The figure of this name; 0 if there is none.
+    pub fn value(&self, name: &str) -> u64 {
+        let mut figures = self.groups.iter().flat_map(|group| &group.figures);
+        figures.find(|figure| figure.name == name).map_or(0, |figure| figure.value)
+    }
+}
+
 /// What one pair of queues did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueFigures {

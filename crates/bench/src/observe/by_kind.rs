@@ -87,11 +87,7 @@ impl KindTable {
             misses_per_kb: ratio(sum.cost.llc_misses, delivered.bytes as f64 / KB),
             unnamed_cycles: sum.unnamed_cycles,
         };
-        let counted = |name: &str| -> u64 {
-            let figures =
-                delivered.ports.iter().flat_map(|port| &port.groups).flat_map(|group| &group.figures);
-            figures.filter(|figure| figure.name == name).map(|figure| figure.value).sum()
-        };
+        let counted = |name: &str| -> u64 { delivered.ports.iter().map(|port| port.value(name)).sum() };
         let (received, interrupts) = (counted("GPRC"), counted("interrupts"));
         KindFigures {
             kinds: self.0.iter().filter(|sum| sum.cost != Cost::default()).map(cost).collect(),

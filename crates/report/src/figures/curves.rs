@@ -84,7 +84,13 @@ fn class(index: usize, curve: &Curve) -> String {
     if curve.published { format!("{own} published") } else { own.to_owned() }
 }
 
-/// Small values keep their digits.
+/// Small values keep their digits, large ones have few, so that they stand beside the axis.
 fn label(value: f64) -> String {
-    if value != 0.0 && value.abs() < 0.001 { format!("{value:e}") } else { trimmed(value) }
+    match value.abs() {
+        0.0 => trimmed(value),
+        small if small < 0.001 => format!("{value:e}"),
+        large if large >= 1e7 => format!("{} M", trimmed(value / 1e6)),
+        large if large >= 1e4 => format!("{} k", trimmed(value / 1e3)),
+        _ => trimmed(value),
+    }
 }
