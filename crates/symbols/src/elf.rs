@@ -5,9 +5,13 @@
 //! file's name and where they begin.
 
 use gimli::{BaseAddresses, CieOrFde, EhFrame, LittleEndian, UnwindSection};
-use object::elf::{PF_X, PT_INTERP, PT_LOAD};
+use object::elf::{PF_X, PT_INTERP, PT_LOAD, R_RISCV_64, R_RISCV_COPY};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
-use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
+use object::{
+    Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationFlags, RelocationTarget, SymbolKind,
+};
+
+use crate::fast_path::{ARRAY, Array};
 
 /// A function's place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,6 +31,8 @@ pub struct Program {
     functions: Vec<Function>,
     /// Bounds of what the linker made for calls to other files.
     plt: Option<(u64, u64)>,
+    /// How it comes by DPDK's array of drivers' functions, if it uses it.
+    pub array: Option<Array>,
 }
 
 /// An executable part of a file.
@@ -86,7 +92,17 @@ impl Program {
         let fixed = elf.elf_header().e_type(endian) == object::elf::ET_EXEC;
         let is_program = (interpreted || fixed) && !name.contains(".so");
         let plt = elf.section_by_name(".plt").map(|plt| (plt.address(), plt.address() + plt.size()));
-        Some(Program { name, is_program, functions, plt })
+        Some(Program { name, is_program, functions, plt, array: array(&elf) })
+    }
+
+    /// Names the function that begins at an address, if one does and it has no name.
+    pub fn name_unnamed(&mut self, addr: u64, name: &str) {
+        let at = self.functions.binary_search_by_key(&addr, |function| function.begin);
+        if let Some(function) =
+            at.ok().map(|at| &mut self.functions[at]).filter(|function| function.name.is_none())
+        {
+            function.name = Some(name.to_owned());
+        }
     }
 
     /// What the function at an address is called.
@@ -111,6 +127,23 @@ fn named(elf: &Elf) -> Vec<Function> {
         Some(Function { begin, end: begin.checked_add(size)?, name: Some(name.to_owned()) })
     };
     elf.symbols().chain(elf.dynamic_symbols()).filter_map(function).collect()
+}
+
+/// Where the loader puts DPDK's array, or its address.
+fn array(elf: &Elf) -> Option<Array> {
+    let symbols = elf.dynamic_symbol_table()?;
+    let is_array = |target| match target {
+        RelocationTarget::Symbol(symbol) => {
+            symbols.symbol_by_index(symbol).and_then(|symbol| symbol.name()) == Ok(ARRAY)
+        }
+        _ => false,
+    };
+    let mut of_array = elf.dynamic_relocations()?.filter(|(_, relocation)| is_array(relocation.target()));
+    of_array.find_map(|(addr, relocation)| match relocation.flags() {
+        RelocationFlags::Elf { r_type: R_RISCV_64 } => Some(Array::Pointed(addr)),
+        RelocationFlags::Elf { r_type: R_RISCV_COPY } => Some(Array::Here(addr)),
+        _ => None,
+    })
 }
 
 /// The ranges of all functions that can be unwound.
@@ -211,6 +244,11 @@ mod tests {
         let debug = file(&[("inner", 0x40, 0x10)], &[], None);
         let program = Program::read("lib", &stripped, Some(&debug)).expect("an ELF file");
         assert_eq!([0x10, 0x44].map(|addr| program.function(addr)), ["lib+0x10", "inner"]);
+        let mut told = program.clone();
+        for addr in [0x10, 0x14, 0x40] {
+            told.name_unnamed(addr, "told");
+        }
+        assert_eq!([0x10, 0x44].map(|addr| told.function(addr)), ["told", "inner"]);
         assert_eq!(build_id(&stripped), Some(("ab".into(), "cdef01".into())));
         assert_eq!(build_id(&debug), None);
     }

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | which files has the image? | `archive` |
 //! | which functions has a file? | `elf` |
+//! | which of a driver's does DPDK call? | `fast_path` |
 //! | which functions has the kernel? | `kallsyms` |
 //! | and its modules? | `modules` |
 
@@ -17,10 +18,11 @@
 
 mod archive;
 mod elf;
+mod fast_path;
 mod kallsyms;
 mod modules;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use doorbell_sim::ram::PAGE_BYTES;
@@ -157,27 +159,54 @@ impl<'a> Symbols<'a> {
         }
     }
 
+    /// Names functions that have no symbols by what programs in whose memory they are call them through: those by which DPDK's drivers
+    /// receive and send. `code` is where programs executed, as virtual and physical addresses; `peek` reads the memory of one.
+    pub fn learn(&mut self, code: impl IntoIterator<Item = (u64, PhysAddr)>, peek: Peek) {
+        // Where each file is loaded; in several programs it may be at several places.
+        let mut loaded = BTreeSet::new();
+        for (virt, phys) in code {
+            if let Some((file, addr)) = self.find(phys.0 / PAGE_BYTES) {
+                loaded.insert(((virt & !(PAGE_BYTES - 1)).wrapping_sub(addr), file));
+            }
+        }
+        for (base, file) in &loaded {
+            let Some(array) = self.program(*file).array else { continue };
+            for (addr, name) in fast_path::functions(array, *base, peek) {
+                // It is of the file that is loaded last before it, if a function begins there.
+                if let Some((base, file)) = loaded.range(..=(addr, usize::MAX)).next_back() {
+                    self.program(*file).name_unnamed(addr - base, name);
+                }
+            }
+        }
+    }
+
+    /// Which file a page of the guest's memory is of, and where in it.
+    fn find(&mut self, page: u64) -> Option<(usize, u64)> {
+        if let Some(found) = self.known.get(&page) {
+            return *found;
+        }
+        let found = self.look_up(page);
+        self.known.insert(page, found);
+        found
+    }
+
+    fn program(&mut self, file: usize) -> &mut Program {
+        let (files, debug) = (&self.files, &self.debug);
+        self.programs.entry(file).or_insert_with(|| {
+            let file = files[file];
+            let symbols = debug.as_ref().and_then(|folder| debug_file(folder, file.bytes));
+            Program::read(file.path, file.bytes, symbols.as_deref()).unwrap_or_default()
+        })
+    }
+
     fn user_place(&mut self, phys: PhysAddr) -> Place {
         let page = phys.0 / PAGE_BYTES;
-        let found = match self.known.get(&page) {
-            Some(found) => *found,
-            None => {
-                let found = self.look_up(page);
-                self.known.insert(page, found);
-                found
-            }
-        };
-        let Some((file, addr)) = found else {
+        let Some((file, addr)) = self.find(page) else {
             // What programs execute of the kernel's own file is its vDSO.
             let name = if self.kernel_pages.contains(&page) { "[vdso]" } else { "[unknown]" };
             return Place::new(name, name);
         };
-        let (files, debug) = (&self.files, &self.debug);
-        let program = self.programs.entry(file).or_insert_with(|| {
-            let file = files[file];
-            let symbols = debug.as_ref().and_then(|folder| debug_file(folder, file.bytes));
-            Program::read(file.path, file.bytes, symbols.as_deref()).unwrap_or_default()
-        });
+        let program = self.program(file);
         Place {
             function: program.function(addr + phys.0 % PAGE_BYTES),
             object: program.name.clone(),

@@ -18,9 +18,10 @@ use std::path::PathBuf;
 use doorbell_files::replace;
 use doorbell_image::Image;
 use doorbell_loadgen::PacketStamps;
-use doorbell_machine::{ConfigError, Machine, WatchRequest, Watched};
+use doorbell_machine::{ConfigError, Machine, Profile, WatchRequest, Watched};
 use doorbell_results::{FunctionCost, KindFigures};
-use doorbell_symbols::Symbols;
+use doorbell_sim::{Op, PhysAddr};
+use doorbell_symbols::{Mode, Symbols};
 
 use crate::error::RunError;
 
@@ -143,6 +144,18 @@ impl Observed {
     }
 }
 
+/// Where programs executed, as virtual and physical addresses.
+fn code_of_programs<'a>(
+    watched: &'a Watched,
+    trace: Option<&'a Written>,
+) -> impl Iterator<Item = (u64, PhysAddr)> + 'a {
+    let profiled = watched.profile.iter().flat_map(Profile::code_of_programs);
+    let logged = watched.pipeline.iter().map(|logged| &logged.op).filter(|op| op.flags & Op::PRIVILEGED == 0);
+    let begun = trace.into_iter().flat_map(|trace| &trace.begun).filter(|(mode, ..)| *mode == Mode::User);
+    let recorded = begun.map(|(_, virt, phys)| (*virt, *phys));
+    profiled.chain(logged.map(|op| (op.pc, op.fetch))).chain(recorded)
+}
+
 /// Makes of what was watched what people can read. The guest is as it was at the end of the run.
 pub(crate) fn digest(
     observe: &Observe,
@@ -164,6 +177,12 @@ pub(crate) fn digest(
     let hart = machine.harts().iter().position(|hart| hart.address_space().is_some()).unwrap_or(0);
     let peek = |addr: u64, into: &mut [u8]| machine.peek(hart, addr, into) == into.len();
     let mut symbols = Symbols::new(&kernel, &initramfs, machine.ram(), &peek, observe.symbols.as_deref());
+    // Names that only a program's memory tells. The process whose code was executed is now on some hart.
+    let programs: Vec<(u64, PhysAddr)> = code_of_programs(&observed.watched, trace.as_ref()).collect();
+    for hart in 0..machine.harts().len() {
+        let peek = |addr: u64, into: &mut [u8]| machine.peek(hart, addr, into) == into.len();
+        symbols.learn(programs.iter().copied(), &peek);
+    }
     if let Some(trace) = trace {
         let names = RecordedNames::of(trace.begun, &mut symbols);
         let path = RecordedNames::beside(&trace.path);

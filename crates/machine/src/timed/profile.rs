@@ -68,6 +68,13 @@ pub struct Profile {
 }
 
 impl Profile {
+    /// Where programs executed blocks, as virtual and physical addresses.
+    pub fn code_of_programs(&self) -> impl Iterator<Item = (u64, PhysAddr)> {
+        let of_program =
+            |block: &&BlockCost| matches!(self.nodes[block.node as usize].domain, Domain::User(_));
+        self.blocks.iter().filter(of_program).map(|block| (block.pc, block.fetch))
+    }
+
     /// A node of the tree of calls and those below it, with their numbers, down to where the tree begins, which is no function.
     pub fn down_from(&self, node: u32) -> impl Iterator<Item = (u32, CallNode)> {
         let all = std::iter::successors(Some(node), |at| Some(self.nodes[*at as usize].parent));

@@ -1,0 +1,76 @@
+//! The functions by which a DPDK driver receives and sends. They are static, and Debian strips its drivers, but the running program
+//! tells them: for each Ethernet port DPDK keeps an entry in the array `rte_eth_fp_ops`, exported by `librte_ethdev`, from which
+//! what is inlined into programs calls them. So they are found in every build of every driver.
+//!
+//! What the array's entries look like is in DPDK's `rte_ethdev_core.h`, and is part of its ABI: in DPDK 24.11 (ABI 25) two lines of 64 bytes,
+//! one to receive and one to send, each with two pointers to data of the queues first.
+
+use crate::Peek;
+
+/// The array's name.
+pub const ARRAY: &str = "rte_eth_fp_ops";
+
+/// Ports that an array has (`RTE_MAX_ETHPORTS`, as Debian builds it).
+const PORTS: u64 = 32;
+/// Bytes of a port's entry.
+const ENTRY_BYTES: u64 = 128;
+/// The functions of an entry, by where their addresses stand in it.
+const FUNCTIONS: [(u64, &str); 3] = [(16, "rx_pkt_burst"), (80, "tx_pkt_burst"), (88, "tx_pkt_prepare")];
+
+/// How a file comes by the array's address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Array {
+    /// The array is here, copied to the program's own data.
+    Here(u64),
+    /// Its address is here, in the file's global offset table.
+    Pointed(u64),
+}
+
+fn word(peek: Peek, addr: u64) -> Option<u64> {
+    let mut bytes = [0; 8];
+    peek(addr, &mut bytes).then(|| u64::from_le_bytes(bytes))
+}
+
+/// The functions of all ports, in the memory of a program in which the file is loaded at `base`: where each is, and what the array
+/// calls it.
+pub fn functions(array: Array, base: u64, peek: Peek) -> Vec<(u64, &'static str)> {
+    let at = match array {
+        Array::Here(addr) => Some(base.wrapping_add(addr)),
+        Array::Pointed(slot) => word(peek, base.wrapping_add(slot)),
+    };
+    let Some(at) = at else { return Vec::new() };
+    let places =
+        (0..PORTS).flat_map(|port| FUNCTIONS.map(|(offset, name)| (port * ENTRY_BYTES + offset, name)));
+    let found = places.filter_map(|(offset, name)| Some((word(peek, at.wrapping_add(offset))?, name)));
+    found.filter(|(addr, _)| *addr != 0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_functions_of_every_port_are_read_from_the_array_or_by_its_address() {
+        let memory = |addr: u64, into: &mut [u8]| {
+            let value: u64 = match addr {
+                0x5000_0010 => 0x7000_0000,
+                0x7000_0010 | 0x7000_0090 => 0x1111,
+                0x7000_0050 => 0x2222,
+                0x7000_00d8 => 0x3333,
+                0x7000_0000..0x7000_1000 => 0,
+                _ => return false,
+            };
+            into.copy_from_slice(&value.to_le_bytes());
+            true
+        };
+        let found = [
+            (0x1111, "rx_pkt_burst"),
+            (0x2222, "tx_pkt_burst"),
+            (0x1111, "rx_pkt_burst"),
+            (0x3333, "tx_pkt_prepare"),
+        ];
+        assert_eq!(functions(Array::Pointed(0x10), 0x5000_0000, &memory), found);
+        assert_eq!(functions(Array::Here(0x2000_0000), 0x5000_0000, &memory), found);
+        assert_eq!(functions(Array::Pointed(0x18), 0x5000_0000, &memory), []);
+    }
+}
