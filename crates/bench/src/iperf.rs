@@ -3,61 +3,39 @@
 
 use std::time::Instant;
 
-use doorbell_machine::{ConfigError, Mode, Network, NetworkOutcome, Outcome};
-use doorbell_results::{IperfFigures, Protocol, Steady, SteadyPhase};
-use doorbell_sim::{BitsPerSec, Ps};
+use doorbell_machine::{ConfigError, Mode, NetworkOutcome, Outcome};
+use doorbell_results::{IperfFigures, Protocol};
+use doorbell_sim::BitsPerSec;
 use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::config::RunConfig;
-use crate::control::{Control, LINES_SHOWN, run_network_watched};
-use crate::error::{RunError, describe};
+use crate::control::Control;
+use crate::error::RunError;
 use crate::folder::pretty;
 use crate::interval::{Interval, OpenInterval, all_dropped, meanings};
-use crate::length::Length;
 use crate::nodes::NodeGuest;
-use crate::observe::{NodeTrace, Observe};
+use crate::observe::NodeTrace;
 use crate::options::Options;
 use crate::prepared::{Measured, NodesLoad, profile_test_node};
-use crate::steady::{Pace, Watch};
-use crate::system::System;
 use crate::testbed::Testbed;
+use crate::transfer::{self, Test};
 
 /// What a measurement needs beside the presets' times: TCP comes to its pace on a timed machine in some milliseconds.
 pub(crate) const DEFAULTS: &[&str] = &["run.settle=5ms", "run.duration=20ms"];
 
 /// What runs in the nodes: the server in node 0, the client in node 1.
-pub fn guests() -> [NodeGuest; 2] {
-    let role = |name: &str, lines: &str, ready_marker: &str, address| NodeGuest {
-        image: "net".to_owned(),
-        instead: None,
-        disks: Vec::new(),
-        words: format!("doorbell.app={name} doorbell.ip={address}"),
-        script: Some((name.to_owned(), lines.to_owned())),
-        ready_marker: ready_marker.to_owned(),
-    };
+pub fn guests(config: &RunConfig) -> [NodeGuest; 2] {
+    let server = include_str!("../../../guest/scripts/iperf-server");
+    let client = include_str!("../../../guest/scripts/iperf-client");
     [
-        role(
-            "iperf-server",
-            include_str!("../../../guest/scripts/iperf-server"),
-            "Server listening",
-            "10.0.0.2/24",
-        ),
-        role(
-            "iperf-client",
-            include_str!("../../../guest/scripts/iperf-client"),
-            "iperf: waiting",
-            "10.0.0.3/24",
-        ),
+        transfer::guest(config, "net", ("iperf-server", server), "Server listening", "10.0.0.2/24"),
+        transfer::guest(config, "net", ("iperf-client", client), "iperf: waiting", "10.0.0.3/24"),
     ]
 }
 
-/// Simulated time after which a test that does not end, or does not begin, is given up.
-const PATIENCE: Ps = Ps(600 * Ps::PER_SECOND);
-/// How often it is looked whether data flow.
-const STEP: Ps = Ps::from_us(100);
 /// More payload than this is not of the talk before a test.
 const TALK_BYTES_MAX: u64 = 8 << 10;
 /// What iperf3 is told if it is stopped from outside, in seconds: the longest that it takes.
@@ -145,6 +123,26 @@ impl IperfConfig {
         words
     }
 
+    /// What moves: TCP what the receiver acknowledges, UDP what is sent.
+    fn load(&self) -> transfer::Load {
+        transfer::Load {
+            program: "iperf3",
+            name: self.in_words(),
+            connections: self.streams,
+            depth: 1,
+            in_parts: false,
+            typed: self.options(),
+            counted: self.sender(),
+            moved: match self.protocol {
+                Protocol::Tcp => |carried| carried.tcp_acknowledged,
+                Protocol::Udp => |carried| carried.udp_payload,
+            },
+            response: None,
+            begun: |carried| carried.tcp_payload + carried.udp_payload > TALK_BYTES_MAX,
+            failure: |console| Some(result(console)?["error"].as_str()?.to_owned()),
+        }
+    }
+
     /// The load in a few words.
     fn in_words(&self) -> String {
         match self.protocol {
@@ -172,14 +170,20 @@ pub(crate) fn measure(
     let what = format!("iperf, {}", own.in_words());
     let trace = NodeTrace::create(observe, &network, Some(0), |_| config, &what)?;
     let before = network.instructions();
-    let mut test = Test { network: &mut network, config, observe, trace: trace.as_ref(), control };
-    let ((mut interval, iperf3), steady) = match own.seconds {
-        Some(_) => (test.whole()?, None),
+    let own_load = own.load();
+    let mut test = Test::new(&mut network, (config, &own_load), (observe, trace.as_ref()), control);
+    let (mut interval, iperf3, steady) = match own.seconds {
+        Some(_) => {
+            let (interval, found) = whole(&mut test)?;
+            (interval, Some(found), None)
+        }
         None => {
+            test.begin_and_wait()?;
             let (interval, steady) = test.part()?;
-            ((interval, None), Some(steady))
+            (interval, None, Some(steady))
         }
     };
+    let course = test.figures(&interval);
     network.check_conservation();
     network.finish_captures()?;
     trace.map_or(Ok(()), |trace| trace.finish(nodes, &mut network))?;
@@ -187,6 +191,7 @@ pub(crate) fn measure(
     let named = ("iperf", own.in_words());
     let mut summary = interval.point(named, config, &network, own.sender(), host);
     summary.steady = steady;
+    transfer::into_summary(course, &mut summary, control);
     summary.iperf = Some(match &iperf3 {
         Some(result) => figures_of_whole(config, &interval, result),
         None => figures_of_part(config, &interval),
@@ -199,107 +204,16 @@ pub(crate) fn measure(
     Ok(Measured { config: config.clone(), meanings: meanings(&summary, &network), summary })
 }
 
-/// A test on its way.
-struct Test<'a, 'c> {
-    network: &'a mut Network,
-    config: &'a RunConfig,
-    observe: &'a Observe,
-    trace: Option<&'a NodeTrace>,
-    control: &'a mut Control<'c>,
-}
-
-impl Test<'_, '_> {
-    /// Lets the client begin.
-    fn begin(&mut self) {
-        let typed = format!("{}\n", self.config.options::<IperfConfig>().options());
-        let taken = self.network.node_mut(1).type_input(typed.as_bytes());
-        assert_eq!(taken, typed.len(), "the keyboard has room for a line");
-    }
-
-    /// Runs to a time; anything else that ends the run is an error.
-    fn until(&mut self, time: Ps) -> Result<(), RunError> {
-        match run_network_watched(self.network, time, false, self.control)? {
-            NetworkOutcome::Time => Ok(()),
-            outcome => Err(self.ended(&outcome)),
-        }
-    }
-
-    /// Measures a part of a transfer: the test node's caches warm up while it comes to its pace, then everything is timed.
-    fn part(&mut self) -> Result<(Interval, Steady), RunError> {
-        let (run, sender) = (&self.config.run, self.config.options::<IperfConfig>().sender());
-        self.begin();
-        let patience = self.network.now() + PATIENCE;
-        let payload = |network: &Network| {
-            let carried = &network.carried(0).expect("its flows are followed")[sender];
-            carried.tcp_payload + carried.udp_payload
-        };
-        while payload(self.network) <= TALK_BYTES_MAX {
-            if self.network.now() >= patience {
-                return Err(self.ended(&NetworkOutcome::Time));
-            }
-            self.until(self.network.now() + STEP)?;
-        }
-        let timed = self.network.node(0).timing().is_some();
-        self.network.node_mut(0).set_mode(Mode::Warming);
-        let mut steady = Steady { warmup: self.phase(timed, (run.warmup, run.warmup_limit))?, settle: None };
-        if timed {
-            self.network.node_mut(0).set_mode(Mode::Detailed);
-            steady.settle = self.phase(false, (run.settle, run.settle_limit))?;
-        }
-        let open = OpenInterval::begin(self.network, self.observe, self.trace);
-        self.until(self.network.now() + run.duration)?;
-        Ok((open.end(self.network, self.trace), steady))
-    }
-
-    /// A phase in which the test node's caches are to become steady, or queues; and the pace of the transfer.
-    fn phase(&mut self, caches: bool, length: (Length, Ps)) -> Result<Option<SteadyPhase>, RunError> {
-        let network = &*self.network;
-        let watch = Watch::begin(caches, Pace::Programs, network.longest_link(), network.seen());
-        watch.until_steady(length, |time| {
-            self.until(time)?;
-            Ok(self.network.seen())
-        })
-    }
-
-    /// Measures a whole test, from the start of the client to its end, timed from the beginning.
-    fn whole(&mut self) -> Result<(Interval, Option<Value>), RunError> {
-        self.network.node_mut(0).set_mode(Mode::Detailed);
-        let open = OpenInterval::begin(self.network, self.observe, self.trace);
-        self.begin();
-        let patience = self.network.now() + PATIENCE;
-        let ends_well = |nodes: &[(usize, Outcome)]| {
-            nodes.iter().all(|(_, outcome)| matches!(outcome, Outcome::PowerOff { code: 0 }))
-        };
-        while !self.network.is_off(1) {
-            match run_network_watched(self.network, patience, false, self.control)? {
-                NetworkOutcome::Nodes(nodes) if ends_well(&nodes) => {}
-                outcome => return Err(self.ended(&outcome)),
-            }
-        }
-        let found = result(&self.network.node(1).console.text());
-        match found.filter(|found| found["error"].is_null()) {
-            Some(found) => Ok((open.end(self.network, self.trace), Some(found))),
-            None => Err(self.ended(&NetworkOutcome::Nodes(vec![(1, Outcome::PowerOff { code: 0 })]))),
-        }
-    }
-
-    /// Why a test failed: iperf3's own words, if it has some.
-    fn ended(&self, outcome: &NetworkOutcome) -> RunError {
-        let said = result(&self.network.node(1).console.text());
-        let (node, why) = match (outcome, said.as_ref().and_then(|said| said["error"].as_str())) {
-            (_, Some(problem)) => (0, format!("iperf3: {problem}")),
-            (NetworkOutcome::Nodes(nodes), None) => {
-                let (node, outcome) = nodes[0];
-                (node, format!("node {node}: {}", describe(outcome, self.network.now())))
-            }
-            (NetworkOutcome::Asleep, None) => {
-                (1, "both nodes sleep, and nothing is left that would wake them".to_owned())
-            }
-            (NetworkOutcome::Time, None) => {
-                (1, format!("iperf3 did not come to its end, or to sending, in {PATIENCE}"))
-            }
-        };
-        RunError::Ended { why, console: self.network.node(node).console.last_lines(LINES_SHOWN) }
+/// Measures a whole test, from the start of the client to its end, timed from the beginning.
+fn whole(test: &mut Test) -> Result<(Interval, Value), RunError> {
+    test.network.node_mut(0).set_mode(Mode::Detailed);
+    let open = OpenInterval::begin(test.network, test.observe, test.trace);
+    test.begin();
+    test.run_to_the_end()?;
+    let found = result(&test.network.node(1).console.text());
+    match found.filter(|found| found["error"].is_null()) {
+        Some(found) => Ok((open.end(test.network, test.trace), found)),
+        None => Err(test.ended(&NetworkOutcome::Nodes(vec![(1, Outcome::PowerOff { code: 0 })]))),
     }
 }
 

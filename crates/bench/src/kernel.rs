@@ -18,6 +18,54 @@ pub struct KernelConfig {
     /// so many a second, and the rest is refused. Unset, the driver does as it likes, which is 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupt_throttle_rate: Option<u32>,
+    /// The ports' MTU, 576 to 9000 bytes. Unset, Ethernet's usual 1500.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
+    /// Whether the NIC cuts TCP segments (TSO). Unset, as the driver likes: it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tso: Option<bool>,
+    /// Whether the stack cuts segments late (GSO). Unset, as the kernel likes: it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gso: Option<bool>,
+    /// Whether the stack puts segments together early (GRO). Unset, as the kernel likes: it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gro: Option<bool>,
+}
+
+impl KernelConfig {
+    /// What the image's /init is told besides the program, with a space before it.
+    pub(crate) fn words(&self) -> String {
+        self.mtu.map_or(String::new(), |mtu| format!(" doorbell.mtu={mtu}"))
+    }
+
+    /// What a script does before its program starts, in a guest with one port at this address.
+    pub(crate) fn before_program(&self, address: &str) -> String {
+        let mut lines = self
+            .interrupt_throttle_rate
+            .map_or(String::new(), |rate| format!("{RELOAD}{rate} || exit\n{}\n", self.ports_up(address)));
+        if let Some(command) = self.offloads("eth0") {
+            lines.push_str(&format!("{command} || exit\n"));
+        }
+        lines
+    }
+
+    /// What /init does for ports.
+    fn ports_up(&self, address: &str) -> String {
+        let mtu = self.mtu.map_or(String::new(), |mtu| format!(" mtu {mtu}"));
+        format!(
+            "n=0; while [ -e /sys/class/net/eth$n ]; do ip address add {address} dev eth$n; ip link set eth$n up{mtu}; \
+             until read -r up < /sys/class/net/eth$n/carrier && [ $up = 1 ]; do busybox usleep 10000; done; n=$((n + 1)); done"
+        )
+    }
+
+    /// The command that sets a port's offloads, if there is something to set.
+    fn offloads(&self, port: &str) -> Option<String> {
+        let of = [("tso", self.tso), ("gso", self.gso), ("gro", self.gro)];
+        let given = of.into_iter().filter_map(|(name, on)| Some((name, on?)));
+        let words: Vec<String> =
+            given.map(|(name, on)| format!(" {name} {}", if on { "on" } else { "off" })).collect();
+        (!words.is_empty()).then(|| format!("ethtool -K {port}{}", words.concat()))
+    }
 }
 
 impl Options for KernelConfig {
@@ -25,6 +73,9 @@ impl Options for KernelConfig {
 
     /// As the driver has it (`e1000_check_options`): it would take another value for its default, and say so where nobody looks.
     fn validate(&self, _: &RunConfig) -> Result<(), ConfigError> {
+        if let Some(mtu) = self.mtu.filter(|mtu| !(576..=9000).contains(mtu)) {
+            return Err(ConfigError::new("kernel.mtu", format!("{mtu} is not from 576 to 9000")));
+        }
         match self.interrupt_throttle_rate {
             None | Some(0 | 1 | 3 | 4 | 100..=100_000) => Ok(()),
             Some(other) => {
@@ -64,16 +115,28 @@ pub(crate) const MEMCACHED: &[&str] = &[
 
 /// Loads the driver again, with the parameter behind this text, for all ports.
 const RELOAD: &str = "rmmod e1000 && insmod /lib/modules/e1000.ko InterruptThrottleRate=";
-/// What /init does for ports.
-const PORTS_UP: &str = "n=0; while [ -e /sys/class/net/eth$n ]; do \
-    ip address add 10.0.$n.2/24 dev eth$n; ip link set eth$n up; \
-    until read -r up < /sys/class/net/eth$n/carrier && [ $up = 1 ]; do busybox usleep 10000; done; n=$((n + 1)); done";
+/// The addresses of a guest's ports, in a shell that counts them by `n`.
+const ADDRESSES: &str = "10.0.$n.2/24";
+/// Sets the offloads of all ports, in a shell.
+const OF_ALL_PORTS: &str = "for n in /sys/class/net/eth*; do";
 
 /// What the image's /init is told to run one of its scripts.
 fn words(script: &str, config: &RunConfig) -> String {
-    match config.options::<KernelConfig>().interrupt_throttle_rate {
-        None => format!("doorbell.app={script}"),
-        Some(rate) => format!("-- \"{RELOAD}{rate} || exit; {PORTS_UP}; . /scripts/{script}\""),
+    let kernel = config.options::<KernelConfig>();
+    let mut before = kernel
+        .interrupt_throttle_rate
+        .map_or(String::new(), |rate| format!("{RELOAD}{rate} || exit; {}; ", kernel.ports_up(ADDRESSES)));
+    if let Some(command) = kernel.offloads("${n##*/}") {
+        before.push_str(&format!("{OF_ALL_PORTS} {command} || exit; done; "));
+    }
+    let mtu = kernel.words();
+    match before.as_str() {
+        "" => format!("doorbell.app={script}{mtu}"),
+        _ => format!(
+            "{}{}-- \"{before}. /scripts/{script}\"",
+            mtu.trim_start(),
+            if mtu.is_empty() { "" } else { " " }
+        ),
     }
 }
 

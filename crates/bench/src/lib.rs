@@ -24,6 +24,7 @@ mod length;
 mod m5;
 mod measure;
 mod memcached;
+mod netperf;
 mod network;
 mod nodes;
 mod observe;
@@ -37,6 +38,7 @@ mod reference;
 mod registry;
 mod resolve;
 mod results;
+mod run_up;
 mod rxptx;
 mod script;
 mod sealed;
@@ -48,6 +50,7 @@ mod testbed;
 mod testpmd;
 mod timing;
 mod touch;
+mod transfer;
 mod trial;
 mod window;
 
@@ -60,7 +63,7 @@ pub use disks::{machine_with, open_disks};
 pub use doorbell_results::{
     Change, CoreFigures, Direction, Drops, Figure, FigureGroup, FunctionCost, GeneratorFigures, HopFigures,
     IperfFigures, KindCost, KindFigures, NetworkFigures, NodeFigures, OutputFigures, PointSummary,
-    PortFigures, Protocol, QueueFigures, Ran, RunSummary, SwitchFigures, TimingFigures,
+    PortFigures, Protocol, QueueFigures, Ran, RunSummary, SwitchFigures, TimingFigures, TransferFigures,
 };
 pub use dpdk::DpdkConfig;
 pub use drive::{DriveConfig, DriveKind};
@@ -73,6 +76,7 @@ pub use length::Length;
 pub use m5::{M5Next, M5Ops};
 pub use measure::{Point, run_point, run_point_observed};
 pub use memcached::MemcachedDpdkConfig;
+pub use netperf::{NetperfConfig, NetperfTest};
 pub use network::{CableTable, GeneratorTable, NetworkFile, NetworkPlan, NodeTable};
 pub use nodes::{NodeGuest, NodesPlan, TestbedPlan};
 pub use observe::{
@@ -89,6 +93,7 @@ pub use reference::{Parameter, Word, explained, page, parameter, parameters, sch
 pub use registry::{BENCHMARKS, Benchmark, NETWORK, Nodes, PLAYED, benchmark};
 pub use resolve::{Layers, resolve};
 pub use results::{Results, named};
+pub use run_up::RunUp;
 pub use rxptx::RxptxConfig;
 pub use script::{Mark, NO_TRAFFIC, Script, run_script};
 pub use sealed::{SEAL, read_verified, seal, verify, write_sealed};
@@ -98,4 +103,5 @@ pub use tables::csv_field;
 pub use testbed::{Plan, Saved, Source, Testbed};
 pub use testpmd::{ForwardMode, TestpmdConfig, Topology};
 pub use touch::TouchConfig;
+pub use transfer::TransferConfig;
 pub use trial::{Standing, Trial, TrialResult};

@@ -17,6 +17,7 @@ use crate::control::{Control, LINES_SHOWN, run_network_watched};
 use crate::disks::{BOOT_SEED, disks_identity, open_disks};
 use crate::error::{RunError, describe};
 use crate::places::{Places, guest_identity, read_guest, with_room};
+use crate::run_up::RunUp;
 use crate::session::LINK_STEP;
 use crate::testbed::{Plan, Source, Testbed};
 
@@ -46,6 +47,8 @@ pub struct TestbedPlan {
     pub network: NetworkConfig,
     /// What runs in each node.
     pub guests: Vec<NodeGuest>,
+    /// A load that is at its pace when all is ready.
+    pub run_up: Option<RunUp>,
     /// The seed of a run's random streams.
     pub seed: u64,
     /// How long a boot may take, in simulated time.
@@ -68,6 +71,7 @@ impl TestbedPlan {
             name: name.to_owned(),
             network: NetworkConfig::two_nodes(config.nodes())?,
             guests: guests.into(),
+            run_up: None,
             seed: config.run.seed,
             boot_timeout: config.run.boot_timeout,
             threads: 1,
@@ -105,6 +109,8 @@ impl TestbedPlan {
 /// A network with what its nodes boot from.
 pub struct NodesPlan {
     plan: TestbedPlan,
+    /// Where the nodes of a load that is to be run up come from.
+    from: (Places, Source),
     /// Names what runs in each node.
     identities: Vec<String>,
     images: Vec<Image>,
@@ -113,7 +119,12 @@ pub struct NodesPlan {
 }
 
 impl NodesPlan {
-    fn new(plan: TestbedPlan, places: &Places, control: &mut Control) -> Result<NodesPlan, RunError> {
+    fn new(
+        plan: TestbedPlan,
+        places: &Places,
+        source: &Source,
+        control: &mut Control,
+    ) -> Result<NodesPlan, RunError> {
         // What the network cannot be is found before a boot.
         Network::new(plan.network.clone(), plan.seed)?;
         let built = plan.guests.iter().zip(&plan.network.nodes).map(|(guest, (_, node))| {
@@ -125,9 +136,11 @@ impl NodesPlan {
             images.iter().zip(&plan.guests).map(|(image, guest)| open_disks(Some(image), &guest.disks));
         let disks = disks.collect::<Result<Vec<_>, _>>()?;
         let named = images.iter().zip(&plan.guests).zip(&disks);
-        let identities =
-            named.map(|((image, guest), disks)| identity(image, guest) + &disks_identity(disks)).collect();
-        Ok(NodesPlan { plan, identities, images, disks })
+        let run_up = plan.run_up.as_ref().map_or(String::new(), RunUp::identity);
+        let identities = named
+            .map(|((image, guest), disks)| identity(image, guest) + &disks_identity(disks) + &run_up)
+            .collect();
+        Ok(NodesPlan { plan, from: (places.clone(), source.clone()), identities, images, disks })
     }
 
     fn network(&self, config: NetworkConfig, seed: u64) -> Result<Network, ConfigError> {
@@ -141,6 +154,19 @@ impl NodesPlan {
 
     fn guests(&self) -> Vec<&str> {
         self.identities.iter().map(String::as_str).collect()
+    }
+
+    /// The nodes with their load at its pace, in the network in which they have booted, and the instructions that it took.
+    fn with_load(&self, run_up: &RunUp, control: &mut Control) -> Result<(Network, u64), RunError> {
+        let (places, source) = &self.from;
+        let without = TestbedPlan { run_up: None, ..self.plan.clone() };
+        let ready = without.prepare(places, source, control)?;
+        let mut network = self.network(self.plan.for_boot(), BOOT_SEED)?;
+        network.restore(ready.checkpoint(), &ready.plan.guests())?;
+        let before = network.instructions() - ready.boot.map_or(0, |(_, instructions)| instructions);
+        run_up.run(&mut network, control)?;
+        let instructions = network.instructions() - before;
+        Ok((network, instructions))
     }
 
     fn run_until_ready(&self, network: &mut Network, control: &mut Control) -> Result<(), RunError> {
@@ -181,7 +207,11 @@ impl Plan for NodesPlan {
         format!("{}-{:016x}.net", self.plan.name, self.plan.key(&self.identities))
     }
 
-    fn boot(&self, control: &mut Control) -> Result<(Network, String), RunError> {
+    fn boot(&self, control: &mut Control) -> Result<(Network, String, u64), RunError> {
+        if let Some(run_up) = &self.plan.run_up {
+            let (network, instructions) = self.with_load(run_up, control)?;
+            return Ok((network, String::new(), instructions));
+        }
         let count = self.images.len();
         let nodes = match count {
             1 => "one node".to_owned(),
@@ -196,7 +226,8 @@ impl Plan for NodesPlan {
             machine.console.watch(Some(&of.ready_marker));
         }
         self.run_until_ready(&mut network, control)?;
-        Ok((network, String::new()))
+        let instructions = network.instructions();
+        Ok((network, String::new(), instructions))
     }
 
     fn save(&self, network: &Network) -> NetworkCheckpoint {
@@ -205,7 +236,10 @@ impl Plan for NodesPlan {
 
     fn restored(&self, checkpoint: &NetworkCheckpoint) -> Result<Network, RunError> {
         let mut network = self.network(self.plan.network.clone(), self.plan.seed)?;
+        // Faults follow from the seed of the run, whatever links have carried before and whatever the seed of the boot was.
+        let faults = network.fault_streams();
         network.restore(checkpoint, &self.guests())?;
+        network.set_fault_streams(faults);
         Ok(network)
     }
 
@@ -222,7 +256,7 @@ impl TestbedPlan {
         source: &Source,
         control: &mut Control,
     ) -> Result<Testbed, RunError> {
-        Testbed::ready(NodesPlan::new(self, places, control)?, places, source, control)
+        Testbed::ready(NodesPlan::new(self, places, source, control)?, places, source, control)
     }
 }
 

@@ -63,7 +63,10 @@ impl<'a> BenchmarkPlan<'a> {
                 Some((two(&format!("{}-driven", benchmark.name), guests)?, driven))
             }
             Nodes::One => None,
-            Nodes::Two { guests, measure } => Some((two(benchmark.name, guests())?, measure)),
+            Nodes::Two { guests, run_up, measure } => {
+                let plan = two(benchmark.name, guests(config))?;
+                Some((TestbedPlan { run_up: run_up(config), ..plan }, measure))
+            }
             Nodes::Network => {
                 let (plan, _) = TestbedPlan::network(config, network_name, threads)?;
                 Some((plan, network))

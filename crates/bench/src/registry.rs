@@ -12,15 +12,18 @@ use crate::drive::DriveConfig;
 use crate::iperf::IperfConfig;
 use crate::kernel::KernelConfig;
 use crate::memcached::MemcachedDpdkConfig;
+use crate::netperf::NetperfConfig;
 use crate::nodes::NodeGuest;
 use crate::options::{OptionSections, Options, Section};
 use crate::playback::TRACE;
 use crate::prepared::MeasureNodes;
+use crate::run_up::RunUp;
 use crate::rxptx::RxptxConfig;
 use crate::session::{Ready, Workload};
 use crate::testpmd::TestpmdConfig;
 use crate::touch::TouchConfig;
-use crate::{compute, dpdk, iperf, kernel, memcached, rxptx, testpmd, touch};
+use crate::transfer::TransferConfig;
+use crate::{compute, dpdk, iperf, kernel, memcached, netperf, rxptx, testpmd, touch};
 
 /// What a benchmark is made of.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +33,9 @@ pub enum Nodes {
     /// Two machines on one cable.
     Two {
         /// What runs in them.
-        guests: fn() -> [NodeGuest; 2],
+        guests: fn(&RunConfig) -> [NodeGuest; 2],
+        /// A load that is at its pace before measurements begin.
+        run_up: fn(&RunConfig) -> Option<RunUp>,
         /// How they are measured.
         measure: MeasureNodes,
     },
@@ -99,6 +104,8 @@ impl Benchmark {
 /// What all DPDK programs have.
 const DPDK: Section = Section::of::<DpdkConfig>();
 const KERNEL: Section = Section::of::<KernelConfig>();
+/// What all have that move something between two nodes.
+const TRANSFER: Section = Section::of::<TransferConfig>();
 /// What is no benchmark's own.
 const OF_ALL: &[Section] = &[Section::of::<DriveConfig>()];
 
@@ -254,11 +261,24 @@ pub const BENCHMARKS: &[Benchmark] = &[
     Benchmark {
         name: "iperf",
         summary: "iperf3 over TCP or UDP between two nodes on one cable: the kernel's network stack on both sides",
-        nodes: Nodes::Two { guests: iperf::guests, measure: iperf::measure },
+        nodes: Nodes::Two { guests: iperf::guests, run_up: |_| None, measure: iperf::measure },
         image: "net",
         ready_marker: kernel::READY_MARKER,
         guest_words: |_| String::new(),
-        options: &[Section::of::<IperfConfig>()],
+        options: &[KERNEL, Section::of::<IperfConfig>(), TRANSFER],
+        defaults: iperf::DEFAULTS,
+        returned: kernel::returned,
+        preload: None,
+        silent: false,
+    },
+    Benchmark {
+        name: "netperf",
+        summary: "netperf between two nodes on one cable: streams both ways, requests and responses by TCP and UDP",
+        nodes: Nodes::Two { guests: netperf::guests, run_up: netperf::run_up, measure: netperf::measure },
+        image: "netperf",
+        ready_marker: kernel::READY_MARKER,
+        guest_words: |_| String::new(),
+        options: &[KERNEL, Section::of::<NetperfConfig>(), TRANSFER],
         defaults: iperf::DEFAULTS,
         returned: kernel::returned,
         preload: None,
@@ -413,10 +433,21 @@ mod tests {
             assert_eq!(error.key, format!("{name}.no_such_key"), "the section needs deny_unknown_fields");
         }
         // Results have always had them in this order, and the configuration's hash follows from it.
-        let order =
-            ["dpdk", "testpmd", "touch", "rxptx", "kernel", "memcached_dpdk", "compute", "iperf", "drive"];
+        let order = [
+            "dpdk",
+            "testpmd",
+            "touch",
+            "rxptx",
+            "kernel",
+            "memcached_dpdk",
+            "compute",
+            "iperf",
+            "transfer",
+            "netperf",
+            "drive",
+        ];
         assert_eq!(all, order);
-        assert_eq!(sections_of_runs(), ["iperf", "drive"]);
+        assert_eq!(sections_of_runs(), ["iperf", "transfer", "netperf", "drive"]);
     }
 
     #[test]

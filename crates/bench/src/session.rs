@@ -126,7 +126,7 @@ impl Plan for MachinePlan {
         format!("{}-{:016x}.ckpt", self.workload.name, self.config.machine().guest_hash() ^ booted)
     }
 
-    fn boot(&self, control: &mut Control) -> Result<(Machine, String), RunError> {
+    fn boot(&self, control: &mut Control) -> Result<(Machine, String, u64), RunError> {
         let guest = read_guest(&self.image, self.bootargs.clone())?;
         (control.say)(&format!("booting Debian until {} is ready", self.workload.name));
         let mut machine = machine_for_boot(&self.config, &self.disks)?;
@@ -134,7 +134,8 @@ impl Plan for MachinePlan {
         drop(guest);
         self.run_until_ready(&mut machine, control)?;
         let console = machine.console.text();
-        Ok((machine, console))
+        let instructions = machine.instructions();
+        Ok((machine, console, instructions))
     }
 
     fn save(&self, machine: &Machine) -> CheckpointFile {

@@ -75,8 +75,8 @@ pub trait Plan {
 
     /// The name of its checkpoint's file in the cache: a function of everything that decides what a boot leaves.
     fn file_name(&self) -> String;
-    /// Boots it until all applications are ready; tells what a lone guest has printed.
-    fn boot(&self, control: &mut Control) -> Result<(Self::System, String), RunError>;
+    /// Boots it until all applications are ready; tells what a lone guest has printed, and how many instructions it took.
+    fn boot(&self, control: &mut Control) -> Result<(Self::System, String, u64), RunError>;
     /// What is to be kept of it.
     fn save(&self, system: &Self::System) -> Self::Checkpoint;
     /// A new one as it is to be measured, at a checkpoint.
@@ -153,8 +153,8 @@ impl<P: Plan> Testbed<P> {
 
     fn booted(plan: P, commit: &'static str, control: &mut Control) -> Result<Self, RunError> {
         let started = Instant::now();
-        let (system, console) = plan.boot(control)?;
-        let boot = Some((started.elapsed().as_secs_f64(), system.instructions()));
+        let (system, console, instructions) = plan.boot(control)?;
+        let boot = Some((started.elapsed().as_secs_f64(), instructions));
         let checkpoint = plan.save(&system);
         let first = Mutex::new(None);
         Ok(Testbed { plan, commit, checkpoint, _held: None, first, console, boot, fingerprint: false })

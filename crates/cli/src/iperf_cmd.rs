@@ -1,4 +1,4 @@
-//! `doorbell run iperf`: iperf3 between two nodes on one cable.
+//! `doorbell run iperf` and `netperf`: between two nodes on one cable.
 
 use anyhow::bail;
 use doorbell_bench::Benchmark;
@@ -9,16 +9,17 @@ use crate::run_cmd::{Asked, Load};
 /// What is run, if the options have a meaning here.
 pub fn asked(args: &RunArgs, chosen: &'static Benchmark) -> anyhow::Result<Asked> {
     args.observe.refuse_for_nodes("two nodes")?;
-    refuse_what_has_no_meaning(args)?;
+    refuse_what_has_no_meaning(args, chosen.name)?;
     let config = args.configs(chosen.defaults)?.remove(0);
     let load = Load { config: config.clone(), rate: config.loadgen.traffic.rate_asked(), said: None };
     Ok(Asked::new(chosen, config, vec![load]))
 }
 
 /// The load comes from the client, not from a load generator.
-fn refuse_what_has_no_meaning(args: &RunArgs) -> anyhow::Result<()> {
+fn refuse_what_has_no_meaning(args: &RunArgs, name: &str) -> anyhow::Result<()> {
+    let rate = if name == "iperf" { "--set iperf.rate=1Gbps (UDP)" } else { "nothing: its client sends" };
     let given = [
-        ("--rate", !args.rate.is_empty(), "--set iperf.rate=1Gbps (UDP)"),
+        ("--rate", !args.rate.is_empty(), rate),
         ("--frame-size", args.frame_size.is_some(), "nothing: the kernel decides"),
         ("--drive", args.drive.is_some(), "nothing: its client is a node already"),
         ("--frames", args.frames.is_some(), "--duration 20ms"),
@@ -30,7 +31,7 @@ fn refuse_what_has_no_meaning(args: &RunArgs) -> anyhow::Result<()> {
     ];
     for (option, given, instead) in given {
         if given {
-            bail!("{option} is for load generators, and iperf has none; instead: {instead}");
+            bail!("{option} is for load generators, and {name} has none; instead: {instead}");
         }
     }
     Ok(())

@@ -42,6 +42,10 @@ pub struct RunArgs {
     /// Measure for this simulated time, such as 2ms
     #[arg(long, value_name = "TIME")]
     pub(crate) duration: Option<String>,
+    /// Measure so many samples of that time, one after the other, and tell how much they vary (iperf, netperf); short for --set
+    /// transfer.samples=N
+    #[arg(long, value_name = "N")]
+    pub(crate) samples: Option<u32>,
     /// Simulated time of traffic before the measurement, such as 10ms; auto: until caches and rings are steady
     #[arg(long, value_name = "TIME")]
     pub(crate) warmup: Option<String>,
@@ -225,6 +229,7 @@ impl RunArgs {
             text.parse::<Ps>().context("--duration")?;
             further.push(format!("run.duration={text}"));
         }
+        further.extend(self.samples.map(|samples| format!("transfer.samples={samples}")));
         further.extend(warmup_given(self.warmup.as_deref())?);
         if let Some(size) = frame_size.and_then(one_size) {
             further.push(format!("loadgen.traffic.frame_size={size}"));

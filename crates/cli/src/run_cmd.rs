@@ -83,6 +83,9 @@ fn benchmark_asked(args: &RunArgs) -> anyhow::Result<Asked> {
     if let Nodes::Two { .. } = chosen.nodes {
         return iperf_cmd::asked(args, chosen);
     }
+    if args.samples.is_some() {
+        bail!("--samples is for transfers between two nodes: iperf, netperf");
+    }
     if chosen.silent && !args.rate.is_empty() {
         bail!("--rate: {} has no traffic", chosen.name);
     }

@@ -1,15 +1,18 @@
 //! What is told of a run that its table of points has no columns for.
 
-use doorbell_bench::{IperfFigures, NetworkFigures, PointSummary, Protocol};
+use doorbell_bench::{Direction, IperfFigures, NetworkFigures, PointSummary, Protocol, TransferFigures};
 
 /// Lines about a point; none of most.
 pub fn told(summary: &PointSummary) -> String {
-    let iperf = summary.iperf.as_ref().map(transfer);
-    iperf.or(summary.network.as_ref().map(hops)).unwrap_or_default()
+    let iperf = summary.iperf.as_ref().map(iperf);
+    let transfer = summary.transfer.as_ref();
+    let moved =
+        iperf.or_else(|| transfer.map(moved)).map(|moved| moved + &transfer.map_or(String::new(), course));
+    moved.or(summary.network.as_ref().map(hops)).unwrap_or_default()
 }
 
 /// What iperf3 carried.
-fn transfer(f: &IperfFigures) -> String {
+fn iperf(f: &IperfFigures) -> String {
     let again = match (f.retransmits, f.datagrams_lost) {
         (Some(segments), _) => format!(", {segments} segments sent again"),
         (_, Some(datagrams)) => format!(", {datagrams} datagrams lost"),
@@ -26,15 +29,56 @@ fn transfer(f: &IperfFigures) -> String {
     if let Some([client, server]) = f.cpu_percent {
         lines.push(format!("iperf3's share of a core: client {client:.0} %, server {server:.0} %"));
     }
-    for (name, wire, drops) in
-        [("server", &f.wire_to_server, f.nic_drops[0]), ("client", &f.wire_to_client, f.nic_drops[1])]
-    {
-        lines.push(format!(
-            "To the {name}: {} frames, {} bytes; {} lost and {} damaged on the cable; its NIC dropped {drops}",
+    lines.join("\n") + "\n" + &cable([&f.wire_to_server, &f.wire_to_client], f.nic_drops)
+}
+
+/// What crossed the cable.
+fn cable(wires: [&Direction; 2], drops: [u64; 2]) -> String {
+    let of = |(name, (wire, drops)): (&str, (&Direction, u64))| {
+        format!(
+            "To the {name}: {} frames, {} bytes; {} lost and {} damaged on the cable; its NIC dropped {drops}\n",
             wire.frames, wire.bytes, wire.lost, wire.corrupted
+        )
+    };
+    ["server", "client"].into_iter().zip(wires.into_iter().zip(drops)).map(of).collect()
+}
+
+/// What moved between two nodes.
+fn moved(f: &TransferFigures) -> String {
+    let whose = if f.said.is_empty() { "" } else { " of the guests' time, as the program found" };
+    let first = match (f.goodput_gbps, f.transactions_per_second) {
+        (Some(goodput), _) => {
+            format!("goodput {goodput:.3} Gbps: {} bytes in {:.6} s{whose}", f.bytes_received, f.seconds)
+        }
+        (None, rate) => format!(
+            "{:.0} transactions a second: {} in {:.6} s{whose}; one takes {:.2} µs on average",
+            rate.unwrap_or(0.0),
+            f.transactions.unwrap_or(0),
+            f.seconds,
+            f.round_trip_us.unwrap_or(0.0)
+        ),
+    };
+    let many = if f.connections == 1 { String::new() } else { format!(", {} connections", f.connections) };
+    let said: String = f.said.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
+    format!("{}{many}: {first}\n{said}", f.load) + &cable([&f.wire_to_server, &f.wire_to_client], f.nic_drops)
+}
+
+/// How it went.
+fn course(f: &TransferFigures) -> String {
+    let mut lines =
+        format!("Idle: test node {:.1} %, drive node {:.1} %\n", f.test_idle * 100.0, f.drive_idle * 100.0);
+    if let Some(samples) = &f.samples {
+        lines.push_str(&format!(
+            "{} samples of {:.3} ms: {:.3} {} on average, standard deviation {:.3}, coefficient of variation {:.2} %\n",
+            samples.values.len(),
+            samples.seconds * 1e3,
+            samples.mean,
+            samples.unit,
+            samples.stddev,
+            samples.variation * 100.0
         ));
     }
-    lines.join("\n") + "\n"
+    lines
 }
 
 /// Hops and switches in words.

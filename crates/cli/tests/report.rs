@@ -87,6 +87,7 @@ fn point() -> PointSummary {
         }],
         exit_status: None,
         iperf: None,
+        transfer: None,
         played: None,
         network: None,
     }

@@ -93,11 +93,23 @@ fn of_one(point: &PointSummary) -> Vec<Card> {
             unit: "",
             note: format!("{} frames", grouped(point.lost())),
         },
-        match point.goodput_gbps() {
-            Some(goodput) => {
+        match (point.goodput_gbps(), point.transactions_per_second()) {
+            (Some(goodput), _) => {
                 Card { name: "Goodput", value: rate(goodput), unit: "Gbps", note: "of payload".to_owned() }
             }
-            None => latency_card(Some(point), None),
+            (None, Some(rate)) => Card {
+                name: "Transactions",
+                value: short(rate),
+                unit: "a second",
+                note: point
+                    .transfer
+                    .as_ref()
+                    .and_then(|transfer| transfer.round_trip_us)
+                    .map_or_else(String::new, |microseconds| {
+                        format!("{} each, on average", duration_ns(microseconds * 1e3))
+                    }),
+            },
+            (None, None) => latency_card(Some(point), None),
         },
         Card {
             name: "Work a frame",
@@ -208,5 +220,11 @@ mod tests {
         let iperf = doorbell_results::IperfFigures { goodput_gbps: 8.5, ..Default::default() };
         transfer.points[0].iperf = Some(iperf);
         assert_eq!(values(&transfer)[3], "8.500 Gbps");
+        let requests = doorbell_results::TransferFigures {
+            transactions_per_second: Some(20_000.0),
+            ..Default::default()
+        };
+        (transfer.points[0].iperf, transfer.points[0].transfer) = (None, Some(requests));
+        assert!(values(&transfer)[3].ends_with(" a second"), "{:?}", values(&transfer));
     }
 }

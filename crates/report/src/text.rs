@@ -163,17 +163,26 @@ fn render_points(points: &[&PointSummary], out: &mut String) -> Vec<&'static str
         },
         Group { title: "lost", columns: vec![Column::new("%", points, |p| percent(known(p.drop_rate)))] },
         Group { title: "frames lost to", columns: lost },
-        match points.iter().all(|p| p.goodput_gbps().is_some()) {
-            true => Group {
-                title: "goodput",
-                columns: vec![Column::new("Gbps", points, |p| rate(p.goodput_gbps().unwrap_or(0.0)))],
-            },
-            false => latency_group(points),
-        },
+        goal_group(points),
     ];
     groups.retain(|group| !group.columns.is_empty());
     render(&groups, points.len(), out);
     rest.iter().map(|cause| cause.key).collect()
+}
+
+/// What points are about: payload, transactions, or round trips.
+fn goal_group(points: &[&PointSummary]) -> Group {
+    let all_have = |of: fn(&PointSummary) -> Option<f64>| points.iter().all(|point| of(point).is_some());
+    if all_have(PointSummary::goodput_gbps) {
+        let column = Column::new("Gbps", points, |p| rate(p.goodput_gbps().unwrap_or(0.0)));
+        return Group { title: "goodput", columns: vec![column] };
+    }
+    if all_have(PointSummary::transactions_per_second) {
+        let column =
+            Column::new("a second", points, |p| fixed(p.transactions_per_second().unwrap_or(0.0), 0));
+        return Group { title: "transactions", columns: vec![column] };
+    }
+    latency_group(points)
 }
 
 /// Round trips in one unit and with as many decimals as the longest leaves room for.

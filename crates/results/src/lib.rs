@@ -11,7 +11,7 @@
 //! | `steady` | how a load came to its pace before it was measured |
 //! | `timing`, `functions`, `kinds` | what the timing models say, and what guest functions cost, one by one and by kind |
 //! | `network` | members of a network, hop by hop |
-//! | `ports`, `iperf` | what NICs counted, what iperf3 says |
+//! | `ports`, `iperf`, `transfer` | what NICs counted, what iperf3 says, what moved between two nodes |
 //! | `played` | what a played trace has beside these |
 //! | `ran` | simulator, images and boot, traces |
 //! | `comparison` | results side by side |
@@ -37,6 +37,7 @@ mod stages;
 mod steady;
 mod streams;
 mod timing;
+mod transfer;
 
 pub use comparison::{
     ComparedFigure, ComparedPoint, ComparedSide, ComparedValue, ComparedWords, Comparison, FigureDifference,
@@ -61,3 +62,4 @@ pub use stages::{StageSummaries, StageSummary};
 pub use steady::{Steady, SteadyCriterion, SteadyPhase};
 pub use streams::{FlowSummary, ReplayStats, StreamSummary, Throughput};
 pub use timing::{CoreFigures, Figure as TimingFigure, Group as TimingGroup, TimingFigures};
+pub use transfer::{Samples, TransferFigures, TransferPart};

@@ -16,6 +16,7 @@ use crate::stages::StageSummaries;
 use crate::steady::Steady;
 use crate::streams::StreamSummary;
 use crate::timing::{CoreFigures, TimingFigures};
+use crate::transfer::TransferFigures;
 
 /// No rate, time or ratio of a real run is larger; what is comes from a damaged file.
 const LARGEST_PLAUSIBLE: f64 = 1e15;
@@ -181,6 +182,9 @@ pub struct PointSummary {
     /// What iperf3 has beside these, in one object with them.
     #[serde(flatten)]
     pub iperf: Option<IperfFigures>,
+    /// What moved between two nodes, how it came to its pace, and whether the drive node had time to spare.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transfer: Option<TransferFigures>,
     /// What a played trace has beside these, in one object with them.
     #[serde(flatten)]
     pub played: Option<PlayedFigures>,
@@ -299,12 +303,20 @@ impl PointSummary {
     /// What reached its goal, in bytes: of transfers the payload, of others the delivered frames at layer 2, with FCS.
     pub fn delivered_bytes(&self) -> u64 {
         let frames = self.delivered_gbps * 1e9 / 8.0 * self.simulated_seconds;
-        self.iperf.as_ref().map_or(frames.round() as u64, |iperf| iperf.bytes_received)
+        let iperf = self.iperf.as_ref().map(|iperf| iperf.bytes_received);
+        let moved = self.transfer.as_ref().map(|transfer| transfer.bytes_received);
+        iperf.or(moved).unwrap_or(frames.round() as u64)
     }
 
     /// Payload that arrived in bits a second, in units of 10⁹, of benchmarks that transfer something; they have no round trips.
     pub fn goodput_gbps(&self) -> Option<f64> {
-        self.iperf.as_ref().map(|iperf| iperf.goodput_gbps)
+        let moved = self.transfer.as_ref().and_then(|transfer| transfer.goodput_gbps);
+        self.iperf.as_ref().map(|iperf| iperf.goodput_gbps).or(moved)
+    }
+
+    /// Requests with their responses, a second, of benchmarks that count them.
+    pub fn transactions_per_second(&self) -> Option<f64> {
+        self.transfer.as_ref().and_then(|transfer| transfer.transactions_per_second)
     }
 
     /// What the timing models say: of all cores and of each, of each node.
@@ -326,6 +338,7 @@ impl PointSummary {
             ("offered_mpps", Some(self.offered_mpps)),
             ("delivered_mpps", Some(self.delivered_mpps)),
             ("goodput_gbps", self.goodput_gbps()),
+            ("transfer.transactions_per_second", self.transactions_per_second()),
             ("simulated_seconds", Some(self.simulated_seconds)),
             ("ipc", known(self.ipc)),
             ("instructions_per_frame", known(self.instructions_per_frame)),

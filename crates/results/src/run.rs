@@ -300,6 +300,18 @@ mod tests {
             }],
             exit_status: Some(0),
             iperf: Some(iperf),
+            transfer: Some(TransferFigures {
+                load: "TCP_RR".into(),
+                transactions_per_second: Some(20_000.0),
+                drive_idle: 0.5,
+                over_time: vec![TransferPart {
+                    phase: "measured".into(),
+                    gbps: 1.0,
+                    ..TransferPart::default()
+                }],
+                samples: Samples::of("Gbps", 0.01, vec![1.0, 2.0]),
+                ..TransferFigures::default()
+            }),
             played: Some(PlayedFigures {
                 pace: "as recorded".into(),
                 waited_us: 0.5,

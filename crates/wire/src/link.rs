@@ -285,6 +285,16 @@ impl Link {
         sent
     }
 
+    /// The stream from which its faults are drawn.
+    pub fn fault_stream(&self) -> &Rng {
+        self.faults.rng()
+    }
+
+    /// Draws its faults from another stream from now on.
+    pub fn set_fault_stream(&mut self, stream: Rng) {
+        self.faults.set_rng(stream);
+    }
+
     /// The link's state for a snapshot.
     pub fn save(&self) -> LinkState {
         LinkState {

@@ -23,6 +23,7 @@ mod machines;
 mod memcached_dpdk;
 mod microbenchmarks;
 mod native_programs;
+mod netperf;
 mod networks;
 mod nic_from_outside;
 mod observers;

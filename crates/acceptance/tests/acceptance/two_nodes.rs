@@ -363,8 +363,17 @@ fn a_transfer_is_timed_at_the_server_and_the_same_twice() {
     let stats = fs::read_to_string(one.join("stats.json")).expect("stats.json was written");
     assert!(stats.contains("node0.hart0.core.") && !stats.contains("node1.hart0.core."));
     assert!(doorbell(&["report", one.to_str().unwrap()]).success().contains("goodput"));
+    // Idle or not, and over time.
+    let (test, drive) = (number(&first, "/transfer/test_idle"), number(&first, "/transfer/drive_idle"));
+    assert!(test < 0.5 && (0.3..1.0).contains(&drive), "{test} {drive}");
+    let parts = first.pointer("/transfer/over_time").and_then(Value::as_array).expect("parts over time");
+    let of = |phase: &str| parts.iter().filter(|part| part["phase"] == phase).collect::<Vec<_>>();
+    assert!(of("warmup").len() > 10 && of("settle").len() > 5 && of("measured").len() == 1);
+    let moved: f64 =
+        of("measured").iter().map(|part| number(part, "/gbps") * number(part, "/length_ns")).sum();
+    assert!((moved / 8.0 / received - 1.0).abs() < 1e-3, "{moved} {received}");
     let two = folder.path().join("two");
-    let second = iperf(&two, &[&short[..], &["--profile", "--trace"]].concat());
+    let second = iperf(&two, &[&short[..], &["--profile", "--trace", "--samples", "1"]].concat());
     assert_eq!(first["state_hash"], second["state_hash"], "it is the same profiled and recorded");
     check_trace(&two.join("trace.dbt"), &first);
     check_kinds(&two, &second);

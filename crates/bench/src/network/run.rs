@@ -46,6 +46,7 @@ impl TestbedPlan {
     ) -> Result<(TestbedPlan, NetworkPlan), ConfigError> {
         let topology = config.topology()?;
         let plan = TestbedPlan {
+            run_up: None,
             name: name.to_owned(),
             network: topology.network.clone(),
             guests: topology.guests.clone(),

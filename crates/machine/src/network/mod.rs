@@ -17,6 +17,7 @@
 
 use std::sync::Mutex;
 
+use doorbell_sim::rng::Rng;
 use doorbell_sim::{Frame, Ps, log};
 use doorbell_wire::flows::Carried;
 use doorbell_wire::pcap::{PcapError, PcapFile};
@@ -184,6 +185,24 @@ impl Network {
     /// The link that a direction is, with what went into it.
     pub fn link(&self, wire: &Wire) -> &doorbell_wire::Link {
         self.members[wire.from.0].link(wire.from.1)
+    }
+
+    /// The streams from which the links' faults are drawn, by direction.
+    pub fn fault_streams(&self) -> Vec<Rng> {
+        self.wires().iter().map(|wire| self.link(wire).fault_stream().clone()).collect()
+    }
+
+    /// Draws the links' faults from these streams from now on.
+    ///
+    /// # Panics
+    ///
+    /// If there are not as many as directions.
+    pub fn set_fault_streams(&mut self, streams: Vec<Rng>) {
+        assert_eq!(streams.len(), self.wires().len(), "a stream a direction");
+        let senders: Vec<(usize, u8)> = self.wires().iter().map(|wire| wire.from).collect();
+        for ((member, port), stream) in senders.into_iter().zip(streams) {
+            self.members[member].link_mut(port).set_fault_stream(stream);
+        }
     }
 
     /// The directions whose sender is a switch or a load generator, by their names.

@@ -20,6 +20,7 @@ mod percentiles;
 mod played;
 mod stacked;
 mod throughput;
+mod transfer_time;
 mod way;
 mod work;
 
@@ -54,7 +55,10 @@ const PLAYED: [(&str, Draw, Has); 5] = [
 type Has = fn(&PointSummary) -> bool;
 
 /// For loads of which that is known.
-const FURTHER: [(&str, Draw, Has); 6] = [
+const FURTHER: [(&str, Draw, Has); 7] = [
+    ("transfer-over-time", transfer_time::figure, |point| {
+        point.transfer.as_ref().is_some_and(|transfer| !transfer.over_time.is_empty())
+    }),
     ("over-time", over_time::figure, |point| point.batches.len() > 1),
     ("way", way::figure, |point| point.latency_stages_ns.is_some()),
     ("cycles", cycles::figure, |point| point.timing.is_some()),

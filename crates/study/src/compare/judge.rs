@@ -7,7 +7,7 @@ use doorbell_results::{ComparedFigure, ComparedPoint, Comparison, FigureDifferen
 use super::CompareError;
 
 /// The figures that a person looks at first.
-pub(super) const HEADLINE: [&str; 22] = [
+pub(super) const HEADLINE: [&str; 24] = [
     "low_mpps",
     "high_mpps",
     "offered_mpps",
@@ -22,6 +22,8 @@ pub(super) const HEADLINE: [&str; 22] = [
     "answer_latency_ns.p50",
     "answer_latency_ns.p99",
     "goodput_gbps",
+    "transfer.goodput_gbps",
+    "transfer.transactions_per_second",
     "cycles",
     "ipc",
     "instructions_per_frame",
@@ -32,7 +34,7 @@ pub(super) const HEADLINE: [&str; 22] = [
     "timing.DRAM.mb_per_second",
 ];
 /// The figures that a difference is judged by, unless others are named: none that is given, and none of a few frames only.
-const JUDGED: [&str; 10] = [
+const JUDGED: [&str; 12] = [
     "low_mpps",
     "delivered_mpps",
     "drop_rate",
@@ -40,6 +42,8 @@ const JUDGED: [&str; 10] = [
     "latency_ns.p50",
     "latency_ns.p99",
     "goodput_gbps",
+    "transfer.goodput_gbps",
+    "transfer.transactions_per_second",
     "cycles",
     "ipc",
     "instructions_per_frame",

@@ -1,0 +1,336 @@
+//! netperf between two nodes: Debian's own netperf and netserver, over the kernel's stack. Either a part of a test is measured, by what
+//! crosses the cable, from a checkpoint at which it is at its pace; or a whole test, by what netperf itself finds.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use doorbell_machine::{ConfigError, Mode, NetworkOutcome, Outcome};
+use doorbell_results::TransferFigures;
+use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::RunConfig;
+use crate::control::Control;
+use crate::error::RunError;
+use crate::interval::{Interval, OpenInterval, meanings};
+use crate::kernel::KernelConfig;
+use crate::nodes::NodeGuest;
+use crate::observe::NodeTrace;
+use crate::options::Options;
+use crate::prepared::{Measured, NodesLoad, profile_test_node};
+use crate::run_up::RunUp;
+use crate::testbed::Testbed;
+use crate::transfer::{self, Test, TransferConfig};
+
+/// What netperf is told if it is stopped from outside, in seconds: the longest that it takes.
+const WITHOUT_END: u32 = 86_400;
+/// More payload than this is not of the talk before a stream,
+const TALK_BYTES_MAX: u64 = 64 << 10;
+/// nor more segments of it, which has some five to a connection.
+const TALK_SEGMENTS_MAX: u64 = 200;
+/// The most payload of a request or response by TCP; by UDP it is what one frame holds.
+const TCP_MESSAGE_MAX: u32 = 65_536;
+/// Bytes of IPv4's and UDP's headers.
+const UDP_HEADERS: u32 = 28;
+/// What is asked of netperf about a whole test, by its names: of streams, and of requests.
+const OF_STREAMS: &str = "THROUGHPUT,THROUGHPUT_UNITS,ELAPSED_TIME";
+const OF_REQUESTS: &str =
+    "TRANSACTION_RATE,ELAPSED_TIME,MEAN_LATENCY,P50_LATENCY,P90_LATENCY,P99_LATENCY,MIN_LATENCY,MAX_LATENCY";
+
+/// netperf's tests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum NetperfTest {
+    /// The client sends a byte stream to the timed server.
+    #[default]
+    TcpStream,
+    /// The server sends a byte stream.
+    TcpMaerts,
+    /// A request and its response in turns, by TCP.
+    TcpRr,
+    /// The same by UDP.
+    UdpRr,
+}
+
+impl NetperfTest {
+    const fn name(self) -> &'static str {
+        match self {
+            NetperfTest::TcpStream => "TCP_STREAM",
+            NetperfTest::TcpMaerts => "TCP_MAERTS",
+            NetperfTest::TcpRr => "TCP_RR",
+            NetperfTest::UdpRr => "UDP_RR",
+        }
+    }
+
+    const fn is_stream(self) -> bool {
+        matches!(self, NetperfTest::TcpStream | NetperfTest::TcpMaerts)
+    }
+}
+
+/// netperf's options.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct NetperfConfig {
+    /// The test (-t): TCP_STREAM, TCP_MAERTS, TCP_RR or UDP_RR.
+    pub test: NetperfTest,
+    /// Tests side by side, each a process with a connection of its own, 1 to 16.
+    pub streams: u32,
+    /// Bytes of a request (-r), 1 to 65536; by UDP at most what a frame holds.
+    pub request: u32,
+    /// Bytes of a response (-r), 1 to 65536; by UDP at most what a frame holds.
+    pub response: u32,
+    /// Measure a whole test of so many seconds (-l), 1 to 60. Without this, `run.duration` of one that goes on for `run.warmup` and
+    /// `run.settle`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<u32>,
+}
+
+impl Default for NetperfConfig {
+    fn default() -> Self {
+        NetperfConfig { test: NetperfTest::TcpStream, streams: 1, request: 1, response: 1, seconds: None }
+    }
+}
+
+impl Options for NetperfConfig {
+    const SECTION: &'static str = "netperf";
+
+    fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
+        let refused = |key: &str, problem: String| Err(ConfigError::new(format!("netperf.{key}"), problem));
+        if !(1..=16).contains(&self.streams) {
+            return refused("streams", format!("{} is not from 1 to 16", self.streams));
+        }
+        let udp = self.test == NetperfTest::UdpRr;
+        let most = match config.options::<KernelConfig>().mtu.unwrap_or(1500) {
+            mtu if udp => mtu.saturating_sub(UDP_HEADERS),
+            _ => TCP_MESSAGE_MAX,
+        };
+        for (key, bytes) in [("request", self.request), ("response", self.response)] {
+            if !(1..=most).contains(&bytes) {
+                return refused(key, format!("{bytes} is not from 1 to {most}"));
+            }
+        }
+        match self.seconds {
+            Some(seconds) if !(1..=60).contains(&seconds) => {
+                refused("seconds", format!("{seconds} is not from 1 to 60"))
+            }
+            Some(_) if self.streams > 1 => {
+                refused("seconds", "several tests end at different times; measure a part of them".to_owned())
+            }
+            Some(_) if config.options::<TransferConfig>().samples > 1 => {
+                refused("seconds", "samples are parts of a test; leave out one of both".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl NetperfConfig {
+    /// The node that sends what is counted: the stream, or the responses.
+    fn sender(&self) -> usize {
+        if self.test == NetperfTest::TcpStream { 1 } else { 0 }
+    }
+
+    /// What is typed at the client: how many tests, and their options.
+    fn typed(&self) -> String {
+        let mut own = String::new();
+        if !self.test.is_stream() {
+            own.push_str(&format!(" -r {},{}", self.request, self.response));
+        }
+        let timing = match self.seconds {
+            Some(_) if self.test.is_stream() => {
+                own.push_str(&format!(" -k {OF_STREAMS}"));
+                ""
+            }
+            Some(_) => {
+                own.push_str(&format!(" -k {OF_REQUESTS}"));
+                " -j"
+            }
+            None => "",
+        };
+        let seconds = self.seconds.unwrap_or(WITHOUT_END);
+        let own = if own.is_empty() { own } else { format!(" --{own}") };
+        format!("{} -t {} -l {seconds}{timing}{own}", self.streams, self.test.name())
+    }
+
+    fn load(&self) -> transfer::Load {
+        let udp = self.test == NetperfTest::UdpRr;
+        transfer::Load {
+            program: "netperf",
+            name: self.test.name().to_owned(),
+            connections: self.streams,
+            depth: 1,
+            in_parts: true,
+            typed: self.typed(),
+            counted: self.sender(),
+            moved: if udp { |carried| carried.udp_payload } else { |carried| carried.tcp_acknowledged },
+            response: (!self.test.is_stream()).then_some(u64::from(self.response)),
+            begun: if self.test.is_stream() {
+                |carried| carried.tcp_payload > TALK_BYTES_MAX
+            } else {
+                |carried| carried.tcp_segments + carried.udp_datagrams > TALK_SEGMENTS_MAX
+            },
+            failure: |_| None,
+        }
+    }
+
+    /// The load in a few words.
+    fn in_words(&self) -> String {
+        match self.streams {
+            1 => self.test.name().to_owned(),
+            streams => format!("{streams} x {}", self.test.name()),
+        }
+    }
+}
+
+/// What runs in the nodes: netserver in node 0, netperf in node 1.
+pub(crate) fn guests(config: &RunConfig) -> [NodeGuest; 2] {
+    let server = include_str!("../../../guest/scripts/netperf-server");
+    let client = include_str!("../../../guest/scripts/netperf-client");
+    [
+        transfer::guest(config, "netperf", ("netperf-server", server), "Starting netserver", "10.0.0.2/24"),
+        transfer::guest(config, "netperf", ("netperf-client", client), "netperf: waiting", "10.0.0.3/24"),
+    ]
+}
+
+/// A test that goes on is at its pace when measurements begin.
+pub(crate) fn run_up(config: &RunConfig) -> Option<RunUp> {
+    let own = config.options::<NetperfConfig>();
+    let transfer::Load { typed, counted, begun, .. } = own.load();
+    own.seconds.is_none().then_some(RunUp { typed, counted, begun })
+}
+
+/// Runs netperf once, and writes what it found, if it came to its end.
+pub(crate) fn measure(
+    nodes: &Testbed,
+    load: &NodesLoad,
+    control: &mut Control,
+) -> Result<Measured, RunError> {
+    let NodesLoad { config, observe, folder, .. } = *load;
+    let own = config.options::<NetperfConfig>();
+    let started = Instant::now();
+    let mut network = nodes.network()?;
+    observe.check_nodes(&network)?;
+    network.follow_flows(0);
+    if let Some(path) = &observe.capture {
+        network.capture(0, PcapFile::create(path, WHOLE_FRAMES)?);
+    }
+    let what = format!("netperf, {}", own.in_words());
+    let trace = NodeTrace::create(observe, &network, Some(0), |_| config, &what)?;
+    let before = network.instructions();
+    let own_load = own.load();
+    let mut test = Test::new(&mut network, (config, &own_load), (observe, trace.as_ref()), control);
+    let (mut interval, said, steady) = match own.seconds {
+        Some(_) => {
+            let (interval, said) = whole(&mut test)?;
+            (interval, said, None)
+        }
+        None => {
+            let (interval, steady) = test.part()?;
+            (interval, BTreeMap::new(), Some(steady))
+        }
+    };
+    let mut course = test.figures(&interval);
+    network.check_conservation();
+    network.finish_captures()?;
+    trace.map_or(Ok(()), |trace| trace.finish(nodes, &mut network))?;
+    let host = (started.elapsed().as_secs_f64(), network.instructions() - before);
+    let mut summary = interval.point(("netperf", own.in_words()), config, &network, own.sender(), host);
+    summary.steady = steady;
+    as_netperf_says(&mut course, &own_load, said);
+    transfer::into_summary(course, &mut summary, control);
+    profile_test_node(load, nodes, (&mut network, interval.watched[0].take()), &mut summary)?;
+    folder.write_nodes(config, &network)?;
+    Ok(Measured { config: config.clone(), meanings: meanings(&summary, &network), summary })
+}
+
+/// Measures a whole test, from the start of the client to its end, timed from the beginning.
+fn whole(test: &mut Test) -> Result<(Interval, BTreeMap<String, String>), RunError> {
+    test.network.node_mut(0).set_mode(Mode::Detailed);
+    let open = OpenInterval::begin(test.network, test.observe, test.trace);
+    test.begin();
+    test.run_to_the_end()?;
+    let said = said(&test.network.node(1).console.text());
+    match said.contains_key("ELAPSED_TIME") {
+        true => Ok((open.end(test.network, test.trace), said)),
+        false => Err(test.ended(&NetworkOutcome::Nodes(vec![(1, Outcome::PowerOff { code: 0 })]))),
+    }
+}
+
+/// What netperf printed by its names.
+fn said(console: &str) -> BTreeMap<String, String> {
+    let named = console.lines().filter_map(|line| line.trim().split_once('='));
+    let of_netperf = named.filter(|(name, _)| {
+        !name.is_empty() && name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
+    });
+    of_netperf.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// Figures of a whole test are netperf's own, if it has said some: what crossed the cable has its talk among it.
+fn as_netperf_says(figures: &mut TransferFigures, load: &transfer::Load, said: BTreeMap<String, String>) {
+    let number = |name: &str| said.get(name).and_then(|text| text.parse::<f64>().ok());
+    let Some(seconds) = number("ELAPSED_TIME") else { return };
+    figures.seconds = seconds;
+    if let Some(megabits) = number("THROUGHPUT") {
+        figures.goodput_gbps = Some(megabits * 1e-3);
+        figures.bytes_received = (megabits * 1e6 / 8.0 * seconds).round() as u64;
+    }
+    if let Some(rate) = number("TRANSACTION_RATE") {
+        figures.transactions = Some((rate * seconds).round() as u64);
+        figures.transactions_per_second = Some(rate);
+        figures.round_trip_us = load.round_trip_us(rate);
+    }
+    figures.said = said;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resolve::resolve;
+
+    fn typed(set: &[&str]) -> Result<String, String> {
+        let set: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
+        let config = resolve("fast", &set).map_err(|error| error.to_string())?;
+        Ok(config.options::<NetperfConfig>().typed())
+    }
+
+    #[test]
+    fn options_are_those_of_the_configuration() {
+        assert_eq!(typed(&[]).unwrap(), "1 -t TCP_STREAM -l 86400");
+        let set = ["netperf.test=UDP_RR", "netperf.streams=4", "netperf.request=64", "netperf.response=128"];
+        assert_eq!(typed(&set).unwrap(), "4 -t UDP_RR -l 86400 -- -r 64,128");
+        let whole = typed(&["netperf.test=TCP_RR", "netperf.seconds=1"]).unwrap();
+        assert!(whole.starts_with("1 -t TCP_RR -l 1 -j -- -r 1,1 -k TRANSACTION_RATE,"), "{whole}");
+    }
+
+    #[test]
+    fn what_netperf_cannot_do_or_would_not_measure_is_refused() {
+        for (set, says) in [
+            (&["netperf.streams=17"][..], "netperf.streams: 17 is not from 1 to 16"),
+            (
+                &["netperf.test=UDP_RR", "netperf.response=1473"],
+                "netperf.response: 1473 is not from 1 to 1472",
+            ),
+            (&["netperf.test=TCP_RR", "netperf.request=0"], "netperf.request: 0 is not from 1 to 65536"),
+            (&["netperf.seconds=1", "netperf.streams=2"], "netperf.seconds: several"),
+            (&["netperf.seconds=1", "transfer.samples=2"], "netperf.seconds: samples"),
+            (&["netperf.seconds=61"], "netperf.seconds: 61 is not from 1 to 60"),
+            (&["netperf.test=TCP_CRR"], "netperf.test"),
+            (&["transfer.samples=0"], "transfer.samples: 0 is not from 1 to 1000"),
+            (&["kernel.mtu=9001"], "kernel.mtu: 9001 is not from 576 to 9000"),
+        ] {
+            let error = typed(set).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+        let jumbo = ["netperf.test=UDP_RR", "netperf.response=1473", "kernel.mtu=9000"];
+        assert!(typed(&jumbo).is_ok());
+    }
+
+    #[test]
+    fn what_netperf_says_is_found_among_other_lines() {
+        let found =
+            said("netperf: waiting\n1 -t TCP_RR\nTRANSACTION_RATE=20000.5\r\nP50_LATENCY=49\nx=1\n=2\n");
+        assert_eq!(found.len(), 2);
+        assert_eq!(found["TRANSACTION_RATE"], "20000.5");
+    }
+}

@@ -1,0 +1,77 @@
+//! A load that is run up to its pace before a checkpoint is kept, so that measurements begin with it: many of one load have one way there.
+//! It goes as a boot does: functionally, in the network that guests boot in, so that what it leaves follows from the guests alone, and serves
+//! any microarchitecture, link and seed.
+
+use doorbell_machine::{Carried, Network, NetworkOutcome};
+use doorbell_sim::Ps;
+
+use crate::control::{Control, LINES_SHOWN, run_network_watched};
+use crate::error::RunError;
+use crate::length::Length;
+use crate::steady::{Pace, Watch};
+use crate::system::System;
+use crate::transfer::PATIENCE;
+
+/// How often it is looked whether data flow.
+const STEP: Ps = Ps::from_us(100);
+/// So long at least it then goes on, for several connections begin one after the other,
+const GOES_ON: Ps = Ps::from_ms(20);
+/// and so long at most, until its pace is steady.
+const LIMIT: Ps = Ps::from_ms(100);
+/// Counts changes in how loads are run up: checkpoints of another way have another name.
+const VERSION: u32 = 1;
+
+/// What is run up.
+#[derive(Clone, Debug)]
+pub struct RunUp {
+    /// What is typed at the client, in node 1.
+    pub typed: String,
+    /// The node that sends what tells that the load has begun.
+    pub counted: usize,
+    /// Whether it is more than the talk before a test.
+    pub begun: fn(&Carried) -> bool,
+}
+
+impl RunUp {
+    /// Names what it leaves, beside the guests.
+    pub(crate) fn identity(&self) -> String {
+        format!(" {VERSION} {}", self.typed)
+    }
+
+    /// Runs it up, in nodes that are ready.
+    pub(crate) fn run(&self, network: &mut Network, control: &mut Control) -> Result<(), RunError> {
+        (control.say)("running the load up to its pace");
+        network.follow_flows(0);
+        let typed = format!("{}\n", self.typed);
+        let taken = network.node_mut(1).type_input(typed.as_bytes());
+        assert_eq!(taken, typed.len(), "the keyboard has room for a line");
+        let patience = network.now() + PATIENCE;
+        while !(self.begun)(&network.carried(0).expect("its flows are followed")[self.counted]) {
+            if network.now() >= patience {
+                return Err(not_begun(network, &format!("nothing has moved in {PATIENCE}")));
+            }
+            until(network, network.now() + STEP, control)?;
+        }
+        until(network, network.now() + GOES_ON, control)?;
+        let watch = Watch::begin(false, Pace::Programs, network.longest_link(), network.seen());
+        watch.until_steady((Length::Auto, LIMIT), |time| {
+            until(network, time, control)?;
+            Ok::<_, RunError>(network.seen())
+        })?;
+        Ok(())
+    }
+}
+
+fn until(network: &mut Network, time: Ps, control: &mut Control) -> Result<(), RunError> {
+    match run_network_watched(network, time, false, control)? {
+        NetworkOutcome::Time => Ok(()),
+        outcome => Err(not_begun(network, &format!("{outcome:?}"))),
+    }
+}
+
+fn not_begun(network: &Network, why: &str) -> RunError {
+    RunError::NotReady {
+        why: format!("the load did not come to its pace: {why}"),
+        console: network.node(1).console.last_lines(LINES_SHOWN),
+    }
+}

@@ -1,0 +1,117 @@
+//! What benchmarks have that move bytes or transactions between two nodes: iperf, netperf, redis, web.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::iperf::Direction;
+
+/// What moved between two nodes in a measurement, and how it went.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TransferFigures {
+    /// What moved, as the program has it: netperf's `TCP_RR`, redis' `GET`.
+    pub load: String,
+    /// Connections side by side.
+    pub connections: u32,
+    /// Bytes of payload that were sent, of the stream or of responses, as they went over the cable, what TCP sent again among them.
+    pub bytes_sent: u64,
+    /// Of these what arrived: what TCP acknowledged, each byte once. Of a whole test of a stream, as its program says.
+    pub bytes_received: u64,
+    /// How long it was measured; of a whole test, as its program says.
+    pub seconds: f64,
+    /// Payload that arrived, in bits a second, in units of 10⁹; `null` of requests and responses.
+    #[serde(default)]
+    pub goodput_gbps: Option<f64>,
+    /// Transactions: requests with their responses; `null` of a stream.
+    #[serde(default)]
+    pub transactions: Option<u64>,
+    /// The same a second.
+    #[serde(default)]
+    pub transactions_per_second: Option<f64>,
+    /// The mean of a transaction's time in microseconds: so many are always under way.
+    #[serde(default)]
+    pub round_trip_us: Option<f64>,
+    /// What the program itself finds of a whole test, by its own names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub said: BTreeMap<String, String>,
+    /// From the server to the client.
+    pub wire_to_client: Direction,
+    /// From the client to the server.
+    pub wire_to_server: Direction,
+    /// Frames that the NICs dropped on arrival for whatever reason: server's, client's.
+    pub nic_drops: [u64; 2],
+    /// Instructions retired: server's node, client's node.
+    pub node_instructions: [u64; 2],
+    /// Share of the measured time in which the test node's cores had nothing to do (WFI).
+    pub test_idle: f64,
+    /// The same of the drive node, which must not be what limits the transfer.
+    pub drive_idle: f64,
+    /// How it came to its pace and kept it: from when the test node's caches begin to warm up to the end of the measurement.
+    pub over_time: Vec<TransferPart>,
+    /// The measurement's samples, if there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<Samples>,
+}
+
+/// What moved in a part of the time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TransferPart {
+    /// `warmup`, `settle` or `measured`.
+    pub phase: String,
+    /// When it begins, in nanoseconds from the beginning of the warm-up.
+    pub begin_ns: f64,
+    /// How long it is, in nanoseconds.
+    pub length_ns: f64,
+    /// Payload that arrived, in bits a second, in units of 10⁹.
+    pub gbps: f64,
+    /// Transactions a second; `null` of a stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transactions_per_second: Option<f64>,
+}
+
+/// Stretches of a measurement, equally long, one after the other.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Samples {
+    /// What each has found: `Gbps` of payload, or `transactions/s`.
+    pub unit: String,
+    /// How long each is, in simulated seconds.
+    pub seconds: f64,
+    /// By sample.
+    pub values: Vec<f64>,
+    /// Their mean.
+    pub mean: f64,
+    /// Their standard deviation, of one sample (n − 1).
+    pub stddev: f64,
+    /// The coefficient of variation: the standard deviation over the mean.
+    pub variation: f64,
+}
+
+impl Samples {
+    /// Of these values; none of fewer than two.
+    pub fn of(unit: &str, seconds: f64, values: Vec<f64>) -> Option<Samples> {
+        if values.len() < 2 {
+            return None;
+        }
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let stddev = (squares / (n - 1.0)).sqrt();
+        let variation = if mean == 0.0 { 0.0 } else { stddev / mean };
+        Some(Samples { unit: unit.to_owned(), seconds, values, mean, stddev, variation })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_vary_by_their_standard_deviation_over_their_mean() {
+        let samples = Samples::of("Gbps", 0.01, vec![4.0, 6.0]).unwrap();
+        assert_eq!((samples.mean, samples.stddev), (5.0, 2f64.sqrt()));
+        assert!((samples.variation - 2f64.sqrt() / 5.0).abs() < 1e-12);
+        assert_eq!(Samples::of("Gbps", 0.01, vec![3.0, 3.0, 3.0]).unwrap().variation, 0.0);
+        assert_eq!(Samples::of("Gbps", 0.01, vec![0.0, 0.0]).unwrap().variation, 0.0);
+        assert_eq!(Samples::of("Gbps", 0.01, vec![1.0]), None);
+    }
+}
