@@ -7,12 +7,18 @@ use doorbell_sim::rng::Rng;
 
 /// The variable that asks for more random cases than a test runs by itself.
 const CASES: &str = "DOORBELL_HARNESS_CASES";
+/// The variable that asks for one of them alone, by its number: to look at one that failed.
+const CASE: &str = "DOORBELL_HARNESS_CASE";
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
 
 /// Runs random cases of `least` to `most` bytes; `usual` of them, or as many as the environment asks for. A failure is
-/// told with the case's number.
+/// told with the case's number, by which `DOORBELL_HARNESS_CASE` runs it alone.
 pub fn random(name: &str, usual: u64, (least, most): (u64, u64), case: impl Fn(&[u8]) + RefUnwindSafe) {
-    let count = std::env::var(CASES).ok().and_then(|count| count.parse().ok()).unwrap_or(usual);
-    let failed: Vec<u64> = (0..count)
+    let numbers = number(CASE).map_or(0..number(CASES).unwrap_or(usual), |only| only..only + 1);
+    let failed: Vec<u64> = numbers
         .filter(|number| {
             let mut rng = Rng::stream(*number, name);
             let length = least + rng.below(most - least + 1);

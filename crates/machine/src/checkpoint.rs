@@ -26,7 +26,7 @@ use doorbell_wire::link::LinkState;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use crate::config::QUANTUM_MAX;
+use crate::config::AHEAD_MAX;
 use crate::dma::DmaStats;
 use crate::events::Event;
 use crate::functions::PluggedFunction;
@@ -48,8 +48,6 @@ const REMEMBERED_FRAME_BYTES_MAX: u64 = 64;
 const REST_BYTES_MAX: u64 = 1 << 30;
 /// No saved moment, and no saved count, lies beyond this: some fifty days of simulated time.
 pub(crate) const LATEST: u64 = u64::MAX / 4;
-/// A hart may be this far beyond the event before which it stops.
-const SLOTS_AHEAD_MAX: u64 = 2;
 
 /// Why a checkpoint cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -363,14 +361,9 @@ impl Machine {
         for (index, hart) in self.harts.iter_mut().enumerate() {
             let saved_clock = saved_clocks[index];
             hart.restore(snapshot.get(&format!("hart{index}"), HART_STATE_VERSION)?, &self.ram)?;
-            // A hart stops before the next event, give or take rounding and an access to a device. Where there are
-            // others, one of these may have caused an event that lies within the turn of this one; a timed one ends its block,
-            // and has done so if the machine has just become functional.
-            let stopped = saved_clock.edge(hart.slots().saturating_sub(SLOTS_AHEAD_MAX));
-            if stopped.saturating_sub(QUANTUM_MAX) > self.queue.next_time()
-                || stopped.0 > LATEST
-                || hart.instructions() > LATEST
-            {
+            let stopped = saved_clock.edge(hart.slots());
+            let ahead = stopped.saturating_sub(AHEAD_MAX) > self.queue.next_time();
+            if ahead || stopped.0 > LATEST || hart.instructions() > LATEST {
                 return Err(inconsistent("a hart's time is impossible").into());
             }
             if saved_clock != clocks[index] {

@@ -199,7 +199,10 @@ impl ConfigError {
 }
 
 /// The largest `core.quantum`.
-pub(crate) const QUANTUM_MAX: Ps = Ps::from_us(100);
+const QUANTUM_MAX: Ps = Ps::from_us(100);
+/// A hart is never farther ahead of others and of events: by its turn, or, if it is timed, by its block, or by what a posted write of it
+/// has waited for credits, which come back over a way of three latencies of at most 1 ms each.
+pub(crate) const AHEAD_MAX: Ps = Ps::from_us(5000);
 const QUANTUM_MIN: Ps = Ps::from_ns(10);
 const HARTS_MAX: u32 = 16;
 const RAM_MIN: u64 = 64 << 20;

@@ -6,7 +6,7 @@ use doorbell_sim::snapshot::{Snapshot, SnapshotError};
 use doorbell_sim::{Clock, Hertz, Ps};
 
 use crate::checkpoint::MACHINE_VERSION;
-use crate::config::QUANTUM_MAX;
+use crate::config::AHEAD_MAX;
 use crate::events::Event;
 use crate::machine::Machine;
 
@@ -20,14 +20,9 @@ impl Machine {
         if self.reached > self.queue.next_time().max(latest_hart) {
             return Err("it was run past an event");
         }
-        for hart in &self.harts {
-            // A run may end within the turn of one of several harts, but no turn is longer than this.
-            let lags = hart.time() < self.reached.saturating_sub(QUANTUM_MAX);
-            if Machine::can_run(hart) && (lags || hart.time() < self.queue.now()) {
-                return Err("a hart that runs lies in the past");
-            }
-        }
-        Ok(())
+        let present = self.queue.now().max(self.reached.saturating_sub(AHEAD_MAX));
+        let lags = |hart: &Hart| Machine::can_run(hart) && hart.time() < present;
+        if self.harts.iter().any(lags) { Err("a hart that runs lies in the past") } else { Ok(()) }
     }
 
     fn is_nic(&self, function: u8) -> Option<bool> {

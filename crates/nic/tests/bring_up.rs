@@ -291,6 +291,24 @@ fn the_mac_loops_back_and_keeps_the_wires_frames_out() {
     bench.check();
 }
 
+/// The link is free while frames are looped back: what follows them must not count as gone before they are.
+#[test]
+fn frames_to_the_wire_follow_those_that_are_looped_back() {
+    let mut bench = Bench::running(NicConfig::default(), 256, 256);
+    bench.write(RCTL, 0x8042);
+    for number in 0..6 {
+        bench.send_legacy(&frame(1518, number).bytes, 0x0b);
+    }
+    bench.run_for(Ps::from_us(8));
+    bench.write(RCTL, 0x8002);
+    for number in 0..40 {
+        bench.send_legacy(&frame(64, number).bytes, 0x0b);
+    }
+    bench.run_for(Ps::from_ms(1));
+    assert_eq!(bench.world.sent.len(), 40);
+    bench.check();
+}
+
 #[test]
 fn other_widths_and_holes_have_a_defined_result_and_are_counted() {
     let mut bench = Bench::new(NicConfig::default());

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::checkpoint::{CheckpointError, CheckpointFile};
-use crate::config::QUANTUM_MAX;
+use crate::config::AHEAD_MAX;
 use crate::network::member::{Member, Node};
 use crate::network::wire::WireStats;
 use crate::network::{Crossing, Network};
@@ -256,8 +256,8 @@ fn present(state: &State) -> Result<Ps, &'static str> {
 /// Whether a node is within the window.
 fn lies_in(node: &Node, begin: u128, end: u128) -> bool {
     let (machine, reached) = (&node.machine, u128::from(node.reached.0));
-    // A hart may be ahead of the others, by a block if it is timed: never by more than the longest quantum.
-    let latest = [machine.reached.saturating_sub(QUANTUM_MAX), machine.queue.now()];
+    // Its harts may be ahead, its events not.
+    let latest = [machine.reached.saturating_sub(AHEAD_MAX), machine.queue.now()];
     let present = (begin..=end).contains(&reached) && latest.iter().all(|time| u128::from(time.0) <= end);
     present && u128::from(machine.next_activity().0) >= begin
 }

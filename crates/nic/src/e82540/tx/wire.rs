@@ -41,7 +41,7 @@ impl Nic {
         if let Some(frame) = self.tx.pauses.pop_front() {
             self.stats.tx_pause_frames += 1;
             self.count_sent(&frame, true);
-            self.tx.wire_free = ports.send(now, frame);
+            self.keep_wire_until(ports.send(now, frame));
         }
         0
     }
@@ -65,9 +65,14 @@ impl Nic {
                 stamps.first_bit = ports.free_at().max(now);
                 ports.frame_sent(id, stamps);
             }
-            self.tx.wire_free = ports.send(now, frame);
+            self.keep_wire_until(ports.send(now, frame));
         }
         taken
+    }
+
+    /// The frame handed over last leaves then, and not before another one: the link knows nothing of what is looped back.
+    fn keep_wire_until(&mut self, at: Ps) {
+        self.tx.wire_free = self.tx.wire_free.max(at);
     }
 
     /// Frames that have left make room.
