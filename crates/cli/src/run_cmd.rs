@@ -98,9 +98,16 @@ fn benchmark_asked(args: &RunArgs) -> anyhow::Result<Asked> {
             driven_guests(chosen, config)?;
             source = " from a drive node";
         }
+        let of_this = loads.len();
         for asked in args.rates(config)? {
             let what = what_is_sent(config);
             let (rate, capped) = within_the_line(config, asked)?;
+            // What the line does not carry is measured once.
+            let same = loads[of_this..].iter_mut().find(|load: &&mut Load| load.rate == rate);
+            if let (Some(_), Some(Load { said: Some(said), .. })) = (&capped, same) {
+                *said += &format!("; {asked} would be the same");
+                continue;
+            }
             let said = format!("{}: {rate} of {what}{source}{}", chosen.name, capped.unwrap_or_default());
             let said = (!chosen.silent).then_some(said);
             loads.push(Load { config: config.clone(), rate, said });

@@ -137,6 +137,11 @@ impl NetworkFile {
                 None => Base::find(machine).map_err(below)?,
             };
             let mut whole = base.below();
+            let benchmark =
+                node.get("benchmark").and_then(Value::as_str).and_then(|name| benchmark(name).ok());
+            let defaults = benchmark.map_or(&[][..], |known| known.defaults).iter();
+            let mut of_run = defaults.filter(|assignment| !assignment.starts_with("loadgen."));
+            of_run.try_for_each(|assignment| whole.set(assignment)).map_err(below)?;
             whole.merge(base.own().clone());
             whole.merge(common.clone());
             // What is not named in all this is as by default, and not as for the other nodes.
@@ -209,6 +214,8 @@ fn has(tree: &Table, path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use doorbell_sim::Bytes;
+
     use super::*;
 
     const NODES: &str = "
@@ -291,6 +298,16 @@ between = [\"one\", \"two\"]
         write("net.toml", &NODES.replace("[node.two]", "[node.two]\npreset = \"lost.toml\""));
         let error = NetworkFile::read(&folder.path().join("net.toml")).unwrap_err().to_string();
         assert!(error.starts_with("node.two.") && error.contains("no such file"), "{error}");
+    }
+
+    #[test]
+    fn what_a_nodes_benchmark_needs_it_has_on_a_machine_of_its_own_too() {
+        let ram = |own: &str| {
+            let text = NODES.replace("[node.two]", &format!("[node.two]\nbenchmark = \"l3fwd\"\n{own}"));
+            resolved(&text).unwrap().topology().unwrap().nodes[1].platform.ram
+        };
+        let all = ["", "preset = \"fast\"\n", "preset = \"fast\"\nplatform.ram = \"1GiB\"\n"];
+        assert_eq!(all.map(ram), [Bytes(768 << 20), Bytes(768 << 20), Bytes(1 << 30)]);
     }
 
     #[test]
