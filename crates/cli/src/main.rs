@@ -19,6 +19,8 @@ mod log_args;
 mod network_cmd;
 mod observe_args;
 mod out;
+#[cfg(test)]
+mod pasted_tests;
 mod report_cmd;
 mod reproduce_cmd;
 mod run_args;
@@ -26,6 +28,7 @@ mod run_cmd;
 mod screen;
 mod script_cmd;
 mod search_cmd;
+mod shell_cmd;
 mod sweep_cmd;
 mod terminal;
 mod told;
@@ -92,6 +95,10 @@ enum Command {
     /// Record what a machine executes and its devices do, look at such traces, and convert them
     #[command(subcommand)]
     Trace(trace_cmd::TraceCommand),
+    /// Print what completes the command's words in a shell
+    Completions(shell_cmd::CompletionsArgs),
+    /// Write the command's manual pages
+    Man(shell_cmd::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -152,6 +159,8 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Trace(command) => trace_cmd::trace(command, &places),
+        Command::Completions(args) => shell_cmd::completions(&args),
+        Command::Man(args) => shell_cmd::man(&args),
     }?;
     log.end()?;
     Ok(code)

@@ -24,12 +24,15 @@ fn stream<'a>(point: &'a Value, name: &str) -> &'a Value {
 #[test]
 fn the_worked_example_does_what_its_page_says() {
     let folder = scratch();
-    fs::write(folder.path().join("mix.toml"), block("toml")).unwrap();
+    fs::create_dir(folder.path().join("examples")).unwrap();
+    fs::write(folder.path().join("examples/mix.toml"), block("toml")).unwrap();
     let cache = places().cache.display().to_string();
     for command in block("sh").lines() {
         let words = command.strip_prefix("doorbell ").expect("the page shows commands of doorbell");
         let here = |word: &str| match word {
-            "mix.toml" | "results/mix" | "results/loads" => folder.path().join(word).display().to_string(),
+            "examples/mix.toml" | "results/mix" | "results/loads" => {
+                folder.path().join(word).display().to_string()
+            }
             _ => word.to_owned(),
         };
         let mut args = vec!["--cache".to_owned(), cache.clone()];
