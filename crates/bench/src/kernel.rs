@@ -2,6 +2,7 @@
 
 use doorbell_loadgen::Returned;
 use doorbell_machine::ConfigError;
+use doorbell_nic::NicModel;
 use doorbell_sim::Ps;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -72,9 +73,17 @@ impl Options for KernelConfig {
     const SECTION: &'static str = "kernel";
 
     /// As the driver has it (`e1000_check_options`): it would take another value for its default, and say so where nobody looks.
-    fn validate(&self, _: &RunConfig) -> Result<(), ConfigError> {
+    fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
         if let Some(mtu) = self.mtu.filter(|mtu| !(576..=9000).contains(mtu)) {
             return Err(ConfigError::new("kernel.mtu", format!("{mtu} is not from 576 to 9000")));
+        }
+        let ports = 0..config.platform.nics as usize;
+        let others = ports.into_iter().find(|port| config.port(*port).nic.model != NicModel::E82540em);
+        if let (Some(_), Some(port)) = (self.interrupt_throttle_rate, others) {
+            let problem = format!(
+                "it is e1000's, and port {port} has another card (nic.model); leave it out, and set that driver's with `ethtool -C` in a script"
+            );
+            return Err(ConfigError::new("kernel.interrupt_throttle_rate", problem));
         }
         match self.interrupt_throttle_rate {
             None | Some(0 | 1 | 3 | 4 | 100..=100_000) => Ok(()),

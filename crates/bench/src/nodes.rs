@@ -16,7 +16,7 @@ use crate::config::RunConfig;
 use crate::control::{Control, LINES_SHOWN, run_network_watched};
 use crate::disks::{BOOT_SEED, disks_identity, open_disks};
 use crate::error::{RunError, describe};
-use crate::places::{Places, guest_identity, read_guest, with_room};
+use crate::places::{Places, guest_identity, image_for, read_guest, with_room};
 use crate::run_up::RunUp;
 use crate::session::LINK_STEP;
 use crate::testbed::{Plan, Source, Testbed};
@@ -128,7 +128,8 @@ impl NodesPlan {
         // What the network cannot be is found before a boot.
         Network::new(plan.network.clone(), plan.seed)?;
         let built = plan.guests.iter().zip(&plan.network.nodes).map(|(guest, (_, node))| {
-            let image = places.build_image_for(&guest.image, guest.instead.as_deref(), control.say)?;
+            let own = image_for(&guest.image, node);
+            let image = places.build_image_for(&own, guest.instead.as_deref(), control.say)?;
             with_room(image, &node.platform)
         });
         let images = built.collect::<Result<Vec<Image>, RunError>>()?;

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use doorbell_image::{BuildOptions, Image, Recipe, build};
-use doorbell_machine::{ConfigError, Guest, PlatformConfig};
+use doorbell_machine::{ConfigError, Guest, MachineConfig, PlatformConfig};
+use doorbell_nic::NicModel;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::RunError;
@@ -69,6 +70,17 @@ impl Places {
         );
         Err(ConfigError::new("run.image", problem).into())
     }
+}
+
+/// Built-in images that have another one for the 82576, with its driver: the same name with this behind it.
+const WITH_IGB: [&str; 4] = ["testpmd", "dpdk", "net", "netperf"];
+const IGB_SUFFIX: &str = "-82576";
+
+/// The image that stands for a built-in one in a machine with these NICs.
+pub fn image_for(image: &str, machine: &MachineConfig) -> String {
+    let mut ports = 0..machine.platform.nics as usize;
+    let igb = WITH_IGB.contains(&image) && ports.any(|port| machine.port(port).nic.model == NicModel::E82576);
+    if igb { format!("{image}{IGB_SUFFIX}") } else { image.to_owned() }
 }
 
 /// An image, if the machine has room for it.

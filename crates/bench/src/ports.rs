@@ -11,6 +11,7 @@ use doorbell_sim::stats::{Counter, Stats};
 const REGISTERS: &str = "Statistics registers";
 const DROPS: &str = "Frames dropped by the NIC, by cause";
 const DMA: &str = "Rings, FIFO and interrupts";
+const QUEUES: &str = "Queues";
 const PATH: &str = "DMA on the path to memory";
 const LINK: &str = "PCI Express link, timed";
 const BUSES: &str = "Buses, timed";
@@ -57,6 +58,9 @@ fn figures(machine: &Machine, index: usize) -> Vec<(&'static str, String, String
         let meaning = counter.description.trim_end_matches('.').to_owned();
         all.push((group, format!("{prefix}{}", counter.name), meaning, counter.value));
     };
+    for (queue, counted) in nic.queue_stats().iter().enumerate() {
+        counted.counters().into_iter().for_each(|counter| add(QUEUES, &format!("queue{queue}."), counter));
+    }
     let nic = nic.stats().counters();
     for counter in nic.iter().filter(|counter| counter.name.contains("_drop_")) {
         add(DROPS, "", counter.clone());
@@ -125,6 +129,11 @@ fn between(machine: &Machine, index: usize, before: &[u64], after: &[u64]) -> Po
         let group = groups.last_mut().expect("one was just pushed");
         group.figures.push(Figure { name, value: after - before });
     }
+    let of_queues = groups.extract_if(.., |group| group.title == QUEUES).flat_map(|group| group.figures);
+    let own = apart(of_queues.collect());
+    if !own.is_empty() {
+        return PortFigures { groups, queues: own };
+    }
     let work = groups.iter().filter(|group| group.title == DMA).flat_map(|group| &group.figures);
     let of_queue = |figure: &&Figure| {
         let name = figure.name.as_str();
@@ -133,6 +142,24 @@ fn between(machine: &Machine, index: usize, before: &[u64], after: &[u64]) -> Po
     // The NIC has one pair, and so counts its work for all.
     let queues = vec![QueueFigures { queue: 0, figures: work.filter(of_queue).cloned().collect() }];
     PortFigures { groups, queues }
+}
+
+/// The figures of a card that counts by queue, for the first and each that did anything.
+fn apart(figures: Vec<Figure>) -> Vec<QueueFigures> {
+    let mut queues: Vec<QueueFigures> = Vec::new();
+    for Figure { name, value } in figures {
+        let Some((queue, name)) = name.strip_prefix("queue").and_then(|rest| rest.split_once('.')) else {
+            continue;
+        };
+        let Ok(queue) = queue.parse() else { continue };
+        if queues.last().is_none_or(|last| last.queue != queue) {
+            queues.push(QueueFigures { queue, figures: Vec::new() });
+        }
+        let last = queues.last_mut().expect("one was just pushed");
+        last.figures.push(Figure { name: name.to_owned(), value });
+    }
+    queues.retain(|of| of.queue == 0 || of.figures.iter().any(|figure| figure.value != 0));
+    queues
 }
 
 /// What each figure and each stage of a round trip means, by name.

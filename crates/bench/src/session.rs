@@ -13,7 +13,7 @@ use crate::disks::{disks_identity, machine_for_boot, machine_with, open_disks};
 use crate::drive::{DriveConfig, DriveKind};
 use crate::error::{RunError, describe};
 use crate::m5::M5_CHECKPOINT;
-use crate::places::{Places, guest_identity, read_guest, with_room};
+use crate::places::{Places, guest_identity, image_for, read_guest, with_room};
 use crate::registry::Benchmark;
 use crate::testbed::{Plan, Source, Testbed};
 
@@ -78,7 +78,8 @@ impl MachinePlan {
             let problem = "a search and a script have no drive node; here it must be \"generator\"";
             return Err(ConfigError::new("drive.kind", problem).into());
         }
-        let image = places.build_image_for(&workload.image, config.run.image.as_deref(), control.say)?;
+        let own = image_for(&workload.image, &config.machine());
+        let image = places.build_image_for(&own, config.run.image.as_deref(), control.say)?;
         let image = with_room(image, &config.platform)?;
         let bootargs = format!("{} {}", image.command_line(), workload.words);
         let guest = guest_identity(&image, &bootargs);

@@ -4,7 +4,7 @@
 //! counters are watched, one link latency later.
 
 use doorbell_machine::{ConfigError, Machine, Port, WatchRequest, Watched};
-use doorbell_nic::{Nic, NicStats, WaitedDrops};
+use doorbell_nic::{Card, NicStats, WaitedDrops};
 use doorbell_results::{Drops, MemoryPart, PortFigures, Steady, WaitedFor};
 use doorbell_sim::{Frame, Ps};
 
@@ -42,7 +42,7 @@ pub(crate) struct NicTotals {
 
 impl NicTotals {
     /// What this NIC counted as well.
-    fn with_nic(mut self, nic: &Nic) -> NicTotals {
+    fn with_nic(mut self, nic: &Card) -> NicTotals {
         let s: &NicStats = nic.stats();
         self.dma += s.rx_drop_dma;
         self.core += s.rx_drop_core;

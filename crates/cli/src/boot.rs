@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::Args;
 use doorbell_bench::{
-    M5Next, M5Ops, Places, Results, RunConfig, bare_identity, fingerprint, guest_identity, machine_with,
-    open_disks, read_guest,
+    M5Next, M5Ops, Places, Results, RunConfig, bare_identity, fingerprint, guest_identity, image_for,
+    machine_with, open_disks, read_guest,
 };
 use doorbell_gdb::{Debuggee, Server, Status};
 use doorbell_machine::{CheckpointFile, Limits, Machine, Outcome};
@@ -136,7 +136,8 @@ fn listen(address: SocketAddr) -> anyhow::Result<Server> {
 }
 
 fn from_image(args: &BootArgs, config: &RunConfig, places: &Places) -> anyhow::Result<(Machine, String)> {
-    let image = places.build_image(&args.image, &mut |line| tell!("{line}"))?;
+    let name = image_for(&args.image, &config.machine());
+    let image = places.build_image(&name, &mut |line| tell!("{line}"))?;
     let bootargs = format!("{} {}", image.command_line(), args.append).trim().to_owned();
     let guest = guest_identity(&image, &bootargs);
     let mut machine = machine_with(config, &open_disks(Some(&image), &config.run.disks)?)?;

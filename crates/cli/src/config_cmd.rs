@@ -25,8 +25,12 @@ pub enum ConfigCommand {
     Reference,
     /// Print the JSON schema of machines' files, for editors
     Schema,
-    /// Print the NIC's registers, implemented and missing, as Markdown
-    Registers,
+    /// Print a NIC's registers, implemented and missing, as Markdown
+    Registers {
+        /// Whose: a value of nic.model
+        #[arg(default_value = "82540em", value_parser = ["82540em", "82576"])]
+        model: String,
+    },
 }
 
 #[derive(Args)]
@@ -69,7 +73,10 @@ pub fn config(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
         ConfigCommand::Explain(args) => explain(args).asked()?,
         ConfigCommand::Reference => out!("{}", doorbell_bench::page()),
         ConfigCommand::Schema => outln!("{:#}", doorbell_bench::schema()),
-        ConfigCommand::Registers => out!("{}", doorbell_nic::register_reference()),
+        ConfigCommand::Registers { model } => match model.as_str() {
+            "82576" => out!("{}", doorbell_nic::e82576::register_reference()),
+            _ => out!("{}", doorbell_nic::register_reference()),
+        },
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -30,7 +30,11 @@ pub const BUILTIN: &[BuiltinRecipe] = &[
         "programs/memcached-dpdk/reply.h", "programs/memcached-dpdk/store.c", "programs/memcached-dpdk/store.h",
         "programs/rxptx.c", "programs/touch.h", "programs/touchdrop.c", "programs/touchfwd.c"),
     recipe!("net": "image.toml", "fstab", "group", "index.html", "init", "memcached", "nic-check", "passwd", "respond", "shrc"),
+    recipe!("testpmd-82576": "image.toml"),
+    recipe!("dpdk-82576": "image.toml"),
+    recipe!("net-82576": "image.toml"),
     recipe!("netperf": "image.toml", "netperf.packages"),
+    recipe!("netperf-82576": "image.toml"),
     recipe!("server": "image.toml", "disk-init", "fstab", "group", "hosts", "init", "passwd", "profile"),
 ];
 

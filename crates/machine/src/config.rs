@@ -3,7 +3,7 @@
 
 use doorbell_attach::AttachConfig;
 use doorbell_loadgen::LoadGenConfig;
-use doorbell_nic::{MacAddress, NicConfig};
+use doorbell_nic::{MacAddress, NicConfig, NicModel};
 use doorbell_pcie::{LinkConfig as PcieConfig, Place};
 use doorbell_platform::{DiskConfig, FirmwareKind, InterruptsKind, MmuMode, RtcConfig};
 use doorbell_sim::ram::PAGE_BYTES;
@@ -247,7 +247,7 @@ impl MachineConfig {
     /// The machine in which a guest boots, whatever it goes on in: this one's guest-visible part, and defaults for all else. So
     /// what a boot leaves follows from the guest alone, and not from who booted it first. Disks take all that any machine's may.
     pub fn for_boot(&self) -> MachineConfig {
-        let nic = NicConfig { mac: self.nic.mac, ..NicConfig::default() };
+        let nic = NicConfig { mac: self.nic.mac, model: self.nic.model, ..NicConfig::default() };
         let disk = DiskConfig { written_max: DiskConfig::WRITTEN_MAX, ..DiskConfig::default() };
         let port = with_any(&self.port, PortTable::visible);
         MachineConfig { platform: self.platform.clone(), nic, disk, port, ..MachineConfig::default() }
@@ -294,6 +294,11 @@ impl MachineConfig {
         let mut visible = postcard::to_stdvec(&(&self.platform, macs)).expect("a configuration serialises");
         if !moved.is_empty() {
             visible.extend(postcard::to_stdvec(&moved).expect("a configuration serialises"));
+        }
+        // A machine whose NICs are all of the first model has the hash that it always had.
+        let models: Vec<_> = (0..self.platform.nics as usize).map(|i| self.port(i).nic.model).collect();
+        if models.iter().any(|model| *model != NicModel::default()) {
+            visible.extend(postcard::to_stdvec(&models).expect("a configuration serialises"));
         }
         xxh3_64(&visible)
     }

@@ -4,7 +4,7 @@
 //! called without a detour (`nic_function.rs`). `CONTRIBUTING.md` has the recipe; `crates/example` follows it.
 
 use doorbell_attach::Attachment;
-use doorbell_nic::{NIC_STATE_VERSION, Nic};
+use doorbell_nic::{Card, IGB_STATE_VERSION, NIC_STATE_VERSION};
 use doorbell_pcie::path::PathState;
 use doorbell_pcie::{ConfigSpace, FunctionIdentity, Message, Place};
 use doorbell_sim::ports::{DmaKind, DmaPort, DmaRequest, IrqPort, IrqSink, PolledRing, Timers};
@@ -137,14 +137,14 @@ impl Timers<u64> for FunctionSide<'_> {
 
 /// What a function is. The NIC is one like every other, but its calls are known when this is compiled.
 pub(crate) enum Device {
-    Nic(Box<Nic>),
+    Nic(Box<Card>),
     Other(Box<dyn PciFunction>),
 }
 
 impl Device {
     fn identity(&self) -> FunctionIdentity {
         match self {
-            Device::Nic(_) => nic_function::identity(),
+            Device::Nic(nic) => nic_function::identity(nic.config().model),
             Device::Other(function) => function.identity(),
         }
     }
@@ -158,7 +158,7 @@ impl Device {
 
     pub fn read(&mut self, now: Ps, at: (u8, u64), size: AccessSize, side: &mut FunctionSide<'_>) -> u64 {
         match self {
-            Device::Nic(nic) => nic_function::read(nic, now, at, size, &mut NicSide(side)),
+            Device::Nic(nic) => nic.read(now, at, size, &mut NicSide(side)),
             Device::Other(function) => function.read(now, at.0, at.1, size, side) & size.mask(),
         }
     }
@@ -171,7 +171,7 @@ impl Device {
         side: &mut FunctionSide<'_>,
     ) {
         match self {
-            Device::Nic(nic) => nic_function::write(nic, now, at, (size, value), &mut NicSide(side)),
+            Device::Nic(nic) => nic.write(now, at, (size, value), &mut NicSide(side)),
             Device::Other(function) => function.write(now, at.0, at.1, size, value & size.mask(), side),
         }
     }
@@ -206,7 +206,7 @@ pub struct PluggedFunction {
 
 impl PluggedFunction {
     /// The NIC of a port.
-    pub(crate) fn nic(port: u8, nic: Nic, place: Place, attachment: Attachment) -> PluggedFunction {
+    pub(crate) fn nic(port: u8, nic: Card, place: Place, attachment: Attachment) -> PluggedFunction {
         let device = Device::Nic(Box::new(nic));
         PluggedFunction::new(device, format!("port{port}"), place, Some(port), attachment)
     }
@@ -247,7 +247,7 @@ impl PluggedFunction {
     }
 
     /// The NIC, if it is one.
-    pub fn as_nic(&self) -> Option<&Nic> {
+    pub fn as_nic(&self) -> Option<&Card> {
         match &self.device {
             Device::Nic(nic) => Some(nic),
             Device::Other(_) => None,
@@ -273,7 +273,7 @@ impl PluggedFunction {
     /// The rings that software polls, as its registers say now.
     pub fn polled_rings(&self) -> Vec<PolledRing> {
         match &self.device {
-            Device::Nic(nic) => nic.rx_ring().into_iter().collect(),
+            Device::Nic(nic) => nic.rx_rings(),
             Device::Other(function) => function.polled_rings(),
         }
     }
@@ -296,7 +296,14 @@ impl PluggedFunction {
     /// Its own state and its path's, `now`; what all functions have alike stands in the machine's section.
     pub(crate) fn save(&self, now: Ps, snapshot: &mut Snapshot) {
         match &self.device {
-            Device::Nic(nic) => snapshot.put(&format!("{}.nic", self.name), NIC_STATE_VERSION, &nic.save()),
+            Device::Nic(nic) => match &**nic {
+                Card::E82540(nic) => {
+                    snapshot.put(&format!("{}.nic", self.name), NIC_STATE_VERSION, &nic.save());
+                }
+                Card::E82576(nic) => {
+                    snapshot.put(&format!("{}.igb", self.name), IGB_STATE_VERSION, &nic.save());
+                }
+            },
             Device::Other(function) => snapshot.put(&self.name, FUNCTION_VERSION, &function.save()),
         }
         snapshot.put(&format!("{}.path", self.name), PathState::VERSION, &self.attachment.path().save());
@@ -314,9 +321,14 @@ impl PluggedFunction {
     ) -> Result<(), SnapshotError> {
         (self.irq, self.dma) = (irq, dma);
         match &mut self.device {
-            Device::Nic(nic) => {
-                nic.restore(snapshot.get(&format!("{}.nic", self.name), NIC_STATE_VERSION)?)?
-            }
+            Device::Nic(nic) => match &mut **nic {
+                Card::E82540(nic) => {
+                    nic.restore(snapshot.get(&format!("{}.nic", self.name), NIC_STATE_VERSION)?)?;
+                }
+                Card::E82576(nic) => {
+                    nic.restore(snapshot.get(&format!("{}.igb", self.name), IGB_STATE_VERSION)?)?;
+                }
+            },
             Device::Other(function) => {
                 function.restore(&snapshot.get::<Vec<u8>>(&self.name, FUNCTION_VERSION)?)?;
             }
@@ -341,12 +353,12 @@ impl Machine {
     }
 
     /// The NIC behind a port.
-    pub fn nic(&self, port: usize) -> &Nic {
+    pub fn nic(&self, port: usize) -> &Card {
         self.function_behind(port).as_nic().expect("a port has a NIC")
     }
 
     /// The NICs behind all ports, in the ports' order.
-    pub fn nics(&self) -> impl Iterator<Item = &Nic> {
+    pub fn nics(&self) -> impl Iterator<Item = &Card> {
         (0..self.ports.len()).map(|port| self.nic(port))
     }
 
@@ -386,7 +398,7 @@ impl Machine {
     pub(crate) fn with_nic<R>(
         &mut self,
         function: u8,
-        call: impl FnOnce(&mut Nic, &mut NicSide<'_, '_>) -> R,
+        call: impl FnOnce(&mut Card, &mut NicSide<'_, '_>) -> R,
     ) -> R {
         self.with_function(function, |device, side| match device {
             Device::Nic(nic) => call(nic, &mut NicSide(side)),

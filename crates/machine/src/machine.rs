@@ -2,7 +2,7 @@
 
 use doorbell_attach::Attachment;
 use doorbell_loadgen::{LoadGen, LoadGenConfig, StageBook};
-use doorbell_nic::Nic;
+use doorbell_nic::Card;
 use doorbell_pcie::{FunctionIdentity, HostBridge, HostBridgeConfig, Place, Slot, SlotError};
 use doorbell_platform::{Clint, InterruptsKind, MmuMode, Rtc, Syscon, Uart, VirtioDisk, map};
 use doorbell_riscv::{Hart, HartConfig};
@@ -217,7 +217,7 @@ fn build_functions(
     let mut functions = Vec::new();
     for port in 0..config.platform.nics as usize {
         let PortConfig { nic, attach, pcie, link } = config.port(port);
-        let nic = Nic::new(nic, link.rate, port).map_err(|error| ConfigError::new("nic", error))?;
+        let nic = Card::new(nic, link.rate, port).map_err(|error| ConfigError::new("nic", error))?;
         let place = config.ports().place(port);
         let attachment = Attachment::new(&attach, &pcie, bridges_before(config, place));
         functions.push(PluggedFunction::nic(port as u8, nic, place, attachment));
@@ -244,7 +244,10 @@ pub(crate) fn build_bridge(
 ) -> Result<HostBridge, ConfigError> {
     let (bridges, ports) = (&config.platform.bridges, config.platform.nics as usize);
     let bridge = |place: &Place| Slot { place: *place, identity: FunctionIdentity::pci_bridge() };
-    let nic = |port| Slot { place: config.ports().place(port), identity: nic_function::identity() };
+    let nic = |port| {
+        let identity = nic_function::identity(config.port(port).nic.model);
+        Slot { place: config.ports().place(port), identity }
+    };
     let other = |plugged: &PluggedFunction| Slot { place: plugged.place(), identity: plugged.identity() };
     let slots =
         bridges.iter().map(bridge).chain((0..ports).map(nic)).chain(others.iter().map(other)).collect();

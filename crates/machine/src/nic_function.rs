@@ -1,13 +1,11 @@
-//! The 82540EM as a PCI function: its identity in the host bridge's terms, its registers by base address register, and its side of
+//! A NIC, of whichever model, as a PCI function: its identity in the host bridge's terms, its registers by base address register, and its side of
 //! the machine, which besides what every function has is the wire of the port that it stands behind.
 
 use doorbell_loadgen::StageBook;
-use doorbell_nic::{IDENTITY, Nic};
-use doorbell_pcie::{BarKind, Capability, FunctionIdentity, HeaderType};
-use doorbell_sim::ports::{DeliveryPort, DmaPort, DmaRequest, IrqPort, Timers, WirePort};
-use doorbell_sim::{
-    AccessSize, Done, Frame, FrameId, FrameObserver, Phase, PhysAddr, Ps, RxStamps, TxStamps,
-};
+use doorbell_nic::{Card, NicModel};
+use doorbell_pcie::{BarKind, Capability, FunctionIdentity, HeaderType, MsiX};
+use doorbell_sim::ports::{DeliveryPort, DmaPort, DmaRequest, IrqPort, IrqSink, Timers, WirePort};
+use doorbell_sim::{Done, Frame, FrameId, FrameObserver, Phase, PhysAddr, Ps, RxStamps, TxStamps};
 use doorbell_trace::system::Happening;
 
 use crate::events::Event;
@@ -88,6 +86,16 @@ impl IrqPort for NicSide<'_, '_> {
     }
 }
 
+impl IrqSink for NicSide<'_, '_> {
+    fn raise(&mut self, now: Ps, vector: u16) {
+        self.0.raise(now, vector);
+    }
+
+    fn withdraw(&mut self, vector: u16) {
+        self.0.withdraw(vector);
+    }
+}
+
 impl Timers<doorbell_nic::Event> for NicSide<'_, '_> {
     fn wake_at(&mut self, at: Ps, event: doorbell_nic::Event) {
         let function = self.0.index;
@@ -121,64 +129,39 @@ impl WirePort for NicSide<'_, '_> {
     }
 }
 
-/// Whether a base address register asks for I/O ports, which have an address and a data register instead of all registers.
-fn is_io(bar: u8) -> bool {
-    IDENTITY.bars.iter().any(|own| own.index == bar && own.io)
-}
-
-/// A load from behind a base address register.
-pub(crate) fn read(
-    nic: &mut Nic,
-    now: Ps,
-    (bar, offset): (u8, u64),
-    size: AccessSize,
-    side: &mut NicSide<'_, '_>,
-) -> u64 {
-    match is_io(bar) {
-        true => nic.io_read(now, offset, size, side),
-        false => nic.mmio_read(now, offset, size, side),
-    }
-}
-
-/// A store there.
-pub(crate) fn write(
-    nic: &mut Nic,
-    now: Ps,
-    (bar, offset): (u8, u64),
-    (size, value): (AccessSize, u64),
-    side: &mut NicSide<'_, '_>,
-) {
-    match is_io(bar) {
-        true => nic.io_write(now, offset, size, value, side),
-        false => nic.mmio_write(now, offset, size, value, side),
-    }
-}
-
-/// The 82540EM's own figures in the host bridge's terms.
-pub(crate) fn identity() -> FunctionIdentity {
+/// A model's own figures in the host bridge's terms.
+pub(crate) fn identity(model: NicModel) -> FunctionIdentity {
+    let own = Card::identity_of(model);
     let mut bars = [BarKind::None; 6];
-    for bar in IDENTITY.bars {
+    for bar in own.bars {
         bars[usize::from(bar.index)] = match bar.io {
             true => BarKind::Io { bytes: bar.size },
             false => BarKind::Memory32 { bytes: bar.size, prefetchable: false },
         };
     }
-    let power = IDENTITY.power_management;
+    let power = own.power_management;
+    let mut capabilities = vec![Capability::PowerManagement {
+        offset: power.offset,
+        capabilities: power.capabilities,
+        no_soft_reset: false,
+    }];
+    if let Some(messages) = own.messages {
+        capabilities.push(Capability::Msi { offset: messages.msi, messages: 1, wide: true, masks: true });
+        let (offset, vectors) = (messages.msix, messages.vectors);
+        let (table, pending) = ((messages.bar, 0), (messages.bar, messages.pending));
+        capabilities.push(Capability::MsiX(MsiX { offset, vectors, table, pending }));
+    }
     FunctionIdentity {
-        vendor: IDENTITY.vendor,
-        device: IDENTITY.device,
-        revision: IDENTITY.revision,
-        class: IDENTITY.class,
-        subsystem_vendor: IDENTITY.subsystem_vendor,
-        subsystem: IDENTITY.subsystem,
+        vendor: own.vendor,
+        device: own.device,
+        revision: own.revision,
+        class: own.class,
+        subsystem_vendor: own.subsystem_vendor,
+        subsystem: own.subsystem,
         bars,
-        interrupt_pin: IDENTITY.interrupt_pin,
-        min_grant_max_latency: [IDENTITY.min_grant, IDENTITY.max_latency],
-        capabilities: vec![Capability::PowerManagement {
-            offset: power.offset,
-            capabilities: power.capabilities,
-            no_soft_reset: false,
-        }],
+        interrupt_pin: own.interrupt_pin,
+        min_grant_max_latency: [own.min_grant, own.max_latency],
+        capabilities,
         extended_space: false,
         header: HeaderType::Function,
     }

@@ -57,8 +57,9 @@ pub(crate) fn with_any(own: &PortTables, part: impl Fn(&PortTable) -> PortTable)
 impl PortTable {
     /// What of it a guest can tell.
     pub(crate) fn visible(&self) -> PortTable {
-        let mac = self.nic.get("mac").map(|mac| ("mac".to_owned(), mac.clone()));
-        PortTable { nic: Table::from_iter(mac), at: self.at, ..PortTable::default() }
+        let seen = ["mac", "model"].into_iter();
+        let seen = seen.filter_map(|key| Some((key.to_owned(), self.nic.get(key)?.clone())));
+        PortTable { nic: Table::from_iter(seen), at: self.at, ..PortTable::default() }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What an experimenter does with the load generators between runs of the machine.
 
 use doorbell_loadgen::{Arrival, LoadGenStats, StageBook, TrafficConfig};
-use doorbell_nic::Nic;
+use doorbell_nic::Card;
 use doorbell_sim::{Frame, Ps};
 
 use crate::config::ConfigError;
@@ -122,7 +122,7 @@ impl Machine {
             total(|stats| stats.of_others) >= total(|stats| stats.elsewhere),
             "frames changed hands unseen"
         );
-        self.functions.iter().filter_map(PluggedFunction::as_nic).for_each(Nic::check_conservation);
+        self.functions.iter().filter_map(PluggedFunction::as_nic).for_each(Card::check_conservation);
         self.ports.iter().for_each(|port| port.loadgen.assert_conservation());
     }
 }

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use doorbell_sim::{BitsPerSec, Bytes, Ps};
 use schemars::JsonSchema;
+use serde::de::{Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// An Ethernet address, spelled "52:54:00:12:34:56".
@@ -55,6 +56,11 @@ pub enum ConfigError {
     /// Not a unicast Ethernet address.
     #[error("\"{0}\" is not a unicast Ethernet address such as \"52:54:00:12:34:56\"")]
     Mac(String),
+    /// Something that only another model has.
+    #[error(
+        "nic.pause_frames is true, but the model of the 82576 has no PAUSE; set it to false, or nic.model to \"82540em\""
+    )]
+    Pause,
     /// A number outside its range.
     #[error("nic.{field} is {value}; it must be from {least} to {most}")]
     Range {
@@ -69,10 +75,58 @@ pub enum ConfigError {
     },
 }
 
+/// Which card it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub enum NicModel {
+    /// Intel's 82540EM (e1000): a queue each way, an interrupt line.
+    #[default]
+    #[serde(rename = "82540em")]
+    E82540em,
+    /// Intel's 82576 (igb): sixteen queues each way, RSS, MSI-X.
+    #[serde(rename = "82576")]
+    E82576,
+}
+
+impl<'de> Deserialize<'de> for NicModel {
+    /// A name may look like a number, as on the command line.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Name;
+
+        impl Visitor<'_> for Name {
+            type Value = NicModel;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"82540em\" or \"82576\"")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<NicModel, E> {
+                match name {
+                    "82540em" => Ok(NicModel::E82540em),
+                    "82576" => Ok(NicModel::E82576),
+                    _ => Err(E::invalid_value(Unexpected::Str(name), &self)),
+                }
+            }
+
+            fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<NicModel, E> {
+                self.visit_str(&number.to_string())
+            }
+
+            fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<NicModel, E> {
+                self.visit_str(&number.to_string())
+            }
+        }
+
+        deserializer.deserialize_any(Name)
+    }
+}
+
 /// The parameters of one NIC.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NicConfig {
+    /// Which card it is, of Intel's: "82540em", which Linux' e1000 and DPDK's em drive, with one queue each way, or "82576", which igb
+    /// drives in both, with sixteen queues each way, RSS and MSI-X (docs/nic-82576.md). A guest sees the difference, and boots for itself.
+    pub model: NicModel,
     /// The station address in the EEPROM; without one, 52:54:00:12:34:56 plus the NIC's number.
     pub mac: Option<MacAddress>,
     /// Size of the receive FIFO, 2KiB to 1GiB; without one, what PBA gives it (PBA stays readable and writable either way).
@@ -147,6 +201,7 @@ pub struct NicConfig {
 impl Default for NicConfig {
     fn default() -> Self {
         NicConfig {
+            model: NicModel::default(),
             mac: None,
             rx_fifo: None,
             tx_fifo: None,
@@ -212,6 +267,9 @@ impl NicConfig {
                 return Err(ConfigError::Range { field, value, least, most });
             }
         }
+        if self.pause_frames && self.model == NicModel::E82576 {
+            return Err(ConfigError::Pause);
+        }
         match self.mac {
             Some(mac) if mac.0[0] & 1 != 0 => Err(ConfigError::Mac(mac.to_string())),
             _ => Ok(()),
@@ -244,6 +302,20 @@ mod tests {
         for mac in ["01:00:00:00:00:00", "02:00:00:00:00", "02:00:00:00:00:00:00", "2:0:0:0:0:0", "x"] {
             assert!(mac.parse::<MacAddress>().is_err(), "{mac}");
         }
+    }
+
+    #[test]
+    fn a_model_is_named_by_a_word_or_a_number() {
+        for text in ["model = \"82576\"", "model = 82576"] {
+            assert_eq!(toml::from_str::<NicConfig>(text).unwrap().model, NicModel::E82576);
+        }
+        assert_eq!(NicConfig::default().model, NicModel::E82540em);
+        for text in ["model = 82575", "model = \"e1000\"", "model = -1"] {
+            let error = toml::from_str::<NicConfig>(text).unwrap_err().to_string();
+            assert!(error.contains("\"82540em\" or \"82576\""), "{error}");
+        }
+        let config = NicConfig { model: NicModel::E82576, pause_frames: true, ..NicConfig::default() };
+        assert!(config.validate().unwrap_err().to_string().contains("pause_frames"));
     }
 
     #[test]

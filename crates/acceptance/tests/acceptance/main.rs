@@ -13,6 +13,7 @@ mod disk;
 mod faults;
 mod firmware;
 mod guest_events;
+mod igb;
 mod instructions;
 mod interruptions;
 mod kernel_log;

@@ -53,12 +53,13 @@ impl Seen {
             seen.add_misses(machine);
             for nic in machine.nics() {
                 seen.frames += nic.stats().rx_delivered + nic.stats().tx_sent;
-                seen.rings.extend(nic.ring_levels());
+                seen.rings.extend(nic.ring_levels().into_iter().flatten());
             }
         }
         for nic in machines.iter().flat_map(|machine| machine.nics()) {
-            let ([receive, transmit], inside) = (nic.ring_levels(), nic.in_flight());
-            let held = [inside.rx, receive.waiting, transmit.waiting, inside.tx];
+            let (levels, inside) = (nic.ring_levels(), nic.in_flight());
+            let waiting = |way: usize| levels.iter().map(|level| level[way].waiting).sum();
+            let held = [inside.rx, waiting(0), waiting(1), inside.tx];
             seen.queues.iter_mut().zip(held).for_each(|(sum, frames)| *sum += frames);
         }
         seen

@@ -4,8 +4,9 @@
 use doorbell_sim::Frame;
 
 use super::Nic;
-use super::regs::{Access, Reg, Regs, TABLE};
+use super::regs::{Reg, Regs};
 use crate::parts::filter::Cast;
+use crate::parts::registers::Statistic;
 
 const RECEIVED_BY_SIZE: [Reg; 6] =
     [Reg::Prc64, Reg::Prc127, Reg::Prc255, Reg::Prc511, Reg::Prc1023, Reg::Prc1522];
@@ -24,19 +25,6 @@ fn size_class(bytes: usize) -> usize {
 }
 
 impl Regs {
-    /// Counts one.
-    pub fn count(&mut self, reg: Reg) {
-        self.set(reg, self.get(reg).saturating_add(1));
-    }
-
-    /// Adds to a 64-bit counter.
-    pub fn count_bytes(&mut self, low: Reg, high: Reg, bytes: usize) {
-        let value = u64::from(self.get(high)) << 32 | u64::from(self.get(low));
-        let value = value.saturating_add(bytes as u64);
-        self.set(low, value as u32);
-        self.set(high, (value >> 32) as u32);
-    }
-
     /// Reads a counter and clears it.
     pub fn take(&mut self, reg: Reg) -> u32 {
         let value = self.get(reg);
@@ -52,38 +40,10 @@ impl Regs {
     }
 }
 
-/// A statistics register as reports list it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Statistic {
-    /// The manual's name; for the two halves of a 64-bit counter without the last letter.
-    pub name: String,
-    /// What it counts, from the register table.
-    pub meaning: &'static str,
-    /// What was counted since this object was made, whatever software has read and reset.
-    pub value: u64,
-}
-
 impl Nic {
     /// All statistics registers in the order of the manual.
     pub fn statistics(&self) -> Vec<Statistic> {
-        let mut all = Vec::new();
-        let mut low_half = 0;
-        for (index, register) in TABLE.iter().enumerate().filter(|(_, register)| register.is_statistic()) {
-            let value = self.regs.total(index);
-            if register.access == Access::Ro {
-                // The low half: it stands before the high one, and only the high one clears.
-                low_half = value;
-                continue;
-            }
-            let (name, meaning, value) = match register.summary.split_once(", high half") {
-                Some((meaning, _)) => {
-                    (register.name.trim_end_matches('H'), meaning, (value << 32).wrapping_add(low_half))
-                }
-                None => (register.name, register.summary.trim_end_matches('.'), value),
-            };
-            all.push(Statistic { name: name.to_owned(), meaning, value });
-        }
-        all
+        self.regs.statistics()
     }
 
     /// A good frame has come through the filters and into the FIFO.
@@ -120,6 +80,7 @@ impl Nic {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::e82540::regs::TABLE;
 
     #[test]
     fn counters_stick_and_clear_when_read() {

@@ -27,7 +27,6 @@ mod queues;
 pub mod regs;
 mod rx;
 mod state;
-mod stats;
 mod tx;
 
 use doorbell_sim::ports::{DeliveryPort, DmaPort, IrqPort, PolledRing, Timers, WirePort};
@@ -35,19 +34,19 @@ use doorbell_sim::{BitsPerSec, Bytes, Frame, FrameObserver, PhysAddr, Ps, log};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{ConfigError, NicConfig};
+use crate::identity::PciIdentity;
 use crate::parts::buffers::Buffers;
 use crate::parts::eeprom::Eeprom;
 use crate::parts::filter::station_entry;
 use crate::parts::phy::Phy;
 use crate::parts::ring::DESCRIPTOR_BYTES;
 use crate::parts::waits::WaitedDrops;
+use crate::stats::{InFlight, NicStats};
 
-pub use counters::Statistic;
-pub use identity::{BarIdentity, IDENTITY, IO_BYTES, MMIO_BYTES, PciIdentity, PowerManagementIdentity};
-pub use queues::{Queue, RingLevel};
+pub use identity::{IDENTITY, IO_BYTES, MMIO_BYTES};
+pub use queues::Queue;
 pub use regs::register_reference;
 pub use state::{NIC_STATE_VERSION, NicState};
-pub use stats::NicStats;
 
 use regs::{Reg, Regs};
 
@@ -81,6 +80,8 @@ pub enum Event {
     Mdio,
     /// The queue's used descriptors have waited long enough for their write-back.
     WriteBack(Queue),
+    /// A wake-up of the other chip's.
+    E82576(crate::e82576::Event),
 }
 
 /// Everything that a NIC meets.
@@ -206,6 +207,7 @@ impl Nic {
             Event::Throttle => self.throttle_woken(now, ports),
             Event::InterruptDelay(queue) => self.interrupt_delay_woken(now, queue, ports),
             Event::InterruptDelayMax(queue) => self.interrupt_delay_max_woken(now, queue, ports),
+            Event::E82576(_) => {}
         }
     }
 
@@ -260,39 +262,6 @@ impl Nic {
 
     /// Asserts that every frame that came in is accounted for, in both directions.
     pub fn check_conservation(&self) {
-        let (s, inside) = (&self.stats, self.in_flight());
-        let dropped = s.rx_drop_dma
-            + s.rx_drop_core
-            + s.rx_drop_tx
-            + s.rx_drop_address
-            + s.rx_drop_vlan
-            + s.rx_drop_fcs
-            + s.rx_drop_undersize
-            + s.rx_drop_oversize
-            + s.rx_drop_disabled
-            + s.rx_drop_link_down
-            + s.rx_drop_loopback
-            + s.rx_drop_reset;
-        assert_eq!(
-            s.rx_arrived,
-            s.rx_delivered + dropped + s.rx_control + inside.rx,
-            "{}: received frames do not add up: {s:?}",
-            self.name
-        );
-        assert_eq!(
-            s.tx_frames,
-            s.tx_sent + s.tx_looped_back + s.tx_drop_reset + inside.tx,
-            "{}: sent frames do not add up: {s:?}",
-            self.name
-        );
+        self.stats.check_conservation(self.in_flight(), &self.name);
     }
-}
-
-/// How many frames are inside a NIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InFlight {
-    /// In the receive FIFO, in DMA, or waiting for their descriptors' write-back.
-    pub rx: u64,
-    /// In the transmit FIFO.
-    pub tx: u64,
 }

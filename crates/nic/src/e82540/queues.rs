@@ -14,6 +14,7 @@ use crate::parts::dma::{Piece, Read, Write};
 use crate::parts::engine::{Engine, Ready};
 use crate::parts::ring::{DESCRIPTOR_BYTES, Limits, Ring, RingEngine, Thresholds};
 use crate::parts::timer::Wake;
+use crate::stats::RingLevel;
 
 /// A queue: a ring of descriptors and the frames that go through it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,17 +102,6 @@ impl Regs {
         let field = |shift: u32| (value >> shift & 0x3f) * unit;
         Thresholds { prefetch: field(0), host: field(8), write_back: field(16) }
     }
-}
-
-/// What a ring of descriptors holds, and what has gone through it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RingLevel {
-    /// Descriptors of the ring; zero while its registers make no sense.
-    pub descriptors: u64,
-    /// Of these, such as wait for their turn with a frame: received ones that software has not given back, and ones to be sent.
-    pub waiting: u64,
-    /// Descriptors consumed since power-on.
-    pub consumed: u64,
 }
 
 impl Nic {

@@ -17,7 +17,7 @@ use super::link::LinkStatus;
 use super::regs::Reg;
 use super::rx::{Completed, Rx, RxFrame, RxQueue};
 use super::tx::{Context, Done, Fetched, Job, Packet, Tx, TxQueue};
-use super::{Nic, NicStats, Queue};
+use super::{Nic, Queue};
 use crate::parts::drops::ArrivalState;
 use crate::parts::eeprom::Eeprom;
 use crate::parts::engine::Engine;
@@ -25,6 +25,7 @@ use crate::parts::phy::Phy;
 use crate::parts::ring::RingState;
 use crate::parts::timer::Timer;
 use crate::parts::waits::Waits;
+use crate::stats::NicStats;
 
 /// The version of [`NicState`].
 pub const NIC_STATE_VERSION: u32 = 7;

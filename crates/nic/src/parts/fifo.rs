@@ -2,10 +2,22 @@
 
 use std::collections::VecDeque;
 
+use doorbell_sim::{Frame, TxStamps};
+
 /// What takes room in a FIFO.
 pub(crate) trait Stored {
     /// Bytes of the FIFO.
     fn room(&self) -> u64;
+}
+
+/// A whole frame to be sent, with an observer's stamps.
+pub(crate) type Outgoing = (Frame, TxStamps);
+
+impl Stored for Outgoing {
+    /// With its FCS, rounded up to 16 bytes.
+    fn room(&self) -> u64 {
+        (self.0.len_with_fcs() as u64).next_multiple_of(16)
+    }
 }
 
 /// Frames, oldest first.
@@ -43,6 +55,13 @@ impl<T: Stored> Fifo<T> {
     /// Takes the oldest one out.
     pub fn pop(&mut self) -> Option<T> {
         let frame = self.frames.pop_front()?;
+        self.used -= frame.room();
+        Some(frame)
+    }
+
+    /// Takes the one behind the `index` oldest out.
+    pub fn remove(&mut self, index: usize) -> Option<T> {
+        let frame = self.frames.remove(index)?;
         self.used -= frame.room();
         Some(frame)
     }
@@ -94,5 +113,8 @@ mod tests {
         assert_eq!((fifo.used(), fifo.front()), (1536, Some(&1536)));
         assert_eq!([fifo.pop(), fifo.pop()], [Some(1536), None]);
         assert!(fifo.is_empty() && fifo.used() == 0);
+        fifo = [64, 128, 256].into_iter().collect();
+        assert_eq!((fifo.remove(1), fifo.remove(2)), (Some(128), None));
+        assert_eq!((fifo.used(), fifo.get(1)), (320, Some(&256)));
     }
 }

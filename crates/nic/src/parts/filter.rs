@@ -50,6 +50,8 @@ pub(crate) struct Filter<'a> {
     pub hash_bits: u32,
     /// The station table's low and high words.
     pub stations: [&'a [u32]; 2],
+    /// The same of a second table, of chips that have one.
+    pub more_stations: [&'a [u32]; 2],
     /// A bit for each hash.
     pub hashes: &'a [u32],
     /// The VLAN filter, if it is on.
@@ -103,8 +105,8 @@ impl Filter<'_> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let half = |at: usize| u32::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
         let (destination, source) = ((word(0), half(4)), (word(6), half(10)));
-        let [low, high] = self.stations;
-        low.iter().zip(high).any(|(low, high)| {
+        let [[low, high], [more_low, more_high]] = [self.stations, self.more_stations];
+        low.iter().zip(high).chain(more_low.iter().zip(more_high)).any(|(low, high)| {
             if high & station::AV == 0 {
                 return false;
             }

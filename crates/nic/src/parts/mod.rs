@@ -10,9 +10,13 @@ pub(crate) mod eeprom;
 pub(crate) mod engine;
 pub(crate) mod fifo;
 pub(crate) mod filter;
+pub(crate) mod headers;
+pub(crate) mod offload;
 pub(crate) mod phy;
+pub(crate) mod registers;
 pub(crate) mod ring;
 pub(crate) mod timer;
+pub(crate) mod toeplitz;
 pub(crate) mod waits;
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 #![allow(dead_code)]
 
 use doorbell_nic::{Event, Nic, NicConfig};
-use doorbell_sim::ports::{DeliveryPort, DmaKind, DmaPort, DmaRequest, IrqPort, Timers, WirePort};
+use doorbell_sim::ports::{DeliveryPort, DmaKind, DmaPort, DmaRequest, IrqPort, IrqSink, Timers, WirePort};
 use doorbell_sim::{
     AccessSize, BitsPerSec, Done, EventQueue, Frame, FrameId, FrameObserver, Phase, PhysAddr, Ps, RxStamps,
     TxStamps,
@@ -94,6 +94,8 @@ pub struct World {
     pub later: bool,
     pub irq: bool,
     pub irq_rises: Vec<Ps>,
+    /// Vectors that were raised.
+    pub raised: Vec<(Ps, u16)>,
     pub sent: Vec<(Ps, Frame)>,
     pub rate: BitsPerSec,
     pub wire_free: Ps,
@@ -124,6 +126,7 @@ impl World {
             later: false,
             irq: false,
             irq_rises: Vec::new(),
+            raised: Vec::new(),
             sent: Vec::new(),
             rate: BitsPerSec(10_000_000_000),
             wire_free: Ps::ZERO,
@@ -241,6 +244,14 @@ impl IrqPort for World {
         }
         self.irq = level;
     }
+}
+
+impl IrqSink for World {
+    fn raise(&mut self, now: Ps, vector: u16) {
+        self.raised.push((now, vector));
+    }
+
+    fn withdraw(&mut self, _: u16) {}
 }
 
 impl WirePort for World {

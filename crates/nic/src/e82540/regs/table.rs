@@ -2,67 +2,11 @@
 //! masks, the reference page and the no-overlap test come from it. Offsets, names and sections are
 //! those of the manual, chapter 13; write masks are also what Linux's `ethtool -t` expects.
 
-/// How software may use a register.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Readable and writable, in the bits of the write mask.
-    Rw,
-    /// Read-only; writes are ignored.
-    Ro,
-    /// Writing a one clears the bit.
-    W1c,
-    /// Read and clear; writes are ignored.
-    Rc,
-    /// Reading clears, and so does writing ones.
-    RcW1c,
-    /// Write-only; reads as zero.
-    Wo,
-    /// A window that answers with zeros: accepted, but nothing is behind it.
-    Absent,
-}
-
-/// One row: a register, or an array of equal registers.
-#[derive(Clone, Copy, Debug)]
-pub struct Register {
-    /// The name in the manual.
-    pub name: &'static str,
-    /// Byte offset of the first one in BAR 0.
-    pub offset: u32,
-    /// How many there are.
-    pub count: u32,
-    /// Bytes from one to the next.
-    pub stride: u32,
-    /// Value after reset.
-    pub reset: u32,
-    /// Bits that software can write.
-    pub mask: u32,
-    /// How software may use it.
-    pub access: Access,
-    /// Where the manual describes it.
-    pub section: &'static str,
-    /// What it is for, and what of it is modelled.
-    pub summary: &'static str,
-}
-
-macro_rules! registers {
-    ($($id:ident $name:literal $offset:literal [$count:literal x $stride:literal] $access:ident $reset:literal $mask:literal $section:literal $summary:literal;)*) => {
-        /// A register (or array of registers) of the table.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[repr(u8)]
-        #[allow(missing_docs)]
-        pub enum Reg { $($id),* }
-
-        /// Every register, by [`Reg`] and by offset.
-        pub const TABLE: &[Register] = &[$(Register {
-            name: $name, offset: $offset, count: $count, stride: $stride, reset: $reset, mask: $mask,
-            access: Access::$access, section: $section, summary: $summary,
-        }),*];
-
-        pub(crate) const ALL: &[Reg] = &[$(Reg::$id),*];
-    };
-}
+use crate::e82540::identity::MMIO_BYTES;
+use crate::parts::registers::registers;
 
 registers! {
+    MMIO_BYTES, "13.7.";
     Ctrl "CTRL" 0x00000 [1 x 4] Rw 0x0000_0201 0xd8fc_1be9 "13.4.1" "Device control. RST resets the device and clears itself; SLU, RFCE, TFCE, VME and PHY_RST act.";
     CtrlDup "CTRL_DUP" 0x00004 [1 x 4] Rw 0 0 "13.4.1" "The same register as CTRL.";
     Status "STATUS" 0x00008 [1 x 4] Ro 0 0 "13.4.2" "Device status: link, duplex, speed, transmission paused.";

@@ -289,6 +289,7 @@ impl Nic {
             all_multicast: on(rctl::MPE),
             hash_bits: rctl >> rctl::MO_SHIFT & 0b11,
             stations: [self.regs.array(Reg::Ral), self.regs.array(Reg::Rah)],
+            more_stations: [&[], &[]],
             hashes: self.regs.array(Reg::Mta),
             vlans: on(rctl::VFE).then(|| VlanFilter {
                 cfi: on(rctl::CFIEN).then(|| on(rctl::CFI)),

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::e82540::bits::txd;
+use crate::parts::offload::{Offsets, Sums};
 
 /// Offsets for checksums and segmentation, from a context descriptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +21,27 @@ pub(crate) struct Context {
     pub ipv4: bool,
     pub header_len: u8,
     pub mss: u16,
+}
+
+impl Context {
+    /// As the offloads take it.
+    pub fn offsets(&self) -> Offsets {
+        Offsets {
+            ip_start: self.ip_start.into(),
+            ip_offset: self.ip_offset.into(),
+            ip_end: self.ip_end.into(),
+            transport_start: self.transport_start.into(),
+            transport_offset: self.transport_offset.into(),
+            transport_end: self.transport_end.into(),
+            tcp: self.tcp,
+            ipv4: self.ipv4,
+        }
+    }
+}
+
+/// The checksums that a data descriptor's POPTS ask for.
+pub(crate) fn sums(options: u8) -> Sums {
+    Sums { ip: options & txd::POPTS_IXSM != 0, transport: options & txd::POPTS_TXSM != 0 }
 }
 
 /// What a descriptor is.

@@ -8,7 +8,6 @@
 
 mod descriptor;
 mod engine;
-mod offload;
 mod packet;
 mod wire;
 
@@ -19,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::parts::doorbells::Doorbells;
 use crate::parts::engine::Engine;
-use crate::parts::fifo::{Fifo, Stored};
+use crate::parts::fifo::{Fifo, Outgoing};
 use crate::parts::ring::{DescriptorRing, Used};
 use crate::parts::timer::Timer;
 pub(crate) use descriptor::Context;
@@ -90,15 +89,6 @@ pub(crate) struct TxQueue {
     pub(crate) stamps: TxStamps,
 }
 
-/// A whole frame, with an observer's stamps.
-pub(crate) type Outgoing = (Frame, TxStamps);
-
-impl Stored for Outgoing {
-    fn room(&self) -> u64 {
-        room(&self.0)
-    }
-}
-
 /// The transmit side's state.
 #[derive(Debug, Default)]
 pub(crate) struct Tx {
@@ -123,9 +113,4 @@ impl Tx {
     pub fn frames(&self) -> u64 {
         self.fifo.len() as u64
     }
-}
-
-/// Room that a frame takes in the transmit FIFO: with its FCS, rounded up to 16 bytes.
-fn room(frame: &Frame) -> u64 {
-    (frame.len_with_fcs() as u64).next_multiple_of(16)
 }

@@ -5,12 +5,11 @@ use doorbell_sim::ports::PhysAddr;
 use doorbell_sim::{Frame, Ps};
 use serde::{Deserialize, Serialize};
 
-use super::descriptor::{Context, Descriptor};
-use super::offload;
+use super::descriptor::{Context, Descriptor, sums};
 use crate::e82540::bits::{ctrl, tctl, txd};
 use crate::e82540::regs::Reg;
 use crate::e82540::{Nic, NicPorts};
-use crate::parts::checksum;
+use crate::parts::{checksum, offload};
 
 /// The longest packet that the device can send, FCS excluded.
 const LONGEST: usize = 16288;
@@ -138,7 +137,7 @@ impl Nic {
                     offload::insert(&mut bytes, checksum_start.into(), 0, checksum_offset.into(), false)
                 }
                 Descriptor::Data { .. } => {
-                    offload::checksums(&mut bytes, &self.tx.queue.plain_context, options)
+                    offload::checksums(&mut bytes, &self.tx.queue.plain_context.offsets(), sums(options))
                 }
                 _ => true,
             };
@@ -194,9 +193,9 @@ impl Nic {
         let part = offload::Part { number: packet.cut, offset: packet.cut_bytes, last };
         packet.cut = packet.cut.wrapping_add(1);
         packet.cut_bytes = packet.cut_bytes.wrapping_add(len as u32);
-        let options = packet.options;
-        let good =
-            offload::segment(&mut bytes, &context, part) & offload::checksums(&mut bytes, &context, options);
+        let (headers, options) = (context.offsets(), packet.options);
+        let good = offload::segment(&mut bytes, &headers, part)
+            & offload::checksums(&mut bytes, &headers, sums(options));
         self.stats.tx_malformed += u64::from(!good);
         self.stats.tx_segments += 1;
         self.queue_frame(bytes, ending);

@@ -6,10 +6,10 @@
 
 use doorbell_sim::{Frame, Ps, log};
 
-use super::room;
 use crate::e82540::bits::ctrl;
 use crate::e82540::regs::Reg;
 use crate::e82540::{Event, Nic, NicPorts};
+use crate::parts::fifo::Stored;
 use crate::parts::timer::Wake;
 
 /// Preamble, start delimiter and inter-frame gap, in bytes.
@@ -47,8 +47,9 @@ impl Nic {
     }
 
     fn send_frame(&mut self, now: Ps, ports: &mut impl NicPorts) -> u64 {
-        let Some((frame, mut stamps)) = self.tx.fifo.pop() else { return 0 };
-        let taken = room(&frame);
+        let Some(outgoing) = self.tx.fifo.pop() else { return 0 };
+        let taken = outgoing.room();
+        let (frame, mut stamps) = outgoing;
         self.count_sent(&frame, false);
         log!(now, Nic, Debug, "{}: frame of {} bytes sent", self.name, frame.len_with_fcs());
         if self.loops_back() {

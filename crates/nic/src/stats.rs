@@ -97,3 +97,51 @@ doorbell_sim::stats! {
         odd_accesses,
     }
 }
+
+/// How many frames are inside a NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InFlight {
+    /// In the receive FIFO, in DMA, or waiting for their descriptors' write-back.
+    pub rx: u64,
+    /// In the transmit FIFO.
+    pub tx: u64,
+}
+
+/// What a ring of descriptors holds, and what has gone through it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingLevel {
+    /// Descriptors of the ring; zero while its registers make no sense.
+    pub descriptors: u64,
+    /// Of these, such as wait for their turn with a frame: received ones that software has not given back, and ones to be sent.
+    pub waiting: u64,
+    /// Descriptors consumed since power-on.
+    pub consumed: u64,
+}
+
+impl NicStats {
+    /// Asserts that every frame that came in is accounted for, in both directions, with so many inside the NIC of this name.
+    pub(crate) fn check_conservation(&self, inside: InFlight, name: &str) {
+        let dropped = self.rx_drop_dma
+            + self.rx_drop_core
+            + self.rx_drop_tx
+            + self.rx_drop_address
+            + self.rx_drop_vlan
+            + self.rx_drop_fcs
+            + self.rx_drop_undersize
+            + self.rx_drop_oversize
+            + self.rx_drop_disabled
+            + self.rx_drop_link_down
+            + self.rx_drop_loopback
+            + self.rx_drop_reset;
+        assert_eq!(
+            self.rx_arrived,
+            self.rx_delivered + dropped + self.rx_control + inside.rx,
+            "{name}: received frames do not add up: {self:?}"
+        );
+        assert_eq!(
+            self.tx_frames,
+            self.tx_sent + self.tx_looped_back + self.tx_drop_reset + inside.tx,
+            "{name}: sent frames do not add up: {self:?}"
+        );
+    }
+}

@@ -1,10 +1,31 @@
-//! Transmit offloads: checksum insertion (§3.5, §3.6) and what changes from segment to segment
-//! (§3.5.3 to §3.5.9). Offsets come from software and may lie outside the packet: then nothing is
-//! inserted, and the caller counts it.
+//! Transmit offloads: checksum insertion and what changes from segment to segment (RFC 791, RFC 8200, RFC 9293). Offsets come
+//! from software and may lie outside the packet: then nothing is inserted, and the caller counts it.
 
-use super::descriptor::Context;
-use crate::e82540::bits::txd;
-use crate::parts::checksum::{fold, sum};
+use super::checksum::{fold, sum};
+
+/// Where in a packet the headers are, and what they are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Offsets {
+    pub ip_start: usize,
+    /// Where the IP checksum stands.
+    pub ip_offset: usize,
+    /// Last byte of the IP checksum's range; zero stands for the packet's end.
+    pub ip_end: usize,
+    pub transport_start: usize,
+    /// Where the TCP or UDP checksum stands.
+    pub transport_offset: usize,
+    /// Last byte of the TCP or UDP checksum's range; zero stands for the packet's end.
+    pub transport_end: usize,
+    pub tcp: bool,
+    pub ipv4: bool,
+}
+
+/// Which checksums are asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sums {
+    pub ip: bool,
+    pub transport: bool,
+}
 
 /// Which segment of a packet.
 #[derive(Clone, Copy, Debug)]
@@ -28,16 +49,14 @@ pub(crate) fn insert(bytes: &mut [u8], start: usize, end: usize, at: usize, udp:
     true
 }
 
-/// The checksums that a data descriptor's POPTS ask for.
-pub(crate) fn checksums(bytes: &mut [u8], context: &Context, options: u8) -> bool {
+/// Inserts the checksums that are asked for.
+pub(crate) fn checksums(bytes: &mut [u8], at: &Offsets, sums: Sums) -> bool {
     let mut good = true;
-    if options & txd::POPTS_TXSM != 0 {
-        let (start, at) = (context.transport_start.into(), context.transport_offset.into());
-        good &= insert(bytes, start, context.transport_end.into(), at, !context.tcp);
+    if sums.transport {
+        good &= insert(bytes, at.transport_start, at.transport_end, at.transport_offset, !at.tcp);
     }
-    if options & txd::POPTS_IXSM != 0 {
-        let (start, at) = (context.ip_start.into(), context.ip_offset.into());
-        good &= insert(bytes, start, context.ip_end.into(), at, false);
+    if sums.ip {
+        good &= insert(bytes, at.ip_start, at.ip_end, at.ip_offset, false);
     }
     good
 }
@@ -53,23 +72,23 @@ fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) -> Option<()
 
 /// Makes the packet's header that of one segment: lengths, identification, sequence number, flags, and the length that
 /// the pseudo-header's sum in the checksum field lacks. False if the offsets make no sense.
-pub(crate) fn segment(bytes: &mut [u8], context: &Context, part: Part) -> bool {
-    rewrite(bytes, context, part).is_some()
+pub(crate) fn segment(bytes: &mut [u8], headers: &Offsets, part: Part) -> bool {
+    rewrite(bytes, headers, part).is_some()
 }
 
-fn rewrite(bytes: &mut [u8], context: &Context, part: Part) -> Option<()> {
+fn rewrite(bytes: &mut [u8], headers: &Offsets, part: Part) -> Option<()> {
     const IPV6_HEADER: usize = 40;
-    let (ip, transport) = (usize::from(context.ip_start), usize::from(context.transport_start));
+    let (ip, transport) = (headers.ip_start, headers.transport_start);
     let ip_bytes = bytes.len().checked_sub(ip)?;
     let transport_bytes = bytes.len().checked_sub(transport)?;
-    if context.ipv4 {
+    if headers.ipv4 {
         put(bytes, ip + 2, (ip_bytes as u16).to_be_bytes())?;
         let identification = u16::from_be_bytes(read(bytes, ip + 4)?).wrapping_add(part.number as u16);
         put(bytes, ip + 4, identification.to_be_bytes())?;
     } else {
         put(bytes, ip + 4, (ip_bytes.checked_sub(IPV6_HEADER)? as u16).to_be_bytes())?;
     }
-    if context.tcp {
+    if headers.tcp {
         const FIN_AND_PSH: u8 = 0x09;
         let sequence = u32::from_be_bytes(read(bytes, transport + 4)?).wrapping_add(part.offset);
         put(bytes, transport + 4, sequence.to_be_bytes())?;
@@ -79,7 +98,7 @@ fn rewrite(bytes: &mut [u8], context: &Context, part: Part) -> Option<()> {
     } else {
         put(bytes, transport + 4, (transport_bytes as u16).to_be_bytes())?;
     }
-    let at = usize::from(context.transport_offset);
+    let at = headers.transport_offset;
     let partial = u16::from_be_bytes(read(bytes, at)?);
     put(bytes, at, fold(u64::from(partial) + transport_bytes as u64).to_be_bytes())
 }

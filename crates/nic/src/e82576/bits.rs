@@ -1,0 +1,249 @@
+//! Bits and fields of the registers and descriptors, as the datasheet's chapters 7 and 8 give them. Only those that the model
+//! acts on are named.
+
+/// CTRL, §8.2.
+pub mod ctrl {
+    pub const FD: u32 = 1 << 0;
+    pub const GIO_MASTER_DISABLE: u32 = 1 << 2;
+    pub const SLU: u32 = 1 << 6;
+    pub const SPEED_SHIFT: u32 = 8;
+    pub const FRCSPD: u32 = 1 << 11;
+    pub const FRCDPLX: u32 = 1 << 12;
+    pub const RST: u32 = 1 << 26;
+    pub const VME: u32 = 1 << 30;
+    pub const PHY_RST: u32 = 1 << 31;
+}
+
+/// STATUS, §8.2.
+pub mod status {
+    pub const FD: u32 = 1 << 0;
+    pub const LU: u32 = 1 << 1;
+    /// SPEED (7:6): 0 is 10 Mb/s, 1 is 100, 2 is 1000.
+    pub const SPEED_SHIFT: u32 = 6;
+    /// ASDV (9:8): the speed detected, coded alike.
+    pub const ASDV_SHIFT: u32 = 8;
+    pub const GIO_MASTER_ENABLE: u32 = 1 << 19;
+}
+
+/// CTRL_EXT, §8.2.
+pub mod ctrl_ext {
+    pub const EE_RST: u32 = 1 << 13;
+    pub const IAME: u32 = 1 << 27;
+}
+
+/// EEC, §8.4.
+pub mod eec {
+    pub const REQ: u32 = 1 << 6;
+    pub const GNT: u32 = 1 << 7;
+    pub const PRES: u32 = 1 << 8;
+    pub const AUTO_RD: u32 = 1 << 9;
+    /// What software may write of it: the pins, the flash's write enable, the request.
+    pub const WRITABLE: u32 = 0x77;
+    /// The size is two to the power of so many more than 6, in words.
+    pub const SIZE_SHIFT: u32 = 11;
+}
+
+/// EERD, §8.4.
+pub mod eerd {
+    pub const START: u32 = 1 << 0;
+    pub const DONE: u32 = 1 << 1;
+    pub const ADDRESS_SHIFT: u32 = 2;
+}
+
+/// MDIC, §8.2.
+pub mod mdic {
+    pub const READ: u32 = 0b10;
+    pub const WRITE: u32 = 0b01;
+    pub const READY: u32 = 1 << 28;
+    pub const INTERRUPT: u32 = 1 << 29;
+    pub const ERROR: u32 = 1 << 30;
+}
+
+/// SWSM, §8.7.
+pub mod swsm {
+    pub const SMBI: u32 = 1 << 0;
+}
+
+/// ICR, ICS, IMS and IMC, §8.8.
+pub mod cause {
+    pub const TXDW: u32 = 1 << 0;
+    pub const LSC: u32 = 1 << 2;
+    pub const RXDMT0: u32 = 1 << 4;
+    pub const RXMISS: u32 = 1 << 6;
+    pub const RXDW: u32 = 1 << 7;
+    pub const MDAC: u32 = 1 << 9;
+    pub const INT_ASSERTED: u32 = 1 << 31;
+}
+
+/// EICR and its masks, §8.8.
+pub mod extended {
+    pub const OTHER: u32 = 1 << 31;
+}
+
+/// GPIE, §8.8.
+pub mod gpie {
+    pub const NSICR: u32 = 1 << 0;
+    pub const MULTIPLE_MSIX: u32 = 1 << 4;
+    pub const EIAME: u32 = 1 << 30;
+}
+
+/// An entry of IVAR, §8.8.
+pub mod ivar {
+    pub const VALID: u32 = 1 << 7;
+    pub const VECTOR: u32 = 0x1f;
+}
+
+/// RCTL, §8.10.
+pub mod rctl {
+    pub const EN: u32 = 1 << 1;
+    pub const SBP: u32 = 1 << 2;
+    pub const UPE: u32 = 1 << 3;
+    pub const MPE: u32 = 1 << 4;
+    pub const LPE: u32 = 1 << 5;
+    pub const LBM: u32 = 0b11 << 6;
+    pub const MO_SHIFT: u32 = 12;
+    pub const BAM: u32 = 1 << 15;
+    pub const BSIZE_SHIFT: u32 = 16;
+    pub const VFE: u32 = 1 << 18;
+    pub const CFIEN: u32 = 1 << 19;
+    pub const CFI: u32 = 1 << 20;
+    pub const SECRC: u32 = 1 << 26;
+}
+
+/// TCTL, §8.12.
+pub mod tctl {
+    pub const EN: u32 = 1 << 1;
+    pub const PSP: u32 = 1 << 3;
+}
+
+/// RXDCTL and TXDCTL, §8.10 and §8.12.
+pub mod dctl {
+    pub const ENABLE: u32 = 1 << 25;
+    pub const FLUSH: u32 = 1 << 26;
+}
+
+/// DCA_TXCTRL, §8.13.
+pub mod txctl {
+    /// Relaxed ordering of reads and write-backs.
+    pub const RESET: u32 = 0x2a00;
+}
+
+/// TDWBAL, §8.12.
+pub mod tdwbal {
+    pub const ENABLE: u32 = 1 << 0;
+}
+
+/// SRRCTL, §8.10.
+pub mod srrctl {
+    /// In KiB; zero stands for what RCTL says.
+    pub const PACKET: u32 = 0x7f;
+    /// In 64 bytes.
+    pub const HEADER_SHIFT: u32 = 8;
+    pub const RDMTS_SHIFT: u32 = 20;
+    pub const TYPE_SHIFT: u32 = 25;
+    pub const DROP_EN: u32 = 1 << 31;
+}
+
+/// RXCSUM, §8.10.
+pub mod rxcsum {
+    pub const IPOFL: u32 = 1 << 8;
+    pub const TUOFL: u32 = 1 << 9;
+    pub const PCSD: u32 = 1 << 13;
+}
+
+/// RFCTL, §8.10.
+pub mod rfctl {
+    pub const IPFRSP_DIS: u32 = 1 << 14;
+    pub const SYNQFP: u32 = 1 << 19;
+}
+
+/// MRQC, §8.10.
+pub mod mrqc {
+    pub const MODE: u32 = 0b111;
+    pub const RSS: u32 = 0b010;
+    pub const DEFAULT_SHIFT: u32 = 3;
+    pub const TCP_IPV4: u32 = 1 << 16;
+    pub const IPV4: u32 = 1 << 17;
+    pub const TCP_IPV6_EX: u32 = 1 << 18;
+    pub const IPV6_EX: u32 = 1 << 19;
+    pub const IPV6: u32 = 1 << 20;
+    pub const TCP_IPV6: u32 = 1 << 21;
+    pub const UDP_IPV4: u32 = 1 << 22;
+    pub const UDP_IPV6: u32 = 1 << 23;
+    pub const UDP_IPV6_EX: u32 = 1 << 24;
+}
+
+/// The receive filters that name a queue, §8.11.
+pub mod filter {
+    pub const ETQF_ENABLE: u32 = 1 << 26;
+    pub const ETQF_QUEUE_ENABLE: u32 = 1 << 31;
+    pub const ETQF_QUEUE_SHIFT: u32 = 16;
+    pub const SYNQF_ENABLE: u32 = 1 << 0;
+    pub const SYNQF_QUEUE_SHIFT: u32 = 1;
+    pub const FTQF_QUEUE_ENABLE: u32 = 1 << 8;
+    pub const FTQF_QUEUE_SHIFT: u32 = 16;
+    /// What is not compared: protocol, source and destination address, source port.
+    pub const FTQF_ANY_PROTOCOL: u32 = 1 << 28;
+    pub const FTQF_ANY_SOURCE: u32 = 1 << 29;
+    pub const FTQF_ANY_DESTINATION: u32 = 1 << 30;
+    pub const FTQF_ANY_SOURCE_PORT: u32 = 1 << 31;
+    /// In IMIR: the destination port is not compared.
+    pub const IMIR_ANY_PORT: u32 = 1 << 17;
+}
+
+/// Receive descriptors as they are written back, §7.1.
+pub mod rxd {
+    pub const DD: u32 = 1 << 0;
+    /// Which byte of a descriptor is its status, in either format.
+    pub const LEGACY_STATUS_AT: u64 = 12;
+    pub const ADVANCED_STATUS_AT: u64 = 8;
+    pub const EOP: u32 = 1 << 1;
+    /// Legacy: nothing was checked.
+    pub const IXSM: u32 = 1 << 2;
+    pub const VP: u32 = 1 << 3;
+    pub const UDPCS: u32 = 1 << 4;
+    pub const L4CS: u32 = 1 << 5;
+    pub const IPCS: u32 = 1 << 6;
+    pub const PIF: u32 = 1 << 7;
+    pub const LB: u32 = 1 << 18;
+    /// Errors; in the legacy format 24 bits lower, in a byte of their own.
+    pub const HBO: u32 = 1 << 23;
+    pub const CE: u32 = 1 << 24;
+    pub const L4E: u32 = 1 << 29;
+    pub const IPE: u32 = 1 << 30;
+    /// In the first word: the header lies apart.
+    pub const SPH: u64 = 1 << 31;
+    pub const HEADER_LEN_SHIFT: u32 = 21;
+    pub const PACKET_TYPE_SHIFT: u32 = 4;
+    /// Packet types, from bit 4 of the first word on.
+    pub const TYPE_IPV4: u32 = 1 << 0;
+    pub const TYPE_IPV4_EX: u32 = 1 << 1;
+    pub const TYPE_IPV6: u32 = 1 << 2;
+    pub const TYPE_IPV6_EX: u32 = 1 << 3;
+    pub const TYPE_TCP: u32 = 1 << 4;
+    pub const TYPE_UDP: u32 = 1 << 5;
+    pub const TYPE_SCTP: u32 = 1 << 6;
+    /// An EtherType filter matched, whose number stands in the lowest bits.
+    pub const TYPE_ETQF: u32 = 1 << 11;
+}
+
+/// Transmit descriptor commands (bits 31:24 of the second half), §7.2.
+pub mod txd {
+    pub const EOP: u8 = 1 << 0;
+    pub const IFCS: u8 = 1 << 1;
+    /// Insert checksum, in a legacy descriptor.
+    pub const IC: u8 = 1 << 2;
+    pub const RS: u8 = 1 << 3;
+    pub const DEXT: u8 = 1 << 5;
+    pub const VLE: u8 = 1 << 6;
+    /// TCP segmentation enable, in an advanced data descriptor.
+    pub const TSE: u8 = 1 << 7;
+    pub const POPTS_IXSM: u8 = 1 << 0;
+    pub const POPTS_TXSM: u8 = 1 << 1;
+    /// In a context descriptor's TUCMD.
+    pub const TUCMD_IPV4: u64 = 1 << 10;
+    pub const TUCMD_L4T_SHIFT: u32 = 11;
+    pub const L4T_TCP: u64 = 1;
+    /// Descriptor done, in the second half as written back.
+    pub const STATUS_DD: u64 = 1 << 32;
+}

@@ -1,0 +1,332 @@
+//! What a checkpoint keeps of a NIC: a structure of its own, versioned, apart from the live ones. Restoring checks everything, so
+//! that a damaged state is refused and cannot cause a panic later.
+//!
+//! The wake-ups on their way are not here: they are in the machine's event queue and are saved with it. The configuration is not
+//! here either; it is the machine's.
+
+use std::collections::VecDeque;
+
+use doorbell_sim::snapshot::SnapshotError;
+use doorbell_sim::{Frame, PhysAddr, Ps, TxStamps};
+use serde::{Deserialize, Serialize};
+
+use super::control::Control;
+use super::dma::{Dma, Read, Write};
+use super::interrupts::Interrupts;
+use super::link::LinkStatus;
+use super::nvm::Nvm;
+use super::phy::IgpPhy;
+use super::rx::{Completed, Rx, RxFrame, RxQueue};
+use super::tx::{CONTEXTS, Context, Done, Fetched, Job, Packet, Tx, TxQueue};
+use super::{Igb, QUEUES, Queue, QueueStats};
+use crate::parts::drops::ArrivalState;
+use crate::parts::engine::Engine;
+use crate::parts::ring::RingState;
+use crate::parts::timer::Timer;
+use crate::stats::NicStats;
+
+/// The version of [`IgbState`].
+pub const IGB_STATE_VERSION: u32 = 1;
+
+/// The longest frame in the smallest buffers, and a header apart.
+const FRAME_PIECES_MAX: usize = (1 << 16) / 256 + 1;
+/// No moment in a saved state lies beyond this: some fifty days.
+const LATEST: Ps = Ps(u64::MAX / 4);
+
+/// A saved NIC.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IgbState {
+    registers: Vec<u32>,
+    nvm: Nvm,
+    phy: IgpPhy,
+    link: LinkStatus,
+    control: Control,
+    interrupts: Interrupts,
+    dma: Dma,
+    receive: ReceiveState,
+    transmit: TransmitState,
+    stats: NicStats,
+    queue_stats: Vec<QueueStats>,
+    bus_master: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct ReceiveState {
+    fifo: VecDeque<RxFrame>,
+    dispatched: u64,
+    cursor: u64,
+    queues: Vec<ReceiveQueueState>,
+    engine: Engine,
+    previous: ArrivalState,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct ReceiveQueueState {
+    ring: RingState<[u64; 2], Completed>,
+    begun: Vec<(PhysAddr, u32)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct TransmitState {
+    queues: Vec<TransmitQueueState>,
+    turn: u8,
+    engine: Engine,
+    fifo: VecDeque<Frame>,
+    leaving: VecDeque<(Ps, u64)>,
+    wire_free: Ps,
+    wire: Timer,
+    looped: VecDeque<(Ps, Frame)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct TransmitQueueState {
+    ring: RingState<[u64; 2], Done>,
+    jobs: VecDeque<Job>,
+    requested: u64,
+    packet: Packet,
+    contexts: [Context; CONTEXTS],
+}
+
+impl Igb {
+    /// The state as a checkpoint keeps it.
+    pub fn save(&self) -> IgbState {
+        IgbState {
+            registers: self.regs.words().to_vec(),
+            nvm: self.nvm.clone(),
+            phy: self.phy.clone(),
+            link: self.link.clone(),
+            control: self.control.clone(),
+            interrupts: self.irq.clone(),
+            dma: self.dma.clone(),
+            receive: save_receive(&self.rx),
+            transmit: save_transmit(&self.tx),
+            stats: self.stats.clone(),
+            queue_stats: self.queue_stats.clone(),
+            bus_master: self.bus_master,
+        }
+    }
+
+    /// Continues from a saved state. On an error the NIC is as it was.
+    pub fn restore(&mut self, state: IgbState) -> Result<(), SnapshotError> {
+        let refuse =
+            |problem: &str| SnapshotError::Inconsistent { name: self.name.clone(), problem: problem.into() };
+        let mut regs = self.regs.clone();
+        if !regs.restore(&state.registers) {
+            return Err(refuse("it has another number of registers"));
+        }
+        if !state.nvm.is_consistent() || !state.interrupts.is_consistent() {
+            return Err(refuse("the NVM or the interrupts are impossible"));
+        }
+        if !state.dma.is_consistent(LATEST) || !names_queues(&state.dma) {
+            return Err(refuse("the DMA queues are impossible"));
+        }
+        let counts = [state.queue_stats.len(), state.receive.queues.len(), state.transmit.queues.len()];
+        if counts != [QUEUES; 3] {
+            return Err(refuse("it has another number of queues"));
+        }
+        for of in Queue::all() {
+            let (head, count, flying) = (regs.ring_head(of), regs.ring_count(of), state.dma.descriptors(of));
+            let (agrees, fits) = match of {
+                Queue::Receive(_) => {
+                    let ring = &state.receive.queues[of.index()].ring;
+                    (ring.agrees(flying), ring.fits(head, count, 0))
+                }
+                Queue::Transmit(_) => {
+                    let TransmitQueueState { ring, jobs, .. } = &state.transmit.queues[of.index()];
+                    (ring.agrees(flying), ring.fits(head, count, jobs.len()))
+                }
+            };
+            if !agrees || !fits {
+                return Err(refuse("a descriptor ring and what is fetched of it do not agree"));
+            }
+        }
+        let rx = load_receive(state.receive, &state.dma).map_err(refuse)?;
+        let tx = load_transmit(state.transmit, &state.dma).map_err(refuse)?;
+        self.regs = regs;
+        self.nvm = state.nvm;
+        self.phy = state.phy;
+        self.link = state.link;
+        self.control = state.control;
+        self.irq = state.interrupts;
+        self.dma = state.dma;
+        (self.rx, self.tx) = (rx, tx);
+        self.rx_count_writes();
+        self.tx_count_reads();
+        self.stats = state.stats;
+        self.queue_stats = state.queue_stats;
+        self.bus_master = state.bus_master;
+        Ok(())
+    }
+}
+
+/// Whether all that is in flight is for queues that there are, in their direction.
+fn names_queues(dma: &Dma) -> bool {
+    let there = |queue: &Queue| queue.index() < QUEUES;
+    let reads = dma.reads.kinds().all(|read| match read {
+        Read::Cancelled => true,
+        Read::Descriptors { queue, .. } => there(queue),
+        Read::Data { queue, .. } => there(queue) && matches!(queue, Queue::Transmit(_)),
+    });
+    let writes = dma.writes.kinds().all(|write| match write {
+        Write::Cancelled => true,
+        Write::Descriptors { queue, .. } => there(queue),
+        Write::Data { queue, .. } => there(queue) && matches!(queue, Queue::Receive(_)),
+    });
+    reads && writes
+}
+
+fn save_receive(rx: &Rx) -> ReceiveState {
+    let queue = |queue: &RxQueue| ReceiveQueueState {
+        ring: queue.ring.save(|buffers| *buffers),
+        begun: queue.begun.clone(),
+    };
+    ReceiveState {
+        fifo: rx.fifo.iter().cloned().collect(),
+        dispatched: rx.dispatched as u64,
+        cursor: rx.cursor as u64,
+        queues: rx.queues.iter().map(queue).collect(),
+        engine: rx.engine.clone(),
+        previous: rx.previous,
+    }
+}
+
+fn load_receive(state: ReceiveState, dma: &Dma) -> Result<Rx, &'static str> {
+    let dispatched = usize::try_from(state.dispatched).unwrap_or(usize::MAX);
+    let torn = state.fifo.get(dispatched).map_or(0, |frame| frame.bytes.len() as u64);
+    let possible = state.fifo.iter().all(|frame| {
+        (14..=1 << 16).contains(&frame.bytes.len())
+            && frame.stored <= 1 << 17
+            && frame.wire_bytes != 0
+            && usize::from(frame.queue) < QUEUES
+    });
+    if !possible || dispatched > state.fifo.len() || state.cursor != 0 && state.cursor >= torn {
+        return Err("the receive packet buffer is impossible");
+    }
+    // The data writes in flight walk through the dispatched frames, front to back.
+    let mut walk = 0usize;
+    for write in dma.writes.kinds() {
+        let Write::Data { queue, offset, len, last, .. } = write else { continue };
+        let end = u64::from(*offset) + u64::from(*len);
+        let Some(frame) = state.fifo.get(walk).filter(|_| walk <= dispatched) else {
+            return Err("a data write does not fit the receive packet buffer");
+        };
+        let bytes = frame.bytes.len() as u64;
+        if end > bytes || *last && end != bytes || queue.index() != usize::from(frame.queue) {
+            return Err("a data write does not fit the receive packet buffer");
+        }
+        walk += usize::from(*last);
+    }
+    if walk != dispatched {
+        return Err("the receive packet buffer and the DMA in flight do not agree");
+    }
+    let too_much = |queue: &ReceiveQueueState| {
+        queue.begun.len() > FRAME_PIECES_MAX || queue.begun.iter().any(|(_, len)| *len > 1 << 17)
+    };
+    if state.queues.iter().any(too_much) {
+        return Err("a frame lies in impossible pieces");
+    }
+    if !state.engine.is_consistent(LATEST) {
+        return Err("the receiver is busy for longer than any run");
+    }
+    let mut rx = Rx::new();
+    for (index, queue) in state.queues.into_iter().enumerate() {
+        let fetches = dma.fetches(Queue::receive(index));
+        rx.queues[index] = RxQueue { ring: queue.ring.load(fetches, |buffers| buffers), begun: queue.begun };
+    }
+    (rx.fifo, rx.dispatched, rx.cursor) =
+        (state.fifo.into_iter().collect(), dispatched, state.cursor as usize);
+    (rx.engine, rx.previous) = (state.engine, state.previous);
+    Ok(rx)
+}
+
+fn save_transmit(tx: &Tx) -> TransmitState {
+    let queue = |queue: &TxQueue| TransmitQueueState {
+        ring: queue.ring.save(|fetched| fetched.words),
+        jobs: queue.jobs.clone(),
+        requested: queue.requested as u64,
+        packet: queue.packet.clone(),
+        contexts: queue.contexts,
+    };
+    TransmitState {
+        queues: tx.queues.iter().map(queue).collect(),
+        turn: tx.turn as u8,
+        engine: tx.engine.clone(),
+        fifo: tx.fifo.iter().map(|(frame, _)| frame.clone()).collect(),
+        leaving: tx.leaving.clone(),
+        wire_free: tx.wire_free,
+        wire: tx.wire,
+        looped: tx.looped.clone(),
+    }
+}
+
+/// Whether a queue's data reads in flight are exactly the pieces that its jobs wait for, in order.
+fn reads_fit_jobs(of: Queue, jobs: &VecDeque<Job>, dma: &Dma) -> bool {
+    let mut jobs = jobs.iter();
+    let mut waited = 0u32;
+    for read in dma.reads.kinds() {
+        let Read::Data { queue, len, .. } = read else { continue };
+        if *queue != of {
+            continue;
+        }
+        while waited == 0 {
+            let Some(job) = jobs.next() else { return false };
+            waited = job.to_arrive.saturating_sub(job.to_request);
+        }
+        let Some(rest) = waited.checked_sub(*len) else { return false };
+        waited = rest;
+    }
+    waited == 0 && jobs.all(|job| job.to_arrive == job.to_request)
+}
+
+fn is_possible(of: Queue, state: &TransmitQueueState, dma: &Dma) -> bool {
+    let requested = usize::try_from(state.requested).unwrap_or(usize::MAX);
+    let jobs = state.jobs.iter().enumerate().all(|(i, job)| {
+        job.to_request <= job.to_arrive
+            && job.to_arrive <= job.len
+            && job.len < 1 << 20
+            && (i >= requested || job.to_request == 0)
+            && (i <= requested || job.to_request == job.len)
+    });
+    jobs && requested <= state.jobs.len()
+        && reads_fit_jobs(of, &state.jobs, dma)
+        && state.packet.bytes.len() <= 1 << 17
+}
+
+fn load_transmit(state: TransmitState, dma: &Dma) -> Result<Tx, &'static str> {
+    let queues = state.queues.iter().enumerate();
+    if !queues.into_iter().all(|(index, queue)| is_possible(Queue::transmit(index), queue, dma)) {
+        return Err("the transmit descriptors and the data reads in flight do not agree");
+    }
+    let small = |frame: &Frame| frame.bytes.len() <= 1 << 16;
+    if usize::from(state.turn) >= QUEUES
+        || !state.fifo.iter().all(small)
+        || state.leaving.iter().any(|l| l.1 > 1 << 17)
+    {
+        return Err("the transmit packet buffer is impossible");
+    }
+    if !state.engine.is_consistent(LATEST)
+        || state.wire_free > LATEST
+        || state.looped.iter().any(|(at, _)| *at > LATEST)
+    {
+        return Err("the transmitter is busy for longer than any run");
+    }
+    let mut tx = Tx::new();
+    for (index, queue) in state.queues.into_iter().enumerate() {
+        let fetches = dma.fetches(Queue::transmit(index));
+        tx.queues[index] = TxQueue {
+            ring: queue.ring.load(fetches, |words| Fetched { words, stamps: TxStamps::default() }),
+            jobs: queue.jobs,
+            requested: queue.requested as usize,
+            packet: queue.packet,
+            contexts: queue.contexts,
+            ..TxQueue::default()
+        };
+    }
+    tx.turn = state.turn.into();
+    tx.engine = state.engine;
+    tx.fifo = state.fifo.into_iter().map(|frame| (frame, TxStamps::default())).collect();
+    tx.leaving_room = state.leaving.iter().map(|(_, room)| room).sum();
+    tx.leaving = state.leaving;
+    (tx.wire_free, tx.wire, tx.looped) = (state.wire_free, state.wire, state.looped);
+    Ok(tx)
+}

@@ -1,0 +1,239 @@
+//! Putting packets together: bytes arrive, descriptors retire, and at the end of a packet (or of a segment) a frame goes into the
+//! packet buffer.
+
+use doorbell_sim::ports::PhysAddr;
+use doorbell_sim::{Frame, Ps};
+use serde::{Deserialize, Serialize};
+
+use super::descriptor::{Context, Descriptor, sums};
+use crate::e82576::bits::{ctrl, tctl, txd};
+use crate::e82576::regs::Reg;
+use crate::e82576::{Igb, IgbPorts};
+use crate::parts::{checksum, offload};
+
+/// The longest packet that the device can send, FCS excluded.
+const LONGEST: usize = 9728;
+
+/// A packet being put together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Packet {
+    /// What has arrived; in segmentation the header and the payload not yet sent.
+    pub bytes: Vec<u8>,
+    /// POPTS and the context of the first data descriptor.
+    pub options: u8,
+    pub context: Context,
+    /// CSS of the first legacy descriptor.
+    pub checksum_start: u8,
+    /// Whether a descriptor of this packet has been seen, so that what it says is known.
+    pub begun: bool,
+    /// The packet is cut into segments.
+    pub segments: bool,
+    /// Segments cut so far, and the payload in them.
+    pub cut: u32,
+    pub cut_bytes: u32,
+    /// More bytes came than can be sent: they are thrown away, and the packet with them.
+    pub overflow: bool,
+}
+
+impl Packet {
+    /// An empty packet that keeps its memory.
+    pub fn clear(&mut self) {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.clear();
+        *self = Packet { bytes, ..Packet::default() };
+    }
+}
+
+/// What the end of a packet says about its frame.
+#[derive(Clone, Copy)]
+struct Ending {
+    command: u8,
+    vlan: u16,
+}
+
+impl Igb {
+    /// A piece of a buffer is here; it belongs to the oldest job of its queue that waits for bytes.
+    pub(in crate::e82576) fn tx_data_arrived(
+        &mut self,
+        now: Ps,
+        queue: usize,
+        addr: u64,
+        len: u32,
+        ports: &mut impl IgbPorts,
+    ) {
+        self.tx.reads_in_flight -= 1;
+        // Descriptors without bytes may stand before the one that the bytes belong to.
+        self.tx_retire(queue);
+        let Some(job) = self.tx.queues[queue].jobs.front_mut() else { return };
+        job.to_arrive -= len;
+        job.stamps.0.read = now;
+        let (words, stamps) = (job.words, job.stamps.0);
+        self.tx_note_stamps(queue, stamps);
+        let limit = LONGEST + self.config.tx_read_max.0 as usize;
+        let packet = &mut self.tx.queues[queue].packet;
+        let before = packet.bytes.len();
+        // In segmentation whole segments leave at once, so what is held is less than a segment and a piece.
+        if before + len as usize > limit {
+            packet.overflow = true;
+            self.tx.reserved -= u64::from(len);
+        } else {
+            packet.bytes.resize(before + len as usize, 0);
+            ports.read(PhysAddr(addr), &mut packet.bytes[before..]);
+            self.begin(queue, Descriptor::parse(words));
+            self.cut_segments(queue);
+        }
+    }
+
+    /// The first descriptor of a packet says what is to be done with it.
+    fn begin(&mut self, queue: usize, descriptor: Descriptor) {
+        let queue = &mut self.tx.queues[queue];
+        if queue.packet.begun {
+            return;
+        }
+        queue.packet.begun = true;
+        if let Descriptor::Legacy { checksum_start, .. } = descriptor {
+            queue.packet.checksum_start = checksum_start;
+        }
+        if let Descriptor::Data { command, options, index, .. } = descriptor {
+            let context = queue.contexts[index];
+            (queue.packet.options, queue.packet.context) = (options, context);
+            let possible = context.mss != 0 && context.header_len() != 0;
+            let wanted = command & txd::TSE != 0;
+            queue.packet.segments = wanted && possible;
+            self.stats.tx_malformed += u64::from(wanted && !possible);
+            if queue.packet.segments {
+                self.regs.count(Reg::Tsctc);
+            }
+        }
+    }
+
+    /// A descriptor retires: its bytes, if any, are in the packet.
+    pub(super) fn tx_process(&mut self, queue: usize, descriptor: Descriptor) {
+        match descriptor {
+            Descriptor::Context { index, context, .. } => self.tx.queues[queue].contexts[index] = context,
+            Descriptor::Unknown { .. } => self.tx_count_malformed(queue),
+            Descriptor::Legacy { command, special, .. } => {
+                self.begin(queue, descriptor);
+                if command & txd::EOP != 0 {
+                    self.end_packet(queue, descriptor, Ending { command, vlan: special });
+                }
+            }
+            Descriptor::Data { command, .. } => {
+                self.begin(queue, descriptor);
+                let vlan = self.tx.queues[queue].packet.context.vlan;
+                if command & txd::EOP != 0 {
+                    self.end_packet(queue, descriptor, Ending { command, vlan });
+                }
+            }
+        }
+    }
+
+    fn tx_count_malformed(&mut self, queue: usize) {
+        self.stats.tx_malformed += 1;
+        self.regs.count_at(Reg::Tqdpc, queue, 1);
+    }
+
+    /// All bytes of the packet are here.
+    fn end_packet(&mut self, queue: usize, descriptor: Descriptor, ending: Ending) {
+        let packet = &mut self.tx.queues[queue].packet;
+        let held = packet.bytes.len();
+        self.tx.reserved -= held as u64;
+        if packet.overflow {
+            self.stats.tx_drop_oversize += 1;
+            self.regs.count_at(Reg::Tqdpc, queue, 1);
+        } else if packet.segments {
+            let header = packet.context.header_len().min(held);
+            self.cut_segment_at(queue, header, held - header, true, ending);
+        } else if held == 0 {
+            self.stats.tx_drop_empty += 1;
+        } else {
+            let mut bytes = std::mem::replace(&mut packet.bytes, self.buffers.take());
+            let Packet { options, checksum_start, context, .. } = *packet;
+            let good = match descriptor {
+                Descriptor::Legacy { command, checksum_offset, .. } if command & txd::IC != 0 => {
+                    offload::insert(&mut bytes, checksum_start.into(), 0, checksum_offset.into(), false)
+                }
+                Descriptor::Data { .. } => offload::checksums(&mut bytes, &context.offsets(), sums(options)),
+                _ => true,
+            };
+            if !good {
+                self.tx_count_malformed(queue);
+            }
+            self.queue_frame(queue, bytes, ending);
+        }
+        self.tx.queues[queue].packet.clear();
+    }
+
+    /// Sends every segment that is complete and surely not the last.
+    fn cut_segments(&mut self, queue: usize) {
+        let packet = &self.tx.queues[queue].packet;
+        let (header, mss) = (packet.context.header_len(), usize::from(packet.context.mss));
+        if !packet.segments || mss == 0 {
+            return;
+        }
+        // What the last descriptor says is not known yet; drivers say the same in all of a packet's descriptors.
+        let command = match self.tx.queues[queue].jobs.front().map(|job| Descriptor::parse(job.words)) {
+            Some(Descriptor::Data { command, .. }) => command,
+            _ => txd::IFCS,
+        };
+        let ending = Ending { command, vlan: packet.context.vlan };
+        let mut at = header;
+        while self.tx.queues[queue].packet.bytes.len() > at + mss {
+            self.cut_segment_at(queue, at, mss, false, ending);
+            at += mss;
+        }
+        if at != header {
+            self.tx.queues[queue].packet.bytes.drain(header..at);
+            self.tx.reserved -= (at - header) as u64;
+        }
+    }
+
+    /// A frame of the header and the payload at `at`.
+    fn cut_segment_at(&mut self, queue: usize, at: usize, len: usize, last: bool, ending: Ending) {
+        let packet = &mut self.tx.queues[queue].packet;
+        let header = packet.context.header_len().min(at);
+        let mut bytes = self.buffers.take();
+        bytes.extend_from_slice(&packet.bytes[..header]);
+        bytes.extend_from_slice(&packet.bytes[at..at + len]);
+        let part = offload::Part { number: packet.cut, offset: packet.cut_bytes, last };
+        packet.cut = packet.cut.wrapping_add(1);
+        packet.cut_bytes = packet.cut_bytes.wrapping_add(len as u32);
+        let (headers, options) = (packet.context.offsets(), packet.options);
+        let good = offload::segment(&mut bytes, &headers, part)
+            & offload::checksums(&mut bytes, &headers, sums(options));
+        if !good {
+            self.tx_count_malformed(queue);
+        }
+        self.stats.tx_segments += 1;
+        self.queue_frame(queue, bytes, ending);
+    }
+
+    /// The last steps: tag, padding, FCS; then the packet buffer.
+    fn queue_frame(&mut self, queue: usize, mut bytes: Vec<u8>, ending: Ending) {
+        let mut fcs_bad = false;
+        if ending.command & txd::IFCS == 0 && bytes.len() > Frame::FCS_BYTES {
+            // Software supplies the FCS as the last four bytes.
+            let given = bytes.split_off(bytes.len() - Frame::FCS_BYTES);
+            fcs_bad = given != checksum::fcs(&bytes).to_le_bytes();
+        }
+        if ending.command & txd::VLE != 0 && self.regs.has(Reg::Ctrl, ctrl::VME) && bytes.len() >= 12 {
+            let [tag_high, tag_low] = ending.vlan.to_be_bytes();
+            let [type_high, type_low] = (self.regs.get(Reg::Vet) as u16).to_be_bytes();
+            bytes.splice(12..12, [type_high, type_low, tag_high, tag_low]);
+        }
+        if bytes.len() > LONGEST {
+            self.stats.tx_drop_oversize += 1;
+            self.regs.count_at(Reg::Tqdpc, queue, 1);
+            return self.buffers.recycle(bytes);
+        }
+        let shortest = Frame::MIN_BYTES_WITH_FCS - Frame::FCS_BYTES;
+        if self.regs.has(Reg::Tctl, tctl::PSP) && bytes.len() < shortest {
+            bytes.resize(shortest, 0);
+        }
+        let frame = Frame { bytes, fcs_bad };
+        self.stats.tx_frames += 1;
+        self.queue_stats[queue].tx_frames += 1;
+        self.queue_stats[queue].tx_bytes += frame.len_with_fcs() as u64;
+        self.tx.fifo.push((frame, self.tx.queues[queue].stamps));
+    }
+}

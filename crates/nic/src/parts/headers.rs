@@ -1,0 +1,279 @@
+//! Where the headers of a frame are, as chips that look into frames find them: Ethernet (IEEE 802.3) with at most one tag
+//! (802.1Q), IPv4 (RFC 791), IPv6 with its extension headers (RFC 8200), TCP, UDP and SCTP. A length that lies ends the search.
+
+use super::checksum::{fold, sum};
+
+const TYPE_IPV4: u16 = 0x0800;
+const TYPE_IPV6: u16 = 0x86dd;
+const IPV6_BYTES: usize = 40;
+/// Next headers of IPv6 that are extensions.
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const FRAGMENT: u8 = 44;
+const DESTINATION: u8 = 60;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const SCTP: u8 = 132;
+const SYN: u8 = 1 << 1;
+
+/// The network layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Network {
+    Ipv4,
+    Ipv6,
+}
+
+/// The transport layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transport {
+    Tcp,
+    Udp,
+    Sctp,
+}
+
+/// What was found. Positions are bytes of the frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Headers {
+    /// The type behind the tag, if there is one.
+    pub ethertype: u16,
+    pub network: Option<Network>,
+    /// Where the IP header begins.
+    pub ip: usize,
+    /// IPv4 has options, or IPv6 extension headers.
+    pub extended: bool,
+    /// A part of a datagram.
+    pub fragment: bool,
+    /// IP's protocol.
+    pub protocol: u8,
+    /// Where what IP carries begins, and where it ends by IP's own length.
+    pub payload: usize,
+    pub end: usize,
+    /// The transport header, if it is whole and the first of its datagram.
+    pub transport: Option<Transport>,
+    /// Where the last header that was found ends.
+    pub headers_end: usize,
+}
+
+fn half(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..at + 2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]))
+}
+
+impl Headers {
+    /// Looks into a frame without its FCS; tags are of this type.
+    pub fn of(bytes: &[u8], vlan_type: u16) -> Headers {
+        let mut found = Headers::default();
+        let Some(mut ethertype) = half(bytes, 12) else { return found };
+        found.ip = 14;
+        if ethertype == vlan_type {
+            let Some(inner) = half(bytes, 16) else { return found };
+            (ethertype, found.ip) = (inner, 18);
+        }
+        (found.ethertype, found.headers_end) = (ethertype, found.ip);
+        let whole = match ethertype {
+            TYPE_IPV4 => found.ipv4(bytes),
+            TYPE_IPV6 => found.ipv6(bytes),
+            _ => None,
+        };
+        if whole.is_some() && !found.fragment {
+            found.transport(bytes);
+        }
+        found
+    }
+
+    fn ipv4(&mut self, bytes: &[u8]) -> Option<()> {
+        let first = *bytes.get(self.ip)?;
+        let header = usize::from(first & 0xf) * 4;
+        let total = usize::from(half(bytes, self.ip + 2)?);
+        if first >> 4 != 4 || header < 20 || total < header || self.ip + total > bytes.len() {
+            return None;
+        }
+        self.network = Some(Network::Ipv4);
+        self.extended = header > 20;
+        self.fragment = half(bytes, self.ip + 6)? & 0x3fff != 0;
+        self.protocol = bytes[self.ip + 9];
+        (self.payload, self.end) = (self.ip + header, self.ip + total);
+        self.headers_end = self.payload;
+        Some(())
+    }
+
+    fn ipv6(&mut self, bytes: &[u8]) -> Option<()> {
+        let first = *bytes.get(self.ip)?;
+        let end = self.ip + IPV6_BYTES + usize::from(half(bytes, self.ip + 4)?);
+        if first >> 4 != 6 || end > bytes.len() {
+            return None;
+        }
+        self.network = Some(Network::Ipv6);
+        self.protocol = bytes[self.ip + 6];
+        (self.payload, self.end) = (self.ip + IPV6_BYTES, end);
+        while matches!(self.protocol, HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION) {
+            let length = match self.protocol {
+                FRAGMENT => 8,
+                _ => 8 + 8 * usize::from(*bytes.get(self.payload + 1)?),
+            };
+            if self.payload + length > end {
+                return None;
+            }
+            self.extended = true;
+            self.fragment |= self.protocol == FRAGMENT;
+            self.protocol = bytes[self.payload];
+            self.payload += length;
+        }
+        self.headers_end = self.payload;
+        Some(())
+    }
+
+    fn transport(&mut self, bytes: &[u8]) {
+        let length = match self.protocol {
+            TCP => match bytes.get(self.payload + 12) {
+                Some(offset) => usize::from(offset >> 4) * 4,
+                None => return,
+            },
+            UDP => 8,
+            SCTP => 12,
+            _ => return,
+        };
+        let least = if self.protocol == TCP { 20 } else { length };
+        if length < least || self.payload + length > self.end {
+            return;
+        }
+        self.transport = Some(match self.protocol {
+            TCP => Transport::Tcp,
+            UDP => Transport::Udp,
+            _ => Transport::Sctp,
+        });
+        self.headers_end = self.payload + length;
+    }
+
+    /// Source and destination address, one behind the other.
+    pub fn addresses<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        match self.network {
+            Some(Network::Ipv4) => &bytes[self.ip + 12..self.ip + 20],
+            Some(Network::Ipv6) => &bytes[self.ip + 8..self.ip + IPV6_BYTES],
+            None => &[],
+        }
+    }
+
+    /// Source and destination port, one behind the other.
+    pub fn ports<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        if self.transport.is_some() { &bytes[self.payload..self.payload + 4] } else { &[] }
+    }
+
+    /// Whether it opens a TCP connection.
+    pub fn is_syn(&self, bytes: &[u8]) -> bool {
+        self.transport == Some(Transport::Tcp) && bytes[self.payload + 13] & SYN != 0
+    }
+
+    /// Whether IPv4's header has a good checksum; none of IPv6's.
+    pub fn ip_sum_is_good(&self, bytes: &[u8]) -> Option<bool> {
+        let own = self.network == Some(Network::Ipv4);
+        own.then(|| sum(&bytes[self.ip..self.payload]) == 0xffff)
+    }
+
+    /// Whether TCP's or UDP's checksum is good; none if there is none to check.
+    pub fn transport_sum_is_good(&self, bytes: &[u8]) -> Option<bool> {
+        let datagram = &bytes[self.payload..self.end];
+        match self.transport? {
+            Transport::Tcp => {}
+            // A UDP checksum of zero means that there is none.
+            Transport::Udp if half(datagram, 6)? != 0 => {}
+            Transport::Udp | Transport::Sctp => return None,
+        }
+        let pseudo = u64::from(sum(self.addresses(bytes))) + u64::from(self.protocol);
+        // A length beyond 16 bits does not exist here; the sum takes it as it is.
+        let total = pseudo + datagram.len() as u64 + u64::from(sum(datagram));
+        Some(fold(total) == 0xffff)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A UDP packet computed by hand, independently of this crate: 10.0.0.1:1 to 10.0.0.2:2, payload "hi".
+    fn udp() -> Vec<u8> {
+        let mut bytes = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+        bytes.extend([0x45, 0, 0, 30, 0, 0, 0x40, 0, 64, 17, 0x26, 0xcd, 10, 0, 0, 1, 10, 0, 0, 2]);
+        bytes.extend([0, 1, 0, 2, 0, 10, 0x83, 0x6b, b'h', b'i']);
+        bytes.resize(60, 0);
+        bytes
+    }
+
+    /// A TCP SYN over IPv6 with a hop-by-hop header, without a checksum.
+    fn syn_over_ipv6() -> Vec<u8> {
+        let mut bytes = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x86, 0xdd, 0x60, 0, 0, 0, 0, 28, 0, 64];
+        bytes.extend((0..32).collect::<Vec<u8>>());
+        bytes.extend([6, 0, 1, 4, 0, 0, 0, 0]);
+        bytes.extend([0, 80, 0, 81, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0, 1, 0, 0, 0, 0]);
+        bytes
+    }
+
+    #[test]
+    fn headers_are_found_and_sums_are_checked() {
+        let bytes = udp();
+        let found = Headers::of(&bytes, 0x8100);
+        assert_eq!((found.network, found.transport), (Some(Network::Ipv4), Some(Transport::Udp)));
+        assert_eq!((found.ip, found.payload, found.end, found.headers_end), (14, 34, 44, 42));
+        assert_eq!(
+            (found.addresses(&bytes), found.ports(&bytes)),
+            (&[10, 0, 0, 1, 10, 0, 0, 2][..], &[0, 1, 0, 2][..])
+        );
+        assert_eq!(
+            (found.ip_sum_is_good(&bytes), found.transport_sum_is_good(&bytes)),
+            (Some(true), Some(true))
+        );
+        for (at, sums) in [(15, (Some(false), Some(true))), (42, (Some(true), Some(false)))] {
+            let mut broken = bytes.clone();
+            broken[at] ^= 1;
+            assert_eq!((found.ip_sum_is_good(&broken), found.transport_sum_is_good(&broken)), sums);
+        }
+        let mut tagged = bytes.clone();
+        tagged.splice(12..12, [0x81, 0, 0, 5]);
+        assert_eq!(Headers::of(&tagged, 0x8100).transport_sum_is_good(&tagged), Some(true));
+        assert_eq!(Headers::of(&tagged, 0x88a8).network, None);
+    }
+
+    #[test]
+    fn extension_headers_of_ipv6_are_passed() {
+        let bytes = syn_over_ipv6();
+        let found = Headers::of(&bytes, 0x8100);
+        assert_eq!((found.network, found.transport), (Some(Network::Ipv6), Some(Transport::Tcp)));
+        assert!(found.extended && found.is_syn(&bytes) && !found.fragment);
+        assert_eq!((found.payload, found.headers_end, found.ports(&bytes)), (62, 82, &[0, 80, 0, 81][..]));
+    }
+
+    #[test]
+    fn a_fragment_has_no_transport_header() {
+        let mut fragment = udp();
+        fragment[20] = 0x20;
+        let found = Headers::of(&fragment, 0x8100);
+        assert!(
+            found.fragment && found.transport.is_none() && found.transport_sum_is_good(&fragment).is_none()
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn lengths_that_lie_do_not_panic(
+            six in any::<bool>(),
+            cut in 0usize..90,
+            changes in prop::collection::vec((12usize..80, any::<u8>()), 0..4),
+        ) {
+            let mut bytes = if six { syn_over_ipv6() } else { udp() };
+            for (at, value) in changes {
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte = value;
+                }
+            }
+            bytes.truncate(cut);
+            let found = Headers::of(&bytes, 0x8100);
+            found.addresses(&bytes);
+            found.ports(&bytes);
+            found.is_syn(&bytes);
+            found.ip_sum_is_good(&bytes);
+            found.transport_sum_is_good(&bytes);
+            prop_assert!(found.headers_end <= bytes.len().max(14));
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! A chip's registers: one table says which there are. The enum of a chip's registers, look-up by offset, storage, reset
+//! and the reference page are all made of that table.
+
+use std::fmt::Write as _;
+use std::marker::PhantomData;
+
+/// How software may use a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Readable and writable, in the bits of the write mask.
+    Rw,
+    /// Read-only; writes are ignored.
+    Ro,
+    /// Writing a one clears the bit.
+    W1c,
+    /// Read and clear; writes are ignored.
+    Rc,
+    /// Reading clears, and so does writing ones.
+    RcW1c,
+    /// Write-only; reads as zero.
+    Wo,
+    /// A window that answers with zeros: accepted, but nothing is behind it.
+    Absent,
+}
+
+impl Access {
+    /// As the reference page has it.
+    fn name(self) -> &'static str {
+        match self {
+            Access::Rw => "RW",
+            Access::Ro => "RO",
+            Access::W1c => "W1C",
+            Access::Rc => "RC",
+            Access::RcW1c => "RC/W1C",
+            Access::Wo => "WO",
+            Access::Absent => "absent",
+        }
+    }
+}
+
+/// One row: a register, or an array of equal registers.
+#[derive(Clone, Copy, Debug)]
+pub struct Register {
+    /// The name in the manual.
+    pub name: &'static str,
+    /// Byte offset of the first one in BAR 0.
+    pub offset: u32,
+    /// How many there are.
+    pub count: u32,
+    /// Bytes from one to the next.
+    pub stride: u32,
+    /// Value after reset.
+    pub reset: u32,
+    /// Bits that software can write.
+    pub mask: u32,
+    /// How software may use it.
+    pub access: Access,
+    /// Where the manual describes it.
+    pub section: &'static str,
+    /// What it is for, and what of it is modelled.
+    pub summary: &'static str,
+    /// Whether it is one of the statistics registers.
+    pub statistic: bool,
+}
+
+impl Register {
+    /// Whether it is one of the statistics registers.
+    pub fn is_statistic(&self) -> bool {
+        self.statistic
+    }
+}
+
+/// Whether a section is in this chapter: begins with it.
+pub(crate) const fn is_in(section: &str, chapter: &str) -> bool {
+    let (section, chapter) = (section.as_bytes(), chapter.as_bytes());
+    let mut at = 0;
+    while at < chapter.len() {
+        if at >= section.len() || section[at] != chapter[at] {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
+/// First storage word of each register, and after the last the number of words. `N` is one more than the rows.
+pub(crate) const fn slots<const N: usize>(table: &[Register]) -> [u16; N] {
+    let mut slots = [0u16; N];
+    let mut row = 0;
+    while row < table.len() {
+        let words = if matches!(table[row].access, Access::Absent) { 0 } else { table[row].count as u16 };
+        slots[row + 1] = slots[row] + words;
+        row += 1;
+    }
+    slots
+}
+
+/// For each word of the window one more than the number of its register, or zero.
+pub(crate) const fn words<const N: usize>(table: &[Register]) -> [u8; N] {
+    let mut words = [0u8; N];
+    let mut row = 0;
+    while row < table.len() {
+        let mut n = 0;
+        while n < table[row].count {
+            words[((table[row].offset + n * table[row].stride) / 4) as usize] = row as u8 + 1;
+            n += 1;
+        }
+        row += 1;
+    }
+    words
+}
+
+/// A chip's registers as an enum, whose variants are the table's rows.
+pub(crate) trait RegisterId: Copy + 'static {
+    /// The rows.
+    const TABLE: &'static [Register];
+    /// First storage word of each, and behind the last their number.
+    const SLOTS: &'static [u16];
+    /// The row's number.
+    fn row(self) -> usize;
+}
+
+/// The enum, the table and the look-up of a chip: the bytes of its window, the chapter with its statistics registers, the rows.
+macro_rules! registers {
+    ($window:expr, $statistics:literal; $($id:ident $name:literal $offset:literal [$count:literal x $stride:literal] $access:ident $reset:literal $mask:literal $section:literal $summary:literal;)*) => {
+        /// A register (or array of registers) of the table.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        #[allow(missing_docs)]
+        pub enum Reg { $($id),* }
+
+        /// Every register, by [`Reg`] and by offset.
+        pub const TABLE: &[$crate::parts::registers::Register] = &[$($crate::parts::registers::Register {
+            name: $name, offset: $offset, count: $count, stride: $stride, reset: $reset, mask: $mask,
+            access: $crate::parts::registers::Access::$access, section: $section, summary: $summary,
+            statistic: $crate::parts::registers::is_in($section, $statistics),
+        }),*];
+
+        const ALL: &[Reg] = {
+            use Reg as Id;
+            &[$(Id::$id),*]
+        };
+
+        /// Words in BAR 0.
+        pub(crate) const WINDOW_WORDS: usize = ($window / 4) as usize;
+        const SLOTS: [u16; TABLE.len() + 1] = $crate::parts::registers::slots(TABLE);
+        static LOOKUP: [u8; WINDOW_WORDS] = $crate::parts::registers::words(TABLE);
+
+        impl $crate::parts::registers::RegisterId for Reg {
+            const TABLE: &'static [$crate::parts::registers::Register] = TABLE;
+            const SLOTS: &'static [u16] = &SLOTS;
+
+            fn row(self) -> usize {
+                self as usize
+            }
+        }
+
+        impl Reg {
+            /// The register's row in the table.
+            pub const fn info(self) -> &'static $crate::parts::registers::Register {
+                &TABLE[self as usize]
+            }
+        }
+
+        /// The register at a byte offset that is a multiple of four, and its index within an array.
+        pub(crate) fn lookup(offset: u64) -> Option<(Reg, usize)> {
+            let number = *LOOKUP.get(usize::try_from(offset / 4).ok()?)?;
+            let reg = *ALL.get(usize::from(number).checked_sub(1)?)?;
+            let info = reg.info();
+            Some((reg, ((offset as u32 - info.offset) / info.stride) as usize))
+        }
+    };
+}
+pub(crate) use registers;
+
+/// The values behind the registers. What depends on the moment is computed instead.
+#[derive(Clone, Debug)]
+pub(crate) struct RegisterFile<R> {
+    words: Box<[u32]>,
+    /// What reading and resetting took from each word. An observer: not part of the saved state.
+    cleared: Box<[u64]>,
+    of: PhantomData<R>,
+}
+
+/// A statistics register as reports list it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statistic {
+    /// The manual's name; for the two halves of a 64-bit counter without the last letter.
+    pub name: String,
+    /// What it counts, from the register table.
+    pub meaning: &'static str,
+    /// What was counted since this object was made, whatever software has read and reset; of an array, by all of it.
+    pub value: u64,
+}
+
+impl<R: RegisterId> RegisterFile<R> {
+    pub fn new() -> Self {
+        let words = usize::from(R::SLOTS[R::TABLE.len()]);
+        let mut regs = RegisterFile {
+            words: vec![0; words].into_boxed_slice(),
+            cleared: vec![0; words].into_boxed_slice(),
+            of: PhantomData,
+        };
+        regs.reset();
+        regs
+    }
+
+    /// Gives every register the value that the table names.
+    pub fn reset(&mut self) {
+        for (row, register) in R::TABLE.iter().enumerate() {
+            let words = usize::from(R::SLOTS[row])..usize::from(R::SLOTS[row + 1]);
+            if register.is_statistic() {
+                for word in words.clone() {
+                    self.cleared[word] += u64::from(self.words[word]);
+                }
+            }
+            self.words[words].fill(register.reset);
+        }
+    }
+
+    fn slot(reg: R, index: usize) -> usize {
+        usize::from(R::SLOTS[reg.row()]) + index
+    }
+
+    pub fn get(&self, reg: R) -> u32 {
+        self.words[Self::slot(reg, 0)]
+    }
+
+    pub fn set(&mut self, reg: R, value: u32) {
+        self.words[Self::slot(reg, 0)] = value;
+    }
+
+    pub fn at(&self, reg: R, index: usize) -> u32 {
+        self.words[Self::slot(reg, index)]
+    }
+
+    pub fn set_at(&mut self, reg: R, index: usize, value: u32) {
+        self.words[Self::slot(reg, index)] = value;
+    }
+
+    /// All registers of an array.
+    pub fn array(&self, reg: R) -> &[u32] {
+        &self.words[usize::from(R::SLOTS[reg.row()])..usize::from(R::SLOTS[reg.row() + 1])]
+    }
+
+    /// Whether any of `bits` is set.
+    pub fn has(&self, reg: R, bits: u32) -> bool {
+        self.get(reg) & bits != 0
+    }
+
+    /// Counts one.
+    pub fn count(&mut self, reg: R) {
+        self.count_at(reg, 0, 1);
+    }
+
+    /// Counts more in a register of an array.
+    pub fn count_at(&mut self, reg: R, index: usize, more: u32) {
+        self.set_at(reg, index, self.at(reg, index).saturating_add(more));
+    }
+
+    /// Adds to a 64-bit counter.
+    pub fn count_bytes(&mut self, low: R, high: R, bytes: usize) {
+        let value = u64::from(self.get(high)) << 32 | u64::from(self.get(low));
+        let value = value.saturating_add(bytes as u64);
+        self.set(low, value as u32);
+        self.set(high, (value >> 32) as u32);
+    }
+
+    /// Sets a statistics register to zero; what it held is kept for [`statistics`](RegisterFile::statistics).
+    pub fn clear_statistic(&mut self, reg: R) {
+        self.take_at(reg, 0);
+    }
+
+    /// Reads a statistics register of an array and sets it to zero.
+    pub fn take_at(&mut self, reg: R, index: usize) -> u32 {
+        let slot = Self::slot(reg, index);
+        let value = std::mem::take(&mut self.words[slot]);
+        self.cleared[slot] += u64::from(value);
+        value
+    }
+
+    /// What a row's statistics registers would hold all together if nothing had ever cleared them.
+    fn total(&self, row: usize) -> u64 {
+        let words = usize::from(R::SLOTS[row])..usize::from(R::SLOTS[row + 1]);
+        words.map(|word| self.cleared[word] + u64::from(self.words[word])).sum()
+    }
+
+    /// All statistics registers in the order of the table.
+    pub fn statistics(&self) -> Vec<Statistic> {
+        let mut all = Vec::new();
+        let mut low_half = 0;
+        for (row, register) in R::TABLE.iter().enumerate().filter(|(_, register)| register.is_statistic()) {
+            let value = self.total(row);
+            if register.access == Access::Ro {
+                // The low half: it stands before the high one, and only the high one clears.
+                low_half = value;
+                continue;
+            }
+            let (name, meaning, value) = match register.summary.split_once(", high half") {
+                Some((meaning, _)) => {
+                    (register.name.trim_end_matches('H'), meaning, (value << 32).wrapping_add(low_half))
+                }
+                None => (register.name, register.summary.trim_end_matches('.'), value),
+            };
+            all.push(Statistic { name: name.to_owned(), meaning, value });
+        }
+        all
+    }
+
+    pub fn words(&self) -> &[u32] {
+        &self.words
+    }
+
+    /// Takes over saved words; false if their number is wrong.
+    pub fn restore(&mut self, words: &[u32]) -> bool {
+        let fits = words.len() == self.words.len();
+        if fits {
+            self.words.copy_from_slice(words);
+        }
+        fits
+    }
+}
+
+/// The reference page: all registers as a Markdown table behind what is said of the chip.
+pub(crate) fn reference(head: &str, table: &[Register]) -> String {
+    let mut page = format!(
+        "{head}\n\n| Offset | Name | Access | Reset | Writable bits | Section | What it does here |\n|---|---|---|---|---|---|---|\n"
+    );
+    for register in table {
+        let last = register.offset + (register.count - 1) * register.stride;
+        let (offset, name) = match register.count {
+            1 => (format!("0x{:05x}", register.offset), register.name.to_owned()),
+            n => (format!("0x{:05x}–0x{last:05x}", register.offset), format!("{}\\[{n}\\]", register.name)),
+        };
+        writeln!(
+            page,
+            "| {offset} | {name} | {} | 0x{:08x} | 0x{:08x} | {} | {} |",
+            register.access.name(),
+            register.reset,
+            register.mask,
+            register.section,
+            register.summary
+        )
+        .expect("writing to a string cannot fail");
+    }
+    page
+}
+
+/// What has to hold of each chip's table.
+#[cfg(test)]
+pub(crate) fn check_table(table: &[Register], window_words: usize) {
+    let mut owner = vec![None; window_words];
+    for register in table {
+        assert!(register.offset.is_multiple_of(4) && register.stride.is_multiple_of(4));
+        for n in 0..register.count {
+            let word = ((register.offset + n * register.stride) / 4) as usize;
+            assert_eq!(owner[word].replace(register.name), None, "{} overlaps", register.name);
+        }
+        let read_only = matches!(register.access, Access::Ro | Access::Rc | Access::Absent);
+        assert!(!read_only || register.mask == 0, "{}", register.name);
+        assert!(!register.section.is_empty() && !register.summary.is_empty());
+    }
+}

@@ -1,0 +1,78 @@
+//! Vectors: whose, when, and what is cleared and masked by itself.
+
+use doorbell_sim::Ps;
+
+use crate::driver::*;
+
+/// Queue 1 and queue 9 interrupt vectors 3 and 4, everything else vector 0.
+fn with_vectors() -> IgbBench {
+    let mut bench = IgbBench::running(10);
+    bench.write(GPIE, 1 << 31 | 1 << 30 | 1 << 4 | 1);
+    bench.write(IVAR + 4, 0x84 << 16 | 0x8383);
+    bench.write(IVAR_MISC, 0x80 << 8);
+    bench.write(EIAC, 0x1f);
+    bench.write(EIAM, 0x1f);
+    bench.write(EIMS, 0x1f);
+    bench.write(IMS, LSC);
+    bench
+}
+
+fn arrive_at(bench: &mut IgbBench, queue: u32) {
+    bench.write(MRQC, (queue & 7) << 3);
+    bench.arrive(&tcp([10, 0, 0, 1], [10, 0, 0, 2], 1, 2, 100));
+    bench.run_for(Ps::from_us(10));
+}
+
+fn vectors(bench: &mut IgbBench) -> Vec<u16> {
+    std::mem::take(&mut bench.world.raised).into_iter().map(|(_, vector)| vector).collect()
+}
+
+#[test]
+fn each_queue_interrupts_its_vector_and_masks_it() {
+    let mut bench = with_vectors();
+    arrive_at(&mut bench, 1);
+    assert_eq!(vectors(&mut bench), [3]);
+    assert_eq!((bench.read(EICR), bench.read(EIMS)), (0, 0x17), "cleared and masked");
+    // What comes meanwhile waits until software enables the vector again.
+    arrive_at(&mut bench, 1);
+    assert_eq!((vectors(&mut bench), bench.read(EICR)), (vec![], 8));
+    bench.write(EIMS, 8);
+    assert_eq!((vectors(&mut bench), bench.read(EIMS)), (vec![3], 0x17));
+    bench.send(1, &tcp([10, 0, 0, 1], [10, 0, 0, 2], 1, 2, 100), 0);
+    bench.run_for(Ps::from_us(10));
+    bench.write(EIMS, 8);
+    assert_eq!(vectors(&mut bench), [3], "transmission has the same vector");
+    bench.write(ICS, LSC);
+    assert_eq!((vectors(&mut bench), bench.read(ICR) & LSC), (vec![0], LSC));
+    assert!(!bench.world.irq, "the line stays down");
+}
+
+#[test]
+fn a_vector_comes_not_before_its_interval_is_over() {
+    let mut bench = with_vectors();
+    // 50 microseconds.
+    bench.write(EITR + 12, 50 << 2);
+    arrive_at(&mut bench, 1);
+    let first = bench.world.raised[0].0;
+    bench.write(EIMS, 8);
+    arrive_at(&mut bench, 1);
+    assert_eq!(bench.world.raised.len(), 1);
+    bench.run_for(Ps::from_us(100));
+    assert_eq!(bench.world.raised[1], (first + Ps::from_us(50), 3));
+    // Another vector is not held up.
+    arrive_at(&mut bench, 1);
+    bench.world.raised.clear();
+    bench.write(0x1520, 1 << 4);
+    assert_eq!(vectors(&mut bench), [4]);
+}
+
+#[test]
+fn without_vectors_of_their_own_all_causes_share_the_line() {
+    let mut bench = IgbBench::running(2);
+    bench.write(IMS, 1 << 7);
+    arrive_at(&mut bench, 1);
+    assert!(bench.world.irq);
+    assert_eq!(vectors(&mut bench), [0], "where software has enabled messages, it is one");
+    assert_eq!(bench.read(ICR) & (1 << 31 | 1 << 7), 1 << 31 | 1 << 7);
+    assert!(!bench.world.irq);
+}

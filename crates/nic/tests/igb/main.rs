@@ -1,0 +1,138 @@
+//! The 82576, driven as a driver would: it declares its constants for itself.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod driver;
+mod filters;
+mod interrupts;
+mod properties;
+mod queues;
+
+use doorbell_sim::Ps;
+
+use driver::*;
+
+#[test]
+fn nvm_words_phy_identity_and_link_are_what_drivers_look_for() {
+    let mut bench = IgbBench::new();
+    let sum = (0..64).fold(0u16, |sum, address| {
+        bench.write(EERD, address << 2 | 1);
+        bench.run_for(Ps::from_us(31));
+        let read = bench.read(EERD);
+        assert_ne!(read & 2, 0);
+        sum.wrapping_add((read >> 16) as u16)
+    });
+    assert_eq!(sum, 0xbaba);
+    let mut phy = |register: u32| {
+        bench.write(MDIC, 2 << 26 | 1 << 21 | register << 16);
+        bench.run_for(Ps::from_us(26));
+        let read = bench.read(MDIC);
+        assert_eq!(read >> 28 & 0b101, 1, "ready, no error");
+        read as u16
+    };
+    assert_eq!((phy(2), phy(3) & 0xfff0), (0x02a8, 0x0390));
+    bench.write(IMS, LSC);
+    bench.write(CTRL, 0x41);
+    bench.run_for(Ps::from_us(50));
+    assert_eq!(bench.read(STATUS) & 0xc3, 0x83, "1000 Mb/s, full duplex, up");
+    assert!(bench.world.irq);
+    assert_eq!(bench.read(ICR) & (LSC | 1 << 31), LSC | 1 << 31);
+    assert!(!bench.world.irq && bench.read(ICR) == 0);
+    // The semaphore is taken by reading.
+    assert_eq!((bench.read(SWSM) & 1, bench.read(SWSM) & 1), (0, 1));
+    // Software that stops requests sees that none is under way.
+    bench.write(CTRL, 0x45);
+    assert_eq!(bench.read(STATUS) >> 19 & 1, 0);
+    bench.write(CTRL, 1 << 26);
+    assert_eq!(bench.read(STATUS) >> 19 & 1, 1);
+}
+
+#[test]
+fn a_frame_comes_in_by_an_advanced_descriptor_and_goes_out_by_another() {
+    let mut bench = IgbBench::running(1);
+    let bytes = tcp([10, 0, 0, 1], [10, 0, 0, 2], 80, 81, 100);
+    bench.arrive(&bytes);
+    bench.run_for(Ps::from_us(10));
+    let frames = bench.poll(0);
+    let [(got, first, second)] = frames.as_slice() else { panic!("{frames:?}") };
+    assert_eq!((got, *second as u32 & 0x63, *second >> 32), (&bytes, 0x63, bytes.len() as u64));
+    assert_eq!(first >> 4 & 0xfff, 0x11, "TCP over IPv4");
+    assert!(bench.world.irq_rises.is_empty(), "nothing is enabled");
+    bench.send(0, &bytes, 0);
+    bench.run_for(Ps::from_us(10));
+    assert_eq!(bench.world.sent.len(), 1);
+    assert_eq!(bench.world.sent[0].1.bytes, bytes);
+    assert_eq!(bench.tx_status(0, 0) & 1, 1);
+    bench.check();
+}
+
+#[test]
+fn legacy_descriptors_work_as_they_did_on_older_chips() {
+    let mut bench = IgbBench::running(1);
+    bench.write(SRRCTL, 2);
+    let bytes = tcp([10, 0, 0, 1], [10, 0, 0, 2], 80, 81, 60);
+    bench.arrive(&bytes);
+    bench.run_for(Ps::from_us(10));
+    let (buffer, second) = (bench.world.word(RX_RING), bench.world.word(RX_RING + 8));
+    assert_eq!((buffer, second & 0xffff, second >> 32 & 0x63), (RX_BUFFERS, bytes.len() as u64, 0x63));
+    bench.put_bytes(TX_BUFFERS, &bytes);
+    bench.put_tx(0, TX_BUFFERS, bytes.len() as u64 | 0x0b << 24);
+    bench.run_for(Ps::from_us(10));
+    assert_eq!(bench.world.sent[0].1.bytes, bytes);
+    bench.check();
+}
+
+#[test]
+fn a_large_packet_is_cut_into_segments_with_right_checksums() {
+    let mut bench = IgbBench::running(1);
+    let mut bytes = tcp([10, 0, 0, 1], [10, 0, 0, 2], 80, 81, 14 + 40 + 2500);
+    // Software leaves the pseudo header's sum without a length in the checksum.
+    bytes[24..26].fill(0);
+    let pseudo = fold(sum(&bytes[26..34]) + 6);
+    bytes[50..52].copy_from_slice(&(pseudo as u16).to_be_bytes());
+    bench.put_tx(0, 20 | 14 << 9, 1 << 10 | 1 << 11 | 2 << 20 | 0x20 << 24 | 20 << 40 | 1000 << 48);
+    bench.put_bytes(TX_BUFFERS, &bytes);
+    // TSE, DEXT, RS, IFCS, EOP; both checksums.
+    bench.put_tx(0, TX_BUFFERS, bytes.len() as u64 | 3 << 20 | 0xab << 24 | 3 << 40 | 2500 << 46);
+    bench.run_for(Ps::from_us(50));
+    let sent: Vec<_> = bench.world.sent.iter().map(|(_, frame)| frame.bytes.clone()).collect();
+    assert_eq!(sent.iter().map(Vec::len).collect::<Vec<_>>(), [1054, 1054, 554]);
+    for (at, frame) in sent.iter().enumerate() {
+        assert_eq!(fold(sum(&frame[14..34])), 0xffff, "IPv4's sum");
+        let length = frame.len() as u32 - 34;
+        assert_eq!(fold(sum(&frame[34..]) + sum(&frame[26..34]) + 6 + length), 0xffff, "TCP's sum");
+        assert_eq!(u32::from_be_bytes(frame[38..42].try_into().unwrap()), 1000 * at as u32);
+    }
+    assert_eq!(bench.nic.stats().tx_malformed, 0);
+    bench.check();
+}
+
+#[test]
+fn a_tag_is_taken_off_and_put_on() {
+    let mut bench = IgbBench::running(1);
+    bench.write(CTRL, 0x4000_0041);
+    let plain = tcp([10, 0, 0, 1], [10, 0, 0, 2], 80, 81, 100);
+    let mut tagged = plain.clone();
+    tagged.splice(12..12, [0x81, 0, 0x60, 5]);
+    bench.arrive(&tagged);
+    bench.run_for(Ps::from_us(10));
+    let frames = bench.poll(0);
+    assert_eq!((&frames[0].0, frames[0].2 >> 3 & 1, frames[0].2 >> 48), (&plain, 1, 0x6005));
+    bench.put_tx(0, 14 << 9 | 0x6005 << 16, 2 << 20 | 0x20 << 24);
+    bench.put_bytes(TX_BUFFERS, &plain);
+    bench.put_tx(0, TX_BUFFERS, plain.len() as u64 | 3 << 20 | 0x6b << 24);
+    bench.run_for(Ps::from_us(10));
+    assert_eq!(bench.world.sent[0].1.bytes, tagged);
+}
+
+#[test]
+fn what_a_looped_phy_sends_comes_back() {
+    let mut bench = IgbBench::running(1);
+    bench.write(MDIC, 1 << 26 | 1 << 21 | 0x4140);
+    bench.run_for(Ps::from_us(100));
+    let bytes = tcp([10, 0, 0, 1], [10, 0, 0, 2], 80, 81, 100);
+    bench.send(0, &bytes, 0);
+    bench.run_for(Ps::from_us(20));
+    assert_eq!((bench.world.sent.len(), bench.poll(0)[0].0.clone()), (0, bytes));
+    bench.check();
+}
