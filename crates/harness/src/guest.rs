@@ -7,6 +7,7 @@ use doorbell_machine::{
     Inclusion, InterruptsKind, Limits, Machine, MachineConfig, Mode, Outcome, PciFunction, Place, PortNumber,
     PortTable, PrefetchKind, StageConfig,
 };
+use doorbell_nic::NicModel;
 use doorbell_sim::{Bytes, Hertz, Ps};
 
 use crate::bell::Bell;
@@ -97,12 +98,16 @@ impl Case {
             config.port.insert(PortNumber(1), PortTable { at, ..PortTable::default() });
         }
         config.core.frequency = Hertz(if choice & 4 == 0 { 100_000_000 } else { 3_000_000_000 });
-        config.nic.pause_frames = choice & 8 != 0;
         config.loadgen.traffic.frame_size = Bytes(64 + u64::from(choice >> 4) * 128);
         let seed = u64::from(input.u32());
         if seed >> 21 & 3 == 3 {
             config.platform.interrupts = InterruptsKind::Aia;
         }
+        if seed >> 27 & 3 == 3 {
+            config.nic.model = NicModel::E82576;
+        }
+        // The other model has no PAUSE.
+        config.nic.pause_frames = choice & 8 != 0 && config.nic.model == NicModel::E82540em;
         let segments = 1 + seed % SEGMENTS_MAX;
         let (chopped, restored) = (seed & 0x10 != 0, seed & 8 == 0);
         let in_another = seed & 4 == 0 && (restored || !chopped);

@@ -7,7 +7,7 @@ use crate::disk::{self, DiskOperation};
 use crate::input::Input;
 use crate::places::{
     self, BEHIND_BRIDGE, BELL, BELL_DEVICE, BRIDGE_DEVICE, DATA, ECAM, NIC_STRIDE, PCI_IO, PCI_MEMORY,
-    RING_BYTES, RINGS_STRIDE, TRANSMIT_RING,
+    RING_BYTES, RINGS_STRIDE, TABLE_STRIDE, TABLES, TRANSMIT_RING,
 };
 
 /// Which operations a program prefers.
@@ -407,10 +407,29 @@ fn nic_set_up(asm: &mut Assembler, input: &mut Input<'_>) {
     }
     let receive = if sane { 0x0400_801e } else { u64::from(input.u32()) | 2 };
     let transmit = if sane { 0x4_010a } else { u64::from(input.u32()) | 2 };
+    if choice & 0x20 == 0 {
+        nic_messages(asm, config, registers, nic);
+    }
     write(asm, 2, registers, 0x240); // CTRL: the link may come up
     write(asm, 2, registers + 0x100, receive);
     write(asm, 2, registers + 0x400, transmit);
     write(asm, 2, registers + 0xd0, u64::from(input.u16()));
+}
+
+/// Gives an 82576's queues and other causes vectors of their own, whose messages go to memory; an 82540EM has nothing of all this.
+fn nic_messages(asm: &mut Assembler, config: u64, registers: u64, nic: u64) {
+    let table = PCI_MEMORY + TABLES + nic * TABLE_STRIDE;
+    write(asm, 2, config + 0x1c, table);
+    for vector in 0..2 {
+        for (at, value) in [(0, DATA + 8 * vector), (4, 0), (8, vector + 1), (12, 0)] {
+            write(asm, 2, table + 16 * vector + at, value);
+        }
+    }
+    write(asm, 1, config + 0x72, 0x8000); // MSI-X is on
+    // GPIE, IVAR of the first queues, IVAR_MISC, EIAC, EIMS.
+    for (at, value) in [(0x1514, 0x4000_0010), (0x1700, 0x8180), (0x1740, 0x8100), (0x152c, 1), (0x1524, 3)] {
+        write(asm, 2, registers + at, value);
+    }
 }
 
 /// Writes descriptors where rings are.

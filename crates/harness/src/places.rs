@@ -34,6 +34,10 @@ pub const PCI_IO: u64 = 0x300_0000;
 pub const PCI_MEMORY: u64 = 0x4000_0000;
 /// Distance between two NICs' register windows.
 pub const NIC_STRIDE: u64 = 0x2_0000;
+/// Where programs put the NICs' tables of messages, from PCI memory's beginning.
+pub const TABLES: u64 = 0x80_0000;
+/// Distance between two of them.
+pub const TABLE_STRIDE: u64 = 0x4000;
 
 /// Registers of the interrupt controller, from the PLIC's first address on; then those of an APLIC's two domains and of interrupt
 /// files, for machines that have these.
@@ -113,6 +117,13 @@ const NIC_REGISTERS: [u64; 48] = [
     0x3830, 0x4000, 0x40c0, 0x40d0, 0x5000, 0x5200, 0x5400, 0x5404, 0x5600,
 ];
 
+/// Registers that an 82576 has besides.
+const IGB_REGISTERS: [u64; 32] = [
+    0x1514, 0x1520, 0x1524, 0x1528, 0x152c, 0x1530, 0x1580, 0x1680, 0x1684, 0x1700, 0x1704, 0x1740, 0x280c,
+    0x2830, 0x3838, 0x383c, 0x5480, 0x55fc, 0x5818, 0x59e0, 0x5b50, 0x5c00, 0x5c80, 0x5cb0, 0xc04c, 0xc050,
+    0xc058, 0xc068, 0xe050, 0xe058, 0xe068, 0xe078,
+];
+
 /// Registers of a function's configuration space that do something.
 const CONFIG_REGISTERS: [u64; 20] = [
     0x00, 0x02, 0x04, 0x05, 0x06, 0x08, 0x0c, 0x0e, 0x10, 0x14, 0x18, 0x1c, 0x20, 0x30, 0x34, 0x3c, 0x3d,
@@ -150,9 +161,10 @@ pub fn any(input: &mut Input<'_>) -> u64 {
 /// An address in a NIC's registers, where programs put them.
 pub fn nic_register(input: &mut Input<'_>) -> u64 {
     let choice = input.u8();
-    let base = PCI_MEMORY + u64::from(choice >> 6) * NIC_STRIDE;
+    let base = PCI_MEMORY + u64::from(choice >> 6 & 1) * NIC_STRIDE;
     base + match choice & 0x3f {
-        index @ 0..48 => NIC_REGISTERS[usize::from(index)],
+        index @ 0..48 if choice < 0x80 => NIC_REGISTERS[usize::from(index)],
+        index @ 0..48 => IGB_REGISTERS[usize::from(index) % IGB_REGISTERS.len()],
         48..56 => 0x5200 + u64::from(input.u8()) * 4,
         56..60 => 0x4000 + u64::from(input.u8()) * 4,
         60..62 => 0x5400 + u64::from(input.u8()),
