@@ -87,6 +87,13 @@ pub enum NicModel {
     E82576,
 }
 
+impl NicModel {
+    /// Whether it is the one that every machine had before there was a choice.
+    fn is_default(&self) -> bool {
+        *self == NicModel::default()
+    }
+}
+
 impl<'de> Deserialize<'de> for NicModel {
     /// A name may look like a number, as on the command line.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -126,6 +133,7 @@ impl<'de> Deserialize<'de> for NicModel {
 pub struct NicConfig {
     /// Which card it is, of Intel's: "82540em", which Linux' e1000 and DPDK's em drive, with one queue each way, or "82576", which igb
     /// drives in both, with sixteen queues each way, RSS and MSI-X (docs/nic-82576.md). A guest sees the difference, and boots for itself.
+    #[serde(skip_serializing_if = "NicModel::is_default")]
     pub model: NicModel,
     /// The station address in the EEPROM; without one, 52:54:00:12:34:56 plus the NIC's number.
     pub mac: Option<MacAddress>,
