@@ -132,12 +132,12 @@ impl IperfConfig {
             depth: 1,
             in_parts: false,
             typed: self.options(),
-            counted: self.sender(),
-            moved: match self.protocol {
+            data: self.sender(),
+            arrived: match self.protocol {
                 Protocol::Tcp => |carried| carried.tcp_acknowledged,
                 Protocol::Udp => |carried| carried.udp_payload,
             },
-            response: None,
+            transaction: None,
             begun: |carried| carried.tcp_payload + carried.udp_payload > TALK_BYTES_MAX,
             failure: |console| Some(result(console)?["error"].as_str()?.to_owned()),
         }

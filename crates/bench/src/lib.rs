@@ -9,6 +9,7 @@ mod changes;
 mod compute;
 mod config;
 mod control;
+mod course;
 mod disks;
 mod dpdk;
 mod drain;
@@ -34,6 +35,7 @@ mod places;
 mod playback;
 mod ports;
 mod prepared;
+mod redis;
 mod reference;
 mod registry;
 mod resolve;
@@ -52,6 +54,7 @@ mod timing;
 mod touch;
 mod transfer;
 mod trial;
+mod web;
 mod window;
 
 pub use cache::{Cached, CachedKind};
@@ -89,6 +92,7 @@ pub use playback::{
     NamedTrace, PlaybackConfig, PlayedRun, ReadyTrace, TRACE, Traces, Warmup, resolve_played, write_played,
 };
 pub use prepared::{BenchmarkPlan, MeasureNodes, Measured, NodesLoad, Prepared};
+pub use redis::{RedisCommand, RedisConfig};
 pub use reference::{Parameter, Word, explained, page, parameter, parameters, schema};
 pub use registry::{BENCHMARKS, Benchmark, NETWORK, Nodes, PLAYED, benchmark};
 pub use resolve::{Layers, resolve};
@@ -105,3 +109,4 @@ pub use testpmd::{ForwardMode, TestpmdConfig, Topology};
 pub use touch::TouchConfig;
 pub use transfer::TransferConfig;
 pub use trial::{Standing, Trial, TrialResult};
+pub use web::WebConfig;

@@ -2,33 +2,28 @@
 //! crosses the cable, from a checkpoint at which it is at its pace; or a whole test, by what netperf itself finds.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use doorbell_machine::{ConfigError, Mode, NetworkOutcome, Outcome};
 use doorbell_results::TransferFigures;
-use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
 use crate::control::Control;
 use crate::error::RunError;
-use crate::interval::{Interval, OpenInterval, meanings};
+use crate::interval::{Interval, OpenInterval};
 use crate::kernel::KernelConfig;
 use crate::nodes::NodeGuest;
-use crate::observe::NodeTrace;
 use crate::options::Options;
-use crate::prepared::{Measured, NodesLoad, profile_test_node};
+use crate::prepared::{Measured, NodesLoad};
 use crate::run_up::RunUp;
 use crate::testbed::Testbed;
-use crate::transfer::{self, Test, TransferConfig};
+use crate::transfer::{self, Test, Transaction, TransferConfig};
 
 /// What netperf is told if it is stopped from outside, in seconds: the longest that it takes.
 const WITHOUT_END: u32 = 86_400;
-/// More payload than this is not of the talk before a stream,
+/// More payload than this is not of the talk before a stream.
 const TALK_BYTES_MAX: u64 = 64 << 10;
-/// nor more segments of it, which has some five to a connection.
-const TALK_SEGMENTS_MAX: u64 = 200;
 /// The most payload of a request or response by TCP; by UDP it is what one frame holds.
 const TCP_MESSAGE_MAX: u32 = 65_536;
 /// Bytes of IPv4's and UDP's headers.
@@ -162,23 +157,16 @@ impl NetperfConfig {
             depth: 1,
             in_parts: true,
             typed: self.typed(),
-            counted: self.sender(),
-            moved: if udp { |carried| carried.udp_payload } else { |carried| carried.tcp_acknowledged },
-            response: (!self.test.is_stream()).then_some(u64::from(self.response)),
+            data: self.sender(),
+            arrived: if udp { |carried| carried.udp_payload } else { |carried| carried.tcp_acknowledged },
+            transaction: (!self.test.is_stream())
+                .then_some(Transaction { node: 0, bytes: u64::from(self.response) }),
             begun: if self.test.is_stream() {
                 |carried| carried.tcp_payload > TALK_BYTES_MAX
             } else {
-                |carried| carried.tcp_segments + carried.udp_datagrams > TALK_SEGMENTS_MAX
+                transfer::is_more_than_talk
             },
             failure: |_| None,
-        }
-    }
-
-    /// The load in a few words.
-    fn in_words(&self) -> String {
-        match self.streams {
-            1 => self.test.name().to_owned(),
-            streams => format!("{streams} x {}", self.test.name()),
         }
     }
 }
@@ -196,8 +184,7 @@ pub(crate) fn guests(config: &RunConfig) -> [NodeGuest; 2] {
 /// A test that goes on is at its pace when measurements begin.
 pub(crate) fn run_up(config: &RunConfig) -> Option<RunUp> {
     let own = config.options::<NetperfConfig>();
-    let transfer::Load { typed, counted, begun, .. } = own.load();
-    own.seconds.is_none().then_some(RunUp { typed, counted, begun })
+    own.seconds.is_none().then(|| own.load().run_up())
 }
 
 /// Runs netperf once, and writes what it found, if it came to its end.
@@ -206,42 +193,21 @@ pub(crate) fn measure(
     load: &NodesLoad,
     control: &mut Control,
 ) -> Result<Measured, RunError> {
-    let NodesLoad { config, observe, folder, .. } = *load;
-    let own = config.options::<NetperfConfig>();
-    let started = Instant::now();
-    let mut network = nodes.network()?;
-    observe.check_nodes(&network)?;
-    network.follow_flows(0);
-    if let Some(path) = &observe.capture {
-        network.capture(0, PcapFile::create(path, WHOLE_FRAMES)?);
-    }
-    let what = format!("netperf, {}", own.in_words());
-    let trace = NodeTrace::create(observe, &network, Some(0), |_| config, &what)?;
-    let before = network.instructions();
-    let own_load = own.load();
-    let mut test = Test::new(&mut network, (config, &own_load), (observe, trace.as_ref()), control);
-    let (mut interval, said, steady) = match own.seconds {
+    let options = load.config.options::<NetperfConfig>();
+    let own = options.load();
+    let mut said = BTreeMap::new();
+    let mut measured = transfer::measure(nodes, load, &own, control, |test| match options.seconds {
         Some(_) => {
-            let (interval, said) = whole(&mut test)?;
-            (interval, said, None)
+            let (interval, found) = whole(test)?;
+            said = found;
+            Ok((interval, None))
         }
-        None => {
-            let (interval, steady) = test.part()?;
-            (interval, BTreeMap::new(), Some(steady))
-        }
-    };
-    let mut course = test.figures(&interval);
-    network.check_conservation();
-    network.finish_captures()?;
-    trace.map_or(Ok(()), |trace| trace.finish(nodes, &mut network))?;
-    let host = (started.elapsed().as_secs_f64(), network.instructions() - before);
-    let mut summary = interval.point(("netperf", own.in_words()), config, &network, own.sender(), host);
-    summary.steady = steady;
-    as_netperf_says(&mut course, &own_load, said);
-    transfer::into_summary(course, &mut summary, control);
-    profile_test_node(load, nodes, (&mut network, interval.watched[0].take()), &mut summary)?;
-    folder.write_nodes(config, &network)?;
-    Ok(Measured { config: config.clone(), meanings: meanings(&summary, &network), summary })
+        None => test.part_of_it(),
+    })?;
+    if let Some(figures) = &mut measured.summary.transfer {
+        as_netperf_says(figures, &own, said);
+    }
+    Ok(measured)
 }
 
 /// Measures a whole test, from the start of the client to its end, timed from the beginning.

@@ -73,7 +73,7 @@ impl Places {
 }
 
 /// Built-in images that have another one for the 82576, with its driver: the same name with this behind it.
-const WITH_IGB: [&str; 4] = ["testpmd", "dpdk", "net", "netperf"];
+const WITH_IGB: [&str; 5] = ["testpmd", "dpdk", "net", "netperf", "servers"];
 const IGB_SUFFIX: &str = "-82576";
 
 /// The image that stands for a built-in one in a machine with these NICs.

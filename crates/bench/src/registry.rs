@@ -17,13 +17,15 @@ use crate::nodes::NodeGuest;
 use crate::options::{OptionSections, Options, Section};
 use crate::playback::TRACE;
 use crate::prepared::MeasureNodes;
+use crate::redis::RedisConfig;
 use crate::run_up::RunUp;
 use crate::rxptx::RxptxConfig;
 use crate::session::{Ready, Workload};
 use crate::testpmd::TestpmdConfig;
 use crate::touch::TouchConfig;
 use crate::transfer::TransferConfig;
-use crate::{compute, dpdk, iperf, kernel, memcached, netperf, rxptx, testpmd, touch};
+use crate::web::WebConfig;
+use crate::{compute, dpdk, iperf, kernel, memcached, netperf, redis, rxptx, testpmd, touch, web};
 
 /// What a benchmark is made of.
 #[derive(Clone, Copy, Debug)]
@@ -284,6 +286,32 @@ pub const BENCHMARKS: &[Benchmark] = &[
         preload: None,
         silent: false,
     },
+    Benchmark {
+        name: "redis",
+        summary: "redis-server answers GETs or SETs of redis-benchmark in a second node, one by one or in a pipeline",
+        nodes: Nodes::Two { guests: redis::guests, run_up: redis::run_up, measure: redis::measure },
+        image: "servers",
+        ready_marker: kernel::READY_MARKER,
+        guest_words: |_| String::new(),
+        options: &[KERNEL, Section::of::<RedisConfig>(), TRANSFER],
+        defaults: iperf::DEFAULTS,
+        returned: kernel::returned,
+        preload: None,
+        silent: false,
+    },
+    Benchmark {
+        name: "web",
+        summary: "nginx answers the requests of wrk in a second node, over connections that stay",
+        nodes: Nodes::Two { guests: web::guests, run_up: web::run_up, measure: web::measure },
+        image: "servers",
+        ready_marker: kernel::READY_MARKER,
+        guest_words: |_| String::new(),
+        options: &[KERNEL, Section::of::<WebConfig>(), TRANSFER],
+        defaults: iperf::DEFAULTS,
+        returned: kernel::returned,
+        preload: None,
+        silent: false,
+    },
 ];
 
 /// The sections of these benchmarks, in the benchmarks' order, and those of all.
@@ -444,10 +472,12 @@ mod tests {
             "iperf",
             "transfer",
             "netperf",
+            "redis",
+            "web",
             "drive",
         ];
         assert_eq!(all, order);
-        assert_eq!(sections_of_runs(), ["iperf", "transfer", "netperf", "drive"]);
+        assert_eq!(sections_of_runs(), ["iperf", "transfer", "netperf", "redis", "web", "drive"]);
     }
 
     #[test]

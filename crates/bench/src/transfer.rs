@@ -1,25 +1,31 @@
-//! What benchmarks share that move bytes or transactions between two nodes, iperf and netperf: the client is told what to do on its
+//! What benchmarks share that move bytes or transactions between two nodes, iperf, netperf, redis and web: the client is told what to do on its
 //! console; a part of what it does is measured, by what crosses the cable.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use doorbell_machine::{Carried, ConfigError, Mode, Network, NetworkOutcome, Outcome};
-use doorbell_results::{PointSummary, Samples, Steady, SteadyPhase, TransferFigures, TransferPart};
+use doorbell_results::{PointSummary, Samples, Steady, SteadyPhase, TransferFigures};
 use doorbell_sim::Ps;
+use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
 use crate::control::{Control, LINES_SHOWN, run_network_watched};
+use crate::course::{Course, MEASURED, Moved};
 use crate::error::{RunError, describe};
-use crate::interval::{Interval, OpenInterval, all_dropped};
+use crate::interval::{Interval, OpenInterval, all_dropped, meanings};
 use crate::kernel::KernelConfig;
 use crate::length::Length;
 use crate::nodes::NodeGuest;
 use crate::observe::{NodeTrace, Observe};
 use crate::options::Options;
+use crate::prepared::{Measured, NodesLoad, profile_test_node};
+use crate::run_up::RunUp;
 use crate::steady::{Pace, Watch};
 use crate::system::System;
+use crate::testbed::Testbed;
 
 /// Simulated time after which a test that does not end, or does not begin, is given up.
 pub(crate) const PATIENCE: Ps = Ps(600 * Ps::PER_SECOND);
@@ -27,8 +33,8 @@ pub(crate) const PATIENCE: Ps = Ps(600 * Ps::PER_SECOND);
 const STEP: Ps = Ps::from_us(100);
 /// Into so many parts the measurement is divided, to show it over time; each of several samples into fewer.
 const PARTS: u64 = 40;
-/// So many parts at most are kept of each phase before it.
-const PARTS_BEFORE: usize = 40;
+/// More segments than these are not of the talk before a test, which has some five to a connection.
+const TALK_SEGMENTS_MAX: u64 = 200;
 /// A drive node that is idle for less may be what limits the transfer.
 const IDLE_LEAST: f64 = 0.05;
 
@@ -76,74 +82,51 @@ pub(crate) struct Load {
     pub depth: u32,
     /// What is typed at the client, in node 1.
     pub typed: String,
-    /// The node that sends what is counted.
-    pub counted: usize,
-    /// Bytes of it that have come to their goal.
-    pub moved: fn(&Carried) -> u64,
+    /// The node that sends data: the stream, or answers.
+    pub data: usize,
+    /// Bytes that have come to their goal, of what a node sends.
+    pub arrived: fn(&Carried) -> u64,
     /// Whether the measurement is stopped on its way, to show it over time: that cuts blocks of a functional drive node's code.
     pub in_parts: bool,
-    /// Bytes of a response, where transactions are counted.
-    pub response: Option<u64>,
+    /// What is counted, where it is transactions.
+    pub transaction: Option<Transaction>,
     /// Whether it is more than the talk before a test.
     pub begun: fn(&Carried) -> bool,
     /// What the program says of its failure on the client's console.
     pub failure: fn(&str) -> Option<String>,
 }
 
+/// By what a transaction is known: so many bytes that a node sends for each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transaction {
+    pub node: usize,
+    pub bytes: u64,
+}
+
+/// More segments than a connection's beginning has, however many there are.
+pub(crate) fn is_more_than_talk(carried: &Carried) -> bool {
+    carried.tcp_segments + carried.udp_datagrams > TALK_SEGMENTS_MAX
+}
+
 impl Load {
+    /// What runs it up to its pace.
+    pub fn run_up(self) -> RunUp {
+        RunUp { typed: self.typed, counted: self.data, begun: self.begun }
+    }
+
+    fn moved(&self, carried: &[Carried; 2]) -> Moved {
+        let bytes = (self.arrived)(&carried[self.data]);
+        let of = |transaction: Transaction| {
+            (self.arrived)(&carried[transaction.node]) as f64 / transaction.bytes as f64
+        };
+        Moved { bytes, transactions: self.transaction.map_or(0.0, of) }
+    }
+
     /// By Little's law.
     pub fn round_trip_us(&self, per_second: f64) -> Option<f64> {
         (per_second > 0.0).then(|| f64::from(self.connections * self.depth) * 1e6 / per_second)
     }
 }
-
-/// How much had moved when.
-#[derive(Default)]
-struct Course {
-    /// Of each phase.
-    phases: Vec<(&'static str, Vec<(Ps, u64)>)>,
-}
-
-impl Course {
-    fn begin(&mut self, phase: &'static str) {
-        self.phases.push((phase, Vec::new()));
-    }
-
-    fn look(&mut self, now: Ps, moved: u64) {
-        if let Some((_, looks)) = self.phases.last_mut() {
-            looks.push((now, moved));
-        }
-    }
-
-    /// The parts between looks, at most so many in each phase before the measurement.
-    fn parts(&self, response: Option<u64>) -> Vec<TransferPart> {
-        let start = self.phases.iter().find_map(|(_, looks)| looks.first()).map_or(Ps::ZERO, |look| look.0);
-        let mut parts = Vec::new();
-        for (phase, looks) in &self.phases {
-            let every = match *phase {
-                MEASURED => 1,
-                _ => looks.len().div_ceil(PARTS_BEFORE).max(1),
-            };
-            let last = looks.len().saturating_sub(1);
-            let kept = looks.iter().enumerate().filter(|(at, _)| at % every == 0 || *at == last);
-            let kept: Vec<&(Ps, u64)> = kept.map(|(_, look)| look).collect();
-            parts.extend(kept.windows(2).filter(|pair| pair[1].0 > pair[0].0).map(|pair| {
-                let ((from, before), (to, after)) = (*pair[0], *pair[1]);
-                let (length, moved) = ((to - from).as_secs_f64(), (after - before) as f64);
-                TransferPart {
-                    phase: (*phase).to_owned(),
-                    begin_ns: from.saturating_sub(start).as_secs_f64() * 1e9,
-                    length_ns: length * 1e9,
-                    gbps: moved * 8e-9 / length,
-                    transactions_per_second: response.map(|bytes| moved / bytes as f64 / length),
-                }
-            }));
-        }
-        parts
-    }
-}
-
-const MEASURED: &str = "measured";
 
 /// A test on its way.
 pub(crate) struct Test<'a, 'c> {
@@ -184,16 +167,19 @@ impl<'a, 'c> Test<'a, 'c> {
         assert_eq!(taken, typed.len(), "the keyboard has room for a line");
     }
 
-    fn carried(&self) -> Carried {
-        self.network.carried(0).expect("its flows are followed")[self.load.counted].clone()
+    fn carried(&self) -> [Carried; 2] {
+        self.network.carried(0).expect("its flows are followed")
+    }
+
+    fn moved(&self) -> Moved {
+        self.load.moved(&self.carried())
     }
 
     /// Runs to a time; anything else that ends the run is an error.
     pub fn until(&mut self, time: Ps) -> Result<(), RunError> {
         match run_network_watched(self.network, time, false, self.control)? {
             NetworkOutcome::Time => {
-                let moved = (self.load.moved)(&self.carried());
-                self.course.look(self.network.now(), moved);
+                self.course.look(self.network.now(), self.moved());
                 Ok(())
             }
             outcome => Err(self.ended(&outcome)),
@@ -204,7 +190,7 @@ impl<'a, 'c> Test<'a, 'c> {
     pub fn begin_and_wait(&mut self) -> Result<(), RunError> {
         self.begin();
         let patience = self.network.now() + PATIENCE;
-        while !(self.load.begun)(&self.carried()) {
+        while !(self.load.begun)(&self.carried()[self.load.data]) {
             if self.network.now() >= patience {
                 return Err(self.ended(&NetworkOutcome::Time));
             }
@@ -229,6 +215,12 @@ impl<'a, 'c> Test<'a, 'c> {
         Ok((open.end(self.network, self.trace), steady))
     }
 
+    /// The same, of a program that goes on.
+    pub fn part_of_it(&mut self) -> Result<(Interval, Option<Steady>), RunError> {
+        let (interval, steady) = self.part()?;
+        Ok((interval, Some(steady)))
+    }
+
     /// The measurement: samples one after the other, each in parts.
     fn samples(&mut self, timed: bool) -> Result<(), RunError> {
         let begun = self.network.now();
@@ -238,16 +230,16 @@ impl<'a, 'c> Test<'a, 'c> {
         let parts = if timed && self.load.in_parts { (PARTS / samples).max(1) } else { 1 };
         self.begin_phase(MEASURED);
         for sample in 0..samples {
-            let (from, before) = (self.network.now(), (self.load.moved)(&self.carried()));
+            let (from, before) = (self.network.now(), self.moved());
             for part in 1..=parts {
                 let end = u128::from(length.0) * u128::from(sample * parts + part) / u128::from(parts);
                 self.until(begun + Ps(end as u64))?;
             }
-            let moved = ((self.load.moved)(&self.carried()) - before) as f64;
+            let moved = self.moved().since(&before);
             let seconds = (self.network.now() - from).as_secs_f64();
-            self.samples.push(match self.load.response {
-                Some(bytes) => moved / bytes as f64 / seconds,
-                None => moved * 8e-9 / seconds,
+            self.samples.push(match self.load.transaction {
+                Some(_) => moved.transactions / seconds,
+                None => moved.gbps(seconds),
             });
         }
         Ok(())
@@ -255,7 +247,7 @@ impl<'a, 'c> Test<'a, 'c> {
 
     fn begin_phase(&mut self, phase: &'static str) {
         self.course.begin(phase);
-        self.course.look(self.network.now(), (self.load.moved)(&self.carried()));
+        self.course.look(self.network.now(), self.moved());
     }
 
     /// A phase in which the test node's caches are to become steady, or queues; and the pace of the transfer.
@@ -276,19 +268,20 @@ impl<'a, 'c> Test<'a, 'c> {
 
     /// What moved, as the cable shows it, and how it went. A timed core's own books know better when it slept ([`idle`] is of functional ones).
     pub fn figures(&self, interval: &Interval) -> TransferFigures {
-        let unit = if self.load.response.is_some() { "transactions/s" } else { "Gbps" };
+        let unit = if self.load.transaction.is_some() { "transactions/s" } else { "Gbps" };
         let load = self.load;
-        let carried = &interval.carried.as_ref().expect("its flows are followed")[load.counted];
-        let (moved, seconds) = ((load.moved)(carried), interval.seconds);
-        let per_second = load.response.map(|bytes| moved as f64 / bytes as f64 / seconds);
+        let carried = interval.carried.as_ref().expect("its flows are followed");
+        let (moved, seconds) = (load.moved(carried), interval.seconds);
+        let (counted, data) = (load.transaction.is_some(), &carried[load.data]);
+        let per_second = counted.then(|| moved.transactions / seconds);
         TransferFigures {
             load: load.name.clone(),
             connections: load.connections,
-            bytes_sent: carried.tcp_payload + carried.udp_payload,
-            bytes_received: moved,
+            bytes_sent: data.tcp_payload + data.udp_payload,
+            bytes_received: moved.bytes,
             seconds,
-            goodput_gbps: load.response.is_none().then(|| moved as f64 * 8e-9 / seconds),
-            transactions: load.response.map(|bytes| moved / bytes),
+            goodput_gbps: (!counted).then(|| moved.gbps(seconds)),
+            transactions: counted.then_some(moved.transactions as u64),
             transactions_per_second: per_second,
             round_trip_us: per_second.and_then(|rate| load.round_trip_us(rate)),
             said: BTreeMap::new(),
@@ -298,7 +291,7 @@ impl<'a, 'c> Test<'a, 'c> {
             node_instructions: [0, 1].map(|node| interval.instructions[node]),
             test_idle: idle(self.network, 0, interval),
             drive_idle: idle(self.network, 1, interval),
-            over_time: self.course.parts(self.load.response),
+            over_time: self.course.parts(counted),
             samples: Samples::of(unit, self.config.run.duration.as_secs_f64(), self.samples.clone()),
         }
     }
@@ -346,10 +339,45 @@ fn idle(network: &Network, node: usize, interval: &Interval) -> f64 {
     (1.0 - interval.instructions[node] as f64 / (slots * interval.seconds)).clamp(0.0, 1.0)
 }
 
+/// Measures a load that has been run up to its pace, or has not yet begun, as `run` does it, and writes what there is of it.
+pub(crate) fn measure(
+    nodes: &Testbed,
+    load: &NodesLoad,
+    own: &Load,
+    control: &mut Control,
+    run: impl FnOnce(&mut Test) -> Result<(Interval, Option<Steady>), RunError>,
+) -> Result<Measured, RunError> {
+    let NodesLoad { benchmark, config, observe, folder, .. } = *load;
+    let started = Instant::now();
+    let mut network = nodes.network()?;
+    observe.check_nodes(&network)?;
+    network.follow_flows(0);
+    if let Some(path) = &observe.capture {
+        network.capture(0, PcapFile::create(path, WHOLE_FRAMES)?);
+    }
+    let what = format!("{}, {}", benchmark.name, own.name);
+    let trace = NodeTrace::create(observe, &network, Some(0), |_| config, &what)?;
+    let before = network.instructions();
+    let mut test = Test::new(&mut network, (config, own), (observe, trace.as_ref()), control);
+    let (mut interval, steady) = run(&mut test)?;
+    let course = test.figures(&interval);
+    network.check_conservation();
+    network.finish_captures()?;
+    trace.map_or(Ok(()), |trace| trace.finish(nodes, &mut network))?;
+    let host = (started.elapsed().as_secs_f64(), network.instructions() - before);
+    let mut summary = interval.point((benchmark.name, own.name.clone()), config, &network, own.data, host);
+    summary.steady = steady;
+    into_summary(course, &mut summary, control);
+    profile_test_node(load, nodes, (&mut network, interval.watched[0].take()), &mut summary)?;
+    folder.write_nodes(config, &network)?;
+    Ok(Measured { config: config.clone(), meanings: meanings(&summary, &network), summary })
+}
+
 /// Puts into a summary how it went, and says so if the drive node may have been the limit.
 pub(crate) fn into_summary(mut course: TransferFigures, summary: &mut PointSummary, control: &mut Control) {
-    let asleep = summary.timing.as_ref().and_then(|timing| timing.get("pace", "asleep_share"));
-    course.test_idle = asleep.unwrap_or(course.test_idle);
+    // Cycles of sleep an instruction, and instructions a cycle.
+    let asleep = summary.timing.as_ref().and_then(|timing| timing.get("CPI stack", "idle"));
+    course.test_idle = asleep.map_or(course.test_idle, |idle| (idle * summary.ipc).clamp(0.0, 1.0));
     if let Some(line) = limit(&course) {
         (control.say)(&line);
     }
@@ -389,26 +417,6 @@ pub(crate) fn limit(figures: &TransferFigures) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_moves_is_told_over_time_in_parts_of_a_phase() {
-        let mut course = Course::default();
-        course.begin("warmup");
-        for n in 0..=160 {
-            course.look(Ps::from_us(100 + n), n * 1000);
-        }
-        course.begin(MEASURED);
-        course.look(Ps::from_us(260), 160_000);
-        course.look(Ps::from_us(262), 164_000);
-        let parts = course.parts(Some(100));
-        assert_eq!(parts.len(), 33);
-        assert_eq!((parts[1].begin_ns, parts[1].length_ns), (5000.0, 5000.0));
-        // 1000 bytes a microsecond are 8 Gbps.
-        assert!((parts[1].gbps - 8.0).abs() < 1e-9);
-        assert!((parts[32].gbps - 16.0).abs() < 1e-9 && parts[32].phase == "measured");
-        assert!((parts[32].transactions_per_second.unwrap() - 2e7).abs() < 1.0);
-        assert!(course.parts(None)[0].transactions_per_second.is_none());
-    }
 
     #[test]
     fn a_drive_node_without_rest_is_told() {

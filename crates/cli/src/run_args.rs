@@ -42,7 +42,7 @@ pub struct RunArgs {
     /// Measure for this simulated time, such as 2ms
     #[arg(long, value_name = "TIME")]
     pub(crate) duration: Option<String>,
-    /// Measure so many samples of that time, one after the other, and tell how much they vary (iperf, netperf); short for --set
+    /// Measure so many samples of that time, one after the other, and tell how much they vary (iperf, netperf, redis, web); short for --set
     /// transfer.samples=N
     #[arg(long, value_name = "N")]
     pub(crate) samples: Option<u32>,

@@ -84,7 +84,7 @@ fn benchmark_asked(args: &RunArgs) -> anyhow::Result<Asked> {
         return iperf_cmd::asked(args, chosen);
     }
     if args.samples.is_some() {
-        bail!("--samples is for transfers between two nodes: iperf, netperf");
+        bail!("--samples is for benchmarks of two nodes: iperf, netperf, redis, web");
     }
     if chosen.silent && !args.rate.is_empty() {
         bail!("--rate: {} has no traffic", chosen.name);

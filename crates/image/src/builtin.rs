@@ -35,6 +35,8 @@ pub const BUILTIN: &[BuiltinRecipe] = &[
     recipe!("net-82576": "image.toml"),
     recipe!("netperf": "image.toml", "netperf.packages"),
     recipe!("netperf-82576": "image.toml"),
+    recipe!("servers": "image.toml", "nginx.conf"),
+    recipe!("servers-82576": "image.toml"),
     recipe!("server": "image.toml", "disk-init", "fstab", "group", "hosts", "init", "passwd", "profile"),
 ];
 

@@ -34,6 +34,7 @@ mod pci_tree;
 mod programs;
 mod requests;
 mod scripts;
+mod servers;
 mod several_harts;
 mod stages;
 mod steady;

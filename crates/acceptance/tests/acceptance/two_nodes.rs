@@ -400,6 +400,8 @@ fn check_kinds(folder: &Path, found: &Value) {
     };
     assert!(share("copy") > 0.1 && share("stack") > 0.05 && share("driver") > 0.02, "{kinds:?}");
     assert!(share("interrupt") > 0.001 && share("syscalls") > 0.0005, "{kinds:?}");
+    let idle = number(found, "/transfer/test_idle");
+    assert!((share("idle") - idle).abs() < 0.01, "{idle} {kinds:?}");
     assert!(share("other") <= 0.05 * (1.0 - share("idle")), "{kinds:?}");
     let per_kb = |kind: &Value| number(kind, "/llc_misses") * 1024.0 / number(found, "/bytes_received");
     assert!(kinds.iter().all(|cost| (number(cost, "/misses_per_kb") - per_kb(cost)).abs() < 1e-9));

@@ -1,0 +1,68 @@
+//! Servers of Debian's in one node and their clients in another: what is counted is what crosses the cable, an answer for each request. All
+//! are left to the long run, as they boot images of their own.
+
+use doorbell_acceptance::{doorbell, left_to_the_long_run, scratch};
+use serde_json::Value;
+
+/// A run; its summary.
+fn run(options: &str) -> Value {
+    let folder = scratch();
+    let out = folder.path().join("out");
+    let common = ["run", "--out", out.to_str().expect("a path in UTF-8"), "--json", "-q", "--warmup", "2ms"];
+    let words: Vec<&str> = common.into_iter().chain(options.split_whitespace()).collect();
+    serde_json::from_str(&doorbell(&words).success()).expect("the summary is JSON and nothing else")
+}
+
+fn number(of: &Value, path: &str) -> f64 {
+    of.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {path}: {of}"))
+}
+
+/// Frames each way a transaction; those that are under way may count at one end only.
+fn frames(of: &Value) -> [f64; 2] {
+    let transactions = number(of, "/transfer/transactions");
+    assert!(transactions > 200.0, "{of}");
+    ["/transfer/wire_to_server/frames", "/transfer/wire_to_client/frames"]
+        .map(|path| number(of, path) / transactions)
+}
+
+#[test]
+fn redis_answers_each_request_in_a_frame_and_many_in_one_if_they_come_together() {
+    if left_to_the_long_run() {
+        return;
+    }
+    for command in ["GET", "SET"] {
+        let one = run(&format!("redis --set redis.command={command} --duration 10ms"));
+        // Acknowledgements go with the next request.
+        assert!(frames(&one).iter().all(|each| (0.9..1.15).contains(each)), "{command}: {one}");
+        let many =
+            run(&format!("redis --set redis.command={command} --set redis.pipeline=16 --duration 10ms"));
+        assert!(frames(&many).iter().all(|each| *each < 0.3), "{command}: {many}");
+        let rate = |of: &Value| number(of, "/transfer/transactions_per_second");
+        assert!(rate(&many) > 2.0 * rate(&one), "{command}: {many}");
+    }
+    let again = || run("redis --duration 2ms")["state_hash"].clone();
+    assert_eq!(again(), again());
+}
+
+#[test]
+fn a_web_server_answers_with_the_file_that_is_asked_for() {
+    if left_to_the_long_run() {
+        return;
+    }
+    for (file, duration) in [(100, "10ms"), (10_000, "20ms")] {
+        let found = run(&format!("web --set web.file={file} --duration {duration}"));
+        let each = number(&found, "/transfer/bytes_received") / number(&found, "/transfer/transactions");
+        // A head of nginx' comes before it.
+        let head = each - f64::from(file);
+        assert!((150.0..500.0).contains(&head), "{file}: {each} bytes an answer: {found}");
+        assert!(number(&found, "/transfer/drive_idle") > 0.05, "{found}");
+    }
+}
+
+#[test]
+fn what_servers_cannot_be_asked_is_refused() {
+    doorbell(&["run", "redis", "--set", "redis.pipeline=0"])
+        .refused_with(&["redis.pipeline", "from 1 to 128"]);
+    doorbell(&["run", "web", "--set", "web.file=5"]).refused_with(&["web.file", "100, 1000, 10000"]);
+    doorbell(&["run", "web", "--rate", "1Mpps"]).refused_with(&["--rate", "web has none"]);
+}

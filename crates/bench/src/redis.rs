@@ -1,0 +1,191 @@
+//! redis between two nodes: Debian's redis-server, and its redis-benchmark as clients in a closed loop, over the kernel's stack. What is
+//! counted are the answers that cross the cable, all as long as each other.
+
+use doorbell_machine::ConfigError;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::RunConfig;
+use crate::control::Control;
+use crate::error::RunError;
+use crate::nodes::NodeGuest;
+use crate::options::Options;
+use crate::prepared::{Measured, NodesLoad};
+use crate::run_up::RunUp;
+use crate::testbed::Testbed;
+use crate::transfer::{self, Transaction};
+
+/// Values in all, of what the guest's memory holds besides its programs.
+const STORE_MAX: u64 = 32 << 20;
+/// What redis has beside each value, and its key.
+const KEY_BYTES: u64 = 128;
+/// The answer to a SET: `+OK`, and the line's end.
+const STORED_BYTES: u64 = 5;
+
+/// What clients ask.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum RedisCommand {
+    /// For the value of a key.
+    #[default]
+    Get,
+    /// To store a value under a key.
+    Set,
+}
+
+/// redis' and its clients' options.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RedisConfig {
+    /// What clients ask (-t): GET or SET.
+    pub command: RedisCommand,
+    /// Clients, each with a connection of its own (-c), 1 to 256.
+    pub clients: u32,
+    /// Requests that each sends at once, before it waits for all answers (-P), 1 to 128.
+    pub pipeline: u32,
+    /// Bytes of a value (-d), 1 to 65536.
+    pub value: u32,
+    /// Keys, of which each request has one at random (-r), 1 to 1000000; all values, with 128 bytes each besides, at most 32 MiB.
+    pub keys: u32,
+}
+
+impl Default for RedisConfig {
+    /// As redis-benchmark has it, but that keys are not all the same.
+    fn default() -> Self {
+        RedisConfig { command: RedisCommand::Get, clients: 50, pipeline: 1, value: 3, keys: 1000 }
+    }
+}
+
+impl Options for RedisConfig {
+    const SECTION: &'static str = "redis";
+
+    fn validate(&self, _: &RunConfig) -> Result<(), ConfigError> {
+        for (key, value, most) in [
+            ("clients", self.clients, 256),
+            ("pipeline", self.pipeline, 128),
+            ("value", self.value, 65_536),
+            ("keys", self.keys, 1_000_000),
+        ] {
+            if !(1..=most).contains(&value) {
+                return Err(ConfigError::new(
+                    format!("redis.{key}"),
+                    format!("{value} is not from 1 to {most}"),
+                ));
+            }
+        }
+        let store = u64::from(self.keys) * (u64::from(self.value) + KEY_BYTES);
+        if store > STORE_MAX {
+            let problem = format!("{} values of {} bytes are more than 32 MiB", self.keys, self.value);
+            return Err(ConfigError::new("redis.keys", problem));
+        }
+        Ok(())
+    }
+}
+
+impl RedisConfig {
+    fn name(&self) -> &'static str {
+        match self.command {
+            RedisCommand::Get => "GET",
+            RedisCommand::Set => "SET",
+        }
+    }
+
+    /// Bytes of an answer (RESP, the protocol's version 2): a value has its length before it, and two ends of lines.
+    fn answer(&self) -> u64 {
+        match self.command {
+            RedisCommand::Get => {
+                let digits = self.value.to_string().len() as u64;
+                1 + digits + 2 + u64::from(self.value) + 2
+            }
+            RedisCommand::Set => STORED_BYTES,
+        }
+    }
+
+    fn load(&self) -> transfer::Load {
+        let RedisConfig { clients, pipeline, value, keys, .. } = self;
+        transfer::Load {
+            program: "redis-benchmark",
+            name: self.name().to_owned(),
+            typed: format!(
+                "{value} {keys} -t {} -c {clients} -P {pipeline} -d {value} -r {keys}",
+                self.name().to_lowercase()
+            ),
+            connections: *clients,
+            depth: *pipeline,
+            data: 0,
+            in_parts: true,
+            arrived: |carried| carried.tcp_acknowledged,
+            transaction: Some(Transaction { node: 0, bytes: self.answer() }),
+            begun: transfer::is_more_than_talk,
+            failure: |_| None,
+        }
+    }
+}
+
+/// What runs in the nodes: redis-server in node 0, redis-benchmark in node 1.
+pub(crate) fn guests(config: &RunConfig) -> [NodeGuest; 2] {
+    let server = include_str!("../../../guest/scripts/redis-server");
+    let client = include_str!("../../../guest/scripts/redis-client");
+    [
+        transfer::guest(
+            config,
+            "servers",
+            ("redis-server", server),
+            "Ready to accept connections",
+            "10.0.0.2/24",
+        ),
+        transfer::guest(config, "servers", ("redis-client", client), "redis: waiting", "10.0.0.3/24"),
+    ]
+}
+
+/// The clients are at their pace when measurements begin.
+pub(crate) fn run_up(config: &RunConfig) -> Option<RunUp> {
+    Some(config.options::<RedisConfig>().load().run_up())
+}
+
+/// Measures what redis answers, once.
+pub(crate) fn measure(
+    nodes: &Testbed,
+    load: &NodesLoad,
+    control: &mut Control,
+) -> Result<Measured, RunError> {
+    let own = load.config.options::<RedisConfig>().load();
+    transfer::measure(nodes, load, &own, control, |test| test.part_of_it())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resolve::resolve;
+
+    fn redis(set: &[&str]) -> Result<RedisConfig, String> {
+        let set: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
+        let config = resolve("fast", &set).map_err(|error| error.to_string())?;
+        Ok(config.options::<RedisConfig>().clone())
+    }
+
+    #[test]
+    fn options_and_answers_are_those_of_the_configuration() {
+        let own =
+            redis(&["redis.value=100", "redis.pipeline=16", "redis.clients=8", "redis.keys=10"]).unwrap();
+        assert_eq!(own.load().typed, "100 10 -t get -c 8 -P 16 -d 100 -r 10");
+        // "$100", the value, and two ends of lines.
+        assert_eq!(own.answer(), 4 + 2 + 100 + 2);
+        // 128 are under way: a million a second take 128 µs each.
+        assert_eq!(own.load().round_trip_us(1e6), Some(128.0));
+        assert_eq!(redis(&["redis.command=SET"]).unwrap().answer(), 5);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        for (set, says) in [
+            ("redis.clients=0", "redis.clients: 0 is not from 1 to 256"),
+            ("redis.pipeline=129", "redis.pipeline: 129 is not from 1 to 128"),
+            ("redis.keys=1000000", "redis.keys: 1000000 values of 3 bytes are more than 32 MiB"),
+            ("redis.command=DEL", "redis.command"),
+        ] {
+            let error = redis(&[set]).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! A web server between two nodes: Debian's nginx, and wrk as clients in a closed loop with connections that stay, over the kernel's stack.
+//! What is counted are the requests that cross the cable and are acknowledged, all as long as each other.
+
+use doorbell_machine::ConfigError;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::RunConfig;
+use crate::control::Control;
+use crate::error::RunError;
+use crate::nodes::NodeGuest;
+use crate::options::Options;
+use crate::prepared::{Measured, NodesLoad};
+use crate::run_up::RunUp;
+use crate::testbed::Testbed;
+use crate::transfer::{self, Transaction};
+
+/// The files that there are, in bytes: a size of each of SPECweb99's four classes, and one more.
+const FILES: [u32; 5] = [100, 1000, 10_000, 100_000, 1_000_000];
+
+/// The clients' options.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct WebConfig {
+    /// Connections that stay open, each with one request under way (--connections), 1 to 256.
+    pub connections: u32,
+    /// Bytes of the file that is asked for: 100, 1000, 10000, 100000 or 1000000.
+    pub file: u32,
+}
+
+impl Default for WebConfig {
+    fn default() -> Self {
+        WebConfig { connections: 16, file: 1000 }
+    }
+}
+
+impl Options for WebConfig {
+    const SECTION: &'static str = "web";
+
+    fn validate(&self, _: &RunConfig) -> Result<(), ConfigError> {
+        if !(1..=256).contains(&self.connections) {
+            let problem = format!("{} is not from 1 to 256", self.connections);
+            return Err(ConfigError::new("web.connections", problem));
+        }
+        if !FILES.contains(&self.file) {
+            let problem = format!("there is no file of {} bytes; there are {FILES:?}", self.file);
+            return Err(ConfigError::new("web.file", problem));
+        }
+        Ok(())
+    }
+}
+
+impl WebConfig {
+    /// A request as wrk writes it.
+    fn request(&self) -> String {
+        format!("GET /{} HTTP/1.1\r\nHost: 10.0.0.2\r\n\r\n", self.file)
+    }
+
+    fn load(&self) -> transfer::Load {
+        let WebConfig { connections, file } = self;
+        transfer::Load {
+            program: "wrk",
+            name: format!("GET /{file}"),
+            typed: format!("--connections {connections} http://10.0.0.2/{file}"),
+            connections: *connections,
+            depth: 1,
+            data: 0,
+            in_parts: true,
+            arrived: |carried| carried.tcp_acknowledged,
+            transaction: Some(Transaction { node: 1, bytes: self.request().len() as u64 }),
+            begun: transfer::is_more_than_talk,
+            failure: |_| None,
+        }
+    }
+}
+
+/// What runs in the nodes: nginx in node 0, wrk in node 1.
+pub(crate) fn guests(config: &RunConfig) -> [NodeGuest; 2] {
+    let server = include_str!("../../../guest/scripts/web-server");
+    let client = include_str!("../../../guest/scripts/web-client");
+    [
+        transfer::guest(config, "servers", ("web-server", server), "web: serving", "10.0.0.2/24"),
+        transfer::guest(config, "servers", ("web-client", client), "web: waiting", "10.0.0.3/24"),
+    ]
+}
+
+/// The clients are at their pace when measurements begin.
+pub(crate) fn run_up(config: &RunConfig) -> Option<RunUp> {
+    Some(config.options::<WebConfig>().load().run_up())
+}
+
+/// Measures what nginx answers, once.
+pub(crate) fn measure(
+    nodes: &Testbed,
+    load: &NodesLoad,
+    control: &mut Control,
+) -> Result<Measured, RunError> {
+    let own = load.config.options::<WebConfig>().load();
+    transfer::measure(nodes, load, &own, control, |test| test.part_of_it())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resolve::resolve;
+
+    #[test]
+    fn requests_are_those_of_the_configuration_for_a_file_that_there_is() {
+        let web = |set: &str| resolve("fast", &[set.to_owned()]).map_err(|error| error.to_string());
+        let config = web("web.file=10000").unwrap();
+        let load = config.options::<WebConfig>().load();
+        assert_eq!(load.typed, "--connections 16 http://10.0.0.2/10000");
+        assert_eq!(load.transaction.unwrap().bytes, 39);
+        assert!(web("web.file=1024").unwrap_err().contains("web.file: there is no file of 1024 bytes"));
+        assert!(web("web.connections=257").unwrap_err().contains("from 1 to 256"));
+    }
+}
