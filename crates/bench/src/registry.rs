@@ -87,6 +87,11 @@ impl Benchmark {
         }
     }
 
+    /// What whoever runs it should know of this configuration.
+    pub fn remark(&self, config: &RunConfig) -> Option<&'static str> {
+        self.has::<TestpmdConfig>().then(|| testpmd::remark(config)).flatten()
+    }
+
     /// What it boots with this configuration.
     pub fn workload(&self, config: &RunConfig) -> Workload {
         Workload {

@@ -122,6 +122,14 @@ pub(crate) fn guest_words(config: &RunConfig) -> String {
     format!("doorbell.app=testpmd doorbell.mode={mode} {footprint}{topology}{}", own.core_words())
 }
 
+/// What a run should know of its traffic: RSS keeps a flow on one queue.
+pub(crate) fn remark(config: &RunConfig) -> Option<&'static str> {
+    let streams = &config.loadgen.traffic.streams;
+    let is_one_flow = streams.is_empty() || streams.len() == 1 && streams[0].flows() == 1;
+    (config.options::<TestpmdConfig>().cores > 1 && is_one_flow)
+        .then_some("; this is one flow, which RSS keeps on one queue of a port: --flows 1000 sends many")
+}
+
 /// What the load generator expects back.
 pub(crate) fn returned(config: &RunConfig) -> Returned {
     match config.options::<TestpmdConfig>().mode {
@@ -142,6 +150,10 @@ mod tests {
         assert!(!guest_words(&resolve(&[]).unwrap()).contains("lcores"));
         let four = ["testpmd.cores=4", "platform.harts=4", "nic.model=82576"];
         let words = guest_words(&resolve(&four).unwrap());
+        assert!(remark(&resolve(&four).unwrap()).is_some_and(|told| told.contains("--flows")));
+        let many =
+            [&four[..], &["loadgen.traffic.streams=[{sweeps=[{field=\"source-port\",count=9}]}]"]].concat();
+        assert_eq!([remark(&resolve(&many).unwrap()), remark(&resolve(&[]).unwrap())], [None; 2]);
         assert!(words.contains("doorbell.lcores=0@0,1@0,2@1,3@2,4@3 doorbell.arg=--rxq=4"), "{words}");
         for (left_out, named) in [(1, "platform.harts=4"), (2, "nic.model=82576")] {
             let set: Vec<&str> =
