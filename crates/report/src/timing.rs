@@ -154,4 +154,16 @@ mod tests {
         assert!(page.contains("title=\"cycles &lt;of&gt; L2\">l2</th><td>0.100</td>"), "{page}");
         assert_eq!(html(&sample::loads().points.iter().collect::<Vec<_>>(), &meanings), "");
     }
+
+    #[test]
+    fn every_name_of_the_terminals_tables_is_in_the_glossary() {
+        let glossary = include_str!("../../../docs/glossary.md");
+        let timed = COLUMNS.iter().flat_map(|(_, columns)| columns.iter().map(|(head, ..)| *head));
+        let lost = crate::causes::CAUSES.iter().map(|cause| cause.key);
+        for name in
+            timed.chain(lost).chain(["offered", "delivered", "lost", "goodput", "transactions", "rest"])
+        {
+            assert!(glossary.contains(&format!("`{name}`")), "{name}");
+        }
+    }
 }

@@ -262,6 +262,9 @@ fn instructions_on_qemu(chosen: &'static Benchmark, config: &RunConfig) -> Optio
 
 #[test]
 fn testpmd_executes_as_many_for_a_packet_as_on_qemu() {
+    if left_to_the_long_run() {
+        return;
+    }
     compare("testpmd");
 }
 

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use doorbell_acceptance::{cache_with_own_checkpoints, doorbell, repository, scratch};
+use doorbell_acceptance::{cache_with_own_checkpoints, doorbell, left_to_the_long_run, repository, scratch};
 use serde_json::Value;
 
 fn example(name: &str) -> PathBuf {
@@ -103,6 +103,9 @@ fn the_kernels_stack_answers_through_two_switches_and_each_hop_is_accounted_for(
 
 #[test]
 fn a_node_alone_has_the_disk_that_stands_beside_the_networks_file() {
+    if left_to_the_long_run() {
+        return;
+    }
     let (folder, cache) = (scratch(), cache_with_own_checkpoints("acceptance-network-disk"));
     // Always the same path, and so the same image in the cache.
     let image = cache.join("net-with-disks.toml");

@@ -41,6 +41,7 @@ fn play(page: &str, folder: &Path) {
     for (index, file) in blocks(&text, "toml").iter().enumerate() {
         let name = file.lines().next().and_then(|line| line.strip_prefix("# ")).unwrap_or_default();
         assert!(name.ends_with(".toml"), "{page}: block {index} does not begin with its file's name");
+        fs::create_dir_all(folder.join(name).parent().expect("it is a file's name")).unwrap();
         fs::write(folder.join(name), file).unwrap();
     }
     for line in blocks(&text, "sh").iter().flat_map(|block| block.lines()) {
