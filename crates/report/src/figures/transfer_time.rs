@@ -109,7 +109,7 @@ mod tests {
             "{}",
             stream.caption
         );
-        assert_eq!(stream.data.rows[1], ["measured", "1000.000", "1000.000", "4.000", "–"]);
+        assert_eq!(stream.data.rows[1], ["measured", "1,000.000", "1,000.000", "4.000", "–"]);
         let requests = drawn(Some(20_000.0)).svg.expect("a drawing");
         assert!(requests.contains("Transactions 20.00 thousands a second"), "{requests}");
     }
