@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::e82540::bits::{cause, rdtr};
 use crate::e82540::regs::Reg;
 use crate::e82540::{Event, Nic, NicPorts, Queue};
+use crate::parts::queues::QueueWork as _;
 use crate::parts::timer::{Timer, Wake};
 
 /// The delay timers' unit, 1.024 µs.

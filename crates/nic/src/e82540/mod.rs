@@ -39,6 +39,8 @@ use crate::parts::buffers::Buffers;
 use crate::parts::eeprom::Eeprom;
 use crate::parts::filter::station_entry;
 use crate::parts::phy::Phy;
+use crate::parts::queues::QueueWork as _;
+use crate::parts::requests::Requests as _;
 use crate::parts::ring::DESCRIPTOR_BYTES;
 use crate::parts::waits::WaitedDrops;
 use crate::stats::{InFlight, NicStats};

@@ -1,134 +1,29 @@
 //! The cores' accesses: registers in BAR 0 (§8.1) and the I/O window in BAR 2. The table of MSI-X in BAR 3 is the machine's.
-//!
-//! Registers are 32 bits wide. Other accesses are counted and have this result: a 64-bit access is two of 32 bits, the low one
-//! first; a narrower one uses the byte lanes of the word that its first byte lies in. A narrow read has the word's read effects;
-//! a narrow write keeps the word's other bytes as they are stored, and presents zeros there to a register on whose bits writing
-//! acts.
 
-use std::fmt;
-
-use doorbell_sim::{AccessSize, Ps, log};
+use doorbell_sim::{AccessSize, Ps};
 
 use super::bits::{ctrl_ext, dctl, tctl};
 use super::regs::{self, Access, Reg};
 use super::{Igb, IgbPorts, Queue};
+use crate::parts::access::{Windows, entrances};
+use crate::parts::queues::QueueWork as _;
 
-/// Offsets in the I/O window.
-const IO_ADDRESS: u64 = 0;
-const IO_DATA: u64 = 4;
-
-/// A register as the manual calls it, for the log.
-struct Named(Reg, usize);
-
-impl fmt::Display for Named {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let info = self.0.info();
-        if info.count == 1 { f.write_str(info.name) } else { write!(f, "{}[{}]", info.name, self.1) }
-    }
-}
-
-fn lookup(offset: u64) -> Option<(Reg, usize)> {
-    regs::lookup(regs::canonical(offset))
-}
-
-impl Igb {
-    /// A core reads from BAR 0.
-    pub fn mmio_read(&mut self, now: Ps, offset: u64, size: AccessSize, ports: &mut impl IgbPorts) -> u64 {
-        self.stats.register_accesses += 1;
-        if size == AccessSize::B4 && offset.is_multiple_of(4) {
-            return self.read_register(now, offset, ports).into();
-        }
-        self.stats.odd_accesses += 1;
-        let word = offset & !3;
-        let shift = 8 * (offset & 3);
-        let low = u64::from(self.read_register(now, word, ports)) >> shift;
-        if size != AccessSize::B8 {
-            return low & size.mask();
-        }
-        low | u64::from(self.read_register(now, word.wrapping_add(4), ports)) << (32 - shift)
+impl<P: IgbPorts> Windows<P> for Igb {
+    fn lookup(offset: u64) -> Option<(Reg, usize)> {
+        regs::lookup(regs::canonical(offset))
     }
 
-    /// A core writes to BAR 0.
-    pub fn mmio_write(
-        &mut self,
-        now: Ps,
-        offset: u64,
-        size: AccessSize,
-        value: u64,
-        ports: &mut impl IgbPorts,
-    ) {
-        self.stats.register_accesses += 1;
-        if size == AccessSize::B4 && offset.is_multiple_of(4) {
-            return self.write_register(now, offset, value as u32, ports);
-        }
-        self.stats.odd_accesses += 1;
-        let word = offset & !3;
-        let shift = 8 * (offset & 3);
-        if size == AccessSize::B8 && shift == 0 {
-            self.write_register(now, word, value as u32, ports);
-            return self.write_register(now, word.wrapping_add(4), (value >> 32) as u32, ports);
-        }
-        let lanes = (size.mask().min(u64::from(u32::MAX)) << shift) as u32;
-        let merged = self.stored_word(word) & !lanes | (value << shift) as u32 & lanes;
-        self.write_register(now, word, merged, ports);
-    }
-
-    /// The bytes that a narrow write leaves alone.
-    fn stored_word(&self, offset: u64) -> u32 {
-        match lookup(offset) {
-            Some((Reg::CtrlDup, _)) => self.regs.get(Reg::Ctrl),
-            Some((Reg::Eec, _)) => self.nvm.read_eec(),
-            Some((Reg::Ims | Reg::Eims, _)) => 0,
-            Some((reg, index)) if reg.info().access == Access::Rw => self.regs.at(reg, index),
+    fn stored(&self, (reg, index): (Reg, usize)) -> u32 {
+        match reg {
+            Reg::CtrlDup => self.regs.get(Reg::Ctrl),
+            Reg::Eec => self.nvm.read_eec(),
+            Reg::Ims | Reg::Eims => 0,
+            _ if reg.info().access == Access::Rw => self.regs.at(reg, index),
             _ => 0,
         }
     }
 
-    /// A core reads from BAR 2.
-    pub fn io_read(&mut self, now: Ps, offset: u64, size: AccessSize, ports: &mut impl IgbPorts) -> u64 {
-        match (offset, size) {
-            (IO_ADDRESS, AccessSize::B4) => self.control.io_address.into(),
-            (IO_DATA, AccessSize::B4) => {
-                self.mmio_read(now, u64::from(self.control.io_address), AccessSize::B4, ports)
-            }
-            _ => {
-                self.stats.odd_accesses += 1;
-                0
-            }
-        }
-    }
-
-    /// A core writes to BAR 2.
-    pub fn io_write(
-        &mut self,
-        now: Ps,
-        offset: u64,
-        size: AccessSize,
-        value: u64,
-        ports: &mut impl IgbPorts,
-    ) {
-        match (offset, size) {
-            // The window reaches the registers; the low bits of the address do not exist.
-            (IO_ADDRESS, AccessSize::B4) => self.control.io_address = value as u32 & 0x000f_fffc,
-            (IO_DATA, AccessSize::B4) => {
-                self.mmio_write(now, u64::from(self.control.io_address), AccessSize::B4, value, ports);
-            }
-            _ => self.stats.odd_accesses += 1,
-        }
-    }
-
-    fn read_register(&mut self, now: Ps, offset: u64, ports: &mut impl IgbPorts) -> u32 {
-        let Some((reg, index)) = lookup(offset) else {
-            self.stats.unknown_reads += 1;
-            log!(now, Nic, Warn, "{}: read of no register at {offset:#x}", self.name);
-            return 0;
-        };
-        let value = self.read_known(now, reg, index, ports);
-        log!(now, Nic, Trace, "{}: read {} = {value:#010x}", self.name, Named(reg, index));
-        value
-    }
-
-    fn read_known(&mut self, now: Ps, reg: Reg, index: usize, ports: &mut impl IgbPorts) -> u32 {
+    fn read_register(&mut self, now: Ps, (reg, index): (Reg, usize), ports: &mut P) -> u32 {
         match reg {
             Reg::CtrlDup => self.regs.get(Reg::Ctrl),
             Reg::Status => self.read_status(),
@@ -147,13 +42,7 @@ impl Igb {
         }
     }
 
-    fn write_register(&mut self, now: Ps, offset: u64, value: u32, ports: &mut impl IgbPorts) {
-        let Some((reg, index)) = lookup(offset) else {
-            self.stats.unknown_writes += 1;
-            log!(now, Nic, Warn, "{}: write of {value:#x} to no register at {offset:#x}", self.name);
-            return;
-        };
-        log!(now, Nic, Trace, "{}: write {} = {value:#010x}", self.name, Named(reg, index));
+    fn write_register(&mut self, now: Ps, (reg, index): (Reg, usize), value: u32, ports: &mut P) {
         let info = reg.info();
         let masked = value & info.mask;
         match reg {
@@ -185,6 +74,14 @@ impl Igb {
         }
     }
 
+    fn io_address(&mut self) -> &mut u32 {
+        &mut self.control.io_address
+    }
+}
+
+entrances!(Igb, IgbPorts);
+
+impl Igb {
     fn write_interrupts(&mut self, now: Ps, reg: Reg, masked: u32, ports: &mut impl IgbPorts) {
         let held = |of: Reg| self.regs.get(of);
         let (to, value) = match reg {

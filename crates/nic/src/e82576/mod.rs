@@ -39,6 +39,8 @@ use crate::config::{ConfigError, NicConfig};
 use crate::e82540::{Event as CardEvent, NicPorts};
 use crate::parts::buffers::Buffers;
 use crate::parts::filter::station_entry;
+use crate::parts::queues::QueueWork as _;
+use crate::parts::requests::Requests as _;
 use crate::parts::ring::DESCRIPTOR_BYTES;
 use crate::parts::waits::WaitedDrops;
 use crate::stats::{InFlight, NicStats, RingLevel};
@@ -243,6 +245,8 @@ impl Igb {
             Event::Link => self.link_woken(now, ports),
             Event::Vector(vector) => self.vector_woken(now, vector, ports),
             Event::Mdio => self.mdio_woken(now, ports),
+            // One of a queue that there is not comes from a damaged checkpoint.
+            Event::WriteBack(queue) if queue.index() >= QUEUES => {}
             Event::WriteBack(queue) => self.write_back_woken(now, queue, ports),
         }
     }

@@ -1,6 +1,7 @@
 //! What NICs of this family are made of, each part with its own state and without a register's name: a chip
 //! puts its parts together and tells them what its registers say.
 
+pub(crate) mod access;
 pub(crate) mod buffers;
 pub(crate) mod checksum;
 pub(crate) mod dma;
@@ -13,7 +14,9 @@ pub(crate) mod filter;
 pub(crate) mod headers;
 pub(crate) mod offload;
 pub(crate) mod phy;
+pub(crate) mod queues;
 pub(crate) mod registers;
+pub(crate) mod requests;
 pub(crate) mod ring;
 pub(crate) mod timer;
 pub(crate) mod toeplitz;

@@ -18,6 +18,8 @@ use crate::e82540::regs::Reg;
 use crate::e82540::{Event, Nic, NicPorts, Queue};
 use crate::parts::dma::{Lane, Piece, Requested};
 use crate::parts::engine::Ready;
+use crate::parts::queues::{QueueWork as _, Queues as _};
+use crate::parts::requests::Requests as _;
 use crate::parts::ring::Run;
 
 /// Bytes of a receive buffer by RCTL.BSIZE, without and with RCTL.BSEX. The reserved code counts as the smallest of its row.
@@ -190,7 +192,7 @@ impl Nic {
             }
         });
         ports.write(PhysAddr(run.addr), bytes);
-        self.advance_head(Queue::Receive, run.count);
+        self.regs.advance_head(Queue::Receive, run.count);
         for bytes in frames.drain(..) {
             self.stats.rx_delivered += 1;
             self.stats.rx_delivered_bytes += u64::from(bytes);

@@ -17,6 +17,8 @@ use crate::e82540::regs::Reg;
 use crate::e82540::{Event, Nic, NicPorts, Queue};
 use crate::parts::dma::{Lane, Piece};
 use crate::parts::engine::Ready;
+use crate::parts::queues::{QueueWork as _, Queues as _};
+use crate::parts::requests::Requests as _;
 use crate::parts::ring::Run;
 
 impl Nic {
@@ -199,7 +201,7 @@ impl Nic {
             return;
         }
         let before = self.regs.ring_given(Queue::Transmit);
-        self.advance_head(Queue::Transmit, steps);
+        self.regs.advance_head(Queue::Transmit, steps);
         let after = self.regs.ring_given(Queue::Transmit);
         let low = 8 * (self.regs.get(Reg::Txdctl) >> dctl::LWTHRESH_SHIFT);
         let mut causes = 0;

@@ -19,6 +19,8 @@ use crate::e82576::regs::Reg;
 use crate::e82576::{Event, Igb, IgbPorts, QUEUES, Queue};
 use crate::parts::dma::{Lane, Piece, Requested};
 use crate::parts::engine::Ready;
+use crate::parts::queues::{QueueWork as _, Queues as _};
+use crate::parts::requests::Requests as _;
 use crate::parts::ring::Run;
 
 use super::DescriptorType;
@@ -255,7 +257,7 @@ impl Igb {
             }
         });
         ports.write(PhysAddr(run.addr), bytes);
-        self.advance_head(of, run.count);
+        self.regs.advance_head(of, run.count);
         let any = !frames.is_empty();
         for bytes in frames.drain(..) {
             self.stats.rx_delivered += 1;

@@ -16,6 +16,8 @@ use crate::e82576::interrupts::QueueCause;
 use crate::e82576::{Event, Igb, IgbPorts, QUEUES, Queue};
 use crate::parts::dma::{Lane, Piece};
 use crate::parts::engine::Ready;
+use crate::parts::queues::{QueueWork as _, Queues as _};
+use crate::parts::requests::Requests as _;
 use crate::parts::ring::Run;
 
 /// How a look at a queue's next packet ended.
@@ -218,7 +220,7 @@ impl Igb {
     fn tx_pass_silent(&mut self, queue: usize) {
         let silent = self.tx.queues[queue].ring.pass_silent();
         if silent != 0 {
-            self.advance_head(Queue::transmit(queue), silent);
+            self.regs.advance_head(Queue::transmit(queue), silent);
         }
     }
 
@@ -235,7 +237,7 @@ impl Igb {
         if head.is_none() {
             ports.write(PhysAddr(run.addr), bytes);
         }
-        self.advance_head(Queue::transmit(queue), run.count);
+        self.regs.advance_head(Queue::transmit(queue), run.count);
         self.tx_pass_silent(queue);
         if let Some(address) = head {
             let head = self.regs.ring_head(Queue::transmit(queue));
