@@ -16,11 +16,13 @@ use super::interrupts::Interrupts;
 use super::link::LinkStatus;
 use super::regs::Reg;
 use super::rx::{Completed, Rx, RxFrame, RxQueue};
-use super::tx::{Context, Done, Fetched, Job, Packet, Tx, TxQueue};
+use super::tx::{Context, Done, Packet, Tx, TxQueue};
 use super::{Nic, Queue};
 use crate::parts::drops::ArrivalState;
 use crate::parts::eeprom::Eeprom;
 use crate::parts::engine::Engine;
+use crate::parts::jobs::{self, Fetched, Job};
+use crate::parts::outlet::Outlet;
 use crate::parts::phy::Phy;
 use crate::parts::ring::RingState;
 use crate::parts::timer::Timer;
@@ -199,6 +201,7 @@ fn load_receive(state: ReceiveState, dma: &Dma) -> Result<Rx, &'static str> {
 }
 
 fn save_transmit(tx: &Tx) -> TransmitState {
+    let (leaving, wire_free, wire, looped) = tx.outlet.save();
     TransmitState {
         ring: tx.queue.ring.save(|fetched| fetched.words),
         jobs: tx.queue.jobs.clone(),
@@ -208,32 +211,15 @@ fn save_transmit(tx: &Tx) -> TransmitState {
         plain_context: tx.queue.plain_context,
         segment_context: tx.queue.segment_context,
         fifo: tx.fifo.iter().map(|(frame, _)| frame.clone()).collect(),
-        leaving: tx.leaving.clone(),
+        leaving,
         pauses: tx.pauses.clone(),
-        wire_free: tx.wire_free,
-        wire: tx.wire,
-        looped: tx.looped.clone(),
+        wire_free,
+        wire,
+        looped,
     }
-}
-
-/// Whether the data reads in flight are exactly the pieces that the jobs wait for, in order.
-fn reads_fit_jobs(state: &TransmitState, dma: &Dma) -> bool {
-    let mut jobs = state.jobs.iter();
-    let mut waited = 0u32;
-    for read in dma.reads.kinds() {
-        let Read::Data { len, .. } = read else { continue };
-        while waited == 0 {
-            let Some(job) = jobs.next() else { return false };
-            waited = job.to_arrive.saturating_sub(job.to_request);
-        }
-        let Some(rest) = waited.checked_sub(*len) else { return false };
-        waited = rest;
-    }
-    waited == 0 && jobs.all(|job| job.to_arrive == job.to_request)
 }
 
 fn load_transmit(state: TransmitState, dma: &Dma) -> Result<Tx, &'static str> {
-    let requested = state.requested as usize;
     let (mut data, mut flying) = (0u32, 0u64);
     for read in dma.reads.kinds() {
         let Read::Data { queue, len, .. } = read else { continue };
@@ -242,29 +228,17 @@ fn load_transmit(state: TransmitState, dma: &Dma) -> Result<Tx, &'static str> {
         }
         (data, flying) = (data + 1, flying + u64::from(*len));
     }
-    let jobs = state.jobs.iter().enumerate().all(|(i, job)| {
-        job.to_request <= job.to_arrive
-            && job.to_arrive <= job.len
-            && job.len < 1 << 20
-            && (i >= requested || job.to_request == 0)
-            && (i <= requested || job.to_request == job.len)
-    });
-    if !jobs || requested > state.jobs.len() || !reads_fit_jobs(&state, dma) {
+    if !jobs::are_consistent(&state.jobs, state.requested, (Queue::Transmit, dma)) {
         return Err("the transmit descriptors and the data reads in flight do not agree");
     }
     let small = |frame: &Frame| frame.bytes.len() <= 1 << 16;
-    if state.packet.bytes.len() > 1 << 17
-        || !state.fifo.iter().all(small)
-        || state.leaving.iter().any(|l| l.1 > 1 << 17)
-    {
+    if state.packet.bytes.len() > 1 << 17 || !state.fifo.iter().all(small) {
         return Err("a packet in the transmit FIFO is too long");
     }
-    if !state.engine.is_consistent(LATEST)
-        || state.wire_free > LATEST
-        || state.looped.iter().any(|(at, _)| *at > LATEST)
-    {
+    let outlet = Outlet::load((state.leaving, state.wire_free, state.wire, state.looped), LATEST);
+    let Some(outlet) = outlet.filter(|_| state.engine.is_consistent(LATEST)) else {
         return Err("the transmitter is busy for longer than any run");
-    }
+    };
     let queue = TxQueue {
         reserved: flying + state.packet.bytes.len() as u64,
         reads_in_flight: data,
@@ -272,7 +246,7 @@ fn load_transmit(state: TransmitState, dma: &Dma) -> Result<Tx, &'static str> {
             .ring
             .load(dma.fetches(Queue::Transmit), |words| Fetched { words, stamps: TxStamps::default() }),
         jobs: state.jobs,
-        requested,
+        requested: state.requested as usize,
         packet: state.packet,
         plain_context: state.plain_context,
         segment_context: state.segment_context,
@@ -282,11 +256,7 @@ fn load_transmit(state: TransmitState, dma: &Dma) -> Result<Tx, &'static str> {
         queue,
         engine: state.engine,
         fifo: state.fifo.into_iter().map(|frame| (frame, TxStamps::default())).collect(),
-        leaving_room: state.leaving.iter().map(|(_, room)| room).sum(),
-        leaving: state.leaving,
         pauses: state.pauses,
-        wire_free: state.wire_free,
-        wire: state.wire,
-        looped: state.looped,
+        outlet,
     })
 }

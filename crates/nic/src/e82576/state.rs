@@ -17,10 +17,12 @@ use super::link::LinkStatus;
 use super::nvm::Nvm;
 use super::phy::IgpPhy;
 use super::rx::{Completed, Rx, RxFrame, RxQueue};
-use super::tx::{CONTEXTS, Context, Done, Fetched, Job, Packet, Tx, TxQueue};
+use super::tx::{CONTEXTS, Context, Done, Packet, Tx, TxQueue};
 use super::{Igb, QUEUES, Queue, QueueStats};
 use crate::parts::drops::ArrivalState;
 use crate::parts::engine::Engine;
+use crate::parts::jobs::{self, Fetched, Job};
+use crate::parts::outlet::Outlet;
 use crate::parts::ring::RingState;
 use crate::parts::timer::Timer;
 use crate::stats::NicStats;
@@ -247,69 +249,35 @@ fn save_transmit(tx: &Tx) -> TransmitState {
         packet: queue.packet.clone(),
         contexts: queue.contexts,
     };
+    let (leaving, wire_free, wire, looped) = tx.outlet.save();
     TransmitState {
         queues: tx.queues.iter().map(queue).collect(),
         turn: tx.turn as u8,
         engine: tx.engine.clone(),
         fifo: tx.fifo.iter().map(|(frame, _)| frame.clone()).collect(),
-        leaving: tx.leaving.clone(),
-        wire_free: tx.wire_free,
-        wire: tx.wire,
-        looped: tx.looped.clone(),
+        leaving,
+        wire_free,
+        wire,
+        looped,
     }
-}
-
-/// Whether a queue's data reads in flight are exactly the pieces that its jobs wait for, in order.
-fn reads_fit_jobs(of: Queue, jobs: &VecDeque<Job>, dma: &Dma) -> bool {
-    let mut jobs = jobs.iter();
-    let mut waited = 0u32;
-    for read in dma.reads.kinds() {
-        let Read::Data { queue, len, .. } = read else { continue };
-        if *queue != of {
-            continue;
-        }
-        while waited == 0 {
-            let Some(job) = jobs.next() else { return false };
-            waited = job.to_arrive.saturating_sub(job.to_request);
-        }
-        let Some(rest) = waited.checked_sub(*len) else { return false };
-        waited = rest;
-    }
-    waited == 0 && jobs.all(|job| job.to_arrive == job.to_request)
-}
-
-fn is_possible(of: Queue, state: &TransmitQueueState, dma: &Dma) -> bool {
-    let requested = usize::try_from(state.requested).unwrap_or(usize::MAX);
-    let jobs = state.jobs.iter().enumerate().all(|(i, job)| {
-        job.to_request <= job.to_arrive
-            && job.to_arrive <= job.len
-            && job.len < 1 << 20
-            && (i >= requested || job.to_request == 0)
-            && (i <= requested || job.to_request == job.len)
-    });
-    jobs && requested <= state.jobs.len()
-        && reads_fit_jobs(of, &state.jobs, dma)
-        && state.packet.bytes.len() <= 1 << 17
 }
 
 fn load_transmit(state: TransmitState, dma: &Dma) -> Result<Tx, &'static str> {
-    let queues = state.queues.iter().enumerate();
-    if !queues.into_iter().all(|(index, queue)| is_possible(Queue::transmit(index), queue, dma)) {
+    let possible = |(index, queue): (usize, &TransmitQueueState)| {
+        let of = Queue::transmit(index);
+        queue.packet.bytes.len() <= 1 << 17 && jobs::are_consistent(&queue.jobs, queue.requested, (of, dma))
+    };
+    if !state.queues.iter().enumerate().all(possible) {
         return Err("the transmit descriptors and the data reads in flight do not agree");
     }
     let small = |frame: &Frame| frame.bytes.len() <= 1 << 16;
-    if usize::from(state.turn) >= QUEUES
-        || !state.fifo.iter().all(small)
-        || state.leaving.iter().any(|l| l.1 > 1 << 17)
-    {
+    if usize::from(state.turn) >= QUEUES || !state.fifo.iter().all(small) {
         return Err("the transmit packet buffer is impossible");
     }
-    if !state.engine.is_consistent(LATEST)
-        || state.wire_free > LATEST
-        || state.looped.iter().any(|(at, _)| *at > LATEST)
-    {
+    let outlet = Outlet::load((state.leaving, state.wire_free, state.wire, state.looped), LATEST);
+    let Some(outlet) = outlet.filter(|_| state.engine.is_consistent(LATEST)) else {
         return Err("the transmitter is busy for longer than any run");
-    }
+    };
     let mut tx = Tx::new();
     for (index, queue) in state.queues.into_iter().enumerate() {
         let fetches = dma.fetches(Queue::transmit(index));
@@ -325,8 +293,6 @@ fn load_transmit(state: TransmitState, dma: &Dma) -> Result<Tx, &'static str> {
     tx.turn = state.turn.into();
     tx.engine = state.engine;
     tx.fifo = state.fifo.into_iter().map(|frame| (frame, TxStamps::default())).collect();
-    tx.leaving_room = state.leaving.iter().map(|(_, room)| room).sum();
-    tx.leaving = state.leaving;
-    (tx.wire_free, tx.wire, tx.looped) = (state.wire_free, state.wire, state.looped);
+    tx.outlet = outlet;
     Ok(tx)
 }

@@ -7,16 +7,17 @@
 //! expires, or the chip has nothing more to do: a polling driver never waits.
 
 use doorbell_sim::ports::{DmaKind, PhysAddr};
-use doorbell_sim::{Observed, Ps, TxStamps, log};
+use doorbell_sim::{Ps, TxStamps, log};
 
+use super::Done;
 use super::descriptor::Descriptor;
-use super::{Done, Fetched, Job};
 use crate::e82540::bits::{cause, dctl, txd};
 use crate::e82540::dma::Read;
 use crate::e82540::regs::Reg;
 use crate::e82540::{Event, Nic, NicPorts, Queue};
 use crate::parts::dma::{Lane, Piece};
 use crate::parts::engine::Ready;
+use crate::parts::jobs::{Fetched, Job};
 use crate::parts::queues::{QueueWork as _, Queues as _};
 use crate::parts::requests::Requests as _;
 use crate::parts::ring::Run;
@@ -24,7 +25,7 @@ use crate::parts::ring::Run;
 impl Nic {
     /// Does whatever can be done now. Work is bounded by the descriptors on the chip and the reads in flight.
     pub(crate) fn tx_advance(&mut self, now: Ps, ports: &mut impl NicPorts) {
-        self.tx_release_room(now);
+        self.tx.outlet.release(now);
         let blocked = self.transmitter_on() && self.tx_request(now, ports);
         let malformed = self.stats.tx_malformed;
         self.tx_retire();
@@ -32,7 +33,7 @@ impl Nic {
             log!(now, Nic, Warn, "{}: a transmit descriptor or packet makes no sense", self.name);
         }
         self.tx_send(now, ports);
-        if blocked && let Some((at, _)) = self.tx.leaving.front().copied() {
+        if blocked && let Some(at) = self.tx.outlet.next() {
             self.wake_for_wire(at, ports);
         }
         self.tx_write_back(now, ports);
@@ -43,16 +44,10 @@ impl Nic {
     fn tx_request(&mut self, now: Ps, ports: &mut impl NicPorts) -> bool {
         loop {
             let Some(job) = self.tx.queue.jobs.get(self.tx.queue.requested).copied() else {
-                let Some(Fetched { words, stamps }) = self.tx.queue.ring.begin() else { return false };
+                let Some(fetched) = self.tx.queue.ring.begin() else { return false };
                 self.stats.tx_descriptors += 1;
-                let len = Descriptor::buffer_len(words);
-                self.tx.queue.jobs.push_back(Job {
-                    words,
-                    len,
-                    to_request: len,
-                    to_arrive: len,
-                    stamps: Observed(stamps),
-                });
+                let len = Descriptor::buffer_len(fetched.words);
+                self.tx.queue.jobs.push_back(Job::new(fetched, len));
                 continue;
             };
             if job.to_request == 0 {
@@ -111,7 +106,7 @@ impl Nic {
 
     /// Whether the FIFO takes `len` more bytes.
     fn tx_has_room(&self, len: u32) -> bool {
-        let frames = self.tx.fifo.used() + self.tx.leaving_room;
+        let frames = self.tx.fifo.used() + self.tx.outlet.room();
         let nothing_leaves = frames == 0 && self.tx.queue.reads_in_flight == 0;
         let used = frames + self.tx.queue.reserved;
         used + u64::from(len) <= self.tx_fifo_capacity() || nothing_leaves
@@ -245,9 +240,8 @@ impl Nic {
     pub(crate) fn tx_reset(&mut self) {
         self.tx_ring_rewritten();
         self.stats.tx_drop_reset += self.tx.frames();
-        // The frame on the wire goes on, and so does the wake-up that may be on its way.
-        let (wire_free, wire, looped) =
-            (self.tx.wire_free, self.tx.wire, std::mem::take(&mut self.tx.looped));
-        self.tx = super::Tx { wire_free, wire, looped, ..super::Tx::default() };
+        let mut outlet = std::mem::take(&mut self.tx.outlet);
+        outlet.reset();
+        self.tx = super::Tx { outlet, ..super::Tx::default() };
     }
 }

@@ -13,38 +13,17 @@ mod wire;
 
 use std::collections::VecDeque;
 
-use doorbell_sim::{Frame, Observed, Ps, TxStamps};
+use doorbell_sim::{Frame, TxStamps};
 use serde::{Deserialize, Serialize};
 
 use crate::parts::doorbells::Doorbells;
 use crate::parts::engine::Engine;
 use crate::parts::fifo::{Fifo, Outgoing};
+use crate::parts::jobs::{Fetched, Job};
+use crate::parts::outlet::Outlet;
 use crate::parts::ring::{DescriptorRing, Used};
-use crate::parts::timer::Timer;
 pub(crate) use descriptor::Context;
 pub(crate) use packet::Packet;
-
-/// A descriptor on the chip that is not begun.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Fetched {
-    pub words: [u64; 2],
-    /// An observer's.
-    pub stamps: TxStamps,
-}
-
-/// A descriptor whose buffer is being read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Job {
-    pub words: [u64; 2],
-    /// Bytes of its buffer.
-    pub len: u32,
-    /// Bytes not asked for yet.
-    pub to_request: u32,
-    /// Bytes not arrived yet.
-    pub to_arrive: u32,
-    #[serde(skip)]
-    pub stamps: Observed<TxStamps>,
-}
 
 /// A processed descriptor that the head has not passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,16 +75,9 @@ pub(crate) struct Tx {
     /// Asks for buffers.
     pub(crate) engine: Engine,
     pub(crate) fifo: Fifo<Outgoing>,
-    /// Frames handed to the link: when each has left and the room it takes until then.
-    pub(crate) leaving: VecDeque<(Ps, u64)>,
-    pub(crate) leaving_room: u64,
+    pub(crate) outlet: Outlet,
     /// PAUSE frames go first and take no room.
     pub(crate) pauses: VecDeque<Frame>,
-    /// When the wire takes the next frame.
-    pub(crate) wire_free: Ps,
-    pub(crate) wire: Timer,
-    /// Frames on their way back in loopback, with their arrival times.
-    pub(crate) looped: VecDeque<(Ps, Frame)>,
 }
 
 impl Tx {

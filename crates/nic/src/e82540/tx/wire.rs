@@ -12,9 +12,6 @@ use crate::e82540::{Event, Nic, NicPorts};
 use crate::parts::fifo::Stored;
 use crate::parts::timer::Wake;
 
-/// Preamble, start delimiter and inter-frame gap, in bytes.
-const GAP_BYTES: u64 = 20;
-
 impl Nic {
     /// Sends what may go now.
     pub(super) fn tx_send(&mut self, now: Ps, ports: &mut impl NicPorts) {
@@ -25,15 +22,13 @@ impl Nic {
             if !pause && (self.tx.fifo.is_empty() || !self.may_send()) {
                 return;
             }
-            self.tx_release_room(now);
-            if self.tx.leaving.len() >= ahead {
+            self.tx.outlet.release(now);
+            if let Some(at) = self.tx.outlet.is_full(ahead) {
                 // Half of them will have left by then.
-                let (at, _) = self.tx.leaving[ahead / 2];
                 return self.wake_for_wire(at, ports);
             }
             let taken = if pause { self.send_pause_frame(now, ports) } else { self.send_frame(now, ports) };
-            self.tx.leaving_room += taken;
-            self.tx.leaving.push_back((self.tx.wire_free, taken));
+            self.tx.outlet.keeps(taken);
         }
     }
 
@@ -41,7 +36,7 @@ impl Nic {
         if let Some(frame) = self.tx.pauses.pop_front() {
             self.stats.tx_pause_frames += 1;
             self.count_sent(&frame, true);
-            self.keep_wire_until(ports.send(now, frame));
+            self.tx.outlet.sent(ports.send(now, frame));
         }
         0
     }
@@ -53,12 +48,9 @@ impl Nic {
         self.count_sent(&frame, false);
         log!(now, Nic, Debug, "{}: frame of {} bytes sent", self.name, frame.len_with_fcs());
         if self.loops_back() {
-            let bits = (frame.len_with_fcs() as u64 + GAP_BYTES) * 8;
-            let start = self.tx.wire_free.max(now);
-            self.tx.wire_free = start.saturating_add(self.link_rate.time_for_bits(bits));
             self.stats.tx_looped_back += 1;
-            self.tx.looped.push_back((self.tx.wire_free, frame));
-            ports.wake_at(self.tx.wire_free, Event::Loopback);
+            let arrives = self.tx.outlet.loop_back(now, frame, self.link_rate);
+            ports.wake_at(arrives, Event::Loopback);
         } else {
             self.stats.tx_sent += 1;
             self.stats.tx_sent_bytes += frame.len_with_fcs() as u64;
@@ -66,32 +58,19 @@ impl Nic {
                 stamps.first_bit = ports.free_at().max(now);
                 ports.frame_sent(id, stamps);
             }
-            self.keep_wire_until(ports.send(now, frame));
+            self.tx.outlet.sent(ports.send(now, frame));
         }
         taken
     }
 
-    /// The frame handed over last leaves then, and not before another one: the link knows nothing of what is looped back.
-    fn keep_wire_until(&mut self, at: Ps) {
-        self.tx.wire_free = self.tx.wire_free.max(at);
-    }
-
-    /// Frames that have left make room.
-    pub(super) fn tx_release_room(&mut self, now: Ps) {
-        while let Some((_, room)) = self.tx.leaving.front().copied().filter(|(at, _)| *at <= now) {
-            self.tx.leaving.pop_front();
-            self.tx.leaving_room -= room;
-        }
-    }
-
     pub(super) fn wake_for_wire(&mut self, at: Ps, ports: &mut impl NicPorts) {
-        if let Some(at) = self.tx.wire.arm(at) {
+        if let Some(at) = self.tx.outlet.arm(at) {
             ports.wake_at(at, Event::Wire);
         }
     }
 
     pub(crate) fn wire_woken(&mut self, now: Ps, ports: &mut impl NicPorts) {
-        match self.tx.wire.wake(now) {
+        match self.tx.outlet.wake(now) {
             Wake::Ignore => {}
             Wake::Again(at) => ports.wake_at(at, Event::Wire),
             Wake::Expired => self.tx_advance(now, ports),
@@ -100,8 +79,7 @@ impl Nic {
 
     /// A looped-back frame's last bit is here.
     pub(crate) fn loopback_arrived(&mut self, now: Ps, ports: &mut impl NicPorts) {
-        while self.tx.looped.front().is_some_and(|(at, _)| *at <= now) {
-            let Some((_, frame)) = self.tx.looped.pop_front() else { return };
+        while let Some(frame) = self.tx.outlet.arrived(now) {
             self.arrive(now, frame, true, ports);
         }
     }

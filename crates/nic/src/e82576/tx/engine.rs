@@ -6,16 +6,17 @@
 //! instead, once for what would have been a burst.
 
 use doorbell_sim::ports::{DmaKind, PhysAddr};
-use doorbell_sim::{Observed, Ps, TxStamps, log};
+use doorbell_sim::{Ps, TxStamps, log};
 
+use super::Done;
 use super::descriptor::Descriptor;
-use super::{Done, Fetched, Job};
 use crate::e82576::bits::txd;
 use crate::e82576::dma::Read;
 use crate::e82576::interrupts::QueueCause;
 use crate::e82576::{Event, Igb, IgbPorts, QUEUES, Queue};
 use crate::parts::dma::{Lane, Piece};
 use crate::parts::engine::Ready;
+use crate::parts::jobs::{Fetched, Job};
 use crate::parts::queues::{QueueWork as _, Queues as _};
 use crate::parts::requests::Requests as _;
 use crate::parts::ring::Run;
@@ -36,7 +37,7 @@ enum Asked {
 impl Igb {
     /// Does whatever can be done now. Work is bounded by the descriptors on the chip and the reads in flight.
     pub(in crate::e82576) fn tx_advance(&mut self, now: Ps, ports: &mut impl IgbPorts) {
-        self.tx_release_room(now);
+        self.tx.outlet.release(now);
         let blocked = self.transmitter_on() && self.tx_request(now, ports);
         let malformed = self.stats.tx_malformed;
         for queue in 0..QUEUES {
@@ -46,7 +47,7 @@ impl Igb {
             log!(now, Nic, Warn, "{}: a transmit descriptor or packet makes no sense", self.name);
         }
         self.tx_send(now, ports);
-        if blocked && let Some((at, _)) = self.tx.leaving.front().copied() {
+        if blocked && let Some(at) = self.tx.outlet.next() {
             self.wake_for_wire(at, ports);
         }
         for queue in 0..QUEUES {
@@ -78,12 +79,10 @@ impl Igb {
         loop {
             let of = &mut self.tx.queues[queue];
             let Some(job) = of.jobs.get(of.requested).copied() else {
-                let Some(Fetched { words, stamps }) = of.ring.begin() else { return Asked::Nothing };
+                let Some(fetched) = of.ring.begin() else { return Asked::Nothing };
                 self.stats.tx_descriptors += 1;
                 self.queue_stats[queue].tx_descriptors += 1;
-                let len = Descriptor::buffer_len(words);
-                let stamps = Observed(stamps);
-                of.jobs.push_back(Job { words, len, to_request: len, to_arrive: len, stamps });
+                of.jobs.push_back(Job::new(fetched, Descriptor::buffer_len(fetched.words)));
                 continue;
             };
             if job.to_request == 0 {
@@ -151,7 +150,7 @@ impl Igb {
 
     /// Whether the packet buffer takes `len` more bytes.
     fn tx_has_room(&self, len: u32) -> bool {
-        let frames = self.tx.fifo.used() + self.tx.leaving_room;
+        let frames = self.tx.fifo.used() + self.tx.outlet.room();
         let nothing_leaves = frames == 0 && self.tx.reads_in_flight == 0;
         let used = frames + self.tx.reserved;
         used + u64::from(len) <= self.tx_fifo_capacity() || nothing_leaves
@@ -295,9 +294,8 @@ impl Igb {
     /// A device reset: the packet buffer is lost too.
     pub(in crate::e82576) fn tx_reset(&mut self) {
         self.stats.tx_drop_reset += self.tx.frames();
-        // The frame on the wire goes on, and so does the wake-up that may be on its way.
-        let (wire_free, wire, looped) =
-            (self.tx.wire_free, self.tx.wire, std::mem::take(&mut self.tx.looped));
-        self.tx = super::Tx { wire_free, wire, looped, ..super::Tx::new() };
+        let mut outlet = std::mem::take(&mut self.tx.outlet);
+        outlet.reset();
+        self.tx = super::Tx { outlet, ..super::Tx::new() };
     }
 }

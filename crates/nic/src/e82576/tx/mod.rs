@@ -12,42 +12,21 @@ mod wire;
 
 use std::collections::VecDeque;
 
-use doorbell_sim::{Frame, Observed, Ps, TxStamps};
+use doorbell_sim::TxStamps;
 use serde::{Deserialize, Serialize};
 
 use super::QUEUES;
 use crate::parts::doorbells::Doorbells;
 use crate::parts::engine::Engine;
 use crate::parts::fifo::{Fifo, Outgoing};
+use crate::parts::jobs::{Fetched, Job};
+use crate::parts::outlet::Outlet;
 use crate::parts::ring::{DescriptorRing, Used};
-use crate::parts::timer::Timer;
 pub(super) use descriptor::Context;
 pub(super) use packet::Packet;
 
 /// Contexts that a queue holds.
 pub(super) const CONTEXTS: usize = 2;
-
-/// A descriptor on the chip that is not begun.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Fetched {
-    pub words: [u64; 2],
-    /// An observer's.
-    pub stamps: TxStamps,
-}
-
-/// A descriptor whose buffer is being read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Job {
-    pub words: [u64; 2],
-    /// Bytes of its buffer.
-    pub len: u32,
-    /// Bytes not asked for yet.
-    pub to_request: u32,
-    /// Bytes not arrived yet.
-    pub to_arrive: u32,
-    #[serde(skip)]
-    pub stamps: Observed<TxStamps>,
-}
 
 /// A processed descriptor that the head has not passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,14 +77,7 @@ pub(super) struct Tx {
     /// Asks for buffers.
     pub engine: Engine,
     pub fifo: Fifo<Outgoing>,
-    /// Frames handed to the link: when each has left and the room it takes until then.
-    pub leaving: VecDeque<(Ps, u64)>,
-    pub leaving_room: u64,
-    /// When the wire takes the next frame.
-    pub wire_free: Ps,
-    pub wire: Timer,
-    /// Frames on their way back in loopback, with their arrival times.
-    pub looped: VecDeque<(Ps, Frame)>,
+    pub outlet: Outlet,
 }
 
 impl Tx {
@@ -117,11 +89,7 @@ impl Tx {
             reserved: 0,
             engine: Engine::default(),
             fifo: Fifo::default(),
-            leaving: VecDeque::new(),
-            leaving_room: 0,
-            wire_free: Ps::ZERO,
-            wire: Timer::default(),
-            looped: VecDeque::new(),
+            outlet: Outlet::default(),
         }
     }
 
