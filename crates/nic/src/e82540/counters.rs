@@ -6,23 +6,12 @@ use doorbell_sim::Frame;
 use super::Nic;
 use super::regs::{Reg, Regs};
 use crate::parts::filter::Cast;
-use crate::parts::registers::Statistic;
+use crate::parts::registers::{Statistic, size_class};
 
 const RECEIVED_BY_SIZE: [Reg; 6] =
     [Reg::Prc64, Reg::Prc127, Reg::Prc255, Reg::Prc511, Reg::Prc1023, Reg::Prc1522];
 const SENT_BY_SIZE: [Reg; 6] =
     [Reg::Ptc64, Reg::Ptc127, Reg::Ptc255, Reg::Ptc511, Reg::Ptc1023, Reg::Ptc1522];
-
-fn size_class(bytes: usize) -> usize {
-    match bytes {
-        0..=64 => 0,
-        65..=127 => 1,
-        128..=255 => 2,
-        256..=511 => 3,
-        512..=1023 => 4,
-        _ => 5,
-    }
-}
 
 impl Regs {
     /// Reads a counter and clears it.

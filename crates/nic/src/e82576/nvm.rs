@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use super::bits::eec;
 use super::identity::IDENTITY;
 use crate::MacAddress;
+use crate::parts::eeprom;
 
 /// Words in the part, a power of two.
 pub const WORDS: usize = 1024;
-/// What the first 64 words add up to.
-const CHECKSUM: u16 = 0xbaba;
-const CHECKSUM_AT: usize = 0x3f;
+/// Words under the checksum.
+const SEALED: usize = 64;
 
 /// The part and EEC.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,9 +24,7 @@ impl Nvm {
     /// A part as the factory would program it for a card with this address.
     pub fn new(mac: MacAddress) -> Nvm {
         let mut words = vec![0xffffu16; WORDS];
-        for (word, pair) in words.iter_mut().zip(mac.0.chunks_exact(2)) {
-            *word = u16::from_le_bytes([pair[0], pair[1]]);
-        }
+        eeprom::put_station(&mut words, mac);
         for (at, word) in [
             (0x03, 0x0000), // compatibility: nothing special
             (0x04, 0x8911), // LEDs: their defaults
@@ -43,9 +41,7 @@ impl Nvm {
         ] {
             words[at] = word;
         }
-        words[CHECKSUM_AT] = 0;
-        let sum = words[..=CHECKSUM_AT].iter().fold(0u16, |sum, word| sum.wrapping_add(*word));
-        words[CHECKSUM_AT] = CHECKSUM.wrapping_sub(sum);
+        eeprom::seal(&mut words[..SEALED]);
         Nvm { words, pins: 0 }
     }
 
@@ -56,11 +52,7 @@ impl Nvm {
 
     /// The station address in the first three words.
     pub fn mac(&self) -> [u8; 6] {
-        let mut mac = [0; 6];
-        for (pair, word) in mac.chunks_exact_mut(2).zip(&self.words) {
-            pair.copy_from_slice(&word.to_le_bytes());
-        }
-        mac
+        eeprom::station(&self.words)
     }
 
     /// Whether a saved state is one that this part can have.

@@ -54,13 +54,34 @@ pub struct Eeprom {
     phase: Phase,
 }
 
+/// Writes the station address into the first three words.
+pub(crate) fn put_station(words: &mut [u16], mac: MacAddress) {
+    for (word, pair) in words.iter_mut().zip(mac.0.chunks_exact(2)) {
+        *word = u16::from_le_bytes([pair[0], pair[1]]);
+    }
+}
+
+/// The station address in the first three words.
+pub(crate) fn station(words: &[u16]) -> [u8; 6] {
+    let mut mac = [0; 6];
+    for (pair, word) in mac.chunks_exact_mut(2).zip(words) {
+        pair.copy_from_slice(&word.to_le_bytes());
+    }
+    mac
+}
+
+/// Makes these words add up to what drivers want, by the last of them.
+pub(crate) fn seal(words: &mut [u16]) {
+    if let Some((last, before)) = words.split_last_mut() {
+        *last = before.iter().fold(CHECKSUM, |left, word| left.wrapping_sub(*word));
+    }
+}
+
 impl Eeprom {
     /// A part as the factory would program it for a card of this identity with this address.
     pub fn new(mac: MacAddress, identity: &PciIdentity) -> Eeprom {
         let mut words = vec![0xffffu16; WORDS];
-        for (word, pair) in words.iter_mut().zip(mac.0.chunks_exact(2)) {
-            *word = u16::from_le_bytes([pair[0], pair[1]]);
-        }
+        put_station(&mut words, mac);
         words[0x03] = 0x0000; // compatibility: nothing special
         words[0x08] = 0xd00b; // printed board assembly number, high
         words[0x09] = 0xe110; // and low
@@ -71,9 +92,7 @@ impl Eeprom {
         words[0x0e] = identity.vendor;
         words[0x0f] = 0x0000; // initialisation control 2
         words[0x24] = 0x0000; // initialisation control 3: no wake-up
-        words[WORDS - 1] = 0;
-        let sum = words.iter().fold(0u16, |sum, word| sum.wrapping_add(*word));
-        words[WORDS - 1] = CHECKSUM.wrapping_sub(sum);
+        seal(&mut words);
         Eeprom { words, pins: 0, data_out: true, write_enabled: false, phase: Phase::Idle }
     }
 
@@ -84,11 +103,7 @@ impl Eeprom {
 
     /// The station address in the first three words.
     pub fn mac(&self) -> [u8; 6] {
-        let mut mac = [0; 6];
-        for (pair, word) in mac.chunks_exact_mut(2).zip(&self.words) {
-            pair.copy_from_slice(&word.to_le_bytes());
-        }
-        mac
+        station(&self.words)
     }
 
     /// Whether a saved state is one that this part can have.

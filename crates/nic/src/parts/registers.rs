@@ -321,6 +321,11 @@ impl<R: RegisterId> RegisterFile<R> {
     }
 }
 
+/// Which of the six counters by size counts a frame of so many bytes, FCS included.
+pub(crate) fn size_class(bytes: usize) -> usize {
+    [64, 127, 255, 511, 1023].partition_point(|most| *most < bytes)
+}
+
 /// The reference page: all registers as a Markdown table behind what is said of the chip.
 pub(crate) fn reference(head: &str, table: &[Register]) -> String {
     let mut page = format!(

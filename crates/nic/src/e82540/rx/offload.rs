@@ -4,75 +4,28 @@
 
 use super::FrameNotes;
 use crate::e82540::bits::{rxcsum, rxd};
-use crate::parts::checksum::{fold, sum};
-
-const TYPE_IPV4: u32 = 0x0800;
-const PROTOCOL_TCP: u8 = 6;
-const PROTOCOL_UDP: u8 = 17;
+use crate::parts::headers::{Headers, Network};
 
 /// What the chip finds out about a frame (without FCS).
 pub(super) fn receive(bytes: &[u8], rxcsum: u32, vet: u32) -> FrameNotes {
     let mut notes = FrameNotes::default();
     let (check_ip, check_l4) = (rxcsum & rxcsum::IPOFL != 0, rxcsum & rxcsum::TUOFL != 0);
-    let packet = if check_ip || check_l4 { ipv4(bytes, vet) } else { None };
-    let Some((header, payload)) = packet else {
-        notes.status |= rxd::IXSM;
-        return notes;
-    };
-    if check_ip {
-        notes.status |= rxd::IPCS;
-        if sum(header) != 0xffff {
-            notes.errors |= rxd::ERROR_IPE;
+    if check_ip || check_l4 {
+        let headers = Headers::of(bytes, vet as u16);
+        let ipv4 = |asked: bool| asked && headers.network == Some(Network::Ipv4);
+        if let Some(good) = headers.ip_sum_is_good(bytes).filter(|_| ipv4(check_ip)) {
+            notes.status |= rxd::IPCS;
+            notes.errors |= if good { 0 } else { rxd::ERROR_IPE };
         }
-    }
-    if check_l4 && let Some(good) = check_transport(header, payload) {
-        notes.status |= rxd::TCPCS;
-        if !good {
-            notes.errors |= rxd::ERROR_TCPE;
+        if let Some(good) = headers.transport_sum_is_good(bytes).filter(|_| ipv4(check_l4)) {
+            notes.status |= rxd::TCPCS;
+            notes.errors |= if good { 0 } else { rxd::ERROR_TCPE };
         }
     }
     if notes.status & (rxd::IPCS | rxd::TCPCS) == 0 {
         notes.status |= rxd::IXSM;
     }
     notes
-}
-
-fn big_endian(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..at + 2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))
-}
-
-/// The header and the payload of an IPv4 packet, perhaps behind one tag, if its lengths make sense.
-fn ipv4(bytes: &[u8], vet: u32) -> Option<(&[u8], &[u8])> {
-    let tagged = big_endian(bytes, 12)? == vet;
-    let at = if tagged { 16 } else { 12 };
-    if big_endian(bytes, at)? != TYPE_IPV4 {
-        return None;
-    }
-    let packet = &bytes[at + 2..];
-    let first = *packet.first()?;
-    let header_len = usize::from(first & 0xf) * 4;
-    let total = big_endian(packet, 2)? as usize;
-    if first >> 4 != 4 || header_len < 20 || total < header_len || total > packet.len() {
-        return None;
-    }
-    Some((&packet[..header_len], &packet[header_len..total]))
-}
-
-/// Whether TCP's or UDP's checksum is good; `None` if there is none to check.
-fn check_transport(header: &[u8], payload: &[u8]) -> Option<bool> {
-    let fragmented = big_endian(header, 6)? & 0x3fff != 0;
-    if fragmented {
-        return None;
-    }
-    let protocol = header[9];
-    match protocol {
-        PROTOCOL_TCP => {}
-        // A UDP checksum of zero means that there is none.
-        PROTOCOL_UDP if big_endian(payload, 6)? != 0 => {}
-        _ => return None,
-    }
-    let pseudo = u64::from(sum(&header[12..20])) + u64::from(protocol) + payload.len() as u64;
-    Some(fold(pseudo + u64::from(sum(payload))) == 0xffff)
 }
 
 #[cfg(test)]
