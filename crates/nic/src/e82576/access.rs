@@ -3,6 +3,7 @@
 use doorbell_sim::{AccessSize, Ps};
 
 use super::bits::{ctrl_ext, dctl, tctl};
+use super::queues::QueuesOn;
 use super::regs::{self, Access, Reg};
 use super::{Igb, IgbPorts, Queue};
 use crate::parts::access::{Windows, entrances};
@@ -129,6 +130,7 @@ impl Igb {
     ) {
         let before = self.regs.at(reg, queue);
         self.regs.set_at(reg, queue, masked & !dctl::FLUSH);
+        self.on = QueuesOn::of(&self.regs);
         let switched = (before ^ masked) & dctl::ENABLE != 0;
         let flushed = masked & dctl::FLUSH != 0;
         let of = if reg == Reg::Rxdctl { Queue::receive(queue) } else { Queue::transmit(queue) };

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bits::{cause, ctrl_ext, extended, gpie, ivar};
 use super::identity::VECTORS;
+use super::queues::bits_of;
 use super::regs::Reg;
 use super::{Event, Igb, IgbPorts, QUEUES};
 use crate::parts::timer::{Timer, Wake};
@@ -326,13 +327,4 @@ impl Igb {
             Wake::Expired => self.update_irq(now, ports),
         }
     }
-}
-
-/// The numbers of the bits that are set.
-fn bits_of(mut bits: u32) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let lowest = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
-        bits &= bits - 1;
-        Some(lowest)
-    })
 }

@@ -50,7 +50,8 @@ pub use queues::Queue;
 pub use regs::register_reference;
 pub use state::{IGB_STATE_VERSION, IgbState};
 
-use bits::{dctl, rctl, rxd};
+use bits::{rctl, rxd};
+use queues::{QueuesOn, bits_of};
 use regs::{Reg, Regs};
 
 /// Queues in each direction.
@@ -137,6 +138,7 @@ pub struct Igb {
     stats: NicStats,
     queue_stats: Vec<QueueStats>,
     bus_master: bool,
+    on: QueuesOn,
 }
 
 impl Igb {
@@ -160,6 +162,7 @@ impl Igb {
             stats: NicStats::default(),
             queue_stats: vec![QueueStats::default(); QUEUES],
             bus_master: true,
+            on: QueuesOn::default(),
         };
         nic.load_nvm();
         Ok(nic)
@@ -215,12 +218,7 @@ impl Igb {
                 done: rxd::DD as u8,
             })
         };
-        self.enabled(Reg::Rxdctl).filter_map(of).collect()
-    }
-
-    /// The queues that RXDCTL or TXDCTL has on.
-    fn enabled(&self, control: Reg) -> impl Iterator<Item = usize> + '_ {
-        (0..QUEUES).filter(move |queue| self.regs.at(control, *queue) & dctl::ENABLE != 0)
+        bits_of(self.on.receive).filter_map(of).collect()
     }
 
     /// Whether frames from the wire are taken: the link is up and the receiver is on.
@@ -289,6 +287,7 @@ impl Igb {
         self.regs.set_at(Reg::Ral, 0, low);
         self.regs.set_at(Reg::Rah, 0, high);
         regs::set_first_queue(&mut self.regs);
+        self.on = QueuesOn::of(&self.regs);
     }
 
     /// Frames dropped for a full receive packet buffer, by what was waited for. An observer: it begins anew where a state is restored.
@@ -303,9 +302,7 @@ impl Igb {
 
     /// What the rings of all queues that are on hold; of a card with none, of the first.
     pub fn ring_levels(&self) -> Vec<[RingLevel; 2]> {
-        let on = |control: Reg, queue| self.regs.at(control, queue) & dctl::ENABLE != 0;
-        let used = |queue: &usize| *queue == 0 || on(Reg::Rxdctl, *queue) || on(Reg::Txdctl, *queue);
-        (0..QUEUES).filter(used).map(|queue| self.ring_level(queue)).collect()
+        bits_of(1 | self.on.receive | self.on.transmit).map(|queue| self.ring_level(queue)).collect()
     }
 
     /// Asserts that every frame that came in is accounted for, in both directions, and in each queue.

@@ -99,18 +99,46 @@ impl Regs {
         Thresholds { prefetch: field(0), host: field(8), write_back: field(16) }
     }
 
-    /// Whether RXDCTL or TXDCTL has the queue on.
-    pub fn is_on(&self, queue: Queue) -> bool {
-        let (of, index) = queue.registers();
-        self.at(of.control, index) & dctl::ENABLE != 0
-    }
-
     /// Where the queue's head is written back to, if that is asked for.
     pub fn head_address(&self, queue: usize) -> Option<u64> {
         let low = self.at(Reg::Tdwbal, queue);
         let address = u64::from(self.at(Reg::Tdwbah, queue)) << 32 | u64::from(low & !3);
         (low & tdwbal::ENABLE != 0).then_some(address)
     }
+}
+
+/// The queues that are on, a bit each: RXDCTL.ENABLE and TXDCTL.ENABLE, gathered because every event asks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct QueuesOn {
+    pub receive: u32,
+    pub transmit: u32,
+}
+
+impl QueuesOn {
+    /// As the registers say.
+    pub fn of(regs: &Regs) -> QueuesOn {
+        let on = |control: Reg| {
+            let enabled =
+                regs.array(control).iter().enumerate().filter(|(_, value)| *value & dctl::ENABLE != 0);
+            enabled.fold(0, |bits, (queue, _)| bits | 1 << queue)
+        };
+        QueuesOn { receive: on(Reg::Rxdctl), transmit: on(Reg::Txdctl) }
+    }
+
+    /// Whether a queue is.
+    pub fn has(self, queue: Queue) -> bool {
+        let of = if queue.receives() { self.receive } else { self.transmit };
+        of >> queue.index() & 1 != 0
+    }
+}
+
+/// The numbers of the bits that are set.
+pub(super) fn bits_of(mut bits: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lowest = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
+        bits &= bits - 1;
+        Some(lowest)
+    })
 }
 
 impl Queues for Igb {
@@ -150,7 +178,7 @@ impl Queues for Igb {
             Queue::Receive(_) => self.bus_master && self.regs.has(Reg::Rctl, rctl::EN),
             Queue::Transmit(_) => self.transmitter_on(),
         };
-        direction && self.regs.is_on(queue)
+        direction && self.on.has(queue)
     }
 
     fn thresholds(&self, queue: Queue) -> Thresholds {
@@ -186,7 +214,7 @@ impl Igb {
     /// What a queue's two rings hold.
     pub(super) fn ring_level(&self, queue: usize) -> [RingLevel; 2] {
         let counted = &self.queue_stats[queue];
-        let works = |of: Queue| -> Option<Ring> { self.regs.ring(of).filter(|_| self.regs.is_on(of)) };
+        let works = |of: Queue| -> Option<Ring> { self.regs.ring(of).filter(|_| self.on.has(of)) };
         [
             RingLevel::of(works(Queue::receive(queue)), true, counted.rx_descriptors),
             RingLevel::of(works(Queue::transmit(queue)), false, counted.tx_descriptors),

@@ -16,6 +16,7 @@ use super::interrupts::Interrupts;
 use super::link::LinkStatus;
 use super::nvm::Nvm;
 use super::phy::IgpPhy;
+use super::queues::QueuesOn;
 use super::rx::{Completed, Rx, RxFrame, RxQueue};
 use super::tx::{CONTEXTS, Context, Done, Packet, Tx, TxQueue};
 use super::{Igb, QUEUES, Queue, QueueStats};
@@ -144,6 +145,7 @@ impl Igb {
         }
         let rx = load_receive(state.receive, &state.dma).map_err(refuse)?;
         let tx = load_transmit(state.transmit, &state.dma).map_err(refuse)?;
+        self.on = QueuesOn::of(&regs);
         self.regs = regs;
         self.nvm = state.nvm;
         self.phy = state.phy;

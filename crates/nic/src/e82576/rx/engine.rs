@@ -15,6 +15,7 @@ use super::{Completed, RxQueue, Watched};
 use crate::e82576::bits::{cause, rxd, srrctl};
 use crate::e82576::dma::Write;
 use crate::e82576::interrupts::QueueCause;
+use crate::e82576::queues::bits_of;
 use crate::e82576::regs::Reg;
 use crate::e82576::{Event, Igb, IgbPorts, QUEUES, Queue};
 use crate::parts::dma::{Lane, Piece, Requested};
@@ -44,11 +45,8 @@ impl Igb {
         let held = self.rx_dispatch(now, ports);
         let front = self.rx.fifo.get(self.rx.dispatched).map(|frame| usize::from(frame.queue));
         let mut followed = false;
-        for queue in 0..QUEUES {
+        for queue in bits_of(self.on.receive) {
             let of = Queue::receive(queue);
-            if !self.regs.is_on(of) {
-                continue;
-            }
             let ring = &self.rx.queues[queue].ring;
             let waiting = ring.waiting().len();
             let drained = front != Some(queue) || ring.is_empty();
@@ -57,7 +55,7 @@ impl Igb {
             }
         }
         self.wake_for_write(held, followed, ports);
-        for queue in 0..QUEUES {
+        for queue in bits_of(self.on.receive) {
             self.fetch(now, Queue::receive(queue), ports);
         }
         self.rx_note_wait(now);
@@ -304,7 +302,7 @@ impl Igb {
         self.rx.queues[queue].begun.clear();
         self.rx.queues[queue].ring.rewind(self.regs.ring_head(Queue::receive(queue)));
         // Frames of a queue that is off wait for nothing that could come.
-        if !self.regs.is_on(Queue::receive(queue)) {
+        if !self.on.has(Queue::receive(queue)) {
             self.rx_drop_queued(queue);
         }
         let lost = before - self.rx.frames_of(queue);

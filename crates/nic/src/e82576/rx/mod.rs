@@ -248,7 +248,7 @@ impl Igb {
         let id = ports.recognise(&frame.bytes);
         let mut frame = self.prepare(frame, status);
         let queue = usize::from(frame.queue);
-        if !self.regs.is_on(Queue::receive(queue)) {
+        if !self.on.has(Queue::receive(queue)) {
             self.stats.rx_drop_disabled += 1;
             self.buffers.recycle(frame.bytes);
             return self.log_drop(now, wire_bytes, "its queue is off");

@@ -13,6 +13,7 @@ use super::descriptor::Descriptor;
 use crate::e82576::bits::txd;
 use crate::e82576::dma::Read;
 use crate::e82576::interrupts::QueueCause;
+use crate::e82576::queues::bits_of;
 use crate::e82576::{Event, Igb, IgbPorts, QUEUES, Queue};
 use crate::parts::dma::{Lane, Piece};
 use crate::parts::engine::Ready;
@@ -40,7 +41,7 @@ impl Igb {
         self.tx.outlet.release(now);
         let blocked = self.transmitter_on() && self.tx_request(now, ports);
         let malformed = self.stats.tx_malformed;
-        for queue in 0..QUEUES {
+        for queue in bits_of(self.on.transmit) {
             self.tx_retire(queue);
         }
         if self.stats.tx_malformed != malformed {
@@ -50,19 +51,21 @@ impl Igb {
         if blocked && let Some(at) = self.tx.outlet.next() {
             self.wake_for_wire(at, ports);
         }
-        for queue in 0..QUEUES {
-            if self.regs.is_on(Queue::transmit(queue)) {
-                self.tx_write_back(now, queue, ports);
-                self.fetch(now, Queue::transmit(queue), ports);
-            }
+        for queue in bits_of(self.on.transmit) {
+            self.tx_write_back(now, queue, ports);
+            self.fetch(now, Queue::transmit(queue), ports);
         }
     }
 
     /// Asks for buffers, queue after queue, as far as the reads in flight and the packet buffer allow. True if it is the packet
     /// buffer that has no room.
     fn tx_request(&mut self, now: Ps, ports: &mut impl IgbPorts) -> bool {
+        let on = self.on.transmit;
         let mut idle = 0;
-        while idle < QUEUES {
+        while idle < on.count_ones() {
+            // The next queue from the one whose turn it is.
+            let from_turn = on & (!0 << self.tx.turn);
+            self.tx.turn = (if from_turn != 0 { from_turn } else { on }).trailing_zeros() as usize;
             match self.tx_request_packet(now, self.tx.turn, ports) {
                 Asked::NoRoom => return true,
                 Asked::Busy => return false,
