@@ -1,0 +1,142 @@
+//! What a benchmark is, which there are by name, and the sections of the configuration that are theirs.
+
+mod benchmarks;
+
+use doorbell_loadgen::{Kind, Returned};
+use doorbell_machine::ConfigError;
+use doorbell_machine::overlay::nearest;
+use doorbell_sim::Ps;
+
+use crate::config::RunConfig;
+use crate::dpdk::DpdkConfig;
+use crate::drive::DriveConfig;
+use crate::kernel;
+use crate::nodes::NodeGuest;
+use crate::options::{OptionSections, Options, Section};
+use crate::prepared::MeasureNodes;
+use crate::run_up::RunUp;
+use crate::rxptx::RxptxConfig;
+use crate::session::{Ready, Workload};
+use crate::testpmd::{self, TestpmdConfig};
+
+pub use benchmarks::{BENCHMARKS, NETWORK, PLAYED};
+
+/// What a benchmark is made of.
+#[derive(Clone, Copy, Debug)]
+pub enum Nodes {
+    /// One machine, and a load generator at each of its ports.
+    One,
+    /// Two machines on one cable.
+    Two {
+        /// What runs in them.
+        guests: fn(&RunConfig) -> [NodeGuest; 2],
+        /// A load that is at its pace before measurements begin.
+        run_up: fn(&RunConfig) -> Option<RunUp>,
+        /// How they are measured.
+        measure: MeasureNodes,
+    },
+    /// Those that a network's file describes.
+    Network,
+}
+
+/// A benchmark.
+#[derive(Clone, Copy, Debug)]
+pub struct Benchmark {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it measures, in one line.
+    pub summary: &'static str,
+    /// One machine with load generators, or two machines.
+    pub nodes: Nodes,
+    /// The image that it runs in.
+    pub image: &'static str,
+    /// What the console shows when the application is ready.
+    pub ready_marker: &'static str,
+    /// The words that it adds to the kernel's command line.
+    pub guest_words: fn(&RunConfig) -> String,
+    /// Its sections of the configuration; several benchmarks may share one.
+    pub options: &'static [Section],
+    /// What it sets in the configuration; the user's own settings are laid over it.
+    pub defaults: &'static [&'static str],
+    /// What it does to test frames.
+    pub returned: fn(&RunConfig) -> Returned,
+    /// Requests that are sent, each once, before the first measurement.
+    pub preload: Option<Kind>,
+    /// Whether it is measured without any traffic.
+    pub silent: bool,
+}
+
+impl Benchmark {
+    /// Whether these options are its own.
+    fn has<T: Options>(&self) -> bool {
+        self.options.iter().any(|section| section.name == T::SECTION)
+    }
+
+    /// How long it may keep a frame that nothing else holds up.
+    fn pause(&self, config: &RunConfig) -> Ps {
+        match (self.has::<RxptxConfig>(), self.has::<DpdkConfig>()) {
+            (true, _) => config.options::<RxptxConfig>().work,
+            (_, true) => Ps::ZERO,
+            _ => kernel::PAUSE,
+        }
+    }
+
+    /// What whoever runs it should know of this configuration.
+    pub fn remark(&self, config: &RunConfig) -> Option<&'static str> {
+        self.has::<TestpmdConfig>().then(|| testpmd::remark(config)).flatten()
+    }
+
+    /// What it boots with this configuration.
+    pub fn workload(&self, config: &RunConfig) -> Workload {
+        Workload {
+            name: self.name.to_owned(),
+            image: self.image.to_owned(),
+            words: (self.guest_words)(config),
+            ready: Ready::Marker(self.ready_marker),
+            returned: (self.returned)(config),
+            preload: self.preload,
+            silent: self.silent,
+            pause: self.pause(config),
+            rings: self.has::<DpdkConfig>().then(|| config.options::<DpdkConfig>().rings()),
+        }
+    }
+}
+
+/// What is no benchmark's own.
+const OF_ALL: &[Section] = &[Section::of::<DriveConfig>()];
+
+/// The sections of these benchmarks, in the benchmarks' order, and those of all.
+pub(crate) fn options_of(benchmarks: &[Benchmark]) -> OptionSections {
+    let own = benchmarks.iter().flat_map(|known| known.options);
+    OptionSections::of(own.chain(OF_ALL).copied())
+}
+
+impl Default for OptionSections {
+    /// Those of all benchmarks.
+    fn default() -> OptionSections {
+        options_of(BENCHMARKS)
+    }
+}
+
+/// The sections that no program has that runs in one machine: they say how a run goes, and are no node's of a network.
+pub(crate) fn sections_of_runs() -> Vec<&'static str> {
+    let one = BENCHMARKS.iter().filter(|known| matches!(known.nodes, Nodes::One));
+    let of_nodes: Vec<&str> = one.flat_map(|known| known.options).map(|section| section.name).collect();
+    OptionSections::default().names().into_iter().filter(|name| !of_nodes.contains(name)).collect()
+}
+
+/// The benchmark called `name`.
+pub fn benchmark(name: &str) -> Result<&'static Benchmark, ConfigError> {
+    BENCHMARKS.iter().find(|known| known.name == name).ok_or_else(|| {
+        let names: Vec<&str> = BENCHMARKS.iter().map(|known| known.name).collect();
+        let hint =
+            nearest(name, names.iter()).map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
+        ConfigError::new(
+            "benchmark",
+            format!("there is no benchmark \"{name}\"{hint} (benchmarks: {})", names.join(", ")),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests;
