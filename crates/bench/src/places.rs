@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use doorbell_image::{BuildOptions, Image, Recipe, build};
+use doorbell_image::{BUILTIN, BuildOptions, Image, Recipe, build};
 use doorbell_machine::{ConfigError, Guest, MachineConfig, PlatformConfig};
 use doorbell_nic::NicModel;
 use xxhash_rust::xxh3::xxh3_64;
@@ -72,15 +72,16 @@ impl Places {
     }
 }
 
-/// Built-in images that have another one for the 82576, with its driver: the same name with this behind it.
-const WITH_IGB: [&str; 5] = ["testpmd", "dpdk", "net", "netperf", "servers"];
+/// Some built-in images have another one for the 82576, with its driver: the same name with this behind it.
 const IGB_SUFFIX: &str = "-82576";
 
 /// The image that stands for a built-in one in a machine with these NICs.
 pub fn image_for(image: &str, machine: &MachineConfig) -> String {
     let mut ports = 0..machine.platform.nics as usize;
-    let igb = WITH_IGB.contains(&image) && ports.any(|port| machine.port(port).nic.model == NicModel::E82576);
-    if igb { format!("{image}{IGB_SUFFIX}") } else { image.to_owned() }
+    let own = format!("{image}{IGB_SUFFIX}");
+    let is_built_in = BUILTIN.iter().any(|recipe| recipe.name == own);
+    let igb = is_built_in && ports.any(|port| machine.port(port).nic.model == NicModel::E82576);
+    if igb { own } else { image.to_owned() }
 }
 
 /// An image, if the machine has room for it.
