@@ -3,31 +3,12 @@
 use doorbell_results::TransferPart;
 use doorbell_sim::Ps;
 
+use crate::moved::Moved;
+
 /// The measurement's phase.
 pub(crate) const MEASURED: &str = "measured";
 /// So many parts at most are kept of each phase before it.
 const PARTS_BEFORE: usize = 40;
-
-/// What has moved.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Moved {
-    /// Bytes of payload that have come to their goal.
-    pub bytes: u64,
-    /// Transactions, parts of them included.
-    pub transactions: f64,
-}
-
-impl Moved {
-    /// What has moved since then.
-    pub fn since(&self, then: &Moved) -> Moved {
-        Moved { bytes: self.bytes - then.bytes, transactions: self.transactions - then.transactions }
-    }
-
-    /// Of bytes that took so many seconds.
-    pub fn gbps(&self, seconds: f64) -> f64 {
-        self.bytes as f64 * 8e-9 / seconds
-    }
-}
 
 /// How much had moved when.
 #[derive(Default)]

@@ -15,14 +15,15 @@ use crate::config::RunConfig;
 use crate::control::{Control, LINES_SHOWN, run_network_watched};
 use crate::dpdk::DpdkConfig;
 use crate::drive::DriveConfig;
-use crate::error::{RunError, describe};
+use crate::error::RunError;
 use crate::interval::{Interval, OpenInterval, meanings};
 use crate::length::Length;
 use crate::nodes::NodeGuest;
 use crate::observe::{NodeTrace, Observe};
 use crate::registry::Benchmark;
+use crate::run_up::type_line;
 use crate::steady::{Pace, SETTLED_MIN, Watch};
-use crate::system::System;
+use crate::system::{System, why_ended};
 use crate::testbed::Testbed;
 use doorbell_results::{PointSummary, Steady, SteadyPhase};
 
@@ -208,8 +209,7 @@ pub fn run_driven(
     let times = Times::from(network.now(), &config);
     let typed = load(&config, &times);
     network.node_mut(1).console.watch(Some(DONE));
-    let taken = network.node_mut(1).type_input(typed.as_bytes());
-    assert_eq!(taken, typed.len(), "the keyboard has room for a line");
+    type_line(&mut network, &typed);
     until(&mut network, times.begin, control)?;
     network.node_mut(0).set_mode(Mode::Warming);
     let timed = network.node(0).timing().is_some();
@@ -268,7 +268,7 @@ fn load(config: &RunConfig, times: &Times) -> String {
         u64::from(traffic.source_port),
         u64::from(traffic.destination_port),
     ];
-    numbers.map(|number| number.to_string()).join(" ") + "\n"
+    numbers.map(|number| number.to_string()).join(" ")
 }
 
 /// Runs to a time; anything else that ends the run is an error.
@@ -296,13 +296,7 @@ fn found(console: &str) -> Option<Driven> {
 }
 
 fn ended(network: &Network, outcome: &NetworkOutcome) -> RunError {
-    let (node, why) = match outcome {
-        NetworkOutcome::Nodes(nodes) => {
-            let (node, outcome) = nodes[0];
-            (node, format!("node {node}: {}", describe(outcome, network.now())))
-        }
-        _ => (1, "the drive node printed no result".to_owned()),
-    };
+    let (node, why) = why_ended(network, outcome, "the drive node printed no result");
     RunError::Ended { why, console: network.node(node).console.last_lines(LINES_SHOWN) }
 }
 

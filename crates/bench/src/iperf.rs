@@ -1,12 +1,9 @@
 //! iperf3 between two nodes: Debian's own, over the kernel's stack, TCP or UDP. Either a part of a transfer is measured, by
 //! what crosses the cable, or a whole test, by what iperf3 itself finds.
 
-use std::time::Instant;
-
-use doorbell_machine::{ConfigError, Mode, NetworkOutcome, Outcome};
-use doorbell_results::{IperfFigures, Protocol};
+use doorbell_machine::ConfigError;
+use doorbell_results::{IperfFigures, Protocol, TransferFigures};
 use doorbell_sim::BitsPerSec;
-use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -15,13 +12,13 @@ use crate::config::RunConfig;
 use crate::control::Control;
 use crate::error::RunError;
 use crate::folder::pretty;
-use crate::interval::{Interval, OpenInterval, all_dropped, meanings};
+use crate::moved::Load;
 use crate::nodes::NodeGuest;
-use crate::observe::NodeTrace;
 use crate::options::Options;
-use crate::prepared::{Measured, NodesLoad, profile_test_node};
+use crate::prepared::{Measured, NodesLoad};
+use crate::run_up::RunUp;
 use crate::testbed::Testbed;
-use crate::transfer::{self, Test};
+use crate::transfer::{self, Transfers};
 
 /// What a measurement needs beside the presets' times: TCP comes to its pace on a timed machine in some milliseconds.
 pub(crate) const DEFAULTS: &[&str] = &["run.settle=5ms", "run.duration=20ms"];
@@ -30,10 +27,12 @@ pub(crate) const DEFAULTS: &[&str] = &["run.settle=5ms", "run.duration=20ms"];
 pub fn guests(config: &RunConfig) -> [NodeGuest; 2] {
     let server = include_str!("../../../guest/scripts/iperf-server");
     let client = include_str!("../../../guest/scripts/iperf-client");
-    [
-        transfer::guest(config, "net", ("iperf-server", server), "Server listening", "10.0.0.2/24"),
-        transfer::guest(config, "net", ("iperf-client", client), "iperf: waiting", "10.0.0.3/24"),
-    ]
+    transfer::guests(
+        config,
+        "net",
+        ("iperf-server", server, "Server listening"),
+        ("iperf-client", client, "iperf: waiting"),
+    )
 }
 
 /// More payload than this is not of the talk before a test.
@@ -101,11 +100,6 @@ impl Options for IperfConfig {
 }
 
 impl IperfConfig {
-    /// The node that sends the data.
-    fn sender(&self) -> usize {
-        if self.reverse { 0 } else { 1 }
-    }
-
     /// What is typed at the client.
     fn options(&self) -> String {
         let seconds = self.seconds.unwrap_or(WITHOUT_END);
@@ -123,31 +117,31 @@ impl IperfConfig {
         words
     }
 
-    /// What moves: TCP what the receiver acknowledges, UDP what is sent.
-    fn load(&self) -> transfer::Load {
-        transfer::Load {
-            program: "iperf3",
-            name: self.in_words(),
-            connections: self.streams,
-            depth: 1,
-            in_parts: false,
-            typed: self.options(),
-            data: self.sender(),
-            arrived: match self.protocol {
-                Protocol::Tcp => |carried| carried.tcp_acknowledged,
-                Protocol::Udp => |carried| carried.udp_payload,
-            },
-            transaction: None,
-            begun: |carried| carried.tcp_payload + carried.udp_payload > TALK_BYTES_MAX,
-            failure: |console| Some(result(console)?["error"].as_str()?.to_owned()),
-        }
-    }
-
     /// The load in a few words.
     fn in_words(&self) -> String {
         match self.protocol {
             Protocol::Tcp => "TCP".to_owned(),
             Protocol::Udp => format!("UDP {}", self.rate),
+        }
+    }
+}
+
+impl Transfers for IperfConfig {
+    fn load(&self) -> Load {
+        Load {
+            program: "iperf3",
+            name: self.in_words(),
+            connections: self.streams,
+            depth: 1,
+            in_parts: false,
+            start: RunUp {
+                typed: self.options(),
+                counted: if self.reverse { 0 } else { 1 },
+                begun: |carried| carried.tcp_payload + carried.udp_payload > TALK_BYTES_MAX,
+            },
+            protocol: self.protocol,
+            transaction: None,
+            failure: |console| Some(result(console)?["error"].as_str()?.to_owned()),
         }
     }
 }
@@ -158,63 +152,33 @@ pub(crate) fn measure(
     load: &NodesLoad,
     control: &mut Control,
 ) -> Result<Measured, RunError> {
-    let NodesLoad { config, observe, folder, .. } = *load;
-    let own = config.options::<IperfConfig>();
-    let started = Instant::now();
-    let mut network = nodes.network()?;
-    observe.check_nodes(&network)?;
-    network.follow_flows(0);
-    if let Some(path) = &observe.capture {
-        network.capture(0, PcapFile::create(path, WHOLE_FRAMES)?);
+    let own = load.config.options::<IperfConfig>();
+    let mut found = None;
+    let measured = transfer::measure(
+        nodes,
+        load,
+        &own.load(),
+        control,
+        |test| match own.seconds {
+            Some(_) => test.whole(|console| result(console).filter(|found| found["error"].is_null())),
+            None => {
+                test.begin_and_wait()?;
+                test.part()
+            }
+        },
+        |summary, said| {
+            let part = summary.transfer.as_ref().map(|moved| figures_of_part(own.protocol, moved));
+            summary.iperf = match &said {
+                Some(result) => part.map(|part| figures_of_whole(part, result)),
+                None => part,
+            };
+            found = said;
+        },
+    )?;
+    if let Some(found) = &found {
+        load.folder.write("iperf3.json", &pretty(found))?;
     }
-    let what = format!("iperf, {}", own.in_words());
-    let trace = NodeTrace::create(observe, &network, Some(0), |_| config, &what)?;
-    let before = network.instructions();
-    let own_load = own.load();
-    let mut test = Test::new(&mut network, (config, &own_load), (observe, trace.as_ref()), control);
-    let (mut interval, iperf3, steady) = match own.seconds {
-        Some(_) => {
-            let (interval, found) = whole(&mut test)?;
-            (interval, Some(found), None)
-        }
-        None => {
-            test.begin_and_wait()?;
-            let (interval, steady) = test.part()?;
-            (interval, None, Some(steady))
-        }
-    };
-    let course = test.figures(&interval);
-    network.check_conservation();
-    network.finish_captures()?;
-    trace.map_or(Ok(()), |trace| trace.finish(nodes, &mut network))?;
-    let host = (started.elapsed().as_secs_f64(), network.instructions() - before);
-    let named = ("iperf", own.in_words());
-    let mut summary = interval.point(named, config, &network, own.sender(), host);
-    summary.steady = steady;
-    transfer::into_summary(course, &mut summary, control);
-    summary.iperf = Some(match &iperf3 {
-        Some(result) => figures_of_whole(config, &interval, result),
-        None => figures_of_part(config, &interval),
-    });
-    profile_test_node(load, nodes, (&mut network, interval.watched[0].take()), &mut summary)?;
-    folder.write_nodes(config, &network)?;
-    if let Some(found) = &iperf3 {
-        folder.write("iperf3.json", &pretty(found))?;
-    }
-    Ok(Measured { config: config.clone(), meanings: meanings(&summary, &network), summary })
-}
-
-/// Measures a whole test, from the start of the client to its end, timed from the beginning.
-fn whole(test: &mut Test) -> Result<(Interval, Value), RunError> {
-    test.network.node_mut(0).set_mode(Mode::Detailed);
-    let open = OpenInterval::begin(test.network, test.observe, test.trace);
-    test.begin();
-    test.run_to_the_end()?;
-    let found = result(&test.network.node(1).console.text());
-    match found.filter(|found| found["error"].is_null()) {
-        Some(found) => Ok((open.end(test.network, test.trace), found)),
-        None => Err(test.ended(&NetworkOutcome::Nodes(vec![(1, Outcome::PowerOff { code: 0 })]))),
-    }
+    Ok(measured)
 }
 
 /// The JSON object that iperf3 printed on a console.
@@ -225,37 +189,25 @@ fn result(console: &str) -> Option<Value> {
 }
 
 /// As the cable shows them.
-fn figures_of_part(config: &RunConfig, interval: &Interval) -> IperfFigures {
-    let sender = config.options::<IperfConfig>().sender();
-    let carried = &interval.carried.as_ref().expect("its flows are followed")[sender];
-    let (bytes_sent, bytes_received) = match config.options::<IperfConfig>().protocol {
-        Protocol::Tcp => (carried.tcp_payload, carried.tcp_acknowledged),
-        Protocol::Udp => {
-            // Datagrams are all of one size, and nearly all frames there are.
-            let frames = interval.sent[sender].frames;
-            let lost = all_dropped(&interval.dropped[1 - sender]) + interval.sent[sender].lost;
-            let accepted = frames.saturating_sub(lost) as f64 / frames.max(1) as f64;
-            (carried.udp_payload, (carried.udp_payload as f64 * accepted) as u64)
-        }
-    };
+fn figures_of_part(protocol: Protocol, moved: &TransferFigures) -> IperfFigures {
     IperfFigures {
-        protocol: config.options::<IperfConfig>().protocol,
-        bytes_sent,
-        bytes_received,
-        seconds: interval.seconds,
-        goodput_gbps: bytes_received as f64 * 8e-9 / interval.seconds,
+        protocol,
+        bytes_sent: moved.bytes_sent,
+        bytes_received: moved.bytes_received,
+        seconds: moved.seconds,
+        goodput_gbps: moved.goodput_gbps.unwrap_or(0.0),
         retransmits: None,
         datagrams_lost: None,
         cpu_percent: None,
-        wire_to_client: interval.sent[0].clone(),
-        wire_to_server: interval.sent[1].clone(),
-        nic_drops: [0, 1].map(|node| all_dropped(&interval.dropped[node])),
-        node_instructions: [0, 1].map(|node| interval.instructions[node]),
+        wire_to_client: moved.wire_to_client.clone(),
+        wire_to_server: moved.wire_to_server.clone(),
+        nic_drops: moved.nic_drops,
+        node_instructions: moved.node_instructions,
     }
 }
 
 /// As iperf3 says.
-fn figures_of_whole(config: &RunConfig, interval: &Interval, iperf3: &Value) -> IperfFigures {
+fn figures_of_whole(part: IperfFigures, iperf3: &Value) -> IperfFigures {
     let end = &iperf3["end"];
     // With UDP the client's part of the sums says what was sent, and the loss what did not arrive.
     let (sent, received) = (&end["sum_sent"], &end["sum_received"]);
@@ -269,7 +221,7 @@ fn figures_of_whole(config: &RunConfig, interval: &Interval, iperf3: &Value) -> 
         retransmits: sent["retransmits"].as_u64(),
         datagrams_lost: received["lost_packets"].as_u64(),
         cpu_percent: Some([number(cpu, "host_total"), number(cpu, "remote_total")]),
-        ..figures_of_part(config, interval)
+        ..part
     }
 }
 

@@ -25,6 +25,7 @@ mod length;
 mod m5;
 mod measure;
 mod memcached;
+mod moved;
 mod netperf;
 mod network;
 mod nodes;

@@ -3,22 +3,22 @@
 
 use std::collections::BTreeMap;
 
-use doorbell_machine::{ConfigError, Mode, NetworkOutcome, Outcome};
-use doorbell_results::TransferFigures;
+use doorbell_machine::ConfigError;
+use doorbell_results::{Protocol, TransferFigures};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
 use crate::control::Control;
 use crate::error::RunError;
-use crate::interval::{Interval, OpenInterval};
 use crate::kernel::KernelConfig;
+use crate::moved::{Load, Transaction, is_more_than_talk};
 use crate::nodes::NodeGuest;
 use crate::options::Options;
 use crate::prepared::{Measured, NodesLoad};
 use crate::run_up::RunUp;
 use crate::testbed::Testbed;
-use crate::transfer::{self, Test, Transaction, TransferConfig};
+use crate::transfer::{self, TransferConfig, Transfers};
 
 /// What netperf is told if it is stopped from outside, in seconds: the longest that it takes.
 const WITHOUT_END: u32 = 86_400;
@@ -147,25 +147,29 @@ impl NetperfConfig {
         let own = if own.is_empty() { own } else { format!(" --{own}") };
         format!("{} -t {} -l {seconds}{timing}{own}", self.streams, self.test.name())
     }
+}
 
-    fn load(&self) -> transfer::Load {
+impl Transfers for NetperfConfig {
+    fn load(&self) -> Load {
         let udp = self.test == NetperfTest::UdpRr;
-        transfer::Load {
+        Load {
             program: "netperf",
             name: self.test.name().to_owned(),
             connections: self.streams,
             depth: 1,
             in_parts: true,
-            typed: self.typed(),
-            data: self.sender(),
-            arrived: if udp { |carried| carried.udp_payload } else { |carried| carried.tcp_acknowledged },
+            start: RunUp {
+                typed: self.typed(),
+                counted: self.sender(),
+                begun: if self.test.is_stream() {
+                    |carried| carried.tcp_payload > TALK_BYTES_MAX
+                } else {
+                    is_more_than_talk
+                },
+            },
+            protocol: if udp { Protocol::Udp } else { Protocol::Tcp },
             transaction: (!self.test.is_stream())
                 .then_some(Transaction { node: 0, bytes: u64::from(self.response) }),
-            begun: if self.test.is_stream() {
-                |carried| carried.tcp_payload > TALK_BYTES_MAX
-            } else {
-                transfer::is_more_than_talk
-            },
             failure: |_| None,
         }
     }
@@ -175,16 +179,18 @@ impl NetperfConfig {
 pub(crate) fn guests(config: &RunConfig) -> [NodeGuest; 2] {
     let server = include_str!("../../../guest/scripts/netperf-server");
     let client = include_str!("../../../guest/scripts/netperf-client");
-    [
-        transfer::guest(config, "netperf", ("netperf-server", server), "Starting netserver", "10.0.0.2/24"),
-        transfer::guest(config, "netperf", ("netperf-client", client), "netperf: waiting", "10.0.0.3/24"),
-    ]
+    transfer::guests(
+        config,
+        "netperf",
+        ("netperf-server", server, "Starting netserver"),
+        ("netperf-client", client, "netperf: waiting"),
+    )
 }
 
 /// A test that goes on is at its pace when measurements begin.
 pub(crate) fn run_up(config: &RunConfig) -> Option<RunUp> {
     let own = config.options::<NetperfConfig>();
-    own.seconds.is_none().then(|| own.load().run_up())
+    own.seconds.is_none().then(|| own.load().start)
 }
 
 /// Runs netperf once, and writes what it found, if it came to its end.
@@ -195,32 +201,23 @@ pub(crate) fn measure(
 ) -> Result<Measured, RunError> {
     let options = load.config.options::<NetperfConfig>();
     let own = options.load();
-    let mut said = BTreeMap::new();
-    let mut measured = transfer::measure(nodes, load, &own, control, |test| match options.seconds {
-        Some(_) => {
-            let (interval, found) = whole(test)?;
-            said = found;
-            Ok((interval, None))
-        }
-        None => test.part_of_it(),
-    })?;
-    if let Some(figures) = &mut measured.summary.transfer {
-        as_netperf_says(figures, &own, said);
-    }
-    Ok(measured)
-}
-
-/// Measures a whole test, from the start of the client to its end, timed from the beginning.
-fn whole(test: &mut Test) -> Result<(Interval, BTreeMap<String, String>), RunError> {
-    test.network.node_mut(0).set_mode(Mode::Detailed);
-    let open = OpenInterval::begin(test.network, test.observe, test.trace);
-    test.begin();
-    test.run_to_the_end()?;
-    let said = said(&test.network.node(1).console.text());
-    match said.contains_key("ELAPSED_TIME") {
-        true => Ok((open.end(test.network, test.trace), said)),
-        false => Err(test.ended(&NetworkOutcome::Nodes(vec![(1, Outcome::PowerOff { code: 0 })]))),
-    }
+    transfer::measure(
+        nodes,
+        load,
+        &own,
+        control,
+        |test| match options.seconds {
+            Some(_) => {
+                test.whole(|console| Some(said(console)).filter(|said| said.contains_key("ELAPSED_TIME")))
+            }
+            None => test.part(),
+        },
+        |summary, said| {
+            if let (Some(figures), Some(said)) = (&mut summary.transfer, said) {
+                as_netperf_says(figures, &own, said);
+            }
+        },
+    )
 }
 
 /// What netperf printed by its names.
@@ -233,7 +230,7 @@ fn said(console: &str) -> BTreeMap<String, String> {
 }
 
 /// Figures of a whole test are netperf's own, if it has said some: what crossed the cable has its talk among it.
-fn as_netperf_says(figures: &mut TransferFigures, load: &transfer::Load, said: BTreeMap<String, String>) {
+fn as_netperf_says(figures: &mut TransferFigures, load: &Load, said: BTreeMap<String, String>) {
     let number = |name: &str| said.get(name).and_then(|text| text.parse::<f64>().ok());
     let Some(seconds) = number("ELAPSED_TIME") else { return };
     figures.seconds = seconds;

@@ -2,18 +2,16 @@
 //! counted are the answers that cross the cable, all as long as each other.
 
 use doorbell_machine::ConfigError;
+use doorbell_results::Protocol;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
-use crate::control::Control;
-use crate::error::RunError;
+use crate::moved::{Load, Transaction, is_more_than_talk};
 use crate::nodes::NodeGuest;
 use crate::options::Options;
-use crate::prepared::{Measured, NodesLoad};
 use crate::run_up::RunUp;
-use crate::testbed::Testbed;
-use crate::transfer::{self, Transaction};
+use crate::transfer::{self, Transfers};
 
 /// Values in all, of what the guest's memory holds besides its programs.
 const STORE_MAX: u64 = 32 << 20;
@@ -100,23 +98,27 @@ impl RedisConfig {
             RedisCommand::Set => STORED_BYTES,
         }
     }
+}
 
-    fn load(&self) -> transfer::Load {
+impl Transfers for RedisConfig {
+    fn load(&self) -> Load {
         let RedisConfig { clients, pipeline, value, keys, .. } = self;
-        transfer::Load {
+        Load {
             program: "redis-benchmark",
             name: self.name().to_owned(),
-            typed: format!(
-                "{value} {keys} -t {} -c {clients} -P {pipeline} -d {value} -r {keys}",
-                self.name().to_lowercase()
-            ),
             connections: *clients,
             depth: *pipeline,
-            data: 0,
+            start: RunUp {
+                typed: format!(
+                    "{value} {keys} -t {} -c {clients} -P {pipeline} -d {value} -r {keys}",
+                    self.name().to_lowercase()
+                ),
+                counted: 0,
+                begun: is_more_than_talk,
+            },
+            protocol: Protocol::Tcp,
             in_parts: true,
-            arrived: |carried| carried.tcp_acknowledged,
             transaction: Some(Transaction { node: 0, bytes: self.answer() }),
-            begun: transfer::is_more_than_talk,
             failure: |_| None,
         }
     }
@@ -126,31 +128,12 @@ impl RedisConfig {
 pub(crate) fn guests(config: &RunConfig) -> [NodeGuest; 2] {
     let server = include_str!("../../../guest/scripts/redis-server");
     let client = include_str!("../../../guest/scripts/redis-client");
-    [
-        transfer::guest(
-            config,
-            "servers",
-            ("redis-server", server),
-            "Ready to accept connections",
-            "10.0.0.2/24",
-        ),
-        transfer::guest(config, "servers", ("redis-client", client), "redis: waiting", "10.0.0.3/24"),
-    ]
-}
-
-/// The clients are at their pace when measurements begin.
-pub(crate) fn run_up(config: &RunConfig) -> Option<RunUp> {
-    Some(config.options::<RedisConfig>().load().run_up())
-}
-
-/// Measures what redis answers, once.
-pub(crate) fn measure(
-    nodes: &Testbed,
-    load: &NodesLoad,
-    control: &mut Control,
-) -> Result<Measured, RunError> {
-    let own = load.config.options::<RedisConfig>().load();
-    transfer::measure(nodes, load, &own, control, |test| test.part_of_it())
+    transfer::guests(
+        config,
+        "servers",
+        ("redis-server", server, "Ready to accept connections"),
+        ("redis-client", client, "redis: waiting"),
+    )
 }
 
 #[cfg(test)]
@@ -168,7 +151,7 @@ mod tests {
     fn options_and_answers_are_those_of_the_configuration() {
         let own =
             redis(&["redis.value=100", "redis.pipeline=16", "redis.clients=8", "redis.keys=10"]).unwrap();
-        assert_eq!(own.load().typed, "100 10 -t get -c 8 -P 16 -d 100 -r 10");
+        assert_eq!(own.load().start.typed, "100 10 -t get -c 8 -P 16 -d 100 -r 10");
         // "$100", the value, and two ends of lines.
         assert_eq!(own.answer(), 4 + 2 + 100 + 2);
         // 128 are under way: a million a second take 128 µs each.

@@ -1,6 +1,6 @@
-//! A load that is run up to its pace before a checkpoint is kept, so that measurements begin with it: many of one load have one way there.
-//! It goes as a boot does: functionally, in the network that guests boot in, so that what it leaves follows from the guests alone, and serves
-//! any microarchitecture, link and seed.
+//! What begins a load between a server in node 0 and its client in node 1, and how it is run up to its pace before a checkpoint is kept, so
+//! that measurements begin with it: many of one load have one way there. It goes as a boot does: functionally, in the network that guests boot
+//! in, so that what it leaves follows from the guests alone, and serves any microarchitecture, link and seed.
 
 use doorbell_machine::{Carried, Network, NetworkOutcome};
 use doorbell_sim::Ps;
@@ -9,9 +9,10 @@ use crate::control::{Control, LINES_SHOWN, run_network_watched};
 use crate::error::RunError;
 use crate::length::Length;
 use crate::steady::{Pace, Watch};
-use crate::system::System;
-use crate::transfer::PATIENCE;
+use crate::system::{System, why_ended};
 
+/// Simulated time after which a load that does not begin, or does not end, is given up.
+pub(crate) const PATIENCE: Ps = Ps(600 * Ps::PER_SECOND);
 /// How often it is looked whether data flow.
 const STEP: Ps = Ps::from_us(100);
 /// So long at least it then goes on, for several connections begin one after the other,
@@ -21,7 +22,7 @@ const LIMIT: Ps = Ps::from_ms(100);
 /// Counts changes in how loads are run up: checkpoints of another way have another name.
 const VERSION: u32 = 1;
 
-/// What is run up.
+/// What begins a load.
 #[derive(Clone, Debug)]
 pub struct RunUp {
     /// What is typed at the client, in node 1.
@@ -38,19 +39,34 @@ impl RunUp {
         format!(" {VERSION} {}", self.typed)
     }
 
+    /// Lets the client begin.
+    pub(crate) fn begin(&self, network: &mut Network) {
+        type_line(network, &self.typed);
+    }
+
+    /// Lets the client begin, and waits for more than talk; whether it came. `run_to` runs the network, whose first link's flows are followed.
+    pub(crate) fn begin_and_wait(
+        &self,
+        network: &mut Network,
+        mut run_to: impl FnMut(&mut Network, Ps) -> Result<(), RunError>,
+    ) -> Result<bool, RunError> {
+        self.begin(network);
+        let patience = network.now() + PATIENCE;
+        while !(self.begun)(&network.carried(0).expect("its flows are followed")[self.counted]) {
+            if network.now() >= patience {
+                return Ok(false);
+            }
+            run_to(network, network.now() + STEP)?;
+        }
+        Ok(true)
+    }
+
     /// Runs it up, in nodes that are ready.
     pub(crate) fn run(&self, network: &mut Network, control: &mut Control) -> Result<(), RunError> {
         (control.say)("running the load up to its pace");
         network.follow_flows(0);
-        let typed = format!("{}\n", self.typed);
-        let taken = network.node_mut(1).type_input(typed.as_bytes());
-        assert_eq!(taken, typed.len(), "the keyboard has room for a line");
-        let patience = network.now() + PATIENCE;
-        while !(self.begun)(&network.carried(0).expect("its flows are followed")[self.counted]) {
-            if network.now() >= patience {
-                return Err(not_begun(network, &format!("nothing has moved in {PATIENCE}")));
-            }
-            until(network, network.now() + STEP, control)?;
+        if !self.begin_and_wait(network, |network, time| until(network, time, control))? {
+            return Err(not_begun(network, &NetworkOutcome::Time));
         }
         until(network, network.now() + GOES_ON, control)?;
         let watch = Watch::begin(false, Pace::Programs, network.longest_link(), network.seen());
@@ -62,16 +78,24 @@ impl RunUp {
     }
 }
 
+/// Types a line at the console of a client.
+pub(crate) fn type_line(network: &mut Network, line: &str) {
+    let typed = format!("{line}\n");
+    let taken = network.node_mut(1).type_input(typed.as_bytes());
+    assert_eq!(taken, typed.len(), "the keyboard has room for a line");
+}
+
 fn until(network: &mut Network, time: Ps, control: &mut Control) -> Result<(), RunError> {
     match run_network_watched(network, time, false, control)? {
         NetworkOutcome::Time => Ok(()),
-        outcome => Err(not_begun(network, &format!("{outcome:?}"))),
+        outcome => Err(not_begun(network, &outcome)),
     }
 }
 
-fn not_begun(network: &Network, why: &str) -> RunError {
+fn not_begun(network: &Network, outcome: &NetworkOutcome) -> RunError {
+    let (node, why) = why_ended(network, outcome, &format!("nothing has moved in {PATIENCE}"));
     RunError::NotReady {
         why: format!("the load did not come to its pace: {why}"),
-        console: network.node(1).console.last_lines(LINES_SHOWN),
+        console: network.node(node).console.last_lines(LINES_SHOWN),
     }
 }

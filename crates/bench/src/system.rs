@@ -167,9 +167,28 @@ fn longest<'a>(links: impl Iterator<Item = &'a Link>) -> Ps {
 
 /// A node's run has ended where it should not.
 pub(crate) fn ended(network: &Network, node: usize, outcome: Outcome) -> RunError {
-    let (name, _) = &network.config().nodes[node];
     RunError::Ended {
-        why: format!("{name}: {}", describe(outcome, network.now())),
+        why: why_node_ended(network, node, outcome),
         console: network.node(node).console.last_lines(LINES_SHOWN),
+    }
+}
+
+fn why_node_ended(network: &Network, node: usize, outcome: Outcome) -> String {
+    let (name, _) = &network.config().nodes[node];
+    format!("{name}: {}", describe(outcome, network.now()))
+}
+
+/// Why two nodes' run has ended where it should not, and on whose console more may be seen. Node 1 drives; it is `late` if only time has
+/// passed.
+pub(crate) fn why_ended(network: &Network, outcome: &NetworkOutcome, late: &str) -> (usize, String) {
+    match outcome {
+        NetworkOutcome::Nodes(nodes) => {
+            let (node, outcome) = nodes[0];
+            (node, why_node_ended(network, node, outcome))
+        }
+        NetworkOutcome::Asleep => {
+            (1, "both nodes sleep, and nothing is left that would wake them".to_owned())
+        }
+        NetworkOutcome::Time => (1, late.to_owned()),
     }
 }

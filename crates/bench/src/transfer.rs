@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use doorbell_machine::{Carried, ConfigError, Mode, Network, NetworkOutcome, Outcome};
+use doorbell_machine::{ConfigError, Mode, Network, NetworkOutcome, Outcome};
 use doorbell_results::{PointSummary, Samples, Steady, SteadyPhase, TransferFigures};
 use doorbell_sim::Ps;
 use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
@@ -13,28 +13,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
 use crate::control::{Control, LINES_SHOWN, run_network_watched};
-use crate::course::{Course, MEASURED, Moved};
-use crate::error::{RunError, describe};
+use crate::course::{Course, MEASURED};
+use crate::error::RunError;
 use crate::interval::{Interval, OpenInterval, all_dropped, meanings};
 use crate::kernel::KernelConfig;
 use crate::length::Length;
+use crate::moved::{Load, Moved, Side};
 use crate::nodes::NodeGuest;
 use crate::observe::{NodeTrace, Observe};
 use crate::options::Options;
 use crate::prepared::{Measured, NodesLoad, profile_test_node};
-use crate::run_up::RunUp;
+use crate::run_up::{PATIENCE, RunUp};
 use crate::steady::{Pace, Watch};
-use crate::system::System;
+use crate::system::{System, why_ended};
 use crate::testbed::Testbed;
 
-/// Simulated time after which a test that does not end, or does not begin, is given up.
-pub(crate) const PATIENCE: Ps = Ps(600 * Ps::PER_SECOND);
-/// How often it is looked whether data flow.
-const STEP: Ps = Ps::from_us(100);
 /// Into so many parts the measurement is divided, to show it over time; each of several samples into fewer.
 const PARTS: u64 = 40;
-/// More segments than these are not of the talk before a test, which has some five to a connection.
-const TALK_SEGMENTS_MAX: u64 = 200;
 /// A drive node that is idle for less may be what limits the transfer.
 const IDLE_LEAST: f64 = 0.05;
 
@@ -70,137 +65,50 @@ impl Options for TransferConfig {
     }
 }
 
-/// What moves, and by what it is known.
-pub(crate) struct Load {
-    /// The program's name.
-    pub program: &'static str,
-    /// What moves, in its words.
-    pub name: String,
-    /// Transactions that are always under way, or streams.
-    pub connections: u32,
-    /// For each connection so many requests at once.
-    pub depth: u32,
-    /// What is typed at the client, in node 1.
-    pub typed: String,
-    /// The node that sends data: the stream, or answers.
-    pub data: usize,
-    /// Bytes that have come to their goal, of what a node sends.
-    pub arrived: fn(&Carried) -> u64,
-    /// Whether the measurement is stopped on its way, to show it over time: that cuts blocks of a functional drive node's code.
-    pub in_parts: bool,
-    /// What is counted, where it is transactions.
-    pub transaction: Option<Transaction>,
-    /// Whether it is more than the talk before a test.
-    pub begun: fn(&Carried) -> bool,
-    /// What the program says of its failure on the client's console.
-    pub failure: fn(&str) -> Option<String>,
-}
-
-/// By what a transaction is known: so many bytes that a node sends for each.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Transaction {
-    pub node: usize,
-    pub bytes: u64,
-}
-
-/// More segments than a connection's beginning has, however many there are.
-pub(crate) fn is_more_than_talk(carried: &Carried) -> bool {
-    carried.tcp_segments + carried.udp_datagrams > TALK_SEGMENTS_MAX
-}
-
-impl Load {
-    /// What runs it up to its pace.
-    pub fn run_up(self) -> RunUp {
-        RunUp { typed: self.typed, counted: self.data, begun: self.begun }
-    }
-
-    fn moved(&self, carried: &[Carried; 2]) -> Moved {
-        let bytes = (self.arrived)(&carried[self.data]);
-        let of = |transaction: Transaction| {
-            (self.arrived)(&carried[transaction.node]) as f64 / transaction.bytes as f64
-        };
-        Moved { bytes, transactions: self.transaction.map_or(0.0, of) }
-    }
-
-    /// By Little's law.
-    pub fn round_trip_us(&self, per_second: f64) -> Option<f64> {
-        (per_second > 0.0).then(|| f64::from(self.connections * self.depth) * 1e6 / per_second)
-    }
+/// What was measured of a test.
+pub(crate) struct Found<T> {
+    interval: Interval,
+    /// How it came to its pace, if it is a part.
+    steady: Option<Steady>,
+    /// What the program itself says of a whole one.
+    said: Option<T>,
 }
 
 /// A test on its way.
 pub(crate) struct Test<'a, 'c> {
-    pub network: &'a mut Network,
-    pub config: &'a RunConfig,
-    pub observe: &'a Observe,
-    pub trace: Option<&'a NodeTrace>,
-    pub control: &'a mut Control<'c>,
+    network: &'a mut Network,
+    config: &'a RunConfig,
+    observe: &'a Observe,
+    trace: Option<&'a NodeTrace>,
+    control: &'a mut Control<'c>,
     load: &'a Load,
     course: Course,
     samples: Vec<f64>,
 }
 
-impl<'a, 'c> Test<'a, 'c> {
-    /// In this network, whose first link's flows are followed.
-    pub fn new(
-        network: &'a mut Network,
-        (config, load): (&'a RunConfig, &'a Load),
-        (observe, trace): (&'a Observe, Option<&'a NodeTrace>),
-        control: &'a mut Control<'c>,
-    ) -> Test<'a, 'c> {
-        Test {
-            network,
-            config,
-            observe,
-            trace,
-            control,
-            load,
-            course: Course::default(),
-            samples: Vec::new(),
-        }
-    }
-
-    /// Lets the client begin.
-    pub fn begin(&mut self) {
-        let typed = format!("{}\n", self.load.typed);
-        let taken = self.network.node_mut(1).type_input(typed.as_bytes());
-        assert_eq!(taken, typed.len(), "the keyboard has room for a line");
-    }
-
-    fn carried(&self) -> [Carried; 2] {
-        self.network.carried(0).expect("its flows are followed")
-    }
-
+impl Test<'_, '_> {
     fn moved(&self) -> Moved {
-        self.load.moved(&self.carried())
+        self.load.moved(&Side::both(self.network))
     }
 
     /// Runs to a time; anything else that ends the run is an error.
-    pub fn until(&mut self, time: Ps) -> Result<(), RunError> {
-        match run_network_watched(self.network, time, false, self.control)? {
-            NetworkOutcome::Time => {
-                self.course.look(self.network.now(), self.moved());
-                Ok(())
-            }
-            outcome => Err(self.ended(&outcome)),
-        }
+    fn until(&mut self, time: Ps) -> Result<(), RunError> {
+        run_to(self.network, time, self.load, self.control)?;
+        self.course.look(self.network.now(), self.moved());
+        Ok(())
     }
 
     /// Lets the client begin, and waits for more than talk.
     pub fn begin_and_wait(&mut self) -> Result<(), RunError> {
-        self.begin();
-        let patience = self.network.now() + PATIENCE;
-        while !(self.load.begun)(&self.carried()[self.load.data]) {
-            if self.network.now() >= patience {
-                return Err(self.ended(&NetworkOutcome::Time));
-            }
-            self.until(self.network.now() + STEP)?;
+        let Test { network, control, load, .. } = self;
+        match load.start.begin_and_wait(network, |network, time| run_to(network, time, load, control))? {
+            true => Ok(()),
+            false => Err(ended(network, load, &NetworkOutcome::Time)),
         }
-        Ok(())
     }
 
     /// Measures a part of a transfer that goes on: the test node's caches warm up while it comes to its pace, then everything is timed.
-    pub fn part(&mut self) -> Result<(Interval, Steady), RunError> {
+    pub fn part<T>(&mut self) -> Result<Found<T>, RunError> {
         let run = &self.config.run;
         let timed = self.network.node(0).timing().is_some();
         self.network.node_mut(0).set_mode(Mode::Warming);
@@ -212,13 +120,20 @@ impl<'a, 'c> Test<'a, 'c> {
         }
         let open = OpenInterval::begin(self.network, self.observe, self.trace);
         self.samples(timed)?;
-        Ok((open.end(self.network, self.trace), steady))
+        Ok(Found { interval: open.end(self.network, self.trace), steady: Some(steady), said: None })
     }
 
-    /// The same, of a program that goes on.
-    pub fn part_of_it(&mut self) -> Result<(Interval, Option<Steady>), RunError> {
-        let (interval, steady) = self.part()?;
-        Ok((interval, Some(steady)))
+    /// Measures a whole test, from the start of the client to its end, timed from the beginning. `read` finds on the client's console what it
+    /// says of it.
+    pub fn whole<T>(&mut self, read: impl FnOnce(&str) -> Option<T>) -> Result<Found<T>, RunError> {
+        self.network.node_mut(0).set_mode(Mode::Detailed);
+        let open = OpenInterval::begin(self.network, self.observe, self.trace);
+        self.load.start.begin(self.network);
+        self.run_to_the_end()?;
+        let powered_off = || NetworkOutcome::Nodes(vec![(1, Outcome::PowerOff { code: 0 })]);
+        let said = read(&self.network.node(1).console.text());
+        let said = said.ok_or_else(|| ended(self.network, self.load, &powered_off()))?;
+        Ok(Found { interval: open.end(self.network, self.trace), steady: None, said: Some(said) })
     }
 
     /// The measurement: samples one after the other, each in parts.
@@ -267,12 +182,12 @@ impl<'a, 'c> Test<'a, 'c> {
     }
 
     /// What moved, as the cable shows it, and how it went. A timed core's own books know better when it slept ([`idle`] is of functional ones).
-    pub fn figures(&self, interval: &Interval) -> TransferFigures {
+    fn figures(&self, interval: &Interval) -> TransferFigures {
         let unit = if self.load.transaction.is_some() { "transactions/s" } else { "Gbps" };
         let load = self.load;
-        let carried = interval.carried.as_ref().expect("its flows are followed");
-        let (moved, seconds) = (load.moved(carried), interval.seconds);
-        let (counted, data) = (load.transaction.is_some(), &carried[load.data]);
+        let sides = Side::both_in(interval);
+        let (moved, seconds) = (load.moved(&sides), interval.seconds);
+        let (counted, data) = (load.transaction.is_some(), &sides[load.data()].carried);
         let per_second = counted.then(|| moved.transactions / seconds);
         TransferFigures {
             load: load.name.clone(),
@@ -296,28 +211,8 @@ impl<'a, 'c> Test<'a, 'c> {
         }
     }
 
-    /// Why a test failed: the program's own words, if it has some.
-    pub fn ended(&self, outcome: &NetworkOutcome) -> RunError {
-        let program = self.load.program;
-        let said = (self.load.failure)(&self.network.node(1).console.text());
-        let (node, why) = match (outcome, said) {
-            (_, Some(problem)) => (0, format!("{program}: {problem}")),
-            (NetworkOutcome::Nodes(nodes), None) => {
-                let (node, outcome) = nodes[0];
-                (node, format!("node {node}: {}", describe(outcome, self.network.now())))
-            }
-            (NetworkOutcome::Asleep, None) => {
-                (1, "both nodes sleep, and nothing is left that would wake them".to_owned())
-            }
-            (NetworkOutcome::Time, None) => {
-                (1, format!("{program} did not come to its end, or to sending, in {PATIENCE}"))
-            }
-        };
-        RunError::Ended { why, console: self.network.node(node).console.last_lines(LINES_SHOWN) }
-    }
-
     /// Runs on until the client is switched off.
-    pub fn run_to_the_end(&mut self) -> Result<(), RunError> {
+    fn run_to_the_end(&mut self) -> Result<(), RunError> {
         let patience = self.network.now() + PATIENCE;
         let ends_well = |nodes: &[(usize, Outcome)]| {
             nodes.iter().all(|(_, outcome)| matches!(outcome, Outcome::PowerOff { code: 0 }))
@@ -325,11 +220,32 @@ impl<'a, 'c> Test<'a, 'c> {
         while !self.network.is_off(1) {
             match run_network_watched(self.network, patience, false, self.control)? {
                 NetworkOutcome::Nodes(nodes) if ends_well(&nodes) => {}
-                outcome => return Err(self.ended(&outcome)),
+                outcome => return Err(ended(self.network, self.load, &outcome)),
             }
         }
         Ok(())
     }
+}
+
+fn run_to(network: &mut Network, time: Ps, load: &Load, control: &mut Control) -> Result<(), RunError> {
+    match run_network_watched(network, time, false, control)? {
+        NetworkOutcome::Time => Ok(()),
+        outcome => Err(ended(network, load, &outcome)),
+    }
+}
+
+/// Why a test failed: the program's own words, if it has some.
+fn ended(network: &Network, load: &Load, outcome: &NetworkOutcome) -> RunError {
+    let program = load.program;
+    let said = (load.failure)(&network.node(1).console.text());
+    let (node, why) = match said {
+        Some(problem) => (0, format!("{program}: {problem}")),
+        None => {
+            let late = format!("{program} did not come to its end, or to sending, in {PATIENCE}");
+            why_ended(network, outcome, &late)
+        }
+    };
+    RunError::Ended { why, console: network.node(node).console.last_lines(LINES_SHOWN) }
 }
 
 /// The share of the interval in which a functional node's cores had nothing to do: the slots that instructions have not taken.
@@ -339,13 +255,15 @@ fn idle(network: &Network, node: usize, interval: &Interval) -> f64 {
     (1.0 - interval.instructions[node] as f64 / (slots * interval.seconds)).clamp(0.0, 1.0)
 }
 
-/// Measures a load that has been run up to its pace, or has not yet begun, as `run` does it, and writes what there is of it.
-pub(crate) fn measure(
+/// Measures a load that has been run up to its pace, or has not yet begun, as `run` does it, and writes what there is of it. `add` puts into the
+/// summary what else the benchmark knows, and is given what its program says of a whole test.
+pub(crate) fn measure<T>(
     nodes: &Testbed,
     load: &NodesLoad,
     own: &Load,
     control: &mut Control,
-    run: impl FnOnce(&mut Test) -> Result<(Interval, Option<Steady>), RunError>,
+    run: impl FnOnce(&mut Test) -> Result<Found<T>, RunError>,
+    add: impl FnOnce(&mut PointSummary, Option<T>),
 ) -> Result<Measured, RunError> {
     let NodesLoad { benchmark, config, observe, folder, .. } = *load;
     let started = Instant::now();
@@ -358,23 +276,53 @@ pub(crate) fn measure(
     let what = format!("{}, {}", benchmark.name, own.name);
     let trace = NodeTrace::create(observe, &network, Some(0), |_| config, &what)?;
     let before = network.instructions();
-    let mut test = Test::new(&mut network, (config, own), (observe, trace.as_ref()), control);
-    let (mut interval, steady) = run(&mut test)?;
-    let course = test.figures(&interval);
+    let mut test = Test {
+        network: &mut network,
+        config,
+        observe,
+        trace: trace.as_ref(),
+        control,
+        load: own,
+        course: Course::default(),
+        samples: Vec::new(),
+    };
+    let Found { mut interval, steady, said } = run(&mut test)?;
+    let figures = test.figures(&interval);
     network.check_conservation();
     network.finish_captures()?;
     trace.map_or(Ok(()), |trace| trace.finish(nodes, &mut network))?;
     let host = (started.elapsed().as_secs_f64(), network.instructions() - before);
-    let mut summary = interval.point((benchmark.name, own.name.clone()), config, &network, own.data, host);
+    let mut summary = interval.point((benchmark.name, own.name.clone()), config, &network, own.data(), host);
     summary.steady = steady;
-    into_summary(course, &mut summary, control);
+    into_summary(figures, &mut summary, control);
+    add(&mut summary, said);
     profile_test_node(load, nodes, (&mut network, interval.watched[0].take()), &mut summary)?;
     folder.write_nodes(config, &network)?;
     Ok(Measured { config: config.clone(), meanings: meanings(&summary, &network), summary })
 }
 
+/// Options that say what moves.
+pub(crate) trait Transfers: Options {
+    fn load(&self) -> Load;
+}
+
+/// A load without end is at its pace when measurements begin.
+pub(crate) fn run_up<T: Transfers>(config: &RunConfig) -> Option<RunUp> {
+    Some(config.options::<T>().load().start)
+}
+
+/// Measures a part of it, once.
+pub(crate) fn measure_part<T: Transfers>(
+    nodes: &Testbed,
+    load: &NodesLoad,
+    control: &mut Control,
+) -> Result<Measured, RunError> {
+    let own = load.config.options::<T>().load();
+    measure(nodes, load, &own, control, |test| test.part::<()>(), |_, _| {})
+}
+
 /// Puts into a summary how it went, and says so if the drive node may have been the limit.
-pub(crate) fn into_summary(mut course: TransferFigures, summary: &mut PointSummary, control: &mut Control) {
+fn into_summary(mut course: TransferFigures, summary: &mut PointSummary, control: &mut Control) {
     // Cycles of sleep an instruction, and instructions a cycle.
     let asleep = summary.timing.as_ref().and_then(|timing| timing.get("CPI stack", "idle"));
     course.test_idle = asleep.map_or(course.test_idle, |idle| (idle * summary.ipc).clamp(0.0, 1.0));
@@ -384,27 +332,27 @@ pub(crate) fn into_summary(mut course: TransferFigures, summary: &mut PointSumma
     summary.transfer = Some(course);
 }
 
-/// A node that runs a script in an image, its driver as the configuration wants it.
-pub(crate) fn guest(
-    config: &RunConfig,
-    image: &str,
-    (name, lines): (&str, &str),
-    ready_marker: &str,
-    address: &str,
-) -> NodeGuest {
+/// A node's script: its name, its lines, and what it prints when it is ready.
+pub(crate) type Role<'a> = (&'a str, &'a str, &'a str);
+
+/// What runs in the nodes of an image: a server in node 0, its client in node 1, each a script, their drivers as the configuration wants them.
+pub(crate) fn guests(config: &RunConfig, image: &str, server: Role, client: Role) -> [NodeGuest; 2] {
     let kernel = config.options::<KernelConfig>();
-    NodeGuest {
-        image: image.to_owned(),
-        instead: None,
-        disks: Vec::new(),
-        words: format!("doorbell.app={name} doorbell.ip={address}{}", kernel.words()),
-        script: Some((name.to_owned(), kernel.before_program(address) + lines)),
-        ready_marker: ready_marker.to_owned(),
-    }
+    let mtu = kernel.words();
+    [(server, "10.0.0.2/24"), (client, "10.0.0.3/24")].map(|((name, lines, ready_marker), address)| {
+        NodeGuest {
+            image: image.to_owned(),
+            instead: None,
+            disks: Vec::new(),
+            words: format!("doorbell.app={name} doorbell.ip={address}{mtu}"),
+            script: Some((name.to_owned(), kernel.before_program(address) + lines)),
+            ready_marker: ready_marker.to_owned(),
+        }
+    })
 }
 
 /// What to say if the drive node may be what limits the transfer.
-pub(crate) fn limit(figures: &TransferFigures) -> Option<String> {
+fn limit(figures: &TransferFigures) -> Option<String> {
     (figures.drive_idle < IDLE_LEAST).then(|| {
         format!(
             "the drive node was idle for {:.1} % of the time only: its core may be the limit, and not the test node; make it faster \

@@ -2,18 +2,16 @@
 //! What is counted are the requests that cross the cable and are acknowledged, all as long as each other.
 
 use doorbell_machine::ConfigError;
+use doorbell_results::Protocol;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
-use crate::control::Control;
-use crate::error::RunError;
+use crate::moved::{Load, Transaction, is_more_than_talk};
 use crate::nodes::NodeGuest;
 use crate::options::Options;
-use crate::prepared::{Measured, NodesLoad};
 use crate::run_up::RunUp;
-use crate::testbed::Testbed;
-use crate::transfer::{self, Transaction};
+use crate::transfer::{self, Transfers};
 
 /// The files that there are, in bytes: a size of each of SPECweb99's four classes, and one more.
 const FILES: [u32; 5] = [100, 1000, 10_000, 100_000, 1_000_000];
@@ -55,20 +53,24 @@ impl WebConfig {
     fn request(&self) -> String {
         format!("GET /{} HTTP/1.1\r\nHost: 10.0.0.2\r\n\r\n", self.file)
     }
+}
 
-    fn load(&self) -> transfer::Load {
+impl Transfers for WebConfig {
+    fn load(&self) -> Load {
         let WebConfig { connections, file } = self;
-        transfer::Load {
+        Load {
             program: "wrk",
             name: format!("GET /{file}"),
-            typed: format!("--connections {connections} http://10.0.0.2/{file}"),
             connections: *connections,
             depth: 1,
-            data: 0,
+            start: RunUp {
+                typed: format!("--connections {connections} http://10.0.0.2/{file}"),
+                counted: 0,
+                begun: is_more_than_talk,
+            },
+            protocol: Protocol::Tcp,
             in_parts: true,
-            arrived: |carried| carried.tcp_acknowledged,
             transaction: Some(Transaction { node: 1, bytes: self.request().len() as u64 }),
-            begun: transfer::is_more_than_talk,
             failure: |_| None,
         }
     }
@@ -78,25 +80,8 @@ impl WebConfig {
 pub(crate) fn guests(config: &RunConfig) -> [NodeGuest; 2] {
     let server = include_str!("../../../guest/scripts/web-server");
     let client = include_str!("../../../guest/scripts/web-client");
-    [
-        transfer::guest(config, "servers", ("web-server", server), "web: serving", "10.0.0.2/24"),
-        transfer::guest(config, "servers", ("web-client", client), "web: waiting", "10.0.0.3/24"),
-    ]
-}
-
-/// The clients are at their pace when measurements begin.
-pub(crate) fn run_up(config: &RunConfig) -> Option<RunUp> {
-    Some(config.options::<WebConfig>().load().run_up())
-}
-
-/// Measures what nginx answers, once.
-pub(crate) fn measure(
-    nodes: &Testbed,
-    load: &NodesLoad,
-    control: &mut Control,
-) -> Result<Measured, RunError> {
-    let own = load.config.options::<WebConfig>().load();
-    transfer::measure(nodes, load, &own, control, |test| test.part_of_it())
+    let (server, client) = (("web-server", server, "web: serving"), ("web-client", client, "web: waiting"));
+    transfer::guests(config, "servers", server, client)
 }
 
 #[cfg(test)]
@@ -109,7 +94,7 @@ mod tests {
         let web = |set: &str| resolve("fast", &[set.to_owned()]).map_err(|error| error.to_string());
         let config = web("web.file=10000").unwrap();
         let load = config.options::<WebConfig>().load();
-        assert_eq!(load.typed, "--connections 16 http://10.0.0.2/10000");
+        assert_eq!(load.start.typed, "--connections 16 http://10.0.0.2/10000");
         assert_eq!(load.transaction.unwrap().bytes, 39);
         assert!(web("web.file=1024").unwrap_err().contains("web.file: there is no file of 1024 bytes"));
         assert!(web("web.connections=257").unwrap_err().contains("from 1 to 256"));

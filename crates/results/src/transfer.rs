@@ -15,7 +15,8 @@ pub struct TransferFigures {
     pub connections: u32,
     /// Bytes of payload that were sent, of the stream or of responses, as they went over the cable, what TCP sent again among them.
     pub bytes_sent: u64,
-    /// Of these what arrived: what TCP acknowledged, each byte once. Of a whole test of a stream, as its program says.
+    /// Of these what arrived: what TCP acknowledged, each byte once, or of datagrams the share of the frames that the receiver's NIC accepted.
+    /// Of a whole test of a stream, as its program says.
     pub bytes_received: u64,
     /// How long it was measured; of a whole test, as its program says.
     pub seconds: f64,

@@ -15,7 +15,7 @@ use crate::redis::{self, RedisConfig};
 use crate::rxptx::{self, RxptxConfig};
 use crate::testpmd::{self, TestpmdConfig};
 use crate::touch::{self, TouchConfig};
-use crate::transfer::TransferConfig;
+use crate::transfer::{self, TransferConfig};
 use crate::web::{self, WebConfig};
 
 /// What all DPDK programs have.
@@ -195,7 +195,11 @@ pub const BENCHMARKS: &[Benchmark] = &[
     Benchmark {
         name: "redis",
         summary: "redis-server answers GETs or SETs of redis-benchmark in a second node, one by one or in a pipeline",
-        nodes: Nodes::Two { guests: redis::guests, run_up: redis::run_up, measure: redis::measure },
+        nodes: Nodes::Two {
+            guests: redis::guests,
+            run_up: transfer::run_up::<RedisConfig>,
+            measure: transfer::measure_part::<RedisConfig>,
+        },
         image: "servers",
         options: &[KERNEL, Section::of::<RedisConfig>(), TRANSFER],
         ..BETWEEN_NODES
@@ -203,7 +207,11 @@ pub const BENCHMARKS: &[Benchmark] = &[
     Benchmark {
         name: "web",
         summary: "nginx answers the requests of wrk in a second node, over connections that stay",
-        nodes: Nodes::Two { guests: web::guests, run_up: web::run_up, measure: web::measure },
+        nodes: Nodes::Two {
+            guests: web::guests,
+            run_up: transfer::run_up::<WebConfig>,
+            measure: transfer::measure_part::<WebConfig>,
+        },
         image: "servers",
         options: &[KERNEL, Section::of::<WebConfig>(), TRANSFER],
         ..BETWEEN_NODES
