@@ -34,20 +34,19 @@ pub struct KernelConfig {
 }
 
 impl KernelConfig {
-    /// What the image's /init is told besides the program, with a space before it.
-    pub(crate) fn words(&self) -> String {
-        self.mtu.map_or(String::new(), |mtu| format!(" doorbell.mtu={mtu}"))
+    /// What the image's /init is told of so many ports besides the program, with a space before each word.
+    pub(crate) fn words(&self, ports: u32) -> String {
+        // The first port's has no number.
+        let number = |port: u32| if port == 0 { String::new() } else { port.to_string() };
+        let of = |mtu: u32| (0..ports).map(|port| format!(" doorbell.mtu{}={mtu}", number(port))).collect();
+        self.mtu.map_or(String::new(), of)
     }
 
-    /// What a script does before its program starts, in a guest with one port at this address.
-    pub(crate) fn before_program(&self, address: &str) -> String {
-        let mut lines = self
-            .interrupt_throttle_rate
-            .map_or(String::new(), |rate| format!("{RELOAD}{rate} || exit\n{}\n", self.ports_up(address)));
-        if let Some(command) = self.offloads("eth0") {
-            lines.push_str(&format!("{command} || exit\n"));
-        }
-        lines
+    /// What a shell does before its program starts, in a guest whose ports have this address, in which they are counted by `n`.
+    pub(crate) fn commands(&self, address: &str) -> Vec<String> {
+        let reload = |rate: u32| [format!("{RELOAD}{rate} || exit"), self.ports_up(address)];
+        let reloaded = self.interrupt_throttle_rate.map(reload);
+        reloaded.into_iter().flatten().chain(self.offloads()).collect()
     }
 
     /// What /init does for ports.
@@ -59,13 +58,14 @@ impl KernelConfig {
         )
     }
 
-    /// The command that sets a port's offloads, if there is something to set.
-    fn offloads(&self, port: &str) -> Option<String> {
+    /// The command that sets the ports' offloads, if there is something to set.
+    fn offloads(&self) -> Option<String> {
         let of = [("tso", self.tso), ("gso", self.gso), ("gro", self.gro)];
         let given = of.into_iter().filter_map(|(name, on)| Some((name, on?)));
-        let words: Vec<String> =
+        let words: String =
             given.map(|(name, on)| format!(" {name} {}", if on { "on" } else { "off" })).collect();
-        (!words.is_empty()).then(|| format!("ethtool -K {port}{}", words.concat()))
+        (!words.is_empty())
+            .then(|| format!("for n in /sys/class/net/eth*; do ethtool -K ${{n##*/}}{words} || exit; done"))
     }
 }
 
@@ -126,26 +126,14 @@ pub(crate) const MEMCACHED: &[&str] = &[
 const RELOAD: &str = "rmmod e1000 && insmod /lib/modules/e1000.ko InterruptThrottleRate=";
 /// The addresses of a guest's ports, in a shell that counts them by `n`.
 const ADDRESSES: &str = "10.0.$n.2/24";
-/// Sets the offloads of all ports, in a shell.
-const OF_ALL_PORTS: &str = "for n in /sys/class/net/eth*; do";
-
 /// What the image's /init is told to run one of its scripts.
 fn words(script: &str, config: &RunConfig) -> String {
     let kernel = config.options::<KernelConfig>();
-    let mut before = kernel
-        .interrupt_throttle_rate
-        .map_or(String::new(), |rate| format!("{RELOAD}{rate} || exit; {}; ", kernel.ports_up(ADDRESSES)));
-    if let Some(command) = kernel.offloads("${n##*/}") {
-        before.push_str(&format!("{OF_ALL_PORTS} {command} || exit; done; "));
-    }
-    let mtu = kernel.words();
+    let before: String = kernel.commands(ADDRESSES).iter().map(|command| format!("{command}; ")).collect();
+    let mtu = kernel.words(config.platform.nics);
     match before.as_str() {
         "" => format!("doorbell.app={script}{mtu}"),
-        _ => format!(
-            "{}{}-- \"{before}. /scripts/{script}\"",
-            mtu.trim_start(),
-            if mtu.is_empty() { "" } else { " " }
-        ),
+        _ => format!("{mtu} -- \"{before}. /scripts/{script}\"").trim_start().to_owned(),
     }
 }
 
@@ -180,6 +168,11 @@ mod tests {
             words.starts_with("-- \"rmmod e1000 && insmod /lib/modules/e1000.ko InterruptThrottleRate=3 ||")
         );
         assert!(words.ends_with("; . /scripts/respond\""), "{words}");
+        let two = &["kernel.mtu=9000", "platform.nics=2"];
+        assert_eq!(ping(two), "doorbell.app=respond doorbell.mtu=9000 doorbell.mtu1=9000");
+        let words = ping(&["kernel.mtu=576", "kernel.tso=false", "kernel.gro=true"]);
+        let offloads = "for n in /sys/class/net/eth*; do ethtool -K ${n##*/} tso off gro on || exit; done";
+        assert_eq!(words, format!("doorbell.mtu=576 -- \"{offloads}; . /scripts/respond\""));
         for rate in ["2", "5", "99", "100001"] {
             let error = config(&[&format!("kernel.interrupt_throttle_rate={rate}")]).unwrap_err().to_string();
             assert!(

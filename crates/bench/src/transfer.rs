@@ -338,14 +338,17 @@ pub(crate) type Role<'a> = (&'a str, &'a str, &'a str);
 /// What runs in the nodes of an image: a server in node 0, its client in node 1, each a script, their drivers as the configuration wants them.
 pub(crate) fn guests(config: &RunConfig, image: &str, server: Role, client: Role) -> [NodeGuest; 2] {
     let kernel = config.options::<KernelConfig>();
-    let mtu = kernel.words();
+    let mtu = kernel.words(1);
+    let before = |address: &str| -> String {
+        kernel.commands(address).iter().map(|command| format!("{command}\n")).collect()
+    };
     [(server, "10.0.0.2/24"), (client, "10.0.0.3/24")].map(|((name, lines, ready_marker), address)| {
         NodeGuest {
             image: image.to_owned(),
             instead: None,
             disks: Vec::new(),
             words: format!("doorbell.app={name} doorbell.ip={address}{mtu}"),
-            script: Some((name.to_owned(), kernel.before_program(address) + lines)),
+            script: Some((name.to_owned(), before(address) + lines)),
             ready_marker: ready_marker.to_owned(),
         }
     })
