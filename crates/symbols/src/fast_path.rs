@@ -5,7 +5,7 @@
 //! What the array's entries look like is in DPDK's `rte_ethdev_core.h`, and is part of its ABI: in DPDK 24.11 (ABI 25) two lines of 64 bytes,
 //! one to receive and one to send, each with two pointers to data of the queues first.
 
-use crate::Peek;
+use crate::modules::{Peek, word};
 
 /// The array's name.
 pub const ARRAY: &str = "rte_eth_fp_ops";
@@ -24,11 +24,6 @@ pub enum Array {
     Here(u64),
     /// Its address is here, in the file's global offset table.
     Pointed(u64),
-}
-
-fn word(peek: Peek, addr: u64) -> Option<u64> {
-    let mut bytes = [0; 8];
-    peek(addr, &mut bytes).then(|| u64::from_le_bytes(bytes))
 }
 
 /// The functions of all ports, in the memory of a program in which the file is loaded at `base`: where each is, and what the array

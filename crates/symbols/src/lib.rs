@@ -32,6 +32,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 pub use archive::{Member, members};
 pub use elf::{Program, Text};
+use fast_path::{Array, functions};
 pub use kallsyms::{KernelSymbol, kernel_symbols};
 pub use modules::{Module, Peek};
 
@@ -160,8 +161,12 @@ impl<'a> Symbols<'a> {
     }
 
     /// Names functions that have no symbols by what programs in whose memory they are call them through: those by which DPDK's drivers
-    /// receive and send. `code` is where programs executed, as virtual and physical addresses; `peek` reads the memory of one.
-    pub fn learn(&mut self, code: impl IntoIterator<Item = (u64, PhysAddr)>, peek: Peek) {
+    /// receive and send. `code` is where programs executed, as virtual and physical addresses; each of `memories` reads the memory of one.
+    pub fn learn<'m>(
+        &mut self,
+        code: impl IntoIterator<Item = (u64, PhysAddr)>,
+        memories: impl IntoIterator<Item = Peek<'m>>,
+    ) {
         // Where each file is loaded; in several programs it may be at several places.
         let mut loaded = BTreeSet::new();
         for (virt, phys) in code {
@@ -169,13 +174,13 @@ impl<'a> Symbols<'a> {
                 loaded.insert(((virt & !(PAGE_BYTES - 1)).wrapping_sub(addr), file));
             }
         }
-        for (base, file) in &loaded {
-            let Some(array) = self.program(*file).array else { continue };
-            for (addr, name) in fast_path::functions(array, *base, peek) {
-                // It is of the file that is loaded last before it, if a function begins there.
-                if let Some((base, file)) = loaded.range(..=(addr, usize::MAX)).next_back() {
-                    self.program(*file).name_unnamed(addr - base, name);
-                }
+        let arrays: Vec<(u64, Array)> =
+            loaded.iter().filter_map(|(base, file)| Some((*base, self.program(*file).array?))).collect();
+        let in_memory = |peek| arrays.iter().flat_map(move |(base, array)| functions(*array, *base, peek));
+        for (addr, name) in memories.into_iter().flat_map(in_memory) {
+            // It is of the file that is loaded last before it, if a function begins there.
+            if let Some((base, file)) = loaded.range(..=(addr, usize::MAX)).next_back() {
+                self.program(*file).name_unnamed(addr - base, name);
             }
         }
     }

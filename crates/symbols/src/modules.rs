@@ -30,7 +30,7 @@ fn read<const N: usize>(peek: Peek, addr: u64) -> Option<[u8; N]> {
     peek(addr, &mut bytes).then_some(bytes)
 }
 
-fn word(peek: Peek, addr: u64) -> Option<u64> {
+pub(crate) fn word(peek: Peek, addr: u64) -> Option<u64> {
     read::<8>(peek, addr).map(u64::from_le_bytes)
 }
 

@@ -21,7 +21,7 @@ use doorbell_loadgen::PacketStamps;
 use doorbell_machine::{ConfigError, Machine, Profile, WatchRequest, Watched};
 use doorbell_results::{FunctionCost, KindFigures};
 use doorbell_sim::{Op, PhysAddr};
-use doorbell_symbols::{Mode, Symbols};
+use doorbell_symbols::{Mode, Peek, Symbols};
 
 use crate::error::RunError;
 
@@ -175,14 +175,14 @@ pub(crate) fn digest(
     let (kernel, initramfs) = (read(image.kernel())?, read(image.initramfs())?);
     // Every address space has the kernel in it.
     let hart = machine.harts().iter().position(|hart| hart.address_space().is_some()).unwrap_or(0);
-    let peek = |addr: u64, into: &mut [u8]| machine.peek(hart, addr, into) == into.len();
-    let mut symbols = Symbols::new(&kernel, &initramfs, machine.ram(), &peek, observe.symbols.as_deref());
+    let guest: &Machine = machine;
+    let memory = |hart| move |addr: u64, into: &mut [u8]| guest.peek(hart, addr, into) == into.len();
+    let mut symbols =
+        Symbols::new(&kernel, &initramfs, machine.ram(), &memory(hart), observe.symbols.as_deref());
     // Names that only a program's memory tells. The process whose code was executed is now on some hart.
-    let programs: Vec<(u64, PhysAddr)> = code_of_programs(&observed.watched, trace.as_ref()).collect();
-    for hart in 0..machine.harts().len() {
-        let peek = |addr: u64, into: &mut [u8]| machine.peek(hart, addr, into) == into.len();
-        symbols.learn(programs.iter().copied(), &peek);
-    }
+    let memories: Vec<_> = (0..machine.harts().len()).map(memory).collect();
+    let code = code_of_programs(&observed.watched, trace.as_ref());
+    symbols.learn(code, memories.iter().map(|peek| peek as Peek));
     if let Some(trace) = trace {
         let names = RecordedNames::of(trace.begun, &mut symbols);
         let path = RecordedNames::beside(&trace.path);
