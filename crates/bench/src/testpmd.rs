@@ -42,7 +42,7 @@ pub struct TestpmdConfig {
     pub mode: ForwardMode,
     /// By which port frames leave (--port-topology).
     pub topology: Topology,
-    /// Cores that forward, 1 to 16, each with a queue of its own each way on every port: RSS spreads flows over them, and plain traffic is
+    /// Cores that forward, 1 to 16 (without this, one), each with a queue of its own each way on every port: RSS spreads flows over them, and plain traffic is
     /// one flow (`--flows 1000`). More than one needs as many harts and NICs with as many queues (`nic.model = "82576"`); each
     /// core has `dpdk.mbufs` of its own.
     #[serde(skip_serializing_if = "is_one")]

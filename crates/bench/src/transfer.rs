@@ -37,7 +37,7 @@ const IDLE_LEAST: f64 = 0.05;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TransferConfig {
-    /// Measure so many samples of `run.duration` each, one after the other, 1 to 1000. Their coefficient of variation is told.
+    /// Measure so many samples of `run.duration` each, one after the other, 1 to 1000 (without this, one). Their coefficient of variation is told.
     #[serde(skip_serializing_if = "is_one")]
     pub samples: u32,
 }

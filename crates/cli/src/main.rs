@@ -13,7 +13,6 @@ mod experiment;
 mod explain;
 mod frame_sizes;
 mod image_cmd;
-mod iperf_cmd;
 mod loads;
 mod log_args;
 mod network_cmd;
@@ -38,6 +37,7 @@ mod trace_info;
 mod trace_record_qemu;
 mod trace_run;
 mod traffic_args;
+mod two_nodes_cmd;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;

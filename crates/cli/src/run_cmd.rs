@@ -13,13 +13,13 @@ use doorbell_sim::{Bytes, Frame};
 use doorbell_study::search::{frames_per_second, line_rate};
 
 use crate::exit::Asked as _;
-use crate::iperf_cmd;
 use crate::loads::Loads;
 use crate::network_cmd;
 use crate::run_args::{GuestArgs, RunArgs};
 use crate::screen::Screen;
 use crate::script_cmd;
 use crate::told::told;
+use crate::two_nodes_cmd;
 
 /// What is to be measured.
 pub struct Asked {
@@ -52,6 +52,7 @@ impl Asked {
 
 /// Measures and reports.
 pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
+    two_nodes_cmd::refuse_samples_of_others(args).asked()?;
     if let Some(script) = &args.script.script {
         args.observe.refuse_but_trace("a script of your own").asked()?;
         args.observe.observe(None, Path::new("")).asked()?.check_node(None).asked()?;
@@ -81,10 +82,7 @@ fn benchmark_asked(args: &RunArgs) -> anyhow::Result<Asked> {
     };
     let chosen = benchmark(name)?;
     if let Nodes::Two { .. } = chosen.nodes {
-        return iperf_cmd::asked(args, chosen);
-    }
-    if args.samples.is_some() {
-        bail!("--samples is for benchmarks of two nodes: iperf, netperf, redis, web");
+        return two_nodes_cmd::asked(args, chosen);
     }
     if chosen.silent && !args.rate.is_empty() {
         bail!("--rate: {} has no traffic", chosen.name);

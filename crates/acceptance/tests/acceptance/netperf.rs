@@ -111,4 +111,7 @@ fn what_netperf_cannot_do_is_refused() {
     doorbell(&["run", "netperf", "--set", "netperf.test=TCP_CRR"]).refused_with(&["netperf.test", "TCP_RR"]);
     doorbell(&["run", "netperf", "--samples", "0"]).refused_with(&["transfer.samples", "from 1 to 1000"]);
     doorbell(&["run", "testpmd", "--samples", "4"]).refused_with(&["--samples", "netperf"]);
+    doorbell(&["run", "--network", "its.toml", "--samples", "4"]).refused_with(&["--samples", "netperf"]);
+    doorbell(&["run", "--image", "net", "--script", "its.sh", "--samples", "4"])
+        .refused_with(&["--samples", "netperf"]);
 }

@@ -1,7 +1,7 @@
-//! `doorbell run iperf` and `netperf`: between two nodes on one cable.
+//! `doorbell run iperf`, `netperf`, `redis` and `web`: between two nodes on one cable.
 
 use anyhow::bail;
-use doorbell_bench::Benchmark;
+use doorbell_bench::{BENCHMARKS, Benchmark, Nodes};
 
 use crate::run_args::RunArgs;
 use crate::run_cmd::{Asked, Load};
@@ -13,6 +13,17 @@ pub fn asked(args: &RunArgs, chosen: &'static Benchmark) -> anyhow::Result<Asked
     let config = args.configs(chosen.defaults)?.remove(0);
     let load = Load { config: config.clone(), rate: config.loadgen.traffic.rate_asked(), said: None };
     Ok(Asked::new(chosen, config, vec![load]))
+}
+
+/// Refuses samples of anything else.
+pub fn refuse_samples_of_others(args: &RunArgs) -> anyhow::Result<()> {
+    let between_nodes = BENCHMARKS.iter().filter(|known| matches!(known.nodes, Nodes::Two { .. }));
+    let names: Vec<&str> = between_nodes.map(|known| known.name).collect();
+    let is_one = args.benchmark.as_deref().is_some_and(|name| names.contains(&name));
+    if args.samples.is_some() && !is_one {
+        bail!("--samples is for benchmarks of two nodes: {}", names.join(", "));
+    }
+    Ok(())
 }
 
 /// The load comes from the client, not from a load generator.
