@@ -1,3 +1,5 @@
+//! Benchmarks and what is theirs of a configuration.
+
 use super::*;
 use doorbell_machine::Base;
 
