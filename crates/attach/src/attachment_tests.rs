@@ -7,7 +7,7 @@ use doorbell_sim::{Bytes, Hertz};
 use super::*;
 
 const BASE: u64 = 0x8000_0000;
-const DATA: DmaAccess = DmaAccess { device: 0, kind: DmaKind::RxData, offset: 0 };
+const DATA: DmaAccess = DmaAccess::plain(0, DmaKind::RxData, 0);
 
 /// One of each kind, and chains that enter elsewhere.
 fn kinds() -> Vec<AttachConfig> {

@@ -68,7 +68,7 @@ impl CopyEngine {
     }
 
     fn request(&self, addr: u64, kind: DmaKind) -> DmaRequest {
-        DmaRequest { addr: PhysAddr(addr), len: self.registers[LENGTH] as u32, kind, offset: 0, token: 0 }
+        DmaRequest::plain(PhysAddr(addr), self.registers[LENGTH] as u32, kind, 0)
     }
 
     fn start(&mut self, now: Ps, side: &mut FunctionSide<'_>) {

@@ -70,7 +70,7 @@ impl PciFunction for Bell {
             0 if self.to == 0 => self.ring(now, value, side),
             0 => {
                 let (addr, kind) = (PhysAddr(self.to), DmaKind::RxData);
-                let request = DmaRequest { addr, len: 8, kind, offset: 0, token: 0 };
+                let request = DmaRequest::plain(addr, 8, kind, 0);
                 if let Done::At(done) = side.memory().request_write(now, request) {
                     side.wake_at(done, self.to);
                 }

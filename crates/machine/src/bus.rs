@@ -274,7 +274,9 @@ impl Machine {
         };
         let index = self.behind(function).expect("bridges decode nothing of their own");
         let vectors = self.bridge.function(function).read_vectors(bar, offset, size);
+        let called = self.bridge.requester_id(function);
         let value = vectors.unwrap_or_else(|| {
+            self.functions[usize::from(index)].device.set_requester(called);
             self.with_function(index, |device, side| device.read(now, (bar, offset), size, side))
         });
         let attachment = &mut self.functions[usize::from(index)].attachment;

@@ -239,8 +239,25 @@ impl MachineConfig {
             self.memory.validate(p.harts as usize).map_err(|e| ConfigError::below("memory", &e))?;
         }
         self.ports().validate(p.nics as usize)?;
+        self.check_dca_queues()?;
         build_bridge(self, &[])?;
         self.loadgen.validate().map_err(|e| ConfigError::new("loadgen", e))?;
+        Ok(())
+    }
+
+    /// Queues that direct cache access treats apart are ones that their NICs have.
+    fn check_dca_queues(&self) -> Result<(), ConfigError> {
+        for (index, entry) in self.memory.dca.queues.iter().enumerate() {
+            let port = usize::from(entry.device);
+            let model = (port < self.platform.nics as usize).then(|| self.port(port).nic.model);
+            if model == Some(NicModel::E82540em) && entry.queue > 0 {
+                let problem = format!(
+                    "queue {}, and port {port}'s 82540EM has one, number 0; set nic.model=82576 for 16",
+                    entry.queue
+                );
+                return Err(ConfigError::new(format!("memory.dca.queues[{index}].queue"), problem));
+            }
+        }
         Ok(())
     }
 

@@ -25,7 +25,7 @@ struct DiskSide<'a>(PlatformSide<'a>);
 
 impl DiskSide<'_> {
     fn request(&mut self, addr: PhysAddr, bytes: usize, kind: DmaKind, write: bool) {
-        let request = DmaRequest { addr, len: bytes as u32, kind, offset: NO_HEADER, token: 0 };
+        let request = DmaRequest::plain(addr, bytes as u32, kind, NO_HEADER);
         self.0.request(request, write);
     }
 }

@@ -62,8 +62,8 @@ impl PlatformSide<'_> {
             recording.dma(self.device, &request, write, self.now, self.now);
         }
         let Some(timing) = &mut self.timing else { return };
-        let DmaRequest { addr, len, kind, offset, .. } = request;
-        let access = DmaAccess { device: self.device, kind, offset };
+        let DmaRequest { addr, len, .. } = request;
+        let access = DmaAccess::of_request(self.device, &request);
         warm(timing, request, access, write);
         if timing.mode() != Mode::Detailed {
             return;
@@ -93,8 +93,8 @@ impl BusSide<'_> {
         if region.is_none_or(|(region, _)| file_level(region.id).is_none()) {
             return self.price(now, request, true);
         }
-        let DmaRequest { addr, len, kind, offset, .. } = request;
-        let access = DmaAccess { device: self.device, kind, offset };
+        let DmaRequest { addr, len, .. } = request;
+        let access = DmaAccess::of_request(self.device, &request);
         let mut files = self.timing.as_ref().map(|_| InterruptFiles);
         self.attachment.write(now, addr, len, access, files.as_mut())
     }
@@ -107,8 +107,8 @@ impl BusSide<'_> {
 
     /// When a device's request is done. Caches that are warming learn of it.
     fn price(&mut self, now: Ps, request: DmaRequest, write: bool) -> Ps {
-        let DmaRequest { addr, len, kind, offset, .. } = request;
-        let access = DmaAccess { device: self.device, kind, offset };
+        let DmaRequest { addr, len, .. } = request;
+        let access = DmaAccess::of_request(self.device, &request);
         let memory = self.timing.as_mut().map(|timing| {
             warm(timing, request, access, write);
             &mut timing.memory
@@ -183,7 +183,7 @@ mod tests {
         let (ram, timing) = (&mut machine.ram, machine.timing.as_deref_mut());
         let now = Ps::from_us(1);
         let mut side = PlatformSide { device: PLATFORM_DEVICES, ram, timing, recording: None, now };
-        side.request(DmaRequest { addr: LINE, len: bytes, kind, offset: u32::MAX, token: 0 }, write);
+        side.request(DmaRequest::plain(LINE, bytes, kind, u32::MAX), write);
     }
 
     #[test]

@@ -97,7 +97,7 @@ impl<'a> FunctionSide<'a> {
         log!(now, Pcie, Debug, "function {}: message {data:#x} to {address:#x}", self.index);
         self.bus.record(now, Happening::Interrupt { raised: true });
         let (addr, len, kind) = (PhysAddr(address), MESSAGE_BYTES, DmaKind::RxDescriptorWriteback);
-        let request = DmaRequest { addr, len, kind, offset: 0, token: 0 };
+        let request = DmaRequest::plain(addr, len, kind, 0);
         let at = self.bus.request_message(now, request);
         let event = Event::Message { function: self.index, addr, data };
         self.queue.schedule(at, Phase::Dma, event);
@@ -153,6 +153,13 @@ impl Device {
         match self {
             Device::Nic(nic) => nic.power_on(now, &mut NicSide(side)),
             Device::Other(function) => function.power_on(now, side),
+        }
+    }
+
+    /// What the function is called on the bus now.
+    pub fn set_requester(&mut self, id: u16) {
+        if let Device::Nic(nic) = self {
+            nic.set_requester(id);
         }
     }
 

@@ -50,7 +50,7 @@ impl PciFunction for Bell {
 
     fn write(&mut self, now: Ps, _: u8, _: u64, _: AccessSize, vector: u64, side: &mut FunctionSide<'_>) {
         let (addr, kind) = (PhysAddr(BYTES), DmaKind::RxData);
-        let request = DmaRequest { addr, len: MANY, kind, offset: 0, token: 0 };
+        let request = DmaRequest::plain(addr, MANY, kind, 0);
         let Done::At(done) = side.memory().request_write(now, request) else { unreachable!() };
         side.wake_at(done, vector);
         side.raise(now, vector as u16);

@@ -91,7 +91,7 @@ fn device(name: &str, config: &MemoryConfig, ring: u64) {
     for n in 0..accesses() / 2 {
         let addr = PhysAddr(BASE + n * 64 % ring);
         let offset = (n % 24 * 64) as u32;
-        let access = |kind| DmaAccess { device: 0, kind, offset };
+        let access = |kind| DmaAccess::plain(0, kind, offset);
         let done = system.device_write(now, addr, 64, access(DmaKind::RxData));
         system.device_read(done, addr, 64, access(DmaKind::TxData));
         now += Ps::from_ns(5);

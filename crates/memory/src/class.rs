@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn the_first_bytes_of_a_frame_are_its_header() {
-        let access = |kind, offset| DmaAccess { device: 0, kind, offset };
+        let access = |kind, offset| DmaAccess::plain(0, kind, offset);
         for (kind, offset, class) in [
             (DmaKind::RxData, 0, DataClass::Header),
             (DmaKind::RxData, 63, DataClass::Header),

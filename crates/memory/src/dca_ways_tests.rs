@@ -29,7 +29,7 @@ fn leaks(replacement: Replacement, dca_ways: u32, ring: u64) -> f64 {
     let line = |place: u64| PhysAddr(BASE + (place / 24 * 36 + place % 24) * 64);
     let mut at = |from: u64, to: u64| {
         for place in from..to {
-            let access = DmaAccess { device: 0, kind: DmaKind::RxData, offset: 64 };
+            let access = DmaAccess::plain(0, DmaKind::RxData, 64);
             system.warm_device_write(line(place % ring), 64, access);
             system
                 .warm(0, CoreAccess { kind: AccessKind::Load, addr: line((place + ring / 2) % ring), pc: 0 });
@@ -66,7 +66,7 @@ fn write_hits(scatter: bool, promotes: bool, ring: u64) -> f64 {
     let mut laps = |laps: u64| {
         for place in 0..laps * ring {
             let line = PhysAddr(BASE + place % ring * 64);
-            let access = |kind| DmaAccess { device: 0, kind, offset: 64 };
+            let access = |kind| DmaAccess::plain(0, kind, 64);
             system.warm_device_write(line, 64, access(DmaKind::RxData));
             system.warm_device_read(line, 64, access(DmaKind::TxData));
         }

@@ -211,11 +211,9 @@ impl<M: MainMemory> MemorySystem<M> {
         self.traffic.memory_reads += u64::from(!TIMED);
         self.devices.merges += u64::from(merged);
         let mut free = data;
-        let policy = self.steering.policy(access.device);
-        if policy.enabled && policy.read_allocate {
-            let ways = policy.ways.0;
+        if let Some(ways) = self.steering.read_ways(access) {
             let flags = Flags::EXCLUSIVE.with_class(class);
-            free = self.llc_insert::<TIMED>(line, flags, data, ways, data);
+            free = self.llc_insert::<TIMED>(line, flags, data, ways.0, data);
         }
         if TIMED && !merged {
             self.llc.hold(line, out, free);

@@ -38,7 +38,7 @@ pub(crate) fn with_policy(policy: DcaPolicy) -> System {
 }
 
 pub(crate) fn data(offset: u32) -> DmaAccess {
-    DmaAccess { device: 0, kind: DmaKind::RxData, offset }
+    DmaAccess::plain(0, DmaKind::RxData, offset)
 }
 
 pub(crate) fn write(system: &mut System, offset: u64) -> Ps {
@@ -212,7 +212,7 @@ fn header_only_puts_the_first_bytes_into_the_cache_and_the_rest_into_memory() {
 #[test]
 fn a_line_that_has_been_sent_leaves_all_caches_and_is_not_written_to_memory_if_the_policy_says_so() {
     let read = |system: &mut System, kind, offset: u64, bytes| {
-        let access = DmaAccess { device: 0, kind, offset: 0 };
+        let access = DmaAccess::plain(0, kind, 0);
         system.device_read(Ps::from_us(50), PhysAddr(BASE + offset), bytes, access);
     };
     for (invalidate, stays) in [(Invalidate::Never, true), (Invalidate::Sent, false)] {
@@ -242,12 +242,7 @@ fn what_is_not_a_sent_frame_s_stays_and_so_does_a_line_that_is_read_from_its_mid
         [(DmaKind::TxDescriptorFetch, 0), (DmaKind::RxDescriptorFetch, 64), (DmaKind::TxData, 130)]
     {
         core(&mut system, 0, AccessKind::Store, offset);
-        system.device_read(
-            Ps::from_us(50),
-            PhysAddr(BASE + offset),
-            16,
-            DmaAccess { device: 0, kind, offset: 0 },
-        );
+        system.device_read(Ps::from_us(50), PhysAddr(BASE + offset), 16, DmaAccess::plain(0, kind, 0));
         let load = CoreAccess { kind: AccessKind::Load, addr: PhysAddr(BASE + offset), pc: 0 };
         assert_eq!(system.core_access(0, 300_000, load).level, Level::L1, "{kind:?}");
     }
@@ -267,7 +262,7 @@ fn what_a_returned_buffer_held_leaves_all_caches_but_not_lines_that_it_shares_wi
         let written = system.stats().traffic.memory_writes;
         // From the middle of line 0 to the middle of line 2: line 1 alone is all the buffer's.
         system.buffer_returned(0, PhysAddr(BASE + 32), 128);
-        assert_eq!(in_llc(&mut system, 64), !drops, "{invalidate:?}");
+        assert_eq!(in_llc(&system, 64), !drops, "{invalidate:?}");
         assert_eq!(system.stats().devices.dropped, u64::from(drops));
         system.buffer_returned(0, PhysAddr(BASE), 192);
         let devices = system.stats().devices;
@@ -289,7 +284,7 @@ fn each_device_follows_its_own_policy_and_a_policy_can_change_in_between() {
     let mut config = config();
     config.dca.devices = vec![DeviceDca { device: 1, policy: DcaPolicy::off() }];
     let mut system = system(&config);
-    let of = |device| DmaAccess { device, kind: DmaKind::RxData, offset: 0 };
+    let of = |device| DmaAccess::plain(device, DmaKind::RxData, 0);
     system.device_write(Ps::ZERO, PhysAddr(BASE), 64, of(0));
     system.device_write(Ps::ZERO, PhysAddr(BASE + 64), 64, of(1));
     assert!(in_llc(&system, 0) && !in_llc(&system, 64));
@@ -343,7 +338,7 @@ fn misses_and_occupancy_are_split_by_what_the_lines_hold() {
             .into_iter()
             .enumerate()
     {
-        let access = DmaAccess { device: 0, kind, offset: if n == 1 { 64 } else { 0 } };
+        let access = DmaAccess::plain(0, kind, if n == 1 { 64 } else { 0 });
         system.device_write(Ps::ZERO, PhysAddr(BASE + 64 * n as u64), 64, access);
     }
     assert_eq!(system.occupancy(), [0, 0, 1, 0, 1, 1], "the payload went to memory");

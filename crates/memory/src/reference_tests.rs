@@ -379,7 +379,7 @@ fn run(inclusion: Inclusion, timed: bool, seed: u64) {
     for step in 0..6_000u64 {
         let line = (rng.below(2) * 512 + rng.below(160)) as u32;
         let addr = PhysAddr(base.0 + 64 * u64::from(line));
-        let access = DmaAccess { device: 0, kind: DmaKind::RxData, offset: 0 };
+        let access = DmaAccess::plain(0, DmaKind::RxData, 0);
         let now = Ps(1_000 * step + rng.below(300_000));
         match rng.below(16) {
             0..10 => {

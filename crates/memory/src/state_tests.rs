@@ -123,7 +123,7 @@ fn drive<M: MainMemory>(
         let addr = PhysAddr(BASE + 8 * rng.below(8 * 400));
         let now = Ps(5_000 * step + rng.below(500_000));
         let kind = DmaKind::ALL[rng.below(6) as usize];
-        let access = DmaAccess { device: rng.below(2) as u8, kind, offset: rng.below(3) as u32 * 64 };
+        let access = DmaAccess::plain(rng.below(2) as u8, kind, rng.below(3) as u32 * 64);
         let line = PhysAddr(addr.0 & !63);
         answers.push(match rng.below(8) {
             0 => system.device_write(now, line, 64, access).0,

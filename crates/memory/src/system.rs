@@ -186,7 +186,7 @@ impl<M: MainMemory> MemorySystem<M> {
             io_out: Slots::new(ic.io_bytes_per_cycle, SHARED_WINDOW),
             header_bytes: config.header_bytes,
             classes: LineClasses::new(span.lines),
-            steering: Steering::new(&config.dca),
+            steering: Steering::new(&config.dca, harts.len(), config.levels == 3),
             entries: [Entry::default(); DEVICES_MAX],
             devices: DeviceStats::default(),
             accounts: vec![DeviceAccount::default(); DEVICES_MAX],

@@ -76,7 +76,7 @@ fn device_access(system: &mut impl HostMemory, rng: &mut Rng, step: u64, now: Ps
         _ => DmaKind::TxDescriptorFetch,
     };
     let addr = PhysAddr(BASE + (8 << 20) + (step * 64 + rng.below(4096)) % (4 << 20));
-    let access = DmaAccess { device: rng.below(2) as u8, kind, offset: (step % 24 * 64) as u32 };
+    let access = DmaAccess::plain(rng.below(2) as u8, kind, (step % 24 * 64) as u32);
     let bytes = if rng.below(8) == 0 { 16 } else { 64 };
     let addr = if bytes == 64 { PhysAddr(addr.0 & !63) } else { addr };
     match rng.below(3) {

@@ -164,6 +164,13 @@ impl Card {
         either!(self, nic => nic.set_cable(now, plugged, ports));
     }
 
+    /// What the card is called on the bus now, for the register that says it.
+    pub fn set_requester(&mut self, id: u16) {
+        if let Card::E82576(nic) = self {
+            nic.set_requester(id);
+        }
+    }
+
     /// A core reads from behind a base address register.
     pub fn read(
         &mut self,

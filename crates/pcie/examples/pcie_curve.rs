@@ -19,7 +19,7 @@ impl HostMemory for Cache {
     }
 }
 
-const ACCESS: DmaAccess = DmaAccess { device: 0, kind: DmaKind::TxData, offset: 0 };
+const ACCESS: DmaAccess = DmaAccess::plain(0, DmaKind::TxData, 0);
 const COUNT: u64 = 20_000;
 
 fn transfer(link: &mut PcieLink, write: bool, index: u64, size: u32) -> Ps {

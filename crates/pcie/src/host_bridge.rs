@@ -346,6 +346,14 @@ impl HostBridge {
         levels
     }
 
+    /// What a function is called on the bus: its bus as software has numbered it, its device and its function.
+    pub fn requester_id(&self, id: FunctionId) -> u16 {
+        let Member { above, place: Place { device, function, .. }, .. } = &self.members[id.0];
+        let windows = above.and_then(|bridge| self.members[bridge].space.windows());
+        let bus = windows.map_or(0, |windows| windows.secondary);
+        u16::from(bus) << 8 | u16::from(*device) << 3 | u16::from(*function)
+    }
+
     /// Whether a function may start DMA, and all bridges on its way pass it on.
     pub fn bus_master(&self, id: FunctionId) -> bool {
         let is_master = |index: usize| self.members[index].space.bus_master();

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::op::Op;
-use crate::ports::{DmaKind, PhysAddr};
+use crate::ports::{DmaKind, DmaRequest, DmaTag, PhysAddr};
 use crate::time::Ps;
 
 /// Bytes of a cache line, the unit in which memory is moved and kept.
@@ -130,9 +130,21 @@ pub struct DmaAccess {
     pub kind: DmaKind,
     /// Of frame data: how far into the frame this line is, in bytes.
     pub offset: u32,
+    /// For which queue of the device, and which core it asks for.
+    pub tag: DmaTag,
 }
 
 impl DmaAccess {
+    /// One of a device that has one queue and asks for no core.
+    pub const fn plain(device: u8, kind: DmaKind, offset: u32) -> DmaAccess {
+        DmaAccess { device, kind, offset, tag: DmaTag { queue: 0, core: None } }
+    }
+
+    /// What a device's request is about.
+    pub const fn of_request(device: u8, request: &DmaRequest) -> DmaAccess {
+        DmaAccess { device, kind: request.kind, offset: request.offset, tag: request.tag }
+    }
+
     /// What lies so many bytes further on in the frame.
     #[must_use]
     pub fn further(self, bytes: u32) -> DmaAccess {

@@ -89,6 +89,15 @@ impl DmaKind {
     ];
 }
 
+/// What a device with several queues says of a request beside what it moves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DmaTag {
+    /// The queue that the request is for, among those of its direction.
+    pub queue: u8,
+    /// The core into whose cache the device asks what it writes to be put.
+    pub core: Option<u8>,
+}
+
 /// What a device asks of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DmaRequest {
@@ -101,8 +110,17 @@ pub struct DmaRequest {
     /// Which byte of its frame the first one is, so that a policy such as "the first bytes to the cache" works over
     /// frames in several buffers; 0 for descriptors.
     pub offset: u32,
+    /// For which queue, and which core is asked for.
+    pub tag: DmaTag,
     /// Comes back with a [`Done::Later`].
     pub token: u64,
+}
+
+impl DmaRequest {
+    /// A request of a device that has one queue and asks for no core.
+    pub const fn plain(addr: PhysAddr, len: u32, kind: DmaKind, offset: u32) -> DmaRequest {
+        DmaRequest { addr, len, kind, offset, tag: DmaTag { queue: 0, core: None }, token: 0 }
+    }
 }
 
 /// When a request is done: a time, or a completion that comes later as an event that carries the

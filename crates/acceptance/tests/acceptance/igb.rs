@@ -2,8 +2,8 @@
 //! core of its own, and moves TCP with every offload; DPDK's forwards without loss.
 
 use doorbell_acceptance::net_guest::{boot, run};
-use doorbell_acceptance::{quiet, session};
-use doorbell_bench::run_point;
+use doorbell_acceptance::{quiet, session, timed_session};
+use doorbell_bench::{Point, run_point};
 use doorbell_sim::Bytes;
 
 const MODEL: &str = "nic.model=\"82576\"";
@@ -57,4 +57,32 @@ fn dpdk_forwards_every_frame() {
     point.machine.check_conservation();
     let queues = &point.summary.ports[0].queues;
     assert_eq!(queues.len(), 1, "testpmd uses one queue");
+}
+
+/// Two cores forward, each by a queue of its own, as RSS spreads a hundred flows.
+const TWO_QUEUES: [&str; 4] = [MODEL, "testpmd.cores=2", "platform.harts=2", "platform.ram=\"256MiB\""];
+const FLOWS: &str = "loadgen.traffic.streams=[{rate=\"4Mpps\", sweeps=[{field=\"source-port\", count=100}]}]";
+
+/// Misses of packets' headers in a core's L2.
+fn header_misses(point: &Point, hart: usize) -> f64 {
+    let figures = &point.summary.cores[hart].figures;
+    let l2 = figures.0.iter().find(|group| group.name == "L2").expect("cores have an L2");
+    let misses = l2.figures.iter().find(|figure| figure.name == "header_misses_per_packet");
+    misses.and_then(|figure| figure.value).expect("frames were forwarded")
+}
+
+#[test]
+fn a_queue_s_headers_go_to_the_cache_of_the_core_that_is_named_for_it() {
+    let forwarded = |set: &[&str]| {
+        let others = [&[FLOWS, "run.warmup=200us", "run.duration=50us"], set].concat();
+        let session = timed_session(&TWO_QUEUES, &others);
+        let rate = "4Mpps".parse().unwrap();
+        let point = quiet(|control| run_point(&session, rate, Bytes(64), None, control)).unwrap();
+        assert_eq!(point.summary.frames_delivered, point.summary.frames_offered);
+        [0, 1].map(|hart| header_misses(&point, hart))
+    };
+    let [first, second] = forwarded(&[r#"memory.dca.queues=[{queue=1, headers="l2", l2_hart=1}]"#]);
+    assert!(first > 0.3 && second < 0.02, "the second queue's are in its core's L2: {first} {second}");
+    let [first, second] = forwarded(&[r#"memory.dca.policy.headers="queue-l2""#]);
+    assert!(first < 0.02 && second < 0.02, "both queues' are: {first} {second}");
 }

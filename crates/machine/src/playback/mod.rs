@@ -95,6 +95,10 @@ impl Player {
             let problem = "a trace does not tell which buffers are returned; \"sent\" can be asked of it";
             return Err(ConfigError::new("memory.dca.policy.invalidate", problem).into());
         }
+        if config.memory.dca.tells_queues_apart() {
+            let problem = "a trace does not tell a device's queues apart; take \"l2\" with l2_hart, and ways of the device";
+            return Err(ConfigError::new("memory.dca.queues", problem).into());
+        }
         plan.pages.validate()?;
         let timing = Timing::for_playback(config, place::memory())?;
         let (mut lanes, mut streams, mut lane_of) = (Vec::new(), Vec::new(), Vec::new());
@@ -455,9 +459,9 @@ impl Player {
     /// A request to memory: when it is done.
     fn dma(&mut self, device: u8, dma: &Dma, now: Ps) -> Ps {
         let Dma { kind, write, addr, len, offset, .. } = *dma;
-        let access = DmaAccess { device, kind, offset };
+        let access = DmaAccess::plain(device, kind, offset);
         if self.timing.mode() == Mode::Warming {
-            self.timing.warm_dma(&DmaRequest { addr, len, kind, offset, token: 0 }, access, write);
+            self.timing.warm_dma(&DmaRequest::plain(addr, len, kind, offset), access, write);
         }
         let of = usize::from(device).min(self.attachments.len() - 1);
         let (attachment, memory) = (&mut self.attachments[of], Some(&mut self.timing.memory));

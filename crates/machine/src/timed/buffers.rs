@@ -75,7 +75,7 @@ mod tests {
     fn a_buffer_is_new_once_in_each_direction_and_a_frame_counts_where_it_begins() {
         let mut buffers = Buffers::default();
         let mut note = |addr: u64, kind, offset| {
-            buffers.note(&DmaRequest { addr: PhysAddr(addr), len: 64, kind, offset, token: 0 });
+            buffers.note(&DmaRequest::plain(PhysAddr(addr), 64, kind, offset));
             (buffers.uses().used, buffers.uses().new)
         };
         assert_eq!(note(0x1000, DmaKind::RxData, 0), (1, 1));

@@ -282,7 +282,7 @@ fn beside<S: OpSource>(
         while timing.feed(sources, world, now).is_some() {}
         if step % 3 == 0 {
             let addr = PhysAddr(FRAMES + (step * 4096 + 8) / 64 % (16 * PAGES) * 256 / 64 * 64);
-            let access = DmaAccess { device: 0, kind: DmaKind::RxData, offset: 0 };
+            let access = DmaAccess::plain(0, DmaKind::RxData, 0);
             timing.memory.device_write(now, addr, 64, access);
             timing.memory.device_read(now, PhysAddr(DATA), 64, DmaAccess { kind: DmaKind::TxData, ..access });
         }

@@ -12,6 +12,7 @@
 //! The default is what Intel describes as Data Direct I/O, with the ways as a register sets them: a write of a whole
 //! line updates it where it is in the LLC, or takes room in the DCA ways; reads take no room.
 
+mod queues;
 mod steering;
 
 use doorbell_sim::Ps;
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::ways::WayMask;
 
 pub use doorbell_sim::memory::{DEVICES_MAX, PLATFORM_DEVICES};
+pub use queues::{QueueDca, QueueDirection};
 pub(crate) use steering::SteeringState;
 pub use steering::{Inbound, Seen, Steering};
 
@@ -51,6 +53,9 @@ pub enum Place {
     Memory,
     /// Into a core's L2.
     L2,
+    /// Into the L2 of the core that the queue belongs to.
+    #[serde(rename = "queue-l2")]
+    QueueL2,
 }
 
 /// Which lines of frames are dropped from all caches when they have been consumed, written to memory by nobody: Sweeper's idea
@@ -110,7 +115,8 @@ pub struct DcaPolicy {
     pub descriptor_ways: Option<WayMask>,
     /// Bytes of a frame that count as its header, 0 to 65536.
     pub header_bytes: u32,
-    /// Where headers go: "allocate", "update", "memory" or "l2".
+    /// Where headers go: "allocate", "update", "memory", "l2", or "queue-l2", the L2 of the queue's core: hart n's for queue n (with
+    /// fewer harts, of n modulo their number), unless `memory.dca.queues` names another.
     pub headers: Place,
     /// Where the rest of the frame goes. With "memory" the policy is header-only.
     pub payload: Place,
@@ -166,7 +172,7 @@ pub struct DeviceDca {
 }
 
 /// Direct cache access of all devices.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DcaConfig {
     /// Of every PCI function that is not named below. A disk that is not named has no direct cache access: what a root complex does for
@@ -176,6 +182,24 @@ pub struct DcaConfig {
     pub devices: Vec<DeviceDca>,
     /// Policies that come into force while a measurement runs, at most 4096.
     pub schedule: Vec<DcaChange>,
+    /// Queues of devices for which some things are otherwise, whatever policy is in force.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<QueueDca>,
+    /// Whether a write for which the device itself asks for a core goes into that core's L2: the 82576 asks where software has set
+    /// DCA_RXCTRL and DCA_TXCTRL. True unless set.
+    #[serde(skip_serializing_if = "is_true")]
+    pub hints: bool,
+}
+
+impl Default for DcaConfig {
+    fn default() -> DcaConfig {
+        let (policy, devices, schedule) = (DcaPolicy::default(), Vec::new(), Vec::new());
+        DcaConfig { policy, devices, schedule, queues: Vec::new(), hints: true }
+    }
+}
+
+fn is_true(value: &bool) -> bool {
+    *value
 }
 
 /// A policy that comes into force in the course of a measurement.
@@ -197,7 +221,7 @@ const CHANGES_MAX: usize = 4096;
 impl DcaPolicy {
     /// Whether anything goes into a core's L2.
     pub(crate) fn places_in_l2(&self) -> bool {
-        [self.headers, self.payload, self.descriptors].contains(&Place::L2)
+        [self.headers, self.payload, self.descriptors].iter().any(|place| place.is_l2())
     }
 
     /// No direct cache access.
@@ -226,20 +250,52 @@ impl DcaPolicy {
         Ok(())
     }
 
-    /// Where a line of this kind and offset goes, as the policy is written.
-    pub fn place(&self, kind: DmaKind, offset: u32) -> Placement {
+    /// Which part of its traffic a line of this kind and offset is.
+    #[inline]
+    fn part(&self, kind: DmaKind, offset: u32) -> Part {
+        match kind {
+            DmaKind::RxData | DmaKind::TxData if offset < self.header_bytes => Part::Header,
+            DmaKind::RxData | DmaKind::TxData => Part::Payload,
+            _ => Part::Descriptor,
+        }
+    }
+
+    /// Where a line goes, as the policy is written; `own` is the hart of the queue that it is for.
+    #[inline]
+    pub fn place(&self, kind: DmaKind, offset: u32, own: usize) -> Placement {
         let descriptor_ways = self.descriptor_ways.unwrap_or(self.ways);
-        let (place, ways) = match kind {
-            DmaKind::RxData | DmaKind::TxData if offset < self.header_bytes => (self.headers, self.ways),
-            DmaKind::RxData | DmaKind::TxData => (self.payload, self.ways),
-            _ => (self.descriptors, descriptor_ways),
+        let (place, ways) = match self.part(kind, offset) {
+            Part::Header => (self.headers, self.ways),
+            Part::Payload => (self.payload, self.ways),
+            Part::Descriptor => (self.descriptors, descriptor_ways),
         };
-        match place {
-            _ if !self.enabled => Placement::Memory,
+        place.resolve(self.enabled, ways, self.l2_hart as usize, own)
+    }
+}
+
+/// What of a device's traffic a line is, as policies tell it apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Header,
+    Payload,
+    Descriptor,
+}
+
+impl Place {
+    fn is_l2(self) -> bool {
+        matches!(self, Place::L2 | Place::QueueL2)
+    }
+
+    /// The place with these ways, where "l2" means one hart and "queue-l2" another.
+    #[inline]
+    fn resolve(self, enabled: bool, ways: WayMask, hart: usize, own: usize) -> Placement {
+        match self {
+            _ if !enabled => Placement::Memory,
             Place::Allocate => Placement::Llc(ways),
             Place::Update => Placement::Update,
             Place::Memory => Placement::Memory,
-            Place::L2 => Placement::L2(self.l2_hart as usize, ways),
+            Place::L2 => Placement::L2(hart, ways),
+            Place::QueueL2 => Placement::L2(own, ways),
         }
     }
 }
@@ -254,7 +310,15 @@ impl DcaConfig {
 
     /// Whether any policy puts lines into a core's L2.
     pub(crate) fn places_in_l2(&self) -> bool {
-        self.all().any(DcaPolicy::places_in_l2)
+        self.all().any(DcaPolicy::places_in_l2) || self.queues.iter().any(QueueDca::places_in_l2)
+    }
+
+    /// Whether anything depends on the queue that a line is for.
+    pub fn tells_queues_apart(&self) -> bool {
+        let by_queue = |policy: &DcaPolicy| {
+            [policy.headers, policy.payload, policy.descriptors].contains(&Place::QueueL2)
+        };
+        !self.queues.is_empty() || self.all().any(by_queue)
     }
 
     /// Whether any policy drops what returned buffers held.
@@ -275,6 +339,7 @@ impl DcaConfig {
             let policy = entry.policy.validate(ways, harts);
             policy.map_err(|problem| format!("devices[{index}].policy.{problem}"))?;
         }
+        queues::validate(&self.queues, ways, harts)?;
         self.validate_schedule(ways, harts)
     }
 
@@ -308,18 +373,18 @@ mod tests {
             header_bytes: 128,
             ..DcaPolicy::default()
         };
-        assert_eq!(policy.place(DmaKind::RxData, 127), Placement::Llc(WayMask(0xf)));
-        assert_eq!(policy.place(DmaKind::RxData, 128), Placement::Memory);
-        assert_eq!(policy.place(DmaKind::RxDescriptorWriteback, 0), Placement::Update);
+        assert_eq!(policy.place(DmaKind::RxData, 127, 0), Placement::Llc(WayMask(0xf)));
+        assert_eq!(policy.place(DmaKind::RxData, 128, 0), Placement::Memory);
+        assert_eq!(policy.place(DmaKind::RxDescriptorWriteback, 0, 0), Placement::Update);
         let off = DcaPolicy { enabled: false, ..policy };
-        assert_eq!(off.place(DmaKind::RxData, 0), Placement::Memory);
+        assert_eq!(off.place(DmaKind::RxData, 0, 0), Placement::Memory);
     }
 
     #[test]
     fn descriptors_can_have_ways_of_their_own() {
         let policy = DcaPolicy { descriptor_ways: Some(WayMask(0x10)), ..DcaPolicy::default() };
-        assert_eq!(policy.place(DmaKind::TxDescriptorWriteback, 0), Placement::Llc(WayMask(0x10)));
-        assert_eq!(policy.place(DmaKind::RxData, 0), Placement::Llc(WayMask(0xf)));
+        assert_eq!(policy.place(DmaKind::TxDescriptorWriteback, 0, 0), Placement::Llc(WayMask(0x10)));
+        assert_eq!(policy.place(DmaKind::RxData, 0, 0), Placement::Llc(WayMask(0xf)));
     }
 
     #[test]

@@ -6,8 +6,9 @@
 use doorbell_sim::memory::DmaAccess;
 use serde::{Deserialize, Serialize};
 
-use super::{DEVICES_MAX, DcaConfig, DcaPolicy, PLATFORM_DEVICES, Placement, Strategy};
+use super::{DEVICES_MAX, DcaConfig, DcaPolicy, PLATFORM_DEVICES, Placement, QueueDca, Strategy};
 use crate::class::DataClass;
+use crate::ways::WayMask;
 
 /// What a policy is told of a line that is about to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,11 @@ pub struct Steering {
     /// Which one is each device's.
     of_device: [u8; DEVICES_MAX],
     learnt: Learnt,
+    /// Queues for which some things are otherwise: of the configuration, and always the same.
+    queues: Vec<QueueDca>,
+    /// The harts for whose L2 a device may ask; none where wishes are not followed, or there are no L2s.
+    askable: usize,
+    harts: usize,
 }
 
 /// What policies have learnt.
@@ -61,10 +67,16 @@ pub struct SteeringState {
 }
 
 impl Steering {
-    /// Decides as the configuration says, which has to be valid.
-    pub fn new(config: &DcaConfig) -> Steering {
-        let mut steering =
-            Steering { policies: Vec::new(), of_device: [0; DEVICES_MAX], learnt: Learnt::default() };
+    /// Decides as the configuration says, which has to be valid, on a machine with so many harts, which have L2s or not.
+    pub fn new(config: &DcaConfig, harts: usize, have_l2: bool) -> Steering {
+        let mut steering = Steering {
+            policies: Vec::new(),
+            of_device: [0; DEVICES_MAX],
+            learnt: Learnt::default(),
+            queues: config.queues.clone(),
+            askable: if config.hints && have_l2 { harts } else { 0 },
+            harts: harts.max(1),
+        };
         steering.set_all(config.policy.clone());
         for entry in &config.devices {
             steering.set(entry.device, entry.policy.clone());
@@ -101,11 +113,41 @@ impl Steering {
     #[inline]
     pub fn place(&mut self, inbound: &Inbound) -> Placement {
         let policy = self.policy(inbound.access.device);
-        let placement = policy.place(inbound.access.kind, inbound.access.offset);
+        let placement = self.place_fixed(policy, &inbound.access);
         match policy.strategy {
             Strategy::Fixed => placement,
             Strategy::LeakAware => self.evade_leaks(inbound, placement),
         }
+    }
+
+    /// Where a line goes as policy, queue and device say.
+    #[inline]
+    fn place_fixed(&self, policy: &DcaPolicy, access: &DmaAccess) -> Placement {
+        let own = usize::from(access.tag.queue) % self.harts;
+        let placement = match self.queue(access) {
+            None => policy.place(access.kind, access.offset, own),
+            Some(queue) => queue.place(policy, access, own),
+        };
+        match (access.tag.core, placement) {
+            (Some(core), _) if policy.enabled && usize::from(core) < self.askable => {
+                let ways = self.queue(access).map_or(policy.ways, |queue| queue.read_ways(policy));
+                Placement::L2(core.into(), ways)
+            }
+            (_, placement) => placement,
+        }
+    }
+
+    /// What is otherwise for the queue that an access is for.
+    #[inline]
+    fn queue(&self, access: &DmaAccess) -> Option<&QueueDca> {
+        self.queues.iter().find(|queue| queue.is_of(access))
+    }
+
+    /// In which ways lines that a device's read brings in take room, if they do.
+    pub fn read_ways(&self, access: &DmaAccess) -> Option<WayMask> {
+        let policy = self.policy(access.device);
+        let ways = || self.queue(access).map_or(policy.ways, |queue| queue.read_ways(policy));
+        (policy.enabled && policy.read_allocate).then(ways)
     }
 
     /// Payload that would take room goes to memory while leaks are many.
@@ -167,18 +209,17 @@ impl Steering {
 mod tests {
     use super::*;
     use crate::dca::DeviceDca;
-    use crate::ways::WayMask;
     use doorbell_sim::ports::DmaKind;
 
     fn inbound(device: u8, class: DataClass, offset: u32) -> Inbound {
-        let access = DmaAccess { device, kind: DmaKind::RxData, offset };
+        let access = DmaAccess::plain(device, DmaKind::RxData, offset);
         Inbound { access, class, full: true, in_llc: false }
     }
 
     #[test]
     fn a_device_can_have_a_policy_of_its_own_and_lose_it_again() {
         let devices = vec![DeviceDca { device: 1, policy: DcaPolicy::off() }];
-        let mut steering = Steering::new(&DcaConfig { devices, ..DcaConfig::default() });
+        let mut steering = Steering::new(&DcaConfig { devices, ..DcaConfig::default() }, 1, true);
         let place = |steering: &mut Steering, device| steering.place(&inbound(device, DataClass::Header, 0));
         assert_eq!(place(&mut steering, 0), Placement::Llc(WayMask(0xf)));
         assert_eq!(place(&mut steering, 1), Placement::Memory);
@@ -191,7 +232,7 @@ mod tests {
     #[test]
     fn a_platform_s_device_goes_to_memory_unless_it_is_named() {
         let on = DeviceDca { device: PLATFORM_DEVICES + 1, policy: DcaPolicy::default() };
-        let mut steering = Steering::new(&DcaConfig { devices: vec![on], ..DcaConfig::default() });
+        let mut steering = Steering::new(&DcaConfig { devices: vec![on], ..DcaConfig::default() }, 1, true);
         let place = |steering: &mut Steering, device| steering.place(&inbound(device, DataClass::Payload, 0));
         let (memory, llc) = (Placement::Memory, Placement::Llc(WayMask(0xf)));
         let last = PLATFORM_DEVICES - 1;
@@ -211,7 +252,7 @@ mod tests {
             leak_percent: 25,
             ..DcaPolicy::default()
         };
-        let mut steering = Steering::new(&DcaConfig { policy, ..DcaConfig::default() });
+        let mut steering = Steering::new(&DcaConfig { policy, ..DcaConfig::default() }, 1, true);
         let payload = inbound(0, DataClass::Payload, 64);
         let window = |steering: &mut Steering, leaks| {
             (0..16).for_each(|_| steering.saw(Seen::Placed));

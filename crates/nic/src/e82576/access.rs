@@ -35,6 +35,7 @@ impl<P: IgbPorts> Windows<P> for Igb {
             Reg::Eicr => self.read_eicr(now, ports),
             Reg::Rdfpc => self.rx.fifo.len() as u32,
             Reg::Tdfpc => self.tx.fifo.len() as u32,
+            Reg::DcaId => self.requester.into(),
             _ => match reg.info().access {
                 Access::Rc => self.regs.take_counter(reg, index),
                 Access::Wo | Access::Absent => 0,

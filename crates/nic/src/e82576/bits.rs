@@ -122,6 +122,23 @@ pub mod dctl {
     pub const FLUSH: u32 = 1 << 26;
 }
 
+/// DCA_CTRL, §8.13.
+pub mod dca_ctrl {
+    pub const DISABLE: u32 = 1 << 0;
+    pub const MODE_SHIFT: u32 = 1;
+    /// The tag's coding: the older one, or that of DCA 1.0.
+    pub const LEGACY: u32 = 0;
+    pub const DCA_1_0: u32 = 1;
+}
+
+/// DCA_RXCTRL and DCA_TXCTRL, §8.13: which writes of the queue ask for its core. Headers and payload are a receive queue's.
+pub mod dca_queue {
+    pub const DESCRIPTORS: u32 = 1 << 5;
+    pub const HEADERS: u32 = 1 << 6;
+    pub const PAYLOAD: u32 = 1 << 7;
+    pub const CPU_SHIFT: u32 = 24;
+}
+
 /// DCA_TXCTRL, §8.13.
 pub mod txctl {
     /// Relaxed ordering of reads and write-backs.

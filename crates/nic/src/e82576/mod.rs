@@ -19,6 +19,7 @@ mod access;
 mod bits;
 mod control;
 mod counters;
+mod dca;
 mod dma;
 mod identity;
 mod interrupts;
@@ -138,6 +139,8 @@ pub struct Igb {
     stats: NicStats,
     queue_stats: Vec<QueueStats>,
     bus_master: bool,
+    /// Its requester ID. The bus may give it another: it is told before a register is read, and keeps nothing of it.
+    requester: u16,
     on: QueuesOn,
 }
 
@@ -162,6 +165,7 @@ impl Igb {
             stats: NicStats::default(),
             queue_stats: vec![QueueStats::default(); QUEUES],
             bus_master: true,
+            requester: 0,
             on: QueuesOn::default(),
         };
         nic.load_nvm();
@@ -176,6 +180,11 @@ impl Igb {
     /// The name under which sections and counters of this NIC stand, such as "nic0".
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What it is called on the bus: its requester ID, bus, device and function in one.
+    pub fn set_requester(&mut self, id: u16) {
+        self.requester = id;
     }
 
     /// The parameters.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use doorbell_sim::Ps;
+use doorbell_sim::ports::DmaTag;
 use serde::{Deserialize, Serialize};
 
 use super::bits::{dctl, rctl, tdwbal};
@@ -10,7 +11,7 @@ use super::dma::Dma;
 use super::regs::{Reg, Regs};
 use super::{Igb, IgbPorts, QUEUES};
 use crate::config::NicConfig;
-use crate::parts::dma::Piece;
+use crate::parts::dma::{Moved, Piece};
 use crate::parts::engine::Engine;
 use crate::parts::queues::{QueueId, QueueWork, Queues, RingRegisters};
 use crate::parts::requests::Requests as _;
@@ -200,7 +201,12 @@ impl Queues for Igb {
     /// The head may be written instead of the descriptors before it (§7.2).
     fn report(&self, queue: Queue, run: Run) -> Piece {
         let head = if queue.receives() { None } else { self.regs.head_address(queue.index()) };
-        head.map_or(Piece::descriptors(run), |addr| Piece { addr, len: HEAD_BYTES, offset: 0 })
+        let tag = self.tag(queue, Moved::Report);
+        head.map_or(Piece::descriptors(run, tag), |addr| Piece { addr, len: HEAD_BYTES, offset: 0, tag })
+    }
+
+    fn tag(&self, queue: Queue, moved: Moved) -> DmaTag {
+        DmaTag { queue: queue.index() as u8, core: self.regs.dca_core(queue, moved) }
     }
 }
 

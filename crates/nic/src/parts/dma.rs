@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use doorbell_sim::ports::{DmaKind, DmaPort, DmaRequest};
+use doorbell_sim::ports::{DmaKind, DmaPort, DmaRequest, DmaTag};
 use doorbell_sim::{BitsPerSec, Done, PhysAddr, Ps};
 use serde::{Deserialize, Serialize};
 
@@ -237,16 +237,32 @@ pub(crate) struct Piece {
     pub len: u32,
     /// Which byte of its frame the first one is.
     pub offset: u32,
+    /// For which queue, and for whose cache.
+    pub tag: DmaTag,
+}
+
+/// What of a queue's traffic a request moves, as cards tell it apart when they ask for a core's cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moved {
+    /// Descriptors that are written back.
+    Report,
+    /// A received header, in a buffer of its own.
+    Header,
+    /// What else of received frames is written.
+    Payload,
+    /// What is read, which no cache is asked for.
+    Read,
 }
 
 impl Piece {
     /// Descriptors side by side.
-    pub fn descriptors(run: Run) -> Piece {
-        Piece { addr: run.addr, len: run.count * DESCRIPTOR_BYTES, offset: 0 }
+    pub fn descriptors(run: Run, tag: DmaTag) -> Piece {
+        Piece { addr: run.addr, len: run.count * DESCRIPTOR_BYTES, offset: 0, tag }
     }
 
     fn request(self, kind: DmaKind, token: u64) -> DmaRequest {
-        DmaRequest { addr: PhysAddr(self.addr), len: self.len, kind, offset: self.offset, token }
+        let Piece { addr, len, offset, tag } = self;
+        DmaRequest { addr: PhysAddr(addr), len, kind, offset, tag, token }
     }
 }
 

@@ -4,10 +4,10 @@
 
 use std::fmt::Display;
 
-use doorbell_sim::ports::{DmaKind, DmaPort};
+use doorbell_sim::ports::{DmaKind, DmaPort, DmaTag};
 use doorbell_sim::{Ps, log};
 
-use super::dma::{Dma, Lane, Pace, Piece, Read, Write};
+use super::dma::{Dma, Lane, Moved, Pace, Piece, Read, Write};
 use super::engine::{Engine, Ready};
 use super::registers::{RegisterFile, RegisterId};
 use super::requests::{Requests, Wakeup};
@@ -112,8 +112,12 @@ pub(crate) trait Queues {
     /// Descriptors of a queue that are neither unused nor used.
     fn begun(&self, queue: Self::Queue) -> u32;
     /// What is written to memory when these descriptors are reported.
-    fn report(&self, _: Self::Queue, run: Run) -> Piece {
-        Piece::descriptors(run)
+    fn report(&self, queue: Self::Queue, run: Run) -> Piece {
+        Piece::descriptors(run, self.tag(queue, Moved::Report))
+    }
+    /// What a request says of its queue, and of the core that it is for.
+    fn tag(&self, _: Self::Queue, _: Moved) -> DmaTag {
+        DmaTag::default()
     }
 
     /// How fast the engine moves bytes.
@@ -182,7 +186,8 @@ pub(crate) trait QueueWork<P: DmaPort>: Requests<P> {
                 DmaKind::TxDescriptorFetch
             }
         };
-        self.issue_read(now, Piece::descriptors(run), kind, Read::Descriptors { queue, run }, ports);
+        let piece = Piece::descriptors(run, self.tag(queue, Moved::Read));
+        self.issue_read(now, piece, kind, Read::Descriptors { queue, run }, ports);
         true
     }
 

@@ -4,7 +4,9 @@
 #![allow(dead_code)]
 
 use doorbell_nic::{Event, Nic, NicConfig};
-use doorbell_sim::ports::{DeliveryPort, DmaKind, DmaPort, DmaRequest, IrqPort, IrqSink, Timers, WirePort};
+use doorbell_sim::ports::{
+    DeliveryPort, DmaKind, DmaPort, DmaRequest, DmaTag, IrqPort, IrqSink, Timers, WirePort,
+};
 use doorbell_sim::{
     AccessSize, BitsPerSec, Done, EventQueue, Frame, FrameId, FrameObserver, Phase, PhysAddr, Ps, RxStamps,
     TxStamps,
@@ -111,6 +113,8 @@ pub struct World {
     pub returned: Pieces,
     /// And which byte of its frame each began with.
     pub offsets: Vec<u32>,
+    /// And for which queue and core it was.
+    pub tags: Vec<DmaTag>,
 }
 
 impl World {
@@ -137,6 +141,7 @@ impl World {
             in_memory: Vec::new(),
             returned: Vec::new(),
             offsets: Vec::new(),
+            tags: Vec::new(),
         }
     }
 
@@ -176,18 +181,20 @@ impl World {
 
 impl DmaPort for World {
     fn request_read(&mut self, now: Ps, request: DmaRequest) -> Done {
-        let DmaRequest { len, kind, offset, token, .. } = request;
+        let DmaRequest { len, kind, offset, tag, token, .. } = request;
         self.dma.push((now, kind, len));
         self.offsets.push(offset);
+        self.tags.push(tag);
         self.read_free = self.read_free.max(now) + Ps::from_ns(u64::from(len) / self.bytes_per_ns);
         let done = self.read_free + self.read_latency;
         self.answer(done, token)
     }
 
     fn request_write(&mut self, now: Ps, request: DmaRequest) -> Done {
-        let DmaRequest { len, kind, offset, token, .. } = request;
+        let DmaRequest { len, kind, offset, tag, token, .. } = request;
         self.dma.push((now, kind, len));
         self.offsets.push(offset);
+        self.tags.push(tag);
         self.write_free = self.write_free.max(now) + Ps::from_ns(u64::from(len) / self.bytes_per_ns);
         let done = self.write_free + self.write_latency;
         self.answer(done, token)

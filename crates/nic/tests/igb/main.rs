@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod dca;
 mod driver;
 mod filters;
 mod interrupts;

@@ -39,7 +39,7 @@ pub(super) fn ns(ns: u64) -> Ps {
     Ps::from_ns(ns)
 }
 
-pub(super) const DATA: DmaAccess = DmaAccess { device: 0, kind: DmaKind::RxData, offset: 0 };
+pub(super) const DATA: DmaAccess = DmaAccess::plain(0, DmaKind::RxData, 0);
 
 /// 8 bytes at 100 MHz, 100 ns to the other end; nothing else limits.
 pub(super) fn stage() -> StageConfig {

@@ -8,7 +8,7 @@
 //! says that descriptors gather, by number or by cache line.
 
 use doorbell_sim::memory::LINE_BYTES;
-use doorbell_sim::ports::{DmaKind, PhysAddr};
+use doorbell_sim::ports::{DmaKind, DmaTag, PhysAddr};
 use doorbell_sim::{Observed, Ps};
 
 use super::{Completed, RxQueue, Watched};
@@ -113,7 +113,7 @@ impl Nic {
             let busy = if offset == 0 { self.config.rx_frame_time } else { Ps::ZERO };
             let (offset, len) = (offset as u32, len as u32);
             let padding = if last && self.config.full_line_writes { padding(addr, len, buffer) } else { 0 };
-            let piece = Piece { addr, len: len + padding, offset };
+            let piece = Piece { addr, len: len + padding, offset, tag: DmaTag::default() };
             let write = Write::Data { queue: Queue::Receive, addr, offset, len, last };
             self.wake_for_write(held, false, ports);
             let request = self.request_write(now, piece, DmaKind::RxData, write, ports);

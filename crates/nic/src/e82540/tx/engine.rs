@@ -6,7 +6,7 @@
 //! between are written too, and the burst goes when the threshold is reached, a delay timer
 //! expires, or the chip has nothing more to do: a polling driver never waits.
 
-use doorbell_sim::ports::{DmaKind, PhysAddr};
+use doorbell_sim::ports::{DmaKind, DmaTag, PhysAddr};
 use doorbell_sim::{Ps, TxStamps, log};
 
 use super::Done;
@@ -70,8 +70,12 @@ impl Nic {
                 }
             }
             let offset = u64::from(job.len - job.to_request);
-            let piece =
-                Piece { addr: job.words[0].wrapping_add(offset), len, offset: self.tx_frame_offset() };
+            let piece = Piece {
+                addr: job.words[0].wrapping_add(offset),
+                len,
+                offset: self.tx_frame_offset(),
+                tag: DmaTag::default(),
+            };
             self.tx.queue.jobs[self.tx.queue.requested].to_request -= len;
             self.tx.queue.reads_in_flight += 1;
             self.tx.queue.reserved += u64::from(len);

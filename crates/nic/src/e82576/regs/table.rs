@@ -185,8 +185,8 @@ registers! {
     Fwsm "FWSM" 0x05b54 [1 x 4] Ro 0 0 "8.7" "Firmware semaphore: there is no firmware.";
     SwFwSync "SW_FW_SYNC" 0x05b5c [1 x 4] Rw 0 0x0fff_0fff "8.7" "Software and firmware synchronisation.";
     Pbacl "PBACL" 0x05b68 [1 x 4] Rw 0 0x01ff_ffff "8.9" "Clears pending MSI-X bits by software: holds its value.";
-    DcaId "DCA_ID" 0x05b70 [1 x 4] Ro 0 0 "8.13" "The function's requester ID, as the device number says it: zero.";
-    DcaCtrl "DCA_CTRL" 0x05b74 [1 x 4] Rw 0x0000_0001 0x0000_001f "8.13" "DCA's mode: holds its value; placement is the machine's configuration.";
+    DcaId "DCA_ID" 0x05b70 [1 x 4] Ro 0 0 "8.13" "The function's requester ID: its bus, device and function number, as software has numbered the buses.";
+    DcaCtrl "DCA_CTRL" 0x05b74 [1 x 4] Rw 0x0000_0001 0x0000_001f "8.13" "Whether DCA is on (DCA_DIS), and how a core is named (DCA_MODE: the older coding or DCA 1.0; others ask for nothing).";
     Iovctl "IOVCTL" 0x05bbc [1 x 4] Rw 0 0x0000_0001 "8.14" "Reuse of VF mailbox bits: holds its value.";
     Reta "RETA" 0x05c00 [32 x 4] Rw 0 0xffff_ffff "8.10" "RSS redirection table, four entries a register.";
     Rssrk "RSSRK" 0x05c80 [10 x 4] Rw 0 0xffff_ffff "8.10" "RSS key, first byte lowest.";
@@ -216,7 +216,7 @@ registers! {
     Rdlen "RDLEN" 0x0c008 [16 x 64] Rw 0 0x000f_fff0 "8.10" "Receive ring length in bytes.";
     Srrctl "SRRCTL" 0x0c00c [16 x 64] Rw 0x0000_0400 0x8ff0_0f7f "8.10" "Descriptor type, sizes of buffers, RDMTS, DROP_EN.";
     Rdh "RDH" 0x0c010 [16 x 64] Rw 0 0x0000_ffff "8.10" "Receive ring head.";
-    DcaRxctrl "DCA_RXCTRL" 0x0c014 [16 x 64] Rw 0x0000_a200 0xffff_ffff "8.13" "DCA of received data and descriptors: holds its value; placement is the machine's configuration.";
+    DcaRxctrl "DCA_RXCTRL" 0x0c014 [16 x 64] Rw 0x0000_a200 0xffff_ffff "8.13" "Whose cache received descriptors, headers and payload ask for: CPUID, and an enable bit each. Relaxed ordering and snooping hold their values.";
     Rdt "RDT" 0x0c018 [16 x 64] Rw 0 0x0000_ffff "8.10" "Receive ring tail.";
     Rxdctl "RXDCTL" 0x0c028 [16 x 64] Rw 0x0001_0000 0x061f_1f1f "8.10" "Receive descriptor thresholds, in descriptors, and ENABLE; SWFLUSH clears itself. Queue 0 is on after a reset.";
     Rqdpc "RQDPC" 0x0c030 [16 x 64] Rc 0 0 "8.18" "Frames that were dropped for want of descriptors, of a queue with SRRCTL.DROP_EN.";
@@ -225,7 +225,7 @@ registers! {
     Tdbah "TDBAH" 0x0e004 [16 x 64] Rw 0 0xffff_ffff "8.12" "Transmit ring base, high.";
     Tdlen "TDLEN" 0x0e008 [16 x 64] Rw 0 0x000f_fff0 "8.12" "Transmit ring length in bytes.";
     Tdh "TDH" 0x0e010 [16 x 64] Rw 0 0x0000_ffff "8.12" "Transmit ring head.";
-    DcaTxctrl "DCA_TXCTRL" 0x0e014 [16 x 64] Rw 0 0xffff_ffff "8.13" "DCA of transmit descriptors: holds its value; placement is the machine's configuration.";
+    DcaTxctrl "DCA_TXCTRL" 0x0e014 [16 x 64] Rw 0 0xffff_ffff "8.13" "Whose cache written-back transmit descriptors and heads ask for: CPUID and an enable bit. Relaxed ordering and snooping hold their values.";
     Tdt "TDT" 0x0e018 [16 x 64] Rw 0 0x0000_ffff "8.12" "Transmit ring tail.";
     Txdctl "TXDCTL" 0x0e028 [16 x 64] Rw 0 0x0e1f_1f1f "8.12" "Transmit descriptor thresholds, in descriptors, and ENABLE; SWFLSH clears itself. Queue 0 is on after a reset.";
     Tqdpc "TQDPC" 0x0e030 [16 x 64] Rc 0 0 "8.18" "Packets that a queue dropped: malformed or too long ones.";

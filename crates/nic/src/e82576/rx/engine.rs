@@ -18,7 +18,7 @@ use crate::e82576::interrupts::QueueCause;
 use crate::e82576::queues::bits_of;
 use crate::e82576::regs::Reg;
 use crate::e82576::{Event, Igb, IgbPorts, QUEUES, Queue};
-use crate::parts::dma::{Lane, Piece, Requested};
+use crate::parts::dma::{Lane, Moved, Piece, Requested};
 use crate::parts::engine::Ready;
 use crate::parts::queues::{QueueWork as _, Queues as _};
 use crate::parts::requests::Requests as _;
@@ -149,7 +149,10 @@ impl Igb {
             self.rx.writes_in_flight += 1;
             self.rx.write_bytes_in_flight += u64::from(len);
             let full = ends(index) && index == 1 && self.config.full_line_writes;
-            let piece = Piece { addr, len: len + if full { padding(addr, len, room) } else { 0 }, offset };
+            let tag =
+                self.tag(Queue::receive(queue), if index == 0 { Moved::Header } else { Moved::Payload });
+            let piece =
+                Piece { addr, len: len + if full { padding(addr, len, room) } else { 0 }, offset, tag };
             let write = Write::Data { queue: Queue::receive(queue), addr, offset, len, last: ends(index) };
             self.wake_for_write(held, false, ports);
             let request = self.request_write(now, piece, DmaKind::RxData, write, ports);

@@ -15,7 +15,7 @@ use crate::e82576::dma::Read;
 use crate::e82576::interrupts::QueueCause;
 use crate::e82576::queues::bits_of;
 use crate::e82576::{Event, Igb, IgbPorts, QUEUES, Queue};
-use crate::parts::dma::{Lane, Piece};
+use crate::parts::dma::{Lane, Moved, Piece};
 use crate::parts::engine::Ready;
 use crate::parts::jobs::{Fetched, Job};
 use crate::parts::queues::{QueueWork as _, Queues as _};
@@ -118,7 +118,8 @@ impl Igb {
     fn tx_request_piece(&mut self, now: Ps, queue: usize, job: Job, len: u32, ports: &mut impl IgbPorts) {
         let offset = u64::from(job.len - job.to_request);
         let frame_offset = self.tx_frame_offset(queue);
-        let piece = Piece { addr: job.words[0].wrapping_add(offset), len, offset: frame_offset };
+        let tag = self.tag(Queue::transmit(queue), Moved::Read);
+        let piece = Piece { addr: job.words[0].wrapping_add(offset), len, offset: frame_offset, tag };
         let at = self.tx.queues[queue].requested;
         self.tx.queues[queue].jobs[at].to_request -= len;
         self.tx.reads_in_flight += 1;

@@ -28,8 +28,8 @@ impl HostMemory for Fixed {
     }
 }
 
-const RX: DmaAccess = DmaAccess { device: 0, kind: DmaKind::RxData, offset: 0 };
-const TX: DmaAccess = DmaAccess { device: 0, kind: DmaKind::TxData, offset: 0 };
+const RX: DmaAccess = DmaAccess::plain(0, DmaKind::RxData, 0);
+const TX: DmaAccess = DmaAccess::plain(0, DmaKind::TxData, 0);
 
 fn ns(ns: u64) -> Ps {
     Ps::from_ns(ns)

@@ -1,0 +1,232 @@
+//! What is otherwise for single queues of a device that has several: whose L2 is meant, where each kind of data goes, in which ways.
+
+use doorbell_sim::memory::DmaAccess;
+use doorbell_sim::ports::DmaKind;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{DEVICES_MAX, DcaPolicy, Part, Place, Placement};
+use crate::ways::WayMask;
+
+/// Queues in a direction that are told apart.
+const QUEUES_MAX: u8 = 16;
+
+/// Which way a queue's frames go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum QueueDirection {
+    /// From the wire to memory.
+    Receive,
+    /// From memory to the wire.
+    Transmit,
+}
+
+/// What is otherwise for one queue. What is not named is as the device's policy says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QueueDca {
+    /// The device, 0 to 63, as above.
+    #[serde(default)]
+    pub device: u8,
+    /// The queue, 0 to 15 and one that the device has.
+    pub queue: u8,
+    /// "receive" or "transmit"; without it, both queues of that number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direction: Option<QueueDirection>,
+    /// Where headers go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headers: Option<Place>,
+    /// Where the rest of the frame goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Place>,
+    /// Where written-back descriptors go, and heads that are written instead of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub descriptors: Option<Place>,
+    /// The hart whose L2 both "l2" and "queue-l2" mean for this queue, 0 to 15 and one that there is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub l2_hart: Option<u32>,
+    /// The ways of the LLC in which room is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ways: Option<WayMask>,
+    /// The ways for descriptors, if they are others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub descriptor_ways: Option<WayMask>,
+}
+
+impl QueueDca {
+    /// Whether anything of the queue goes into a core's L2 by what is said here.
+    pub(super) fn places_in_l2(&self) -> bool {
+        [self.headers, self.payload, self.descriptors].into_iter().flatten().any(Place::is_l2)
+    }
+
+    /// Whether an access is for this queue.
+    pub(super) fn is_of(&self, access: &DmaAccess) -> bool {
+        let receives = matches!(
+            access.kind,
+            DmaKind::RxDescriptorFetch | DmaKind::RxDescriptorWriteback | DmaKind::RxData
+        );
+        let direction = if receives { QueueDirection::Receive } else { QueueDirection::Transmit };
+        let same = (self.device, self.queue) == (access.device, access.tag.queue);
+        same && self.direction.is_none_or(|own| own == direction)
+    }
+
+    /// Where a line goes; `own` is the hart that the queue has without what is said here.
+    pub(super) fn place(&self, policy: &DcaPolicy, access: &DmaAccess, own: usize) -> Placement {
+        let part = policy.part(access.kind, access.offset);
+        let place = match part {
+            Part::Header => self.headers.unwrap_or(policy.headers),
+            Part::Payload => self.payload.unwrap_or(policy.payload),
+            Part::Descriptor => self.descriptors.unwrap_or(policy.descriptors),
+        };
+        let hart = self.l2_hart.map(|hart| hart as usize);
+        let (shared, own) = (hart.unwrap_or(policy.l2_hart as usize), hart.unwrap_or(own));
+        place.resolve(policy.enabled, self.ways(policy, part), shared, own)
+    }
+
+    fn ways(&self, policy: &DcaPolicy, part: Part) -> WayMask {
+        match part {
+            Part::Header | Part::Payload => self.ways.unwrap_or(policy.ways),
+            // The queue's own ways hold for all that it writes, unless it has others for descriptors.
+            Part::Descriptor => {
+                let own = self.descriptor_ways.or(self.ways);
+                own.or(policy.descriptor_ways).unwrap_or(policy.ways)
+            }
+        }
+    }
+
+    /// The ways in which lines that the queue's reads bring in take room.
+    pub(super) fn read_ways(&self, policy: &DcaPolicy) -> WayMask {
+        self.ways.unwrap_or(policy.ways)
+    }
+
+    fn validate(&self, ways: u32, harts: usize) -> Result<(), String> {
+        if usize::from(self.device) >= DEVICES_MAX {
+            return Err(format!("device is {}; devices are 0 to 63", self.device));
+        }
+        if self.queue >= QUEUES_MAX {
+            return Err(format!("queue is {}; queues are 0 to {}", self.queue, QUEUES_MAX - 1));
+        }
+        if let Some(hart) = self.l2_hart.filter(|hart| *hart as usize >= harts) {
+            return Err(format!("l2_hart is {hart}, but the harts are 0 to {}", harts - 1));
+        }
+        self.ways.map_or(Ok(()), |mask| mask.validate("ways", ways))?;
+        self.descriptor_ways.map_or(Ok(()), |mask| mask.validate("descriptor_ways", ways))
+    }
+
+    /// Whether both are about the same queue.
+    fn meets(&self, other: &QueueDca) -> bool {
+        let same = (self.device, self.queue) == (other.device, other.queue);
+        let apart = matches!((self.direction, other.direction), (Some(a), Some(b)) if a != b);
+        same && !apart
+    }
+}
+
+/// Says what is wrong with a list of queues.
+pub(super) fn validate(queues: &[QueueDca], ways: u32, harts: usize) -> Result<(), String> {
+    for (index, entry) in queues.iter().enumerate() {
+        entry.validate(ways, harts).map_err(|problem| format!("queues[{index}].{problem}"))?;
+        if queues[..index].iter().any(|other| other.meets(entry)) {
+            return Err(format!("queues names queue {} of device {} twice", entry.queue, entry.device));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::class::DataClass;
+    use crate::dca::{DcaConfig, Inbound, Steering};
+    use doorbell_sim::ports::DmaTag;
+
+    /// Where the lines of a queue's kinds go: written descriptors, a header, payload, written transmit descriptors.
+    fn places(config: &DcaConfig, queue: u8, core: Option<u8>) -> [Placement; 4] {
+        let mut steering = Steering::new(config, 4, true);
+        let kinds = [
+            (DmaKind::RxDescriptorWriteback, 0),
+            (DmaKind::RxData, 0),
+            (DmaKind::RxData, 64),
+            (DmaKind::TxDescriptorWriteback, 0),
+        ];
+        kinds.map(|(kind, offset)| {
+            let access = DmaAccess { tag: DmaTag { queue, core }, ..DmaAccess::plain(0, kind, offset) };
+            let class = DataClass::of(&access, 64);
+            steering.place(&Inbound { access, class, full: true, in_llc: false })
+        })
+    }
+
+    fn entry(queue: u8) -> QueueDca {
+        QueueDca {
+            device: 0,
+            queue,
+            direction: None,
+            headers: None,
+            payload: None,
+            descriptors: None,
+            l2_hart: None,
+            ways: None,
+            descriptor_ways: None,
+        }
+    }
+
+    const SHARED: Placement = Placement::Llc(WayMask(0xf));
+    const fn l2(hart: usize) -> Placement {
+        Placement::L2(hart, WayMask(0xf))
+    }
+
+    #[test]
+    fn a_queue_s_lines_go_to_the_hart_of_its_number() {
+        let policy =
+            DcaPolicy { headers: Place::QueueL2, descriptors: Place::QueueL2, ..DcaPolicy::default() };
+        let config = DcaConfig { policy, ..DcaConfig::default() };
+        for queue in 0..8 {
+            let own = l2(usize::from(queue) % 4);
+            assert_eq!(places(&config, queue, None), [own, own, SHARED, own]);
+        }
+    }
+
+    #[test]
+    fn a_queue_that_is_named_has_places_a_hart_and_ways_of_its_own() {
+        let mut named = entry(2);
+        (named.headers, named.l2_hart) = (Some(Place::L2), Some(3));
+        (named.payload, named.ways) = (Some(Place::Allocate), Some(WayMask(0x30)));
+        let config = DcaConfig { queues: vec![named.clone()], ..DcaConfig::default() };
+        let (own, there) = (Placement::Llc(WayMask(0x30)), Placement::L2(3, WayMask(0x30)));
+        assert_eq!(places(&config, 2, None), [own, there, own, own]);
+        assert_eq!(places(&config, 1, None), [SHARED; 4]);
+        let receive = QueueDca { direction: Some(QueueDirection::Receive), ..named.clone() };
+        let other = QueueDca { direction: Some(QueueDirection::Transmit), ..entry(2) };
+        let config = DcaConfig { queues: vec![receive, other], ..DcaConfig::default() };
+        assert_eq!(config.validate(16, 4), Ok(()));
+        assert_eq!(places(&config, 2, None), [own, there, own, SHARED]);
+        let apart = QueueDca { descriptor_ways: Some(WayMask(0x40)), ..named };
+        let config = DcaConfig { queues: vec![apart], ..DcaConfig::default() };
+        assert_eq!(places(&config, 2, None)[0], Placement::Llc(WayMask(0x40)));
+    }
+
+    #[test]
+    fn a_device_s_wish_is_followed_where_there_is_such_a_hart_and_wishes_are() {
+        let on = DcaConfig::default();
+        assert_eq!(places(&on, 1, Some(3)), [l2(3); 4]);
+        assert_eq!(places(&on, 1, Some(4)), [SHARED; 4], "no such hart");
+        assert_eq!(places(&DcaConfig { hints: false, ..on.clone() }, 1, Some(3)), [SHARED; 4]);
+        let off = DcaConfig { policy: DcaPolicy::off(), ..on.clone() };
+        assert_eq!(places(&off, 1, Some(3)), [Placement::Memory; 4]);
+        let mut without_l2 = Steering::new(&on, 4, false);
+        let access =
+            DmaAccess { tag: DmaTag { queue: 0, core: Some(1) }, ..DmaAccess::plain(0, DmaKind::RxData, 0) };
+        let inbound = Inbound { access, class: DataClass::Header, full: true, in_llc: false };
+        assert_eq!(without_l2.place(&inbound), SHARED);
+    }
+
+    #[test]
+    fn a_queue_that_makes_no_sense_is_refused_by_name() {
+        let refused =
+            |queues: Vec<QueueDca>| DcaConfig { queues, ..DcaConfig::default() }.validate(16, 2).unwrap_err();
+        assert_eq!(refused(vec![entry(16)]), "queues[0].queue is 16; queues are 0 to 15");
+        assert!(refused(vec![QueueDca { l2_hart: Some(2), ..entry(0) }]).contains("the harts are 0 to 1"));
+        assert!(refused(vec![entry(1), entry(1)]).contains("queue 1 of device 0 twice"));
+        assert!(refused(vec![QueueDca { ways: Some(WayMask(0)), ..entry(1) }]).contains("ways is empty"));
+        assert!(refused(vec![QueueDca { device: 64, ..entry(1) }]).contains("0 to 63"));
+    }
+}
