@@ -32,6 +32,7 @@ fn both_ways(control: u32, rxctrl: u32, txctrl: u32) -> IgbBench {
     bench.write(DCA_RXCTRL + 0x40 * 3, rxctrl);
     bench.write(DCA_TXCTRL + 0x40 * 3, txctrl);
     bench.world.dma.clear();
+    bench.world.offsets.clear();
     bench.world.tags.clear();
     let bytes = tcp([10, 0, 0, 1], [10, 0, 0, 2], 80, 81, 600);
     bench.arrive(&bytes);
