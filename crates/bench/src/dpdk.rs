@@ -1,5 +1,5 @@
 //! The DPDK programs of the dpdk image, and the options that decide how many cache lines a DPDK program touches. Each takes
-//! every frame of every port with one core, in bursts.
+//! every frame of every port in bursts, with one core unless it is told of more ([`crate::cores`]).
 
 use doorbell_loadgen::Returned;
 use doorbell_machine::ConfigError;
@@ -7,20 +7,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
+use crate::cores;
 use crate::options::Options;
 
 /// Our own programs print this when their ports are up.
 pub(crate) const READY_MARKER: &str = "doorbell: ready";
-/// l3fwd prints this when it begins to forward.
-pub(crate) const L3FWD_READY_MARKER: &str = "entering main loop on lcore";
-
-/// l3fwd's routes are for 198.18.0.0/15, which RFC 2544 sets apart for benchmarks: 198.18.N.0/24 is behind port N.
-/// Its tables (16 M entries of the first lookup) take most of the memory.
-pub(crate) const L3FWD: &[&str] = &["loadgen.traffic.destination_ip=198.18.0.1", "platform.ram=768MiB"];
-
-/// Hugepages of 2 MiB for l3fwd: its tables for IPv4 (64 MiB and second lookups) and IPv6, 8192 packet buffers, and EAL's own.
-const L3FWD_HUGEPAGES: u32 = 200;
-
 /// The options that all DPDK programs have, under testpmd's names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -93,16 +84,13 @@ impl DpdkConfig {
 
 /// What every DPDK program of the image is told.
 pub(crate) fn words(app: &str, config: &RunConfig) -> String {
-    format!("doorbell.app={app} {}", config.options::<DpdkConfig>().guest_words(config.platform.nics))
+    words_of_cores(app, 1, config)
 }
 
-/// What the image's /init is told: among it, the stations behind the ports.
-pub(crate) fn l3fwd(config: &RunConfig) -> String {
-    let stations = (0..config.platform.nics).map(|port| {
-        let station = config.loadgen.traffic.for_port(port).source;
-        format!(" doorbell.arg=--eth-dest={port},{station}")
-    });
-    format!("{} doorbell.hugepages={L3FWD_HUGEPAGES}{}", words("l3fwd", config), stations.collect::<String>())
+/// What one is told on so many cores, each with packet buffers of its own.
+pub(crate) fn words_of_cores(app: &str, count: u32, config: &RunConfig) -> String {
+    let footprint = config.options::<DpdkConfig>().guest_words(config.platform.nics * count);
+    format!("doorbell.app={app} {footprint}{}", cores::words(count))
 }
 
 /// Addresses exchanged, as by testpmd.

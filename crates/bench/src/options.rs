@@ -21,6 +21,9 @@ pub trait Options:
 {
     /// What the section is called: its keys are `SECTION.key`.
     const SECTION: &'static str;
+    /// Whether it is left out of what is written where nothing of it is set: configurations from before there was this section keep their
+    /// hash.
+    const QUIET: bool = false;
 
     /// Checks every value, by itself and beside the rest of the configuration. An error names the whole path, such as
     /// `rxptx.work`.
@@ -133,13 +136,15 @@ impl PartialEq for OptionSections {
 
 impl Serialize for OptionSections {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.sections.iter().map(|held| (held.section(), held.table())))
+        let written = self.sections.iter().filter(|held| !held.is_quiet());
+        serializer.collect_map(written.map(|held| (held.section(), held.table())))
     }
 }
 
 /// Options of a type that is not known.
 trait Held: Any + Debug + Send + Sync {
     fn section(&self) -> &'static str;
+    fn is_quiet(&self) -> bool;
     fn table(&self) -> Table;
     fn schema(&self, generator: &mut SchemaGenerator) -> Schema;
     fn laid_under(&self, own: &Table) -> Result<Arc<dyn Held>, ConfigError>;
@@ -150,6 +155,10 @@ trait Held: Any + Debug + Send + Sync {
 impl<T: Options> Held for T {
     fn section(&self) -> &'static str {
         T::SECTION
+    }
+
+    fn is_quiet(&self) -> bool {
+        T::QUIET && *self == T::default()
     }
 
     fn table(&self) -> Table {

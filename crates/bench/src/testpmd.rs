@@ -2,12 +2,11 @@
 
 use doorbell_loadgen::Returned;
 use doorbell_machine::ConfigError;
-use doorbell_nic::NicModel;
-use doorbell_nic::e82576::QUEUES;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
+use crate::cores;
 use crate::dpdk::DpdkConfig;
 use crate::options::Options;
 
@@ -45,12 +44,8 @@ pub struct TestpmdConfig {
     /// Cores that forward, 1 to 16 (without this, one), each with a queue of its own each way on every port: RSS spreads flows over them, and plain traffic is
     /// one flow (`--flows 1000`). More than one needs as many harts and NICs with as many queues (`nic.model = "82576"`); each
     /// core has `dpdk.mbufs` of its own.
-    #[serde(skip_serializing_if = "is_one")]
+    #[serde(skip_serializing_if = "cores::is_one")]
     pub cores: u32,
-}
-
-fn is_one(cores: &u32) -> bool {
-    *cores == 1
 }
 
 impl Default for TestpmdConfig {
@@ -67,32 +62,11 @@ impl Options for TestpmdConfig {
             let problem = "\"paired\" needs an even number of platform.nics";
             return Err(ConfigError::new("testpmd.topology", problem));
         }
-        self.check_cores(config).map_err(|problem| ConfigError::new("testpmd.cores", problem))
+        cores::check("testpmd.cores", self.cores, config)
     }
 }
 
 impl TestpmdConfig {
-    /// Whether there are as many harts and queues.
-    fn check_cores(&self, config: &RunConfig) -> Result<(), String> {
-        let (cores, harts) = (self.cores, config.platform.harts);
-        if !(1..=QUEUES as u32).contains(&cores) {
-            return Err(format!("{cores} is not from 1 to {QUEUES}, the queues of an 82576"));
-        }
-        if cores == 1 {
-            return Ok(());
-        }
-        if cores > harts {
-            return Err(format!(
-                "{cores}, and the machine has {harts} hart(s); set platform.harts={cores} or more"
-            ));
-        }
-        let one_queue = |port: &usize| config.port(*port).nic.model == NicModel::E82540em;
-        if let Some(port) = (0..config.platform.nics as usize).find(one_queue) {
-            return Err(format!("{cores}, and port {port}'s 82540EM has one queue; set nic.model=82576"));
-        }
-        Ok(())
-    }
-
     /// What more than one core is told: lcore 0 is the main one, on the first hart beside the first that forwards.
     fn core_words(&self) -> String {
         let cores = self.cores;
@@ -122,14 +96,6 @@ pub(crate) fn guest_words(config: &RunConfig) -> String {
     format!("doorbell.app=testpmd doorbell.mode={mode} {footprint}{topology}{}", own.core_words())
 }
 
-/// What a run should know of its traffic: RSS keeps a flow on one queue.
-pub(crate) fn remark(config: &RunConfig) -> Option<&'static str> {
-    let streams = &config.loadgen.traffic.streams;
-    let is_one_flow = streams.is_empty() || streams.len() == 1 && streams[0].flows() == 1;
-    (config.options::<TestpmdConfig>().cores > 1 && is_one_flow)
-        .then_some("; this is one flow, which RSS keeps on one queue of a port: --flows 1000 sends many")
-}
-
 /// What the load generator expects back.
 pub(crate) fn returned(config: &RunConfig) -> Returned {
     match config.options::<TestpmdConfig>().mode {
@@ -143,25 +109,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cores_need_harts_and_queues_and_one_core_is_told_what_it_always_was() {
+    fn the_main_core_is_on_the_hart_of_the_first_that_forwards() {
         let resolve = |set: &[&str]| {
             crate::resolve::resolve("fast", &set.iter().map(|set| (*set).to_owned()).collect::<Vec<_>>())
         };
         assert!(!guest_words(&resolve(&[]).unwrap()).contains("lcores"));
         let four = ["testpmd.cores=4", "platform.harts=4", "nic.model=82576"];
         let words = guest_words(&resolve(&four).unwrap());
-        assert!(remark(&resolve(&four).unwrap()).is_some_and(|told| told.contains("--flows")));
-        let many =
-            [&four[..], &["loadgen.traffic.streams=[{sweeps=[{field=\"source-port\",count=9}]}]"]].concat();
-        assert_eq!([remark(&resolve(&many).unwrap()), remark(&resolve(&[]).unwrap())], [None; 2]);
         assert!(words.contains("doorbell.lcores=0@0,1@0,2@1,3@2,4@3 doorbell.arg=--rxq=4"), "{words}");
-        for (left_out, named) in [(1, "platform.harts=4"), (2, "nic.model=82576")] {
-            let set: Vec<&str> =
-                four.iter().enumerate().filter(|(at, _)| *at != left_out).map(|(_, set)| *set).collect();
-            let error = resolve(&set).unwrap_err().to_string();
-            assert!(error.contains("testpmd.cores") && error.contains(named), "{error}");
-        }
-        let error = resolve(&["testpmd.cores=17"]).unwrap_err().to_string();
-        assert!(error.contains("17 is not from 1 to 16"), "{error}");
     }
 }

@@ -8,6 +8,7 @@ mod memory_series;
 mod models;
 mod packet_cost;
 mod span;
+mod spread;
 mod top_down;
 
 use std::collections::BTreeMap;

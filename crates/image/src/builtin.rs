@@ -31,7 +31,7 @@ pub const BUILTIN: &[BuiltinRecipe] = &[
         "programs/rxptx.c", "programs/touch.h", "programs/touchdrop.c", "programs/touchfwd.c"),
     recipe!("net": "image.toml", "fstab", "group", "index.html", "init", "memcached", "nic-check", "passwd", "respond", "shrc"),
     recipe!("testpmd-82576": "image.toml"),
-    recipe!("dpdk-82576": "image.toml"),
+    recipe!("dpdk-82576": "image.toml", "cores-app", "l3fwd-app", "programs/cores.c", "programs/queues.c", "programs/queues.h"),
     recipe!("net-82576": "image.toml"),
     recipe!("netperf": "image.toml", "netperf.packages"),
     recipe!("netperf-82576": "image.toml"),

@@ -38,6 +38,7 @@ pub(crate) struct Build {
     pub folder: String,
     /// Packages with headers and what else compiling takes, without what they depend on. Nothing of them goes into the
     /// guest.
+    #[serde(default)]
     pub packages: Vec<String>,
     /// Options of the compiler: those that [`flags`] knows to be harmless.
     #[serde(default)]
@@ -54,6 +55,17 @@ pub(crate) struct Build {
 }
 
 impl Build {
+    /// These programs and those of an extension, which are compiled as these are and may use their sources and headers.
+    pub(crate) fn and(mut self, more: &Build) -> Build {
+        self.folder.clone_from(&more.folder);
+        self.packages.extend_from_slice(&more.packages);
+        self.flags.extend_from_slice(&more.flags);
+        self.include.extend_from_slice(&more.include);
+        self.libraries.extend_from_slice(&more.libraries);
+        self.programs.extend(more.programs.clone());
+        self
+    }
+
     /// Finds what would lead out of the folders.
     pub(crate) fn check(&self) -> Result<(), String> {
         // A library whose name begins with a colon is a file's.

@@ -99,15 +99,16 @@ impl Extension {
         all.links.extend(more.links.clone());
         all.files.clone_from(&more.files);
         spec.init.extend_from_slice(&self.init);
-        if self.build.is_some() && spec.build.is_some() {
-            return Err(format!(
-                "build: {} builds programs already, and one recipe of a chain may",
-                base.name()
-            ));
+        if let Some(more) = &self.build {
+            spec.build = Some(spec.build.map_or_else(|| more.clone(), |base| base.and(more)));
         }
-        spec.build = self.build.clone().or(spec.build);
         spec.lock.clone_from(&self.lock);
         Ok(spec)
+    }
+
+    /// Where the sources are of programs that it adds.
+    pub(crate) fn build_folder(&self) -> Option<&str> {
+        self.build.as_ref().map(|build| build.folder.as_str())
     }
 }
 

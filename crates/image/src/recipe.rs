@@ -36,7 +36,7 @@ pub struct Recipe {
     pub(crate) files: BTreeMap<String, Node>,
     /// What `disk.files` puts onto the disk, by its path there.
     pub(crate) disk_files: BTreeMap<String, Node>,
-    /// What is in the folder `build.folder`, by its path there.
+    /// What is in the folder `build.folder`, by its path there, and in those of the recipes that it extends.
     pub(crate) sources: BTreeMap<String, Node>,
     /// The packages that it names exactly.
     pub(crate) exact: Exact,
@@ -169,14 +169,18 @@ impl Recipe {
             return Err(fail(format!("it extends itself: {} -> {identity}", chain.join(" -> "))));
         }
         chain.push(identity.clone());
-        let (mut spec, base) = match origin.base(&text).map_err(in_toml)? {
-            None => (toml::from_str::<Spec>(&text).map_err(|error| in_toml(error.to_string()))?, None),
+        let (mut spec, base, own_build) = match origin.base(&text).map_err(in_toml)? {
+            None => {
+                let spec: Spec = toml::from_str(&text).map_err(|error| in_toml(error.to_string()))?;
+                let own_build = spec.build.as_ref().map(|build| build.folder.clone());
+                (spec, None, own_build)
+            }
             Some(other) => {
                 let more: Extension = toml::from_str(&text).map_err(|error| in_toml(error.to_string()))?;
                 let base = Self::load_from(&other, chain)?;
                 let spec = more.apply(&base, &origin.stem()).map_err(in_toml)?;
                 let spec = Spec { schema: more.schema, ..spec };
-                (spec, Some(base))
+                (spec, Some(base), more.build_folder().map(str::to_owned))
             }
         };
         spec.command_line = spec.command_line.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -185,10 +189,8 @@ impl Recipe {
         // An extension leaves the disk's own files as they are.
         let own_disk = spec.disk.as_ref().filter(|_| base.is_none());
         let disk_files = own_disk.map(|disk| origin.read_files(&disk.files)).transpose()?.unwrap_or_default();
-        let own_build =
-            spec.build.as_ref().filter(|_| base.as_ref().is_none_or(|base| base.spec.build.is_none()));
-        let sources =
-            own_build.map(|build| origin.read_sources(&build.folder)).transpose()?.unwrap_or_default();
+        let read = |folder: String| origin.read_sources(&folder);
+        let sources = own_build.map(read).transpose()?.unwrap_or_default();
         let exact_file = origin.read_exact(spec.packages.exact.as_deref())?;
         let hash = hash(
             base.as_ref().map_or("", |base| base.hash()),
@@ -205,7 +207,8 @@ impl Recipe {
         }
         all.extend(files);
         let disk_files = if disk_of_base.is_empty() { disk_files } else { disk_of_base };
-        let sources = if sources_of_base.is_empty() { sources } else { sources_of_base };
+        // A file at a path that the other recipe has replaces it, as everywhere.
+        let sources = sources_of_base.into_iter().chain(sources).collect();
         let folder = match origin {
             Origin::Builtin(own) => {
                 builtin.push(own.name);

@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use crate::escape::Esc;
-use crate::number::{NONE, fixed, short};
+use crate::number::{NONE, fixed, grouped, short};
 use doorbell_results::{CoreFigures, PointSummary};
 
 /// A column's head, its group and name in the file, and whether it is a share, shown in percent.
-const COLUMNS: [(&str, &str, &str, bool); 9] = [
+const COLUMNS: [(&str, &str, &str, bool); 14] = [
     ("IPC", "pace", "ipc", false),
     ("Asleep, %", "pace", "asleep_share", true),
     ("Busy, %", "packet cost", "busy_share", true),
@@ -17,7 +17,15 @@ const COLUMNS: [(&str, &str, &str, bool); 9] = [
     ("Backend bound, %", "top-down", "backend_bound", true),
     ("L1D MPKI", "L1D", "mpki", false),
     ("L2 MPKI", "L2", "mpki", false),
+    ("Packets found", "own packets", "packets", false),
+    ("Busy cycles a packet", "own packets", "busy_cycles", false),
+    ("Instructions a packet", "own packets", "busy_instructions", false),
+    ("Empty polls", "own packets", "empty_polls", false),
+    ("In empty polls, %", "own packets", "empty_share", true),
 ];
+
+/// Of these, those that are whole numbers.
+const COUNTS: [&str; 2] = ["packets", "empty_polls"];
 
 /// The section, or nothing for a run with one core, or none that was timed.
 pub(crate) fn html(points: &[&PointSummary]) -> String {
@@ -38,7 +46,18 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
             row(&point.rate, core, &mut out);
         }
     }
-    out.push_str("</tbody>\n</table></div>\n</section>\n");
+    out.push_str("</tbody>\n</table></div>\n");
+    for point in points {
+        let all = point.timing.as_ref();
+        if let Some(imbalance) = all.and_then(|timing| timing.get("cores", "imbalance")) {
+            let (rate, imbalance) = (Esc(&point.rate), fixed(imbalance, 2));
+            let _ = writeln!(
+                out,
+                "<p class=\"facts\">At {rate} the core that found most packets had {imbalance} times the mean of those that poll.</p>"
+            );
+        }
+    }
+    out.push_str("</section>\n");
     out
 }
 
@@ -50,6 +69,7 @@ fn row(rate: &str, core: &CoreFigures, out: &mut String) {
         let cell = match core.figures.get(group, name) {
             None => NONE.to_owned(),
             Some(share) if is_share => fixed(share * 100.0, 1),
+            Some(count) if COUNTS.contains(&name) => grouped(count as u64),
             Some(value) => short(value),
         };
         let _ = write!(out, "<td>{cell}</td>");

@@ -7,8 +7,8 @@ use crate::number::{NONE, duration_s, grouped, trimmed};
 use crate::summary::by_frame_size;
 use crate::text::imbalance_notes;
 use crate::{
-    cores, figures, functions, headline, limit, network, numbers, page, played, ports, ran, stages, steady,
-    streams, timing,
+    cores, figures, functions, headline, limit, network, numbers, page, played, ports, queues, ran, stages,
+    steady, streams, timing,
 };
 use doorbell_results::{Change, PointSummary, RunSummary};
 
@@ -50,6 +50,7 @@ pub fn html(summary: &RunSummary, config_toml: &str) -> String {
         out.push_str(&streams::html(&all));
         out.push_str(&timing::html(&all, &summary.meanings));
         out.push_str(&cores::html(&all));
+        out.push_str(&queues::html(&all));
         out.push_str(&ports::html(&all, &summary.meanings));
     }
     if summary.ran.is_known() {

@@ -40,6 +40,7 @@ mod numbers;
 mod page;
 mod played;
 mod ports;
+mod queues;
 mod ran;
 mod reproduction;
 mod scale;

@@ -35,6 +35,7 @@ mod programs;
 mod requests;
 mod scripts;
 mod servers;
+mod several_cores;
 mod several_harts;
 mod stages;
 mod steady;

@@ -7,9 +7,11 @@ use crate::compute::{self, ComputeConfig};
 use crate::dpdk::{self, DpdkConfig};
 use crate::iperf::{self, IperfConfig};
 use crate::kernel::{self, KernelConfig};
+use crate::l3fwd::{self, L3fwdConfig};
 use crate::memcached::{self, MemcachedDpdkConfig};
 use crate::netperf::{self, NetperfConfig};
 use crate::options::Section;
+use crate::pipeline::{self, StagesConfig};
 use crate::playback::TRACE;
 use crate::redis::{self, RedisConfig};
 use crate::rxptx::{self, RxptxConfig};
@@ -77,10 +79,10 @@ pub const BENCHMARKS: &[Benchmark] = &[
         summary: "DPDK's l3fwd routes every frame by longest prefix match",
         nodes: Nodes::One,
         image: "dpdk",
-        ready_marker: dpdk::L3FWD_READY_MARKER,
-        guest_words: dpdk::l3fwd,
-        options: &[DPDK],
-        defaults: dpdk::L3FWD,
+        ready_marker: l3fwd::READY_MARKER,
+        guest_words: l3fwd::guest_words,
+        options: &[DPDK, Section::of::<L3fwdConfig>()],
+        defaults: l3fwd::DEFAULTS,
         returned: dpdk::routed,
         preload: None,
         silent: false,
@@ -120,6 +122,19 @@ pub const BENCHMARKS: &[Benchmark] = &[
         guest_words: rxptx::guest_words,
         options: &[DPDK, Section::of::<RxptxConfig>()],
         defaults: &[],
+        returned: dpdk::swapped,
+        preload: None,
+        silent: false,
+    },
+    Benchmark {
+        name: "pipeline",
+        summary: "receives, works and transmits on cores of their own, over rings (stages.cores)",
+        nodes: Nodes::One,
+        image: "dpdk",
+        ready_marker: dpdk::READY_MARKER,
+        guest_words: pipeline::guest_words,
+        options: &[DPDK, Section::of::<TouchConfig>(), Section::of::<StagesConfig>()],
+        defaults: pipeline::DEFAULTS,
         returned: dpdk::swapped,
         preload: None,
         silent: false,

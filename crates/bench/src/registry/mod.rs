@@ -8,16 +8,20 @@ use doorbell_machine::overlay::nearest;
 use doorbell_sim::Ps;
 
 use crate::config::RunConfig;
+use crate::cores;
 use crate::dpdk::DpdkConfig;
 use crate::drive::DriveConfig;
 use crate::kernel;
+use crate::l3fwd::L3fwdConfig;
 use crate::nodes::NodeGuest;
 use crate::options::{OptionSections, Options, Section};
+use crate::pipeline::StagesConfig;
 use crate::prepared::MeasureNodes;
 use crate::run_up::RunUp;
 use crate::rxptx::RxptxConfig;
 use crate::session::{Ready, Workload};
-use crate::testpmd::{self, TestpmdConfig};
+use crate::testpmd::TestpmdConfig;
+use crate::touch::TouchConfig;
 
 pub use benchmarks::{BENCHMARKS, NETWORK, PLAYED};
 
@@ -83,7 +87,18 @@ impl Benchmark {
 
     /// What whoever runs it should know of this configuration.
     pub fn remark(&self, config: &RunConfig) -> Option<&'static str> {
-        self.has::<TestpmdConfig>().then(|| testpmd::remark(config)).flatten()
+        if self.has::<L3fwdConfig>() {
+            let several = config.options::<L3fwdConfig>().cores > 1;
+            return several.then(|| cores::remark_of_addresses(config)).flatten();
+        }
+        let by_rss = [
+            self.has::<TestpmdConfig>().then(|| config.options::<TestpmdConfig>().cores),
+            self.has::<StagesConfig>().then(|| config.options::<StagesConfig>().cores.unwrap_or(1)),
+            self.has::<TouchConfig>().then(|| config.options::<TouchConfig>().cores),
+            self.has::<RxptxConfig>().then(|| config.options::<RxptxConfig>().cores),
+        ];
+        let several = by_rss.into_iter().flatten().any(|cores| cores > 1);
+        several.then(|| cores::remark(config)).flatten()
     }
 
     /// What it boots with this configuration.

@@ -8,6 +8,7 @@ use super::buses::buses;
 use super::models::Models;
 use super::packet_cost::per_packet;
 use super::span::{Span, View};
+use super::spread::{own_packets, sharing};
 use super::top_down::{cpi_stack, top_down, top_down_2, top_down_3};
 use doorbell_results::{CoreFigures, TimingFigure, TimingFigures, TimingGroup};
 
@@ -56,6 +57,7 @@ pub(crate) fn figures_of(span: &Span, models: &Models) -> TimingFigures {
         groups.push(buses(w, models));
     }
     groups.extend([uncore(w), dca(w)]);
+    groups.extend(sharing(span));
     TimingFigures(groups.into_iter().map(|filling| filling.0).collect())
 }
 
@@ -63,7 +65,7 @@ pub(crate) fn figures_of(span: &Span, models: &Models) -> TimingFigures {
 pub(crate) fn cores(span: &Span) -> Vec<CoreFigures> {
     let of = |hart: usize| {
         let w = &View::of_hart(span, hart);
-        let groups = vec![
+        let mut groups = vec![
             pace(w),
             per_packet(w),
             top_down(w),
@@ -76,6 +78,7 @@ pub(crate) fn cores(span: &Span) -> Vec<CoreFigures> {
             cache(w, "L2", "l2"),
             access_times(w),
         ];
+        groups.extend(own_packets(w));
         let parts = span.config.hart(hart);
         CoreFigures {
             hart,

@@ -1,0 +1,86 @@
+//! Programs on several cores with queues of their own: every core gets its part of the flows, and nothing is lost, whether each does
+//! everything or they are a pipeline.
+
+use doorbell_acceptance::{left_to_the_long_run, places, quiet, session};
+use doorbell_bench::{Point, Session, Source, benchmark, resolve, run_point};
+use doorbell_sim::Bytes;
+
+const FRAMES: u64 = 500;
+const COMMON: [&str; 4] = ["run.warmup=100us", "run.duration=500us", "run.drain=1ms", "nic.model=82576"];
+
+fn flows(field: &str) -> String {
+    format!("loadgen.traffic.streams=[{{rate=\"1Mpps\",sweeps=[{{field=\"{field}\",count=64}}]}}]")
+}
+
+fn measured(session: &Session) -> Point {
+    let rate = "1Mpps".parse().expect("a rate");
+    let point = quiet(|control| run_point(session, rate, Bytes(64), None, control)).expect("it runs");
+    point.machine.check_conservation();
+    point
+}
+
+/// What each queue received of a point that lost nothing.
+fn shares(point: &Point) -> Vec<u64> {
+    let whole = (point.summary.frames_offered, point.summary.frames_delivered);
+    assert!(whole.0 == whole.1 && whole.0.abs_diff(FRAMES) <= 1, "{whole:?}");
+    let queues = point.summary.ports[0].queues.iter();
+    let received = queues.map(|of| of.figures.iter().find(|figure| figure.name == "rx_frames"));
+    received.map(|figure| figure.map_or(0, |figure| figure.value)).collect()
+}
+
+fn assert_even(point: &Point, cores: usize, what: &str) {
+    let shares = shares(point);
+    assert_eq!(shares.len(), cores, "{what}: {shares:?}");
+    let mean = shares.iter().sum::<u64>() / cores as u64;
+    assert!(shares.iter().all(|share| (mean / 2..2 * mean).contains(share)), "{what}: {shares:?}");
+}
+
+#[test]
+fn testpmds_cores_have_a_queue_each_and_share_the_flows() {
+    let guest = ["nic.model=82576", "platform.harts=2", "testpmd.cores=2"];
+    let session = session(&guest, &["run.warmup=100us", "run.duration=500us", &flows("source-port")]);
+    assert_even(&measured(&session), 2, "testpmd");
+}
+
+fn prepared(name: &str, own: &[&str]) -> Session {
+    let chosen = benchmark(name).expect("a benchmark");
+    let all = chosen.defaults.iter().chain(&COMMON).chain(own).map(|&text| text.to_owned());
+    let config = resolve("fast", &all.collect::<Vec<_>>()).expect("a configuration");
+    quiet(|control| Session::prepare(&config, chosen, &places(), &Source::Boot, control))
+        .unwrap_or_else(|error| panic!("{name} does not get ready: {error}"))
+}
+
+#[test]
+fn so_have_those_of_the_other_dpdk_programs() {
+    if left_to_the_long_run() {
+        return;
+    }
+    let machine = ["platform.harts=3", "platform.ram=768MiB"];
+    for (name, key, field) in [
+        ("l3fwd", "l3fwd.cores=3", "source-ip"),
+        ("touchfwd", "touch.cores=3", "source-port"),
+        ("touchdrop", "touch.cores=3", "source-port"),
+        ("rxptx", "rxptx.cores=3", "source-port"),
+        ("pipeline", "stages.cores=3", "source-port"),
+    ] {
+        let flows = flows(field);
+        let mut own = vec![machine[0], machine[1], key, &flows];
+        if name == "pipeline" {
+            own.push("stages.division=run-to-completion");
+        }
+        assert_even(&measured(&prepared(name, &own)), 3, name);
+    }
+}
+
+#[test]
+fn a_pipeline_takes_packets_from_core_to_core_and_loses_none() {
+    if left_to_the_long_run() {
+        return;
+    }
+    for work in ["stages.work=macswap", "stages.work=touchfwd"] {
+        let session = prepared("pipeline", &[work, &flows("source-port")]);
+        let one = measured(&session);
+        assert_eq!(shares(&one).len(), 1, "one core receives, from one queue");
+        assert_eq!(one.summary.state_hash, measured(&session).summary.state_hash);
+    }
+}

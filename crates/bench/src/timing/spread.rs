@@ -1,0 +1,69 @@
+//! How packets spread over cores: what each core found in receive rings, what its packets cost it, and how uneven cores' shares are.
+
+use super::figures::{Filling, over};
+use super::span::{Span, View};
+
+/// Packets of one core: those that its polls found. A trace has no data, so that what a poll finds there is not known.
+pub(super) fn own_packets(w: &View) -> Option<Filling> {
+    if w.config.is_played() {
+        return None;
+    }
+    let mut g = Filling::new("own packets");
+    let packets = w.n("rounds.packets");
+    let polls = w.n("polls.empty_polls");
+    let awake = w.cycles() - w.n("core.cpi_idle");
+    g.put("packets", Some(packets), "packets that this core's polls of receive rings found");
+    g.put("per_second", over(packets, w.seconds()), "the same a second");
+    g.put(
+        "busy_cycles",
+        over(awake - w.n("polls.empty_cycles"), packets),
+        "core cycles each of them cost this core, without empty polls and sleep",
+    );
+    g.put(
+        "busy_instructions",
+        over(w.instructions as f64 - w.n("polls.empty_instructions"), packets),
+        "instructions each of them cost this core, without empty polls",
+    );
+    g.put("empty_polls", Some(polls), "polls of a receive ring that found nothing");
+    g.put("empty_share", over(w.n("polls.empty_cycles"), w.cycles()), "share of the cycles that these took");
+    Some(g)
+}
+
+/// How evenly the cores that poll receive rings share packets; none where fewer than two do.
+pub(super) fn sharing(span: &Span) -> Option<Filling> {
+    if span.config.is_played() {
+        return None;
+    }
+    let polls = |w: &View| w.n("rounds.packets") + w.n("polls.empty_polls") > 0.0;
+    let views = (0..span.end.own).map(|hart| View::of_hart(span, hart));
+    let packets: Vec<f64> = views.filter(polls).map(|w| w.n("rounds.packets")).collect();
+    if packets.len() < 2 {
+        return None;
+    }
+    let mut g = Filling::new("cores");
+    g.put("polling", Some(packets.len() as f64), "cores that poll receive rings");
+    g.put(
+        "imbalance",
+        imbalance(&packets),
+        "packets of the core that found most, over the mean of all that poll: 1 where all have the same",
+    );
+    Some(g)
+}
+
+/// The most over the mean.
+fn imbalance(packets: &[f64]) -> Option<f64> {
+    let sum: f64 = packets.iter().sum();
+    over(packets.iter().copied().fold(0.0, f64::max) * packets.len() as f64, sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn imbalance_is_one_where_all_have_the_same_and_the_number_of_cores_where_one_has_all() {
+        assert_eq!(imbalance(&[5.0, 5.0, 5.0]), Some(1.0));
+        assert_eq!(imbalance(&[0.0, 8.0, 0.0, 0.0]), Some(4.0));
+        assert_eq!(imbalance(&[0.0, 0.0]), None);
+    }
+}

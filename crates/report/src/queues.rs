@@ -1,0 +1,89 @@
+//! What each queue of each port did at each load, where a card has several: the frames that RSS and filters gave it, those that it lost, and
+//! those that it sent.
+
+use std::fmt::Write;
+
+use crate::escape::Esc;
+use crate::number::{NONE, fixed, grouped};
+use doorbell_results::{PointSummary, PortFigures, QueueFigures};
+
+/// A column's head, and the counters whose sum it is.
+const COLUMNS: [(&str, &[&str]); 5] = [
+    ("Received", &["rx_frames"]),
+    ("Delivered", &["rx_delivered"]),
+    ("No descriptor", &["rx_drop_no_descriptor"]),
+    ("Packet buffer full", &["rx_fifo_full"]),
+    ("Sent", &["tx_frames"]),
+];
+
+/// The section, or nothing where no port used more than one queue.
+pub(crate) fn html(points: &[&PointSummary]) -> String {
+    if points.iter().flat_map(|point| &point.ports).all(|port| port.queues.len() < 2) {
+        return String::new();
+    }
+    let mut out = String::from(
+        "<section aria-labelledby=\"queues\">\n<h2 id=\"queues\">Queue by queue</h2>\n\
+         <p class=\"facts\">Frames in the measurement, of each queue that did anything. What found no descriptor or the packet buffer full \
+         was dropped.</p>\n\
+         <div class=\"scroll\" role=\"region\" aria-label=\"Queues\" tabindex=\"0\">\n<table class=\"numbers few\">\n\
+         <thead><tr><th scope=\"col\">Queue</th><th scope=\"col\">Port</th><th scope=\"col\">Load</th>",
+    );
+    for (head, _) in COLUMNS {
+        let _ = write!(out, "<th scope=\"col\">{head}</th>");
+    }
+    out.push_str("<th scope=\"col\">Of the mean</th></tr></thead>\n<tbody>\n");
+    for point in points {
+        for (number, port) in point.ports.iter().enumerate() {
+            port.queues.iter().for_each(|queue| row(&point.rate, (number, port), queue, &mut out));
+        }
+    }
+    out.push_str("</tbody>\n</table></div>\n</section>\n");
+    out
+}
+
+fn sum(queue: &QueueFigures, names: &[&str]) -> u64 {
+    let of = queue.figures.iter().filter(|figure| names.contains(&figure.name.as_str()));
+    of.map(|figure| figure.value).sum()
+}
+
+fn row(rate: &str, (number, port): (usize, &PortFigures), queue: &QueueFigures, out: &mut String) {
+    let _ = write!(out, "<tr><th scope=\"row\">{}</th><td>{number}</td><td>{}</td>", queue.queue, Esc(rate));
+    for (_, names) in COLUMNS {
+        let value = sum(queue, names);
+        let class = if value == 0 { " class=\"zero\"" } else { "" };
+        let _ = write!(out, "<td{class}>{}</td>", grouped(value));
+    }
+    let (received, queues) = (["rx_frames"], port.queues.len() as f64);
+    let all: u64 = port.queues.iter().map(|queue| sum(queue, &received)).sum();
+    let share = match all {
+        0 => NONE.to_owned(),
+        _ => fixed(sum(queue, &received) as f64 * queues / all as f64, 2),
+    };
+    let _ = writeln!(out, "<td>{share}</td></tr>");
+}
+
+#[cfg(test)]
+mod tests {
+    use doorbell_results::Figure;
+
+    use super::*;
+
+    fn queue(queue: u32, received: u64, full: u64) -> QueueFigures {
+        let figure = |name: &str, value| Figure { name: name.to_owned(), value };
+        QueueFigures { queue, figures: vec![figure("rx_frames", received), figure("rx_fifo_full", full)] }
+    }
+
+    #[test]
+    fn each_of_several_queues_has_a_row_and_one_alone_has_no_table() {
+        let of = |queues: Vec<QueueFigures>| PointSummary {
+            ports: vec![PortFigures { groups: Vec::new(), queues }],
+            ..PointSummary::default()
+        };
+        assert_eq!(html(&[&of(vec![queue(0, 9, 0)])]), "");
+        let page = html(&[&of(vec![queue(0, 3000, 7), queue(1, 1000, 0)])]);
+        assert_eq!(page.matches("<th scope=\"row\">").count(), 2, "{page}");
+        for expected in ["<td>3,000</td>", "<td>7</td>", "<td>1.50</td>", "<td>0.50</td>"] {
+            assert!(page.contains(expected), "no {expected}: {page}");
+        }
+    }
+}
