@@ -33,6 +33,7 @@ mod network;
 mod nodes;
 mod observe;
 mod options;
+mod ovs;
 mod phases;
 mod pipeline;
 mod places;

@@ -54,6 +54,7 @@ pub(crate) fn assemble(
     put_skeleton(recipe, &mut archive).map_err(fail)?;
     let needs = put_whole(recipe, installed, &mut archive).map_err(fail)?;
     put_programs(spec, tree, needs, &mut archive).map_err(fail)?;
+    put_data(spec, tree, &mut archive).map_err(fail)?;
     put_modules(spec, tree, &kernel_release, &mut archive)?;
     write(out, INITRAMFS_FILE, &archive.to_bytes())?;
     files.sort();
@@ -151,6 +152,24 @@ fn put_whole(
         }
     }
     Ok(needs)
+}
+
+/// Files of the packages that are no programs.
+fn put_data(spec: &Spec, tree: &Tree, archive: &mut Archive) -> Result<(), String> {
+    for pattern in &spec.initramfs.data {
+        let found = tree.glob(pattern);
+        if found.is_empty() {
+            return Err(format!("{pattern} is in none of the packages"));
+        }
+        for path in found {
+            for (place, node) in tree.resolve(&path)? {
+                if !archive.has(&place) {
+                    archive.put(&place, node)?;
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What is still to be looked for in the packages.

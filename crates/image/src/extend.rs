@@ -70,6 +70,7 @@ struct MoreKernel {
 #[serde(deny_unknown_fields, default)]
 struct MoreInitramfs {
     elf: Vec<String>,
+    data: Vec<String>,
     library_path: Vec<String>,
     directories: Vec<String>,
     links: BTreeMap<String, String>,
@@ -94,6 +95,7 @@ impl Extension {
         spec.kernel.modules.extend_from_slice(&self.kernel.modules);
         let (all, more) = (&mut spec.initramfs, &self.initramfs);
         all.elf.extend_from_slice(&more.elf);
+        all.data.extend_from_slice(&more.data);
         all.library_path.extend_from_slice(&more.library_path);
         all.directories.extend_from_slice(&more.directories);
         all.links.extend(more.links.clone());

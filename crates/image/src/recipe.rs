@@ -101,6 +101,9 @@ pub(crate) struct Kernel {
 pub(crate) struct Initramfs {
     pub elf: Vec<String>,
     pub library_path: Vec<String>,
+    /// Patterns of other files out of the packages, put where they are there.
+    #[serde(default)]
+    pub data: Vec<String>,
     #[serde(default)]
     pub directories: Vec<String>,
     #[serde(default)]
@@ -317,6 +320,7 @@ impl Spec {
             .into_iter()
             .chain(self.firmware.values())
             .chain(&inside.elf)
+            .chain(&inside.data)
             .chain(&inside.library_path)
             .chain(&inside.directories)
             .chain(inside.links.keys())

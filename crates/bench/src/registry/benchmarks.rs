@@ -11,6 +11,7 @@ use crate::l3fwd::{self, L3fwdConfig};
 use crate::memcached::{self, MemcachedDpdkConfig};
 use crate::netperf::{self, NetperfConfig};
 use crate::options::Section;
+use crate::ovs::{self, OvsConfig};
 use crate::pipeline::{self, StagesConfig};
 use crate::playback::TRACE;
 use crate::redis::{self, RedisConfig};
@@ -136,6 +137,19 @@ pub const BENCHMARKS: &[Benchmark] = &[
         options: &[DPDK, Section::of::<TouchConfig>(), Section::of::<StagesConfig>()],
         defaults: pipeline::DEFAULTS,
         returned: dpdk::swapped,
+        preload: None,
+        silent: false,
+    },
+    Benchmark {
+        name: "ovs",
+        summary: "Open vSwitch with DPDK joins ports in pairs: its threads, flows and caches of flows",
+        nodes: Nodes::One,
+        image: "ovs",
+        ready_marker: dpdk::READY_MARKER,
+        guest_words: ovs::guest_words,
+        options: &[Section::of::<OvsConfig>()],
+        defaults: ovs::DEFAULTS,
+        returned: ovs::returned,
         preload: None,
         silent: false,
     },

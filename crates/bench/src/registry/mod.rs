@@ -15,6 +15,7 @@ use crate::kernel;
 use crate::l3fwd::L3fwdConfig;
 use crate::nodes::NodeGuest;
 use crate::options::{OptionSections, Options, Section};
+use crate::ovs::OvsConfig;
 use crate::pipeline::StagesConfig;
 use crate::prepared::MeasureNodes;
 use crate::run_up::RunUp;
@@ -78,11 +79,17 @@ impl Benchmark {
 
     /// How long it may keep a frame that nothing else holds up.
     fn pause(&self, config: &RunConfig) -> Ps {
-        match (self.has::<RxptxConfig>(), self.has::<DpdkConfig>()) {
+        match (self.has::<RxptxConfig>(), self.rings(config)) {
             (true, _) => config.options::<RxptxConfig>().work,
-            (_, true) => Ps::ZERO,
+            (_, Some(_)) => Ps::ZERO,
             _ => kernel::PAUSE,
         }
+    }
+
+    /// Descriptors of its receive and transmit rings, where its options say so: those of programs that poll.
+    fn rings(&self, config: &RunConfig) -> Option<[u32; 2]> {
+        let dpdk = || self.has::<DpdkConfig>().then(|| config.options::<DpdkConfig>().rings());
+        self.has::<OvsConfig>().then(|| config.options::<OvsConfig>().rings()).or_else(dpdk)
     }
 
     /// What whoever runs it should know of this configuration.
@@ -96,6 +103,7 @@ impl Benchmark {
             self.has::<StagesConfig>().then(|| config.options::<StagesConfig>().cores.unwrap_or(1)),
             self.has::<TouchConfig>().then(|| config.options::<TouchConfig>().cores),
             self.has::<RxptxConfig>().then(|| config.options::<RxptxConfig>().cores),
+            self.has::<OvsConfig>().then(|| config.options::<OvsConfig>().cores.unwrap_or(1)),
         ];
         let several = by_rss.into_iter().flatten().any(|cores| cores > 1);
         several.then(|| cores::remark(config)).flatten()
@@ -112,7 +120,7 @@ impl Benchmark {
             preload: self.preload,
             silent: self.silent,
             pause: self.pause(config),
-            rings: self.has::<DpdkConfig>().then(|| config.options::<DpdkConfig>().rings()),
+            rings: self.rings(config),
         }
     }
 }

@@ -120,6 +120,7 @@ fn sections_are_called_as_no_other_part_and_refuse_keys_that_they_do_not_know() 
         "touch",
         "rxptx",
         "stages",
+        "ovs",
         "kernel",
         "memcached_dpdk",
         "compute",
