@@ -126,10 +126,11 @@ pub(crate) const MEMCACHED: &[&str] = &[
 const RELOAD: &str = "rmmod e1000 && insmod /lib/modules/e1000.ko InterruptThrottleRate=";
 /// The addresses of a guest's ports, in a shell that counts them by `n`.
 const ADDRESSES: &str = "10.0.$n.2/24";
-/// What the image's /init is told to run one of its scripts.
-fn words(script: &str, config: &RunConfig) -> String {
+/// What the image's /init is told to run one of its scripts, and commands before it.
+pub(crate) fn words(script: &str, first: &[String], config: &RunConfig) -> String {
     let kernel = config.options::<KernelConfig>();
-    let before: String = kernel.commands(ADDRESSES).iter().map(|command| format!("{command}; ")).collect();
+    let commands = kernel.commands(ADDRESSES);
+    let before: String = commands.iter().chain(first).map(|command| format!("{command}; ")).collect();
     let mtu = kernel.words(config.platform.nics);
     match before.as_str() {
         "" => format!("doorbell.app={script}{mtu}"),
@@ -139,12 +140,7 @@ fn words(script: &str, config: &RunConfig) -> String {
 
 /// What the image's /init is told: nothing runs but the kernel.
 pub(crate) fn respond(config: &RunConfig) -> String {
-    words("respond", config)
-}
-
-/// What the image's /init is told.
-pub(crate) fn memcached(config: &RunConfig) -> String {
-    words("memcached", config)
+    words("respond", &[], config)
 }
 
 /// Answers are checked by the protocol that asks.

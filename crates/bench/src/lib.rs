@@ -27,6 +27,7 @@ mod length;
 mod m5;
 mod measure;
 mod memcached;
+mod memcached_kernel;
 mod moved;
 mod netperf;
 mod network;

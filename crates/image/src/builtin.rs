@@ -32,7 +32,7 @@ pub const BUILTIN: &[BuiltinRecipe] = &[
     recipe!("net": "image.toml", "fstab", "group", "index.html", "init", "memcached", "nic-check", "passwd", "respond", "shrc"),
     recipe!("testpmd-82576": "image.toml"),
     recipe!("dpdk-82576": "image.toml", "cores-app", "l3fwd-app", "programs/cores.c", "programs/queues.c", "programs/queues.h"),
-    recipe!("net-82576": "image.toml"),
+    recipe!("net-82576": "image.toml", "memcached"),
     recipe!("ovs": "image.toml", "ovs-app"),
     recipe!("netperf": "image.toml", "netperf.packages"),
     recipe!("netperf-82576": "image.toml"),

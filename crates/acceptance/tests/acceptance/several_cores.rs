@@ -84,3 +84,26 @@ fn a_pipeline_takes_packets_from_core_to_core_and_loses_none() {
         assert_eq!(one.summary.state_hash, measured(&session).summary.state_hash);
     }
 }
+
+#[test]
+fn memcacheds_threads_have_a_queue_each_over_the_kernels_stack() {
+    if left_to_the_long_run() {
+        return;
+    }
+    let own = [
+        "platform.harts=4",
+        "platform.interrupts=aia",
+        "memcached_kernel.cores=4",
+        "loadgen.traffic.memcached.clients=64",
+        "run.warmup=2ms",
+        "run.duration=5ms",
+        "run.drain=5ms",
+    ];
+    let session = prepared("memcached-kernel", &own);
+    let rate = "200kpps".parse().expect("a rate");
+    let point = quiet(|control| run_point(&session, rate, Bytes(64), None, control)).expect("it runs");
+    let summary = &point.summary;
+    assert_eq!((summary.frames_delivered, summary.frames_corrupt), (summary.frames_offered, 0));
+    let mut queues = point.machine.nic(0).queue_stats().iter().map(|queue| queue.rx_frames);
+    assert!(queues.by_ref().take(4).all(|frames| frames > 100) && queues.all(|frames| frames == 0));
+}

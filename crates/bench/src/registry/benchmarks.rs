@@ -9,6 +9,7 @@ use crate::iperf::{self, IperfConfig};
 use crate::kernel::{self, KernelConfig};
 use crate::l3fwd::{self, L3fwdConfig};
 use crate::memcached::{self, MemcachedDpdkConfig};
+use crate::memcached_kernel::{self, MemcachedKernelConfig};
 use crate::netperf::{self, NetperfConfig};
 use crate::options::Section;
 use crate::ovs::{self, OvsConfig};
@@ -172,8 +173,8 @@ pub const BENCHMARKS: &[Benchmark] = &[
         nodes: Nodes::One,
         image: "net",
         ready_marker: kernel::READY_MARKER,
-        guest_words: kernel::memcached,
-        options: &[KERNEL],
+        guest_words: memcached_kernel::guest_words,
+        options: &[KERNEL, Section::of::<MemcachedKernelConfig>()],
         defaults: kernel::MEMCACHED,
         returned: kernel::returned,
         preload: Some(Kind::MemcachedSet),

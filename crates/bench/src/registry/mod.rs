@@ -13,6 +13,7 @@ use crate::dpdk::DpdkConfig;
 use crate::drive::DriveConfig;
 use crate::kernel;
 use crate::l3fwd::L3fwdConfig;
+use crate::memcached_kernel::{self, MemcachedKernelConfig};
 use crate::nodes::NodeGuest;
 use crate::options::{OptionSections, Options, Section};
 use crate::ovs::OvsConfig;
@@ -94,6 +95,9 @@ impl Benchmark {
 
     /// What whoever runs it should know of this configuration.
     pub fn remark(&self, config: &RunConfig) -> Option<&'static str> {
+        if self.has::<MemcachedKernelConfig>() {
+            return memcached_kernel::remark(config);
+        }
         if self.has::<L3fwdConfig>() {
             let several = config.options::<L3fwdConfig>().cores > 1;
             return several.then(|| cores::remark_of_addresses(config)).flatten();

@@ -122,6 +122,7 @@ fn sections_are_called_as_no_other_part_and_refuse_keys_that_they_do_not_know() 
         "stages",
         "ovs",
         "kernel",
+        "memcached_kernel",
         "memcached_dpdk",
         "compute",
         "iperf",

@@ -1,0 +1,96 @@
+//! memcached over the kernel's stack, in the net image, on one core or several.
+
+use doorbell_machine::{ConfigError, InterruptsKind};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::RunConfig;
+use crate::options::Options;
+use crate::{cores, kernel};
+
+/// Queues of an 82576 that Linux uses at most.
+const QUEUES_MAX: u32 = 8;
+
+/// memcached-kernel's own options; those that it shares with other programs over the kernel's stack are in `kernel`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct MemcachedKernelConfig {
+    /// Cores, 1 to 8 (without this, one), each with a thread of memcached and a queue of each port that interrupts it. More than one needs
+    /// as many harts, NICs of the model 82576, and `platform.interrupts = "aia"`, without which Linux gives a port one queue. RSS spreads clients
+    /// over queues (`loadgen.traffic.memcached.clients`); threads share the socket.
+    #[serde(skip_serializing_if = "cores::is_one")]
+    pub cores: u32,
+}
+
+impl Default for MemcachedKernelConfig {
+    fn default() -> Self {
+        MemcachedKernelConfig { cores: 1 }
+    }
+}
+
+impl Options for MemcachedKernelConfig {
+    const SECTION: &'static str = "memcached_kernel";
+    const QUIET: bool = true;
+
+    fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
+        let (key, cores) = ("memcached_kernel.cores", self.cores);
+        let fail = |problem: String| Err(ConfigError::new(key, problem));
+        if !(1..=QUEUES_MAX).contains(&cores) {
+            return fail(format!("{cores} is not from 1 to {QUEUES_MAX}, the queues that Linux uses"));
+        }
+        cores::check(key, cores, config)?;
+        if cores > 1 && config.platform.interrupts == InterruptsKind::Plic {
+            return fail(format!(
+                "{cores}, and with the PLIC Linux gives a port one queue; set platform.interrupts=aia"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// What the image's /init is told.
+pub(crate) fn guest_words(config: &RunConfig) -> String {
+    match config.options::<MemcachedKernelConfig>().cores {
+        1 => kernel::words("memcached", &[], config),
+        cores => kernel::words("memcached", &[format!("threads={cores}")], config),
+    }
+}
+
+/// What a run should know of its clients.
+pub(crate) fn remark(config: &RunConfig) -> Option<&'static str> {
+    let several = config.options::<MemcachedKernelConfig>().cores > 1;
+    (several && config.loadgen.traffic.memcached.clients == 1).then_some(
+        "; one client is one flow, which RSS keeps on one queue of a port: --set loadgen.traffic.memcached.clients=64",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_need_harts_queues_and_messages_and_one_is_told_what_it_always_was() {
+        let resolve = |set: &[&str]| {
+            let set: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
+            crate::resolve::resolve("fast", &set).map_err(|error| error.to_string())
+        };
+        assert_eq!(guest_words(&resolve(&[]).unwrap()), "doorbell.app=memcached");
+        let four =
+            ["memcached_kernel.cores=4", "platform.harts=4", "nic.model=82576", "platform.interrupts=aia"];
+        let config = resolve(&four).unwrap();
+        assert_eq!(guest_words(&config), "-- \"threads=4; . /scripts/memcached\"");
+        assert!(remark(&config).is_some());
+        let clients = resolve(&[&four[..], &["loadgen.traffic.memcached.clients=9"]].concat()).unwrap();
+        assert!(remark(&clients).is_none());
+        for (left_out, says) in
+            [(1, "platform.harts=4"), (2, "nic.model=82576"), (3, "platform.interrupts=aia")]
+        {
+            let set: Vec<&str> =
+                four.iter().enumerate().filter(|(at, _)| *at != left_out).map(|(_, set)| *set).collect();
+            let error = resolve(&set).unwrap_err();
+            assert!(error.contains("memcached_kernel.cores") && error.contains(says), "{error}");
+        }
+        let error = resolve(&["memcached_kernel.cores=9", "platform.harts=16"]).unwrap_err();
+        assert!(error.contains("9 is not from 1 to 8, the queues that Linux uses"), "{error}");
+    }
+}
