@@ -28,7 +28,6 @@ pub mod status {
 /// CTRL_EXT, §8.2.
 pub mod ctrl_ext {
     pub const EE_RST: u32 = 1 << 13;
-    pub const IAME: u32 = 1 << 27;
 }
 
 /// EEC, §8.4.
@@ -78,6 +77,8 @@ pub mod cause {
 /// EICR and its masks, §8.8.
 pub mod extended {
     pub const OTHER: u32 = 1 << 31;
+    /// Those that there are with one interrupt for all: of 16 queues, the TCP timer's and OTHER.
+    pub const SHARED: u32 = OTHER | 1 << 30 | 0xffff;
 }
 
 /// GPIE, §8.8.
@@ -222,7 +223,6 @@ pub mod rxd {
     pub const L4CS: u32 = 1 << 5;
     pub const IPCS: u32 = 1 << 6;
     pub const PIF: u32 = 1 << 7;
-    pub const LB: u32 = 1 << 18;
     /// Errors; in the legacy format 24 bits lower, in a byte of their own.
     pub const HBO: u32 = 1 << 23;
     pub const CE: u32 = 1 << 24;

@@ -10,7 +10,7 @@
 use doorbell_sim::{Ps, log};
 use serde::{Deserialize, Serialize};
 
-use super::bits::{cause, ctrl_ext, extended, gpie, ivar};
+use super::bits::{cause, extended, gpie, ivar};
 use super::identity::VECTORS;
 use super::queues::bits_of;
 use super::regs::Reg;
@@ -113,6 +113,11 @@ impl Igb {
         self.regs.has(Reg::Gpie, gpie::MULTIPLE_MSIX)
     }
 
+    /// The bits of EICR and its masks that there are.
+    pub(super) fn extended_causes(&self) -> u32 {
+        if self.several_vectors() { ALL_VECTORS } else { extended::SHARED }
+    }
+
     /// The vector that a byte of an IVAR register names, as a bit of EICR.
     fn vector_bit(entry: u32) -> u32 {
         let vector = entry & ivar::VECTOR;
@@ -165,7 +170,7 @@ impl Igb {
                 false => extended::OTHER,
             };
         }
-        self.regs.set(Reg::Eicr, self.regs.get(Reg::Eicr) | bits);
+        self.regs.set(Reg::Eicr, self.regs.get(Reg::Eicr) | bits & self.extended_causes());
         self.masks_changed(now, before, ports);
     }
 
@@ -190,11 +195,16 @@ impl Igb {
         if asserted || mask == 0 || self.regs.has(Reg::Gpie, gpie::NSICR) {
             self.regs.set(Reg::Icr, 0);
         }
-        if asserted && self.regs.has(Reg::CtrlExt, ctrl_ext::IAME) {
-            self.regs.set(Reg::Ims, mask & !self.regs.get(Reg::Iam));
-        }
+        self.acknowledge(asserted);
         self.update_irq(now, ports);
         causes | if asserted { cause::INT_ASSERTED } else { 0 }
+    }
+
+    /// Software has read or written ICR: that masks what IAM names, with GPIE.NSICR always and without it while a cause asserted.
+    fn acknowledge(&mut self, asserted: bool) {
+        if asserted || self.regs.has(Reg::Gpie, gpie::NSICR) {
+            self.regs.set(Reg::Ims, self.regs.get(Reg::Ims) & !self.regs.get(Reg::Iam));
+        }
     }
 
     /// EICR as software reads it, which clears it where there is one interrupt for all.
@@ -216,6 +226,9 @@ impl Igb {
         ports: &mut impl IgbPorts,
     ) {
         let before = self.asserting();
+        if reg == Reg::Icr {
+            self.acknowledge(self.regs.get(Reg::Icr) & self.regs.get(Reg::Ims) != 0);
+        }
         self.regs.set(reg, value);
         self.masks_changed(now, before, ports);
     }

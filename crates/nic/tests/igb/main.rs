@@ -7,6 +7,7 @@ mod driver;
 mod filters;
 mod interrupts;
 mod properties;
+mod qemu;
 mod queues;
 
 use doorbell_sim::Ps;

@@ -206,7 +206,6 @@ impl Igb {
             Verdict::Exact => 0,
             Verdict::Inexact => rxd::PIF,
         };
-        let status = if looped { status | rxd::LB } else { status };
         self.admit(now, frame, status, ports);
     }
 
