@@ -50,6 +50,10 @@ pub struct PacketStamps {
     pub sequence: u64,
     /// Each stage lasts from its index to the next one.
     pub times: [Ps; STAGES.len() + 1],
+    /// The queues by which it came into the NIC and went out.
+    pub queues: [u8; 2],
+    /// The hart that had it sent, where that is known.
+    pub hart: Option<u8>,
 }
 
 /// A frame is back at its generator, unharmed.
@@ -198,7 +202,8 @@ impl StageBook {
             trip.returned,
         ];
         let whole = slot.mark == trip.sequence.wrapping_add(1) && times.is_sorted();
-        whole.then_some(PacketStamps { sequence: trip.sequence, times })
+        let queues = [rx.queue, tx.queue];
+        whole.then_some(PacketStamps { sequence: trip.sequence, times, queues, hart: tx.hart })
     }
 
     /// The distribution of each stage, in the order of [`STAGES`].
@@ -242,12 +247,12 @@ mod tests {
 
     fn rx(at: u64) -> RxStamps {
         let [arrived, dma_begun, in_memory, visible] = [0, 1, 3, 6].map(|step| Ps(at + step));
-        RxStamps { arrived, dma_begun, in_memory, visible }
+        RxStamps { arrived, dma_begun, in_memory, visible, queue: 3 }
     }
 
     fn tx(at: u64) -> TxStamps {
         let [doorbell, fetched, dma_begun, read, first_bit] = [0, 5, 11, 18, 26].map(|step| Ps(at + step));
-        TxStamps { doorbell, fetched, dma_begun, read, first_bit }
+        TxStamps { doorbell, fetched, dma_begun, read, first_bit, queue: 2, hart: Some(1) }
     }
 
     fn trip(sequence: u64, sent: u64, returned: u64) -> RoundTrip {

@@ -54,6 +54,7 @@ impl Machine {
                     }
                     None => (now, now + self.config_latency()),
                 };
+                self.writers.stored(addr, hart);
                 self.queue.schedule(arrives, Phase::Mmio, Event::DeviceWrite { addr, size, value });
                 self.harts[hart as usize].complete_store();
                 self.device_over(hart, accepted);
@@ -225,7 +226,11 @@ impl Machine {
         if self.bridge.function_mut(function).write_vectors(bar, offset, size, value) {
             return self.with_function(index, |_, side| side.send_due(now));
         }
-        self.with_function(index, |device, side| device.write(now, (bar, offset), (size, value), side));
+        let writer = self.writers.of(addr);
+        self.with_function(index, |device, side| {
+            device.set_writer(writer);
+            device.write(now, (bar, offset), (size, value), side);
+        });
     }
 
     /// A hart's load from PCI, or its access to configuration space, arrives.

@@ -156,6 +156,13 @@ impl Device {
         }
     }
 
+    /// Which hart writes the register that will be written next, for whoever watches.
+    pub fn set_writer(&mut self, hart: Option<u8>) {
+        if let Device::Nic(nic) = self {
+            nic.set_writer(hart);
+        }
+    }
+
     /// What the function is called on the bus now.
     pub fn set_requester(&mut self, id: u16) {
         if let Device::Nic(nic) = self {

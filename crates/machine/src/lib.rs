@@ -37,6 +37,7 @@ mod run;
 mod timed;
 mod traffic;
 mod turns;
+mod writers;
 
 pub use base::{Base, is_path};
 pub use boot::{BootError, Guest};

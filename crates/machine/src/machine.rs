@@ -22,6 +22,7 @@ use crate::renew::Spare;
 use crate::run::Outcome;
 use crate::timed::{Recording, Timing};
 use crate::turns::Turns;
+use crate::writers::Writers;
 
 /// A simulated computer with its NICs, links and load generators.
 pub struct Machine {
@@ -51,6 +52,8 @@ pub struct Machine {
     pub(crate) recording: Option<Box<Recording>>,
     /// Where each generator's frames spent their time. An observer.
     pub stages: Vec<StageBook>,
+    /// Which hart wrote which register of PCI last, for those who watch frames.
+    pub(crate) writers: Writers,
     /// Something happened that ends the run.
     pub(crate) outcome: Option<Outcome>,
     /// What was printed. An observer.
@@ -121,6 +124,7 @@ impl Machine {
             timing: None,
             recording: None,
             stages: vec![StageBook::new(config.loadgen.stages); platform.nics as usize],
+            writers: Writers::new(platform.harts as usize),
             outcome: None,
             console: Console::default(),
             config,

@@ -164,6 +164,13 @@ impl Card {
         either!(self, nic => nic.set_cable(now, plugged, ports));
     }
 
+    /// Which hart writes the register that will be written next: an observer's.
+    pub fn set_writer(&mut self, hart: Option<u8>) {
+        if let Card::E82576(nic) = self {
+            nic.set_writer(hart);
+        }
+    }
+
     /// What the card is called on the bus now, for the register that says it.
     pub fn set_requester(&mut self, id: u16) {
         if let Card::E82576(nic) = self {

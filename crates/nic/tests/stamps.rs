@@ -27,7 +27,7 @@ fn a_lone_frame_s_stamps_are_the_times_of_its_transfers() {
         bench.run_for(Ps::from_us(2));
         // What the port completes by a call is known to be there when the descriptor is.
         let in_memory = at(if later { 300 } else { 200 });
-        let expected = RxStamps { arrived: at(0), dma_begun: at(0), in_memory, visible: at(300) };
+        let expected = RxStamps { arrived: at(0), dma_begun: at(0), in_memory, visible: at(300), queue: 0 };
         assert_eq!(bench.world.received_stamps, [(7, expected)]);
 
         let start = bench.world.now();
@@ -44,6 +44,7 @@ fn a_lone_frame_s_stamps_are_the_times_of_its_transfers() {
             dma_begun: at(500),
             read: at(1500),
             first_bit: at(1500),
+            ..TxStamps::default()
         };
         let second = TxStamps {
             doorbell: at(0),
@@ -51,6 +52,7 @@ fn a_lone_frame_s_stamps_are_the_times_of_its_transfers() {
             dma_begun: at(2000),
             read: at(2500),
             first_bit: at(2500),
+            ..TxStamps::default()
         };
         assert!(at(1500) + wire <= at(2500), "the wire is free for it");
         assert_eq!(bench.world.sent_stamps, [(8, first), (9, second)]);

@@ -23,6 +23,8 @@ pub struct RxStamps {
     pub in_memory: Ps,
     /// Its (last) descriptor was written back: software can see it.
     pub visible: Ps,
+    /// The queue that it came in by.
+    pub queue: u8,
 }
 
 /// A frame's way out through a NIC; of one in several buffers, those of its last descriptor.
@@ -38,6 +40,10 @@ pub struct TxStamps {
     pub read: Ps,
     /// Its first bit left.
     pub first_bit: Ps,
+    /// The queue that it went out by.
+    pub queue: u8,
+    /// The hart that wrote the tail register, where that is known.
+    pub hart: Option<u8>,
 }
 
 /// Who wants to know when frames pass. A component that does not care implements it with an empty body.

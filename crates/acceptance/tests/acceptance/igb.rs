@@ -21,12 +21,128 @@ done
 busybox grep eth0-rx- /proc/interrupts
 ";
 
+/// Each option of ethtool that has to do with queues. `queues` prints frames received by each queue so far, `interrupts` those of all vectors and
+/// the hundredths of a second since the boot.
+const ETHTOOL: &str = r"
+queues() { echo queues $1 $(ethtool -S eth0 | busybox sed -n 's/ *rx_queue_[0-9]*_packets: //p'); }
+interrupts() {
+    sum=$(busybox awk '/eth0-rx-/ { for (n = 2; n < 6; n++) sum += $n } END { print sum }' /proc/interrupts)
+    echo interrupts $1 $sum $(busybox awk '{ print int(100 * $1) }' /proc/uptime)
+}
+load() {
+    for turn in 1 2 3 4 5 6; do
+        busybox wget -q -O - http://10.0.0.254/file | busybox cmp - /srv/file || echo file differs
+    done
+}
+datagrams() { iperf3 -c 10.0.0.254 -u -P 8 -l 64 -b 20K -t 1 > /dev/null || echo no datagrams; }
+packets() { echo packets $1 $(ethtool -S eth0 | busybox sed -nE 's/ *[rt]x_(queue_[0-9]*_)?packets: //p'); }
+iperf3 -s -D > /dev/null
+ethtool -l eth0 | busybox grep Combined
+ethtool -x eth0 | busybox grep 'indirection table'
+queues begin
+packets begin
+load
+queues spread
+ethtool -X eth0 weight 0 0 0 1
+queues unweighted
+load
+queues weighted
+ethtool -X eth0 default
+ethtool -N eth0 rx-flow-hash udp4 sd
+queues udp
+datagrams
+queues together
+ethtool -N eth0 rx-flow-hash udp4 sdfn
+queues otherwise
+datagrams
+queues apart
+ethtool -C eth0 rx-usecs 10
+interrupts begin
+load
+interrupts often
+ethtool -C eth0 rx-usecs 5000
+interrupts later
+load
+interrupts seldom
+ethtool -c eth0 | busybox grep rx-usecs:
+busybox usleep 50000
+packets end
+ethtool -L eth0 combined 2
+ethtool -x eth0 | busybox grep 'indirection table'
+";
+
+/// The numbers behind these words on a line of the console.
+fn numbers(console: &str, words: &str) -> Vec<u64> {
+    let line = console.lines().find_map(|line| line.trim_end().strip_prefix(words));
+    let line = line.unwrap_or_else(|| panic!("no line begins with {words}: {console}"));
+    line.split_whitespace().map(|word| word.parse().unwrap()).collect()
+}
+
+/// What `-l -L -x -X -N -C -S` did, as the console tells it.
+fn check_ethtool(console: &str) {
+    assert!(!console.contains("differs") && !console.contains("no datagrams"), "{console}");
+    let at = |moment: &str| numbers(console, &format!("queues {moment} "));
+    let grown = |from: &str, to: &str| -> Vec<u64> {
+        at(from).iter().zip(at(to)).map(|(before, after)| after - before).collect()
+    };
+    let used = |grown: &[u64], least: u64| grown.iter().filter(|frames| **frames >= least).count();
+    assert!(console.contains("table for eth0 with 4 RX ring(s)"), "-l, -x: {console}");
+    assert!(console.contains("table for eth0 with 2 RX ring(s)"), "-L: {console}");
+    assert!(used(&grown("begin", "spread"), 1) > 1, "{console}");
+    let weighted = grown("unweighted", "weighted");
+    assert!(weighted[3] > 100 && weighted[..3].iter().sum::<u64>() < 10, "-X: {weighted:?}");
+    // Eight flows of some forty datagrams, there and back, and what iperf3 says to itself by TCP.
+    let (together, apart) = (grown("udp", "together"), grown("otherwise", "apart"));
+    assert_eq!(used(&together, 240), 1, "without ports all flows are alike: {together:?}");
+    assert!(used(&apart, 30) > 1, "-N: {apart:?}");
+    // Interrupts, and in how many hundredths of a second.
+    let passed = |from: &str, to: &str| {
+        let [from, to] = [from, to].map(|moment| numbers(console, &format!("interrupts {moment} ")));
+        (to[0] - from[0], to[1] - from[1] + 1)
+    };
+    let (often, seldom) = (passed("begin", "often"), passed("later", "seldom"));
+    // Of five vectors each comes 200 times a second.
+    assert!(seldom.0 <= 5 * (2 * seldom.1 + 1), "-C: {seldom:?}");
+    assert!(often.0 * seldom.1 > 4 * seldom.0 * often.1, "-C: {often:?} {seldom:?}");
+    // Received and sent ones, then those of each transmit and each receive queue.
+    let [before, after] = ["begin", "end"].map(|moment| numbers(console, &format!("packets {moment} ")));
+    let packets: Vec<u64> = before.iter().zip(&after).map(|(before, after)| after - before).collect();
+    let sums = [packets[6..].iter().sum::<u64>(), packets[2..6].iter().sum()];
+    assert_eq!((packets.len(), [packets[0], packets[1]]), (10, sums), "-S: {packets:?}");
+}
+
 #[test]
-fn linux_spreads_flows_over_queues_that_interrupt_a_core_each() {
+fn frames_of_an_overload_are_accounted_for_by_queue_and_cause() {
+    let others = ["loadgen.traffic.streams=[{rate=\"40Mpps\", sweeps=[{field=\"source-port\", count=100}]}]"];
+    let session = session(&TWO_QUEUES, &[&others[..], &["run.warmup=100us", "run.duration=300us"]].concat());
+    let rate = "40Mpps".parse().unwrap();
+    let point = quiet(|control| run_point(&session, rate, Bytes(64), None, control)).unwrap();
+    point.machine.check_conservation();
+    let port = &point.summary.ports[0];
+    let of = |queue: usize, name: &str| {
+        let figure = port.queues[queue].figures.iter().find(|figure| figure.name == name);
+        figure.unwrap_or_else(|| panic!("queues count {name}")).value
+    };
+    let sum = |name: &str| -> u64 { (0..port.queues.len()).map(|queue| of(queue, name)).sum() };
+    assert_eq!(port.queues.len(), 2);
+    for name in
+        ["rx_drop_dma", "rx_drop_core", "rx_drop_tx", "rx_fifo_full", "rx_descriptors", "tx_descriptors"]
+    {
+        assert_eq!(sum(name), port.value(name), "{name}");
+    }
+    let lost = sum("rx_drop_dma") + sum("rx_drop_core") + sum("rx_drop_tx");
+    assert!(lost > 1000 && lost == sum("rx_fifo_full"), "{port:?}");
+    assert_eq!(sum("rx_offered"), port.value("GPRC") + port.value("MPC"), "what the filters passed");
+    assert_eq!((sum("rx_frames"), sum("tx_frames")), (port.value("GPRC"), port.value("GPTC")));
+}
+
+#[test]
+fn linux_spreads_flows_over_queues_that_interrupt_a_core_each_and_ethtool_s_options_work() {
     let harts = 4;
     let aia = ["platform.interrupts=aia", "platform.harts=4", MODEL];
-    let mut machine = boot(&aia, "doorbell.app=ours", SCRIPT, &[]);
+    let mut machine = boot(&aia, "doorbell.app=ours", &[SCRIPT, ETHTOOL].concat(), &[]);
     let console = run(&mut machine);
+    check_ethtool(&console);
     for (line, times) in [("self-test ok", 1), ("ping ok", 1), ("file ok", 8)] {
         assert_eq!(console.matches(line).count(), times, "{line}: {console}");
     }

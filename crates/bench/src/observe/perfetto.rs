@@ -58,13 +58,11 @@ fn stage_tracks(
     begin: Ps,
     events: &mut Vec<String>,
 ) {
-    let mut slices: Vec<(Ps, Ps, u64)> = packets
-        .iter()
-        .map(|packet| (packet.times[stage], packet.times[stage + 1], packet.sequence))
-        .collect();
-    slices.sort();
+    let mut slices: Vec<(Ps, Ps, &PacketStamps)> =
+        packets.iter().map(|packet| (packet.times[stage], packet.times[stage + 1], packet)).collect();
+    slices.sort_by_key(|(from, to, packet)| (*from, *to, packet.sequence));
     let mut lanes: Vec<Ps> = Vec::new();
-    for (from, to, sequence) in slices {
+    for (from, to, &PacketStamps { sequence, queues, hart, .. }) in slices {
         let free = lanes.iter().position(|until| *until <= from);
         let lane = free.unwrap_or(lanes.len());
         let tid = (stage + 1) * LANES + lane;
@@ -79,10 +77,13 @@ fn stage_tracks(
         let _ = write!(
             event,
             "{{\"ph\":\"X\",\"name\":\"packet {sequence}\",\"cat\":\"{title}\",\"pid\":{pid},\"tid\":{tid},\"ts\":{},\"dur\":{},\
-             \"args\":{{\"packet\":{sequence},\"stage\":{}}}}}",
+             \"args\":{{\"packet\":{sequence},\"stage\":{},\"rx_queue\":{},\"tx_queue\":{}{}}}}}",
             micros(from - begin),
             micros(to - from),
-            stage + 1
+            stage + 1,
+            queues[0],
+            queues[1],
+            hart.map(|hart| format!(",\"hart\":{hart}")).unwrap_or_default()
         );
         events.push(event);
     }
@@ -114,7 +115,7 @@ mod tests {
     fn packets_that_overlap_in_a_stage_take_tracks_of_their_own_and_times_are_exact() {
         let packet = |sequence, due: u64| {
             let times = std::array::from_fn(|stage| Ps(due + 1_000_001 * stage as u64));
-            PacketStamps { sequence, times }
+            PacketStamps { sequence, times, queues: [3, 2], hart: Some(1) }
         };
         let packets = vec![packet(1, 5_000_000), packet(2, 5_500_000), packet(3, 6_000_001)];
         let trace: serde_json::Value = serde_json::from_str(&perfetto(&[packets], &[])).expect("JSON");
@@ -123,6 +124,8 @@ mod tests {
             let slice = events.iter().find(|event| event["args"]["packet"] == packet).expect("a slice");
             (slice["tid"].as_u64().expect("a number"), slice["ts"].as_f64(), slice["dur"].as_f64())
         };
+        let args = &events.iter().find(|event| event["args"]["packet"] == 1).expect("a slice")["args"];
+        assert_eq!(args, &json!({"packet": 1, "stage": 1, "rx_queue": 3, "tx_queue": 2, "hart": 1}));
         assert_eq!(track(1), (10_000, Some(0.0), Some(1.000001)));
         assert_eq!(track(2), (10_001, Some(0.5), Some(1.000001)));
         // The first one's track is free at just this moment.

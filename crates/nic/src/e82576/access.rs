@@ -113,6 +113,7 @@ impl Igb {
             Reg::Tctl => self.tx_advance(now, ports),
             Reg::Tdt => {
                 self.tx.queues[index].doorbells.rung(now, self.regs.at(Reg::Tdt, index));
+                self.tx.queues[index].rung_by = self.writer;
                 self.tx_advance(now, ports);
             }
             Reg::Eitr => self.update_irq(now, ports),

@@ -94,17 +94,28 @@ pub trait IgbPorts: NicPorts + IrqSink {
 impl<T: NicPorts + IrqSink> IgbPorts for T {}
 
 doorbell_sim::stats! {
-    /// What one queue counts. Conservation: `rx_frames` = `rx_delivered` + the `rx_drop_*` + in flight.
+    /// What one queue counts, by the names of the card's counters, which are the sums. Conservation: `rx_offered` = `rx_delivered` + every
+    /// `rx_drop_*` but `rx_drop_no_descriptor` + in flight.
     pub struct QueueStats {
-        /// Frames that filters and hash gave this receive queue and that found room in the packet buffer.
+        /// Frames that filters and hash gave this receive queue.
+        rx_offered,
+        /// Of these, frames that found room in the packet buffer.
         rx_frames,
         /// Frames that the host can see whole, with their descriptors written back.
         rx_delivered,
         /// Bytes of those frames, FCS included.
         rx_delivered_bytes,
-        /// Frames dropped because the queue had no descriptors and drops (SRRCTL.DROP_EN).
+        /// Frames for this queue dropped because DMA was too slow.
+        rx_drop_dma,
+        /// Frames for this queue dropped because the core was too slow.
+        rx_drop_core,
+        /// Of these, frames dropped because the queue had no descriptors and drops (SRRCTL.DROP_EN).
         rx_drop_no_descriptor,
-        /// Frames dropped by a reset, by a rewritten ring register, or because the queue was off.
+        /// Frames for this queue dropped because transmission was too slow.
+        rx_drop_tx,
+        /// Frames dropped because the queue was off.
+        rx_drop_disabled,
+        /// Accepted frames dropped by a reset, by a rewritten ring register, or because the queue was switched off.
         rx_drop_reset,
         /// Frames for this queue that found the packet buffer full; not counted in `rx_frames`.
         rx_fifo_full,
@@ -141,6 +152,8 @@ pub struct Igb {
     bus_master: bool,
     /// Its requester ID. The bus may give it another: it is told before a register is read, and keeps nothing of it.
     requester: u16,
+    /// Which hart writes the register that is being written, where that is known. An observer's; not state.
+    writer: Option<u8>,
     on: QueuesOn,
 }
 
@@ -166,6 +179,7 @@ impl Igb {
             queue_stats: vec![QueueStats::default(); QUEUES],
             bus_master: true,
             requester: 0,
+            writer: None,
             on: QueuesOn::default(),
         };
         nic.load_nvm();
@@ -180,6 +194,11 @@ impl Igb {
     /// The name under which sections and counters of this NIC stand, such as "nic0".
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Which hart writes the register that will be written next.
+    pub fn set_writer(&mut self, hart: Option<u8>) {
+        self.writer = hart;
     }
 
     /// What it is called on the bus: its requester ID, bus, device and function in one.
@@ -318,13 +337,41 @@ impl Igb {
     pub fn check_conservation(&self) {
         self.stats.check_conservation(self.in_flight(), &self.name);
         for (queue, counted) in self.queue_stats.iter().enumerate() {
-            let dropped = counted.rx_drop_no_descriptor + counted.rx_drop_reset;
+            let at_the_door = counted.rx_fifo_full + counted.rx_drop_disabled;
+            let full = counted.rx_drop_dma + counted.rx_drop_core + counted.rx_drop_tx;
+            let inside = counted.rx_delivered + counted.rx_drop_no_descriptor + counted.rx_drop_reset;
             assert_eq!(
-                counted.rx_frames,
-                counted.rx_delivered + dropped + self.rx.frames_of(queue),
+                (counted.rx_offered, counted.rx_frames, full),
+                (
+                    counted.rx_frames + at_the_door,
+                    inside + self.rx.frames_of(queue),
+                    counted.rx_fifo_full + counted.rx_drop_no_descriptor,
+                ),
                 "{}: frames of receive queue {queue} do not add up: {counted:?}",
                 self.name
             );
+        }
+        self.check_sums();
+    }
+
+    /// Asserts that the queues' books together are the card's, where only queues have what is counted.
+    fn check_sums(&self) {
+        let all = &self.stats;
+        let sum = |of: fn(&QueueStats) -> u64| self.queue_stats.iter().map(of).sum::<u64>();
+        let sums = [
+            ("rx_delivered", sum(|queue| queue.rx_delivered), all.rx_delivered),
+            ("rx_delivered_bytes", sum(|queue| queue.rx_delivered_bytes), all.rx_delivered_bytes),
+            ("rx_drop_dma", sum(|queue| queue.rx_drop_dma), all.rx_drop_dma),
+            ("rx_drop_core", sum(|queue| queue.rx_drop_core), all.rx_drop_core),
+            ("rx_drop_tx", sum(|queue| queue.rx_drop_tx), all.rx_drop_tx),
+            ("rx_drop_reset", sum(|queue| queue.rx_drop_reset), all.rx_drop_reset),
+            ("rx_fifo_full", sum(|queue| queue.rx_fifo_full), all.rx_fifo_full),
+            ("rx_descriptors", sum(|queue| queue.rx_descriptors), all.rx_descriptors),
+            ("tx_frames", sum(|queue| queue.tx_frames), all.tx_frames),
+            ("tx_descriptors", sum(|queue| queue.tx_descriptors), all.tx_descriptors),
+        ];
+        for (name, queues, card) in sums {
+            assert_eq!(queues, card, "{}: {name} of all queues is not the card's", self.name);
         }
     }
 }

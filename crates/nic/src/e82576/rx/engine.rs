@@ -187,6 +187,7 @@ impl Igb {
     fn rx_drop_front(&mut self, now: Ps, queue: usize) {
         let Some(frame) = self.rx.fifo.remove(self.rx.dispatched) else { return };
         self.stats.rx_drop_core += 1;
+        self.queue_stats[queue].rx_drop_core += 1;
         self.queue_stats[queue].rx_drop_no_descriptor += 1;
         self.regs.count_at(Reg::Rqdpc, queue, 1);
         self.rx.waits.left();

@@ -247,8 +247,10 @@ impl Igb {
         let id = ports.recognise(&frame.bytes);
         let mut frame = self.prepare(frame, status);
         let queue = usize::from(frame.queue);
+        self.queue_stats[queue].rx_offered += 1;
         if !self.on.has(Queue::receive(queue)) {
             self.stats.rx_drop_disabled += 1;
+            self.queue_stats[queue].rx_drop_disabled += 1;
             self.buffers.recycle(frame.bytes);
             return self.log_drop(now, wire_bytes, "its queue is off");
         }
@@ -265,7 +267,7 @@ impl Igb {
         if state.rx_fifo_full {
             self.queue_stats[queue].rx_fifo_full += 1;
             self.buffers.recycle(frame.bytes);
-            return self.drop_for_room(now, wire_bytes, classify(previous, state), ports);
+            return self.drop_for_room(now, wire_bytes, (queue, classify(previous, state)), ports);
         }
         if fcs_bad {
             self.regs.count(Reg::Rxerrc);
@@ -273,21 +275,32 @@ impl Igb {
             self.count_received(cast, wire_bytes);
         }
         log!(now, Nic, Debug, "{}: frame of {wire_bytes} bytes received for queue {queue}", self.name);
-        frame.watched = Observed(Watched { id, stamps: RxStamps { arrived: now, ..RxStamps::default() } });
+        frame.watched = Observed(Watched {
+            id,
+            stamps: RxStamps { arrived: now, queue: queue as u8, ..RxStamps::default() },
+        });
         self.queue_stats[queue].rx_frames += 1;
         self.rx.fifo.push(frame);
         self.stats.rx_fifo_peak_bytes = self.stats.rx_fifo_peak_bytes.max(self.rx.fifo.used());
         self.rx_advance(now, ports);
     }
 
-    fn drop_for_room(&mut self, now: Ps, wire_bytes: usize, class: DropClass, ports: &mut impl IgbPorts) {
+    fn drop_for_room(
+        &mut self,
+        now: Ps,
+        wire_bytes: usize,
+        (queue, class): (usize, DropClass),
+        ports: &mut impl IgbPorts,
+    ) {
         self.rx_note_wait(now);
         self.rx.waits.dropped();
-        match class {
-            DropClass::Dma => self.stats.rx_drop_dma += 1,
-            DropClass::Core => self.stats.rx_drop_core += 1,
-            DropClass::Tx => self.stats.rx_drop_tx += 1,
-        }
+        let (all, own) = (&mut self.stats, &mut self.queue_stats[queue]);
+        let counters = match class {
+            DropClass::Dma => [&mut all.rx_drop_dma, &mut own.rx_drop_dma],
+            DropClass::Core => [&mut all.rx_drop_core, &mut own.rx_drop_core],
+            DropClass::Tx => [&mut all.rx_drop_tx, &mut own.rx_drop_tx],
+        };
+        counters.into_iter().for_each(|counter| *counter += 1);
         let name = &self.name;
         log!(now, Nic, Debug, "{name}: frame of {wire_bytes} bytes dropped: the FIFO is full ({class:?})");
         self.regs.count(Reg::Mpc);

@@ -260,10 +260,12 @@ impl Igb {
     ) {
         let place = self.regs.ring(Queue::transmit(queue));
         let first = place.map_or(0, |place| place.index_of(run.addr));
-        let super::TxQueue { ring, doorbells, .. } = &mut self.tx.queues[queue];
+        let super::TxQueue { ring, doorbells, rung_by, .. } = &mut self.tx.queues[queue];
+        let (queue, hart) = (queue as u8, *rung_by);
         ring.fetched(run, ports, |_, index, words| {
             let doorbell = doorbells.of(first + index);
-            Fetched { words, stamps: TxStamps { doorbell, fetched: now, ..TxStamps::default() } }
+            let stamps = TxStamps { doorbell, fetched: now, queue, hart, ..TxStamps::default() };
+            Fetched { words, stamps }
         });
         if place.is_some_and(|place| ring.has_fetched_all(&place)) {
             doorbells.clear();

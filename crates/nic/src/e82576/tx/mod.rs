@@ -62,6 +62,8 @@ pub(super) struct TxQueue {
     /// When the tail was written, and the stamps of the descriptor that was processed last. An observer's; not state.
     pub doorbells: Doorbells,
     pub stamps: TxStamps,
+    /// Which hart wrote the tail last. An observer's too.
+    pub rung_by: Option<u8>,
 }
 
 /// The transmit side's state.

@@ -1,0 +1,58 @@
+//! Which hart stored to a register last, for whoever watches frames: a queue's tail has one register, which one core writes. An observer: no
+//! state depends on it, and a restored machine begins without.
+
+use doorbell_sim::PhysAddr;
+
+/// Registers that are told apart; a machine of 16 cores and 8 ports has twice that many tails.
+const KEPT: usize = 256;
+
+/// The last stores' harts by register, in no order.
+#[derive(Debug, Default)]
+pub(crate) struct Writers {
+    /// Whether there is more than one hart.
+    several: bool,
+    of: Vec<(u64, u8)>,
+}
+
+impl Writers {
+    /// Of a machine with so many harts.
+    pub fn new(harts: usize) -> Writers {
+        Writers { several: harts > 1, of: Vec::new() }
+    }
+
+    /// A hart has stored there.
+    pub fn stored(&mut self, addr: PhysAddr, hart: u32) {
+        if !self.several {
+            return;
+        }
+        if let Some((_, last)) = self.of.iter_mut().find(|(at, _)| *at == addr.0) {
+            *last = hart as u8;
+        } else if self.of.len() < KEPT {
+            self.of.push((addr.0, hart as u8));
+        }
+    }
+
+    /// Which hart stored there last.
+    pub fn of(&self, addr: PhysAddr) -> Option<u8> {
+        if !self.several {
+            return Some(0);
+        }
+        self.of.iter().find(|(at, _)| *at == addr.0).map(|(_, hart)| *hart)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_hart_that_stored_to_a_register_is_known() {
+        let mut writers = Writers::new(2);
+        assert_eq!(writers.of(PhysAddr(8)), None);
+        for (addr, hart) in [(8, 1), (16, 0), (8, 0), (16, 1)] {
+            writers.stored(PhysAddr(addr), hart);
+        }
+        assert_eq!([8, 16, 24].map(|addr| writers.of(PhysAddr(addr))), [Some(0), Some(1), None]);
+        assert_eq!(Writers::new(1).of(PhysAddr(8)), Some(0));
+    }
+}
