@@ -21,7 +21,7 @@ use crate::ports_config::PortConfig;
 use crate::renew::Spare;
 use crate::run::Outcome;
 use crate::timed::{Recording, Timing};
-use crate::turns::Turns;
+use crate::turns::{Ready, Turns};
 use crate::writers::Writers;
 
 /// A simulated computer with its NICs, links and load generators.
@@ -47,6 +47,7 @@ pub struct Machine {
     /// When the device access that is being made was made; zero if none is.
     pub(crate) access_at: Ps,
     pub(crate) turns: Turns,
+    pub(crate) ready: Ready,
     pub(crate) timing: Option<Box<Timing>>,
     /// What records where there are no timing models. An observer.
     pub(crate) recording: Option<Box<Recording>>,
@@ -121,6 +122,7 @@ impl Machine {
             reached: Ps::ZERO,
             access_at: Ps::ZERO,
             turns: Turns::new(platform.harts as usize),
+            ready: Ready::default(),
             timing: None,
             recording: None,
             stages: vec![StageBook::new(config.loadgen.stages); platform.nics as usize],

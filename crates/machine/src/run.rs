@@ -82,7 +82,7 @@ impl Machine {
             let runs = Machine::can_run(&self.harts[0]);
             match runs {
                 true if self.harts[0].time() < horizon => {
-                    if self.instructions() >= limits.instructions {
+                    if self.instructions_left(limits) == 0 {
                         return Outcome::Instructions;
                     }
                     self.run_hart(0, horizon, limits);
@@ -94,6 +94,14 @@ impl Machine {
                     return Outcome::Time;
                 }
             }
+        }
+    }
+
+    /// How many instructions may still retire. They are not added up where any number may.
+    pub(crate) fn instructions_left(&self, limits: &Limits) -> u64 {
+        match limits.instructions {
+            u64::MAX => u64::MAX,
+            limit => limit.saturating_sub(self.instructions()),
         }
     }
 
@@ -126,7 +134,7 @@ impl Machine {
     pub(crate) fn run_hart(&mut self, index: usize, horizon: Ps, limits: &Limits) -> Stop {
         let end = self.harts[index].slot_at(horizon);
         let stop = loop {
-            let left = limits.instructions - self.instructions();
+            let left = self.instructions_left(limits);
             let hart = &mut self.harts[index];
             let until = end.min(hart.slots().saturating_add(left));
             let stop = match &mut self.recording {
@@ -134,7 +142,7 @@ impl Machine {
                 Some(recording) => recording.run(index, hart, &mut self.ram, until),
             };
             // A trap takes a slot and retires nothing: only instructions count towards their limit.
-            if stop != Stop::Slot || hart.slots() >= end || self.instructions() >= limits.instructions {
+            if stop != Stop::Slot || hart.slots() >= end || self.instructions_left(limits) == 0 {
                 break stop;
             }
         };

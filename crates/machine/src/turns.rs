@@ -37,17 +37,79 @@ impl Turns {
     pub fn is_for(&self, harts: usize) -> bool {
         self.ahead.len() == harts
     }
+
+    /// The first hart that has not come to the segment's end and need not wait.
+    fn next(&self, ready: &Ready, end: Ps) -> Turn {
+        let at = &ready.at;
+        let (first, second) = ready.first_two();
+        let others = |index: usize| if at[index] == first { second } else { first };
+        let waits = |index: &usize| self.ahead[*index] && at[*index] > others(*index);
+        let next = (0..at.len()).find(|index| at[*index] < end && !waits(index));
+        let hart = next.expect("the hart that is furthest behind waits for none");
+        let waiting = (0..at.len()).filter(|index| at[*index] > at[hart] && waits(index));
+        let end = waiting.map(|index| at[index]).min().unwrap_or(end).min(end);
+        Turn { hart, end, others: others(hart) }
+    }
+}
+
+/// Who runs, until when, and how far the others have come; those that wait will go on from the present.
+struct Turn {
+    hart: usize,
+    end: Ps,
+    others: Ps,
+}
+
+/// When each hart goes on by itself, [`Ps::MAX`] if something else must happen first. It follows from the harts, of which with many this is all that
+/// is looked at for each turn.
+#[derive(Debug, Default)]
+pub(crate) struct Ready {
+    at: Vec<Ps>,
+}
+
+impl Ready {
+    /// Something happened that may concern any hart.
+    pub fn look(&mut self, harts: &[Hart]) {
+        self.at.clear();
+        self.at.extend(harts.iter().map(Self::of));
+    }
+
+    /// One hart went on.
+    pub fn look_at(&mut self, index: usize, hart: &Hart) {
+        self.at[index] = Self::of(hart);
+    }
+
+    /// The harts that can run, and when.
+    pub fn each(&self) -> impl Iterator<Item = (usize, Ps)> {
+        self.at.iter().copied().enumerate().filter(|(_, at)| *at < Ps::MAX)
+    }
+
+    /// Whether nothing has been missed.
+    pub fn is_of(&self, harts: &[Hart]) -> bool {
+        self.at.iter().copied().eq(harts.iter().map(Self::of))
+    }
+
+    fn of(hart: &Hart) -> Ps {
+        if Machine::can_run(hart) { hart.time() } else { Ps::MAX }
+    }
+
+    /// The two earliest times, which are the same if two harts are the earliest.
+    fn first_two(&self) -> (Ps, Ps) {
+        self.at
+            .iter()
+            .fold((Ps::MAX, Ps::MAX), |(first, second), &at| (first.min(at), second.min(first.max(at))))
+    }
 }
 
 impl Machine {
     /// Runs a machine with several harts; see [`Machine::run`].
     pub(crate) fn run_in_turns(&mut self, limits: &Limits) -> Outcome {
+        self.ready.look(&self.harts);
         loop {
             if let Some(outcome) = self.ended(limits) {
                 return outcome;
             }
             let next_event = self.queue.next_time();
-            let earliest = self.runnable().map(|(_, hart)| hart.time()).min();
+            let earliest = self.ready.each().map(|(_, at)| at).min();
             if earliest.is_none() && next_event == Ps::MAX {
                 return self.asleep(limits);
             }
@@ -58,7 +120,7 @@ impl Machine {
             }
             match earliest {
                 Some(earliest) if earliest < next_event => {
-                    if self.instructions() >= limits.instructions {
+                    if self.instructions_left(limits) == 0 {
                         return Outcome::Instructions;
                     }
                     let end = self.segment_end(earliest).min(next_event);
@@ -67,19 +129,10 @@ impl Machine {
                 _ => {
                     self.handle_next_event();
                     self.turns.restart();
+                    self.ready.look(&self.harts);
                 }
             }
         }
-    }
-
-    fn runnable(&self) -> impl Iterator<Item = (usize, &Hart)> {
-        self.harts.iter().enumerate().filter(|(_, hart)| Machine::can_run(hart))
-    }
-
-    /// How far the harts other than this one have come; those that wait will go on from the present.
-    fn others_reached(&self, index: usize) -> Ps {
-        let others = self.runnable().filter(|(other, _)| *other != index);
-        others.map(|(_, hart)| hart.time()).min().unwrap_or(Ps::MAX)
     }
 
     fn segment_end(&self, earliest: Ps) -> Ps {
@@ -92,23 +145,20 @@ impl Machine {
         Ps(limit.0.checked_next_multiple_of(self.config.core.quantum.0).unwrap_or(u64::MAX))
     }
 
-    /// The first hart that has not come to the segment's end and need not wait runs until it does.
+    /// The next hart runs until its turn ends.
     fn take_turn(&mut self, end: Ps, limits: &Limits) {
-        let waits = |(index, hart): &(usize, &Hart)| {
-            self.turns.ahead[*index] && hart.time() > self.others_reached(*index)
-        };
-        let next = self.runnable().find(|each| each.1.time() < end && !waits(each));
-        let (index, hart) = next.expect("the hart that is furthest behind waits for none");
-        let now = hart.time();
-        let waiting = self.runnable().filter(|each| waits(each) && each.1.time() > now);
-        let end = waiting.map(|(_, hart)| hart.time()).min().unwrap_or(end).min(end);
-        let others = self.others_reached(index);
+        debug_assert!(self.ready.is_of(&self.harts), "a hart was changed by another's turn");
+        let Turn { hart: index, end, others } = self.turns.next(&self.ready, end);
         self.harts[index].set_synced_until(others);
         self.turns.ahead[index] = false;
         match self.run_hart(index, end, limits) {
             Stop::Ahead => self.turns.ahead[index] = true,
             Stop::Slot => {}
-            _ => self.turns.restart(),
+            _ => {
+                self.turns.restart();
+                return self.ready.look(&self.harts);
+            }
         }
+        self.ready.look_at(index, &self.harts[index]);
     }
 }

@@ -35,21 +35,25 @@ pub(super) fn earliest(ready: impl Iterator<Item = (usize, Ps)>) -> (Option<(Ps,
 impl Machine {
     /// Runs with timing models; see [`Machine::run`].
     pub(crate) fn run_noting(&mut self, limits: &Limits) -> Outcome {
+        self.ready.look(&self.harts);
         loop {
             if let Some(outcome) = self.ended(limits) {
                 return outcome;
             }
             let next_event = self.queue.next_time();
             let horizon = next_event.min(limits.time);
-            let ready = self.harts.iter().enumerate().filter(|(_, hart)| Machine::can_run(hart));
-            match earliest(ready.map(|(index, hart)| (index, hart.time()))) {
+            debug_assert!(self.ready.is_of(&self.harts), "a hart was changed by another's block");
+            match earliest(self.ready.each()) {
                 (Some((time, hart)), others) if time < horizon => {
-                    if self.instructions() >= limits.instructions {
+                    if self.instructions_left(limits) == 0 {
                         return Outcome::Instructions;
                     }
                     self.run_hart_noting(hart, horizon.min(others), limits);
                 }
-                _ if next_event <= limits.time && next_event < Ps::MAX => self.handle_next_event(),
+                _ if next_event <= limits.time && next_event < Ps::MAX => {
+                    self.handle_next_event();
+                    self.ready.look(&self.harts);
+                }
                 (None, _) if next_event == Ps::MAX => return self.asleep(limits),
                 _ => {
                     self.reached = self.reached.max(limits.time);
@@ -62,7 +66,7 @@ impl Machine {
     /// Executes blocks of a hart until its time has come to `until` or it stops for something.
     fn run_hart_noting(&mut self, index: usize, until: Ps, limits: &Limits) {
         let mut timing = self.timing.take().expect("the machine has timing models");
-        let end = limits.instructions - self.instructions() + self.harts[index].instructions();
+        let end = self.instructions_left(limits).saturating_add(self.harts[index].instructions());
         // A limit does not cut a block: it would let an event in where there is none without the limit.
         let until = Until { cycle: self.harts[index].slot_at(until), instructions: end };
         let stop = loop {
@@ -83,6 +87,7 @@ impl Machine {
             let at = hart.time();
             self.queue.schedule(at, Phase::Mmio, Event::DeviceStart { hart: index as u32 });
             self.timing = Some(timing);
+            self.ready.look_at(index, &self.harts[index]);
             return;
         }
         if let Some(Stop::Mmio(request)) = stop {
@@ -91,8 +96,12 @@ impl Machine {
             timing.record(index, (hart, &self.ram), Ended::Access(op), leaves);
         }
         self.timing = Some(timing);
-        if let Some(stop) = stop {
-            self.act_on(index, stop, limits);
+        match stop {
+            None => self.ready.look_at(index, &self.harts[index]),
+            Some(stop) => {
+                self.act_on(index, stop, limits);
+                self.ready.look(&self.harts);
+            }
         }
     }
 
