@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use doorbell_loadgen::Rate;
-use doorbell_machine::{Network, Watched};
+use doorbell_machine::{CoreModel, Network, Watched};
 use doorbell_results::{PointSummary, Ran};
 
 use crate::config::RunConfig;
@@ -79,6 +79,10 @@ impl<'a> BenchmarkPlan<'a> {
     pub fn check(&self, observe: &Observe) -> Result<(), RunError> {
         let tested = if matches!(self.benchmark.nodes, Nodes::Network) { None } else { Some(0) };
         let network = self.nodes.as_ref().map(|(plan, _)| (&plan.network, tested));
+        if network.is_none() {
+            let timed = self.config.core.model == CoreModel::Timed;
+            observe.check_machine(timed, self.config.loadgen.stages)?;
+        }
         Ok(observe.check_node(network)?)
     }
 

@@ -207,3 +207,16 @@ fn a_guest_that_does_not_get_ready_ends_the_run_with_its_last_words() {
     assert!(panicked.stdout.contains("Kernel panic"), "{}", panicked.stdout);
     panicked.refused_with(&["panicked"]);
 }
+
+#[test]
+fn what_a_machine_cannot_be_watched_for_is_refused_before_it_boots() {
+    for (option, more, says) in [
+        ("--profile", "core.model=functional", "--preset server"),
+        ("--pipeline=0", "core.model=timed", "a log has from 1"),
+        ("--timeline", "loadgen.stages=false", "leave loadgen.stages = true"),
+    ] {
+        let ended = doorbell(&["run", "testpmd", "--set", more, option]);
+        ended.refused_with(&[says]);
+        assert!(!ended.stderr.contains("boot"), "{}", ended.stderr);
+    }
+}

@@ -4,7 +4,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use doorbell_acceptance::{doorbell, dropped, scratch, shared_checkpoint, short_or_long};
+use doorbell_acceptance::{
+    doorbell, dropped, left_to_the_long_run, scratch, shared_checkpoint, short_or_long,
+};
 use serde_json::Value;
 
 /// A load that the guest sustains.
@@ -40,8 +42,11 @@ fn testpmd_returns_every_1518_byte_frame_as_macswap_makes_it() {
 
 #[test]
 fn testpmd_in_io_mode_returns_every_frame_untouched() {
-    check(&Load { mode: "io", frame_size: 64, rate_hz: 8_000_000, frames: short_or_long(20_000, 1_000_000) });
-    check(&Load { mode: "io", frame_size: 1518, rate_hz: 3_000_000, frames: short_or_long(3_000, 100_000) });
+    if left_to_the_long_run() {
+        return;
+    }
+    check(&Load { mode: "io", frame_size: 64, rate_hz: 8_000_000, frames: 1_000_000 });
+    check(&Load { mode: "io", frame_size: 1518, rate_hz: 3_000_000, frames: 100_000 });
 }
 
 #[test]

@@ -200,6 +200,9 @@ fn look_with_tshark(pcap: &Path, captured: u64) -> u64 {
 
 #[test]
 fn a_file_goes_from_node_to_node_through_segmentation_and_checksum_offload_unharmed() {
+    if left_to_the_long_run() {
+        return;
+    }
     let (pair, again) = transfer(&[]);
     assert_eq!(again, 0, "nothing is lost on this cable");
     let lost: u64 = pair.nodes().map(|node| node.ports()[0].link_out.stats().lost).sum();

@@ -69,6 +69,12 @@ impl Observe {
     /// What the machine has to watch; an error if it cannot.
     pub(crate) fn request(&self, machine: &Machine) -> Result<Option<WatchRequest>, RunError> {
         let timed = machine.timing().is_some();
+        self.check_machine(timed, machine.config().loadgen.stages)?;
+        Ok(self.watched().filter(|_| timed))
+    }
+
+    /// Whether a machine can be watched so.
+    pub(crate) fn check_machine(&self, timed: bool, stages: bool) -> Result<(), RunError> {
         let asked = [("--profile", self.profile), ("--pipeline", self.pipeline.is_some())];
         if let Some((option, _)) = asked.iter().find(|(_, asked)| *asked && !timed) {
             let problem = "this machine runs functionally, so that nothing is known of cycles; take a timed one \
@@ -76,11 +82,11 @@ impl Observe {
             return Err(ConfigError::new(*option, problem).into());
         }
         self.check_pipeline()?;
-        if self.timeline.is_some() && !machine.config().loadgen.stages {
+        if self.timeline.is_some() && !stages {
             let problem = "it needs the packets' stages; leave loadgen.stages = true";
             return Err(ConfigError::new("--timeline", problem).into());
         }
-        Ok(self.watched().filter(|_| timed))
+        Ok(())
     }
 
     /// The same of a player of traces.
