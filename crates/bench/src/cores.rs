@@ -23,11 +23,15 @@ pub(crate) fn check(key: &str, cores: u32, config: &RunConfig) -> Result<(), Con
         return Ok(());
     }
     check_harts(key, cores, config)?;
-    let one_queue = |port: &usize| config.port(*port).nic.model == NicModel::E82540em;
-    match (0..config.platform.nics as usize).find(one_queue) {
+    match port_with_one_queue(config) {
         Some(port) => fail(format!("{cores}, and port {port}'s 82540EM has one queue; set nic.model=82576")),
         None => Ok(()),
     }
+}
+
+/// The first port whose card has one queue each way, if there is one.
+pub(crate) fn port_with_one_queue(config: &RunConfig) -> Option<usize> {
+    (0..config.platform.nics as usize).find(|&port| config.port(port).nic.model == NicModel::E82540em)
 }
 
 /// Whether there are as many harts.
@@ -51,14 +55,15 @@ pub(crate) fn words(cores: u32) -> String {
 }
 
 /// What a run with several cores should know of its traffic: RSS keeps a flow on one queue.
-pub(crate) fn remark(config: &RunConfig) -> Option<&'static str> {
-    is_one_flow(config, |_| true)
+pub(crate) fn remark(cores: u32, config: &RunConfig) -> Option<&'static str> {
+    (cores > 1 && is_one_flow(config, |_| true))
         .then_some("; this is one flow, which RSS keeps on one queue of a port: --flows 1000 sends many")
 }
 
 /// The same where the program has RSS take addresses alone.
-pub(crate) fn remark_of_addresses(config: &RunConfig) -> Option<&'static str> {
-    is_one_flow(config, |field| matches!(field, Field::SourceIp | Field::DestinationIp)).then_some(
+pub(crate) fn remark_of_addresses(cores: u32, config: &RunConfig) -> Option<&'static str> {
+    let of_addresses = |field| matches!(field, Field::SourceIp | Field::DestinationIp);
+    (cores > 1 && is_one_flow(config, of_addresses)).then_some(
         "; l3fwd has RSS take addresses alone, and all frames have the same, which keeps them on one queue of a port: \
          --set 'loadgen.traffic.streams=[{sweeps=[{field=\"source-ip\",count=1000}]}]' sends many",
     )
@@ -128,7 +133,7 @@ mod tests {
         let of = |name: &str, more: &[&str]| {
             let base = ["platform.harts=4", "nic.model=82576", "testpmd.cores=4", "l3fwd.cores=4"];
             let config = resolve(&[&base[..], more].concat()).unwrap();
-            benchmark(name).unwrap().remark(&config).is_some()
+            (benchmark(name).unwrap().remark)(&config).is_some()
         };
         let (by_port, by_address) = (sweep("source-port"), sweep("source-ip"));
         assert_eq!([of("testpmd", &[]), of("l3fwd", &[])], [true; 2]);

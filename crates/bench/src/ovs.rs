@@ -4,12 +4,12 @@ use std::ops::RangeInclusive;
 
 use doorbell_loadgen::Returned;
 use doorbell_machine::ConfigError;
-use doorbell_nic::NicModel;
 use doorbell_nic::e82576::QUEUES;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
+use crate::cores;
 use crate::options::Options;
 use crate::testpmd::Topology;
 
@@ -122,7 +122,7 @@ impl OvsConfig {
             );
             return Err(ConfigError::new("platform.ram", problem));
         }
-        match (0..nics as usize).find(|&port| config.port(port).nic.model == NicModel::E82540em) {
+        match cores::port_with_one_queue(config) {
             Some(port) => {
                 let problem = format!(
                     "port {port} has an 82540EM, whose one transmit queue Open vSwitch's threads cannot share; set nic.model=82576"

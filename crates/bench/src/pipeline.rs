@@ -96,16 +96,11 @@ impl Options for StagesConfig {
     }
 }
 
-/// What the image's /init is told of the program on so many cores.
-fn words(cores: u32, work: Work, config: &RunConfig) -> String {
+/// What the image's /init is told of the program on so many cores, each of which runs packets to completion.
+pub(crate) fn run_to_completion(cores: u32, work: Work, config: &RunConfig) -> String {
     let words = dpdk::words_of_cores("cores", cores, config);
     let one = if cores == 1 { " doorbell.lcores=0@0" } else { "" };
     format!("{words}{one} doorbell.arg=--work={}", work as u32)
-}
-
-/// The same where each runs packets to completion.
-pub(crate) fn run_to_completion(cores: u32, work: Work, config: &RunConfig) -> String {
-    words(cores, work, config)
 }
 
 /// What the image's /init is told.
@@ -115,7 +110,8 @@ pub(crate) fn guest_words(config: &RunConfig) -> String {
         PipelineWork::MacSwap => Work::MacSwap,
         PipelineWork::TouchFwd => Work::TouchFwd,
     };
-    let words = words(own.cores.unwrap_or(1), work, config) + &config.options::<TouchConfig>().words();
+    let cores = own.cores.unwrap_or(1);
+    let words = run_to_completion(cores, work, config) + &config.options::<TouchConfig>().words();
     match own.division {
         Division::RunToCompletion => words,
         Division::Pipeline => format!("{words} doorbell.arg=--pipeline=1 doorbell.arg=--ring={}", own.ring),

@@ -106,7 +106,7 @@ fn benchmark_asked(args: &RunArgs) -> anyhow::Result<Asked> {
                 *said += &format!("; {asked} would be the same");
                 continue;
             }
-            let remark = chosen.remark(config).unwrap_or_default();
+            let remark = (chosen.remark)(config).unwrap_or_default();
             let said =
                 format!("{}: {rate} of {what}{source}{}{remark}", chosen.name, capped.unwrap_or_default());
             let said = (!chosen.silent).then_some(said);

@@ -7,15 +7,17 @@ use crate::escape::Esc;
 use crate::number::{NONE, fixed, grouped};
 use doorbell_results::{PointSummary, PortFigures, QueueFigures};
 
-/// A column's head, and the counters whose sum it is.
-const COLUMNS: [(&str, &[&str]); 5] = [
-    ("Received", &["rx_frames"]),
-    ("Delivered", &["rx_delivered"]),
-    ("No descriptor", &["rx_drop_no_descriptor"]),
-    ("Packet buffer full", &["rx_fifo_full"]),
-    ("Sent", &["tx_frames"]),
+/// Frames that filters and hash gave a queue.
+const OFFERED: &str = "rx_offered";
+/// A column's head, and its counter.
+const COLUMNS: [(&str, &str); 6] = [
+    ("Offered", OFFERED),
+    ("Delivered", "rx_delivered"),
+    ("Lost: DMA", "rx_drop_dma"),
+    ("Lost: core", "rx_drop_core"),
+    ("Lost: TX", "rx_drop_tx"),
+    ("Sent", "tx_frames"),
 ];
-
 /// The section, or nothing where no port used more than one queue.
 pub(crate) fn html(points: &[&PointSummary]) -> String {
     if points.iter().flat_map(|point| &point.ports).all(|port| port.queues.len() < 2) {
@@ -23,8 +25,8 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
     }
     let mut out = String::from(
         "<section aria-labelledby=\"queues\">\n<h2 id=\"queues\">Queue by queue</h2>\n\
-         <p class=\"facts\">Frames in the measurement, of each queue that did anything. What found no descriptor or the packet buffer full \
-         was dropped.</p>\n\
+         <p class=\"facts\">Frames in the measurement, of each queue that did anything: those that RSS and filters gave it, and those of them that \
+         were lost, by cause.</p>\n\
          <div class=\"scroll\" role=\"region\" aria-label=\"Queues\" tabindex=\"0\">\n<table class=\"numbers few\">\n\
          <thead><tr><th scope=\"col\">Queue</th><th scope=\"col\">Port</th><th scope=\"col\">Load</th>",
     );
@@ -41,23 +43,21 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
     out
 }
 
-fn sum(queue: &QueueFigures, names: &[&str]) -> u64 {
-    let of = queue.figures.iter().filter(|figure| names.contains(&figure.name.as_str()));
-    of.map(|figure| figure.value).sum()
+fn count(queue: &QueueFigures, name: &str) -> u64 {
+    queue.figures.iter().find(|figure| figure.name == name).map_or(0, |figure| figure.value)
 }
 
 fn row(rate: &str, (number, port): (usize, &PortFigures), queue: &QueueFigures, out: &mut String) {
     let _ = write!(out, "<tr><th scope=\"row\">{}</th><td>{number}</td><td>{}</td>", queue.queue, Esc(rate));
-    for (_, names) in COLUMNS {
-        let value = sum(queue, names);
+    for (_, name) in COLUMNS {
+        let value = count(queue, name);
         let class = if value == 0 { " class=\"zero\"" } else { "" };
         let _ = write!(out, "<td{class}>{}</td>", grouped(value));
     }
-    let (received, queues) = (["rx_frames"], port.queues.len() as f64);
-    let all: u64 = port.queues.iter().map(|queue| sum(queue, &received)).sum();
+    let all: u64 = port.queues.iter().map(|queue| count(queue, OFFERED)).sum();
     let share = match all {
         0 => NONE.to_owned(),
-        _ => fixed(sum(queue, &received) as f64 * queues / all as f64, 2),
+        _ => fixed(count(queue, OFFERED) as f64 * port.queues.len() as f64 / all as f64, 2),
     };
     let _ = writeln!(out, "<td>{share}</td></tr>");
 }
@@ -68,9 +68,9 @@ mod tests {
 
     use super::*;
 
-    fn queue(queue: u32, received: u64, full: u64) -> QueueFigures {
+    fn queue(queue: u32, offered: u64, core: u64) -> QueueFigures {
         let figure = |name: &str, value| Figure { name: name.to_owned(), value };
-        QueueFigures { queue, figures: vec![figure("rx_frames", received), figure("rx_fifo_full", full)] }
+        QueueFigures { queue, figures: vec![figure(OFFERED, offered), figure("rx_drop_core", core)] }
     }
 
     #[test]

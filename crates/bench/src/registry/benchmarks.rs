@@ -1,9 +1,11 @@
 //! The benchmarks, in the order in which help, documents and configurations have them.
 
 use doorbell_loadgen::{Kind, Returned};
+use doorbell_sim::Ps;
 
 use super::{Benchmark, Nodes};
 use crate::compute::{self, ComputeConfig};
+use crate::cores;
 use crate::dpdk::{self, DpdkConfig};
 use crate::iperf::{self, IperfConfig};
 use crate::kernel::{self, KernelConfig};
@@ -41,6 +43,9 @@ pub const NETWORK: Benchmark = Benchmark {
     returned: kernel::returned,
     preload: None,
     silent: false,
+    pause: |_| kernel::PAUSE,
+    rings: |_| None,
+    remark: |_| None,
 };
 
 /// What stands in a benchmark's place where a trace is played: no benchmark that can be called by a name.
@@ -50,148 +55,125 @@ pub const PLAYED: Benchmark = Benchmark {
     nodes: Nodes::One,
     image: "",
     ready_marker: "",
-    guest_words: |_| String::new(),
-    options: &[],
-    defaults: &[],
     returned: |_| Returned::Any,
-    preload: None,
     silent: true,
+    ..NETWORK
 };
 
 /// What benchmarks between two nodes have alike: what their programs are told, and when they are ready, their guests say.
 const BETWEEN_NODES: Benchmark = Benchmark { defaults: iperf::DEFAULTS, ..NETWORK };
+
+/// What programs have alike that take frames from rings of DPDK's.
+const POLLING: Benchmark = Benchmark {
+    nodes: Nodes::One,
+    image: "dpdk",
+    ready_marker: dpdk::READY_MARKER,
+    returned: dpdk::swapped,
+    pause: |_| Ps::ZERO,
+    rings: |config| Some(config.options::<DpdkConfig>().rings()),
+    ..NETWORK
+};
+
+/// What programs over the kernel's stack have alike.
+const KERNELS: Benchmark = Benchmark { nodes: Nodes::One, options: &[KERNEL], ..NETWORK };
 
 /// All benchmarks.
 pub const BENCHMARKS: &[Benchmark] = &[
     Benchmark {
         name: "testpmd",
         summary: "DPDK's testpmd forwards every frame back: the path through NIC, PCIe, memory and a polling core",
-        nodes: Nodes::One,
         image: "testpmd",
         ready_marker: testpmd::READY_MARKER,
         guest_words: testpmd::guest_words,
         options: &[DPDK, Section::of::<TestpmdConfig>()],
-        defaults: &[],
         returned: testpmd::returned,
-        preload: None,
-        silent: false,
+        remark: |config| cores::remark(config.options::<TestpmdConfig>().cores, config),
+        ..POLLING
     },
     Benchmark {
         name: "l3fwd",
         summary: "DPDK's l3fwd routes every frame by longest prefix match",
-        nodes: Nodes::One,
-        image: "dpdk",
         ready_marker: l3fwd::READY_MARKER,
         guest_words: l3fwd::guest_words,
         options: &[DPDK, Section::of::<L3fwdConfig>()],
         defaults: l3fwd::DEFAULTS,
         returned: dpdk::routed,
-        preload: None,
-        silent: false,
+        remark: |config| cores::remark_of_addresses(config.options::<L3fwdConfig>().cores, config),
+        ..POLLING
     },
     Benchmark {
         name: "touchfwd",
         summary: "reads every byte of each frame, then sends it back",
-        nodes: Nodes::One,
-        image: "dpdk",
-        ready_marker: dpdk::READY_MARKER,
         guest_words: touch::touchfwd,
         options: &[DPDK, Section::of::<TouchConfig>()],
-        defaults: &[],
-        returned: dpdk::swapped,
-        preload: None,
-        silent: false,
+        remark: |config| cores::remark(config.options::<TouchConfig>().cores, config),
+        ..POLLING
     },
     Benchmark {
         name: "touchdrop",
         summary: "reads every byte of each frame and drops it: delivered is what is in its memory",
-        nodes: Nodes::One,
-        image: "dpdk",
-        ready_marker: dpdk::READY_MARKER,
         guest_words: touch::touchdrop,
         options: &[DPDK, Section::of::<TouchConfig>()],
-        defaults: &[],
         returned: dpdk::kept,
-        preload: None,
-        silent: false,
+        remark: |config| cores::remark(config.options::<TouchConfig>().cores, config),
+        ..POLLING
     },
     Benchmark {
         name: "rxptx",
         summary: "receives a burst, works for a set time (rxptx.work), and sends the burst back",
-        nodes: Nodes::One,
-        image: "dpdk",
-        ready_marker: dpdk::READY_MARKER,
         guest_words: rxptx::guest_words,
         options: &[DPDK, Section::of::<RxptxConfig>()],
-        defaults: &[],
-        returned: dpdk::swapped,
-        preload: None,
-        silent: false,
+        pause: |config| config.options::<RxptxConfig>().work,
+        remark: |config| cores::remark(config.options::<RxptxConfig>().cores, config),
+        ..POLLING
     },
     Benchmark {
         name: "pipeline",
         summary: "receives, works and transmits on cores of their own, over rings (stages.cores)",
-        nodes: Nodes::One,
-        image: "dpdk",
-        ready_marker: dpdk::READY_MARKER,
         guest_words: pipeline::guest_words,
         options: &[DPDK, Section::of::<TouchConfig>(), Section::of::<StagesConfig>()],
         defaults: pipeline::DEFAULTS,
-        returned: dpdk::swapped,
-        preload: None,
-        silent: false,
+        remark: |config| cores::remark(config.options::<StagesConfig>().cores.unwrap_or(1), config),
+        ..POLLING
     },
     Benchmark {
         name: "ovs",
         summary: "Open vSwitch with DPDK joins ports in pairs: its threads, flows and caches of flows",
-        nodes: Nodes::One,
         image: "ovs",
-        ready_marker: dpdk::READY_MARKER,
         guest_words: ovs::guest_words,
         options: &[Section::of::<OvsConfig>()],
         defaults: ovs::DEFAULTS,
         returned: ovs::returned,
-        preload: None,
-        silent: false,
+        rings: |config| Some(config.options::<OvsConfig>().rings()),
+        remark: |config| cores::remark(config.options::<OvsConfig>().cores.unwrap_or(1), config),
+        ..POLLING
     },
     Benchmark {
         name: "ping",
         summary: "the kernel answers ICMP echo requests: interrupts, NAPI and the stack up to ICMP",
-        nodes: Nodes::One,
-        image: "net",
-        ready_marker: kernel::READY_MARKER,
         guest_words: kernel::respond,
-        options: &[KERNEL],
         defaults: kernel::PING,
-        returned: kernel::returned,
-        preload: None,
-        silent: false,
+        ..KERNELS
     },
     Benchmark {
         name: "memcached-kernel",
         summary: "memcached answers GETs by UDP over the kernel's stack",
-        nodes: Nodes::One,
-        image: "net",
-        ready_marker: kernel::READY_MARKER,
         guest_words: memcached_kernel::guest_words,
         options: &[KERNEL, Section::of::<MemcachedKernelConfig>()],
         defaults: kernel::MEMCACHED,
-        returned: kernel::returned,
         preload: Some(Kind::MemcachedSet),
-        silent: false,
+        remark: memcached_kernel::remark,
+        ..KERNELS
     },
     Benchmark {
         name: "memcached-dpdk",
         summary: "a key-value store on DPDK answers the same GETs as memcached-kernel",
-        nodes: Nodes::One,
-        image: "dpdk",
-        ready_marker: dpdk::READY_MARKER,
         guest_words: memcached::guest_words,
         options: &[DPDK, Section::of::<MemcachedDpdkConfig>()],
         defaults: kernel::MEMCACHED,
         returned: kernel::returned,
         preload: Some(Kind::MemcachedSet),
-        silent: false,
+        ..POLLING
     },
     Benchmark {
         name: "compute",
@@ -201,10 +183,9 @@ pub const BENCHMARKS: &[Benchmark] = &[
         ready_marker: dpdk::READY_MARKER,
         guest_words: compute::guest_words,
         options: &[Section::of::<ComputeConfig>()],
-        defaults: &[],
         returned: compute::returned,
-        preload: None,
         silent: true,
+        ..NETWORK
     },
     Benchmark {
         name: "iperf",

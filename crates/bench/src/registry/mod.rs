@@ -8,22 +8,12 @@ use doorbell_machine::overlay::nearest;
 use doorbell_sim::Ps;
 
 use crate::config::RunConfig;
-use crate::cores;
-use crate::dpdk::DpdkConfig;
 use crate::drive::DriveConfig;
-use crate::kernel;
-use crate::l3fwd::L3fwdConfig;
-use crate::memcached_kernel::{self, MemcachedKernelConfig};
 use crate::nodes::NodeGuest;
-use crate::options::{OptionSections, Options, Section};
-use crate::ovs::OvsConfig;
-use crate::pipeline::StagesConfig;
+use crate::options::{OptionSections, Section};
 use crate::prepared::MeasureNodes;
 use crate::run_up::RunUp;
-use crate::rxptx::RxptxConfig;
 use crate::session::{Ready, Workload};
-use crate::testpmd::TestpmdConfig;
-use crate::touch::TouchConfig;
 
 pub use benchmarks::{BENCHMARKS, NETWORK, PLAYED};
 
@@ -70,49 +60,15 @@ pub struct Benchmark {
     pub preload: Option<Kind>,
     /// Whether it is measured without any traffic.
     pub silent: bool,
+    /// How long it may keep a frame that nothing else holds up.
+    pub pause: fn(&RunConfig) -> Ps,
+    /// Descriptors of its receive and transmit rings, where its options say so: those of programs that poll.
+    pub rings: fn(&RunConfig) -> Option<[u32; 2]>,
+    /// What whoever runs it should know of this configuration.
+    pub remark: fn(&RunConfig) -> Option<&'static str>,
 }
 
 impl Benchmark {
-    /// Whether these options are its own.
-    fn has<T: Options>(&self) -> bool {
-        self.options.iter().any(|section| section.name == T::SECTION)
-    }
-
-    /// How long it may keep a frame that nothing else holds up.
-    fn pause(&self, config: &RunConfig) -> Ps {
-        match (self.has::<RxptxConfig>(), self.rings(config)) {
-            (true, _) => config.options::<RxptxConfig>().work,
-            (_, Some(_)) => Ps::ZERO,
-            _ => kernel::PAUSE,
-        }
-    }
-
-    /// Descriptors of its receive and transmit rings, where its options say so: those of programs that poll.
-    fn rings(&self, config: &RunConfig) -> Option<[u32; 2]> {
-        let dpdk = || self.has::<DpdkConfig>().then(|| config.options::<DpdkConfig>().rings());
-        self.has::<OvsConfig>().then(|| config.options::<OvsConfig>().rings()).or_else(dpdk)
-    }
-
-    /// What whoever runs it should know of this configuration.
-    pub fn remark(&self, config: &RunConfig) -> Option<&'static str> {
-        if self.has::<MemcachedKernelConfig>() {
-            return memcached_kernel::remark(config);
-        }
-        if self.has::<L3fwdConfig>() {
-            let several = config.options::<L3fwdConfig>().cores > 1;
-            return several.then(|| cores::remark_of_addresses(config)).flatten();
-        }
-        let by_rss = [
-            self.has::<TestpmdConfig>().then(|| config.options::<TestpmdConfig>().cores),
-            self.has::<StagesConfig>().then(|| config.options::<StagesConfig>().cores.unwrap_or(1)),
-            self.has::<TouchConfig>().then(|| config.options::<TouchConfig>().cores),
-            self.has::<RxptxConfig>().then(|| config.options::<RxptxConfig>().cores),
-            self.has::<OvsConfig>().then(|| config.options::<OvsConfig>().cores.unwrap_or(1)),
-        ];
-        let several = by_rss.into_iter().flatten().any(|cores| cores > 1);
-        several.then(|| cores::remark(config)).flatten()
-    }
-
     /// What it boots with this configuration.
     pub fn workload(&self, config: &RunConfig) -> Workload {
         Workload {
@@ -123,8 +79,8 @@ impl Benchmark {
             returned: (self.returned)(config),
             preload: self.preload,
             silent: self.silent,
-            pause: self.pause(config),
-            rings: self.rings(config),
+            pause: (self.pause)(config),
+            rings: (self.rings)(config),
         }
     }
 }

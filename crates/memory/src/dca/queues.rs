@@ -9,7 +9,7 @@ use super::{DEVICES_MAX, DcaPolicy, Part, Place, Placement};
 use crate::ways::WayMask;
 
 /// Queues in a direction that are told apart.
-const QUEUES_MAX: u8 = 16;
+pub(super) const QUEUES_MAX: usize = 16;
 
 /// Which way a queue's frames go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -103,7 +103,7 @@ impl QueueDca {
         if usize::from(self.device) >= DEVICES_MAX {
             return Err(format!("device is {}; devices are 0 to 63", self.device));
         }
-        if self.queue >= QUEUES_MAX {
+        if usize::from(self.queue) >= QUEUES_MAX {
             return Err(format!("queue is {}; queues are 0 to {}", self.queue, QUEUES_MAX - 1));
         }
         if let Some(hart) = self.l2_hart.filter(|hart| *hart as usize >= harts) {

@@ -6,7 +6,8 @@
 use doorbell_sim::memory::DmaAccess;
 use serde::{Deserialize, Serialize};
 
-use super::{DEVICES_MAX, DcaConfig, DcaPolicy, PLATFORM_DEVICES, Placement, QueueDca, Strategy};
+use super::queues::{QUEUES_MAX, QueueDca};
+use super::{DEVICES_MAX, DcaConfig, DcaPolicy, PLATFORM_DEVICES, Placement, Strategy};
 use crate::class::DataClass;
 use crate::ways::WayMask;
 
@@ -44,7 +45,8 @@ pub struct Steering {
     queues: Vec<QueueDca>,
     /// The harts for whose L2 a device may ask; none where wishes are not followed, or there are no L2s.
     askable: usize,
-    harts: usize,
+    /// The hart of each queue where nothing else is said: the queues' numbers, in turn.
+    own: [u8; QUEUES_MAX],
 }
 
 /// What policies have learnt.
@@ -75,7 +77,7 @@ impl Steering {
             learnt: Learnt::default(),
             queues: config.queues.clone(),
             askable: if config.hints && have_l2 { harts } else { 0 },
-            harts: harts.max(1),
+            own: std::array::from_fn(|queue| (queue % harts.max(1)) as u8),
         };
         steering.set_all(config.policy.clone());
         for entry in &config.devices {
@@ -123,17 +125,17 @@ impl Steering {
     /// Where a line goes as policy, queue and device say.
     #[inline]
     fn place_fixed(&self, policy: &DcaPolicy, access: &DmaAccess) -> Placement {
-        let own = usize::from(access.tag.queue) % self.harts;
-        let placement = match self.queue(access) {
+        let queue = self.queue(access);
+        if let Some(core) = access.tag.core
+            && policy.enabled
+            && usize::from(core) < self.askable
+        {
+            return Placement::L2(core.into(), queue.map_or(policy.ways, |queue| queue.read_ways(policy)));
+        }
+        let own = self.own[usize::from(access.tag.queue) % QUEUES_MAX].into();
+        match queue {
             None => policy.place(access.kind, access.offset, own),
             Some(queue) => queue.place(policy, access, own),
-        };
-        match (access.tag.core, placement) {
-            (Some(core), _) if policy.enabled && usize::from(core) < self.askable => {
-                let ways = self.queue(access).map_or(policy.ways, |queue| queue.read_ways(policy));
-                Placement::L2(core.into(), ways)
-            }
-            (_, placement) => placement,
         }
     }
 
