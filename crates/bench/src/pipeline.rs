@@ -1,5 +1,5 @@
-//! Receiving, work and sending on cores of their own, over DPDK's rings, beside all three on each core (`guest/programs-82576/cores.c`, in
-//! the image dpdk-82576). It also is what touchfwd, touchdrop and rxptx are on several cores.
+//! Receiving, work and sending on cores of their own, over DPDK's rings, beside all three on each core (`guest/programs/cores.c`, in
+//! the dpdk image). It also is what touchfwd, touchdrop and rxptx are on several cores.
 
 use doorbell_machine::ConfigError;
 use schemars::JsonSchema;
@@ -88,19 +88,13 @@ impl Options for StagesConfig {
             );
             return Err(ConfigError::new("stages.cores", problem));
         }
-        // The program is in the image of this card alone.
-        cores::check("stages.cores", cores.max(2), config).or_else(|error| match cores {
-            1 if config.platform.harts == 1 => Ok(()),
-            _ => Err(error),
-        })
+        cores::check("stages.cores", cores, config)
     }
 }
 
 /// What the image's /init is told of the program on so many cores, each of which runs packets to completion.
 pub(crate) fn run_to_completion(cores: u32, work: Work, config: &RunConfig) -> String {
-    let words = dpdk::words_of_cores("cores", cores, config);
-    let one = if cores == 1 { " doorbell.lcores=0@0" } else { "" };
-    format!("{words}{one} doorbell.arg=--work={}", work as u32)
+    format!("{} doorbell.arg=--work={}", dpdk::words_of_cores("cores", cores, config), work as u32)
 }
 
 /// What the image's /init is told.

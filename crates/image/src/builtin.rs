@@ -22,8 +22,8 @@ macro_rules! recipe {
 /// Every built-in recipe, in the order in which they are listed to the user.
 pub const BUILTIN: &[BuiltinRecipe] = &[
     recipe!("testpmd": "image.toml", "fstab", "init"),
-    recipe!("dpdk": "image.toml", "compute-app", "l3fwd-app", "ports-app", "routes.v4", "routes.v6",
-        "programs/common/ports.c", "programs/common/ports.h", "programs/compute.c", "programs/drive.c",
+    recipe!("dpdk": "image.toml", "compute-app", "cores-app", "l3fwd-app", "ports-app", "routes.v4", "routes.v6",
+        "programs/common/ports.c", "programs/common/ports.h", "programs/compute.c", "programs/cores.c", "programs/drive.c",
         "programs/memcached-dpdk/cells.h", "programs/memcached-dpdk/main.c", "programs/memcached-dpdk/memcached-shell.c",
         "programs/memcached-dpdk/net.c", "programs/memcached-dpdk/net.h", "programs/memcached-dpdk/number.c",
         "programs/memcached-dpdk/number.h", "programs/memcached-dpdk/protocol.c", "programs/memcached-dpdk/protocol.h",
@@ -31,7 +31,7 @@ pub const BUILTIN: &[BuiltinRecipe] = &[
         "programs/rxptx.c", "programs/touch.h", "programs/touchdrop.c", "programs/touchfwd.c"),
     recipe!("net": "image.toml", "fstab", "group", "index.html", "init", "memcached", "nic-check", "passwd", "respond", "shrc"),
     recipe!("testpmd-82576": "image.toml"),
-    recipe!("dpdk-82576": "image.toml", "cores-app", "l3fwd-app", "programs/cores.c", "programs/queues.c", "programs/queues.h"),
+    recipe!("dpdk-82576": "image.toml"),
     recipe!("net-82576": "image.toml", "memcached"),
     recipe!("ovs": "image.toml", "ovs-app"),
     recipe!("netperf": "image.toml", "netperf.packages"),

@@ -95,7 +95,7 @@ static void check(const struct ports *ports, uint16_t port, int result, const ch
         rte_exit(EXIT_FAILURE, "%s: port %u: cannot %s: %s\n", ports->program, port, what, rte_strerror(-result));
 }
 
-static void start_port(const struct ports *ports, uint16_t port)
+static void start_port(const struct ports *ports, uint16_t port, uint16_t queues, bool rss)
 {
     const struct footprint *f = &ports->footprint;
     uint16_t rxd = (uint16_t)f->rxd, txd = (uint16_t)f->txd;
@@ -105,17 +105,28 @@ static void start_port(const struct ports *ports, uint16_t port)
     struct rte_eth_txconf tx;
 
     check(ports, port, rte_eth_dev_info_get(port, &info), "ask what it is");
-    check(ports, port, rte_eth_dev_configure(port, 1, 1, &config), "configure it");
+    if (queues > info.max_rx_queues || queues > info.max_tx_queues)
+        rte_exit(EXIT_FAILURE, "%s: port %u has %u queues to receive and %u to transmit, and %u are needed\n",
+                 ports->program, port, info.max_rx_queues, info.max_tx_queues, queues);
+    if (rss && info.flow_type_rss_offloads) {
+        config.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+        config.rx_adv_conf.rss_conf.rss_hf =
+            (RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_TCP) & info.flow_type_rss_offloads;
+    }
+    check(ports, port, rte_eth_dev_configure(port, queues, queues, &config), "configure it");
     check(ports, port, rte_eth_dev_adjust_nb_rx_tx_desc(port, &rxd, &txd), "set the rings' sizes");
     if (rxd != f->rxd || txd != f->txd)
         rte_exit(EXIT_FAILURE,
                  "%s: port %u: its rings cannot have %" PRIu64 " and %" PRIu64 " descriptors; %u and %u would do\n",
                  ports->program, port, f->rxd, f->txd, rxd, txd);
-    check(ports, port, rte_eth_rx_queue_setup(port, 0, rxd, socket, NULL, ports->pool), "set up its receive ring");
     tx = info.default_txconf;
     if (f->txrst)
         tx.tx_rs_thresh = (uint16_t)f->txrst;
-    check(ports, port, rte_eth_tx_queue_setup(port, 0, txd, socket, &tx), "set up its transmit ring");
+    for (uint16_t queue = 0; queue < queues; queue++) {
+        check(ports, port, rte_eth_rx_queue_setup(port, queue, rxd, socket, NULL, ports->pool),
+              "set up a receive ring");
+        check(ports, port, rte_eth_tx_queue_setup(port, queue, txd, socket, &tx), "set up a transmit ring");
+    }
     check(ports, port, rte_eth_dev_start(port), "start it");
     /* A virtual port (pcap, ring) has no address filter and may not know the call. */
     int result = rte_eth_promiscuous_enable(port);
@@ -137,7 +148,7 @@ static void wait_for_link(const struct ports *ports, uint16_t port)
         rte_exit(EXIT_FAILURE, "%s: port %u has no link\n", ports->program, port);
 }
 
-void ports_start(struct ports *ports, const char *program, int argc, char **argv, const struct option_number *own)
+void ports_begin(struct ports *ports, const char *program, int argc, char **argv, const struct option_number *own)
 {
     memset(ports, 0, sizeof(*ports));
     ports->program = program;
@@ -163,10 +174,20 @@ void ports_start(struct ports *ports, const char *program, int argc, char **argv
                  rte_strerror(rte_errno));
     signal(SIGINT, interrupt);
     signal(SIGTERM, interrupt);
+}
+
+void ports_open(struct ports *ports, uint16_t queues, bool rss)
+{
     for (uint16_t port = 0; port < ports->count; port++)
-        start_port(ports, port);
+        start_port(ports, port, queues, rss);
     for (uint16_t port = 0; port < ports->count; port++)
         wait_for_link(ports, port);
+}
+
+void ports_start(struct ports *ports, const char *program, int argc, char **argv, const struct option_number *own)
+{
+    ports_begin(ports, program, argc, argv, own);
+    ports_open(ports, 1, false);
 }
 
 void ports_ready(void)

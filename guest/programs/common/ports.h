@@ -1,6 +1,6 @@
-/* What our DPDK programs share: EAL and one queue pair on every port, the options that shape their footprint, and a
+/* What our DPDK programs share: EAL and queue pairs on every port, the options that shape their footprint, and a
  * clean end. A program calls `ports_start` and `ports_ready`, loops while `ports_running`, and ends with
- * `ports_stop`. */
+ * `ports_stop`. One with several queues calls `ports_begin` and `ports_open` in place of the first. */
 #ifndef DOORBELL_PORTS_H
 #define DOORBELL_PORTS_H
 
@@ -50,9 +50,15 @@ struct ports {
     struct port_counts counts[PORTS_MAX];
 };
 
-/* Starts EAL, reads the options behind `--`, sets up and starts all ports, and waits for their links.
- * `own` ends with an entry whose name is NULL, and may be NULL. Ends the program with a message if
- * something is wrong. */
+/* Starts EAL, reads the options behind `--` and allocates packet buffers. `own` ends with an entry whose name is NULL,
+ * and may be NULL. Ends the program with a message if something is wrong, as all of these do. */
+void ports_begin(struct ports *ports, const char *program, int argc, char **argv, const struct option_number *own);
+
+/* Sets up and starts all ports with so many queues each way and waits for their links. With `rss`, ports that can hash
+ * flows, spread them over the queues by it, and give each packet's hash. */
+void ports_open(struct ports *ports, uint16_t queues, bool rss);
+
+/* Both, with one queue each way and without hashes. */
 void ports_start(struct ports *ports, const char *program, int argc, char **argv, const struct option_number *own);
 
 /* Prints "doorbell: ready": the program is about to take frames. */

@@ -79,7 +79,7 @@ fn sum(frames: &[Vec<u8>], word: usize) -> String {
 #[test]
 fn each_byte_is_read_and_each_frame_comes_back_as_it_should() {
     let folder = scratch();
-    for name in ["touchfwd", "touchdrop", "rxptx"] {
+    for name in ["touchfwd", "touchdrop", "rxptx", "cores"] {
         build(name, FLAGS, folder.path());
     }
     let all = frames();

@@ -3,7 +3,6 @@
  * rings with one producer and one consumer each. A flow's packets stay in order either way: what spreads them is RSS, in
  * the pipeline by the hash that the card gives with each. */
 #include "common/ports.h"
-#include "queues.h"
 #include "touch.h"
 
 #include <inttypes.h>
@@ -17,6 +16,8 @@
 #include <rte_pause.h>
 #include <rte_ring.h>
 
+/* Queues each way of a port of the 82576, and so cores at most. */
+#define CORES_MAX 16
 #define WORK_NS_MAX 1000000000ull
 /* Entries of the card's redirection table, of which drivers give each queue as many. */
 #define REDIRECTIONS 128
@@ -245,7 +246,7 @@ static void print_counts(void)
 
 int main(int argc, char **argv)
 {
-    ports_start(&ports, "cores", argc, argv, OPTIONS);
+    ports_begin(&ports, "cores", argc, argv, OPTIONS);
     if (cores != rte_lcore_count())
         rte_exit(EXIT_FAILURE, "cores: --cores=%" PRIu64 ", and EAL has %u; give it as many --lcores\n", cores,
                  rte_lcore_count());
@@ -258,7 +259,7 @@ int main(int argc, char **argv)
         lanes[worker].in = ring_of("in", worker);
         lanes[worker].out = ring_of("out", worker);
     }
-    queues_start(&ports, pipeline ? 1 : (uint16_t)cores);
+    ports_open(&ports, pipeline ? 1 : (uint16_t)cores, true);
     rte_eal_mp_remote_launch(run, NULL, CALL_MAIN);
     rte_eal_mp_wait_lcore();
     print_counts();
