@@ -121,3 +121,22 @@ fn what_is_wrong_in_a_file_is_said_as_for_the_command_line() {
         "{error}"
     );
 }
+
+#[test]
+fn direct_cache_access_of_a_queue_is_refused_where_there_is_no_such_queue() {
+    let resolve = |queue: &str, more: &[&str]| {
+        let entry = format!("memory.dca.queues=[{{{queue},headers=\"queue-l2\"}}]");
+        let set = [&[entry.as_str()], more].concat();
+        crate::resolve::resolve("server", &owned(&set)).map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert_eq!(resolve("queue=0", &[]), Ok(()));
+    assert_eq!(resolve("queue=15", &["nic.model=82576"]), Ok(()));
+    for (queue, says) in [
+        ("queue=1", "port 0's 82540EM has one, number 0; set nic.model=82576"),
+        ("device=1,queue=1", "device 1, which is no NIC, has one"),
+        ("queue=16", "queues are 0 to 15"),
+    ] {
+        let error = resolve(queue, &[]).unwrap_err();
+        assert!(error.contains("memory") && error.contains(says), "{error}");
+    }
+}

@@ -245,18 +245,23 @@ impl MachineConfig {
         Ok(())
     }
 
-    /// Queues that direct cache access treats apart are ones that their NICs have.
+    /// Queues that direct cache access treats apart are ones that their devices have.
     fn check_dca_queues(&self) -> Result<(), ConfigError> {
         for (index, entry) in self.memory.dca.queues.iter().enumerate() {
             let port = usize::from(entry.device);
             let model = (port < self.platform.nics as usize).then(|| self.port(port).nic.model);
-            if model == Some(NicModel::E82540em) && entry.queue > 0 {
-                let problem = format!(
+            let problem = match model {
+                _ if entry.queue == 0 => continue,
+                Some(NicModel::E82576) => continue,
+                Some(NicModel::E82540em) => format!(
                     "queue {}, and port {port}'s 82540EM has one, number 0; set nic.model=82576 for 16",
                     entry.queue
-                );
-                return Err(ConfigError::new(format!("memory.dca.queues[{index}].queue"), problem));
-            }
+                ),
+                None => {
+                    format!("queue {}, and device {port}, which is no NIC, has one, number 0", entry.queue)
+                }
+            };
+            return Err(ConfigError::new(format!("memory.dca.queues[{index}].queue"), problem));
         }
         Ok(())
     }
