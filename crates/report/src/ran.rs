@@ -10,7 +10,7 @@ use crate::escape::Esc;
 pub(crate) fn html(version: &str, ran: &Ran, out: &mut String) {
     out.push_str(
         "<section aria-labelledby=\"ran\">\n<h2 id=\"ran\">What ran</h2>\n<div class=\"scroll\">\n\
-         <table class=\"numbers few\">\n<tbody>\n",
+         <table class=\"numbers few words\">\n<tbody>\n",
     );
     let mut row = |head: &str, text: &str| {
         let _ = writeln!(out, "<tr><th scope=\"row\">{}</th><td>{}</td></tr>", Esc(head), Esc(text));
