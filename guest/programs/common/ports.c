@@ -201,10 +201,12 @@ int ports_stop(struct ports *ports)
     for (uint16_t port = 0; port < ports->count; port++) {
         const struct port_counts *counts = &ports->counts[port];
 
-        printf("port %u: received %" PRIu64 ", transmitted %" PRIu64 ", not transmitted %" PRIu64 ", polls %" PRIu64
-               ", empty polls %" PRIu64 "\n",
-               port, counts->received, counts->transmitted, counts->not_transmitted, counts->polls,
-               counts->empty_polls);
+        /* A program that counts by core has nothing here. */
+        if (counts->polls)
+            printf("port %u: received %" PRIu64 ", transmitted %" PRIu64 ", not transmitted %" PRIu64 ", polls %" PRIu64
+                   ", empty polls %" PRIu64 "\n",
+                   port, counts->received, counts->transmitted, counts->not_transmitted, counts->polls,
+                   counts->empty_polls);
         check(ports, port, rte_eth_dev_stop(port), "stop it");
         check(ports, port, rte_eth_dev_close(port), "close it");
     }
