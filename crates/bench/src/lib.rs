@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod boot_turn;
+mod booted;
 mod cache;
 mod changes;
 mod compute;

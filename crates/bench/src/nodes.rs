@@ -96,7 +96,7 @@ impl TestbedPlan {
     }
 
     /// Names what a boot leaves, in the cache of checkpoints.
-    fn key(&self, identities: &[String]) -> u64 {
+    pub(crate) fn key(&self, identities: &[String]) -> u64 {
         let nodes: Vec<u64> = self.network.nodes.iter().map(|(_, node)| node.guest_hash()).collect();
         let links: Vec<[End; 2]> = self.network.links.iter().map(|link| link.ends).collect();
         let others = (self.network.switches.len(), self.network.generators.len());
@@ -119,7 +119,7 @@ pub struct NodesPlan {
 }
 
 impl NodesPlan {
-    fn new(
+    pub(crate) fn new(
         plan: TestbedPlan,
         places: &Places,
         source: &Source,

@@ -26,10 +26,10 @@ use crate::testbed::{Plan as _, Source, Testbed};
 /// A benchmark with a configuration, checked; nothing is built or booted yet.
 #[derive(Clone, Debug)]
 pub struct BenchmarkPlan<'a> {
-    benchmark: &'static Benchmark,
-    config: &'a RunConfig,
+    pub(crate) benchmark: &'static Benchmark,
+    pub(crate) config: &'a RunConfig,
     /// The nodes, and how they are measured; without them it is one machine.
-    nodes: Option<(TestbedPlan, MeasureNodes)>,
+    pub(crate) nodes: Option<(TestbedPlan, MeasureNodes)>,
 }
 
 /// How nodes that are ready are measured at a load. What there is of it beside its summary goes to the load's folder.

@@ -67,7 +67,7 @@ pub struct MachinePlan {
 pub type Session = Testbed<MachinePlan>;
 
 impl MachinePlan {
-    fn new(
+    pub(crate) fn new(
         config: &RunConfig,
         workload: Workload,
         places: &Places,

@@ -18,7 +18,7 @@ use crate::screen::Screen;
 /// An experiment, read and checked, and its points' identities.
 pub struct Experiment<'a> {
     pub file: PathBuf,
-    places: &'a Places,
+    pub places: &'a Places,
     pub plan: Plan,
     pub identities: Vec<Identity>,
     pub out: PathBuf,

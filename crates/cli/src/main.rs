@@ -6,6 +6,7 @@
 
 mod boot;
 mod cache_cmd;
+mod cluster;
 mod compare_cmd;
 mod config_cmd;
 mod exit;
@@ -26,6 +27,7 @@ mod run_args;
 mod run_cmd;
 mod screen;
 mod script_cmd;
+mod search_cluster;
 mod search_cmd;
 mod shell_cmd;
 mod sweep_cmd;

@@ -10,9 +10,10 @@ use anyhow::{Context, bail};
 use clap::Args;
 use doorbell_bench::{Places, ResultFolder};
 use doorbell_report::{ClaimRow, ReproducedFigure, ReproductionPage};
-use doorbell_study::experiment::{Cell, Store};
+use doorbell_study::experiment::{Cell, Store, Sweep};
 use doorbell_study::reproduce::{Claim, Figure, Judged, Measured, PartFile, STUDIES, Verdict, figures};
 
+use crate::cluster::{Cluster, ClusterArgs};
 use crate::exit::Asked;
 use crate::experiment::{Experiment, plot};
 use crate::out::{outln, tell};
@@ -40,6 +41,8 @@ pub struct ReproduceArgs {
     /// How many points are measured at once [default: the host's cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
     /// Do not tell what is going on
     #[arg(short, long)]
     quiet: bool,
@@ -60,6 +63,7 @@ pub fn run(args: &ReproduceArgs, places: &Places) -> anyhow::Result<ExitCode> {
     }
     let out = args.out.clone().unwrap_or_else(|| default_folder(args));
     let interrupted = interrupt_flag()?;
+    let cluster = args.cluster.cluster()?;
     let study = Study {
         args,
         places,
@@ -77,6 +81,10 @@ pub fn run(args: &ReproduceArgs, places: &Places) -> anyhow::Result<ExitCode> {
     // What others' rates follow from comes first.
     let (following, first): (Vec<_>, Vec<_>) = works.into_iter().partition(|(_, part)| part.follows());
     for works in [first, following] {
+        if let Some(cluster) = &cluster {
+            study.work_on(cluster, &chosen, &works, &progress)?;
+            continue;
+        }
         let next = AtomicUsize::new(0);
         // A worker a core, each with a part of its own: parts have few points, and many are alike.
         std::thread::scope(|scope| {
@@ -215,7 +223,11 @@ impl Study<'_> {
         };
         match text {
             Ok(text) => {
-                let measured = self.part(&figures[own], &part.name, &text);
+                let figure = &figures[own];
+                let measured = self.read(figure, &part.name, &text).and_then(|(experiment, store)| {
+                    let result = experiment.measure(&store, 1, self.screen, self.interrupted)?;
+                    self.measured(figure, &part.name, (experiment, &store), &result)
+                });
                 !lock().add(self, figures, own, measured)
             }
             Err(problem) => {
@@ -225,25 +237,63 @@ impl Study<'_> {
         }
     }
 
-    /// Measures an experiment of a figure, which has a file and a result folder of its own: its results, how many points
-    /// failed, and what there is to say of that.
-    fn part(
+    /// Measures all points of these parts at once, as tasks of a cluster.
+    fn work_on(
         &self,
-        figure: &Figure,
-        part: &str,
-        text: &str,
-    ) -> anyhow::Result<(Measured, usize, Option<String>)> {
+        cluster: &Cluster,
+        figures: &[Figure],
+        works: &[(usize, PartFile)],
+        progress: &Mutex<Progress>,
+    ) -> anyhow::Result<()> {
+        let mut progress = progress.lock().expect("nobody else works");
+        let mut read = Vec::new();
+        for (own, part) in works {
+            let known = progress.parts.iter().filter(|part| part.figure == *own);
+            let text = part.text(&known.map(|part| &part.measured).collect::<Vec<_>>());
+            match text {
+                Ok(text) => read.push((*own, part, self.read(&figures[*own], &part.name, &text)?)),
+                Err(problem) => {
+                    let problem = format!("{}, {}: {problem}", figures[*own].name, part.name);
+                    progress.leave_out(self, figures, problem);
+                }
+            }
+        }
+        let work: Vec<_> = read.iter().map(|(_, _, (experiment, store))| (experiment, store)).collect();
+        let of = (self.folder.path(), self.args.study.as_str());
+        let results = cluster.measure(&work, of, self.screen, self.interrupted)?;
+        for ((own, part, (experiment, store)), result) in read.into_iter().zip(results) {
+            let measured = self.measured(&figures[own], &part.name, (experiment, &store), &result);
+            progress.add(self, figures, own, measured);
+        }
+        match progress.error.take() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads an experiment of a figure, which has a file and a result folder of its own.
+    fn read(&self, figure: &Figure, part: &str, text: &str) -> anyhow::Result<(Experiment<'_>, Store)> {
         let folder = self.folder.path().join(&figure.name);
         fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let file = folder.join(format!("{part}.toml"));
         fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
         let experiment = Experiment::read(&file, Some(&folder.join(part)), self.places, self.screen)?;
         let store = Store::open(&experiment.out)?;
-        let result = experiment.measure(&store, 1, self.screen, self.interrupted)?;
-        let ended = experiment.ended(&result);
+        Ok((experiment, store))
+    }
+
+    /// What was measured of it, how many points failed, and what there is to say of that.
+    fn measured(
+        &self,
+        figure: &Figure,
+        part: &str,
+        (experiment, store): (Experiment, &Store),
+        result: &Sweep,
+    ) -> anyhow::Result<(Measured, usize, Option<String>)> {
+        let ended = experiment.ended(result);
         let ended = if result.interrupted { Ok(ended?) } else { ended };
         let problem = ended.err().map(|problem| format!("{}, {part}: {problem}", figure.name));
-        let table = experiment.table(&store)?;
+        let table = experiment.table(store)?;
         store.folder().write("table.csv", &table.to_csv())?;
         Ok((Measured { plan: experiment.plan, table }, result.failures.len(), problem))
     }

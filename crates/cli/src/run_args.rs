@@ -88,7 +88,7 @@ pub struct OutputArgs {
 }
 
 /// Where the guest comes from.
-#[derive(Args)]
+#[derive(Args, Default, PartialEq, Eq)]
 pub struct GuestArgs {
     /// Boot the guest even if there is a checkpoint, and keep none
     #[arg(long)]

@@ -29,6 +29,11 @@ impl Screen {
         Screen { quiet, bar }
     }
 
+    /// Whether it has a moving line.
+    pub fn moves(&self) -> bool {
+        self.bar.is_some()
+    }
+
     /// Tells a line.
     pub fn say(&self, line: &str) {
         match &self.bar {
@@ -75,10 +80,11 @@ impl Screen {
     pub fn count_to(&self, total: usize) {
         if let Some(bar) = &self.bar {
             let style =
-                ProgressStyle::with_template("{bar:30} {pos}/{len}, {elapsed} gone, about {eta} left");
+                ProgressStyle::with_template("{bar:30} {pos}/{len}, {elapsed} gone, about {eta} left  {msg}");
             bar.set_style(style.expect("the template is well formed"));
             bar.set_length(total as u64);
             bar.set_position(0);
+            bar.set_message("");
             bar.reset_elapsed();
         }
     }

@@ -1,8 +1,9 @@
 //! `doorbell search`.
 
 use std::process::ExitCode;
+use std::str::FromStr;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use doorbell_bench::{Benchmark, Control, Nodes, Places, Results, RunConfig, Session, benchmark, named};
 use doorbell_loadgen::{LoadGen, Rate};
@@ -12,12 +13,14 @@ use doorbell_study::search::{
     Event, Goal, LatencyBound, Precision, SearchRequest, Searched, Verdict, search_sizes, search_summary,
 };
 
+use crate::cluster::{Cluster, ClusterArgs};
 use crate::exit::Asked as _;
 use crate::frame_sizes::FrameSizes;
 use crate::out::{out, outln};
 use crate::run_args::{CommonArgs, GuestArgs, OutputArgs, command_line, frame_size, run_help, warmup_given};
 use crate::run_cmd::session;
 use crate::screen::{Screen, interrupt_flag};
+use crate::search_cluster::Sought;
 use crate::traffic_args::{TrafficArgs, one_size};
 
 #[derive(Args)]
@@ -27,13 +30,13 @@ pub struct SearchArgs {
     benchmark: String,
     /// What is sought: msb (at most 1 % of the frames lost), ndr (none), pdr (0.5 %), or any share such as 0.1%
     #[arg(long, value_name = "GOAL", default_value = "msb")]
-    goal: Goal,
+    goal: AsWritten<Goal>,
     /// Also bound round trips by a percentile, such as p99=20us
     #[arg(long, value_name = "PERCENTILE=TIME")]
-    latency_max: Option<LatencyBound>,
+    latency_max: Option<AsWritten<LatencyBound>>,
     /// How narrow the interval is to be that holds the rate, as a share of it
     #[arg(long, value_name = "SHARE", default_value = "2%")]
-    precision: Precision,
+    precision: AsWritten<Precision>,
     /// The lowest rate to try [default: a thousandth of the highest]
     #[arg(long, value_name = "RATE")]
     min: Option<String>,
@@ -56,6 +59,8 @@ pub struct SearchArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
     #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
     common: CommonArgs,
     #[command(flatten)]
     output: OutputArgs,
@@ -63,14 +68,43 @@ pub struct SearchArgs {
     guest: GuestArgs,
 }
 
+/// A value, and the words that it was given in.
+#[derive(Clone)]
+struct AsWritten<T> {
+    text: String,
+    value: T,
+}
+
+impl<T: FromStr> FromStr for AsWritten<T> {
+    type Err = T::Err;
+    fn from_str(text: &str) -> Result<Self, T::Err> {
+        Ok(AsWritten { text: text.to_owned(), value: text.parse()? })
+    }
+}
+
 impl SearchArgs {
+    /// What is sought, as an experiment's file has it.
+    fn table(&self) -> toml::Table {
+        let latency = self.latency_max.as_ref().map(|bound| &bound.text);
+        let words = [
+            ("goal", Some(&self.goal.text)),
+            ("precision", Some(&self.precision.text)),
+            ("latency_max", latency),
+            ("min", self.min.as_ref()),
+            ("max", self.max.as_ref()),
+        ];
+        let words = words.into_iter().filter_map(|(key, text)| Some((key.to_owned(), text?.clone().into())));
+        let frames = self.frames.map(|frames| ("frames".to_owned(), (frames as i64).into()));
+        words.chain(frames).collect()
+    }
+
     fn request(&self) -> anyhow::Result<SearchRequest> {
         let rate = |option: &'static str, text: &Option<String>| {
             text.as_ref().map(|text| text.parse::<Rate>().context(option)).transpose()
         };
         Ok(SearchRequest {
-            goal: Goal { latency: self.latency_max, ..self.goal },
-            precision: self.precision,
+            goal: Goal { latency: self.latency_max.as_ref().map(|bound| bound.value), ..self.goal.value },
+            precision: self.precision.value,
             min: rate("--min", &self.min)?,
             max: rate("--max", &self.max)?,
             frames: self.frames,
@@ -154,8 +188,11 @@ fn asked(args: &SearchArgs) -> anyhow::Result<Asked> {
 /// Searches and reports. Sizes that were done when the rest was ended, by the user or an error, are results too.
 pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let Asked { chosen, request, config, sizes } = asked(args).asked()?;
-    let results = Results::begin(&args.output.out)?;
     let screen = Screen::new(args.output.quiet);
+    if let Some(cluster) = args.cluster.cluster()? {
+        return on_cluster(args, &cluster, &Asked { chosen, request, config, sizes }, places, &screen);
+    }
+    let results = Results::begin(&args.output.out)?;
     let interrupted = interrupt_flag()?;
     let mut control = Control {
         m5: None,
@@ -198,6 +235,34 @@ pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
     write(results, &config, &summary)?;
     let said = format!("{found} of {all} frame sizes are done and in {}", args.output.out.display());
     Err(anyhow::Error::from(error).context(said))
+}
+
+/// The same as tasks of a cluster, one for each size.
+fn on_cluster(
+    args: &SearchArgs,
+    cluster: &Cluster,
+    asked: &Asked,
+    places: &Places,
+    screen: &Screen,
+) -> anyhow::Result<ExitCode> {
+    if args.guest != GuestArgs::default() {
+        return Err(anyhow!(
+            "--boot, --checkpoint and --save-checkpoint have no meaning with --on: all nodes share a boot"
+        ))
+        .asked();
+    }
+    let Asked { chosen, config, sizes, .. } = asked;
+    let out = &args.output.out;
+    let sought = Sought { benchmark: chosen, config, sizes, search: args.table(), out };
+    let mut found = sought.search(cluster, places, screen)?;
+    let (done, all) = (found.summaries.len(), sizes.len());
+    if let Some(error) = found.error.take() {
+        return Err(error.context(format!("{done} of {all} frame sizes are done")));
+    }
+    let results = Results::begin(out)?;
+    let code = report(args, results, config, &found.together(args.common.base()?.name(), command_line())?)?;
+    found.clean_up();
+    Ok(code)
 }
 
 /// Puts the results in place: the summary's text, and what else was written.

@@ -10,6 +10,7 @@ use doorbell_machine::Base;
 use doorbell_report::ExperimentPage;
 use doorbell_study::experiment::{State, Store, measure};
 
+use crate::cluster::{self, ClusterArgs};
 use crate::exit::Asked;
 use crate::experiment::{Experiment, plot};
 use crate::out::{outln, tell};
@@ -27,6 +28,8 @@ pub struct SweepArgs {
     /// How many points are measured at once [default: the host's cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
 }
 
 #[derive(Subcommand)]
@@ -46,6 +49,15 @@ enum Part {
         /// Die with the process that began this one
         #[arg(long, hide = true)]
         with_parent: bool,
+    },
+    /// Do one task of a job array, as --on slurm submits them
+    #[command(hide = true)]
+    Task {
+        /// The array's tasks
+        list: PathBuf,
+        /// Which of them, from 0
+        #[arg(long, value_name = "N")]
+        number: usize,
     },
     /// Write the table and the page of the points that are done
     Table(ExperimentArgs),
@@ -80,6 +92,7 @@ pub fn run(args: &SweepArgs, places: &Places) -> anyhow::Result<ExitCode> {
             }
             one(experiment, *index, expect.as_deref(), places)
         }
+        (Some(Part::Task { list, number }), _) => cluster::task(list, *number, places),
         (Some(Part::Table(args)), _) => {
             let screen = Screen::new(args.quiet);
             let experiment = args.read(places, &screen)?;
@@ -87,7 +100,7 @@ pub fn run(args: &SweepArgs, places: &Places) -> anyhow::Result<ExitCode> {
             write(&experiment, &store)?;
             Ok(ExitCode::SUCCESS)
         }
-        (None, Some(experiment)) => whole(experiment, args.jobs, places),
+        (None, Some(experiment)) => whole(experiment, args, places),
         (None, None) => bail!("name an experiment's file, or one of plan, run and table"),
     }
 }
@@ -134,13 +147,21 @@ fn one(
     Ok(ExitCode::SUCCESS)
 }
 
-fn whole(args: &ExperimentArgs, jobs: Option<u16>, places: &Places) -> anyhow::Result<ExitCode> {
+fn whole(args: &ExperimentArgs, how: &SweepArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let screen = Screen::new(args.quiet);
     // From the beginning, so that Ctrl-C always ends it in good order.
     let interrupted = interrupt_flag()?;
+    let cluster = how.cluster.cluster()?;
     let experiment = args.read(places, &screen)?;
     let store = Store::open(&experiment.out)?;
-    let result = experiment.measure(&store, jobs_or_cores(jobs), &screen, &interrupted)?;
+    let result = match &cluster {
+        None => experiment.measure(&store, jobs_or_cores(how.jobs), &screen, &interrupted)?,
+        Some(cluster) => {
+            let (folder, name) = (&experiment.out, experiment.plan.file.name());
+            let work = [(&experiment, &store)];
+            cluster.measure(&work, (folder, name), &screen, &interrupted)?.remove(0)
+        }
+    };
     // What is done is told in any case, and what went wrong even if that cannot be written.
     let written = write(&experiment, &store);
     experiment.ended(&result)?;

@@ -9,6 +9,7 @@ use doorbell_machine::{Base, ConfigError, is_path};
 use serde::Deserialize;
 
 use super::plan::ExperimentError;
+use crate::cluster::Settings;
 
 /// What stands in the file. Values of parameters are written as `--set` takes them.
 #[derive(Clone, Debug, Deserialize)]
@@ -62,6 +63,9 @@ pub struct ExperimentFile {
     pub seed: Option<u64>,
     /// All seeds instead.
     pub seeds: Option<Vec<u64>>,
+    /// How a cluster is asked to measure it; no result depends on it.
+    #[serde(default)]
+    pub cluster: Settings,
     /// What is drawn.
     #[serde(default)]
     pub plot: Vec<PlotSpec>,

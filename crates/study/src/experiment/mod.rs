@@ -6,13 +6,14 @@
 //! | `sample` | which values are drawn at random? |
 //! | `plan` | which points are there, and what is each one's identity? |
 //! | `store` | which points are done, and how does one become done? |
-//! | `point` | how is a point measured? |
+//! | `point`, `boots` | how is a point measured, and what does it boot? |
 //! | `sweep` | how are points spread over cores? |
 //! | `table`, `value`, `parquet` | what do all points say together? |
 //!
 //! A point is measured by a process of its own, so that one that crashes takes no other along, and appears in the result folder
 //! by one rename, whole: whatever kills a sweep, what was finished stays finished.
 
+mod boots;
 mod file;
 mod parquet;
 mod plan;

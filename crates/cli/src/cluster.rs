@@ -1,0 +1,255 @@
+//! `--on slurm`: points of sweeps, searches and reproductions as job arrays, and the task that each node runs.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use clap::{Args, ValueEnum};
+use doorbell_bench::Places;
+use doorbell_study::cluster::{Program, Settings, Share, Slurm, TaskList, Told, left_word, measure};
+use doorbell_study::experiment::{self, Store, Sweep};
+
+use crate::exit::{self, Asked};
+use crate::experiment::Experiment;
+use crate::screen::Screen;
+
+/// Where the terminal does not move, the queue is told no more often than this.
+const QUEUE_TOLD: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Copy, ValueEnum)]
+enum On {
+    Slurm,
+}
+
+/// Which cluster, and what is asked of it.
+#[derive(Args)]
+#[command(next_help_heading = "On a cluster")]
+pub struct ClusterArgs {
+    /// Measure the points as job arrays of a cluster: slurm (docs/clusters.md). The same command goes on after a kill, on any
+    /// login node
+    #[arg(long, value_name = "CLUSTER", hide_possible_values = true, conflicts_with = "jobs")]
+    on: Option<On>,
+    /// sbatch's --partition. This and those below count over [cluster] in the experiment's file
+    #[arg(long, value_name = "NAME", requires = "on")]
+    partition: Option<String>,
+    /// sbatch's --time for a point, such as 1:30:00
+    #[arg(long, value_name = "TIME", requires = "on")]
+    time: Option<String>,
+    /// sbatch's --mem for a point, such as 4G
+    #[arg(long, value_name = "SIZE", requires = "on")]
+    memory: Option<String>,
+    /// sbatch's --account
+    #[arg(long, value_name = "NAME", requires = "on")]
+    account: Option<String>,
+    /// How many points run at once [default: what the cluster gives]
+    #[arg(long, value_name = "N", requires = "on")]
+    concurrency: Option<u32>,
+    /// How often a point that fails is submitted [default: 3]
+    #[arg(long, value_name = "N", requires = "on")]
+    attempts: Option<u32>,
+    /// One more option of sbatch's, such as --sbatch=--qos=low (repeatable)
+    #[arg(long, value_name = "OPTION", requires = "on", allow_hyphen_values = true)]
+    sbatch: Vec<String>,
+}
+
+impl ClusterArgs {
+    /// The cluster, if one was asked for.
+    pub fn cluster(&self) -> anyhow::Result<Option<Cluster>> {
+        let Some(On::Slurm) = self.on else { return Ok(None) };
+        let settings = Settings {
+            partition: self.partition.clone(),
+            time: self.time.clone(),
+            memory: self.memory.clone(),
+            account: self.account.clone(),
+            concurrency: self.concurrency,
+            attempts: self.attempts,
+            settle_seconds: None,
+            sbatch: self.sbatch.clone(),
+        };
+        settings.check().asked()?;
+        Ok(Some(Cluster { settings, slurm: Slurm::find()? }))
+    }
+}
+
+/// A cluster that answers.
+pub struct Cluster {
+    settings: Settings,
+    slurm: Slurm,
+}
+
+impl Cluster {
+    /// Measures all points of some experiments that are not done, and keeps in `folder` what is known of the jobs, which have this name.
+    pub fn measure(
+        &self,
+        work: &[(&Experiment, &Store)],
+        (folder, name): (&Path, &str),
+        screen: &Screen,
+        interrupted: &AtomicBool,
+    ) -> anyhow::Result<Vec<Sweep>> {
+        let absolute = |path: &Path| -> anyhow::Result<PathBuf> {
+            std::path::absolute(path).with_context(|| format!("cannot find {}", path.display()))
+        };
+        let (mut shares, mut settings) = (Vec::new(), self.settings.clone());
+        for (experiment, store) in work {
+            settings = settings.over(&experiment.plan.file.cluster);
+            let missing: Vec<usize> = (0..experiment.identities.len())
+                .filter(|&index| !store.point(&experiment.identities[index]).exists())
+                .collect();
+            let boots = screen.simulating(None, |control| {
+                Ok(experiment.plan.boots(&missing, experiment.places, control)?)
+            })?;
+            shares.push(Share {
+                file: absolute(&experiment.file)?,
+                out: absolute(&experiment.out)?,
+                plan: &experiment.plan,
+                identities: &experiment.identities,
+                store,
+                boots,
+            });
+        }
+        settings.check().asked()?;
+        let Some((first, _)) = work.first() else { return Ok(Vec::new()) };
+        let program = Program {
+            path: std::env::current_exe().context("cannot find this program's own file")?,
+            cache: absolute(&first.places.cache)?,
+        };
+        let mut teller = Teller {
+            work,
+            screen,
+            done: 0,
+            to_do: 0,
+            queue_told: None,
+            reasons: String::new(),
+            why: String::new(),
+        };
+        let cluster = (&self.slurm, &settings, &program);
+        let mut tell = |told| teller.tell(told);
+        let result = measure(&shares, (&absolute(folder)?, name), cluster, interrupted, &mut tell);
+        screen.clear();
+        Ok(result?)
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Tells what happens.
+struct Teller<'a> {
+    work: &'a [(&'a Experiment<'a>, &'a Store)],
+    screen: &'a Screen,
+    done: usize,
+    to_do: usize,
+    queue_told: Option<Instant>,
+    reasons: String,
+    /// Why the last point was submitted again: hundreds may be for one reason.
+    why: String,
+}
+
+impl Teller<'_> {
+    /// A point in words.
+    fn point(&self, (share, index): (usize, usize)) -> String {
+        let experiment = self.work[share].0;
+        let of =
+            if self.work.len() == 1 { String::new() } else { format!(" of {}", experiment.plan.file.name()) };
+        format!("point {index}{of}: {}", experiment.plan.points[index].describe())
+    }
+
+    fn tell(&mut self, told: Told) {
+        let screen = self.screen;
+        match told {
+            Told::Held(holder) => screen.say(&format!(
+                "{holder} submits and watches these points already; waiting for it, and going on if it ends"
+            )),
+            Told::ToDo(to_do, queued) => {
+                let all: usize = self.work.iter().map(|(experiment, _)| experiment.plan.points.len()).sum();
+                let taken_up = if queued == 0 {
+                    String::new()
+                } else {
+                    format!(", {queued} of them in the queue already")
+                };
+                screen.say(&format!("{all} points, {to_do} to measure{taken_up}"));
+                screen.count_to(to_do);
+                self.to_do = to_do;
+            }
+            Told::Damaged(point, problem) => {
+                screen.say(&format!("measured again, because {problem}: {}", self.point(point)));
+            }
+            Told::Submitted(job, count, true) => {
+                screen.say(&format!("job {job}: {}, which points share", counted(count, "boot")))
+            }
+            Told::Submitted(job, count, false) => {
+                screen.say(&format!("job {job}: {}", counted(count, "point")))
+            }
+            Told::Queue(running, waiting, reasons) => self.queue(running, waiting, reasons),
+            Told::Done(point) => {
+                self.done += 1;
+                screen.counted(&format!("{}/{} {}", self.done, self.to_do, self.point(point)));
+            }
+            Told::Again(point, why) => {
+                let said = if why == self.why { "as before" } else { &why };
+                screen.say(&format!("submitted again: {}: {said}", self.point(point)));
+                self.why = why;
+            }
+            Told::Failed(point) => screen.counted(&format!("failed: {}", self.point(point))),
+            Told::Trouble(problem) => screen.say(&format!("{problem}\nTrying again.")),
+            Told::Left(jobs) => screen.say(&format!(
+                "What was submitted stays in the queue; `scancel {}` takes it out.",
+                jobs.join(" ")
+            )),
+        }
+    }
+
+    fn queue(&mut self, running: usize, waiting: usize, reasons: String) {
+        let why = if reasons.is_empty() { String::new() } else { format!(" ({reasons})") };
+        let line = format!("queue: {} run, {waiting} wait{why}", counted(running, "task"));
+        self.screen.message(&line);
+        let due = self.queue_told.is_none_or(|told| told.elapsed() > QUEUE_TOLD);
+        if !self.screen.moves() && (due || (reasons != self.reasons && !reasons.is_empty())) {
+            self.screen.say(&line);
+            self.queue_told = Some(Instant::now());
+            self.reasons = reasons;
+        }
+    }
+}
+
+/// Does one task of an array. Why it failed is left for whoever watches the queue.
+pub fn task(list: &Path, number: usize, places: &Places) -> anyhow::Result<ExitCode> {
+    let word = left_word(list, number);
+    // Of a turn of this task before, which was lost with its node.
+    let _ = std::fs::remove_file(&word);
+    let tasks = TaskList::read(list)?;
+    let task = tasks.tasks.get(number).with_context(|| {
+        format!("{} has {} tasks and no task {number}", list.display(), tasks.tasks.len())
+    })?;
+    let screen = Screen::new(true);
+    let done = (|| {
+        let experiment = Experiment::read(&task.file, Some(&task.out), places, &screen)?;
+        let index = experiment.identities.iter().position(|identity| identity.0 == task.point);
+        let index = index.ok_or_else(|| {
+            anyhow!("{} was changed since this was submitted and has this point no more", task.file.display())
+        })?;
+        screen.simulating(None, |control| {
+            if task.boot {
+                return Ok(experiment.plan.boot(index, places, control)?);
+            }
+            let store = Store::open(&experiment.out)?;
+            Ok(experiment::measure(
+                &experiment.plan,
+                index,
+                &experiment.identities[index],
+                &store,
+                places,
+                control,
+            )?)
+        })
+    })();
+    if let Err(error) = &done {
+        let said = format!("{}\n{}\n", exit::status(error), crate::told(error));
+        // If it cannot be written, the task's own output and Slurm's state say it.
+        let _ = std::fs::write(&word, said);
+    }
+    done.map(|()| ExitCode::SUCCESS)
+}

@@ -1,0 +1,104 @@
+//! `doorbell search --on slurm`: a search for each frame size is a task. What is sought is written as an experiment beside the
+//! results, whose points are the sizes; they are put together as a search's results.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use doorbell_bench::{Benchmark, Places, RunConfig};
+use doorbell_files::{remove, replace, sha256};
+use doorbell_report::SearchSummary;
+use doorbell_sim::Bytes;
+use doorbell_study::experiment::{State, Store};
+use toml::{Table, Value};
+
+use crate::cluster::Cluster;
+use crate::experiment::Experiment;
+use crate::out::tell;
+use crate::screen::{Screen, interrupt_flag};
+
+/// What is searched for, as an experiment's file has it.
+pub struct Sought<'a> {
+    pub benchmark: &'static Benchmark,
+    pub config: &'a RunConfig,
+    pub sizes: &'a [Bytes],
+    /// The table `[search]`.
+    pub search: Table,
+    /// Where the results will be.
+    pub out: &'a Path,
+}
+
+/// What was found.
+pub struct Found {
+    /// A summary for each size that is done.
+    pub summaries: Vec<SearchSummary>,
+    /// Why sizes are missing.
+    pub error: Option<anyhow::Error>,
+    /// The folder of the experiment, which is of no use once all is put together.
+    folder: PathBuf,
+}
+
+impl Sought<'_> {
+    fn experiment(&self) -> String {
+        let sizes = self.sizes.iter().map(|size| Value::from(format!("{}B", size.0))).collect();
+        let table = |pairs: Vec<(&str, Value)>| -> Table {
+            pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+        };
+        let all = table(vec![
+            ("name", "search".into()),
+            ("benchmark", self.benchmark.name.into()),
+            ("machine", "config.toml".into()),
+            ("grid", table(vec![("loadgen.traffic.frame_size", Value::Array(sizes))]).into()),
+            ("search", self.search.clone().into()),
+        ]);
+        all.to_string()
+    }
+
+    /// Searches on the cluster. The folder is named by all that is sought, so that the same command goes on in it.
+    pub fn search(&self, cluster: &Cluster, places: &Places, screen: &Screen) -> anyhow::Result<Found> {
+        let (text, config) = (self.experiment(), self.config.to_toml());
+        let name = &sha256(format!("{text}\n{config}").as_bytes())[..8];
+        let mut folder = self.out.as_os_str().to_owned();
+        folder.push(format!(".search-{name}"));
+        let folder = PathBuf::from(folder);
+        std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        let file = folder.join("search.toml");
+        for (path, text) in [(&folder.join("config.toml"), &config), (&file, &text)] {
+            replace(path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        let interrupted = interrupt_flag()?;
+        let experiment = Experiment::read(&file, Some(&folder), places, screen)?;
+        let store = Store::open(&folder)?;
+        let sweeps = cluster.measure(
+            &[(&experiment, &store)],
+            (&folder, self.benchmark.name),
+            screen,
+            &interrupted,
+        )?;
+        let error = experiment.ended(&sweeps[0]).err();
+        let mut summaries = Vec::new();
+        for identity in &experiment.identities {
+            if store.state(identity) == State::Done {
+                let text = store.read(identity, "summary.json").map_err(anyhow::Error::msg)?;
+                summaries.push(SearchSummary::from_json(&String::from_utf8_lossy(&text))?);
+            }
+        }
+        Ok(Found { summaries, error, folder })
+    }
+}
+
+impl Found {
+    /// All sizes as one search, by this command.
+    pub fn together(&self, preset: &str, command: String) -> anyhow::Result<SearchSummary> {
+        let Some(first) = self.summaries.first() else { bail!("no frame size is done") };
+        let searches = self.summaries.iter().flat_map(|summary| summary.searches.clone()).collect();
+        let host_seconds = self.summaries.iter().map(|summary| summary.host_seconds).sum();
+        Ok(SearchSummary { preset: preset.to_owned(), command, host_seconds, searches, ..first.clone() })
+    }
+
+    /// The results are in place: what they were put together of is removed.
+    pub fn clean_up(&self) {
+        if let Err(error) = remove(&self.folder) {
+            tell!("cannot remove {}: {error}", self.folder.display());
+        }
+    }
+}
