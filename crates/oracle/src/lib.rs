@@ -1,9 +1,13 @@
-//! What tests compare Doorbell with: QEMU and memcached, the same on every host ([`HostPrograms`]).
+//! What tests compare Doorbell with: QEMU and memcached, the same on every host ([`HostPrograms`]); and Slurm, as a cluster on this host.
 //!
 //! [`fetch`] gets them; the commands get them themselves if nobody has, and panic with what to do if that fails, as only
 //! tests use them.
 
 #![forbid(unsafe_code)]
+
+mod slurm;
+
+pub use slurm::Slurm;
 
 use std::path::PathBuf;
 use std::process::Command;

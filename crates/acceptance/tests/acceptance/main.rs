@@ -37,6 +37,7 @@ mod scripts;
 mod servers;
 mod several_cores;
 mod several_harts;
+mod slurm;
 mod stages;
 mod steady;
 mod studies;
