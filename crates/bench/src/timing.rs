@@ -3,6 +3,7 @@
 //! ratios. The counters themselves are in `stats.json`.
 
 mod buses;
+mod coherence;
 mod figures;
 mod memory_series;
 mod models;
@@ -57,8 +58,15 @@ fn sources(models: &Models) -> Vec<Source> {
         add(format!("hart{index}.l1i"), sum("l1i"), private.l1i.counters());
         add(format!("hart{index}.l1d"), sum("l1d"), private.l1d.counters());
         add(format!("hart{index}.l2"), sum("l2"), private.l2.counters());
+        // One that is alone takes nothing from others.
+        if cores.len() > 1 {
+            add(format!("hart{index}.sharing"), sum("sharing"), private.sharing.counters());
+        }
     }
     add("llc".to_owned(), "llc", memory.llc.counters());
+    if timing.memory.has_directory() {
+        add("directory".to_owned(), "directory", memory.directory.counters());
+    }
     add("devices".to_owned(), "device", memory.devices.counters());
     for (device, index) in (DISK_DEVICES..).zip(0..*disks) {
         add(format!("disk{index}.memory"), "disk_memory", timing.memory.device_account(device).counters());

@@ -42,6 +42,8 @@ const OPTIONAL_KEYS: [&str; 24] = [
     "pcie.register_latency",
     "pcie.data_link_share",
     "memory.dca.policy.descriptor_ways",
+    "memory.coherence.kind",
+    "memory.coherence.entries",
     "hart.0.core.frequency",
     "hart.0.pipeline.rob",
     "hart.0.memory.l2.size",
@@ -70,7 +72,7 @@ pub(crate) const UNITS: [&str; 21] = [
     "ps", "ns", "us", "ms", "s", "B", "KiB", "MiB", "GiB", "bps", "kbps", "Mbps", "Gbps", "Tbps", "Hz",
     "MHz", "GHz", "pps", "Mpps", "%", "",
 ];
-const WORDS: [&str; 16] = [
+const WORDS: [&str; 17] = [
     "true",
     "false",
     "sv39",
@@ -78,6 +80,7 @@ const WORDS: [&str; 16] = [
     "macswap",
     "io",
     "pcie",
+    "directory",
     "bus",
     "memory-bus",
     "llc",

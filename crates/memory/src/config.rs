@@ -8,6 +8,7 @@ use doorbell_sim::{Bytes, Hertz};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::coherence::config::CoherenceConfig;
 use crate::dca::DcaConfig;
 use crate::dram::DramConfig;
 use crate::prefetch::PrefetchConfig;
@@ -182,6 +183,9 @@ pub struct MemoryConfig {
     pub llc: LlcConfig,
     /// What joins them.
     pub interconnect: InterconnectConfig,
+    /// How copies in private caches are found and kept coherent.
+    #[serde(skip_serializing_if = "CoherenceConfig::is_default")]
+    pub coherence: CoherenceConfig,
     /// Where page walks enter: "l1d" or "l2".
     pub walks: WalkEntry,
     /// Bytes of a frame that are counted as its header, 0 to 65536.
@@ -210,6 +214,7 @@ impl Default for MemoryConfig {
             l1d,
             llc: LlcConfig::default(),
             interconnect: InterconnectConfig::default(),
+            coherence: CoherenceConfig::default(),
             walks: WalkEntry::L1d,
             header_bytes: 64,
             dca: DcaConfig::default(),
@@ -259,7 +264,7 @@ impl CacheConfig {
         self.validate_in_slices(1)
     }
 
-    fn validate_in_slices(&self, slices: u32) -> Result<(), String> {
+    pub(crate) fn validate_in_slices(&self, slices: u32) -> Result<(), String> {
         sets(self.size, self.ways, slices)?;
         between("latency", self.latency, 0, 1000)?;
         between("response", self.response, 0, 1000)?;
@@ -398,6 +403,7 @@ impl MemoryConfig {
         between("interconnect.bytes_per_cycle", ic.bytes_per_cycle, 1, 1024)?;
         between("interconnect.io_bytes_per_cycle", ic.io_bytes_per_cycle, 1, 1024)?;
         between("header_bytes", self.header_bytes, 0, 65536)?;
+        self.coherence.validate(&self.llc).map_err(|problem| format!("coherence.{problem}"))?;
         self.dram.validate().map_err(|problem| format!("dram.{problem}"))?;
         self.dca.validate(self.llc.ways, harts).map_err(|problem| format!("dca.{problem}"))
     }

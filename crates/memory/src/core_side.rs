@@ -12,6 +12,7 @@
 use doorbell_sim::memory::{AccessKind, CoreAccess, Level, Served};
 
 use crate::backing::MainMemory;
+use crate::coherence::sharing::word;
 use crate::config::{Inclusion, WalkEntry};
 use crate::prefetch::Targets;
 use crate::system::MemorySystem;
@@ -36,6 +37,8 @@ pub(crate) struct LineRequest {
     /// For instructions.
     pub code: bool,
     pub why: Why,
+    /// The words of the line that are accessed, a bit each.
+    pub words: u8,
 }
 
 /// What comes back from the L2, in core cycles.
@@ -99,6 +102,9 @@ impl<M: MainMemory> MemorySystem<M> {
             }
             flags = flags.with_state(Flags::MODIFIED);
             l1.tags.set_flags(slot, flags);
+        }
+        if own && flags.is_watched() {
+            self.sharing.stored(h, line, word(access.addr));
         }
         l1.tags.touch(slot);
         let normal = begin + l1.latency;
@@ -168,7 +174,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let l1 = self.harts[h].l1(code);
         let noticed = begin + l1.latency;
         let out = if TIMED { l1.admit(noticed) } else { 0 };
-        let request = LineRequest { hart: h, line, own, code, why: Why::Demand };
+        let request = LineRequest { hart: h, line, own, code, why: Why::Demand, words: word(access.addr) };
         let answer = self.request_for_l1::<TIMED>(request, out);
         self.harts[h].l1(code).stats.missed(answer.flags.class());
         self.fill_l1::<TIMED>(request, &answer, out, upgrade);
@@ -188,7 +194,8 @@ impl<M: MainMemory> MemorySystem<M> {
         line: u32,
         access: CoreAccess,
     ) -> Served {
-        let request = LineRequest { hart: h, line, own: false, code: false, why: Why::Demand };
+        let words = word(access.addr);
+        let request = LineRequest { hart: h, line, own: false, code: false, why: Why::Demand, words };
         self.harts[h].stats.walks_at_l2 += 1;
         let answer = self.request_l2::<TIMED>(request, cycle);
         self.account::<TIMED>(h, (line, access.kind), answer.flags, answer.level, cycle, answer.at);
@@ -262,7 +269,7 @@ impl<M: MainMemory> MemorySystem<M> {
             if keep.is_prefetched() {
                 keep = l2.used_prefetched(slot, keep, false);
             }
-            l2.tags.set_flags(slot, keep.with_state(state));
+            l2.tags.set_flags(slot, keep.with_state(state).with_watched(got.flags.is_watched()));
             l2.tags.set_ready(slot, at, got.level as u8);
         } else {
             free = self.fill_l2::<TIMED>(request.hart, request.line, got.flags, (at, got.level));
@@ -292,6 +299,7 @@ impl<M: MainMemory> MemorySystem<M> {
         };
         let prefetched = request.why == Why::Prefetch;
         let flags = state.with_class(answer.flags.class()).with_prefetched(prefetched);
+        let flags = flags.with_watched(answer.flags.is_watched());
         let mut free = answer.at;
         let found = if upgrade { l1.tags.find(request.line) } else { None };
         match found {
@@ -342,7 +350,10 @@ impl<M: MainMemory> MemorySystem<M> {
     ) -> u64 {
         let hart = &mut self.harts[h];
         let (_, evicted) = hart.l2.insert(line, flags, u32::MAX, ready);
+        self.came(h, line);
         let Some(mut evicted) = evicted else { return ready.0 };
+        self.left(h, evicted.line);
+        let hart = &mut self.harts[h];
         // The L2 includes the L1s.
         hart.l1i.take_away_line(evicted.line);
         if hart.l1d.take_away_line(evicted.line).is_some_and(Flags::is_dirty) {
@@ -390,6 +401,7 @@ impl<M: MainMemory> MemorySystem<M> {
             return ready;
         }
         hart.l2.give_up(slot);
+        self.left(h, evicted.line);
         self.leave_private::<TIMED>(h, Evicted { line: evicted.line, flags }, ready)
     }
 
@@ -410,7 +422,7 @@ impl<M: MainMemory> MemorySystem<M> {
                 continue;
             }
             l1.stats.prefetches += 1;
-            let request = LineRequest { hart: h, line, own: false, code, why: Why::Prefetch };
+            let request = LineRequest { hart: h, line, own: false, code, why: Why::Prefetch, words: 0 };
             let answer = self.request_for_l1::<TIMED>(request, t);
             self.fill_l1::<TIMED>(request, &answer, t, false);
         }
@@ -441,7 +453,7 @@ impl<M: MainMemory> MemorySystem<M> {
             l2.stats.prefetches += 1;
             let code = access.kind == AccessKind::Fetch;
             self.miss_l2::<TIMED>(
-                LineRequest { hart: h, line, own: false, code, why: Why::Prefetch },
+                LineRequest { hart: h, line, own: false, code, why: Why::Prefetch, words: 0 },
                 t,
                 false,
             );

@@ -95,6 +95,25 @@ impl<M: MainMemory> MemorySystem<M> {
         looked + self.snoop_latency
     }
 
+    /// When the line in a private cache is at hand that a device reads.
+    pub(crate) fn brought<const TIMED: bool>(&mut self, private: &Found, looked: u64) -> u64 {
+        if self.directory.is_some() {
+            self.traffic.snoops += 1;
+            return self.snoop_for_device::<TIMED>(private, true, looked);
+        }
+        let data = self.snooped::<TIMED>(private, looked);
+        if TIMED { data.max(self.clock.edge_at_or_after(private.ready)) } else { data }
+    }
+
+    /// When all copies in private caches have gone that a device's write takes away; `looked` where there are none.
+    fn invalidated<const TIMED: bool>(&mut self, private: &Found, looked: u64) -> u64 {
+        if !private.present || self.directory.is_none() {
+            return self.snooped::<TIMED>(private, looked);
+        }
+        self.traffic.snoops += 1;
+        self.snoop_for_device::<TIMED>(private, false, looked)
+    }
+
     /// An access that is not to RAM: to the interconnect and back.
     fn no_ram(&mut self, now: Ps) -> Ps {
         self.devices.outside_ram += 1;
@@ -185,11 +204,9 @@ impl<M: MainMemory> MemorySystem<M> {
             }
         }
         self.devices.fresh_used_by_device += u64::from(used);
-        if private.dirty || (private.present && slot.is_none()) {
-            data = self.snooped::<TIMED>(private, looked);
-            if TIMED {
-                data = data.max(self.clock.edge_at_or_after(private.ready));
-            }
+        let asked = private.dirty || private.owned && self.directory.is_some();
+        if asked || (private.present && slot.is_none()) {
+            data = self.brought::<TIMED>(private, looked);
         } else if slot.is_none() {
             data = self.read_for_device::<TIMED>(line, looked, class, access);
         }
@@ -242,7 +259,8 @@ impl<M: MainMemory> MemorySystem<M> {
         let account = &mut self.accounts[usize::from(access.device) % DEVICES_MAX];
         account.lines_written += 1;
         account.lines_written_in_llc += u64::from(slot.is_some());
-        let mut done = self.snooped::<TIMED>(&private, looked);
+        self.sharing.device_wrote(line);
+        let mut done = self.invalidated::<TIMED>(&private, looked);
         if !full {
             done = self.newest::<TIMED>(line, slot, &private, done, entry);
         }
@@ -386,6 +404,7 @@ impl<M: MainMemory> MemorySystem<M> {
             }
             (_, None) => {}
         }
+        free = free.max(self.track::<TIMED>(line, t));
         self.traffic.llc_to_core_bytes += 64;
         if !TIMED {
             self.fill_l2::<false>(hart, line, written, (0, Level::Llc));

@@ -50,8 +50,26 @@ impl<M> MemorySystem<M> {
                 cache.check_books(name)?;
             }
         }
+        self.check_sharers()?;
         self.llc.check_books("the LLC")?;
         self.check_accounts()
+    }
+
+    /// Who is known to have a line has it, and who has one is known.
+    fn check_sharers(&self) -> Result<(), String> {
+        let Some(sharers) = &self.sharers else { return Ok(()) };
+        let mut has = sharers.clone();
+        has.rebuild(&self.harts);
+        if let Some(line) = sharers.lines().find(|line| sharers.of(*line) != has.of(*line)) {
+            return Err(format!("line {line} is not where it is known to be"));
+        }
+        if let Some(line) = has.lines().find(|line| sharers.of(*line) == 0) {
+            return Err(format!("line {line} is in a private cache that nobody knows of"));
+        }
+        match &self.directory {
+            Some(directory) => directory.check_lines(|line| has.of(line) != 0, has.lines()),
+            None => Ok(()),
+        }
     }
 
     /// A line of a hart's L2: one writer or many readers, and what the LLC's kind demands.

@@ -5,7 +5,7 @@
 //! of every cache, exactly and in the order of calls; for each access, ports, miss registers with merging, write-back
 //! buffers, links and their contention; replacement, prefetching, MESI, and where devices' lines are put. Every access is
 //! priced when it is asked for and answers with a time. Not modelled: data (they are in RAM), ports and distances of the LLC's
-//! slices, the time of fills at the ports, transient coherence states.
+//! slices, the time of fills at the ports, transient coherence states and their races.
 //!
 //! | File | Question it answers |
 //! |---|---|
@@ -13,7 +13,7 @@
 //! | `core_side` | an access through L1 and L2 |
 //! | `lone` | the same for a core by itself |
 //! | `llc` | a request at the LLC |
-//! | `coherence` | who else has the line |
+//! | `coherence` | who else has the line, what it takes to have it, what harts take from each other |
 //! | `device`, `memory_bus` | what a device's access does, by where it enters |
 //! | `dca` | where a device's line goes: the place for a researcher's policy |
 //! | `cache`, `tags`, `replacement`, `slices`, `prefetch`, `aligned` | one cache |
@@ -26,7 +26,7 @@ mod aligned;
 pub mod backing;
 mod cache;
 pub mod class;
-mod coherence;
+pub mod coherence;
 pub mod config;
 mod core_side;
 pub mod dca;
@@ -57,6 +57,8 @@ pub use stats::{MemoryStats, Misses};
 pub use system::{HartSide, MemorySystem};
 pub use ways::WayMask;
 
+#[cfg(test)]
+mod coherence_tests;
 #[cfg(test)]
 mod dca_ways_tests;
 #[cfg(test)]

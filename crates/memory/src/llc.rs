@@ -4,6 +4,8 @@ use doorbell_sim::memory::Level;
 
 use crate::backing::MainMemory;
 use crate::class::DataClass;
+use crate::coherence::directory::Snoop;
+use crate::coherence::sharing::Wanted;
 use crate::coherence::{Found, Probe};
 use crate::config::Inclusion;
 use crate::core_side::{LineRequest, Why};
@@ -61,29 +63,80 @@ impl<M: MainMemory> MemorySystem<M> {
             Some(slot) => self.llc.tags.flags(slot).class(),
             None => self.class_of(request),
         };
+        self.note_sharing(request, &peers, class);
         let alone = if request.own || !peers.present { Flags::EXCLUSIVE } else { Flags::SHARED };
         let look = Lookup { at, slot, peers, class, alone };
         let (data, level, state, free) = match slot {
-            _ if upgrade => self.upgrade(request, look),
+            _ if upgrade => self.upgrade::<TIMED>(request, look),
             _ if peers.dirty => self.bring_from_writer::<TIMED>(request, look),
+            // It might have been written without a word: who owns it is asked.
+            Some(slot) if peers.owned && self.directory.is_some() => {
+                self.count(request, true, class);
+                self.llc.tags.touch(slot);
+                self.deallocate_exclusive(request, look);
+                (self.snooped_at::<TIMED>(look, request.own), Level::Peer, alone, 0)
+            }
             Some(slot) => self.bring_from_llc::<TIMED>(request, look, slot),
             None if peers.present => {
                 self.count(request, false, class);
-                (self.snooped_at::<TIMED>(look), Level::Peer, alone, 0)
+                (self.snooped_at::<TIMED>(look, request.own), Level::Peer, alone, 0)
             }
             None => self.bring_from_memory::<TIMED>(request, look),
         };
-        self.traffic.peer_transfers += u64::from(level == Level::Peer && !upgrade);
-        self.answer::<TIMED>(
-            request,
-            data,
-            !upgrade,
-            FromLlc { at: 0, level, flags: state.with_class(class), free },
-        )
+        let transfer = level == Level::Peer && !upgrade;
+        self.traffic.peer_transfers += u64::from(transfer);
+        if transfer && !prefetch {
+            self.harts[request.hart].sharing.transferred(peers.dirty, class);
+        }
+        let (data, free) = match (&self.directory, upgrade) {
+            (None, _) | (_, true) => (data, free),
+            _ => self.directed::<TIMED>(request, look, (data, level, free)),
+        };
+        let flags = state.with_class(class).with_watched(self.sharing.watches(request.line));
+        self.answer::<TIMED>(request, data, !upgrade, FromLlc { at: 0, level, flags, free })
+    }
+
+    #[inline]
+    fn note_sharing(&mut self, request: LineRequest, peers: &Found, class: DataClass) {
+        if self.harts.len() == 1 {
+            return;
+        }
+        let LineRequest { hart, line, own, words, why, .. } = request;
+        let wanted = Wanted { hart, line, words, own, demand: why == Why::Demand, class };
+        self.sharing.asked(wanted, peers, &mut self.harts[hart].sharing);
+    }
+
+    /// What a directory has to do with a line that comes from below at `data`, or from another's cache: all copies go before it is
+    /// written, and it is tracked.
+    fn directed<const TIMED: bool>(
+        &mut self,
+        request: LineRequest,
+        look: Lookup,
+        (data, level, free): (u64, Level, u64),
+    ) -> (u64, u64) {
+        let acknowledged = match request.own && level != Level::Peer && look.peers.present {
+            true => self.taken_at::<TIMED>(look),
+            false => data,
+        };
+        let room = self.track::<TIMED>(request.line, look.at);
+        (data.max(acknowledged), free.max(room))
+    }
+
+    /// When all other copies have been taken away.
+    fn taken_at<const TIMED: bool>(&mut self, look: Lookup) -> u64 {
+        let asked = Snoop { harts: look.peers.harts, line: false, home: false };
+        let ready = if TIMED { self.clock.edge_at_or_after(look.peers.ready) } else { 0 };
+        self.snoop::<TIMED>(asked, look.at, ready)
     }
 
     /// When a copy in another hart's cache is at hand.
-    fn snooped_at<const TIMED: bool>(&self, look: Lookup) -> u64 {
+    fn snooped_at<const TIMED: bool>(&mut self, look: Lookup, own: bool) -> u64 {
+        if self.directory.is_some() {
+            let all = look.peers.harts;
+            let harts = if own { all } else { all & all.wrapping_neg() };
+            let ready = if TIMED { self.clock.edge_at_or_after(look.peers.ready) } else { 0 };
+            return self.snoop::<TIMED>(Snoop { harts, line: true, home: false }, look.at, ready);
+        }
         if !TIMED {
             return 0;
         }
@@ -91,10 +144,12 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 
     /// The hart has the line and gets the right to write it, when all other copies are gone.
-    fn upgrade(&mut self, request: LineRequest, look: Lookup) -> Newest {
+    fn upgrade<const TIMED: bool>(&mut self, request: LineRequest, look: Lookup) -> Newest {
         self.llc.stats.upgrades += u64::from(request.why == Why::Demand);
         let state = if self.deallocate_exclusive(request, look) { Flags::MODIFIED } else { Flags::EXCLUSIVE };
-        if look.peers.present {
+        if look.peers.present && self.directory.is_some() {
+            (self.taken_at::<TIMED>(look), Level::Peer, state, 0)
+        } else if look.peers.present {
             (look.at + self.snoop_latency, Level::Peer, state, 0)
         } else {
             (look.at, Level::Llc, state, 0)
@@ -104,7 +159,7 @@ impl<M: MainMemory> MemorySystem<M> {
     /// Another hart has written the line. It gives it away, or leaves the newest copy in the LLC too.
     fn bring_from_writer<const TIMED: bool>(&mut self, request: LineRequest, look: Lookup) -> Newest {
         self.count(request, look.slot.is_some(), look.class);
-        let data = self.snooped_at::<TIMED>(look);
+        let data = self.snooped_at::<TIMED>(look, request.own);
         if request.own {
             self.deallocate_exclusive(request, look);
             return (data, Level::Peer, Flags::MODIFIED, 0);
@@ -234,7 +289,7 @@ impl<M: MainMemory> MemorySystem<M> {
     pub(crate) fn evict_into_llc<const TIMED: bool>(&mut self, evicted: Evicted, t: u64) -> u64 {
         let Some(slot) = self.llc.tags.find(evicted.line) else {
             debug_assert!(self.inclusion != Inclusion::Inclusive, "an inclusive LLC has what is above");
-            let flags = evicted.flags.with_prefetched(false);
+            let flags = evicted.flags.with_prefetched(false).with_watched(false);
             return self.llc_insert::<TIMED>(evicted.line, flags, t, self.core_ways, 0);
         };
         let flags = self.llc.tags.flags(slot);

@@ -29,9 +29,8 @@ impl<M: MainMemory> MemorySystem<M> {
         }
         self.devices.fresh_used_by_device += u64::from(used);
         match modified {
-            _ if private.dirty => {
-                let data = self.snooped::<TIMED>(private, seen);
-                if TIMED { data.max(self.clock.edge_at_or_after(private.ready)) } else { 0 }
+            _ if private.dirty || private.owned && self.directory.is_some() => {
+                self.brought::<TIMED>(private, seen)
             }
             Some(slot) if TIMED => {
                 let looked = self.llc.port(seen) + self.llc.latency;

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::backing::MainMemory;
 use crate::cache::CacheState;
 use crate::class::{ClassRuns, DataClass};
+use crate::coherence::directory::{Directory, DirectoryState};
+use crate::coherence::sharing::SharingState;
+use crate::coherence::stats::SharingStats;
 use crate::dca::SteeringState;
 use crate::slots::SlotsState;
 use crate::stats::{CoreStats, DeviceAccount, DeviceStats, TrafficStats};
@@ -24,12 +27,15 @@ struct PrivateState {
     to: SlotsState,
     from: SlotsState,
     stats: CoreStats,
+    sharing: SharingStats,
 }
 
 /// What a snapshot keeps of a memory system. `S` is main memory's part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryState<S> {
     harts: Vec<PrivateState>,
+    sharing: SharingState,
+    directory: Option<DirectoryState>,
     llc: CacheState,
     io_in: SlotsState,
     io_out: SlotsState,
@@ -44,7 +50,7 @@ pub struct MemoryState<S> {
 
 impl<S> MemoryState<S> {
     /// The version of this layout.
-    pub const VERSION: u32 = 3;
+    pub const VERSION: u32 = 4;
 }
 
 impl Private {
@@ -56,6 +62,7 @@ impl Private {
             to: self.to.save(),
             from: self.from.save(),
             stats: self.stats.clone(),
+            sharing: self.sharing.clone(),
         }
     }
 
@@ -75,6 +82,7 @@ impl Private {
         self.to.restore(state.to);
         self.from.restore(state.from);
         self.stats = state.stats;
+        self.sharing = state.sharing;
     }
 }
 
@@ -83,6 +91,8 @@ impl<M: MainMemory> MemorySystem<M> {
     pub fn save(&self) -> MemoryState<M::State> {
         MemoryState {
             harts: self.harts.iter().map(Private::save).collect(),
+            sharing: self.sharing.save(),
+            directory: self.directory.as_ref().map(Directory::save),
             llc: self.llc.save(),
             io_in: self.io_in.save(),
             io_out: self.io_out.save(),
@@ -120,6 +130,12 @@ impl<M: MainMemory> MemorySystem<M> {
         for (hart, saved) in self.harts.iter().zip(&state.harts) {
             hart.check_state(saved, self.ram.lines, latest)?;
         }
+        self.sharing.check(&state.sharing, self.ram.lines)?;
+        match (&self.directory, &state.directory) {
+            (None, None) => {}
+            (Some(directory), Some(saved)) => directory.check(saved, self.ram.lines)?,
+            _ => return Err("a directory for a machine without one, or none for one with".to_owned()),
+        }
         self.llc.check(&state.llc, self.ram.lines, latest)?;
         self.io_in.check(&state.io_in, latest)?;
         self.io_out.check(&state.io_out, latest)?;
@@ -134,6 +150,13 @@ impl<M: MainMemory> MemorySystem<M> {
     fn adopt(&mut self, state: MemoryState<M::State>) {
         for (hart, saved) in self.harts.iter_mut().zip(state.harts) {
             hart.restore(saved);
+        }
+        if let Some(sharers) = &mut self.sharers {
+            sharers.rebuild(&self.harts);
+        }
+        self.sharing.restore(state.sharing);
+        if let (Some(directory), Some(saved)) = (&mut self.directory, state.directory) {
+            directory.restore(saved);
         }
         self.llc.restore(state.llc);
         self.io_in.restore(state.io_in);

@@ -7,6 +7,7 @@ use doorbell_sim::{Bytes, Hertz, Ps};
 use proptest::prelude::*;
 
 use crate::backing::{FlatMemory, MainMemory};
+use crate::coherence::config::{Answers, CoherenceConfig, CoherenceKind};
 use crate::config::{CacheConfig, Inclusion, MemoryConfig, WalkEntry};
 use crate::dca::{DcaConfig, DcaPolicy, Place, Strategy as DcaStrategy};
 use crate::prefetch::{PrefetchConfig, PrefetchKind};
@@ -75,6 +76,19 @@ fn without_l2(policy: DcaPolicy) -> DcaPolicy {
     DcaPolicy { headers, payload, descriptors, ..policy }
 }
 
+fn any_coherence(rng: &mut Rng, slices: u32) -> CoherenceConfig {
+    let ways = 1 + rng.below(16) as u32;
+    CoherenceConfig {
+        kind: CoherenceKind::Directory,
+        // From none, which is no limit, to more than the caches have.
+        entries: if rng.below(4) > 0 { (ways * slices) << rng.below(6) } else { 0 },
+        ways,
+        latency: rng.below(10) as u32,
+        snoop: rng.below(20) as u32,
+        answers: if rng.below(2) > 0 { Answers::Direct } else { Answers::Home },
+    }
+}
+
 fn any_config(rng: &mut Rng, harts: u64) -> MemoryConfig {
     let llc = any_cache(rng, 4);
     let mut config = MemoryConfig {
@@ -92,6 +106,9 @@ fn any_config(rng: &mut Rng, harts: u64) -> MemoryConfig {
     into.core_ways = any_mask(rng, llc.ways);
     into.slices = 1 << rng.below(3);
     into.scatter = rng.below(2) == 1;
+    if rng.below(2) == 0 {
+        config.coherence = any_coherence(rng, config.llc.slices);
+    }
     config.dca.policy = any_policy(rng, llc.ways, harts);
     if rng.below(3) == 0 {
         // Without a second level, where the others can be so.

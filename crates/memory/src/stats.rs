@@ -5,6 +5,7 @@ use doorbell_sim::stats::Stats;
 use serde::{Deserialize, Serialize};
 
 use crate::class::DataClass;
+use crate::coherence::stats::{DirectoryStats, SharingStats};
 
 doorbell_sim::stats! {
     /// What one cache counts. Hits, misses and merges are all of its demand accesses.
@@ -297,6 +298,8 @@ pub struct HartStats {
     pub l1d: CacheStats,
     /// Its second-level cache.
     pub l2: CacheStats,
+    /// What it takes from other cores.
+    pub sharing: SharingStats,
 }
 
 /// All of it.
@@ -306,6 +309,8 @@ pub struct MemoryStats {
     pub harts: Vec<HartStats>,
     /// The last-level cache, in cycles of the interconnect.
     pub llc: CacheStats,
+    /// The directory, where there is one.
+    pub directory: DirectoryStats,
     /// Devices.
     pub devices: DeviceStats,
     /// Interconnect and memory.
@@ -321,10 +326,12 @@ impl MemoryStats {
             l1i: now.l1i.since(&then.l1i),
             l1d: now.l1d.since(&then.l1d),
             l2: now.l2.since(&then.l2),
+            sharing: now.sharing.since(&then.sharing),
         };
         MemoryStats {
             harts: harts.map(hart).collect(),
             llc: self.llc.since(&earlier.llc),
+            directory: self.directory.since(&earlier.directory),
             devices: self.devices.since(&earlier.devices),
             traffic: self.traffic.since(&earlier.traffic),
         }

@@ -6,6 +6,10 @@ use doorbell_sim::{Bytes, Clock, Hertz, PhysAddr, Ps};
 use crate::backing::MainMemory;
 use crate::cache::Cache;
 use crate::class::{DataClass, LineClasses};
+use crate::coherence::directory::Directory;
+use crate::coherence::sharers::Sharers;
+use crate::coherence::sharing::Sharing;
+use crate::coherence::stats::SharingStats;
 use crate::config::{Inclusion, MemoryConfig, PrivateConfig, WalkEntry};
 use crate::dca::{DEVICES_MAX, DcaPolicy, Steering};
 use crate::dram::Dram;
@@ -60,6 +64,7 @@ pub(crate) struct Private {
     pub from: Slots,
     pub walks: WalkEntry,
     pub stats: CoreStats,
+    pub sharing: SharingStats,
 }
 
 /// What a hart brings to a memory system.
@@ -86,6 +91,7 @@ impl Private {
             from: Slots::new(ic.bytes_per_cycle, SHARED_WINDOW),
             walks: caches.walks,
             stats: CoreStats::default(),
+            sharing: SharingStats::default(),
         }
     }
 
@@ -99,6 +105,10 @@ impl Private {
 pub struct MemorySystem<M> {
     pub(crate) ram: Span,
     pub(crate) harts: Vec<Private>,
+    /// Who has a line, unless there is one hart and nothing that would ask.
+    pub(crate) sharers: Option<Sharers>,
+    pub(crate) directory: Option<Directory>,
+    pub(crate) sharing: Sharing,
     pub(crate) llc: Cache,
     pub(crate) inclusion: Inclusion,
     pub(crate) core_ways: u32,
@@ -172,8 +182,13 @@ impl<M: MainMemory> MemorySystem<M> {
         let ic = &config.interconnect;
         let mut llc = Cache::new(&config.llc.cache(), SHARED_WINDOW);
         llc.divide(config.llc.slices, config.llc.scatter, base);
+        let directory = Directory::new(config, base);
+        let asked = harts.len() > 1 || directory.is_some();
         Ok(MemorySystem {
             ram: span,
+            sharers: asked.then(|| Sharers::new(span.lines)),
+            directory,
+            sharing: Sharing::new(harts.len(), span.lines),
             harts: harts.iter().map(|hart| Private::new(hart, config)).collect(),
             llc,
             inclusion: config.llc.inclusion,
@@ -259,6 +274,11 @@ impl<M: MainMemory> MemorySystem<M> {
         self.steering.policy(device)
     }
 
+    /// Whether a directory finds copies in private caches.
+    pub fn has_directory(&self) -> bool {
+        self.directory.is_some()
+    }
+
     /// Main memory.
     pub fn memory(&self) -> &M {
         &self.memory
@@ -296,9 +316,11 @@ impl<M: MainMemory> MemorySystem<M> {
                 from_l1: l1i.hits + l1d.hits,
                 ..hart.stats.clone()
             };
-            HartStats { core, l1i, l1d, l2 }
+            HartStats { core, l1i, l1d, l2, sharing: hart.sharing.clone() }
         };
+        let directory = self.directory.as_ref().map(|directory| directory.stats.clone());
         MemoryStats {
+            directory: directory.unwrap_or_default(),
             harts: self.harts.iter().map(hart).collect(),
             llc: self.llc.stats(),
             devices: self.devices.clone(),

@@ -38,6 +38,8 @@ impl Flags {
     /// Written by a device and not used yet.
     const FRESH: u8 = 8;
     const CLASS_SHIFT: u8 = 4;
+    /// In a private cache, of a line that harts have taken from each other: stores to it are looked at.
+    const WATCHED: u8 = 0x80;
 
     pub const fn state(self) -> Flags {
         Flags(self.0 & Flags::STATE)
@@ -69,7 +71,7 @@ impl Flags {
     }
 
     pub const fn with_class(self, class: DataClass) -> Flags {
-        Flags(self.0 & 0xf | (class as u8) << Flags::CLASS_SHIFT)
+        Flags(self.0 & 0x8f | (class as u8) << Flags::CLASS_SHIFT)
     }
 
     pub const fn with_prefetched(self, yes: bool) -> Flags {
@@ -80,13 +82,26 @@ impl Flags {
         Flags(self.0 & !Flags::FRESH | (yes as u8) << 3)
     }
 
+    pub const fn is_watched(self) -> bool {
+        self.0 & Flags::WATCHED != 0
+    }
+
+    pub const fn with_watched(self, yes: bool) -> Flags {
+        Flags(self.0 & !Flags::WATCHED | (yes as u8) << 7)
+    }
+
+    /// Whether a store to it changes nothing that anybody looks at.
+    pub const fn takes_stores(self) -> bool {
+        self.0 & (Flags::STATE | Flags::WATCHED) == Flags::MODIFIED.0
+    }
+
     /// Whether the class is a device's.
     pub const fn is_network(self) -> bool {
         self.0 >> Flags::CLASS_SHIFT & 7 >= DataClass::Header as u8
     }
 
     fn is_possible(self) -> bool {
-        self.0 & Flags::STATE != 0 && self.0 >> Flags::CLASS_SHIFT < DataClass::COUNT as u8
+        self.0 & Flags::STATE != 0 && self.0 >> Flags::CLASS_SHIFT & 7 < DataClass::COUNT as u8
     }
 }
 
@@ -277,7 +292,7 @@ impl Tags {
     pub fn quick_use(&mut self, line: u32, t: u64, own: bool) -> Quick {
         let set = (line & (self.sets - 1)) as usize;
         let foremost = &mut self.foremost[set];
-        if foremost.line == line && foremost.is_settled(t) && (!own || foremost.flags.is_dirty()) {
+        if foremost.line == line && foremost.is_settled(t) && (!own || foremost.flags.takes_stores()) {
             return Quick::Used(foremost.flags);
         }
         let (first, four) = (set * self.stride, self.ways == 4);

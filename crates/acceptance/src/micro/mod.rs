@@ -13,6 +13,7 @@ pub mod memory;
 pub mod order;
 pub mod pages;
 mod program;
+pub mod shared;
 mod table;
 
 use doorbell_bench::resolve;
@@ -81,7 +82,7 @@ impl Measured {
 pub type Group = (&'static str, fn() -> Vec<Row>);
 
 /// All of them, in the order of the tables.
-pub const GROUPS: [Group; 7] = [
+pub const GROUPS: [Group; 8] = [
     ("Dependent loads", memory::dependent_loads),
     ("Streams", memory::independent_accesses),
     ("Address translation", pages::translation),
@@ -89,6 +90,7 @@ pub const GROUPS: [Group; 7] = [
     ("Branches", branches::patterns),
     ("Store queue, atomics, fences, CSRs", order::ordering),
     ("A NIC's registers", devices::registers),
+    ("Lines that cores share", shared::lines),
 ];
 
 /// Loops of the tables by name, for traces that other simulators run.

@@ -19,6 +19,7 @@ mod interruptions;
 mod kernel_log;
 mod kernel_stack;
 mod latency;
+mod litmus;
 mod logs;
 mod machines;
 mod memcached_dpdk;

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use doorbell_machine::{CoreKind, Machine};
 
 use super::buses::buses;
+use super::coherence::{directory, taken};
 use super::models::Models;
 use super::packet_cost::per_packet;
 use super::span::{Span, View};
@@ -13,7 +14,7 @@ use super::top_down::{cpi_stack, top_down, top_down_2, top_down_3};
 use doorbell_results::{CoreFigures, TimingFigure, TimingFigures, TimingGroup};
 
 /// What lines hold, in the order of the memory system: the name in counters, and in words.
-const CLASSES: [(&str, &str); 6] = [
+pub(super) const CLASSES: [(&str, &str); 6] = [
     ("other", "other data"),
     ("code", "code"),
     ("header", "packet headers"),
@@ -57,6 +58,8 @@ pub(crate) fn figures_of(span: &Span, models: &Models) -> TimingFigures {
         groups.push(buses(w, models));
     }
     groups.extend([uncore(w), dca(w)]);
+    groups.extend(taken(w));
+    groups.extend(directory(w));
     groups.extend(sharing(span));
     TimingFigures(groups.into_iter().map(|filling| filling.0).collect())
 }
@@ -78,6 +81,7 @@ pub(crate) fn cores(span: &Span) -> Vec<CoreFigures> {
             cache(w, "L2", "l2"),
             access_times(w),
         ];
+        groups.extend(taken(w));
         groups.extend(own_packets(w));
         let parts = span.config.hart(hart);
         CoreFigures {

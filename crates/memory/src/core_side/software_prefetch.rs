@@ -39,7 +39,7 @@ impl<M: MainMemory> MemorySystem<M> {
             l1.stats.software_prefetches_dropped += 1;
             return Prefetched { at, level: None };
         }
-        let request = LineRequest { hart: h, line, own, code, why: Why::Prefetch };
+        let request = LineRequest { hart: h, line, own, code, why: Why::Prefetch, words: 0 };
         let answer = self.request_for_l1::<TIMED>(request, at);
         self.fill_l1::<TIMED>(request, &answer, at, found.is_some());
         if self.harts[h].l1(code).prefetcher.is_on() {

@@ -64,7 +64,7 @@ pub(super) fn quick_use<const WAYS: usize>(block: &mut [u32; 16], line: u32, t: 
     let way = found.trailing_zeros();
     let flags = Flags((block[(HEADER + WAYS + way as usize / 4) & 15] >> (way % 4 * 8)) as u8);
     let settled = t >> LATEST_SHIFT >= u64::from(block[LATEST]);
-    if !settled || flags.is_prefetched() || own && !flags.is_dirty() {
+    if !settled || flags.is_prefetched() || own && !flags.takes_stores() {
         return Quick::Unsure;
     }
     if block[0] & 0xf != way {

@@ -1,12 +1,20 @@
 //! Who else has a line: looking into private caches and taking copies away.
 //!
 //! MESI over whole private hierarchies: a hart's L2 includes its L1s and says what the hart may do with a line; its L1D may
-//! be dirty where the L2 is not. Private caches are asked exactly when they have a copy, as by a perfect snoop filter: the
-//! look-up itself costs no simulated time, and a request that has to wait for a copy waits the snoop latency.
+//! be dirty where the L2 is not. Private caches are asked exactly when they have a copy. What that costs is the `kind`'s affair: an
+//! *ideal* one knows everything at once, and a request that has to wait for a copy waits the snoop latency; a [`directory`] sends snoops
+//! and awaits answers.
+
+pub mod config;
+pub(crate) mod directory;
+pub(crate) mod sharers;
+pub(crate) mod sharing;
+pub mod stats;
 
 use doorbell_sim::Ps;
 
 use crate::class::DataClass;
+use crate::coherence::sharers::bits;
 use crate::system::{MemorySystem, Private};
 use crate::tags::Flags;
 
@@ -28,6 +36,10 @@ pub(crate) struct Found {
     pub present: bool,
     /// Somebody's copy is newer than what lies below.
     pub dirty: bool,
+    /// Somebody has, or had, it alone, and might have written it.
+    pub owned: bool,
+    /// Who has, or had, it: a bit a hart.
+    pub harts: u64,
     /// A device had put it there and nobody had used it.
     pub fresh: bool,
     /// When the copy is there.
@@ -49,6 +61,8 @@ impl Private {
         let found = Found {
             present: true,
             dirty,
+            owned: flags.is_writable(),
+            harts: 0,
             fresh: flags.is_fresh(),
             ready: if ready == 0 { Ps::ZERO } else { self.clock.edge(ready) },
         };
@@ -78,15 +92,42 @@ impl<M> MemorySystem<M> {
     #[inline]
     pub(crate) fn probe(&mut self, except: Option<usize>, line: u32, probe: Probe) -> Found {
         let mut all = Found::default();
-        for (index, hart) in self.harts.iter_mut().enumerate() {
-            if Some(index) != except {
-                let found = hart.probe(line, probe);
-                all.present |= found.present;
-                all.dirty |= found.dirty;
-                all.fresh |= found.fresh;
-                all.ready = all.ready.max(found.ready);
+        // A hart that shares with nobody is looked into.
+        let who = self.sharers.as_ref().map_or(1, |sharers| sharers.of(line));
+        for hart in bits(who & !except.map_or(0, |hart| 1 << hart)) {
+            let found = self.harts[hart].probe(line, probe);
+            if !found.present {
+                continue;
+            }
+            all.present = true;
+            all.dirty |= found.dirty;
+            all.owned |= found.owned;
+            all.fresh |= found.fresh;
+            all.harts |= 1 << hart;
+            all.ready = all.ready.max(found.ready);
+            if probe == Probe::Take {
+                self.left(hart, line);
             }
         }
         all
+    }
+
+    /// A hart's caches have a line now.
+    #[inline]
+    pub(crate) fn came(&mut self, hart: usize, line: u32) {
+        if let Some(sharers) = &mut self.sharers {
+            sharers.add(line, hart);
+        }
+    }
+
+    /// A hart's caches have a line no more.
+    #[inline]
+    pub(crate) fn left(&mut self, hart: usize, line: u32) {
+        if let Some(sharers) = &mut self.sharers
+            && sharers.remove(line, hart)
+            && let Some(directory) = &mut self.directory
+        {
+            directory.forget(line);
+        }
     }
 }

@@ -1,0 +1,314 @@
+//! What a directory costs, to the cycle; who it knows of, in every state that few lines can be in; what harts take from each other.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess, HostMemory, Level, Served};
+use doorbell_sim::ports::{DmaKind, PhysAddr};
+use doorbell_sim::rng::Rng;
+use doorbell_sim::{Bytes, Hertz, Ps};
+
+use crate::backing::FlatMemory;
+use crate::coherence::config::{Answers, CoherenceKind};
+use crate::coherence::stats::SharingStats;
+use crate::config::{Inclusion, MemoryConfig};
+use crate::system::MemorySystem;
+
+type System = MemorySystem<FlatMemory>;
+
+const BASE: u64 = 0x8000_0000;
+
+/// Cores and interconnect at 2 GHz: L1 2, L2 12, interconnect 6 each way and two cycles a line, LLC 20, memory 100; the directory's
+/// look-up 3, a snoop 9.
+fn config(answers: Answers) -> MemoryConfig {
+    let mut config = MemoryConfig::default();
+    config.interconnect.clock = Hertz(2_000_000_000);
+    config.coherence.kind = CoherenceKind::Directory;
+    (config.coherence.latency, config.coherence.snoop, config.coherence.answers) = (3, 9, answers);
+    config
+}
+
+/// From a request to the end of the LLC's look-up, and from there back with a line's first half.
+const LOOKED: u64 = 2 + 12 + 6 + 20;
+const BACK: u64 = 6;
+/// From the look-up to a snoop's answer, without a line and with one, which takes two cycles of its link.
+const ANSWER: u64 = 3 + 6 + 9;
+const LINE: u64 = ANSWER + 1;
+
+fn system_of(config: &MemoryConfig, harts: usize) -> System {
+    system_with(config, harts, Bytes(1 << 20))
+}
+
+fn system_with(config: &MemoryConfig, harts: usize, ram: Bytes) -> System {
+    let memory = FlatMemory::new(Ps::from_ns(50), Ps(1));
+    let clocks = vec![Hertz(2_000_000_000); harts];
+    MemorySystem::new(config, &clocks, PhysAddr(BASE), ram, memory).unwrap()
+}
+
+fn access(system: &mut System, hart: usize, cycle: u64, kind: AccessKind, offset: u64) -> Served {
+    system.core_access(hart, cycle, CoreAccess { kind, addr: PhysAddr(BASE + offset), pc: 0x1000 })
+}
+
+fn load(system: &mut System, hart: usize, cycle: u64) -> Served {
+    access(system, hart, cycle, AccessKind::Load, 0)
+}
+
+fn store(system: &mut System, hart: usize, cycle: u64) -> Served {
+    access(system, hart, cycle, AccessKind::Store, 0)
+}
+
+#[test]
+fn a_line_that_another_core_owns_takes_three_hops_or_four() {
+    for (answers, hop) in [(Answers::Direct, 0), (Answers::Home, BACK)] {
+        let mut system = system_of(&config(answers), 2);
+        let transfer = |at| Served { at, level: Level::Peer };
+        store(&mut system, 0, 1_000);
+        assert_eq!(
+            load(&mut system, 1, 2_000),
+            transfer(2_000 + LOOKED + LINE + hop + BACK),
+            "it is modified"
+        );
+        assert_eq!(load(&mut system, 1, 3_000).at, 3_002);
+        // Now both may read it, and the LLC has the newest copy: who wants to write waits for one acknowledgement.
+        assert_eq!(
+            store(&mut system, 1, 4_000),
+            transfer(4_000 + LOOKED + ANSWER + hop + BACK),
+            "an upgrade"
+        );
+        assert_eq!(store(&mut system, 0, 5_000), transfer(5_000 + LOOKED + LINE + hop + BACK), "to write it");
+        system.check_invariants().unwrap();
+        // A line that was only read is asked for all the same: its owner might have written it.
+        let other = 1 << 16;
+        access(&mut system, 0, 6_000, AccessKind::Load, other);
+        let read = access(&mut system, 1, 7_000, AccessKind::Load, other);
+        assert_eq!(read, transfer(7_000 + LOOKED + LINE + hop + BACK), "it is exclusive");
+        // A third would find it in the LLC.
+        let stats = system.stats();
+        assert_eq!((stats.harts[1].sharing.hit, stats.harts[1].sharing.hitm), (1, 1));
+        assert_eq!((stats.directory.snoops, stats.directory.forwards), (4, 3));
+    }
+}
+
+#[test]
+fn who_writes_waits_for_the_last_of_all_sharers_and_snoops_leave_one_a_cycle() {
+    for harts in [2, 3, 8, 16] {
+        let mut system = system_of(&config(Answers::Direct), harts);
+        (0..harts).for_each(|hart| {
+            load(&mut system, hart, 1_000 * (1 + hart as u64));
+        });
+        let others = harts as u64 - 1;
+        let expected = 100_000 + LOOKED + ANSWER + (others - 1) + BACK;
+        assert_eq!(store(&mut system, 0, 100_000).at, expected, "{harts} harts");
+        // One that had not got it: the line comes from the LLC meanwhile.
+        let mut system = system_of(&config(Answers::Direct), harts + 1);
+        (0..harts).for_each(|hart| {
+            load(&mut system, hart, 1_000 * (1 + hart as u64));
+        });
+        let expected = 100_000 + LOOKED + ANSWER + others + BACK;
+        assert_eq!(store(&mut system, harts, 100_000), Served { at: expected, level: Level::Llc });
+        system.check_invariants().unwrap();
+    }
+}
+
+#[test]
+fn requests_for_one_line_follow_each_other_a_snoop_and_a_crossing_apart() {
+    let harts = 8;
+    for (answers, hop) in [(Answers::Direct, 0), (Answers::Home, BACK)] {
+        let mut system = system_of(&config(answers), harts);
+        store(&mut system, 0, 1_000);
+        let first = store(&mut system, 1, 2_000).at;
+        assert_eq!(first, 2_000 + LOOKED + LINE + hop + BACK);
+        // They have all asked before the first has it: each waits for the one before.
+        for hart in 2..harts {
+            let at = store(&mut system, hart, 2_000 + hart as u64).at;
+            assert_eq!(at, first + (hart as u64 - 1) * (9 + 1 + hop + BACK), "hart {hart}");
+        }
+    }
+}
+
+#[test]
+fn a_device_waits_for_the_owner_or_for_all_sharers() {
+    let access = DmaAccess::plain(0, DmaKind::RxData, 0);
+    let ps = |cycles: u64| Ps(cycles * 500);
+    // From the request to the look-up, and back; a line takes one cycle of the root complex's link.
+    let (looked, back) = (10 + 20, 10);
+    let mut system = system_of(&config(Answers::Direct), 4);
+    store(&mut system, 0, 1_000);
+    let read = system.device_read(ps(2_000), PhysAddr(BASE), 64, access);
+    assert_eq!(read, ps(2_000 + looked + LINE + 6 + back), "the owner has it");
+    (1..4).for_each(|hart| {
+        load(&mut system, hart, 2_000 + 1_000 * hart as u64);
+    });
+    let write = system.device_write(ps(9_000), PhysAddr(BASE), 64, access);
+    assert_eq!(write, ps(9_000 + looked + ANSWER + 3 + 6), "four copies go");
+    let write = system.device_write(ps(9_500), PhysAddr(BASE), 64, access);
+    assert_eq!(write, ps(9_500 + looked), "there are none");
+    system.check_invariants().unwrap();
+}
+
+#[test]
+fn a_full_directory_takes_the_copies_of_the_line_used_last_longest_ago_away() {
+    let mut config = config(Answers::Direct);
+    (config.coherence.entries, config.coherence.ways) = (8, 8);
+    let mut system = system_of(&config, 2);
+    let at = |line: u64| 64 * line;
+    for line in 0..8 {
+        access(&mut system, (line % 2) as usize, 1_000 * (line + 1), AccessKind::Store, at(line));
+    }
+    // The first one is used again by the other core, which the directory sees, so that the second goes.
+    access(&mut system, 1, 20_000, AccessKind::Load, at(0));
+    access(&mut system, 0, 21_000, AccessKind::Load, at(8));
+    system.check_invariants().unwrap();
+    assert_eq!(access(&mut system, 0, 22_000, AccessKind::Load, at(0)).level, Level::L1);
+    let stats = system.stats().directory;
+    assert_eq!(
+        (stats.back_invalidations, stats.back_invalidated_copies, stats.back_invalidated_dirty),
+        (1, 1, 1)
+    );
+    // What had been written is in the LLC now.
+    let back = access(&mut system, 1, 23_000, AccessKind::Load, at(1));
+    assert_eq!(back, Served { at: 23_000 + LOOKED + BACK, level: Level::Llc });
+}
+
+#[test]
+fn what_a_directory_cannot_have_is_refused() {
+    let mut config = config(Answers::Direct);
+    (config.coherence.entries, config.coherence.ways) = (1000, 12);
+    let problem = config.validate(2).unwrap_err();
+    assert!(problem.starts_with("coherence.entries is 1000") && problem.contains("12 ways"), "{problem}");
+    (config.coherence.entries, config.llc.slices) = (12, 4);
+    assert!(config.validate(2).unwrap_err().contains("fewer than the LLC's slices"));
+    (config.coherence.entries, config.coherence.snoop) = (0, 1001);
+    assert_eq!(config.validate(2).unwrap_err(), "coherence.snoop is 1001; it must be from 0 to 1000");
+}
+
+/// One step of the exhaustive walk.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Core(usize, AccessKind, u64),
+    DeviceRead(u64),
+    DeviceWrite(u64),
+}
+
+fn take(system: &mut System, step: Step) {
+    let device = DmaAccess::plain(0, DmaKind::RxData, 0);
+    let addr = |line: u64| PhysAddr(BASE + line * 64);
+    match step {
+        Step::Core(hart, kind, line) => system.warm(hart, CoreAccess { kind, addr: addr(line), pc: 0 }),
+        Step::DeviceRead(line) => system.warm_device_read(addr(line), 64, device),
+        Step::DeviceWrite(line) => system.warm_device_write(addr(line), 64, device),
+    }
+}
+
+/// Of each hart and the LLC, what they say of each line.
+fn state(system: &System, lines: u32) -> Vec<Option<u8>> {
+    let mut all = Vec::new();
+    let caches = system.harts.iter().flat_map(|hart| [&hart.l1i, &hart.l1d, &hart.l2]);
+    for cache in caches.chain([&system.llc]) {
+        all.extend((0..lines).map(|line| cache.tags.find(line).map(|slot| cache.tags.flags(slot).0 & 0xb)));
+    }
+    all
+}
+
+/// Every state that two or three harts and a device can bring a line or two into, found one after the other: in each, at most one owns a line,
+/// the private caches are where the directory says, and what is in a cache above is below where it has to be.
+#[test]
+fn every_state_that_can_be_reached_is_coherent() {
+    for inclusion in [Inclusion::Inclusive, Inclusion::NonInclusive, Inclusion::Exclusive] {
+        for (harts, lines, entries) in [(3, 1, 0), (2, 2, 0), (3, 2, 1)] {
+            let mut config = config(Answers::Direct);
+            // Room for one line in each private cache and in the LLC of two.
+            for cache in [&mut config.l1i, &mut config.l1d, &mut config.l2] {
+                (cache.size, cache.ways) = (Bytes(64), 1);
+            }
+            (config.llc.size, config.llc.ways, config.llc.inclusion) = (Bytes(128), 2, inclusion);
+            config.dca.policy.ways = crate::ways::WayMask::first(1);
+            (config.coherence.entries, config.coherence.ways) = (entries, 1);
+            let kinds = [AccessKind::Load, AccessKind::Store];
+            let mut steps = Vec::new();
+            for line in 0..u64::from(lines) {
+                let cores = (0..harts).flat_map(|hart| kinds.map(|kind| Step::Core(hart, kind, line)));
+                steps.extend(cores.chain([Step::DeviceRead(line), Step::DeviceWrite(line)]));
+            }
+            let empty = system_with(&config, harts, Bytes(4096));
+            let mut seen = BTreeSet::from([state(&empty, lines)]);
+            let mut queue = VecDeque::from([(empty, Vec::new())]);
+            while let Some((system, path)) = queue.pop_front() {
+                for &step in &steps {
+                    let mut system = system.clone();
+                    let path: Vec<Step> = [&path[..], &[step]].concat();
+                    take(&mut system, step);
+                    system.check_invariants().unwrap_or_else(|problem| panic!("{path:?}: {problem}"));
+                    if seen.insert(state(&system, lines)) {
+                        queue.push_back((system, path));
+                    }
+                }
+            }
+            println!("{inclusion:?}, {harts} harts, {lines} lines, {entries} entries: {} states", seen.len());
+            assert!(seen.len() > 20 * lines as usize, "{} states", seen.len());
+        }
+    }
+}
+
+/// What is said of sharing, kept as plainly as can be: of each hart, when it lost which line, and all stores since the beginning.
+#[derive(Default)]
+struct Plain {
+    has: BTreeMap<(usize, u64), bool>,
+    lost: BTreeMap<(usize, u64), usize>,
+    stores: Vec<(usize, u64)>,
+    owners: BTreeMap<u64, Vec<usize>>,
+    counted: BTreeMap<usize, [u64; 3]>,
+}
+
+impl Plain {
+    fn access(&mut self, hart: usize, word: u64, own: bool, harts: usize) {
+        let line = word / 8;
+        let there = self.has.contains_key(&(hart, line));
+        let counted = self.counted.entry(hart).or_default();
+        if !there && let Some(since) = self.lost.remove(&(hart, line)) {
+            let written = self.stores[since..].iter().any(|&(by, at)| at == word && by != hart);
+            counted[usize::from(!written)] += 1;
+        }
+        self.has.insert((hart, line), true);
+        if !own {
+            return;
+        }
+        let owners = self.owners.entry(line).or_default();
+        if owners.last() != Some(&hart) {
+            counted[2] += u64::from(owners.len() > 1 && owners[owners.len() - 2] == hart);
+            owners.push(hart);
+        }
+        for other in (0..harts).filter(|&other| other != hart) {
+            if self.has.remove(&(other, line)).is_some() {
+                self.lost.insert((other, line), self.stores.len());
+            }
+        }
+        self.stores.push((hart, word));
+    }
+}
+
+#[test]
+fn sharing_misses_are_true_or_false_as_in_a_list_of_all_stores() {
+    for kind in [CoherenceKind::Ideal, CoherenceKind::Directory] {
+        for harts in [2, 4] {
+            let mut config = config(Answers::Direct);
+            config.coherence.kind = kind;
+            let (mut system, mut plain) = (system_of(&config, harts), Plain::default());
+            let mut rng = Rng::stream(harts as u64, "sharing");
+            for step in 0..4_000 {
+                let (hart, word, own) = (rng.below(harts as u64) as usize, rng.below(24), rng.below(3) == 0);
+                let kind = if own { AccessKind::Store } else { AccessKind::Load };
+                access(&mut system, hart, 1_000 * step, kind, word * 8);
+                plain.access(hart, word, own, harts);
+            }
+            for (hart, stats) in system.stats().harts.iter().enumerate() {
+                let SharingStats { true_sharing, false_sharing, ping_pong, .. } = stats.sharing;
+                assert_eq!(
+                    [true_sharing, false_sharing, ping_pong],
+                    plain.counted[&hart],
+                    "hart {hart} of {harts}"
+                );
+                assert!(true_sharing > 50 && false_sharing > 50 && ping_pong > 20 && stats.sharing.hitm > 50);
+            }
+        }
+    }
+}
