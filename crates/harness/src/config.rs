@@ -21,7 +21,7 @@ const LARGE_RAM: u64 = 1 << 30;
 const MANY_TRACKED: u32 = 1 << 16;
 
 /// Keys without a value in the default configuration, which a walk over it does not find.
-const OPTIONAL_KEYS: [&str; 24] = [
+const OPTIONAL_KEYS: [&str; 26] = [
     "nic.mac",
     "nic.rx_fifo",
     "nic.tx_fifo",
