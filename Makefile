@@ -2,7 +2,7 @@
 
 DOORBELL := target/release/doorbell
 
-.PHONY: help run test test-long test-fresh test-faults test-golden test-sanitize bench traces lint build setup-run setup-test
+.PHONY: help run test test-long test-fresh test-faults test-golden test-sanitize bench traces book lint build setup-run setup-test
 
 help:
 	@echo "make run        build Doorbell and its guest image, then measure testpmd at several loads"
@@ -15,6 +15,7 @@ help:
 	@echo "make lint       formatting and clippy; before each commit"
 	@echo "make bench      speed and memory, beside QEMU where there is something to compare"
 	@echo "make traces     record the traces of the study ddiosim (x86-64 under QEMU; some minutes, once)"
+	@echo "make book       the documentation as a site with search, in target/book/site"
 	@echo "make build      only build $(DOORBELL)"
 
 run: build
@@ -45,6 +46,9 @@ bench: setup-test build
 
 traces: build
 	tools/traces
+
+book: setup-run
+	tools/book
 
 build: setup-run
 	cargo build --release --locked --bin doorbell
