@@ -29,7 +29,7 @@ fn collect(folder: &Path, depth: u32, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// A page without what stands in fences and between backticks, where brackets are no links.
+/// A page without what stands in fences, where brackets are no links and a # is no heading.
 fn prose(text: &str) -> String {
     let mut out = String::new();
     let mut fenced = false;
@@ -37,7 +37,6 @@ fn prose(text: &str) -> String {
         if line.trim_start().starts_with("```") {
             fenced = !fenced;
         } else if !fenced {
-            // A link's own words may be code; only what is code around a whole link is none.
             out.push_str(line);
         }
         out.push('\n');
