@@ -49,7 +49,10 @@ impl<P: IgbPorts> Windows<P> for Igb {
         let info = reg.info();
         let masked = value & info.mask;
         match reg {
-            Reg::Ctrl | Reg::CtrlDup => self.write_ctrl(now, value, ports),
+            Reg::Ctrl | Reg::CtrlDup => {
+                self.tell_missing(now, reg, value);
+                self.write_ctrl(now, value, ports);
+            }
             Reg::CtrlExt => self.write_ctrl_ext(masked, value),
             Reg::Eec => self.nvm.write_eec(value),
             Reg::Eerd => self.write_eerd(now, value),
@@ -118,7 +121,7 @@ impl Igb {
             }
             Reg::Eitr => self.update_irq(now, ports),
             Reg::Rssrk => self.rx.hash.forget(),
-            _ => {}
+            _ => self.tell_missing(now, reg, self.regs.at(reg, index)),
         }
     }
 

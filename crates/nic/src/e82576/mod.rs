@@ -24,6 +24,7 @@ mod dma;
 mod identity;
 mod interrupts;
 mod link;
+mod missing;
 mod nvm;
 mod phy;
 mod queues;
