@@ -22,6 +22,7 @@ pub(crate) struct OpenInterval {
     sent: Vec<LinkStats>,
     arrived: Vec<NicTotals>,
     carried: Option<[Carried; 2]>,
+    by_port: BTreeMap<u16, [Carried; 2]>,
 }
 
 /// What changed in an interval. Of two nodes, node 0 is the test node.
@@ -37,6 +38,8 @@ pub(crate) struct Interval {
     pub dropped: Vec<Drops>,
     /// By the end that sent, on the first link, if its flows are followed.
     pub carried: Option<[Carried; 2]>,
+    /// The same by those ports of the first end that are followed.
+    pub by_port: BTreeMap<u16, [Carried; 2]>,
     /// By node.
     pub instructions: Vec<u64>,
     /// By node: what was watched of it.
@@ -68,6 +71,7 @@ impl OpenInterval {
             sent: sent(network),
             arrived: network.nodes().map(nic_totals).collect(),
             carried: network.carried(0),
+            by_port: network.carried_by_port(0),
         }
     }
 
@@ -84,12 +88,16 @@ impl OpenInterval {
         let links: Vec<LinkStats> = links.collect();
         let arrived = self.arrived.iter().zip(network.nodes());
         let carried = network.carried(0).zip(self.carried);
+        let change = |now: &[Carried; 2], begin: &[Carried; 2]| [0, 1].map(|end| now[end].since(&begin[end]));
+        let by_port = network.carried_by_port(0);
+        let by_port = by_port.iter().zip(self.by_port.values());
         Interval {
             seconds: (network.now() - self.begun).as_secs_f64(),
             sent: links.iter().map(direction).collect(),
             busy: links.iter().map(|link| link.busy_ps).collect(),
             dropped: arrived.map(|(begin, node)| dropped(*begin, nic_totals(node))).collect(),
-            carried: carried.map(|(now, begin)| [0, 1].map(|end| now[end].since(&begin[end]))),
+            carried: carried.map(|(now, begin)| change(&now, &begin)),
+            by_port: by_port.map(|((port, now), begin)| (*port, change(now, begin))).collect(),
             instructions: nodes.iter().map(|window| window.instructions).collect(),
             nodes,
             watched,

@@ -19,12 +19,24 @@ use crate::prepared::{Measured, NodesLoad};
 use crate::run_up::RunUp;
 use crate::testbed::Testbed;
 use crate::transfer::{self, Transfers};
+use crate::{cores, shards};
 
 /// What a measurement needs beside the presets' times: TCP comes to its pace on a timed machine in some milliseconds.
 pub(crate) const DEFAULTS: &[&str] = &["run.settle=5ms", "run.duration=20ms"];
 
-/// What runs in the nodes: the server in node 0, the client in node 1.
+/// What runs in the nodes: the server in node 0, the client in node 1; of several cores, one on each.
 pub fn guests(config: &RunConfig) -> [NodeGuest; 2] {
+    let cores = config.options::<IperfConfig>().cores;
+    if cores > 1 {
+        let server = shards::script(cores, include_str!("../../../guest/scripts/iperf-servers"));
+        let client = shards::script(cores, include_str!("../../../guest/scripts/iperf-clients"));
+        return transfer::guests(
+            config,
+            "net",
+            ("iperf-servers", &server, "iperf: serving"),
+            ("iperf-clients", &client, "iperf: waiting"),
+        );
+    }
     let server = include_str!("../../../guest/scripts/iperf-server");
     let client = include_str!("../../../guest/scripts/iperf-client");
     transfer::guests(
@@ -37,6 +49,8 @@ pub fn guests(config: &RunConfig) -> [NodeGuest; 2] {
 
 /// More payload than this is not of the talk before a test.
 const TALK_BYTES_MAX: u64 = 8 << 10;
+/// The port of the first server.
+const PORT: u16 = 5201;
 /// What iperf3 is told if it is stopped from outside, in seconds: the longest that it takes.
 const WITHOUT_END: u32 = 86_400;
 
@@ -50,7 +64,12 @@ pub struct IperfConfig {
     /// would be no measure: iperf3 looks only now and then whether all of it was sent, and takes the time until then.)
     /// Without this, `run.duration` of a transfer is measured that has gone on for `run.warmup` and `run.settle`.
     pub seconds: Option<u32>,
-    /// Connections side by side (--parallel), 1 to 16.
+    /// Cores, 1 to 8 (without this, one), each with an iperf3 server on a port of its own (from 5201 on), a queue of the NIC that interrupts
+    /// it, and an iperf3 client whose connections come in by that queue. More than one needs as many harts, NICs of the model 82576,
+    /// `platform.interrupts = "aia"`, without which Linux gives a port one queue, and as many streams for each.
+    #[serde(skip_serializing_if = "cores::is_one")]
+    pub cores: u32,
+    /// Connections side by side (--parallel), 1 to 16; of several cores those of all together.
     pub streams: u32,
     /// What UDP sends in a second, each stream (--bitrate), 1kbps to 1Tbps.
     pub rate: BitsPerSec,
@@ -65,6 +84,7 @@ impl Default for IperfConfig {
         IperfConfig {
             protocol: Protocol::Tcp,
             seconds: None,
+            cores: 1,
             streams: 1,
             rate: BitsPerSec(1_000_000_000),
             reverse: false,
@@ -76,9 +96,14 @@ impl Default for IperfConfig {
 impl Options for IperfConfig {
     const SECTION: &'static str = "iperf";
 
-    fn validate(&self, _: &RunConfig) -> Result<(), ConfigError> {
+    fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
         if !(1..=16).contains(&self.streams) {
             return Err(ConfigError::new("iperf.streams", format!("{} is not from 1 to 16", self.streams)));
+        }
+        shards::check_streams(Self::SECTION, self.cores, self.streams, config)?;
+        if self.cores > 1 && self.seconds.is_some() {
+            let problem = "tests on several cores end at different times; measure a part of them".to_owned();
+            return Err(ConfigError::new("iperf.seconds", problem));
         }
         if let Some(seconds) = self.seconds.filter(|seconds| !(1..=60).contains(seconds)) {
             return Err(ConfigError::new("iperf.seconds", format!("{seconds} is not from 1 to 60")));
@@ -103,8 +128,11 @@ impl IperfConfig {
     /// What is typed at the client.
     fn options(&self) -> String {
         let seconds = self.seconds.unwrap_or(WITHOUT_END);
-        let mut words =
-            format!("--client 10.0.0.2 --interval 0 --time {seconds} --parallel {}", self.streams);
+        let each = self.streams / self.cores;
+        let mut words = format!("--client 10.0.0.2 --interval 0 --time {seconds} --parallel {each}");
+        if self.cores > 1 {
+            words.insert_str(0, &format!("{each} "));
+        }
         if self.protocol == Protocol::Udp {
             words.push_str(&format!(" --udp --bitrate {}", self.rate.0));
         }
@@ -138,10 +166,12 @@ impl Transfers for IperfConfig {
                 typed: self.options(),
                 counted: if self.reverse { 0 } else { 1 },
                 begun: |carried| carried.tcp_payload + carried.udp_payload > TALK_BYTES_MAX,
+                whole: (self.cores > 1).then_some("iperf: all streams are connected"),
             },
             protocol: self.protocol,
             transaction: None,
             failure: |console| Some(result(console)?["error"].as_str()?.to_owned()),
+            servers: shards::ports(PORT, self.cores, self.cores),
         }
     }
 }
@@ -248,6 +278,12 @@ mod tests {
         let expected =
             "--client 10.0.0.2 --interval 0 --time 1 --parallel 2 --udp --bitrate 1000000000 --reverse";
         assert_eq!(config.options(), expected);
+        let shared = IperfConfig { streams: 4, cores: 2, ..Default::default() };
+        assert_eq!(
+            shared.options(),
+            "2 --client 10.0.0.2 --interval 0 --time 86400 --parallel 2",
+            "half of the streams to each server"
+        );
         let wrong = IperfConfig { streams: 0, ..Default::default() };
         assert_eq!(wrong.validate(&RunConfig::default()).unwrap_err().key, "iperf.streams");
     }

@@ -52,6 +52,7 @@ mod rxptx;
 mod script;
 mod sealed;
 mod session;
+mod shards;
 mod steady;
 mod system;
 mod tables;
@@ -73,7 +74,8 @@ pub use disks::{machine_with, open_disks};
 pub use doorbell_results::{
     Change, CoreFigures, Direction, Drops, Figure, FigureGroup, FunctionCost, GeneratorFigures, HopFigures,
     IperfFigures, KindCost, KindFigures, NetworkFigures, NodeFigures, OutputFigures, PointSummary,
-    PortFigures, Protocol, QueueFigures, Ran, RunSummary, SwitchFigures, TimingFigures, TransferFigures,
+    PortFigures, Protocol, QueueFigures, Ran, RunSummary, SwitchFigures, TimingFigures, TransferCore,
+    TransferFigures,
 };
 pub use dpdk::DpdkConfig;
 pub use drive::{DriveConfig, DriveKind};

@@ -1,15 +1,12 @@
 //! memcached over the kernel's stack, in the net image, on one core or several.
 
-use doorbell_machine::{ConfigError, InterruptsKind};
+use doorbell_machine::ConfigError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::RunConfig;
 use crate::options::Options;
-use crate::{cores, kernel};
-
-/// Queues of an 82576 that Linux uses at most.
-const QUEUES_MAX: u32 = 8;
+use crate::{cores, kernel, shards};
 
 /// memcached-kernel's own options; those that it shares with other programs over the kernel's stack are in `kernel`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -33,18 +30,7 @@ impl Options for MemcachedKernelConfig {
     const QUIET: bool = true;
 
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
-        let (key, cores) = ("memcached_kernel.cores", self.cores);
-        let fail = |problem: String| Err(ConfigError::new(key, problem));
-        if !(1..=QUEUES_MAX).contains(&cores) {
-            return fail(format!("{cores} is not from 1 to {QUEUES_MAX}, the queues that Linux uses"));
-        }
-        cores::check(key, cores, config)?;
-        if cores > 1 && config.platform.interrupts == InterruptsKind::Plic {
-            return fail(format!(
-                "{cores}, and with the PLIC Linux gives a port one queue; set platform.interrupts=aia"
-            ));
-        }
-        Ok(())
+        shards::check("memcached_kernel.cores", self.cores, config)
     }
 }
 

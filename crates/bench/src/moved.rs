@@ -2,6 +2,7 @@
 
 use doorbell_machine::{Carried, Network};
 use doorbell_results::Protocol;
+use doorbell_sim::stats::Stats;
 
 use crate::interval::{Interval, all_dropped};
 use crate::run_up::RunUp;
@@ -30,6 +31,8 @@ pub(crate) struct Load {
     pub transaction: Option<Transaction>,
     /// What the program says of its failure on the client's console.
     pub failure: fn(&str) -> Option<String>,
+    /// The ports of the servers of each core, by core, if there are several.
+    pub servers: Vec<Vec<u16>>,
 }
 
 /// By what a transaction is known: so many bytes that a node sends for each.
@@ -93,6 +96,19 @@ impl Side {
     /// Both, in an interval.
     pub fn both_in(interval: &Interval) -> [Side; 2] {
         let carried = interval.carried.as_ref().expect("its flows are followed");
+        Self::of(interval, carried)
+    }
+
+    /// What some ports of node 0's have of an interval; of frames that were lost it is not known whose they were, so all have the same share of them.
+    pub fn both_of(interval: &Interval, ports: &[u16]) -> [Side; 2] {
+        let mut sum = [Carried::default(), Carried::default()];
+        for own in ports.iter().filter_map(|port| interval.by_port.get(port)) {
+            sum.iter_mut().zip(own).for_each(|(sum, own)| *sum = sum.plus(own));
+        }
+        Self::of(interval, &sum)
+    }
+
+    fn of(interval: &Interval, carried: &[Carried; 2]) -> [Side; 2] {
         [0, 1].map(|node| {
             let sent = &interval.sent[node];
             let lost = sent.lost + all_dropped(&interval.dropped[1 - node]);

@@ -19,7 +19,10 @@ use crate::prepared::{Measured, NodesLoad};
 use crate::run_up::RunUp;
 use crate::testbed::Testbed;
 use crate::transfer::{self, TransferConfig, Transfers};
+use crate::{cores, shards};
 
+/// The port of the first test's data, of tests on several cores.
+const PORT: u16 = 20_000;
 /// What netperf is told if it is stopped from outside, in seconds: the longest that it takes.
 const WITHOUT_END: u32 = 86_400;
 /// More payload than this is not of the talk before a stream.
@@ -69,7 +72,12 @@ impl NetperfTest {
 pub struct NetperfConfig {
     /// The test (-t): TCP_STREAM, TCP_MAERTS, TCP_RR or UDP_RR.
     pub test: NetperfTest,
-    /// Tests side by side, each a process with a connection of its own, 1 to 16.
+    /// Cores, 1 to 8 (without this, one), to which tests belong in turns; each has a queue of the NIC that interrupts it, and its tests'
+    /// connections (ports 20000 and up) come in by that queue. More than one needs as many harts, NICs of the model 82576,
+    /// `platform.interrupts = "aia"`, without which Linux gives a port one queue, and as many streams for each.
+    #[serde(skip_serializing_if = "cores::is_one")]
+    pub cores: u32,
+    /// Tests side by side, each a process with a connection of its own, 1 to 16; of several cores those of all together.
     pub streams: u32,
     /// Bytes of a request (-r), 1 to 65536; by UDP at most what a frame holds.
     pub request: u32,
@@ -83,7 +91,14 @@ pub struct NetperfConfig {
 
 impl Default for NetperfConfig {
     fn default() -> Self {
-        NetperfConfig { test: NetperfTest::TcpStream, streams: 1, request: 1, response: 1, seconds: None }
+        NetperfConfig {
+            test: NetperfTest::TcpStream,
+            cores: 1,
+            streams: 1,
+            request: 1,
+            response: 1,
+            seconds: None,
+        }
     }
 }
 
@@ -95,6 +110,7 @@ impl Options for NetperfConfig {
         if !(1..=16).contains(&self.streams) {
             return refused("streams", format!("{} is not from 1 to 16", self.streams));
         }
+        shards::check_streams(Self::SECTION, self.cores, self.streams, config)?;
         let udp = self.test == NetperfTest::UdpRr;
         let most = match config.options::<KernelConfig>().mtu.unwrap_or(1500) {
             mtu if udp => mtu.saturating_sub(UDP_HEADERS),
@@ -144,7 +160,8 @@ impl NetperfConfig {
             None => "",
         };
         let seconds = self.seconds.unwrap_or(WITHOUT_END);
-        let own = if own.is_empty() { own } else { format!(" --{own}") };
+        // On several cores the client adds a test's ports.
+        let own = if own.is_empty() && self.cores == 1 { own } else { format!(" --{own}") };
         format!("{} -t {} -l {seconds}{timing}{own}", self.streams, self.test.name())
     }
 }
@@ -166,17 +183,30 @@ impl Transfers for NetperfConfig {
                 } else {
                     is_more_than_talk
                 },
+                whole: (self.cores > 1).then_some("netperf: all tests are connected"),
             },
             protocol: if udp { Protocol::Udp } else { Protocol::Tcp },
             transaction: (!self.test.is_stream())
                 .then_some(Transaction { node: 0, bytes: u64::from(self.response) }),
             failure: |_| None,
+            servers: shards::ports(PORT, self.streams, self.cores),
         }
     }
 }
 
 /// What runs in the nodes: netserver in node 0, netperf in node 1.
 pub(crate) fn guests(config: &RunConfig) -> [NodeGuest; 2] {
+    let cores = config.options::<NetperfConfig>().cores;
+    if cores > 1 {
+        let server = shards::script(cores, include_str!("../../../guest/scripts/netperf-servers"));
+        let client = shards::script(cores, include_str!("../../../guest/scripts/netperf-clients"));
+        return transfer::guests(
+            config,
+            "netperf",
+            ("netperf-servers", &server, "Starting netserver"),
+            ("netperf-clients", &client, "netperf: waiting"),
+        );
+    }
     let server = include_str!("../../../guest/scripts/netperf-server");
     let client = include_str!("../../../guest/scripts/netperf-client");
     transfer::guests(
@@ -262,6 +292,9 @@ mod tests {
         assert_eq!(typed(&[]).unwrap(), "1 -t TCP_STREAM -l 86400");
         let set = ["netperf.test=UDP_RR", "netperf.streams=4", "netperf.request=64", "netperf.response=128"];
         assert_eq!(typed(&set).unwrap(), "4 -t UDP_RR -l 86400 -- -r 64,128");
+        let machine = ["platform.harts=2", "nic.model=82576", "platform.interrupts=aia"];
+        let two = typed(&[&machine[..], &["netperf.cores=2", "netperf.streams=4"]].concat()).unwrap();
+        assert_eq!(two, "4 -t TCP_STREAM -l 86400 --");
         let whole = typed(&["netperf.test=TCP_RR", "netperf.seconds=1"]).unwrap();
         assert!(whole.starts_with("1 -t TCP_RR -l 1 -j -- -r 1,1 -k TRANSACTION_RATE,"), "{whole}");
     }

@@ -12,6 +12,7 @@ use crate::nodes::NodeGuest;
 use crate::options::Options;
 use crate::run_up::RunUp;
 use crate::transfer::{self, Transfers};
+use crate::{cores, shards};
 
 /// Values in all, of what the guest's memory holds besides its programs.
 const STORE_MAX: u64 = 32 << 20;
@@ -19,6 +20,8 @@ const STORE_MAX: u64 = 32 << 20;
 const KEY_BYTES: u64 = 128;
 /// The answer to a SET: `+OK`, and the line's end.
 const STORED_BYTES: u64 = 5;
+/// The port of the first server.
+const PORT: u16 = 6379;
 
 /// What clients ask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -37,27 +40,34 @@ pub enum RedisCommand {
 pub struct RedisConfig {
     /// What clients ask (-t): GET or SET.
     pub command: RedisCommand,
-    /// Clients, each with a connection of its own (-c), 1 to 256.
+    /// Cores, 1 to 8 (without this, one), each with a redis-server on a port of its own (from 6379 on), a queue of the NIC that interrupts
+    /// it, and a redis-benchmark whose connections come in by that queue. More than one needs as many harts, NICs of the model 82576, and
+    /// `platform.interrupts = "aia"`, without which Linux gives a port one queue.
+    #[serde(skip_serializing_if = "cores::is_one")]
+    pub cores: u32,
+    /// Clients of each server, each with a connection of its own (-c), 1 to 256.
     pub clients: u32,
     /// Requests that each sends at once, before it waits for all answers (-P), 1 to 128.
     pub pipeline: u32,
     /// Bytes of a value (-d), 1 to 65536.
     pub value: u32,
-    /// Keys, of which each request has one at random (-r), 1 to 1000000; all values, with 128 bytes each besides, at most 32 MiB.
+    /// Keys of each server, of which each request has one at random (-r), 1 to 1000000; all values, with 128 bytes each besides, at most
+    /// 32 MiB.
     pub keys: u32,
 }
 
 impl Default for RedisConfig {
     /// As redis-benchmark has it, but that keys are not all the same.
     fn default() -> Self {
-        RedisConfig { command: RedisCommand::Get, clients: 50, pipeline: 1, value: 3, keys: 1000 }
+        RedisConfig { command: RedisCommand::Get, cores: 1, clients: 50, pipeline: 1, value: 3, keys: 1000 }
     }
 }
 
 impl Options for RedisConfig {
     const SECTION: &'static str = "redis";
 
-    fn validate(&self, _: &RunConfig) -> Result<(), ConfigError> {
+    fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
+        shards::check("redis.cores", self.cores, config)?;
         for (key, value, most) in [
             ("clients", self.clients, 256),
             ("pipeline", self.pipeline, 128),
@@ -71,9 +81,10 @@ impl Options for RedisConfig {
                 ));
             }
         }
-        let store = u64::from(self.keys) * (u64::from(self.value) + KEY_BYTES);
+        let keys = u64::from(self.cores) * u64::from(self.keys);
+        let store = keys * (u64::from(self.value) + KEY_BYTES);
         if store > STORE_MAX {
-            let problem = format!("{} values of {} bytes are more than 32 MiB", self.keys, self.value);
+            let problem = format!("{keys} values of {} bytes are more than 32 MiB", self.value);
             return Err(ConfigError::new("redis.keys", problem));
         }
         Ok(())
@@ -102,30 +113,46 @@ impl RedisConfig {
 
 impl Transfers for RedisConfig {
     fn load(&self) -> Load {
-        let RedisConfig { clients, pipeline, value, keys, .. } = self;
+        let RedisConfig { cores, clients, pipeline, value, keys, .. } = self;
+        let several = *cores > 1;
+        // Clients on several cores are counted before the next ones begin.
+        let counted = if several { format!("{clients} ") } else { String::new() };
         Load {
             program: "redis-benchmark",
             name: self.name().to_owned(),
-            connections: *clients,
+            connections: clients * cores,
             depth: *pipeline,
             start: RunUp {
                 typed: format!(
-                    "{value} {keys} -t {} -c {clients} -P {pipeline} -d {value} -r {keys}",
+                    "{value} {keys} {counted}-t {} -c {clients} -P {pipeline} -d {value} -r {keys}",
                     self.name().to_lowercase()
                 ),
                 counted: 0,
                 begun: is_more_than_talk,
+                whole: several.then_some("redis: all clients are connected"),
             },
             protocol: Protocol::Tcp,
             in_parts: true,
             transaction: Some(Transaction { node: 0, bytes: self.answer() }),
             failure: |_| None,
+            servers: shards::ports(PORT, *cores, *cores),
         }
     }
 }
 
-/// What runs in the nodes: redis-server in node 0, redis-benchmark in node 1.
+/// What runs in the nodes: redis-server in node 0, redis-benchmark in node 1; of several cores, one on each.
 pub(crate) fn guests(config: &RunConfig) -> [NodeGuest; 2] {
+    let cores = config.options::<RedisConfig>().cores;
+    if cores > 1 {
+        let server = shards::script(cores, include_str!("../../../guest/scripts/redis-servers"));
+        let client = shards::script(cores, include_str!("../../../guest/scripts/redis-clients"));
+        return transfer::guests(
+            config,
+            "servers",
+            ("redis-servers", &server, "redis: serving"),
+            ("redis-clients", &client, "redis: waiting"),
+        );
+    }
     let server = include_str!("../../../guest/scripts/redis-server");
     let client = include_str!("../../../guest/scripts/redis-client");
     transfer::guests(
@@ -157,6 +184,10 @@ mod tests {
         // 128 are under way: a million a second take 128 µs each.
         assert_eq!(own.load().round_trip_us(1e6), Some(128.0));
         assert_eq!(redis(&["redis.command=SET"]).unwrap().answer(), 5);
+        let machine = ["platform.harts=2", "nic.model=82576", "platform.interrupts=aia"];
+        let two = redis(&[&machine[..], &["redis.cores=2", "redis.clients=8"]].concat()).unwrap().load();
+        assert_eq!(two.start.typed, "3 1000 8 -t get -c 8 -P 1 -d 3 -r 1000");
+        assert_eq!((two.connections, two.servers), (16, vec![vec![6379], vec![6380]]));
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub struct RunUp {
     pub counted: usize,
     /// Whether it is more than the talk before a test.
     pub begun: fn(&Carried) -> bool,
+    /// What the client's console shows when all of it has begun, where it begins part by part.
+    pub whole: Option<&'static str>,
 }
 
 impl RunUp {
@@ -52,13 +54,19 @@ impl RunUp {
     ) -> Result<bool, RunError> {
         self.begin(network);
         let patience = network.now() + PATIENCE;
-        while !(self.begun)(&network.carried(0).expect("its flows are followed")[self.counted]) {
+        while !self.has_begun(network) {
             if network.now() >= patience {
                 return Ok(false);
             }
             run_to(network, network.now() + STEP)?;
         }
         Ok(true)
+    }
+
+    fn has_begun(&self, network: &Network) -> bool {
+        let carried = network.carried(0).expect("its flows are followed");
+        let shown = |text: &str| network.node(1).console.text().contains(text);
+        (self.begun)(&carried[self.counted]) && self.whole.is_none_or(shown)
     }
 
     /// Runs it up, in nodes that are ready.

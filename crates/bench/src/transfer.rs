@@ -24,6 +24,7 @@ use crate::observe::{NodeTrace, Observe};
 use crate::options::Options;
 use crate::prepared::{Measured, NodesLoad, profile_test_node};
 use crate::run_up::{PATIENCE, RunUp};
+use crate::shards;
 use crate::steady::{Pace, Watch};
 use crate::system::{System, why_ended};
 use crate::testbed::Testbed;
@@ -206,6 +207,7 @@ impl Test<'_, '_> {
             node_instructions: [0, 1].map(|node| interval.instructions[node]),
             test_idle: idle(self.network, 0, interval),
             drive_idle: idle(self.network, 1, interval),
+            cores: shards::figures(load, interval),
             over_time: self.course.parts(counted),
             samples: Samples::of(unit, self.config.run.duration.as_secs_f64(), self.samples.clone()),
         }
@@ -270,6 +272,7 @@ pub(crate) fn measure<T>(
     let mut network = nodes.network()?;
     observe.check_nodes(&network)?;
     network.follow_flows(0);
+    network.follow_ports(0, &own.servers.concat());
     if let Some(path) = &observe.capture {
         network.capture(0, PcapFile::create(path, WHOLE_FRAMES)?);
     }

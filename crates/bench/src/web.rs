@@ -67,11 +67,13 @@ impl Transfers for WebConfig {
                 typed: format!("--connections {connections} http://10.0.0.2/{file}"),
                 counted: 0,
                 begun: is_more_than_talk,
+                whole: None,
             },
             protocol: Protocol::Tcp,
             in_parts: true,
             transaction: Some(Transaction { node: 1, bytes: self.request().len() as u64 }),
             failure: |_| None,
+            servers: Vec::new(),
         }
     }
 }

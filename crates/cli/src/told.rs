@@ -1,6 +1,8 @@
 //! What is told of a run that its table of points has no columns for.
 
-use doorbell_bench::{Direction, IperfFigures, NetworkFigures, PointSummary, Protocol, TransferFigures};
+use doorbell_bench::{
+    Direction, IperfFigures, NetworkFigures, PointSummary, Protocol, TransferCore, TransferFigures,
+};
 
 /// Lines about a point; none of most.
 pub fn told(summary: &PointSummary) -> String {
@@ -63,10 +65,26 @@ fn moved(f: &TransferFigures) -> String {
     format!("{}{many}: {first}\n{said}", f.load) + &cable([&f.wire_to_server, &f.wire_to_client], f.nic_drops)
 }
 
+/// What one of several cores moved.
+fn core(f: &TransferCore) -> String {
+    let amount = match (f.goodput_gbps, f.transactions_per_second) {
+        (Some(goodput), _) => format!("{goodput:.3} Gbps"),
+        (None, rate) => format!("{:.0} transactions a second", rate.unwrap_or(0.0)),
+    };
+    let ports: Vec<String> = f.ports.iter().map(u16::to_string).collect();
+    format!(
+        "Core {}: {amount} by port {}; its queue received {} frames\n",
+        f.core,
+        ports.join(", "),
+        f.queue_received
+    )
+}
+
 /// How it went.
 fn course(f: &TransferFigures) -> String {
     let mut lines =
         format!("Idle: test node {:.1} %, drive node {:.1} %\n", f.test_idle * 100.0, f.drive_idle * 100.0);
+    lines.extend(f.cores.iter().map(core));
     if let Some(samples) = &f.samples {
         lines.push_str(&format!(
             "{} samples of {:.3} ms: {:.3} {} on average, standard deviation {:.3}, coefficient of variation {:.2} %\n",

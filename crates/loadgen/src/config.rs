@@ -79,6 +79,8 @@ pub struct TrafficConfig {
     /// What is on its way for so long, at least 1ps, is given up when others wait for their turn.
     pub timeout: Ps,
     /// What memcached is asked.
+    #[serde(with = "crate::requests::keyspace::saved")]
+    #[schemars(with = "MemcachedConfig")]
     pub memcached: MemcachedConfig,
     /// The rate of all streams together: each one's is changed in proportion. `2x` doubles them all; without it, they are as
     /// they stand.

@@ -47,11 +47,31 @@ pub struct TransferFigures {
     pub test_idle: f64,
     /// The same of the drive node, which must not be what limits the transfer.
     pub drive_idle: f64,
+    /// Of servers on several cores, what each moved.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cores: Vec<TransferCore>,
     /// How it came to its pace and kept it: from when the test node's caches begin to warm up to the end of the measurement.
     pub over_time: Vec<TransferPart>,
     /// The measurement's samples, if there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<Samples>,
+}
+
+/// What one of several cores moved, each of which has servers and a queue of its own.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TransferCore {
+    /// Its hart, and the number of its queue.
+    pub core: u32,
+    /// The ports of TCP or UDP of its servers.
+    pub ports: Vec<u16>,
+    /// As of all together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goodput_gbps: Option<f64>,
+    /// As of all together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transactions_per_second: Option<f64>,
+    /// Frames that its queue received.
+    pub queue_received: u64,
 }
 
 /// What moved in a part of the time.

@@ -34,11 +34,28 @@ type Flow = (usize, Ipv4Addr, Ipv4Addr, u16, u16);
 pub struct FlowBook {
     /// What each side has sent.
     pub carried: [Carried; 2],
+    /// The same of some ports of side 0, each by itself.
+    pub of_ports: BTreeMap<u16, [Carried; 2]>,
     /// The last number that each flow has acknowledged.
     acknowledged: BTreeMap<Flow, u32>,
 }
 
 impl FlowBook {
+    /// From now on counts what goes from and to these ports of side 0 by itself, too.
+    pub fn watch_ports(&mut self, ports: impl IntoIterator<Item = u16>) {
+        for port in ports {
+            self.of_ports.entry(port).or_default();
+        }
+    }
+
+    /// Counts in all books that a flow belongs to, whose ports are those of the sender and of the receiver.
+    fn count(&mut self, from: usize, ports: [u16; 2], add: impl Fn(&mut [Carried; 2])) {
+        add(&mut self.carried);
+        if let Some(own) = self.of_ports.get_mut(&ports[from]) {
+            add(own);
+        }
+    }
+
     /// Side `from` (0 or 1) has sent a frame.
     pub fn take(&mut self, from: usize, frame: &Frame) {
         let Ok(ethernet) = Ethernet::new_checked(&frame.bytes[..]) else { return };
@@ -49,8 +66,14 @@ impl FlowBook {
         match packet.protocol() {
             Ipv4Repr::UDP => {
                 if let Ok(datagram) = Udp::new_checked(packet.payload()) {
-                    self.carried[from].udp_datagrams += 1;
-                    self.carried[from].udp_payload += datagram.payload().len() as u64;
+                    let (ports, payload) = (
+                        [datagram.source_port(), datagram.destination_port()],
+                        datagram.payload().len() as u64,
+                    );
+                    self.count(from, ports, |sides| {
+                        sides[from].udp_datagrams += 1;
+                        sides[from].udp_payload += payload;
+                    });
                 }
             }
             TcpRepr::PROTOCOL => {
@@ -69,12 +92,15 @@ impl FlowBook {
         segment: &Tcp<&[u8]>,
     ) {
         let payload = segment.payload().len() as u64;
-        self.carried[from].tcp_segments += u64::from(payload > 0);
-        self.carried[from].tcp_payload += payload;
+        let ports = [segment.source_port(), segment.destination_port()];
+        self.count(from, ports, |sides| {
+            sides[from].tcp_segments += u64::from(payload > 0);
+            sides[from].tcp_payload += payload;
+        });
         if segment.flags() & TcpRepr::ACK == 0 {
             return;
         }
-        let flow = (from, source, destination, segment.source_port(), segment.destination_port());
+        let flow = (from, source, destination, ports[0], ports[1]);
         let number = segment.acknowledgement();
         let begins = segment.flags() & TcpRepr::SYN != 0;
         let last = self.acknowledged.entry(flow).or_insert(number);
@@ -83,7 +109,7 @@ impl FlowBook {
             *last = number;
         } else if further < 1 << 31 {
             *last = number;
-            self.carried[1 - from].tcp_acknowledged += u64::from(further);
+            self.count(from, ports, |sides| sides[1 - from].tcp_acknowledged += u64::from(further));
         }
     }
 }
@@ -140,6 +166,21 @@ mod tests {
         book.take(1, &segment(1, TcpRepr::SYN | TcpRepr::ACK, 500, 0));
         book.take(1, &segment(1, TcpRepr::ACK, 510, 0));
         assert_eq!(book.carried[0].tcp_acknowledged, 1458);
+    }
+
+    #[test]
+    fn a_port_of_side_0_has_what_goes_either_way_of_it_and_no_other_ports() {
+        let mut book = FlowBook::default();
+        book.watch_ports([1, 7]);
+        // All segments go from port 1 to port 2, so that only side 0's are of its port 1.
+        book.take(0, &segment(0, TcpRepr::ACK, 10, 100));
+        book.take(1, &segment(1, TcpRepr::ACK, 20, 50));
+        book.take(0, &segment(0, TcpRepr::ACK, 60, 0));
+        assert_eq!(book.carried.each_ref().map(|side| side.tcp_payload), [100, 50]);
+        let own = &book.of_ports[&1];
+        assert_eq!((own[0].tcp_payload, own[1].tcp_payload, own[1].tcp_acknowledged), (100, 0, 50));
+        assert_eq!(book.of_ports[&7], [Carried::default(), Carried::default()]);
+        assert!(!book.of_ports.contains_key(&2));
     }
 
     #[test]

@@ -6,14 +6,12 @@
  * What a request touches, besides the rings, the frame's buffer and what store.h says of the store: its text is copied
  * to one buffer that is always the same, so that its frame's buffer takes the first datagram of the answer; further
  * ones take buffers from the pool. */
-#include "../common/ports.h"
-#include "net.h"
-#include "protocol.h"
+#define TRANSMIT ports_transmit
+#include "answer.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include <rte_cycles.h>
@@ -21,24 +19,6 @@
 
 /* Rounds of polling between two looks at the clock: milliseconds at most, against a clock of seconds. */
 #define ROUNDS_A_LOOK 1024
-#define REQUEST_MAX 65536
-
-struct server {
-    struct ports ports;
-    struct station stations[PORTS_MAX];
-    struct net_counts net;
-    struct store store;
-    struct protocol protocol;
-    /* The request that is being answered, its text, and the buffer that its answer may have, until it is taken. */
-    struct net_request request;
-    uint8_t text[REQUEST_MAX];
-    struct rte_mbuf *spare;
-    struct rte_mbuf *answer;
-    uint16_t port;
-    /* What is to be transmitted at `port`. */
-    struct rte_mbuf *out[BURST_MAX];
-    uint16_t out_count;
-};
 
 static uint64_t memory_bytes = 64 << 20;
 static uint64_t buckets;
@@ -55,56 +35,6 @@ static const struct option_number OPTIONS[] = {
     {"seed", "of the hash function", &seed, 0, UINT64_MAX},
     {NULL, NULL, NULL, 0, 0},
 };
-
-static void transmit(struct server *server)
-{
-    ports_transmit(&server->ports, server->port, server->out, server->out_count);
-    server->out_count = 0;
-}
-
-static void queue(struct server *server, struct rte_mbuf *frame)
-{
-    server->out[server->out_count++] = frame;
-    if (server->out_count == BURST_MAX)
-        transmit(server);
-}
-
-static uint8_t *room(void *user)
-{
-    struct server *server = user;
-    server->answer = server->spare != NULL ? server->spare : rte_pktmbuf_alloc(server->ports.pool);
-    server->spare = NULL;
-    return server->answer != NULL ? net_payload(server->answer, PROTOCOL_DATAGRAM_MAX) : NULL;
-}
-
-static void send_datagram(void *user, size_t bytes)
-{
-    struct server *server = user;
-    net_answer(&server->request, server->answer, (uint16_t)bytes);
-    queue(server, server->answer);
-}
-
-static void answer(struct server *server, struct rte_mbuf *frame)
-{
-    const struct outbox outbox = {room, send_datagram, server};
-    const struct net_request *request = &server->request;
-    memcpy(server->text, request->payload, request->bytes);
-    server->spare = frame;
-    protocol_answer(&server->protocol, server->text, request->bytes, &outbox);
-    rte_pktmbuf_free(server->spare);
-}
-
-static void take(struct server *server, struct rte_mbuf *frame)
-{
-    switch (net_receive(&server->stations[server->port], frame, &server->net, &server->request)) {
-    case NET_DROP:
-        return rte_pktmbuf_free(frame);
-    case NET_ANSWERED:
-        return queue(server, frame);
-    case NET_REQUEST:
-        return answer(server, frame);
-    }
-}
 
 static void poll_port(struct server *server, uint16_t port)
 {

@@ -60,7 +60,41 @@ fn a_web_server_answers_with_the_file_that_is_asked_for() {
 }
 
 #[test]
+fn servers_on_cores_of_their_own_have_their_requests_by_their_own_queues() {
+    if left_to_the_long_run() {
+        return;
+    }
+    let machine = "--preset fast --set platform.harts=2 --set nic.model=82576 --set platform.interrupts=aia --duration 5ms";
+    for load in [
+        "redis --set redis.cores=2 --set redis.clients=8",
+        "netperf --set netperf.cores=2 --set netperf.streams=4 --set netperf.test=TCP_RR",
+        "netperf --set netperf.cores=2 --set netperf.streams=2 --set netperf.test=UDP_RR",
+        "iperf --set iperf.cores=2 --set iperf.streams=4",
+    ] {
+        let found = run(&format!("{load} {machine}"));
+        let cores = found.pointer("/transfer/cores").and_then(Value::as_array).expect("of each core");
+        assert_eq!(cores.len(), 2, "{load}: {found}");
+        let frames = number(&found, "/transfer/wire_to_server/frames");
+        let received: f64 = cores.iter().map(|core| number(core, "/queue_received")).sum();
+        assert!((received - frames).abs() <= 0.05 * frames + 4.0, "{load}: {received} of {frames}: {found}");
+        for core in cores {
+            // A request is a frame. By chance half of them would come in by the other queue.
+            let own = match core.get("transactions_per_second").and_then(Value::as_f64) {
+                Some(rate) => rate * number(&found, "/transfer/seconds") / number(core, "/queue_received"),
+                None => number(core, "/goodput_gbps").clamp(0.0, 1.0),
+            };
+            assert!((0.85..1.15).contains(&own), "{load}: {core}");
+        }
+    }
+}
+
+#[test]
 fn what_servers_cannot_be_asked_is_refused() {
+    doorbell(&["run", "redis", "--set", "redis.cores=2"]).refused_with(&["redis.cores", "platform.harts=2"]);
+    let two = ["platform.harts=2", "nic.model=82576", "netperf.streams=2", "netperf.cores=2"];
+    let words = two.iter().flat_map(|set| ["--set", set]);
+    let words: Vec<&str> = ["run", "netperf"].into_iter().chain(words).collect();
+    doorbell(&words).refused_with(&["netperf.cores", "platform.interrupts=aia"]);
     doorbell(&["run", "redis", "--set", "redis.pipeline=0"])
         .refused_with(&["redis.pipeline", "from 1 to 128"]);
     doorbell(&["run", "web", "--set", "web.file=5"]).refused_with(&["web.file", "100, 1000, 10000"]);

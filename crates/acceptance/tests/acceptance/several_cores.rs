@@ -86,6 +86,24 @@ fn a_pipeline_takes_packets_from_core_to_core_and_loses_none() {
 }
 
 #[test]
+fn memcached_dpdks_cores_have_a_part_of_the_keys_each_and_the_requests_for_it() {
+    if left_to_the_long_run() {
+        return;
+    }
+    let own = [
+        "platform.harts=3",
+        "platform.ram=512MiB",
+        "memcached_dpdk.cores=3",
+        "loadgen.traffic.memcached.shards=3",
+        "loadgen.traffic.memcached.sets=0.2",
+        "loadgen.traffic.memcached.clients=8",
+    ];
+    let point = measured(&prepared("memcached-dpdk", &own));
+    assert_eq!(point.summary.frames_corrupt, 0);
+    assert_even(&point, 3, "memcached-dpdk");
+}
+
+#[test]
 fn memcacheds_threads_have_a_queue_each_over_the_kernels_stack() {
     if left_to_the_long_run() {
         return;

@@ -173,6 +173,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         defaults: kernel::MEMCACHED,
         returned: kernel::returned,
         preload: Some(Kind::MemcachedSet),
+        remark: memcached::remark,
         ..POLLING
     },
     Benchmark {

@@ -11,7 +11,7 @@
 
 use doorbell_sim::Bytes;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::frame::{fill, hash};
 use crate::streams::{Decimal, Zipf};
@@ -34,6 +34,15 @@ pub struct MemcachedConfig {
     pub sets: Decimal,
     /// How many clients ask in turn, 1 to 1024, each from a UDP port of its own (`source_port` and those after it).
     pub clients: u16,
+    /// How many servers share the keys, 1 to 16: key N is asked of the UDP port `destination_port` and N modulo so many.
+    #[serde(skip_serializing_if = "is_one")]
+    pub shards: u16,
+}
+
+/// Configurations from before there were several keep their hash.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_one(shards: &u16) -> bool {
+    *shards == 1
 }
 
 /// How long keys and values are.
@@ -80,7 +89,34 @@ impl Default for MemcachedConfig {
             popularity: Popularity::Uniform,
             sets: Decimal(0),
             clients: 1,
+            shards: 1,
         }
+    }
+}
+
+/// How it is written in saved states: as before there was `shards`, which stands above the number of clients.
+pub(crate) mod saved {
+    use super::*;
+
+    type Saved = (u32, Bytes, Bytes, Lengths, Popularity, Decimal, u32);
+
+    pub fn serialize<S: Serializer>(config: &MemcachedConfig, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            return config.serialize(serializer);
+        }
+        let MemcachedConfig { keys, key, value, lengths, popularity, sets, clients, shards } = *config;
+        let both = u32::from(clients) | u32::from(shards.wrapping_sub(1)) << 16;
+        let saved: Saved = (keys, key, value, lengths, popularity, sets, both);
+        saved.serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MemcachedConfig, D::Error> {
+        if deserializer.is_human_readable() {
+            return MemcachedConfig::deserialize(deserializer);
+        }
+        let (keys, key, value, lengths, popularity, sets, both) = Saved::deserialize(deserializer)?;
+        let (clients, shards) = (both as u16, ((both >> 16) as u16).wrapping_add(1));
+        Ok(MemcachedConfig { keys, key, value, lengths, popularity, sets, clients, shards })
     }
 }
 
@@ -92,6 +128,7 @@ const KEY_MIN: u64 = 8;
 const KEY_MAX: u64 = 250;
 const VALUE_MAX: u64 = 1024;
 const CLIENTS_MAX: u16 = 1024;
+const SHARDS_MAX: u16 = 16;
 const SKEW_MAX: Decimal = Decimal(10_000_000);
 
 /// Make different random numbers of a key's.
@@ -109,6 +146,7 @@ impl MemcachedConfig {
             ("key", self.key.0, KEY_MIN, KEY_MAX),
             ("value", self.value.0, 1, VALUE_MAX),
             ("clients", u64::from(self.clients), 1, u64::from(CLIENTS_MAX)),
+            ("shards", u64::from(self.shards), 1, u64::from(SHARDS_MAX)),
         ];
         for (name, given, least, most) in ranges {
             if !(least..=most).contains(&given) {

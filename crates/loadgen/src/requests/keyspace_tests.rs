@@ -91,6 +91,7 @@ fn what_cannot_be_is_refused_by_name() {
         ("key = \"251B\"", "key"),
         ("value = \"1025B\"", "value"),
         ("clients = 0", "clients"),
+        ("shards = 17", "shards"),
         ("sets = 1.5", "sets"),
         ("lengths = { zipf = { from = \"9B\", to = \"8B\", skew = 1 } }", "lengths"),
         ("lengths = { zipf = { from = \"9B\", to = \"90B\", skew = 11 } }", "lengths"),
@@ -100,5 +101,21 @@ fn what_cannot_be_is_refused_by_name() {
         let config: MemcachedConfig = toml::from_str(text).unwrap();
         let problem = config.problem().expect(text);
         assert!(problem.contains(part), "{text}: {problem}");
+    }
+}
+
+#[test]
+fn one_server_is_saved_and_written_as_before_there_were_several() {
+    use crate::TrafficConfig;
+    for (text, shards) in [("clients = 1024", 1), ("clients = 1024\nshards = 4", 4)] {
+        let memcached: MemcachedConfig = toml::from_str(text).unwrap();
+        assert_eq!(toml::to_string(&memcached).unwrap().contains("shards"), shards > 1);
+        let traffic = TrafficConfig { memcached, ..TrafficConfig::default() };
+        let saved = postcard::to_stdvec(&traffic).unwrap();
+        assert_eq!(postcard::from_bytes::<TrafficConfig>(&saved).unwrap(), traffic);
+        // Numbers have seven bits a byte: that of clients has two, and as many bytes as it has are all that there is behind the rate of stores.
+        let plain = MemcachedConfig { shards: 1, ..traffic.memcached.clone() };
+        let plain = postcard::to_stdvec(&TrafficConfig { memcached: plain, ..traffic.clone() }).unwrap();
+        assert_eq!(saved.len() == plain.len(), shards == 1);
     }
 }

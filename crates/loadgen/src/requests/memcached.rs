@@ -102,6 +102,12 @@ impl Memcached {
         ((sequence % clients) as u16, (sequence / clients % IDS) as u16)
     }
 
+    /// The port of the server that has a key.
+    fn server_port(&self, index: u64) -> u16 {
+        let shard = index % u64::from(self.traffic.memcached.shards);
+        self.traffic.destination_port.wrapping_add(shard as u16)
+    }
+
     pub(crate) fn make(&self, sequence: u64, bytes: &mut Vec<u8>) {
         let traffic = &self.traffic;
         bytes.clear();
@@ -126,7 +132,7 @@ impl Memcached {
         };
         let udp = UdpRepr {
             source_port: traffic.source_port.wrapping_add(client),
-            destination_port: traffic.destination_port,
+            destination_port: self.server_port(self.request(sequence).1),
             payload_len: udp_len - UdpRepr::HEADER_BYTES as u16,
         };
         let header = MemcachedUdpRepr { request_id: id, sequence: 0, datagrams: 1 };
@@ -151,7 +157,7 @@ impl Memcached {
         if ethernet.ethertype() != EtherType::IPV4
             || ip.protocol() != Ipv4Repr::UDP
             || ip.source() != self.traffic.destination_ip
-            || udp.source_port() != self.traffic.destination_port
+            || udp.source_port().wrapping_sub(self.traffic.destination_port) >= self.traffic.memcached.shards
             || client >= self.traffic.memcached.clients
         {
             return None;
@@ -180,6 +186,7 @@ impl Memcached {
         if !ip.checksum_is_right()
             || !udp.checksum_is_right(ip.source(), ip.destination())
             || MemcachedUdpRepr::parse(&header) != expected
+            || udp.source_port() != self.server_port(self.request(sequence).1)
         {
             return Err(Mismatch::Headers);
         }

@@ -170,6 +170,38 @@ fn gets_and_sets_of_many_lengths_are_answered_and_each_frame_has_its_own_volume(
 }
 
 #[test]
+fn each_key_is_asked_of_one_of_several_servers_whose_answers_from_another_port_are_wrong() {
+    let sharded = MemcachedConfig { shards: 3, ..traffic(Kind::MemcachedGet).memcached };
+    let traffic = TrafficConfig { memcached: sharded, frames: Some(300), ..traffic(Kind::MemcachedGet) };
+    let run = |machine: crate::testbench::Machine| {
+        let mut bench = bench(traffic.clone(), machine);
+        bench.tap = Some(Vec::new());
+        bench.generator.begin_window(Ps::ZERO);
+        bench.start();
+        bench.run();
+        bench
+    };
+    let mut right = run(serve);
+    assert_eq!((right.generator.stats().returned, right.generator.stats().corrupt), (300, 0));
+    let frames = right.tap.take().unwrap();
+    let asked: std::collections::BTreeSet<(&[u8], u16)> = frames[1..]
+        .iter()
+        .map(|(_, frame)| (&frame.bytes[54..70], u16::from_be_bytes([frame.bytes[36], frame.bytes[37]])))
+        .collect();
+    let of = |port| asked.iter().filter(|(_, asked)| *asked == port).count();
+    assert_eq!([11211, 11212, 11213].map(of), [17, 17, 16], "50 keys, each at one port");
+    let moved = run(|_, frame| {
+        let mut bytes = answer(&frame.bytes);
+        if bytes[12..14] == [8, 0] {
+            // Another server's port, and no checksum that would tell.
+            bytes[35] = if bytes[35] == 0xcb { 0xcc } else { 0xcb };
+        }
+        vec![(PROCESSING, Frame::new(bytes))]
+    });
+    assert_eq!((moved.generator.stats().returned, moved.generator.stats().corrupt), (0, 300));
+}
+
+#[test]
 fn no_more_are_outstanding_than_may_be_and_the_wait_counts_as_latency() {
     // Each takes 5 µs and more; one a microsecond is due, and four may be on their way.
     let mut bench = bench(TrafficConfig { frames: Some(100), ..traffic(Kind::MemcachedGet) }, serve);

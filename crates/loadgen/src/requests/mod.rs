@@ -3,7 +3,7 @@
 //!
 //! A new protocol is a file here, a variant of [`Kind`](crate::config::Kind) and one of `Source` (`streams/source.rs`).
 
-mod keyspace;
+pub(crate) mod keyspace;
 mod memcached;
 mod neighbour;
 mod ping;

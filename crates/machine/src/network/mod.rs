@@ -15,11 +15,12 @@
 //! | `wire` | what is between two ends: frames on their way, counters, captures |
 //! | `checkpoint` | its saved state |
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use doorbell_sim::rng::Rng;
 use doorbell_sim::{Frame, Ps, log};
-use doorbell_wire::flows::Carried;
+use doorbell_wire::flows::{Carried, FlowBook};
 use doorbell_wire::pcap::{PcapError, PcapFile};
 use serde::{Deserialize, Serialize};
 
@@ -225,14 +226,29 @@ impl Network {
         self.fabric.follow_flows(link);
     }
 
+    /// From now on counts what goes from and to these ports of a link's first end by itself, too. An observer.
+    pub fn follow_ports(&mut self, link: usize, ports: &[u16]) {
+        self.fabric.watch_ports(link, ports);
+    }
+
     /// What TCP and UDP have sent over a link, by its end, since its flows are followed, without what was lost on the way; `None` if
     /// they are not.
     pub fn carried(&self, link: usize) -> Option<[Carried; 2]> {
+        self.flows(link).map(|flows| flows.carried)
+    }
+
+    /// The same by the ports of the link's first end that are followed.
+    pub fn carried_by_port(&self, link: usize) -> BTreeMap<u16, [Carried; 2]> {
+        self.flows(link).map_or_else(BTreeMap::new, |flows| flows.of_ports)
+    }
+
+    /// What frames that have not changed sides yet belong to is among it.
+    fn flows(&self, link: usize) -> Option<FlowBook> {
         let mut flows = self.fabric.flows(link)?.clone();
         for (end, wire) in self.fabric.both_ways(link).iter().enumerate() {
             self.crossing(wire).iter().for_each(|crossing| flows.take(end, &crossing.frame));
         }
-        Some(flows.carried)
+        Some(flows)
     }
 
     /// Where frames are that have not come to their end: the members that hold some, by name, and how many.

@@ -108,6 +108,11 @@ impl Fabric {
         self.flows.entry(link).or_default();
     }
 
+    /// Ports of the link's first end that are counted by themselves, of a link whose flows are followed.
+    pub fn watch_ports(&mut self, link: usize, ports: &[u16]) {
+        self.flows.entry(link).or_default().watch_ports(ports.iter().copied());
+    }
+
     /// What TCP and UDP have sent over a link, if that is followed.
     pub fn flows(&self, link: usize) -> Option<&FlowBook> {
         self.flows.get(&link)
