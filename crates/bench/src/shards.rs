@@ -38,7 +38,7 @@ pub(crate) fn check_streams(
 ) -> Result<(), ConfigError> {
     let key = format!("{section}.cores");
     check(&key, cores, config)?;
-    if streams % cores == 0 {
+    if streams.is_multiple_of(cores) {
         return Ok(());
     }
     let problem = format!(
