@@ -19,6 +19,7 @@ use toml::Table;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::length::Length;
+use crate::neighbour;
 use crate::network::{CableTable, GeneratorTable, NodeTable};
 use crate::options::{OptionSections, Options};
 use crate::playback::{PlaybackConfig, of_what_counts};
@@ -209,9 +210,14 @@ impl RunConfig {
         }
     }
 
-    /// Cycles of all cores in so many seconds, asleep or not; of a configuration that was checked.
+    /// Cycles of all measured cores in so many seconds, asleep or not; of a configuration that was checked.
     pub(crate) fn core_cycles(&self, seconds: f64) -> f64 {
-        self.harts().core_cycles(self.platform.harts as usize, seconds)
+        self.harts().core_cycles(self.measured_harts(), seconds)
+    }
+
+    /// So many harts, from the first on, are measured; the others have neighbours.
+    pub fn measured_harts(&self) -> usize {
+        (self.platform.harts - neighbour::harts(self)) as usize
     }
 
     /// A hart, of a configuration that was checked.

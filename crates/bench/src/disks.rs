@@ -24,7 +24,9 @@ pub(crate) fn disks_identity(disks: &[DiskFile]) -> String {
 
 /// A new machine with these disks.
 pub fn machine_with(config: &RunConfig, disks: &[DiskFile]) -> Result<Machine, RunError> {
-    with_disks(Machine::new(config.machine(), config.run.seed)?, disks)
+    let mut machine = Machine::new(config.machine(), config.run.seed)?;
+    machine.measured_harts = config.measured_harts();
+    with_disks(machine, disks)
 }
 
 /// The machine in which this configuration's guest boots: nothing of it depends on what the guest cannot see.

@@ -15,6 +15,11 @@ use crate::phases::Run;
 use crate::ports::Moment;
 use crate::timing;
 
+/// Instructions of the harts that are measured.
+fn measured_instructions(machine: &Machine) -> u64 {
+    machine.harts()[..machine.measured_harts].iter().map(|hart| hart.instructions()).sum()
+}
+
 /// What the NICs counted, all together.
 pub(crate) fn nic_totals(machine: &Machine) -> NicTotals {
     let ports = machine.ports().iter().zip(machine.nics());
@@ -158,7 +163,7 @@ impl OpenWindow {
     pub fn begin(machine: &Machine) -> OpenWindow {
         OpenWindow {
             begun: machine.now(),
-            instructions: machine.instructions(),
+            instructions: measured_instructions(machine),
             timed: timing::Moment::of(machine),
             totals: nic_totals(machine),
             figures: Moment::of(machine),
@@ -171,7 +176,7 @@ impl OpenWindow {
             begin: self.totals,
             end: nic_totals(machine),
             ports: self.figures.until(&Moment::of(machine), machine),
-            instructions: machine.instructions() - self.instructions,
+            instructions: measured_instructions(machine) - self.instructions,
             timed: self.timed.zip(timing::Moment::of(machine)),
             ..Window::default()
         }

@@ -33,7 +33,7 @@ pub struct HartTable {
     #[schemars(with = "PipelineConfig")]
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub pipeline: Table,
-    /// Over `[memory]`: `l1i`, `l1d`, `l2`, `walks`.
+    /// Over `[memory]`: `l1i`, `l1d`, `l2`, `walks`; and `llc_ways`, over `memory.llc.core_ways`.
     #[schemars(with = "PrivateConfig")]
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub memory: Table,
@@ -42,7 +42,7 @@ pub struct HartTable {
 /// Keys of `[core]` that hold for the whole machine.
 const SHARED_CORE: [&str; 2] = ["model", "quantum"];
 /// Parts of `[memory]` that harts share.
-const SHARED_MEMORY: [&str; 5] = ["llc", "interconnect", "header_bytes", "dca", "dram"];
+const SHARED_MEMORY: [&str; 6] = ["llc", "interconnect", "coherence", "header_bytes", "dca", "dram"];
 
 /// A hart as it is.
 #[derive(Clone, Debug, PartialEq)]
@@ -111,7 +111,7 @@ impl HartsConfig<'_> {
                 let below =
                     |part: &str, problem: String| ConfigError::below(&format!("{prefix}{part}"), &problem);
                 parts.pipeline.validate().map_err(|problem| below("pipeline", problem))?;
-                parts.caches.validate().map_err(|problem| below("memory", problem))?;
+                parts.caches.validate(self.memory.llc.ways).map_err(|problem| below("memory", problem))?;
             }
             Ok(())
         };

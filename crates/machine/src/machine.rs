@@ -55,6 +55,8 @@ pub struct Machine {
     pub stages: Vec<StageBook>,
     /// Which hart wrote which register of PCI last, for those who watch frames.
     pub(crate) writers: Writers,
+    /// So many harts, from the first on, are measured: all, unless somebody says otherwise. An observer's.
+    pub measured_harts: usize,
     /// Something happened that ends the run.
     pub(crate) outcome: Option<Outcome>,
     /// What was printed. An observer.
@@ -127,6 +129,7 @@ impl Machine {
             recording: None,
             stages: vec![StageBook::new(config.loadgen.stages); platform.nics as usize],
             writers: Writers::new(platform.harts as usize),
+            measured_harts: platform.harts as usize,
             outcome: None,
             console: Console::default(),
             config,

@@ -10,8 +10,9 @@ use doorbell_sim::{Bytes, Hertz, Ps};
 use crate::backing::FlatMemory;
 use crate::coherence::config::{Answers, CoherenceKind};
 use crate::coherence::stats::SharingStats;
-use crate::config::{Inclusion, MemoryConfig};
-use crate::system::MemorySystem;
+use crate::config::{Inclusion, MemoryConfig, PrivateConfig};
+use crate::system::{HartSide, MemorySystem};
+use crate::ways::WayMask;
 
 type System = MemorySystem<FlatMemory>;
 
@@ -221,7 +222,7 @@ fn every_state_that_can_be_reached_is_coherent() {
                 (cache.size, cache.ways) = (Bytes(64), 1);
             }
             (config.llc.size, config.llc.ways, config.llc.inclusion) = (Bytes(128), 2, inclusion);
-            config.dca.policy.ways = crate::ways::WayMask::first(1);
+            config.dca.policy.ways = WayMask::first(1);
             (config.coherence.entries, config.coherence.ways) = (entries, 1);
             let kinds = [AccessKind::Load, AccessKind::Store];
             let mut steps = Vec::new();
@@ -311,4 +312,39 @@ fn sharing_misses_are_true_or_false_as_in_a_list_of_all_stores() {
             }
         }
     }
+}
+
+/// Lines of a hart that walks through more than the LLC holds, which another's lines survive where it may take one way only.
+#[test]
+fn a_hart_with_a_mask_of_ways_leaves_the_others_alone() {
+    for (masks, survive) in [([WayMask::ALL; 2], false), ([WayMask(0xfffe), WayMask(1)], true)] {
+        let mut config = config(Answers::Direct);
+        (config.llc.size, config.llc.ways) = (Bytes(64 << 10), 16);
+        (config.l2.size, config.l2.ways) = (Bytes(4 << 10), 8);
+        (config.l1d.size, config.l1d.ways) = (Bytes(1 << 10), 4);
+        let side = |llc_ways| HartSide {
+            clock: Hertz(2_000_000_000),
+            caches: PrivateConfig { llc_ways, ..config.private() },
+        };
+        let sides = masks.map(side);
+        let memory = FlatMemory::new(Ps::from_ns(50), Ps(1));
+        let mut system =
+            MemorySystem::with_harts(&config, &sides, PhysAddr(BASE), Bytes(1 << 20), memory).unwrap();
+        let own = 32 << 10;
+        let walk = |system: &mut System, hart, from: u64, bytes: u64, kind| {
+            for offset in (from..from + bytes).step_by(64) {
+                system.warm(hart, CoreAccess { kind, addr: PhysAddr(BASE + offset), pc: 0x1000 });
+            }
+        };
+        walk(&mut system, 0, 0, own, AccessKind::Load);
+        // Written lines come to the LLC a second time, when they leave the L2.
+        walk(&mut system, 1, 512 << 10, 256 << 10, AccessKind::Store);
+        let before = system.stats().traffic.memory_reads;
+        walk(&mut system, 0, 0, own, AccessKind::Load);
+        let read = system.stats().traffic.memory_reads - before;
+        assert_eq!(read == 0, survive, "{read} lines were read again");
+    }
+    let mut config = config(Answers::Direct).private();
+    config.llc_ways = WayMask(1 << 16);
+    assert!(config.validate(16).unwrap_err().starts_with("llc_ways is \"16\""));
 }

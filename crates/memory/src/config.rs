@@ -223,7 +223,7 @@ impl Default for MemoryConfig {
     }
 }
 
-fn between(name: &str, value: u32, least: u32, most: u32) -> Result<(), String> {
+pub(crate) fn between(name: &str, value: u32, least: u32, most: u32) -> Result<(), String> {
     if (least..=most).contains(&value) {
         return Ok(());
     }
@@ -324,11 +324,15 @@ pub struct PrivateConfig {
     pub l2: CacheConfig,
     /// Where page walks enter.
     pub walks: WalkEntry,
+    /// The ways of the last level that this hart's lines may take, of which `memory.llc.core_ways` says what all have: "all", "4-15". Intel
+    /// has such masks as Cache Allocation Technology, Arm as cache portion partitioning (MPAM).
+    pub llc_ways: WayMask,
 }
 
 impl PrivateConfig {
-    /// Says what is wrong with the parameters.
-    pub fn validate(&self) -> Result<(), String> {
+    /// Says what is wrong with the parameters, beside a last level of so many ways.
+    pub fn validate(&self, llc_ways: u32) -> Result<(), String> {
+        self.llc_ways.validate("llc_ways", llc_ways)?;
         for (name, cache) in [("l1i", &self.l1i), ("l1d", &self.l1d), ("l2", &self.l2)] {
             cache.validate().map_err(|problem| format!("{name}.{problem}"))?;
         }
@@ -382,17 +386,17 @@ impl MemoryConfig {
     /// What each hart has for itself, unless it is told otherwise.
     pub fn private(&self) -> PrivateConfig {
         let (l1i, l1d, l2) = (self.l1i.clone(), self.l1d.clone(), self.l2.clone());
-        PrivateConfig { l1i, l1d, l2, walks: self.walks }
+        PrivateConfig { l1i, l1d, l2, walks: self.walks, llc_ways: self.llc.core_ways }
     }
 
     /// Says what is wrong with the parameters for a machine of so many harts, naming the one and what it can be.
     pub fn validate(&self, harts: usize) -> Result<(), String> {
-        self.private().validate()?;
+        self.llc.validate()?;
+        self.private().validate(self.llc.ways)?;
         self.private().validate_levels(self.levels)?;
         if self.levels == 2 && self.dca.places_in_l2() {
             return Err("dca has a policy with the place \"l2\", and levels = 2 has none; take \"allocate\", or levels = 3".to_owned());
         }
-        self.llc.validate()?;
         let ic = &self.interconnect;
         if !(1_000_000..=100_000_000_000).contains(&ic.clock.0) {
             return Err(format!("interconnect.clock is {}; it must be from 1MHz to 100GHz", ic.clock));

@@ -372,7 +372,8 @@ impl<M: MainMemory> MemorySystem<M> {
         hart.l2.stats.write_backs += u64::from(evicted.flags.is_dirty());
         self.traffic.core_to_llc_bytes += 64;
         if !TIMED {
-            self.evict_into_llc::<false>(evicted, 0);
+            let ways = hart.llc_ways;
+            self.evict_into_llc::<false>(evicted, 0, ways);
             return 0;
         }
         let evicts = hart.l2.buffer(ready + hart.l2.fill);
@@ -380,7 +381,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let leaves = self.to_shared(h, evicts);
         let arrives = self.harts[h].to.take_many(leaves, 64).1 + self.latency;
         let taken = self.llc.port(arrives);
-        let room = self.evict_into_llc::<true>(evicted, taken);
+        let room = self.evict_into_llc::<true>(evicted, taken, self.harts[h].llc_ways);
         let until = self.to_core(h, room.max(taken + 1));
         self.harts[h].l2.buffer.hold(evicted.line, evicts, until);
         free

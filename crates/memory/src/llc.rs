@@ -165,7 +165,7 @@ impl<M: MainMemory> MemorySystem<M> {
             return (data, Level::Peer, Flags::MODIFIED, 0);
         }
         let line = Evicted { line: request.line, flags: Flags::MODIFIED.with_class(look.class) };
-        let free = self.evict_into_llc::<TIMED>(line, data);
+        let free = self.evict_into_llc::<TIMED>(line, data, self.harts[request.hart].llc_ways);
         (data, Level::Peer, Flags::SHARED, free)
     }
 
@@ -263,7 +263,8 @@ impl<M: MainMemory> MemorySystem<M> {
         let mut free = data;
         if self.inclusion != Inclusion::Exclusive {
             let flags = Flags::EXCLUSIVE.with_class(look.class);
-            free = self.llc_insert::<TIMED>(request.line, flags, data, self.core_ways, data);
+            let ways = self.harts[request.hart].llc_ways;
+            free = self.llc_insert::<TIMED>(request.line, flags, data, ways, data);
         }
         if TIMED && !merged {
             self.llc.hold(request.line, out, data.max(free));
@@ -285,12 +286,12 @@ impl<M: MainMemory> MemorySystem<M> {
         (out, self.clock.edge_at_or_after(back) + self.llc.response, false)
     }
 
-    /// A line that leaves a private cache reaches the LLC at `t`. Returns when room has been made.
-    pub(crate) fn evict_into_llc<const TIMED: bool>(&mut self, evicted: Evicted, t: u64) -> u64 {
+    /// A line that leaves a private cache reaches the LLC at `t`, where it may take these ways. Returns when room has been made.
+    pub(crate) fn evict_into_llc<const TIMED: bool>(&mut self, evicted: Evicted, t: u64, ways: u32) -> u64 {
         let Some(slot) = self.llc.tags.find(evicted.line) else {
             debug_assert!(self.inclusion != Inclusion::Inclusive, "an inclusive LLC has what is above");
             let flags = evicted.flags.with_prefetched(false).with_watched(false);
-            return self.llc_insert::<TIMED>(evicted.line, flags, t, self.core_ways, 0);
+            return self.llc_insert::<TIMED>(evicted.line, flags, t, ways, 0);
         };
         let flags = self.llc.tags.flags(slot);
         let state = if evicted.flags.is_dirty() { Flags::MODIFIED } else { flags.state() };

@@ -63,6 +63,8 @@ pub(crate) struct Private {
     /// Lines from the LLC.
     pub from: Slots,
     pub walks: WalkEntry,
+    /// Ways of the LLC that its lines may take.
+    pub llc_ways: u32,
     pub stats: CoreStats,
     pub sharing: SharingStats,
 }
@@ -90,6 +92,7 @@ impl Private {
             to: Slots::new(ic.bytes_per_cycle, SHARED_WINDOW),
             from: Slots::new(ic.bytes_per_cycle, SHARED_WINDOW),
             walks: caches.walks,
+            llc_ways: caches.llc_ways.0,
             stats: CoreStats::default(),
             sharing: SharingStats::default(),
         }
@@ -170,7 +173,10 @@ impl<M: MainMemory> MemorySystem<M> {
     ) -> Result<MemorySystem<M>, String> {
         config.validate(harts.len())?;
         for (index, hart) in harts.iter().enumerate() {
-            let levels = hart.caches.validate().and_then(|()| hart.caches.validate_levels(config.levels));
+            let levels = hart
+                .caches
+                .validate(config.llc.ways)
+                .and_then(|()| hart.caches.validate_levels(config.levels));
             levels.map_err(|problem| format!("hart {index}: {problem}"))?;
         }
         if !base.0.is_multiple_of(4096) || size.0 == 0 || !size.0.is_multiple_of(64) || size.0 > 1 << 37 {

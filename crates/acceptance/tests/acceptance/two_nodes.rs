@@ -221,6 +221,9 @@ fn a_file_arrives_unharmed_although_frames_are_lost_on_the_way() {
 
 #[test]
 fn it_does_not_matter_where_a_run_is_stopped_saved_and_gone_on_with() {
+    if left_to_the_long_run() {
+        return;
+    }
     let (checkpoint, _) = ready();
     // Frames are lost, so that retransmissions and their timers are on their way too.
     let overrides = &["link.frame_loss=0.01", "link.latency=3us"];
@@ -254,6 +257,9 @@ fn it_does_not_matter_where_a_run_is_stopped_saved_and_gone_on_with() {
 
 #[test]
 fn a_timed_node_beside_a_functional_one_goes_on_from_a_checkpoint_as_if_there_had_been_none() {
+    if left_to_the_long_run() {
+        return;
+    }
     let (checkpoint, _) = ready();
     let mut pair = built_from("server", &[]);
     pair.restore(checkpoint, &GUESTS).expect("any microarchitecture takes it up");

@@ -12,6 +12,7 @@ use crate::kernel::{self, KernelConfig};
 use crate::l3fwd::{self, L3fwdConfig};
 use crate::memcached::{self, MemcachedDpdkConfig};
 use crate::memcached_kernel::{self, MemcachedKernelConfig};
+use crate::neighbour::{self, NeighbourConfig};
 use crate::netperf::{self, NetperfConfig};
 use crate::options::Section;
 use crate::ovs::{self, OvsConfig};
@@ -146,6 +147,16 @@ pub const BENCHMARKS: &[Benchmark] = &[
         returned: ovs::returned,
         rings: |config| Some(config.options::<OvsConfig>().rings()),
         remark: |config| cores::remark(config.options::<OvsConfig>().cores.unwrap_or(1), config),
+        ..POLLING
+    },
+    Benchmark {
+        name: "neighbour",
+        summary: "touchfwd beside programs that are hungry for cache (neighbour.cores, neighbour.table)",
+        image: "neighbour",
+        guest_words: neighbour::guest_words,
+        options: &[DPDK, Section::of::<TouchConfig>(), Section::of::<NeighbourConfig>()],
+        defaults: neighbour::DEFAULTS,
+        remark: |config| cores::remark(config.options::<TouchConfig>().cores, config),
         ..POLLING
     },
     Benchmark {

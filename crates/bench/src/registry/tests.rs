@@ -121,6 +121,7 @@ fn sections_are_called_as_no_other_part_and_refuse_keys_that_they_do_not_know() 
         "rxptx",
         "stages",
         "ovs",
+        "neighbour",
         "kernel",
         "memcached_kernel",
         "memcached_dpdk",

@@ -9,7 +9,7 @@ use super::coherence::{directory, taken};
 use super::models::Models;
 use super::packet_cost::per_packet;
 use super::span::{Span, View};
-use super::spread::{own_packets, sharing};
+use super::spread::{neighbours, own_packets, sharing};
 use super::top_down::{cpi_stack, top_down, top_down_2, top_down_3};
 use doorbell_results::{CoreFigures, TimingFigure, TimingFigures, TimingGroup};
 
@@ -61,6 +61,7 @@ pub(crate) fn figures_of(span: &Span, models: &Models) -> TimingFigures {
     groups.extend(taken(w));
     groups.extend(directory(w));
     groups.extend(sharing(span));
+    groups.extend(neighbours(span));
     TimingFigures(groups.into_iter().map(|filling| filling.0).collect())
 }
 

@@ -14,7 +14,7 @@ pub(crate) struct Models<'a> {
     pub cores: Vec<CoreStats>,
     /// The attachments, by the names of what is attached.
     pub attached: Vec<(String, &'a Attachment)>,
-    /// Of the cores, those from the first on that are measured; the others are neighbours of a played trace.
+    /// Of the cores, those from the first on that are measured; the others are neighbours.
     pub own: usize,
     /// How many disks there are.
     pub disks: usize,
@@ -31,7 +31,7 @@ impl<'a> Models<'a> {
             timing,
             cores: (0..machine.harts().len()).map(core).collect(),
             attached: functions.map(|plugged| (plugged.name().to_owned(), plugged.attachment())).collect(),
-            own: machine.harts().len(),
+            own: machine.measured_harts,
             disks: machine.disk_stats().len(),
         })
     }

@@ -50,6 +50,32 @@ pub(super) fn sharing(span: &Span) -> Option<Filling> {
     Some(g)
 }
 
+/// What a machine's neighbours do; none where there are none.
+pub(super) fn neighbours(span: &Span) -> Option<Filling> {
+    let all = span.end.own..span.end.books.len();
+    if span.config.is_played() || all.is_empty() {
+        return None;
+    }
+    let views: Vec<View> = all.map(|hart| View::of_hart(span, hart)).collect();
+    let sum = |of: &dyn Fn(&View) -> f64| views.iter().map(of).sum::<f64>();
+    let instructions = sum(&|w| w.instructions as f64);
+    let asked = ["hart.crd_misses", "hart.drd_misses", "hart.rfo_misses"];
+    let mut g = Filling::new("neighbours");
+    g.put(
+        "mips",
+        over(instructions * 1e-6, views[0].seconds()),
+        "million instructions a second that neighbours retire, all together",
+    );
+    g.put("ipc", over(instructions, sum(&|w| w.cycles())), "instructions a cycle of their cores");
+    let misses = sum(&|w| w.sum(&asked));
+    g.put(
+        "llc_mpki",
+        over(misses, instructions / 1e3),
+        "their misses of the last level a thousand instructions",
+    );
+    Some(g)
+}
+
 /// The most over the mean.
 fn imbalance(packets: &[f64]) -> Option<f64> {
     let sum: f64 = packets.iter().sum();

@@ -5,8 +5,9 @@ use doorbell_sim::memory::LINE_BYTES;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{CacheConfig, LlcConfig};
+use crate::config::{CacheConfig, LlcConfig, between};
 use crate::replacement::Replacement;
+use crate::ways::WAYS_MAX;
 
 /// What knows of copies in private caches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -80,16 +81,12 @@ impl CoherenceConfig {
 
     /// Says what is wrong with the parameters of a directory beside an LLC in so many slices.
     pub(crate) fn validate(&self, llc: &LlcConfig) -> Result<(), String> {
-        for (name, value) in [("latency", self.latency), ("snoop", self.snoop)] {
-            if value > 1000 {
-                return Err(format!("{name} is {value}; it must be from 0 to 1000"));
-            }
-        }
+        between("latency", self.latency, 0, 1000)?;
+        between("snoop", self.snoop, 0, 1000)?;
+        between("ways", self.ways, 1, WAYS_MAX)?;
+        between("entries", self.entries, 0, 1 << 24)?;
         if self.entries == 0 {
             return Ok(());
-        }
-        if self.entries > 1 << 24 {
-            return Err(format!("entries is {}; it must be at most {}", self.entries, 1 << 24));
         }
         let sized = self.cache().validate_in_slices(llc.slices);
         sized.map_err(|problem| {

@@ -181,6 +181,7 @@ impl<M: MainMemory> MemorySystem<M> {
         self.traffic.core_to_llc_bytes += 64;
         let state = if found.dirty { Flags::MODIFIED } else { Flags::EXCLUSIVE };
         let flags = state.with_class(self.classes.get(victim)).with_fresh(found.fresh);
-        self.evict_into_llc::<TIMED>(Evicted { line: victim, flags }, answered)
+        let ways = bits(found.harts).next().map_or(self.core_ways, |hart| self.harts[hart].llc_ways);
+        self.evict_into_llc::<TIMED>(Evicted { line: victim, flags }, answered, ways)
     }
 }

@@ -174,6 +174,9 @@ fn frames(pcap: &[u8]) -> [Vec<Vec<u8>>; 2] {
 
 #[test]
 fn testpmd_forwards_the_same_frames_under_both_firmwares() {
+    if left_to_the_long_run() {
+        return;
+    }
     let folder = scratch();
     let [theirs, ours] = ["opensbi", "builtin"].map(|firmware| {
         let session =

@@ -1,0 +1,113 @@
+//! A network program beside programs that are hungry for cache: touchfwd on the first harts, and on the last ones compute, each through a
+//! table of its own. What either loses is seen by leaving the other out, and what masks of ways give back by setting them.
+
+use doorbell_machine::ConfigError;
+use doorbell_sim::Bytes;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::RunConfig;
+use crate::options::Options;
+use crate::touch::{self, TouchConfig};
+
+/// One neighbour on the second of two harts.
+pub(crate) const DEFAULTS: &[&str] = &["neighbour.cores=1", "platform.harts=2", "platform.ram=512MiB"];
+
+/// What Linux and the program for frames need beside tables.
+const RAM_BESIDE: u64 = 256 << 20;
+
+/// Who is beside the network program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct NeighbourConfig {
+    /// Neighbours, 0 to 15 (the benchmark sets 1), each on a hart of its own, from the last one down; the machine needs as many harts beside
+    /// those of `touch.cores`. They are not summed up in figures a packet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cores: Option<u32>,
+    /// The table through which each walks, a line a step in random order: 1 KiB to 1 GiB.
+    pub table: Bytes,
+}
+
+impl Default for NeighbourConfig {
+    fn default() -> Self {
+        NeighbourConfig { cores: None, table: Bytes(8 << 20) }
+    }
+}
+
+impl Options for NeighbourConfig {
+    const SECTION: &'static str = "neighbour";
+    const QUIET: bool = true;
+
+    fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
+        let fail = |key: &str, problem: String| Err(ConfigError::new(key, problem));
+        let Bytes(table) = self.table;
+        if !(1 << 10..=1 << 30).contains(&table) || !table.is_multiple_of(1 << 10) {
+            let problem = format!("\"{}\" is not from 1KiB to 1GiB in steps of 1KiB", self.table);
+            return fail("neighbour.table", problem);
+        }
+        // Without a number of cores it is the configuration of another benchmark.
+        let Some(cores) = self.cores else { return Ok(()) };
+        if cores > 15 {
+            return fail("neighbour.cores", format!("{cores} is not from 0 to 15"));
+        }
+        let (harts, needed) = (config.platform.harts, cores + config.options::<TouchConfig>().cores);
+        if needed > harts {
+            let problem = format!(
+                "{cores}, beside those of touch.cores, and the machine has {harts} hart(s); set platform.harts={needed} or more"
+            );
+            return fail("neighbour.cores", problem);
+        }
+        let (needed, ram) = (RAM_BESIDE + u64::from(cores) * table, config.platform.ram);
+        if ram.0 < needed {
+            let least = needed.div_ceil(64 << 20) * 64;
+            return fail(
+                "platform.ram",
+                format!("{cores} tables of {} have no room in {ram}; set {least}MiB", self.table),
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Harts, the last ones, that neighbours have.
+pub(crate) fn harts(config: &RunConfig) -> u32 {
+    config.options::<NeighbourConfig>().cores.unwrap_or(0)
+}
+
+/// What the image's /init is told.
+pub(crate) fn guest_words(config: &RunConfig) -> String {
+    let (cores, table) = (harts(config), config.options::<NeighbourConfig>().table.0 >> 10);
+    let program =
+        touch::touchfwd(config).replacen("doorbell.app=", "doorbell.app=neighbour neighbour.app=", 1);
+    let first = config.platform.harts - cores;
+    format!("{program} neighbour.cores={cores} neighbour.first={first} neighbour.kib={table}")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::registry::benchmark;
+
+    fn resolve(set: &[&str]) -> Result<crate::RunConfig, String> {
+        let set: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
+        crate::resolve::resolve("fast", &set).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn neighbours_have_the_last_harts_and_are_refused_where_there_are_none() {
+        let set = ["neighbour.cores=2", "platform.harts=4", "neighbour.table=1MiB", "platform.ram=512MiB"];
+        let config = resolve(&set).unwrap();
+        let words = benchmark("neighbour").unwrap().workload(&config).words;
+        assert!(words.starts_with("doorbell.app=neighbour neighbour.app=touchfwd "), "{words}");
+        assert!(words.ends_with("neighbour.cores=2 neighbour.first=2 neighbour.kib=1024"), "{words}");
+        assert_eq!(config.measured_harts(), 2);
+        for (set, says) in [
+            (&["neighbour.cores=1"][..], "the machine has 1 hart(s); set platform.harts=2"),
+            (&["neighbour.cores=16", "platform.harts=64"], "16 is not from 0 to 15"),
+            (&["neighbour.table=100B"], "\"100B\" is not from 1KiB to 1GiB"),
+            (&["neighbour.cores=1", "platform.harts=2", "neighbour.table=1GiB"], "have no room in"),
+        ] {
+            let error = resolve(set).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+}
