@@ -69,9 +69,9 @@ impl Options for NeighbourConfig {
     }
 }
 
-/// Harts, the last ones, that neighbours have.
+/// Harts, the last ones, that neighbours have: none where a trace is played, which has neighbours of its own.
 pub(crate) fn harts(config: &RunConfig) -> u32 {
-    config.options::<NeighbourConfig>().cores.unwrap_or(0)
+    if config.is_played() { 0 } else { config.options::<NeighbourConfig>().cores.unwrap_or(0) }
 }
 
 /// What the image's /init is told.
