@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(config.measured_harts(), 2);
         for (set, says) in [
             (&["neighbour.cores=1"][..], "the machine has 1 hart(s); set platform.harts=2"),
-            (&["neighbour.cores=16", "platform.harts=64"], "16 is not from 0 to 15"),
+            (&["neighbour.cores=16", "platform.harts=16"], "16 is not from 0 to 15"),
             (&["neighbour.table=100B"], "\"100B\" is not from 1KiB to 1GiB"),
             (&["neighbour.cores=1", "platform.harts=2", "neighbour.table=1GiB"], "have no room in"),
         ] {
