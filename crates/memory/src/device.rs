@@ -21,6 +21,7 @@ use doorbell_sim::ports::{DmaKind, PhysAddr};
 
 use crate::backing::MainMemory;
 use crate::class::{Access, DataClass};
+use crate::coherence::snoops::Asker;
 use crate::coherence::{Found, Probe};
 use crate::config::Inclusion;
 use crate::dca::{DEVICES_MAX, Inbound, Placement, Seen};
@@ -83,35 +84,10 @@ impl<M: MainMemory> MemorySystem<M> {
         }
     }
 
-    /// When data in private caches are at hand; `looked` where there are none.
-    pub(crate) fn snooped<const TIMED: bool>(&mut self, private: &Found, looked: u64) -> u64 {
-        if !private.present {
-            return looked;
-        }
-        self.traffic.snoops += 1;
-        if !TIMED {
-            return 0;
-        }
-        looked + self.snoop_latency
-    }
-
     /// When the line in a private cache is at hand that a device reads.
     pub(crate) fn brought<const TIMED: bool>(&mut self, private: &Found, looked: u64) -> u64 {
-        if self.directory.is_some() {
-            self.traffic.snoops += 1;
-            return self.snoop_for_device::<TIMED>(private, true, looked);
-        }
-        let data = self.snooped::<TIMED>(private, looked);
-        if TIMED { data.max(self.clock.edge_at_or_after(private.ready)) } else { data }
-    }
-
-    /// When all copies in private caches have gone that a device's write takes away; `looked` where there are none.
-    fn invalidated<const TIMED: bool>(&mut self, private: &Found, looked: u64) -> u64 {
-        if !private.present || self.directory.is_none() {
-            return self.snooped::<TIMED>(private, looked);
-        }
         self.traffic.snoops += 1;
-        self.snoop_for_device::<TIMED>(private, false, looked)
+        self.line_of_copy::<TIMED>(private, false, looked, Asker::Home)
     }
 
     /// An access that is not to RAM: to the interconnect and back.
@@ -204,8 +180,7 @@ impl<M: MainMemory> MemorySystem<M> {
             }
         }
         self.devices.fresh_used_by_device += u64::from(used);
-        let asked = private.dirty || private.owned && self.directory.is_some();
-        if asked || (private.present && slot.is_none()) {
+        if self.is_newer_above(private) || (private.present && slot.is_none()) {
             data = self.brought::<TIMED>(private, looked);
         } else if slot.is_none() {
             data = self.read_for_device::<TIMED>(line, looked, class, access);
@@ -260,7 +235,8 @@ impl<M: MainMemory> MemorySystem<M> {
         account.lines_written += 1;
         account.lines_written_in_llc += u64::from(slot.is_some());
         self.sharing.device_wrote(line);
-        let mut done = self.invalidated::<TIMED>(&private, looked);
+        self.traffic.snoops += u64::from(private.present);
+        let mut done = self.copies_gone::<TIMED>(&private, looked, Asker::Home);
         if !full {
             done = self.newest::<TIMED>(line, slot, &private, done, entry);
         }

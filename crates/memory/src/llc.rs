@@ -4,8 +4,8 @@ use doorbell_sim::memory::Level;
 
 use crate::backing::MainMemory;
 use crate::class::DataClass;
-use crate::coherence::directory::Snoop;
 use crate::coherence::sharing::Wanted;
+use crate::coherence::snoops::Asker;
 use crate::coherence::{Found, Probe};
 use crate::config::Inclusion;
 use crate::core_side::{LineRequest, Why};
@@ -70,23 +70,24 @@ impl<M: MainMemory> MemorySystem<M> {
             _ if upgrade => self.upgrade::<TIMED>(request, look),
             _ if peers.dirty => self.bring_from_writer::<TIMED>(request, look),
             // It might have been written without a word: who owns it is asked.
-            Some(slot) if peers.owned && self.directory.is_some() => {
+            Some(slot) if self.is_newer_above(&peers) => {
                 self.count(request, true, class);
                 self.llc.tags.touch(slot);
                 self.deallocate_exclusive(request, look);
-                (self.snooped_at::<TIMED>(look, request.own), Level::Peer, alone, 0)
+                (self.bring_from_peer::<TIMED>(request, look), Level::Peer, alone, 0)
             }
             Some(slot) => self.bring_from_llc::<TIMED>(request, look, slot),
             None if peers.present => {
                 self.count(request, false, class);
-                (self.snooped_at::<TIMED>(look, request.own), Level::Peer, alone, 0)
+                (self.bring_from_peer::<TIMED>(request, look), Level::Peer, alone, 0)
             }
             None => self.bring_from_memory::<TIMED>(request, look),
         };
         let transfer = level == Level::Peer && !upgrade;
         self.traffic.peer_transfers += u64::from(transfer);
         if transfer && !prefetch {
-            self.harts[request.hart].sharing.transferred(peers.dirty, class);
+            let stats = &mut self.harts[request.hart].sharing;
+            if peers.dirty { stats.hitm(class) } else { stats.hit(class) }
         }
         let (data, free) = match (&self.directory, upgrade) {
             (None, _) | (_, true) => (data, free),
@@ -115,51 +116,30 @@ impl<M: MainMemory> MemorySystem<M> {
         (data, level, free): (u64, Level, u64),
     ) -> (u64, u64) {
         let acknowledged = match request.own && level != Level::Peer && look.peers.present {
-            true => self.taken_at::<TIMED>(look),
+            true => self.copies_gone::<TIMED>(&look.peers, look.at, Asker::Core),
             false => data,
         };
         let room = self.track::<TIMED>(request.line, look.at);
         (data.max(acknowledged), free.max(room))
     }
 
-    /// When all other copies have been taken away.
-    fn taken_at<const TIMED: bool>(&mut self, look: Lookup) -> u64 {
-        let asked = Snoop { harts: look.peers.harts, line: false, home: false };
-        let ready = if TIMED { self.clock.edge_at_or_after(look.peers.ready) } else { 0 };
-        self.snoop::<TIMED>(asked, look.at, ready)
-    }
-
     /// When a copy in another hart's cache is at hand.
-    fn snooped_at<const TIMED: bool>(&mut self, look: Lookup, own: bool) -> u64 {
-        if self.directory.is_some() {
-            let all = look.peers.harts;
-            let harts = if own { all } else { all & all.wrapping_neg() };
-            let ready = if TIMED { self.clock.edge_at_or_after(look.peers.ready) } else { 0 };
-            return self.snoop::<TIMED>(Snoop { harts, line: true, home: false }, look.at, ready);
-        }
-        if !TIMED {
-            return 0;
-        }
-        (look.at + self.snoop_latency).max(self.clock.edge_at_or_after(look.peers.ready))
+    fn bring_from_peer<const TIMED: bool>(&mut self, request: LineRequest, look: Lookup) -> u64 {
+        self.line_of_copy::<TIMED>(&look.peers, request.own, look.at, Asker::Core)
     }
 
     /// The hart has the line and gets the right to write it, when all other copies are gone.
     fn upgrade<const TIMED: bool>(&mut self, request: LineRequest, look: Lookup) -> Newest {
         self.llc.stats.upgrades += u64::from(request.why == Why::Demand);
         let state = if self.deallocate_exclusive(request, look) { Flags::MODIFIED } else { Flags::EXCLUSIVE };
-        if look.peers.present && self.directory.is_some() {
-            (self.taken_at::<TIMED>(look), Level::Peer, state, 0)
-        } else if look.peers.present {
-            (look.at + self.snoop_latency, Level::Peer, state, 0)
-        } else {
-            (look.at, Level::Llc, state, 0)
-        }
+        let level = if look.peers.present { Level::Peer } else { Level::Llc };
+        (self.copies_gone::<TIMED>(&look.peers, look.at, Asker::Core), level, state, 0)
     }
 
     /// Another hart has written the line. It gives it away, or leaves the newest copy in the LLC too.
     fn bring_from_writer<const TIMED: bool>(&mut self, request: LineRequest, look: Lookup) -> Newest {
         self.count(request, look.slot.is_some(), look.class);
-        let data = self.snooped_at::<TIMED>(look, request.own);
+        let data = self.bring_from_peer::<TIMED>(request, look);
         if request.own {
             self.deallocate_exclusive(request, look);
             return (data, Level::Peer, Flags::MODIFIED, 0);

@@ -29,9 +29,7 @@ impl<M: MainMemory> MemorySystem<M> {
         }
         self.devices.fresh_used_by_device += u64::from(used);
         match modified {
-            _ if private.dirty || private.owned && self.directory.is_some() => {
-                self.brought::<TIMED>(private, seen)
-            }
+            _ if self.is_newer_above(private) => self.brought::<TIMED>(private, seen),
             Some(slot) if TIMED => {
                 let looked = self.llc.port(seen) + self.llc.latency;
                 self.llc.arrival(slot, line, looked, Level::Llc).0

@@ -11,10 +11,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Probe;
 use super::config::{Answers, CoherenceConfig, CoherenceKind};
 use super::sharers::bits;
+use super::snoops::Asker;
 use super::stats::DirectoryStats;
-use super::{Found, Probe};
 use crate::backing::MainMemory;
 use crate::config::{Inclusion, MemoryConfig};
 use crate::replacement::ReplacerState;
@@ -41,7 +42,7 @@ pub(crate) struct DirectoryState {
 
 /// Who is asked, and for what.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Snoop {
+pub(super) struct Snoop {
     /// Harts, a bit each.
     pub harts: u64,
     /// The first of them sends the line, and does not only acknowledge.
@@ -89,17 +90,17 @@ impl Directory {
         evicted.map(|evicted| evicted.line)
     }
 
-    /// Says which line is in a private cache and not here, or here and in none; `shared` says of which somebody has a copy.
+    /// Says which line is in a private cache and not here, or here and in none; `shared` says whether somebody has a copy, `all` are
+    /// those that somebody has.
     pub fn check_lines(
         &self,
         shared: impl Fn(u32) -> bool,
-        all: impl Iterator<Item = u32>,
+        mut all: impl Iterator<Item = u32>,
     ) -> Result<(), String> {
         let Some(tags) = &self.tags else { return Ok(()) };
         if let Some((_, stale)) = tags.iter().find(|(_, line)| !shared(*line)) {
             return Err(format!("the directory takes line {stale} for shared, and nobody has it"));
         }
-        let mut all = all;
         match all.find(|line| tags.find(*line).is_none()) {
             Some(line) => Err(format!("line {line} is in a private cache and not in the directory")),
             None => Ok(()),
@@ -128,10 +129,10 @@ impl Directory {
 }
 
 impl<M: MainMemory> MemorySystem<M> {
-    /// Asks private caches about a line that was looked up at `looked` and is there at `ready` at the latest. Returns when the last
-    /// answer is at the LLC, or so much from the core that asked as the LLC is.
-    pub(crate) fn snoop<const TIMED: bool>(&mut self, snoop: Snoop, looked: u64, ready: u64) -> u64 {
-        let Some(directory) = &mut self.directory else { return looked };
+    /// The directory, which there is, asks private caches about a line that was looked up at `looked` and is there at `ready` at the latest.
+    /// Returns when the last answer is at the LLC, or as far from the core that asked as the LLC is.
+    pub(super) fn snoop<const TIMED: bool>(&mut self, snoop: Snoop, looked: u64, ready: u64) -> u64 {
+        let directory = self.directory.as_mut().expect("who snoops is the directory");
         directory.stats.snoops += u64::from(snoop.harts.count_ones());
         directory.stats.forwards += u64::from(snoop.line);
         if !TIMED {
@@ -150,18 +151,6 @@ impl<M: MainMemory> MemorySystem<M> {
         done
     }
 
-    /// What a device that found copies at `looked` waits for: all of them go, or the first brings the line.
-    pub(crate) fn snoop_for_device<const TIMED: bool>(
-        &mut self,
-        found: &Found,
-        line: bool,
-        looked: u64,
-    ) -> u64 {
-        let harts = if line { found.harts & found.harts.wrapping_neg() } else { found.harts };
-        let ready = if line { self.clock.edge_at_or_after(found.ready) } else { 0 };
-        self.snoop::<TIMED>(Snoop { harts, line, home: true }, looked, ready)
-    }
-
     /// A private cache will have the line, which was looked up at `t`. Returns when the directory has room for that.
     pub(crate) fn track<const TIMED: bool>(&mut self, line: u32, t: u64) -> u64 {
         let Some(victim) = self.directory.as_mut().and_then(|directory| directory.track(line)) else {
@@ -172,9 +161,10 @@ impl<M: MainMemory> MemorySystem<M> {
         stats.back_invalidations += 1;
         stats.back_invalidated_copies += u64::from(found.harts.count_ones());
         stats.back_invalidated_dirty += u64::from(found.dirty);
-        let ready = if TIMED { self.clock.edge_at_or_after(found.ready) } else { 0 };
-        let asked = Snoop { harts: found.harts, line: found.dirty, home: true };
-        let answered = self.snoop::<TIMED>(asked, t, ready);
+        let answered = match found.dirty {
+            true => self.line_of_copy::<TIMED>(&found, true, t, Asker::Home),
+            false => self.copies_gone::<TIMED>(&found, t, Asker::Home),
+        };
         if !found.dirty && self.inclusion != Inclusion::Exclusive {
             return answered;
         }

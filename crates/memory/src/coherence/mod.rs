@@ -9,6 +9,7 @@ pub mod config;
 pub(crate) mod directory;
 pub(crate) mod sharers;
 pub(crate) mod sharing;
+pub(crate) mod snoops;
 pub mod stats;
 
 use doorbell_sim::Ps;

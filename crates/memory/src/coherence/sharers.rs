@@ -10,12 +10,14 @@ use crate::system::Private;
 pub(crate) struct Sharers {
     /// Pages of which no line is in a private cache stay unallocated.
     of: Vec<u64>,
+    /// How many bits are set.
+    copies: u64,
 }
 
 impl Sharers {
     /// Nobody has any of so many lines.
     pub fn new(lines: u32) -> Sharers {
-        Sharers { of: vec![0; lines as usize] }
+        Sharers { of: vec![0; lines as usize], copies: 0 }
     }
 
     /// The harts that have a line, a bit each.
@@ -27,12 +29,14 @@ impl Sharers {
     /// A hart has a line now.
     #[inline]
     pub fn add(&mut self, line: u32, hart: usize) {
+        self.copies += 1;
         self.of[line as usize] |= 1 << hart;
     }
 
     /// A hart has it no more. Returns whether nobody has.
     #[inline]
     pub fn remove(&mut self, line: u32, hart: usize) -> bool {
+        self.copies -= 1;
         let of = &mut self.of[line as usize];
         *of &= !(1 << hart);
         *of == 0
@@ -46,9 +50,21 @@ impl Sharers {
         }
     }
 
-    /// Every line that somebody has.
-    pub fn lines(&self) -> impl Iterator<Item = u32> {
-        (0u32..).zip(&self.of).filter(|(_, of)| **of != 0).map(|(line, _)| line)
+    /// Says what of it the harts' tags do not say. Nothing looks at lines that nobody has.
+    pub fn check(&self, harts: &[Private]) -> Result<(), String> {
+        let mut copies = 0;
+        for (hart, private) in harts.iter().enumerate() {
+            for (_, line) in private.l2.tags.iter() {
+                copies += 1;
+                if self.of(line) >> hart & 1 == 0 {
+                    return Err(format!("line {line} is in a cache of hart {hart}, and nobody knows of it"));
+                }
+            }
+        }
+        if copies != self.copies {
+            return Err(format!("{} lines are known to be in private caches, and {copies} are", self.copies));
+        }
+        Ok(())
     }
 }
 

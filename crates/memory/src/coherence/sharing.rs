@@ -73,10 +73,10 @@ impl Sharing {
         Sharing { harts, is_watched, lines: BTreeMap::new() }
     }
 
-    /// Whether a line is watched.
+    /// Whether a line is watched. A hart that shares with nobody need not look.
     #[inline]
     pub fn watches(&self, line: u32) -> bool {
-        self.is_watched[line as usize / 64] >> (line % 64) & 1 != 0
+        !self.lines.is_empty() && self.is_watched[line as usize / 64] >> (line % 64) & 1 != 0
     }
 
     /// A request of the LLC, which found these copies in other harts' caches.
@@ -98,7 +98,10 @@ impl Sharing {
         if watched.lost >> hart & 1 != 0 {
             watched.lost &= !(1 << hart);
             if demand {
-                stats.missed(watched.written[hart] & words != 0, class);
+                match watched.written[hart] & words {
+                    0 => stats.false_sharing(class),
+                    _ => stats.true_sharing(class),
+                }
             }
         }
         if !own {
@@ -110,7 +113,7 @@ impl Sharing {
         }
         if watched.owners[0] != hart as u8 {
             if watched.owners[1] == hart as u8 {
-                stats.went_to_and_fro(class);
+                stats.ping_pong(class);
             }
             watched.owners = [hart as u8, watched.owners[0]];
         }

@@ -94,67 +94,28 @@ doorbell_sim::stats! {
     }
 }
 
-/// Counts one of a kind and one of its class.
-macro_rules! count {
-    ($stats:ident, $class:ident, $all:ident: $($of:ident $field:ident),*) => {{
-        $stats.$all += 1;
-        *match $class {
-            $(DataClass::$of => &mut $stats.$field,)*
-        } += 1;
-    }};
+/// For each kind a method that counts one of it, and one of its class; the classes' counters in the order of [`DataClass`].
+macro_rules! kinds {
+    ($($kind:ident: $other:ident $code:ident $header:ident $payload:ident $rx:ident $tx:ident;)*) => { impl SharingStats {$(
+        #[doc = concat!("Counts `", stringify!($kind), "`.")]
+        pub(crate) fn $kind(&mut self, class: DataClass) {
+            self.$kind += 1;
+            *match class {
+                DataClass::Other => &mut self.$other,
+                DataClass::Code => &mut self.$code,
+                DataClass::Header => &mut self.$header,
+                DataClass::Payload => &mut self.$payload,
+                DataClass::RxDescriptor => &mut self.$rx,
+                DataClass::TxDescriptor => &mut self.$tx,
+            } += 1;
+        }
+    )*}};
 }
 
-impl SharingStats {
-    /// A line has come from another core's cache.
-    pub(crate) fn transferred(&mut self, dirty: bool, class: DataClass) {
-        if dirty {
-            count!(self, class, hitm:
-            Other hitm_other,
-            Code hitm_code,
-            Header hitm_header,
-            Payload hitm_payload,
-            RxDescriptor hitm_rx_descriptor,
-            TxDescriptor hitm_tx_descriptor);
-        } else {
-            count!(self, class, hit:
-            Other hit_other,
-            Code hit_code,
-            Header hit_header,
-            Payload hit_payload,
-            RxDescriptor hit_rx_descriptor,
-            TxDescriptor hit_tx_descriptor);
-        }
-    }
-
-    /// A line was missed that another core's store had taken away: truly shared, or not.
-    pub(crate) fn missed(&mut self, truly: bool, class: DataClass) {
-        if truly {
-            count!(self, class, true_sharing:
-            Other true_sharing_other,
-            Code true_sharing_code,
-            Header true_sharing_header,
-            Payload true_sharing_payload,
-            RxDescriptor true_sharing_rx_descriptor,
-            TxDescriptor true_sharing_tx_descriptor);
-        } else {
-            count!(self, class, false_sharing:
-            Other false_sharing_other,
-            Code false_sharing_code,
-            Header false_sharing_header,
-            Payload false_sharing_payload,
-            RxDescriptor false_sharing_rx_descriptor,
-            TxDescriptor false_sharing_tx_descriptor);
-        }
-    }
-
-    /// A line is back that the present owner had taken from this core.
-    pub(crate) fn went_to_and_fro(&mut self, class: DataClass) {
-        count!(self, class, ping_pong:
-            Other ping_pong_other,
-            Code ping_pong_code,
-            Header ping_pong_header,
-            Payload ping_pong_payload,
-            RxDescriptor ping_pong_rx_descriptor,
-            TxDescriptor ping_pong_tx_descriptor);
-    }
+kinds! {
+    hit: hit_other hit_code hit_header hit_payload hit_rx_descriptor hit_tx_descriptor;
+    hitm: hitm_other hitm_code hitm_header hitm_payload hitm_rx_descriptor hitm_tx_descriptor;
+    true_sharing: true_sharing_other true_sharing_code true_sharing_header true_sharing_payload true_sharing_rx_descriptor true_sharing_tx_descriptor;
+    false_sharing: false_sharing_other false_sharing_code false_sharing_header false_sharing_payload false_sharing_rx_descriptor false_sharing_tx_descriptor;
+    ping_pong: ping_pong_other ping_pong_code ping_pong_header ping_pong_payload ping_pong_rx_descriptor ping_pong_tx_descriptor;
 }
