@@ -84,11 +84,7 @@ fn is_one_flow(config: &RunConfig, counts: impl Fn(Field) -> bool) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::registry::benchmark;
-
-    fn resolve(set: &[&str]) -> Result<crate::RunConfig, String> {
-        let set: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
-        crate::resolve::resolve("fast", &set).map_err(|error| error.to_string())
-    }
+    use crate::resolve::on_fast;
 
     #[test]
     fn every_program_with_cores_is_refused_more_than_harts_or_queues() {
@@ -99,7 +95,7 @@ mod tests {
             let cores = |count: u32| format!("{key}={count}");
             let (four, seventeen) = (cores(4), cores(17));
             let whole = [&four, "platform.harts=4", "nic.model=82576"];
-            let words = benchmark(of).unwrap().workload(&resolve(&whole).unwrap()).words;
+            let words = benchmark(of).unwrap().workload(&on_fast(&whole).unwrap()).words;
             assert!(words.contains("doorbell.cores=4 doorbell.lcores=0@0,1@"), "{words}");
             for (set, says) in [
                 (&[&four, "nic.model=82576"][..], "4, and the machine has 1 hart(s); set platform.harts=4"),
@@ -107,7 +103,7 @@ mod tests {
                 (&[&seventeen, "platform.harts=16"], "17 is not from 1 to 16, the queues of an 82576"),
                 (&[&cores(0)], "0 is not from 1 to 16"),
             ] {
-                let error = resolve(set).unwrap_err();
+                let error = on_fast(set).unwrap_err();
                 assert!(error.contains(&key) && error.contains(says), "{error}");
             }
         }
@@ -115,7 +111,7 @@ mod tests {
 
     #[test]
     fn one_core_is_told_what_it_always_was_and_written_as_it_was() {
-        let one = resolve(&[]).unwrap();
+        let one = on_fast(&[]).unwrap();
         for section in ["l3fwd", "stages"] {
             assert!(!one.to_toml().contains(&format!("[{section}]")), "{section}");
         }
@@ -132,7 +128,7 @@ mod tests {
             |field: &str| format!("loadgen.traffic.streams=[{{sweeps=[{{field=\"{field}\",count=9}}]}}]");
         let of = |name: &str, more: &[&str]| {
             let base = ["platform.harts=4", "nic.model=82576", "testpmd.cores=4", "l3fwd.cores=4"];
-            let config = resolve(&[&base[..], more].concat()).unwrap();
+            let config = on_fast(&[&base[..], more].concat()).unwrap();
             (benchmark(name).unwrap().remark)(&config).is_some()
         };
         let (by_port, by_address) = (sweep("source-port"), sweep("source-ip"));

@@ -28,13 +28,14 @@ pub(crate) const DEFAULTS: &[&str] = &["run.settle=5ms", "run.duration=20ms"];
 pub fn guests(config: &RunConfig) -> [NodeGuest; 2] {
     let cores = config.options::<IperfConfig>().cores;
     if cores > 1 {
-        let server = shards::script(cores, include_str!("../../../guest/scripts/iperf-servers"));
-        let client = shards::script(cores, include_str!("../../../guest/scripts/iperf-clients"));
-        return transfer::guests(
+        let server = include_str!("../../../guest/scripts/iperf-servers");
+        let client = include_str!("../../../guest/scripts/iperf-clients");
+        return shards::guests(
             config,
             "net",
-            ("iperf-servers", &server, "iperf: serving"),
-            ("iperf-clients", &client, "iperf: waiting"),
+            cores,
+            ("iperf-servers", server, "iperf: serving"),
+            ("iperf-clients", client, "iperf: waiting"),
         );
     }
     let server = include_str!("../../../guest/scripts/iperf-server");

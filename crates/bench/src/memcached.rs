@@ -130,15 +130,11 @@ pub(crate) fn guest_words(config: &RunConfig) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn resolve(set: &[&str]) -> Result<RunConfig, String> {
-        let set: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
-        crate::resolve::resolve("fast", &set).map_err(|error| error.to_string())
-    }
+    use crate::resolve::on_fast;
 
     #[test]
     fn cores_have_a_program_of_their_own_and_equal_parts_of_the_memory() {
-        let one = resolve(&[]).unwrap();
+        let one = on_fast(&[]).unwrap();
         let words = guest_words(&one);
         assert!(
             words.contains("doorbell.app=memcached-dpdk ") && words.contains("--memory=67108864 "),
@@ -151,7 +147,7 @@ mod tests {
             "nic.model=82576",
             "loadgen.traffic.memcached.shards=4",
         ];
-        let words = guest_words(&resolve(&four).unwrap());
+        let words = guest_words(&on_fast(&four).unwrap());
         assert!(
             words.contains("doorbell.app=memcached-shards ") && words.contains("--memory=16777216 "),
             "{words}"
@@ -161,7 +157,7 @@ mod tests {
         {
             let set: Vec<&str> =
                 four.iter().enumerate().filter(|(at, _)| *at != left_out).map(|(_, set)| *set).collect();
-            let error = resolve(&set).unwrap_err();
+            let error = on_fast(&set).unwrap_err();
             assert!(error.contains("memcached_dpdk.cores") && error.contains(says), "{error}");
         }
         for (set, says) in [
@@ -169,9 +165,9 @@ mod tests {
             (&[&four[..], &["loadgen.traffic.destination_port=65533"]].concat(), "fewer UDP ports"),
             (&[&four[..], &["memcached_dpdk.memory=128KiB"]].concat(), "less than 64KiB for each of 4 cores"),
         ] {
-            let error = resolve(set).unwrap_err();
+            let error = on_fast(set).unwrap_err();
             assert!(error.contains(says), "{error}");
         }
-        assert!(remark(&resolve(&four[3..]).unwrap()).is_some() && remark(&one).is_none());
+        assert!(remark(&on_fast(&four[3..]).unwrap()).is_some() && remark(&one).is_none());
     }
 }

@@ -53,30 +53,27 @@ pub(crate) fn remark(config: &RunConfig) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resolve::on_fast;
 
     #[test]
     fn cores_need_harts_queues_and_messages_and_one_is_told_what_it_always_was() {
-        let resolve = |set: &[&str]| {
-            let set: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
-            crate::resolve::resolve("fast", &set).map_err(|error| error.to_string())
-        };
-        assert_eq!(guest_words(&resolve(&[]).unwrap()), "doorbell.app=memcached");
+        assert_eq!(guest_words(&on_fast(&[]).unwrap()), "doorbell.app=memcached");
         let four =
             ["memcached_kernel.cores=4", "platform.harts=4", "nic.model=82576", "platform.interrupts=aia"];
-        let config = resolve(&four).unwrap();
+        let config = on_fast(&four).unwrap();
         assert_eq!(guest_words(&config), "-- \"threads=4; . /scripts/memcached\"");
         assert!(remark(&config).is_some());
-        let clients = resolve(&[&four[..], &["loadgen.traffic.memcached.clients=9"]].concat()).unwrap();
+        let clients = on_fast(&[&four[..], &["loadgen.traffic.memcached.clients=9"]].concat()).unwrap();
         assert!(remark(&clients).is_none());
         for (left_out, says) in
             [(1, "platform.harts=4"), (2, "nic.model=82576"), (3, "platform.interrupts=aia")]
         {
             let set: Vec<&str> =
                 four.iter().enumerate().filter(|(at, _)| *at != left_out).map(|(_, set)| *set).collect();
-            let error = resolve(&set).unwrap_err();
+            let error = on_fast(&set).unwrap_err();
             assert!(error.contains("memcached_kernel.cores") && error.contains(says), "{error}");
         }
-        let error = resolve(&["memcached_kernel.cores=9", "platform.harts=16"]).unwrap_err();
+        let error = on_fast(&["memcached_kernel.cores=9", "platform.harts=16"]).unwrap_err();
         assert!(error.contains("9 is not from 1 to 8, the queues that Linux uses"), "{error}");
     }
 }

@@ -86,16 +86,12 @@ pub(crate) fn guest_words(config: &RunConfig) -> String {
 #[cfg(test)]
 mod tests {
     use crate::registry::benchmark;
-
-    fn resolve(set: &[&str]) -> Result<crate::RunConfig, String> {
-        let set: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
-        crate::resolve::resolve("fast", &set).map_err(|error| error.to_string())
-    }
+    use crate::resolve::on_fast;
 
     #[test]
     fn neighbours_have_the_last_harts_and_are_refused_where_there_are_none() {
         let set = ["neighbour.cores=2", "platform.harts=4", "neighbour.table=1MiB", "platform.ram=512MiB"];
-        let config = resolve(&set).unwrap();
+        let config = on_fast(&set).unwrap();
         let words = benchmark("neighbour").unwrap().workload(&config).words;
         assert!(words.starts_with("doorbell.app=neighbour neighbour.app=touchfwd "), "{words}");
         assert!(words.ends_with("neighbour.cores=2 neighbour.first=2 neighbour.kib=1024"), "{words}");
@@ -106,7 +102,7 @@ mod tests {
             (&["neighbour.table=100B"], "\"100B\" is not from 1KiB to 1GiB"),
             (&["neighbour.cores=1", "platform.harts=2", "neighbour.table=1GiB"], "have no room in"),
         ] {
-            let error = resolve(set).unwrap_err();
+            let error = on_fast(set).unwrap_err();
             assert!(error.contains(says), "{error}");
         }
     }

@@ -198,13 +198,14 @@ impl Transfers for NetperfConfig {
 pub(crate) fn guests(config: &RunConfig) -> [NodeGuest; 2] {
     let cores = config.options::<NetperfConfig>().cores;
     if cores > 1 {
-        let server = shards::script(cores, include_str!("../../../guest/scripts/netperf-servers"));
-        let client = shards::script(cores, include_str!("../../../guest/scripts/netperf-clients"));
-        return transfer::guests(
+        let server = include_str!("../../../guest/scripts/netperf-servers");
+        let client = include_str!("../../../guest/scripts/netperf-clients");
+        return shards::guests(
             config,
             "netperf",
-            ("netperf-servers", &server, "Starting netserver"),
-            ("netperf-clients", &client, "netperf: waiting"),
+            cores,
+            ("netperf-servers", server, "Starting netserver"),
+            ("netperf-clients", client, "netperf: waiting"),
         );
     }
     let server = include_str!("../../../guest/scripts/netperf-server");

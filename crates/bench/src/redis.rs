@@ -144,13 +144,14 @@ impl Transfers for RedisConfig {
 pub(crate) fn guests(config: &RunConfig) -> [NodeGuest; 2] {
     let cores = config.options::<RedisConfig>().cores;
     if cores > 1 {
-        let server = shards::script(cores, include_str!("../../../guest/scripts/redis-servers"));
-        let client = shards::script(cores, include_str!("../../../guest/scripts/redis-clients"));
-        return transfer::guests(
+        let server = include_str!("../../../guest/scripts/redis-servers");
+        let client = include_str!("../../../guest/scripts/redis-clients");
+        return shards::guests(
             config,
             "servers",
-            ("redis-servers", &server, "redis: serving"),
-            ("redis-clients", &client, "redis: waiting"),
+            cores,
+            ("redis-servers", server, "redis: serving"),
+            ("redis-clients", client, "redis: waiting"),
         );
     }
     let server = include_str!("../../../guest/scripts/redis-server");

@@ -105,6 +105,13 @@ pub fn resolve(machine: &str, overrides: &[String]) -> Result<RunConfig, ConfigE
     Layers::of(&Base::find(machine)?, overrides).resolve()
 }
 
+/// For tests: the preset `fast` with these overrides, or what is wrong with them.
+#[cfg(test)]
+pub(crate) fn on_fast(set: &[&str]) -> Result<RunConfig, String> {
+    let set: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
+    resolve("fast", &set).map_err(|error| error.to_string())
+}
+
 #[cfg(test)]
 #[path = "resolve_tests.rs"]
 mod tests;

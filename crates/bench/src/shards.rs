@@ -10,6 +10,8 @@ use crate::config::RunConfig;
 use crate::cores;
 use crate::interval::Interval;
 use crate::moved::{Load, Side};
+use crate::nodes::NodeGuest;
+use crate::transfer::{self, Role};
 
 /// Queues of an 82576 that Linux uses at most.
 const QUEUES_MAX: u32 = 8;
@@ -48,9 +50,18 @@ pub(crate) fn check_streams(
     Err(ConfigError::new(key, problem))
 }
 
-/// The lines of a node's script, on so many cores.
-pub(crate) fn script(cores: u32, own: &str) -> String {
-    format!("cores={cores}\n{}\n{own}", include_str!("../../../guest/scripts/several-cores"))
+/// What runs in the nodes of an image, on so many cores: as [`transfer::guests`], but for how both scripts begin.
+pub(crate) fn guests(
+    config: &RunConfig,
+    image: &str,
+    cores: u32,
+    server: Role,
+    client: Role,
+) -> [NodeGuest; 2] {
+    let begin = include_str!("../../../guest/scripts/several-cores");
+    let [server_lines, client_lines] =
+        [server, client].map(|(_, own, _)| format!("cores={cores}\n{begin}\n{own}"));
+    transfer::guests(config, image, (server.0, &server_lines, server.2), (client.0, &client_lines, client.2))
 }
 
 /// The ports of so many servers from `first` on, which belong to cores in turns.
@@ -88,6 +99,7 @@ pub(crate) fn figures(load: &Load, interval: &Interval) -> Vec<TransferCore> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resolve::on_fast;
 
     #[test]
     fn servers_belong_to_cores_in_turns_and_one_core_has_no_books_of_its_own() {
@@ -97,10 +109,6 @@ mod tests {
 
     #[test]
     fn cores_need_harts_queues_messages_and_streams() {
-        let resolve = |set: &[&str]| {
-            let set: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
-            crate::resolve::resolve("fast", &set).map_err(|error| error.to_string())
-        };
         let machine = ["platform.harts=4", "nic.model=82576", "platform.interrupts=aia"];
         for (section, more) in
             [("redis", &[][..]), ("iperf", &["iperf.streams=4"]), ("netperf", &["netperf.streams=8"])]
@@ -108,18 +116,18 @@ mod tests {
             let cores = |count: u32| format!("{section}.cores={count}");
             let (four, nine) = (cores(4), cores(9));
             let whole = [&machine[..], more, &[&four]].concat();
-            resolve(&whole).unwrap();
+            on_fast(&whole).unwrap();
             for (left_out, says) in machine.iter().zip(machine) {
                 let set: Vec<&str> = whole.iter().filter(|set| *set != left_out).copied().collect();
-                let error = resolve(&set).unwrap_err();
+                let error = on_fast(&set).unwrap_err();
                 assert!(error.contains(&format!("{section}.cores")) && error.contains(says), "{error}");
             }
-            let error = resolve(&[&nine, "platform.harts=16"]).unwrap_err();
+            let error = on_fast(&[&nine, "platform.harts=16"]).unwrap_err();
             assert!(error.contains("9 is not from 1 to 8, the queues that Linux uses"), "{error}");
-            let one = resolve(&[]).unwrap().to_toml();
+            let one = on_fast(&[]).unwrap().to_toml();
             assert!(!one.contains("cores ="), "configurations from before keep their hash: {one}");
         }
-        let error = resolve(&[&machine[..], &["netperf.cores=4", "netperf.streams=6"]].concat()).unwrap_err();
+        let error = on_fast(&[&machine[..], &["netperf.cores=4", "netperf.streams=6"]].concat()).unwrap_err();
         assert!(error.contains("set netperf.streams=8"), "{error}");
     }
 }

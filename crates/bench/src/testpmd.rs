@@ -107,15 +107,13 @@ pub(crate) fn returned(config: &RunConfig) -> Returned {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resolve::on_fast;
 
     #[test]
     fn the_main_core_is_on_the_hart_of_the_first_that_forwards() {
-        let resolve = |set: &[&str]| {
-            crate::resolve::resolve("fast", &set.iter().map(|set| (*set).to_owned()).collect::<Vec<_>>())
-        };
-        assert!(!guest_words(&resolve(&[]).unwrap()).contains("lcores"));
+        assert!(!guest_words(&on_fast(&[]).unwrap()).contains("lcores"));
         let four = ["testpmd.cores=4", "platform.harts=4", "nic.model=82576"];
-        let words = guest_words(&resolve(&four).unwrap());
+        let words = guest_words(&on_fast(&four).unwrap());
         assert!(words.contains("doorbell.lcores=0@0,1@0,2@1,3@2,4@3 doorbell.arg=--rxq=4"), "{words}");
     }
 }

@@ -17,8 +17,6 @@ const EXPERIMENT: &str = "benchmark = \"testpmd\"\npreset = \"fast\"\nset = [\"r
     repetitions = 4\n[measure]\nrates = [\"1Mpps\", \"8Mpps\"]\n[grid]\n\"testpmd.mode\" = [\"io\", \"macswap\"]\n\
     [cluster]\nsettle_seconds = 2\ntime = \"10\"\n";
 
-const NO_PACKAGES: &str = "left out: this host is no Debian whose Slurm is known";
-
 fn command(folder: &Path, cluster: Option<&Slurm>, cache: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(doorbell_path());
     command.args(words).env("DOORBELL_CACHE", cache).current_dir(folder);
@@ -28,6 +26,17 @@ fn command(folder: &Path, cluster: Option<&Slurm>, cache: &Path, words: &[&str])
         command.env("PATH", format!("{}:{path}", programs.display())).env("SLURM_CONF", configuration);
     }
     command
+}
+
+/// A cluster of two nodes of its own in a folder; `None` if this host has no packages for it.
+fn two_nodes(folder: &Path) -> Option<Slurm> {
+    let own = folder.join("slurm");
+    fs::create_dir(&own).expect("a folder");
+    let cluster = Slurm::start(&own, 2);
+    if cluster.is_none() {
+        println!("left out: this host is no Debian whose Slurm is known");
+    }
+    cluster
 }
 
 /// A table without what the host's time says.
@@ -65,17 +74,15 @@ fn a_cluster_whose_node_and_point_fail_gives_the_table_of_a_local_sweep() {
     }
     let folder = scratch();
     let folder = folder.path();
-    let own = folder.join("slurm");
-    fs::create_dir(&own).unwrap();
     fs::write(folder.join("x.toml"), EXPERIMENT).unwrap();
-    let Some(mut cluster) = Slurm::start(&own, 2) else { return println!("{NO_PACKAGES}") };
+    let Some(mut cluster) = two_nodes(folder) else { return };
     // The fifth point fails once: it is sent for a task that there is not.
     let marker = folder.join("failed-once");
     let prolog = format!(
         "#!/bin/sh\nif [ \"$SLURM_ARRAY_TASK_ID\" = 4 ] && mkdir {marker} 2> /dev/null; then echo export SLURM_ARRAY_TASK_ID=99; fi\n",
         marker = marker.display()
     );
-    fs::write(own.join("prolog"), prolog).unwrap();
+    fs::write(folder.join("slurm/prolog"), prolog).unwrap();
     let cache = cache_with_own_checkpoints("acceptance-slurm");
     let (results, words) = (folder.join("results/x"), ["sweep", "x.toml", "--on", "slurm"]);
 
@@ -115,9 +122,7 @@ fn a_search_on_a_cluster_finds_what_it_finds_here() {
     }
     let folder = scratch();
     let folder = folder.path();
-    let own = folder.join("slurm");
-    fs::create_dir(&own).unwrap();
-    let Some(cluster) = Slurm::start(&own, 2) else { return println!("{NO_PACKAGES}") };
+    let Some(cluster) = two_nodes(folder) else { return };
     let cache = cache_with_own_checkpoints("acceptance-slurm-search");
     let words = [
         "search",

@@ -133,7 +133,8 @@ fn cache(w: &View, name: &str, key: &str) -> Filling {
     let n = |counter: &str| w.n(&format!("{key}.{counter}"));
     let (mut misses, kilo, frames) = (n("misses"), w.instructions as f64 / 1e3, w.frames as f64);
     if key == "llc" && w.has_neighbours() {
-        // What neighbours miss is not this trace's.
+        // What neighbours miss is not theirs who are measured. Who asked for what the LLC had not is known; who missed is not, so that
+        // lines on their way and rights to write count here too.
         misses = w.sum(&["hart.crd_misses", "hart.drd_misses", "hart.rfo_misses"]);
     }
     g.put("mpki", over(misses, kilo), "misses of cores a thousand instructions");
