@@ -174,10 +174,11 @@ fn a_full_directory_takes_the_copies_of_the_line_used_last_longest_ago_away() {
 fn what_a_directory_cannot_have_is_refused() {
     let mut config = config(Answers::Direct);
     (config.coherence.entries, config.coherence.ways) = (1000, 12);
-    let problem = config.validate(2).unwrap_err();
-    assert!(problem.starts_with("coherence.entries is 1000") && problem.contains("12 ways"), "{problem}");
+    let says = "coherence.entries is 1000; with 12 ways it must be 12 · a power of two, such as 1536";
+    assert_eq!(config.validate(2).unwrap_err(), says);
     (config.coherence.entries, config.llc.slices) = (12, 4);
-    assert!(config.validate(2).unwrap_err().contains("fewer than the LLC's slices"));
+    let says = "coherence.entries is 12; with 12 ways in 4 slices it must be 48 · a power of two, such as 48";
+    assert_eq!(config.validate(2).unwrap_err(), says);
     (config.coherence.entries, config.coherence.snoop) = (0, 1001);
     assert_eq!(config.validate(2).unwrap_err(), "coherence.snoop is 1001; it must be from 0 to 1000");
 }

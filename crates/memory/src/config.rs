@@ -264,7 +264,7 @@ impl CacheConfig {
         self.validate_in_slices(1)
     }
 
-    pub(crate) fn validate_in_slices(&self, slices: u32) -> Result<(), String> {
+    fn validate_in_slices(&self, slices: u32) -> Result<(), String> {
         sets(self.size, self.ways, slices)?;
         between("latency", self.latency, 0, 1000)?;
         between("response", self.response, 0, 1000)?;

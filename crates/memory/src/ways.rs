@@ -5,6 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The most ways that a cache can have.
@@ -107,10 +108,33 @@ impl Serialize for WayMask {
 impl<'de> Deserialize<'de> for WayMask {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<WayMask, D::Error> {
         if deserializer.is_human_readable() {
-            String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+            deserializer.deserialize_any(Spelled)
         } else {
             u32::deserialize(deserializer).map(WayMask)
         }
+    }
+}
+
+/// Ways as a configuration spells them: one way may stand there as a number.
+struct Spelled;
+
+impl Visitor<'_> for Spelled {
+    type Value = WayMask;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ways such as \"all\", \"0-3\" or \"0,5\"")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<WayMask, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, way: u64) -> Result<WayMask, E> {
+        self.visit_str(&way.to_string())
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, way: i64) -> Result<WayMask, E> {
+        self.visit_str(&way.to_string())
     }
 }
 
@@ -123,6 +147,20 @@ mod tests {
         for (text, bits) in [("0-3", 0xf), ("0,2,8-11", 0xf05), ("31", 1 << 31), ("all", u32::MAX)] {
             let mask: WayMask = text.parse().unwrap();
             assert_eq!((mask.0, mask.to_string().as_str()), (bits, text));
+        }
+    }
+
+    #[test]
+    fn one_way_may_be_a_number() {
+        #[derive(Deserialize)]
+        struct Config {
+            ways: WayMask,
+        }
+        let read = |text: &str| toml::from_str::<Config>(text).map(|config| config.ways);
+        assert_eq!(read("ways = 5").unwrap(), WayMask(1 << 5));
+        assert_eq!(read("ways = \"5\"").unwrap(), WayMask(1 << 5));
+        for wrong in ["ways = 32", "ways = -1", "ways = true", "ways = 1.5"] {
+            assert!(read(wrong).unwrap_err().to_string().contains("\"0-3\""), "{wrong}");
         }
     }
 

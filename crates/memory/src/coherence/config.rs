@@ -39,8 +39,7 @@ pub struct CoherenceConfig {
     /// "ideal": copies are known at once, and what waits for one waits `interconnect.snoop_latency`. "directory": requests, snoops and
     /// their answers take the times below and `interconnect.latency` each way.
     pub kind: CoherenceKind,
-    /// Lines in private caches that the directory can have at a time, ways · a power of two (of which 18 slices take nine eighths), up
-    /// to 16777216; 0: as many as there are. To track another one it takes the copies of the one used last longest ago away.
+    /// Lines in private caches that the directory can have at a time, ways · `llc.slices` · a power of two, up to 16777216; 0: as many as there are. To track another one it takes the copies of the one used last longest ago away.
     pub entries: u32,
     /// Entries of a set of the directory, 1 to 32.
     pub ways: u32,
@@ -88,14 +87,17 @@ impl CoherenceConfig {
         if self.entries == 0 {
             return Ok(());
         }
-        let sized = self.cache().validate_in_slices(llc.slices);
-        sized.map_err(|problem| {
-            format!("entries is {}, which as lines of 64B are a {problem}", self.entries)
-        })?;
-        let sets = self.entries / self.ways;
-        if sets < llc.slices {
-            return Err(format!("entries is {}: {sets} sets are fewer than the LLC's slices", self.entries));
+        // As many sets in each of the LLC's slices, a power of two of them.
+        let unit = self.ways * llc.slices;
+        let (sets, entries) = (self.entries / unit, self.entries);
+        if entries.is_multiple_of(unit) && sets.is_power_of_two() {
+            return Ok(());
         }
-        Ok(())
+        let in_slices = if llc.slices > 1 { format!(" in {} slices", llc.slices) } else { String::new() };
+        let example = unit * sets.clamp(1, 1 << 15).next_power_of_two();
+        Err(format!(
+            "entries is {entries}; with {} ways{in_slices} it must be {unit} · a power of two, such as {example}",
+            self.ways
+        ))
     }
 }

@@ -388,9 +388,8 @@ impl Watch<'_> {
         reasons.remove("None");
         let reasons = reasons.into_keys().collect::<Vec<_>>().join(", ");
         let now = (running, waiting, reasons);
-        // What was submitted a moment ago is not in what the queue said before.
-        let is_late = running + waiting == 0 && self.points.queued() > 0;
-        if !is_late && self.shown.as_ref() != Some(&now) {
+        // What was submitted a moment ago is not in what the queue said before, and what has ended is told elsewhere.
+        if running + waiting > 0 && self.shown.as_ref() != Some(&now) {
             tell(Told::Queue(now.0, now.1, now.2.clone()));
             self.shown = Some(now);
         }
