@@ -36,7 +36,7 @@ pub struct LoadGenState {
 
 impl LoadGenState {
     /// The version to save this state under.
-    pub const VERSION: u32 = 7;
+    pub const VERSION: u32 = 8;
 
     /// The traffic that goes on.
     pub fn traffic(&self) -> &TrafficConfig {

@@ -49,7 +49,7 @@ pub struct MemoryState<S> {
 }
 
 impl<S> MemoryState<S> {
-    /// The version of this layout.
+    /// The version of this layout, which whoever writes it down counts in.
     pub const VERSION: u32 = 4;
 }
 

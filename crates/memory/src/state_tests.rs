@@ -275,3 +275,25 @@ fn the_tags_of_an_llc_of_64_mib_take_less_than_16_mib_of_the_host() {
     assert_eq!(system.llc.tags.bytes(), bytes);
     assert!(bytes < 16 << 20);
 }
+
+/// An empty system of two harts with a directory: nothing of it moves but with the layout.
+#[test]
+fn the_saved_form_changes_only_with_its_version() {
+    let mut config = MemoryConfig::default();
+    for cache in [&mut config.l1i, &mut config.l1d, &mut config.l2] {
+        (cache.size, cache.ways) = (Bytes(64), 1);
+    }
+    (config.llc.size, config.llc.ways) = (Bytes(128), 2);
+    config.dca.policy.ways = WayMask::first(1);
+    config.coherence =
+        CoherenceConfig { kind: CoherenceKind::Directory, entries: 12, ..CoherenceConfig::default() };
+    let bytes = postcard::to_stdvec(&system(&config, 2).save()).unwrap();
+    // FNV-1a.
+    let add = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    let sum = bytes.iter().fold(0xcbf2_9ce4_8422_2325, add);
+    assert_eq!(
+        (State::VERSION, bytes.len(), sum),
+        (4, 558_300, 3_224_591_566_745_242_778),
+        "take these with a new version"
+    );
+}

@@ -94,19 +94,18 @@ impl Default for MemcachedConfig {
     }
 }
 
-/// How it is written in saved states: as before there was `shards`, which stands above the number of clients.
+/// How it is written in saved states: whole, where a configuration leaves out what is as by default.
 pub(crate) mod saved {
     use super::*;
 
-    type Saved = (u32, Bytes, Bytes, Lengths, Popularity, Decimal, u32);
+    type Saved = (u32, Bytes, Bytes, Lengths, Popularity, Decimal, u16, u16);
 
     pub fn serialize<S: Serializer>(config: &MemcachedConfig, serializer: S) -> Result<S::Ok, S::Error> {
         if serializer.is_human_readable() {
             return config.serialize(serializer);
         }
         let MemcachedConfig { keys, key, value, lengths, popularity, sets, clients, shards } = *config;
-        let both = u32::from(clients) | u32::from(shards.wrapping_sub(1)) << 16;
-        let saved: Saved = (keys, key, value, lengths, popularity, sets, both);
+        let saved: Saved = (keys, key, value, lengths, popularity, sets, clients, shards);
         saved.serialize(serializer)
     }
 
@@ -114,8 +113,8 @@ pub(crate) mod saved {
         if deserializer.is_human_readable() {
             return MemcachedConfig::deserialize(deserializer);
         }
-        let (keys, key, value, lengths, popularity, sets, both) = Saved::deserialize(deserializer)?;
-        let (clients, shards) = (both as u16, ((both >> 16) as u16).wrapping_add(1));
+        let (keys, key, value, lengths, popularity, sets, clients, shards) =
+            Saved::deserialize(deserializer)?;
         Ok(MemcachedConfig { keys, key, value, lengths, popularity, sets, clients, shards })
     }
 }

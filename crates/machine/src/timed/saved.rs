@@ -19,8 +19,9 @@ use crate::functions::PluggedFunction;
 use crate::machine::Machine;
 use crate::ports_config::{PortTable, with_any};
 
-/// The version of [`TimingState`] and [`TimedHartState`], and of all that is in them: the state of cores, caches and memory too.
-const TIMING_VERSION: u32 = 19;
+/// The version of [`TimingState`] and [`TimedHartState`], and of all that is in them: the state of cores too. That of caches and memory
+/// counts with it.
+const TIMING_VERSION: u32 = 16 + MemoryState::<DramState>::VERSION;
 
 /// See the module.
 #[derive(Serialize, Deserialize)]
