@@ -4,6 +4,7 @@
 
 mod buses;
 mod coherence;
+mod fabric;
 mod figures;
 mod memory_series;
 mod models;
@@ -66,6 +67,15 @@ fn sources(models: &Models) -> Vec<Source> {
     add("llc".to_owned(), "llc", memory.llc.counters());
     if timing.memory.has_directory() {
         add("directory".to_owned(), "directory", memory.directory.counters());
+    }
+    if let Some(fabric) = timing.memory.fabric() {
+        add("fabric".to_owned(), "fabric", fabric.stats().counters());
+        for (stops, link) in fabric.links() {
+            add(format!("fabric.link{stops}"), "fabric_link", link.counters());
+        }
+        for (number, slice) in fabric.slices().enumerate() {
+            add(format!("llc.slice{number}"), "llc_slice", slice.counters());
+        }
     }
     add("devices".to_owned(), "device", memory.devices.counters());
     for (device, index) in (DISK_DEVICES..).zip(0..*disks) {

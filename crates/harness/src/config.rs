@@ -21,7 +21,7 @@ const LARGE_RAM: u64 = 1 << 30;
 const MANY_TRACKED: u32 = 1 << 16;
 
 /// Keys without a value in the default configuration, which a walk over it does not find.
-const OPTIONAL_KEYS: [&str; 26] = [
+const OPTIONAL_KEYS: [&str; 30] = [
     "nic.mac",
     "nic.rx_fifo",
     "nic.tx_fifo",
@@ -44,6 +44,10 @@ const OPTIONAL_KEYS: [&str; 26] = [
     "memory.dca.policy.descriptor_ways",
     "memory.coherence.kind",
     "memory.coherence.entries",
+    "memory.fabric.kind",
+    "memory.fabric.columns",
+    "memory.fabric.rows",
+    "memory.fabric.hop",
     "hart.0.core.frequency",
     "hart.0.pipeline.rob",
     "hart.0.memory.l2.size",
@@ -72,7 +76,7 @@ pub(crate) const UNITS: [&str; 21] = [
     "ps", "ns", "us", "ms", "s", "B", "KiB", "MiB", "GiB", "bps", "kbps", "Mbps", "Gbps", "Tbps", "Hz",
     "MHz", "GHz", "pps", "Mpps", "%", "",
 ];
-const WORDS: [&str; 17] = [
+const WORDS: [&str; 19] = [
     "true",
     "false",
     "sv39",
@@ -81,6 +85,8 @@ const WORDS: [&str; 17] = [
     "io",
     "pcie",
     "directory",
+    "ring",
+    "mesh",
     "bus",
     "memory-bus",
     "llc",

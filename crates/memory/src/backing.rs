@@ -15,6 +15,10 @@ pub trait MainMemory {
     fn read(&mut self, now: Ps, addr: PhysAddr) -> Ps;
     /// Prices a write; returns when the controller has accepted it.
     fn write(&mut self, now: Ps, addr: PhysAddr) -> Ps;
+    /// The number of the channel that has a line.
+    fn channel(&self, _addr: PhysAddr) -> usize {
+        0
+    }
     /// The state to keep.
     fn save(&self) -> Self::State;
     /// Takes a saved state over, or refuses it and stays as it is.
@@ -30,6 +34,10 @@ impl MainMemory for Dram {
 
     fn write(&mut self, now: Ps, addr: PhysAddr) -> Ps {
         Dram::write(self, now, addr)
+    }
+
+    fn channel(&self, addr: PhysAddr) -> usize {
+        Dram::channel(self, addr)
     }
 
     fn save(&self) -> DramState {

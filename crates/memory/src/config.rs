@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::coherence::config::CoherenceConfig;
 use crate::dca::DcaConfig;
 use crate::dram::DramConfig;
+use crate::fabric::config::FabricConfig;
 use crate::prefetch::PrefetchConfig;
 use crate::replacement::Replacement;
 use crate::slices::SLICES;
@@ -86,7 +87,7 @@ pub struct LlcConfig {
     pub latency: u32,
     /// Interconnect cycles on the way back of a miss, from the line's arrival from memory to its data's leaving, 0 to 1000.
     pub response: u32,
-    /// Accesses a cycle over all banks, 1 to 64.
+    /// Accesses a cycle over all banks, 1 to 64; of each slice, where `memory.fabric` gives slices places.
     pub ports: u32,
     /// Misses on their way at a time, of cores and devices together, 1 to 256.
     pub mshrs: u32,
@@ -131,7 +132,8 @@ impl Default for LlcConfig {
 pub struct InterconnectConfig {
     /// The clock of interconnect and LLC, 1MHz to 100GHz.
     pub clock: Hertz,
-    /// Cycles from a core to the LLC, and as many back, 0 to 10000.
+    /// Cycles from a core to the LLC, and as many back, 0 to 10000. On a ring or mesh (`memory.fabric`) this and the times below are
+    /// without the way from stop to stop.
     pub latency: u32,
     /// Bytes a cycle of each core's link, each way, 1 to 1024.
     pub bytes_per_cycle: u32,
@@ -183,6 +185,9 @@ pub struct MemoryConfig {
     pub llc: LlcConfig,
     /// What joins them.
     pub interconnect: InterconnectConfig,
+    /// How far cores, slices, memory controllers and devices are from each other.
+    #[serde(skip_serializing_if = "FabricConfig::is_default")]
+    pub fabric: FabricConfig,
     /// How copies in private caches are found and kept coherent.
     #[serde(skip_serializing_if = "CoherenceConfig::is_default")]
     pub coherence: CoherenceConfig,
@@ -214,6 +219,7 @@ impl Default for MemoryConfig {
             l1d,
             llc: LlcConfig::default(),
             interconnect: InterconnectConfig::default(),
+            fabric: FabricConfig::default(),
             coherence: CoherenceConfig::default(),
             walks: WalkEntry::L1d,
             header_bytes: 64,
@@ -409,6 +415,8 @@ impl MemoryConfig {
         between("header_bytes", self.header_bytes, 0, 65536)?;
         self.coherence.validate(&self.llc).map_err(|problem| format!("coherence.{problem}"))?;
         self.dram.validate().map_err(|problem| format!("dram.{problem}"))?;
+        let places = self.fabric.places(harts, self.llc.slices, self.dram.channels);
+        places.map_err(|problem| format!("fabric.{problem}"))?;
         self.dca.validate(self.llc.ways, harts).map_err(|problem| format!("dca.{problem}"))
     }
 }

@@ -379,8 +379,10 @@ impl<M: MainMemory> MemorySystem<M> {
         let evicts = hart.l2.buffer(ready + hart.l2.fill);
         let free = evicts - hart.l2.fill;
         let leaves = self.to_shared(h, evicts);
-        let arrives = self.harts[h].to.take_many(leaves, 64).1 + self.latency;
-        let taken = self.llc.port(arrives);
+        let sent = self.harts[h].to.take_many(leaves, 64).1;
+        let (core, home) = (self.core_stop(h), self.home(evicted.line));
+        let arrives = self.carry(core, home, sent, 64).1 + self.latency;
+        let taken = self.llc_port(evicted.line, arrives);
         let room = self.evict_into_llc::<true>(evicted, taken, self.harts[h].llc_ways);
         let until = self.to_core(h, room.max(taken + 1));
         self.harts[h].l2.buffer.hold(evicted.line, evicts, until);

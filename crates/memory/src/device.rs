@@ -24,7 +24,8 @@ use crate::class::{Access, DataClass};
 use crate::coherence::snoops::Asker;
 use crate::coherence::{Found, Probe};
 use crate::config::Inclusion;
-use crate::dca::{DEVICES_MAX, Inbound, Placement, Seen};
+use crate::dca::{self, DEVICES_MAX, Inbound, Placement};
+use crate::fabric::{Seen, Stop};
 use crate::system::MemorySystem;
 use crate::tags::{Flags, Slot};
 use crate::ways::WayMask;
@@ -67,27 +68,33 @@ impl<M: MainMemory> MemorySystem<M> {
         }
     }
 
-    /// When a device's request that enters at `now` has been looked up in the LLC, after `bytes` that come with it. On the memory
-    /// bus it is only seen there, and at once.
-    fn looked<const TIMED: bool>(&mut self, now: Ps, bytes: u64, entry: Entry) -> u64 {
+    /// When a device's request for a line that enters at `now` has been looked up in the LLC, after `bytes` that come with it. On the
+    /// memory bus it is only seen there, and at once.
+    fn looked<const TIMED: bool>(&mut self, now: Ps, bytes: u64, (line, device): (u32, u8)) -> u64 {
         if !TIMED {
             return 0;
         }
-        let leaves = self.clock.edge_at_or_after(now);
-        match entry {
+        let entered = self.clock.edge_at_or_after(now);
+        let leaves = match self.entry(device) {
             Entry::RootComplex => {
-                let last = if bytes > 0 { self.io_in.take_many(leaves, bytes).1 } else { leaves };
-                self.llc.port(last + self.io_latency) + self.llc.latency
+                let last = if bytes > 0 { self.io_in.take_many(entered, bytes).1 } else { entered };
+                last + self.io_latency
             }
-            Entry::Llc | Entry::LlcHeaders => self.llc.port(leaves) + self.llc.latency,
-            Entry::MemoryBus => leaves,
-        }
+            Entry::Llc | Entry::LlcHeaders => entered,
+            Entry::MemoryBus => return entered,
+        };
+        let (stop, home) = (self.device_stop(device), self.home(line));
+        let there = match bytes {
+            0 => self.request(stop, home, leaves),
+            bytes => self.carry(stop, home, leaves, bytes).1,
+        };
+        self.llc_port(line, there) + self.llc.latency
     }
 
     /// When the line in a private cache is at hand that a device reads.
-    pub(crate) fn brought<const TIMED: bool>(&mut self, private: &Found, looked: u64) -> u64 {
+    pub(crate) fn brought<const TIMED: bool>(&mut self, private: &Found, looked: Seen) -> u64 {
         self.traffic.snoops += 1;
-        self.line_of_copy::<TIMED>(private, false, looked, Asker::Home)
+        self.line_of_copy::<TIMED>(private, false, looked, Asker::Home).at
     }
 
     /// An access that is not to RAM: to the interconnect and back.
@@ -113,7 +120,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let bytes = u64::from(bytes).min(LINE_BYTES - addr.0 % LINE_BYTES);
         let class = DataClass::of(&access, self.header_bytes);
         let entry = self.entry(access.device);
-        let looked = self.looked::<TIMED>(now, 0, entry);
+        let looked = self.looked::<TIMED>(now, 0, (line, access.device));
         let private = self.probe(None, line, Probe::Look(class));
         let slot = self.llc.tags.find(line);
         self.reclass(slot, line, class, Access::Read);
@@ -136,12 +143,17 @@ impl<M: MainMemory> MemorySystem<M> {
         if !TIMED {
             return Ps::ZERO;
         }
+        if entry == Entry::MemoryBus {
+            return self.time(data);
+        }
+        let (home, stop) = (self.home(line), self.device_stop(access.device));
+        let (head, tail) = self.carry(home, stop, data, bytes.max(1));
         match entry {
             Entry::RootComplex => {
-                let last = self.io_out.take_many(data, bytes.max(1)).1;
+                let last = self.io_out.take_many(head, bytes.max(1)).1.max(tail);
                 self.time(last + self.io_latency)
             }
-            Entry::Llc | Entry::LlcHeaders | Entry::MemoryBus => self.time(data),
+            _ => self.time(tail),
         }
     }
 
@@ -181,7 +193,7 @@ impl<M: MainMemory> MemorySystem<M> {
         }
         self.devices.fresh_used_by_device += u64::from(used);
         if self.is_newer_above(private) || (private.present && slot.is_none()) {
-            data = self.brought::<TIMED>(private, looked);
+            data = self.brought::<TIMED>(private, Seen { at: looked, stop: self.home(line) });
         } else if slot.is_none() {
             data = self.read_for_device::<TIMED>(line, looked, class, access);
         }
@@ -226,7 +238,11 @@ impl<M: MainMemory> MemorySystem<M> {
         let full = bytes == LINE_BYTES;
         let class = DataClass::of(&access, self.header_bytes);
         let entry = self.entry(access.device);
-        let looked = self.looked::<TIMED>(now, bytes.max(1), entry);
+        let looked = self.looked::<TIMED>(now, bytes.max(1), (line, access.device));
+        let home = match entry {
+            Entry::MemoryBus => self.memory_stop(line),
+            _ => self.home(line),
+        };
         self.traffic.device_in_bytes += bytes;
         let private = self.probe(None, line, Probe::Take);
         let slot = self.llc.tags.find(line);
@@ -236,7 +252,8 @@ impl<M: MainMemory> MemorySystem<M> {
         account.lines_written_in_llc += u64::from(slot.is_some());
         self.sharing.device_wrote(line);
         self.traffic.snoops += u64::from(private.present);
-        let mut done = self.copies_gone::<TIMED>(&private, looked, Asker::Home);
+        let seen = Seen { at: looked, stop: home };
+        let mut done = self.copies_gone::<TIMED>(&private, seen, Asker::Home).at;
         if !full {
             done = self.newest::<TIMED>(line, slot, &private, done, entry);
         }
@@ -251,7 +268,7 @@ impl<M: MainMemory> MemorySystem<M> {
             }
             _ => self.steering.place(&inbound),
         };
-        done = self.put::<TIMED>(line, slot, class, placement, done);
+        done = self.put::<TIMED>(line, slot, class, placement, Seen { at: done, stop: home });
         self.time(done)
     }
 
@@ -306,22 +323,23 @@ impl<M: MainMemory> MemorySystem<M> {
         }
     }
 
-    /// Puts a written line, which no private cache has any more, where it shall go. Returns when it is visible.
+    /// Puts a written line, which no private cache has any more and which is at its slice or on the memory bus, where it shall go.
+    /// Returns when it is visible.
     fn put<const TIMED: bool>(
         &mut self,
         line: u32,
         slot: Option<Slot>,
         class: DataClass,
         placement: Placement,
-        t: u64,
+        Seen { at: t, stop }: Seen,
     ) -> u64 {
         let written = Flags::MODIFIED.with_class(class).with_fresh(true);
         match (placement, slot) {
             (Placement::Memory, slot) => {
                 slot.map(|slot| self.drop_from_llc(slot));
-                self.write_memory::<TIMED>(line, t)
+                self.write_memory::<TIMED>(line, t, stop)
             }
-            (Placement::Update, None) => self.write_memory::<TIMED>(line, t),
+            (Placement::Update, None) => self.write_memory::<TIMED>(line, t, stop),
             (Placement::Update | Placement::Llc(_), Some(slot)) => {
                 self.llc.tags.set_flags(slot, written);
                 self.llc.tags.set_ready(slot, 0, 0);
@@ -345,16 +363,18 @@ impl<M: MainMemory> MemorySystem<M> {
 
     fn placed(&mut self) {
         self.devices.fresh_lines += 1;
-        self.steering.saw(Seen::Placed);
+        self.steering.saw(dca::Seen::Placed);
     }
 
-    fn write_memory<const TIMED: bool>(&mut self, line: u32, t: u64) -> u64 {
+    fn write_memory<const TIMED: bool>(&mut self, line: u32, t: u64, from: Stop) -> u64 {
         self.devices.to_memory += 1;
         self.traffic.memory_writes += 1;
         if !TIMED {
             return 0;
         }
-        let accepted = self.memory.write(self.clock.edge(t), self.ram.addr(line));
+        let controller = self.memory_stop(line);
+        let there = self.carry(from, controller, t, LINE_BYTES).1;
+        let accepted = self.memory.write(self.clock.edge(there), self.ram.addr(line));
         self.clock.edge_at_or_after(accepted)
     }
 
@@ -386,7 +406,9 @@ impl<M: MainMemory> MemorySystem<M> {
             self.fill_l2::<false>(hart, line, written, (0, Level::Llc));
             return 0;
         }
-        let there = self.harts[hart].from.take_many(free, 64).1 + self.latency;
+        let (home, core) = (self.home(line), self.core_stop(hart));
+        let (head, tail) = self.carry(home, core, free, LINE_BYTES);
+        let there = self.harts[hart].from.take_many(head, 64).1.max(tail) + self.latency;
         let room = self.to_core(hart, there);
         let room = self.fill_l2::<true>(hart, line, written, (room, Level::Llc));
         // As elsewhere, who reads at an earlier time does not wait for the write.

@@ -4,8 +4,8 @@
 //! an interconnect that joins them with memory controllers and with the root complex. Modelled: tags and states
 //! of every cache, exactly and in the order of calls; for each access, ports, miss registers with merging, write-back
 //! buffers, links and their contention; replacement, prefetching, MESI, and where devices' lines are put. Every access is
-//! priced when it is asked for and answers with a time. Not modelled: data (they are in RAM), ports and distances of the LLC's
-//! slices, the time of fills at the ports, transient coherence states and their races.
+//! priced when it is asked for and answers with a time. Not modelled: data (they are in RAM), the time of fills at the ports,
+//! transient coherence states and their races.
 //!
 //! | File | Question it answers |
 //! |---|---|
@@ -14,6 +14,7 @@
 //! | `lone` | the same for a core by itself |
 //! | `llc` | a request at the LLC |
 //! | `coherence` | who else has the line, what it takes to have it, what harts take from each other |
+//! | `fabric` | how far it is from here to there, on a ring or mesh |
 //! | `device`, `memory_bus` | what a device's access does, by where it enters |
 //! | `dca` | where a device's line goes: the place for a researcher's policy |
 //! | `cache`, `tags`, `replacement`, `slices`, `prefetch`, `aligned` | one cache |
@@ -32,6 +33,7 @@ mod core_side;
 pub mod dca;
 mod device;
 pub mod dram;
+pub mod fabric;
 mod in_flight;
 mod invariants;
 mod llc;
@@ -63,6 +65,8 @@ mod coherence_tests;
 mod dca_ways_tests;
 #[cfg(test)]
 mod device_tests;
+#[cfg(test)]
+mod fabric_tests;
 #[cfg(test)]
 mod on_die_tests;
 #[cfg(test)]

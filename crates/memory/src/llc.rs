@@ -1,6 +1,6 @@
 //! A request at the last-level cache: who has the newest copy, what it costs to bring it, and what has to make room.
 
-use doorbell_sim::memory::Level;
+use doorbell_sim::memory::{LINE_BYTES, Level};
 
 use crate::backing::MainMemory;
 use crate::class::DataClass;
@@ -9,7 +9,8 @@ use crate::coherence::snoops::Asker;
 use crate::coherence::{Found, Probe};
 use crate::config::Inclusion;
 use crate::core_side::{LineRequest, Why};
-use crate::dca::Seen;
+use crate::dca;
+use crate::fabric::{Seen, Stop};
 use crate::system::MemorySystem;
 use crate::tags::{Evicted, Flags, Slot};
 
@@ -29,6 +30,8 @@ pub(crate) struct FromLlc {
 struct Lookup {
     /// When.
     at: u64,
+    /// Where.
+    home: Stop,
     slot: Option<Slot>,
     /// In other harts' caches.
     peers: Found,
@@ -37,8 +40,15 @@ struct Lookup {
     alone: Flags,
 }
 
-/// The newest copy: when it is at the LLC, from where, the state that comes with it, and when room has been made.
-type Newest = (u64, Level, Flags, u64);
+impl Lookup {
+    /// When and where.
+    fn seen(&self) -> Seen {
+        Seen { at: self.at, stop: self.home }
+    }
+}
+
+/// The newest copy: when it is where, from which level, the state that comes with it, and when room has been made.
+type Newest = (Seen, Level, Flags, u64);
 
 impl<M: MainMemory> MemorySystem<M> {
     /// A hart's request, which leaves it in cycle `t`. `upgrade`: it has the line, but readable only.
@@ -48,7 +58,12 @@ impl<M: MainMemory> MemorySystem<M> {
         t: u64,
         upgrade: bool,
     ) -> FromLlc {
-        let at = if TIMED { self.llc.port(t + self.latency) + self.llc.latency } else { 0 };
+        let (core, home) = (self.core_stop(request.hart), self.home(request.line));
+        let mut at = 0;
+        if TIMED {
+            let there = self.request(core, home, t) + self.latency;
+            at = self.llc_port(request.line, there) + self.llc.latency;
+        }
         let peers = match request.own {
             _ if self.harts.len() == 1 => Found::default(),
             true => self.probe(Some(request.hart), request.line, Probe::Take),
@@ -65,7 +80,7 @@ impl<M: MainMemory> MemorySystem<M> {
         };
         self.note_sharing(request, &peers, class);
         let alone = if request.own || !peers.present { Flags::EXCLUSIVE } else { Flags::SHARED };
-        let look = Lookup { at, slot, peers, class, alone };
+        let look = Lookup { at, home, slot, peers, class, alone };
         let (data, level, state, free) = match slot {
             _ if upgrade => self.upgrade::<TIMED>(request, look),
             _ if peers.dirty => self.bring_from_writer::<TIMED>(request, look),
@@ -113,19 +128,19 @@ impl<M: MainMemory> MemorySystem<M> {
         &mut self,
         request: LineRequest,
         look: Lookup,
-        (data, level, free): (u64, Level, u64),
-    ) -> (u64, u64) {
-        let acknowledged = match request.own && level != Level::Peer && look.peers.present {
-            true => self.copies_gone::<TIMED>(&look.peers, look.at, Asker::Core),
-            false => data,
-        };
+        (mut data, level, free): (Seen, Level, u64),
+    ) -> (Seen, u64) {
+        if request.own && level != Level::Peer && look.peers.present {
+            let gone = self.copies_gone::<TIMED>(&look.peers, look.seen(), Asker::Core(request.hart));
+            data = self.later(data, gone, self.core_stop(request.hart));
+        }
         let room = self.track::<TIMED>(request.line, look.at);
-        (data.max(acknowledged), free.max(room))
+        (data, free.max(room))
     }
 
     /// When a copy in another hart's cache is at hand.
-    fn bring_from_peer<const TIMED: bool>(&mut self, request: LineRequest, look: Lookup) -> u64 {
-        self.line_of_copy::<TIMED>(&look.peers, request.own, look.at, Asker::Core)
+    fn bring_from_peer<const TIMED: bool>(&mut self, request: LineRequest, look: Lookup) -> Seen {
+        self.line_of_copy::<TIMED>(&look.peers, request.own, look.seen(), Asker::Core(request.hart))
     }
 
     /// The hart has the line and gets the right to write it, when all other copies are gone.
@@ -133,7 +148,7 @@ impl<M: MainMemory> MemorySystem<M> {
         self.llc.stats.upgrades += u64::from(request.why == Why::Demand);
         let state = if self.deallocate_exclusive(request, look) { Flags::MODIFIED } else { Flags::EXCLUSIVE };
         let level = if look.peers.present { Level::Peer } else { Level::Llc };
-        (self.copies_gone::<TIMED>(&look.peers, look.at, Asker::Core), level, state, 0)
+        (self.copies_gone::<TIMED>(&look.peers, look.seen(), Asker::Core(request.hart)), level, state, 0)
     }
 
     /// Another hart has written the line. It gives it away, or leaves the newest copy in the LLC too.
@@ -145,7 +160,12 @@ impl<M: MainMemory> MemorySystem<M> {
             return (data, Level::Peer, Flags::MODIFIED, 0);
         }
         let line = Evicted { line: request.line, flags: Flags::MODIFIED.with_class(look.class) };
-        let free = self.evict_into_llc::<TIMED>(line, data, self.harts[request.hart].llc_ways);
+        // A copy goes home behind the line that goes to who asked.
+        let copied = match TIMED {
+            true => self.carry_behind(data, look.home),
+            false => 0,
+        };
+        let free = self.evict_into_llc::<TIMED>(line, copied, self.harts[request.hart].llc_ways);
         (data, Level::Peer, Flags::SHARED, free)
     }
 
@@ -172,7 +192,7 @@ impl<M: MainMemory> MemorySystem<M> {
             self.llc.tags.set_flags(slot, flags.with_fresh(false));
         }
         let dirty = self.deallocate_exclusive(request, look);
-        (data, level, if dirty { Flags::MODIFIED } else { look.alone }, 0)
+        (Seen { at: data, stop: look.home }, level, if dirty { Flags::MODIFIED } else { look.alone }, 0)
     }
 
     /// The way back to the hart, with the line or with an acknowledgement. Of a line the word asked for comes first.
@@ -180,7 +200,7 @@ impl<M: MainMemory> MemorySystem<M> {
     fn answer<const TIMED: bool>(
         &mut self,
         request: LineRequest,
-        data: u64,
+        data: Seen,
         line: bool,
         answer: FromLlc,
     ) -> FromLlc {
@@ -188,7 +208,14 @@ impl<M: MainMemory> MemorySystem<M> {
         if !TIMED {
             return answer;
         }
-        let leaves = if line { self.harts[request.hart].from.take_many(data, 64).0 } else { data };
+        let core = self.core_stop(request.hart);
+        let leaves = match line {
+            true => {
+                let there = self.carry(data.stop, core, data.at, LINE_BYTES).0;
+                self.harts[request.hart].from.take_many(there, 64).0
+            }
+            false => self.acknowledged(data, core),
+        };
         FromLlc { at: leaves + self.latency, ..answer }
     }
 
@@ -249,7 +276,7 @@ impl<M: MainMemory> MemorySystem<M> {
         if TIMED && !merged {
             self.llc.hold(request.line, out, data.max(free));
         }
-        (data, Level::Dram, look.alone, free)
+        (Seen { at: data, stop: look.home }, Level::Dram, look.alone, free)
     }
 
     /// Prices a read of memory by a request that missed the LLC at `looked`. Returns when it has its miss register, when
@@ -261,9 +288,12 @@ impl<M: MainMemory> MemorySystem<M> {
             return (looked, data, true);
         }
         let out = self.llc.admit(looked);
-        let back = self.memory.read(self.clock.edge(out), self.ram.addr(line));
+        let (home, controller) = (self.home(line), self.memory_stop(line));
+        let asked = self.request(home, controller, out);
+        let back = self.memory.read(self.clock.edge(asked), self.ram.addr(line));
         self.traffic.memory_reads += 1;
-        (out, self.clock.edge_at_or_after(back) + self.llc.response, false)
+        let back = self.carry(controller, home, self.clock.edge_at_or_after(back), LINE_BYTES).0;
+        (out, back + self.llc.response, false)
     }
 
     /// A line that leaves a private cache reaches the LLC at `t`, where it may take these ways. Returns when room has been made.
@@ -312,7 +342,7 @@ impl<M: MainMemory> MemorySystem<M> {
         }
         if fresh {
             self.devices.leaked(evicted.flags.class());
-            self.steering.saw(Seen::Leaked);
+            self.steering.saw(dca::Seen::Leaked);
         }
         if !dirty {
             return t;
@@ -324,7 +354,9 @@ impl<M: MainMemory> MemorySystem<M> {
             return t;
         }
         let free = self.llc.buffer(t);
-        let accepted = self.memory.write(self.clock.edge(free), self.ram.addr(evicted.line));
+        let (home, controller) = (self.home(evicted.line), self.memory_stop(evicted.line));
+        let there = self.carry(home, controller, free, LINE_BYTES).1;
+        let accepted = self.memory.write(self.clock.edge(there), self.ram.addr(evicted.line));
         self.llc.buffer.hold(evicted.line, free, self.clock.edge_at_or_after(accepted));
         free
     }

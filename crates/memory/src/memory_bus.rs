@@ -8,6 +8,7 @@ use doorbell_sim::memory::Level;
 
 use crate::backing::MainMemory;
 use crate::coherence::Found;
+use crate::fabric::Seen;
 use crate::system::MemorySystem;
 use crate::tags::Slot;
 
@@ -29,9 +30,12 @@ impl<M: MainMemory> MemorySystem<M> {
         }
         self.devices.fresh_used_by_device += u64::from(used);
         match modified {
-            _ if self.is_newer_above(private) => self.brought::<TIMED>(private, seen),
+            _ if self.is_newer_above(private) => {
+                let seen = Seen { at: seen, stop: self.home(line) };
+                self.brought::<TIMED>(private, seen)
+            }
             Some(slot) if TIMED => {
-                let looked = self.llc.port(seen) + self.llc.latency;
+                let looked = self.llc_port(line, seen) + self.llc.latency;
                 self.llc.arrival(slot, line, looked, Level::Llc).0
             }
             Some(_) => 0,

@@ -116,13 +116,26 @@ impl Slices {
         Slices { hash: Hash::of(slices), scatter, base: base.0 / LINE_BYTES, set_bits: of_one.ilog2() }
     }
 
+    /// The number of a line of RAM as the hash sees it.
+    #[inline]
+    fn number(&self, line: u32) -> u64 {
+        let number = self.base + u64::from(line);
+        match self.scatter {
+            true => scattered(number / PAGE_LINES) * PAGE_LINES + number % PAGE_LINES,
+            false => number,
+        }
+    }
+
+    /// The slice of a line of RAM.
+    #[inline]
+    pub fn slice(&self, line: u32) -> u32 {
+        self.hash.slice(self.number(line))
+    }
+
     /// The set of a line of RAM, counted over all slices.
     #[inline]
     pub fn set(&self, line: u32) -> u32 {
-        let mut number = self.base + u64::from(line);
-        if self.scatter {
-            number = scattered(number / PAGE_LINES) * PAGE_LINES + number % PAGE_LINES;
-        }
+        let number = self.number(line);
         self.hash.slice(number) << self.set_bits | (number as u32) & ((1 << self.set_bits) - 1)
     }
 }

@@ -11,6 +11,7 @@ use crate::coherence::directory::{Directory, DirectoryState};
 use crate::coherence::sharing::SharingState;
 use crate::coherence::stats::SharingStats;
 use crate::dca::SteeringState;
+use crate::fabric::{Fabric, FabricState};
 use crate::slots::SlotsState;
 use crate::stats::{CoreStats, DeviceAccount, DeviceStats, TrafficStats};
 use crate::system::{MemorySystem, Private};
@@ -36,6 +37,7 @@ pub struct MemoryState<S> {
     harts: Vec<PrivateState>,
     sharing: SharingState,
     directory: Option<DirectoryState>,
+    fabric: Option<FabricState>,
     llc: CacheState,
     io_in: SlotsState,
     io_out: SlotsState,
@@ -50,7 +52,7 @@ pub struct MemoryState<S> {
 
 impl<S> MemoryState<S> {
     /// The version of this layout, which whoever writes it down counts in.
-    pub const VERSION: u32 = 4;
+    pub const VERSION: u32 = 5;
 }
 
 impl Private {
@@ -93,6 +95,7 @@ impl<M: MainMemory> MemorySystem<M> {
             harts: self.harts.iter().map(Private::save).collect(),
             sharing: self.sharing.save(),
             directory: self.directory.as_ref().map(Directory::save),
+            fabric: self.fabric.as_deref().map(Fabric::save),
             llc: self.llc.save(),
             io_in: self.io_in.save(),
             io_out: self.io_out.save(),
@@ -136,6 +139,11 @@ impl<M: MainMemory> MemorySystem<M> {
             (Some(directory), Some(saved)) => directory.check(saved, self.ram.lines)?,
             _ => return Err("a directory for a machine without one, or none for one with".to_owned()),
         }
+        match (&self.fabric, &state.fabric) {
+            (None, None) => {}
+            (Some(fabric), Some(saved)) => fabric.check(saved, latest)?,
+            _ => return Err("a ring or mesh for a machine without one, or none for one with".to_owned()),
+        }
         self.llc.check(&state.llc, self.ram.lines, latest)?;
         self.io_in.check(&state.io_in, latest)?;
         self.io_out.check(&state.io_out, latest)?;
@@ -157,6 +165,9 @@ impl<M: MainMemory> MemorySystem<M> {
         self.sharing.restore(state.sharing);
         if let (Some(directory), Some(saved)) = (&mut self.directory, state.directory) {
             directory.restore(saved);
+        }
+        if let (Some(fabric), Some(saved)) = (&mut self.fabric, state.fabric) {
+            fabric.restore(saved);
         }
         self.llc.restore(state.llc);
         self.io_in.restore(state.io_in);

@@ -10,6 +10,7 @@ use crate::backing::{FlatMemory, MainMemory};
 use crate::coherence::config::{Answers, CoherenceConfig, CoherenceKind};
 use crate::config::{CacheConfig, Inclusion, MemoryConfig, WalkEntry};
 use crate::dca::{DcaConfig, DcaPolicy, Place, Strategy as DcaStrategy};
+use crate::fabric::config::{FabricConfig, FabricKind};
 use crate::prefetch::{PrefetchConfig, PrefetchKind};
 use crate::replacement::Replacement;
 use crate::state::MemoryState;
@@ -89,6 +90,17 @@ fn any_coherence(rng: &mut Rng, slices: u32) -> CoherenceConfig {
     }
 }
 
+fn any_fabric(rng: &mut Rng) -> FabricConfig {
+    FabricConfig {
+        kind: [FabricKind::Crossbar, FabricKind::Ring, FabricKind::Mesh][rng.below(3) as usize],
+        columns: rng.below(5) as u32,
+        hop: 1 + rng.below(4) as u32,
+        hop_across: 1 + rng.below(4) as u32,
+        bytes_per_cycle: 1 << rng.below(7),
+        ..FabricConfig::default()
+    }
+}
+
 fn any_config(rng: &mut Rng, harts: u64) -> MemoryConfig {
     let llc = any_cache(rng, 4);
     let mut config = MemoryConfig {
@@ -109,6 +121,7 @@ fn any_config(rng: &mut Rng, harts: u64) -> MemoryConfig {
     if rng.below(2) == 0 {
         config.coherence = any_coherence(rng, config.llc.slices);
     }
+    config.fabric = any_fabric(rng);
     config.dca.policy = any_policy(rng, llc.ways, harts);
     if rng.below(3) == 0 {
         // Without a second level, where the others can be so.
@@ -293,7 +306,7 @@ fn the_saved_form_changes_only_with_its_version() {
     let sum = bytes.iter().fold(0xcbf2_9ce4_8422_2325, add);
     assert_eq!(
         (State::VERSION, bytes.len(), sum),
-        (4, 558_300, 3_224_591_566_745_242_778),
+        (5, 558_301, 10_591_723_493_047_719_776),
         "take these with a new version"
     );
 }

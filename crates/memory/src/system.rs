@@ -13,6 +13,7 @@ use crate::coherence::stats::SharingStats;
 use crate::config::{Inclusion, MemoryConfig, PrivateConfig, WalkEntry};
 use crate::dca::{DEVICES_MAX, DcaPolicy, Steering};
 use crate::dram::Dram;
+use crate::fabric::Fabric;
 use crate::slots::Slots;
 use crate::stats::{CoreStats, DeviceAccount, DeviceStats, HartStats, MemoryStats, Misses, TrafficStats};
 
@@ -111,6 +112,8 @@ pub struct MemorySystem<M> {
     /// Who has a line, unless there is one hart and nothing that would ask.
     pub(crate) sharers: Option<Sharers>,
     pub(crate) directory: Option<Directory>,
+    /// Who stands where, if that makes a difference.
+    pub(crate) fabric: Option<Box<Fabric>>,
     pub(crate) sharing: Sharing,
     pub(crate) llc: Cache,
     pub(crate) inclusion: Inclusion,
@@ -194,6 +197,7 @@ impl<M: MainMemory> MemorySystem<M> {
             ram: span,
             sharers: asked.then(|| Sharers::new(span.lines)),
             directory,
+            fabric: Fabric::new(config, harts.len()).map(Box::new),
             sharing: Sharing::new(harts.len(), span.lines),
             harts: harts.iter().map(|hart| Private::new(hart, config)).collect(),
             llc,
@@ -283,6 +287,11 @@ impl<M: MainMemory> MemorySystem<M> {
     /// Whether a directory finds copies in private caches.
     pub fn has_directory(&self) -> bool {
         self.directory.is_some()
+    }
+
+    /// The ring or mesh, where there is one.
+    pub fn fabric(&self) -> Option<&Fabric> {
+        self.fabric.as_deref()
     }
 
     /// Main memory.

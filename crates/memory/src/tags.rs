@@ -230,6 +230,12 @@ impl Tags {
         }
     }
 
+    /// The slice of a line.
+    #[inline]
+    pub fn slice(&self, line: u32) -> usize {
+        self.slices.as_ref().map_or(0, |slices| slices.slice(line) as usize)
+    }
+
     #[inline]
     fn block(&self, set: u32) -> &[u32] {
         self.blocks.part(set as usize * self.stride, self.stride)

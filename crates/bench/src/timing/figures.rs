@@ -6,6 +6,7 @@ use doorbell_machine::{CoreKind, Machine};
 
 use super::buses::buses;
 use super::coherence::{directory, taken};
+use super::fabric::fabric;
 use super::models::Models;
 use super::packet_cost::per_packet;
 use super::span::{Span, View};
@@ -60,6 +61,7 @@ pub(crate) fn figures_of(span: &Span, models: &Models) -> TimingFigures {
     groups.extend([uncore(w), dca(w)]);
     groups.extend(taken(w));
     groups.extend(directory(w));
+    groups.extend(fabric(w));
     groups.extend(sharing(span));
     groups.extend(neighbours(span));
     TimingFigures(groups.into_iter().map(|filling| filling.0).collect())

@@ -55,6 +55,12 @@ impl<'a> View<'a> {
         self.span.end.counts.contains_key(name)
     }
 
+    /// What a counter grew by of each of several, whose paths begin alike.
+    pub fn each(&self, path: &str, counter: &str) -> Vec<f64> {
+        let one = |name: &&String| name.starts_with(path) && name.rsplit('.').next() == Some(counter);
+        self.span.end.counts.keys().filter(one).map(|name| self.n(name)).collect()
+    }
+
     pub fn sum(&self, names: &[&str]) -> f64 {
         names.iter().map(|name| self.n(name)).sum()
     }

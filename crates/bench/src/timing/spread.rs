@@ -77,7 +77,7 @@ pub(super) fn neighbours(span: &Span) -> Option<Filling> {
 }
 
 /// The most over the mean.
-fn imbalance(packets: &[f64]) -> Option<f64> {
+pub(super) fn imbalance(packets: &[f64]) -> Option<f64> {
     let sum: f64 = packets.iter().sum();
     over(packets.iter().copied().fold(0.0, f64::max) * packets.len() as f64, sum)
 }

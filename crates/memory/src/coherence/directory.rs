@@ -18,6 +18,7 @@ use super::snoops::Asker;
 use super::stats::DirectoryStats;
 use crate::backing::MainMemory;
 use crate::config::{Inclusion, MemoryConfig};
+use crate::fabric::Seen;
 use crate::replacement::ReplacerState;
 use crate::system::MemorySystem;
 use crate::tags::{Evicted, Flags, Tags, TagsState};
@@ -47,8 +48,7 @@ pub(super) struct Snoop {
     pub harts: u64,
     /// The first of them sends the line, and does not only acknowledge.
     pub line: bool,
-    /// Answers go to the LLC, whoever asked.
-    pub home: bool,
+    pub asker: Asker,
 }
 
 impl Directory {
@@ -129,26 +129,40 @@ impl Directory {
 }
 
 impl<M: MainMemory> MemorySystem<M> {
-    /// The directory, which there is, asks private caches about a line that was looked up at `looked` and is there at `ready` at the latest.
-    /// Returns when the last answer is at the LLC, or as far from the core that asked as the LLC is.
-    pub(super) fn snoop<const TIMED: bool>(&mut self, snoop: Snoop, looked: u64, ready: u64) -> u64 {
+    /// The directory, which there is, asks private caches about a line that was looked up and is there at `ready` at the latest.
+    /// Returns when and where the answer is that is last at who asked: at the LLC, or as near to its stop as the LLC is.
+    pub(super) fn snoop<const TIMED: bool>(&mut self, snoop: Snoop, looked: Seen, ready: u64) -> Seen {
         let directory = self.directory.as_mut().expect("who snoops is the directory");
         directory.stats.snoops += u64::from(snoop.harts.count_ones());
         directory.stats.forwards += u64::from(snoop.line);
         if !TIMED {
-            return 0;
+            return Seen { at: 0, ..looked };
         }
-        let (leaves, takes) = (looked + directory.latency, directory.snoop);
-        let back = if snoop.home || directory.answers == Answers::Home { self.latency } else { 0 };
-        let mut done = looked;
+        let (leaves, takes) = (looked.at + directory.latency, directory.snoop);
+        let direct = directory.answers == Answers::Direct;
+        let to = match snoop.asker {
+            Asker::Core(hart) if direct => Some(self.core_stop(hart)),
+            _ => None,
+        };
+        let mut last = looked;
         for (turn, hart) in (0..).zip(bits(snoop.harts)) {
-            let mut answer = (leaves + turn + self.latency).max(ready) + takes;
-            if snoop.line && turn == 0 {
-                answer = self.harts[hart].to.take_many(answer, 64).1;
+            let stop = self.core_stop(hart);
+            let asked = self.request(looked.stop, stop, leaves + turn) + self.latency;
+            let line = snoop.line && turn == 0;
+            let mut at = asked.max(ready) + takes;
+            if line {
+                at = self.harts[hart].to.take_many(at, 64).1;
             }
-            done = done.max(answer + back);
+            let answer = match (to, line) {
+                (Some(_), _) => Seen { at, stop },
+                (None, true) => Seen { at: self.carry(stop, looked.stop, at, 64).1 + self.latency, ..looked },
+                (None, false) => {
+                    Seen { at: self.acknowledged(Seen { at, stop }, looked.stop) + self.latency, ..looked }
+                }
+            };
+            last = self.later(last, answer, to.unwrap_or(looked.stop));
         }
-        done
+        last
     }
 
     /// A private cache will have the line, which was looked up at `t`. Returns when the directory has room for that.
@@ -161,10 +175,12 @@ impl<M: MainMemory> MemorySystem<M> {
         stats.back_invalidations += 1;
         stats.back_invalidated_copies += u64::from(found.harts.count_ones());
         stats.back_invalidated_dirty += u64::from(found.dirty);
+        let looked = Seen { at: t, stop: self.home(victim) };
         let answered = match found.dirty {
-            true => self.line_of_copy::<TIMED>(&found, true, t, Asker::Home),
-            false => self.copies_gone::<TIMED>(&found, t, Asker::Home),
-        };
+            true => self.line_of_copy::<TIMED>(&found, true, looked, Asker::Home),
+            false => self.copies_gone::<TIMED>(&found, looked, Asker::Home),
+        }
+        .at;
         if !found.dirty && self.inclusion != Inclusion::Exclusive {
             return answered;
         }

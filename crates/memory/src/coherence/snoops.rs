@@ -3,13 +3,14 @@
 use super::Found;
 use super::directory::Snoop;
 use crate::backing::MainMemory;
+use crate::fabric::Seen;
 use crate::system::MemorySystem;
 
 /// Where answers go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asker {
-    /// To a core.
-    Core,
+    /// To this hart's core.
+    Core(usize),
     /// To the LLC: a device's request waits there, and so does the directory.
     Home,
 }
@@ -21,33 +22,38 @@ impl<M: MainMemory> MemorySystem<M> {
         found.dirty || found.owned && self.directory.is_some()
     }
 
-    /// When a private cache's copy of a line that was looked up at `looked` is at hand, and if they are to be taken, all copies have gone.
+    /// When and where a private cache's copy of a line that was looked up is at hand, and if they are to be taken, all copies have gone.
     pub(crate) fn line_of_copy<const TIMED: bool>(
         &mut self,
         found: &Found,
         take: bool,
-        looked: u64,
+        looked: Seen,
         asker: Asker,
-    ) -> u64 {
+    ) -> Seen {
         let ready = if TIMED { self.clock.edge_at_or_after(found.ready) } else { 0 };
         if self.directory.is_none() {
-            return if TIMED { (looked + self.snoop_latency).max(ready) } else { 0 };
+            let at = if TIMED { (looked.at + self.snoop_latency).max(ready) } else { 0 };
+            return Seen { at, ..looked };
         }
         // Of several sharers the first sends it.
         let harts = if take { found.harts } else { found.harts & found.harts.wrapping_neg() };
-        self.snoop::<TIMED>(Snoop { harts, line: true, home: asker == Asker::Home }, looked, ready)
+        self.snoop::<TIMED>(Snoop { harts, line: true, asker }, looked, ready)
     }
 
-    /// When all copies in private caches have gone; `looked` where there are none.
-    pub(crate) fn copies_gone<const TIMED: bool>(&mut self, found: &Found, looked: u64, asker: Asker) -> u64 {
+    /// When and where it is known that all copies in private caches have gone; `looked` where there are none.
+    pub(crate) fn copies_gone<const TIMED: bool>(
+        &mut self,
+        found: &Found,
+        looked: Seen,
+        asker: Asker,
+    ) -> Seen {
         if !found.present {
             return looked;
         }
         if self.directory.is_none() {
-            return if TIMED { looked + self.snoop_latency } else { 0 };
+            return Seen { at: if TIMED { looked.at + self.snoop_latency } else { 0 }, ..looked };
         }
         let ready = if TIMED { self.clock.edge_at_or_after(found.ready) } else { 0 };
-        let asked = Snoop { harts: found.harts, line: false, home: asker == Asker::Home };
-        self.snoop::<TIMED>(asked, looked, ready)
+        self.snoop::<TIMED>(Snoop { harts: found.harts, line: false, asker }, looked, ready)
     }
 }

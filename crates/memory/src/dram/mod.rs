@@ -95,6 +95,11 @@ impl Dram {
         self.channels.iter().map(|channel| &channel.stats)
     }
 
+    /// The channel of the line at `addr`.
+    pub fn channel(&self, addr: PhysAddr) -> usize {
+        self.mapping.place(addr.0 / LINE_BYTES).0
+    }
+
     /// Prices a read of the line at `addr` that comes to the controller's port at `now`: returns when the data are back
     /// there.
     pub fn read(&mut self, now: Ps, addr: PhysAddr) -> Ps {

@@ -1,0 +1,266 @@
+//! Places: how far cores, slices of the LLC, memory controllers and devices are from each other, on a ring or a mesh.
+//!
+//! Everything stands at a stop, and between two neighbouring stops is a link each way. A line takes each link's bytes a cycle, and what
+//! reads it goes on with its first piece; requests and snoops have wires of their own, on which one sets off a cycle; acknowledgements
+//! only take time. That is how Intel's rings are divided (AD, BL and AK: Xeon E5-2600 v2 uncore performance monitoring reference manual,
+//! R3QPI and ring events). A message waits at a stop until its next link is free; not modelled: that one which is on a ring goes before
+//! those that want onto it, room at the stops, and the two polarities of a ring's slots.
+//!
+//! A fabric begins and ends where a core's link or the root complex's does: `interconnect.latency` is between a core and its
+//! stop, `io_latency` between the root complex and its own, and what this module adds is the way between two stops. Without a
+//! fabric everybody is at the same stop and nothing is added.
+
+pub mod config;
+mod routes;
+pub mod stats;
+
+use doorbell_sim::memory::LINE_BYTES;
+use serde::{Deserialize, Serialize};
+
+use crate::backing::MainMemory;
+use crate::config::MemoryConfig;
+use crate::slots::{Slots, SlotsState};
+use crate::system::MemorySystem;
+use config::Places;
+use routes::Routes;
+use stats::{FabricStats, LinkStats, SliceStats};
+
+/// Cycles that links remember.
+const LINK_WINDOW: usize = 2048;
+/// Cycles that a slice's ports remember: as many as an undivided LLC's.
+const PORT_WINDOW: usize = 8192;
+
+/// A place.
+pub(crate) type Stop = u8;
+
+/// A moment somewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub at: u64,
+    pub stop: Stop,
+}
+
+/// One link's bookings.
+#[derive(Clone, Debug)]
+struct Wires {
+    requests: Slots,
+    lines: Slots,
+    hop: u64,
+    stats: LinkStats,
+}
+
+/// One slice's ports.
+#[derive(Clone, Debug)]
+struct Slice {
+    ports: Slots,
+    stats: SliceStats,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Fabric {
+    places: Places,
+    routes: Routes,
+    wires: Vec<Wires>,
+    slices: Vec<Slice>,
+    line_cycles: u64,
+}
+
+/// What a snapshot keeps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FabricState {
+    wires: Vec<(SlotsState, SlotsState, LinkStats)>,
+    slices: Vec<(SlotsState, SliceStats)>,
+}
+
+impl Fabric {
+    /// An idle one, if the configuration, which has to be valid, wants one for so many cores.
+    pub(crate) fn new(config: &MemoryConfig, cores: usize) -> Option<Fabric> {
+        let own = &config.fabric;
+        let places = own.places(cores, config.llc.slices, config.dram.channels);
+        let places = places.expect("the configuration is valid")?;
+        let routes = Routes::new(own.kind, &places, (own.hop, own.hop_across));
+        let wires = routes.links.iter().map(|link| Wires {
+            requests: Slots::new(1, LINK_WINDOW),
+            lines: Slots::new(own.bytes_per_cycle, LINK_WINDOW),
+            hop: link.hop,
+            stats: LinkStats::default(),
+        });
+        let slice = Slice { ports: Slots::new(config.llc.ports, PORT_WINDOW), stats: SliceStats::default() };
+        let slices = vec![slice; places.slices.len()];
+        let line_cycles = LINE_BYTES.div_ceil(u64::from(own.bytes_per_cycle));
+        Some(Fabric { wires: wires.collect(), slices, line_cycles, places, routes })
+    }
+
+    /// A request or a snoop sets off at `t`. Returns when it is there.
+    fn request(&mut self, from: Stop, to: Stop, t: u64) -> u64 {
+        let mut at = t;
+        for link in self.routes.way(from, to) {
+            let wires = &mut self.wires[usize::from(*link)];
+            let leaves = wires.requests.take(at);
+            wires.stats.requests += 1;
+            wires.stats.wait_cycles += leaves - at;
+            at = leaves + wires.hop;
+        }
+        at
+    }
+
+    /// Bytes of a line set off at `t`. Returns when the first of them are there, and when the last.
+    fn line(&mut self, from: Stop, to: Stop, t: u64, bytes: u64) -> (u64, u64) {
+        let (mut head, mut tail) = (t, t);
+        for link in self.routes.way(from, to) {
+            let wires = &mut self.wires[usize::from(*link)];
+            let (first, last) = wires.lines.take_many(head, bytes);
+            wires.stats.bytes += bytes;
+            wires.stats.wait_cycles += first - head;
+            (head, tail) = (first + wires.hop, last.max(tail) + wires.hop);
+        }
+        (head, tail)
+    }
+
+    /// The cycles from a stop to another when nothing is in the way.
+    pub(crate) fn distance(&self, from: Stop, to: Stop) -> u64 {
+        self.routes.distance(from, to)
+    }
+
+    /// The links from a stop to another.
+    #[cfg(test)]
+    pub(crate) fn way(&self, from: Stop, to: Stop) -> impl Iterator<Item = &routes::Link> {
+        self.routes.way(from, to).iter().map(|link| &self.routes.links[usize::from(*link)])
+    }
+
+    /// What has been counted of all links together.
+    pub fn stats(&self) -> FabricStats {
+        let mut all = FabricStats::default();
+        for wires in &self.wires {
+            let LinkStats { requests, bytes, wait_cycles } = wires.stats;
+            all.request_hops += requests;
+            all.byte_hops += bytes;
+            all.wait_cycles += wait_cycles;
+        }
+        all
+    }
+
+    /// The same of each link, with the stops that it joins.
+    pub fn links(&self) -> impl Iterator<Item = (String, &LinkStats)> {
+        let name = |link: &routes::Link| format!("{}to{}", link.from, link.to);
+        self.routes.links.iter().map(name).zip(self.wires.iter().map(|wires| &wires.stats))
+    }
+
+    /// What has been counted of each slice.
+    pub fn slices(&self) -> impl Iterator<Item = &SliceStats> {
+        self.slices.iter().map(|slice| &slice.stats)
+    }
+
+    pub(crate) fn save(&self) -> FabricState {
+        let wires = |wires: &Wires| (wires.requests.save(), wires.lines.save(), wires.stats.clone());
+        let slice = |slice: &Slice| (slice.ports.save(), slice.stats.clone());
+        FabricState {
+            wires: self.wires.iter().map(wires).collect(),
+            slices: self.slices.iter().map(slice).collect(),
+        }
+    }
+
+    /// Says what is impossible about a saved state with nothing after `latest`.
+    pub(crate) fn check(&self, state: &FabricState, latest: u64) -> Result<(), String> {
+        if (state.wires.len(), state.slices.len()) != (self.wires.len(), self.slices.len()) {
+            return Err("links and slices of another ring or mesh".to_owned());
+        }
+        for (wires, (requests, lines, _)) in self.wires.iter().zip(&state.wires) {
+            wires.requests.check(requests, latest)?;
+            wires.lines.check(lines, latest)?;
+        }
+        let mut slices = self.slices.iter().zip(&state.slices);
+        slices.try_for_each(|(slice, (ports, _))| slice.ports.check(ports, latest))
+    }
+
+    pub(crate) fn restore(&mut self, state: FabricState) {
+        for (wires, (requests, lines, stats)) in self.wires.iter_mut().zip(state.wires) {
+            wires.requests.restore(requests);
+            wires.lines.restore(lines);
+            wires.stats = stats;
+        }
+        for (slice, (ports, stats)) in self.slices.iter_mut().zip(state.slices) {
+            slice.ports.restore(ports);
+            slice.stats = stats;
+        }
+    }
+}
+
+/// Who stands where.
+impl<M: MainMemory> MemorySystem<M> {
+    #[inline]
+    pub(crate) fn core_stop(&self, hart: usize) -> Stop {
+        self.fabric.as_ref().map_or(0, |fabric| fabric.places.cores[hart])
+    }
+
+    /// The stop of a line's slice: its *home*.
+    #[inline]
+    pub(crate) fn home(&self, line: u32) -> Stop {
+        let slice = |fabric: &Fabric| fabric.places.slices[self.llc.tags.slice(line)];
+        self.fabric.as_deref().map_or(0, slice)
+    }
+
+    /// The stop of the controller that has a line.
+    #[inline]
+    pub(crate) fn memory_stop(&self, line: u32) -> Stop {
+        let stop = |fabric: &Fabric| fabric.places.memory[self.memory.channel(self.ram.addr(line))];
+        self.fabric.as_deref().map_or(0, stop)
+    }
+
+    #[inline]
+    pub(crate) fn device_stop(&self, device: u8) -> Stop {
+        let devices =
+            |fabric: &Fabric| fabric.places.devices[usize::from(device) % fabric.places.devices.len()];
+        self.fabric.as_deref().map_or(0, devices)
+    }
+}
+
+/// What goes from one to the other; all of it takes no time where there is no fabric.
+impl<M> MemorySystem<M> {
+    /// See [`Fabric::request`].
+    #[inline]
+    pub(crate) fn request(&mut self, from: Stop, to: Stop, t: u64) -> u64 {
+        self.fabric.as_mut().map_or(t, |fabric| fabric.request(from, to, t))
+    }
+
+    /// See [`Fabric::line`].
+    #[inline]
+    pub(crate) fn carry(&mut self, from: Stop, to: Stop, t: u64, bytes: u64) -> (u64, u64) {
+        self.fabric.as_mut().map_or((t, t), |fabric| fabric.line(from, to, t, bytes))
+    }
+
+    /// When a line is all there that sets off behind another one.
+    #[inline]
+    pub(crate) fn carry_behind(&mut self, Seen { at, stop }: Seen, to: Stop) -> u64 {
+        match &mut self.fabric {
+            Some(fabric) if stop != to => fabric.line(stop, to, at + fabric.line_cycles, LINE_BYTES).1,
+            _ => at,
+        }
+    }
+
+    /// When an acknowledgement that sets off then is at `to`.
+    #[inline]
+    pub(crate) fn acknowledged(&self, seen: Seen, to: Stop) -> u64 {
+        let distance = |fabric: &Fabric| fabric.distance(seen.stop, to);
+        seen.at + self.fabric.as_deref().map_or(0, distance)
+    }
+
+    /// Of two messages the one that is later at `to`.
+    #[inline]
+    pub(crate) fn later(&self, one: Seen, other: Seen, to: Stop) -> Seen {
+        if self.acknowledged(other, to) > self.acknowledged(one, to) { other } else { one }
+    }
+
+    /// When a request that comes to a line's slice at `t` has a port of it.
+    #[inline]
+    pub(crate) fn llc_port(&mut self, line: u32, t: u64) -> u64 {
+        let Some(fabric) = &mut self.fabric else { return self.llc.port(t) };
+        let slice = &mut fabric.slices[self.llc.tags.slice(line)];
+        let at = slice.ports.take(t);
+        slice.stats.accesses += 1;
+        slice.stats.port_wait_cycles += at - t;
+        self.llc.stats.port_wait_cycles += at - t;
+        at
+    }
+}
