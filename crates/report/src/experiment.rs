@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::escape::Esc;
-use crate::figures::{Curve, Curves, Data, Figure, Ids, write_figure};
+use crate::figures::{Curve, Curves, Data, Figure, Ids, Point, write_figure};
 use crate::number::trimmed;
 use crate::page;
 
@@ -111,7 +111,8 @@ impl ExperimentPlot {
         let curve = |own: &ExperimentCurve| {
             let tip = |(x, y, least, most): (f64, f64, f64, f64)| {
                 let spread = if least < most { format!(" (from {least} to {most})") } else { String::new() };
-                (x, y, format!("{}: {} at {}{spread}", own.name, number(y), number(x)))
+                let tip = format!("{}: {} at {}{spread}", own.name, number(y), number(x));
+                Point { x, y, tip, interval: Some((least, most)) }
             };
             Curve {
                 name: own.name.clone(),
@@ -133,6 +134,7 @@ impl ExperimentPlot {
             y: self.y.clone(),
             log_x: self.log_x,
             log_y: self.log_y,
+            names: Vec::new(),
             band: None,
             curves: self.curves.iter().map(curve).collect(),
         }

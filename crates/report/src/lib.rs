@@ -15,6 +15,7 @@
 //! | `steady` | how did loads come to their pace, and which were measured too early? |
 //! | `ports` | what did each NIC and its generator count? |
 //! | `html`, `page`, `numbers`, `headline` | how do they become a page? |
+//! | `script/` | what can be done with plots and tables in a browser? |
 //! | `played` | what did a played trace come to? |
 //! | `limit` | what keeps the machine from doing more, and what of a round trip is the generator's own? |
 //! | `comparison`, `comparison_html` | what do results say side by side? |

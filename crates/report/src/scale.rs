@@ -1,5 +1,7 @@
 //! Axes: from a value to a place between 0 and 1, with ticks at numbers that people count in.
 
+use crate::svg::exact;
+
 /// A labelled place on an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tick {
@@ -26,6 +28,16 @@ pub(crate) enum Scale {
         /// The end of the axis.
         max: f64,
     },
+}
+
+/// As the page's script reads it: "lin 0 16", "log 1 1000".
+impl std::fmt::Display for Scale {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Scale::Linear { max, .. } => write!(out, "lin 0 {}", exact(*max)),
+            Scale::Log { min, max } => write!(out, "log {} {}", exact(*min), exact(*max)),
+        }
+    }
 }
 
 /// Above this ratio of the largest to the smallest value, a linear axis would press the small ones flat.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::escape::Esc;
-use crate::figures::{Curve, Curves, Data, Ids, write_figure};
+use crate::figures::{Curve, Curves, Data, Ids, Point, write_figure};
 use crate::headline::{self, Card};
 use crate::number::{NONE, count, duration_ns, duration_s, grouped, percent, rate, trimmed};
 use crate::page;
@@ -189,19 +189,26 @@ impl Size<'_> {
                 self.trials.iter().filter(|trial| trial.verdict == verdict && trial.rate_mpps <= end);
             let tip = |t: &TrialSummary| {
                 format!(
-                    "{} Mpps: {} % lost, {} Mpps back",
+                    "{} Mpps: {} % lost (± {} %), {} Mpps back",
                     rate(t.rate_mpps),
                     percent(Some(t.loss)),
+                    percent(Some(t.loss_error)),
                     rate(t.delivered_mpps)
                 )
             };
-            let points = trials.map(|t| (t.rate_mpps, t.loss * 100.0, tip(t))).collect();
+            let point = |t: &TrialSummary| Point {
+                x: t.rate_mpps,
+                y: t.loss * 100.0,
+                tip: tip(t),
+                interval: Some(((t.loss - t.loss_error).max(0.0) * 100.0, (t.loss + t.loss_error) * 100.0)),
+            };
+            let points = trials.map(point).collect();
             Curve { name: name.to_owned(), points, published: false, line: false }
         };
         Curves {
             title: "Loss against offered rate".to_owned(),
             caption: format!(
-                "Each trial's loss; the interval that holds the answer is shaded. The goal is {} %. Trials at more than \
+                "Each trial's loss, and in a bar what chance may do; the interval that holds the answer is shaded. The goal is {} %. Trials at more than \
                  twice its upper end are in the data only.",
                 trimmed(goal * 100.0)
             ),
@@ -209,6 +216,7 @@ impl Size<'_> {
             y: "Lost, % of the offered frames".to_owned(),
             log_x: true,
             log_y: false,
+            names: Vec::new(),
             band: self.low_mpps.zip(self.high_mpps),
             curves: vec![
                 curve("below", "meets the goal"),

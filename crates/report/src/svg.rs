@@ -38,13 +38,15 @@ impl Anchor {
 /// A drawing that grows.
 pub(crate) struct Svg {
     height: f64,
+    /// What the page's script has to know of it, as attributes.
+    known: String,
     body: String,
 }
 
 impl Svg {
     /// An empty drawing.
     pub fn new(height: f64) -> Svg {
-        Svg { height, body: String::new() }
+        Svg { height, known: String::new(), body: String::new() }
     }
 
     /// A rectangle with what a pointer resting on it reads.
@@ -78,28 +80,43 @@ impl Svg {
     /// The whole element, named and described by the elements with these identifiers.
     pub fn finish(self, title_id: &str, description_id: &str) -> String {
         format!(
-            "<svg viewBox=\"0 0 {WIDTH:.0} {:.0}\" role=\"img\" aria-labelledby=\"{}\" aria-describedby=\"{}\">\n{}</svg>\n",
+            "<svg viewBox=\"0 0 {WIDTH:.0} {:.0}\" role=\"img\" aria-labelledby=\"{}\" aria-describedby=\"{}\"{}>\n{}</svg>\n",
             self.height,
             Esc(title_id),
             Esc(description_id),
+            self.known,
             self.body
         )
     }
 }
 
-/// A drawing with two axes.
+/// A drawing with two axes. Its marks carry their values, by which the page's script enlarges parts of it (`script/plot.js`).
 pub(crate) struct Plot {
     pub svg: Svg,
     x: Scale,
     y: Scale,
     left: f64,
     right: f64,
+    /// Whether the vertical axis is a time in nanoseconds, and so labelled.
+    is_time: bool,
+    /// What the horizontal axis's 1, 2, 3 … are called, where it has words.
+    names: Vec<String>,
 }
 
 impl Plot {
     /// A plot without its axes, `left` and `right` of whose box are kept free for labels.
     pub fn new(x: Scale, y: Scale, left: f64, right: f64) -> Plot {
-        Plot { svg: Svg::new(HEIGHT), x, y, left, right }
+        Plot { svg: Svg::new(HEIGHT), x, y, left, right, is_time: false, names: Vec::new() }
+    }
+
+    /// The same with a vertical axis of nanoseconds.
+    pub fn of_time(self) -> Plot {
+        Plot { is_time: true, ..self }
+    }
+
+    /// The same with words at 1, 2, 3 … of the horizontal axis.
+    pub fn named(self, names: &[String]) -> Plot {
+        Plot { names: names.to_vec(), ..self }
     }
 
     /// Where a value of the horizontal axis stands.
@@ -135,16 +152,19 @@ impl Plot {
     /// Grid lines, their labels, and the axis's title above them.
     pub fn y_axis(&mut self, title: &str, label: impl Fn(f64) -> String) {
         self.svg.text((0.0, 14.0), Anchor::Start, "axis-title", title);
+        self.svg.body.push_str("<g class=\"axis-y\">\n");
         for Tick { value, label } in self.y.ticks(label) {
             let y = self.y(value);
             self.svg.rule((self.left, y), (self.end(), y), "grid");
             self.svg.text((self.left - 8.0, y + 4.5), Anchor::End, "tick", label);
         }
+        self.svg.body.push_str("</g>\n");
     }
 
     /// Ticks, their labels, and the axis's title below them.
     pub fn x_axis(&mut self, title: &str, label: impl Fn(f64) -> String) {
-        for Tick { value, label } in self.x.ticks(label) {
+        self.svg.body.push_str("<g class=\"axis-x\">\n");
+        for Tick { value, label } in self.x_ticks(label) {
             let x = self.x(value);
             self.svg.rule((x, self.floor()), (x, self.floor() + 4.0), "axis");
             // A long label at the end of the axis ends with the drawing.
@@ -152,7 +172,19 @@ impl Plot {
             let (x, anchor) = if reach > WIDTH { (WIDTH, Anchor::End) } else { (x, Anchor::Middle) };
             self.svg.text((x, self.floor() + 19.0), anchor, "tick", label);
         }
+        self.svg.body.push_str("</g>\n");
         self.x_line(title);
+    }
+
+    fn x_ticks(&self, label: impl Fn(f64) -> String) -> Vec<Tick> {
+        if self.names.is_empty() {
+            return self.x.ticks(label);
+        }
+        // As many letters as stand clear of the neighbours'.
+        let apart = self.inner_width() / (self.names.len() + 1) as f64;
+        let room = ((apart / LETTER_WIDTH) as usize).max(3);
+        let names = self.names.iter().enumerate();
+        names.map(|(index, name)| Tick { value: (index + 1) as f64, label: cut(name, room) }).collect()
     }
 
     /// The horizontal axis without ticks.
@@ -164,30 +196,95 @@ impl Plot {
 
     /// A line through points given in the axes' units.
     pub fn line(&mut self, points: &[(f64, f64)], class: &str) {
-        let _ =
-            writeln!(self.svg.body, "<polyline class=\"line {class}\" points=\"{}\"/>", self.path(points));
+        let (path, values) = (self.path(points), values(points));
+        let _ = writeln!(
+            self.svg.body,
+            "<polyline class=\"line {class}\" points=\"{path}\" data-p=\"{values}\"/>"
+        );
     }
 
     /// A filled outline through points given in the axes' units.
     pub fn area(&mut self, outline: &[(f64, f64)], class: &str) {
-        let _ = writeln!(self.svg.body, "<polygon class=\"{class}\" points=\"{}\"/>", self.path(outline));
+        let (path, values) = (self.path(outline), values(outline));
+        let _ = writeln!(self.svg.body, "<polygon class=\"{class}\" points=\"{path}\" data-p=\"{values}\"/>");
+    }
+
+    /// An interval that holds a point's value.
+    pub fn interval(&mut self, x: f64, (low, high): (f64, f64), class: &str) {
+        let ends = [(x, low), (x, high)];
+        let (path, values) = (self.path(&ends), values(&ends));
+        let _ = writeln!(
+            self.svg.body,
+            "<polyline class=\"spread {class}\" points=\"{path}\" data-p=\"{values}\"/>"
+        );
+    }
+
+    /// A part of the horizontal axis, over the whole height.
+    pub fn band(&mut self, (from, to): (f64, f64), class: &str, tip: &str) {
+        let (left, top, floor) = (self.x(from), self.top(), self.floor());
+        let width = (self.x(to) - left).max(1.0);
+        let ends = values(&[(from, 0.0), (to, 0.0)]);
+        let _ = writeln!(
+            self.svg.body,
+            "<rect class=\"band {class}\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{:.1}\" \
+             data-p=\"{ends}\"><title>{}</title></rect>",
+            floor - top,
+            Esc(tip)
+        );
     }
 
     /// A point with what a pointer resting near it reads.
-    pub fn mark(&mut self, (x, y): (f64, f64), class: &str, tip: &str) {
-        let (x, y) = (self.x(x), self.y(y));
+    pub fn mark(&mut self, at: (f64, f64), class: &str, tip: &str) {
+        let (x, y, values) = (self.x(at.0), self.y(at.1), values(&[at]));
         let _ = writeln!(
             self.svg.body,
-            "<g class=\"mark {class}\"><title>{}</title><circle class=\"hit\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"10\"/>\
+            "<g class=\"mark {class}\" data-p=\"{values}\"><title>{}</title>\
+             <circle class=\"hit\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"10\"/>\
              <circle class=\"dot\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\"/></g>",
             Esc(tip)
         );
+    }
+
+    /// The whole element, named and described by the elements with these identifiers. The script is told where the axes are.
+    pub fn finish(mut self, title_id: &str, description_id: &str) -> String {
+        let [left, right, top, floor] = [self.left, self.end(), self.top(), self.floor()];
+        let _ = write!(
+            self.svg.known,
+            " data-box=\"{left:.0} {right:.0} {top:.0} {floor:.0}\" data-x=\"{}\" data-y=\"{}\"",
+            self.x, self.y
+        );
+        if self.is_time {
+            self.svg.known.push_str(" data-unit=\"time\"");
+        }
+        if !self.names.is_empty() {
+            let _ = write!(self.svg.known, " data-names=\"{}\"", Esc(self.names.join("\n")));
+        }
+        self.svg.finish(title_id, description_id)
     }
 
     fn path(&self, points: &[(f64, f64)]) -> String {
         let places: Vec<String> =
             points.iter().map(|(x, y)| format!("{:.1},{:.1}", self.x(*x), self.y(*y))).collect();
         places.join(" ")
+    }
+}
+
+/// Points as the script reads them.
+fn values(points: &[(f64, f64)]) -> String {
+    let values: Vec<String> = points.iter().map(|(x, y)| format!("{},{}", exact(*x), exact(*y))).collect();
+    values.join(" ")
+}
+
+/// A number with as many digits as a drawing can show, and more than it needs.
+pub(crate) fn exact(value: f64) -> f64 {
+    format!("{value:.6e}").parse().unwrap_or(value)
+}
+
+/// A text with no more letters than there is room for.
+fn cut(text: &str, room: usize) -> String {
+    match text.chars().count() > room {
+        true => text.chars().take(room - 1).chain(['…']).collect(),
+        false => text.to_owned(),
     }
 }
 

@@ -1,5 +1,5 @@
-//! The report in a real browser (package chromium): nothing on its console, every plot drawn, nothing cut off, on a desk and
-//! on a phone, light and dark.
+//! The pages in a real browser (package chromium): nothing on its console, every plot drawn, nothing cut off, on a desk, on half of it
+//! and on a phone, light and dark; and what a person does with them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,8 +7,12 @@ use std::process::Command;
 use doorbell_acceptance::{doorbell, scratch};
 use serde_json::Value;
 
-/// Widths of a window on a desk and of a phone, in CSS pixels.
-const WIDTHS: [u32; 2] = [1200, 390];
+/// Widths of a window on a desk, of half a desk and of a phone, in CSS pixels, and whether it is dark there.
+const WIDTHS: [(u32, bool); 3] = [(1300, false), (800, true), (420, true)];
+
+/// How a page looks, and what it does, as functions' bodies.
+const LOOK: &str = include_str!("browser/look.js");
+const USE: &str = include_str!("browser/use.js");
 
 /// The browser. Where no package has one, `--skip browser::` leaves these tests out, as tests/short does.
 fn browser() -> PathBuf {
@@ -35,31 +39,18 @@ fn open(browser: &Path, page: &Path, dark: bool) -> (String, Vec<String>) {
     (String::from_utf8(output.stdout).expect("a document is text"), console)
 }
 
-/// What the page is like from inside: a copy of it that may run a script, in a frame of this width.
-fn measure(browser: &Path, page: &Path, width: u32, dark: bool) -> Value {
-    const SCRIPT: &str = "<script>addEventListener('load', () => {
-        const box = element => element.getBoundingClientRect();
-        const plots = [...document.querySelectorAll('figure svg')];
-        const empty = plots.filter(plot => box(plot).width < 200 || box(plot).height < 20
-            || !plot.querySelector('rect, polyline, circle')).length;
-        const cut = plots.flatMap(plot => [...plot.querySelectorAll('text')].filter(text => {
-            const [inner, outer] = [box(text), box(plot)];
-            return inner.left < outer.left - 2 || inner.right > outer.right + 2
-                || inner.top < outer.top - 2 || inner.bottom > outer.bottom + 2;
-        }).map(text => text.textContent));
-        const light = getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3)
-            .every(part => part > 200);
-        const wider = document.documentElement.scrollWidth - document.documentElement.clientWidth;
-        const figures = document.querySelectorAll('figure').length;
-        parent.document.body.dataset.seen =
-            JSON.stringify({ plots: plots.length, figures, empty, cut, light, wider });
-    })</script></body>";
+/// What a script in a page answers: in a copy of it that may run one more, in a frame of this width.
+fn ask(browser: &Path, page: &Path, (width, dark): (u32, bool), script: &str) -> Value {
+    let script = format!(
+        "<script>addEventListener('load', async () => {{\nconst answer = await (async () => {{\n{script}}})().catch(String);\n\
+         parent.document.body.dataset.seen = JSON.stringify(answer);\n}});</script></body>"
+    );
     let text = std::fs::read_to_string(page).expect("the page is there");
     let policy = text
         .find("<meta http-equiv=\"Content-Security-Policy\"")
         .expect("the page forbids itself to load anything");
     let end = policy + text[policy..].find('>').expect("a tag ends") + 1;
-    let text = format!("{}{}", &text[..policy], &text[end..]).replace("</body>", SCRIPT);
+    let text = format!("{}{}", &text[..policy], &text[end..]).replace("</body>", &script);
     let framed = text.replace('&', "&amp;").replace('"', "&quot;");
     let folder = scratch();
     let wrapper = folder.path().join("framed.html");
@@ -80,7 +71,7 @@ fn measure(browser: &Path, page: &Path, width: u32, dark: bool) -> Value {
 }
 
 #[test]
-fn a_report_has_all_its_plots_and_nothing_cut_off_on_a_desk_and_on_a_phone_in_light_and_dark() {
+fn a_report_has_all_its_plots_nothing_cut_off_and_tools_that_work_on_desk_and_phone_in_light_and_dark() {
     let browser = browser();
     let folder = scratch();
     let out = folder.path().to_str().expect("a path that is text");
@@ -89,19 +80,48 @@ fn a_report_has_all_its_plots_and_nothing_cut_off_on_a_desk_and_on_a_phone_in_li
         &[&run[..], &["--duration", "1ms", "-q", "--set", "memory.l2.size=512KiB", "--out", out]].concat(),
     )
     .success();
-    for (page, figures) in [("report.html", 7), ("point-02/report.html", 7)] {
-        let page = folder.path().join(page);
-        let (document, console) = open(&browser, &page, false);
-        assert_eq!(console, [""; 0]);
-        assert!(document.contains("Not as in server"), "what differs from the preset is said");
-        for (width, dark) in WIDTHS.into_iter().zip([false, true]) {
-            let seen = measure(&browser, &page, width, dark);
-            let expected = serde_json::json!({
-                "plots": figures, "figures": figures, "empty": 0, "cut": [], "light": !dark, "wider": 0
-            });
-            assert_eq!(seen, expected, "{} at {width}", page.display());
-        }
+    let (whole, point) = (folder.path().join("report.html"), folder.path().join("point-02/report.html"));
+    let (document, console) = open(&browser, &whole, false);
+    assert_eq!(console, [""; 0]);
+    assert!(document.contains("Not as in server"), "what differs from the preset is said");
+    assert!(document.contains("class=\"tools\""), "the page's own script may run");
+    let both =
+        format!("const look = (() => {{\n{LOOK}}})();\nreturn [look, await (async () => {{\n{USE}}})()];");
+    for window in WIDTHS {
+        let seen = ask(&browser, &whole, window, &both);
+        looks(&seen[0], window);
+        used(&seen[1]);
     }
+    looks(&ask(&browser, &point, WIDTHS[2], LOOK), WIDTHS[2]);
+}
+
+/// Checks what a run's page looks like.
+fn looks(seen: &Value, window: (u32, bool)) {
+    let expected = serde_json::json!({
+        "plots": 7, "figures": 7, "empty": 0, "cut": [], "light": !window.1, "wider": 0
+    });
+    assert_eq!(*seen, expected, "at {window:?}");
+}
+
+/// Checks what came of what a person did.
+fn used(did: &Value) {
+    let expected = serde_json::json!({
+        "whole": "0 5 10 15 20 25 30 35", "again": "0 5 10 15 20 25 30 35", "logarithmic": "2 5 10 20 50",
+        "crosshair": "20.000 Mpps offered: 20.000 Mpps (10.240 Gbps) delivered, 0.000 % lost", "left": true,
+        "off": ["false", "none"], "on": [false, "0 5 10 15 20 25 30 35"], "filtered": "3", "png": "PNG",
+        "sorted": ["arrivals size duration warmup", "ascending: arrivals size duration warmup",
+            "descending: warmup duration size arrivals"],
+        "svg": ["svg", "Throughput", true],
+        "names": ["throughput-64.csv text/csv", "throughput-64.png image/png", "throughput-64.svg image/svg+xml"]
+    });
+    for (what, wanted) in expected.as_object().expect("an object") {
+        assert_eq!(&did[what], wanted, "{what} of {did}");
+    }
+    let enlarged: Vec<f64> =
+        did["enlarged"].as_str().unwrap_or("").split(' ').map(|tick| tick.parse().unwrap_or(0.0)).collect();
+    assert!(enlarged.len() > 2 && enlarged.iter().all(|tick| (15.0..30.0).contains(tick)), "{did}");
+    assert!(did["keys"].as_str().is_some_and(|tip| tip.starts_with("20.000 Mpps offered")), "{did}");
+    assert_eq!(did["csv"][1], "2.000,1.024,2.000,1.024,0.000", "{did}");
 }
 
 #[test]
@@ -117,7 +137,7 @@ fn the_check_sees_what_it_is_for() {
     );
     std::fs::write(&page, html).expect("a page can be written");
     assert!(!open(&browser, &page, false).1.is_empty(), "a forbidden script is on the console");
-    let seen = measure(&browser, &page, 1200, false);
+    let seen = ask(&browser, &page, WIDTHS[0], LOOK);
     assert_eq!((&seen["empty"], &seen["cut"]), (&1.into(), &serde_json::json!(["cut off here"])));
     assert!(seen["wider"].as_i64() > Some(5_000));
 }

@@ -13,12 +13,23 @@ const CLASSES: [&str; 8] =
 #[derive(Clone, Debug)]
 pub(crate) struct Curve {
     pub name: String,
-    /// Points in the order of a line through them, each with what a pointer resting on it reads.
-    pub points: Vec<(f64, f64, String)>,
+    /// Points in the order of a line through them.
+    pub points: Vec<Point>,
     /// Somebody else's: drawn dashed.
     pub published: bool,
     /// Whether there is a line through the points.
     pub line: bool,
+}
+
+/// A point of a curve.
+#[derive(Clone, Debug)]
+pub(crate) struct Point {
+    pub x: f64,
+    pub y: f64,
+    /// What a pointer resting on it reads.
+    pub tip: String,
+    /// Between which values it lies, as far as that is known.
+    pub interval: Option<(f64, f64)>,
 }
 
 /// What is drawn.
@@ -30,6 +41,8 @@ pub(crate) struct Curves {
     pub y: String,
     pub log_x: bool,
     pub log_y: bool,
+    /// Words that stand at 1, 2, 3 … of the horizontal axis.
+    pub names: Vec<String>,
     /// A part of the horizontal axis to mark.
     pub band: Option<(f64, f64)>,
     pub curves: Vec<Curve>,
@@ -38,11 +51,11 @@ pub(crate) struct Curves {
 impl Curves {
     /// The figure.
     pub fn figure(self, ids: &Ids, data: Data) -> Figure {
-        let drawn = |point: &&(f64, f64, String)| {
-            point.0.is_finite()
-                && point.1.is_finite()
-                && (!self.log_x || point.0 > 0.0)
-                && (!self.log_y || point.1 > 0.0)
+        let drawn = |point: &&Point| {
+            point.x.is_finite()
+                && point.y.is_finite()
+                && (!self.log_x || point.x > 0.0)
+                && (!self.log_y || point.y > 0.0)
         };
         let all = || self.curves.iter().flat_map(|curve| curve.points.iter()).filter(drawn);
         let legend = self.curves.iter().enumerate().filter(|_| self.curves.len() > 1);
@@ -55,26 +68,33 @@ impl Curves {
             true => Scale::log(&values),
             false => Scale::linear(values.into_iter().fold(0.0, f64::max), 5),
         };
-        let x = scale(all().map(|point| point.0).collect(), self.log_x);
-        let y = scale(all().map(|point| point.1).collect(), self.log_y);
-        let mut plot = Plot::new(x, y, 56.0, 24.0);
+        let x = match self.names.len() {
+            0 => scale(all().map(|point| point.x).collect(), self.log_x),
+            names => Scale::Linear { max: (names + 1) as f64, step: 1.0 },
+        };
+        let heights = all().flat_map(|point| [Some(point.y), point.interval.map(|interval| interval.1)]);
+        let y = scale(heights.flatten().collect(), self.log_y);
+        let mut plot = Plot::new(x, y, 56.0, 24.0).named(&self.names);
         plot.y_axis(&self.y, label);
         if let Some((from, to)) = self.band {
-            let (left, right) = (plot.x(from), plot.x(to));
-            let box_ = [left, plot.top(), (right - left).max(1.0), plot.floor() - plot.top()];
-            plot.svg.bar(box_, "loss", &format!("{} to {}", trimmed(from), trimmed(to)));
+            plot.band((from, to), "loss", &format!("{} to {}", trimmed(from), trimmed(to)));
         }
         plot.x_axis(&self.x, label);
         for (index, curve) in self.curves.iter().enumerate() {
             let class = class(index, curve);
-            let points: Vec<&(f64, f64, String)> = curve.points.iter().filter(drawn).collect();
-            let path: Vec<(f64, f64)> = points.iter().map(|point| (point.0, point.1)).collect();
+            let points: Vec<&Point> = curve.points.iter().filter(drawn).collect();
+            for point in &points {
+                if let Some(interval) = point.interval.filter(|(low, high)| low < high) {
+                    plot.interval(point.x, interval, &class);
+                }
+            }
+            let path: Vec<(f64, f64)> = points.iter().map(|point| (point.x, point.y)).collect();
             if curve.line && path.len() > 1 {
                 plot.line(&path, &class);
             }
-            points.iter().for_each(|(x, y, tip)| plot.mark((*x, *y), &class, tip));
+            points.iter().for_each(|point| plot.mark((point.x, point.y), &class, &point.tip));
         }
-        let svg = Some(plot.svg.finish(&ids.title, &ids.caption));
+        let svg = Some(plot.finish(&ids.title, &ids.caption));
         Figure { title: self.title, caption: self.caption, legend, svg, data }
     }
 }

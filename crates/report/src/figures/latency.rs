@@ -36,7 +36,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
     Figure {
         title: "Latency".into(),
         caption: caption.to_owned(),
-        legend: Vec::new(),
+        legend: PERCENTILES.iter().rev().map(|(class, name, _)| ((*class).into(), (*name).into())).collect(),
         svg: (!all.is_empty()).then(|| draw(ids, points, y)),
         data: Data::by_load(points, &["p50, µs", "p90, µs", "p99, µs", "p99.9, µs", "max, µs"], |p| {
             let cell = |(_, _, of): &Percentile| {
@@ -48,7 +48,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
 }
 
 fn draw(ids: &Ids, points: &[&PointSummary], y: Scale) -> String {
-    let mut plot = Plot::new(Scale::linear(largest_load(points), 6), y, 56.0, 64.0);
+    let mut plot = Plot::new(Scale::linear(largest_load(points), 6), y, 56.0, 64.0).of_time();
     plot.y_axis("Latency", tick);
     plot.x_axis("Offered, Mpps", trimmed);
     for (class, _, of) in PERCENTILES {
@@ -77,7 +77,7 @@ fn draw(ids: &Ids, points: &[&PointSummary], y: Scale) -> String {
             plot.svg.text((x + 17.0, place + 4.5), Anchor::Start, &format!("name {class}"), name);
         }
     }
-    plot.svg.finish(&ids.title, &ids.caption)
+    plot.finish(&ids.title, &ids.caption)
 }
 
 /// A tick's time without needless digits: 500 ns, 2 µs, 1 ms.

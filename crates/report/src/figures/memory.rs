@@ -72,5 +72,5 @@ fn draw(ids: &Ids, points: &[&PointSummary], all: &[f64]) -> String {
             plot.mark((point.offered_mpps, lines), class, &tip);
         }
     }
-    plot.svg.finish(&ids.title, &ids.caption)
+    plot.finish(&ids.title, &ids.caption)
 }

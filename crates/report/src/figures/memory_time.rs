@@ -72,7 +72,7 @@ fn draw(ids: &Ids, parts: &[Vec<MemoryPart>]) -> String {
             plot.mark(at, class, &tip);
         }
     }
-    plot.svg.finish(&ids.title, &ids.caption)
+    plot.finish(&ids.title, &ids.caption)
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ mod transfer_time;
 mod way;
 mod work;
 
-pub(crate) use curves::{Curve, Curves};
+pub(crate) use curves::{Curve, Curves, Point};
 
 /// Draws one figure; the first argument makes its identifiers unique on the page.
 type Draw = fn(&Ids, &[&PointSummary]) -> Figure;

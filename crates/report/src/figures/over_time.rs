@@ -76,7 +76,7 @@ fn draw(ids: &Ids, batches: &[BatchSummary], losses: f64) -> String {
             plot.mark((batch.begin_ns / 1e3 + length / 2.0, us), class, &tip);
         }
     }
-    plot.svg.finish(&ids.title, &ids.caption)
+    plot.finish(&ids.title, &ids.caption)
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
             ("ideal".into(), "everything delivered".into()),
             ("loss".into(), "lost".into()),
         ],
-        svg: Some(plot.svg.finish(&ids.title, &ids.caption)),
+        svg: Some(plot.finish(&ids.title, &ids.caption)),
         data: Data::by_load(
             points,
             &["Offered, Gbps", "Delivered, Mpps", "Delivered, Gbps", "Lost, %"],

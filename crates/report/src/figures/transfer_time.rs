@@ -73,7 +73,7 @@ fn draw(ids: &Ids, parts: &[TransferPart], (what, unit): (&str, &str)) -> String
             plot.mark(at, class, &tip);
         }
     }
-    plot.svg.finish(&ids.title, &ids.caption)
+    plot.finish(&ids.title, &ids.caption)
 }
 
 #[cfg(test)]

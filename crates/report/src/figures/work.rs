@@ -54,5 +54,5 @@ fn draw(ids: &Ids, points: &[&PointSummary], all: &[f64]) -> String {
             plot.mark((point.offered_mpps, value), "c-work", &tip);
         }
     }
-    plot.svg.finish(&ids.title, &ids.caption)
+    plot.finish(&ids.title, &ids.caption)
 }

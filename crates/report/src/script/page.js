@@ -1,0 +1,22 @@
+// Begins: what the page has is given its tools. Without this script it stays readable, printable, and whole.
+
+document.body.append(tip);
+for (const figure of document.querySelectorAll('figure[id]')) {
+  const svg = figure.querySelector('svg');
+  const tools = make('div', { class: 'tools' });
+  if (svg) {
+    takeTitles(svg);
+    if (svg.dataset.box) tools.append(...new Plot(figure, svg).tools());
+    else {
+      svg.addEventListener('pointermove', event => {
+        const { tip: words } = event.target.closest('[data-tip]')?.dataset ?? {};
+        if (words) showTip([words], event.clientX, event.clientY);
+        else hideTip();
+      });
+      svg.addEventListener('pointerleave', hideTip);
+    }
+  }
+  tools.append(make('span', { class: 'gap' }), ...savers(figure));
+  figure.querySelector('figcaption').after(tools);
+}
+for (const table of document.querySelectorAll('table')) if (table.tHead && table.tBodies.length) new Table(table);
