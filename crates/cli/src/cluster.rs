@@ -14,6 +14,7 @@ use doorbell_study::experiment::{self, Store, Sweep};
 use crate::exit::{self, Asked};
 use crate::experiment::Experiment;
 use crate::screen::Screen;
+use crate::sweep_page::PAGES;
 
 /// Where the terminal does not move, the queue is told no more often than this.
 const QUEUE_TOLD: Duration = Duration::from_secs(60);
@@ -238,10 +239,10 @@ pub fn task(list: &Path, number: usize, places: &Places) -> anyhow::Result<ExitC
             let store = Store::open(&experiment.out)?;
             Ok(experiment::measure(
                 &experiment.plan,
-                index,
-                &experiment.identities[index],
+                (index, &experiment.identities[index]),
                 &store,
                 places,
+                PAGES,
                 control,
             )?)
         })

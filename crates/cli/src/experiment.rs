@@ -6,10 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
 use doorbell_bench::Places;
-use doorbell_report::{ExperimentCurve, ExperimentPlot};
-use doorbell_study::experiment::{
-    Column, ExperimentFile, Identity, Plan, PlotSpec, Progress, Store, Sweep, Table, sweep,
-};
+use doorbell_study::experiment::{ExperimentFile, Identity, Plan, Progress, Store, Sweep, Table, sweep};
 
 use crate::exit::Interrupted;
 use crate::out::tell;
@@ -111,41 +108,4 @@ impl<'a> Experiment<'a> {
         }
         Ok(())
     }
-}
-
-/// A plot of the table's columns; what it cannot show is a warning.
-pub fn plot(spec: &PlotSpec, table: &Table, warnings: &mut Vec<String>) -> ExperimentPlot {
-    let mut column = |wanted: &str| -> Option<&Column> {
-        let column = table.column(wanted);
-        if column.is_none() {
-            warnings.push(format!(
-                "A plot asks for the column \"{wanted}\", which the table has not; table.csv names them."
-            ));
-        }
-        column
-    };
-    let name = |column: Option<&Column>, wanted: &str| column.map_or(wanted, |c| &c.name).to_owned();
-    let (x, y) = (column(&spec.x), column(&spec.y));
-    let series = spec.series.as_ref().and_then(|wanted| column(wanted));
-    let mut curves: Vec<ExperimentCurve> = Vec::new();
-    for row in 0..table.rows() {
-        let number = |column: Option<&Column>| column.and_then(|column| column.cells[row].number());
-        let (Some(x), Some(height)) = (number(x), number(y)) else { continue };
-        let own = match series {
-            Some(column) => format!("{} = {}", column.name, column.cells[row].text()),
-            None => name(y, &spec.y),
-        };
-        match curves.iter_mut().find(|curve| curve.name == own) {
-            Some(curve) => curve.points.push((x, height)),
-            None => curves.push(ExperimentCurve { name: own, points: vec![(x, height)], source: None }),
-        }
-    }
-    curves.extend(spec.published.iter().map(|published| ExperimentCurve {
-        name: published.name.clone(),
-        points: published.points.clone(),
-        source: Some(published.source.clone()),
-    }));
-    let (x, y) = (name(x, &spec.x), name(y, &spec.y));
-    let title = spec.title.clone().unwrap_or_else(|| format!("{y} against {x}"));
-    ExperimentPlot { title, x, y, log_x: spec.log_x, log_y: spec.log_y, curves }
 }

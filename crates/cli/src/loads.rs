@@ -9,9 +9,18 @@ use doorbell_bench::{
 };
 use doorbell_files::list;
 use doorbell_machine::Base;
+use doorbell_report::{Links, linked_html};
 
 use crate::out::{out, outln};
 use crate::run_args::{RunArgs, command_line};
+
+/// What the page of several loads is called by those of each.
+pub const ALL_LOADS: &str = "All loads";
+
+/// The folder of one of several loads.
+pub fn load(index: usize) -> String {
+    format!("point-{index:02}")
+}
 
 /// The results of one `doorbell run`.
 pub struct Loads<'a> {
@@ -61,7 +70,7 @@ impl<'a> Loads<'a> {
     pub fn next(&self) -> anyhow::Result<(ResultFolder, Option<PathBuf>)> {
         let folder = match self.asked {
             1 => self.folder().clone(),
-            _ => self.folder().sub(&format!("point-{:02}", self.points.len()))?,
+            _ => self.folder().sub(&load(self.points.len()))?,
         };
         let capture = self.args.pcap.then(|| folder.path().join("wire.pcap"));
         Ok((folder, capture))
@@ -153,7 +162,15 @@ impl<'a> Loads<'a> {
             points,
         };
         let json = folder.write_summary(&summary)?;
-        folder.write("report.html", &doorbell_report::html(&summary, &config.to_toml()))?;
+        let links = match (self.asked, is_whole) {
+            (1, _) => Links::default(),
+            (_, false) => Links::up(1, ALL_LOADS),
+            (_, true) => {
+                let loads = (0..self.points.len()).map(|index| format!("{}/report.html", load(index)));
+                Links { up: None, loads: loads.collect() }
+            }
+        };
+        folder.write("report.html", &linked_html(&summary, &config.to_toml(), &links))?;
         Ok((summary, json))
     }
 }

@@ -21,6 +21,7 @@ mod observe_args;
 mod out;
 #[cfg(test)]
 mod pasted_tests;
+mod plots;
 mod report_cmd;
 mod reproduce_cmd;
 mod run_args;
@@ -31,6 +32,7 @@ mod search_cluster;
 mod search_cmd;
 mod shell_cmd;
 mod sweep_cmd;
+mod sweep_page;
 mod terminal;
 mod told;
 mod trace_cmd;

@@ -15,11 +15,13 @@ use doorbell_study::reproduce::{Claim, Figure, Judged, Measured, PartFile, STUDI
 
 use crate::cluster::{Cluster, ClusterArgs};
 use crate::exit::Asked;
-use crate::experiment::{Experiment, plot};
+use crate::experiment::Experiment;
 use crate::out::{outln, tell};
+use crate::plots::plot;
 use crate::run_args::command_line;
 use crate::screen::{Screen, interrupt_flag};
 use crate::search_cmd::jobs_or_cores;
+use crate::sweep_page;
 
 #[derive(Args)]
 #[command(after_help = studies_help())]
@@ -295,6 +297,10 @@ impl Study<'_> {
         let problem = ended.err().map(|problem| format!("{}, {part}: {problem}", figure.name));
         let table = experiment.table(store)?;
         store.folder().write("table.csv", &table.to_csv())?;
+        if table.rows() > 0 {
+            let up = ("../../report.html".to_owned(), "All figures".to_owned());
+            sweep_page::write(&experiment, store, &table, Some(up))?;
+        }
         Ok((Measured { plan: experiment.plan, table }, result.failures.len(), problem))
     }
 
@@ -347,7 +353,25 @@ fn reproduced(figure: &Figure, parts: &[&PartDone], warnings: &mut Vec<String>) 
         about: figure.about.clone(),
         claims: claims.collect(),
         plots,
+        parts: parts
+            .iter()
+            .filter(|part| part.measured.table.rows() > 0)
+            .map(|part| page_of(figure, part))
+            .collect(),
     }
+}
+
+/// A part's name, and the page that lists its points.
+fn page_of(figure: &Figure, part: &PartDone) -> (String, String) {
+    let name = part.measured.plan.file.name();
+    let address: String = format!("{}/{name}/report.html", figure.name)
+        .bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/' => (byte as char).to_string(),
+            other => format!("%{other:02X}"),
+        })
+        .collect();
+    (name.to_owned(), address)
 }
 
 fn claim_row(claim: &Claim, judged: Judged) -> ClaimRow {

@@ -3,20 +3,18 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 use clap::{Args, Subcommand};
 use doorbell_bench::Places;
-use doorbell_machine::Base;
-use doorbell_report::ExperimentPage;
 use doorbell_study::experiment::{State, Store, measure};
 
 use crate::cluster::{self, ClusterArgs};
 use crate::exit::Asked;
-use crate::experiment::{Experiment, plot};
+use crate::experiment::Experiment;
 use crate::out::{outln, tell};
-use crate::run_args::command_line;
 use crate::screen::{Screen, interrupt_flag};
 use crate::search_cmd::jobs_or_cores;
+use crate::sweep_page::{self, PAGES};
 
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
@@ -140,7 +138,7 @@ fn one(
     }
     let store = Store::open(&experiment.out)?;
     screen.simulating(None, |control| {
-        Ok(measure(&experiment.plan, index, identity, &store, places, control)?)
+        Ok(measure(&experiment.plan, (index, identity), &store, places, PAGES, control)?)
     })?;
     screen.clear();
     screen.say(&format!("point {index}: {}", store.point(identity).display()));
@@ -181,26 +179,7 @@ fn write(experiment: &Experiment, store: &Store) -> anyhow::Result<()> {
     let folder = store.folder();
     folder.write("table.csv", &table.to_csv())?;
     folder.write_bytes("table.parquet", &table.to_parquet())?;
-    let text = std::fs::read_to_string(&experiment.file).context("reading the experiment again")?;
-    let mut warnings = Vec::new();
-    if rows < all {
-        warnings.push(format!("{} of {all} points are not done yet.", all - rows));
-    }
-    let plots = plan.file.plot.iter().map(|spec| plot(spec, &table, &mut warnings)).collect();
-    let page = ExperimentPage {
-        name: plan.file.name().to_owned(),
-        facts: vec![
-            plan.benchmark.name.to_owned(),
-            format!("machine {}", plan.file.base.as_ref().map_or(plan.file.preset.as_str(), Base::name)),
-            format!("{rows} of {all} points"),
-            format!("version {}", env!("CARGO_PKG_VERSION")),
-        ],
-        command: command_line(),
-        file: text,
-        plots,
-        warnings,
-    };
-    folder.write("report.html", &page.html())?;
+    sweep_page::write(experiment, store, &table, None)?;
     outln!("{rows} of {all} points in {} (table.csv, table.parquet, report.html, points/).", out.display());
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! What a person reads of an experiment: its plots, and where its table is.
+//! What a person reads of an experiment: its plots, and its points in a table with the figures that matter.
 
 use std::fmt::Write;
 
 use crate::escape::Esc;
 use crate::figures::{Curve, Curves, Data, Figure, Ids, Point, write_figure};
-use crate::number::trimmed;
-use crate::page;
+use crate::number::{NONE, duration_ns, fixed, trimmed};
+use crate::page::{self, Links};
 
 /// An experiment's page.
 #[derive(Clone, Debug)]
@@ -20,8 +20,12 @@ pub struct ExperimentPage {
     pub file: String,
     /// What is drawn.
     pub plots: Vec<ExperimentPlot>,
+    /// Its points.
+    pub table: ExperimentTable,
     /// What is to be said aloud, such as points that are missing.
     pub warnings: Vec<String>,
+    /// What it is a part of.
+    pub links: Links,
 }
 
 /// A plot.
@@ -37,6 +41,10 @@ pub struct ExperimentPlot {
     pub log_x: bool,
     /// The same.
     pub log_y: bool,
+    /// Whether the vertical axis is in nanoseconds, and labelled with units that fit.
+    pub is_time: bool,
+    /// Words that stand at 1, 2, 3 … of the horizontal axis, where it has no numbers.
+    pub names: Vec<String>,
     /// The curves.
     pub curves: Vec<ExperimentCurve>,
 }
@@ -47,26 +55,84 @@ pub struct ExperimentCurve {
     /// Its name in the legend.
     pub name: String,
     /// Its points; several with the same place along the horizontal axis are repetitions.
-    pub points: Vec<(f64, f64)>,
+    pub points: Vec<ExperimentPoint>,
     /// Where it was published, if it is not ours.
     pub source: Option<String>,
 }
 
+/// A point of a curve.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ExperimentPoint {
+    /// Where it stands.
+    pub x: f64,
+    /// The same.
+    pub y: f64,
+    /// Between which values it lies, as far as it is known: of a search, or at 95 % confidence.
+    pub interval: Option<(f64, f64)>,
+}
+
+/// All points of an experiment, a row each.
+#[derive(Clone, Debug, Default)]
+pub struct ExperimentTable {
+    /// What was varied, and figures.
+    pub heads: Vec<String>,
+    /// The rows.
+    pub rows: Vec<ExperimentRow>,
+}
+
+/// A row.
+#[derive(Clone, Debug, Default)]
+pub struct ExperimentRow {
+    /// The point's page.
+    pub page: String,
+    /// Its number.
+    pub index: String,
+    /// A cell for each head.
+    pub cells: Vec<ExperimentCell>,
+}
+
+/// A cell.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ExperimentCell {
+    /// Nothing.
+    None,
+    /// Words, or a value as it was given.
+    Text(String),
+    /// A figure.
+    Number(f64),
+    /// Nanoseconds.
+    Time(f64),
+}
+
+impl ExperimentCell {
+    fn text(&self) -> String {
+        match self {
+            ExperimentCell::None => NONE.to_owned(),
+            ExperimentCell::Text(text) => text.clone(),
+            ExperimentCell::Number(value) => number(*value),
+            ExperimentCell::Time(ns) => duration_ns(*ns),
+        }
+    }
+}
+
 impl ExperimentCurve {
-    /// The mean of the repetitions at each place, in the places' order, with their least and greatest.
+    /// The mean of the repetitions at each place, in the places' order, with their least and greatest, or of one alone its interval.
     fn means(&self) -> Vec<(f64, f64, f64, f64)> {
         let mut points = self.points.clone();
-        points.retain(|(x, y)| x.is_finite() && y.is_finite());
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mean = |run: &[(f64, f64)]| {
-            let heights = run.iter().map(|point| point.1);
+        points.retain(|point| point.x.is_finite() && point.y.is_finite());
+        points.sort_by(|a, b| a.x.total_cmp(&b.x));
+        let mean = |run: &[ExperimentPoint]| {
+            if let [ExperimentPoint { x, y, interval: Some((low, high)) }] = *run {
+                return (x, y, low, high);
+            }
+            let heights = run.iter().map(|point| point.y);
             let (least, most) = (
                 heights.clone().fold(f64::INFINITY, f64::min),
                 heights.clone().fold(f64::NEG_INFINITY, f64::max),
             );
-            (run[0].0, heights.sum::<f64>() / run.len() as f64, least, most)
+            (run[0].x, heights.sum::<f64>() / run.len() as f64, least, most)
         };
-        points.chunk_by(|a, b| a.0 == b.0).map(mean).collect()
+        points.chunk_by(|a, b| a.x == b.x).map(mean).collect()
     }
 }
 
@@ -74,7 +140,7 @@ impl ExperimentPage {
     /// The page.
     pub fn html(&self) -> String {
         let facts: Vec<&str> = self.facts.iter().map(String::as_str).collect();
-        let mut out = page::begin(&self.name, "sweep", &facts);
+        let mut out = page::begin_linked(&self.name, "sweep", &facts, &self.links);
         if !self.warnings.is_empty() {
             out.push_str("<div class=\"warning\" role=\"note\">\n");
             for warning in &self.warnings {
@@ -94,11 +160,39 @@ impl ExperimentPage {
         if !self.plots.is_empty() {
             out.push_str("</div>\n</section>\n");
         }
+        self.table.html(&mut out);
         page::provenance(&self.command, "The experiment's file", &self.file, &mut out);
-        let note = "Every point is in table.csv and table.parquet, a row a point, and has a result folder of its own. \
-                    Repetitions are drawn as their mean.";
+        let note = "Every point is in table.csv and table.parquet with all its figures, a row a point, and has a result folder of \
+                    its own. Repetitions are drawn as their mean; bars reach from the least to the greatest of them, or of a \
+                    point that was measured once over the interval of 95 % confidence, or that in which a search ended.";
         page::end(&[&note], &mut out);
         out
+    }
+}
+
+impl ExperimentTable {
+    fn html(&self, out: &mut String) {
+        if self.rows.is_empty() {
+            return;
+        }
+        out.push_str(
+            "<section aria-labelledby=\"points\">\n<h2 id=\"points\">Points</h2>\n\
+             <div class=\"scroll\" role=\"region\" aria-label=\"Points\" tabindex=\"0\">\n<table class=\"numbers points\">\n\
+             <thead><tr><th scope=\"col\">Point</th>",
+        );
+        for head in &self.heads {
+            let _ = write!(out, "<th scope=\"col\">{}</th>", Esc(head));
+        }
+        out.push_str("</tr></thead>\n<tbody>\n");
+        for row in &self.rows {
+            let (page, index) = (Esc(&row.page), Esc(&row.index));
+            let _ = write!(out, "<tr><th scope=\"row\"><a href=\"{page}\">{index}</a></th>");
+            for cell in &row.cells {
+                let _ = write!(out, "<td>{}</td>", Esc(cell.text()));
+            }
+            out.push_str("</tr>\n");
+        }
+        out.push_str("</tbody>\n</table></div>\n</section>\n");
     }
 }
 
@@ -109,16 +203,21 @@ impl ExperimentPlot {
 
     fn curves(&self) -> Curves {
         let curve = |own: &ExperimentCurve| {
+            let value = |y| if self.is_time { duration_ns(y) } else { number(y) };
             let tip = |(x, y, least, most): (f64, f64, f64, f64)| {
-                let spread = if least < most { format!(" (from {least} to {most})") } else { String::new() };
-                let tip = format!("{}: {} at {}{spread}", own.name, number(y), number(x));
+                let spread = match least < most {
+                    true => format!(" (from {} to {})", value(least), value(most)),
+                    false => String::new(),
+                };
+                let tip = format!("{}: {} at {}{spread}", own.name, value(y), self.place(x));
                 Point { x, y, tip, interval: Some((least, most)) }
             };
             Curve {
                 name: own.name.clone(),
                 points: own.means().into_iter().map(tip).collect(),
                 published: own.source.is_some(),
-                line: true,
+                // Between words there is nothing.
+                line: self.names.is_empty(),
             }
         };
         let sources = self
@@ -134,17 +233,25 @@ impl ExperimentPlot {
             y: self.y.clone(),
             log_x: self.log_x,
             log_y: self.log_y,
-            names: Vec::new(),
+            is_time: self.is_time,
+            names: self.names.clone(),
             band: None,
             curves: self.curves.iter().map(curve).collect(),
         }
     }
 
+    /// What stands at a place of the horizontal axis.
+    fn place(&self, x: f64) -> String {
+        let name = self.names.get((x as usize).wrapping_sub(1));
+        name.cloned().unwrap_or_else(|| number(x))
+    }
+
     fn data(&self) -> Data {
-        let heads = [self.x.as_str(), "Curve", self.y.as_str(), "Least", "Greatest"];
+        let y = if self.is_time { format!("{}, ns", self.y) } else { self.y.clone() };
+        let heads = [self.x.as_str(), "Curve", y.as_str(), "From", "To"];
         let rows = self.curves.iter().flat_map(|curve| {
             curve.means().into_iter().map(|(x, y, least, most)| {
-                vec![number(x), curve.name.clone(), number(y), number(least), number(most)]
+                vec![self.place(x), curve.name.clone(), number(y), number(least), number(most)]
             })
         });
         Data { heads: heads.map(str::to_owned).to_vec(), rows: rows.collect() }
@@ -154,9 +261,9 @@ impl ExperimentPlot {
 /// With as many digits as it takes to tell neighbours apart.
 fn number(value: f64) -> String {
     match value {
-        0.0 => "0".to_owned(),
-        v if v >= 1.0 => trimmed(v),
-        v => format!("{v:.4}"),
+        v if v < 0.0 => format!("\u{2212}{}", number(-v)),
+        v if v >= 1.0 || v == 0.0 => trimmed(v),
+        v => fixed(v, 4),
     }
 }
 
@@ -167,7 +274,7 @@ mod tests {
     fn page() -> ExperimentPage {
         let curve = |name: &str, points: &[(f64, f64)], source: Option<&str>| ExperimentCurve {
             name: name.to_owned(),
-            points: points.to_vec(),
+            points: points.iter().map(|(x, y)| ExperimentPoint { x: *x, y: *y, interval: None }).collect(),
             source: source.map(str::to_owned),
         };
         ExperimentPage {
@@ -176,12 +283,23 @@ mod tests {
             command: "doorbell sweep dca.toml".into(),
             file: "benchmark = \"<testpmd>\"".into(),
             warnings: vec!["2 points are missing".into()],
+            links: Links::default(),
+            table: ExperimentTable {
+                heads: vec!["frame_size, B".into(), "p99".into()],
+                rows: vec![ExperimentRow {
+                    page: "points/0a/report.html".into(),
+                    index: "0".into(),
+                    cells: vec![ExperimentCell::Text("64".into()), ExperimentCell::Time(2_140.0)],
+                }],
+            },
             plots: vec![ExperimentPlot {
                 title: "MSB".into(),
                 x: "frame_size".into(),
                 y: "low_gbps".into(),
                 log_x: true,
                 log_y: false,
+                is_time: false,
+                names: Vec::new(),
                 curves: vec![
                     curve("ours", &[(512.0, 50.0), (64.0, 10.0), (64.0, 20.0)], None),
                     curve("[G]", &[(512.0, 53.0)], Some("ISPASS 2024, figure 5")),
@@ -209,7 +327,36 @@ mod tests {
     #[test]
     fn a_plot_without_a_number_says_so() {
         let mut page = page();
-        page.plots[0].curves.iter_mut().for_each(|curve| curve.points = vec![(0.0, 1.0), (f64::NAN, 2.0)]);
+        let point = |x, y| ExperimentPoint { x, y, interval: None };
+        page.plots[0]
+            .curves
+            .iter_mut()
+            .for_each(|curve| curve.points = vec![point(0.0, 1.0), point(f64::NAN, 2.0)]);
         assert!(page.html().contains("Nothing to draw"));
+    }
+
+    #[test]
+    fn a_point_is_a_row_with_a_link_to_its_page() {
+        let html = page().html();
+        let row = "<th scope=\"row\"><a href=\"points/0a/report.html\">0</a></th><td>64</td><td>2.14 µs</td>";
+        assert!(html.contains(row), "{html}");
+    }
+
+    #[test]
+    fn a_point_that_was_measured_once_has_its_own_interval_and_words_stand_along_the_axis() {
+        let mut page = page();
+        let plot = &mut page.plots[0];
+        plot.names = vec!["pcie".into(), "occ".into()];
+        (plot.log_x, plot.is_time) = (false, true);
+        plot.curves.truncate(1);
+        plot.curves[0].points = vec![
+            ExperimentPoint { x: 1.0, y: 2000.0, interval: Some((1900.0, 2100.0)) },
+            ExperimentPoint { x: 2.0, y: 1000.0, interval: None },
+        ];
+        let html = page.html();
+        assert_eq!(html.matches("class=\"spread").count(), 1);
+        assert!(html.contains("ours: 2.00 µs at pcie (from 1.90 µs to 2.10 µs)"), "{html}");
+        assert!(html.contains("data-names=\"pcie\nocc\"") && html.contains("data-unit=\"time\""));
+        assert!(!html.contains("<polyline class=\"line"));
     }
 }

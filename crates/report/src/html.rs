@@ -4,22 +4,28 @@ use std::fmt::Write;
 
 use crate::escape::Esc;
 use crate::number::{NONE, duration_s, grouped, trimmed};
+use crate::page::Links;
 use crate::summary::by_frame_size;
 use crate::text::imbalance_notes;
 use crate::{
     cores, figures, functions, headline, limit, network, numbers, page, played, ports, queues, ran, stages,
-    steady, streams, timing,
+    steady, streams, timing, transfer,
 };
 use doorbell_results::{Change, PointSummary, RunSummary};
 
 /// The page of a run. `config_toml` is the resolved configuration as text.
 pub fn html(summary: &RunSummary, config_toml: &str) -> String {
+    linked_html(summary, config_toml, &Links::default())
+}
+
+/// The same where it is one of several pages.
+pub fn linked_html(summary: &RunSummary, config_toml: &str, links: &Links) -> String {
     if let Some((point, played)) = played::of(summary) {
-        return played::html(summary, point, played, config_toml);
+        return played::html(summary, point, played, config_toml, links);
     }
     let (preset, version) =
         (format!("preset {}", summary.preset), format!("version {}", summary.doorbell_version));
-    let mut out = page::begin(&summary.benchmark, "run", &[&loads(summary), &preset, &version]);
+    let mut out = page::begin_linked(&summary.benchmark, "run", &[&loads(summary), &preset, &version], links);
     if let Some(problem) = &summary.incomplete {
         let _ = writeln!(out, "<p class=\"nothing\">{}</p>", Esc(problem));
     }
@@ -44,12 +50,13 @@ pub fn html(summary: &RunSummary, config_toml: &str) -> String {
     if !groups.is_empty() {
         let all: Vec<&PointSummary> = summary.points.iter().collect();
         out.push_str("<section aria-labelledby=\"numbers\">\n<h2 id=\"numbers\">All numbers</h2>\n");
-        out.push_str(&numbers::html(&all));
+        out.push_str(&numbers::html(&all, &links.loads));
         out.push_str("</section>\n");
         out.push_str(&network::html(&all));
         out.push_str(&streams::html(&all));
         out.push_str(&timing::html(&all, &summary.meanings));
         out.push_str(&cores::html(&all));
+        out.push_str(&transfer::html(&all));
         out.push_str(&queues::html(&all));
         out.push_str(&ports::html(&all, &summary.meanings));
     }

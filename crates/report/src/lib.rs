@@ -19,7 +19,8 @@
 //! | `played` | what did a played trace come to? |
 //! | `limit` | what keeps the machine from doing more, and what of a round trip is the generator's own? |
 //! | `comparison`, `comparison_html` | what do results say side by side? |
-//! | `search`, `experiment` | what did a search find, what do all points of an experiment say? |
+//! | `transfer` | what did each core's servers move? |
+//! | `search`, `search_overview`, `experiment` | what did a search find, what do all points of an experiment say? |
 
 #![forbid(unsafe_code)]
 
@@ -46,6 +47,7 @@ mod ran;
 mod reproduction;
 mod scale;
 mod search;
+mod search_overview;
 mod stages;
 mod steady;
 mod streams;
@@ -53,6 +55,7 @@ mod summary;
 mod svg;
 mod text;
 mod timing;
+mod transfer;
 
 #[cfg(test)]
 mod html_tests;
@@ -64,8 +67,12 @@ mod text_tests;
 pub use comparison::comparison_text;
 pub use comparison_html::comparison_html;
 pub use doorbell_results::{ComparedFigure, RunSummary, SearchSummary, SummaryError};
-pub use experiment::{ExperimentCurve, ExperimentPage, ExperimentPlot};
-pub use html::html;
+pub use experiment::{
+    ExperimentCell, ExperimentCurve, ExperimentPage, ExperimentPlot, ExperimentPoint, ExperimentRow,
+    ExperimentTable,
+};
+pub use html::{html, linked_html};
+pub use page::Links;
 pub use reproduction::{ClaimRow, ReproducedFigure, ReproductionPage};
-pub use search::{search_html, search_table};
+pub use search::{linked_search_html, search_html, search_table};
 pub use text::{profile_text, summary_text, table};

@@ -2,7 +2,7 @@
 
 use crate::number::{duration_ns, fixed, grouped, percent_label, rate};
 use crate::text::one_line;
-use doorbell_results::PointSummary;
+use doorbell_results::{Drops, PointSummary, SizeSummary};
 
 /// The wait for the generator's own link is said where it is more than this share of the mean round trip.
 const OWN_SHARE: f64 = 0.05;
@@ -28,7 +28,7 @@ pub(crate) fn line(points: &[&PointSummary]) -> Option<String> {
             false => format!("Limit: none seen; no frame was lost at up to {} Mpps.", rate(highest)),
         });
     };
-    let (who, frames) = culprit(worst)?;
+    let (who, frames) = culprit(&worst.drops)?;
     let share = percent_label(frames as f64 / worst.lost().max(1) as f64);
     let busy = match who {
         CORE => worst.timing.as_ref().and_then(|timing| timing.get("packet cost", "saturation")),
@@ -40,9 +40,19 @@ pub(crate) fn line(points: &[&PointSummary]) -> Option<String> {
 
 const CORE: &str = "the core, for which full FIFOs waited";
 
-/// What most of a point's lost frames were lost to.
-fn culprit(point: &PointSummary) -> Option<(&'static str, u64)> {
-    let drops = &point.drops;
+/// Who limits, of a search: concluded from the lowest rate that missed the goal.
+pub(crate) fn of_search(size: &SizeSummary) -> Option<String> {
+    let missed = size.trials.iter().filter(|trial| trial.verdict == "above");
+    let nearest = missed.min_by(|a, b| a.rate_mpps.total_cmp(&b.rate_mpps))?;
+    let drops = nearest.drops.as_ref()?;
+    let (who, frames) = culprit(drops)?;
+    let lost = [drops.dma, drops.core, drops.tx, drops.nic_other, drops.link, drops.guest];
+    let share = percent_label(frames as f64 / lost.iter().sum::<u64>().max(1) as f64);
+    Some(format!("{who}, by {share} of the frames lost at {} Mpps", rate(nearest.rate_mpps)))
+}
+
+/// What most lost frames were lost to.
+fn culprit(drops: &Drops) -> Option<(&'static str, u64)> {
     let waited = &drops.waited_for;
     // Older files have the paper's rule only.
     let timed = waited.total() > 0;
@@ -118,7 +128,7 @@ pub(crate) fn capture_notes(points: &[&PointSummary]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::sample;
-    use doorbell_results::{Drops, ReplayStats, WaitedFor};
+    use doorbell_results::{ReplayStats, WaitedFor};
 
     fn losing(drops: Drops) -> PointSummary {
         let lost = 100;

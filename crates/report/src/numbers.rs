@@ -18,8 +18,8 @@ const HASH_SHOWN: usize = 12;
 /// No more loads than this make a narrow table.
 const FEW: usize = 3;
 
-/// The table as HTML.
-pub(crate) fn html(points: &[&PointSummary]) -> String {
+/// The table as HTML; `pages` are the loads' own ones, if they have any.
+pub(crate) fn html(points: &[&PointSummary], pages: &[String]) -> String {
     // Few columns spread over a whole page would be hard to read along.
     let class = if points.len() <= FEW { "numbers few" } else { "numbers" };
     let mut out = format!(
@@ -28,8 +28,12 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
          <table class=\"{class}\">
 <thead><tr><th scope=\"col\">Asked for</th>",
     );
-    for point in points {
-        let _ = write!(out, "<th scope=\"col\">{}</th>", Esc(&point.rate));
+    for (index, point) in points.iter().enumerate() {
+        let rate = Esc(&point.rate);
+        let _ = match pages.get(index) {
+            Some(page) => write!(out, "<th scope=\"col\"><a href=\"{}\">{rate}</a></th>", Esc(page)),
+            None => write!(out, "<th scope=\"col\">{rate}</th>"),
+        };
     }
     out.push_str("</tr></thead>\n");
     for (section, rows) in sections() {

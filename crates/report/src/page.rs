@@ -43,8 +43,30 @@ fn base64(bytes: &[u8]) -> String {
     out
 }
 
+/// Where a page stands among others, as addresses from where it lies.
+#[derive(Clone, Debug, Default)]
+pub struct Links {
+    /// The page that it is a part of, and what that is called.
+    pub up: Option<(String, String)>,
+    /// Of several loads, the page of each.
+    pub loads: Vec<String>,
+}
+
+impl Links {
+    /// Those of a part of what lies `depth` folders above.
+    pub fn up(depth: usize, name: &str) -> Links {
+        let up = Some((format!("{}report.html", "../".repeat(depth)), name.to_owned()));
+        Links { up, loads: Vec::new() }
+    }
+}
+
 /// Begins a page called `name`, of a `kind`, with facts in a line below its name.
 pub(crate) fn begin(name: &str, kind: &str, facts: &[&str]) -> String {
+    begin_linked(name, kind, facts, &Links::default())
+}
+
+/// The same of a page that may be a part of another.
+pub(crate) fn begin_linked(name: &str, kind: &str, facts: &[&str], links: &Links) -> String {
     let mut out = String::with_capacity(64 << 10);
     let _ = write!(
         out,
@@ -58,9 +80,12 @@ pub(crate) fn begin(name: &str, kind: &str, facts: &[&str]) -> String {
         Esc(name)
     );
     let facts: Vec<String> = facts.iter().map(|fact| Esc(fact).to_string()).collect();
+    let up = links.up.as_ref().map_or(String::new(), |(page, name)| {
+        format!("<p class=\"up\"><a href=\"{}\">\u{2191} {}</a></p>\n", Esc(page), Esc(name))
+    });
     let _ = writeln!(
         out,
-        "<header>\n<p class=\"eyebrow\">Doorbell {kind}</p>\n<h1>{}</h1>\n\
+        "<header>\n{up}<p class=\"eyebrow\">Doorbell {kind}</p>\n<h1>{}</h1>\n\
          <p class=\"facts\">{}</p>\n</header>\n<main>",
         Esc(name),
         facts.join(" <span aria-hidden=\"true\">·</span> ")

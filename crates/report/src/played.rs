@@ -223,13 +223,14 @@ pub(crate) fn html(
     point: &PointSummary,
     played: &PlayedFigures,
     config_toml: &str,
+    links: &page::Links,
 ) -> String {
     let (preset, version) =
         (format!("preset {}", summary.preset), format!("version {}", summary.doorbell_version));
     let names: Vec<&str> = summary.ran.traces.iter().map(|trace| trace.file.as_str()).collect();
     let (name, pace) = (names.join(", "), format!("played {}", played.pace));
     let name = if name.is_empty() { summary.benchmark.clone() } else { name };
-    let mut out = page::begin(&name, "trace", &[&pace, &preset, &version]);
+    let mut out = page::begin_linked(&name, "trace", &[&pace, &preset, &version], links);
     crate::html::changes(summary, &mut out);
     traces(&summary.ran.traces, &mut out);
     out.push_str("<section aria-labelledby=\"played\">\n<h2 id=\"played\">What it came to</h2>\n");

@@ -37,6 +37,8 @@ pub struct ReproducedFigure {
     pub claims: Vec<ClaimRow>,
     /// What is drawn.
     pub plots: Vec<ExperimentPlot>,
+    /// Its parts, and each one's page with all points.
+    pub parts: Vec<(String, String)>,
 }
 
 /// A claim.
@@ -169,6 +171,12 @@ impl ReproductionPage {
             }
             out.push_str("</tbody>\n</table>\n</div>\n");
         }
+        if !figure.parts.is_empty() {
+            let link =
+                |(name, page): &(String, String)| format!("<a href=\"{}\">{}</a>", Esc(page), Esc(name));
+            let links: Vec<String> = figure.parts.iter().map(link).collect();
+            let _ = writeln!(out, "<p class=\"facts\">All points: {}.</p>", links.join(", "));
+        }
         if figure.plots.is_empty() {
             out.push_str("</section>\n");
             return;
@@ -237,6 +245,7 @@ mod tests {
                     claim("on silicon", None, None, "", "not testable", "no silicon"),
                 ],
                 plots: Vec::new(),
+                parts: vec![("with & without".into(), "fig14/with/report.html".into())],
             }],
         }
     }
@@ -257,6 +266,7 @@ mod tests {
     fn the_page_has_each_claim_in_a_row_and_no_raw_marks() {
         let html = page().html();
         assert_eq!(html.matches("<th scope=\"row\">").count(), 3);
+        assert!(html.contains("All points: <a href=\"fig14/with/report.html\">with &amp; without</a>."));
         assert!(html.contains("DCA &lt;on&gt; and off") && !html.contains("DCA <on>"));
     }
 }

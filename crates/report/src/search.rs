@@ -5,9 +5,11 @@ use std::fmt::Write;
 use crate::escape::Esc;
 use crate::figures::{Curve, Curves, Data, Ids, Point, write_figure};
 use crate::headline::{self, Card};
+use crate::limit;
 use crate::number::{NONE, count, duration_ns, duration_s, grouped, percent, rate, trimmed};
-use crate::page;
+use crate::page::{self, Links};
 use crate::ran;
+use crate::search_overview::{self, between};
 use crate::steady;
 use crate::text::one_line;
 use doorbell_results::{SearchSummary, SizeSummary, TrialSummary};
@@ -30,17 +32,30 @@ pub fn search_table(search: &SearchSummary) -> String {
 
 /// The search as a page.
 pub fn search_html(search: &SearchSummary, config_toml: &str) -> String {
+    linked_search_html(search, config_toml, &Links::default())
+}
+
+/// The same where it is a part of another page.
+pub fn linked_search_html(search: &SearchSummary, config_toml: &str, links: &Links) -> String {
     let (preset, version) =
         (format!("preset {}", search.preset), format!("version {}", search.doorbell_version));
-    let mut out = page::begin(&search.benchmark, "search", &[&search.goal, &preset, &version]);
+    let mut out = page::begin_linked(&search.benchmark, "search", &[&search.goal, &preset, &version], links);
     if let Some(problem) = &search.incomplete {
         let _ = writeln!(out, "<p class=\"nothing\">{}</p>", Esc(problem));
     }
+    out.push_str(&search_overview::html(search));
+    let up = match search.searches.len() {
+        0 | 1 => "",
+        _ => " <a class=\"back\" href=\"#sizes\" title=\"All frame sizes\">\u{2191}</a>",
+    };
     for size in search.searches.iter().map(Size) {
         let bytes = size.frame_size;
         let _ = writeln!(out, "<section aria-labelledby=\"frames-{bytes}\">");
-        let _ = writeln!(out, "<h2 id=\"frames-{bytes}\">{}-byte frames</h2>", grouped(bytes));
+        let _ = writeln!(out, "<h2 id=\"frames-{bytes}\">{}-byte frames{up}</h2>", grouped(bytes));
         out.push_str(&headline::html(&size.cards()));
+        if let Some(limit) = limit::of_search(&size) {
+            let _ = writeln!(out, "<p class=\"limit\">Limit: {}.</p>", Esc(limit));
+        }
         out.push_str("<div class=\"figures\">\n");
         let id = format!("trials-{bytes}");
         let figure = size.curves(search.loss_goal).figure(&Ids::of(&id), size.data());
@@ -56,6 +71,9 @@ pub fn search_html(search: &SearchSummary, config_toml: &str) -> String {
     page::end(&[&loss, &format!("{} of host time in all.", duration_s(search.host_seconds))], &mut out);
     out
 }
+
+/// From this ratio of the largest frame to the smallest on, equal distances are equal ratios.
+pub(crate) const LOG_SIZES_FROM: f64 = 8.0;
 
 const HEADS: [&str; 10] = [
     "Offered, Mpps",
@@ -84,12 +102,6 @@ impl std::ops::Deref for Size<'_> {
 impl Size<'_> {
     /// The answer in a few words: its value and what is to be said with it.
     fn answer(&self) -> (String, String) {
-        let between = |low: Option<f64>, high: Option<f64>| match (low, high) {
-            (Some(low), Some(high)) => format!("{} to {}", rate(low), rate(high)),
-            (Some(low), None) => format!("at least {}", rate(low)),
-            (None, Some(high)) => format!("below {}", rate(high)),
-            (None, None) => NONE.to_owned(),
-        };
         let value = between(self.low_mpps, self.high_mpps);
         let gbps = between(self.low_gbps, self.high_gbps);
         let why = match self.ended.as_str() {
@@ -135,7 +147,11 @@ impl Size<'_> {
             let cells = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:>width$}"));
             let _ = writeln!(out, "{}", cells.collect::<Vec<_>>().join("  "));
         }
-        let _ = writeln!(out, "\n{}", self.cost_lines().join("\n"));
+        let _ = writeln!(out);
+        if let Some(limit) = limit::of_search(self) {
+            let _ = writeln!(out, "Limit: {limit}.");
+        }
+        let _ = writeln!(out, "{}", self.cost_lines().join("\n"));
         if !self.inversions_mpps.is_empty() {
             let rates: Vec<String> = self.inversions_mpps.iter().map(|mpps| rate(*mpps)).collect();
             let _ =
@@ -216,6 +232,7 @@ impl Size<'_> {
             y: "Lost, % of the offered frames".to_owned(),
             log_x: true,
             log_y: false,
+            is_time: false,
             names: Vec::new(),
             band: self.low_mpps.zip(self.high_mpps),
             curves: vec![
@@ -278,6 +295,22 @@ mod tests {
         assert!(SearchSummary::is_in(JSON) && !SearchSummary::is_in(crate::sample::LOADS_JSON));
         let cut = SearchSummary::from_json(&JSON[..500]).unwrap_err();
         assert!(matches!(cut, doorbell_results::SummaryError::Truncated { .. }), "{cut}");
+    }
+
+    #[test]
+    fn several_sizes_begin_with_the_rate_against_the_size_and_what_limits_each() {
+        let mut search = SearchSummary::from_json(JSON).unwrap();
+        assert!(!search_html(&search, "").contains("All frame sizes"));
+        let mut other = search.searches[0].clone();
+        (other.frame_size, other.low_mpps) = (64, None);
+        other.trials[0].drops = Some(doorbell_results::Drops { dma: 1, core: 3, ..Default::default() });
+        search.searches.push(other);
+        let page = search_html(&search, "");
+        let limit = "the core, for which full FIFOs waited, by 75.0\u{a0}% of the frames lost at 8.127 Mpps";
+        assert!(page.contains(&format!("<td>{limit}</td>")) && page.contains(&format!("Limit: {limit}.")));
+        assert!(page.contains("<a href=\"#frames-64\">64</a></th><td>below 4.080</td>"), "{page}");
+        assert!(page.contains("64 B: below 4.080 Mpps") && page.contains("href=\"#sizes\""));
+        assert!(search_table(&search).contains(&format!("Limit: {limit}.")));
     }
 
     #[test]

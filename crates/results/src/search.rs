@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::point::PointSummary;
+use crate::point::{Drops, PointSummary};
 use crate::ran::Ran;
 use crate::run::SummaryError;
 use crate::steady::Steady;
@@ -97,6 +97,9 @@ pub struct TrialSummary {
     /// Of these, those that never came back.
     #[serde(default)]
     pub frames_lost: u64,
+    /// What frames of the whole trial were lost to; `None` in files of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drops: Option<Drops>,
     /// Lost frames as a share of the offered: 1 − arrived / offered, corrected for the change in what queues and links hold.
     pub loss: f64,
     /// By how much chance may have moved it.

@@ -89,16 +89,16 @@ fn a_report_has_all_its_plots_nothing_cut_off_and_tools_that_work_on_desk_and_ph
         format!("const look = (() => {{\n{LOOK}}})();\nreturn [look, await (async () => {{\n{USE}}})()];");
     for window in WIDTHS {
         let seen = ask(&browser, &whole, window, &both);
-        looks(&seen[0], window);
+        looks(&seen[0], window, 7);
         used(&seen[1]);
     }
-    looks(&ask(&browser, &point, WIDTHS[2], LOOK), WIDTHS[2]);
+    looks(&ask(&browser, &point, WIDTHS[2], LOOK), WIDTHS[2], 7);
 }
 
-/// Checks what a run's page looks like.
-fn looks(seen: &Value, window: (u32, bool)) {
+/// Checks what a page looks like.
+fn looks(seen: &Value, window: (u32, bool), figures: u64) {
     let expected = serde_json::json!({
-        "plots": 7, "figures": 7, "empty": 0, "cut": [], "light": !window.1, "wider": 0
+        "plots": figures, "figures": figures, "empty": 0, "cut": [], "light": !window.1, "wider": 0
     });
     assert_eq!(*seen, expected, "at {window:?}");
 }
@@ -122,6 +122,47 @@ fn used(did: &Value) {
     assert!(enlarged.len() > 2 && enlarged.iter().all(|tick| (15.0..30.0).contains(tick)), "{did}");
     assert!(did["keys"].as_str().is_some_and(|tip| tip.starts_with("20.000 Mpps offered")), "{did}");
     assert_eq!(did["csv"][1], "2.000,1.024,2.000,1.024,0.000", "{did}");
+}
+
+/// A grid of four points, whose file asks for no plot.
+const GRID: &str = "benchmark = \"testpmd\"\npreset = \"fast\"\nset = [\"run.warmup=20us\", \"run.duration=20us\"]\n\
+    [measure]\nrates = [\"1Mpps\", \"20Mpps\"]\n[grid]\n\"core.ipc\" = [1, 2]\n";
+
+#[test]
+fn pages_of_sweeps_and_searches_begin_with_an_overview_and_lead_to_their_points_and_back() {
+    let browser = browser();
+    let folder = scratch();
+    let path = |name: &str| folder.path().join(name);
+    let text = |path: &Path| path.to_str().expect("a path that is text").to_owned();
+    std::fs::write(path("grid.toml"), GRID).expect("a file can be written");
+    doorbell(&["sweep", &text(&path("grid.toml")), "-q", "--out", &text(&path("sweep"))]).success();
+    let search =
+        ["search", "testpmd", "--preset", "fast", "--frame-size", "64,1518", "--precision", "10%", "-q"];
+    doorbell(&[&search[..], &["--out", &text(&path("search"))]].concat()).success();
+
+    const SORT: &str = "const table = document.querySelector('.points');
+        const head = [...table.tHead.rows[0].cells].find(head => head.textContent === 'Rate');
+        head.querySelector('button').click();
+        head.querySelector('button').click();
+        const links = [...table.querySelectorAll('a')].map(link => [link.textContent, link.getAttribute('href')]);
+        return [links, document.querySelectorAll('.legend button').length];";
+    let sweep = path("sweep/report.html");
+    let both = format!("const look = (() => {{\n{LOOK}}})();\nreturn [look, (() => {{\n{SORT}}})()];");
+    let seen = ask(&browser, &sweep, WIDTHS[2], &both);
+    let figures = seen[0]["figures"].as_u64().unwrap_or(0);
+    assert!(figures >= 2, "delivered and lost are drawn: {seen}");
+    looks(&seen[0], WIDTHS[2], figures);
+    // The first point at the higher rate.
+    assert_eq!(seen[1][0][0][0], "1", "{seen}");
+    assert_eq!(seen[1][1], 2 * figures, "two curves a plot: {seen}");
+    let point = path("sweep").join(seen[1][0][0][1].as_str().expect("a link"));
+    let page = std::fs::read_to_string(&point).expect("the point has a page");
+    assert!(page.contains("<a href=\"../../report.html\">"), "the way back");
+
+    looks(&ask(&browser, &path("search/report.html"), WIDTHS[1], LOOK), WIDTHS[1], 4);
+    let page = std::fs::read_to_string(path("search/report.html")).expect("a page");
+    let at = |part: &str| page.find(part).unwrap_or_else(|| panic!("{part}"));
+    assert!(at("id=\"rate-by-size\"") < at("id=\"frames-64\"") && page.contains("href=\"#frames-1518\""));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Curves over any two measures, as a search or an experiment asks for them.
 
+use super::latency::tick as time_label;
 use super::{Data, Figure, Ids};
 use crate::number::trimmed;
 use crate::scale::Scale;
@@ -41,6 +42,8 @@ pub(crate) struct Curves {
     pub y: String,
     pub log_x: bool,
     pub log_y: bool,
+    /// Whether the vertical axis is in nanoseconds.
+    pub is_time: bool,
     /// Words that stand at 1, 2, 3 … of the horizontal axis.
     pub names: Vec<String>,
     /// A part of the horizontal axis to mark.
@@ -75,7 +78,10 @@ impl Curves {
         let heights = all().flat_map(|point| [Some(point.y), point.interval.map(|interval| interval.1)]);
         let y = scale(heights.flatten().collect(), self.log_y);
         let mut plot = Plot::new(x, y, 56.0, 24.0).named(&self.names);
-        plot.y_axis(&self.y, label);
+        if self.is_time {
+            plot = plot.of_time();
+        }
+        plot.y_axis(&self.y, if self.is_time { time_label } else { label });
         if let Some((from, to)) = self.band {
             plot.band((from, to), "loss", &format!("{} to {}", trimmed(from), trimmed(to)));
         }

@@ -81,7 +81,7 @@ fn draw(ids: &Ids, points: &[&PointSummary], y: Scale) -> String {
 }
 
 /// A tick's time without needless digits: 500 ns, 2 µs, 1 ms.
-fn tick(ns: f64) -> String {
+pub(super) fn tick(ns: f64) -> String {
     let (scale, unit) = match ns {
         ns if ns < 999.5 => (1.0, "ns"),
         ns if ns < 999.5e3 => (1e3, "µs"),

@@ -75,7 +75,7 @@ class Plot {
     const { left, right, top, floor } = this.box;
     const id = `${this.figure.id}-clip`;
     const path = make('clipPath', { id });
-    path.append(make('rect', { x: left, y: top - 4, width: right - left, height: floor - top + 5 }));
+    path.append(make('rect', { x: left - 5, y: top - 5, width: right - left + 10, height: floor - top + 6 }));
     this.svg.prepend(path);
     for (const { element } of this.parts) {
       if (!element.matches('.mark')) element.setAttribute('clip-path', `url(#${id})`);

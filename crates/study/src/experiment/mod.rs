@@ -26,7 +26,7 @@ mod value;
 
 pub use file::{ExperimentFile, PlotSpec, Published, SearchSpec};
 pub use plan::{ExperimentError, Identity, Plan, PlannedPoint, Work};
-pub use point::measure;
+pub use point::{Pages, measure};
 pub use store::{State, Store};
 pub use sweep::{Failure, Progress, Sweep, sweep};
 pub(crate) use table::renamed;

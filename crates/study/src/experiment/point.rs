@@ -9,18 +9,28 @@ use doorbell_bench::{
 };
 use doorbell_loadgen::Rate;
 use doorbell_machine::Base;
+use doorbell_results::SearchSummary;
 
 use super::plan::{ExperimentError, Identity, Plan, PlannedPoint, Work};
 use super::store::Store;
 use crate::search::{SearchRequest, search_sizes, search_summary};
 
+/// How a point's summary and its configuration as text become its page.
+#[derive(Clone, Copy)]
+pub struct Pages {
+    /// Of a run.
+    pub run: fn(&RunSummary, &str) -> String,
+    /// Of a search.
+    pub search: fn(&SearchSummary, &str) -> String,
+}
+
 /// Measures a point, unless it is done.
 pub fn measure(
     plan: &Plan,
-    index: usize,
-    identity: &Identity,
+    (index, identity): (usize, &Identity),
     store: &Store,
     places: &Places,
+    pages: Pages,
     control: &mut Control,
 ) -> Result<(), ExperimentError> {
     let point = &plan.points[index];
@@ -35,7 +45,7 @@ pub fn measure(
     };
     store.complete(identity, &mut &mut *control, busy, |folder, control| {
         let command = format!("doorbell sweep run --index {index} ({})", plan.file.name());
-        let own = Own { point, benchmark: plan.benchmark, places, base, command };
+        let own = Own { point, benchmark: plan.benchmark, places, pages, base, command };
         match &point.work {
             Work::Measure(rate) => own.at_rate(*rate, folder, control),
             Work::Search(request) => own.found(request, folder, control),
@@ -53,6 +63,7 @@ struct Own<'a> {
     point: &'a PlannedPoint,
     benchmark: &'static Benchmark,
     places: &'a Places,
+    pages: Pages,
     base: &'a Base,
     command: String,
 }
@@ -103,7 +114,8 @@ impl Own<'_> {
             meanings,
             points: vec![summary],
         };
-        Ok(folder.write("summary.json", &whole.to_json())?)
+        folder.write("summary.json", &whole.to_json())?;
+        Ok(folder.write("report.html", &(self.pages.run)(&whole, &self.point.config.to_toml()))?)
     }
 
     fn found(
@@ -123,7 +135,9 @@ impl Own<'_> {
             search_sizes(&session, &[size], request, jobs, control.interrupted, &|_, _| {}).all()?;
         let seconds = started.elapsed().as_secs_f64();
         let names = (self.benchmark.name, self.base.name());
-        let summary = search_summary(names, self.command, request, jobs, seconds, searches, session.ran());
-        Ok(folder.write("summary.json", &summary.to_json())?)
+        let summary =
+            search_summary(names, self.command.clone(), request, jobs, seconds, searches, session.ran());
+        folder.write("summary.json", &summary.to_json())?;
+        Ok(folder.write("report.html", &(self.pages.search)(&summary, &self.point.config.to_toml()))?)
     }
 }

@@ -211,6 +211,7 @@ fn trial_summary(trial: &Outcome<PointSummary>) -> TrialSummary {
         .to_owned(),
         frames_offered: judged.account.offered,
         frames_lost: judged.account.lost,
+        drops: Some(point.drops.clone()),
         loss: judged.loss,
         loss_error: judged.loss_error,
         occupancy_correction: judged.occupancy_change,

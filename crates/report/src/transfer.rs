@@ -1,0 +1,73 @@
+//! What each core's servers moved, where there are several.
+
+use std::fmt::Write;
+
+use crate::escape::Esc;
+use crate::number::{NONE, fixed, grouped};
+use doorbell_results::{PointSummary, TransferCore};
+
+/// The section; nothing for servers on one core.
+pub(crate) fn html(points: &[&PointSummary]) -> String {
+    let cores: Vec<(&str, &TransferCore)> = points
+        .iter()
+        .flat_map(|point| {
+            point.transfer.iter().flat_map(|own| &own.cores).map(|core| (point.rate.as_str(), core))
+        })
+        .collect();
+    if cores.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from(
+        "<section aria-labelledby=\"moved\">\n<h2 id=\"moved\">What each core moved</h2>\n\
+         <div class=\"scroll\" role=\"region\" aria-label=\"What each core moved\" tabindex=\"0\">\n<table class=\"numbers few\">\n\
+         <thead><tr>",
+    );
+    for head in
+        ["Core", "Load", "Ports", "Goodput, Gbps", "Transactions a second", "Frames its queue received"]
+    {
+        let _ = write!(out, "<th scope=\"col\">{head}</th>");
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for (load, core) in cores {
+        let ports: Vec<String> = core.ports.iter().map(u16::to_string).collect();
+        let cells = [
+            load.to_owned(),
+            ports.join(", "),
+            core.goodput_gbps.map_or(NONE.to_owned(), |gbps| fixed(gbps, 3)),
+            core.transactions_per_second.map_or(NONE.to_owned(), |rate| fixed(rate, 0)),
+            grouped(core.queue_received),
+        ];
+        let _ = write!(out, "<tr><th scope=\"row\">{}</th>", core.core);
+        for cell in cells {
+            let _ = write!(out, "<td>{}</td>", Esc(cell));
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody>\n</table></div>\n</section>\n");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use doorbell_results::TransferFigures;
+
+    #[test]
+    fn each_core_is_a_row_and_one_core_no_table() {
+        let mut point = sample::single(0).points.remove(0);
+        point.transfer = Some(TransferFigures::default());
+        assert_eq!(html(&[&point]), "");
+        let core = |core, transactions_per_second| TransferCore {
+            core,
+            ports: vec![6379 + core as u16],
+            transactions_per_second,
+            queue_received: 1555,
+            ..TransferCore::default()
+        };
+        point.transfer.as_mut().unwrap().cores = vec![core(0, Some(277_499.0)), core(1, None)];
+        let page = html(&[&point]);
+        assert!(page.contains("<td>6379</td><td>–</td><td>277,499</td><td>1,555</td>"), "{page}");
+        assert!(page.contains("<td>6380</td><td>–</td><td>–</td>"), "{page}");
+    }
+}
