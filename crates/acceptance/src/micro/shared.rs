@@ -177,12 +177,70 @@ fn in_turns(core: CoreKind) -> Row {
     }
 }
 
+/// Two harts and a ring between them as DPDK's is with one producer and one consumer (rte_ring, "single producer/single consumer"): a bulk
+/// of objects is written, then the producer's tail behind a release; the consumer, who polls that, takes them out and says so by its own
+/// tail. The ring has room for one bulk, so that each waits for the other.
+fn ring(lines: i32) -> Program {
+    let (acquire, release) = (0x0230_000f, 0x0310_000f);
+    let setup = |a: &mut Assembler| {
+        a.li(S0, DATA);
+        a.li(S1, DATA + 0x1000);
+        a.li(S2, DATA + 0x2000);
+        a.addi(T1, ZERO, 0);
+        a.bnez(A0, "consumer");
+    };
+    let body = |a: &mut Assembler| {
+        a.ld(T0, S1, 0);
+        a.bne(T0, T1, "loop");
+        a.word(acquire);
+        (0..8 * lines).for_each(|object| a.sd(T1, S2, 8 * object));
+        a.addi(T1, T1, 1);
+        a.word(release);
+        a.sd(T1, S0, 0);
+        a.j("loop");
+        a.label("consumer");
+        a.ld(T0, S0, 0);
+        a.beq(T0, T1, "consumer");
+        a.word(acquire);
+        (0..8 * lines).for_each(|object| a.ld(ZERO, S2, 8 * object));
+        a.addi(T1, T1, 1);
+        a.word(release);
+        a.sd(T1, S1, 0);
+        a.j("consumer");
+    };
+    Program::new(setup, body)
+}
+
+fn between_two(core: CoreKind, lines: i32) -> Row {
+    let config = cores(core, 2, &[]);
+    let together = run(&config, &ring(lines), WARM, TIME);
+    let taken: u64 = together.memory.harts.iter().map(|hart| hart.sharing.hitm).sum();
+    let p = &config.pipeline;
+    let refill = p.redirect_cycles + config.memory.l1i.latency + p.front_end_depth;
+    // Its lines are asked for together, each behind the eight objects of the one before.
+    let objects = f64::from(8 * (lines - 1));
+    let apart = objects / f64::from(p.drain_width) + objects / f64::from(p.units.load_ports);
+    let least =
+        f64::from(3 * upgrade(&config) + 2 * (hand_over(&config) + refill) + alone(&config, core)) + apart;
+    Row {
+        what: format!("a ring between two harts, {} objects at a time", 8 * lines),
+        core,
+        unit: "cycles a bulk",
+        form: "3 upgrades, 2 hand-overs, 2 refills, a request and its hand-over; objects of further lines at drain width and load ports; \
+               and up to 12 for branches, commits and drains"
+            .to_owned(),
+        expected: (least, least + 12.0),
+        measured: together.cycles / (taken as f64 / f64::from(lines + 2)),
+    }
+}
+
 /// See the module.
 pub fn lines() -> Vec<Row> {
     let mut rows = Vec::new();
     for core in CORES {
         contended(core, &mut rows);
         rows.push(in_turns(core));
+        rows.extend([1, 2, 4].map(|lines| between_two(core, lines)));
     }
     rows
 }
