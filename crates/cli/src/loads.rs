@@ -1,7 +1,7 @@
 //! A run's results as they come: a folder for each load where there are several, and what is done in place whenever a load is.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use doorbell_bench::{
@@ -9,7 +9,7 @@ use doorbell_bench::{
 };
 use doorbell_files::list;
 use doorbell_machine::Base;
-use doorbell_report::{Links, linked_html};
+use doorbell_report::{Beside, html_with};
 
 use crate::out::{out, outln};
 use crate::run_args::{RunArgs, command_line};
@@ -20,6 +20,19 @@ pub const ALL_LOADS: &str = "All loads";
 /// The folder of one of several loads.
 pub fn load(index: usize) -> String {
     format!("point-{index:02}")
+}
+
+/// The folded stacks in a folder, each with the name of its node, if it is a network's.
+pub fn stacks(folder: &Path) -> Vec<(String, String)> {
+    let mut names: Vec<String> =
+        list(folder).unwrap_or_default().iter().map(|name| name.to_string_lossy().into_owned()).collect();
+    names.sort();
+    let of_node = |name: &str| {
+        let node = name.strip_prefix("functions")?.strip_suffix(".folded")?;
+        Some(node.trim_start_matches('-').to_owned())
+    };
+    let read = |name: String| Some((of_node(&name)?, std::fs::read_to_string(folder.join(&name)).ok()?));
+    names.into_iter().filter_map(read).collect()
 }
 
 /// The results of one `doorbell run`.
@@ -162,15 +175,16 @@ impl<'a> Loads<'a> {
             points,
         };
         let json = folder.write_summary(&summary)?;
-        let links = match (self.asked, is_whole) {
-            (1, _) => Links::default(),
-            (_, false) => Links::up(1, ALL_LOADS),
+        let stacks = stacks(folder.path());
+        let beside = match (self.asked, is_whole) {
+            (1, _) => Beside { stacks, ..Beside::default() },
+            (_, false) => Beside { stacks, ..Beside::up(1, ALL_LOADS) },
             (_, true) => {
                 let loads = (0..self.points.len()).map(|index| format!("{}/report.html", load(index)));
-                Links { up: None, loads: loads.collect() }
+                Beside { loads: loads.collect(), ..Beside::default() }
             }
         };
-        folder.write("report.html", &linked_html(&summary, &config.to_toml(), &links))?;
+        folder.write("report.html", &html_with(&summary, &config.to_toml(), &beside))?;
         Ok((summary, json))
     }
 }

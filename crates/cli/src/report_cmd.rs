@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use doorbell_bench::{ResultFolder, write_sealed};
-use doorbell_report::{Links, RunSummary, SearchSummary, linked_html, linked_search_html, search_table};
+use doorbell_report::{Beside, RunSummary, SearchSummary, html_with, search_html_with, search_table};
 
-use crate::loads::{ALL_LOADS, load};
+use crate::loads::{ALL_LOADS, load, stacks};
 use crate::out::{out, outln};
 use crate::sweep_page::point_links;
 
@@ -32,11 +32,11 @@ pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
         let config = read("config.toml").or_else(|_| read("point-00/config.toml"))?;
         let (page, table) = if SearchSummary::is_in(&json) {
             let summary = SearchSummary::from_json(&json).with_context(named)?;
-            (linked_search_html(&summary, &config, &links(path, 0)), search_table(&summary))
+            (search_html_with(&summary, &config, &beside(path, 0)), search_table(&summary))
         } else {
             let summary = RunSummary::from_json(&json).with_context(named)?;
-            let links = links(path, summary.points.len());
-            (linked_html(&summary, &config, &links), doorbell_report::table(&summary))
+            let beside = beside(path, summary.points.len());
+            (html_with(&summary, &config, &beside), doorbell_report::table(&summary))
         };
         write_sealed(&ResultFolder::create(path)?, "report.html", &page)?;
         out!("{table}");
@@ -45,22 +45,23 @@ pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the page in a folder leads to: found by where the folder lies, as the command that wrote it had it.
-fn links(path: &Path, points: usize) -> Links {
+/// What the page in a folder has beside its summary: found by where the folder lies and what is in it, as the command that wrote it had it.
+fn beside(path: &Path, points: usize) -> Beside {
     let pages = (0..points).map(|index| format!("{}/report.html", load(index)));
     let loads: Vec<String> = pages.filter(|page| path.join(page).is_file()).collect();
+    let stacks = stacks(path);
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let is_named = |path: Option<&Path>, prefix: &str| {
         path.and_then(Path::file_name).is_some_and(|name| name.to_string_lossy().starts_with(prefix))
     };
     let above = absolute.parent();
     if is_named(Some(&absolute), "point-") && above.is_some_and(|above| above.join("report.html").is_file()) {
-        return Links::up(1, ALL_LOADS);
+        return Beside { stacks, ..Beside::up(1, ALL_LOADS) };
     }
     if is_named(above, "points")
         && above.and_then(Path::parent).is_some_and(|up| up.join("table.csv").is_file())
     {
         return point_links();
     }
-    Links { up: None, loads }
+    Beside { up: None, loads, stacks }
 }

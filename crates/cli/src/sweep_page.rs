@@ -3,7 +3,7 @@
 use anyhow::Context;
 use doorbell_machine::Base;
 use doorbell_report::{
-    ExperimentCell, ExperimentPage, ExperimentRow, ExperimentTable, Links, linked_html, linked_search_html,
+    Beside, ExperimentCell, ExperimentPage, ExperimentRow, ExperimentTable, html_with, search_html_with,
 };
 use doorbell_study::experiment::{Cell, Column, Pages, Store, Table};
 
@@ -33,14 +33,14 @@ const FEW: usize = 3;
 const OWN: usize = 6;
 
 /// What a point's page leads to.
-pub fn point_links() -> Links {
-    Links::up(2, "All points")
+pub fn point_links() -> Beside {
+    Beside::up(2, "All points")
 }
 
 /// How points' pages are made.
 pub const PAGES: Pages = Pages {
-    run: |summary, config| linked_html(summary, config, &point_links()),
-    search: |summary, config| linked_search_html(summary, config, &point_links()),
+    run: |summary, config| html_with(summary, config, &point_links()),
+    search: |summary, config| search_html_with(summary, config, &point_links()),
 };
 
 /// Writes the page of what is done.
@@ -74,7 +74,7 @@ pub fn write(
         plots,
         table: rows_of(table, |point| store.folder().path().join(point).is_file()),
         warnings,
-        links: Links { up, loads: Vec::new() },
+        beside: Beside { up, ..Beside::default() },
     };
     Ok(store.folder().write("report.html", &page.html())?)
 }

@@ -9,8 +9,10 @@ use doorbell_bench::{
     KindRules, Observe, Places, PlayedRun, ReadyTrace, Results, RunConfig, RunSummary, TRACE, Traces, Warmup,
     changes, named, resolve_played, write_played,
 };
+use doorbell_report::{Beside, html_with};
 
 use crate::exit::Asked;
+use crate::loads::stacks;
 use crate::out::{out, outln};
 use crate::run_args::{CommonArgs, OutputArgs, command_line};
 use crate::screen::Screen;
@@ -126,7 +128,8 @@ pub fn run(args: &PlayArgs, places: &Places) -> anyhow::Result<ExitCode> {
         points: vec![summary],
     };
     let json = folder.write_summary(&summary)?;
-    folder.write("report.html", &doorbell_report::html(&summary, &config.to_toml()))?;
+    let beside = Beside { stacks: stacks(folder.path()), ..Beside::default() };
+    folder.write("report.html", &html_with(&summary, &config.to_toml(), &beside))?;
     let written = results.publish()?;
     if args.output.json {
         out!("{json}");

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::escape::Esc;
 use crate::figures::{Curve, Curves, Data, Figure, Ids, Point, write_figure};
 use crate::number::{NONE, duration_ns, fixed, trimmed};
-use crate::page::{self, Links};
+use crate::page::{self, Beside};
 
 /// An experiment's page.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub struct ExperimentPage {
     /// What is to be said aloud, such as points that are missing.
     pub warnings: Vec<String>,
     /// What it is a part of.
-    pub links: Links,
+    pub beside: Beside,
 }
 
 /// A plot.
@@ -140,7 +140,7 @@ impl ExperimentPage {
     /// The page.
     pub fn html(&self) -> String {
         let facts: Vec<&str> = self.facts.iter().map(String::as_str).collect();
-        let mut out = page::begin_linked(&self.name, "sweep", &facts, &self.links);
+        let mut out = page::begin_with(&self.name, "sweep", &facts, &self.beside);
         if !self.warnings.is_empty() {
             out.push_str("<div class=\"warning\" role=\"note\">\n");
             for warning in &self.warnings {
@@ -283,7 +283,7 @@ mod tests {
             command: "doorbell sweep dca.toml".into(),
             file: "benchmark = \"<testpmd>\"".into(),
             warnings: vec!["2 points are missing".into()],
-            links: Links::default(),
+            beside: Beside::default(),
             table: ExperimentTable {
                 heads: vec!["frame_size, B".into(), "p99".into()],
                 rows: vec![ExperimentRow {

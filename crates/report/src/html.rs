@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::escape::Esc;
 use crate::number::{NONE, duration_s, grouped, trimmed};
-use crate::page::Links;
+use crate::page::Beside;
 use crate::summary::by_frame_size;
 use crate::text::imbalance_notes;
 use crate::{
@@ -15,17 +15,17 @@ use doorbell_results::{Change, PointSummary, RunSummary};
 
 /// The page of a run. `config_toml` is the resolved configuration as text.
 pub fn html(summary: &RunSummary, config_toml: &str) -> String {
-    linked_html(summary, config_toml, &Links::default())
+    html_with(summary, config_toml, &Beside::default())
 }
 
-/// The same where it is one of several pages.
-pub fn linked_html(summary: &RunSummary, config_toml: &str, links: &Links) -> String {
+/// The same with what it has beside its summary.
+pub fn html_with(summary: &RunSummary, config_toml: &str, beside: &Beside) -> String {
     if let Some((point, played)) = played::of(summary) {
-        return played::html(summary, point, played, config_toml, links);
+        return played::html(summary, point, played, config_toml, beside);
     }
     let (preset, version) =
         (format!("preset {}", summary.preset), format!("version {}", summary.doorbell_version));
-    let mut out = page::begin_linked(&summary.benchmark, "run", &[&loads(summary), &preset, &version], links);
+    let mut out = page::begin_with(&summary.benchmark, "run", &[&loads(summary), &preset, &version], beside);
     if let Some(problem) = &summary.incomplete {
         let _ = writeln!(out, "<p class=\"nothing\">{}</p>", Esc(problem));
     }
@@ -44,13 +44,14 @@ pub fn linked_html(summary: &RunSummary, config_toml: &str, links: &Links) -> St
         books(points, &mut out);
         out.push_str(&figures::html(*frame_size, points, &summary.command));
         out.push_str(&stages::html(points, &summary.meanings));
+        out.push_str(&figures::flames_html(&beside.stacks, &summary.command));
         out.push_str(&functions::html(points));
         out.push_str("</section>\n");
     }
     if !groups.is_empty() {
         let all: Vec<&PointSummary> = summary.points.iter().collect();
         out.push_str("<section aria-labelledby=\"numbers\">\n<h2 id=\"numbers\">All numbers</h2>\n");
-        out.push_str(&numbers::html(&all, &links.loads));
+        out.push_str(&numbers::html(&all, &beside.loads));
         out.push_str("</section>\n");
         out.push_str(&network::html(&all));
         out.push_str(&streams::html(&all));
@@ -72,6 +73,8 @@ pub fn linked_html(summary: &RunSummary, config_toml: &str, links: &Links) -> St
 fn loads(summary: &RunSummary) -> String {
     match summary.points.as_slice() {
         [] => "no load".to_owned(),
+        // What a transfer is called is no rate.
+        [point] if point.transfer.is_some() => point.rate.clone(),
         [point] => format!("{} offered", point.rate),
         points => {
             let rates = points.iter().map(|p| p.offered_mpps);

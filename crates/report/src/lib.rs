@@ -71,8 +71,8 @@ pub use experiment::{
     ExperimentCell, ExperimentCurve, ExperimentPage, ExperimentPlot, ExperimentPoint, ExperimentRow,
     ExperimentTable,
 };
-pub use html::{html, linked_html};
-pub use page::Links;
+pub use html::{html, html_with};
+pub use page::Beside;
 pub use reproduction::{ClaimRow, ReproducedFigure, ReproductionPage};
-pub use search::{linked_search_html, search_html, search_table};
+pub use search::{search_html, search_html_with, search_table};
 pub use text::{profile_text, summary_text, table};

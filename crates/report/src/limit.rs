@@ -2,10 +2,12 @@
 
 use crate::number::{duration_ns, fixed, grouped, percent_label, rate};
 use crate::text::one_line;
-use doorbell_results::{Drops, PointSummary, SizeSummary};
+use doorbell_results::{Drops, PointSummary, SizeSummary, TransferFigures};
 
 /// The wait for the generator's own link is said where it is more than this share of the mean round trip.
 const OWN_SHARE: f64 = 0.05;
+/// Cores that have nothing to do for a smaller share of the time are what limits.
+const IDLE_MIN: f64 = 0.05;
 /// At more loads than this it has been said.
 const NOTES: usize = 3;
 
@@ -17,7 +19,11 @@ pub(crate) fn line(points: &[&PointSummary]) -> Option<String> {
         return None;
     }
     let worst = offered.clone().filter(|point| point.lost() > 0).max_by_key(|point| point.lost());
+    let transfer = offered.clone().find_map(|point| point.transfer.as_ref());
     let Some(worst) = worst else {
+        if let Some(transfer) = transfer {
+            return Some(between_nodes(transfer));
+        }
         let filled = offered.filter(|point| point.unsustained().is_some()).map(|point| point.offered_mpps);
         let filled = filled.fold(f64::INFINITY, f64::min);
         return Some(match filled.is_finite() {
@@ -39,6 +45,25 @@ pub(crate) fn line(points: &[&PointSummary]) -> Option<String> {
 }
 
 const CORE: &str = "the core, for which full FIFOs waited";
+
+/// Who limits what moves between two nodes and loses nothing: a closed loop waits, and says so by whose cores have nothing to do.
+fn between_nodes(transfer: &TransferFigures) -> String {
+    let share = |idle: f64| percent_label(idle.max(0.0));
+    let (test, drive) = (share(transfer.test_idle), share(transfer.drive_idle));
+    match (transfer.test_idle < IDLE_MIN, transfer.drive_idle < IDLE_MIN) {
+        (true, false) => {
+            format!("Limit: the test node's cores, idle for {test} of the time (the drive node's {drive}).")
+        }
+        (false, true) => {
+            format!("Limit: the drive node's cores, idle for {drive} of the time (the test node's {test}).")
+        }
+        (true, true) => format!("Limit: the cores of both nodes, idle for {test} and {drive} of the time."),
+        (false, false) => format!(
+            "Limit: not all cores of a node (idle for {test} of the time in the test node, {drive} in the drive node): one of several, \
+             the cable, or how much is under way at once (connections, TCP's window)."
+        ),
+    }
+}
 
 /// Who limits, of a search: concluded from the lowest rate that missed the goal.
 pub(crate) fn of_search(size: &SizeSummary) -> Option<String> {
@@ -139,6 +164,23 @@ mod tests {
             drops,
             ..PointSummary::default()
         }
+    }
+
+    #[test]
+    fn a_transfer_that_loses_nothing_is_limited_by_cores_that_are_never_idle() {
+        let mut point = losing(Drops::default());
+        point.frames_delivered = point.frames_offered;
+        let mut line_of = |test_idle, drive_idle| {
+            point.transfer = Some(TransferFigures { test_idle, drive_idle, ..TransferFigures::default() });
+            line(&[&point]).unwrap()
+        };
+        assert!(
+            line_of(0.01, 0.5).starts_with("Limit: the test node's cores, idle for 1.00\u{a0}% of the time")
+        );
+        assert!(
+            line_of(0.5, 0.0).starts_with("Limit: the drive node's cores, idle for 0\u{a0}% of the time")
+        );
+        assert!(line_of(0.2, 0.9).starts_with("Limit: not all cores of a node"));
     }
 
     #[test]

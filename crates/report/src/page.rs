@@ -17,6 +17,7 @@ const SCRIPT: &str = concat!(
     "(() => {\n'use strict';\n",
     include_str!("script/axis.js"),
     include_str!("script/plot.js"),
+    include_str!("script/flame.js"),
     include_str!("script/table.js"),
     include_str!("script/save.js"),
     include_str!("script/page.js"),
@@ -43,30 +44,32 @@ fn base64(bytes: &[u8]) -> String {
     out
 }
 
-/// Where a page stands among others, as addresses from where it lies.
+/// What a page has beside its summary. Other pages are addresses from where it lies.
 #[derive(Clone, Debug, Default)]
-pub struct Links {
+pub struct Beside {
     /// The page that it is a part of, and what that is called.
     pub up: Option<(String, String)>,
     /// Of several loads, the page of each.
     pub loads: Vec<String>,
+    /// Folded stacks (`functions.folded`), each with whose they are where there are several nodes.
+    pub stacks: Vec<(String, String)>,
 }
 
-impl Links {
-    /// Those of a part of what lies `depth` folders above.
-    pub fn up(depth: usize, name: &str) -> Links {
+impl Beside {
+    /// What a part has of what lies `depth` folders above.
+    pub fn up(depth: usize, name: &str) -> Beside {
         let up = Some((format!("{}report.html", "../".repeat(depth)), name.to_owned()));
-        Links { up, loads: Vec::new() }
+        Beside { up, ..Beside::default() }
     }
 }
 
 /// Begins a page called `name`, of a `kind`, with facts in a line below its name.
 pub(crate) fn begin(name: &str, kind: &str, facts: &[&str]) -> String {
-    begin_linked(name, kind, facts, &Links::default())
+    begin_with(name, kind, facts, &Beside::default())
 }
 
 /// The same of a page that may be a part of another.
-pub(crate) fn begin_linked(name: &str, kind: &str, facts: &[&str], links: &Links) -> String {
+pub(crate) fn begin_with(name: &str, kind: &str, facts: &[&str], beside: &Beside) -> String {
     let mut out = String::with_capacity(64 << 10);
     let _ = write!(
         out,
@@ -80,7 +83,7 @@ pub(crate) fn begin_linked(name: &str, kind: &str, facts: &[&str], links: &Links
         Esc(name)
     );
     let facts: Vec<String> = facts.iter().map(|fact| Esc(fact).to_string()).collect();
-    let up = links.up.as_ref().map_or(String::new(), |(page, name)| {
+    let up = beside.up.as_ref().map_or(String::new(), |(page, name)| {
         format!("<p class=\"up\"><a href=\"{}\">\u{2191} {}</a></p>\n", Esc(page), Esc(name))
     });
     let _ = writeln!(

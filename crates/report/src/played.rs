@@ -223,20 +223,21 @@ pub(crate) fn html(
     point: &PointSummary,
     played: &PlayedFigures,
     config_toml: &str,
-    links: &page::Links,
+    beside: &page::Beside,
 ) -> String {
     let (preset, version) =
         (format!("preset {}", summary.preset), format!("version {}", summary.doorbell_version));
     let names: Vec<&str> = summary.ran.traces.iter().map(|trace| trace.file.as_str()).collect();
     let (name, pace) = (names.join(", "), format!("played {}", played.pace));
     let name = if name.is_empty() { summary.benchmark.clone() } else { name };
-    let mut out = page::begin_linked(&name, "trace", &[&pace, &preset, &version], links);
+    let mut out = page::begin_with(&name, "trace", &[&pace, &preset, &version], beside);
     crate::html::changes(summary, &mut out);
     traces(&summary.ran.traces, &mut out);
     out.push_str("<section aria-labelledby=\"played\">\n<h2 id=\"played\">What it came to</h2>\n");
     out.push_str(&headline::html(&cards(point, played)));
     out.push_str(&figures::played_html(point, &summary.command));
     neighbours(played, &mut out);
+    out.push_str(&figures::flames_html(&beside.stacks, &summary.command));
     out.push_str(&functions::html(&[point]));
     out.push_str("</section>\n<section aria-labelledby=\"numbers\">\n<h2 id=\"numbers\">All numbers</h2>\n");
     numbers(point, played, &mut out);

@@ -7,7 +7,7 @@ use crate::figures::{Curve, Curves, Data, Ids, Point, write_figure};
 use crate::headline::{self, Card};
 use crate::limit;
 use crate::number::{NONE, count, duration_ns, duration_s, grouped, percent, rate, trimmed};
-use crate::page::{self, Links};
+use crate::page::{self, Beside};
 use crate::ran;
 use crate::search_overview::{self, between};
 use crate::steady;
@@ -32,14 +32,14 @@ pub fn search_table(search: &SearchSummary) -> String {
 
 /// The search as a page.
 pub fn search_html(search: &SearchSummary, config_toml: &str) -> String {
-    linked_search_html(search, config_toml, &Links::default())
+    search_html_with(search, config_toml, &Beside::default())
 }
 
-/// The same where it is a part of another page.
-pub fn linked_search_html(search: &SearchSummary, config_toml: &str, links: &Links) -> String {
+/// The same with what it has beside its summary.
+pub fn search_html_with(search: &SearchSummary, config_toml: &str, beside: &Beside) -> String {
     let (preset, version) =
         (format!("preset {}", search.preset), format!("version {}", search.doorbell_version));
-    let mut out = page::begin_linked(&search.benchmark, "search", &[&search.goal, &preset, &version], links);
+    let mut out = page::begin_with(&search.benchmark, "search", &[&search.goal, &preset, &version], beside);
     if let Some(problem) = &search.incomplete {
         let _ = writeln!(out, "<p class=\"nothing\">{}</p>", Esc(problem));
     }

@@ -13,6 +13,14 @@ const WIDTHS: [(u32, bool); 3] = [(1300, false), (800, true), (420, true)];
 /// How a page looks, and what it does, as functions' bodies.
 const LOOK: &str = include_str!("browser/look.js");
 const USE: &str = include_str!("browser/use.js");
+const FLAME: &str = "const calls = [...document.querySelectorAll('.flame .call')];
+    const widths = () => calls.map(call => call.getAttribute('width')).join();
+    const [before, narrow] = [widths(), calls.find(call => parseFloat(call.getAttribute('width')) < 60)];
+    narrow.dispatchEvent(new MouseEvent('click', { bubbles: true }));
+    const enlarged = narrow.getAttribute('width');
+    document.querySelector('.flame').dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape' }));
+    const same = widths().split(',').every((width, n) => Math.abs(parseFloat(width) - parseFloat(before.split(',')[n])) < 0.01);
+    return [calls.length > 3, enlarged, same];";
 
 /// The browser. Where no package has one, `--skip browser::` leaves these tests out, as tests/short does.
 fn browser() -> PathBuf {
@@ -75,7 +83,17 @@ fn a_report_has_all_its_plots_nothing_cut_off_and_tools_that_work_on_desk_and_ph
     let browser = browser();
     let folder = scratch();
     let out = folder.path().to_str().expect("a path that is text");
-    let run = ["run", "testpmd", "--preset", "server", "--rate", "2Mpps,20Mpps,34Mpps", "--warmup", "1ms"];
+    let run = [
+        "run",
+        "testpmd",
+        "--preset",
+        "server",
+        "--rate",
+        "2Mpps,20Mpps,34Mpps",
+        "--warmup",
+        "1ms",
+        "--profile",
+    ];
     doorbell(
         &[&run[..], &["--duration", "1ms", "-q", "--set", "memory.l2.size=512KiB", "--out", out]].concat(),
     )
@@ -89,10 +107,17 @@ fn a_report_has_all_its_plots_nothing_cut_off_and_tools_that_work_on_desk_and_ph
         format!("const look = (() => {{\n{LOOK}}})();\nreturn [look, await (async () => {{\n{USE}}})()];");
     for window in WIDTHS {
         let seen = ask(&browser, &whole, window, &both);
-        looks(&seen[0], window, 7);
+        looks(&seen[0], window, 10);
         used(&seen[1]);
     }
-    looks(&ask(&browser, &point, WIDTHS[2], LOOK), WIDTHS[2], 7);
+    let both = format!("const look = (() => {{\n{LOOK}}})();\nreturn [look, (() => {{\n{FLAME}}})()];");
+    let seen = ask(&browser, &point, WIDTHS[2], &both);
+    looks(&seen[0], WIDTHS[2], 11);
+    assert_eq!(
+        seen[1],
+        serde_json::json!([true, "100%", true]),
+        "a call is enlarged, and all are shown again"
+    );
 }
 
 /// Checks what a page looks like.

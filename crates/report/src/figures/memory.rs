@@ -1,4 +1,5 @@
-//! Misses of the caches a delivered frame, a line a level: what a packet costs in the memory system as load grows.
+//! What a delivered frame costs in the memory system and over PCI Express as load grows, a line a level or a way. What differs by orders
+//! of magnitude stands in figures of its own, that none is pressed flat by another.
 
 use super::percentiles::{Row, bars};
 use super::{Data, Figure, Ids, largest_load, unbroken};
@@ -8,69 +9,121 @@ use crate::svg::Plot;
 use doorbell_results::PointSummary;
 
 /// Class, the line's name, and the figure's group and name in the file.
-const LINES: [(&str, &str, &str, &str); 4] = [
-    ("c-q1", "L1D misses", "L1D", "misses_per_packet"),
-    ("c-q3", "L2 misses", "L2", "misses_per_packet"),
-    ("c-q4", "LLC misses", "LLC", "misses_per_packet"),
-    ("c-q5", "DMA leaks", "direct cache access", "leaks_per_packet"),
-];
+type Line = (&'static str, &'static str, &'static str, &'static str);
+
+/// A figure.
+struct Costs {
+    title: &'static str,
+    caption: &'static str,
+    /// What is counted.
+    unit: &'static str,
+    lines: &'static [Line],
+}
+
+const CACHES: Costs = Costs {
+    title: "Misses of L1D and L2 a frame",
+    caption: "Misses of the caches of the cores a delivered frame, empty polls included.",
+    unit: "Lines",
+    lines: &[
+        ("c-q1", "L1D misses", "L1D", "misses_per_packet"),
+        ("c-q3", "L2 misses", "L2", "misses_per_packet"),
+    ],
+};
+const LAST_LEVEL: Costs = Costs {
+    title: "LLC misses and DMA leaks a frame",
+    caption: "Misses of the last-level cache a delivered frame, empty polls included, and lines that direct cache access placed and that \
+              were evicted before use.",
+    unit: "Lines",
+    lines: &[
+        ("c-q4", "LLC misses", "LLC", "misses_per_packet"),
+        ("c-q5", "DMA leaks", "direct cache access", "leaks_per_packet"),
+    ],
+};
+const PCIE: Costs = Costs {
+    title: "PCI Express a frame",
+    caption: "Bytes that cross PCI Express a delivered frame, headers and framing included: up from the NIC to the host, down from the host to \
+              the NIC.",
+    unit: "Bytes",
+    lines: &[
+        ("c-q2", "up", "PCI Express", "up_bytes_per_packet"),
+        ("c-q4", "down", "PCI Express", "down_bytes_per_packet"),
+    ],
+};
+
+pub(super) fn caches(ids: &Ids, points: &[&PointSummary]) -> Figure {
+    CACHES.figure(ids, points)
+}
+
+pub(super) fn last_level(ids: &Ids, points: &[&PointSummary]) -> Figure {
+    LAST_LEVEL.figure(ids, points)
+}
+
+pub(super) fn pcie(ids: &Ids, points: &[&PointSummary]) -> Figure {
+    PCIE.figure(ids, points)
+}
+
+/// Whether anything crossed PCI Express.
+pub(super) fn has_pcie(point: &PointSummary) -> bool {
+    PCIE.lines.iter().any(|(_, _, group, name)| value(point, group, name).is_some_and(|bytes| bytes > 0.0))
+}
 
 fn value(point: &PointSummary, group: &str, name: &str) -> Option<f64> {
     point.timing.as_ref()?.get(group, name)
 }
 
-pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
-    let all: Vec<f64> = points
-        .iter()
-        .flat_map(|point| LINES.iter().filter_map(|(_, _, group, name)| value(point, group, name)))
-        .collect();
-    let pcie = [("up", "up_bytes_per_packet"), ("down", "down_bytes_per_packet")];
-    let heads: Vec<String> = LINES.iter().map(|line| line.1.to_owned()).collect();
-    let heads = heads.into_iter().chain(pcie.map(|(way, _)| format!("PCIe bytes {way}")));
-    let heads: Vec<String> = std::iter::once("Offered, Mpps".to_owned()).chain(heads).collect();
-    let rows = points.iter().map(|point| {
-        let misses = LINES.iter().map(|(_, _, group, name)| value(point, group, name));
-        let bytes = pcie.iter().map(|(_, name)| value(point, "PCI Express", name));
-        let cells = misses.chain(bytes).map(|cell| cell.map_or(NONE.to_owned(), short));
-        std::iter::once(crate::number::rate(point.offered_mpps)).chain(cells).collect()
-    });
-    Figure {
-        title: "Caches and PCI Express a frame".to_owned(),
-        caption: "Misses of each level a delivered frame, empty polls included, and lines that direct cache access placed and \
-                  that were evicted before use; the data have the bytes over PCI Express as well."
-            .to_owned(),
-        legend: LINES.iter().map(|(class, label, ..)| ((*class).to_owned(), (*label).to_owned())).collect(),
-        svg: match points {
-            [] => None,
-            [point] => Some(single(ids, point)),
-            _ => (!all.is_empty()).then(|| draw(ids, points, &all)),
-        },
-        data: Data { heads, rows: rows.collect() },
-    }
-}
-
-fn single(ids: &Ids, point: &PointSummary) -> String {
-    let row = |(class, label, group, name): &(&'static str, &'static str, &str, &str)| {
-        let lines = value(point, group, name).unwrap_or(0.0);
-        let tip = format!("{} {label} a frame", short(lines));
-        Row { name: label, class, value: lines, text: short(lines), tip }
-    };
-    bars(ids, &LINES.iter().map(row).collect::<Vec<_>>())
-}
-
-fn draw(ids: &Ids, points: &[&PointSummary], all: &[f64]) -> String {
-    let largest = all.iter().copied().fold(0.0, f64::max);
-    let mut plot = Plot::new(Scale::linear(largest_load(points), 6), Scale::linear(largest, 5), 56.0, 14.0);
-    plot.y_axis("Lines a delivered frame", trimmed);
-    plot.x_axis("Offered, Mpps", trimmed);
-    for (class, label, group, name) in LINES {
-        unbroken(points, |point| value(point, group, name)).iter().for_each(|run| plot.line(run, class));
-        for point in points {
-            let Some(lines) = value(point, group, name) else { continue };
-            let tip =
-                format!("{} Mpps offered: {} {label} a frame", trimmed(point.offered_mpps), short(lines));
-            plot.mark((point.offered_mpps, lines), class, &tip);
+impl Costs {
+    fn figure(&self, ids: &Ids, points: &[&PointSummary]) -> Figure {
+        let values = |point: &PointSummary| -> Vec<Option<f64>> {
+            self.lines.iter().map(|(_, _, group, name)| value(point, group, name)).collect()
+        };
+        let all: Vec<f64> = points.iter().flat_map(|point| values(point).into_iter().flatten()).collect();
+        let heads: Vec<&str> = self.lines.iter().map(|line| line.1).collect();
+        let cell = |cell: Option<f64>| cell.map_or(NONE.to_owned(), short);
+        Figure {
+            title: self.title.to_owned(),
+            caption: self.caption.to_owned(),
+            legend: self
+                .lines
+                .iter()
+                .map(|(class, label, ..)| ((*class).to_owned(), (*label).to_owned()))
+                .collect(),
+            svg: match points {
+                [] => None,
+                [point] => Some(self.single(ids, point)),
+                _ => (!all.is_empty()).then(|| self.draw(ids, points, &all)),
+            },
+            data: Data::by_load(points, &heads, |point| values(point).into_iter().map(cell).collect()),
         }
     }
-    plot.finish(&ids.title, &ids.caption)
+
+    fn single(&self, ids: &Ids, point: &PointSummary) -> String {
+        let row = |(class, label, group, name): &Line| {
+            let value = value(point, group, name).unwrap_or(0.0);
+            let tip = format!("{label}: {} {} a frame", short(value), self.unit.to_lowercase());
+            Row { name: label, class, value, text: short(value), tip }
+        };
+        bars(ids, &self.lines.iter().map(row).collect::<Vec<_>>())
+    }
+
+    fn draw(&self, ids: &Ids, points: &[&PointSummary], all: &[f64]) -> String {
+        let largest = all.iter().copied().fold(0.0, f64::max);
+        let mut plot =
+            Plot::new(Scale::linear(largest_load(points), 6), Scale::linear(largest, 5), 56.0, 14.0);
+        plot.y_axis(&format!("{} a delivered frame", self.unit), trimmed);
+        plot.x_axis("Offered, Mpps", trimmed);
+        for (class, label, group, name) in self.lines {
+            unbroken(points, |point| value(point, group, name)).iter().for_each(|run| plot.line(run, class));
+            for point in points {
+                let Some(value) = value(point, group, name) else { continue };
+                let offered = trimmed(point.offered_mpps);
+                let tip = format!(
+                    "{offered} Mpps offered: {label}: {} {} a frame",
+                    short(value),
+                    self.unit.to_lowercase()
+                );
+                plot.mark((point.offered_mpps, value), class, &tip);
+            }
+        }
+        plot.finish(&ids.title, &ids.caption)
+    }
 }

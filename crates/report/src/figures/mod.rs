@@ -10,6 +10,7 @@ use doorbell_results::PointSummary;
 mod curves;
 mod cycles;
 mod fate;
+mod flame;
 mod kinds;
 mod latency;
 mod losses;
@@ -40,12 +41,17 @@ const CURVES: [(&str, Draw); 4] = [
 /// For a single load.
 const SINGLE: [(&str, Draw); 2] = [("fate", fate::figure), ("percentiles", percentiles::figure)];
 
+/// The same between two nodes, where no generator measures round trips.
+const TRANSFER: [(&str, Draw); 1] = [("fate", fate::figure)];
+
 /// For a played trace, and whether it needs frames.
-const PLAYED: [(&str, Draw, Has); 5] = [
+const PLAYED: [(&str, Draw, Has); 7] = [
     ("kinds", kinds::figure, has_kinds),
     ("top-down", played::top_down, |point| point.timing.is_some()),
     ("cpi", played::cpi, |point| point.timing.is_some()),
-    ("memory", memory::figure, |point| point.timing.is_some() && point.frame_size > 0),
+    ("memory", memory::caches, |point| point.timing.is_some() && point.frame_size > 0),
+    ("last-level", memory::last_level, |point| point.timing.is_some() && point.frame_size > 0),
+    ("pcie", memory::pcie, memory::has_pcie),
     ("memory-over-time", memory_time::figure, |point| {
         point.memory_over_time.iter().any(|part| part.read_gbps + part.write_gbps > 0.0)
     }),
@@ -55,7 +61,7 @@ const PLAYED: [(&str, Draw, Has); 5] = [
 type Has = fn(&PointSummary) -> bool;
 
 /// For loads of which that is known.
-const FURTHER: [(&str, Draw, Has); 7] = [
+const FURTHER: [(&str, Draw, Has); 9] = [
     ("transfer-over-time", transfer_time::figure, |point| {
         point.transfer.as_ref().is_some_and(|transfer| !transfer.over_time.is_empty())
     }),
@@ -63,7 +69,9 @@ const FURTHER: [(&str, Draw, Has); 7] = [
     ("way", way::figure, |point| point.latency_stages_ns.is_some()),
     ("cycles", cycles::figure, |point| point.timing.is_some()),
     ("kinds", kinds::figure, has_kinds),
-    ("memory", memory::figure, |point| point.timing.is_some()),
+    ("memory", memory::caches, |point| point.timing.is_some()),
+    ("last-level", memory::last_level, |point| point.timing.is_some()),
+    ("pcie", memory::pcie, memory::has_pcie),
     ("memory-over-time", memory_time::figure, |point| !point.memory_over_time.is_empty()),
 ];
 
@@ -118,7 +126,11 @@ impl Data {
 
 /// All figures for the points of one frame size, as HTML.
 pub(crate) fn html(frame_size: u64, points: &[&PointSummary], command: &str) -> String {
-    let list: &[(&str, Draw)] = if points.len() > 1 { &CURVES } else { &SINGLE };
+    let list: &[(&str, Draw)] = match points {
+        [point] if point.transfer.is_some() => &TRANSFER,
+        [_] => &SINGLE,
+        _ => &CURVES,
+    };
     let further = FURTHER.iter().filter(|(name, _, has)| {
         // Over time, several loads would be one line beside the other.
         points.iter().any(|point| has(point)) && (points.len() == 1 || !name.ends_with("over-time"))
@@ -149,6 +161,20 @@ pub(crate) fn played_html(point: &PointSummary, command: &str) -> String {
         write_figure(name, &ids, &figure, command, &mut out);
     }
     out.push_str("</div>\n");
+    out
+}
+
+/// A flame graph of each node's stacks, as HTML.
+pub(crate) fn flames_html(stacks: &[(String, String)], command: &str) -> String {
+    let mut out = String::new();
+    for (index, (whose, folded)) in stacks.iter().enumerate() {
+        let id = format!("flame-{index}");
+        if let Some(figure) = flame::figure(&Ids::of(&id), whose, folded) {
+            out.push_str("<div class=\"figures\">\n");
+            write_figure(&id, &Ids::of(&id), &figure, command, &mut out);
+            out.push_str("</div>\n");
+        }
+    }
     out
 }
 

@@ -7,6 +7,7 @@ for (const figure of document.querySelectorAll('figure[id]')) {
   if (svg) {
     takeTitles(svg);
     if (svg.dataset.box) tools.append(...new Plot(figure, svg).tools());
+    else if (svg.matches('.flame')) tools.append(...new Flame(svg).tools());
     else {
       svg.addEventListener('pointermove', event => {
         const { tip: words } = event.target.closest('[data-tip]')?.dataset ?? {};

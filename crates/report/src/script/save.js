@@ -20,7 +20,7 @@ const PAINT = ['fill', 'stroke', 'stroke-width', 'stroke-dasharray', 'opacity', 
 // The drawing with its look in itself, its title above it and its legend.
 const drawing = figure => {
   const svg = figure.querySelector('svg');
-  const [, , width, height] = svg.getAttribute('viewBox').split(' ').map(Number);
+  const { width, height } = svg.viewBox.baseVal?.width ? svg.viewBox.baseVal : svg.getBoundingClientRect();
   const copy = svg.cloneNode(true);
   const paint = (from, to) => {
     const look = getComputedStyle(from);
@@ -48,9 +48,8 @@ const drawing = figure => {
   const [wide, high] = [width + 32, height + top + 32];
   const whole = make('svg', { xmlns: 'http://www.w3.org/2000/svg', width: wide, height: high, viewBox: `-16 -16 ${wide} ${high}` });
   whole.append(make('rect', { x: -16, y: -16, width: wide, height: high, fill: style(figure).backgroundColor }), ...head);
-  const inner = make('g', { transform: `translate(0 ${top})` });
-  inner.append(...copy.childNodes);
-  whole.append(inner);
+  Object.entries({ x: 0, y: top, width, height }).forEach(([key, value]) => copy.setAttribute(key, value));
+  whole.append(copy);
   return { text: new XMLSerializer().serializeToString(whole), wide, high };
 };
 

@@ -1,9 +1,10 @@
 // What a page is like from inside: whether all is drawn, and nothing cut off.
 const box = element => element.getBoundingClientRect();
-const plots = [...document.querySelectorAll('figure svg')];
+const plots = [...document.querySelectorAll('figure > svg')];
 const empty = plots.filter(plot => box(plot).width < 200 || box(plot).height < 20
     || !plot.querySelector('rect, polyline, circle')).length;
-const cut = plots.flatMap(plot => [...plot.querySelectorAll('text')].filter(text => {
+// The names of calls in a flame graph end with their calls.
+const cut = plots.flatMap(plot => [...plot.querySelectorAll('text:not(.call text)')].filter(text => {
     const [inner, outer] = [box(text), box(plot)];
     return inner.left < outer.left - 2 || inner.right > outer.right + 2
         || inner.top < outer.top - 2 || inner.bottom > outer.bottom + 2;
