@@ -41,7 +41,12 @@ pub(crate) const CAUSES: [Cause; 8] = [
         meaning: "dropped by the NIC for a reason other than a full receive FIFO (stats.json has each)",
         count: |p| p.drops.nic_other,
     },
-    Cause { key: "link", name: "Link", meaning: "lost on the link", count: |p| p.drops.link },
+    Cause {
+        key: "link",
+        name: "Link",
+        meaning: "lost on the link, or in a network's switches",
+        count: |p| p.drops.link,
+    },
     Cause {
         key: "guest",
         name: "Guest",

@@ -14,7 +14,7 @@ pub fn comparison_html(comparison: &Comparison, command: &str) -> String {
     let facts = [format!("{} results", names.len()), format!("{} points compared", comparison.points.len())];
     let mut out = page::begin(&names.join(" beside "), "comparison", &[&facts[0], &facts[1]]);
     warnings(comparison, &mut out);
-    begin_table("sides", "What is compared", &["", "Result", "What it is"], &mut out);
+    begin_table("sides", "What is compared", &["Side", "Result", "What it is"], &mut out);
     for side in &comparison.sides {
         row(&side.name, &[side.path.clone(), said_of(side)], &mut out);
     }
@@ -28,7 +28,7 @@ pub fn comparison_html(comparison: &Comparison, command: &str) -> String {
         figures(index, point, comparison, &mut out);
     }
     if !comparison.unmatched.is_empty() {
-        begin_table("unmatched", "Without a partner", &["", "Point"], &mut out);
+        begin_table("unmatched", "Without a partner", &["Side", "Point"], &mut out);
         for point in &comparison.unmatched {
             row(&point.side, std::slice::from_ref(&point.at), &mut out);
         }
@@ -88,7 +88,7 @@ fn words(id: &str, title: &str, comparison: &Comparison, all: &[ComparedWords], 
         return;
     }
     let heads: Vec<&str> =
-        [""].into_iter().chain(comparison.sides.iter().map(|side| side.name.as_str())).collect();
+        ["What"].into_iter().chain(comparison.sides.iter().map(|side| side.name.as_str())).collect();
     begin_table(id, title, &heads, out);
     for words in all {
         let cells: Vec<String> =
@@ -102,7 +102,7 @@ fn words(id: &str, title: &str, comparison: &Comparison, all: &[ComparedWords], 
 fn figures(index: usize, point: &ComparedPoint, comparison: &Comparison, out: &mut String) {
     let id = format!("figures-{index}");
     let title = if point.at.is_empty() { "Figures".to_owned() } else { format!("At {}", point.at) };
-    let mut heads = vec!["".to_owned(), "A".to_owned()];
+    let mut heads = vec!["Figure".to_owned(), "A".to_owned()];
     for side in &comparison.sides[1..] {
         let name = &side.name;
         heads.extend([name.clone(), format!("{name} \u{2212} A"), "%".to_owned(), "95 %".to_owned()]);

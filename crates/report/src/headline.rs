@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::causes;
 use crate::escape::Esc;
 use crate::number::{NONE, duration_ns, grouped, percent_label, rate, short};
-use crate::summary::most_delivered;
+use crate::summary::{most_delivered, polls_in_vain, without_empty_polls};
 use doorbell_results::{PointSummary, known};
 
 /// The loss that the MSB measure allows.
@@ -115,9 +115,17 @@ fn of_one(point: &PointSummary) -> Vec<Card> {
             name: "Work a frame",
             value: known(point.instructions_per_frame).map_or(NONE.to_owned(), short),
             unit: "instructions",
-            note: format!("IPC {}", known(point.ipc).map_or(NONE.to_owned(), short)),
+            note: work_note(point),
         },
     ]
+}
+
+/// Polls that find nothing are work, too, but no frame's.
+fn work_note(point: &PointSummary) -> String {
+    let busy = without_empty_polls(point).filter(|_| polls_in_vain(point));
+    let busy =
+        busy.map_or(String::new(), |instructions| format!("; {} without empty polls", short(instructions)));
+    format!("IPC {}{busy}", known(point.ipc).map_or(NONE.to_owned(), short))
 }
 
 fn highest<'a>(

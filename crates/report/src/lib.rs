@@ -1,7 +1,7 @@
 //! What a person reads of a run: a text table for the terminal and one self-contained HTML page.
 //!
-//! Everything here is made from a [`RunSummary`] as a result folder's `summary.json` holds it (crate `results`), so
-//! that a report can be made again from an old folder and this room needs to know no other. The output is a
+//! Everything here is made from a [`RunSummary`] as a result folder's `summary.json` holds it (crate `results`), and what lies
+//! beside it ([`Beside`]), so that a report can be made again from an old folder and this room needs to know no other. The output is a
 //! function of the input alone: no clock, no locale, no random identifiers.
 //!
 //! | File | Question it answers |

@@ -2,7 +2,7 @@
 
 use crate::number::{duration_ns, fixed, grouped, percent_label, rate};
 use crate::text::one_line;
-use doorbell_results::{Drops, PointSummary, SizeSummary, TransferFigures};
+use doorbell_results::{Drops, NetworkFigures, PointSummary, SizeSummary, TransferFigures};
 
 /// The wait for the generator's own link is said where it is more than this share of the mean round trip.
 const OWN_SHARE: f64 = 0.05;
@@ -35,8 +35,11 @@ pub(crate) fn line(points: &[&PointSummary]) -> Option<String> {
         });
     };
     let (who, frames) = culprit(&worst.drops)?;
+    // Between members of a network what no machine lost was lost on the way, where queues are.
+    let queue = worst.network.as_ref().filter(|_| who == LINK).and_then(fullest_queue);
+    let who = queue.unwrap_or_else(|| who.to_owned());
     let share = percent_label(frames as f64 / worst.lost().max(1) as f64);
-    let busy = match who {
+    let busy = match who.as_str() {
         CORE => worst.timing.as_ref().and_then(|timing| timing.get("packet cost", "saturation")),
         _ => None,
     };
@@ -45,6 +48,20 @@ pub(crate) fn line(points: &[&PointSummary]) -> Option<String> {
 }
 
 const CORE: &str = "the core, for which full FIFOs waited";
+const LINK: &str = "the link's configured faults";
+
+/// The output of a switch that dropped most.
+fn fullest_queue(network: &NetworkFigures) -> Option<String> {
+    let outputs = network.switches.iter().flat_map(|(switch, figures)| {
+        figures.outputs.iter().map(move |(to, output)| (switch, to, output.dropped))
+    });
+    let (switch, to, _) = outputs.filter(|output| output.2 > 0).max_by_key(|output| output.2)?;
+    Some(format!(
+        "the cable from {} to {}, for which the switch's queue was full",
+        one_line(switch),
+        one_line(to)
+    ))
+}
 
 /// Who limits what moves between two nodes and loses nothing: a closed loop waits, and says so by whose cores have nothing to do.
 fn between_nodes(transfer: &TransferFigures) -> String {
@@ -88,7 +105,7 @@ fn culprit(drops: &Drops) -> Option<(&'static str, u64)> {
         ("PCI Express, over which the NIC fetched descriptors", waited.fetch),
         ("the NIC's DMA and its way to memory", either(waited.data, drops.dma)),
         ("the NIC, for another reason than a full FIFO (stats.json has it)", drops.nic_other),
-        ("the link's configured faults", drops.link),
+        (LINK, drops.link),
         ("software in the guest, which did not send back what it was given", drops.guest),
     ];
     // Of equals the first, which is nearer to the core.
@@ -164,6 +181,24 @@ mod tests {
             drops,
             ..PointSummary::default()
         }
+    }
+
+    #[test]
+    fn what_a_network_lost_on_the_way_was_lost_in_a_queue() {
+        let mut point = losing(Drops { link: 100, ..Drops::default() });
+        assert!(line(&[&point]).unwrap().starts_with("Limit: the link's configured faults"));
+        let output = |dropped| doorbell_results::OutputFigures { dropped, ..Default::default() };
+        let outputs = [("a".to_owned(), output(1)), ("server".to_owned(), output(99))].into();
+        let switch = doorbell_results::SwitchFigures { outputs, ..Default::default() };
+        let switches = [("tor".to_owned(), switch)].into();
+        point.network = Some(NetworkFigures { switches, ..Default::default() });
+        let said = line(&[&point]).unwrap();
+        assert!(
+            said.starts_with(
+                "Limit: the cable from tor to server, for which the switch's queue was full, by"
+            ),
+            "{said}"
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Points of a run in the order in which a person looks at them.
 
-use doorbell_results::{PointSummary, RunSummary};
+use doorbell_results::{PointSummary, RunSummary, known};
 
 /// The points with the frame sizes in ascending order, each size with its points by offered load.
 pub(crate) fn by_frame_size(run: &RunSummary) -> Vec<(u64, Vec<&PointSummary>)> {
@@ -24,6 +24,18 @@ pub(crate) fn most_delivered<'a>(points: &[&'a PointSummary]) -> Option<&'a Poin
         true => point,
         false => best,
     })
+}
+
+/// Instructions a frame without those of polls that found nothing.
+pub(crate) fn without_empty_polls(point: &PointSummary) -> Option<f64> {
+    point.timing.as_ref()?.get("packet cost", "busy_instructions")
+}
+
+/// Whether that says more than all instructions a frame: some polls found nothing.
+pub(crate) fn polls_in_vain(point: &PointSummary) -> bool {
+    const SHARE: f64 = 0.001;
+    let all = known(point.instructions_per_frame);
+    without_empty_polls(point).zip(all).is_some_and(|(busy, all)| all - busy > SHARE * all)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::streams::{StreamSummary, Throughput};
 use crate::timing::{CoreFigures, TimingFigures};
 
 /// A network's figures, by the names of its members.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NetworkFigures {
     /// Its machines.
     pub nodes: BTreeMap<String, NodeFigures>,
@@ -70,7 +70,7 @@ pub struct HopFigures {
 }
 
 /// A switch's figures.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SwitchFigures {
     /// Frames that arrived.
     pub arrived: u64,
@@ -93,7 +93,7 @@ pub struct SwitchFigures {
 }
 
 /// What left a switch by one cable.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OutputFigures {
     /// Frames put into the queue.
     pub queued: u64,

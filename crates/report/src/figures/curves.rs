@@ -107,7 +107,10 @@ impl Curves {
 
 fn class(index: usize, curve: &Curve) -> String {
     let own = CLASSES[index % CLASSES.len()];
-    if curve.published { format!("{own} published") } else { own.to_owned() }
+    // The second curve of a colour is dotted, with hollow marks.
+    let again = if index < CLASSES.len() { "" } else { " again" };
+    let published = if curve.published { " published" } else { "" };
+    format!("{own}{again}{published}")
 }
 
 /// Small values keep their digits, large ones have few, so that they stand beside the axis.

@@ -1,57 +1,73 @@
 //! Instructions a delivered frame: a polling core spends its idle time on empty polls, so the curve falls towards what
-//! a frame really costs, and stays there once the core is the limit.
+//! a frame really costs, and stays there once the core is the limit. Beside it, where it is known, what frames cost without empty polls.
 
 use super::{Data, Figure, Ids, largest_load, unbroken};
 use crate::number::{NONE, fixed, grouped, short, trimmed};
 use crate::scale::Scale;
+use crate::summary::{polls_in_vain, without_empty_polls};
 use crate::svg::Plot;
 use doorbell_results::{PointSummary, known};
 
+/// A line: its class, its name, and where its figure is found.
+type Line = (&'static str, &'static str, fn(&PointSummary) -> Option<f64>);
+
+const LINES: [Line; 2] = [
+    ("c-work", "all", |point| known(point.instructions_per_frame)),
+    ("c-dma", "without empty polls", without_empty_polls),
+];
+
 pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
-    let all: Vec<f64> = points.iter().filter_map(|p| known(p.instructions_per_frame)).collect();
+    let there = if points.iter().any(|point| polls_in_vain(point)) { &LINES[..] } else { &LINES[..1] };
+    let all: Vec<f64> = points.iter().filter_map(|point| LINES[0].2(point)).collect();
     let least = all.iter().copied().fold(f64::INFINITY, f64::min);
-    let caption = if all.is_empty() {
-        "No frame came back at any of these loads.".to_owned()
-    } else {
-        format!(
+    let caption = match (all.is_empty(), there.len()) {
+        (true, _) => "No frame came back at any of these loads.".to_owned(),
+        (false, 1) => format!(
             "Instructions retired for each delivered frame, empty polls included; the least was {}.",
             short(least)
-        )
+        ),
+        (false, _) => format!(
+            "Instructions retired for each delivered frame, empty polls included (the least was {}), and without them.",
+            short(least)
+        ),
     };
+    let heads = ["Instructions a frame", "Without empty polls", "IPC", "Instructions"];
     Figure {
         title: "Work a frame".into(),
         caption,
-        legend: Vec::new(),
-        svg: (!all.is_empty()).then(|| draw(ids, points, &all)),
-        data: Data::by_load(points, &["Instructions a frame", "IPC", "Instructions"], |p| {
+        legend: match there.len() {
+            2 => there.iter().map(|(class, name, _)| ((*class).to_owned(), (*name).to_owned())).collect(),
+            _ => Vec::new(),
+        },
+        svg: (!all.is_empty()).then(|| draw(ids, points, there)),
+        data: Data::by_load(points, &heads, |p| {
             let optional =
                 |value: Option<f64>, decimals| value.map_or(NONE.to_owned(), |v| fixed(v, decimals));
-            vec![
-                optional(known(p.instructions_per_frame), 1),
-                optional(known(p.ipc), 3),
-                grouped(p.instructions),
-            ]
+            let [all, busy] = LINES.map(|(.., of)| optional(of(p), 1));
+            vec![all, busy, optional(known(p.ipc), 3), grouped(p.instructions)]
         }),
     }
 }
 
-fn draw(ids: &Ids, points: &[&PointSummary], all: &[f64]) -> String {
-    let y = Scale::fitting(all, 5);
+fn draw(ids: &Ids, points: &[&PointSummary], lines: &[Line]) -> String {
+    let all: Vec<f64> =
+        lines.iter().flat_map(|(.., of)| points.iter().filter_map(|point| of(point))).collect();
+    let y = Scale::fitting(&all, 5);
     let mut plot = Plot::new(Scale::linear(largest_load(points), 6), y, 56.0, 14.0);
     plot.y_axis("Instructions a delivered frame", trimmed);
     plot.x_axis("Offered, Mpps", trimmed);
-    for run in unbroken(points, |p| known(p.instructions_per_frame)) {
-        plot.line(&run, "c-work");
-    }
-    for point in points {
-        if let Some(value) = known(point.instructions_per_frame) {
+    for (class, name, of) in lines {
+        unbroken(points, of).iter().for_each(|run| plot.line(run, class));
+        for point in points {
+            let Some(value) = of(point) else { continue };
+            let which = if *name == LINES[0].1 { String::new() } else { format!(" {name}") };
             let tip = format!(
-                "{} Mpps offered: {} instructions a frame, IPC {}",
+                "{} Mpps offered: {} instructions a frame{which}, IPC {}",
                 trimmed(point.offered_mpps),
                 short(value),
                 known(point.ipc).map_or(NONE.to_owned(), short)
             );
-            plot.mark((point.offered_mpps, value), "c-work", &tip);
+            plot.mark((point.offered_mpps, value), class, &tip);
         }
     }
     plot.finish(&ids.title, &ids.caption)

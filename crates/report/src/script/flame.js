@@ -7,9 +7,7 @@ class Flame {
       const [left, width] = element.dataset.at.split(' ').map(Number);
       return { element, left, width, y: Number(element.getAttribute('y')) };
     });
-    svg.setAttribute('tabindex', '0');
-    svg.setAttribute('role', 'application');
-    svg.setAttribute('aria-roledescription', 'flame graph; arrow keys go from call to call, enter zooms, escape shows the whole');
+    explain(svg, 'Arrow keys go from call to call; Enter gives one the whole width, Escape shows all.');
     const at = event => this.calls.find(call => call.element === event.target.closest('.call'));
     svg.addEventListener('pointermove', event => {
       const call = at(event);

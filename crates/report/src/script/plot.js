@@ -15,6 +15,15 @@ const button = (words, label, act) => {
   return made;
 };
 
+// What can be done with a drawing, for who does not see the buttons.
+const explain = (svg, words) => {
+  const id = `${svg.closest('figure').id}-help`;
+  svg.after(make('p', { id, class: 'heard' }, words));
+  svg.setAttribute('tabindex', '0');
+  svg.setAttribute('role', 'application');
+  svg.setAttribute('aria-describedby', `${svg.getAttribute('aria-describedby')} ${id}`);
+};
+
 // What is read beside the pointer, or below the point that the keys are at. One for the page.
 const tip = make('div', { class: 'tip', role: 'status', hidden: '' });
 const hideTip = () => { tip.hidden = true; };
@@ -57,12 +66,11 @@ class Plot {
     this.cross = make('g', { class: 'cross', visibility: 'hidden' });
     this.cross.append(make('line'), make('line'), make('rect'));
     svg.append(this.cross);
-    svg.setAttribute('tabindex', '0');
-    svg.setAttribute('role', 'application');
-    svg.setAttribute('aria-roledescription', 'plot; arrow keys go from point to point, plus and minus zoom, escape shows the whole');
+    explain(svg, 'Arrow keys go from point to point, up and down from series to series; plus and minus zoom, Escape shows the whole.');
     svg.addEventListener('pointerdown', event => this.press(event));
     svg.addEventListener('pointermove', event => this.move(event));
     svg.addEventListener('pointerup', event => this.release(event));
+    svg.addEventListener('pointercancel', () => { this.begun = null; });
     svg.addEventListener('pointerleave', () => this.leave());
     svg.addEventListener('blur', () => this.leave());
     svg.addEventListener('dblclick', () => this.reset());

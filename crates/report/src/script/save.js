@@ -41,7 +41,9 @@ const drawing = figure => {
     const wide = 30 + 7.2 * words.length;
     if (x > 0 && x + wide > width) [x, y] = [0, y + 18];
     const swatch = style(item.querySelector('.swatch'));
-    head.push(make('rect', { x, y: y - 10, width: 12, height: 12, rx: 2, fill: swatch.backgroundColor }), text(x + 17, y, words, 400));
+    // A dashed line's swatch is a border.
+    const fill = swatch.backgroundColor === 'rgba(0, 0, 0, 0)' ? swatch.borderTopColor : swatch.backgroundColor;
+    head.push(make('rect', { x, y: y - 10, width: 12, height: 12, rx: 2, fill }), text(x + 17, y, words, 400));
     x += wide;
   }
   const top = x > 0 ? y + 12 : 26;

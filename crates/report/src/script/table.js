@@ -3,7 +3,7 @@
 const SIZES = { ns: 1e-9, µs: 1e-6, ms: 1e-3, s: 1, k: 1e3, K: 1024, M: 1e6, G: 1e9, T: 1e12, P: 1e15, E: 1e18 };
 // What the page writes as a number: 1,234 or −0.5 or 12.3 µs or 1.2k or 4Mpps or <0.001 or 4.2 (4.1 to 4.3). Anything else is text.
 const numberOf = text => {
-  const found = text.replaceAll(',', '').replace('−', '-').match(/^[<+]?(-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)\s*([a-zµA-Z]*)(?=$|[\s(%])/);
+  const found = text.replaceAll(',', '').replace('−', '-').match(/^[<>]?\+?(-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)\s*([a-zµA-Z]*)(?=$|[\s(%])/);
   if (!found) return NaN;
   const [, number, unit] = found;
   return number * (SIZES[unit] ?? (/^[kKMGT](pps|bps|Hz|i?B)$/.test(unit) ? SIZES[unit[0]] : 1));
