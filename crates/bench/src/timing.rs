@@ -51,17 +51,24 @@ fn sources(models: &Models) -> Vec<Source> {
     let Models { timing, cores, attached, own, disks, .. } = models;
     let mut add = |path: String, group, counters| all.push(Source { path, group, counters });
     let memory = timing.memory.stats();
-    for (index, (private, core)) in memory.harts.iter().zip(cores).enumerate() {
+    let threads = timing.threads();
+    for (index, core) in cores.iter().enumerate() {
         let sum = |group| if index < *own { group } else { BESIDE };
         add(format!("hart{index}.core"), sum("core"), core.counters());
         add(format!("hart{index}.polls"), sum("polls"), timing.polls(index).counters());
-        add(format!("hart{index}.memory"), sum("hart"), private.core.counters());
-        add(format!("hart{index}.l1i"), sum("l1i"), private.l1i.counters());
-        add(format!("hart{index}.l1d"), sum("l1d"), private.l1d.counters());
-        add(format!("hart{index}.l2"), sum("l2"), private.l2.counters());
+        if index % threads != 0 {
+            // Its caches are those of the thread before it.
+            continue;
+        }
+        let private = &memory.harts[timing.core_of(index)];
+        let place = if threads > 1 { format!("core{}", index / threads) } else { format!("hart{index}") };
+        add(format!("{place}.memory"), sum("hart"), private.core.counters());
+        add(format!("{place}.l1i"), sum("l1i"), private.l1i.counters());
+        add(format!("{place}.l1d"), sum("l1d"), private.l1d.counters());
+        add(format!("{place}.l2"), sum("l2"), private.l2.counters());
         // One that is alone takes nothing from others.
         if cores.len() > 1 {
-            add(format!("hart{index}.sharing"), sum("sharing"), private.sharing.counters());
+            add(format!("{place}.sharing"), sum("sharing"), private.sharing.counters());
         }
     }
     add("llc".to_owned(), "llc", memory.llc.counters());

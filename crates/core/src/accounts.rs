@@ -11,6 +11,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::saved::{Cycles, cycle};
+use crate::settle::SlotLog;
 use crate::stats::{Books, Cause};
 
 /// What delayed an op's dispatch: three stretches, each ending where the next begins.
@@ -29,19 +30,21 @@ pub(crate) struct Bubble {
 /// See the module.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Accounts {
-    width: u64,
-    slots: Cycles<{ Cause::COUNT }>,
-    fetch_bandwidth: u64,
+    pub(crate) width: u64,
+    pub(crate) slots: Cycles<{ Cause::COUNT }>,
+    pub(crate) fetch_bandwidth: u64,
     cpi: Cycles<{ Cause::COUNT }>,
     /// The cycle in which ops are being dispatched.
     #[serde(deserialize_with = "cycle")]
-    open: u64,
+    pub(crate) open: u64,
     /// Ops dispatched in it, and of them those that were thrown away.
     used: u32,
     cleared: u32,
     /// The commit cycle of the last op.
     #[serde(deserialize_with = "cycle")]
     committed: u64,
+    /// Of a thread: what became of the core's slots is settled with the other one.
+    pub(crate) log: Option<Box<SlotLog>>,
 }
 
 impl Accounts {
@@ -55,7 +58,13 @@ impl Accounts {
             used: 0,
             cleared: 0,
             committed: 0,
+            log: None,
         }
+    }
+
+    /// Those of one of two threads.
+    pub(crate) fn of_thread(self) -> Accounts {
+        Accounts { log: Some(Box::default()), ..self }
     }
 
     /// An op is dispatched in cycle `at`; `bubble` says what delayed it, if anything did. `oldest` says what the
@@ -105,6 +114,11 @@ impl Accounts {
     /// The open cycle's ops enter the books, and cycle `at` is open.
     #[inline]
     fn begin(&mut self, at: u64) {
+        if let Some(log) = &mut self.log {
+            log.begin(self.open, [self.used, self.cleared]);
+            (self.used, self.cleared, self.open) = (0, 0, at);
+            return;
+        }
         self.slots.0[Cause::Base as usize] += u64::from(self.used - self.cleared);
         self.slots.0[Cause::Clear as usize] += u64::from(self.cleared);
         self.used = 0;
@@ -115,6 +129,10 @@ impl Accounts {
     /// The empty slots from one cycle to another.
     #[inline]
     fn empty(&mut self, cause: Cause, from: u64, to: u64) {
+        if let Some(log) = &mut self.log {
+            let used = if from == self.open { self.used } else { 0 };
+            return log.empty(cause, (from, to), [used, self.cleared]);
+        }
         let mut slots = self.width * (to - from);
         if from == self.open && self.used > 0 {
             slots -= u64::from(self.used);
@@ -170,14 +188,19 @@ impl Accounts {
         if cycle <= self.committed {
             return;
         }
-        for (cause, until) in [(drain, self.committed), (Cause::Idle, cycle)] {
+        self.rest(cycle, drain);
+        self.cpi.0[Cause::Idle as usize] += cycle - self.committed;
+        self.committed = cycle;
+    }
+
+    /// No op is dispatched until `cycle`: of the slots the same.
+    pub(crate) fn rest(&mut self, cycle: u64, drain: Cause) {
+        for (cause, until) in [(drain, self.committed.min(cycle)), (Cause::Idle, cycle)] {
             if until > self.open {
                 self.empty(cause, self.open, until);
                 self.begin(until);
             }
         }
-        self.cpi.0[Cause::Idle as usize] += cycle - self.committed;
-        self.committed = cycle;
     }
 
     pub(crate) fn books(&self) -> Books {
@@ -185,7 +208,7 @@ impl Accounts {
         let cpi = |cause: Cause| self.cpi.0[cause as usize];
         Books {
             cycles: self.committed,
-            slot_cycles: self.open,
+            slot_cycles: self.log.as_ref().map_or(self.open, |log| log.settled()),
             slots_retiring: slots(Cause::Base),
             slots_branch: slots(Cause::Branch),
             slots_clear: slots(Cause::Clear),
@@ -234,8 +257,13 @@ impl Accounts {
     pub(crate) fn fits(&self, fresh: &Accounts) -> bool {
         let slots =
             self.slots.0.iter().copied().map(u128::from).sum::<u128>() + u128::from(self.fetch_bandwidth);
+        let slots_are_sound = match (&self.log, &fresh.log) {
+            (None, None) => slots == u128::from(self.width) * u128::from(self.open),
+            (Some(log), Some(_)) => log.ends_before(self.open),
+            _ => false,
+        };
         self.width == fresh.width
-            && slots == u128::from(self.width) * u128::from(self.open)
+            && slots_are_sound
             && self.cpi.0.iter().copied().map(u128::from).sum::<u128>() == u128::from(self.committed)
             && u64::from(self.used) <= self.width
             && self.cleared <= self.used

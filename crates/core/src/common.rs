@@ -8,11 +8,12 @@ use serde::{Deserialize, Serialize};
 use crate::accounts::Accounts;
 use crate::branch::BranchUnit;
 use crate::config::PipelineConfig;
-use crate::front::Front;
+use crate::front::{Fetched, Front};
 use crate::mmu::Mmu;
 use crate::order::MemoryOrder;
 use crate::ring::{Limiter, Ring};
 use crate::saved::Cycles;
+use crate::shared::Shared;
 use crate::stats::{Cause, CoreStats, Counts};
 use crate::stores::Stores;
 use crate::units::{Units, UnitsState};
@@ -34,6 +35,9 @@ pub(crate) struct Common {
     trap_cycles: u64,
     pub accounts: Accounts,
     pub counts: Counts,
+    /// Of a core with threads: what they share of its stages, where it is this thread's turn.
+    #[serde(skip)]
+    pub shared: Option<Box<Shared>>,
 }
 
 impl Common {
@@ -53,7 +57,21 @@ impl Common {
             trap_cycles: u64::from(config.trap_cycles),
             accounts: Accounts::new(width),
             counts: Counts::default(),
+            shared: None,
         }
+    }
+
+    /// That of one of a core's threads.
+    pub fn of_thread(self, thread: usize) -> Common {
+        let Common { mmu, accounts, .. } = self;
+        Common { mmu: mmu.of_thread(thread as u16), accounts: accounts.of_thread(), ..self }
+    }
+
+    /// Fetches an op.
+    #[inline(always)]
+    pub fn fetch<M: CoreMemory>(&mut self, op: &Op, memory: &mut M) -> Fetched {
+        let Common { front, mmu, counts, shared, .. } = self;
+        front.fetch(op, memory, mmu, counts, shared.as_deref_mut())
     }
 
     /// The commit cycle of the last op.
@@ -92,7 +110,7 @@ impl Common {
     }
 
     pub fn set_space(&mut self, space: Option<u16>) {
-        self.mmu.space = space;
+        self.mmu.set_space(space);
         self.front.forget_page();
     }
 
@@ -110,6 +128,14 @@ impl Common {
         let mut accounts = self.accounts.clone();
         accounts.idle(cycle, Cause::Serialise);
         CoreStats { counts: self.counts.clone(), books: accounts.books() }
+    }
+
+    /// What threads share goes to the other's side, and the other way.
+    pub fn exchange(&mut self, other: &mut Common) {
+        std::mem::swap(&mut self.shared, &mut other.shared);
+        self.front.exchange(&mut other.front);
+        self.branch.exchange(&mut other.branch);
+        self.mmu.exchange(&mut other.mmu);
     }
 
     /// By name, whether each part belongs to a core like `fresh` and agrees with itself.
@@ -140,7 +166,7 @@ pub(crate) trait State: Clone {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Saved<S> {
     units: UnitsState,
-    state: S,
+    pub state: S,
 }
 
 impl<S: State> Saved<S> {

@@ -77,6 +77,12 @@ impl Decoded {
         known.is_some()
     }
 
+    /// What is held goes to the other one, and the other way; where fetch is does not.
+    pub(crate) fn exchange(&mut self, other: &mut Decoded) {
+        std::mem::swap(&mut self.entries, &mut other.entries);
+        std::mem::swap(&mut self.clock, &mut other.clock);
+    }
+
     /// Whether a saved one is one of this kind and agrees with itself.
     pub(crate) fn fits(&self, fresh: &Decoded) -> bool {
         self.entries.len() == fresh.entries.len()

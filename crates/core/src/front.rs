@@ -18,6 +18,7 @@ use crate::decoded::Decoded;
 use crate::mmu::{Mmu, Side};
 use crate::ring::{Limiter, Ring};
 use crate::saved::cycle;
+use crate::shared::{Shared, Stage};
 use crate::stats::{Cause, Counts};
 
 /// When an op passed the front end.
@@ -71,6 +72,8 @@ pub(crate) struct Front {
     floor: u64,
     floor_cause: Cause,
     queue: Ring,
+    /// Free places that it takes to begin a group. A thread does not take the other's turns for less than all that a group can have.
+    places: u64,
     /// Decode and rename take all that a group can have, and so never hold anything up.
     straight: bool,
     decode: Limiter,
@@ -103,12 +106,18 @@ impl Front {
             floor: 0,
             floor_cause: Cause::Fetch,
             queue: Ring::new(config.fetch_queue),
+            places: 1,
             straight: config.decode_width.min(rename_width) >= config.fetch_width,
             decode: Limiter::new(config.decode_width),
             rename: Limiter::new(rename_width),
             decoded: Decoded::new(&config.decoded),
             asked: false,
         }
+    }
+
+    /// Whether it has turns to leave to another thread.
+    pub(crate) fn part(&mut self, parts: u32) {
+        self.places = if parts == 1 { 1 } else { u64::from(self.width).min(self.queue.size()) };
     }
 
     /// Fetches an op.
@@ -119,6 +128,7 @@ impl Front {
         memory: &mut M,
         mmu: &mut Mmu,
         counts: &mut Counts,
+        mut shared: Option<&mut Shared>,
     ) -> Fetched {
         let line = op.fetch.0 / LINE_BYTES;
         let room = self.queue.free_from();
@@ -126,15 +136,15 @@ impl Front {
         let switched = self.decoded.as_mut().is_some_and(|decoded| decoded.come_to(op.fetch.0));
         if self.left == 0 || line != self.line || room > self.fetched || switched {
             (bad_until, bad) = self.redirected();
-            cause = self.group(op, line, room, memory, mmu, counts);
+            cause = self.group(op, line, memory, mmu, counts, shared.as_deref_mut());
         }
         self.left -= 1;
         let (mut decode, mut rename) = (self.arrived + 1, self.arrived + 2);
         if !self.straight {
             if !self.decoded.as_ref().is_some_and(|decoded| decoded.hit) {
-                decode = self.decode.take(decode);
+                decode = self.decode.take_of(Stage::Decode, shared.as_deref_mut(), decode);
             }
-            rename = self.rename.take(decode + 1);
+            rename = self.rename.take_of(Stage::Rename, shared, decode + 1);
         }
         Fetched { fetch: self.began, decode, rename, ready: rename + self.tail, bad_until, bad, cause }
     }
@@ -155,16 +165,17 @@ impl Front {
         &mut self,
         op: &Op,
         line: u64,
-        room: u64,
         memory: &mut M,
         mmu: &mut Mmu,
         counts: &mut Counts,
+        shared: Option<&mut Shared>,
     ) -> Cause {
         let mut cause = std::mem::replace(&mut self.floor_cause, Cause::Fetch);
         if !cause.is_front_end() {
             cause = Cause::Fetch;
         }
-        let begin = (self.fetched + 1).max(self.floor).max(room);
+        let begin = (self.fetched + 1).max(self.floor).max(self.queue.free_for(self.places));
+        let begin = shared.map_or(begin, |shared| shared.fetch(begin));
         self.fetched = begin;
         self.began = begin;
         self.left = self.width;
@@ -243,6 +254,29 @@ impl Front {
         self.floor_cause = cause;
     }
 
+    /// When the next op is fetched, or its group, at the earliest.
+    pub(crate) fn next(&self) -> u64 {
+        match self.queue.free_from() <= self.fetched && self.left > 0 {
+            true => self.fetched,
+            false => (self.fetched + 1).max(self.floor).max(self.queue.free_for(self.places)),
+        }
+    }
+
+    /// Nothing more is fetched before `cycle`.
+    pub(crate) fn not_before(&mut self, cycle: u64) {
+        if cycle > self.fetched {
+            self.left = 0;
+            self.floor = self.floor.max(cycle);
+        }
+    }
+
+    /// The decoded instructions, which threads share, go to where the other's front end finds them.
+    pub(crate) fn exchange(&mut self, other: &mut Front) {
+        if let (Some(own), Some(other)) = (&mut self.decoded, &mut other.decoded) {
+            own.exchange(other);
+        }
+    }
+
     /// Translations may have changed.
     pub(crate) fn forget_page(&mut self) {
         self.page = NOWHERE;
@@ -259,6 +293,7 @@ impl Front {
             && self.misfetch_cycles == fresh.misfetch_cycles
             && self.straight == fresh.straight
             && self.queue.fits(&fresh.queue)
+            && self.places == fresh.places
             && self.decode.fits(&fresh.decode)
             && self.rename.fits(&fresh.rename)
             && match (&self.decoded, &fresh.decoded) {

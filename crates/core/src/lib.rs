@@ -11,6 +11,7 @@
 //! | branch prediction | `branch` |
 //! | functional units, ports | `units` |
 //! | entries released in order, and in any | `ring`, `wheel` |
+//! | two threads of a core, what they share | `threads`, `shared`, `settle` |
 //! | store queue, memory dependences | `stores`, `dependence` |
 //! | TLBs, page walks | `tlb`, `mmu` |
 //! | top-down slots, CPI stack | `accounts`, `stats` |
@@ -18,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod accounts;
+mod bookings;
 mod branch;
 mod common;
 mod config;
@@ -28,12 +30,16 @@ mod in_order;
 mod long_units;
 mod mmu;
 mod observe;
+mod occupancy;
 mod order;
 mod out_of_order;
 mod ring;
 mod saved;
+mod settle;
+mod shared;
 mod stats;
 mod stores;
+mod threads;
 mod tlb;
 mod units;
 mod validate;
@@ -56,6 +62,7 @@ use branch::BranchUnit;
 use in_order::{InOrder, InOrderState};
 use mmu::{Mmu, Side};
 use out_of_order::{OutOfOrder, OutOfOrderState};
+use shared::SharedState;
 
 /// A core's predictors and TLBs, while no time passes. `walk` says which page-table entries a walk for an address reads.
 pub struct Learning<'a> {
@@ -89,6 +96,8 @@ pub struct Core {
     config: PipelineConfig,
     engine: Engine,
     device: Option<DeviceAccess>,
+    /// Its number, if it is a thread of a core that has two.
+    thread: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -110,6 +119,8 @@ enum DeviceAccess {
 pub struct CoreState {
     engine: Saved,
     device: Option<DeviceAccess>,
+    /// What threads share, where it was this thread's turn.
+    shared: Option<Box<SharedState>>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -144,7 +155,7 @@ impl Core {
             CoreKind::OutOfOrder => Engine::OutOfOrder(OutOfOrder::new(config)),
             CoreKind::InOrder => Engine::InOrder(InOrder::new(config)),
         };
-        Core { config: config.clone(), engine, device: None }
+        Core { config: config.clone(), engine, device: None, thread: None }
     }
 
     /// Prices ops that were executed, in program order. An access to a device among them is taken to be answered at once;
@@ -179,6 +190,7 @@ impl Core {
 
     /// Nothing happens until `cycle` (WFI): then fetch begins again with an empty pipeline.
     pub fn skip_to(&mut self, cycle: u64) {
+        let cycle = cycle.max(self.rested_until());
         on_engine!(self, core => core.skip_to(cycle));
     }
 
@@ -269,7 +281,7 @@ impl Core {
             Engine::OutOfOrder(core) => Saved::OutOfOrder(Box::new(core.save())),
             Engine::InOrder(core) => Saved::InOrder(Box::new(core.save())),
         };
-        CoreState { engine, device: self.device }
+        CoreState { engine, device: self.device, shared: self.save_shared() }
     }
 
     /// Goes on where the core that was saved stopped. Its configuration must be this one's; what does not fit or
@@ -283,15 +295,17 @@ impl Core {
         if !fits {
             return Err("the access to a device is of another kind of core".into());
         }
+        let shared = self.restored_shared(state.shared)?;
         self.engine = match (state.engine, self.config.kind) {
             (Saved::OutOfOrder(saved), CoreKind::OutOfOrder) => {
-                Engine::OutOfOrder(OutOfOrder::restore(&self.config, *saved)?)
+                Engine::OutOfOrder(OutOfOrder::restore(&self.config, self.thread, *saved)?)
             }
             (Saved::InOrder(saved), CoreKind::InOrder) => {
                 Engine::InOrder(InOrder::restore(&self.config, *saved)?)
             }
             _ => return Err("the state is of another kind of core".into()),
         };
+        on_engine!(self, core => core.common_mut().shared = shared);
         self.device = state.device;
         Ok(())
     }

@@ -23,8 +23,23 @@ pub(crate) struct Mmu {
     walkers: Vec<Calendar>,
     walk_cache: WalkCache,
     fault_cycles: u64,
-    /// The address space whose entries count; none if addresses are physical.
-    pub(crate) space: Option<u16>,
+    /// The address space whose entries count, as entries are tagged with it; none if addresses are physical.
+    space: Option<u16>,
+    own: OwnSpaces,
+}
+
+/// Which of the tags are a thread's: numbers of address spaces are its own, and so the highest of their bits says whose one is. Of a
+/// core without threads no bit does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct OwnSpaces {
+    mask: u16,
+    bits: u16,
+}
+
+impl OwnSpaces {
+    fn tag(self, space: u16) -> u16 {
+        space & !self.mask | self.bits
+    }
 }
 
 /// No walk waits longer for a walker.
@@ -48,7 +63,26 @@ impl Mmu {
             walk_cache: WalkCache::new(config.walk_cache, config.walk_cache_from),
             fault_cycles: u64::from(config.fault_cycles),
             space: Some(0),
+            own: OwnSpaces { mask: 0, bits: 0 },
         }
+    }
+
+    /// It is this thread's, of several that share the entries.
+    pub(crate) fn of_thread(self, thread: u16) -> Mmu {
+        let own = OwnSpaces { mask: 1 << 15, bits: thread << 15 };
+        Mmu { own, ..self }
+    }
+
+    /// The space that addresses are of from now on.
+    pub(crate) fn set_space(&mut self, space: Option<u16>) {
+        self.space = space.map(|space| self.own.tag(space));
+    }
+
+    /// Entries and walkers, which threads share, go to the other one, and the other way.
+    pub(crate) fn exchange(&mut self, other: &mut Mmu) {
+        std::mem::swap(self, other);
+        std::mem::swap(&mut self.space, &mut other.space);
+        std::mem::swap(&mut self.own, &mut other.own);
     }
 
     /// When an address that is asked for at `at` is translated.
@@ -161,8 +195,10 @@ impl Mmu {
 
     /// Drops translations, as SFENCE.VMA does.
     pub(crate) fn flush(&mut self, virt: Option<u64>, space: Option<u16>) {
+        let OwnSpaces { mask, bits } = self.own;
+        let spaces = space.map_or((mask, bits), |space| (u16::MAX, self.own.tag(space)));
         for tlb in [&mut self.instruction, &mut self.data, &mut self.second] {
-            tlb.flush(virt, space);
+            tlb.flush(virt, spaces);
         }
         self.walk_cache.clear();
     }
@@ -174,6 +210,7 @@ impl Mmu {
             && self.second.fits(&fresh.second)
             && self.second_cycles == fresh.second_cycles
             && self.fault_cycles == fresh.fault_cycles
+            && self.own == fresh.own
             && self.walkers.len() == fresh.walkers.len()
             && self.walkers.iter().all(|walker| walker.booked().0 < u64::MAX / 4)
             && self.walk_cache.fits(&fresh.walk_cache)

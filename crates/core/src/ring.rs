@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::saved::{cycle, cycles};
+use crate::shared::{Shared, Stage};
 
 /// A queue whose entries are taken and released in program order: reorder buffer, load and store queue, registers. What
 /// counts is from when the entry of the op `size` places ahead can be used again.
@@ -34,12 +35,23 @@ impl Ring {
         self.free_from[(self.next - self.size) as usize & (self.free_from.len() - 1)]
     }
 
+    /// From when on there are entries for so many ops, at most as many as there are.
+    #[inline(always)]
+    pub(crate) fn free_for(&self, ops: u64) -> u64 {
+        self.free_from[(self.next - self.size + ops - 1) as usize & (self.free_from.len() - 1)]
+    }
+
     /// The next op takes an entry and gives it back so that another can have it from cycle `free_from`.
     #[inline(always)]
     pub(crate) fn push(&mut self, free_from: u64) {
         let mask = self.free_from.len() - 1;
         self.free_from[self.next as usize & mask] = free_from;
         self.next += 1;
+    }
+
+    /// Has so many entries from now on, at most as many as at first.
+    pub(crate) fn resize(&mut self, size: u32) {
+        self.size = u64::from(size);
     }
 
     /// Whether a saved ring is one of this kind.
@@ -82,6 +94,13 @@ impl Limiter {
         debug_assert!(at == self.peek(at));
         self.left = if at > self.cycle { self.width } else { self.left } - 1;
         self.cycle = at;
+    }
+
+    /// The same, where threads share the stage: behind what both have taken of it.
+    #[inline(always)]
+    pub(crate) fn take_of(&mut self, stage: Stage, shared: Option<&mut Shared>, at: u64) -> u64 {
+        let at = shared.map_or(at, |shared| shared.take(stage, self.peek(at)));
+        self.take(at)
     }
 
     /// The cycle of the last op.

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::{PipelineConfig, StoreDrain};
 use crate::ring::Limiter;
 use crate::saved::{cycle, cycles};
+use crate::shared::{Shared, Stage};
 use crate::stats::Counts;
 
 const BUCKETS: usize = 256;
@@ -88,6 +89,8 @@ pub(crate) struct Stores {
     #[serde(deserialize_with = "cycles")]
     ends: Vec<u64>,
     next_end: usize,
+    /// How many may be under way.
+    under_way: usize,
     last_line: u64,
     #[serde(deserialize_with = "cycle")]
     last_end: u64,
@@ -108,9 +111,16 @@ impl Stores {
             in_order: config.store_drain == StoreDrain::InOrder,
             ends: vec![0; config.drains_in_flight as usize],
             next_end: 0,
+            under_way: config.drains_in_flight as usize,
             last_line: NOWHERE,
             last_end: 0,
         }
+    }
+
+    /// Has so many entries from now on, and so many ways to the cache, at most as many as at first.
+    pub(crate) fn resize(&mut self, size: u32, under_way: u32) {
+        (self.size, self.under_way) = (u64::from(size), under_way as usize);
+        self.next_end %= self.under_way;
     }
 
     #[inline(always)]
@@ -172,9 +182,10 @@ impl Stores {
         [known, data, commit]: [u64; 3],
         memory: &mut M,
         counts: &mut Counts,
+        shared: Option<&mut Shared>,
     ) -> u64 {
         let span = Span::of(op);
-        let drained = self.drain(op, span.line, commit, memory, counts);
+        let drained = self.drain(op, span.line, commit, memory, counts, shared);
         self.enter(op.pc, span, [known, data, drained]);
         drained
     }
@@ -217,20 +228,22 @@ impl Stores {
         commit: u64,
         memory: &mut M,
         counts: &mut Counts,
+        shared: Option<&mut Shared>,
     ) -> u64 {
         let ready = self.sender.peek((commit + 1).max(self.floor));
+        let ready = shared.as_ref().map_or(ready, |shared| shared.first(Stage::Drain, ready));
         if line == self.last_line && ready < self.last_end {
-            self.sender.take(ready);
+            self.sender.take_of(Stage::Drain, shared, ready);
             counts.stores_joined += 1;
             return self.last_end;
         }
-        let place = if self.in_order { self.next_end } else { earliest(&self.ends) };
-        let begin = self.sender.take(ready.max(self.ends[place]));
+        let place = if self.in_order { self.next_end } else { earliest(&self.ends[..self.under_way]) };
+        let begin = self.sender.take_of(Stage::Drain, shared, ready.max(self.ends[place]));
         let access = CoreAccess { kind: AccessKind::Store, addr: op.phys, pc: op.pc };
         let mut end = memory.access(begin, access).at.max(begin + 1);
         if self.in_order {
             end = end.max(self.last_end);
-            self.next_end = (place + 1) % self.ends.len();
+            self.next_end = (place + 1) % self.under_way;
         }
         self.ends[place] = end;
         self.last_line = line;
@@ -251,7 +264,8 @@ impl Stores {
             && self.sender.fits(&fresh.sender)
             && self.in_order == fresh.in_order
             && self.ends.len() == fresh.ends.len()
-            && self.next_end < self.ends.len()
+            && self.under_way == fresh.under_way
+            && self.next_end < self.under_way
     }
 }
 

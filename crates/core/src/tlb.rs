@@ -135,12 +135,12 @@ impl Tlb {
         }
     }
 
-    /// Drops what covers `virt` (all addresses if none is named) in `space` (all spaces).
-    pub(crate) fn flush(&mut self, virt: Option<u64>, space: Option<u16>) {
+    /// Drops what covers `virt` (all addresses if none is named) in the spaces that have these bits under this mask.
+    pub(crate) fn flush(&mut self, virt: Option<u64>, (mask, bits): (u16, u16)) {
         for place in 0..self.keys.len() {
             let known = self.keys[place];
             let size = (known >> SIZE_SHIFT & 3) as usize;
-            let of_space = space.is_none_or(|space| (known >> SPACE_SHIFT) as u16 == space);
+            let of_space = (known >> SPACE_SHIFT) as u16 & mask == bits;
             let covers = virt.is_none_or(|virt| known & VPN_MASK == virt >> SHIFTS[size] & VPN_MASK);
             if known != 0 && of_space && covers {
                 self.forget(place);
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(tlb.look_up(0x401f_f000, 1), Some(1));
         assert_eq!(tlb.look_up(0x4020_0000, 1), None);
         assert_eq!(tlb.look_up(0x4000_0000, 2), None, "another space");
-        tlb.flush(Some(0x4010_0000), Some(1));
+        tlb.flush(Some(0x4010_0000), (u16::MAX, 1));
         assert_eq!(tlb.look_up(0x4000_0000, 1), None);
     }
 
@@ -213,11 +213,11 @@ mod tests {
                 let set = &mut sets[page as usize % 4];
                 match action {
                     0 => {
-                        tlb.flush(Some(page << 12), None);
+                        tlb.flush(Some(page << 12), (0, 0));
                         set.retain(|known| known.0 != page);
                     }
                     1 => {
-                        tlb.flush(None, Some(space));
+                        tlb.flush(None, (u16::MAX, space));
                         sets.iter_mut().for_each(|set| set.retain(|known| known.1 != space));
                     }
                     _ => {

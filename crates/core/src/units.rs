@@ -5,19 +5,16 @@
 //! scheduler that lives cycle by cycle: a unit that is not pipelined is reserved ahead for an older op that is not ready yet,
 //! where hardware would start a younger one that is.
 //!
-//! A cycle's counts share one word: five bits each, counting up to 16, with which a field's highest bit says that all are
-//! taken. Beyond [`SPAN`] cycles ahead of the oldest booking that matters, ports are not counted; units that are not pipelined
+//! Far ahead of the oldest booking that matters, ports are not counted ([`bookings`](crate::bookings)); units that are not pipelined
 //! are ([`long_units`](crate::long_units)).
 
 use doorbell_sim::op::OpClass;
 use serde::{Deserialize, Serialize};
 
+use crate::bookings::{Bookings, Cycle, guard, one};
 use crate::config::PipelineConfig;
 use crate::long_units::LongUnits;
-use crate::saved::{Cycles, cycle};
-
-/// Cycles that are kept.
-const SPAN: u64 = 2048;
+use crate::saved::Cycles;
 
 /// What is counted. The first two are ports, the others kinds of unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,12 +34,6 @@ pub(crate) enum Pool {
 }
 
 const POOLS: usize = Pool::Store as usize + 1;
-const FIELD_BITS: u32 = 5;
-const FULL: u64 = 1 << (FIELD_BITS - 1);
-
-const fn shift(pool: Pool) -> u32 {
-    pool as u32 * FIELD_BITS
-}
 
 /// What an op of a class needs.
 #[derive(Clone, Copy, Debug)]
@@ -56,20 +47,11 @@ struct Need {
     take: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-struct Cycle {
-    #[serde(deserialize_with = "cycle")]
-    number: u64,
-    counts: u64,
-}
-
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Units {
     needs: [Need; OpClass::COUNT],
-    /// The counts of a cycle in which nothing is taken.
-    fresh: u64,
-    cycles: Box<[Cycle; SPAN as usize]>,
+    taken: Bookings,
     /// Before this cycle no unit of the pool is free.
     hints: [u64; POOLS],
     /// The units of each pool, as far as they are not pipelined.
@@ -100,24 +82,17 @@ impl Units {
             units.load_ports,
             units.store_ports.max(1),
         ];
-        let mut fresh = 0;
-        for (index, limit) in limits.iter().enumerate() {
-            assert!((1..=16).contains(limit), "validate() lets 1 to 16 units through");
-            fresh |= (FULL - u64::from(*limit)) << (index as u32 * FIELD_BITS);
-        }
         let needs = OpClass::ALL.map(|class| {
             let (pool, latency, interval) = need(class, config);
             Need {
                 pool,
                 latency,
                 interval,
-                guard: FULL << shift(pool) | FULL << shift(Pool::Issue),
-                take: 1 << shift(pool) | 1 << shift(Pool::Issue),
+                guard: guard(pool as u32) | guard(Pool::Issue as u32),
+                take: one(pool as u32) | one(Pool::Issue as u32),
             }
         });
-        let cycles = vec![Cycle { number: 0, counts: fresh }; SPAN as usize].into_boxed_slice();
-        let cycles = cycles.try_into().expect("as many as asked for");
-        Units { needs, fresh, cycles, hints: [0; POOLS], long: limits.map(LongUnits::new) }
+        Units { needs, taken: Bookings::new(&limits), hints: [0; POOLS], long: limits.map(LongUnits::new) }
     }
 
     /// Cycles from issue to result.
@@ -136,13 +111,13 @@ impl Units {
         let hint = &mut self.hints[pool as usize];
         *hint = (*hint).max(floor);
         let mut at = from.max(*hint);
+        let fresh = self.taken.fresh;
         loop {
-            let cycle = &mut self.cycles[(at % SPAN) as usize];
+            let cycle = self.taken.place(at);
             if cycle.number != at {
-                if cycle.number > at {
-                    return at;
+                if cycle.number < at {
+                    *cycle = Cycle { number: at, counts: fresh + take };
                 }
-                *cycle = Cycle { number: at, counts: self.fresh + take };
                 return at;
             }
             if cycle.counts & guard == 0 {
@@ -156,14 +131,14 @@ impl Units {
 
     /// The same for a unit that is busy for several cycles.
     fn issue_long(&mut self, class: OpClass, from: u64, floor: u64) -> u64 {
-        const GUARD: u64 = FULL << shift(Pool::Issue);
+        const GUARD: u64 = guard(Pool::Issue as u32);
         let need = self.needs[class as usize];
         let interval = u64::from(need.interval);
         let mut at = from;
         loop {
             let (unit, free) = self.long[need.pool as usize].first_free(at, interval);
-            if self.counts(free) & GUARD == 0 {
-                self.take(free, 1 << shift(Pool::Issue));
+            if self.taken.counts(free) & GUARD == 0 {
+                self.taken.take(free, one(Pool::Issue as u32));
                 self.long[need.pool as usize].start(unit, free, interval, floor);
                 return free;
             }
@@ -174,54 +149,23 @@ impl Units {
     /// Writes a result in the first cycle from `from` on.
     #[inline(always)]
     pub(crate) fn write_back(&mut self, from: u64) -> u64 {
-        const GUARD: u64 = FULL << shift(Pool::Writeback);
-        let mut at = from;
-        while self.counts(at) & GUARD != 0 {
-            at += 1;
-        }
-        self.take(at, 1 << shift(Pool::Writeback));
+        let at = self.taken.first_free(from, guard(Pool::Writeback as u32));
+        self.taken.take(at, one(Pool::Writeback as u32));
         at
     }
 
-    #[inline(always)]
-    fn counts(&self, at: u64) -> u64 {
-        let cycle = &self.cycles[(at % SPAN) as usize];
-        if cycle.number == at { cycle.counts } else { 0 }
-    }
-
-    #[inline(always)]
-    fn take(&mut self, at: u64, take: u64) {
-        let cycle = &mut self.cycles[(at % SPAN) as usize];
-        if cycle.number == at {
-            cycle.counts += take;
-        } else if cycle.number < at {
-            *cycle = Cycle { number: at, counts: self.fresh + take };
-        }
-    }
-
     pub(crate) fn save(&self) -> UnitsState {
-        let cycles = self.cycles.iter().filter(|cycle| cycle.number != 0 || cycle.counts != self.fresh);
-        UnitsState { cycles: cycles.copied().collect(), hints: Cycles(self.hints), long: self.long.clone() }
+        UnitsState { cycles: self.taken.save(), hints: Cycles(self.hints), long: self.long.clone() }
     }
 
     pub(crate) fn restore(&mut self, state: UnitsState) -> Result<(), String> {
-        let mut restored = vec![Cycle { number: 0, counts: self.fresh }; SPAN as usize];
-        for cycle in state.cycles {
-            let fields_are_sound = (0..POOLS as u32).all(|pool| {
-                let field = |counts: u64| counts >> (pool * FIELD_BITS) & (2 * FULL - 1);
-                (field(self.fresh)..=FULL).contains(&field(cycle.counts))
-            });
-            if !fields_are_sound || cycle.counts >> (POOLS as u32 * FIELD_BITS) != 0 {
-                return Err("more units are taken than there are".into());
-            }
-            restored[(cycle.number % SPAN) as usize] = cycle;
-        }
+        let taken = self.taken.restored(state.cycles)?;
         for need in &self.needs {
             let pool = need.pool as usize;
             self.long[pool].check(&state.long[pool], u64::from(need.interval))?;
         }
         self.long = state.long;
-        self.cycles = restored.into_boxed_slice().try_into().expect("as many as asked for");
+        self.taken = taken;
         self.hints = state.hints.0;
         Ok(())
     }

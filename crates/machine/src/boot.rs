@@ -68,6 +68,7 @@ impl Machine {
         let layout = BootLayout::plan(platform.ram, &images)?;
         let tree = device_tree::build(&DeviceTreeConfig {
             harts: platform.harts,
+            threads: platform.threads,
             isa: device_tree::isa(platform.sstc, platform.interrupts),
             interrupts: platform.interrupts,
             mmu: platform.mmu,

@@ -57,6 +57,10 @@ pub struct PlatformConfig {
     pub ram: Bytes,
     /// How many harts, 1 to 16.
     pub harts: u32,
+    /// Threads of a core (SMT), 1 or 2: with 2, harts 0 and 1 are the threads of core 0, harts 2 and 3 those of core 1, and so on. Of
+    /// timed machines the cores must be out of order.
+    #[serde(skip_serializing_if = "is_one")]
+    pub threads: u32,
     /// Frequency of the `time` counter, 1MHz to 4GHz.
     pub timebase: Hertz,
     /// Whether harts have `stimecmp` (Sstc); without it the kernel asks the firmware for each timer.
@@ -82,11 +86,16 @@ pub struct PlatformConfig {
     pub boot_seed: u64,
 }
 
+fn is_one(threads: &u32) -> bool {
+    *threads == 1
+}
+
 impl Default for PlatformConfig {
     fn default() -> Self {
         PlatformConfig {
             ram: Bytes(256 << 20),
             harts: 1,
+            threads: 1,
             timebase: Hertz(1_000_000_000),
             sstc: true,
             firmware: FirmwareKind::default(),
@@ -233,7 +242,19 @@ impl MachineConfig {
             "platform.timebase",
             format!("{} is not from \"1MHz\" to \"4GHz\"", p.timebase),
         )?;
+        check(
+            matches!(p.threads, 1 | 2),
+            "platform.threads",
+            format!("{}; a core has 1 or 2 threads", p.threads),
+        )?;
+        let whole = p.harts.is_multiple_of(p.threads);
+        let problem =
+            format!("{}, and {} harts (platform.harts) are no whole number of cores", p.threads, p.harts);
+        check(whole, "platform.threads", problem)?;
         self.harts().validate(p.harts as usize)?;
+        if p.threads > 1 {
+            self.harts().validate_threads(p.harts as usize)?;
+        }
         self.disk.validate().map_err(|(key, problem)| ConfigError::new(format!("disk.{key}"), problem))?;
         if self.core.model == CoreModel::Timed {
             self.memory.validate(p.harts as usize).map_err(|e| ConfigError::below("memory", &e))?;

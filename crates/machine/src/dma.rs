@@ -108,7 +108,11 @@ impl BusSide<'_> {
     /// When a device's request is done. Caches that are warming learn of it.
     fn price(&mut self, now: Ps, request: DmaRequest, write: bool) -> Ps {
         let DmaRequest { addr, len, .. } = request;
-        let access = DmaAccess::of_request(self.device, &request);
+        let mut access = DmaAccess::of_request(self.device, &request);
+        if let Some(timing) = &self.timing {
+            // Software names harts.
+            access.tag.core = access.tag.core.map(|hart| timing.core_of(usize::from(hart)) as u8);
+        }
         let memory = self.timing.as_mut().map(|timing| {
             warm(timing, request, access, write);
             &mut timing.memory

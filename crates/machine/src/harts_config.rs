@@ -134,6 +134,33 @@ impl HartsConfig<'_> {
     }
 }
 
+impl HartsConfig<'_> {
+    /// Checks that the threads of each core, two by two of `count` harts, can be that.
+    pub(crate) fn validate_threads(&self, count: usize) -> Result<(), ConfigError> {
+        for second in (1..count).step_by(2) {
+            let [first, own] = [self.hart(second - 1)?, self.hart(second)?];
+            let differs = [
+                ("core", first.core != own.core),
+                ("pipeline", first.pipeline != own.pipeline),
+                ("memory", first.caches != own.caches),
+            ];
+            if let Some((part, _)) = differs.iter().find(|part| part.1) {
+                let problem = format!(
+                    "it is another than hart.{}.{part}, and they are threads of one core (platform.threads=2): set both alike",
+                    second - 1
+                );
+                return Err(ConfigError::new(format!("hart.{second}.{part}"), problem));
+            }
+            if self.core.model == CoreModel::Timed {
+                let named = self.own.contains_key(&HartNumber(second));
+                let path = if named { format!("hart.{second}.pipeline") } else { "pipeline".to_owned() };
+                own.pipeline.validate_threads().map_err(|problem| ConfigError::below(&path, &problem))?;
+            }
+        }
+        Ok(())
+    }
+}
+
 fn refuse_shared(index: usize, part: &str, own: &Table, shared: &[&str]) -> Result<(), ConfigError> {
     match own.keys().find(|key| shared.contains(&key.as_str())) {
         Some(key) => {
@@ -150,7 +177,7 @@ mod tests {
     use doorbell_sim::{Bytes, Hertz};
 
     use super::*;
-    use crate::config::MachineConfig;
+    use crate::config::{MachineConfig, PlatformConfig};
     use crate::machine::Machine;
     use crate::overlay::Overlay;
 
@@ -221,6 +248,31 @@ mod tests {
     fn equal_harts_have_the_cycles_of_one_product() {
         let (config, seconds) = (with(&["core.frequency=2.7GHz"]).unwrap(), 1.1e-3);
         assert_eq!(config.harts().core_cycles(3, seconds), seconds * 2.7e9 * 3.0);
+    }
+
+    #[test]
+    fn threads_of_a_core_are_alike_and_can_share_it() {
+        let two = ["platform.harts=4", "platform.threads=2"];
+        let with = |own: &[&str]| with(&[&two, own].concat());
+        let alike = with(&["hart.2.pipeline.rob=64", "hart.3.pipeline.rob=64"]).unwrap();
+        let machine = Machine::new(alike.clone(), 1).unwrap();
+        assert_eq!(machine.timing().unwrap().memory.stats().harts.len(), 2, "caches are a core's");
+        let plain =
+            MachineConfig { platform: PlatformConfig { threads: 1, ..alike.platform.clone() }, ..alike };
+        assert!(!toml::to_string(&plain).unwrap().contains("threads"));
+        for (wrong, key, problem) in [
+            (&["platform.threads=3"][..], "platform.threads", "1 or 2"),
+            (&["platform.harts=3"][..], "platform.threads", "3 harts (platform.harts) are no whole number"),
+            (&["hart.1.core.frequency=1GHz"][..], "hart.1.core", "another than hart.0.core"),
+            (&["hart.2.pipeline.rob=64"][..], "hart.3.pipeline", "set both alike"),
+            (&["hart.2.memory.l2.size=512KiB"][..], "hart.3.memory", "threads of one core"),
+            (&["pipeline.kind=in-order"][..], "pipeline.kind", "must be out-of-order"),
+            (&["pipeline.iq=4"][..], "pipeline.iq", "must be 8 or more"),
+        ] {
+            let error = with(wrong).unwrap_err();
+            assert_eq!(error.key, key, "{wrong:?}: {error}");
+            assert!(error.problem.contains(problem), "{wrong:?}: {error}");
+        }
     }
 
     #[test]

@@ -95,6 +95,8 @@ pub enum MmuMode {
 pub struct DeviceTreeConfig {
     /// How many harts.
     pub harts: u32,
+    /// How many of them, one behind the other, are threads of one core.
+    pub threads: u32,
     /// The ISA string of all harts, such as [`DEFAULT_ISA`].
     pub isa: String,
     /// Which interrupt controllers there are.
@@ -266,10 +268,18 @@ fn cpus(fdt: &mut FdtWriter, config: &DeviceTreeConfig, extensions: &[String]) -
     }
     let cpu_map = fdt.begin_node("cpu-map")?;
     let cluster = fdt.begin_node("cluster0")?;
-    for hart in 0..config.harts {
-        let core = fdt.begin_node(&format!("core{hart}"))?;
-        fdt.property_u32("cpu", FIRST_HART_PHANDLE + 2 * hart)?;
-        fdt.end_node(core)?;
+    for core in 0..config.harts / config.threads {
+        let node = fdt.begin_node(&format!("core{core}"))?;
+        for thread in 0..config.threads {
+            // A core that has no threads is the place of its one hart itself (Linux's binding `cpu/cpu-topology.txt`, section 3).
+            let own = match config.threads {
+                1 => None,
+                _ => Some(fdt.begin_node(&format!("thread{thread}"))?),
+            };
+            fdt.property_u32("cpu", FIRST_HART_PHANDLE + 2 * (config.threads * core + thread))?;
+            own.map_or(Ok(()), |own| fdt.end_node(own))?;
+        }
+        fdt.end_node(node)?;
     }
     fdt.end_node(cluster)?;
     fdt.end_node(cpu_map)?;

@@ -72,6 +72,7 @@ impl Node {
 fn config() -> DeviceTreeConfig {
     DeviceTreeConfig {
         harts: 2,
+        threads: 1,
         isa: DEFAULT_ISA.to_owned(),
         interrupts: InterruptsKind::Plic,
         mmu: MmuMode::Sv48,
@@ -82,6 +83,21 @@ fn config() -> DeviceTreeConfig {
         seed: 7,
         machine_nodes_disabled: false,
         disks: 2,
+    }
+}
+
+#[test]
+fn which_harts_are_threads_of_a_core_is_told() {
+    let handle = |tree: &Node, hart: u32| tree.at(&format!("cpus/cpu@{hart}")).cells("phandle");
+    let plain = parse(&build(&DeviceTreeConfig { harts: 4, ..config() }).unwrap());
+    let map = plain.at("cpus/cpu-map/cluster0");
+    assert_eq!(map.at("core3").cells("cpu"), handle(&plain, 3));
+    let tree = parse(&build(&DeviceTreeConfig { harts: 4, threads: 2, ..config() }).unwrap());
+    let map = tree.at("cpus/cpu-map/cluster0");
+    assert_eq!(map.children.len(), 2);
+    for hart in 0..4 {
+        let thread = map.at(&format!("core{}/thread{}", hart / 2, hart % 2));
+        assert_eq!(thread.cells("cpu"), handle(&tree, hart));
     }
 }
 

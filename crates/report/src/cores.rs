@@ -61,10 +61,19 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
     out
 }
 
+/// A core's number, or hart, core and thread.
+fn name(figures: &CoreFigures) -> String {
+    match (figures.core, figures.thread) {
+        (Some(core), Some(thread)) => format!("hart {}: core {core}, thread {thread}", figures.hart),
+        (Some(core), None) => format!("core {core}: both threads"),
+        _ => figures.hart.to_string(),
+    }
+}
+
 fn row(rate: &str, core: &CoreFigures, out: &mut String) {
-    let (hart, kind, clock) = (core.hart, Esc(&core.kind), short(core.frequency_ghz));
+    let (name, kind, clock) = (name(core), Esc(&core.kind), short(core.frequency_ghz));
     let _ =
-        write!(out, "<tr><th scope=\"row\">{hart}</th><td>{}</td><td>{kind}</td><td>{clock}</td>", Esc(rate));
+        write!(out, "<tr><th scope=\"row\">{name}</th><td>{}</td><td>{kind}</td><td>{clock}</td>", Esc(rate));
     for (_, group, name, is_share) in COLUMNS {
         let cell = match core.figures.get(group, name) {
             None => NONE.to_owned(),
@@ -88,6 +97,8 @@ mod tests {
         let pace = TimingGroup { name: "pace".to_owned(), figures: vec![figure] };
         CoreFigures {
             hart,
+            core: None,
+            thread: None,
             kind: "in-order".to_owned(),
             frequency_ghz: 2.2,
             figures: TimingFigures(vec![pace]),

@@ -184,6 +184,8 @@ mod tests {
         let stage = |place| StageSummary { place, mean: 1.0, p50: 1.0, p99: 2.0, max: 3.0 };
         let core = |hart| CoreFigures {
             hart,
+            core: Some(hart / 2),
+            thread: Some(hart % 2),
             kind: "in-order".into(),
             frequency_ghz: 1.5,
             figures: figures("pace", 0.25),

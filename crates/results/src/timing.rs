@@ -120,8 +120,14 @@ impl<'de> Deserialize<'de> for TimingFigures {
 /// What one core did. The figures of all together, and of what they share, are beside those of each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CoreFigures {
-    /// Its hart.
+    /// Its hart; of a core with threads, the first.
     pub hart: usize,
+    /// Where cores have threads: the core's number, and which thread of it this is; with none, what both together did, and what they share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core: Option<usize>,
+    #[allow(missing_docs, reason = "see above")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<usize>,
     /// `out-of-order` or `in-order`.
     pub kind: String,
     /// Its clock in GHz.

@@ -39,6 +39,7 @@ mod servers;
 mod several_cores;
 mod several_harts;
 mod slurm;
+mod smt;
 mod stages;
 mod steady;
 mod studies;

@@ -69,26 +69,13 @@ pub(crate) fn figures_of(span: &Span, models: &Models) -> TimingFigures {
 
 /// The figures of each core alone: the same groups, as far as they are of what a core has for itself.
 pub(crate) fn cores(span: &Span) -> Vec<CoreFigures> {
-    let of = |hart: usize| {
-        let w = &View::of_hart(span, hart);
-        let mut groups = vec![
-            pace(w),
-            per_packet(w),
-            top_down(w),
-            top_down_2(w),
-            top_down_3(w),
-            cpi_stack(w),
-            core(w),
-            cache(w, "L1I", "l1i"),
-            cache(w, "L1D", "l1d"),
-            cache(w, "L2", "l2"),
-            access_times(w),
-        ];
-        groups.extend(taken(w));
-        groups.extend(own_packets(w));
+    let threads = span.config.platform.threads as usize;
+    let figures = |hart: usize, thread: Option<usize>, groups: Vec<Filling>| {
         let parts = span.config.hart(hart);
         CoreFigures {
             hart,
+            core: (threads > 1).then_some(hart / threads),
+            thread: thread.filter(|_| threads > 1),
             kind: match parts.pipeline.kind {
                 CoreKind::OutOfOrder => "out-of-order",
                 CoreKind::InOrder => "in-order",
@@ -98,7 +85,42 @@ pub(crate) fn cores(span: &Span) -> Vec<CoreFigures> {
             figures: TimingFigures(groups.into_iter().map(|filling| filling.0).collect()),
         }
     };
-    (0..span.end.books.len()).map(of).collect()
+    let of_hart = |hart: usize| {
+        let w = &View::of_hart(span, hart);
+        let mut groups =
+            vec![pace(w), per_packet(w), top_down(w), top_down_2(w), top_down_3(w), cpi_stack(w), core(w)];
+        if threads == 1 {
+            groups.extend(caches(w));
+        }
+        groups.extend(own_packets(w));
+        figures(hart, Some(hart % threads), groups)
+    };
+    let of_core = |index: usize| {
+        let w = &View::of_core(span, index);
+        let mut groups = vec![pace_of_core(w), top_down(w), top_down_2(w), top_down_3(w), core(w)];
+        groups.extend(caches(w));
+        figures(index * threads, None, groups)
+    };
+    let harts = span.end.books.len();
+    // Threads of a core share its slots and its caches: these are the core's.
+    let whole = if threads > 1 { harts / threads } else { 0 };
+    (0..harts).map(of_hart).chain((0..whole).map(of_core)).collect()
+}
+
+/// The private caches, and what they took from others'.
+fn caches(w: &View) -> Vec<Filling> {
+    let all = [cache(w, "L1I", "l1i"), cache(w, "L1D", "l1d"), cache(w, "L2", "l2"), access_times(w)];
+    all.into_iter().chain(taken(w)).collect()
+}
+
+/// The pace of a core with threads.
+fn pace_of_core(w: &View) -> Filling {
+    let mut g = Filling::new("pace");
+    let (cycles, instructions) = (w.cycles(), w.instructions as f64);
+    g.put("cycles", Some(cycles), "core cycles, asleep or not");
+    g.put("instructions", Some(instructions), "instructions retired by all threads");
+    g.put("ipc", over(instructions, cycles), "instructions of all threads a cycle");
+    g
 }
 
 fn pace(w: &View) -> Filling {
@@ -215,7 +237,9 @@ fn occupancy(w: &View, models: &Models) -> Filling {
         g.put(name, mean, format!("entries of the {what} in use, on average over the cycles awake"));
     }
     for (key, what) in [("l1d", "L1D"), ("l2", "L2")] {
-        let mean = over(w.n(&format!("{key}.mshr_cycles")), cycles);
+        // Both threads' cycles are a core's twice.
+        let threads = f64::from(w.config.platform.threads);
+        let mean = over(w.n(&format!("{key}.mshr_cycles")) * threads, cycles);
         g.put(format!("{key}_mshrs"), mean, format!("miss registers of {what} in use, on average"));
     }
     let shared = w.seconds() * w.config.memory.interconnect.clock.0 as f64;

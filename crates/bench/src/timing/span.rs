@@ -1,10 +1,17 @@
 //! What the counters grew by between two moments: those of all cores together, or those of one.
 
+use std::ops::Range;
+
 use doorbell_machine::{Books, TopDown};
 use doorbell_sim::stats::Stats;
 
 use super::Moment;
 use crate::config::RunConfig;
+
+/// Whether a counter is of a core's own caches, which its threads share.
+fn is_private(name: &str) -> bool {
+    ["memory.", "l1i.", "l1d.", "l2.", "sharing."].iter().any(|group| name.starts_with(group))
+}
 
 /// Between two moments, and what the measurement delivered.
 pub(crate) struct Span<'a> {
@@ -18,7 +25,8 @@ pub(crate) struct Span<'a> {
 /// A span as it is looked at: all cores together, or one of them. What cores share belongs to none.
 pub(super) struct View<'a> {
     span: &'a Span<'a>,
-    hart: Option<usize>,
+    /// One hart, or the threads of one core.
+    harts: Option<Range<usize>>,
     pub frames: u64,
     pub instructions: u64,
     pub config: &'a RunConfig,
@@ -27,22 +35,37 @@ pub(super) struct View<'a> {
 impl<'a> View<'a> {
     pub fn of_all(span: &'a Span<'a>) -> View<'a> {
         let Span { frames, instructions, config, .. } = *span;
-        View { span, hart: None, frames, instructions, config }
+        View { span, harts: None, frames, instructions, config }
     }
 
     pub fn of_hart(span: &'a Span<'a>, hart: usize) -> View<'a> {
-        let view = View { hart: Some(hart), ..View::of_all(span) };
+        View::of_harts(span, hart..hart + 1)
+    }
+
+    /// All threads of a core, if cores have some; of a core without, its hart.
+    pub fn of_core(span: &'a Span<'a>, core: usize) -> View<'a> {
+        let threads = span.config.platform.threads as usize;
+        View::of_harts(span, core * threads..(core + 1) * threads)
+    }
+
+    fn of_harts(span: &'a Span<'a>, harts: Range<usize>) -> View<'a> {
+        let view = View { harts: Some(harts), ..View::of_all(span) };
         View { instructions: view.grown("core.instructions"), ..view }
     }
 
     /// What a counter grew by. The names are this program's own: a group's, and a counter's in it.
     fn grown(&self, name: &str) -> u64 {
-        let own = self.hart.map(|hart| format!("hart{hart}.{}", name.replace("hart.", "memory.")));
-        let name = own.as_deref().unwrap_or(name);
-        let at = |moment: &Moment| {
+        let at = |moment: &Moment, name: &str| {
             *moment.counts.get(name).unwrap_or_else(|| panic!("there is no counter \"{name}\""))
         };
-        at(&self.span.end) - at(&self.span.begin)
+        let grown = |name: &str| at(&self.span.end, name) - at(&self.span.begin, name);
+        let Some(harts) = &self.harts else { return grown(name) };
+        let name = name.replace("hart.", "memory.");
+        let threads = self.config.platform.threads as usize;
+        match threads > 1 && is_private(&name) {
+            true => grown(&format!("core{}.{name}", harts.start / threads)),
+            false => harts.clone().map(|hart| grown(&format!("hart{hart}.{name}"))).sum(),
+        }
     }
 
     /// The same, to be divided.
@@ -75,9 +98,9 @@ impl<'a> View<'a> {
     }
 
     fn books(&self) -> Books {
-        let books = |moment: &Moment| match self.hart {
-            Some(hart) => moment.books[hart].clone(),
-            None => moment.books[..moment.own].iter().fold(Books::default(), |sum, books| sum.plus(books)),
+        let books = |moment: &Moment| {
+            let harts = self.harts.clone().unwrap_or(0..moment.own);
+            moment.books[harts].iter().fold(Books::default(), |sum, books| sum.plus(books))
         };
         books(&self.span.end).since(&books(&self.span.begin))
     }
@@ -93,8 +116,8 @@ impl<'a> View<'a> {
 
     /// Core cycles, asleep or not.
     pub fn cycles(&self) -> f64 {
-        match self.hart {
-            Some(hart) => self.seconds() * self.config.hart(hart).core.frequency.0 as f64,
+        match &self.harts {
+            Some(harts) => self.seconds() * self.config.hart(harts.start).core.frequency.0 as f64,
             None if !self.has_neighbours() => self.config.core_cycles(self.seconds()),
             None => {
                 let harts = 0..self.span.end.own;

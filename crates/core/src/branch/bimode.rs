@@ -41,6 +41,11 @@ impl BiMode {
         predicted
     }
 
+    /// The histories of two threads change places.
+    pub(super) fn exchange_history(&mut self, other: &mut Self) {
+        std::mem::swap(&mut self.history, &mut other.history);
+    }
+
     pub(super) fn fits(&self, fresh: &BiMode) -> bool {
         self.choice.fits(&fresh.choice)
             && self.directions.iter().zip(&fresh.directions).all(|(saved, fresh)| saved.fits(fresh))

@@ -32,6 +32,11 @@ impl Indirect {
         (known >> 32 == entry >> 32).then_some(known == entry)
     }
 
+    /// The histories of two threads change places.
+    pub(super) fn exchange_history(&mut self, other: &mut Self) {
+        std::mem::swap(&mut self.history, &mut other.history);
+    }
+
     pub(super) fn fits(&self, fresh: &Indirect) -> bool {
         self.entries.len() == fresh.entries.len()
     }

@@ -143,6 +143,19 @@ impl BranchUnit {
         }
     }
 
+    /// The tables, which threads share, go to the other one, and the other way. Histories and return stacks stay.
+    pub(crate) fn exchange(&mut self, other: &mut BranchUnit) {
+        std::mem::swap(self, other);
+        std::mem::swap(&mut self.returns, &mut other.returns);
+        self.indirect.exchange_history(&mut other.indirect);
+        match (&mut self.direction, &mut other.direction) {
+            (Direction::BiMode(own), Direction::BiMode(other)) => own.exchange_history(other),
+            (Direction::Tage(own), Direction::Tage(other)) => own.exchange_history(other),
+            (Direction::Tournament(own), Direction::Tournament(other)) => own.exchange_history(other),
+            _ => {}
+        }
+    }
+
     /// Whether saved predictors are of this kind and size.
     pub(crate) fn fits(&self, fresh: &BranchUnit) -> bool {
         let direction = match (&self.direction, &fresh.direction) {

@@ -205,6 +205,16 @@ impl Tage {
         }
     }
 
+    /// The histories of two threads change places.
+    pub(super) fn exchange_history(&mut self, other: &mut Tage) {
+        std::mem::swap(&mut self.history, &mut other.history);
+        std::mem::swap(&mut self.newest, &mut other.newest);
+        for (own, other) in self.tables.iter_mut().zip(&mut other.tables) {
+            std::mem::swap(&mut own.index, &mut other.index);
+            std::mem::swap(&mut own.tags, &mut other.tags);
+        }
+    }
+
     pub(super) fn fits(&self, fresh: &Tage) -> bool {
         let shape = |table: &Table| {
             let folds =

@@ -51,6 +51,11 @@ impl Tournament {
         predicted
     }
 
+    /// The histories of two threads change places.
+    pub(super) fn exchange_history(&mut self, other: &mut Self) {
+        std::mem::swap(&mut self.history, &mut other.history);
+    }
+
     pub(super) fn fits(&self, fresh: &Tournament) -> bool {
         self.histories.len() == fresh.histories.len()
             && self.local.fits(&fresh.local)

@@ -11,6 +11,7 @@ use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, Level};
 use doorbell_sim::op::{Op, OpClass};
 
 use super::{DeviceAccess, Executed, OutOfOrder, stages};
+use crate::common::Common;
 use crate::config::MemoryDependence;
 use crate::front::Fetched;
 use crate::mmu::Side;
@@ -38,8 +39,7 @@ impl OutOfOrder {
                     let state = &mut self.state;
                     state.common.accounts.clear();
                     state.common.front.refetch(found);
-                    fetched =
-                        state.common.front.fetch(op, memory, &mut state.common.mmu, &mut state.common.counts);
+                    fetched = state.common.fetch(op, memory);
                 }
             }
         };
@@ -72,7 +72,7 @@ impl OutOfOrder {
         };
         let ready = operands.max(waits).max(state.common.order.load);
         let fenced = state.common.order.load == ready && ready > operands;
-        let issue = self.units.issue(OpClass::Load, ready, dispatched + 1);
+        let issue = self.issue(OpClass::Load, ready, dispatched);
         let state = &mut self.state;
         let address = issue + state.common.address_cycles;
         let asked =
@@ -136,7 +136,7 @@ impl OutOfOrder {
             },
             _ => 0,
         };
-        let issue = self.units.issue(OpClass::Store, earliest.max(address).max(waits), earliest);
+        let issue = self.issue(OpClass::Store, earliest.max(address).max(waits), dispatched.at);
         let at = issue + self.state.common.address_cycles;
         let known = self.translate(op, at, memory);
         let data = earliest.max(data).max(other);
@@ -145,7 +145,8 @@ impl OutOfOrder {
             Executed { issue, complete: known.max(data), leaves: issue.max(data) + 1, cause, level: None };
         let commit = self.retire(op, fetched, &dispatched, &executed);
         let state = &mut self.state;
-        let written = state.common.stores.push(op, [known, data, commit], memory, &mut state.common.counts);
+        let Common { stores, counts, shared, .. } = &mut state.common;
+        let written = stores.push(op, [known, data, commit], memory, counts, shared.as_deref_mut());
         state.common.counts.stores += 1;
         state.common.counts.sq_cycles += state.common.stores.all_written() - dispatched.at;
         observer.op(op, &Stages { written, ..stages(fetched, dispatched.at, &executed, commit) });
@@ -165,7 +166,7 @@ impl OutOfOrder {
     ) {
         let dispatched = self.dispatch(op, fetched, self.state.common.loads.free_from(), None);
         let earliest = dispatched.at + 1;
-        let issue = self.units.issue(OpClass::Prefetch, earliest.max(self.operands(op)), earliest);
+        let issue = self.issue(OpClass::Prefetch, earliest.max(self.operands(op)), dispatched.at);
         let address = issue + self.state.common.address_cycles;
         let asked = self.translate(op, address, memory);
         let prefetched = self.state.common.prefetch(op, asked, memory);
@@ -183,7 +184,7 @@ impl OutOfOrder {
         let state = &self.state;
         let head = (dispatched + 1).max(self.operands(op)).max(state.common.commit.last() + 1);
         let written = state.common.atomic_floor();
-        let issue = self.units.issue(OpClass::Atomic, head.max(written), dispatched + 1);
+        let issue = self.issue(OpClass::Atomic, head.max(written), dispatched);
         let address = issue + self.state.common.address_cycles;
         let asked = self.translate(op, address, memory);
         let kind = if op.flags & Op::WRITES != 0 { AccessKind::Store } else { AccessKind::Load };
@@ -218,13 +219,13 @@ impl OutOfOrder {
     /// An access to a device comes to the head of the window and leaves the core.
     pub(crate) fn begin_device<M: CoreMemory>(&mut self, op: &Op, memory: &mut M) -> DeviceAccess {
         let state = &mut self.state;
-        let fetched = state.common.front.fetch(op, memory, &mut state.common.mmu, &mut state.common.counts);
+        let fetched = state.common.fetch(op, memory);
         let dispatched = self.dispatch(op, &fetched, 0, None);
         let state = &mut self.state;
         let fence = state.common.device_floor(op);
         let head = (state.common.commit.last() + 1).max(fence).max(state.floors.device);
         let ready = (dispatched.at + 1).max(head).max(self.operands(op));
-        let issue = self.units.issue(op.class, ready, dispatched.at + 1);
+        let issue = self.issue(op.class, ready, dispatched.at);
         let begun = self.translate(op, issue + self.state.common.address_cycles, memory);
         DeviceAccess { fetched, dispatched, begun }
     }

@@ -29,6 +29,7 @@ use crate::dependence::StoreSets;
 use crate::front::Fetched;
 use crate::observe::{Observer, Stages};
 use crate::ring::{Limiter, Ring};
+use crate::shared::Stage;
 use crate::stats::Cause;
 use crate::units::Units;
 use crate::wheel::Wheel;
@@ -36,6 +37,8 @@ use window::Window;
 
 /// Cycles from dispatch to completion at least: issue, complete.
 const EXECUTION: u64 = 2;
+/// Threads of a core that has more than one.
+const THREADS: u32 = 2;
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -57,6 +60,8 @@ pub(crate) struct State {
     floors: Floors,
     dependence: MemoryDependence,
     commit_cycles: u64,
+    /// Of a thread: in how many parts what threads part is now; 0 if there are no threads.
+    parts: u32,
 }
 
 /// What serialising ops and accesses to devices impose on what follows.
@@ -113,6 +118,7 @@ impl OutOfOrder {
             floors: Floors::default(),
             dependence: config.memory_dependence,
             commit_cycles: u64::from(config.commit_cycles),
+            parts: 0,
         };
         OutOfOrder { units: Units::new(config), state }
     }
@@ -121,7 +127,7 @@ impl OutOfOrder {
     #[inline(always)]
     pub(crate) fn step<M: CoreMemory, O: Observer>(&mut self, op: &Op, memory: &mut M, observer: &mut O) {
         let state = &mut self.state;
-        let fetched = state.common.front.fetch(op, memory, &mut state.common.mmu, &mut state.common.counts);
+        let fetched = state.common.fetch(op, memory);
         match op.class {
             OpClass::Load => self.load(op, fetched, memory, observer),
             OpClass::Store => self.store(op, &fetched, memory, observer),
@@ -189,7 +195,7 @@ impl OutOfOrder {
         let (mut room, mut back) = if room > own { (room, back) } else { (own, None) };
         if op.destination != 0
             && let registers = &state.registers_free[file(op.destination)]
-            && state.window.may_outlast(registers)
+            && (state.window.may_outlast(registers) || state.common.shared.is_some())
         {
             room = room.max(registers.free_from());
         }
@@ -197,13 +203,23 @@ impl OutOfOrder {
             (room, back) = (state.floors.dispatch, Some(Cause::Serialise));
         }
         let earliest = state.dispatch.peek(fetched.ready.max(room));
-        let at = state.queue.admit(earliest);
+        let at = match &mut state.common.shared {
+            None => state.queue.admit(earliest),
+            Some(shared) => shared.dispatch(earliest),
+        };
         state.dispatch.take_at(at);
         state.common.front.dispatched(at);
         // The issue queue may be what is full after all; then the oldest op tells why.
         let back = if at > room { None } else { back };
         state.common.accounts.dispatch(at, || fetched.bubble(back), |cycle| state.window.waiting(cycle));
         Dispatched { at, back }
+    }
+
+    /// Issues an op, dispatched in a cycle, in the first one from `ready` on that has all it needs.
+    #[inline(always)]
+    fn issue(&mut self, class: OpClass, ready: u64, dispatched: u64) -> u64 {
+        let floor = self.state.common.shared.as_ref().map_or(dispatched + 1, |shared| shared.floor);
+        self.units.issue(class, ready, floor)
     }
 
     /// When an op's operands are there.
@@ -218,7 +234,7 @@ impl OutOfOrder {
     #[inline(always)]
     fn execute(&mut self, op: &Op, dispatched: u64) -> Executed {
         let ready = (dispatched + 1).max(self.operands(op));
-        let issue = self.units.issue(op.class, ready, dispatched + 1);
+        let issue = self.issue(op.class, ready, dispatched);
         let complete = self.result(op, issue + self.units.latency(op.class));
         let cause = Cause::of_unit(op.class, issue - ready, complete - issue);
         Executed { issue, complete, leaves: issue + 1, cause, level: None }
@@ -240,19 +256,24 @@ impl OutOfOrder {
     fn retire(&mut self, op: &Op, fetched: &Fetched, dispatched: &Dispatched, executed: &Executed) -> u64 {
         let state = &mut self.state;
         let before = state.common.commit.last();
-        let commit = state.common.commit.take(executed.complete + state.commit_cycles);
+        let Common { commit, shared, .. } = &mut state.common;
+        let earliest = executed.complete + state.commit_cycles;
+        let commit = commit.take_of(Stage::Commit, shared.as_deref_mut(), earliest);
         // What has been complete for long only waits for its turn.
         let cause = if executed.complete >= before { executed.cause } else { Cause::Execute };
         let tail = EXECUTION + state.commit_cycles;
         state.common.accounts.commit(commit, dispatched.at, tail, || fetched.bubble(dispatched.back), cause);
         state.window.push(commit, cause);
         if executed.leaves != 0 {
-            state.queue.push(executed.leaves);
+            match &mut state.common.shared {
+                None => state.queue.push(executed.leaves),
+                Some(shared) => shared.queue.take(dispatched.at, executed.leaves),
+            }
             state.common.counts.iq_cycles += executed.leaves - dispatched.at;
         }
         if op.destination != 0
             && let registers = &mut state.registers_free[file(op.destination)]
-            && state.window.may_outlast(registers)
+            && (state.window.may_outlast(registers) || state.common.shared.is_some())
         {
             registers.push(commit + 1);
         }
@@ -276,14 +297,74 @@ impl OutOfOrder {
         }
     }
 
+    /// What threads share goes to the other's side, and the other way.
+    pub(crate) fn exchange(&mut self, other: &mut OutOfOrder) {
+        std::mem::swap(&mut self.units, &mut other.units);
+        self.state.common.exchange(&mut other.state.common);
+    }
+
+    /// One of a core's threads, in sole possession of all that they part between them.
+    pub(crate) fn of_thread(config: &PipelineConfig, thread: usize) -> OutOfOrder {
+        let OutOfOrder { units, mut state } = OutOfOrder::new(config);
+        state.common = state.common.of_thread(thread);
+        state.part(config, 1);
+        OutOfOrder { units, state }
+    }
+
+    /// A thread has all that threads part between them, or its half.
+    pub(crate) fn part(&mut self, config: &PipelineConfig, parts: u32) {
+        if parts != self.state.parts {
+            self.state.part(config, parts);
+        }
+    }
+
+    /// No op is dispatched before the slots that have been given away in its sleep are over.
+    pub(crate) fn wake(&mut self) {
+        let open = self.state.common.accounts.open;
+        if open > self.state.dispatch.last() {
+            self.state.common.front.not_before(open);
+        }
+    }
+
     pub(crate) fn save(&self) -> OutOfOrderState {
         OutOfOrderState::new(&self.units, &self.state)
     }
 
-    pub(crate) fn restore(config: &PipelineConfig, saved: OutOfOrderState) -> Result<OutOfOrder, String> {
-        let mut core = OutOfOrder::new(config);
+    pub(crate) fn restore(
+        config: &PipelineConfig,
+        thread: Option<usize>,
+        mut saved: OutOfOrderState,
+    ) -> Result<OutOfOrder, String> {
+        let mut core =
+            thread.map_or_else(|| OutOfOrder::new(config), |thread| OutOfOrder::of_thread(config, thread));
+        let parts = saved.state.parts;
+        if thread.is_some() != (1..=THREADS).contains(&parts) {
+            return Err("the parts that threads share are of another core".into());
+        }
+        if parts > 1 {
+            saved.state.part(config, 1);
+        }
         saved.restore(&mut core.units, &mut core.state)?;
+        if parts > 1 {
+            core.state.part(config, parts);
+        }
         Ok(core)
+    }
+}
+
+impl State {
+    /// A thread has all that threads part between them, or its half.
+    fn part(&mut self, config: &PipelineConfig, parts: u32) {
+        self.parts = parts;
+        self.window.resize(config.rob / parts);
+        self.common.front.part(parts);
+        self.common.loads.resize(config.lq / parts);
+        self.common.stores.resize(config.sq / parts, config.drains_in_flight.div_ceil(parts));
+        for (ring, registers) in
+            self.registers_free.iter_mut().zip([config.int_registers, config.float_registers])
+        {
+            ring.resize((registers - THREADS * 32) / parts);
+        }
     }
 }
 

@@ -73,6 +73,11 @@ impl Window {
         (Cause::Execute, u64::MAX)
     }
 
+    /// Has so many entries from now on, at most as many as at first.
+    pub(super) fn resize(&mut self, size: u32) {
+        self.size = u64::from(size);
+    }
+
     /// Whether a saved one is one of this kind and agrees with itself.
     pub(super) fn fits(&self, fresh: &Window) -> bool {
         self.commits.len() == fresh.commits.len()

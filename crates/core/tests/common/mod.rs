@@ -142,6 +142,33 @@ pub fn run(config: &PipelineConfig, ops: &[Op], memory: &mut Simple) -> Vec<Stag
     watch(&mut Core::new(config), ops, memory)
 }
 
+/// The first block of what is left of a program.
+pub fn block(rest: &[Op]) -> &[Op] {
+    let branch = rest.iter().take(32).position(|op| op.class.is_branch());
+    &rest[..branch.map_or(rest.len().min(32), |branch| branch + 1)]
+}
+
+/// It is this thread's turn, of two.
+pub fn turn(threads: &mut [Core; 2], thread: usize, sibling_sleeps: bool) -> &mut Core {
+    let [first, second] = threads;
+    let (own, sibling) = if thread == 0 { (first, second) } else { (second, first) };
+    own.take_turn(sibling, sibling_sleeps);
+    own
+}
+
+/// Feeds two programs block by block to two threads, in turns as a machine does, until one of them is over.
+pub fn feed(threads: &mut [Core; 2], programs: [&[Op]; 2], memory: &mut Simple) -> [Vec<Stages>; 2] {
+    let mut seen = [Vec::new(), Vec::new()];
+    loop {
+        let thread = usize::from(threads[1].clock() < threads[0].clock());
+        let ops = block(&programs[thread][seen[thread].len()..]);
+        if ops.is_empty() {
+            return seen;
+        }
+        seen[thread].extend(watch(turn(threads, thread, false), ops, memory));
+    }
+}
+
 /// The slots and cycles of a core sum as they must.
 pub fn assert_books_balance(core: &Core) {
     let stats = core.stats();

@@ -39,7 +39,73 @@ struct Group {
     arrived: u64,
 }
 
+/// What is left of what a core has in one cycle, by both threads if it has two.
+struct Left {
+    fetch: u32,
+    decode: u32,
+    rename: u32,
+    dispatch: u32,
+    issue: u32,
+    writeback: u32,
+    commit: u32,
+    drain: u32,
+    units: BTreeMap<&'static str, u32>,
+}
+
+impl Left {
+    fn new(config: &PipelineConfig) -> Left {
+        let in_order = config.kind == CoreKind::InOrder;
+        Left {
+            fetch: 1,
+            decode: config.decode_width,
+            rename: if in_order { config.issue_width } else { config.rename_width },
+            dispatch: config.dispatch_width,
+            issue: config.issue_width,
+            writeback: config.writeback_width,
+            commit: if in_order { config.issue_width } else { config.commit_width },
+            drain: config.drain_width,
+            units: BTreeMap::new(),
+        }
+    }
+}
+
+/// What two threads of a core part between them.
+struct Share {
+    rob: u32,
+    lq: u32,
+    sq: u32,
+    drains: u32,
+    registers: [u32; 2],
+    /// Free places of the fetch queue that it takes to begin a group.
+    places: u32,
+}
+
+impl Share {
+    fn whole(config: &PipelineConfig) -> Share {
+        Share {
+            rob: config.rob,
+            lq: config.lq,
+            sq: config.sq,
+            drains: config.drains_in_flight,
+            registers: [config.int_registers - 32, config.float_registers - 32],
+            places: 1,
+        }
+    }
+
+    fn half(config: &PipelineConfig) -> Share {
+        Share {
+            rob: config.rob / 2,
+            lq: config.lq / 2,
+            sq: config.sq / 2,
+            drains: config.drains_in_flight.div_ceil(2),
+            registers: [(config.int_registers - 64) / 2, (config.float_registers - 64) / 2],
+            places: config.fetch_width.min(config.fetch_queue),
+        }
+    }
+}
+
 pub struct Machine<'a> {
+    share: Share,
     config: &'a PipelineConfig,
     ops: &'a [Op],
     predictions: &'a [Prediction],
@@ -58,9 +124,10 @@ pub struct Machine<'a> {
     ends: Vec<u64>,
     next_end: usize,
     last_write: (u64, u64),
-    /// Units that are not pipelined: which, from when, until when.
-    busy: Vec<(&'static str, u64, u64)>,
 }
+
+/// Units that are not pipelined: which, from when, until when.
+type Busy = Vec<(&'static str, u64, u64)>;
 
 /// Past or present.
 fn by(event: Option<u64>, cycle: u64) -> bool {
@@ -102,6 +169,16 @@ impl<'a> Machine<'a> {
         predictions: &'a [Prediction],
         memory: &'a Simple,
     ) -> Machine<'a> {
+        Machine::with(Share::whole(config), config, ops, predictions, memory)
+    }
+
+    fn with(
+        share: Share,
+        config: &'a PipelineConfig,
+        ops: &'a [Op],
+        predictions: &'a [Prediction],
+        memory: &'a Simple,
+    ) -> Machine<'a> {
         let mut last = BTreeMap::new();
         let producers = ops.iter().enumerate().map(|(index, op)| {
             let producers = op.sources.map(|source| last.get(&source).copied());
@@ -124,43 +201,50 @@ impl<'a> Machine<'a> {
             next_commit: 0,
             group: Group { last_cycle: 0, left: 0, line: u64::MAX, arrived: 0 },
             next_store: 0,
-            ends: vec![0; config.drains_in_flight as usize],
+            ends: vec![0; share.drains as usize],
+            share,
             next_end: 0,
             last_write: (u64::MAX, 0),
-            busy: Vec::new(),
         }
     }
 
     /// Runs until all is complete, committed and written.
     pub fn run(&mut self) {
+        let mut busy = Busy::new();
         for cycle in 1.. {
-            self.write_back(cycle);
-            self.write_stores(cycle);
-            self.commit(cycle);
+            let mut left = Left::new(self.config);
+            (0..self.next_dispatch).for_each(|index| self.write_back(index, cycle, &mut left));
+            self.write_stores(cycle, &mut left);
+            self.commit(cycle, &mut left);
             if self.config.kind == CoreKind::InOrder {
-                self.issue_in_order(cycle);
+                self.issue_in_order(cycle, &mut busy);
             } else {
-                self.issue(cycle);
+                busy.retain(|busy| busy.2 > cycle);
+                (0..self.next_dispatch).for_each(|index| self.issue(index, cycle, &mut left, &mut busy));
             }
             self.proceed_loads(cycle);
             if self.config.kind == CoreKind::OutOfOrder {
-                self.dispatch(cycle);
+                self.dispatch(cycle, &mut left, 0);
             }
-            self.rename(cycle);
-            self.decode(cycle);
-            self.fetch(cycle);
-            let over = self.next_commit == self.ops.len() && self.next_store == self.ops.len();
-            if over && self.lives.iter().all(|life| life.complete.is_some()) {
+            self.rename(cycle, &mut left);
+            self.decode(cycle, &mut left);
+            self.fetch(cycle, &mut left);
+            if self.is_over() {
                 return;
             }
             assert!(cycle < 1_000_000, "stuck: {:?}", self.lives[self.next_commit]);
         }
     }
 
-    fn commit(&mut self, cycle: u64) {
+    /// Whether all is complete, committed and written.
+    fn is_over(&self) -> bool {
+        let over = self.next_commit == self.ops.len() && self.next_store == self.ops.len();
+        over && self.lives.iter().all(|life| life.complete.is_some())
+    }
+
+    fn commit(&mut self, cycle: u64, left: &mut Left) {
         let in_order = self.config.kind == CoreKind::InOrder;
-        let width = if in_order { self.config.issue_width } else { self.config.commit_width };
-        for _ in 0..width {
+        while left.commit > 0 {
             let Some(life) = self.lives.get_mut(self.next_commit) else { return };
             let ready = match self.ops[self.next_commit].class {
                 _ if !in_order => {
@@ -175,29 +259,27 @@ impl<'a> Machine<'a> {
             }
             life.commit = Some(cycle);
             self.next_commit += 1;
+            left.commit -= 1;
         }
     }
 
-    /// The oldest results first.
-    fn write_back(&mut self, cycle: u64) {
-        let mut left = self.config.writeback_width;
-        for index in 0..self.next_dispatch {
-            let life = &mut self.lives[index];
-            if life.complete.is_some() || !by(life.finish, cycle) {
-                continue;
-            }
-            if self.ops[index].destination == 0 {
-                life.complete = life.finish;
-            } else if left > 0 {
-                left -= 1;
-                life.complete = Some(cycle);
-            } else {
-                continue;
-            }
-            if self.ops[index].class == OpClass::Atomic {
-                life.data = life.complete;
-                life.written = life.complete;
-            }
+    /// Writes a result if it is there. The oldest come first.
+    fn write_back(&mut self, index: usize, cycle: u64, left: &mut Left) {
+        let life = &mut self.lives[index];
+        if life.complete.is_some() || !by(life.finish, cycle) {
+            return;
+        }
+        if self.ops[index].destination == 0 {
+            life.complete = life.finish;
+        } else if left.writeback > 0 {
+            left.writeback -= 1;
+            life.complete = Some(cycle);
+        } else {
+            return;
+        }
+        if self.ops[index].class == OpClass::Atomic {
+            life.data = life.complete;
+            life.written = life.complete;
         }
     }
 
@@ -261,60 +343,53 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The oldest first.
-    fn issue(&mut self, cycle: u64) {
-        let mut left = self.config.issue_width;
-        let mut used: BTreeMap<&str, u32> = BTreeMap::new();
-        for index in 0..self.next_dispatch {
-            let op = &self.ops[index];
-            if op.class == OpClass::Store {
-                let there = before(self.lives[index].dispatch, cycle)
-                    && self.there(index, 1, cycle)
-                    && self.there(index, 2, cycle);
-                if there && self.lives[index].data.is_none() {
-                    self.lives[index].data = Some(cycle);
-                    self.finish_store(index);
-                }
+    /// Issues an op if it can. The oldest come first.
+    fn issue(&mut self, index: usize, cycle: u64, left: &mut Left, busy: &mut Busy) {
+        let op = &self.ops[index];
+        if op.class == OpClass::Store {
+            let there = before(self.lives[index].dispatch, cycle)
+                && self.there(index, 1, cycle)
+                && self.there(index, 2, cycle);
+            if there && self.lives[index].data.is_none() {
+                self.lives[index].data = Some(cycle);
+                self.finish_store(index);
             }
-            self.busy.retain(|busy| busy.2 > cycle);
-            let (unit, count, latency) = unit(op.class, self.config);
-            let busy =
-                self.busy.iter().filter(|busy| busy.0 == unit && busy.1 < cycle && cycle < busy.2).count()
-                    as u32;
-            let taken = used.entry(unit).or_default();
-            if left > 0 && *taken + busy < count && self.can_issue(index, cycle) {
-                left -= 1;
-                *taken += 1;
-                self.busy.push((unit, cycle, cycle + interval(op.class, self.config)));
-                let life = &mut self.lives[index];
-                life.issue = Some(cycle);
-                match op.class {
-                    OpClass::Load => {}
-                    OpClass::Store => {
-                        life.known = Some(cycle + latency);
-                        self.finish_store(index);
-                    }
-                    OpClass::Atomic => {
-                        life.known = Some(cycle + latency);
-                        let kind =
-                            if op.flags & Op::WRITES != 0 { AccessKind::Store } else { AccessKind::Load };
-                        life.finish = Some(cycle + latency + self.memory.latency(kind, op.phys.0).0);
-                    }
-                    _ => {
-                        life.finish = Some(cycle + latency + look_up(op.class, self.memory));
-                        if op.destination == 0 {
-                            life.complete = life.finish;
-                        }
-                    }
+        }
+        let (unit, count, latency) = unit(op.class, self.config);
+        let started = busy.iter().filter(|busy| busy.0 == unit && busy.1 < cycle && cycle < busy.2).count();
+        let taken = left.units.entry(unit).or_default();
+        if left.issue == 0 || *taken + started as u32 >= count || !self.can_issue(index, cycle) {
+            return;
+        }
+        left.issue -= 1;
+        *taken += 1;
+        busy.push((unit, cycle, cycle + interval(op.class, self.config)));
+        let life = &mut self.lives[index];
+        life.issue = Some(cycle);
+        match op.class {
+            OpClass::Load => {}
+            OpClass::Store => {
+                life.known = Some(cycle + latency);
+                self.finish_store(index);
+            }
+            OpClass::Atomic => {
+                life.known = Some(cycle + latency);
+                let kind = if op.flags & Op::WRITES != 0 { AccessKind::Store } else { AccessKind::Load };
+                life.finish = Some(cycle + latency + self.memory.latency(kind, op.phys.0).0);
+            }
+            _ => {
+                life.finish = Some(cycle + latency + look_up(op.class, self.memory));
+                if op.destination == 0 {
+                    life.complete = life.finish;
                 }
             }
         }
     }
 
     /// In program order, up to the first op that cannot.
-    fn issue_in_order(&mut self, cycle: u64) {
+    fn issue_in_order(&mut self, cycle: u64, busy: &mut Busy) {
         let mut used: BTreeMap<&str, u32> = BTreeMap::new();
-        self.busy.retain(|busy| busy.2 > cycle);
+        busy.retain(|busy| busy.2 > cycle);
         for _ in 0..self.config.issue_width {
             let index = self.next_dispatch;
             let Some(op) = self.ops.get(index) else { return };
@@ -322,13 +397,13 @@ impl<'a> Machine<'a> {
                 OpClass::Fence => ("alu", self.config.units.alus, 1),
                 class => unit(class, self.config),
             };
-            let busy = self.busy.iter().filter(|busy| busy.0 == unit && busy.1 < cycle).count() as u32;
+            let started = busy.iter().filter(|busy| busy.0 == unit && busy.1 < cycle).count() as u32;
             let taken = used.entry(unit).or_default();
-            if *taken + busy >= count || !self.can_issue_in_order(index, cycle) {
+            if *taken + started >= count || !self.can_issue_in_order(index, cycle) {
                 return;
             }
             *taken += 1;
-            self.busy.push((unit, cycle, cycle + interval(op.class, self.config)));
+            busy.push((unit, cycle, cycle + interval(op.class, self.config)));
             self.next_dispatch += 1;
             let life = &mut self.lives[index];
             life.dispatch = Some(cycle);
@@ -375,7 +450,7 @@ impl<'a> Machine<'a> {
         match op.class {
             OpClass::Load | OpClass::Prefetch => {
                 let mut loads = (0..index).rev().filter(|older| takes_load_entry(&self.ops[*older]));
-                let room = loads.nth(self.config.lq as usize - 1).is_none_or(complete);
+                let room = loads.nth(self.share.lq as usize - 1).is_none_or(complete);
                 room && (op.class == OpClass::Prefetch || self.fences_pass(index, cycle, true, false))
             }
             OpClass::Store => self.store_room(index, cycle),
@@ -434,13 +509,14 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn dispatch(&mut self, cycle: u64) {
-        for _ in 0..self.config.dispatch_width {
+    /// Dispatches what has room beside the other thread's entries of the issue queue.
+    fn dispatch(&mut self, cycle: u64, left: &mut Left, others: usize) {
+        while left.dispatch > 0 {
             let index = self.next_dispatch;
             let Some(op) = self.ops.get(index) else { return };
             let depth = u64::from(self.config.front_end_depth) - 2;
             if !by(self.lives[index].rename.map(|rename| rename + depth), cycle)
-                || !self.has_room(index, cycle)
+                || !self.has_room(index, cycle, others)
             {
                 return;
             }
@@ -450,31 +526,35 @@ impl<'a> Machine<'a> {
                 self.lives[index].complete = Some(cycle + 1);
             }
             self.next_dispatch += 1;
+            left.dispatch -= 1;
         }
     }
 
-    fn has_room(&self, index: usize, cycle: u64) -> bool {
+    /// Entries of the issue queue that are taken.
+    fn queued(&self, cycle: u64) -> usize {
+        let waiting = |older: &usize| {
+            let life = &self.lives[*older];
+            match self.ops[*older].class {
+                OpClass::Fence => false,
+                OpClass::Store => !(before(life.issue, cycle) && before(life.data, cycle)),
+                _ => !before(life.issue, cycle),
+            }
+        };
+        (0..self.next_dispatch).filter(waiting).count()
+    }
+
+    fn has_room(&self, index: usize, cycle: u64, others: usize) -> bool {
         let op = &self.ops[index];
         let older = || 0..index;
         let uncommitted = |older: &usize| !before(self.lives[*older].commit, cycle);
-        if older().filter(uncommitted).count() >= self.config.rob as usize {
+        if older().filter(uncommitted).count() >= self.share.rob as usize {
             return false;
         }
-        let waiting = |older: &usize| {
-            let life = &self.lives[*older];
-            let left = match self.ops[*older].class {
-                OpClass::Fence => true,
-                OpClass::Store => before(life.issue, cycle) && before(life.data, cycle),
-                _ => before(life.issue, cycle),
-            };
-            !left
-        };
-        if older().filter(waiting).count() >= self.config.iq as usize {
+        if self.queued(cycle) + others >= self.config.iq as usize {
             return false;
         }
         let loads = |older: &usize| takes_load_entry(&self.ops[*older]);
-        if takes_load_entry(op)
-            && older().filter(loads).filter(uncommitted).count() >= self.config.lq as usize
+        if takes_load_entry(op) && older().filter(loads).filter(uncommitted).count() >= self.share.lq as usize
         {
             return false;
         }
@@ -489,7 +569,7 @@ impl<'a> Machine<'a> {
         // Entries are released in order: all from the first store on that is not written.
         let mut stores = (0..index).filter(|older| is_store(&self.ops[*older]));
         let first = stores.by_ref().find(|store| !by(self.lives[*store].written, cycle));
-        first.is_none() || 1 + stores.count() < self.config.sq as usize
+        first.is_none() || 1 + stores.count() < self.share.sq as usize
     }
 
     /// Whether there is a physical register, and no serialising op in the way.
@@ -501,8 +581,8 @@ impl<'a> Machine<'a> {
         let renamed = older()
             .filter(|older| self.ops[*older].destination != 0 && float(&self.ops[*older]) == float(op))
             .filter(uncommitted);
-        let registers = if float(op) { self.config.float_registers } else { self.config.int_registers };
-        if op.destination != 0 && renamed.count() >= registers as usize - 32 {
+        let registers = self.share.registers[usize::from(float(op))];
+        if op.destination != 0 && renamed.count() >= registers as usize {
             return false;
         }
         let serialised =
@@ -510,34 +590,37 @@ impl<'a> Machine<'a> {
         !older().any(|older| serialised(older) && uncommitted(&older))
     }
 
-    fn rename(&mut self, cycle: u64) {
-        let in_order = self.config.kind == CoreKind::InOrder;
-        for _ in 0..if in_order { self.config.issue_width } else { self.config.rename_width } {
+    fn rename(&mut self, cycle: u64, left: &mut Left) {
+        while left.rename > 0 {
             let Some(life) = self.lives.get_mut(self.next_rename) else { return };
             if !before(life.decode, cycle) {
                 return;
             }
             life.rename = Some(cycle);
             self.next_rename += 1;
+            left.rename -= 1;
         }
     }
 
-    fn decode(&mut self, cycle: u64) {
-        for _ in 0..self.config.decode_width {
+    fn decode(&mut self, cycle: u64, left: &mut Left) {
+        while left.decode > 0 {
             let Some(life) = self.lives.get_mut(self.next_decode) else { return };
             if !before(life.arrived, cycle) {
                 return;
             }
             life.decode = Some(cycle);
             self.next_decode += 1;
+            left.decode -= 1;
         }
     }
 
-    fn fetch(&mut self, cycle: u64) {
+    /// Fetches a group, or begins none where none is left to begin.
+    fn fetch(&mut self, cycle: u64, left: &mut Left) {
         while let Some(op) = self.ops.get(self.next_fetch) {
             let index = self.next_fetch;
             let waiting = (0..index).filter(|older| !before(self.lives[*older].dispatch, cycle));
-            if waiting.count() >= self.config.fetch_queue as usize {
+            let waiting = waiting.count();
+            if waiting >= self.config.fetch_queue as usize {
                 return;
             }
             let after = index.checked_sub(1).filter(|before| self.ops[*before].class.is_branch());
@@ -548,9 +631,12 @@ impl<'a> Machine<'a> {
             let joins =
                 self.group.left > 0 && line == self.group.line && !ends && cycle <= self.group.last_cycle;
             if !joins {
-                if cycle <= self.group.last_cycle || !self.may_begin(after, prediction, cycle) {
+                let free = self.config.fetch_queue - waiting as u32;
+                let may = left.fetch > 0 && cycle > self.group.last_cycle && free >= self.share.places;
+                if !may || !self.may_begin(after, prediction, cycle) {
                     return;
                 }
+                left.fetch -= 1;
                 self.begin_group(op, line, prediction, cycle);
             }
             self.group.left -= 1;
@@ -580,8 +666,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Sends committed stores to the cache, in order.
-    fn write_stores(&mut self, cycle: u64) {
-        let mut left = self.config.drain_width;
+    fn write_stores(&mut self, cycle: u64, left: &mut Left) {
         while let Some(op) = self.ops.get(self.next_store) {
             let life = &self.lives[self.next_store];
             if op.class != OpClass::Store {
@@ -592,7 +677,8 @@ impl<'a> Machine<'a> {
                 continue;
             }
             let index = self.next_store;
-            if left == 0 || !before(life.commit, cycle) || !self.fences_pass(index, cycle, false, true) {
+            if left.drain == 0 || !before(life.commit, cycle) || !self.fences_pass(index, cycle, false, true)
+            {
                 return;
             }
             let line = op.phys.0 / 64;
@@ -616,9 +702,95 @@ impl<'a> Machine<'a> {
                 end
             };
             self.lives[index].written = Some(end);
-            left -= 1;
+            left.drain -= 1;
             self.next_store += 1;
         }
+    }
+}
+
+/// Two threads of a core. Of a cycle's slots of each stage the threads take in turns the first; units go to the op that was dispatched
+/// first, the fetch of a group to the thread that did not fetch last.
+pub struct Pair<'a> {
+    pub threads: [Machine<'a>; 2],
+    fetched_last: usize,
+}
+
+impl<'a> Pair<'a> {
+    pub fn new(
+        config: &'a PipelineConfig,
+        ops: [&'a [Op]; 2],
+        predictions: [&'a [Prediction]; 2],
+        memory: &'a Simple,
+    ) -> Pair<'a> {
+        let thread = |thread: usize| {
+            Machine::with(Share::half(config), config, ops[thread], predictions[thread], memory)
+        };
+        Pair { threads: [thread(0), thread(1)], fetched_last: 1 }
+    }
+
+    /// Runs until one thread has committed so many of its ops: from then on it would be alone.
+    pub fn run_until(&mut self, committed: usize) {
+        let mut busy = Busy::new();
+        for cycle in 1.. {
+            self.step(cycle, &mut busy);
+            if self.threads.iter().any(|thread| thread.next_commit >= committed) {
+                return;
+            }
+            assert!(cycle < 1_000_000, "stuck");
+        }
+    }
+
+    fn step(&mut self, cycle: u64, busy: &mut Busy) {
+        let config = self.threads[0].config;
+        let mut left = Left::new(config);
+        let turns = [cycle as usize % 2, 1 - cycle as usize % 2];
+        for (thread, index) in self.by_age(turns) {
+            self.threads[thread].write_back(index, cycle, &mut left);
+        }
+        turns.iter().for_each(|thread| self.threads[*thread].write_stores(cycle, &mut left));
+        turns.iter().for_each(|thread| self.threads[*thread].commit(cycle, &mut left));
+        busy.retain(|busy| busy.2 > cycle);
+        for (thread, index) in self.by_age(turns) {
+            self.threads[thread].issue(index, cycle, &mut left, busy);
+        }
+        turns.iter().for_each(|thread| self.threads[*thread].proceed_loads(cycle));
+        for thread in turns {
+            let others = self.threads[1 - thread].queued(cycle);
+            self.threads[thread].dispatch(cycle, &mut left, others);
+        }
+        let straight = config.decode_width.min(config.rename_width) >= config.fetch_width;
+        for thread in turns {
+            self.threads[thread].rename(cycle, &mut left);
+            self.threads[thread].decode(cycle, &mut left);
+            if straight {
+                // Decoders that take all that a group can have never hold anything up.
+                (left.rename, left.decode) = (config.rename_width, config.decode_width);
+            }
+        }
+        for thread in [1 - self.fetched_last, self.fetched_last] {
+            let before = left.fetch;
+            self.threads[thread].fetch(cycle, &mut left);
+            if left.fetch < before {
+                self.fetched_last = thread;
+                break;
+            }
+        }
+    }
+
+    /// What is in flight, in the order of dispatch.
+    fn by_age(&self, turns: [usize; 2]) -> Vec<(usize, usize)> {
+        let mut ops: Vec<_> = turns
+            .iter()
+            .flat_map(|thread| {
+                let machine = &self.threads[*thread];
+                let open = |index: &usize| machine.lives[*index].complete.is_none();
+                (0..machine.next_dispatch)
+                    .filter(open)
+                    .map(|index| (machine.lives[index].dispatch, *thread, index))
+            })
+            .collect();
+        ops.sort_by_key(|(dispatched, _, _)| *dispatched);
+        ops.into_iter().map(|(_, thread, index)| (thread, index)).collect()
     }
 }
 

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod machine;
+mod threads;
 
 use common::{Simple, random_config, random_ops, watch};
 use doorbell_core::{Core, CoreKind, MemoryDependence, PipelineConfig, StoreDrain};

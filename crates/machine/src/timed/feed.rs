@@ -25,6 +25,11 @@ impl Timing {
         if config.core.model != CoreModel::Timed {
             return Err(ConfigError::new("core.model", "there is nothing to feed unless it is \"timed\""));
         }
+        if config.platform.threads > 1 {
+            let problem =
+                "sources that are no harts are fed to cores without threads; set platform.threads=1";
+            return Err(ConfigError::new("platform.threads", problem));
+        }
         let timing =
             Timing::over_memory(config, memory).map_err(|problem| ConfigError::new("memory", problem))?;
         Ok(Timing { mode: Mode::Detailed, ..timing })

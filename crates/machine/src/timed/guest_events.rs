@@ -174,10 +174,11 @@ impl Counted {
 
 impl Timing {
     /// How often each event has happened to a hart.
-    fn guest_events(&self, hart: usize) -> Vec<EventCount> {
-        let (core, mut memory) = (self.core(hart).stats(), self.memory.stats());
+    fn guest_events(&self, hart: usize, asleep: &[bool]) -> Vec<EventCount> {
+        let (core, mut memory) = (self.core_stats(hart, asleep, 0), self.memory.stats());
         let top_down = core.books.top_down();
-        let counted = Counted { core, top_down, memory: memory.harts.swap_remove(hart), llc: memory.llc };
+        let private = memory.harts.swap_remove(self.core_of(hart));
+        let counted = Counted { core, top_down, memory: private, llc: memory.llc };
         GUEST_EVENTS.iter().map(|event| (event.code, (event.count)(&counted))).collect()
     }
 }
@@ -185,7 +186,8 @@ impl Timing {
 impl Machine {
     /// As [`Timing::guest_events`]; none without timing models.
     pub(crate) fn guest_events(&self, hart: usize) -> Vec<EventCount> {
-        self.timing.as_ref().map_or_else(Vec::new, |timing| timing.guest_events(hart))
+        let asleep = vec![false; self.harts.len()];
+        self.timing.as_ref().map_or_else(Vec::new, |timing| timing.guest_events(hart, &asleep))
     }
 
     /// Harts of which timing models count events know so.

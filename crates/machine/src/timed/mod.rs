@@ -23,6 +23,9 @@ mod run;
 mod saved;
 #[cfg(test)]
 mod source_tests;
+mod threads;
+#[cfg(test)]
+mod threads_tests;
 #[cfg(test)]
 mod unequal_tests;
 #[cfg(test)]
@@ -98,8 +101,7 @@ struct Pace {
 const SHORT: usize = 32;
 
 impl TimedHart {
-    fn new(parts: &HartParts) -> TimedHart {
-        let mut core = Core::new(&parts.pipeline);
+    fn new(mut core: Core, parts: &HartParts) -> TimedHart {
         core.set_address_space(None);
         TimedHart {
             core,
@@ -133,6 +135,9 @@ pub struct Timing {
     /// Of the configuration, by which saved models are recognised.
     config_hash: u64,
     harts: Vec<TimedHart>,
+    /// How many of them are threads of one core, whose caches they share; and which of them sleep, as far as it matters to siblings.
+    threads: usize,
+    asleep: Vec<bool>,
     /// Caches, interconnect and memory.
     pub memory: MemorySystem<Dram>,
     /// What polls of receive rings come to. An observer.
@@ -227,9 +232,11 @@ impl Timing {
     /// The same, over memory that begins there and is so large.
     fn over_memory(config: &MachineConfig, (base, ram): (PhysAddr, Bytes)) -> Result<Timing, String> {
         let harts: Vec<HartParts> = (0..config.platform.harts as usize).map(|id| config.hart(id)).collect();
-        let sides: Vec<HartSide> = harts.iter().map(HartParts::memory_side).collect();
+        let threads = config.platform.threads as usize;
+        let sides: Vec<HartSide> = harts.iter().step_by(threads).map(HartParts::memory_side).collect();
         let dram = Dram::new(&config.memory.dram);
-        let mut memory = MemorySystem::with_harts(&config.memory, &sides, base, ram, dram)?;
+        let mut memory =
+            MemorySystem::with_harts(&threads::of_cores(&config.memory, threads), &sides, base, ram, dram)?;
         let nics = config.platform.nics as usize;
         for device in 0..nics + FUNCTIONS_MAX {
             let attach = if device < nics { config.port(device).attach } else { config.attach.clone() };
@@ -241,7 +248,9 @@ impl Timing {
             memory,
             polls: Polls::new(harts.len()),
             buffers: Buffers::default(),
-            harts: harts.iter().map(TimedHart::new).collect(),
+            asleep: vec![false; harts.len()],
+            harts: threads::timed(&harts, threads),
+            threads,
             ops: Vec::with_capacity(256),
             watch: None,
             recording: None,
@@ -295,11 +304,9 @@ impl Machine {
     /// What a hart's core has counted up to the present: one that waits for an interrupt has been idle until now. `None`
     /// without timing models.
     pub fn core_stats(&self, hart: usize) -> Option<CoreStats> {
-        let (core, hart) = (self.timing()?.core(hart), &self.harts[hart]);
-        Some(match hart.is_waiting() && self.mode() == Mode::Detailed {
-            true => core.stats_until(hart.slot_at(self.now())),
-            false => core.stats(),
-        })
+        let detailed = self.mode() == Mode::Detailed;
+        let all: Vec<bool> = self.harts.iter().map(|hart| detailed && hart.is_waiting()).collect();
+        Some(self.timing()?.core_stats(hart, &all, self.harts[hart].slot_at(self.now())))
     }
 
     /// How the machine runs.
@@ -316,14 +323,12 @@ impl Machine {
         }
         timing.mode = mode;
         timing.polls.watch(self.functions.iter().flat_map(PluggedFunction::polled_rings));
-        for (hart, timed) in self.harts.iter_mut().zip(&mut timing.harts) {
+        for (id, hart) in self.harts.iter_mut().enumerate() {
             hart.set_synced_until(Ps::MAX);
-            if mode != Mode::Detailed
-                && let Some(op) = timed.device.take()
-            {
-                timed.core.end_device(&op, hart.slots());
+            if mode != Mode::Detailed {
+                timing.cut_device(id, hart.slots());
             }
-            timed.core.skip_to(hart.slots());
+            timing.harts[id].core.skip_to(hart.slots());
         }
         for plugged in &mut self.functions {
             plugged.attachment.set_timed(mode == Mode::Detailed, now);
@@ -343,8 +348,9 @@ impl Machine {
     pub(crate) fn change_dca(&mut self, now: Ps, index: usize) {
         let Some(timing) = &mut self.timing else { return };
         let Some(change) = self.config.memory.dca.schedule.get(index) else { return };
+        let policy = threads::policy_of_cores(&change.policy, timing.threads);
         log!(now, Machine, Info, "entry {index} of the schedule of direct cache access is in force");
-        let set = timing.memory.set_policy(change.device, change.policy.clone());
+        let set = timing.memory.set_policy(change.device, policy);
         set.expect("the schedule was validated");
     }
 

@@ -66,6 +66,7 @@ impl Machine {
     /// Executes blocks of a hart until its time has come to `until` or it stops for something.
     fn run_hart_noting(&mut self, index: usize, until: Ps, limits: &Limits) {
         let mut timing = self.timing.take().expect("the machine has timing models");
+        timing.look_at_sibling(index, &self.harts);
         let end = self.instructions_left(limits).saturating_add(self.harts[index].instructions());
         // A limit does not cut a block: it would let an event in where there is none without the limit.
         let until = Until { cycle: self.harts[index].slot_at(until), instructions: end };
@@ -138,9 +139,10 @@ impl Timing {
         world: &mut S::World,
         until: Until,
     ) -> BlockEnd<S::Stop> {
+        self.turn(id);
         let timed = &mut self.harts[id];
         let begun = source.cycle();
-        if begun > timed.core.now() && self.mode == Mode::Detailed {
+        if begun > timed.core.now().max(timed.core.clock()) && self.mode == Mode::Detailed {
             timed.core.skip_to(begun);
             self.polls.interrupted(id);
             if let Some(watch) = &mut self.watch {
@@ -165,6 +167,7 @@ impl Timing {
             self.execute_logged(id, source, world);
         } else {
             // The one place of this call, so that the compiler puts the whole core here.
+            let id = id / self.threads;
             timed.core.execute(&self.ops, &mut Around { id, source, world, memory: &mut self.memory });
         }
         if let Some((misses, _)) = watched {
@@ -183,7 +186,7 @@ impl Timing {
         if trapped {
             self.polls.interrupted(id);
         }
-        source.set_cycle(core.now());
+        source.set_cycle(core.clock().max(begun));
         self.record(id, (source, world), Ended::Block { trapped }, begun);
         source.take_back(&mut self.ops);
         self.fence(id, source);
@@ -221,7 +224,8 @@ impl Timing {
     ) -> BlockEnd<S::Stop> {
         let TimedHart { core, pace, .. } = &mut self.harts[id];
         let core = core.learning();
-        let mut learner = Warming { id, core, pace, memory: &mut self.memory, page: None, line: None };
+        let mut learner =
+            Warming { id: id / self.threads, core, pace, memory: &mut self.memory, page: None, line: None };
         let end = match self.recording {
             None => source.learn(world, &mut self.ops, until, &mut learner),
             Some(_) => {
@@ -254,8 +258,10 @@ impl Timing {
     pub fn begin_device<S: OpSource>(&mut self, id: usize, source: &mut S, world: &S::World, op: Op) {
         let leaves = source.cycle();
         let watched = self.before_watched(id);
-        let timed = &mut self.harts[id];
-        let begun = timed.core.begin_device(&op, &mut Around { id, source, world, memory: &mut self.memory });
+        self.turn(id);
+        let (timed, core) = (&mut self.harts[id], id / self.threads);
+        let begun =
+            timed.core.begin_device(&op, &mut Around { id: core, source, world, memory: &mut self.memory });
         timed.device = Some(op);
         self.memory.count_mmio(op.flags & Op::WRITES != 0);
         if let Some((misses, _)) = watched {
@@ -265,11 +271,20 @@ impl Timing {
         self.record(id, (source, world), Ended::Access(op), leaves);
     }
 
+    /// The device access that has begun, if any has, is over, for its core is not detailed any more.
+    pub(super) fn cut_device(&mut self, id: usize, done: u64) {
+        if let Some(op) = self.harts[id].device.take() {
+            self.turn(id);
+            self.harts[id].core.end_device(&op, done);
+        }
+    }
+
     /// The device access that has begun, if any has, is over in cycle `done`.
     pub fn end_device<S: OpSource>(&mut self, id: usize, source: &mut S, done: u64) {
         if let Some(op) = self.harts[id].device.take() {
+            self.turn(id);
             self.end_device_watched(id, source.thread(), &op, done);
-            source.set_cycle(self.core(id).now());
+            source.set_cycle(self.core(id).clock().max(done));
         }
         if let Some(recording) = &mut self.recording {
             recording.reached(id, self.harts[id].clock.edge(source.cycle()));

@@ -21,7 +21,7 @@ use crate::ports_config::{PortTable, with_any};
 
 /// The version of [`TimingState`] and [`TimedHartState`], and of all that is in them: the state of cores too. That of caches and memory
 /// counts with it.
-const TIMING_VERSION: u32 = 16 + MemoryState::<DramState>::VERSION;
+const TIMING_VERSION: u32 = 17 + MemoryState::<DramState>::VERSION;
 
 /// See the module.
 #[derive(Serialize, Deserialize)]
@@ -169,6 +169,7 @@ impl Machine {
             let saved = with_cycles_up_to(latest, read)?;
             timing.restore_hart(id, saved, hart, &self.ram).map_err(wrong)?;
         }
+        timing.check_turns().map_err(wrong)?;
         timing.restore(state, &mut self.functions).map_err(wrong)?;
         Ok(())
     }

@@ -215,7 +215,7 @@ impl Timing {
     /// If somebody watches: the misses before a block, and whether its way through the pipeline is logged.
     #[inline]
     pub(super) fn before_watched(&self, id: usize) -> Option<(Misses, bool)> {
-        self.watch.as_ref().map(|watch| (self.memory.misses(id), watch.pipeline.left > 0))
+        self.watch.as_ref().map(|watch| (self.memory.misses(self.core_of(id)), watch.pipeline.left > 0))
     }
 
     /// Prices the block that a hart has executed, and logs it.
@@ -223,7 +223,7 @@ impl Timing {
     #[inline(never)]
     pub(super) fn execute_logged<S: OpSource>(&mut self, id: usize, source: &mut S, world: &S::World) {
         let Some(watch) = &mut self.watch else { return };
-        let mut around = Around { id, source, world, memory: &mut self.memory };
+        let mut around = Around { id: id / self.threads, source, world, memory: &mut self.memory };
         let mut log = LogOf(&mut watch.pipeline, id as u32);
         self.harts[id].core.execute_observed(&self.ops, &mut around, &mut log);
     }
@@ -231,7 +231,7 @@ impl Timing {
     /// Looks at the block that was priced last.
     #[inline(never)]
     pub(super) fn look(&mut self, id: usize, thread: u64, instructions: u64, before: Misses) {
-        let counts = (instructions, [before, self.memory.misses(id)]);
+        let counts = (instructions, [before, self.memory.misses(self.core_of(id))]);
         let timed = &self.harts[id];
         if let Some(watch) = &mut self.watch {
             watch.look(id, (thread, timed.space), &self.ops, timed.core.now(), counts);
@@ -240,7 +240,7 @@ impl Timing {
 
     /// A device access begins; what its fetch and translation miss is its own.
     pub(super) fn begin_device_watched(&mut self, id: usize, before: Misses) {
-        let after = self.memory.misses(id);
+        let after = self.memory.misses(self.core_of(id));
         if let Some(watch) = &mut self.watch {
             watch.harts[id].begun = Some([before, after]);
         }

@@ -1,0 +1,50 @@
+//! Two threads of a core beside two that go from cycle to cycle.
+
+use doorbell_core::{Core, PipelineConfig};
+use doorbell_sim::rng::Rng;
+
+use crate::common::{Simple, feed, random_ops};
+use crate::exact;
+use crate::machine::Pair;
+
+/// A machine as for one thread, but of sizes that can be parted and shared.
+fn random_config(rng: &mut Rng) -> PipelineConfig {
+    let mut config = exact(rng);
+    for size in [&mut config.rob, &mut config.lq, &mut config.sq] {
+        *size = (*size * 2).max(4);
+    }
+    config.iq += 7;
+    config.int_registers += 34;
+    config.float_registers += 34;
+    config
+}
+
+#[test]
+fn each_thread_comes_as_far_as_beside_a_core_that_ticks() {
+    const OPS: usize = 600;
+    let mut errors = Vec::new();
+    for case in 0..150 {
+        let mut rng = Rng::stream(case, "threads");
+        let config = random_config(&mut rng);
+        let mut memory = Simple { warm_code: case % 3 == 0, ..Simple::default() };
+        let programs = [0; 2].map(|_| random_ops(&mut rng, OPS, false));
+        let ops = [&programs[0][..], &programs[1][..]];
+        let fast = feed(&mut Core::threads(&config), ops, &mut memory);
+        let predictions =
+            fast.each_ref().map(|seen| seen.iter().map(|stages| stages.prediction).collect::<Vec<_>>());
+        let common = [0, 1].map(|thread: usize| &ops[thread][..fast[thread].len()]);
+        let mut slow = Pair::new(&config, common, [&predictions[0], &predictions[1]], &memory);
+        slow.run_until(common[0].len().min(common[1].len()) * 9 / 10);
+        for (thread, fast) in fast.iter().enumerate() {
+            // When the last op that both have committed was so.
+            let lives = &slow.threads[thread].lives;
+            let last = lives.iter().take_while(|life| life.commit.is_some()).count() - 1;
+            let ends = (fast[last].commit as f64, lives[last].commit.unwrap() as f64);
+            errors.push((ends.0 / ends.1 - 1.0, case, thread, last));
+        }
+    }
+    errors.sort_by(|one, other| one.0.abs().total_cmp(&other.0.abs()));
+    let of = |percent: usize| errors[(errors.len() - 1) * percent / 100].0.abs();
+    println!("apart by {:.4} (median), {:.4} (99 of 100), {:?}", of(50), of(99), errors.last());
+    assert!(of(50) < 0.005 && of(99) < 0.04 && of(100) < 0.05, "{:?}", errors.last());
+}

@@ -1,0 +1,98 @@
+//! Threads of a core (SMT): harts 2k and 2k + 1 share core k and its caches (`platform.threads`). The memory system knows cores only.
+
+use doorbell_core::{Core, CoreStats};
+use doorbell_memory::{DcaPolicy, MemoryConfig};
+use doorbell_riscv::Hart;
+
+use super::{TimedHart, Timing};
+use crate::harts_config::HartParts;
+use crate::machine::Machine;
+
+/// The timing models of harts, so many of which are threads of one core.
+pub(super) fn timed(harts: &[HartParts], threads: usize) -> Vec<TimedHart> {
+    let cores = harts.chunks(threads).flat_map(|harts| match harts {
+        [_] => vec![Core::new(&harts[0].pipeline)],
+        _ => Core::threads(&harts[0].pipeline).into(),
+    });
+    cores.zip(harts).map(|(core, parts)| TimedHart::new(core, parts)).collect()
+}
+
+/// The configuration of the memory of cores, where that of the machine names harts.
+pub(super) fn of_cores(config: &MemoryConfig, threads: usize) -> MemoryConfig {
+    let mut config = config.clone();
+    let dca = &mut config.dca;
+    let devices = dca.devices.iter_mut().map(|entry| &mut entry.policy);
+    let changes = dca.schedule.iter_mut().map(|change| &mut change.policy);
+    for policy in devices.chain(changes).chain([&mut dca.policy]) {
+        policy.l2_hart /= threads as u32;
+    }
+    for hart in dca.queues.iter_mut().filter_map(|entry| entry.l2_hart.as_mut()) {
+        *hart /= threads as u32;
+    }
+    config
+}
+
+/// The same of one policy.
+pub(super) fn policy_of_cores(policy: &DcaPolicy, threads: usize) -> DcaPolicy {
+    DcaPolicy { l2_hart: policy.l2_hart / threads as u32, ..policy.clone() }
+}
+
+impl Timing {
+    /// Threads of each core.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// The core that a hart is, or is a thread of: the number by which the memory system knows it.
+    #[inline]
+    pub fn core_of(&self, hart: usize) -> usize {
+        hart / self.threads
+    }
+
+    /// The other thread of a hart's core, if the cores have threads.
+    fn sibling(&self, hart: usize) -> Option<usize> {
+        (self.threads > 1).then_some(hart ^ 1)
+    }
+
+    /// Whether a hart's sibling sleeps, before the hart goes on.
+    pub(super) fn look_at_sibling(&mut self, hart: usize, harts: &[Hart]) {
+        if let Some(sibling) = self.sibling(hart) {
+            let other = &harts[sibling];
+            self.asleep[sibling] = other.pending_mmio().is_none() && !Machine::can_run(other);
+        }
+    }
+
+    /// What a hart shares with its sibling is its own now.
+    #[inline]
+    pub(super) fn turn(&mut self, hart: usize) {
+        if let Some(sibling) = self.sibling(hart) {
+            let sleeps = self.asleep[sibling];
+            let core = &mut self.harts[hart / 2 * 2..][..2];
+            let (first, second) = core.split_at_mut(1);
+            let (first, second) = (&mut first[0].core, &mut second[0].core);
+            match hart % 2 {
+                0 => first.take_turn(second, sleeps),
+                _ => second.take_turn(first, sleeps),
+            }
+        }
+    }
+
+    /// Of each core's threads one must have the turn, after they were restored.
+    pub(super) fn check_turns(&self) -> Result<(), String> {
+        let one = |core: &[TimedHart]| core.iter().filter(|thread| thread.core.has_turn()).count() == 1;
+        match self.threads == 1 || self.harts.chunks(self.threads).all(one) {
+            true => Ok(()),
+            false => Err("not one of a core's threads has its turn".into()),
+        }
+    }
+
+    /// What a hart's core has counted up to `cycle`; of the harts these sleep.
+    pub(crate) fn core_stats(&self, hart: usize, asleep: &[bool], cycle: u64) -> CoreStats {
+        let core = self.core(hart);
+        match self.sibling(hart) {
+            Some(sibling) => core.stats_beside(self.core(sibling), [asleep[hart], asleep[sibling]], cycle),
+            None if asleep[hart] => core.stats_until(cycle),
+            None => core.stats(),
+        }
+    }
+}
