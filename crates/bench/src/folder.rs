@@ -67,6 +67,13 @@ impl ResultFolder {
         Ok(hash)
     }
 
+    /// The configuration as `config.toml` has it; of several loads, which have one each, the first one's.
+    pub fn config_text(&self) -> Result<String, RunError> {
+        let own = self.path().join("config.toml");
+        let path = if own.is_file() { own } else { self.path().join("point-00/config.toml") };
+        std::fs::read_to_string(&path).map_err(RunError::io("read", &path))
+    }
+
     /// Writes a point's configuration and counters, and what else was observed.
     pub fn write_point(&self, point: &Point) -> Result<(), RunError> {
         for (name, contents) in &point.observed.files {

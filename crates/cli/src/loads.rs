@@ -184,7 +184,7 @@ impl<'a> Loads<'a> {
                 Beside { loads: loads.collect(), ..Beside::default() }
             }
         };
-        folder.write("report.html", &html_with(&summary, &config.to_toml(), &beside))?;
+        folder.write("report.html", &html_with(&summary, &folder.config_text()?, &beside))?;
         Ok((summary, json))
     }
 }

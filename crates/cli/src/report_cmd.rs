@@ -29,7 +29,8 @@ pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
         };
         let json = read("summary.json")?;
         let named = || path.join("summary.json").display().to_string();
-        let config = read("config.toml").or_else(|_| read("point-00/config.toml"))?;
+        let folder = ResultFolder::create(path)?;
+        let config = folder.config_text()?;
         let (page, table) = if SearchSummary::is_in(&json) {
             let summary = SearchSummary::from_json(&json).with_context(named)?;
             (search_html_with(&summary, &config, &beside(path, 0)), search_table(&summary))
@@ -38,7 +39,7 @@ pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
             let beside = beside(path, summary.points.len());
             (html_with(&summary, &config, &beside), doorbell_report::table(&summary))
         };
-        write_sealed(&ResultFolder::create(path)?, "report.html", &page)?;
+        write_sealed(&folder, "report.html", &page)?;
         out!("{table}");
         outln!("{}", path.join("report.html").display());
     }

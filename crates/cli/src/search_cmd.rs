@@ -275,7 +275,7 @@ fn write(
     folder.write_config(config)?;
     let json = summary.to_json();
     folder.write("summary.json", &json)?;
-    folder.write("report.html", &search_html(summary, &config.to_toml()))?;
+    folder.write("report.html", &search_html(summary, &folder.config_text()?))?;
     Ok((json, results.publish()?))
 }
 

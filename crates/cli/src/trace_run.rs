@@ -129,7 +129,7 @@ pub fn run(args: &PlayArgs, places: &Places) -> anyhow::Result<ExitCode> {
     };
     let json = folder.write_summary(&summary)?;
     let beside = Beside { stacks: stacks(folder.path()), ..Beside::default() };
-    folder.write("report.html", &html_with(&summary, &config.to_toml(), &beside))?;
+    folder.write("report.html", &html_with(&summary, &folder.config_text()?, &beside))?;
     let written = results.publish()?;
     if args.output.json {
         out!("{json}");

@@ -64,7 +64,9 @@ pub fn html_with(summary: &RunSummary, config_toml: &str, beside: &Beside) -> St
     if summary.ran.is_known() {
         ran::html(&summary.doorbell_version, &summary.ran, &mut out);
     }
-    page::provenance(&summary.command, "Resolved configuration", config_toml, &mut out);
+    let of_which = if summary.points.len() > 1 { " of the first load" } else { "" };
+    let configuration = format!("Resolved configuration{of_which}");
+    page::provenance(&summary.command, &configuration, config_toml, &mut out);
     footer(summary, &mut out);
     out
 }

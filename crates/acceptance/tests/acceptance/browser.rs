@@ -99,6 +99,11 @@ fn a_report_has_all_its_plots_nothing_cut_off_and_tools_that_work_on_desk_and_ph
     )
     .success();
     let (whole, point) = (folder.path().join("report.html"), folder.path().join("point-02/report.html"));
+    for page in [&whole, &point] {
+        let written = std::fs::read(page).expect("the page is there");
+        doorbell(&["report", page.parent().and_then(Path::to_str).expect("a folder")]).success();
+        assert!(std::fs::read(page).expect("a page") == written, "made again, a page is the same bytes");
+    }
     let (document, console) = open(&browser, &whole, false);
     assert_eq!(console, [""; 0]);
     assert!(document.contains("Not as in server"), "what differs from the preset is said");

@@ -115,7 +115,7 @@ impl Own<'_> {
             points: vec![summary],
         };
         folder.write("summary.json", &whole.to_json())?;
-        Ok(folder.write("report.html", &(self.pages.run)(&whole, &self.point.config.to_toml()))?)
+        Ok(folder.write("report.html", &(self.pages.run)(&whole, &folder.config_text()?))?)
     }
 
     fn found(
@@ -138,6 +138,6 @@ impl Own<'_> {
         let summary =
             search_summary(names, self.command.clone(), request, jobs, seconds, searches, session.ran());
         folder.write("summary.json", &summary.to_json())?;
-        Ok(folder.write("report.html", &(self.pages.search)(&summary, &self.point.config.to_toml()))?)
+        Ok(folder.write("report.html", &(self.pages.search)(&summary, &folder.config_text()?))?)
     }
 }
