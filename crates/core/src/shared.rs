@@ -30,6 +30,11 @@ pub(crate) const BEHIND_MAX: u64 = 1024;
 /// Parts of a cycle in which paces are kept.
 const PARTS: u64 = 256;
 
+/// A cycle in parts; one of a damaged state may be later than any.
+fn parts(cycle: u64) -> u64 {
+    cycle.saturating_mul(PARTS)
+}
+
 /// How a thread fetches.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Pace {
@@ -99,7 +104,7 @@ impl Shared {
         self.floor = self.floor.max(first);
         self.queue.advance(self.floor);
         self.thread = thread;
-        self.rival = other.map(|other| other * PARTS);
+        self.rival = other.map(parts);
     }
 
     /// The thread fetches a group in the first cycle from `from` on that is its own.
@@ -114,8 +119,8 @@ impl Shared {
         loop {
             at = self.stages.first_free(at, guard(Stage::Fetch as u32));
             match &mut self.rival {
-                Some(next) if at == last + 1 && *next <= at * PARTS => {
-                    *next = at * PARTS + self.paces[1 - self.thread].gap;
+                Some(next) if at == last + 1 && *next <= parts(at) => {
+                    *next = parts(at).saturating_add(self.paces[1 - self.thread].gap);
                     at += 1;
                 }
                 _ => break,

@@ -99,12 +99,9 @@ impl Core {
             Engine::OutOfOrder(core) => core.common().accounts.clone(),
             Engine::InOrder(_) => panic!("the threads of a core are out of order"),
         });
-        if sleep[0] {
-            own.idle(cycle, Cause::Serialise);
-            own.rest(cycle, Cause::Serialise);
-        }
-        if sleep[1] {
-            other.rest(cycle, Cause::Serialise);
+        // One that is woken before its last op has committed goes on as if it had not slept.
+        for (accounts, _) in [(&mut own, sleep[0]), (&mut other, sleep[1])].into_iter().filter(|of| of.1) {
+            accounts.idle(cycle, Cause::Serialise);
         }
         settle(in_order(thread, &mut own, &mut other));
         CoreStats { books: own.books(), ..self.stats() }
@@ -136,9 +133,17 @@ impl Core {
         }
     }
 
-    /// Whether it is this thread's turn. Of two that were restored it must be one's.
-    pub fn has_turn(&self) -> bool {
-        matches!(&self.engine, Engine::OutOfOrder(core) if core.common().shared.is_some())
+    /// Whether two threads that were restored are of one core: one of them has the turn, and their slots are settled alike.
+    pub fn is_sibling_of(&self, other: &Core) -> bool {
+        let of = |core: &Core| match &core.engine {
+            Engine::OutOfOrder(core) => {
+                let Common { accounts, shared, .. } = core.common();
+                accounts.log.as_ref().map(|log| (shared.is_some(), log.settled()))
+            }
+            Engine::InOrder(_) => None,
+        };
+        let (Some(own), Some(other)) = (of(self), of(other)) else { return false };
+        own.0 != other.0 && own.1 == other.1
     }
 }
 

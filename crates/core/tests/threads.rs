@@ -146,6 +146,8 @@ struct Shaken {
     programs: [Vec<Op>; 2],
     done: [usize; 2],
     asleep: [bool; 2],
+    /// The latest that was looked at.
+    now: u64,
     memory: Simple,
     rng: Rng,
 }
@@ -159,6 +161,7 @@ impl Shaken {
             programs: [0; 2].map(|_| random_ops(&mut rng, 400, true)),
             done: [0; 2],
             asleep: [false; 2],
+            now: 0,
             memory: Simple::default(),
             rng,
         }
@@ -183,7 +186,7 @@ impl Shaken {
             2 => own.flush_tlb(None, None),
             3 if !self.asleep[1 - thread] => self.asleep[thread] = true,
             4 if self.asleep[1 - thread] => {
-                let wakes = own.clock() + self.rng.below(300);
+                let wakes = own.clock().max(self.now) + self.rng.below(300);
                 self.asleep[1 - thread] = false;
                 turn(&mut self.threads, 1 - thread, false).skip_to(wakes);
             }
@@ -192,10 +195,11 @@ impl Shaken {
         Some(stages)
     }
 
-    fn books(&self) -> [Books; 2] {
+    fn books(&mut self) -> [Books; 2] {
         // Up to where a sleeping thread could be woken now.
         let now = if self.asleep[0] { self.threads[1].clock() } else { self.threads[0].clock() };
-        books(&self.threads, self.asleep, now)
+        self.now = self.now.max(now);
+        books(&self.threads, self.asleep, self.now)
     }
 }
 
@@ -239,7 +243,7 @@ proptest! {
         for (thread, bytes) in one.threads.iter_mut().zip(&bytes) {
             thread.restore(postcard::from_bytes::<CoreState>(bytes).unwrap()).unwrap();
         }
-        prop_assert!(one.threads[0].has_turn() != one.threads[1].has_turn());
+        prop_assert!(one.threads[0].is_sibling_of(&one.threads[1]));
         loop {
             let stages = one.step();
             prop_assert_eq!(&stages, &other.step());
@@ -248,6 +252,26 @@ proptest! {
             }
         }
         prop_assert_eq!(one.books(), other.books());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+    #[test]
+    fn a_damaged_state_of_a_thread_is_refused_or_harmless(seed in any::<u64>(), which in 0usize..2, place in any::<prop::sample::Index>(), value in any::<u8>()) {
+        let mut shaken = Shaken::new(seed % 16);
+        (0..30).for_each(|_| drop(shaken.step()));
+        let mut bytes = postcard::to_stdvec(&shaken.threads[which].save()).unwrap();
+        let place = place.index(bytes.len());
+        bytes[place] = value;
+        let Ok(state) = postcard::from_bytes::<CoreState>(&bytes) else { return Ok(()) };
+        let [first, second] = &mut shaken.threads;
+        let (own, sibling) = if which == 0 { (first, second) } else { (second, first) };
+        if own.restore(state).is_ok() && own.is_sibling_of(sibling) {
+            while shaken.step().is_some() {}
+            shaken.books();
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::harts_config::{HartParts, HartTables, HartsConfig};
 use crate::machine::build_bridge;
 use crate::ports_config::{PortConfig, PortTable, PortTables, PortsConfig, default_place, with_any};
+use crate::timed::threads::of_cores;
 
 /// A whole machine, as configuration files write it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -257,7 +258,8 @@ impl MachineConfig {
         }
         self.disk.validate().map_err(|(key, problem)| ConfigError::new(format!("disk.{key}"), problem))?;
         if self.core.model == CoreModel::Timed {
-            self.memory.validate(p.harts as usize).map_err(|e| ConfigError::below("memory", &e))?;
+            let memory = of_cores(&self.memory, p.threads as usize);
+            memory.validate((p.harts / p.threads) as usize).map_err(|e| ConfigError::below("memory", &e))?;
         }
         self.ports().validate(p.nics as usize)?;
         self.check_dca_queues()?;

@@ -122,10 +122,10 @@ impl<'de> Deserialize<'de> for TimingFigures {
 pub struct CoreFigures {
     /// Its hart; of a core with threads, the first.
     pub hart: usize,
-    /// Where cores have threads: the core's number, and which thread of it this is; with none, what both together did, and what they share.
+    /// Where cores have threads, the core's number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<usize>,
-    #[allow(missing_docs, reason = "see above")]
+    /// Which thread of that core it is; none for what both did together, and for what they share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<usize>,
     /// `out-of-order` or `in-order`.

@@ -23,7 +23,7 @@ mod run;
 mod saved;
 #[cfg(test)]
 mod source_tests;
-mod threads;
+pub(crate) mod threads;
 #[cfg(test)]
 mod threads_tests;
 #[cfg(test)]

@@ -18,7 +18,7 @@ pub(super) fn timed(harts: &[HartParts], threads: usize) -> Vec<TimedHart> {
 }
 
 /// The configuration of the memory of cores, where that of the machine names harts.
-pub(super) fn of_cores(config: &MemoryConfig, threads: usize) -> MemoryConfig {
+pub(crate) fn of_cores(config: &MemoryConfig, threads: usize) -> MemoryConfig {
     let mut config = config.clone();
     let dca = &mut config.dca;
     let devices = dca.devices.iter_mut().map(|entry| &mut entry.policy);
@@ -77,12 +77,12 @@ impl Timing {
         }
     }
 
-    /// Of each core's threads one must have the turn, after they were restored.
+    /// The threads of each core must fit each other, after they were restored.
     pub(super) fn check_turns(&self) -> Result<(), String> {
-        let one = |core: &[TimedHart]| core.iter().filter(|thread| thread.core.has_turn()).count() == 1;
-        match self.threads == 1 || self.harts.chunks(self.threads).all(one) {
+        let alike = |core: &[TimedHart]| core[0].core.is_sibling_of(&core[1].core);
+        match self.threads == 1 || self.harts.chunks(2).all(alike) {
             true => Ok(()),
-            false => Err("not one of a core's threads has its turn".into()),
+            false => Err("the threads of a core do not fit each other".into()),
         }
     }
 
