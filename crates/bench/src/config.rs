@@ -351,9 +351,17 @@ mod tests {
 
     #[test]
     fn a_presets_text_is_read_back_to_the_letter() {
-        for preset in
-            ["fast", "server", "altra", "skylake-sp", "big-server", "small-in-order", "ispass24", "champsim"]
-        {
+        for preset in [
+            "fast",
+            "server",
+            "altra",
+            "skylake-sp",
+            "xeon-e5-2699v4",
+            "xeon-e5-2667v4",
+            "big-server",
+            "ispass24",
+            "champsim",
+        ] {
             let config = resolve(preset, &[]).unwrap();
             let back = RunConfig::default().with(&config.to_toml().parse().unwrap()).unwrap();
             assert_eq!((back.to_toml(), back.hash()), (config.to_toml(), config.hash()));

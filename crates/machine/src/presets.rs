@@ -39,6 +39,16 @@ macro_rules! m5 {
     };
 }
 
+/// One of the Broadwell servers, which differ in clock, slices and ring.
+macro_rules! broadwell {
+    ($name:literal) => {
+        concat!(
+            include_str!("../presets/broadwell-ep.toml"),
+            include_str!(concat!("../presets/", $name, ".toml"))
+        )
+    };
+}
+
 /// All presets; the first is the default.
 pub const PRESETS: &[Preset] = &[
     Preset::of(
@@ -55,6 +65,16 @@ pub const PRESETS: &[Preset] = &[
         "skylake-sp",
         "timed: a Xeon Gold 6140 from published figures, with DDIO in 2 of 11 ways of 18 hashed slices",
         include_str!("../presets/skylake-sp.toml"),
+    ),
+    Preset::of(
+        "xeon-e5-2699v4",
+        "timed: a Broadwell-EP Xeon of 2.2 GHz from published figures, its slices on a ring",
+        broadwell!("xeon-e5-2699v4"),
+    ),
+    Preset::of(
+        "xeon-e5-2667v4",
+        "timed: a Broadwell-EP Xeon of 3.2 GHz from published figures, its slices on a ring",
+        broadwell!("xeon-e5-2667v4"),
     ),
     Preset::of(
         "big-server",
