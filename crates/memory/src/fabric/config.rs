@@ -28,10 +28,10 @@ pub struct FabricConfig {
     /// "crossbar": no places, and every way takes `interconnect.latency` alone. "ring", "mesh": to that comes the way from stop to stop;
     /// each of `llc.slices` has `llc.ports` ports of its own.
     pub kind: FabricKind,
-    /// Stops of the ring, or of a row of the mesh: 1 to 256; 0: as many as there are cores or slices, whichever are more, or for a mesh so
+    /// Stops of the ring, or of a row of the mesh, 0 to 256; 0: as many as there are cores or slices, whichever are more, or for a mesh so
     /// many in a row that it is about as wide as it is high.
     pub columns: u32,
-    /// Rows of the mesh, 1 to 256 stops in all; 0: as many as cores or slices need.
+    /// Rows of the mesh, 0 to 256, which has 256 stops at most; 0: as many as cores or slices need.
     pub rows: u32,
     /// Interconnect cycles from a stop to the next along the ring or a column, 1 to 100. 1 is a ring's of Intel's.
     pub hop: u32,
@@ -47,8 +47,8 @@ pub struct FabricConfig {
     /// The stops of the memory controllers, which have as many of `dram.channels` each; none: one in the middle of the ring, or two at both
     /// ends of the middle row.
     pub memory: Vec<u32>,
-    /// The stops at which devices come in: device N at the Nth, and from the first again; none: all at stop 0. Ports' cards are
-    /// devices 0 to 7.
+    /// The stops at which devices come in: device N at the Nth, and from the first again; none: all at stop 0. Ports' cards come
+    /// first, in their order.
     pub devices: Vec<u32>,
 }
 
