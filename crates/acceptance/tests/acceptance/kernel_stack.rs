@@ -75,6 +75,9 @@ fn look_with_tshark(pcap: &Path, received: u64) {
 
 #[test]
 fn two_nics_are_two_ports_of_the_kernel() {
+    if left_to_the_long_run() {
+        return;
+    }
     let script = "ping -n -q -c 2 -i 0.01 10.0.0.1 && ping -n -q -c 2 -i 0.01 10.0.1.1 && ping -n -q -c 1 10.0.1.254\n";
     let mut machine = boot(&["platform.nics=2"], "doorbell.forward=1 doorbell.app=ours", script, &[]);
     let console = run(&mut machine);
@@ -119,6 +122,9 @@ fn a_checkpoint_in_the_middle_of_traffic_changes_nothing() {
 
 #[test]
 fn iperf3_measures_the_kernels_own_loopback() {
+    if left_to_the_long_run() {
+        return;
+    }
     // A slow core: a second of it is soon simulated.
     let script = "iperf3 -s -1 > /dev/null &\n\
         until ss -Hltn | grep -q :5201; do busybox usleep 1000; done\n\
