@@ -69,9 +69,9 @@ impl Common {
 
     /// Fetches an op.
     #[inline(always)]
-    pub fn fetch<M: CoreMemory>(&mut self, op: &Op, memory: &mut M) -> Fetched {
+    pub fn fetch<const THREADS: bool, M: CoreMemory>(&mut self, op: &Op, memory: &mut M) -> Fetched {
         let Common { front, mmu, counts, shared, .. } = self;
-        front.fetch(op, memory, mmu, counts, shared.as_deref_mut())
+        front.fetch::<THREADS, M>(op, memory, mmu, counts, shared.as_deref_mut())
     }
 
     /// The commit cycle of the last op.

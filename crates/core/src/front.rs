@@ -122,7 +122,7 @@ impl Front {
 
     /// Fetches an op.
     #[inline(always)]
-    pub(crate) fn fetch<M: CoreMemory>(
+    pub(crate) fn fetch<const THREADS: bool, M: CoreMemory>(
         &mut self,
         op: &Op,
         memory: &mut M,
@@ -136,15 +136,15 @@ impl Front {
         let switched = self.decoded.as_mut().is_some_and(|decoded| decoded.come_to(op.fetch.0));
         if self.left == 0 || line != self.line || room > self.fetched || switched {
             (bad_until, bad) = self.redirected();
-            cause = self.group(op, line, memory, mmu, counts, shared.as_deref_mut());
+            cause = self.group::<THREADS, M>(op, line, memory, mmu, counts, shared.as_deref_mut());
         }
         self.left -= 1;
         let (mut decode, mut rename) = (self.arrived + 1, self.arrived + 2);
         if !self.straight {
             if !self.decoded.as_ref().is_some_and(|decoded| decoded.hit) {
-                decode = self.decode.take_of(Stage::Decode, shared.as_deref_mut(), decode);
+                decode = self.decode.take_of::<THREADS>(Stage::Decode, shared.as_deref_mut(), decode);
             }
-            rename = self.rename.take_of(Stage::Rename, shared, decode + 1);
+            rename = self.rename.take_of::<THREADS>(Stage::Rename, shared, decode + 1);
         }
         Fetched { fetch: self.began, decode, rename, ready: rename + self.tail, bad_until, bad, cause }
     }
@@ -161,7 +161,7 @@ impl Front {
 
     /// Begins a group; returns why it comes late, if it does.
     #[inline]
-    fn group<M: CoreMemory>(
+    fn group<const THREADS: bool, M: CoreMemory>(
         &mut self,
         op: &Op,
         line: u64,
@@ -174,8 +174,11 @@ impl Front {
         if !cause.is_front_end() {
             cause = Cause::Fetch;
         }
-        let begin = (self.fetched + 1).max(self.floor).max(self.queue.free_for(self.places));
-        let begin = shared.map_or(begin, |shared| shared.fetch(begin));
+        let places = if THREADS { self.places } else { 1 };
+        let mut begin = (self.fetched + 1).max(self.floor).max(self.queue.free_for(places));
+        if THREADS && let Some(shared) = shared {
+            begin = shared.fetch(begin);
+        }
         self.fetched = begin;
         self.began = begin;
         self.left = self.width;

@@ -172,14 +172,23 @@ impl Core {
         observer: &mut O,
     ) {
         assert!(self.device.is_none(), "an access to a device has begun and not ended");
-        on_engine!(self, core => for op in ops {
-            if op.class == OpClass::Device {
-                let access = core.begin_device(op, memory);
-                core.end_device(op, access, 0, observer);
-            } else {
-                core.step(op, memory, observer);
-            }
-        });
+        macro_rules! each {
+            ($core:ident, $step:expr) => {
+                for op in ops {
+                    if op.class == OpClass::Device {
+                        let access = $core.begin_device(op, memory);
+                        $core.end_device(op, access, 0, observer);
+                    } else {
+                        $step($core, op, memory, observer);
+                    }
+                }
+            };
+        }
+        match &mut self.engine {
+            Engine::OutOfOrder(core) if core.has_turn() => each!(core, OutOfOrder::step::<true, M, O>),
+            Engine::OutOfOrder(core) => each!(core, OutOfOrder::step::<false, M, O>),
+            Engine::InOrder(core) => each!(core, InOrder::step),
+        }
     }
 
     /// The commit cycle of the last op.

@@ -98,9 +98,16 @@ impl Limiter {
 
     /// The same, where threads share the stage: behind what both have taken of it.
     #[inline(always)]
-    pub(crate) fn take_of(&mut self, stage: Stage, shared: Option<&mut Shared>, at: u64) -> u64 {
-        let at = shared.map_or(at, |shared| shared.take(stage, self.peek(at)));
-        self.take(at)
+    pub(crate) fn take_of<const THREADS: bool>(
+        &mut self,
+        stage: Stage,
+        shared: Option<&mut Shared>,
+        at: u64,
+    ) -> u64 {
+        match shared {
+            Some(shared) if THREADS => self.take(shared.take(stage, self.peek(at))),
+            _ => self.take(at),
+        }
     }
 
     /// The cycle of the last op.

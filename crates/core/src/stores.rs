@@ -176,7 +176,7 @@ impl Stores {
     }
 
     /// Enters a store that commits in cycle `commit` and sends it to the cache; returns when it is written.
-    pub(crate) fn push<M: CoreMemory>(
+    pub(crate) fn push<const THREADS: bool, M: CoreMemory>(
         &mut self,
         op: &Op,
         [known, data, commit]: [u64; 3],
@@ -185,7 +185,7 @@ impl Stores {
         shared: Option<&mut Shared>,
     ) -> u64 {
         let span = Span::of(op);
-        let drained = self.drain(op, span.line, commit, memory, counts, shared);
+        let drained = self.drain::<THREADS, M>(op, span.line, commit, memory, counts, shared);
         self.enter(op.pc, span, [known, data, drained]);
         drained
     }
@@ -221,7 +221,7 @@ impl Stores {
 
     /// When a store that commits in cycle `commit` will have been written.
     #[inline]
-    fn drain<M: CoreMemory>(
+    fn drain<const THREADS: bool, M: CoreMemory>(
         &mut self,
         op: &Op,
         line: u64,
@@ -230,15 +230,17 @@ impl Stores {
         counts: &mut Counts,
         shared: Option<&mut Shared>,
     ) -> u64 {
-        let ready = self.sender.peek((commit + 1).max(self.floor));
-        let ready = shared.as_ref().map_or(ready, |shared| shared.first(Stage::Drain, ready));
+        let mut ready = self.sender.peek((commit + 1).max(self.floor));
+        if THREADS && let Some(shared) = &shared {
+            ready = shared.first(Stage::Drain, ready);
+        }
         if line == self.last_line && ready < self.last_end {
-            self.sender.take_of(Stage::Drain, shared, ready);
+            self.sender.take_of::<THREADS>(Stage::Drain, shared, ready);
             counts.stores_joined += 1;
             return self.last_end;
         }
         let place = if self.in_order { self.next_end } else { earliest(&self.ends[..self.under_way]) };
-        let begin = self.sender.take_of(Stage::Drain, shared, ready.max(self.ends[place]));
+        let begin = self.sender.take_of::<THREADS>(Stage::Drain, shared, ready.max(self.ends[place]));
         let access = CoreAccess { kind: AccessKind::Store, addr: op.phys, pc: op.pc };
         let mut end = memory.access(begin, access).at.max(begin + 1);
         if self.in_order {

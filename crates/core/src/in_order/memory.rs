@@ -27,8 +27,13 @@ impl InOrder {
         let executed = Executed { complete: known, commit: known + 1, cause: Cause::Dtlb, level: None };
         let commit = self.retire(op, fetched, &issued, &executed);
         let state = &mut self.state;
-        let written =
-            state.common.stores.push(op, [known, known, commit], memory, &mut state.common.counts, None);
+        let written = state.common.stores.push::<false, M>(
+            op,
+            [known, known, commit],
+            memory,
+            &mut state.common.counts,
+            None,
+        );
         state.common.counts.stores += 1;
         state.common.counts.sq_cycles += state.common.stores.all_written() - issued.at;
         observer.op(op, &Stages { written, ..stages(fetched, &issued, &executed, commit) });
@@ -114,7 +119,7 @@ impl InOrder {
 
     pub(crate) fn begin_device<M: CoreMemory>(&mut self, op: &Op, memory: &mut M) -> DeviceAccess {
         let state = &mut self.state;
-        let fetched = state.common.fetch(op, memory);
+        let fetched = state.common.fetch::<false, M>(op, memory);
         let fence = Wait::new(state.common.device_floor(op), Cause::Store);
         let issued = self.issue(op, &fetched, fence);
         // What is before it can no longer be undone.

@@ -138,7 +138,7 @@ impl InOrder {
     #[inline(always)]
     pub(crate) fn step<M: CoreMemory, O: Observer>(&mut self, op: &Op, memory: &mut M, observer: &mut O) {
         let state = &mut self.state;
-        let fetched = state.common.fetch(op, memory);
+        let fetched = state.common.fetch::<false, M>(op, memory);
         match op.class {
             OpClass::Load => {
                 let mut wait = Wait::new(state.common.order.load, Cause::Store);

@@ -22,7 +22,7 @@ use crate::stores::Span;
 impl OutOfOrder {
     /// Prices a load.
     #[inline(always)]
-    pub(super) fn load<M: CoreMemory, O: Observer>(
+    pub(super) fn load<const THREADS: bool, M: CoreMemory, O: Observer>(
         &mut self,
         op: &Op,
         mut fetched: Fetched,
@@ -31,19 +31,20 @@ impl OutOfOrder {
     ) {
         let mut replayed = false;
         let (dispatched, executed) = loop {
-            let dispatched = self.dispatch(op, &fetched, self.state.common.loads.free_from(), None);
-            match self.execute_load(op, dispatched.at, memory) {
+            let dispatched =
+                self.dispatch::<THREADS>(op, &fetched, self.state.common.loads.free_from(), None);
+            match self.execute_load::<THREADS, M>(op, dispatched.at, memory) {
                 Ok(executed) => break (dispatched, executed),
                 Err(found) => {
                     replayed = true;
                     let state = &mut self.state;
                     state.common.accounts.clear();
                     state.common.front.refetch(found);
-                    fetched = state.common.fetch(op, memory);
+                    fetched = state.common.fetch::<THREADS, M>(op, memory);
                 }
             }
         };
-        let commit = self.retire(op, &fetched, &dispatched, &executed);
+        let commit = self.retire::<THREADS>(op, &fetched, &dispatched, &executed);
         self.state.common.loads.push(commit + 1);
         self.state.common.counts.lq_cycles += commit - dispatched.at;
         observer.op(op, &Stages { replayed, ..stages(&fetched, dispatched.at, &executed, commit) });
@@ -51,7 +52,7 @@ impl OutOfOrder {
 
     /// Executes a load, or says when the clash with an older store is found.
     #[inline(always)]
-    fn execute_load<M: CoreMemory>(
+    fn execute_load<const THREADS: bool, M: CoreMemory>(
         &mut self,
         op: &Op,
         dispatched: u64,
@@ -72,7 +73,7 @@ impl OutOfOrder {
         };
         let ready = operands.max(waits).max(state.common.order.load);
         let fenced = state.common.order.load == ready && ready > operands;
-        let issue = self.issue(OpClass::Load, ready, dispatched);
+        let issue = self.issue::<THREADS>(OpClass::Load, ready, dispatched);
         let state = &mut self.state;
         let address = issue + state.common.address_cycles;
         let asked =
@@ -116,14 +117,15 @@ impl OutOfOrder {
 
     /// Prices a store. Address and data go their own ways; the issue queue keeps it until both are there.
     #[inline(always)]
-    pub(super) fn store<M: CoreMemory, O: Observer>(
+    pub(super) fn store<const THREADS: bool, M: CoreMemory, O: Observer>(
         &mut self,
         op: &Op,
         fetched: &Fetched,
         memory: &mut M,
         observer: &mut O,
     ) {
-        let dispatched = self.dispatch(op, fetched, self.state.common.stores.free_from(), Some(Cause::Store));
+        let dispatched =
+            self.dispatch::<THREADS>(op, fetched, self.state.common.stores.free_from(), Some(Cause::Store));
         let [address, data, other] =
             op.sources.map(|source| self.state.common.registers.0[usize::from(source)]);
         let earliest = dispatched.at + 1;
@@ -136,17 +138,18 @@ impl OutOfOrder {
             },
             _ => 0,
         };
-        let issue = self.issue(OpClass::Store, earliest.max(address).max(waits), dispatched.at);
+        let issue = self.issue::<THREADS>(OpClass::Store, earliest.max(address).max(waits), dispatched.at);
         let at = issue + self.state.common.address_cycles;
         let known = self.translate(op, at, memory);
         let data = earliest.max(data).max(other);
         let cause = if known > at && known > data { Cause::Dtlb } else { Cause::Execute };
         let executed =
             Executed { issue, complete: known.max(data), leaves: issue.max(data) + 1, cause, level: None };
-        let commit = self.retire(op, fetched, &dispatched, &executed);
+        let commit = self.retire::<THREADS>(op, fetched, &dispatched, &executed);
         let state = &mut self.state;
         let Common { stores, counts, shared, .. } = &mut state.common;
-        let written = stores.push(op, [known, data, commit], memory, counts, shared.as_deref_mut());
+        let written =
+            stores.push::<THREADS, M>(op, [known, data, commit], memory, counts, shared.as_deref_mut());
         state.common.counts.stores += 1;
         state.common.counts.sq_cycles += state.common.stores.all_written() - dispatched.at;
         observer.op(op, &Stages { written, ..stages(fetched, dispatched.at, &executed, commit) });
@@ -157,34 +160,39 @@ impl OutOfOrder {
     /// Optimization Reference Manual, "Hardware Instruction Fetching and Software Prefetching"; gem5's cache answers a software
     /// prefetch after its look-up, too). Older stores and fences do not hold it up: nothing depends on what it brings.
     #[inline(never)]
-    pub(super) fn prefetch<M: CoreMemory, O: Observer>(
+    pub(super) fn prefetch<const THREADS: bool, M: CoreMemory, O: Observer>(
         &mut self,
         op: &Op,
         fetched: &Fetched,
         memory: &mut M,
         observer: &mut O,
     ) {
-        let dispatched = self.dispatch(op, fetched, self.state.common.loads.free_from(), None);
+        let dispatched = self.dispatch::<THREADS>(op, fetched, self.state.common.loads.free_from(), None);
         let earliest = dispatched.at + 1;
-        let issue = self.issue(OpClass::Prefetch, earliest.max(self.operands(op)), dispatched.at);
+        let issue = self.issue::<THREADS>(OpClass::Prefetch, earliest.max(self.operands(op)), dispatched.at);
         let address = issue + self.state.common.address_cycles;
         let asked = self.translate(op, address, memory);
         let prefetched = self.state.common.prefetch(op, asked, memory);
         let cause = if asked - address > prefetched.at - asked { Cause::Dtlb } else { Cause::L1 };
         let complete = prefetched.at;
         let executed = Executed { issue, complete, leaves: issue + 1, cause, level: prefetched.level };
-        let commit = self.retire(op, fetched, &dispatched, &executed);
+        let commit = self.retire::<THREADS>(op, fetched, &dispatched, &executed);
         self.state.common.loads.push(commit + 1);
         self.state.common.counts.lq_cycles += commit - dispatched.at;
         observer.op(op, &stages(fetched, dispatched.at, &executed, commit));
     }
 
     /// Executes an atomic.
-    pub(super) fn atomic<M: CoreMemory>(&mut self, op: &Op, dispatched: u64, memory: &mut M) -> Executed {
+    pub(super) fn atomic<const THREADS: bool, M: CoreMemory>(
+        &mut self,
+        op: &Op,
+        dispatched: u64,
+        memory: &mut M,
+    ) -> Executed {
         let state = &self.state;
         let head = (dispatched + 1).max(self.operands(op)).max(state.common.commit.last() + 1);
         let written = state.common.atomic_floor();
-        let issue = self.issue(OpClass::Atomic, head.max(written), dispatched);
+        let issue = self.issue::<THREADS>(OpClass::Atomic, head.max(written), dispatched);
         let address = issue + self.state.common.address_cycles;
         let asked = self.translate(op, address, memory);
         let kind = if op.flags & Op::WRITES != 0 { AccessKind::Store } else { AccessKind::Load };
@@ -218,14 +226,25 @@ impl OutOfOrder {
 
     /// An access to a device comes to the head of the window and leaves the core.
     pub(crate) fn begin_device<M: CoreMemory>(&mut self, op: &Op, memory: &mut M) -> DeviceAccess {
+        match self.has_turn() {
+            true => self.begin_device_of::<true, M>(op, memory),
+            false => self.begin_device_of::<false, M>(op, memory),
+        }
+    }
+
+    fn begin_device_of<const THREADS: bool, M: CoreMemory>(
+        &mut self,
+        op: &Op,
+        memory: &mut M,
+    ) -> DeviceAccess {
         let state = &mut self.state;
-        let fetched = state.common.fetch(op, memory);
-        let dispatched = self.dispatch(op, &fetched, 0, None);
+        let fetched = state.common.fetch::<THREADS, M>(op, memory);
+        let dispatched = self.dispatch::<THREADS>(op, &fetched, 0, None);
         let state = &mut self.state;
         let fence = state.common.device_floor(op);
         let head = (state.common.commit.last() + 1).max(fence).max(state.floors.device);
         let ready = (dispatched.at + 1).max(head).max(self.operands(op));
-        let issue = self.issue(op.class, ready, dispatched.at);
+        let issue = self.issue::<THREADS>(op.class, ready, dispatched.at);
         let begun = self.translate(op, issue + self.state.common.address_cycles, memory);
         DeviceAccess { fetched, dispatched, begun }
     }
@@ -249,7 +268,10 @@ impl OutOfOrder {
         self.state.common.device_done(op, complete);
         let issue = access.begun;
         let executed = Executed { issue, complete, leaves: issue + 1, cause: Cause::Device, level: None };
-        let commit = self.retire(op, &access.fetched, &access.dispatched, &executed);
+        let commit = match self.has_turn() {
+            true => self.retire::<true>(op, &access.fetched, &access.dispatched, &executed),
+            false => self.retire::<false>(op, &access.fetched, &access.dispatched, &executed),
+        };
         observer.op(op, &stages(&access.fetched, access.dispatched.at, &executed, commit));
     }
 }

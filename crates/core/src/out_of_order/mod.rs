@@ -123,15 +123,26 @@ impl OutOfOrder {
         OutOfOrder { units: Units::new(config), state }
     }
 
+    /// Whether it is one of a core's threads, whose turn it is: what prices its ops is then made for `THREADS`, and looks at nothing of
+    /// that otherwise.
+    pub(crate) fn has_turn(&self) -> bool {
+        self.state.common.shared.is_some()
+    }
+
     /// Prices one op. What differs between classes is decided once: the host's own branch predictor has little to go by.
     #[inline(always)]
-    pub(crate) fn step<M: CoreMemory, O: Observer>(&mut self, op: &Op, memory: &mut M, observer: &mut O) {
+    pub(crate) fn step<const THREADS: bool, M: CoreMemory, O: Observer>(
+        &mut self,
+        op: &Op,
+        memory: &mut M,
+        observer: &mut O,
+    ) {
         let state = &mut self.state;
-        let fetched = state.common.fetch(op, memory);
+        let fetched = state.common.fetch::<THREADS, M>(op, memory);
         match op.class {
-            OpClass::Load => self.load(op, fetched, memory, observer),
-            OpClass::Store => self.store(op, &fetched, memory, observer),
-            OpClass::Prefetch => self.prefetch(op, &fetched, memory, observer),
+            OpClass::Load => self.load::<THREADS, M, O>(op, fetched, memory, observer),
+            OpClass::Store => self.store::<THREADS, M, O>(op, &fetched, memory, observer),
+            OpClass::Prefetch => self.prefetch::<THREADS, M, O>(op, &fetched, memory, observer),
             OpClass::Branch
             | OpClass::Jump
             | OpClass::IndirectJump
@@ -139,28 +150,28 @@ impl OutOfOrder {
             | OpClass::IndirectCall
             | OpClass::Return => {
                 let prediction = self.state.common.branch.predict(op);
-                let dispatched = self.dispatch(op, &fetched, 0, None);
-                let executed = self.execute(op, dispatched.at);
-                let commit = self.retire(op, &fetched, &dispatched, &executed);
+                let dispatched = self.dispatch::<THREADS>(op, &fetched, 0, None);
+                let executed = self.execute::<THREADS>(op, dispatched.at);
+                let commit = self.retire::<THREADS>(op, &fetched, &dispatched, &executed);
                 self.state.common.counts.branch(op, prediction);
                 self.state.common.front.branch(op, prediction, executed.complete);
                 let stages = stages(&fetched, dispatched.at, &executed, commit);
                 observer.op(op, &Stages { prediction, ..stages });
             }
             OpClass::Atomic | OpClass::Fence | OpClass::Serialising => {
-                self.special(op, &fetched, memory, observer)
+                self.special::<THREADS, M, O>(op, &fetched, memory, observer)
             }
             _ => {
-                let dispatched = self.dispatch(op, &fetched, 0, None);
-                let executed = self.execute(op, dispatched.at);
-                let commit = self.retire(op, &fetched, &dispatched, &executed);
+                let dispatched = self.dispatch::<THREADS>(op, &fetched, 0, None);
+                let executed = self.execute::<THREADS>(op, dispatched.at);
+                let commit = self.retire::<THREADS>(op, &fetched, &dispatched, &executed);
                 observer.op(op, &stages(&fetched, dispatched.at, &executed, commit));
             }
         }
     }
 
     /// Prices an atomic, a fence or a serialising op.
-    fn special<M: CoreMemory, O: Observer>(
+    fn special<const THREADS: bool, M: CoreMemory, O: Observer>(
         &mut self,
         op: &Op,
         fetched: &Fetched,
@@ -173,13 +184,13 @@ impl OutOfOrder {
             OpClass::Serialising => (state.common.commit.last() + 1, Some(Cause::Serialise)),
             _ => (0, None),
         };
-        let dispatched = self.dispatch(op, fetched, room, back);
+        let dispatched = self.dispatch::<THREADS>(op, fetched, room, back);
         let executed = match op.class {
-            OpClass::Atomic => self.atomic(op, dispatched.at, memory),
+            OpClass::Atomic => self.atomic::<THREADS, M>(op, dispatched.at, memory),
             OpClass::Fence => self.fence(op, dispatched.at),
-            _ => Executed { cause: Cause::Serialise, ..self.execute(op, dispatched.at) },
+            _ => Executed { cause: Cause::Serialise, ..self.execute::<THREADS>(op, dispatched.at) },
         };
-        let commit = self.retire(op, fetched, &dispatched, &executed);
+        let commit = self.retire::<THREADS>(op, fetched, &dispatched, &executed);
         if op.class == OpClass::Serialising {
             self.state.common.counts.serialising += 1;
             self.state.floors.dispatch = commit + 1;
@@ -189,13 +200,19 @@ impl OutOfOrder {
 
     /// Finds the dispatch cycle. What else the op needs is free from `room` on; if not, `back` is to blame, or the oldest op.
     #[inline(always)]
-    fn dispatch(&mut self, op: &Op, fetched: &Fetched, room: u64, back: Option<Cause>) -> Dispatched {
+    fn dispatch<const THREADS: bool>(
+        &mut self,
+        op: &Op,
+        fetched: &Fetched,
+        room: u64,
+        back: Option<Cause>,
+    ) -> Dispatched {
         let state = &mut self.state;
         let own = state.window.free_from();
         let (mut room, mut back) = if room > own { (room, back) } else { (own, None) };
         if op.destination != 0
             && let registers = &state.registers_free[file(op.destination)]
-            && (state.window.may_outlast(registers) || state.common.shared.is_some())
+            && (THREADS || state.window.may_outlast(registers))
         {
             room = room.max(registers.free_from());
         }
@@ -204,8 +221,8 @@ impl OutOfOrder {
         }
         let earliest = state.dispatch.peek(fetched.ready.max(room));
         let at = match &mut state.common.shared {
-            None => state.queue.admit(earliest),
-            Some(shared) => shared.dispatch(earliest),
+            Some(shared) if THREADS => shared.dispatch(earliest),
+            _ => state.queue.admit(earliest),
         };
         state.dispatch.take_at(at);
         state.common.front.dispatched(at);
@@ -217,8 +234,11 @@ impl OutOfOrder {
 
     /// Issues an op, dispatched in a cycle, in the first one from `ready` on that has all it needs.
     #[inline(always)]
-    fn issue(&mut self, class: OpClass, ready: u64, dispatched: u64) -> u64 {
-        let floor = self.state.common.shared.as_ref().map_or(dispatched + 1, |shared| shared.floor);
+    fn issue<const THREADS: bool>(&mut self, class: OpClass, ready: u64, dispatched: u64) -> u64 {
+        let floor = match &self.state.common.shared {
+            Some(shared) if THREADS => shared.floor,
+            _ => dispatched + 1,
+        };
         self.units.issue(class, ready, floor)
     }
 
@@ -232,9 +252,9 @@ impl OutOfOrder {
 
     /// Executes what does not access memory.
     #[inline(always)]
-    fn execute(&mut self, op: &Op, dispatched: u64) -> Executed {
+    fn execute<const THREADS: bool>(&mut self, op: &Op, dispatched: u64) -> Executed {
         let ready = (dispatched + 1).max(self.operands(op));
-        let issue = self.issue(op.class, ready, dispatched);
+        let issue = self.issue::<THREADS>(op.class, ready, dispatched);
         let complete = self.result(op, issue + self.units.latency(op.class));
         let cause = Cause::of_unit(op.class, issue - ready, complete - issue);
         Executed { issue, complete, leaves: issue + 1, cause, level: None }
@@ -253,12 +273,18 @@ impl OutOfOrder {
 
     /// Commits an op and gives its entries back.
     #[inline(always)]
-    fn retire(&mut self, op: &Op, fetched: &Fetched, dispatched: &Dispatched, executed: &Executed) -> u64 {
+    fn retire<const THREADS: bool>(
+        &mut self,
+        op: &Op,
+        fetched: &Fetched,
+        dispatched: &Dispatched,
+        executed: &Executed,
+    ) -> u64 {
         let state = &mut self.state;
         let before = state.common.commit.last();
         let Common { commit, shared, .. } = &mut state.common;
         let earliest = executed.complete + state.commit_cycles;
-        let commit = commit.take_of(Stage::Commit, shared.as_deref_mut(), earliest);
+        let commit = commit.take_of::<THREADS>(Stage::Commit, shared.as_deref_mut(), earliest);
         // What has been complete for long only waits for its turn.
         let cause = if executed.complete >= before { executed.cause } else { Cause::Execute };
         let tail = EXECUTION + state.commit_cycles;
@@ -266,14 +292,14 @@ impl OutOfOrder {
         state.window.push(commit, cause);
         if executed.leaves != 0 {
             match &mut state.common.shared {
-                None => state.queue.push(executed.leaves),
-                Some(shared) => shared.queue.take(dispatched.at, executed.leaves),
+                Some(shared) if THREADS => shared.queue.take(dispatched.at, executed.leaves),
+                _ => state.queue.push(executed.leaves),
             }
             state.common.counts.iq_cycles += executed.leaves - dispatched.at;
         }
         if op.destination != 0
             && let registers = &mut state.registers_free[file(op.destination)]
-            && (state.window.may_outlast(registers) || state.common.shared.is_some())
+            && (THREADS || state.window.may_outlast(registers))
         {
             registers.push(commit + 1);
         }
