@@ -24,8 +24,8 @@ use crate::class::{Access, DataClass};
 use crate::coherence::snoops::Asker;
 use crate::coherence::{Found, Probe};
 use crate::config::Inclusion;
-use crate::dca::{self, DEVICES_MAX, Inbound, Placement};
-use crate::fabric::{Seen, Stop};
+use crate::dca::{DEVICES_MAX, Inbound, Placement, Seen};
+use crate::fabric::{Moment, Stop};
 use crate::system::MemorySystem;
 use crate::tags::{Flags, Slot};
 use crate::ways::WayMask;
@@ -92,7 +92,7 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 
     /// When the line in a private cache is at hand that a device reads.
-    pub(crate) fn brought<const TIMED: bool>(&mut self, private: &Found, looked: Seen) -> u64 {
+    pub(crate) fn brought<const TIMED: bool>(&mut self, private: &Found, looked: Moment) -> u64 {
         self.traffic.snoops += 1;
         self.line_of_copy::<TIMED>(private, false, looked, Asker::Home).at
     }
@@ -193,7 +193,7 @@ impl<M: MainMemory> MemorySystem<M> {
         }
         self.devices.fresh_used_by_device += u64::from(used);
         if self.is_newer_above(private) || (private.present && slot.is_none()) {
-            data = self.brought::<TIMED>(private, Seen { at: looked, stop: self.home(line) });
+            data = self.brought::<TIMED>(private, Moment { at: looked, stop: self.home(line) });
         } else if slot.is_none() {
             data = self.read_for_device::<TIMED>(line, looked, class, access);
         }
@@ -252,7 +252,7 @@ impl<M: MainMemory> MemorySystem<M> {
         account.lines_written_in_llc += u64::from(slot.is_some());
         self.sharing.device_wrote(line);
         self.traffic.snoops += u64::from(private.present);
-        let seen = Seen { at: looked, stop: home };
+        let seen = Moment { at: looked, stop: home };
         let mut done = self.copies_gone::<TIMED>(&private, seen, Asker::Home).at;
         if !full {
             done = self.newest::<TIMED>(line, slot, &private, done, entry);
@@ -268,7 +268,7 @@ impl<M: MainMemory> MemorySystem<M> {
             }
             _ => self.steering.place(&inbound),
         };
-        done = self.put::<TIMED>(line, slot, class, placement, Seen { at: done, stop: home });
+        done = self.put::<TIMED>(line, slot, class, placement, Moment { at: done, stop: home });
         self.time(done)
     }
 
@@ -331,7 +331,7 @@ impl<M: MainMemory> MemorySystem<M> {
         slot: Option<Slot>,
         class: DataClass,
         placement: Placement,
-        Seen { at: t, stop }: Seen,
+        Moment { at: t, stop }: Moment,
     ) -> u64 {
         let written = Flags::MODIFIED.with_class(class).with_fresh(true);
         match (placement, slot) {
@@ -363,7 +363,7 @@ impl<M: MainMemory> MemorySystem<M> {
 
     fn placed(&mut self) {
         self.devices.fresh_lines += 1;
-        self.steering.saw(dca::Seen::Placed);
+        self.steering.saw(Seen::Placed);
     }
 
     fn write_memory<const TIMED: bool>(&mut self, line: u32, t: u64, from: Stop) -> u64 {

@@ -9,8 +9,8 @@ use crate::coherence::snoops::Asker;
 use crate::coherence::{Found, Probe};
 use crate::config::Inclusion;
 use crate::core_side::{LineRequest, Why};
-use crate::dca;
-use crate::fabric::{Seen, Stop};
+use crate::dca::Seen;
+use crate::fabric::{Moment, Stop};
 use crate::system::MemorySystem;
 use crate::tags::{Evicted, Flags, Slot};
 
@@ -42,13 +42,13 @@ struct Lookup {
 
 impl Lookup {
     /// When and where.
-    fn seen(&self) -> Seen {
-        Seen { at: self.at, stop: self.home }
+    fn moment(&self) -> Moment {
+        Moment { at: self.at, stop: self.home }
     }
 }
 
 /// The newest copy: when it is where, from which level, the state that comes with it, and when room has been made.
-type Newest = (Seen, Level, Flags, u64);
+type Newest = (Moment, Level, Flags, u64);
 
 impl<M: MainMemory> MemorySystem<M> {
     /// A hart's request, which leaves it in cycle `t`. `upgrade`: it has the line, but readable only.
@@ -128,10 +128,10 @@ impl<M: MainMemory> MemorySystem<M> {
         &mut self,
         request: LineRequest,
         look: Lookup,
-        (mut data, level, free): (Seen, Level, u64),
-    ) -> (Seen, u64) {
+        (mut data, level, free): (Moment, Level, u64),
+    ) -> (Moment, u64) {
         if request.own && level != Level::Peer && look.peers.present {
-            let gone = self.copies_gone::<TIMED>(&look.peers, look.seen(), Asker::Core(request.hart));
+            let gone = self.copies_gone::<TIMED>(&look.peers, look.moment(), Asker::Core(request.hart));
             data = self.later(data, gone, self.core_stop(request.hart));
         }
         let room = self.track::<TIMED>(request.line, look.at);
@@ -139,8 +139,8 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 
     /// When a copy in another hart's cache is at hand.
-    fn bring_from_peer<const TIMED: bool>(&mut self, request: LineRequest, look: Lookup) -> Seen {
-        self.line_of_copy::<TIMED>(&look.peers, request.own, look.seen(), Asker::Core(request.hart))
+    fn bring_from_peer<const TIMED: bool>(&mut self, request: LineRequest, look: Lookup) -> Moment {
+        self.line_of_copy::<TIMED>(&look.peers, request.own, look.moment(), Asker::Core(request.hart))
     }
 
     /// The hart has the line and gets the right to write it, when all other copies are gone.
@@ -148,7 +148,7 @@ impl<M: MainMemory> MemorySystem<M> {
         self.llc.stats.upgrades += u64::from(request.why == Why::Demand);
         let state = if self.deallocate_exclusive(request, look) { Flags::MODIFIED } else { Flags::EXCLUSIVE };
         let level = if look.peers.present { Level::Peer } else { Level::Llc };
-        (self.copies_gone::<TIMED>(&look.peers, look.seen(), Asker::Core(request.hart)), level, state, 0)
+        (self.copies_gone::<TIMED>(&look.peers, look.moment(), Asker::Core(request.hart)), level, state, 0)
     }
 
     /// Another hart has written the line. It gives it away, or leaves the newest copy in the LLC too.
@@ -192,7 +192,7 @@ impl<M: MainMemory> MemorySystem<M> {
             self.llc.tags.set_flags(slot, flags.with_fresh(false));
         }
         let dirty = self.deallocate_exclusive(request, look);
-        (Seen { at: data, stop: look.home }, level, if dirty { Flags::MODIFIED } else { look.alone }, 0)
+        (Moment { at: data, stop: look.home }, level, if dirty { Flags::MODIFIED } else { look.alone }, 0)
     }
 
     /// The way back to the hart, with the line or with an acknowledgement. Of a line the word asked for comes first.
@@ -200,7 +200,7 @@ impl<M: MainMemory> MemorySystem<M> {
     fn answer<const TIMED: bool>(
         &mut self,
         request: LineRequest,
-        data: Seen,
+        data: Moment,
         line: bool,
         answer: FromLlc,
     ) -> FromLlc {
@@ -276,7 +276,7 @@ impl<M: MainMemory> MemorySystem<M> {
         if TIMED && !merged {
             self.llc.hold(request.line, out, data.max(free));
         }
-        (Seen { at: data, stop: look.home }, Level::Dram, look.alone, free)
+        (Moment { at: data, stop: look.home }, Level::Dram, look.alone, free)
     }
 
     /// Prices a read of memory by a request that missed the LLC at `looked`. Returns when it has its miss register, when
@@ -342,7 +342,7 @@ impl<M: MainMemory> MemorySystem<M> {
         }
         if fresh {
             self.devices.leaked(evicted.flags.class());
-            self.steering.saw(dca::Seen::Leaked);
+            self.steering.saw(Seen::Leaked);
         }
         if !dirty {
             return t;

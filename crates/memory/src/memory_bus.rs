@@ -8,7 +8,7 @@ use doorbell_sim::memory::Level;
 
 use crate::backing::MainMemory;
 use crate::coherence::Found;
-use crate::fabric::Seen;
+use crate::fabric::Moment;
 use crate::system::MemorySystem;
 use crate::tags::Slot;
 
@@ -31,7 +31,7 @@ impl<M: MainMemory> MemorySystem<M> {
         self.devices.fresh_used_by_device += u64::from(used);
         match modified {
             _ if self.is_newer_above(private) => {
-                let seen = Seen { at: seen, stop: self.home(line) };
+                let seen = Moment { at: seen, stop: self.home(line) };
                 self.brought::<TIMED>(private, seen)
             }
             Some(slot) if TIMED => {

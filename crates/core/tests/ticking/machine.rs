@@ -372,17 +372,22 @@ impl<'a> Machine<'a> {
                 life.known = Some(cycle + latency);
                 self.finish_store(index);
             }
-            OpClass::Atomic => {
-                life.known = Some(cycle + latency);
-                let kind = if op.flags & Op::WRITES != 0 { AccessKind::Store } else { AccessKind::Load };
-                life.finish = Some(cycle + latency + self.memory.latency(kind, op.phys.0).0);
-            }
-            _ => {
-                life.finish = Some(cycle + latency + look_up(op.class, self.memory));
-                if op.destination == 0 {
-                    life.complete = life.finish;
-                }
-            }
+            _ => self.execute(index, cycle + latency),
+        }
+    }
+
+    /// An op that is neither load nor store has done what its unit does at `done`.
+    fn execute(&mut self, index: usize, done: u64) {
+        let (op, life) = (&self.ops[index], &mut self.lives[index]);
+        if op.class == OpClass::Atomic {
+            life.known = Some(done);
+            let kind = if op.flags & Op::WRITES != 0 { AccessKind::Store } else { AccessKind::Load };
+            life.finish = Some(done + self.memory.latency(kind, op.phys.0).0);
+            return;
+        }
+        life.finish = Some(done + look_up(op.class, self.memory));
+        if op.destination == 0 {
+            life.complete = life.finish;
         }
     }
 
@@ -415,17 +420,7 @@ impl<'a> Machine<'a> {
                     life.data = life.known;
                     life.complete = life.known;
                 }
-                OpClass::Atomic => {
-                    life.known = Some(cycle + latency);
-                    let kind = if op.flags & Op::WRITES != 0 { AccessKind::Store } else { AccessKind::Load };
-                    life.finish = Some(cycle + latency + self.memory.latency(kind, op.phys.0).0);
-                }
-                _ => {
-                    life.finish = Some(cycle + latency + look_up(op.class, self.memory));
-                    if op.destination == 0 {
-                        life.complete = life.finish;
-                    }
-                }
+                _ => self.execute(index, cycle + latency),
             }
         }
     }

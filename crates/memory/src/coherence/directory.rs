@@ -18,7 +18,7 @@ use super::snoops::Asker;
 use super::stats::DirectoryStats;
 use crate::backing::MainMemory;
 use crate::config::{Inclusion, MemoryConfig};
-use crate::fabric::Seen;
+use crate::fabric::Moment;
 use crate::replacement::ReplacerState;
 use crate::system::MemorySystem;
 use crate::tags::{Evicted, Flags, Tags, TagsState};
@@ -131,12 +131,12 @@ impl Directory {
 impl<M: MainMemory> MemorySystem<M> {
     /// The directory, which there is, asks private caches about a line that was looked up and is there at `ready` at the latest.
     /// Returns when and where the answer is that is last at who asked: at the LLC, or as near to its stop as the LLC is.
-    pub(super) fn snoop<const TIMED: bool>(&mut self, snoop: Snoop, looked: Seen, ready: u64) -> Seen {
+    pub(super) fn snoop<const TIMED: bool>(&mut self, snoop: Snoop, looked: Moment, ready: u64) -> Moment {
         let directory = self.directory.as_mut().expect("who snoops is the directory");
         directory.stats.snoops += u64::from(snoop.harts.count_ones());
         directory.stats.forwards += u64::from(snoop.line);
         if !TIMED {
-            return Seen { at: 0, ..looked };
+            return Moment { at: 0, ..looked };
         }
         let (leaves, takes) = (looked.at + directory.latency, directory.snoop);
         let direct = directory.answers == Answers::Direct;
@@ -154,11 +154,14 @@ impl<M: MainMemory> MemorySystem<M> {
                 at = self.harts[hart].to.take_many(at, 64).1;
             }
             let answer = match (to, line) {
-                (Some(_), _) => Seen { at, stop },
-                (None, true) => Seen { at: self.carry(stop, looked.stop, at, 64).1 + self.latency, ..looked },
-                (None, false) => {
-                    Seen { at: self.acknowledged(Seen { at, stop }, looked.stop) + self.latency, ..looked }
+                (Some(_), _) => Moment { at, stop },
+                (None, true) => {
+                    Moment { at: self.carry(stop, looked.stop, at, 64).1 + self.latency, ..looked }
                 }
+                (None, false) => Moment {
+                    at: self.acknowledged(Moment { at, stop }, looked.stop) + self.latency,
+                    ..looked
+                },
             };
             last = self.later(last, answer, to.unwrap_or(looked.stop));
         }
@@ -175,7 +178,7 @@ impl<M: MainMemory> MemorySystem<M> {
         stats.back_invalidations += 1;
         stats.back_invalidated_copies += u64::from(found.harts.count_ones());
         stats.back_invalidated_dirty += u64::from(found.dirty);
-        let looked = Seen { at: t, stop: self.home(victim) };
+        let looked = Moment { at: t, stop: self.home(victim) };
         let answered = match found.dirty {
             true => self.line_of_copy::<TIMED>(&found, true, looked, Asker::Home),
             false => self.copies_gone::<TIMED>(&found, looked, Asker::Home),

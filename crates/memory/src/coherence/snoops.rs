@@ -3,7 +3,7 @@
 use super::Found;
 use super::directory::Snoop;
 use crate::backing::MainMemory;
-use crate::fabric::Seen;
+use crate::fabric::Moment;
 use crate::system::MemorySystem;
 
 /// Where answers go.
@@ -27,13 +27,13 @@ impl<M: MainMemory> MemorySystem<M> {
         &mut self,
         found: &Found,
         take: bool,
-        looked: Seen,
+        looked: Moment,
         asker: Asker,
-    ) -> Seen {
+    ) -> Moment {
         let ready = if TIMED { self.clock.edge_at_or_after(found.ready) } else { 0 };
         if self.directory.is_none() {
             let at = if TIMED { (looked.at + self.snoop_latency).max(ready) } else { 0 };
-            return Seen { at, ..looked };
+            return Moment { at, ..looked };
         }
         // Of several sharers the first sends it.
         let harts = if take { found.harts } else { found.harts & found.harts.wrapping_neg() };
@@ -44,14 +44,14 @@ impl<M: MainMemory> MemorySystem<M> {
     pub(crate) fn copies_gone<const TIMED: bool>(
         &mut self,
         found: &Found,
-        looked: Seen,
+        looked: Moment,
         asker: Asker,
-    ) -> Seen {
+    ) -> Moment {
         if !found.present {
             return looked;
         }
         if self.directory.is_none() {
-            return Seen { at: if TIMED { looked.at + self.snoop_latency } else { 0 }, ..looked };
+            return Moment { at: if TIMED { looked.at + self.snoop_latency } else { 0 }, ..looked };
         }
         let ready = if TIMED { self.clock.edge_at_or_after(found.ready) } else { 0 };
         self.snoop::<TIMED>(Snoop { harts: found.harts, line: false, asker }, looked, ready)

@@ -35,7 +35,7 @@ pub(crate) type Stop = u8;
 
 /// A moment somewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct Moment {
     pub at: u64,
     pub stop: Stop,
 }
@@ -232,7 +232,7 @@ impl<M> MemorySystem<M> {
 
     /// When a line is all there that sets off behind another one.
     #[inline]
-    pub(crate) fn carry_behind(&mut self, Seen { at, stop }: Seen, to: Stop) -> u64 {
+    pub(crate) fn carry_behind(&mut self, Moment { at, stop }: Moment, to: Stop) -> u64 {
         match &mut self.fabric {
             Some(fabric) if stop != to => fabric.line(stop, to, at + fabric.line_cycles, LINE_BYTES).1,
             _ => at,
@@ -241,14 +241,14 @@ impl<M> MemorySystem<M> {
 
     /// When an acknowledgement that sets off then is at `to`.
     #[inline]
-    pub(crate) fn acknowledged(&self, seen: Seen, to: Stop) -> u64 {
+    pub(crate) fn acknowledged(&self, seen: Moment, to: Stop) -> u64 {
         let distance = |fabric: &Fabric| fabric.distance(seen.stop, to);
         seen.at + self.fabric.as_deref().map_or(0, distance)
     }
 
     /// Of two messages the one that is later at `to`.
     #[inline]
-    pub(crate) fn later(&self, one: Seen, other: Seen, to: Stop) -> Seen {
+    pub(crate) fn later(&self, one: Moment, other: Moment, to: Stop) -> Moment {
         if self.acknowledged(other, to) > self.acknowledged(one, to) { other } else { one }
     }
 
