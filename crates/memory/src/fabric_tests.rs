@@ -284,7 +284,10 @@ fn a_fabric_of_one_stop_is_none() {
 fn places_that_cannot_be_are_refused_and_those_left_out_are_filled_in() {
     type Breaks = fn(&mut MemoryConfig);
     let broken: [(Breaks, &str); 8] = [
-        (|c| c.fabric.cores = vec![0, 8], "cores has stop 8, but the stops are 0 to 7"),
+        (
+            |c| c.fabric.cores = vec![0, 8],
+            "cores has stop 8, but the stops are 0 to 7; columns and rows say how many there are",
+        ),
         (|c| c.fabric.cores = vec![0], "cores has 1 stops; there must be 2, or none"),
         (|c| c.fabric.slices = vec![0, 1], "slices has 2 stops; there must be 8, or none"),
         (
@@ -305,6 +308,9 @@ fn places_that_cannot_be_are_refused_and_those_left_out_are_filled_in() {
         breaks(&mut config);
         assert_eq!(config.validate(2).unwrap_err(), format!("fabric.{problem}"));
     }
+    let says =
+        "fabric.kind is a ring or mesh, but one core with one slice has one stop; set llc.slices, or columns";
+    assert_eq!(ring(1).validate(1).unwrap_err(), says);
     let mut config = mesh(16, 0);
     config.dram.channels = 4;
     let places = config.fabric.places(18, 16, 4).unwrap().unwrap();

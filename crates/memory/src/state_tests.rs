@@ -93,7 +93,7 @@ fn any_coherence(rng: &mut Rng, slices: u32) -> CoherenceConfig {
 fn any_fabric(rng: &mut Rng) -> FabricConfig {
     FabricConfig {
         kind: [FabricKind::Crossbar, FabricKind::Ring, FabricKind::Mesh][rng.below(3) as usize],
-        columns: rng.below(5) as u32,
+        columns: 1 + rng.below(4) as u32,
         hop: 1 + rng.below(4) as u32,
         hop_across: 1 + rng.below(4) as u32,
         bytes_per_cycle: 1 << rng.below(7),

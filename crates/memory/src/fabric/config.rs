@@ -115,9 +115,15 @@ impl FabricConfig {
         if stops > STOPS_MAX {
             return Err(format!("columns · rows is {stops}; there can be {STOPS_MAX} stops"));
         }
+        if stops == 1 && self.columns == 0 && self.kind != FabricKind::Crossbar {
+            return Err("kind is a ring or mesh, but one core with one slice has one stop; set llc.slices, or columns".into());
+        }
         let list = |name: &str, given: &[u32], needed: Option<u32>, otherwise: &dyn Fn(u32) -> u32| {
             if let Some(beyond) = given.iter().find(|stop| **stop >= stops) {
-                return Err(format!("{name} has stop {beyond}, but the stops are 0 to {}", stops - 1));
+                return Err(format!(
+                    "{name} has stop {beyond}, but the stops are 0 to {}; columns and rows say how many there are",
+                    stops - 1
+                ));
             }
             match needed {
                 Some(needed) if !given.is_empty() && given.len() != needed as usize => {
