@@ -168,9 +168,31 @@ impl World {
             ),
         ]
         .join("\n");
-        fs::write(dist.join("main/binary-riscv64/Packages"), &index).unwrap();
+        self.sign_suite(&dist, &index, key);
+    }
+
+    /// An archive of debugging symbols beside the other: of each package its name, a file in it by build ID, and the file's contents.
+    pub fn publish_debug(&self, packages: &[(&str, &str, &[u8])]) {
+        let mirror = self.path("mirror/debian-debug");
+        let _ = fs::remove_dir_all(&mirror);
+        let dist = mirror.join("dists/testing-suite-debug");
+        fs::create_dir_all(dist.join("main/binary-riscv64")).unwrap();
+        let paragraph = |(name, id, content): &(&str, &str, &[u8])| {
+            let file = format!("usr/lib/debug/.build-id/{}/{}.debug", &id[..2], &id[2..]);
+            let files = [(file.as_str(), *content), ("usr/share/doc/long", b"long")];
+            let paragraph = self.package(&mirror, name, "1:1.0-1", "", &files, &|_, _| ());
+            format!("{paragraph}Build-Ids: {id}\n")
+        };
+        let index: Vec<String> = packages.iter().map(paragraph).collect();
+        self.sign_suite(&dist, &index.join("\n"), Some("archive"));
+    }
+
+    /// Writes a suite's index, and signs it.
+    fn sign_suite(&self, dist: &Path, index: &str, key: Option<&str>) {
+        fs::write(dist.join("main/binary-riscv64/Packages"), index).unwrap();
+        let suite = dist.file_name().unwrap().to_str().unwrap();
         let release = format!(
-            "Origin: Debian\nSuite: testing-suite\nCodename: testing-suite\nArchitectures: riscv64\nComponents: main\n\
+            "Origin: Debian\nSuite: {suite}\nCodename: {suite}\nArchitectures: riscv64\nComponents: main\n\
              Date: Thu, 01 Jan 2026 00:00:00 UTC\nSHA256:\n {} {} main/binary-riscv64/Packages\n",
             sha256(index.as_bytes()),
             index.len(),

@@ -1,4 +1,4 @@
-//! What the cache folder holds, and how it is removed: images, checkpoints and packages come again when they are wanted. What a process
+//! What the cache folder holds, and how it is removed: images, checkpoints, packages and debugging symbols come again when they are wanted. What a process
 //! uses is held by it (`doorbell_files::hold`) or locked (builds, boots), and stays.
 
 use std::io;
@@ -25,6 +25,8 @@ pub enum CachedKind {
     Checkpoint,
     /// Packages of which images are built; they are downloaded again when they are wanted.
     Packages,
+    /// Debugging symbols of an image's programs; they are downloaded again when they are wanted.
+    Symbols,
     /// Anything else, such as recorded traces, which is not removed.
     Other,
 }
@@ -36,6 +38,7 @@ impl CachedKind {
             CachedKind::Image => "image",
             CachedKind::Checkpoint => "checkpoint",
             CachedKind::Packages => "packages",
+            CachedKind::Symbols => "symbols",
             CachedKind::Other => "other",
         }
     }
@@ -68,6 +71,11 @@ impl Places {
                 "images" => {
                     for name in names(&path)? {
                         all.extend(entry(CachedKind::Image, path.join(&name), name)?);
+                    }
+                }
+                "symbols" => {
+                    for name in names(&path)? {
+                        all.extend(entry(CachedKind::Symbols, path.join(&name), name)?);
                     }
                 }
                 "checkpoints" => {
@@ -142,7 +150,7 @@ impl Cached {
     /// The lock of those who make it, unless one of them is at work.
     fn lock(&self) -> io::Result<Option<Right>> {
         let name = match self.kind {
-            CachedKind::Image => Lock::beside(&self.path),
+            CachedKind::Image | CachedKind::Symbols => Lock::beside(&self.path),
             CachedKind::Checkpoint => self.path.with_extension("lock"),
             CachedKind::Packages => self.path.join(BUILDS),
             CachedKind::Other => return Ok(Some(Right::NotNeeded)),
@@ -154,7 +162,7 @@ impl Cached {
     pub fn remove(&self) -> io::Result<Removal> {
         let Some(_right) = self.lock()? else { return Ok(Removal::InUse) };
         match self.kind {
-            CachedKind::Image | CachedKind::Checkpoint => remove_unheld(&self.path),
+            CachedKind::Image | CachedKind::Checkpoint | CachedKind::Symbols => remove_unheld(&self.path),
             CachedKind::Packages => {
                 for name in list(&self.path)?.into_iter().filter(|name| name != BUILDS) {
                     remove(&self.path.join(name))?;

@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::PathBuf;
 
-use doorbell_image::{BUILTIN, BuildOptions, Image, Recipe, build};
+use doorbell_image::{BUILTIN, BuildOptions, DebugSymbols, Image, Recipe, build, fetch_debug_symbols};
 use doorbell_machine::{ConfigError, Guest, MachineConfig, PlatformConfig};
 use doorbell_nic::NicModel;
+use doorbell_symbols::stripped;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::RunError;
@@ -52,6 +53,20 @@ impl Places {
             ..Default::default()
         };
         Ok(build(&recipe, &options, say)?)
+    }
+
+    /// The debugging symbols of an image's programs and libraries, which are fetched unless they are there. Of `options`, the
+    /// folders are these places'.
+    pub fn debug_symbols(
+        &self,
+        image: &Image,
+        options: BuildOptions,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<DebugSymbols, RunError> {
+        let initramfs = fs::read(image.initramfs()).map_err(RunError::io("read", image.initramfs()))?;
+        let programs = stripped(&initramfs).into_iter().map(|file| (file.build_id, file.path)).collect();
+        let (cache_dir, out_dir) = (self.cache.join("packages"), self.cache.join("symbols"));
+        Ok(fetch_debug_symbols(image, &programs, &BuildOptions { cache_dir, out_dir, ..options }, say)?)
     }
 
     /// Builds the image of a workload whose own is `own`: that, or the user's instead (`run.image`), which must extend it.

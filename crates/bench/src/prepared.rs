@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use doorbell_image::Image;
 use doorbell_loadgen::Rate;
 use doorbell_machine::{CoreModel, Network, Watched};
 use doorbell_results::{PointSummary, Ran};
@@ -168,6 +169,14 @@ impl Prepared {
         match &self.ready {
             Ready::Machine(session) => session.ran(),
             Ready::Nodes(testbed, _) => testbed.ran(),
+        }
+    }
+
+    /// What is booted, an image a node.
+    pub fn images(&self) -> Vec<&Image> {
+        match &self.ready {
+            Ready::Machine(session) => vec![session.image()],
+            Ready::Nodes(testbed, _) => testbed.plan.images().iter().collect(),
         }
     }
 

@@ -51,8 +51,6 @@ pub struct BootArgs {
     /// Words to add to the kernel's command line (for instance doorbell.app=testpmd; without any, a shell)
     #[arg(long, value_name = "WORDS", default_value = "", allow_hyphen_values = true)]
     append: String,
-    #[command(flatten)]
-    common: CommonArgs,
     /// Run this raw binary from the beginning of RAM (0x80000000) in machine mode instead of an image
     #[arg(long, value_name = "FILE", conflicts_with_all = ["image", "append"])]
     bare: Option<PathBuf>,
@@ -77,6 +75,8 @@ pub struct BootArgs {
     /// Hold the guest for a debugger that speaks gdb's remote protocol, and serve it at this address
     #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:1234")]
     gdb: Option<SocketAddr>,
+    #[command(flatten)]
+    common: CommonArgs,
 }
 
 /// Boots and stays until the guest ends or the user leaves.

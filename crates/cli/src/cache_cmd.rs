@@ -1,4 +1,4 @@
-//! `doorbell cache`: what images, checkpoints and packages take, and their removal.
+//! `doorbell cache`: what images, checkpoints, packages and debugging symbols take, and their removal.
 
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -21,13 +21,13 @@ pub enum CacheCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Remove images, checkpoints or packages that no process uses; they come again when they are wanted
+    /// Remove images, checkpoints, packages or debugging symbols that no process uses; they come again when they are wanted
     Clean(CleanArgs),
 }
 
 #[derive(Args)]
 pub struct CleanArgs {
-    /// What to remove: images, checkpoints, packages, all of these, or the name of one as `doorbell cache list` has it
+    /// What to remove: images, checkpoints, packages, symbols, all of these, or the name of one as `doorbell cache list` has it
     #[arg(required = true, value_name = "WHAT")]
     what: Vec<String>,
     /// Only what was not used for so long, such as 30d or 12h
@@ -114,6 +114,7 @@ fn clean(args: &CleanArgs, all: &[Cached]) -> anyhow::Result<()> {
         "images" => cached.kind == CachedKind::Image,
         "checkpoints" => cached.kind == CachedKind::Checkpoint,
         "packages" => cached.kind == CachedKind::Packages,
+        "symbols" => cached.kind == CachedKind::Symbols,
         "all" => cached.kind != CachedKind::Other,
         name => cached.name == name && cached.kind != CachedKind::Other,
     };
@@ -148,10 +149,10 @@ fn clean(args: &CleanArgs, all: &[Cached]) -> anyhow::Result<()> {
 /// Whether every word names something.
 fn known(args: &CleanArgs, all: &[Cached], is: &dyn Fn(&Cached, &str) -> bool) -> anyhow::Result<()> {
     for what in &args.what {
-        let is_kind = ["images", "checkpoints", "packages", "all"].contains(&what.as_str());
+        let is_kind = ["images", "checkpoints", "packages", "symbols", "all"].contains(&what.as_str());
         if !is_kind && !all.iter().any(|cached| is(cached, what)) {
             bail!(
-                "\"{what}\" is neither images, checkpoints, packages nor all, and no name of any in `doorbell cache list`"
+                "\"{what}\" is neither images, checkpoints, packages, symbols nor all, and no name of any in `doorbell cache list`"
             );
         }
     }

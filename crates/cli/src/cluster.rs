@@ -28,30 +28,33 @@ enum On {
 #[derive(Args)]
 #[command(next_help_heading = "On a cluster")]
 pub struct ClusterArgs {
-    /// Measure the points as job arrays of a cluster: slurm (docs/clusters.md). The same command goes on after a kill, on any
-    /// login node
+    /// Measure the points as job arrays of a cluster: slurm
+    ///
+    /// The same command goes on after a kill, on any login node (docs/clusters.md).
     #[arg(long, value_name = "CLUSTER", hide_possible_values = true, conflicts_with = "jobs")]
     on: Option<On>,
-    /// sbatch's --partition. This and those below count over [cluster] in the experiment's file
+    /// sbatch's --partition
+    ///
+    /// This and those below count over [cluster] in the experiment's file.
     #[arg(long, value_name = "NAME", requires = "on")]
     partition: Option<String>,
     /// sbatch's --time for a point, such as 1:30:00
-    #[arg(long, value_name = "TIME", requires = "on")]
+    #[arg(long, value_name = "TIME", requires = "on", hide_short_help = true)]
     time: Option<String>,
     /// sbatch's --mem for a point, such as 4G
-    #[arg(long, value_name = "SIZE", requires = "on")]
+    #[arg(long, value_name = "SIZE", requires = "on", hide_short_help = true)]
     memory: Option<String>,
     /// sbatch's --account
-    #[arg(long, value_name = "NAME", requires = "on")]
+    #[arg(long, value_name = "NAME", requires = "on", hide_short_help = true)]
     account: Option<String>,
     /// How many points run at once [default: what the cluster gives]
-    #[arg(long, value_name = "N", requires = "on")]
+    #[arg(long, value_name = "N", requires = "on", hide_short_help = true)]
     concurrency: Option<u32>,
     /// How often a point that fails is submitted [default: 3]
-    #[arg(long, value_name = "N", requires = "on")]
+    #[arg(long, value_name = "N", requires = "on", hide_short_help = true)]
     attempts: Option<u32>,
     /// One more option of sbatch's, such as --sbatch=--qos=low (repeatable)
-    #[arg(long, value_name = "OPTION", requires = "on", allow_hyphen_values = true)]
+    #[arg(long, value_name = "OPTION", requires = "on", hide_short_help = true, allow_hyphen_values = true)]
     sbatch: Vec<String>,
 }
 

@@ -35,14 +35,14 @@ pub enum ConfigCommand {
 
 #[derive(Args)]
 pub struct ShowArgs {
-    #[command(flatten)]
-    common: CommonArgs,
     /// Of the network that this TOML file describes (docs/networks.md)
     #[arg(long, value_name = "FILE")]
     network: Option<PathBuf>,
     /// All that holds for this one of its nodes
     #[arg(long, value_name = "NAME", requires = "network")]
     node: Option<String>,
+    #[command(flatten)]
+    common: CommonArgs,
 }
 
 /// The configuration that was asked for.

@@ -39,6 +39,17 @@ pub enum ImageCommand {
         #[arg(long)]
         refresh: bool,
     },
+    /// Fetch Debian's debugging symbols of an image's programs and libraries, for `doorbell run --profile --debug-symbols`, and print
+    /// the folder that has them
+    Symbols {
+        /// Name of a built-in recipe, or the path of a recipe of your own; its image is built if it is not there
+        recipe: String,
+        #[command(flatten)]
+        archive: ArchiveArgs,
+        /// The archive of debugging symbols, or none [default: debian-debug beside the mirror]
+        #[arg(long, env = "DOORBELL_DEBIAN_DEBUG_MIRROR", value_name = "URL")]
+        debug_mirror: Option<String>,
+    },
     /// List the built-in recipes
     List,
     /// Show what a built image is made of
@@ -101,6 +112,15 @@ pub fn image(command: &ImageCommand, places: &Places) -> anyhow::Result<ExitCode
             let image = build(&recipe, &options, &mut |line| tell!("{line}"))?;
             Pins::of(&image).write(&out)?;
             outln!("{}", out.display());
+        }
+        ImageCommand::Symbols { recipe, archive, debug_mirror } => {
+            let recipe = Recipe::load(recipe)?;
+            let options = archive.options(&recipe, places);
+            std::fs::create_dir_all(&places.cache)?;
+            let image = build(&recipe, &options, &mut |line| tell!("{line}"))?;
+            let options = BuildOptions { debug_mirror: debug_mirror.clone(), ..options };
+            let symbols = places.debug_symbols(&image, options, &mut |line| tell!("{line}"))?;
+            outln!("{}", symbols.folder.display());
         }
         ImageCommand::List => {
             for builtin in BUILTIN {

@@ -8,14 +8,17 @@ use anyhow::Context;
 use clap::Args;
 use doorbell_sim::log::{self, COMPONENTS, LEVELS, Wishes};
 
+/// The heading of options that every command has.
+pub const EVERYWHERE: &str = "Of every command";
+
 /// The options.
 #[derive(Args)]
 pub struct LogArgs {
-    /// Tell what these components of the machine do, with simulated times: for instance nic=debug,pcie=trace (see `doorbell help log`)
-    #[arg(long, global = true, env = "DOORBELL_LOG", value_name = "COMPONENT=LEVEL,…", value_parser = Wishes::parse, hide_env_values = true)]
+    /// Tell what components do: nic=debug,pcie=trace (`doorbell help log`)
+    #[arg(long, global = true, help_heading = EVERYWHERE, env = "DOORBELL_LOG", value_name = "COMPONENT=LEVEL,…", value_parser = Wishes::parse, hide_env_values = true)]
     log: Option<Wishes>,
     /// Where the log goes instead of standard error
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", help_heading = EVERYWHERE, hide_short_help = true)]
     log_file: Option<PathBuf>,
 }
 

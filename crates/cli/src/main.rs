@@ -59,8 +59,10 @@ const EXIT_STATUS: &str = "Exit status: 0 done, 2 wrong use, 130 interrupted, 3 
 #[derive(Parser)]
 #[command(name = "doorbell", version, arg_required_else_help = true, max_term_width = 110, after_help = EXIT_STATUS)]
 struct Cli {
-    /// Folder for images, packages and checkpoints [default: $XDG_CACHE_HOME/doorbell, else ~/.cache/doorbell]
-    #[arg(long, global = true, env = "DOORBELL_CACHE", value_name = "DIR", hide_env_values = true)]
+    /// Folder for images, packages and checkpoints [default: ~/.cache/doorbell]
+    ///
+    /// $XDG_CACHE_HOME/doorbell, if there is such a variable.
+    #[arg(long, global = true, env = "DOORBELL_CACHE", value_name = "DIR", hide_env_values = true, help_heading = log_args::EVERYWHERE)]
     cache: Option<PathBuf>,
     #[command(flatten)]
     log: log_args::LogArgs,

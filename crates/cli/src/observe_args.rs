@@ -1,51 +1,82 @@
 //! Options of `doorbell run` for what is observed besides the figures.
 
+use std::fs::read_dir;
 use std::path::{Path, PathBuf};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::Args;
-use doorbell_bench::{KindRules, Observe, TIMELINE_PACKETS};
+use doorbell_bench::{KindRules, Observe, Places, Prepared, TIMELINE_PACKETS};
+use doorbell_image::{BuildOptions, DebugSymbols};
 
 #[derive(Args, Default)]
+#[command(next_help_heading = "What to observe (see docs/profiling.md)")]
 pub struct ObserveArgs {
-    /// Also tell what CPU time was for, by kind and by guest function: tables, kinds.csv and functions.csv, and functions.folded for flame
-    /// graphs (docs/profiling.md). With several nodes, of each that is timed
+    /// Also tell what CPU time was for, by kind and by guest function
+    ///
+    /// As tables, kinds.csv and functions.csv, functions.folded, and a flame graph on the page. With several nodes, of each that is timed.
     #[arg(long)]
     profile: bool,
-    /// Rules of your own by which functions have kinds, in front of the built-in ones (guest/kinds.toml says what they look like)
-    #[arg(long, value_name = "FILE", requires = "profile")]
+    /// Rules of your own by which functions have kinds
+    ///
+    /// They stand in front of the built-in ones; guest/kinds.toml says what they look like.
+    #[arg(long, value_name = "FILE", requires = "profile", hide_short_help = true)]
     kinds: Option<PathBuf>,
-    /// Take names of functions also from this folder of debugging symbols (.build-id/ab/cdef.debug, as distributions pack them)
-    #[arg(long, value_name = "DIR", requires = "profile")]
+    /// Take names of functions also from this folder of debugging symbols
+    ///
+    /// By build ID, as distributions pack them: .build-id/ab/cdef.debug.
+    #[arg(long, value_name = "DIR", requires = "profile", hide_short_help = true)]
     symbols: Option<PathBuf>,
-    /// Also write a timeline of the first packets of the measurement (200 of each port, unless told otherwise) as
-    /// timeline.perfetto, which ui.perfetto.dev opens
+    /// Fetch Debian's debugging symbols for the names of programs' functions
+    ///
+    /// Those of the image's programs and libraries, unless they are in the cache.
+    #[arg(long, requires = "profile")]
+    debug_symbols: bool,
+    /// Also write a timeline of the first packets, as timeline.perfetto
+    ///
+    /// Of the measurement's first 200 packets of each port, unless told otherwise; ui.perfetto.dev opens it.
     #[arg(long, value_name = "PACKETS", num_args = 0..=1, require_equals = true)]
     timeline: Option<Option<usize>>,
-    /// Also log the way of the measurement's first N instructions through the pipeline as pipeline.konata
+    /// Also log the first N instructions in the pipeline, as pipeline.konata
     #[arg(long, value_name = "N")]
     pipeline: Option<u64>,
-    /// Also record what harts execute and devices do in the measurement as trace.dbt (see `doorbell trace --help`)
+    /// Also record what harts execute and devices do, as trace.dbt
+    ///
+    /// In the measurement; see `doorbell trace --help`.
     #[arg(long)]
     pub(crate) trace: bool,
     /// Of two nodes or a network, whose trace it is [default: the node that is tested, or the only one that is timed]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
     node: Option<String>,
 }
 
 impl ObserveArgs {
     /// What to observe; `capture` is the wire's file, and other files belong into `folder`.
     pub fn observe(&self, capture: Option<PathBuf>, folder: &Path) -> anyhow::Result<Observe> {
+        if let Some(folder) = &self.symbols {
+            read_dir(folder).with_context(|| format!("--symbols: cannot read {}", folder.display()))?;
+        }
         Ok(Observe {
             capture,
             profile: self.profile,
             kinds: self.rules()?,
-            symbols: self.symbols.clone(),
+            symbols: self.symbols.iter().cloned().collect(),
             timeline: self.timeline.map(|packets| packets.unwrap_or(TIMELINE_PACKETS)),
             pipeline: self.pipeline,
             trace: self.trace_in(folder),
             node: self.node.clone(),
         })
+    }
+
+    /// The debugging symbols of all that was booted, if they are wanted.
+    pub fn fetch_symbols(
+        &self,
+        prepared: &Prepared,
+        places: &Places,
+        say: &mut dyn FnMut(&str),
+    ) -> anyhow::Result<Vec<DebugSymbols>> {
+        let images = if self.debug_symbols { prepared.images() } else { Vec::new() };
+        let fetched = images.iter().map(|image| places.debug_symbols(image, BuildOptions::default(), say));
+        Ok(fetched.collect::<Result<_, _>>()?)
     }
 
     /// The rules of kinds, if they are not the built-in ones.

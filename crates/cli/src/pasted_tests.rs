@@ -3,42 +3,151 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
-use crate::Cli;
+use crate::trace_record_qemu::QemuArgs;
+use crate::{Cli, Command, run_cmd};
+
+/// Lines of 100 columns.
+const SCREEN_LINES: usize = 60;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The command lines in the blocks for a shell, without comments.
-fn commands(page: &str) -> Vec<String> {
-    let text = fs::read_to_string(root().join(page)).expect("the page is there");
-    let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
-    let lines =
-        blocks.flat_map(str::lines).map(|line| line.split(" #").next().unwrap_or_default().trim().to_owned());
-    lines.filter(|line| line.contains("doorbell ")).collect()
+/// The lines of a page that begin with the command, with what continues them and without comments.
+fn commands(page: &Path) -> Vec<String> {
+    let text = fs::read_to_string(page).expect("the page is there").replace("\\\n", " ");
+    let of_line = |line: &str| {
+        let line = line.trim().trim_start_matches("$ ");
+        // A disk is made for one of them on the same line.
+        let line = line.rsplit("&& ").next().unwrap_or(line);
+        let command = line.trim_start_matches("target/release/").strip_prefix("doorbell ")?;
+        Some(command.split(" #").next().unwrap_or_default().trim().to_owned())
+    };
+    let mut whole: Vec<String> = Vec::new();
+    for line in text.lines() {
+        match whole.last_mut() {
+            Some(command) if command.matches('\'').count() % 2 == 1 => *command += line,
+            _ => whole.extend(of_line(line)),
+        }
+    }
+    whole
 }
 
-/// A line's words after `doorbell`; quotes go around whole values only.
-fn words(line: &str) -> Vec<String> {
-    let (_, words) = line.split_once("doorbell ").expect("it is our command");
-    words.split_whitespace().map(|word| word.replace('\'', "")).collect()
+/// What records under QEMU has options of its own, which `doorbell` knows by looking at all words.
+#[derive(Parser)]
+struct UnderQemu {
+    #[command(flatten)]
+    _args: QemuArgs,
+}
+
+/// A command's words up to a pipe, with what a shell would put in the place of variables a 2.
+fn words(command: &str) -> Option<Vec<String>> {
+    let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
+    let mut rest = command.chars();
+    while let Some(c) = rest.next() {
+        match (c, quote) {
+            (c, Some(q)) if c == q => quote = None,
+            ('\'' | '"', None) => quote = Some(c),
+            (' ', None) => words.extend(Some(std::mem::take(&mut word)).filter(|word| !word.is_empty())),
+            ('|' | '>', None) if word.is_empty() => return Some(words),
+            ('$', None) if rest.as_str().starts_with("((") => {
+                rest = rest.as_str().split_once("))")?.1.chars();
+                word.push('2');
+            }
+            ('$', None) => {
+                let name = rest.as_str();
+                rest = name.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_').chars();
+                word.push('2');
+            }
+            _ => word.push(c),
+        }
+    }
+    words.extend(Some(word).filter(|word| !word.is_empty()));
+    quote.is_none().then_some(words)
+}
+
+/// What is wrong with a command that a page shows.
+fn problem(command: &str) -> Option<String> {
+    let Some(mut words) = words(command) else { return Some("a quote is open".to_owned()) };
+    for word in &mut words {
+        let there = root().join(&*word);
+        if word.contains('.') && there.is_file() {
+            *word = there.display().to_string();
+        }
+    }
+    if let Some(recording) = words.strip_prefix(&["trace".to_owned(), "record".to_owned()])
+        && words.iter().any(|word| word == "--qemu")
+    {
+        let words = ["doorbell".to_owned()].into_iter().chain(recording.iter().cloned());
+        return UnderQemu::try_parse_from(words).err().map(|answer| answer.to_string());
+    }
+    let asked = Cli::try_parse_from(["doorbell".to_owned()].iter().chain(&words));
+    let cli = match asked {
+        Ok(cli) => cli,
+        Err(answer) => return answer.use_stderr().then(|| answer.to_string()),
+    };
+    // Files that the page has made, or tells the reader to make, are not there.
+    let needs = ["--machine", "--network", "--script", "--image", "--preset"];
+    match cli.command {
+        Command::Run(args)
+            if !command.contains('$') && !words.iter().any(|word| needs.contains(&word.as_str())) =>
+        {
+            run_cmd::asked(&args).err().map(|error| format!("{error:#}"))
+        }
+        _ => None,
+    }
 }
 
 #[test]
-fn every_command_of_the_readme_is_one_and_what_it_needs_is_there() {
-    let all = commands("README.md");
-    assert!(all.len() > 25, "{all:?}");
-    for line in &all {
-        let words = words(line);
-        let asked = Cli::try_parse_from(["doorbell".to_owned()].iter().chain(&words));
-        let is_help = matches!(&asked, Err(answer) if !answer.use_stderr());
-        assert!(asked.is_ok() || is_help, "{line}: {}", asked.err().expect("an error"));
+fn every_command_of_a_page_is_one_and_its_parameters_are_too() {
+    let mut pages: Vec<PathBuf> =
+        ["README.md", "guest/README.md"].iter().map(|page| root().join(page)).collect();
+    let docs = fs::read_dir(root().join("docs")).expect("there are pages").flatten();
+    pages.extend(
+        docs.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "md")),
+    );
+    let (mut count, mut wrong) = (0, String::new());
+    for page in pages {
+        for command in commands(&page).iter().filter(|command| !command.contains('…')) {
+            count += 1;
+            if let Some(problem) = problem(command) {
+                wrong += &format!("{}: doorbell {command}\n{problem}\n", page.display());
+            }
+        }
+    }
+    assert!(wrong.is_empty() && count > 150, "{count} commands\n{wrong}");
+}
+
+#[test]
+fn the_files_that_the_readme_names_are_there() {
+    for command in commands(&root().join("README.md")) {
+        let words = words(&command).expect("its quotes are closed");
         let files = words.iter().filter(|word| word.ends_with(".toml") || word.ends_with(".sh"));
         for file in files.filter(|file| !file.starts_with("results/")) {
-            assert!(root().join(file).is_file(), "{line}: there is no {file}");
+            assert!(root().join(file).is_file(), "{command}: there is no {file}");
         }
+    }
+}
+
+/// The help of a command and of all below it that `-h` prints, with its words.
+fn short_helps(command: clap::Command, words: &str, into: &mut Vec<(String, String)>) {
+    for below in command.get_subcommands().filter(|below| below.get_name() != "help") {
+        short_helps(below.clone(), &format!("{words} {}", below.get_name()), into);
+    }
+    into.push((words.to_owned(), command.term_width(100).render_help().to_string()));
+}
+
+#[test]
+fn what_dash_h_prints_fits_a_screen() {
+    let mut whole = Cli::command();
+    whole.build();
+    let mut all = Vec::new();
+    short_helps(whole, "doorbell", &mut all);
+    for (words, help) in all {
+        let lines = help.lines().count();
+        assert!(lines <= SCREEN_LINES, "{words} -h has {lines} lines:\n{help}");
     }
 }
 

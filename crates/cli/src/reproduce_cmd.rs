@@ -43,11 +43,11 @@ pub struct ReproduceArgs {
     /// How many points are measured at once [default: the host's cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
-    #[command(flatten)]
-    cluster: ClusterArgs,
     /// Do not tell what is going on
     #[arg(short, long)]
     quiet: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
 }
 
 fn studies_help() -> String {

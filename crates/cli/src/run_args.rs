@@ -1,6 +1,7 @@
 //! The options of `doorbell run`, and those that other commands share with it: which machine, which guest, where results go.
 
 use std::fs::File;
+use std::io;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -17,53 +18,67 @@ use crate::out::tell;
 use crate::script_cmd::ScriptArgs;
 use crate::traffic_args::{TrafficArgs, one_size};
 
+/// Headings of options.
+pub const TRAFFIC: &str = "Traffic (see docs/traffic.md)";
+const RESULTS: &str = "Results";
+
 #[derive(Args)]
-#[command(after_help = run_help())]
+#[command(after_help = run_names(), after_long_help = run_help())]
 pub struct RunArgs {
     /// Which benchmark
     pub(crate) benchmark: Option<String>,
-    /// Run a network of nodes, switches and load generators as this TOML file describes it (docs/networks.md)
-    #[arg(long, value_name = "FILE", conflicts_with = "script")]
-    pub(crate) network: Option<PathBuf>,
-    /// Host threads that run a network's nodes; results do not depend on it [default: the host's cores]
-    #[arg(long, value_name = "N", requires = "network", value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) threads: Option<u16>,
-    /// Offered load: 5Mpps, 10Gbps (layer 2), 10Gbps-l1, 40% of the line, 2x the streams' own; several, comma-separated,
-    /// give a table
+    /// Offered load: 5Mpps, 10Gbps, 40% of the line; several give a table
+    ///
+    /// Gbps are of layer 2, with FCS; 10Gbps-l1 counts preamble and gap too, and 2x is twice the streams' own rate. Several are
+    /// comma-separated.
     #[arg(long, value_name = "RATE,…", value_delimiter = ',')]
     pub(crate) rate: Vec<String>,
-    /// Bytes of each frame with FCS, 64 to 16384; or a mix: imix, 7x64B,1x1518B, genome:aaafg (RFC 6985). Several, comma-separated, give a
-    /// table each; parts with weights (7x64B) are one mix
+    /// Bytes of each frame with FCS, 64 to 16384, or a mix such as imix
+    ///
+    /// Mixes are imix, sizes with weights (7x64B,1x1518B), and genomes (genome:aaafg, RFC 6985). Several, comma-separated, give a table each;
+    /// parts with weights are one mix.
     #[arg(long, value_name = "BYTES|MIX,…")]
     pub(crate) frame_size: Option<FrameSizes>,
     /// Measure over exactly so many frames; with --script, send no more than so many
-    #[arg(long, value_name = "N", conflicts_with = "duration")]
+    #[arg(long, value_name = "N", conflicts_with = "duration", hide_short_help = true)]
     pub(crate) frames: Option<u64>,
     /// Measure for this simulated time, such as 2ms
     #[arg(long, value_name = "TIME")]
     pub(crate) duration: Option<String>,
-    /// Measure so many samples of that time, one after the other, and tell how much they vary (iperf, netperf, redis, web); short for --set
-    /// transfer.samples=N
-    #[arg(long, value_name = "N")]
+    /// Measure so many samples of that time, and tell how much they vary
+    ///
+    /// One after the other, of what two nodes transfer (iperf, netperf, redis, web); short for --set transfer.samples=N.
+    #[arg(long, value_name = "N", hide_short_help = true)]
     pub(crate) samples: Option<u32>,
-    /// Simulated time of traffic before the measurement, such as 10ms; auto: until caches and rings are steady
+    /// Simulated time of traffic before the measurement: 10ms, or auto
+    ///
+    /// auto: until caches and rings are steady.
     #[arg(long, value_name = "TIME")]
     pub(crate) warmup: Option<String>,
+    /// Run a network of nodes and switches as this file describes it
+    ///
+    /// A TOML file of nodes, switches, load generators and cables (docs/networks.md).
+    #[arg(long, value_name = "FILE", conflicts_with = "script")]
+    pub(crate) network: Option<PathBuf>,
+    /// Host threads that run a network's nodes; results do not depend on it [default: the host's cores]
+    #[arg(long, value_name = "N", requires = "network", value_parser = clap::value_parser!(u16).range(1..), hide_short_help = true)]
+    pub(crate) threads: Option<u16>,
     #[command(flatten)]
     pub(crate) traffic: TrafficArgs,
-    /// Where the load comes from: generator (in hardware), or node (a second node that runs DPDK); short for
-    /// --set drive.kind=WHAT
-    #[arg(long, value_name = "WHAT")]
+    /// Where the load comes from: generator, or node (one with DPDK)
+    ///
+    /// A generator is hardware, a node a second machine. Short for --set drive.kind=WHAT.
+    #[arg(long, value_name = "WHAT", help_heading = TRAFFIC)]
     pub(crate) drive: Option<String>,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     /// Also capture the wire at the load generator, both directions, as wire.pcap
-    #[arg(long)]
+    #[arg(long, help_heading = RESULTS)]
     pub(crate) pcap: bool,
     /// Also write fingerprint.json: hashes of what the guest and the wires did, to compare versions of Doorbell
-    #[arg(long)]
+    #[arg(long, help_heading = RESULTS, hide_short_help = true)]
     pub(crate) fingerprint: bool,
     #[command(flatten)]
     pub(crate) observe: ObserveArgs,
@@ -75,11 +90,14 @@ pub struct RunArgs {
 
 /// Where results go, and how much is told.
 #[derive(Args)]
+#[command(next_help_heading = RESULTS)]
 pub struct OutputArgs {
     /// Result folder
     #[arg(long, value_name = "DIR", default_value = "results/latest")]
     pub(crate) out: PathBuf,
-    /// Print the summary as JSON on standard output, and nothing else there
+    /// Print the summary as JSON, and nothing else
+    ///
+    /// On standard output; what goes on is told on standard error all the same.
     #[arg(long)]
     pub(crate) json: bool,
     /// Do not tell what is going on
@@ -89,45 +107,57 @@ pub struct OutputArgs {
 
 /// Where the guest comes from.
 #[derive(Args, Default, PartialEq, Eq)]
+#[command(next_help_heading = "Where the guest comes from")]
 pub struct GuestArgs {
     /// Boot the guest even if there is a checkpoint, and keep none
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) boot: bool,
     /// Start from this checkpoint file
-    #[arg(long, value_name = "FILE", conflicts_with = "boot")]
+    #[arg(long, value_name = "FILE", conflicts_with = "boot", hide_short_help = true)]
     pub(crate) checkpoint: Option<PathBuf>,
     /// Also write the checkpoint from which the measurements start
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(crate) save_checkpoint: Option<PathBuf>,
 }
 
 /// What every command that builds a machine takes.
 #[derive(Args, Clone)]
+#[command(next_help_heading = "Machine (see docs/machines.md)")]
 pub struct CommonArgs {
-    /// The machine to start from (see `doorbell config presets`), or the path of a machine's file
+    /// The machine to start from: a name (`config presets`) or a path
     #[arg(long, value_name = "NAME", default_value = PRESETS[0].name)]
     pub preset: String,
-    /// Start from a machine's file of your own (docs/machines.md); a result's config.toml is one
+    /// Start from a machine's file of your own; a result's config.toml is one
     #[arg(long, value_name = "FILE", conflicts_with = "preset")]
     pub machine: Option<PathBuf>,
     #[arg(skip)]
     read: OnceLock<Base>,
-    /// Override any parameter, for instance --set nic.rx_fifo=48KiB (repeatable; see `doorbell config show`)
+    /// Override any parameter, for instance --set nic.rx_fifo=48KiB (repeatable)
+    ///
+    /// `doorbell config show` has them all, and `doorbell config explain PATH` says what one means.
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub set: Vec<String>,
     /// How many harts; short for --set platform.harts=N
     #[arg(long, value_name = "N")]
     pub harts: Option<u32>,
     /// Seed of all random streams
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     pub seed: Option<u64>,
-    /// Give the guest this file as a virtio disk, behind the image's own if it has one (repeatable). The file is only
-    /// read: what the guest writes is kept in memory and in checkpoints
-    #[arg(long = "disk", value_name = "FILE")]
+    /// Give the guest this file as a virtio disk (repeatable)
+    ///
+    /// It stands behind the image's own disk, if that has one. The file is only read: what the guest writes is kept in memory and in
+    /// checkpoints.
+    #[arg(long = "disk", value_name = "FILE", hide_short_help = true)]
     pub disks: Vec<PathBuf>,
 }
 
-/// The benchmarks by name, and where their own options are.
+/// The benchmarks by name.
+pub fn run_names() -> String {
+    let names: Vec<&str> = BENCHMARKS.iter().map(|known| known.name).collect();
+    format!("Benchmarks: {}\n\n--help says more of each, and has further options.", names.join(", "))
+}
+
+/// The same with what they are, and where their own options are.
 pub fn run_help() -> String {
     let line = |known: &Benchmark| {
         let sections: Vec<&str> = known.options.iter().map(|section| section.name).collect();
@@ -154,14 +184,22 @@ impl CommonArgs {
         if let Some(base) = self.read.get() {
             return Ok(base);
         }
-        let base = match &self.machine {
-            Some(path) => {
+        let named = self.machine.as_deref().map(|path| ("--machine", path));
+        let named = named.or_else(|| Some(("--preset", Base::path(&self.preset)?)));
+        let base = match named {
+            Some((option, path)) => {
                 // A file that cannot be read is the host's failure, and no wrong word.
-                File::open(path).with_context(|| format!("--machine: cannot read {}", path.display()))?;
-                Base::read(path)
+                let file = File::open(path);
+                let file = file.with_context(|| format!("{option}: cannot read {}", path.display()))?;
+                Base::read(path).map_err(|error| match file.metadata() {
+                    Ok(found) if found.is_dir() => {
+                        anyhow::Error::new(io::Error::from(io::ErrorKind::IsADirectory)).context(error)
+                    }
+                    _ => error.into(),
+                })?
             }
-            None => Base::find(&self.preset),
-        }?;
+            None => Base::find(&self.preset)?,
+        };
         Ok(self.read.get_or_init(|| base))
     }
 

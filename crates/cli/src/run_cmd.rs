@@ -8,6 +8,7 @@ use doorbell_bench::{
     BENCHMARKS, Benchmark, BenchmarkPlan, Control, DriveConfig, DriveKind, M5Ops, Nodes, Places, Prepared,
     RunConfig, RunError, Session, Source, benchmark, driven_guests,
 };
+use doorbell_image::DebugSymbols;
 use doorbell_loadgen::{Arrivals, Kind, LoadGen, Rate, StreamConfig};
 use doorbell_sim::{Bytes, Frame};
 use doorbell_study::search::{frames_per_second, line_rate};
@@ -61,7 +62,8 @@ pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
     measure_all(args, &asked(args).asked()?, places)
 }
 
-fn asked(args: &RunArgs) -> anyhow::Result<Asked> {
+/// What the options ask for.
+pub(crate) fn asked(args: &RunArgs) -> anyhow::Result<Asked> {
     if let Some(option) = args.script.given() {
         bail!("{option} is for a script of your own: name one with --script FILE");
     }
@@ -156,11 +158,12 @@ fn measure_all(args: &RunArgs, asked: &Asked, places: &Places) -> anyhow::Result
         prepared.set_fingerprint(args.fingerprint);
         let write = |path: &Path| prepared.write_checkpoint(path);
         is_ready(&args.guest, (prepared.who(), prepared.boot()), write, control)?;
+        let symbols = args.observe.fetch_symbols(&prepared, places, control.say)?;
         for load in all {
             if let Some(line) = &load.said {
                 (control.say)(line);
             }
-            let measured = measure(args, &prepared, load, &mut loads, control);
+            let measured = measure(args, (&prepared, &symbols), load, &mut loads, control);
             further = loads.but_some_are_done(measured)?;
         }
         Ok(())
@@ -173,13 +176,14 @@ fn measure_all(args: &RunArgs, asked: &Asked, places: &Places) -> anyhow::Result
 /// Measures one load; what its table has no columns for.
 fn measure(
     args: &RunArgs,
-    prepared: &Prepared,
+    (prepared, symbols): (&Prepared, &[DebugSymbols]),
     load: &Load,
     loads: &mut Loads,
     control: &mut Control,
 ) -> anyhow::Result<String> {
     let (own, capture) = loads.next()?;
-    let observe = args.observe.observe(capture, own.path())?;
+    let mut observe = args.observe.observe(capture, own.path())?;
+    observe.symbols.extend(symbols.iter().map(|symbols| symbols.folder.clone()));
     let measured = prepared.measure((&load.config, load.rate), &observe, &own, control)?;
     let further = told(&measured.summary);
     loads.done(&own, &measured.config, measured.summary, measured.meanings, prepared.ran())?;

@@ -20,33 +20,37 @@ use crate::screen::Screen;
 #[derive(Args)]
 #[command(next_help_heading = "A program of your own (see docs/images.md)")]
 pub struct ScriptArgs {
-    /// Run this in the guest instead of a benchmark: a shell script, or any program for RISC-V; its exit status becomes this
-    /// command's
+    /// Run this in the guest instead of a benchmark
+    ///
+    /// A shell script, or any program for RISC-V; its exit status becomes this command's.
     #[arg(long, value_name = "FILE", conflicts_with = "benchmark")]
     pub script: Option<PathBuf>,
-    /// The image to run in: a built-in one, or the path of a recipe of your own [default: net]. A benchmark runs in one
-    /// that extends its own, too
+    /// The image to run in: a built-in one, or the path of a recipe of your own
+    ///
+    /// A script's is net unless told otherwise. A benchmark runs in one that extends its own, too.
     #[arg(long, value_name = "NAME|PATH")]
     pub image: Option<String>,
     /// Also put this file of the host there in the guest (repeatable)
     #[arg(long = "file", value_name = "HOST=GUEST")]
     files: Vec<String>,
     /// Words to add to the kernel's command line, for instance doorbell.ip=10.1.0.2/24
-    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true, hide_short_help = true)]
     append: Option<String>,
-    /// Traffic and measurement begin when the console shows this, or with "m5", when a program resets the statistics
-    /// by m5op [default: with the script]
-    #[arg(long, value_name = "TEXT|m5")]
+    /// Traffic and measurement begin when the console shows this [default: with the script]
+    ///
+    /// With "m5", when a program resets the statistics by m5op.
+    #[arg(long, value_name = "TEXT|m5", hide_short_help = true)]
     begin_at: Option<String>,
-    /// They end when the console shows this, or with "m5", when a program dumps the statistics [default: with the script,
-    /// or after --duration]
-    #[arg(long, value_name = "TEXT|m5")]
+    /// They end when the console shows this [default: with the script, or after --duration]
+    ///
+    /// With "m5", when a program dumps the statistics.
+    #[arg(long, value_name = "TEXT|m5", hide_short_help = true)]
     end_at: Option<String>,
     /// End the run with the measurement, even if the script goes on, as a server does
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     end_with_measurement: bool,
     /// Give the script up after this simulated time, such as 2s [default: run.script_timeout, 10s]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", hide_short_help = true)]
     pub time_limit: Option<Ps>,
 }
 

@@ -17,18 +17,22 @@ use crate::cluster::{Cluster, ClusterArgs};
 use crate::exit::Asked as _;
 use crate::frame_sizes::FrameSizes;
 use crate::out::{out, outln};
-use crate::run_args::{CommonArgs, GuestArgs, OutputArgs, command_line, frame_size, run_help, warmup_given};
+use crate::run_args::{
+    CommonArgs, GuestArgs, OutputArgs, command_line, frame_size, run_help, run_names, warmup_given,
+};
 use crate::run_cmd::session;
 use crate::screen::{Screen, interrupt_flag};
 use crate::search_cluster::Sought;
 use crate::traffic_args::{TrafficArgs, one_size};
 
 #[derive(Args)]
-#[command(after_help = run_help())]
+#[command(after_help = run_names(), after_long_help = run_help())]
 pub struct SearchArgs {
     /// Which benchmark
     benchmark: String,
-    /// What is sought: msb (at most 1 % of the frames lost), ndr (none), pdr (0.5 %), or any share such as 0.1%
+    /// What is sought: msb (1 % of the frames lost), ndr (none), pdr (0.5 %), or a share such as 0.1%
+    ///
+    /// The highest rate at which no more than that is lost.
     #[arg(long, value_name = "GOAL", default_value = "msb")]
     goal: AsWritten<Goal>,
     /// Also bound round trips by a percentile, such as p99=20us
@@ -43,29 +47,32 @@ pub struct SearchArgs {
     /// The highest rate to try [default: the line's]
     #[arg(long, value_name = "RATE")]
     max: Option<String>,
-    /// Bytes of each frame with FCS, 64 to 16384; several, comma-separated, give a search each. Or one mix: imix, or a
-    /// genome such as genome:aag, or sizes with weights such as 7x64B,1x1518B
+    /// Bytes of each frame with FCS, 64 to 16384; several give a search each
+    ///
+    /// Several are comma-separated. Or one mix: imix, or a genome such as genome:aag, or sizes with weights such as 7x64B,1x1518B.
     #[arg(long, value_name = "BYTES,…")]
     frame_size: Option<FrameSizes>,
-    #[command(flatten)]
-    traffic: TrafficArgs,
     /// The least number of frames of a trial's window [default: a hundred losses at the goal; 100000 for ndr]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(100..))]
+    #[arg(long, value_name = "N", hide_short_help = true, value_parser = clap::value_parser!(u64).range(100..))]
     frames: Option<u64>,
-    /// Simulated time of traffic before a trial is timed, such as 10ms; auto: until caches and rings are steady
+    /// Simulated time of traffic before a trial is timed, such as 10ms, or auto
+    ///
+    /// auto: until caches and rings are steady.
     #[arg(long, value_name = "TIME")]
     warmup: Option<String>,
     /// How many trials run at once; the answer does not depend on it [default: the host's cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
     #[command(flatten)]
-    cluster: ClusterArgs,
+    traffic: TrafficArgs,
     #[command(flatten)]
     common: CommonArgs,
     #[command(flatten)]
     output: OutputArgs,
     #[command(flatten)]
     guest: GuestArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
 }
 
 /// A value, and the words that it was given in.

@@ -22,36 +22,44 @@ use crate::screen::Screen;
     after_help = "What configures guest, NIC and traffic has no meaning here; docs/traces.md says what has."
 )]
 pub struct PlayArgs {
-    /// What is played: traces of Doorbell's, DynamoRIO's (files or folders), or ChampSim's (plain, .xz, .gz or .zst). The first one is measured; further ones are its
-    /// neighbours, each on cores of its own and over again until the first one ends, which share with it the last level, DRAM and links
+    /// What is played: traces of Doorbell's, DynamoRIO's or ChampSim's
+    ///
+    /// DynamoRIO's are files or folders, ChampSim's plain, .xz, .gz or .zst. The first one is measured; further ones are its neighbours, each
+    /// on cores of its own and over again until the first one ends, which share with it the last level, DRAM and links.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The ChampSim traces are of the variant with 96 bytes an instruction
     #[arg(long)]
     cloudsuite: bool,
-    /// Let caches, TLBs and predictors learn from so many instructions first, or from such a share of those that are played [default: 50%], or
-    /// from the "whole" trace, which then begins again;
-    /// short for --set playback.warmup=…
+    /// Let caches, TLBs and predictors learn from so many instructions first [default: 50%]
+    ///
+    /// Or from such a share of those that are played, or from the "whole" trace, which then begins again; short for --set playback.warmup=….
     #[arg(long, value_name = "INSTRUCTIONS|SHARE")]
     warmup: Option<Warmup>,
-    /// Measure so many instructions behind them, instead of all; short for --set playback.instructions=N
+    /// Measure so many instructions behind them, instead of all
+    ///
+    /// Short for --set playback.instructions=N.
     #[arg(long, value_name = "N")]
     instructions: Option<u64>,
-    /// Let frames arrive at this rate, such as 5Mpps, 10Gbps or 40%, instead of as they did; short for --set playback.rate=…
+    /// Let frames arrive at this rate, such as 5Mpps, 10Gbps or 40%, instead of as they did
+    ///
+    /// Short for --set playback.rate=….
     #[arg(long, value_name = "RATE", conflicts_with = "window")]
     rate: Option<String>,
-    /// Keep so many requests outstanding, each of which follows an answer; short for --set playback.window=N
+    /// Keep so many requests outstanding, each of which follows an answer
+    ///
+    /// Short for --set playback.window=N.
     #[arg(long, value_name = "N")]
     window: Option<u32>,
-    #[command(flatten)]
-    common: CommonArgs,
-    #[command(flatten)]
-    output: OutputArgs,
-    /// Also tell what CPU time was for, by kind and by function: tables, kinds.csv, functions.csv and functions.folded. Names are those that the recorder left beside
-    /// the trace (.symbols); other code is named by its page
+    /// Also tell what CPU time was for, by kind and by function
+    ///
+    /// As tables, kinds.csv, functions.csv and functions.folded. Names are those that the recorder left beside the trace (.symbols); other
+    /// code is named by its page.
     #[arg(long)]
     profile: bool,
-    /// Rules of your own by which functions have kinds, in front of the built-in ones (guest/kinds.toml says what they look like)
+    /// Rules of your own by which functions have kinds
+    ///
+    /// They stand in front of the built-in ones; guest/kinds.toml says what they look like.
     #[arg(long, value_name = "FILE", requires = "profile")]
     kinds: Option<PathBuf>,
     /// Also write a timeline of the cores as timeline.perfetto, which ui.perfetto.dev opens
@@ -60,6 +68,10 @@ pub struct PlayArgs {
     /// Also log the way of the measurement's first N instructions through the pipeline as pipeline.konata
     #[arg(long, value_name = "N")]
     pipeline: Option<u64>,
+    #[command(flatten)]
+    common: CommonArgs,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 impl PlayArgs {

@@ -9,16 +9,19 @@ use doorbell_loadgen::{Arrivals, Field, Sizes, StreamConfig, SweepConfig};
 use doorbell_sim::Bytes;
 use serde::Deserialize;
 
-use crate::run_args::frame_size;
+use crate::run_args::{TRAFFIC, frame_size};
 
 #[derive(Args, Clone, Default)]
-#[command(next_help_heading = "Traffic (see docs/traffic.md)")]
+#[command(next_help_heading = TRAFFIC)]
 pub struct TrafficArgs {
-    /// Lay the tables of this file over the traffic (loadgen.traffic): streams and all else. --rate is then that of all streams
-    /// together, and 2x twice theirs
+    /// A file of streams, and all else that traffic is
+    ///
+    /// Its tables are laid over loadgen.traffic. --rate is then that of all streams together, and 2x twice theirs.
     #[arg(long, value_name = "FILE")]
     pub traffic: Option<PathBuf>,
-    /// When frames are due: constant, jitter (the default of several rates), poisson, or with parameters such as "{ pareto = { shape = 1.5 } }"
+    /// When frames are due: constant, jitter, poisson, …
+    ///
+    /// Several rates have jitter unless told otherwise. Others have parameters, such as "{ pareto = { shape = 1.5 } }".
     #[arg(long, value_name = "PROCESS")]
     pub arrivals: Option<String>,
     /// Send so many flows in turn, by as many UDP source ports

@@ -40,11 +40,34 @@ fn fill(folder: &Path) {
     }
 }
 
+/// Debugging symbols of two images.
+fn fill_symbols(folder: &Path) {
+    for name in ["symbols/net-0123", "symbols/testpmd-4567"] {
+        fs::create_dir_all(folder.join(name)).unwrap();
+        fs::write(folder.join(name).join("a.debug"), [7; 5000]).unwrap();
+    }
+}
+
 /// One after the other: a process that is being spawned has all that this one holds until its program begins.
 #[test]
 fn the_cache_is_listed_and_cleaned() {
     what_nobody_uses_is_removed_and_nothing_else();
     what_was_used_lately_is_kept_if_that_is_asked_and_a_use_counts();
+    debugging_symbols_that_a_run_or_a_download_has_are_kept();
+}
+
+fn debugging_symbols_that_a_run_or_a_download_has_are_kept() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    fill_symbols(folder);
+    let run = hold(&folder.join("symbols/net-0123")).unwrap().unwrap();
+    let fetch = Lock::try_take(&Lock::beside(&folder.join("symbols/testpmd-4567"))).unwrap().unwrap();
+    let all = ["symbols net-0123", "symbols testpmd-4567"].map(str::to_owned).to_vec();
+    assert_eq!(listed(folder), (all.clone(), all));
+    assert_eq!(cache(folder, 0, &["clean", "symbols"]).1.matches("a process uses it").count(), 2);
+    drop((run, fetch));
+    cache(folder, 0, &["clean", "symbols"]);
+    assert!(listed(folder).1.is_empty());
 }
 
 fn what_nobody_uses_is_removed_and_nothing_else() {

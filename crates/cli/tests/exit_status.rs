@@ -53,6 +53,7 @@ fn a_wrong_option_key_value_or_unit_is_wrong_use() {
         &["run", "testpmd", "--arrivals", "poison"],
         &["run", "testpmd", "--time-limit", "2s"],
         &["run", "testpmd", "--node", "server"],
+        &["run", "testpmd", "--debug-symbols"],
         &["run", "compute", "--rate", "1Mpps"],
         &["run", "iperf", "--rate", "1Mpps"],
         &["run", "--network", "net.toml"],
@@ -95,6 +96,13 @@ fn what_fails_without_being_wrong_use_is_told_apart_from_it() {
     fs::write(folder.join("half.dbt"), &whole[..whole.len() / 2]).unwrap();
     for words in [
         &["report", "nowhere"][..],
+        // A folder where a file should be cannot be read either.
+        &["run", "testpmd", "--machine", "."],
+        &["run", "testpmd", "--preset", "./missing.toml"],
+        &["config", "show", "--machine", "missing.toml"],
+        &["run", "testpmd", "--traffic", "."],
+        &["run", "testpmd", "--profile", "--symbols", "missing"],
+        &["sweep", "plan", "."],
         &["sweep", "plan", "missing.toml"],
         &["run", "--network", "missing.toml"],
         &["run", "--script", "missing.sh"],

@@ -352,7 +352,11 @@ const UNREACHABLE: [&str; 9] = [
 
 fn update_hint(printed: &str) -> &'static str {
     let says = |texts: &[&str]| texts.iter().any(|text| printed.contains(text));
-    if says(&["NO_PUBKEY", "couldn't be verified", "is not signed"]) {
+    // What apt says of a suite that the mirror refuses to give, too.
+    let refused = printed.contains("Failed to fetch") && printed.contains("InRelease' is not signed");
+    if refused {
+        "; the mirror does not give this suite: name another with DOORBELL_DEBIAN_MIRROR"
+    } else if says(&["NO_PUBKEY", "couldn't be verified", "is not signed"]) {
         "; the archive's signature was not accepted: bring the package debian-archive-keyring up to date, and check that \
          the mirror is one of Debian's"
     } else if says(&MISFIT) {
@@ -433,6 +437,10 @@ mod tests {
             ("E: The method driver /usr/lib/apt/methods/foo could not be found.", "http://"),
             ("Error writing to file - write (28: No space left on device)", "--cache DIR"),
             ("GPG error: NO_PUBKEY 1234", "debian-archive-keyring"),
+            (
+                "E: Failed to fetch http://a/x/dists/t/InRelease  400  Bad Request\nE: The repository 'http://a/x t InRelease' is not signed.",
+                "does not give this suite",
+            ),
             (
                 "File has unexpected size (9385284 != 9387120). Mirror sync in progress? [IP: ::1 80]",
                 "try again later",

@@ -39,6 +39,9 @@ pub struct BuildOptions {
     /// The Debian mirror's address. Without it, the environment variable `DOORBELL_DEBIAN_MIRROR`, and without
     /// that, the host's own mirror.
     pub mirror: Option<String>,
+    /// The address of the archive of debugging symbols, or "none". Without it, the environment variable
+    /// `DOORBELL_DEBIAN_DEBUG_MIRROR`, and without that, `debian-debug` beside the mirror.
+    pub debug_mirror: Option<String>,
     /// The archive's keys. Without them, `DOORBELL_DEBIAN_KEYRING` or the keys of Debian's debian-archive-keyring.
     pub keyring: Option<PathBuf>,
     /// Use only what is in the cache.
@@ -70,6 +73,7 @@ pub fn build(
     if !refresh && let Some(image) = present(&mut |_| ())? {
         return Ok(image);
     }
+    refuse_foreign(&options.out_dir)?;
     let place = Place::prepare(options, progress)?;
     // Another build may have finished while this one waited for it.
     let present = present(progress)?;

@@ -43,6 +43,41 @@ pub enum ImageError {
         /// The folder that was searched.
         searched: PathBuf,
     },
+    /// Where debugging symbols are does not follow from where packages are.
+    #[error(
+        "where the debugging symbols to {mirror} are is not known; name the archive, whose address ends in /debian-debug, with the \
+         environment variable DOORBELL_DEBIAN_DEBUG_MIRROR (\"none\" takes only what the suite itself has, such as libc's)"
+    )]
+    NoDebugMirror {
+        /// The mirror of packages.
+        mirror: String,
+    },
+    /// The archive of debugging symbols cannot be had.
+    #[error(
+        "the debugging symbols of Debian's programs are in an archive of their own, {suite} in {mirror}, which cannot be had; not every \
+         mirror has it: name one that has, whose address ends in /debian-debug, with DOORBELL_DEBIAN_DEBUG_MIRROR (\"none\" takes only \
+         what the suite itself has, such as libc's)\n{source}"
+    )]
+    NoDebugArchive {
+        /// The address.
+        mirror: String,
+        /// The suite that was looked for.
+        suite: String,
+        /// What apt said.
+        source: Box<ImageError>,
+    },
+    /// No package of debugging symbols is of what the image has.
+    #[error(
+        "there are no debugging symbols for any of the {programs} stripped programs and libraries of image {image}: the archive has \
+         those of other versions, or of none of its packages; with the archive's newest packages there are, if at all: doorbell image \
+         build {image} --refresh"
+    )]
+    NoDebugSymbols {
+        /// The image's name.
+        image: String,
+        /// How many programs and libraries were looked for.
+        programs: usize,
+    },
     /// The mirror's address cannot be used.
     #[error("the Debian mirror \"{mirror}\" {problem}; expected an address such as one that ends in /debian")]
     BadMirror {

@@ -110,7 +110,8 @@ pub(crate) fn field<'a>(paragraph: &'a str, name: &str) -> Option<&'a str> {
     paragraph.lines().find_map(value)
 }
 
-fn parse(paragraph: &str) -> Result<Package, String> {
+/// The package that a paragraph describes.
+pub(crate) fn parse(paragraph: &str) -> Result<Package, String> {
     let name = field(paragraph, "Package").unwrap_or_default();
     let required = |key: &str| {
         let value = field(paragraph, key).filter(|value| !value.is_empty());

@@ -15,6 +15,8 @@
 //! `packages` says which packages: the suite's, or those that a lock file (`pins`) names, or, while a mirror's index does not fit its
 //! signature, those that are `known`. `place` has the folders and their locks.
 //!
+//! `debug_symbols` gets, on request, the names of functions that Debian's programs have not in themselves.
+//!
 //! `unpacked` and `host_programs` get programs of a suite that tests and recorders run on the host, such as QEMU.
 //!
 //! Nothing here runs guest code: no package script is executed, and no binary of the image is run on the host. The host's
@@ -32,6 +34,7 @@ mod by_hand;
 mod compile;
 mod confine;
 mod cpio;
+mod debug_symbols;
 mod disk;
 mod elf;
 mod error;
@@ -62,6 +65,7 @@ mod unpacked;
 pub use builder::{BuildOptions, build};
 pub use builtin::{BUILTIN, BuiltinRecipe};
 pub use by_hand::image_by_hand;
+pub use debug_symbols::{ByBuildId, DebugSymbols, fetch_debug_symbols};
 pub use doorbell_results::{PackageVersion, Provenance};
 pub use error::ImageError;
 pub use host_programs::HostPrograms;

@@ -49,13 +49,7 @@ pub(crate) fn set_up_sources(suite: &str, options: &BuildOptions) -> Result<Apt,
 }
 
 fn set_up(suite: &str, architecture: &str, sources: bool, options: &BuildOptions) -> Result<Apt, ImageError> {
-    let environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let mirror = options
-        .mirror
-        .clone()
-        .or_else(|| environment("DOORBELL_DEBIAN_MIRROR"))
-        .or_else(|| find_mirror(Path::new(APT_FOLDER)))
-        .ok_or_else(|| ImageError::NoMirror { searched: APT_FOLDER.into() })?;
+    let mirror = mirror(options)?;
     let keyring =
         options.keyring.clone().or_else(|| environment("DOORBELL_DEBIAN_KEYRING").map(PathBuf::from));
     Apt::set_up(&Setup {
@@ -66,6 +60,20 @@ fn set_up(suite: &str, architecture: &str, sources: bool, options: &BuildOptions
         keyring: keyring.as_deref(),
         sources,
     })
+}
+
+/// The address of the archive: the one that is given, or the environment's, or the host's own.
+pub(crate) fn mirror(options: &BuildOptions) -> Result<String, ImageError> {
+    options
+        .mirror
+        .clone()
+        .or_else(|| environment("DOORBELL_DEBIAN_MIRROR"))
+        .or_else(|| find_mirror(Path::new(APT_FOLDER)))
+        .ok_or_else(|| ImageError::NoMirror { searched: APT_FOLDER.into() })
+}
+
+pub(crate) fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// The suite's current packages, unless they are those that there is an image of already.

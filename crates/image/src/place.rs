@@ -41,7 +41,6 @@ impl Place {
         options: &BuildOptions,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, ImageError> {
-        refuse_foreign(&options.out_dir)?;
         let create = |dir: &Path| {
             files::create_folders(dir).map_err(ImageError::io("create", dir))?;
             dir.canonicalize().map_err(ImageError::io("open", dir))

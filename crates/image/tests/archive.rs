@@ -1,6 +1,8 @@
 //! Whole builds from a small Debian archive made here: signed with a key of its own by gpg, with packages made by
 //! dpkg-deb. The code under test runs the host's real apt against it, so what is checked is what apt really verifies.
 
+#[path = "archive/debug_symbols.rs"]
+mod debug_symbols;
 #[path = "archive/exact.rs"]
 mod exact;
 #[path = "archive/killed.rs"]

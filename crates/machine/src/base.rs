@@ -45,6 +45,11 @@ struct MachineText {
 }
 
 impl Base {
+    /// The file that is meant, where a preset's name looks like a path.
+    pub fn path(given: &str) -> Option<&Path> {
+        is_path(given).then(|| Path::new(given))
+    }
+
     /// The preset of this name; or, where it looks like a path, the file.
     pub fn find(given: &str) -> Result<Base, ConfigError> {
         if is_path(given) {

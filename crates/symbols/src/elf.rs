@@ -76,16 +76,22 @@ pub fn build_id(bytes: &[u8]) -> Option<(String, String)> {
     Some((first.to_owned(), rest.to_owned()))
 }
 
+/// Whether all names of its functions are in the file, not only those that other files call.
+pub fn has_names(bytes: &[u8]) -> bool {
+    parse(bytes).is_some_and(|elf| elf.symbol_table().is_some_and(|table| table.symbols().next().is_some()))
+}
+
 impl Program {
     /// Reads a file, with the file of its debugging symbols if there is one.
     pub fn read(path: &str, bytes: &[u8], debug: Option<&[u8]>) -> Option<Program> {
         let elf = parse(bytes)?;
         let name = path.rsplit('/').next().unwrap_or(path).to_owned();
         let mut functions = named(&elf);
-        functions.extend(debug.and_then(parse).map(|debug| named(&debug)).unwrap_or_default());
         functions.sort();
         // Of several names of a place the first in the alphabet counts, so that it is always the same.
         functions.dedup_by_key(|function| function.begin);
+        let others = debug.and_then(parse).map(|debug| named(&debug)).unwrap_or_default();
+        add_others(&mut functions, others);
         add_unnamed(&mut functions, unwound(&elf));
         let endian = elf.endian();
         let interpreted = elf.elf_program_headers().iter().any(|header| header.p_type(endian) == PT_INTERP);
@@ -127,6 +133,21 @@ fn named(elf: &Elf) -> Vec<Function> {
         Some(Function { begin, end: begin.checked_add(size)?, name: Some(name.to_owned()) })
     };
     elf.symbols().chain(elf.dynamic_symbols()).filter_map(function).collect()
+}
+
+/// Adds functions that begin where none does: a name that the file itself has is known by more people than one for its linker alone.
+fn add_others(functions: &mut Vec<Function>, mut others: Vec<Function>) {
+    let is_known = |begin: u64| functions.binary_search_by_key(&begin, |function| function.begin).is_ok();
+    others.retain(|function| !is_known(function.begin));
+    let underscores = |name: &str| name.len() - name.trim_start_matches('_').len();
+    let rank = |function: &Function| {
+        let name = function.name.clone().unwrap_or_default();
+        (function.begin, underscores(&name), name)
+    };
+    others.sort_by_cached_key(rank);
+    others.dedup_by_key(|function| function.begin);
+    functions.extend(others);
+    functions.sort();
 }
 
 /// Where the loader puts DPDK's array, or its address.
@@ -249,6 +270,12 @@ mod tests {
             told.name_unnamed(addr, "told");
         }
         assert_eq!([0x10, 0x44].map(|addr| told.function(addr)), ["told", "inner"]);
+        // A name of the file's own stays, and of several others the one with the fewest underscores counts.
+        let own = file(&[("lock", 0x10, 0x20)], &[], None);
+        let debug =
+            file(&[("__GI_lock", 0x10, 0x20), ("__GI_inner", 0x40, 8), ("_inner", 0x40, 8)], &[], None);
+        let program = Program::read("lib", &own, Some(&debug)).expect("an ELF file");
+        assert_eq!([0x10, 0x44].map(|addr| program.function(addr)), ["lock", "_inner"]);
         assert_eq!(build_id(&stripped), Some(("ab".into(), "cdef01".into())));
         assert_eq!(build_id(&debug), None);
     }

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | which files has the image? | `archive` |
 //! | which functions has a file? | `elf` |
+//! | which files have lost their functions' names? | `stripped` |
 //! | which of a driver's does DPDK call? | `fast_path` |
 //! | which functions has the kernel? | `kallsyms` |
 //! | and its modules? | `modules` |
@@ -21,6 +22,7 @@ mod elf;
 mod fast_path;
 mod kallsyms;
 mod modules;
+mod stripped;
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -35,6 +37,7 @@ pub use elf::{Program, Text};
 use fast_path::{Array, functions};
 pub use kallsyms::{KernelSymbol, kernel_symbols};
 pub use modules::{Module, Peek};
+pub use stripped::{Stripped, stripped};
 
 /// Where code was executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
@@ -82,18 +85,18 @@ pub struct Symbols<'a> {
     /// What each page executed was found to be.
     known: HashMap<u64, Option<(usize, u64)>>,
     programs: HashMap<usize, Program>,
-    debug: Option<PathBuf>,
+    debug: Vec<PathBuf>,
 }
 
 impl<'a> Symbols<'a> {
-    /// The symbols of a guest as its memory is now. `kernel` and `initramfs` are the image's files; `debug` is a folder with
+    /// The symbols of a guest as its memory is now. `kernel` and `initramfs` are the image's files; `debug` are folders with
     /// files of debugging symbols by build ID, as distributions pack them.
     pub fn new(
         kernel: &[u8],
         initramfs: &'a [u8],
         ram: &'a Ram,
         peek: Peek,
-        debug: Option<&Path>,
+        debug: &[PathBuf],
     ) -> Symbols<'a> {
         let mut symbols = kernel_symbols(kernel, ram);
         let head = symbols.iter().find(|symbol| symbol.name == "modules" && !is_code(symbol.kind));
@@ -115,7 +118,7 @@ impl<'a> Symbols<'a> {
             pages,
             known: HashMap::new(),
             programs: HashMap::new(),
-            debug: debug.map(Path::to_owned),
+            debug: debug.to_owned(),
         }
     }
 
@@ -199,7 +202,7 @@ impl<'a> Symbols<'a> {
         let (files, debug) = (&self.files, &self.debug);
         self.programs.entry(file).or_insert_with(|| {
             let file = files[file];
-            let symbols = debug.as_ref().and_then(|folder| debug_file(folder, file.bytes));
+            let symbols = debug.iter().find_map(|folder| debug_file(folder, file.bytes));
             Program::read(file.path, file.bytes, symbols.as_deref()).unwrap_or_default()
         })
     }

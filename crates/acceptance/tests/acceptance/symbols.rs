@@ -27,7 +27,7 @@ fn kallsyms_of_the_guest_says_the_same() {
     let image = places().build_image("net", &mut |_| {}).expect("the net image can be built");
     let (kernel, initramfs) = (fs::read(image.kernel()).unwrap(), fs::read(image.initramfs()).unwrap());
     let peek = |addr: u64, into: &mut [u8]| machine.peek(0, addr, into) == into.len();
-    let mut symbols = Symbols::new(&kernel, &initramfs, machine.ram(), &peek, None);
+    let mut symbols = Symbols::new(&kernel, &initramfs, machine.ram(), &peek, &[]);
 
     let table = kernel_symbols(&kernel, machine.ram());
     let ours: BTreeSet<(u64, &str)> =

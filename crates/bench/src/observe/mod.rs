@@ -53,8 +53,8 @@ pub struct Observe {
     pub profile: bool,
     /// The rules of kinds, if they are not the built-in ones.
     pub kinds: Option<KindRules>,
-    /// A folder with files of debugging symbols, by build ID.
-    pub symbols: Option<PathBuf>,
+    /// Folders with files of debugging symbols, by build ID.
+    pub symbols: Vec<PathBuf>,
     /// A timeline of the first so many packets of each port: `timeline.perfetto`.
     pub timeline: Option<usize>,
     /// A log of so many instructions: `pipeline.konata`.
@@ -183,8 +183,7 @@ pub(crate) fn digest(
     let hart = machine.harts().iter().position(|hart| hart.address_space().is_some()).unwrap_or(0);
     let guest: &Machine = machine;
     let memory = |hart| move |addr: u64, into: &mut [u8]| guest.peek(hart, addr, into) == into.len();
-    let mut symbols =
-        Symbols::new(&kernel, &initramfs, machine.ram(), &memory(hart), observe.symbols.as_deref());
+    let mut symbols = Symbols::new(&kernel, &initramfs, machine.ram(), &memory(hart), &observe.symbols);
     // Names that only a program's memory tells. The process whose code was executed is now on some hart.
     let memories: Vec<_> = (0..machine.harts().len()).map(memory).collect();
     let code = code_of_programs(&observed.watched, trace.as_ref());
