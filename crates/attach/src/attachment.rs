@@ -2,7 +2,7 @@
 //! kind's own model while it is timed. Both have the same parameters; where the machine changes from one to the other, nothing
 //! overtakes what is under way.
 
-use doorbell_pcie::link::{LinkState, LinkStats};
+use doorbell_pcie::link::{LinkState, LinkStats, RegisterWrite};
 use doorbell_pcie::path::PathStats;
 use doorbell_pcie::{LinkConfig, Path, PathConfig, PcieLink, Sent};
 use doorbell_sim::memory::{DmaAccess, HostMemory};
@@ -118,14 +118,13 @@ impl Attachment {
         }
     }
 
-    /// A core's posted write of a register that leaves the core at `now`: when the core is rid of it, and when it arrives.
-    pub fn register_write(&mut self, now: Ps, bytes: u64) -> (Ps, Ps) {
+    /// A core's posted write of a register that leaves the core at `now`.
+    pub fn register_write(&mut self, now: Ps, bytes: u64) -> RegisterWrite {
         match &mut self.model {
-            _ if !self.timed => (now, self.functional_arrival(now)),
-            Model::Link(link) => {
-                let write = link.register_write(now, bytes);
-                (write.accepted, write.arrives)
+            _ if !self.timed => {
+                RegisterWrite { accepted: now, acknowledged: now, arrives: self.functional_arrival(now) }
             }
+            Model::Link(link) => link.register_write(now, bytes),
             Model::Bus(bus) => bus.register_write(now, bytes),
         }
     }

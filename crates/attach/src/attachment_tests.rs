@@ -116,7 +116,7 @@ fn nothing_overtakes_what_is_under_way_when_the_model_changes() {
             let (order, at) = match rng.below(4) {
                 0 => (0, attachment.write(now, addr, len, DATA, Some(&mut memory))),
                 1 => (1, attachment.read(now, addr, len, DATA, Some(&mut memory))),
-                2 => (2, attachment.register_write(now, 8).1),
+                2 => (2, attachment.register_write(now, 8).arrives),
                 _ => (2, attachment.register_read(now, 4)),
             };
             assert!(at >= last[order] && at >= now, "{:?}: {at} after {:?}", config.kind, last[order]);
@@ -157,13 +157,13 @@ fn each_kind_goes_on_from_its_own_state_and_takes_no_other_ones() {
 #[test]
 fn register_accesses_of_the_timed_model_are_kept_until_they_have_arrived() {
     let mut attachment = timed(&kinds()[3]);
-    let arrives = (0..50).map(|_| attachment.register_write(Ps::ZERO, 8).1).last().unwrap();
+    let arrives = (0..50).map(|_| attachment.register_write(Ps::ZERO, 8).arrives).last().unwrap();
     attachment.set_timed(false, Ps::from_ns(1));
     let kept = attachment.registers_under_way(arrives - Ps(1)).unwrap();
     assert_eq!((kept, attachment.registers_under_way(arrives)), (arrives, None));
     let mut copy = self::attachment(&kinds()[3]);
     copy.restore_registers(kept).unwrap();
-    assert_eq!(copy.register_write(Ps::from_ns(1), 8).1, arrives, "it waits for those before");
+    assert_eq!(copy.register_write(Ps::from_ns(1), 8).arrives, arrives, "it waits for those before");
     assert!(copy.restore_registers(Ps(u64::MAX)).is_err());
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::accounts::Accounts;
 use crate::branch::BranchUnit;
-use crate::config::PipelineConfig;
+use crate::config::{DeviceStores, PipelineConfig};
 use crate::front::{Fetched, Front};
 use crate::mmu::Mmu;
 use crate::order::MemoryOrder;
@@ -33,6 +33,7 @@ pub(crate) struct Common {
     pub address_cycles: u64,
     pub forward_cycles: u64,
     trap_cycles: u64,
+    pub device_stores: DeviceStores,
     pub accounts: Accounts,
     pub counts: Counts,
     /// Of a core with threads: what they share of its stages, where it is this thread's turn.
@@ -55,6 +56,7 @@ impl Common {
             address_cycles: u64::from(config.address_cycles),
             forward_cycles: u64::from(config.forward_cycles),
             trap_cycles: u64::from(config.trap_cycles),
+            device_stores: config.device_stores,
             accounts: Accounts::new(width),
             counts: Counts::default(),
             shared: None,

@@ -41,6 +41,25 @@ pub enum StoreDrain {
     InOrder,
 }
 
+/// What a store to a device holds up in its core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceStores {
+    /// Nothing: it passes older stores to memory, later ones pass it, and fences order them (RVWMO).
+    #[default]
+    Posted,
+    /// Later stores: it has an entry of the store queue, leaves when the older ones have been written, and those behind it wait until
+    /// the root complex has told that it has it (strong uncacheable memory of x86-64: Intel 64 and IA-32 Architectures Software Developer's
+    /// Manual, volume 3, "Memory types").
+    Ordered,
+}
+
+impl DeviceStores {
+    fn is_posted(&self) -> bool {
+        *self == DeviceStores::Posted
+    }
+}
+
 /// The predictor of conditional branches' directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -117,6 +136,9 @@ pub struct PipelineConfig {
     pub store_set_clear: u64,
     /// `out-of-order` or `in-order`.
     pub store_drain: StoreDrain,
+    /// `posted` or `ordered`: whether later stores wait until the root complex has told that it has a store to a device.
+    #[serde(skip_serializing_if = "DeviceStores::is_posted")]
+    pub device_stores: DeviceStores,
     /// Stores sent to the cache a cycle, 1 to 16.
     pub drain_width: u32,
     /// Stores on their way to the cache, 1 to 64.
@@ -162,6 +184,7 @@ impl Default for PipelineConfig {
             store_sets: 1024,
             store_set_clear: 1 << 18,
             store_drain: StoreDrain::OutOfOrder,
+            device_stores: DeviceStores::Posted,
             drain_width: 1,
             drains_in_flight: 6,
             decoded: DecodedConfig::default(),

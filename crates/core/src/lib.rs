@@ -51,8 +51,8 @@ use serde::{Deserialize, Serialize};
 
 pub use branch::Prediction;
 pub use config::{
-    BranchConfig, CoreKind, DecodedConfig, DirectionPredictor, MemoryDependence, PipelineConfig, StoreDrain,
-    TlbConfig, UnitsConfig,
+    BranchConfig, CoreKind, DecodedConfig, DeviceStores, DirectionPredictor, MemoryDependence,
+    PipelineConfig, StoreDrain, TlbConfig, UnitsConfig,
 };
 pub use observe::{Observer, Stages};
 pub use saved::with_cycles_up_to;
@@ -177,7 +177,7 @@ impl Core {
                 for op in ops {
                     if op.class == OpClass::Device {
                         let access = $core.begin_device(op, memory);
-                        $core.end_device(op, access, 0, observer);
+                        $core.end_device(op, access, [0; 2], observer);
                     } else {
                         $step($core, op, memory, observer);
                     }
@@ -227,14 +227,15 @@ impl Core {
         begun
     }
 
-    /// The access that has begun is over at `done`: a load's value is there; a store has been accepted by the root complex.
-    /// Stores are posted: neither they nor fences wait until the device has them.
-    pub fn end_device(&mut self, op: &Op, done: u64) {
+    /// The access that has begun is over at the first of both times: a load's value is there; a store has been accepted by the root
+    /// complex, and at the second the core is told so, which matters if such stores are ordered. Neither stores nor fences wait until the
+    /// device has them.
+    pub fn end_device(&mut self, op: &Op, done: [u64; 2]) {
         self.end_device_observed(op, done, &mut ());
     }
 
     /// The same, with an observer.
-    pub fn end_device_observed<O: Observer>(&mut self, op: &Op, done: u64, observer: &mut O) {
+    pub fn end_device_observed<O: Observer>(&mut self, op: &Op, done: [u64; 2], observer: &mut O) {
         match (&mut self.engine, self.device.take()) {
             (Engine::OutOfOrder(core), Some(DeviceAccess::OutOfOrder(access))) => {
                 core.end_device(op, access, done, observer);

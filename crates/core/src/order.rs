@@ -5,6 +5,7 @@ use doorbell_sim::Op;
 use serde::{Deserialize, Serialize};
 
 use crate::common::Common;
+use crate::config::DeviceStores;
 use crate::saved::cycle;
 
 /// See the module.
@@ -62,18 +63,34 @@ impl Common {
         self.hold_back(loads_after, stores_after, loads.max(stores));
     }
 
-    /// From when on an access to a device may leave, for the fences before it.
-    pub fn device_floor(&self, op: &Op) -> u64 {
-        if op.flags & Op::WRITES != 0 { self.stores.floor } else { self.order.load }
+    /// Whether it is a store to a device that goes through the store queue.
+    pub fn is_ordered(&self, op: &Op) -> bool {
+        self.device_stores == DeviceStores::Ordered && op.flags & Op::WRITES != 0
     }
 
-    /// An access to a device is complete.
-    pub fn device_done(&mut self, op: &Op, complete: u64) {
+    /// From when on an access to a device may leave, for the fences before it and, if it is ordered, for the stores.
+    pub fn device_floor(&self, op: &Op) -> u64 {
+        match op.flags & Op::WRITES != 0 {
+            true if self.is_ordered(op) => self.stores.floor.max(self.stores.all_written()),
+            true => self.stores.floor,
+            false => self.order.load,
+        }
+    }
+
+    /// An access to a device that was in the pipeline since `from` left the core, is complete, and if it is a store, the core is told
+    /// so.
+    pub fn device_done(&mut self, op: &Op, from: u64, [left, complete, told]: [u64; 3]) {
         self.counts.device_accesses += 1;
-        if op.flags & Op::WRITES != 0 {
-            self.order.device_store = complete;
-        } else {
-            self.load_done(complete);
+        if op.flags & Op::WRITES == 0 {
+            return self.load_done(complete);
+        }
+        self.order.device_store = complete;
+        if self.is_ordered(op) {
+            let told = told.max(complete);
+            self.order.device_store = told;
+            self.stores.push_written(op, left, told);
+            self.stores.floor = self.stores.floor.max(told);
+            self.counts.sq_cycles += told - from;
         }
     }
 }

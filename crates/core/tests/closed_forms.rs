@@ -4,7 +4,8 @@ mod common;
 
 use common::{Program, Simple, assert_books_balance, run, watch};
 use doorbell_core::{
-    Core, CoreKind, DirectionPredictor, MemoryDependence, PipelineConfig, Prediction, StoreDrain,
+    Core, CoreKind, DeviceStores, DirectionPredictor, MemoryDependence, PipelineConfig, Prediction,
+    StoreDrain,
 };
 use doorbell_sim::memory::{CoreAccess, CoreMemory, Level, Prefetched, Served, Walk};
 use doorbell_sim::op::{Op, OpClass};
@@ -459,6 +460,21 @@ fn serialising_ops_drain_the_window() {
     assert_eq!(stages[2].issue, stages[1].complete);
 }
 
+/// An access to a device.
+fn device(flags: u8, destination: u8) -> Op {
+    Op {
+        class: OpClass::Device,
+        pc: 0x1008,
+        fetch: PhysAddr(0x1008),
+        length: 4,
+        virt: 0x4000_0000,
+        size: 4,
+        destination,
+        flags,
+        ..Op::default()
+    }
+}
+
 #[test]
 fn a_device_access_leaves_from_the_head_and_holds_up_what_uses_it() {
     for config in [wide(), in_order()] {
@@ -467,22 +483,11 @@ fn a_device_access_leaves_from_the_head_and_holds_up_what_uses_it() {
         let mut program = Program::new();
         program.store(0, 0, 0x100000);
         let before = watch(&mut core, &program.ops, &mut memory);
-        let device = |flags, destination| Op {
-            class: OpClass::Device,
-            pc: 0x1008,
-            fetch: PhysAddr(0x1008),
-            length: 4,
-            virt: 0x4000_0000,
-            size: 4,
-            destination,
-            flags,
-            ..Op::default()
-        };
         // A store to a device does not wait for the store to memory before it...
         let doorbell = device(Op::WRITES, 0);
         let begun = core.begin_device(&doorbell, &mut memory);
         assert!(begun > before[0].commit && begun < before[0].written);
-        core.end_device(&doorbell, begun + 3);
+        core.end_device(&doorbell, [begun + 3; 2]);
         assert_eq!(core.now(), begun + 4);
         // ...but behind a fence it does.
         let mut program = Program::new();
@@ -491,11 +496,11 @@ fn a_device_access_leaves_from_the_head_and_holds_up_what_uses_it() {
         let ordered = watch(&mut core, &program.ops, &mut memory);
         let begun = core.begin_device(&doorbell, &mut memory);
         assert_eq!(begun, ordered[0].written + 1);
-        core.end_device(&doorbell, begun);
+        core.end_device(&doorbell, [begun; 2]);
         // A load's value is there when the answer is, and the answer takes as long as it takes.
         let status = device(0, 7);
         let begun = core.begin_device(&status, &mut memory);
-        core.end_device(&status, begun + 2000);
+        core.end_device(&status, [begun + 2000; 2]);
         let mut program = Program::new();
         program.int(8, 7);
         let user = watch(&mut core, &program.ops, &mut memory);
@@ -503,6 +508,45 @@ fn a_device_access_leaves_from_the_head_and_holds_up_what_uses_it() {
         let stats = core.stats();
         assert_eq!(stats.counts.device_accesses, 3);
         assert!(stats.books.cpi_device >= 1990, "{:?}", stats.books);
+        assert_books_balance(&core);
+    }
+}
+
+#[test]
+fn behind_an_ordered_doorbell_stores_wait_until_the_core_is_told_and_then_for_entries() {
+    const TOLD: u64 = 5000;
+    for config in [wide(), in_order()] {
+        let config = PipelineConfig { device_stores: DeviceStores::Ordered, sq: 8, ..config };
+        let mut memory = Simple::new(100);
+        let mut core = Core::new(&config);
+        let mut program = Program::new();
+        program.store(0, 0, 0x100000);
+        let before = watch(&mut core, &program.ops, &mut memory);
+        let doorbell = device(Op::WRITES, 0);
+        let begun = core.begin_device(&doorbell, &mut memory);
+        assert_eq!(begun, before[0].written + 1, "it does not pass the store before it");
+        core.end_device(&doorbell, [begun, begun + TOLD]);
+        assert_eq!(core.now(), begun + 1, "the pipeline goes on");
+        // Seven stores have entries, and are written when the core has been told; a load passes them all.
+        let mut program = Program::new();
+        for i in 1..=7 {
+            program.store(0, 0, 0x100000 + 8 * i);
+        }
+        program.load(7, 0, 0x200000);
+        let behind = watch(&mut core, &program.ops, &mut memory);
+        assert!(behind[..7].iter().all(|store| store.commit < begun + 200), "{behind:?}");
+        assert!(behind[..7].iter().all(|store| store.written > begun + TOLD), "{behind:?}");
+        assert!(behind[7].complete < begun + 400, "{:?}", behind[7]);
+        // The next waits for the doorbell's own entry, and so does another doorbell.
+        let mut program = Program::new();
+        program.store(0, 0, 0x100000);
+        let full = watch(&mut core, &program.ops, &mut memory);
+        assert!(full[0].commit >= begun + TOLD, "{full:?}");
+        let again = core.begin_device(&doorbell, &mut memory);
+        assert!(again > full[0].written);
+        core.end_device(&doorbell, [again; 2]);
+        let books = core.stats().books;
+        assert!(books.cpi_store >= TOLD - 500, "{books:?}");
         assert_books_balance(&core);
     }
 }

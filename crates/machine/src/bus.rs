@@ -3,6 +3,7 @@
 //! Platform devices answer at once. Accesses to PCI take the path's latency: a store is posted and takes
 //! effect when it arrives; a load, or any access to configuration space, makes the hart wait for the answer.
 
+use doorbell_pcie::link::RegisterWrite;
 use doorbell_pcie::{Decoded, FunctionId};
 use doorbell_platform::map::{self, RegionId};
 use doorbell_platform::names::{claim_context, register_name};
@@ -48,16 +49,19 @@ impl Machine {
         match request.store_value() {
             Some(value) if region.id != RegionId::PciEcam => {
                 let MmioRequest { addr, size, .. } = request;
-                let (accepted, arrives) = match target {
+                let write = match target {
                     Some(target) => {
                         self.functions[usize::from(target)].attachment.register_write(now, size.bytes())
                     }
-                    None => (now, now + self.config_latency()),
+                    None => {
+                        let arrives = now + self.config_latency();
+                        RegisterWrite { accepted: now, acknowledged: now, arrives }
+                    }
                 };
                 self.writers.stored(addr, hart);
-                self.queue.schedule(arrives, Phase::Mmio, Event::DeviceWrite { addr, size, value });
+                self.queue.schedule(write.arrives, Phase::Mmio, Event::DeviceWrite { addr, size, value });
                 self.harts[hart as usize].complete_store();
-                self.device_over(hart, accepted);
+                self.device_over_at(hart, [write.accepted, write.acknowledged]);
             }
             _ => {
                 let arrives = match target {

@@ -1,5 +1,6 @@
 //! Cores' accesses to the device's registers, over the same buses. From memory's end to the device is *down*.
 
+use doorbell_pcie::link::RegisterWrite;
 use doorbell_sim::Ps;
 
 use super::stage::{Asked, Stage, Way};
@@ -10,7 +11,7 @@ impl Bus {
     /// A core's posted write of `bytes` to a register, which leaves the core's uncore at `now`: when the first bridge has
     /// taken it, so that the core's store buffer is free, and when it is at the device. Register accesses reach the device in the
     /// order of calls.
-    pub(crate) fn register_write(&mut self, now: Ps, bytes: u64) -> (Ps, Ps) {
+    pub(crate) fn register_write(&mut self, now: Ps, bytes: u64) -> RegisterWrite {
         self.stats.register_writes += 1;
         let accepted = self.register_writes.take(now, 1);
         let mut at = accepted;
@@ -21,7 +22,7 @@ impl Bus {
         let arrives = at.max(self.sent.registers_at);
         self.sent.registers_at = arrives;
         self.register_writes.give_back(arrives, 1);
-        (accepted, arrives)
+        RegisterWrite { accepted, acknowledged: accepted, arrives }
     }
 
     /// When a core's read of a register of `bytes`, which leaves the core's uncore at `now`, is at the device. It does not overtake

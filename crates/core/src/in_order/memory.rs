@@ -120,8 +120,11 @@ impl InOrder {
     pub(crate) fn begin_device<M: CoreMemory>(&mut self, op: &Op, memory: &mut M) -> DeviceAccess {
         let state = &mut self.state;
         let fetched = state.common.fetch::<false, M>(op, memory);
-        let fence = Wait::new(state.common.device_floor(op), Cause::Store);
-        let issued = self.issue(op, &fetched, fence);
+        let mut wait = Wait::new(state.common.device_floor(op), Cause::Store);
+        if state.common.is_ordered(op) {
+            wait.also(state.common.stores.free_from(), Cause::Store);
+        }
+        let issued = self.issue(op, &fetched, wait);
         // What is before it can no longer be undone.
         let at = (issued.at + self.state.common.address_cycles).max(self.state.common.commit.last() + 1);
         let begun = self.translate(op, at, memory);
@@ -136,12 +139,12 @@ impl InOrder {
         &mut self,
         op: &Op,
         access: DeviceAccess,
-        done: u64,
+        [done, told]: [u64; 2],
         observer: &mut O,
     ) {
         let complete = self.result(op, done.max(access.begun), Cause::Device);
         self.hold(complete, Cause::Device);
-        self.state.common.device_done(op, complete);
+        self.state.common.device_done(op, access.issued.at, [access.begun, complete, told]);
         let executed = Executed { complete, commit: complete + 1, cause: Cause::Device, level: None };
         let commit = self.retire(op, &access.fetched, &access.issued, &executed);
         observer.op(op, &stages(&access.fetched, &access.issued, &executed, commit));

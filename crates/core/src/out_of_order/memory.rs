@@ -239,7 +239,11 @@ impl OutOfOrder {
     ) -> DeviceAccess {
         let state = &mut self.state;
         let fetched = state.common.fetch::<THREADS, M>(op, memory);
-        let dispatched = self.dispatch::<THREADS>(op, &fetched, 0, None);
+        let (entry, cause) = match state.common.is_ordered(op) {
+            true => (state.common.stores.free_from(), Some(Cause::Store)),
+            false => (0, None),
+        };
+        let dispatched = self.dispatch::<THREADS>(op, &fetched, entry, cause);
         let state = &mut self.state;
         let fence = state.common.device_floor(op);
         let head = (state.common.commit.last() + 1).max(fence).max(state.floors.device);
@@ -254,18 +258,18 @@ impl OutOfOrder {
         access.begun
     }
 
-    /// The device has answered a load, or the root complex has accepted a store, at `done`.
+    /// See `Core::end_device`.
     pub(crate) fn end_device<O: Observer>(
         &mut self,
         op: &Op,
         access: DeviceAccess,
-        done: u64,
+        [done, told]: [u64; 2],
         observer: &mut O,
     ) {
         let done = done.max(access.begun);
         let complete = self.result(op, done);
         self.state.floors.device = complete;
-        self.state.common.device_done(op, complete);
+        self.state.common.device_done(op, access.dispatched.at, [access.begun, complete, told]);
         let issue = access.begun;
         let executed = Executed { issue, complete, leaves: issue + 1, cause: Cause::Device, level: None };
         let commit = match self.has_turn() {

@@ -423,21 +423,22 @@ impl Player {
             Target::Device(device) => {
                 let attachment = &mut self.attachments[usize::from(device).min(last)];
                 if op.flags & Op::WRITES != 0 {
-                    attachment.register_write(now, bytes).0
+                    let write = attachment.register_write(now, bytes);
+                    [write.accepted, write.acknowledged]
                 } else {
                     let arrives = attachment.register_read(now, bytes);
-                    attachment.register_answer(arrives, bytes)
+                    [attachment.register_answer(arrives, bytes); 2]
                 }
             }
             Target::Configuration => {
-                now + self.attachments[0].config_latency() + self.attachments[0].config_latency()
+                [now + self.attachments[0].config_latency() + self.attachments[0].config_latency(); 2]
             }
-            Target::Beside => now,
+            Target::Beside => [now; 2],
         };
-        let cycle = self.timing.cycle_at(hart, over);
+        let cycles = over.map(|at| self.timing.cycle_at(hart, at));
         match self.timing.mode() {
-            Mode::Detailed => self.timing.end_device(hart, &mut self.streams[hart], cycle),
-            _ => self.streams[hart].set_cycle(cycle),
+            Mode::Detailed => self.timing.end_device(hart, &mut self.streams[hart], cycles),
+            _ => self.streams[hart].set_cycle(cycles[0]),
         }
     }
 

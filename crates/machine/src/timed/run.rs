@@ -113,11 +113,16 @@ impl Machine {
         self.start_device_access(hart, request);
     }
 
-    /// A device access is over at `now`: for a store, the root complex or the device beside it has it.
+    /// A device access is over at `now`: for a store, the device beside the root complex has it.
     pub(crate) fn device_over(&mut self, hart: u32, now: Ps) {
+        self.device_over_at(hart, [now; 2]);
+    }
+
+    /// A device access is over: for a store, when the root complex has it, and when the core is told.
+    pub(crate) fn device_over_at(&mut self, hart: u32, over: [Ps; 2]) {
         let (id, hart) = (hart as usize, &mut self.harts[hart as usize]);
         match (&mut self.timing, &mut self.recording) {
-            (Some(timing), _) => timing.end_device(id, hart, hart.slot_at(now)),
+            (Some(timing), _) => timing.end_device(id, hart, over.map(|at| hart.slot_at(at))),
             (None, Some(recording)) => recording.reached(id, hart.time()),
             (None, None) => {}
         }
@@ -275,16 +280,16 @@ impl Timing {
     pub(super) fn cut_device(&mut self, id: usize, done: u64) {
         if let Some(op) = self.harts[id].device.take() {
             self.turn(id);
-            self.harts[id].core.end_device(&op, done);
+            self.harts[id].core.end_device(&op, [done; 2]);
         }
     }
 
-    /// The device access that has begun, if any has, is over in cycle `done`.
-    pub fn end_device<S: OpSource>(&mut self, id: usize, source: &mut S, done: u64) {
+    /// The device access that has begun, if any has, is over in the first of two cycles, and its core is told in the second.
+    pub fn end_device<S: OpSource>(&mut self, id: usize, source: &mut S, done: [u64; 2]) {
         if let Some(op) = self.harts[id].device.take() {
             self.turn(id);
             self.end_device_watched(id, source.thread(), &op, done);
-            source.set_cycle(self.core(id).clock().max(done));
+            source.set_cycle(self.core(id).clock().max(done[0]));
         }
         if let Some(recording) = &mut self.recording {
             recording.reached(id, self.harts[id].clock.edge(source.cycle()));

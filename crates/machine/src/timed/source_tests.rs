@@ -403,9 +403,9 @@ fn a_device_access_takes_the_time_that_its_owner_says() {
     timing.begin_device(0, &mut source[0], &(), device);
     let begun = source[0].cycle;
     assert!(begun >= before, "{begun} and {before}");
-    timing.end_device(0, &mut source[0], begun + 5000);
+    timing.end_device(0, &mut source[0], [begun + 5000; 2]);
     assert!((begun + 5000..begun + 5010).contains(&source[0].cycle), "{}", source[0].cycle);
-    timing.end_device(0, &mut source[0], begun + 9000);
+    timing.end_device(0, &mut source[0], [begun + 9000; 2]);
     assert!(source[0].cycle < begun + 9000, "none is under way any more");
 }
 

@@ -246,8 +246,8 @@ impl Timing {
         }
     }
 
-    /// A device access is over at `done`.
-    pub(super) fn end_device_watched(&mut self, id: usize, thread: u64, op: &Op, done: u64) {
+    /// A device access is over at `done`, and its core is told.
+    pub(super) fn end_device_watched(&mut self, id: usize, thread: u64, op: &Op, done: [u64; 2]) {
         let TimedHart { core, space, .. } = &mut self.harts[id];
         let Some(watch) = &mut self.watch else { return core.end_device(op, done) };
         core.end_device_observed(op, done, &mut LogOf(&mut watch.pipeline, id as u32));

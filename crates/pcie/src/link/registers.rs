@@ -10,6 +10,8 @@ use crate::path::{COMPLETION_OVERHEAD_BYTES, REQUEST_OVERHEAD_BYTES};
 pub struct RegisterWrite {
     /// The root complex has taken it: the core's store buffer is free.
     pub accepted: Ps,
+    /// The core is told so: to the root complex and back takes as long as a way through it.
+    pub acknowledged: Ps,
     /// It is at the device.
     pub arrives: Ps,
 }
@@ -23,7 +25,7 @@ impl PcieLink {
         let accepted = self.register_writes.take(now, 1);
         let arrives = self.send_request(now, accepted, REQUEST_OVERHEAD_BYTES + dwords(bytes));
         self.register_writes.give_back(arrives + self.latencies.link, 1);
-        RegisterWrite { accepted, arrives }
+        RegisterWrite { accepted, acknowledged: accepted + self.latencies.root, arrives }
     }
 
     /// When a core's read of a register, which leaves the core's uncore at `now`, is at the device. It does not overtake

@@ -11,7 +11,7 @@ fn traffic(bus: &mut Bus, from: u64) -> Vec<Ps> {
             [
                 bus.write(now, addr, 200, DATA, &mut memory),
                 bus.read(now, addr, 300, DATA, &mut memory),
-                bus.register_write(now, 8).1,
+                bus.register_write(now, 8).arrives,
                 bus.register_answer(read, 4),
             ]
         })

@@ -261,7 +261,10 @@ fn the_devices_own_rate_spaces_its_requests() {
 fn registers_share_the_link_and_keep_their_order() {
     let mut link = PcieLink::new(&plain());
     let write = link.register_write(ns(10), 4);
-    assert_eq!(write, RegisterWrite { accepted: ns(10), arrives: ns(10 + 20 + 28 + 100) });
+    assert_eq!(
+        write,
+        RegisterWrite { accepted: ns(10), acknowledged: ns(10 + 20), arrives: ns(10 + 20 + 28 + 100) }
+    );
     assert_eq!(link.register_read(ns(10)), ns(10 + 20 + 28 + 24 + 100), "behind the write");
     assert_eq!(link.register_answer(ns(1000), 4), ns(1000 + 24 + 100 + 20));
     // Completions of DMA are in the way of a register access, and not of an earlier one.
