@@ -101,10 +101,12 @@ impl OvsConfig {
             return Err(ConfigError::new("ovs.cores", problem));
         }
         let harts = config.platform.harts;
-        if cores >= harts {
+        let first = first_hart(config);
+        if first + cores > harts {
+            let linux = if first == 1 { "the first is Linux'" } else { "the first core's are Linux'" };
             let problem = format!(
-                "{cores}, and the machine has {harts} hart(s), of which the first is Linux'; set platform.harts={} or more",
-                cores + 1
+                "{cores}, and the machine has {harts} hart(s), of which {linux}; set platform.harts={} or more",
+                (first + cores).next_multiple_of(first)
             );
             return Err(ConfigError::new("ovs.cores", problem));
         }
@@ -146,6 +148,11 @@ impl OvsConfig {
     }
 }
 
+/// The first hart whose thread polls: those of Linux' core do not, for they would share it with it.
+fn first_hart(config: &RunConfig) -> u32 {
+    config.platform.threads
+}
+
 /// What the image's /init is told.
 pub(crate) fn guest_words(config: &RunConfig) -> String {
     let own = config.options::<OvsConfig>();
@@ -156,10 +163,14 @@ pub(crate) fn guest_words(config: &RunConfig) -> String {
         Topology::Loop => "loop",
         Topology::Paired => "paired",
     };
+    let first = match first_hart(config) {
+        1 => String::new(),
+        first => format!(" doorbell.lcores={first}"),
+    };
     format!(
         "doorbell.app=ovs doorbell.cores={cores} doorbell.topology={topology} doorbell.rxd={n_rxq_desc} doorbell.txd={n_txq_desc} \
          doorbell.hugepages={hugepages} doorbell.arg=other_config:emc-insert-inv-prob={emc_insert_inv_prob} \
-         doorbell.arg=other_config:smc-enable={smc}"
+         doorbell.arg=other_config:smc-enable={smc}{first}"
     )
 }
 
@@ -189,6 +200,10 @@ mod tests {
                 &["ovs.cores=2"][..],
                 "ovs.cores: 2, and the machine has 2 hart(s), of which the first is Linux'; set platform.harts=3",
             ),
+            (
+                &["ovs.cores=2", "platform.harts=2", "platform.threads=2"],
+                "has 2 hart(s), of which the first core's are Linux'; set platform.harts=4",
+            ),
             (&["ovs.cores=16", "platform.harts=16"], "ovs.cores: 16 is not from 1 to 15"),
             (&["port.1.nic.model=82540em"], "port 1 has an 82540EM"),
             (&["platform.nics=1"], "ovs.topology: \"paired\" needs an even number"),
@@ -200,5 +215,7 @@ mod tests {
             assert!(error.contains(says), "{error}");
         }
         assert!(resolve(&["platform.nics=1", "ovs.topology=loop"]).is_ok());
+        let threads = resolve(&["ovs.cores=2", "platform.harts=4", "platform.threads=2"]).unwrap();
+        assert!(guest_words(&threads).ends_with(" doorbell.lcores=2"), "on the second core");
     }
 }
